@@ -1,0 +1,102 @@
+//! The operations: which cases a suite plans, and how one is made ready to run.
+//!
+//! Each operation is a module with two functions, `cases` and `prepare`, and one arm in each of
+//! the two functions below. There is no trait for them: the set is closed, and the compiler keeps
+//! the list.
+
+pub mod attention;
+pub mod collective;
+pub mod compute;
+pub mod gemm;
+pub mod latency;
+pub mod stream;
+
+use crate::{
+    case::{Case, Point},
+    comm::Communicator,
+    device::{Device, DeviceError},
+    outcome::{Cache, Check},
+    suite::Suite,
+    units::Bytes,
+};
+
+/// Where a case runs.
+#[derive(Clone, Copy)]
+pub struct Rank<'r> {
+    /// On what.
+    pub device: &'r dyn Device,
+    /// With whom.
+    pub peers: &'r dyn Communicator,
+}
+
+/// A case made ready on a rank: operands allocated and filled with random data.
+pub trait Workload {
+    /// Enqueues `repeat` iterations, back to back.
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError>;
+
+    /// Spoils the output, so that an iteration that does nothing cannot pass [`Workload::verify`].
+    fn poison(&mut self) -> Result<(), DeviceError>;
+
+    /// Compares what the last iteration left with a reference of higher precision.
+    fn verify(&mut self) -> Result<Check, DeviceError>;
+}
+
+/// Why a case could not be made ready.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unready {
+    /// It cannot run here, which is nobody's fault.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The device refused.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// The plan of a suite on a rank: ceilings first, so that what comes later can be set against
+/// them.
+pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
+    let mut plan = Vec::new();
+    plan.extend(compute::cases(suite, rank));
+    plan.extend(stream::cases(suite, rank));
+    plan.extend(latency::cases(suite, rank));
+    plan.extend(gemm::cases(suite, rank));
+    plan.extend(attention::cases(suite, rank));
+    plan.extend(collective::cases(suite, rank));
+    plan
+}
+
+/// Makes a case ready.
+pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>, Unready> {
+    match &case.point {
+        Point::Stream(point) => stream::prepare(point, &case.kernel, rank),
+        Point::Latency(point) => latency::prepare(point, &case.kernel, rank),
+        Point::Compute(point) => compute::prepare(point, &case.kernel, rank),
+        Point::Gemm(point) => gemm::prepare(point, &case.kernel, rank),
+        Point::Attention(point) => attention::prepare(point, &case.kernel, rank),
+        Point::Collective(point) => collective::prepare(point, &case.kernel, rank),
+    }
+}
+
+/// The state of the caches that a case's headline refers to, and whether the other one is
+/// measured beside it.
+pub fn headline_cache(case: &Case) -> (Cache, Option<Cache>) {
+    match &case.point {
+        Point::Stream(_) | Point::Latency(_) | Point::Compute(_) | Point::Collective(_) => {
+            (Cache::Hot, None)
+        }
+        Point::Gemm(_) => (Cache::Hot, Some(Cache::Cold)),
+        Point::Attention(_) => (Cache::Cold, Some(Cache::Hot)),
+    }
+}
+
+/// Memory that a case takes, operands and reference together: what `list` prints and `run` holds
+/// against what there is.
+pub fn memory_needed(case: &Case) -> Bytes {
+    match &case.point {
+        Point::Stream(point) => point.working_set,
+        Point::Latency(point) => point.working_set,
+        Point::Compute(_) => Bytes::MIB,
+        Point::Gemm(_) | Point::Attention(_) => case.point.work().memory * 2,
+        Point::Collective(point) => point.message * (3 * u64::from(point.ranks)),
+    }
+}

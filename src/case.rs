@@ -1,0 +1,484 @@
+//! A case: one fully specified point of one operation, and the kernel that performs it. The plan
+//! is a list of these.
+
+use crate::{
+    dtype::Dtype,
+    units::{Bytes, Flops},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One fully specified thing to measure, before any device is involved. Its `Display` is the
+/// stable id that selectors match and comparisons join on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Case {
+    /// Which kernel performs it.
+    pub kernel: KernelName,
+    /// What is performed.
+    pub point: Point,
+}
+
+/// The name of a kernel: a bundled one (`avx512_nt`, `sm90_wgmma`) or a vendor library's
+/// (`openblas`, `cublaslt`). A record outlives the table of kernels, so this is a name and not a
+/// reference.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct KernelName(pub String);
+
+/// What is measured, one shape for each operation. Closed on purpose: the compiler then finds
+/// every report and guard that a new operation must teach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "operation")]
+pub enum Point {
+    /// A STREAM operation over a working set.
+    Stream(StreamPoint),
+    /// Dependent loads over a working set.
+    Latency(LatencyPoint),
+    /// Multiply-adds on registers alone: the arithmetic ceiling.
+    Compute(ComputePoint),
+    /// A matrix product.
+    Gemm(GemmPoint),
+    /// Attention, forward.
+    Attention(AttentionPoint),
+    /// A collective over all ranks.
+    Collective(CollectivePoint),
+}
+
+/// A STREAM operation on `f64` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct StreamPoint {
+    /// Which of the operations.
+    pub stream: StreamOperation,
+    /// Bytes of all arrays together that one iteration touches.
+    pub working_set: Bytes,
+    /// Units (host: cores, one pinned thread each) that take part.
+    pub units: u32,
+}
+
+/// Loads that each depend on the one before, at random over a working set, one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyPoint {
+    /// Bytes the chain of pointers covers.
+    pub working_set: Bytes,
+}
+
+/// Independent multiply-adds on registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct ComputePoint {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Units that take part.
+    pub units: u32,
+}
+
+/// `C[m, n] = A[m, k] B[k, n]`, all row-major.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct GemmPoint {
+    /// Element type of A and B.
+    pub dtype: Dtype,
+    /// Rows of the output.
+    pub m: u32,
+    /// Columns of the output.
+    pub n: u32,
+    /// The dimension summed over.
+    pub k: u32,
+}
+
+/// Attention, forward, over a batch of equal sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct AttentionPoint {
+    /// Which of the shapes of attention.
+    pub attention: AttentionKind,
+    /// Element type of Q, K and V.
+    pub dtype: Dtype,
+    /// Sequences.
+    pub batch: u32,
+    /// Query heads.
+    pub heads: u32,
+    /// Key and value heads; `heads` is a multiple of it.
+    pub kv_heads: u32,
+    /// Query tokens of each sequence.
+    pub queries: u32,
+    /// Key and value tokens of each sequence.
+    pub keys: u32,
+    /// Dimension of a query and a key.
+    pub dim_qk: u32,
+    /// Dimension of a value.
+    pub dim_v: u32,
+    /// Which keys a query sees.
+    pub mask: Mask,
+}
+
+/// The shapes of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionKind {
+    /// Many query tokens at once.
+    Prefill,
+    /// One query token (or few) against a KV cache.
+    Decode,
+    /// Decode of multi-head latent attention, absorbed: one latent of `dim_qk` serves as key, its
+    /// first `dim_v` as value, for all heads.
+    Mla,
+}
+
+/// Which keys a query sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mask {
+    /// All of them.
+    Full,
+    /// Those not after it, the last query aligned with the last key.
+    Causal,
+}
+
+/// A collective over all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct CollectivePoint {
+    /// Which of the collectives.
+    pub collective: Collective,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Size of the message as `nccl-tests` counts it in its `size` column: for all_gather,
+    /// reduce_scatter and all_to_all the whole buffer, not one rank's part.
+    pub message: Bytes,
+    /// Ranks taking part.
+    pub ranks: u32,
+    /// Whether send and receive buffer are the same.
+    pub place: Place,
+}
+
+/// Whether send and receive buffer are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// They are.
+    InPlace,
+    /// They are not.
+    OutOfPlace,
+}
+
+/// The STREAM operations: McCalpin's four, and the ends they leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamOperation {
+    /// The sum of `a`.
+    Read,
+    /// `a = s`
+    Write,
+    /// `a = b`
+    Copy,
+    /// `a = s * b`
+    Scale,
+    /// `a = b + c`
+    Add,
+    /// `a = b + s * c`
+    Triad,
+    /// The sum of `a * b`.
+    Dot,
+}
+
+impl StreamOperation {
+    /// All of them, in the order of reports.
+    pub const ALL: [StreamOperation; 7] = [
+        StreamOperation::Read,
+        StreamOperation::Write,
+        StreamOperation::Copy,
+        StreamOperation::Scale,
+        StreamOperation::Add,
+        StreamOperation::Triad,
+        StreamOperation::Dot,
+    ];
+
+    /// How many arrays an iteration touches, each once: the byte count of STREAM, which does not
+    /// count a write-allocate's hidden read.
+    pub fn arrays(self) -> u64 {
+        match self {
+            StreamOperation::Read | StreamOperation::Write => 1,
+            StreamOperation::Copy | StreamOperation::Scale | StreamOperation::Dot => 2,
+            StreamOperation::Add | StreamOperation::Triad => 3,
+        }
+    }
+
+    /// How many of [`StreamOperation::arrays`] are only read.
+    pub fn arrays_read(self) -> u64 {
+        match self {
+            StreamOperation::Write => 0,
+            StreamOperation::Read | StreamOperation::Copy | StreamOperation::Scale => 1,
+            StreamOperation::Add | StreamOperation::Triad | StreamOperation::Dot => 2,
+        }
+    }
+
+    /// Floating-point operations for one element.
+    fn flops(self) -> u64 {
+        match self {
+            StreamOperation::Write | StreamOperation::Copy => 0,
+            StreamOperation::Read | StreamOperation::Scale | StreamOperation::Add => 1,
+            StreamOperation::Triad | StreamOperation::Dot => 2,
+        }
+    }
+}
+
+/// The collectives, named as NCCL and RCCL name them.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Collective {
+    /// Every rank ends with the sum over all ranks.
+    AllReduce,
+    /// Every rank ends with one slice from each rank.
+    AllToAll,
+    /// Every rank ends with all ranks' parts.
+    AllGather,
+    /// Every rank ends with its part of the sum.
+    ReduceScatter,
+    /// Every rank ends with the root's buffer.
+    Broadcast,
+    /// Every rank sends its buffer to the next and receives from the one before.
+    SendReceive,
+}
+
+impl Collective {
+    /// All of them, in the order of reports.
+    pub const ALL: [Collective; 6] = [
+        Collective::AllReduce,
+        Collective::AllToAll,
+        Collective::AllGather,
+        Collective::ReduceScatter,
+        Collective::Broadcast,
+        Collective::SendReceive,
+    ];
+
+    /// The factor from algorithm bandwidth to bus bandwidth (`nccl-tests`, `doc/PERFORMANCE.md`
+    /// and `src/*.cu`).
+    pub fn bus_factor(self, ranks: u32) -> f64 {
+        let n = f64::from(ranks);
+        match self {
+            Collective::AllReduce => 2.0 * (n - 1.0) / n,
+            Collective::AllToAll | Collective::AllGather | Collective::ReduceScatter => {
+                (n - 1.0) / n
+            }
+            Collective::Broadcast | Collective::SendReceive => 1.0,
+        }
+    }
+}
+
+/// The least data movement and arithmetic that one iteration of a case can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Work {
+    /// To and from memory, summed over all units.
+    pub memory: Bytes,
+    /// Over the links between ranks, for one rank: the bus bytes of `nccl-tests`.
+    pub link: Bytes,
+    /// Arithmetic.
+    pub flops: Flops,
+    /// Exponentials, which attention needs and a special unit makes.
+    pub exps: f64,
+}
+
+impl Point {
+    /// What one iteration must move and compute. Every rate this program prints follows from it.
+    pub fn work(&self) -> Work {
+        match self {
+            Point::Stream(point) => point.work(),
+            Point::Latency(_) => Work::default(),
+            Point::Compute(point) => point.work(),
+            Point::Gemm(point) => point.work(),
+            Point::Attention(point) => point.work(),
+            Point::Collective(point) => point.work(),
+        }
+    }
+
+    /// The element type whose arithmetic peak binds, if there is arithmetic.
+    pub fn dtype(&self) -> Option<Dtype> {
+        match self {
+            Point::Stream(_) => Some(Dtype::F64),
+            Point::Latency(_) => None,
+            Point::Compute(point) => Some(point.dtype),
+            Point::Gemm(point) => Some(point.dtype),
+            Point::Attention(point) => Some(point.dtype),
+            Point::Collective(_) => None,
+        }
+    }
+
+    /// The operation's name, which is the first segment of the id.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Point::Stream(_) => "stream",
+            Point::Latency(_) => "latency",
+            Point::Compute(_) => "compute",
+            Point::Gemm(_) => "gemm",
+            Point::Attention(_) => "attention",
+            Point::Collective(_) => "collective",
+        }
+    }
+}
+
+impl StreamPoint {
+    /// Elements of one array.
+    pub fn length(&self) -> u64 {
+        self.working_set.0 / self.stream.arrays() / 8
+    }
+
+    fn work(&self) -> Work {
+        let length = self.length();
+        Work {
+            memory: Bytes(length * 8 * self.stream.arrays()),
+            flops: Flops((length * self.stream.flops()) as f64),
+            ..Work::default()
+        }
+    }
+}
+
+impl ComputePoint {
+    /// Multiply-adds of one iteration on one unit, in one lane-independent count: large enough
+    /// that starting and stopping the units does not show.
+    pub const FLOPS_PER_UNIT: f64 = (1u64 << 28) as f64;
+
+    fn work(&self) -> Work {
+        let flops = Flops(Self::FLOPS_PER_UNIT * f64::from(self.units));
+        Work { flops, ..Work::default() }
+    }
+}
+
+impl GemmPoint {
+    /// 2 m n k operations; A and B read once, C written once.
+    fn work(&self) -> Work {
+        let (m, n, k) = (f64::from(self.m), f64::from(self.n), f64::from(self.k));
+        let bits_in = self.dtype.bits() as f64;
+        let bits_out = self.dtype.output().bits() as f64;
+        let memory = ((m * k + k * n) * bits_in + m * n * bits_out) / 8.0;
+        Work {
+            memory: Bytes(memory.ceil() as u64),
+            flops: Flops(2.0 * m * n * k),
+            ..Work::default()
+        }
+    }
+}
+
+impl AttentionPoint {
+    /// Keys that one query sees on average. Causal: the mean of the first and the last query's
+    /// count (FlashAttention's `bench_utils`), the last query aligned with the last key.
+    pub fn keys_seen(&self) -> f64 {
+        let (queries, keys) = (f64::from(self.queries), f64::from(self.keys));
+        match self.mask {
+            Mask::Full => keys,
+            Mask::Causal => ((keys - queries).max(0.0) + 1.0 + keys) / 2.0,
+        }
+    }
+
+    /// 2 (d_qk + d_v) operations for each query, head and key seen; Q, K and V read once, O
+    /// written once. In multi-head latent attention V is a part of K and is not counted again.
+    fn work(&self) -> Work {
+        let pairs = f64::from(self.batch)
+            * f64::from(self.heads)
+            * f64::from(self.queries)
+            * self.keys_seen();
+        let [batch, heads, kv_heads, queries, keys] =
+            [self.batch, self.heads, self.kv_heads, self.queries, self.keys].map(u64::from);
+        let [dim_qk, dim_v] = [self.dim_qk, self.dim_v].map(u64::from);
+        let dim_kv = match self.attention {
+            AttentionKind::Prefill | AttentionKind::Decode => dim_qk + dim_v,
+            AttentionKind::Mla => dim_qk,
+        };
+        let elements = batch * (heads * queries * (dim_qk + dim_v) + kv_heads * keys * dim_kv);
+        Work {
+            memory: Bytes((elements * self.dtype.bits()).div_ceil(8)),
+            flops: Flops(2.0 * pairs * (dim_qk + dim_v) as f64),
+            exps: pairs,
+            ..Work::default()
+        }
+    }
+}
+
+impl CollectivePoint {
+    fn work(&self) -> Work {
+        let link = self.message.0 as f64 * self.collective.bus_factor(self.ranks);
+        Work { link: Bytes(link as u64), ..Work::default() }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.point, self.kernel.0)
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.operation())?;
+        match self {
+            Point::Stream(p) => {
+                write!(f, "{}/{}/{}u", p.stream, compact(p.working_set), p.units)
+            }
+            Point::Latency(p) => write!(f, "{}", compact(p.working_set)),
+            Point::Compute(p) => write!(f, "{}/{}u", p.dtype, p.units),
+            Point::Gemm(p) => write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k),
+            Point::Attention(p) => write!(
+                f,
+                "{}/{}/b{}-h{}-kv{}-q{}-k{}-d{}x{}-{}",
+                p.attention,
+                p.dtype,
+                p.batch,
+                p.heads,
+                p.kv_heads,
+                p.queries,
+                p.keys,
+                p.dim_qk,
+                p.dim_v,
+                p.mask
+            ),
+            Point::Collective(p) => write!(
+                f,
+                "{}/{}/{}/{}r/{}",
+                p.collective,
+                p.dtype,
+                compact(p.message),
+                p.ranks,
+                p.place
+            ),
+        }
+    }
+}
+
+/// A size without a space: `4KiB`; a size that no binary unit divides is in bytes: `1000B`.
+fn compact(size: Bytes) -> String {
+    for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+        if size.0 > 0 && size.0 % (1 << shift) == 0 {
+            return format!("{}{unit}", size.0 >> shift);
+        }
+    }
+    format!("{}B", size.0)
+}
+
+macro_rules! named {
+    ($type:ty { $($variant:ident => $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// The name in ids, files and flags.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+named!(StreamOperation {
+    Read => "read", Write => "write", Copy => "copy", Scale => "scale", Add => "add",
+    Triad => "triad", Dot => "dot",
+});
+named!(Collective {
+    AllReduce => "all_reduce", AllToAll => "all_to_all", AllGather => "all_gather",
+    ReduceScatter => "reduce_scatter", Broadcast => "broadcast", SendReceive => "send_receive",
+});
+named!(AttentionKind { Prefill => "prefill", Decode => "decode", Mla => "mla" });
+named!(Mask { Full => "full", Causal => "causal" });
+named!(Place { InPlace => "in_place", OutOfPlace => "out_of_place" });

@@ -1,0 +1,1 @@
+//! The verbs, one module each: the only place that prints and exits.

@@ -1,0 +1,1 @@
+//! Two records against each other, case by case.

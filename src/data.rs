@@ -1,0 +1,1 @@
+//! The catalogue: parts, hosts, links and suites, embedded, or read from a directory.

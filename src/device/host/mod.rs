@@ -1,0 +1,205 @@
+//! The host CPU as a device: a unit is a core this process may use, a block is one pinned thread.
+
+mod attention;
+mod compute;
+mod gemm;
+mod latency;
+pub mod pool;
+mod properties;
+mod stream;
+
+use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing};
+use crate::{
+    case::KernelName,
+    kernel::Params,
+    measure::clock,
+    spec::Properties,
+    units::{Bytes, Megahertz},
+};
+use pool::{Block, Pool};
+use std::{cell::RefCell, sync::Arc};
+
+/// The backend. There is always exactly one host.
+pub struct Host;
+
+impl Backend for Host {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
+        Ok(vec![properties::read()])
+    }
+
+    fn open(&self, _ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+        Ok(Box::new(HostDevice::open(properties::read())))
+    }
+}
+
+/// A kernel of the host.
+pub(crate) struct HostKernel {
+    /// Its operation: `stream`, `gemm`, ...
+    pub operation: &'static str,
+    /// Its name: the last segment of a case's id.
+    pub name: &'static str,
+    /// Instruction sets it needs, by the names in [`Properties::features`].
+    pub features: &'static [&'static str],
+    /// Who makes its threads.
+    pub threads: Threads,
+    /// The code of one block. Runs [`Block::repeat`] iterations.
+    pub run: Arc<dyn Fn(&Block<'_>) + Send + Sync>,
+}
+
+/// Who makes the threads of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// The pool: `run` is called once on each pinned thread.
+    Pool,
+    /// A vendor library: `run` is called once, unpinned, and starts [`Block::count`] of its own.
+    Library,
+}
+
+/// The opened host.
+pub struct HostDevice {
+    properties: Properties,
+    kernels: Vec<Arc<HostKernel>>,
+    pool: RefCell<Pool>,
+}
+
+impl HostDevice {
+    /// Starts the pool and looks for vendor libraries.
+    pub fn open(properties: Properties) -> HostDevice {
+        // Libraries start their threads while being opened, which inherit the affinity: before
+        // the pool pins this thread.
+        let kernels = [
+            stream::kernels(),
+            latency::kernels(),
+            compute::kernels(),
+            gemm::kernels(),
+            attention::kernels(),
+        ];
+        let runs_here = |kernel: &HostKernel| {
+            kernel.features.iter().all(|wanted| properties.features.iter().any(|has| has == wanted))
+        };
+        let kernels = kernels.into_iter().flatten().filter(runs_here).map(Arc::new).collect();
+        HostDevice { properties, kernels, pool: RefCell::new(Pool::new()) }
+    }
+
+    /// Runs `work` on `blocks` pinned threads at once and waits for all.
+    pub fn run(
+        &self,
+        blocks: u32,
+        repeat: u32,
+        params: &dyn Params,
+        work: &(dyn Fn(&Block<'_>) + Sync),
+    ) {
+        self.pool.borrow_mut().run(blocks, repeat, params.any(), work);
+    }
+
+    /// Whether threads are pinned to cores.
+    pub fn pinned(&self) -> bool {
+        self.pool.borrow().pinned()
+    }
+}
+
+impl Device for HostDevice {
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn kernels(&self, operation: &str) -> Vec<KernelName> {
+        let of_operation = self.kernels.iter().filter(|kernel| kernel.operation == operation);
+        of_operation.map(|kernel| KernelName(kernel.name.into())).collect()
+    }
+
+    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+        pool::allocate(size)
+    }
+
+    #[expect(unsafe_code, reason = "the buffer's memory is reached through its address")]
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+        within(buffer, offset, bytes.len())?;
+        // SAFETY: the buffer owns `size` bytes at `address`, and the range lies within them.
+        unsafe {
+            let target = (buffer.address as *mut u8).add(offset.0 as usize);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+        }
+        Ok(())
+    }
+
+    #[expect(unsafe_code, reason = "the buffer's memory is reached through its address")]
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        within(buffer, offset, bytes.len())?;
+        // SAFETY: as in `write`.
+        unsafe {
+            let source = (buffer.address as *const u8).add(offset.0 as usize);
+            std::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len());
+        }
+        Ok(())
+    }
+
+    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+        let found = self
+            .kernels
+            .iter()
+            .find(|host| host.operation == operation && host.name == kernel.0)
+            .ok_or_else(|| DeviceError::Unsupported {
+                kernel: format!("{operation}/{}", kernel.0),
+                needs: "an instruction set or library".into(),
+            })?;
+        Ok(Function { kernel: kernel.clone(), handle: Box::new(Arc::clone(found)) })
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        let kernel: &Arc<HostKernel> = launch
+            .function
+            .handle
+            .downcast_ref()
+            .ok_or_else(|| DeviceError::Driver("a function of another device".into()))?;
+        let mut pool = self.pool.borrow_mut();
+        match kernel.threads {
+            Threads::Pool => {
+                pool.run(launch.blocks, launch.repeat, launch.params.any(), &*kernel.run);
+            }
+            Threads::Library => {
+                pool.run_unpinned(launch.blocks, launch.repeat, launch.params.any(), &*kernel.run);
+            }
+        }
+        Ok(())
+    }
+
+    fn timed(
+        &self,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Timing, DeviceError> {
+        let start = clock::now();
+        work()?;
+        Ok(Timing { time: start.elapsed(), clock: None, throttled: false })
+    }
+
+    fn evict_cache(&self) -> Result<(), DeviceError> {
+        let blocks = self.properties.units;
+        // Twice the last-level cache, written and read by all units.
+        self.pool.borrow_mut().evict(blocks, self.properties.last_level_cache() * 2)
+    }
+
+    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+        Ok(compute::observe_clock())
+    }
+}
+
+fn within(buffer: &Buffer, offset: Bytes, length: usize) -> Result<(), DeviceError> {
+    let end = offset.0.checked_add(length as u64);
+    if end.is_none_or(|end| end > buffer.size.0) {
+        return Err(DeviceError::Driver(format!(
+            "{length} bytes from {} reach beyond a buffer of {}",
+            offset.0, buffer.size.0
+        )));
+    }
+    Ok(())
+}
+
+/// Memory that can be had without swapping (`MemAvailable`), within the cgroup's limit.
+pub(crate) fn memory_free() -> Option<Bytes> {
+    properties::memory_free()
+}

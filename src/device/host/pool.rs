@@ -1,0 +1,403 @@
+//! Pinned threads that start together: the host's answer to a kernel launch.
+//!
+//! The calling thread runs block 0, so that a launch on one unit costs nothing; the others spin
+//! for the next launch for a while, then sleep. Each block repeats its iterations by itself, so
+//! that short work is batched without going back to the caller.
+
+#![expect(unsafe_code, reason = "work is lent to threads that outlive the call, and memory mapped")]
+
+use crate::{
+    device::{Buffer, DeviceError},
+    units::Bytes,
+};
+use rustix::{
+    mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap},
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
+use std::{
+    any::Any,
+    hint,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+/// Spins before a waiting thread sleeps: some 100 us.
+const SPINS_MAX: u32 = 50_000;
+
+/// Spins before a thread that waits for another lets it have the core: there may be more threads
+/// than cores.
+const SPINS_BEFORE_YIELD: u32 = 5_000;
+
+/// One thread's part of a launch.
+pub struct Block<'b> {
+    /// Which, from 0.
+    pub index: u32,
+    /// Of how many.
+    pub count: u32,
+    /// Iterations to run.
+    pub repeat: u32,
+    params: &'b (dyn Any + Send + Sync),
+    barrier: &'b Barrier,
+}
+
+impl Block<'_> {
+    /// The launch's parameters.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel belongs to another operation, which is our own mistake.
+    pub fn params<T: Any>(&self) -> &T {
+        self.params.downcast_ref().expect("the kernel's operation has these parameters")
+    }
+
+    /// Waits for all blocks of the launch.
+    pub fn synchronise(&self) {
+        self.barrier.wait(self.count);
+    }
+
+    /// This block's part of `length` things, in whole multiples of `granule` but for the last.
+    pub fn part(&self, length: usize, granule: usize) -> std::ops::Range<usize> {
+        let granules = length.div_ceil(granule);
+        let at =
+            |index: u32| (granules * index as usize / self.count as usize * granule).min(length);
+        at(self.index)..at(self.index + 1)
+    }
+}
+
+/// A barrier for spinning threads.
+#[derive(Default)]
+struct Barrier {
+    arrived: AtomicU32,
+    generation: AtomicU32,
+}
+
+impl Barrier {
+    fn wait(&self, count: u32) {
+        let generation = self.generation.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == count {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.generation.fetch_add(1, Ordering::Release);
+            return;
+        }
+        spin_until(|| self.generation.load(Ordering::Acquire) != generation);
+    }
+}
+
+fn spin_until(done: impl Fn() -> bool) {
+    let mut spins = 0;
+    while !done() {
+        spins += 1;
+        if spins % SPINS_BEFORE_YIELD == 0 {
+            thread::yield_now();
+        }
+        hint::spin_loop();
+    }
+}
+
+type Work<'w> = dyn Fn(&Block<'_>) + Sync + 'w;
+
+/// A launch, its lifetimes erased: [`Pool::run`] does not return before every thread is done.
+#[derive(Clone, Copy)]
+struct Job {
+    work: *const Work<'static>,
+    params: *const (dyn Any + Send + Sync),
+    blocks: u32,
+    repeat: u32,
+}
+
+// SAFETY: both pointers are to `Sync` things that live until `Pool::run` returns.
+unsafe impl Send for Job {}
+
+struct Shared {
+    job: Mutex<Option<Job>>,
+    wake: Condvar,
+    generation: AtomicU64,
+    remaining: AtomicU32,
+    panicked: AtomicBool,
+    stop: AtomicBool,
+    barrier: Barrier,
+}
+
+/// The threads.
+pub struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<thread::JoinHandle<()>>,
+    /// Where this process may run, as it was found.
+    allowed: CpuSet,
+    cpus: Vec<usize>,
+    pinned: bool,
+    caller_pinned: bool,
+    evict: Option<Buffer>,
+}
+
+impl Pool {
+    /// No threads yet: they come with the first launch that needs them.
+    pub fn new() -> Pool {
+        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        let shared = Shared {
+            job: Mutex::new(None),
+            wake: Condvar::new(),
+            generation: AtomicU64::new(0),
+            remaining: AtomicU32::new(0),
+            panicked: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            barrier: Barrier::default(),
+        };
+        let shared = Arc::new(shared);
+        let mut pool = Pool {
+            shared,
+            threads: Vec::new(),
+            allowed,
+            cpus,
+            pinned: true,
+            caller_pinned: false,
+            evict: None,
+        };
+        pool.pin_caller(true);
+        pool
+    }
+
+    /// Whether the OS allows pinning.
+    pub fn pinned(&self) -> bool {
+        self.pinned
+    }
+
+    /// Runs `work` on `blocks` threads, the caller's among them, and waits for all.
+    ///
+    /// # Panics
+    ///
+    /// Where `work` panics on any of them.
+    pub fn run(
+        &mut self,
+        blocks: u32,
+        repeat: u32,
+        params: &(dyn Any + Send + Sync),
+        work: &Work<'_>,
+    ) {
+        self.pin_caller(true);
+        self.grow(blocks);
+        let shared = Arc::clone(&self.shared);
+        let own = Block { index: 0, count: blocks, repeat, params, barrier: &shared.barrier };
+        if blocks <= 1 {
+            work(&own);
+            return;
+        }
+        // SAFETY: only lifetimes change; every thread is done with both before this returns.
+        let job = unsafe {
+            Job {
+                work: std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work),
+                params: std::mem::transmute::<
+                    *const (dyn Any + Send + Sync + '_),
+                    *const (dyn Any + Send + Sync + 'static),
+                >(params),
+                blocks,
+                repeat,
+            }
+        };
+        let waiting = Remaining(&shared);
+        shared.remaining.store(self.threads.len() as u32, Ordering::Release);
+        {
+            let mut slot = shared.job.lock().unwrap_or_else(|broken| broken.into_inner());
+            *slot = Some(job);
+            shared.generation.fetch_add(1, Ordering::Release);
+            shared.wake.notify_all();
+        }
+        work(&own);
+        drop(waiting);
+        assert!(!shared.panicked.swap(false, Ordering::AcqRel), "a kernel panicked on a thread");
+    }
+
+    /// Runs `work` on the caller alone, free to run anywhere, for libraries that bring threads.
+    pub fn run_unpinned(
+        &mut self,
+        count: u32,
+        repeat: u32,
+        params: &(dyn Any + Send + Sync),
+        work: &Work<'_>,
+    ) {
+        self.pin_caller(false);
+        let barrier = Barrier::default();
+        work(&Block { index: 0, count, repeat, params, barrier: &barrier });
+    }
+
+    /// Writes `size` bytes on all threads, which displaces what the caches held.
+    pub fn evict(&mut self, blocks: u32, size: Bytes) -> Result<(), DeviceError> {
+        let buffer = match self.evict.take() {
+            Some(buffer) if buffer.size >= size => buffer,
+            _ => allocate(size)?,
+        };
+        let (address, length) = (buffer.address as usize, buffer.size.0 as usize);
+        self.run(blocks, 1, &(), &|block: &Block<'_>| {
+            for at in block.part(length, 4096).step_by(64) {
+                // SAFETY: within the buffer, and no other block has this part.
+                unsafe {
+                    let cell = (address + at) as *mut u64;
+                    cell.write_volatile(cell.read_volatile().wrapping_add(1));
+                }
+            }
+        });
+        self.evict = Some(buffer);
+        Ok(())
+    }
+
+    fn pin_caller(&mut self, wanted: bool) {
+        if self.caller_pinned == wanted || !self.pinned {
+            return;
+        }
+        let set = if wanted { self.cpu_of(0) } else { self.allowed };
+        self.pinned = sched_setaffinity(None, &set).is_ok();
+        self.caller_pinned = wanted && self.pinned;
+    }
+
+    fn cpu_of(&self, index: usize) -> CpuSet {
+        let mut set = CpuSet::new();
+        if let Some(&cpu) = self.cpus.get(index % self.cpus.len().max(1)) {
+            set.set(cpu);
+        }
+        set
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        while self.threads.len() + 1 < blocks as usize {
+            let index = self.threads.len() + 1;
+            let set = self.pinned.then(|| self.cpu_of(index));
+            let shared = Arc::clone(&self.shared);
+            let seen = shared.generation.load(Ordering::Acquire);
+            let thread = thread::Builder::new()
+                .name(format!("block {index}"))
+                .spawn(move || {
+                    if let Some(set) = set {
+                        // Not being allowed to is recorded once, by the caller's own attempt.
+                        let _ = sched_setaffinity(None, &set);
+                    }
+                    serve(&shared, index as u32, seen);
+                })
+                .expect("the OS starts a thread");
+            self.threads.push(thread);
+        }
+    }
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool::new()
+    }
+}
+
+/// Waits for the other threads when dropped, also while a panic unwinds: they hold borrowed work.
+struct Remaining<'s>(&'s Shared);
+
+impl Drop for Remaining<'_> {
+    fn drop(&mut self) {
+        spin_until(|| self.0.remaining.load(Ordering::Acquire) == 0);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.pin_caller(false);
+        self.shared.stop.store(true, Ordering::Release);
+        drop(self.shared.job.lock());
+        self.shared.wake.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The life of a thread: wait for a launch, run a block of it, say so.
+fn serve(shared: &Shared, index: u32, mut seen: u64) {
+    loop {
+        let changed = || {
+            shared.generation.load(Ordering::Acquire) != seen || shared.stop.load(Ordering::Acquire)
+        };
+        let mut spins = 0;
+        while !changed() && spins < SPINS_MAX {
+            spins += 1;
+            hint::spin_loop();
+        }
+        let mut slot = shared.job.lock().unwrap_or_else(|broken| broken.into_inner());
+        while !changed() {
+            slot = shared.wake.wait(slot).unwrap_or_else(|broken| broken.into_inner());
+        }
+        let job = *slot;
+        drop(slot);
+        if shared.stop.load(Ordering::Acquire) {
+            return;
+        }
+        seen = shared.generation.load(Ordering::Acquire);
+        if let Some(job) = job
+            && index < job.blocks
+        {
+            // SAFETY: the caller waits for `remaining`, so both are still borrowed.
+            let (work, params) = unsafe { (&*job.work, &*job.params) };
+            let block = Block {
+                index,
+                count: job.blocks,
+                repeat: job.repeat,
+                params,
+                barrier: &shared.barrier,
+            };
+            let run = std::panic::AssertUnwindSafe(|| work(&block));
+            if std::panic::catch_unwind(run).is_err() {
+                shared.panicked.store(true, Ordering::Release);
+            }
+        }
+        shared.remaining.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Anonymous memory, unmapped when dropped.
+struct Mapping {
+    address: *mut std::ffi::c_void,
+    length: usize,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `allocate` with this length, and nothing else unmaps it.
+        let _ = unsafe { munmap(self.address, self.length) };
+    }
+}
+
+/// Memory for operands: page-aligned and zeroed, in huge pages where the OS has them (asked for
+/// from 2 MiB on).
+pub fn allocate(size: Bytes) -> Result<Buffer, DeviceError> {
+    const HUGE_PAGE: usize = 2 << 20;
+    let refuse = |why: String| DeviceError::Allocation { size, why };
+    let wanted = usize::try_from(size.0).map_err(|error| refuse(error.to_string()))?.max(1);
+    let free = crate::device::host::memory_free();
+    if let Some(free) = free
+        && size > free
+    {
+        return Err(refuse(format!("{free} are free")));
+    }
+    let length = wanted
+        .checked_next_multiple_of(4096)
+        .and_then(
+            |length| if wanted >= HUGE_PAGE { length.checked_add(HUGE_PAGE) } else { Some(length) },
+        )
+        .ok_or_else(|| refuse("more than an address space".into()))?;
+    // SAFETY: a new mapping, anywhere.
+    let mapped = unsafe {
+        mmap_anonymous(
+            std::ptr::null_mut(),
+            length,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )
+    };
+    let address = mapped.map_err(|error| refuse(error.to_string()))?;
+    let owner = Mapping { address, length };
+    let mut start = address as usize;
+    if wanted >= HUGE_PAGE {
+        start = start.next_multiple_of(HUGE_PAGE);
+        // SAFETY: within the mapping; advice does not change its contents.
+        let _ = unsafe { madvise(address, length, Advice::LinuxHugepage) };
+    }
+    Ok(Buffer { address: start as u64, size, owner: Box::new(owner) })
+}

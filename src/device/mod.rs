@@ -1,0 +1,157 @@
+//! The only seam to a driver: [`Backend`] finds devices, [`Device`] runs kernels on one.
+
+pub mod fake;
+pub mod host;
+
+use crate::{
+    case::KernelName,
+    kernel::Params,
+    spec::Properties,
+    units::{Bytes, Megahertz, Seconds},
+};
+use std::any::Any;
+
+/// A family of devices behind one driver.
+pub trait Backend: Sync {
+    /// `host`, `cuda`, `hip`, `fake`.
+    fn name(&self) -> &'static str;
+
+    /// The devices there are. A missing driver is an answer, with its reason and its mend.
+    fn devices(&self) -> Result<Vec<Properties>, DeviceError>;
+
+    /// Opens one.
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError>;
+}
+
+/// Every backend of this build, in the order `devices` prints them.
+pub static BACKENDS: &[&dyn Backend] = &[&host::Host];
+
+/// One opened device.
+pub trait Device {
+    /// What it is.
+    fn properties(&self) -> &Properties;
+
+    /// The kernels it could load, by operation (`stream`, `gemm`, ...), best guess first; vendor
+    /// libraries that are present among them.
+    fn kernels(&self, operation: &str) -> Vec<KernelName>;
+
+    /// Memory of the device, 64-byte aligned at least, zeroed.
+    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError>;
+
+    /// Copies bytes into a buffer, at an offset.
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// Copies bytes out of a buffer, from an offset.
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Makes a kernel of an operation ready to launch.
+    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError>;
+
+    /// Enqueues a kernel `repeat` times, back to back.
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError>;
+
+    /// Runs `work` (which enqueues) and waits for its end; the time is the device's own where it
+    /// has events, else the host's around it.
+    fn timed(
+        &self,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Timing, DeviceError>;
+
+    /// Displaces the contents of all caches.
+    fn evict_cache(&self) -> Result<(), DeviceError>;
+
+    /// Observes the clock now, by counting cycles against time on a unit that works.
+    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
+}
+
+/// Memory of a device. Freed when dropped.
+pub struct Buffer {
+    /// As kernels see it.
+    pub address: u64,
+    /// As asked for.
+    pub size: Bytes,
+    /// Frees it.
+    pub owner: Box<dyn Any>,
+}
+
+/// A kernel that was loaded on a device.
+pub struct Function {
+    /// Its name.
+    pub kernel: KernelName,
+    /// The backend's own.
+    pub handle: Box<dyn Any>,
+}
+
+/// One enqueueing of a kernel.
+pub struct Launch<'l> {
+    /// What.
+    pub function: &'l Function,
+    /// On how many blocks; on the host one pinned thread each.
+    pub blocks: u32,
+    /// How many times, back to back.
+    pub repeat: u32,
+    /// With which parameters.
+    pub params: &'l dyn Params,
+}
+
+/// What a device measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// From the first enqueued operation's start to the last one's end.
+    pub time: Seconds,
+    /// Clock observed in it, where the device can tell.
+    pub clock: Option<Megahertz>,
+    /// Whether the device held its clock down.
+    pub throttled: bool,
+}
+
+/// What can go wrong with a device.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DeviceError {
+    /// The driver or library is not there.
+    #[error("{what} not found: {mend}")]
+    Missing {
+        /// Which.
+        what: String,
+        /// What to do.
+        mend: String,
+    },
+    /// The device does not have what the kernel asks for.
+    #[error("kernel {kernel} needs {needs}, which this device does not have")]
+    Unsupported {
+        /// Which kernel.
+        kernel: String,
+        /// What it asks for.
+        needs: String,
+    },
+    /// Memory could not be had.
+    #[error("cannot allocate {size}: {why}")]
+    Allocation {
+        /// How much.
+        size: Bytes,
+        /// The driver's word.
+        why: String,
+    },
+    /// A kernel could not be loaded or launched.
+    #[error("kernel {kernel}: {why}")]
+    Launch {
+        /// Which kernel.
+        kernel: String,
+        /// The driver's word.
+        why: String,
+    },
+    /// Work did not end within its deadline.
+    #[error("no answer within {limit}: {what}")]
+    Hang {
+        /// What was waited for.
+        what: String,
+        /// How long.
+        limit: Seconds,
+    },
+    /// The device is gone; nothing more can be measured on it.
+    #[error("device lost: {0}")]
+    Lost(String),
+    /// Anything else the driver says.
+    #[error("{0}")]
+    Driver(String),
+}

@@ -1,0 +1,130 @@
+//! The parameters of kernels: one plain struct for each operation, the same for every kernel of
+//! it, passed by value. Choosing another kernel changes no code that prepares a case.
+//!
+//! Addresses are those of [`crate::device::Buffer`].
+
+use bytemuck::{NoUninit, Pod, Zeroable};
+use std::any::Any;
+
+/// Parameters of a launch: bytes for a GPU, a struct for the host.
+pub trait Params: Any + Send + Sync {
+    /// As a GPU's launch takes them.
+    fn bytes(&self) -> &[u8];
+    /// As the host's kernels take them.
+    fn any(&self) -> &(dyn Any + Send + Sync);
+}
+
+impl<T: NoUninit + Any + Send + Sync> Params for T {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::bytes_of(self)
+    }
+    fn any(&self) -> &(dyn Any + Send + Sync) {
+        self
+    }
+}
+
+/// Of a stream kernel; see [`crate::case::StreamOperation`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct StreamParams {
+    /// Array written, or read by `read` and `dot`.
+    pub a: u64,
+    /// First array read beside it.
+    pub b: u64,
+    /// Second.
+    pub c: u64,
+    /// Where reductions leave one `f64` for each block, 64 bytes apart.
+    pub partial: u64,
+    /// Elements of each array.
+    pub length: u64,
+    /// The scalar `s`.
+    pub scale: f64,
+    /// [`crate::case::StreamOperation`] by its place in `ALL`.
+    pub operation: u64,
+}
+
+/// Of a latency kernel: `steps` dependent loads from `start`, where each cell holds the next
+/// one's address; the last is left in `end`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct LatencyParams {
+    /// Address of the first cell.
+    pub start: u64,
+    /// Where the last address goes.
+    pub end: u64,
+    /// Loads in one iteration.
+    pub steps: u64,
+}
+
+/// Of a compute kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct ComputeParams {
+    /// Where each block leaves its sum, 64 bytes apart, so that the work cannot be left out.
+    pub partial: u64,
+    /// Operations of one block.
+    pub flops: u64,
+    /// [`crate::dtype::Dtype`] by its place in `ALL`.
+    pub dtype: u64,
+}
+
+/// Of a matrix product; see [`crate::case::GemmPoint`]. Rows are packed (leading dimensions k, n,
+/// n).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct GemmParams {
+    /// m x k.
+    pub a: u64,
+    /// k x n.
+    pub b: u64,
+    /// m x n, of the output's element type.
+    pub c: u64,
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// Dimension summed over.
+    pub k: u32,
+    /// [`crate::dtype::Dtype`] by its place in `ALL`.
+    pub dtype: u32,
+}
+
+/// Of attention; see [`crate::case::AttentionPoint`]. Layouts, row-major: Q is batch x queries x
+/// heads x dim_qk; K batch x keys x kv_heads x dim_qk; V batch x keys x kv_heads x dim_v (none for
+/// MLA: the first dim_v of K); O batch x queries x heads x dim_v.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct AttentionParams {
+    /// Queries.
+    pub q: u64,
+    /// Keys.
+    pub k: u64,
+    /// Values.
+    pub v: u64,
+    /// Output.
+    pub o: u64,
+    /// Sequences.
+    pub batch: u32,
+    /// Query heads.
+    pub heads: u32,
+    /// Key and value heads.
+    pub kv_heads: u32,
+    /// Query tokens.
+    pub queries: u32,
+    /// Key tokens.
+    pub keys: u32,
+    /// Dimension of a query and a key.
+    pub dim_qk: u32,
+    /// Dimension of a value.
+    pub dim_v: u32,
+    /// 1 where causal.
+    pub causal: u32,
+    /// [`crate::dtype::Dtype`] by its place in `ALL`.
+    pub dtype: u32,
+    /// The factor on scores before softmax.
+    pub scale: f32,
+    /// Scratch for partial results of split keys; may be unused.
+    pub scratch: u64,
+    /// Its bytes.
+    pub scratch_bytes: u64,
+}

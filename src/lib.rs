@@ -1,0 +1,27 @@
+//! Fizeau tells how close a machine runs to the speed of light.
+//!
+//! A [case](case) is planned, prepared into a [workload](bench::Workload) on a
+//! [rank](bench::Rank), timed into [samples](outcome::Samples), [summarised](stats::Summary), set
+//! against the [speed of light](spec) of a part, kept in a [record], and only then said in a
+//! [document](report::Document). docs/architecture.md draws the layers.
+
+pub mod bench;
+pub mod case;
+pub mod cmd;
+pub mod comm;
+pub mod compare;
+pub mod data;
+pub mod device;
+pub mod dtype;
+pub mod format;
+pub mod kernel;
+pub mod measure;
+pub mod outcome;
+pub mod record;
+pub mod report;
+pub mod selector;
+pub mod session;
+pub mod spec;
+pub mod stats;
+pub mod suite;
+pub mod units;

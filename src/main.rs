@@ -1,0 +1,3 @@
+//! `fizeau`: see the crate's documentation.
+
+fn main() {}

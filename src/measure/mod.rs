@@ -1,0 +1,3 @@
+//! Warm-up, sampling, stopping, and the clock.
+
+pub mod clock;

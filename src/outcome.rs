@@ -1,0 +1,214 @@
+//! What became of a case. Plain data: everything a report may know.
+
+use crate::{
+    case::{Case, Work},
+    spec::{SpeedOfLight, Tier},
+    stats::Summary,
+    units::{Megahertz, Seconds},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What became of one case. The plan has one for each of its cases; none is ever left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// It ran, its result was right, and its time is possible.
+    Measured(Box<Measurement>),
+    /// It cannot run here, which is nobody's fault.
+    Skipped {
+        /// Which one.
+        case: Case,
+        /// Why, and what would mend it.
+        reason: String,
+    },
+    /// It should have run, or ran and was wrong.
+    Failed {
+        /// Which one.
+        case: Case,
+        /// In what way.
+        failure: Failure,
+        /// What went wrong.
+        error: String,
+    },
+    /// It ran, and its time cannot be believed. Never a result, never averaged in.
+    Invalid {
+        /// In what way.
+        invalidity: Invalidity,
+        /// Why, with the suspected cause.
+        reason: String,
+        /// What was seen, for whoever looks into it.
+        measurement: Box<Measurement>,
+    },
+}
+
+/// In what way a case failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// The result differs from the reference by more than the tolerance.
+    WrongResult,
+    /// Memory could not be had.
+    Allocation,
+    /// The kernel could not be loaded or launched.
+    Launch,
+    /// It did not end within its deadline.
+    Hang,
+    /// The device is gone.
+    DeviceLost,
+    /// Anything else.
+    Other,
+}
+
+/// In what way a measurement cannot be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Invalidity {
+    /// Faster than the physical limit.
+    FasterThanLight,
+    /// Too many of its samples were taken while the device held its clock down.
+    Throttled,
+    /// Shorter than the timer can tell, even batched.
+    Unresolved,
+}
+
+/// One measured case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// What was measured.
+    pub case: Case,
+    /// What one iteration had to do.
+    pub work: Work,
+    /// Whether caches were evicted before each sample.
+    pub cache: Cache,
+    /// The headline's samples.
+    pub samples: Samples,
+    /// The same, in numbers.
+    pub summary: Summary,
+    /// The other state of the caches, measured beside it, where it means something.
+    pub contrast: Option<Contrast>,
+    /// Clock observed around and between the samples: median.
+    pub clock: Option<Megahertz>,
+    /// Every tier that could be computed before the run ended (the ceiling of the whole run is
+    /// computed from the record).
+    pub speed_of_light: Vec<SpeedOfLight>,
+    /// The tier that the headline utilisation refers to, if any could be computed.
+    pub tier: Option<Tier>,
+    /// Whether the answer was right, before timing and after.
+    pub check: Check,
+}
+
+/// The state of the caches before each sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cache {
+    /// Evicted.
+    Cold,
+    /// As the iteration before left them.
+    Hot,
+}
+
+/// Samples in the other state of the caches than the headline's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Contrast {
+    /// Which.
+    pub cache: Cache,
+    /// Its samples.
+    pub samples: Samples,
+    /// The same, in numbers.
+    pub summary: Summary,
+}
+
+/// The times of one case, in the order they were taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Samples {
+    /// Of one iteration each, after the warm-up.
+    pub times: Vec<Seconds>,
+    /// Iterations timed together for each sample; its time is the batch's divided by this.
+    pub batch: u32,
+    /// Positions in `times` of the samples taken while the device held its clock down.
+    pub throttled: Vec<u32>,
+    /// What came before.
+    pub warmup: Warmup,
+    /// Why there are no more.
+    pub stop: StopReason,
+}
+
+/// The iterations before the first sample.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Warmup {
+    /// How many.
+    pub iterations: u32,
+    /// How long in all.
+    pub time: Seconds,
+    /// Whether the times had settled when it ended; if not, its budget was spent.
+    pub settled: bool,
+}
+
+/// Why sampling ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The noise fell below the goal.
+    Quiet,
+    /// The noise stopped changing: more samples would not lower it.
+    NoiseSettled,
+    /// The time budget was spent first.
+    TimeBudget,
+    /// The sample budget was spent first.
+    SampleBudget,
+}
+
+/// Whether the result of a case was right.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// The largest error found, in the measure that `tolerance` is in.
+    pub error: f64,
+    /// The largest allowed, relative to the magnitude the reference's rounding analysis gives.
+    pub tolerance: f64,
+    /// Elements compared.
+    pub compared: u64,
+    /// Elements beyond the tolerance (`#wrong` of `nccl-tests`).
+    pub wrong: u64,
+}
+
+impl Check {
+    /// A check of nothing: for work without an output to be wrong.
+    pub const NONE: Check = Check { error: 0.0, tolerance: 0.0, compared: 0, wrong: 0 };
+
+    /// Whether every element was within the tolerance. A NaN is not.
+    pub fn passed(&self) -> bool {
+        self.wrong == 0 && self.error <= self.tolerance
+    }
+}
+
+impl Outcome {
+    /// The case it speaks of.
+    pub fn case(&self) -> &Case {
+        match self {
+            Outcome::Measured(measurement) => &measurement.case,
+            Outcome::Skipped { case, .. } | Outcome::Failed { case, .. } => case,
+            Outcome::Invalid { measurement, .. } => &measurement.case,
+        }
+    }
+
+    /// The measurement, if it counts.
+    pub fn measured(&self) -> Option<&Measurement> {
+        match self {
+            Outcome::Measured(measurement) => Some(measurement),
+            _ => None,
+        }
+    }
+}
+
+impl Measurement {
+    /// The speed of light of one tier.
+    pub fn light(&self, tier: Tier) -> Option<&SpeedOfLight> {
+        self.speed_of_light.iter().find(|light| light.tier == tier)
+    }
+
+    /// The share of the headline tier's speed of light that was reached, 0..1.
+    pub fn utilisation(&self) -> Option<f64> {
+        self.tier.and_then(|tier| self.light(tier)).map(|light| light.time / self.summary.median)
+    }
+}

@@ -1,0 +1,1 @@
+//! Selectors: globs over case ids, such as `gemm/bf16/*`.

@@ -1,0 +1,1 @@
+//! Plan, run, record: the one place that drives devices.

@@ -1,0 +1,126 @@
+//! What the vendor promises and what physics allows: parts, properties, peaks, speed of light.
+
+use crate::{
+    dtype::Dtype,
+    units::{Bytes, Megahertz, Seconds},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a device says about itself: everything needed to match it to a part and to compute its
+/// peaks without one. Kept in the record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Properties {
+    /// `host`, `cuda`, `hip` or `fake`.
+    pub backend: String,
+    /// The driver's number for it.
+    pub ordinal: u32,
+    /// The name the driver or the CPU reports.
+    pub name: String,
+    /// `AMD`, `Intel`, `NVIDIA`, or what the device says.
+    pub vendor: String,
+    /// Units that work can be put on: SMs, CUs; on the host the cores this process may use.
+    pub units: u32,
+    /// Clock that the driver states (host: base or nominal), where it does.
+    pub clock: Option<Megahertz>,
+    /// Memory in all.
+    pub memory: Bytes,
+    /// Memory's pin rate in 10^6 transfers each second, where it is stated.
+    pub memory_mts: Option<f64>,
+    /// Width of the memory bus, where it is stated.
+    pub memory_bus_bits: Option<u32>,
+    /// From the smallest to the last-level cache; data and unified caches only.
+    pub caches: Vec<CacheLevel>,
+    /// Operations that one unit completes each clock, dense, as far as the instruction set and
+    /// the core's known pipes tell. Absent: unknown.
+    pub flops_per_clock: BTreeMap<Dtype, f64>,
+    /// Bytes that one unit can load from its first-level cache each clock, where known.
+    pub cache_bytes_per_clock: Option<f64>,
+    /// CPU family and model, as CPUID counts them; none on a GPU.
+    pub cpu: Option<CpuId>,
+    /// PCI vendor and device, `10de:2335`; none on the host.
+    pub pci_id: Option<String>,
+    /// Instruction sets and features that kernels may ask for: `avx512f`, `sm_90a`, `gfx942`.
+    pub features: Vec<String>,
+    /// The hypervisor or container it runs under, where it shows.
+    pub virtualised: Option<String>,
+}
+
+/// One level of cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheLevel {
+    /// 1 for the first.
+    pub level: u32,
+    /// Size of one instance.
+    pub size: Bytes,
+    /// Units of this device that share one instance.
+    pub shared_by: u32,
+    /// Size of a line.
+    pub line: Bytes,
+}
+
+/// A CPU's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuId {
+    /// Display family: base plus extended.
+    pub family: u32,
+    /// Display model.
+    pub model: u32,
+    /// Stepping.
+    pub stepping: u32,
+}
+
+impl Properties {
+    /// The largest cache, all its instances together; zero where there is none.
+    pub fn last_level_cache(&self) -> Bytes {
+        self.caches.last().map_or(Bytes(0), |cache| {
+            cache.size * u64::from(self.units.div_ceil(cache.shared_by.max(1)))
+        })
+    }
+}
+
+/// The resource that limits.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Bytes to and from memory.
+    Memory,
+    /// Bytes to and from a cache.
+    Cache,
+    /// Arithmetic.
+    Compute,
+    /// Exponentials.
+    Exp,
+    /// Bytes over links between ranks.
+    Link,
+}
+
+/// Which peak a speed of light refers to; a percentage without it means nothing.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// 1: the vendor's printed dense peak.
+    Datasheet,
+    /// 2: units x operations per clock x the clock observed while it ran.
+    Observed,
+    /// 3: the slowest resource for this very case.
+    Algorithmic,
+    /// 4: the best rate of the resource measured in this run.
+    Ceiling,
+}
+
+/// The least time that some work can take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SpeedOfLight {
+    /// For one iteration.
+    pub time: Seconds,
+    /// The resource that takes it.
+    pub bound: Bound,
+    /// Whose peak it is.
+    pub tier: Tier,
+}

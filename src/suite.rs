@@ -1,0 +1,114 @@
+//! Suites: TOML files that say what to measure and how long. The definitions *are* the benchmark:
+//! `data/suites/quick.toml`, `data/suites/full.toml`, or a file of the user's.
+
+use crate::{
+    case::{AttentionPoint, Collective, Place, StreamOperation},
+    dtype::Dtype,
+    units::Seconds,
+};
+use serde::Deserialize;
+
+/// One suite.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Its name, as `--suite` takes it.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// How long to sample.
+    pub measure: MeasureSettings,
+    /// Absent: none planned.
+    pub compute: Option<ComputeAxes>,
+    /// Absent: none planned.
+    pub stream: Option<StreamAxes>,
+    /// Absent: none planned.
+    pub latency: Option<LatencyAxes>,
+    /// Absent: none planned.
+    pub gemm: Option<GemmAxes>,
+    /// One shape each.
+    #[serde(default)]
+    pub attention: Vec<AttentionPoint>,
+    /// Absent: none planned.
+    pub collective: Option<CollectiveAxes>,
+}
+
+/// How long to sample one case. See docs/methodology.md for the rules these feed.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureSettings {
+    /// Never fewer samples than this.
+    pub samples_min: u32,
+    /// Never more.
+    pub samples_max: u32,
+    /// Stop when noise (MAD / median) is below this.
+    pub noise_max: f64,
+    /// Never stop before this much measured time.
+    pub time_min: Seconds,
+    /// Stop at this much measured time.
+    pub time_max: Seconds,
+    /// Longest warm-up.
+    pub warmup_max: Seconds,
+    /// A sample shorter than this is batched.
+    pub sample_min: Seconds,
+    /// Time after which work counts as hung.
+    pub deadline: Seconds,
+}
+
+/// The arithmetic ceilings.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComputeAxes {
+    /// Element types.
+    pub dtypes: Vec<Dtype>,
+}
+
+/// The stream cases.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamAxes {
+    /// Over memory, all units, every kernel the device has.
+    pub memory: Vec<StreamOperation>,
+    /// Over memory with 1, 2, 4 .. all units, best kernel of the operation.
+    pub scaling: Vec<StreamOperation>,
+    /// Working-set sweep from the first cache to memory.
+    pub sweep: Vec<StreamOperation>,
+    /// Sizes in each doubling of the sweep.
+    pub sweep_points_per_octave: u32,
+}
+
+/// The latency sweep.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyAxes {
+    /// Sizes in each doubling.
+    pub points_per_octave: u32,
+}
+
+/// The matrix products.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GemmAxes {
+    /// Element types.
+    pub dtypes: Vec<Dtype>,
+    /// `[m, n, k]` each.
+    pub shapes: Vec<[u32; 3]>,
+}
+
+/// The collectives.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectiveAxes {
+    /// Which.
+    pub collectives: Vec<Collective>,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Smallest message, such as `"4KiB"`.
+    pub from: String,
+    /// Largest message; bounded by memory too.
+    pub to: String,
+    /// From one size to the next.
+    pub factor: u64,
+    /// In place, out of place or both.
+    pub places: Vec<Place>,
+}

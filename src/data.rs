@@ -1,1 +1,53 @@
 //! The catalogue: parts, hosts, links and suites, embedded, or read from a directory.
+
+use crate::{
+    spec::{Part, Properties},
+    suite::Suite,
+};
+use std::path::Path;
+
+/// Every (folder, name, text) of `data/`.
+static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/data.rs"));
+
+/// Parts, hosts, links and suites.
+pub struct Catalogue {}
+
+/// What is wrong with the data.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// A file cannot be read or parsed.
+    #[error("{file}: {why}")]
+    File {
+        /// Which.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No suite of that name.
+    #[error("no suite is called {name}; there are: {known}")]
+    NoSuite {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+}
+
+impl Catalogue {
+    /// The one in the program, overlaid by the files of `directory` (same folders) if given.
+    pub fn load(_directory: Option<&Path>) -> Result<Catalogue, DataError> {
+        let _ = EMBEDDED;
+        Ok(Catalogue {})
+    }
+
+    /// The part a device is, by PCI id, name, or CPU family and model.
+    pub fn part_of(&self, _properties: &Properties) -> Option<&Part> {
+        None
+    }
+
+    /// A suite by its name, or by a path that ends in `.toml`; with its text, which the record
+    /// keeps.
+    pub fn suite(&self, name: &str) -> Result<(Suite, String), DataError> {
+        Err(DataError::NoSuite { name: name.into(), known: String::new() })
+    }
+}

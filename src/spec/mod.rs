@@ -1,6 +1,7 @@
 //! What the vendor promises and what physics allows: parts, properties, peaks, speed of light.
 
 use crate::{
+    case::Point,
     dtype::Dtype,
     units::{Bytes, Megahertz, Seconds},
 };
@@ -123,4 +124,39 @@ pub struct SpeedOfLight {
     pub bound: Bound,
     /// Whose peak it is.
     pub tier: Tier,
+}
+
+/// A product with vendor numbers, read from `data/`. STUB
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Its file's name: `h200-sxm`, `epyc-9005`.
+    pub id: String,
+}
+
+/// The speed of light of one iteration at every tier that can be computed before the run ends:
+/// datasheet (from `part`), observed (from `properties` and the observed `clock`), algorithmic.
+pub fn lights(
+    _point: &Point,
+    _properties: &Properties,
+    _part: Option<&Part>,
+    _clock: Option<Megahertz>,
+) -> Vec<SpeedOfLight> {
+    Vec::new()
+}
+
+/// The tier that the headline refers to: 2 for compute, 1 for memory, cache and links; else the
+/// other one if only that is known.
+pub fn headline(_lights: &[SpeedOfLight]) -> Option<Tier> {
+    None
+}
+
+/// The physical floor: no iteration can be faster than this (most optimistic peak of every
+/// resource that is known). None where nothing is known.
+pub fn floor(
+    _point: &Point,
+    _properties: &Properties,
+    _part: Option<&Part>,
+    _clock: Option<Megahertz>,
+) -> Option<SpeedOfLight> {
+    None
 }

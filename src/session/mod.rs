@@ -1,1 +1,3 @@
 //! Plan, run, record: the one place that drives devices.
+
+pub mod one;

@@ -44,7 +44,7 @@ quantity! {
     Seconds
 }
 quantity! {
-    /// A number of floating-point (or integer multiply-add) operations; a fused multiply-add is two.
+    /// A number of arithmetic operations; a fused multiply-add is two.
     Flops
 }
 quantity! {

@@ -1,20 +1,76 @@
 //! The only place that reads the host's clock.
 
-use crate::units::Seconds;
-use std::time::Instant;
+use crate::{record::Timer, stats::quantile, units::Seconds};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment(Instant);
 
 /// Now.
+#[inline]
 pub fn now() -> Moment {
     Moment(Instant::now())
 }
 
 impl Moment {
     /// Time since.
+    #[inline]
     pub fn elapsed(self) -> Seconds {
         Seconds(self.0.elapsed().as_secs_f64())
+    }
+}
+
+/// Keeps this thread busy for a time.
+pub fn spin(time: Seconds) {
+    let start = now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// The time of day in UTC, as RFC 3339 writes it: `2026-11-21T07:32:22Z`.
+pub fn utc_now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    rfc3339(since.as_secs())
+}
+
+/// Seconds since 1970 as RFC 3339 in UTC. Days to civil date by Howard Hinnant's algorithm
+/// (`chrono`-compatible low-level date algorithms, 2013).
+fn rfc3339(seconds: u64) -> String {
+    let (days, rest) = ((seconds / 86_400) as i64, seconds % 86_400);
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Calibrates the timer: the smallest step it shows, and the median of an empty timed region.
+pub fn calibrate() -> Timer {
+    const READINGS: usize = 2_001;
+    let empty: Vec<f64> = (0..READINGS).map(|_| now().elapsed().0).collect();
+    let step = empty.iter().copied().filter(|&step| step > 0.0).fold(f64::INFINITY, f64::min);
+    let resolution = if step.is_finite() { step } else { 0.0 };
+    Timer { resolution: Seconds(resolution), overhead: Seconds(quantile::median(&empty)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_civil() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc3339(4_107_542_400), "2100-03-01T00:00:00Z");
     }
 }

@@ -1,13 +1,202 @@
-//! One case from plan to outcome.
+//! One case from plan to outcome. Every fault ends in one.
 
-use crate::{bench::Rank, case::Case, outcome::Outcome, spec::Part, suite::MeasureSettings};
+use crate::{
+    bench::{self, Rank, Unready, Workload},
+    case::Case,
+    device::DeviceError,
+    measure::{self, Taken},
+    outcome::{Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome},
+    spec::{self, Part, SpeedOfLight},
+    stats::{Summary, quantile},
+    suite::MeasureSettings,
+    units::{Megahertz, Seconds},
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Prepares, verifies, times, verifies again and judges one case. Every fault ends in an outcome.
+/// A median faster than the physical limit by more than this is not believed.
+const FASTER_THAN_LIGHT: f64 = 1.02;
+
+/// A case of which more than this share of samples was throttled is not believed.
+const THROTTLED_SHARE_MAX: f64 = 0.5;
+
+/// The other state of the caches is measured with this share of the headline's budgets.
+const CONTRAST_SHARE: f64 = 0.25;
+
+/// Why a case has no measurement.
+enum Stopped {
+    Skipped(String),
+    Failed(Failure, String),
+}
+
+impl From<DeviceError> for Stopped {
+    fn from(error: DeviceError) -> Stopped {
+        let failure = match &error {
+            DeviceError::Missing { .. } | DeviceError::Unsupported { .. } => {
+                return Stopped::Skipped(error.to_string());
+            }
+            DeviceError::Allocation { .. } => Failure::Allocation,
+            DeviceError::Launch { .. } => Failure::Launch,
+            DeviceError::Hang { .. } => Failure::Hang,
+            DeviceError::Lost(_) => Failure::DeviceLost,
+            DeviceError::Driver(_) => Failure::Other,
+        };
+        Stopped::Failed(failure, error.to_string())
+    }
+}
+
+impl From<Unready> for Stopped {
+    fn from(unready: Unready) -> Stopped {
+        match unready {
+            Unready::Unsupported(reason) => Stopped::Skipped(reason),
+            Unready::Device(error) => error.into(),
+        }
+    }
+}
+
+/// Prepares, verifies, times, verifies again and judges one case. A panic in a kernel is a failed
+/// case too: the run goes on.
 pub fn measure_case(
     case: &Case,
-    _rank: Rank<'_>,
-    _part: Option<&Part>,
-    _settings: &MeasureSettings,
+    rank: Rank<'_>,
+    part: Option<&Part>,
+    settings: &MeasureSettings,
 ) -> Outcome {
-    Outcome::Skipped { case: case.clone(), reason: "not yet".into() }
+    let attempt = AssertUnwindSafe(|| {
+        let mut workload = bench::prepare(case, rank)?;
+        measure_workload(case, workload.as_mut(), rank, settings)
+    });
+    let result = catch_unwind(attempt).unwrap_or_else(|payload| {
+        let words = payload.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| payload.downcast_ref::<&str>().copied());
+        let error = format!("the kernel panicked: {}", words.unwrap_or("without a word"));
+        Err(Stopped::Failed(Failure::Other, error))
+    });
+    match result {
+        Ok(measurement) => judge(measurement, rank, part),
+        Err(Stopped::Skipped(reason)) => Outcome::Skipped { case: case.clone(), reason },
+        Err(Stopped::Failed(failure, error)) => {
+            Outcome::Failed { case: case.clone(), failure, error }
+        }
+    }
+}
+
+fn measure_workload(
+    case: &Case,
+    workload: &mut (dyn Workload + '_),
+    Rank { device, .. }: Rank<'_>,
+    settings: &MeasureSettings,
+) -> Result<Measurement, Stopped> {
+    workload.poison()?;
+    device.timed(&mut || workload.enqueue(1))?;
+    passed(workload.verify()?, "before timing")?;
+
+    let (cache, beside) = bench::headline_cache(case);
+    let mut clocks = Vec::from_iter(device.observe_clock()?);
+    let taken = measure::sample(device, &mut |repeat| workload.enqueue(repeat), cache, settings)?;
+    clocks.extend(device.observe_clock()?);
+    let check = passed(workload.verify()?, "after timing")?;
+    let contrast = beside.map(|other| contrast(device, workload, other, settings)).transpose()?;
+
+    let Taken { samples, clocks: inside } = taken;
+    let seen = if inside.is_empty() { &clocks } else { &inside };
+    let seen: Vec<f64> = seen.iter().map(|clock| clock.0).collect();
+    let summary = summary_of(&samples.times)?;
+    Ok(Measurement {
+        case: case.clone(),
+        work: case.point.work(),
+        cache,
+        samples,
+        summary,
+        contrast,
+        clock: (!seen.is_empty()).then(|| Megahertz(quantile::median(&seen))),
+        speed_of_light: Vec::new(),
+        tier: None,
+        check,
+    })
+}
+
+fn summary_of(times: &[Seconds]) -> Result<Summary, Stopped> {
+    let none = || Stopped::Failed(Failure::Other, "no samples were taken".into());
+    Summary::of(times).ok_or_else(none)
+}
+
+fn passed(check: Check, when: &str) -> Result<Check, Stopped> {
+    if check.passed() {
+        return Ok(check);
+    }
+    let Check { error, tolerance, compared, wrong } = check;
+    Err(Stopped::Failed(
+        Failure::WrongResult,
+        format!(
+            "{when}, {wrong} of {compared} elements are wrong: largest error {error:.3e}, \
+             tolerance {tolerance:.3e}"
+        ),
+    ))
+}
+
+fn contrast(
+    device: &dyn crate::device::Device,
+    workload: &mut (dyn Workload + '_),
+    cache: Cache,
+    settings: &MeasureSettings,
+) -> Result<Contrast, Stopped> {
+    let short = MeasureSettings {
+        samples_min: settings.samples_min.div_ceil(2),
+        time_min: Seconds(0.0),
+        time_max: settings.time_max * CONTRAST_SHARE,
+        warmup_max: settings.warmup_max * CONTRAST_SHARE,
+        ..*settings
+    };
+    let taken = measure::sample(device, &mut |repeat| workload.enqueue(repeat), cache, &short)?;
+    let summary = summary_of(&taken.samples.times)?;
+    Ok(Contrast { cache, samples: taken.samples, summary })
+}
+
+/// Sets a measurement against the speed of light, and refuses what cannot be.
+fn judge(mut measurement: Measurement, rank: Rank<'_>, part: Option<&Part>) -> Outcome {
+    let properties = rank.device.properties();
+    let (point, clock) = (measurement.case.point, measurement.clock);
+    measurement.speed_of_light = spec::lights(&point, properties, part, clock);
+    measurement.tier = spec::headline(&measurement.speed_of_light);
+    let limit = spec::floor(&point, properties, part, clock);
+    match disbelief(&measurement, limit.as_ref()) {
+        Some((invalidity, reason)) => {
+            Outcome::Invalid { invalidity, reason, measurement: Box::new(measurement) }
+        }
+        None => Outcome::Measured(Box::new(measurement)),
+    }
+}
+
+/// Why a measurement cannot be believed, if so.
+fn disbelief(
+    measurement: &Measurement,
+    limit: Option<&SpeedOfLight>,
+) -> Option<(Invalidity, String)> {
+    let median = measurement.summary.median;
+    if median.0.is_nan() || median.0 <= 0.0 {
+        return Some((
+            Invalidity::Unresolved,
+            format!("a median of {median} is none: the timer did not move"),
+        ));
+    }
+    if let Some(limit) = limit
+        && median.0 * FASTER_THAN_LIGHT < limit.time.0
+    {
+        let factor = limit.time / median;
+        return Some((
+            Invalidity::FasterThanLight,
+            format!(
+                "{median} is {factor:.2} times faster than {} can be: suspect work left out, a \
+                 working set that fits a cache, a wrong byte count or a wrong clock",
+                limit.bound
+            ),
+        ));
+    }
+    let throttled = measurement.samples.throttled.len();
+    let count = measurement.samples.times.len();
+    if throttled as f64 > THROTTLED_SHARE_MAX * count as f64 {
+        let reason = format!("{throttled} of {count} samples were taken at a throttled clock");
+        return Some((Invalidity::Throttled, reason));
+    }
+    None
 }

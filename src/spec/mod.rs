@@ -160,3 +160,26 @@ pub fn floor(
 ) -> Option<SpeedOfLight> {
     None
 }
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Bound::Memory => "memory",
+            Bound::Cache => "cache",
+            Bound::Compute => "compute",
+            Bound::Exp => "exp",
+            Bound::Link => "link",
+        })
+    }
+}
+
+impl std::fmt::Display for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Tier::Datasheet => "datasheet",
+            Tier::Observed => "observed",
+            Tier::Algorithmic => "algorithmic",
+            Tier::Ceiling => "ceiling",
+        })
+    }
+}

@@ -3,9 +3,15 @@
 //! Quantiles are R-7 (linear interpolation between order statistics; Hyndman and Fan 1996), the
 //! default of NumPy and R, so that anyone can recompute them from the record.
 
+pub mod bootstrap;
+pub mod quantile;
+
 use crate::units::Seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Samples from which the 99.9th percentile is more than the maximum by another name.
+const SAMPLES_FOR_P999: usize = 1_000;
 
 /// The times of one case in numbers. All of it can be computed again from the raw samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,4 +51,32 @@ pub struct Interval {
     pub high: Seconds,
     /// How often such an interval covers the true value: 0.95.
     pub confidence: f64,
+}
+
+impl Summary {
+    /// Of the times of one case, in the order they were taken; None where there are none.
+    pub fn of(times: &[Seconds]) -> Option<Summary> {
+        if times.is_empty() {
+            return None;
+        }
+        let values: Vec<f64> = times.iter().map(|time| time.0).collect();
+        let sorted = quantile::sorted(&values);
+        let at = |share: f64| Seconds(quantile::quantile(&sorted, share));
+        let median = at(0.5);
+        let deviation = quantile::median_absolute_deviation(&values);
+        Some(Summary {
+            count: times.len() as u64,
+            median,
+            min: at(0.0),
+            max: at(1.0),
+            p5: at(0.05),
+            p25: at(0.25),
+            p75: at(0.75),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: (times.len() >= SAMPLES_FOR_P999).then(|| at(0.999)),
+            noise: if median.0 > 0.0 { deviation / median.0 } else { 0.0 },
+            interval: bootstrap::median_interval(&values),
+        })
+    }
 }

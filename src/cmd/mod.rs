@@ -1,1 +1,3 @@
 //! The verbs, one module each: the only place that prints and exits.
+
+pub mod report;

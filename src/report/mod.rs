@@ -1,4 +1,20 @@
 //! Analysis of records into a [`Document`]: pure, records in, plain data out.
+//!
+//! A document says *what* there is to read, in reading order, with every value still a quantity;
+//! a [format](crate::format) decides how it looks: digits, columns, colours, axes.
+
+mod case_table;
+mod ceiling;
+mod chart;
+mod fit;
+mod heat;
+mod level;
+mod run;
+mod summary;
+
+pub use ceiling::Ceilings;
+pub use fit::{StartupFit, fit_startup};
+pub use run::document as run;
 
 use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};
 
@@ -7,6 +23,8 @@ use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};
 pub struct Document {
     /// At the top.
     pub title: String,
+    /// Under it: when, which suite, which version.
+    pub subtitle: String,
     /// In reading order.
     pub blocks: Vec<Block>,
 }
@@ -18,17 +36,67 @@ pub enum Block {
     Heading(String),
     /// A paragraph.
     Text(String),
+    /// Something the reader must know before believing a number.
+    Warning(String),
+    /// The few numbers to remember.
+    Facts(Vec<Fact>),
+    /// Curves.
+    Chart(Chart),
+    /// A grid of values shaded by how good they are.
+    HeatMap(HeatMap),
     /// A table.
     Table(Table),
+}
+
+/// One number to remember.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// What it is, stable, for machines: `memory_bandwidth`.
+    pub key: String,
+    /// What it is, for people.
+    pub label: String,
+    /// The number.
+    pub value: Cell,
+    /// How good it is, where a peak is known, 0..1.
+    pub share: Option<f64>,
+    /// Of what the share is, and which case gave the number.
+    pub note: String,
 }
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Column titles.
-    pub columns: Vec<String>,
+    /// Stable, for machines: `cases`.
+    pub name: String,
+    /// What it shows, for people.
+    pub title: String,
+    /// From left to right.
+    pub columns: Vec<Column>,
     /// As wide as `columns` each.
     pub rows: Vec<Vec<Cell>>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Stable, for machines, its unit last: `median_seconds`. A column of mixed quantities has
+    /// none, and its values carry their own.
+    pub key: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// What goes first where the window is narrow.
+    pub weight: Weight,
+}
+
+/// How much a column is missed when it is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Only where there is room for everything.
+    Detail,
+    /// Left out before an essential one.
+    Useful,
+    /// Never left out.
+    Essential,
 }
 
 /// A value with its meaning; the format picks the digits.
@@ -36,6 +104,8 @@ pub struct Table {
 pub enum Cell {
     /// Words.
     Text(String),
+    /// A name to be copied exactly, such as a case's id.
+    Code(String),
     /// A rate of bytes.
     Bandwidth(BytesPerSecond),
     /// A rate of arithmetic.
@@ -46,8 +116,150 @@ pub enum Cell {
     Size(Bytes),
     /// A share of one.
     Share(f64),
+    /// How many times as much.
+    Ratio(f64),
     /// A count.
     Count(u64),
     /// Nothing to say.
     Absent,
+}
+
+/// Curves or points over two axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// Stable, for machines and file names: `bandwidth`.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// What to see in it, in one or two sentences.
+    pub caption: String,
+    /// Across.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// What is drawn, first on top in the key.
+    pub series: Vec<Series>,
+    /// Lines across the plot at a place of the x axis, such as the size of a cache.
+    pub marks: Vec<Mark>,
+}
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// Its quantity in words.
+    pub title: String,
+    /// What its numbers mean.
+    pub quantity: Quantity,
+    /// How they are spread.
+    pub scale: Scale,
+}
+
+/// What the numbers of an axis mean; their unit is always the SI one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Bytes, with binary steps.
+    Size,
+    /// Seconds.
+    Time,
+    /// Bytes each second.
+    Bandwidth,
+    /// Operations each second.
+    Throughput,
+    /// Operations for each byte.
+    Intensity,
+    /// A number of things.
+    Count,
+}
+
+/// How the numbers of an axis are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly, from zero.
+    Linear,
+    /// By ratio.
+    Logarithmic,
+}
+
+/// One curve, or one kind of point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// For the reader.
+    pub name: String,
+    /// How it is drawn.
+    pub kind: SeriesKind,
+    /// In ascending order of x; all positive and finite.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesKind {
+    /// Points joined by a line.
+    Curve,
+    /// Points alone.
+    Points,
+    /// A limit: a line without points.
+    Limit,
+}
+
+/// A line across the plot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// Where on the x axis.
+    pub at: f64,
+    /// Its label.
+    pub label: String,
+}
+
+/// A grid of values shaded by how good they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatMap {
+    /// Stable, for machines: `gemm`.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// What the shade means.
+    pub caption: String,
+    /// What a row is, such as `m x n x k`.
+    pub corner: String,
+    /// Over the columns.
+    pub columns: Vec<String>,
+    /// Under each other.
+    pub rows: Vec<HeatRow>,
+}
+
+/// One row of a heat map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatRow {
+    /// At its left.
+    pub label: String,
+    /// As many as there are columns.
+    pub values: Vec<Heat>,
+}
+
+/// One value of a heat map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heat {
+    /// The value.
+    pub value: Cell,
+    /// How good it is, 0..1, where it can be told.
+    pub share: Option<f64>,
+}
+
+impl Document {
+    /// Its charts.
+    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
+        self.blocks.iter().filter_map(|block| match block {
+            Block::Chart(chart) => Some(chart),
+            _ => None,
+        })
+    }
+
+    /// Its tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.blocks.iter().filter_map(|block| match block {
+            Block::Table(table) => Some(table),
+            _ => None,
+        })
+    }
 }

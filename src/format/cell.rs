@@ -1,0 +1,64 @@
+//! A cell in digits, for people and for machines.
+
+use crate::report::Cell;
+use serde_json::{Number, Value};
+
+/// For people: few digits, with a unit. Not yet [clean](super::clean).
+pub fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) | Cell::Code(text) => text.clone(),
+        Cell::Bandwidth(rate) => rate.to_string(),
+        Cell::Throughput(rate) => rate.to_string(),
+        Cell::Time(time) => time.to_string(),
+        Cell::Size(size) => size.to_string(),
+        Cell::Share(share) => percent(*share),
+        Cell::Ratio(ratio) => format!("{ratio:.2}x"),
+        Cell::Count(count) => count.to_string(),
+        Cell::Absent => "\u{2013}".into(),
+    }
+}
+
+/// A share with one place after the point, two below one percent.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent.abs() < 1.0 { format!("{percent:.2} %") } else { format!("{percent:.1} %") }
+}
+
+/// Whether it is set at the right, so that digits stand under each other.
+pub fn is_number(cell: &Cell) -> bool {
+    !matches!(cell, Cell::Text(_) | Cell::Code(_))
+}
+
+/// For machines: SI units, all digits. What JSON cannot say is null.
+pub fn value(cell: &Cell) -> Value {
+    match cell {
+        Cell::Text(text) | Cell::Code(text) => Value::String(text.clone()),
+        Cell::Count(count) => Value::from(*count),
+        Cell::Size(size) => Value::from(size.0),
+        _ => number(cell).and_then(Number::from_f64).map_or(Value::Null, Value::Number),
+    }
+}
+
+/// In SI units; none for words.
+pub fn number(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Bandwidth(rate) => Some(rate.0),
+        Cell::Throughput(rate) => Some(rate.0),
+        Cell::Time(time) => Some(time.0),
+        Cell::Size(size) => Some(size.0 as f64),
+        Cell::Share(number) | Cell::Ratio(number) => Some(*number),
+        Cell::Count(count) => Some(*count as f64),
+        Cell::Text(_) | Cell::Code(_) | Cell::Absent => None,
+    }
+}
+
+/// The SI unit of a cell's [`value`]; none where it has none.
+pub fn unit(cell: &Cell) -> Option<&'static str> {
+    match cell {
+        Cell::Bandwidth(_) => Some("B/s"),
+        Cell::Throughput(_) => Some("FLOP/s"),
+        Cell::Time(_) => Some("s"),
+        Cell::Size(_) => Some("B"),
+        _ => None,
+    }
+}

@@ -1,0 +1,111 @@
+//! JSON for machines: a document's numbers in SI units, with all digits.
+//!
+//! ```json
+//! {
+//!   "fizeau_report": 1,
+//!   "title": "...", "subtitle": "...",
+//!   "text": ["..."], "warnings": ["..."],
+//!   "facts": { "<key>": { "label": "...", "value": 4.1e10, "unit": "B/s", "share": 0.8, "note": "..." } },
+//!   "tables": { "cases": [ { "case": "...", "median_seconds": 1e-3, ... } ], ... },
+//!   "heat_maps": { "gemm": [ { "row": "...", "column": "...", "value": 1e11, "unit": "FLOP/s", "share": 0.9 } ] },
+//!   "charts": { "bandwidth": { "title": "...", "x": "...", "y": "...", "series": [ { "name": "...", "points": [[x, y]] } ], "marks": [ { "at": 49152, "label": "..." } ] } }
+//! }
+//! ```
+//!
+//! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. What
+//! is not known is null. Strings are as they stand in the record: whoever shows them escapes them.
+
+use super::{cell, csv::is_mixed};
+use crate::report::{Block, Cell, Chart, Document, HeatMap, Table};
+use serde_json::{Map, Value, json};
+
+/// The version of this shape, under the key `fizeau_report`.
+pub const VERSION: u32 = 1;
+
+/// Renders a document, indented.
+pub fn render(document: &Document) -> String {
+    let mut text = Vec::new();
+    let mut warnings = Vec::new();
+    let [mut facts, mut tables, mut heat_maps, mut charts] = std::array::from_fn(|_| Map::new());
+    for block in &document.blocks {
+        match block {
+            Block::Heading(_) => {}
+            Block::Text(paragraph) => text.push(paragraph.as_str()),
+            Block::Warning(warning) => warnings.push(warning.as_str()),
+            Block::Facts(list) => facts.extend(list.iter().map(|fact| {
+                let mut value = quantity(&fact.value);
+                value["label"] = json!(fact.label);
+                value["share"] = json!(fact.share);
+                value["note"] = json!(fact.note);
+                (fact.key.clone(), value)
+            })),
+            Block::Table(table) => {
+                tables.insert(table.name.clone(), rows(table));
+            }
+            Block::HeatMap(map) => {
+                heat_maps.insert(map.name.clone(), heats(map));
+            }
+            Block::Chart(chart) => {
+                charts.insert(chart.name.clone(), curves(chart));
+            }
+        }
+    }
+    let whole = json!({
+        "fizeau_report": VERSION,
+        "title": document.title,
+        "subtitle": document.subtitle,
+        "text": text,
+        "warnings": warnings,
+        "facts": facts,
+        "tables": tables,
+        "heat_maps": heat_maps,
+        "charts": charts,
+    });
+    format!("{whole:#}\n")
+}
+
+fn quantity(cell: &Cell) -> Value {
+    json!({ "value": cell::value(cell), "unit": cell::unit(cell) })
+}
+
+fn rows(table: &Table) -> Value {
+    let mixed: Vec<_> = (0..table.columns.len()).map(|at| is_mixed(table, at)).collect();
+    let row = |row: &Vec<Cell>| {
+        let pairs = table.columns.iter().zip(row).zip(&mixed).map(|((column, cell), mixed)| {
+            let value = if *mixed { quantity(cell) } else { cell::value(cell) };
+            (column.key.to_owned(), value)
+        });
+        Value::Object(pairs.collect())
+    };
+    table.rows.iter().map(row).collect()
+}
+
+fn heats(map: &HeatMap) -> Value {
+    let heats = map.rows.iter().flat_map(|row| {
+        row.values.iter().zip(&map.columns).map(|(heat, column)| {
+            let mut value = quantity(&heat.value);
+            value["row"] = json!(row.label);
+            value["column"] = json!(column);
+            value["share"] = json!(heat.share);
+            value
+        })
+    });
+    heats.collect()
+}
+
+fn curves(chart: &Chart) -> Value {
+    let series: Vec<_> = chart
+        .series
+        .iter()
+        .map(|series| json!({ "name": series.name, "points": series.points }))
+        .collect();
+    let marks: Vec<_> =
+        chart.marks.iter().map(|mark| json!({ "at": mark.at, "label": mark.label })).collect();
+    json!({
+        "title": chart.title,
+        "x": chart.x.title,
+        "y": chart.y.title,
+        "series": series,
+        "marks": marks,
+    })
+}

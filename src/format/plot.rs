@@ -1,0 +1,438 @@
+//! Charts to SVG: direct labels instead of a key where curves have ends, thin grids, sizes in
+//! binary steps, and markers with dashes so that curves differ without colour and equal ones show.
+//!
+//! Colours are those of [`PALETTE`] and [`INK`], [`MUTED`], [`GRID`], which the page's style maps
+//! to lighter ones where the reader prefers a dark page.
+
+use super::{clean, shorten};
+use crate::{
+    report::{Axis, Chart, Quantity, Scale, Series, SeriesKind},
+    units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds},
+};
+use plotters::{
+    coord::{Shift, types::RangedCoordf64},
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+/// Colours that people with any colour vision tell apart, dark enough for text on white: after
+/// Okabe and Ito (2008), the light ones darkened.
+pub const PALETTE: [RGBColor; 7] = [
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xC8, 0x4C, 0x09),
+    RGBColor(0x00, 0x7F, 0x5F),
+    RGBColor(0xA3, 0x4A, 0x86),
+    RGBColor(0x8A, 0x62, 0x00),
+    RGBColor(0x2B, 0x83, 0xBA),
+    RGBColor(0x6B, 0x6B, 0x6B),
+];
+/// Words on axes.
+pub const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
+/// Words beside the point.
+pub const MUTED: RGBColor = RGBColor(0x59, 0x63, 0x6E);
+/// Lines behind the curves.
+pub const GRID: RGBColor = RGBColor(0xDD, 0xE2, 0xE8);
+
+/// Drawn at twice the size it is shown at, so that whole pixels are fine enough.
+const SIZE: (u32, u32) = (1520, 880);
+const FONT: &str = "system-ui, sans-serif";
+/// The backend divides by 1.24 what it is given; this comes out at 26, shown as 13.
+const TEXT: f64 = 26.0 * 1.24;
+const LINE: i32 = 36;
+const NAME_MAX: usize = 26;
+
+/// What the chart is drawn for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dress {
+    /// The page, which says the title and has a background.
+    Page,
+    /// A file of its own.
+    Alone,
+}
+
+/// A chart that cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw the chart {chart}: {why}")]
+pub struct PlotError {
+    /// Its name.
+    pub chart: String,
+    /// What the drawing library says.
+    pub why: String,
+}
+
+type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+/// Draws a chart.
+///
+/// # Errors
+/// [`PlotError`] where the drawing library refuses.
+pub fn svg(chart: &Chart, dress: Dress) -> Result<String, PlotError> {
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        draw(chart, dress, &root)
+            .and_then(|()| root.present())
+            .map_err(|error| PlotError { chart: chart.name.clone(), why: error.to_string() })?;
+    }
+    Ok(text)
+}
+
+fn draw(chart: &Chart, dress: Dress, root: &Area<'_>) -> Drawn {
+    let mut top = if chart.marks.is_empty() { 24 + LINE as u32 } else { 24 + LINE as u32 * 2 };
+    if dress == Dress::Alone {
+        root.fill(&WHITE)?;
+        let title = shorten(&clean(&chart.title), 80);
+        let font = (FONT, TEXT * 1.3).into_font();
+        let style = TextStyle::from(font).color(&INK).pos(Pos::new(HPos::Left, VPos::Top));
+        root.draw_text(&title, &style, (24, 20))?;
+        top += 60;
+    }
+    let x = Span::of(&chart.x, chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)));
+    let y = Span::of(&chart.y, chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)));
+    let longest = labelled(chart)
+        .map(|(_, series)| clean(&series.name).chars().count().min(NAME_MAX))
+        .max()
+        .unwrap_or(0) as u32;
+    let mut plane = ChartBuilder::on(root)
+        .margin_top(top)
+        .margin_bottom(12)
+        .margin_left(12)
+        .margin_right(40 + longest * 15)
+        .x_label_area_size(96)
+        .y_label_area_size(176)
+        .build_cartesian_2d(x.low..x.high, y.low..y.high)?;
+    draw_axes(chart, root, &plane, (&x, &y))?;
+    draw_marks(chart, root, &plane, (&x, &y))?;
+    for (index, series) in chart.series.iter().enumerate() {
+        draw_series(&mut plane, series, index, (&x, &y))?;
+    }
+    draw_names(chart, root, &plane, (&x, &y))?;
+    draw_key(chart, root, &plane, (&x, &y))
+}
+
+/// An axis made linear: positions are logarithms where the scale is.
+struct Span {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    ticks: Vec<f64>,
+}
+
+impl Span {
+    fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Span {
+        let (low, high) = values
+            .filter(|value| value.is_finite())
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                (low.min(value), high.max(value))
+            });
+        let (low, high) = if low <= high { (low, high) } else { (1.0, 10.0) };
+        match axis.scale {
+            Scale::Linear => {
+                let high = if high > 0.0 { high } else { 1.0 };
+                let ticks = even_ticks(high, axis.quantity);
+                Span { scale: Scale::Linear, low: 0.0, high: high * 1.08, ticks }
+            }
+            Scale::Logarithmic => {
+                let (low, high) = (low.max(f64::MIN_POSITIVE).log2(), high.max(1e-300).log2());
+                let edge = ((high - low) * 0.04).max(0.2);
+                let (low, high) = (low - edge, high + edge);
+                let ticks = match axis.quantity {
+                    Quantity::Size => binary_ticks(low, high),
+                    _ => decimal_ticks(low, high),
+                };
+                Span { scale: Scale::Logarithmic, low, high, ticks }
+            }
+        }
+    }
+
+    /// From a value to its position.
+    fn place(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => value,
+            Scale::Logarithmic => value.log2(),
+        }
+    }
+
+    /// From a position to its value.
+    fn value(&self, place: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => place,
+            Scale::Logarithmic => place.exp2(),
+        }
+    }
+
+    fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&self.place(value))
+    }
+}
+
+/// Powers of two, a power of two apart, so that 4 KiB, 64 KiB, 1 MiB follow each other.
+fn binary_ticks(low: f64, high: f64) -> Vec<f64> {
+    let step = [1, 2, 4, 8, 16].into_iter().find(|step| (high - low) / f64::from(*step) < 8.0);
+    let step = step.unwrap_or(32);
+    let (first, last) = ((low.ceil() as i32), (high.floor() as i32));
+    (first..=last).filter(|power| power.rem_euclid(step) == 0).map(f64::from).collect()
+}
+
+/// Powers of ten, with 2 and 5 between where there is room.
+fn decimal_ticks(low: f64, high: f64) -> Vec<f64> {
+    let decades = (high - low) / 10f64.log2();
+    let within: &[f64] = match decades {
+        d if d < 2.6 => &[1.0, 2.0, 5.0],
+        d if d < 4.0 => &[1.0, 3.0],
+        _ => &[1.0],
+    };
+    let every = (decades / 8.0).ceil().max(1.0) as i32;
+    let first = (low / 10f64.log2()).floor() as i32;
+    let last = (high / 10f64.log2()).ceil() as i32;
+    (first..=last)
+        .filter(|power| power.rem_euclid(every) == 0)
+        .flat_map(|power| within.iter().map(move |of| (of * 10f64.powi(power)).log2()))
+        .filter(|place| (low..=high).contains(place))
+        .collect()
+}
+
+/// From zero, some five steps of 1, 2 or 5.
+fn even_ticks(high: f64, quantity: Quantity) -> Vec<f64> {
+    let magnitude = 10f64.powf((high / 5.0).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|of| of * magnitude);
+    let mut step = steps.into_iter().find(|step| high / step <= 6.0).unwrap_or(high);
+    if quantity == Quantity::Count {
+        step = step.max(1.0).round();
+    }
+    (0..=32).map(|n| f64::from(n) * step).take_while(|tick| *tick <= high * 1.08).collect()
+}
+
+/// A value in the digits of an axis: as few as it needs.
+pub fn label(quantity: Quantity, value: f64) -> String {
+    let text = match quantity {
+        Quantity::Size => return Bytes(value.round().max(0.0) as u64).to_string(),
+        Quantity::Time => Seconds(value).to_string(),
+        Quantity::Bandwidth => BytesPerSecond(value).to_string(),
+        Quantity::Throughput => FlopsPerSecond(value).to_string(),
+        Quantity::Count => return format!("{value:.0}"),
+        Quantity::Intensity if value < 1.0 => return format!("1/{:.0}", 1.0 / value),
+        Quantity::Intensity => return format!("{value:.0}"),
+    };
+    if value == 0.0 {
+        return "0".into();
+    }
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    format!("{number} {unit}")
+}
+
+fn colour(index: usize) -> RGBColor {
+    PALETTE[index % PALETTE.len()]
+}
+
+fn text_style(colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
+    let mut style = TextStyle::from((FONT, TEXT).into_font()).pos(Pos::new(h, v));
+    style.color = colour.to_backend_color();
+    style
+}
+
+/// Series whose end carries their name.
+fn labelled(chart: &Chart) -> impl Iterator<Item = (usize, &Series)> {
+    chart.series.iter().enumerate().filter(|(_, series)| series.kind != SeriesKind::Points)
+}
+
+/// Grid, numbers and titles.
+fn draw_axes(
+    chart: &Chart,
+    root: &Area<'_>,
+    plane: &Plane<'_, '_>,
+    spans: (&Span, &Span),
+) -> Drawn {
+    let (x, y) = spans;
+    let (left, bottom) = plane.backend_coord(&(x.low, y.low));
+    let (right, top) = plane.backend_coord(&(x.high, y.high));
+    let line = |from, to, colour: RGBColor| {
+        root.draw(&PathElement::new(vec![from, to], colour.stroke_width(2)))
+    };
+    for &tick in &x.ticks {
+        let (at, _) = plane.backend_coord(&(tick, y.low));
+        line((at, bottom), (at, top), GRID)?;
+        let style = text_style(INK, HPos::Center, VPos::Top);
+        root.draw_text(&label(chart.x.quantity, x.value(tick)), &style, (at, bottom + 14))?;
+    }
+    for &tick in &y.ticks {
+        let (_, at) = plane.backend_coord(&(x.low, tick));
+        line((left, at), (right, at), GRID)?;
+        let style = text_style(INK, HPos::Right, VPos::Center);
+        root.draw_text(&label(chart.y.quantity, y.value(tick)), &style, (left - 14, at))?;
+    }
+    line((left, bottom), (right, bottom), MUTED)?;
+    let style = text_style(MUTED, HPos::Right, VPos::Top);
+    root.draw_text(&clean(&chart.x.title), &style, (right, bottom + 56))?;
+    let style = text_style(MUTED, HPos::Left, VPos::Bottom);
+    root.draw_text(&clean(&chart.y.title), &style, (left - 150, top - 14))
+}
+
+/// Lines where a cache ends, labelled over the plot; in a second row where two are close.
+fn draw_marks(
+    chart: &Chart,
+    root: &Area<'_>,
+    plane: &Plane<'_, '_>,
+    spans: (&Span, &Span),
+) -> Drawn {
+    let (x, y) = spans;
+    let mut ends = [i32::MIN; 2];
+    for mark in chart.marks.iter().filter(|mark| x.holds(mark.at)) {
+        let (left, bottom) = plane.backend_coord(&(x.place(mark.at), y.low));
+        let (_, top) = plane.backend_coord(&(x.place(mark.at), y.high));
+        let name = shorten(&clean(&mark.label), NAME_MAX);
+        let half = name.chars().count() as i32 * 15 / 2;
+        let row = usize::from(left - half < ends[1]);
+        ends[1 - row] = left + half;
+        let lift = LINE * row as i32;
+        let line = PathElement::new(vec![(left, bottom), (left, top - 6)], MUTED.stroke_width(2));
+        root.draw(&line)?;
+        let style = text_style(MUTED, HPos::Center, VPos::Bottom);
+        root.draw_text(&name, &style, (left, top - 14 - lift))?;
+    }
+    Ok(())
+}
+
+fn draw_series(
+    plane: &mut Plane<'_, '_>,
+    series: &Series,
+    index: usize,
+    (x, y): (&Span, &Span),
+) -> Drawn {
+    let places: Vec<(f64, f64)> =
+        series.points.iter().map(|(a, b)| (x.place(*a), y.place(*b))).collect();
+    let tint = colour(index);
+    match series.kind {
+        SeriesKind::Limit => {
+            plane.draw_series(LineSeries::new(places, tint.stroke_width(3)))?;
+            return Ok(());
+        }
+        SeriesKind::Curve => {
+            let style = tint.stroke_width(4);
+            match index % 4 {
+                0 => plane.draw_series(LineSeries::new(places.clone(), style)).map(|_| ())?,
+                dashes => {
+                    let (dash, gap) = [(22, 8), (12, 10), (4, 8)][dashes - 1];
+                    let line = DashedLineSeries::new(places.clone(), dash, gap, style);
+                    plane.draw_series(line).map(|_| ())?;
+                }
+            }
+        }
+        SeriesKind::Points => {}
+    }
+    // A marker every so often, so that many points stay a curve.
+    let every = if series.kind == SeriesKind::Curve { places.len().div_ceil(28) } else { 1 };
+    let shown = places.iter().copied().step_by(every.max(1));
+    plane.draw_series(shown.map(|place| {
+        EmptyElement::at(place) + Polygon::new(marker(index, (0, 0)), tint.filled())
+    }))?;
+    Ok(())
+}
+
+/// The corners of a marker: disc, square, diamond, triangle, and those upside down.
+fn marker(index: usize, (x, y): (i32, i32)) -> Vec<(i32, i32)> {
+    let shape: &[(i32, i32)] = match index % 5 {
+        0 => &[(-8, -3), (-3, -8), (3, -8), (8, -3), (8, 3), (3, 8), (-3, 8), (-8, 3)],
+        1 => &[(-7, -7), (7, -7), (7, 7), (-7, 7)],
+        2 => &[(0, -10), (10, 0), (0, 10), (-10, 0)],
+        3 => &[(0, -9), (9, 7), (-9, 7)],
+        _ => &[(0, 9), (9, -7), (-9, -7)],
+    };
+    shape.iter().map(|(dx, dy)| (x + dx, y + dy)).collect()
+}
+
+/// The names of curves and limits at their right ends, pushed apart.
+fn draw_names(
+    chart: &Chart,
+    root: &Area<'_>,
+    plane: &Plane<'_, '_>,
+    spans: (&Span, &Span),
+) -> Drawn {
+    let (x, y) = spans;
+    let (right, top) = plane.backend_coord(&(x.high, y.high));
+    let (_, bottom) = plane.backend_coord(&(x.high, y.low));
+    let mut names: Vec<_> = labelled(chart)
+        .filter_map(|(index, series)| {
+            let end = series.points.last()?;
+            Some((plane.backend_coord(&(x.place(end.0), y.place(end.1))), index, series))
+        })
+        .collect();
+    names.sort_by_key(|((_, y), ..)| *y);
+    let mut heights: Vec<i32> = names.iter().map(|((_, y), ..)| *y).collect();
+    spread(&mut heights, top, bottom);
+    for (((end_x, end_y), index, series), height) in names.into_iter().zip(heights) {
+        let tint = colour(index);
+        let lead = vec![(end_x + 10, end_y), (right + 4, height), (right + 14, height)];
+        root.draw(&PathElement::new(lead, tint.mix(0.5).stroke_width(2)))?;
+        let name = shorten(&clean(&series.name), NAME_MAX);
+        let style = text_style(tint, HPos::Left, VPos::Center);
+        root.draw_text(&name, &style, (right + 22, height))?;
+    }
+    Ok(())
+}
+
+/// Moves ascending heights a line apart, within the plot where there is room.
+fn spread(heights: &mut [i32], top: i32, bottom: i32) {
+    let mut least = top;
+    for height in heights.iter_mut() {
+        *height = (*height).max(least);
+        least = *height + LINE;
+    }
+    let mut most = bottom;
+    for height in heights.iter_mut().rev() {
+        *height = (*height).min(most);
+        most = *height - LINE;
+    }
+}
+
+/// The names of point series, which have no ends, in the lower right corner.
+fn draw_key(chart: &Chart, root: &Area<'_>, plane: &Plane<'_, '_>, spans: (&Span, &Span)) -> Drawn {
+    let (x, y) = spans;
+    let (right, bottom) = plane.backend_coord(&(x.high, y.low));
+    let points = chart.series.iter().enumerate();
+    let points: Vec<_> = points.filter(|(_, series)| series.kind == SeriesKind::Points).collect();
+    for (line, (index, series)) in points.iter().rev().enumerate() {
+        let height = bottom - 28 - LINE * line as i32;
+        let tint = colour(*index);
+        let name = shorten(&clean(&series.name), NAME_MAX);
+        root.draw(&Polygon::new(marker(*index, (right - 24, height)), tint.filled()))?;
+        let style = text_style(tint, HPos::Right, VPos::Center);
+        root.draw_text(&name, &style, (right - 44, height))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round() {
+        let sizes: Vec<_> = binary_ticks(11.5, 30.5)
+            .into_iter()
+            .map(|place| label(Quantity::Size, place.exp2()))
+            .collect();
+        assert_eq!(sizes, ["4 KiB", "64 KiB", "1 MiB", "16 MiB", "256 MiB"]);
+        let times: Vec<_> = decimal_ticks(0.9e-9f64.log2(), 120e-9f64.log2())
+            .into_iter()
+            .map(|place| label(Quantity::Time, place.exp2()))
+            .collect();
+        assert_eq!(times, ["1 ns", "2 ns", "5 ns", "10 ns", "20 ns", "50 ns", "100 ns"]);
+        assert_eq!(even_ticks(2.0, Quantity::Count), [0.0, 1.0, 2.0]);
+        assert_eq!(even_ticks(47e9, Quantity::Bandwidth).len(), 6);
+    }
+
+    #[test]
+    fn names_are_a_line_apart_and_inside() {
+        let mut heights = [100, 101, 102, 790, 795];
+        spread(&mut heights, 50, 800);
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LINE), "{heights:?}");
+        assert!(heights.iter().all(|height| (50..=800).contains(height)), "{heights:?}");
+    }
+}

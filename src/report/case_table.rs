@@ -1,0 +1,241 @@
+//! The tables of every case: those that gave a number, and those that did not, apart, so that an
+//! invalid number is never read as a result.
+
+use super::{Ceilings, Cell, Column, Table, Weight};
+use crate::{
+    case::Point,
+    outcome::{Cache, Failure, Invalidity, Measurement, Outcome, StopReason},
+    record::Record,
+    spec::{Bound, Tier},
+    units::{Bytes, Seconds},
+};
+use std::collections::HashSet;
+
+const MEASURED: &[Column] = &[
+    Column { key: "case", title: "case", weight: Weight::Essential },
+    Column { key: "outcome", title: "outcome", weight: Weight::Detail },
+    Column { key: "median_seconds", title: "median", weight: Weight::Essential },
+    Column { key: "rate", title: "rate", weight: Weight::Essential },
+    Column { key: "busbw_bytes_per_second", title: "busbw", weight: Weight::Detail },
+    Column { key: "utilisation", title: "of peak", weight: Weight::Essential },
+    Column { key: "tier", title: "peak of", weight: Weight::Useful },
+    Column { key: "bound", title: "bound by", weight: Weight::Useful },
+    Column { key: "own_ceiling_share", title: "of own best", weight: Weight::Useful },
+    Column { key: "noise", title: "noise", weight: Weight::Useful },
+    Column { key: "interval_low_seconds", title: "95% from", weight: Weight::Detail },
+    Column { key: "interval_high_seconds", title: "to", weight: Weight::Detail },
+    Column { key: "samples", title: "n", weight: Weight::Useful },
+    Column { key: "batch", title: "batch", weight: Weight::Detail },
+    Column { key: "caches", title: "caches", weight: Weight::Detail },
+    Column { key: "cold_over_hot", title: "cold / hot", weight: Weight::Detail },
+    Column { key: "stopped", title: "stopped", weight: Weight::Detail },
+    Column { key: "verified", title: "verified", weight: Weight::Detail },
+];
+
+const UNMEASURED: &[Column] = &[
+    Column { key: "case", title: "case", weight: Weight::Essential },
+    Column { key: "outcome", title: "outcome", weight: Weight::Essential },
+    Column { key: "kind", title: "in what way", weight: Weight::Useful },
+    Column { key: "reason", title: "reason", weight: Weight::Essential },
+];
+
+/// Every case that was measured.
+pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
+    let rows: Vec<_> = record
+        .outcomes
+        .iter()
+        .filter_map(|outcome| outcome.measured())
+        .map(|measurement| measured_row(measurement, ceilings))
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        name: "cases".into(),
+        title: "Every measured case".into(),
+        columns: MEASURED.to_vec(),
+        rows,
+    })
+}
+
+/// Every case that was planned and has no number, with the reason.
+pub fn unmeasured(record: &Record) -> Option<Table> {
+    let mut rows: Vec<_> = record.outcomes.iter().filter_map(unmeasured_row).collect();
+    rows.extend(missing(record).into_iter().map(|id| {
+        let why = if record.footer.as_ref().is_some_and(|footer| footer.interrupted) {
+            "the run was interrupted before it"
+        } else {
+            "the record ends before it"
+        };
+        vec![Cell::Code(id), text("not reached"), Cell::Absent, text(why)]
+    }));
+    (!rows.is_empty()).then(|| Table {
+        name: "not_measured".into(),
+        title: "Cases without a result".into(),
+        columns: UNMEASURED.to_vec(),
+        rows,
+    })
+}
+
+/// Ids that were planned and have no outcome.
+pub fn missing(record: &Record) -> Vec<String> {
+    let done: HashSet<_> = record.outcomes.iter().map(Outcome::case).collect();
+    record
+        .header
+        .plan
+        .iter()
+        .filter(|case| !done.contains(case))
+        .map(|case| case.to_string())
+        .collect()
+}
+
+fn text(words: &str) -> Cell {
+    Cell::Text(words.into())
+}
+
+/// What a case is quoted as: bandwidth, arithmetic or the time of one load.
+pub fn rate(measurement: &Measurement) -> Cell {
+    let median = measurement.summary.median;
+    match &measurement.case.point {
+        Point::Stream(_) => Cell::Bandwidth(measurement.work.memory / median),
+        Point::Latency(_) => Cell::Time(median),
+        Point::Compute(_) | Point::Gemm(_) | Point::Attention(_) => {
+            Cell::Throughput(measurement.work.flops / median)
+        }
+        Point::Collective(point) => Cell::Bandwidth(point.message / median),
+    }
+}
+
+fn busbw(measurement: &Measurement) -> Cell {
+    match &measurement.case.point {
+        Point::Collective(point) => {
+            let algbw = point.message / measurement.summary.median;
+            Cell::Bandwidth(algbw * point.collective.bus_factor(point.ranks))
+        }
+        _ => Cell::Absent,
+    }
+}
+
+fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
+    let summary = &measurement.summary;
+    let light = measurement.tier.and_then(|tier| measurement.light(tier));
+    let own = ceilings.light(measurement);
+    let share = |share: Option<f64>| share.map_or(Cell::Absent, Cell::Share);
+    let bound = light.map(|light| light.bound).or(own.map(|(_, bound)| bound));
+    vec![
+        Cell::Code(measurement.case.to_string()),
+        text("measured"),
+        Cell::Time(summary.median),
+        rate(measurement),
+        busbw(measurement),
+        share(measurement.utilisation()),
+        light.map_or(Cell::Absent, |light| text(tier_name(light.tier))),
+        bound.map_or(Cell::Absent, |bound| text(bound_name(bound))),
+        share(ceilings.share(measurement)),
+        Cell::Share(summary.noise),
+        Cell::Time(summary.interval.low),
+        Cell::Time(summary.interval.high),
+        Cell::Count(summary.count),
+        Cell::Count(u64::from(measurement.samples.batch)),
+        text(cache_name(measurement.cache)),
+        cold_over_hot(measurement),
+        text(stop_name(measurement.samples.stop)),
+        text(verified(measurement)),
+    ]
+}
+
+/// How much longer it takes when the caches were evicted.
+fn cold_over_hot(measurement: &Measurement) -> Cell {
+    let Some(contrast) = &measurement.contrast else { return Cell::Absent };
+    let (here, there): (Seconds, Seconds) = (measurement.summary.median, contrast.summary.median);
+    match (measurement.cache, contrast.cache) {
+        (Cache::Cold, Cache::Hot) => Cell::Ratio(here / there),
+        (Cache::Hot, Cache::Cold) => Cell::Ratio(there / here),
+        _ => Cell::Absent,
+    }
+}
+
+fn verified(measurement: &Measurement) -> &'static str {
+    match (measurement.check.compared, measurement.check.passed()) {
+        (0, _) => "nothing to check",
+        (_, true) => "right",
+        (_, false) => "wrong",
+    }
+}
+
+fn unmeasured_row(outcome: &Outcome) -> Option<Vec<Cell>> {
+    let case = Cell::Code(outcome.case().to_string());
+    match outcome {
+        Outcome::Measured(_) => None,
+        Outcome::Skipped { reason, .. } => {
+            Some(vec![case, text("skipped"), Cell::Absent, text(reason)])
+        }
+        Outcome::Failed { failure, error, .. } => {
+            Some(vec![case, text("failed"), text(failure_name(*failure)), text(error)])
+        }
+        Outcome::Invalid { invalidity, reason, .. } => {
+            Some(vec![case, text("invalid"), text(invalidity_name(*invalidity)), text(reason)])
+        }
+    }
+}
+
+/// The level a size names, for the summary.
+pub fn size(size: Bytes) -> String {
+    if size.0 >= Bytes::GIB.0 * 10 {
+        format!("{:.0} GiB", size.0 as f64 / Bytes::GIB.0 as f64)
+    } else {
+        size.to_string()
+    }
+}
+
+/// Of a tier, in words.
+pub fn tier_name(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Datasheet => "datasheet",
+        Tier::Observed => "observed clock",
+        Tier::Algorithmic => "algorithm",
+        Tier::Ceiling => "own best",
+    }
+}
+
+fn bound_name(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Memory => "memory",
+        Bound::Cache => "cache",
+        Bound::Compute => "compute",
+        Bound::Exp => "exp",
+        Bound::Link => "link",
+    }
+}
+
+fn cache_name(cache: Cache) -> &'static str {
+    match cache {
+        Cache::Cold => "cold",
+        Cache::Hot => "hot",
+    }
+}
+
+fn stop_name(stop: StopReason) -> &'static str {
+    match stop {
+        StopReason::Quiet => "quiet",
+        StopReason::NoiseSettled => "noise settled",
+        StopReason::TimeBudget => "time budget",
+        StopReason::SampleBudget => "sample budget",
+    }
+}
+
+fn failure_name(failure: Failure) -> &'static str {
+    match failure {
+        Failure::WrongResult => "wrong result",
+        Failure::Allocation => "allocation",
+        Failure::Launch => "launch",
+        Failure::Hang => "hang",
+        Failure::DeviceLost => "device lost",
+        Failure::Other => "other",
+    }
+}
+
+fn invalidity_name(invalidity: Invalidity) -> &'static str {
+    match invalidity {
+        Invalidity::FasterThanLight => "faster than light",
+        Invalidity::Throttled => "throttled",
+        Invalidity::Unresolved => "unresolved",
+    }
+}

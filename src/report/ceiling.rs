@@ -1,0 +1,156 @@
+//! This device's own ceilings (tier 4): the best rate of each resource that the record holds, and
+//! the share of them that a case reaches. The denominator for attention, where no vendor prints
+//! a peak, and for whole machines whose peaks are unknown.
+
+use crate::{
+    case::{Point, StreamPoint},
+    dtype::Dtype,
+    outcome::{Cache, Measurement},
+    record::Record,
+    spec::{Bound, Tier},
+    units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds},
+};
+use std::collections::BTreeMap;
+
+/// A working set is in memory from this many times the last-level cache on (STREAM's run rules).
+const MEMORY_FACTOR: u64 = 4;
+
+/// The best measured rate of each resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ceilings {
+    /// Bytes to and from memory, caches left behind.
+    pub memory: Option<Best<BytesPerSecond>>,
+    /// Arithmetic of each element type, by a compute kernel or a matrix product.
+    pub compute: BTreeMap<Dtype, Best<FlopsPerSecond>>,
+    /// Smallest working set that counts as memory.
+    pub memory_from: Bytes,
+    /// The last-level cache, all of it.
+    pub cache: Bytes,
+}
+
+/// A best rate, and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Best<Rate> {
+    /// How much.
+    pub rate: Rate,
+    /// Id of the case.
+    pub case: String,
+}
+
+impl Ceilings {
+    /// Those of a record; only measured outcomes count.
+    pub fn of(record: &Record) -> Ceilings {
+        let cache = record.header.device.last_level_cache();
+        let mut ceilings =
+            Ceilings { memory_from: memory_from(record, cache), cache, ..Ceilings::default() };
+        for measurement in record.outcomes.iter().filter_map(|outcome| outcome.measured()) {
+            ceilings.take(measurement);
+        }
+        ceilings
+    }
+
+    fn take(&mut self, measurement: &Measurement) {
+        let median = measurement.summary.median;
+        let case = || measurement.case.to_string();
+        match &measurement.case.point {
+            Point::Stream(point) if self.in_memory(point) => {
+                let rate = measurement.work.memory / median;
+                if self.memory.as_ref().is_none_or(|best| best.rate < rate) {
+                    self.memory = Some(Best { rate, case: case() });
+                }
+            }
+            Point::Compute(_) | Point::Gemm(_) => {
+                let Some(dtype) = measurement.case.point.dtype() else { return };
+                let rate = measurement.work.flops / median;
+                if self.compute.get(&dtype).is_none_or(|best| best.rate < rate) {
+                    self.compute.insert(dtype, Best { rate, case: case() });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a stream's working set lies in memory.
+    pub fn in_memory(&self, point: &StreamPoint) -> bool {
+        point.working_set >= self.memory_from
+    }
+
+    /// The least time at these ceilings, and what binds: none where no ceiling applies, as for a
+    /// working set that the cache holds.
+    pub fn light(&self, measurement: &Measurement) -> Option<(Seconds, Bound)> {
+        let work = &measurement.work;
+        let memory = self.memory.as_ref().map(|best| (work.memory / best.rate, Bound::Memory));
+        match &measurement.case.point {
+            Point::Stream(point) => memory.filter(|_| self.in_memory(point)),
+            Point::Latency(_) | Point::Collective(_) => None,
+            Point::Compute(_) | Point::Gemm(_) | Point::Attention(_) => {
+                let dtype = measurement.case.point.dtype()?;
+                let compute = self
+                    .compute
+                    .get(&dtype)
+                    .or_else(|| self.compute.get(&Dtype::F32))
+                    .map(|best| (work.flops / best.rate, Bound::Compute));
+                let cached = measurement.cache == Cache::Hot && work.memory <= self.cache;
+                slower(compute, memory.filter(|_| !cached))
+            }
+        }
+    }
+
+    /// The share of its own ceiling that a case reaches, 0..1.
+    pub fn share(&self, measurement: &Measurement) -> Option<f64> {
+        self.light(measurement).map(|(time, _)| time / measurement.summary.median)
+    }
+}
+
+fn slower(a: Option<(Seconds, Bound)>, b: Option<(Seconds, Bound)>) -> Option<(Seconds, Bound)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if a.0 >= b.0 { a } else { b }),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Four times the cache; where nothing that large was streamed, the largest there is.
+fn memory_from(record: &Record, cache: Bytes) -> Bytes {
+    let wanted = cache * MEMORY_FACTOR;
+    let largest = record
+        .outcomes
+        .iter()
+        .filter_map(|outcome| match outcome.measured()?.case.point {
+            Point::Stream(point) => Some(point.working_set),
+            _ => None,
+        })
+        .max()
+        .unwrap_or(wanted);
+    // Arrays are cut to whole elements, so a working set may fall a few bytes short.
+    if largest.0 + 4096 < wanted.0 { largest } else { Bytes(wanted.0.saturating_sub(4096)) }
+}
+
+/// The highest peak that the record's speeds of light of a tier imply for memory: the vendor's or
+/// the pin rate. None where no case knew one.
+pub fn memory_peak(record: &Record, tier: Tier) -> Option<BytesPerSecond> {
+    record
+        .outcomes
+        .iter()
+        .filter_map(|outcome| {
+            let measurement = outcome.measured()?;
+            let light = measurement.light(tier).filter(|light| light.bound == Bound::Memory)?;
+            Some(measurement.work.memory / light.time)
+        })
+        .filter(|rate| rate.0.is_finite())
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// As [`memory_peak`], for arithmetic of one element type.
+pub fn compute_peak(record: &Record, tier: Tier, dtype: Dtype) -> Option<FlopsPerSecond> {
+    record
+        .outcomes
+        .iter()
+        .filter_map(|outcome| {
+            let measurement = outcome.measured()?;
+            (measurement.case.point.dtype() == Some(dtype)).then_some(())?;
+            let light = measurement.light(tier).filter(|light| light.bound == Bound::Compute)?;
+            Some(measurement.work.flops / light.time)
+        })
+        .filter(|rate| rate.0.is_finite())
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+}

@@ -1,0 +1,106 @@
+//! Heat maps: rates over shapes and kernels, shaded by the share of a ceiling.
+
+use super::{Ceilings, Cell, Heat, HeatMap, HeatRow, chart::measurements};
+use crate::{
+    case::{AttentionPoint, GemmPoint, Point},
+    outcome::Measurement,
+    record::Record,
+};
+
+/// Matrix products over shapes and element type with kernel.
+pub fn gemm(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
+    let cells = measurements(record).filter_map(|measurement| match measurement.case.point {
+        Point::Gemm(point) => Some((
+            shape(&point),
+            format!("{} {}", point.dtype, measurement.case.kernel.0),
+            measurement,
+        )),
+        _ => None,
+    });
+    let map = grid(cells, ceilings);
+    (!map.1.is_empty()).then(|| HeatMap {
+        name: "gemm".into(),
+        title: "Matrix products".into(),
+        caption: "Arithmetic rate; the shade is the share of the best rate this run measured for \
+                  the element type, or of memory's where the shape is bound by it."
+            .into(),
+        corner: "m x n x k".into(),
+        columns: map.0,
+        rows: map.1,
+    })
+}
+
+/// Attention over shapes and kernels.
+pub fn attention(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
+    let cells = measurements(record).filter_map(|measurement| match measurement.case.point {
+        Point::Attention(point) => {
+            Some((sequence(&point), measurement.case.kernel.0.clone(), measurement))
+        }
+        _ => None,
+    });
+    let map = grid(cells, ceilings);
+    (!map.1.is_empty()).then(|| HeatMap {
+        name: "attention".into(),
+        title: "Attention".into(),
+        caption: "Arithmetic rate; the shade is the share of this machine's own ceilings: the \
+                  slower of its best arithmetic and its best memory bandwidth, as the shape needs \
+                  them."
+            .into(),
+        corner: "shape".into(),
+        columns: map.0,
+        rows: map.1,
+    })
+}
+
+fn shape(point: &GemmPoint) -> String {
+    format!("{} x {} x {}", point.m, point.n, point.k)
+}
+
+fn sequence(p: &AttentionPoint) -> String {
+    format!(
+        "{} {} {}, {} x {} heads / {}, {} queries, {} keys, d {} / {}",
+        p.attention,
+        p.dtype,
+        p.mask,
+        p.batch,
+        p.heads,
+        p.kv_heads,
+        p.queries,
+        p.keys,
+        p.dim_qk,
+        p.dim_v
+    )
+}
+
+/// Rows and columns in the order they first appear; the record's order is the suite's.
+fn grid<'r>(
+    cells: impl Iterator<Item = (String, String, &'r Measurement)>,
+    ceilings: &Ceilings,
+) -> (Vec<String>, Vec<HeatRow>) {
+    let cells: Vec<_> = cells.collect();
+    let mut columns: Vec<String> = Vec::new();
+    let mut labels: Vec<String> = Vec::new();
+    for (row, column, _) in &cells {
+        if !columns.contains(column) {
+            columns.push(column.clone());
+        }
+        if !labels.contains(row) {
+            labels.push(row.clone());
+        }
+    }
+    let heat = |label: &String, column: &String| {
+        let found = cells.iter().find(|(row, of, _)| row == label && of == column);
+        found.map_or(Heat { value: Cell::Absent, share: None }, |(_, _, measurement)| Heat {
+            value: Cell::Throughput(measurement.work.flops / measurement.summary.median),
+            share: ceilings.share(measurement),
+        })
+    };
+    let rows = labels
+        .iter()
+        .map(|label| HeatRow {
+            label: label.clone(),
+            values: columns.iter().map(|column| heat(label, column)).collect(),
+        })
+        .collect();
+    (columns, rows)
+}

@@ -1,0 +1,117 @@
+//! What each level of the memory gives: latency and bandwidth on its plateau.
+
+use super::{Cell, Column, Table, Weight, chart::measurements};
+use crate::{
+    case::{Point, StreamOperation},
+    record::Record,
+    units::{Bytes, BytesPerSecond, Seconds},
+};
+
+/// A level, from the end of the one before to its own.
+struct Level {
+    name: String,
+    size: Option<Bytes>,
+    from: u64,
+    to: u64,
+}
+
+/// One row for each level of cache and one for memory. None where nothing was swept.
+pub fn table(record: &Record) -> Option<Table> {
+    let device = &record.header.device;
+    let units = record
+        .outcomes
+        .iter()
+        .filter_map(|outcome| match outcome.measured()?.case.point {
+            Point::Stream(point) => Some(point.units),
+            _ => None,
+        })
+        .max()
+        .unwrap_or(1);
+    let rows: Vec<_> = levels(record, 1)
+        .iter()
+        .zip(levels(record, units))
+        .map(|(one, all)| {
+            vec![
+                Cell::Text(one.name.clone()),
+                one.size.map_or(Cell::Absent, Cell::Size),
+                latency(record, one).map_or(Cell::Absent, Cell::Time),
+                bandwidth(record, &all, StreamOperation::Read, units),
+                bandwidth(record, &all, StreamOperation::Copy, units),
+                bandwidth(record, &all, StreamOperation::Triad, units),
+            ]
+        })
+        .collect();
+    let something = rows.iter().flat_map(|row| &row[2..]).any(|cell| *cell != Cell::Absent);
+    (something && !device.caches.is_empty()).then(|| Table {
+        name: "levels".into(),
+        title: "What each level gives".into(),
+        columns: vec![
+            column("level", "level", Weight::Essential),
+            column("size_bytes", "size of one", Weight::Essential),
+            column("latency_seconds", "latency", Weight::Essential),
+            column("read_bytes_per_second", "best read", Weight::Essential),
+            column("copy_bytes_per_second", "best copy", Weight::Useful),
+            column("triad_bytes_per_second", "best triad", Weight::Useful),
+        ],
+        rows,
+    })
+}
+
+fn column(key: &'static str, title: &'static str, weight: Weight) -> Column {
+    Column { key, title, weight }
+}
+
+/// The middle of each level, away from the slopes between two: from 1.5 times the one before to
+/// two thirds of its own size; memory from four times the last on.
+fn levels(record: &Record, units: u32) -> Vec<Level> {
+    let mut levels = Vec::new();
+    let mut before = 0;
+    for cache in &record.header.device.caches {
+        let instances = u64::from(units.div_ceil(cache.shared_by.max(1)).max(1));
+        let size = cache.size.0 * instances;
+        levels.push(Level {
+            name: format!("L{}", cache.level),
+            size: Some(cache.size),
+            from: before / 2 * 3,
+            to: size / 3 * 2,
+        });
+        before = size;
+    }
+    let memory = Some(record.header.device.memory).filter(|memory| memory.0 > 0);
+    levels.push(Level { name: "memory".into(), size: memory, from: before * 4, to: u64::MAX });
+    levels
+}
+
+/// The median of the plateau's latencies.
+fn latency(record: &Record, level: &Level) -> Option<Seconds> {
+    let mut times: Vec<f64> = measurements(record)
+        .filter_map(|measurement| match measurement.case.point {
+            Point::Latency(point) => {
+                let within = (level.from..=level.to).contains(&point.working_set.0);
+                within.then_some(measurement.summary.median.0)
+            }
+            _ => None,
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().map(Seconds)
+}
+
+/// The best of the plateau's bandwidths, which its title says.
+fn bandwidth(record: &Record, level: &Level, stream: StreamOperation, units: u32) -> Cell {
+    measurements(record)
+        .filter_map(|measurement| match measurement.case.point {
+            Point::Stream(point)
+                if point.stream == stream
+                    && point.units == units
+                    // Arrays are cut to whole elements, a few bytes below the wanted size.
+                    && (level.from.saturating_sub(4096)..=level.to)
+                        .contains(&point.working_set.0) =>
+            {
+                Some((measurement.work.memory / measurement.summary.median).0)
+            }
+            _ => None,
+        })
+        .max_by(f64::total_cmp)
+        .map_or(Cell::Absent, |rate| Cell::Bandwidth(BytesPerSecond(rate)))
+}

@@ -1,0 +1,77 @@
+//! The report of one run.
+
+use super::{
+    Block, Ceilings, Cell, Column, Document, Table, Weight, case_table, chart, fit::fit_startup,
+    heat, level, summary,
+};
+use crate::{record::Record, units::Bytes};
+
+/// What a record says, in reading order: the machine and its headlines, warnings, the memory, the
+/// arithmetic, the collectives, and every case.
+pub fn document(record: &Record) -> Document {
+    let ceilings = Ceilings::of(record);
+    let mut blocks = vec![Block::Text(summary::machine(record))];
+    blocks.push(Block::Facts(summary::facts(record, &ceilings)));
+    blocks.extend(summary::sentences(record, &ceilings).into_iter().map(Block::Text));
+    blocks.extend(summary::warnings(record).into_iter().map(Block::Warning));
+
+    let (mut memory, mut arithmetic, mut collective) = (Vec::new(), Vec::new(), Vec::new());
+    for chart in chart::all(record, &ceilings) {
+        match chart.name.as_str() {
+            "bandwidth" | "latency" | "scaling" => memory.push(Block::Chart(chart)),
+            "roofline" => arithmetic.push(Block::Chart(chart)),
+            _ => collective.push(Block::Chart(chart)),
+        }
+    }
+    memory.extend(level::table(record).map(Block::Table));
+    arithmetic.extend(heat::gemm(record, &ceilings).map(Block::HeatMap));
+    arithmetic.extend(heat::attention(record, &ceilings).map(Block::HeatMap));
+    collective.extend(fits(record).map(Block::Table));
+    let mut cases: Vec<_> = case_table::unmeasured(record).map(Block::Table).into_iter().collect();
+    cases.extend(case_table::measured(record, &ceilings).map(Block::Table));
+
+    let sections = [
+        ("Memory", memory),
+        ("Arithmetic", arithmetic),
+        ("Collectives", collective),
+        ("Cases", cases),
+    ];
+    for (title, section) in sections {
+        if !section.is_empty() {
+            blocks.push(Block::Heading(title.into()));
+            blocks.extend(section);
+        }
+    }
+    blocks.push(Block::Text(summary::timer(record)));
+    Document { title: summary::title(record), subtitle: summary::subtitle(record), blocks }
+}
+
+/// The start-up model of each collective.
+fn fits(record: &Record) -> Option<Table> {
+    let rows: Vec<_> = chart::collective_times(record)
+        .into_iter()
+        .filter_map(|(collective, times)| {
+            let fit = fit_startup(&times)?;
+            Some(vec![
+                Cell::Code(collective.to_string()),
+                Cell::Time(fit.startup),
+                Cell::Bandwidth(fit.rate),
+                Cell::Size(Bytes(fit.half_performance().0)),
+                Cell::Share(fit.error_max),
+            ])
+        })
+        .collect();
+    let column = |key, title, weight| Column { key, title, weight };
+    (!rows.is_empty()).then(|| Table {
+        name: "startup_fits".into(),
+        title: "Start-up model t = a + S / b".into(),
+        columns: vec![
+            column("collective", "collective", Weight::Essential),
+            column("startup_seconds", "start-up a", Weight::Essential),
+            column("algbw_limit_bytes_per_second", "algbw b", Weight::Essential),
+            column("half_performance_bytes", "half of b at", Weight::Essential),
+            column("error_max", "off by up to", Weight::Useful),
+        ],
+        rows,
+    })
+}

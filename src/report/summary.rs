@@ -1,0 +1,362 @@
+//! The plain words on top: what the machine is, how near it runs to its limits, what stands out.
+
+use super::{
+    Ceilings, Cell, Fact,
+    case_table::{missing, size, tier_name},
+    ceiling::{compute_peak, memory_peak},
+    chart::measurements,
+};
+use crate::{
+    case::Point,
+    dtype::Dtype,
+    outcome::{Measurement, Outcome},
+    record::Record,
+    spec::Tier,
+    units::{BytesPerSecond, FlopsPerSecond, Seconds},
+};
+use std::collections::BTreeMap;
+
+/// Above this noise (MAD / median) a case is named as noisy: ten times what a quiet machine shows.
+const NOISY: f64 = 0.05;
+
+/// The device by its best-known name.
+pub fn title(record: &Record) -> String {
+    let device = &record.header.device;
+    match &record.header.part {
+        Some(part) => format!("{} ({part})", device.name),
+        None => device.name.clone(),
+    }
+}
+
+/// When, what and by which version.
+pub fn subtitle(record: &Record) -> String {
+    let header = &record.header;
+    let host = header.environment.host.as_ref().map(|host| format!(", on {host}"));
+    let elapsed = record.footer.as_ref().map(|footer| format!(" in {}", footer.elapsed));
+    format!(
+        "suite {}{}, {}{}, fizeau {}, run {}",
+        header.suite,
+        elapsed.unwrap_or_default(),
+        header.started,
+        host.unwrap_or_default(),
+        header.fizeau,
+        header.run
+    )
+}
+
+/// What this machine is.
+pub fn machine(record: &Record) -> String {
+    let device = &record.header.device;
+    let unit = if device.backend == "host" { "cores" } else { "units" };
+    let clock = device.clock.map(|clock| format!(" at {clock}")).unwrap_or_default();
+    let caches: Vec<_> = device
+        .caches
+        .iter()
+        .map(|cache| {
+            let shared = match cache.shared_by {
+                0 | 1 => String::new(),
+                all if all >= device.units => " shared by all".into(),
+                some => format!(" for each {some}"),
+            };
+            format!("L{} {}{shared}", cache.level, cache.size)
+        })
+        .collect();
+    let caches = if caches.is_empty() { "unknown".into() } else { caches.join(", ") };
+    let memory = match device.memory.0 {
+        0 => "an unknown amount of".into(),
+        _ => size(device.memory),
+    };
+    let under = device.virtualised.as_ref().map(|under| format!(" It runs under {under}."));
+    format!(
+        "{}: {} {unit}{clock}, {memory} memory, caches {caches}.{}",
+        title(record),
+        device.units,
+        under.unwrap_or_default()
+    )
+}
+
+/// The numbers to remember.
+pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    facts.extend(memory_fact(record, ceilings));
+    facts.extend(latency_fact(record));
+    facts.extend(compute_facts(record));
+    facts.extend(gemm_facts(record));
+    facts.extend(attention_fact(record, ceilings));
+    facts.extend(collective_fact(record));
+    facts
+}
+
+fn memory_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
+    let best = ceilings.memory.as_ref()?;
+    let tiers = [Tier::Datasheet, Tier::Observed];
+    let peak = tiers.into_iter().find_map(|tier| Some((tier, memory_peak(record, tier)?)));
+    Some(Fact {
+        key: "memory_bandwidth".into(),
+        label: "Memory bandwidth".into(),
+        value: Cell::Bandwidth(best.rate),
+        share: peak.map(|(_, peak)| best.rate / peak),
+        note: match peak {
+            Some((tier, peak)) => format!("of {peak} ({}); {}", tier_name(tier), best.case),
+            None => format!("peak unknown; {}", best.case),
+        },
+    })
+}
+
+fn latency_fact(record: &Record) -> Option<Fact> {
+    let (_, time, case) = measurements(record)
+        .filter_map(|measurement| match measurement.case.point {
+            Point::Latency(point) => {
+                Some((point.working_set, measurement.summary.median, &measurement.case))
+            }
+            _ => None,
+        })
+        .max_by_key(|(size, ..)| *size)?;
+    Some(Fact {
+        key: "memory_latency".into(),
+        label: "Memory latency".into(),
+        value: Cell::Time(time),
+        share: None,
+        note: case.to_string(),
+    })
+}
+
+/// The fastest measurement of each element type among those that `of` admits.
+fn best_by_dtype<'r>(
+    record: &'r Record,
+    of: fn(&Point) -> bool,
+) -> BTreeMap<Dtype, (&'r Measurement, FlopsPerSecond)> {
+    let mut best: BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> = BTreeMap::new();
+    for measurement in measurements(record).filter(|measurement| of(&measurement.case.point)) {
+        let Some(dtype) = measurement.case.point.dtype() else { continue };
+        let rate = measurement.work.flops / measurement.summary.median;
+        let slot = best.entry(dtype).or_insert((measurement, rate));
+        if slot.1 < rate {
+            *slot = (measurement, rate);
+        }
+    }
+    best
+}
+
+/// The share of the peak of tier 2, else 1, else of this run's own ceiling.
+fn compute_share(record: &Record, dtype: Dtype, rate: FlopsPerSecond) -> (Option<f64>, String) {
+    for tier in [Tier::Observed, Tier::Datasheet] {
+        if let Some(peak) = compute_peak(record, tier, dtype) {
+            return (Some(rate / peak), format!("of {peak} ({})", tier_name(tier)));
+        }
+    }
+    (None, "peak unknown".into())
+}
+
+fn rate_facts(record: &Record, key: &str, label: &str, of: fn(&Point) -> bool) -> Vec<Fact> {
+    best_by_dtype(record, of)
+        .into_iter()
+        .map(|(dtype, (measurement, rate))| {
+            let (share, note) = compute_share(record, dtype, rate);
+            Fact {
+                key: format!("{key}_{dtype}"),
+                label: format!("{label} {dtype}"),
+                value: Cell::Throughput(rate),
+                share,
+                note: format!("{note}; {}", measurement.case),
+            }
+        })
+        .collect()
+}
+
+fn compute_facts(record: &Record) -> Vec<Fact> {
+    rate_facts(record, "arithmetic", "Arithmetic", |point| matches!(point, Point::Compute(_)))
+}
+
+fn gemm_facts(record: &Record) -> Vec<Fact> {
+    rate_facts(record, "gemm", "Best GEMM", |point| matches!(point, Point::Gemm(_)))
+}
+
+fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
+    let (measurement, share) = measurements(record)
+        .filter(|measurement| matches!(measurement.case.point, Point::Attention(_)))
+        .filter_map(|measurement| Some((measurement, ceilings.share(measurement)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Fact {
+        key: "attention".into(),
+        label: "Best attention".into(),
+        value: Cell::Throughput(measurement.work.flops / measurement.summary.median),
+        share: Some(share),
+        note: format!("of this run's own ceilings; {}", measurement.case),
+    })
+}
+
+fn collective_fact(record: &Record) -> Option<Fact> {
+    let (case, busbw) = measurements(record)
+        .filter_map(|measurement| match measurement.case.point {
+            Point::Collective(point) => {
+                let algbw = point.message / measurement.summary.median;
+                let factor = point.collective.bus_factor(point.ranks);
+                Some((&measurement.case, algbw * factor))
+            }
+            _ => None,
+        })
+        .max_by(|a: &(_, BytesPerSecond), b| a.1.0.total_cmp(&b.1.0))?;
+    Some(Fact {
+        key: "collective_busbw".into(),
+        label: "Best bus bandwidth".into(),
+        value: Cell::Bandwidth(busbw),
+        share: None,
+        note: case.to_string(),
+    })
+}
+
+/// How near it runs to its limits, and what became of the plan.
+pub fn sentences(record: &Record, ceilings: &Ceilings) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let mut limits = Vec::new();
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    for fact in facts(record, ceilings) {
+        let Some(share) = fact.share else { continue };
+        let of = fact.note.split(';').next().unwrap_or_default();
+        match fact.key.as_str() {
+            "memory_bandwidth" => {
+                limits.push(format!("memory reaches {} {of}", percent(share)));
+            }
+            "attention" => limits.push(format!("attention {} {of}", percent(share))),
+            key if key.starts_with("gemm_") => {
+                let dtype = key.trim_start_matches("gemm_");
+                limits.push(format!("{dtype} matrix products {} {of}", percent(share)));
+            }
+            _ => {}
+        }
+    }
+    if !limits.is_empty() {
+        sentences.push(format!("At best, {}.", join(&limits)));
+    }
+    sentences.push(counts(record));
+    sentences.extend(noisy(record));
+    sentences
+}
+
+fn join(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// Planned = measured + skipped + failed + invalid (+ not reached).
+fn counts(record: &Record) -> String {
+    let [mut measured, mut skipped, mut failed, mut invalid] = [0; 4];
+    for outcome in &record.outcomes {
+        match outcome {
+            Outcome::Measured(_) => measured += 1,
+            Outcome::Skipped { .. } => skipped += 1,
+            Outcome::Failed { .. } => failed += 1,
+            Outcome::Invalid { .. } => invalid += 1,
+        }
+    }
+    let missing = missing(record).len();
+    let not_reached = if missing > 0 { format!(" + {missing} not reached") } else { String::new() };
+    let planned = record.header.plan.len();
+    format!(
+        "{planned} cases planned = {measured} measured + {skipped} skipped + {failed} failed + \
+         {invalid} invalid{not_reached}."
+    )
+}
+
+fn noisy(record: &Record) -> Option<String> {
+    let mut noisy: Vec<_> = measurements(record)
+        .filter(|measurement| measurement.summary.noise > NOISY)
+        .map(|measurement| (measurement.summary.noise, &measurement.case))
+        .collect();
+    noisy.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (noise, case) = noisy.first()?;
+    let all = measurements(record).count();
+    Some(format!(
+        "{} of {all} measured cases are noisy (more than {:.0} % about the median), most of all \
+         {case} with {:.0} %.",
+        noisy.len(),
+        NOISY * 100.0,
+        noise * 100.0
+    ))
+}
+
+/// What the reader must know before believing a number.
+pub fn warnings(record: &Record) -> Vec<String> {
+    let header = &record.header;
+    let mut warnings = header.environment.warnings.clone();
+    match &record.footer {
+        None => warnings.push(
+            "The record has no end: the run was killed, or still goes on. fizeau run --resume \
+             completes it."
+                .into(),
+        ),
+        Some(footer) if footer.interrupted => {
+            warnings.push("The run was interrupted before its plan was done.".into());
+        }
+        Some(_) => {}
+    }
+    let known = |peak: Option<BytesPerSecond>| peak.is_some();
+    let memory = [Tier::Datasheet, Tier::Observed].map(|tier| known(memory_peak(record, tier)));
+    if !memory.contains(&true) && Ceilings::of(record).memory.is_some() {
+        warnings.push(
+            "Memory's peak is unknown here: no share of a peak is printed for it, only shares \
+             of this run's own best."
+                .into(),
+        );
+    }
+    let throttled = measurements(record)
+        .filter(|measurement| !measurement.samples.throttled.is_empty())
+        .count();
+    if throttled > 0 {
+        warnings.push(format!(
+            "{throttled} cases hold samples taken while the device held its clock down."
+        ));
+    }
+    warnings.extend(wrong(record));
+    warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
+    warnings
+}
+
+/// Failed and invalid cases, said on top too.
+fn wrong(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let failed: Vec<_> = record
+        .outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome, Outcome::Failed { .. }))
+        .collect();
+    let invalid: Vec<_> = record
+        .outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome, Outcome::Invalid { .. }))
+        .collect();
+    for (cases, what) in [(failed, "failed"), (invalid, "gave a time that cannot be believed")] {
+        if let Some(first) = cases.first() {
+            let others = match cases.len() {
+                1 => String::new(),
+                many => format!(" and {} more", many - 1),
+            };
+            wrong.push(format!("{}{others} {what}; the reasons are below.", first.case()));
+        }
+    }
+    wrong
+}
+
+/// The shortest time that can be told apart, for the foot of a report.
+pub fn timer(record: &Record) -> String {
+    let timer = &record.header.timer;
+    let told = |time: Seconds| if time.0 > 0.0 { time.to_string() } else { "unknown".into() };
+    format!("Timer: steps of {}, overhead {}.", told(timer.resolution), told(timer.overhead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_read_as_prose() {
+        let of = |parts: &[&str]| join(&parts.iter().map(|p| p.to_string()).collect::<Vec<_>>());
+        assert_eq!(of(&[]), "");
+        assert_eq!(of(&["a"]), "a");
+        assert_eq!(of(&["a", "b", "c"]), "a, b and c");
+    }
+}

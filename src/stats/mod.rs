@@ -49,14 +49,16 @@ pub struct Interval {
     pub low: Seconds,
     /// Its upper end.
     pub high: Seconds,
-    /// How often such an interval covers the true value: 0.95.
+    /// How often such an interval covers the true value: 0.95, or less where there are too few
+    /// samples for it.
     pub confidence: f64,
 }
 
 impl Summary {
-    /// Of the times of one case, in the order they were taken; None where there are none.
+    /// Of the times of one case, in the order they were taken (the interval looks at how
+    /// neighbours depend on each other). None where there are none, or one is not finite.
     pub fn of(times: &[Seconds]) -> Option<Summary> {
-        if times.is_empty() {
+        if times.is_empty() || times.iter().any(|time| !time.0.is_finite()) {
             return None;
         }
         let values: Vec<f64> = times.iter().map(|time| time.0).collect();

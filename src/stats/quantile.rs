@@ -9,7 +9,9 @@ pub fn quantile(sorted: &[f64], at: f64) -> f64 {
     let position = at.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
     let below = position.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
+    let between = sorted[below] + (position - below as f64) * (sorted[above] - sorted[below]);
+    // Rounding must not carry it beyond its neighbours: quantiles rise with `at`.
+    between.clamp(sorted[below], sorted[above])
 }
 
 /// Ascending.

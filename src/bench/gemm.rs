@@ -1,21 +1,399 @@
-//! The operation `gemm`.
+//! The operation `gemm`: `C = A B` on random data.
+//!
+//! The kernels of an element type are those the device lists under `gemm/<element type>`.
+//!
+//! # How a product is checked
+//!
+//! Every element of C is covered by products with random vectors (Freivalds, "Probabilistic
+//! machines can use less running time", 1977): with signs x, `C x` is compared with `A (B x)` row
+//! by row, in `f64`. A sample of elements, the corners always among them, is compared with its own
+//! dot product in `f64`. C is filled with NaN before (integers: with a value no product reaches),
+//! so that an element never written fails the first comparison for certain.
+//!
+//! What rounding may do. Summing k products in any order, each sum rounded to unit roundoff u,
+//! leaves an element off by at most `k u |A||B|`, and by `8 sqrt(k) u |A||B|` but with a
+//! probability below 1e-13 where roundings are independent (Higham and Mary, "A new approach to
+//! probabilistic rounding error analysis", 2019); the smaller of the two is allowed, and one
+//! rounding v to C's element type, `v |C|`. For a row with signs these errors add like a random
+//! walk (Hoeffding): allowed is 8 times the root of the sum of their squares, where
+//! `|a_i|_2 |B|_F` bounds the root of the sum of squares of `|A||B|` in row i (Cauchy and
+//! Schwarz). Integer products are exact, and nothing is allowed.
 
 use super::{Rank, Unready, Workload};
 use crate::{
-    case::{Case, GemmPoint, KernelName},
+    case::{Case, GemmPoint, KernelName, Point},
+    device::{Buffer, Device, DeviceError, Function, Launch},
+    dtype::Dtype,
+    kernel::GemmParams,
+    outcome::Check,
     suite::Suite,
+    units::Bytes,
 };
+use bytemuck::Pod;
+use half::bf16;
 
-/// The cases of a suite.
-pub fn cases(_suite: &Suite, _rank: Rank<'_>) -> Vec<Case> {
-    Vec::new()
+/// Elements that are compared one by one, at least (all of them if there are fewer).
+const SAMPLED: usize = 256;
+
+/// Random vectors that C is multiplied with: one misses an error of one element never, an error
+/// spread over a row at most half of the time.
+const VECTORS: usize = 4;
+
+/// Deviations allowed of a random walk.
+const DEVIATIONS: f64 = 8.0;
+
+/// The cases of a suite: every kernel the device has for an element type.
+pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let Some(axes) = &suite.gemm else { return cases };
+    for &dtype in &axes.dtypes {
+        let kernels = rank.device.kernels(&operation(dtype));
+        for &[m, n, k] in &axes.shapes {
+            let point = Point::Gemm(GemmPoint { dtype, m, n, k });
+            cases.extend(kernels.iter().map(|kernel| Case { kernel: kernel.clone(), point }));
+        }
+    }
+    cases
 }
 
 /// Makes a case ready.
 pub fn prepare<'r>(
-    _point: &GemmPoint,
+    point: &GemmPoint,
     kernel: &KernelName,
-    _rank: Rank<'r>,
+    rank: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    Err(Unready::Unsupported(format!("no kernel {}", kernel.0)))
+    match point.dtype {
+        Dtype::F64 => Ok(Box::new(Gemm::<f64>::new(point, kernel, rank)?)),
+        Dtype::F32 => Ok(Box::new(Gemm::<f32>::new(point, kernel, rank)?)),
+        Dtype::Bf16 => Ok(Box::new(Gemm::<bf16>::new(point, kernel, rank)?)),
+        Dtype::Int8 => Ok(Box::new(Gemm::<i8>::new(point, kernel, rank)?)),
+        other => Err(Unready::Unsupported(format!("no kernel multiplies {other} matrices"))),
+    }
+}
+
+/// Under which name a device lists the kernels of an element type.
+fn operation(dtype: Dtype) -> String {
+    format!("gemm/{dtype}")
+}
+
+/// An element type, with what data and checks need to know of it.
+trait Element: Pod {
+    /// The element type of C.
+    type Output: Element;
+    /// Unit roundoff of the sums; 0 where they are exact.
+    const SUM_ROUNDOFF: f64;
+    /// Unit roundoff of the output where it is narrower than the sums, else 0.
+    const OUTPUT_ROUNDOFF: f64;
+    /// What stands in C before a product is made.
+    const POISON: Self;
+    /// A random value: near normal (Irwin and Hall: the sum of four uniform values) with a
+    /// variance of one; integers uniform over all there are.
+    fn random(random: &mut oorandom::Rand64) -> Self;
+    /// Its value.
+    fn value(self) -> f64;
+}
+
+fn near_normal(random: &mut oorandom::Rand64) -> f64 {
+    let sum: u64 = [random.rand_u64(), random.rand_u64()]
+        .map(|bits| (bits >> 32) + (bits & u64::from(u32::MAX)))
+        .iter()
+        .sum();
+    // Four values of variance 1/12 each.
+    (sum as f64 / (1u64 << 32) as f64 - 2.0) * 3f64.sqrt()
+}
+
+macro_rules! element {
+    ($type:ty => $output:ty, sum $sum:expr, output $rounded:expr, poison $poison:expr,
+     random $random:expr, value $value:expr) => {
+        impl Element for $type {
+            type Output = $output;
+            const SUM_ROUNDOFF: f64 = $sum;
+            const OUTPUT_ROUNDOFF: f64 = $rounded;
+            const POISON: $type = $poison;
+            fn random(random: &mut oorandom::Rand64) -> $type {
+                $random(random)
+            }
+            fn value(self) -> f64 {
+                $value(self)
+            }
+        }
+    };
+}
+
+/// 2^-53, 2^-24 and 2^-8: half a unit in the last of 53, 24 and 8 binary places.
+const F64_ROUNDOFF: f64 = f64::EPSILON / 2.0;
+const F32_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
+const BF16_ROUNDOFF: f64 = 1.0 / 256.0;
+
+element!(f64 => f64, sum F64_ROUNDOFF, output 0.0, poison f64::NAN,
+    random near_normal, value |value| value);
+element!(f32 => f32, sum F32_ROUNDOFF, output 0.0, poison f32::NAN,
+    random |random| near_normal(random) as f32, value f64::from);
+element!(bf16 => bf16, sum F32_ROUNDOFF, output BF16_ROUNDOFF, poison bf16::NAN,
+    random |random| bf16::from_f64(near_normal(random)), value bf16::to_f64);
+element!(i8 => i32, sum 0.0, output 0.0, poison 0,
+    random |random: &mut oorandom::Rand64| random.rand_u64() as i8, value f64::from);
+// No product of rows of int8 that fits memory reaches it: it is odd, and beyond 2^17 terms.
+element!(i32 => i32, sum 0.0, output 0.0, poison i32::MIN + 1,
+    random |random: &mut oorandom::Rand64| random.rand_u64() as i32, value f64::from);
+
+/// A product made ready.
+struct Gemm<'r, E: Element> {
+    device: &'r dyn Device,
+    function: Function,
+    params: GemmParams,
+    c: Buffer,
+    /// Operands: only the device looks into them.
+    _operands: [Buffer; 2],
+    reference: Reference<E>,
+}
+
+impl<'r, E: Element> Gemm<'r, E> {
+    fn new(point: &GemmPoint, kernel: &KernelName, rank: Rank<'r>) -> Result<Self, Unready> {
+        let device = rank.device;
+        let function = device.load(&operation(point.dtype), kernel)?;
+        let [m, n, k] = [point.m, point.n, point.k].map(|length| length as usize);
+        let mut random = oorandom::Rand64::new(u128::from(point.m) << 64 | u128::from(point.n));
+        let place = |elements: &[E]| -> Result<Buffer, DeviceError> {
+            let bytes = bytemuck::cast_slice(elements);
+            let buffer = device.allocate(Bytes(bytes.len() as u64))?;
+            device.write(&buffer, Bytes(0), bytes)?;
+            Ok(buffer)
+        };
+        let a: Vec<E> = (0..m * k).map(|_| E::random(&mut random)).collect();
+        let b: Vec<E> = (0..k * n).map(|_| E::random(&mut random)).collect();
+        let operands = [place(&a)?, place(&b)?];
+        let c = device.allocate(Bytes((m * n * size_of::<E::Output>()) as u64))?;
+        let params = GemmParams {
+            a: operands[0].address,
+            b: operands[1].address,
+            c: c.address,
+            m: point.m,
+            n: point.n,
+            k: point.k,
+            dtype: Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32,
+        };
+        let reference = Reference::new(&a, &b, [m, n, k], &mut random);
+        Ok(Gemm { device, function, params, c, _operands: operands, reference })
+    }
+}
+
+impl<E: Element> Workload for Gemm<'_, E> {
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let blocks = self.device.properties().units;
+        let (function, params) = (&self.function, &self.params);
+        self.device.launch(&Launch { function, blocks, repeat, params })
+    }
+
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        let poison = vec![E::Output::POISON; self.reference.elements()];
+        self.device.write(&self.c, Bytes(0), bytemuck::cast_slice(&poison))
+    }
+
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        let mut output = vec![E::Output::POISON; self.reference.elements()];
+        self.device.read(&self.c, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
+        Ok(self.reference.check(&output))
+    }
+}
+
+/// One row times each of the random vectors.
+type Products = [f64; VECTORS];
+
+/// What a right product is known by; see the module's text.
+struct Reference<E> {
+    /// Columns of C.
+    n: usize,
+    /// A random sign for each column of C and vector.
+    signs: Vec<Products>,
+    /// `A (B x)`, row by row of C.
+    rows: Vec<Products>,
+    /// What rounding of sums may do to a row's products.
+    allowed: Vec<f64>,
+    sampled: Vec<Sampled>,
+    /// Error allowed in an element, relative to `|A||B|`.
+    tolerance: f64,
+    elements: std::marker::PhantomData<E>,
+}
+
+/// One element of C, known by itself.
+struct Sampled {
+    at: usize,
+    value: f64,
+    allowed: f64,
+}
+
+impl<E: Element> Reference<E> {
+    fn new(a: &[E], b: &[E], [m, n, k]: [usize; 3], random: &mut oorandom::Rand64) -> Self {
+        let sign =
+            |random: &mut oorandom::Rand64| if random.rand_u64() >> 63 == 0 { 1.0 } else { -1.0 };
+        let signs: Vec<Products> = (0..n).map(|_| std::array::from_fn(|_| sign(random))).collect();
+        let rows = multiply(a, &multiply(b, &signs));
+        let tolerance = tolerance::<E>(k);
+        let norm_b = squares(b).sqrt();
+        let allowed =
+            a.chunks(k).map(|row| DEVIATIONS * tolerance * squares(row).sqrt() * norm_b).collect();
+        let sampled = sample(m, n, random)
+            .into_iter()
+            .map(|at| {
+                let (row, column) = (at / n, at % n);
+                let pairs = a[row * k..][..k].iter().zip(b[column..].iter().step_by(n));
+                let (value, magnitude) = dot(pairs.map(|(a, b)| (a.value(), b.value())));
+                let allowed = tolerance * magnitude + E::OUTPUT_ROUNDOFF * value.abs();
+                Sampled { at, value, allowed }
+            })
+            .collect();
+        let elements = std::marker::PhantomData;
+        Reference { n, signs, rows, allowed, sampled, tolerance, elements }
+    }
+
+    /// Of C.
+    fn elements(&self) -> usize {
+        self.rows.len() * self.n
+    }
+
+    fn check(&self, output: &[E::Output]) -> Check {
+        let mut worst = 0f64;
+        let mut wrong = 0;
+        let mut compare = |error: f64, allowed: f64| {
+            // In this order, so that what is not a number is wrong.
+            wrong += u64::from(!(error <= allowed && error.is_finite()));
+            let share = if allowed > 0.0 { error / allowed * self.tolerance } else { error };
+            worst = if share.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(share) };
+        };
+        let products = multiply(output, &self.signs);
+        for (row, products) in products.iter().enumerate() {
+            let rounding = if E::OUTPUT_ROUNDOFF > 0.0 {
+                let row = &output[row * self.n..][..self.n];
+                DEVIATIONS * E::OUTPUT_ROUNDOFF * squares(row).sqrt()
+            } else {
+                0.0
+            };
+            for (product, expected) in products.iter().zip(&self.rows[row]) {
+                compare((product - expected).abs(), self.allowed[row] + rounding);
+            }
+        }
+        for sampled in &self.sampled {
+            compare((output[sampled.at].value() - sampled.value).abs(), sampled.allowed);
+        }
+        Check { error: worst, tolerance: self.tolerance, compared: output.len() as u64, wrong }
+    }
+}
+
+/// What rounding may do to an element, relative to `|A||B|`: of the kernel's sums, and of the
+/// reference's own.
+fn tolerance<E: Element>(k: usize) -> f64 {
+    if E::SUM_ROUNDOFF == 0.0 {
+        return 0.0;
+    }
+    let roundings = k as f64;
+    roundings.min(DEVIATIONS * roundings.sqrt()) * (E::SUM_ROUNDOFF + F64_ROUNDOFF)
+}
+
+/// A matrix, row by row, times each of the vectors.
+fn multiply<E: Element>(matrix: &[E], vectors: &[Products]) -> Vec<Products> {
+    let product = |row: &[E]| {
+        let mut sums = [0.0; VECTORS];
+        for (element, vector) in row.iter().zip(vectors) {
+            let value = element.value();
+            for (sum, factor) in sums.iter_mut().zip(vector) {
+                *sum += value * factor;
+            }
+        }
+        sums
+    };
+    matrix.chunks(vectors.len()).map(product).collect()
+}
+
+fn squares<E: Element>(elements: &[E]) -> f64 {
+    elements.iter().map(|element| element.value() * element.value()).sum()
+}
+
+/// The sum of products and of their magnitudes, the first as if in twice the precision (Ogita,
+/// Rump and Oishi, "Accurate sum and dot product", 2005, algorithm 5.3).
+fn dot(pairs: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+    let (mut sum, mut lost, mut magnitude) = (0.0, 0.0, 0.0);
+    for (a, b) in pairs {
+        let product = a * b;
+        let next = sum + product;
+        let kept = next - sum;
+        lost += (sum - (next - kept)) + (product - kept) + a.mul_add(b, -product);
+        sum = next;
+        magnitude += product.abs();
+    }
+    (sum + lost, magnitude)
+}
+
+/// Places of the elements compared one by one: corners, the middles of edges, and random ones;
+/// all of them in a small C.
+fn sample(m: usize, n: usize, random: &mut oorandom::Rand64) -> Vec<usize> {
+    if m * n <= SAMPLED {
+        return (0..m * n).collect();
+    }
+    let along = |length: usize| [0, length / 2, length - 1];
+    let marked = along(m).into_iter().flat_map(|row| along(n).map(|column| row * n + column));
+    let drawn = (0..SAMPLED).map(|_| random.rand_range(0..(m * n) as u64) as usize);
+    marked.chain(drawn).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SHAPE: [usize; 3] = [23, 37, 41];
+
+    /// A reference and the right output for it.
+    fn made<E: Element>(round: impl Fn(f64) -> E::Output) -> (Reference<E>, Vec<E::Output>) {
+        let [m, n, k] = SHAPE;
+        let mut random = oorandom::Rand64::new(7);
+        let a: Vec<E> = (0..m * k).map(|_| E::random(&mut random)).collect();
+        let b: Vec<E> = (0..k * n).map(|_| E::random(&mut random)).collect();
+        let element = |at: usize| {
+            let pairs = a[at / n * k..][..k].iter().zip(b[at % n..].iter().step_by(n));
+            round(pairs.map(|(a, b)| a.value() * b.value()).sum())
+        };
+        let output = (0..m * n).map(element).collect();
+        (Reference::new(&a, &b, SHAPE, &mut random), output)
+    }
+
+    #[test]
+    fn right_products_pass() {
+        let (reference, output) = made::<f64>(|value| value);
+        assert!(reference.check(&output).passed());
+        let (reference, output) = made::<f32>(|value| value as f32);
+        assert!(reference.check(&output).passed());
+        let (reference, output) = made::<bf16>(bf16::from_f64);
+        assert!(reference.check(&output).passed());
+        let (reference, output) = made::<i8>(|value| value as i32);
+        let check = reference.check(&output);
+        assert!(check.passed());
+        assert_eq!(check.error, 0.0);
+        assert_eq!(check.compared, (SHAPE[0] * SHAPE[1]) as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn one_wrong_element_is_found(at in 0..SHAPE[0] * SHAPE[1]) {
+            let (reference, mut output) = made::<f32>(|value| value as f32);
+            output[at] += 0.01;
+            prop_assert!(!reference.check(&output).passed());
+            let (reference, mut output) = made::<i8>(|value| value as i32);
+            output[at] ^= 1;
+            prop_assert!(!reference.check(&output).passed());
+            let (reference, mut output) = made::<bf16>(bf16::from_f64);
+            output[at] = bf16::NAN;
+            prop_assert!(!reference.check(&output).passed());
+            output[at] = bf16::INFINITY;
+            prop_assert!(!reference.check(&output).passed());
+        }
+
+        #[test]
+        fn the_dot_product_is_of_higher_precision(seed in 0u64..1000) {
+            // Terms that cancel: 1e16 + x - 1e16 loses x in plain sums.
+            let x = seed as f64 / 8.0;
+            let (sum, _) = dot([(1e8, 1e8), (x, 1.0), (-1e8, 1e8)].into_iter());
+            prop_assert_eq!(sum, x);
+        }
+    }
 }

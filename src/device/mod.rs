@@ -31,8 +31,9 @@ pub trait Device {
     /// What it is.
     fn properties(&self) -> &Properties;
 
-    /// The kernels it could load, by operation (`stream`, `gemm`, ...), best guess first; vendor
-    /// libraries that are present among them.
+    /// The kernels it could load, by operation (`stream`, `latency`, ...), best guess first; vendor
+    /// libraries that are present among them. Matrix products have an operation for each element
+    /// type (`gemm/f32`), since not every kernel takes every type.
     fn kernels(&self, operation: &str) -> Vec<KernelName>;
 
     /// Memory of the device, 64-byte aligned at least, zeroed.

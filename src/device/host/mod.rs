@@ -16,6 +16,7 @@ use crate::{
     spec::Properties,
     units::{Bytes, Megahertz},
 };
+pub use gemm::library;
 use pool::{Block, Pool};
 use std::{cell::RefCell, sync::Arc};
 

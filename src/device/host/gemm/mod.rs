@@ -1,0 +1,40 @@
+//! The host's kernels of the operation `gemm`, one set for each element type.
+//!
+//! The bundled ones are three rings around one loop nest: [`product`] cuts the output into one
+//! rectangle for each thread, blocks it for the caches after Goto and van de Geijn ("Anatomy of
+//! high-performance matrix multiplication", 2008), packs operands into panels, and leaves the
+//! arithmetic on a tile that fits the registers to a [`Tile`].
+
+#![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+pub mod library;
+mod portable;
+mod product;
+mod tile;
+
+use super::{HostKernel, Threads, pool::Block};
+use std::sync::Arc;
+
+/// All of them that this CPU can run, by `gemm/<element type>`, best guess first.
+///
+/// The instruction sets are asked for here and not through [`HostKernel::features`], because the
+/// intrinsics are sound only where the compiler's own detection says so.
+pub(super) fn kernels() -> Vec<HostKernel> {
+    let mut kernels = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avx512::kernels());
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avx2::kernels());
+    kernels.extend(portable::kernels());
+    kernels.extend(library::kernels());
+    kernels
+}
+
+/// A bundled kernel.
+fn bundled(operation: &'static str, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
+    HostKernel { operation, name, features: &[], threads: Threads::Pool, run: Arc::new(run) }
+}

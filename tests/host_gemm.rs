@@ -1,0 +1,55 @@
+//! Every kernel of the host's matrix products against a plain reference, over odd shapes.
+
+use fizeau::{
+    bench::{self, Rank},
+    case::{Case, GemmPoint, Point},
+    comm::Alone,
+    device::{Backend, Device, host::Host},
+    dtype::Dtype,
+};
+use proptest::prelude::*;
+
+const DTYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::Int8];
+
+fn check_all(device: &dyn Device, [m, n, k]: [u32; 3], repeat: u32) {
+    for dtype in DTYPES {
+        for kernel in device.kernels(&format!("gemm/{dtype}")) {
+            let case = Case { kernel, point: Point::Gemm(GemmPoint { dtype, m, n, k }) };
+            let rank = Rank { device, peers: &Alone };
+            let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
+            workload.poison().expect("C is written");
+            let before = workload.verify().expect("C is read");
+            assert!(!before.passed(), "{case}: poison passes");
+            workload.enqueue(repeat).expect("it runs");
+            let check = workload.verify().expect("C is read");
+            assert!(check.passed(), "{case}: {check:?}");
+        }
+    }
+}
+
+#[test]
+fn a_plain_kernel_is_there_for_every_element_type() {
+    let device = Host.open(0).expect("there is a host");
+    for dtype in DTYPES {
+        let kernels = device.kernels(&format!("gemm/{dtype}"));
+        assert!(kernels.iter().any(|kernel| kernel.0 == "portable"), "{dtype}: {kernels:?}");
+    }
+    assert!(device.kernels("gemm/fp4").is_empty());
+}
+
+#[test]
+fn shapes_beyond_one_block_are_right() {
+    let device = Host.open(0).expect("there is a host");
+    for shape in [[1, 1, 1], [1, 513, 1027], [16, 300, 801], [401, 70, 1601], [29, 2100, 65]] {
+        check_all(&*device, shape, 1);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn odd_shapes_are_right(m in 1u32..70, n in 1u32..140, k in 1u32..90, repeat in 1u32..4) {
+        let device = Host.open(0).expect("there is a host");
+        check_all(&*device, [m, n, k], repeat);
+    }
+}

@@ -48,6 +48,17 @@ impl Catalogue {
     /// A suite by its name, or by a path that ends in `.toml`; with its text, which the record
     /// keeps.
     pub fn suite(&self, name: &str) -> Result<(Suite, String), DataError> {
-        Err(DataError::NoSuite { name: name.into(), known: String::new() })
+        let file = |why: String| DataError::File { file: name.into(), why };
+        let text = if name.ends_with(".toml") {
+            std::fs::read_to_string(name).map_err(|error| file(error.to_string()))?
+        } else {
+            let suites = || EMBEDDED.iter().filter(|(folder, ..)| *folder == "suites");
+            let found = suites().find(|(_, known, _)| *known == name);
+            let known = || suites().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
+            let none = || DataError::NoSuite { name: name.into(), known: known() };
+            found.ok_or_else(none)?.2.to_owned()
+        };
+        let suite = toml::from_str(&text).map_err(|error| file(error.to_string()))?;
+        Ok((suite, text))
     }
 }

@@ -1,3 +1,5 @@
 //! `fizeau`: see the crate's documentation.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    fizeau::cmd::main()
+}

@@ -1,3 +1,166 @@
 //! The verbs, one module each: the only place that prints and exits.
 
+pub mod list;
+pub mod plan;
 pub mod report;
+pub mod run;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::{
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+/// Exit codes, as the help and README state them.
+pub mod exit {
+    /// Something failed, or was invalid, or got slower.
+    pub const FAILED: u8 = 1;
+    /// The command line is wrong.
+    pub const USAGE: u8 = 2;
+    /// It could not run.
+    pub const COULD_NOT_RUN: u8 = 3;
+    /// Nothing can be concluded.
+    pub const INCONCLUSIVE: u8 = 4;
+    /// Ended from outside.
+    pub const INTERRUPTED: u8 = 130;
+}
+
+const AFTER_HELP: &str = "\
+Exit codes:
+    0  everything planned was measured, or skipped with its reason
+    1  a case failed or was invalid, or a comparison found a regression
+    2  the command line is wrong
+    3  it could not run
+    4  nothing can be concluded
+  130  interrupted; `fizeau run --resume DIR` goes on
+  101  a bug of fizeau";
+
+/// Tells how close a machine runs to the speed of light.
+#[derive(Parser)]
+#[command(name = "fizeau", version, about, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// Settings of every verb.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+}
+
+/// Settings of every verb.
+#[derive(Args, Clone, Debug)]
+pub struct Global {
+    /// Overlay the built-in parts, hosts, links and suites by the TOML files of this directory
+    #[arg(long, global = true, value_name = "DIR", env = "FIZEAU_DATA")]
+    pub data: Option<PathBuf>,
+    /// Print JSON, for machines
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Colour the output (NO_COLOR is obeyed)
+    #[arg(long, global = true, value_enum, default_value_t = When::Auto)]
+    pub color: When,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Global {
+    /// Whether standard output takes colours.
+    pub fn colours(&self) -> bool {
+        match self.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => {
+                let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                !refused && io::stdout().is_terminal()
+            }
+        }
+    }
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Print the plan of a run without running it: cases, estimated time and memory
+    List(list::ListArgs),
+    /// Measure this machine, keep a record, write reports
+    Run(run::RunArgs),
+    /// Print shell completions
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+    /// Print the JSON Schema of a record's line
+    Schema,
+}
+
+const NEXT: &str = "\
+fizeau tells how close a machine runs to the speed of light. Next:
+
+    fizeau run          measure this machine (under a minute), keep a record, write a report
+    fizeau list         see what would be measured
+    fizeau devices      see what there is to measure
+    fizeau --help       everything else";
+
+/// Runs the command line; what `main` returns.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.verb {
+        None => print(NEXT),
+        Some(Verb::List(args)) => list::run(&args, &cli.global),
+        Some(Verb::Run(args)) => run::run(&args, &cli.global),
+        Some(Verb::Completions { shell }) => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "fizeau", &mut text);
+            print(String::from_utf8_lossy(&text).trim_end())
+        }
+        Some(Verb::Man) => man(),
+        Some(Verb::Schema) => schema(),
+    };
+    result.unwrap_or_else(|error| {
+        // A reader that went away (`fizeau list | head`) is no failure.
+        if let Some(error) = error.downcast_ref::<io::Error>()
+            && error.kind() == io::ErrorKind::BrokenPipe
+        {
+            return ExitCode::SUCCESS;
+        }
+        let usage = error.downcast_ref::<Usage>().is_some();
+        // Nowhere is left to say that standard error is gone.
+        let _ = writeln!(io::stderr(), "fizeau: {error:#}");
+        ExitCode::from(if usage { exit::USAGE } else { exit::COULD_NOT_RUN })
+    })
+}
+
+/// An error of the command line, for exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Prints a text and a line's end.
+pub fn print(text: &str) -> anyhow::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn man() -> anyhow::Result<ExitCode> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+    print(String::from_utf8_lossy(&text).trim_end())
+}
+
+fn schema() -> anyhow::Result<ExitCode> {
+    print(&serde_json::to_string_pretty(&crate::record::schema())?)
+}

@@ -1,5 +1,6 @@
 //! `fizeau report`: makes the report of a run again, from its record alone.
 
+use super::Global;
 use crate::{
     format::{
         csv, html, json, markdown,
@@ -12,7 +13,6 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use std::{
     fs,
-    io::IsTerminal as _,
     path::{Path, PathBuf},
 };
 
@@ -49,14 +49,10 @@ pub fn render(
     })
 }
 
-/// The window that standard output is shown in: 100 columns without one, colour only in a window
-/// and unless `NO_COLOR` is set (<https://no-color.org>).
-pub fn window() -> Terminal {
+/// The window that standard output is shown in: 100 columns without one.
+pub fn window(global: &Global) -> Terminal {
     let width = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-        || std::env::var_os("TERM").is_some_and(|term| term == "dumb")
-        || !std::io::stdout().is_terminal();
-    Terminal { width, colour: if plain { Colour::Never } else { Colour::Ansi } }
+    Terminal { width, colour: if global.colours() { Colour::Ansi } else { Colour::Never } }
 }
 
 /// Writes `report.html` and `report.md` of a record into a directory, and says where.

@@ -5,6 +5,7 @@ pub mod host;
 
 use crate::{
     case::KernelName,
+    comm::Communicator,
     kernel::Params,
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
@@ -60,6 +61,11 @@ pub trait Device {
 
     /// Displaces the contents of all caches.
     fn evict_cache(&self) -> Result<(), DeviceError>;
+
+    /// A world of ranks on this device alone, where it can hold several; none elsewhere.
+    fn communicator(&self, _ranks: u32) -> Option<Box<dyn Communicator + '_>> {
+        None
+    }
 
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;

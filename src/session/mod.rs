@@ -1,3 +1,107 @@
 //! Plan, run, record: the one place that drives devices.
 
 pub mod one;
+
+use crate::{
+    bench::{self, Rank},
+    case::Case,
+    measure::clock,
+    outcome::{Failure, Outcome},
+    record::{
+        Footer, Header, Line,
+        store::{RecordError, Writer},
+    },
+    spec::Part,
+    suite::MeasureSettings,
+    units::{Bytes, Seconds},
+};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// What a run tells whoever watches. Called between cases, never while one is timed.
+pub trait Watcher {
+    /// A case is about to start: its place in what is left to do, of how many.
+    fn starts(&mut self, place: usize, of: usize, case: &Case);
+    /// It ended.
+    fn ended(&mut self, outcome: &Outcome);
+}
+
+/// Everything a run needs but its plan.
+pub struct Session<'s> {
+    /// Where cases run.
+    pub rank: Rank<'s>,
+    /// The part the device was matched to.
+    pub part: Option<&'s Part>,
+    /// How long to sample.
+    pub settings: MeasureSettings,
+    /// Set from outside to end the run after the case in flight.
+    pub interrupted: &'s AtomicBool,
+    /// Memory that may be taken, where it is known.
+    pub memory_free: Option<Bytes>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every planned case has its outcome.
+    Complete,
+    /// It was interrupted; it can be resumed.
+    Interrupted,
+}
+
+impl Session<'_> {
+    /// Runs what the plan has and `done` does not, each outcome recorded before the next case
+    /// starts.
+    pub fn run(
+        &self,
+        header: &Header,
+        done: &[Outcome],
+        writer: &mut Writer,
+        watcher: &mut dyn Watcher,
+    ) -> Result<End, RecordError> {
+        let start = clock::now();
+        let done: HashSet<&Case> = done.iter().map(Outcome::case).collect();
+        let left: Vec<&Case> = header.plan.iter().filter(|case| !done.contains(case)).collect();
+        let mut lost: Option<String> = None;
+        let mut end = End::Complete;
+        for (place, case) in left.iter().enumerate() {
+            if self.interrupted.load(Ordering::Relaxed) {
+                end = End::Interrupted;
+                break;
+            }
+            watcher.starts(place, left.len(), case);
+            let outcome = match &lost {
+                Some(error) => failed(case, Failure::DeviceLost, error.clone()),
+                None => self.measure(case),
+            };
+            if let Outcome::Failed { failure: Failure::DeviceLost, error, .. } = &outcome {
+                lost.get_or_insert_with(|| error.clone());
+            }
+            writer.append(&Line::Outcome(outcome.clone()))?;
+            watcher.ended(&outcome);
+        }
+        writer.append(&Line::Footer(self.footer(start.elapsed(), end)))?;
+        Ok(end)
+    }
+
+    fn footer(&self, elapsed: Seconds, end: End) -> Footer {
+        Footer { ended: clock::utc_now(), elapsed, interrupted: end == End::Interrupted }
+    }
+
+    fn measure(&self, case: &Case) -> Outcome {
+        let needed = bench::memory_needed(case);
+        if let Some(free) = self.memory_free
+            && needed > free
+        {
+            let reason = format!("needs {needed} of memory, and {free} are free");
+            return Outcome::Skipped { case: case.clone(), reason };
+        }
+        one::measure_case(case, self.rank, self.part, &self.settings)
+    }
+}
+
+fn failed(case: &Case, failure: Failure, error: String) -> Outcome {
+    Outcome::Failed { case: case.clone(), failure, error }
+}

@@ -204,3 +204,8 @@ fn within(buffer: &Buffer, offset: Bytes, length: usize) -> Result<(), DeviceErr
 pub(crate) fn memory_free() -> Option<Bytes> {
     properties::memory_free()
 }
+
+/// What the host's programs run in.
+pub fn environment() -> crate::record::Environment {
+    crate::record::Environment { memory_free: memory_free(), ..Default::default() }
+}

@@ -1,0 +1,79 @@
+//! `fizeau list`: the plan without running it.
+
+use super::{Global, plan, print};
+use crate::{
+    bench::{self, Rank},
+    case::Case,
+    spec::Properties,
+    suite::MeasureSettings,
+    units::{Bytes, Seconds},
+};
+use clap::Args;
+use serde::Serialize;
+use std::{fmt::Write as _, process::ExitCode};
+
+/// Arguments of `list`.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs {
+    /// What to plan.
+    #[command(flatten)]
+    pub plan: plan::PlanArgs,
+}
+
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    estimated_time: Seconds,
+    memory: Bytes,
+}
+
+/// Prints the plan.
+pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let catalogue = plan::catalogue(global)?;
+    let device = plan::open(&args.plan.backend)?;
+    let peers = plan::world(&args.plan, device.as_ref())?;
+    let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
+    let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;
+    let rows: Vec<Row> = plan
+        .cases
+        .iter()
+        .map(|case| Row {
+            id: case.to_string(),
+            estimated_time: estimate(case, device.properties(), &plan.suite.measure),
+            memory: bench::memory_needed(case),
+        })
+        .collect();
+    if global.json {
+        return print(&serde_json::to_string_pretty(&rows)?);
+    }
+    let width = rows.iter().map(|row| row.id.len()).max().unwrap_or(0);
+    let mut text = format!("{:<width$}  {:>9}  {:>9}\n", "case", "time", "memory");
+    let mut total = Seconds(0.0);
+    let mut most = Bytes(0);
+    for row in &rows {
+        let (time, memory) = (row.estimated_time.to_string(), row.memory.to_string());
+        writeln!(text, "{:<width$}  {time:>9}  {memory:>9}", row.id)?;
+        total = total + row.estimated_time;
+        most = most.max(row.memory);
+    }
+    let (name, count) = (&plan.suite.name, rows.len());
+    write!(text, "\nsuite {name}: {count} cases, about {total}, at most {most} of memory at once")?;
+    print(&text)
+}
+
+/// Arithmetic and bytes that one unit is taken to manage for an estimate of time, where nothing
+/// is measured yet. Of a plain core; better machines only end sooner.
+const FLOPS_PER_UNIT: f64 = 20e9;
+const BYTES_PER_UNIT: f64 = 10e9;
+
+/// A guess of the time a case takes: preparing and verifying, warming up, sampling.
+fn estimate(case: &Case, properties: &Properties, settings: &MeasureSettings) -> Seconds {
+    let work = case.point.work();
+    let units = f64::from(properties.units.max(1));
+    let bytes = (work.memory.0 + work.link.0) as f64;
+    let iteration = (work.flops.0 / (FLOPS_PER_UNIT * units)).max(bytes / (BYTES_PER_UNIT * units));
+    let least = f64::from(settings.samples_min) * iteration;
+    let sampling = (settings.time_min.0 + settings.time_max.0) / 2.0;
+    let setup = bench::memory_needed(case).0 as f64 / 1e9;
+    Seconds(sampling.max(least) + settings.warmup_max.0 / 2.0 + 2.0 * iteration + setup)
+}

@@ -8,6 +8,8 @@ pub mod pool;
 mod properties;
 mod stream;
 
+pub use properties::environment;
+
 use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing};
 use crate::{
     case::KernelName,
@@ -203,9 +205,4 @@ fn within(buffer: &Buffer, offset: Bytes, length: usize) -> Result<(), DeviceErr
 /// Memory that can be had without swapping (`MemAvailable`), within the cgroup's limit.
 pub(crate) fn memory_free() -> Option<Bytes> {
     properties::memory_free()
-}
-
-/// What the host's programs run in.
-pub fn environment() -> crate::record::Environment {
-    crate::record::Environment { memory_free: memory_free(), ..Default::default() }
 }

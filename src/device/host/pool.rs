@@ -351,6 +351,17 @@ fn serve(shared: &Shared, index: u32, mut seen: u64) {
     }
 }
 
+/// The CPUs this process may use.
+pub fn allowed_cpus() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+}
+
+/// Whether the OS allows pinning: tried by asking for what is already so.
+pub fn can_pin() -> bool {
+    sched_getaffinity(None).and_then(|set| sched_setaffinity(None, &set)).is_ok()
+}
+
 /// Anonymous memory, unmapped when dropped.
 struct Mapping {
     address: *mut std::ffi::c_void,

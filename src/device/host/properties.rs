@@ -1,13 +1,222 @@
-//! What the host says of itself: CPUID, sysfs, /proc.
+//! What the host says of itself: CPUID, sysfs, /proc. Nothing here is guessed: what cannot be read
+//! is left out.
 
-use crate::spec::Properties;
+use super::pool;
+use crate::{
+    record::Environment,
+    spec::{CacheLevel, CpuId, Properties},
+    units::{Bytes, Megahertz},
+};
+use std::{collections::BTreeSet, fs, path::Path};
 
-/// Reads them.
+const CPUS: &str = "/sys/devices/system/cpu";
+
+/// Reads them, for the CPUs that this process may use.
 pub fn read() -> Properties {
-    Properties { backend: "host".into(), units: 2, ..Properties::default() }
+    let cpus = pool::allowed_cpus();
+    let mut properties = Properties {
+        backend: "host".into(),
+        name: model_name().unwrap_or_else(|| format!("{} CPU", std::env::consts::ARCH)),
+        vendor: std::env::consts::ARCH.into(),
+        units: cpus.len().max(1) as u32,
+        clock: stated_clock(&cpus),
+        memory: meminfo("MemTotal").unwrap_or_default(),
+        caches: caches(&cpus),
+        ..Properties::default()
+    };
+    identify(&mut properties);
+    if properties.virtualised.is_none() && Path::new("/.dockerenv").exists() {
+        properties.virtualised = Some("container".into());
+    }
+    properties
 }
 
-/// `MemAvailable` of /proc/meminfo.
-pub fn memory_free() -> Option<crate::units::Bytes> {
-    None
+/// The vendor, number and instruction sets of the CPU, by CPUID.
+#[cfg(target_arch = "x86_64")]
+fn identify(properties: &mut Properties) {
+    use std::arch::is_x86_feature_detected as has;
+    let cpuid = raw_cpuid::CpuId::new();
+    if let Some(vendor) = cpuid.get_vendor_info() {
+        properties.vendor = match vendor.as_str() {
+            "AuthenticAMD" => "AMD".into(),
+            "GenuineIntel" => "Intel".into(),
+            other => other.into(),
+        };
+    }
+    properties.cpu = cpuid.get_feature_info().map(|info| CpuId {
+        family: u32::from(info.family_id()),
+        model: u32::from(info.model_id()),
+        stepping: u32::from(info.stepping_id()),
+    });
+    properties.virtualised = cpuid.get_hypervisor_info().map(|info| {
+        format!("{:?}", info.identify()).split('(').next().unwrap_or_default().to_owned()
+    });
+    let features = [
+        ("avx2", has!("avx2")),
+        ("fma", has!("fma")),
+        ("f16c", has!("f16c")),
+        ("avx512f", has!("avx512f")),
+        ("avx512bw", has!("avx512bw")),
+        ("avx512vl", has!("avx512vl")),
+        ("avx512dq", has!("avx512dq")),
+        ("avx512vnni", has!("avx512vnni")),
+        ("avx512bf16", has!("avx512bf16")),
+        ("avxvnni", has!("avxvnni")),
+    ];
+    let present = features.into_iter().filter(|(_, present)| *present);
+    properties.features = present.map(|(name, _)| name.to_owned()).collect();
+}
+
+/// Without CPUID the architecture's name and the model's are all there is.
+#[cfg(not(target_arch = "x86_64"))]
+fn identify(_properties: &mut Properties) {}
+
+fn model_name() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The highest clock that the driver of the frequencies states; not there in most virtual machines.
+fn stated_clock(cpus: &[usize]) -> Option<Megahertz> {
+    let cpu = cpus.first()?;
+    let kilohertz = number(&format!("{CPUS}/cpu{cpu}/cpufreq/cpuinfo_max_freq"))?;
+    Some(Megahertz(kilohertz as f64 / 1e3))
+}
+
+/// Data and unified caches of the first allowed CPU, smallest first.
+fn caches(cpus: &[usize]) -> Vec<CacheLevel> {
+    let Some(first) = cpus.first() else { return Vec::new() };
+    let allowed: BTreeSet<usize> = cpus.iter().copied().collect();
+    let mut caches = Vec::new();
+    for index in 0..8 {
+        let folder = format!("{CPUS}/cpu{first}/cache/index{index}");
+        let text = |name: &str| fs::read_to_string(format!("{folder}/{name}")).ok();
+        let Some(kind) = text("type") else { break };
+        if kind.trim() == "Instruction" {
+            continue;
+        }
+        let size = text("size").and_then(|size| size.trim().parse::<Bytes>().ok());
+        let (Some(level), Some(size)) = (number(&format!("{folder}/level")), size) else {
+            continue;
+        };
+        let sharing = text("shared_cpu_list").map(|list| cpu_list(&list)).unwrap_or_default();
+        caches.push(CacheLevel {
+            level: level as u32,
+            size,
+            shared_by: sharing.intersection(&allowed).count().max(1) as u32,
+            line: Bytes(number(&format!("{folder}/coherency_line_size")).unwrap_or(64)),
+        });
+    }
+    caches.sort_by_key(|cache| cache.level);
+    caches
+}
+
+/// `0-3,8` as the kernel writes sets of CPUs.
+fn cpu_list(text: &str) -> BTreeSet<usize> {
+    let mut cpus = BTreeSet::new();
+    for range in text.trim().split(',') {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(from), Ok(to)) = (from.parse::<usize>(), to.parse::<usize>()) {
+            cpus.extend(from..=to.min(from + 65_536));
+        }
+    }
+    cpus
+}
+
+fn number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn meminfo(field: &str) -> Option<Bytes> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with(field))?;
+    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Bytes(kibibytes * 1024))
+}
+
+/// Memory that can be had without swapping: what the kernel says is available, within the limit
+/// of the control group.
+pub fn memory_free() -> Option<Bytes> {
+    let free = meminfo("MemAvailable")?;
+    let group = "/sys/fs/cgroup";
+    let left = number(&format!("{group}/memory.max"))
+        .zip(number(&format!("{group}/memory.current")))
+        .map(|(limit, used)| Bytes(limit.saturating_sub(used)));
+    Some(left.map_or(free, |left| left.min(free)))
+}
+
+/// What the host's programs run in. Nothing of the user, no variables, no paths.
+pub fn environment() -> Environment {
+    let cpus = pool::allowed_cpus();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let huge = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let load = fs::read_to_string("/proc/loadavg").ok();
+    let cpu = cpus.first().copied().unwrap_or(0);
+    let governor = fs::read_to_string(format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")).ok();
+    let mut environment = Environment {
+        host: fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().into()),
+        os: format!("{} {}", std::env::consts::OS, release.trim()).trim().to_owned(),
+        cpu: model_name().unwrap_or_default(),
+        cpus: cpus.len() as u32,
+        pinned: pool::can_pin(),
+        huge_pages: huge.ok().and_then(|text| chosen(&text)).unwrap_or_else(|| "none".into()),
+        governor: governor.map(|governor| governor.trim().to_owned()),
+        load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
+        memory_free: memory_free(),
+        libraries: super::gemm::library::versions(),
+        warnings: Vec::new(),
+    };
+    environment.warnings = warnings(&environment);
+    environment
+}
+
+/// The word in brackets, which is how sysfs marks a choice: `always [madvise] never`.
+fn chosen(text: &str) -> Option<String> {
+    Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
+}
+
+/// What may spoil numbers, in words.
+fn warnings(environment: &Environment) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(kind) = read().virtualised {
+        warnings.push(format!(
+            "runs under {kind}: neighbours share its memory and clock, and cannot be seen"
+        ));
+    }
+    if let Some(load) = environment.load
+        && load > 0.5
+    {
+        warnings.push(format!("the machine was busy at the start: load average {load:.2}"));
+    }
+    if environment.governor.as_deref() == Some("powersave") {
+        warnings.push("the frequency governor is powersave: clocks may stay low".into());
+    }
+    if !environment.pinned {
+        warnings.push("threads could not be pinned to cores".into());
+    }
+    if matches!(environment.huge_pages.as_str(), "none" | "never") {
+        warnings.push("no transparent huge pages: translation misses slow large arrays".into());
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_lists_parse() {
+        assert_eq!(cpu_list("0-2,5\n"), BTreeSet::from([0, 1, 2, 5]));
+        assert_eq!(cpu_list(""), BTreeSet::new());
+        assert_eq!(chosen("always [madvise] never"), Some("madvise".into()));
+        assert_eq!(chosen("none"), None);
+    }
+
+    #[test]
+    fn the_host_has_units_and_caches_in_order() {
+        let host = read();
+        assert!(host.units >= 1 && !host.name.is_empty());
+        assert!(host.caches.windows(2).all(|pair| pair[0].level < pair[1].level));
+    }
 }

@@ -1,14 +1,24 @@
 //! Every report in every format, from a synthetic record; and a hostile one that must stay
 //! harmless.
 
+mod sha256;
 mod synthetic;
 
 use fizeau::{
     cmd::report::{ReportFormat, render},
     format::terminal::{Colour, Terminal},
+    outcome::Outcome,
+    record::Record,
     report,
+    spec::Properties,
 };
-use std::{env, fs, path::Path};
+use serde_json::Value;
+use std::{
+    collections::{HashMap, HashSet},
+    env, fs,
+    path::Path,
+    sync::OnceLock,
+};
 
 const PLAIN: Terminal = Terminal { width: 120, colour: Colour::Never };
 
@@ -21,6 +31,343 @@ fn every_format_of_a_run() {
     insta::assert_snapshot!("run.csv", shown(ReportFormat::Csv));
     insta::assert_snapshot!("run.json", shown(ReportFormat::Json));
     insta::assert_snapshot!("run.html", shown(ReportFormat::Html));
+}
+
+/// Text that some reader somewhere acts upon.
+const HOSTILE: &[&str] = &[
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script><!--",
+    "</style><img src=x onerror=alert(1)>",
+    "=cmd|' /C calc'!A0",
+    "+1+1|x",
+    "-2+3",
+    "@SUM(1)",
+    "\t=1+1",
+    "\r\n=1+1",
+    "javascript:alert(1)",
+    "[x](javascript:alert(1)) ![y](http://example.invalid/z.png)",
+    "\x1b[2J\x1b[31mred\x1b]0;title\x07",
+    "\u{9b}31mred\u{0}\u{8}\u{7f}",
+    "\u{202e}txt.exe\u{2066}\u{200b}\u{feff}",
+    "]]> <![CDATA[ &lt; &#60;script&#62;",
+    "\" onmouseover=\"alert(1)\" '",
+    "${jndi:ldap://x} {{ 7 * 7 }} {% raw %}",
+    "| a | b |\n|---|---|\n# heading\n```",
+];
+
+/// Every free string of a record replaced by hostile text of its own; tags of enums and the
+/// numbers stay, so that it is still a record.
+fn hostile() -> Record {
+    let original = serde_json::to_value(synthetic::record()).expect("a record is JSON");
+    let long = "very long ".repeat(5_000);
+    let texts: Vec<&str> = HOSTILE.iter().copied().chain([long.as_str()]).collect();
+    let mut replaced = HashMap::new();
+    let mut value = original;
+    poison(&mut value, &mut |text| {
+        // Equal strings stay equal, so that cases still belong together.
+        let next = replaced.len();
+        replaced.entry(text.to_owned()).or_insert_with(|| texts[next % texts.len()]).to_string()
+    });
+    assert!(replaced.len() > texts.len(), "each text stands somewhere");
+    serde_json::from_value(value).expect("still a record")
+}
+
+/// Replaces strings under keys that hold free text.
+fn poison(value: &mut Value, text: &mut dyn FnMut(&str) -> String) {
+    const FREE: &[&str] = &[
+        "run",
+        "fizeau",
+        "started",
+        "suite",
+        "suite_text",
+        "selectors",
+        "part",
+        "host",
+        "os",
+        "cpu",
+        "huge_pages",
+        "governor",
+        "libraries",
+        "warnings",
+        "kernel",
+        "reason",
+        "error",
+        "ended",
+        "notes",
+        "backend",
+        "name",
+        "vendor",
+        "pci_id",
+        "features",
+        "virtualised",
+    ];
+    match value {
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                match field {
+                    Value::String(free) if FREE.contains(&key.as_str()) => {
+                        *free = text(free);
+                    }
+                    Value::Array(list) if FREE.contains(&key.as_str()) => {
+                        *list = HOSTILE.iter().map(|text| Value::from(*text)).collect();
+                    }
+                    _ => poison(field, text),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|field| poison(field, text)),
+        _ => {}
+    }
+}
+
+/// Nothing that a terminal, an editor or a browser acts upon without markup.
+fn assert_no_controls(text: &str) {
+    let bad = text.chars().find(|c| {
+        (c.is_control() && *c != '\n')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    });
+    assert_eq!(bad, None);
+}
+
+fn shown(record: &Record, format: ReportFormat) -> String {
+    render(&report::run(record), format, PLAIN).expect("it renders")
+}
+
+#[test]
+fn a_hostile_record_is_harmless_in_html() {
+    let page = shown(&hostile(), ReportFormat::Html);
+    assert_no_controls(&page);
+    assert_eq!(page.matches("<script").count(), 1, "our own, and no other");
+    assert_eq!(page.matches("</script").count(), 1);
+    assert_eq!(page.matches("</style").count(), 1);
+    assert!(!page.contains("<img"), "no picture is loaded");
+    assert!(!page.contains("href="), "no link is made of a record's text");
+    for tag in tags(&page) {
+        let known = synthetic_tags();
+        assert!(known.contains(tag.name.as_str()), "<{}> comes from a record", tag.name);
+        let wrong = tag.attributes.iter().find(|attribute| attribute.starts_with("on"));
+        assert_eq!(wrong, None, "in <{}>", tag.name);
+    }
+    assert!(page.len() < 2_000_000, "long strings are cut: {} bytes", page.len());
+}
+
+/// A tag with the names of its attributes.
+struct Tag {
+    name: String,
+    attributes: Vec<String>,
+}
+
+/// Every opening tag of a page, its script and style left out.
+fn tags(page: &str) -> Vec<Tag> {
+    let mut tags = Vec::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        let mut quote = None;
+        let end = rest.find(|c| match quote {
+            Some(open) => {
+                if c == open {
+                    quote = None;
+                }
+                false
+            }
+            None if c == '"' => {
+                quote = Some(c);
+                false
+            }
+            None => c == '>',
+        });
+        let Some(end) = end else { panic!("a tag without an end: {:.80}", rest) };
+        let inside = &rest[..end];
+        rest = &rest[end + 1..];
+        let name: String = inside.chars().take_while(|c| !c.is_whitespace() && *c != '/').collect();
+        if inside.starts_with('/') || inside.starts_with('!') {
+            continue;
+        }
+        if name == "script" || name == "style" {
+            let close = rest.find("</").expect("it is closed");
+            rest = &rest[close..];
+        }
+        // Names stand before `="`; what is between quotes is a value.
+        let outside: String = inside.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+        let attributes =
+            outside.split_whitespace().skip(1).map(|word| word.trim_end_matches('=').to_owned());
+        tags.push(Tag { name, attributes: attributes.collect() });
+    }
+    tags
+}
+
+/// The names of tags in the page of the friendly record.
+fn synthetic_tags() -> HashSet<String> {
+    static KNOWN: OnceLock<HashSet<String>> = OnceLock::new();
+    let known = KNOWN.get_or_init(|| {
+        let page = shown(&synthetic::record(), ReportFormat::Html);
+        tags(&page).into_iter().map(|tag| tag.name).collect()
+    });
+    known.clone()
+}
+
+#[test]
+fn a_hostile_record_is_harmless_in_csv() {
+    let text = shown(&hostile(), ReportFormat::Csv);
+    assert_no_controls(&text);
+    let mut fields = 0;
+    for line in csv::Reader::from_reader(text.as_bytes()).records() {
+        for field in &line.expect("it is CSV") {
+            fields += 1;
+            let formula = field.trim_start().starts_with(['=', '+', '-', '@']);
+            let number = field.parse::<f64>().is_ok();
+            assert!(!formula || number, "{field:?} would be run");
+        }
+    }
+    assert!(fields > 1_000);
+}
+
+#[test]
+fn a_hostile_record_is_harmless_in_markdown() {
+    let text = shown(&hostile(), ReportFormat::Markdown);
+    assert_no_controls(&text);
+    assert!(!text.contains('<'), "no tag");
+    assert!(!text.replace("\\]", "").contains("]("), "no link");
+    assert!(!text.contains("://"), "no address becomes a link");
+    assert!(!text.contains("```"));
+    // Each table keeps its width.
+    let mut width = None;
+    for line in text.lines() {
+        let bars = line.replace("\\|", "").matches('|').count();
+        if bars == 0 {
+            width = None;
+        } else {
+            assert_eq!(*width.get_or_insert(bars), bars, "{line:.200}");
+        }
+    }
+}
+
+#[test]
+fn a_hostile_record_is_harmless_in_the_terminal() {
+    let text = shown(&hostile(), ReportFormat::Terminal);
+    assert_no_controls(&text);
+    let document = report::run(&hostile());
+    let coloured = Terminal { width: 90, colour: Colour::Ansi };
+    let text = render(&document, ReportFormat::Terminal, coloured).expect("it renders");
+    for (at, _) in text.match_indices('\x1b') {
+        let known = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+        assert!(known.iter().any(|code| text[at..].starts_with(code)), "an escape of its own");
+    }
+}
+
+#[test]
+fn the_terminal_fits_its_window() {
+    for record in [synthetic::record(), hostile()] {
+        for width in [40, 60, 80, 100, 120, 160] {
+            let terminal = Terminal { width, colour: Colour::Never };
+            let text = render(&report::run(&record), ReportFormat::Terminal, terminal);
+            for line in text.expect("it renders").lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn json_is_read_back_whole() {
+    for record in [synthetic::record(), hostile()] {
+        let document = report::run(&record);
+        let text = render(&document, ReportFormat::Json, PLAIN).expect("it renders");
+        let value: Value = serde_json::from_str(&text).expect("it is JSON");
+        let measured = record.outcomes.iter().filter_map(|outcome| outcome.measured());
+        let cases = value["tables"]["cases"].as_array().expect("a list");
+        assert_eq!(cases.len(), measured.clone().count());
+        for (case, measurement) in cases.iter().zip(measured) {
+            assert_eq!(case["case"], measurement.case.to_string());
+            assert_eq!(case["median_seconds"], measurement.summary.median.0);
+        }
+    }
+}
+
+#[test]
+fn an_invalid_number_is_nowhere() {
+    let record = synthetic::record();
+    let impossible = record.outcomes.iter().find_map(|outcome| match outcome {
+        Outcome::Invalid { measurement, .. } => Some(measurement),
+        _ => None,
+    });
+    let impossible = impossible.expect("the synthetic record has one");
+    let rate = impossible.work.flops / impossible.summary.median;
+    assert_eq!(rate.to_string(), "268.4 TFLOP/s");
+    let formats = [ReportFormat::Terminal, ReportFormat::Markdown, ReportFormat::Html];
+    for format in formats {
+        assert!(!shown(&record, format).contains("268.4 TFLOP/s"), "{format:?}");
+    }
+    let json: Value =
+        serde_json::from_str(&shown(&record, ReportFormat::Json)).expect("it is JSON");
+    let cases = json["tables"]["cases"].as_array().expect("a list");
+    let id = impossible.case.to_string();
+    assert!(cases.iter().all(|case| case["case"] != id.as_str()));
+}
+
+#[test]
+fn records_cut_short_or_empty_have_a_report() {
+    let mut record = synthetic::record();
+    record.outcomes.truncate(30);
+    record.footer = None;
+    record.notes.push("the last line was cut short".into());
+    let text = shown(&record, ReportFormat::Terminal);
+    assert!(text.contains("30 measured + 0 skipped + 0 failed + 0 invalid + 104 not reached"));
+    assert!(text.contains("the record ends before it"));
+    assert!(text.contains("the last line was cut short"));
+
+    record.outcomes.clear();
+    record.header.plan.clear();
+    record.header.device = Properties::default();
+    record.header.part = None;
+    for format in [
+        ReportFormat::Terminal,
+        ReportFormat::Markdown,
+        ReportFormat::Csv,
+        ReportFormat::Json,
+        ReportFormat::Html,
+    ] {
+        assert!(shown(&record, format).contains('\n'));
+    }
+}
+
+#[test]
+fn the_page_loads_nothing_and_allows_only_its_own_script() {
+    let page = shown(&synthetic::record(), ReportFormat::Html);
+    // The namespace of SVG is a name and is not loaded.
+    let addresses = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!addresses.contains("://"), "an address");
+    assert!(!page.contains(" src="), "a source");
+    let open = page.find("<script>").expect("a script") + "<script>".len();
+    let script = &page[open..page.find("</script>").expect("its end")];
+    let hash = sha256::base64(script.as_bytes());
+    assert!(page.contains(&format!("script-src 'sha256-{hash}'")), "{hash} is the script's");
+}
+
+#[cfg(feature = "png")]
+#[test]
+fn every_chart_is_a_picture_with_words() {
+    for record in [synthetic::record(), hostile()] {
+        let document = report::run(&record);
+        assert_eq!(document.charts().count(), 6);
+        for chart in document.charts() {
+            let picture = fizeau::format::png::render(chart).expect("it renders");
+            assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n"));
+            let mut wordless = chart.clone();
+            wordless.title = String::new();
+            let blank = fizeau::format::png::render(&wordless).expect("it renders");
+            assert_ne!(picture, blank, "the font draws {}", chart.name);
+            if let Some(dir) = env::var_os("FIZEAU_REPORT_DIR") {
+                let name = format!("{}.png", chart.name);
+                let path = Path::new(&dir).join(name);
+                if record == synthetic::record() {
+                    fs::write(path, picture).expect("the directory can be written");
+                }
+            }
+        }
+    }
 }
 
 /// Leaves the files where `FIZEAU_REPORT_DIR` says, for people to look at.

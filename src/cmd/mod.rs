@@ -94,6 +94,8 @@ pub enum Verb {
     List(list::ListArgs),
     /// Measure this machine, keep a record, write reports
     Run(run::RunArgs),
+    /// Make the report of a run again, from its record
+    Report(report::ReportArgs),
     /// Print shell completions
     Completions {
         /// For which shell
@@ -120,6 +122,7 @@ pub fn main() -> ExitCode {
         None => print(NEXT),
         Some(Verb::List(args)) => list::run(&args, &cli.global),
         Some(Verb::Run(args)) => run::run(&args, &cli.global),
+        Some(Verb::Report(args)) => report::run(&args, &cli.global),
         Some(Verb::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "fizeau", &mut text);

@@ -1,20 +1,122 @@
 //! `fizeau report`: makes the report of a run again, from its record alone.
 
-use super::Global;
+use super::{Global, Usage};
 use crate::{
     format::{
         csv, html, json, markdown,
         terminal::{self, Colour, Terminal},
     },
-    record::Record,
+    record::{Record, store},
     report::{self, Document},
 };
 use anyhow::Context as _;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use std::{
     fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
+    process::ExitCode,
 };
+
+/// Where `fizeau run` leaves its records.
+const LOCAL: &str = "results/local";
+
+/// Arguments of `report`.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArgs {
+    /// Records, or the directories they are in [default: the newest under results/local]
+    #[arg(value_name = "RECORD_OR_DIR")]
+    pub records: Vec<PathBuf>,
+    /// How it is written [default: terminal, or as the name of --out ends; json with --json]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Write it to this file and not to standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Write each chart as a PNG file into this directory too
+    #[cfg(feature = "png")]
+    #[arg(long, value_name = "DIR")]
+    pub png: Option<PathBuf>,
+}
+
+/// Makes the reports of records.
+///
+/// # Errors
+/// Where a record cannot be read or a file cannot be written.
+pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let paths = match args.records.as_slice() {
+        [] => vec![newest(Path::new(LOCAL))?],
+        given => given.to_vec(),
+    };
+    if paths.len() > 1 && args.out.is_some() {
+        let why = "--out takes the report of one record; leave it out, or give one record";
+        return Err(Usage(why.into()).into());
+    }
+    let format = format_of(args, global);
+    for path in &paths {
+        let document = report::run(&store::read(path)?);
+        #[cfg(feature = "png")]
+        if let Some(dir) = &args.png {
+            write_pictures(dir, &document)?;
+        }
+        let text = render(&document, format, window(global))?;
+        match &args.out {
+            Some(out) => write(out, text.as_bytes())?,
+            None => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(text.as_bytes())?;
+                stdout.flush()?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The format asked for, by flag or by the end of the file's name.
+fn format_of(args: &ReportArgs, global: &Global) -> ReportFormat {
+    let ending = args.out.as_deref().and_then(Path::extension).and_then(|end| end.to_str());
+    let by_name = match ending {
+        Some("html" | "htm") => Some(ReportFormat::Html),
+        Some("md") => Some(ReportFormat::Markdown),
+        Some("csv") => Some(ReportFormat::Csv),
+        Some("json") => Some(ReportFormat::Json),
+        _ => None,
+    };
+    let by_default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
+    args.format.or(by_name).unwrap_or(by_default)
+}
+
+/// The record last written to below a directory.
+fn newest(local: &Path) -> anyhow::Result<PathBuf> {
+    let mut records = Vec::new();
+    if let Ok(entries) = fs::read_dir(local) {
+        for entry in entries {
+            let path = entry?.path().join(store::FILE);
+            if let Ok(written) = fs::metadata(&path).and_then(|metadata| metadata.modified()) {
+                records.push((written, path));
+            }
+        }
+    }
+    let newest = records.into_iter().max().map(|(_, path)| path);
+    newest.with_context(|| {
+        format!("there is no record under {LOCAL} yet: `fizeau run` makes one, or name one")
+    })
+}
+
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Each chart as a file named after it.
+#[cfg(feature = "png")]
+fn write_pictures(dir: &Path, document: &Document) -> anyhow::Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for chart in document.charts() {
+        let picture = crate::format::png::render(chart)?;
+        write(&dir.join(format!("{}.png", chart.name)), &picture)?;
+    }
+    Ok(())
+}
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,10 +151,11 @@ pub fn render(
     })
 }
 
-/// The window that standard output is shown in: 100 columns without one.
+/// The window that standard output is shown in; 100 columns where there is none.
 pub fn window(global: &Global) -> Terminal {
     let width = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
-    Terminal { width, colour: if global.colours() { Colour::Ansi } else { Colour::Never } }
+    let colour = if global.colours() { Colour::Ansi } else { Colour::Never };
+    Terminal { width, colour }
 }
 
 /// Writes `report.html` and `report.md` of a record into a directory, and says where.
@@ -66,7 +169,7 @@ pub fn write_all(dir: &Path, record: &Record) -> anyhow::Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for (name, text) in files {
         let path = dir.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write(&path, text.as_bytes())?;
         written.push(path);
     }
     Ok(written)

@@ -17,6 +17,8 @@ const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 /// SHA-256 of [`SCRIPT`] in base64; a test computes it again.
 const SCRIPT_SHA256: &str = include_str!("html/script.sha256");
+/// A table longer than this can be filtered.
+const FILTER_FROM: usize = 12;
 /// No string of a record is longer than this on the page.
 const CHARACTERS_MAX: usize = 600;
 
@@ -40,15 +42,32 @@ pub fn render(document: &Document) -> Result<String, HtmlError> {
     // The name's ending turns escaping on.
     environment.add_template("report.html", TEMPLATE)?;
     let blocks: Vec<Value> = document.blocks.iter().map(block).collect::<Result<_, _>>()?;
+    let groups = groups(blocks);
     let page = environment.get_template("report.html")?.render(context! {
         title => shown(&document.title),
         subtitle => shown(&document.subtitle),
-        blocks,
+        groups,
         style => Value::from_safe_string(STYLE.to_owned()),
         script => Value::from_safe_string(SCRIPT.to_owned()),
         script_sha256 => SCRIPT_SHA256.trim(),
     })?;
     Ok(page)
+}
+
+/// Neighbours that stand side by side, in one group: charts, and small tables after them.
+fn groups(blocks: Vec<Value>) -> Vec<Value> {
+    let beside = |block: &Value| {
+        let attribute = |name| block.get_attr(name).unwrap_or_default();
+        attribute("kind").as_str() == Some("chart") || attribute("small").is_true()
+    };
+    let mut groups: Vec<(bool, Vec<Value>)> = Vec::new();
+    for block in blocks {
+        match groups.last_mut() {
+            Some((true, group)) if beside(&block) => group.push(block),
+            _ => groups.push((beside(&block), vec![block])),
+        }
+    }
+    groups.into_iter().map(|(beside, blocks)| context! { beside, blocks }).collect()
 }
 
 /// Clean text, which the template escapes.
@@ -132,48 +151,56 @@ fn step(share: f64) -> u8 {
 }
 
 fn table(table: &Table) -> Value {
-    let columns: Vec<_> = table
-        .columns
+    let shown_columns = table.shown();
+    let columns: Vec<_> = shown_columns
         .iter()
-        .enumerate()
-        .map(|(at, column)| {
-            let numeric =
-                table.rows.iter().any(|row| cell::is_number(&row[at]) && row[at] != Cell::Absent);
-            context! {
-                title => column.title,
-                numeric,
-                detail => column.weight == Weight::Detail,
-            }
+        .map(|&at| {
+            let class = match (table.is_numeric(at), is_prose(table, at)) {
+                (true, _) => "n",
+                (false, true) => "prose",
+                (false, false) => "",
+            };
+            let detail = table.columns[at].weight == Weight::Detail;
+            context! { title => table.columns[at].title, class, detail }
         })
         .collect();
     let rows: Vec<Vec<_>> = table
         .rows
         .iter()
-        .map(|row| {
-            row.iter().zip(&table.columns).map(|(of, column)| entry(of, column.key)).collect()
-        })
+        .map(|row| shown_columns.iter().map(|&at| entry(&row[at], table.columns[at].key)).collect())
         .collect();
     context! {
         kind => "table",
         name => table.name.clone(),
         title => shown(&table.title),
+        // Small enough to stand beside a chart.
+        small => columns.len() <= 6 && rows.len() <= FILTER_FROM,
+        filter => rows.len() > FILTER_FROM,
+        count => rows.len(),
         columns,
-        filter => table.rows.len() > 12,
-        count => table.rows.len(),
         rows,
     }
 }
 
+/// Whether a column's text is long enough to be wrapped.
+fn is_prose(table: &Table, column: usize) -> bool {
+    table.rows.iter().any(|row| match &row[column] {
+        Cell::Text(text) => text.chars().count() > 40,
+        _ => false,
+    })
+}
+
 fn entry(of: &Cell, key: &str) -> Value {
-    let is_bar = matches!(of, Cell::Share(_)) && (key == "utilisation" || key.contains("share"));
+    let width = match of {
+        Cell::Share(share) if key == "utilisation" || key.ends_with("ceiling_share") => {
+            Some(format!("{:.1}", share.clamp(0.0, 1.0) * 100.0))
+        }
+        _ => None,
+    };
     context! {
         text => shown(&cell::text(of)),
         code => matches!(of, Cell::Code(_)),
-        number => cell::is_number(of),
         order => cell::number(of),
-        width => match of {
-            Cell::Share(share) if is_bar => Some(format!("{:.1}", share.clamp(0.0, 1.0) * 100.0)),
-            _ => None,
-        },
+        width,
     }
 }

@@ -54,16 +54,13 @@ fn write_facts(facts: &[Fact], out: &mut String) -> fmt::Result {
 
 fn write_table(table: &Table, out: &mut String) -> fmt::Result {
     writeln!(out, "### {}\n", escape(&table.title))?;
-    let titles: Vec<_> = table.columns.iter().map(|column| escape(column.title)).collect();
+    let shown = table.shown();
+    let titles: Vec<_> = shown.iter().map(|&at| escape(table.columns[at].title)).collect();
     writeln!(out, "| {} |", titles.join(" | "))?;
-    let rules = (0..table.columns.len()).map(|at| {
-        let numbers =
-            table.rows.iter().any(|row| cell::is_number(&row[at]) && row[at] != Cell::Absent);
-        if numbers { "--:" } else { "---" }
-    });
+    let rules = shown.iter().map(|&at| if table.is_numeric(at) { "--:" } else { "---" });
     writeln!(out, "|{}|", rules.collect::<Vec<_>>().join("|"))?;
     for row in &table.rows {
-        let fields: Vec<_> = row.iter().map(field).collect();
+        let fields: Vec<_> = shown.iter().map(|&at| field(&row[at])).collect();
         writeln!(out, "| {} |", fields.join(" | "))?;
     }
     writeln!(out)

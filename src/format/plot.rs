@@ -34,7 +34,7 @@ pub const MUTED: RGBColor = RGBColor(0x59, 0x63, 0x6E);
 pub const GRID: RGBColor = RGBColor(0xDD, 0xE2, 0xE8);
 
 /// Drawn at twice the size it is shown at, so that whole pixels are fine enough.
-const SIZE: (u32, u32) = (1520, 880);
+const SIZE: (u32, u32) = (1240, 760);
 const FONT: &str = "system-ui, sans-serif";
 /// The backend divides by 1.24 what it is given; this comes out at 26, shown as 13.
 const TEXT: f64 = 26.0 * 1.24;
@@ -92,21 +92,22 @@ fn draw(chart: &Chart, dress: Dress, root: &Area<'_>) -> Drawn {
     let x = Span::of(&chart.x, chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)));
     let y = Span::of(&chart.y, chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)));
     let longest = labelled(chart)
-        .map(|(_, series)| clean(&series.name).chars().count().min(NAME_MAX))
+        .map(|(series, _)| clean(&series.name).chars().count().min(NAME_MAX))
         .max()
         .unwrap_or(0) as u32;
+    let widest = y.ticks.iter().map(|tick| label(chart.y.quantity, y.value(*tick)).len()).max();
     let mut plane = ChartBuilder::on(root)
         .margin_top(top)
         .margin_bottom(12)
         .margin_left(12)
         .margin_right(40 + longest * 15)
         .x_label_area_size(96)
-        .y_label_area_size(176)
+        .y_label_area_size(26 + widest.unwrap_or(0).max(7) as u32 * 15)
         .build_cartesian_2d(x.low..x.high, y.low..y.high)?;
     draw_axes(chart, root, &plane, (&x, &y))?;
     draw_marks(chart, root, &plane, (&x, &y))?;
-    for (index, series) in chart.series.iter().enumerate() {
-        draw_series(&mut plane, series, index, (&x, &y))?;
+    for (series, index, tint) in tints(chart) {
+        draw_series(&mut plane, series, (index, tint), (&x, &y))?;
     }
     draw_names(chart, root, &plane, (&x, &y))?;
     draw_key(chart, root, &plane, (&x, &y))
@@ -129,9 +130,16 @@ impl Span {
             });
         let (low, high) = if low <= high { (low, high) } else { (1.0, 10.0) };
         match axis.scale {
+            Scale::Linear if axis.quantity == Quantity::Count => {
+                let step = ((high - low) / 8.0).ceil().max(1.0);
+                let ticks = (0..=8).map(|n| low + f64::from(n) * step);
+                let edge = ((high - low) * 0.06).max(0.1);
+                let ticks = ticks.take_while(|tick| *tick <= high).collect();
+                Span { scale: Scale::Linear, low: low - edge, high: high + edge, ticks }
+            }
             Scale::Linear => {
                 let high = if high > 0.0 { high } else { 1.0 };
-                let ticks = even_ticks(high, axis.quantity);
+                let ticks = even_ticks(high);
                 Span { scale: Scale::Linear, low: 0.0, high: high * 1.08, ticks }
             }
             Scale::Logarithmic => {
@@ -195,13 +203,10 @@ fn decimal_ticks(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// From zero, some five steps of 1, 2 or 5.
-fn even_ticks(high: f64, quantity: Quantity) -> Vec<f64> {
+fn even_ticks(high: f64) -> Vec<f64> {
     let magnitude = 10f64.powf((high / 5.0).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|of| of * magnitude);
-    let mut step = steps.into_iter().find(|step| high / step <= 6.0).unwrap_or(high);
-    if quantity == Quantity::Count {
-        step = step.max(1.0).round();
-    }
+    let step = steps.into_iter().find(|step| high / step <= 6.0).unwrap_or(high);
     (0..=32).map(|n| f64::from(n) * step).take_while(|tick| *tick <= high * 1.08).collect()
 }
 
@@ -227,8 +232,20 @@ pub fn label(quantity: Quantity, value: f64) -> String {
     format!("{number} {unit}")
 }
 
-fn colour(index: usize) -> RGBColor {
-    PALETTE[index % PALETTE.len()]
+/// Limits are grey; the rest take colours, dashes and markers in turn.
+fn tints(chart: &Chart) -> Vec<(&Series, usize, RGBColor)> {
+    let mut next = 0;
+    chart
+        .series
+        .iter()
+        .map(|series| match series.kind {
+            SeriesKind::Limit => (series, 0, MUTED),
+            SeriesKind::Curve | SeriesKind::Points => {
+                next += 1;
+                (series, next - 1, PALETTE[(next - 1) % PALETTE.len()])
+            }
+        })
+        .collect()
 }
 
 fn text_style(colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
@@ -238,8 +255,11 @@ fn text_style(colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
 }
 
 /// Series whose end carries their name.
-fn labelled(chart: &Chart) -> impl Iterator<Item = (usize, &Series)> {
-    chart.series.iter().enumerate().filter(|(_, series)| series.kind != SeriesKind::Points)
+fn labelled(chart: &Chart) -> impl Iterator<Item = (&Series, RGBColor)> {
+    tints(chart)
+        .into_iter()
+        .filter(|(series, ..)| series.kind != SeriesKind::Points)
+        .map(|(series, _, tint)| (series, tint))
 }
 
 /// Grid, numbers and titles.
@@ -271,7 +291,7 @@ fn draw_axes(
     let style = text_style(MUTED, HPos::Right, VPos::Top);
     root.draw_text(&clean(&chart.x.title), &style, (right, bottom + 56))?;
     let style = text_style(MUTED, HPos::Left, VPos::Bottom);
-    root.draw_text(&clean(&chart.y.title), &style, (left - 150, top - 14))
+    root.draw_text(&clean(&chart.y.title), &style, (16, top - 24))
 }
 
 /// Lines where a cache ends, labelled over the plot; in a second row where two are close.
@@ -291,7 +311,8 @@ fn draw_marks(
         let row = usize::from(left - half < ends[1]);
         ends[1 - row] = left + half;
         let lift = LINE * row as i32;
-        let line = PathElement::new(vec![(left, bottom), (left, top - 6)], MUTED.stroke_width(2));
+        let line =
+            PathElement::new(vec![(left, bottom), (left, top - 6)], MUTED.mix(0.6).stroke_width(2));
         root.draw(&line)?;
         let style = text_style(MUTED, HPos::Center, VPos::Bottom);
         root.draw_text(&name, &style, (left, top - 14 - lift))?;
@@ -302,12 +323,11 @@ fn draw_marks(
 fn draw_series(
     plane: &mut Plane<'_, '_>,
     series: &Series,
-    index: usize,
+    (index, tint): (usize, RGBColor),
     (x, y): (&Span, &Span),
 ) -> Drawn {
     let places: Vec<(f64, f64)> =
         series.points.iter().map(|(a, b)| (x.place(*a), y.place(*b))).collect();
-    let tint = colour(index);
     match series.kind {
         SeriesKind::Limit => {
             plane.draw_series(LineSeries::new(places, tint.stroke_width(3)))?;
@@ -315,10 +335,11 @@ fn draw_series(
         }
         SeriesKind::Curve => {
             let style = tint.stroke_width(4);
-            match index % 4 {
+            match index {
                 0 => plane.draw_series(LineSeries::new(places.clone(), style)).map(|_| ())?,
-                dashes => {
-                    let (dash, gap) = [(22, 8), (12, 10), (4, 8)][dashes - 1];
+                _ => {
+                    let dashes = [(22, 10), (12, 12), (5, 9), (30, 16), (16, 24), (5, 20)];
+                    let (dash, gap) = dashes[(index - 1) % dashes.len()];
                     let line = DashedLineSeries::new(places.clone(), dash, gap, style);
                     plane.draw_series(line).map(|_| ())?;
                 }
@@ -335,7 +356,8 @@ fn draw_series(
     Ok(())
 }
 
-/// The corners of a marker: disc, square, diamond, triangle, and those upside down.
+/// The corners of a marker: disc, square, diamond, and triangles up and down. Later ones are
+/// smaller, so that where curves are equal the earlier ones show around them.
 fn marker(index: usize, (x, y): (i32, i32)) -> Vec<(i32, i32)> {
     let shape: &[(i32, i32)] = match index % 5 {
         0 => &[(-8, -3), (-3, -8), (3, -8), (8, -3), (8, 3), (3, 8), (-3, 8), (-8, 3)],
@@ -344,7 +366,8 @@ fn marker(index: usize, (x, y): (i32, i32)) -> Vec<(i32, i32)> {
         3 => &[(0, -9), (9, 7), (-9, 7)],
         _ => &[(0, 9), (9, -7), (-9, -7)],
     };
-    shape.iter().map(|(dx, dy)| (x + dx, y + dy)).collect()
+    let size = 14 - (index as i32).min(7);
+    shape.iter().map(|(dx, dy)| (x + dx * size / 10, y + dy * size / 10)).collect()
 }
 
 /// The names of curves and limits at their right ends, pushed apart.
@@ -358,16 +381,15 @@ fn draw_names(
     let (right, top) = plane.backend_coord(&(x.high, y.high));
     let (_, bottom) = plane.backend_coord(&(x.high, y.low));
     let mut names: Vec<_> = labelled(chart)
-        .filter_map(|(index, series)| {
+        .filter_map(|(series, tint)| {
             let end = series.points.last()?;
-            Some((plane.backend_coord(&(x.place(end.0), y.place(end.1))), index, series))
+            Some((plane.backend_coord(&(x.place(end.0), y.place(end.1))), tint, series))
         })
         .collect();
     names.sort_by_key(|((_, y), ..)| *y);
     let mut heights: Vec<i32> = names.iter().map(|((_, y), ..)| *y).collect();
     spread(&mut heights, top, bottom);
-    for (((end_x, end_y), index, series), height) in names.into_iter().zip(heights) {
-        let tint = colour(index);
+    for (((end_x, end_y), tint, series), height) in names.into_iter().zip(heights) {
         let lead = vec![(end_x + 10, end_y), (right + 4, height), (right + 14, height)];
         root.draw(&PathElement::new(lead, tint.mix(0.5).stroke_width(2)))?;
         let name = shorten(&clean(&series.name), NAME_MAX);
@@ -395,13 +417,12 @@ fn spread(heights: &mut [i32], top: i32, bottom: i32) {
 fn draw_key(chart: &Chart, root: &Area<'_>, plane: &Plane<'_, '_>, spans: (&Span, &Span)) -> Drawn {
     let (x, y) = spans;
     let (right, bottom) = plane.backend_coord(&(x.high, y.low));
-    let points = chart.series.iter().enumerate();
-    let points: Vec<_> = points.filter(|(_, series)| series.kind == SeriesKind::Points).collect();
-    for (line, (index, series)) in points.iter().rev().enumerate() {
+    let points: Vec<_> =
+        tints(chart).into_iter().filter(|(series, ..)| series.kind == SeriesKind::Points).collect();
+    for (line, (series, index, tint)) in points.into_iter().rev().enumerate() {
         let height = bottom - 28 - LINE * line as i32;
-        let tint = colour(*index);
         let name = shorten(&clean(&series.name), NAME_MAX);
-        root.draw(&Polygon::new(marker(*index, (right - 24, height)), tint.filled()))?;
+        root.draw(&Polygon::new(marker(index, (right - 24, height)), tint.filled()))?;
         let style = text_style(tint, HPos::Right, VPos::Center);
         root.draw_text(&name, &style, (right - 44, height))?;
     }
@@ -424,8 +445,7 @@ mod tests {
             .map(|place| label(Quantity::Time, place.exp2()))
             .collect();
         assert_eq!(times, ["1 ns", "2 ns", "5 ns", "10 ns", "20 ns", "50 ns", "100 ns"]);
-        assert_eq!(even_ticks(2.0, Quantity::Count), [0.0, 1.0, 2.0]);
-        assert_eq!(even_ticks(47e9, Quantity::Bandwidth).len(), 6);
+        assert_eq!(even_ticks(47.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
     }
 
     #[test]

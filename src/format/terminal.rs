@@ -106,7 +106,8 @@ impl Page {
 
     fn facts(&mut self, facts: &[Fact]) -> fmt::Result {
         writeln!(self.out)?;
-        let labels = facts.iter().map(|fact| columns(&fact.label)).max().unwrap_or(0).min(28);
+        let labels = facts.iter().map(|fact| columns(&fact.label)).max();
+        let labels = labels.unwrap_or(0).min(28).min(self.width - 26);
         for fact in facts {
             let label = pad(&shorten(&clean(&fact.label), labels), labels, Side::Left);
             let value = pad(&cell::text(&fact.value), 14, Side::Right);
@@ -123,12 +124,13 @@ impl Page {
     }
 
     fn table(&mut self, table: &Table) -> fmt::Result {
-        let titles: Vec<_> = table.columns.iter().map(|column| column.title.to_owned()).collect();
-        let weights: Vec<_> = table.columns.iter().map(|column| column.weight).collect();
+        let shown = table.shown();
+        let titles: Vec<_> = shown.iter().map(|&at| table.columns[at].title.to_owned()).collect();
+        let weights: Vec<_> = shown.iter().map(|&at| table.columns[at].weight).collect();
         let rows: Vec<Vec<Entry>> = table
             .rows
             .iter()
-            .map(|row| row.iter().map(|cell| Entry::of(cell, "")).collect())
+            .map(|row| shown.iter().map(|&at| Entry::of(&row[at], "")).collect())
             .collect();
         self.grid(&table.title, &titles, &weights, &rows)
     }

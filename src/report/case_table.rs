@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 const MEASURED: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
-    Column { key: "outcome", title: "outcome", weight: Weight::Detail },
+    Column { key: "outcome", title: "outcome", weight: Weight::Machine },
     Column { key: "median_seconds", title: "median", weight: Weight::Essential },
     Column { key: "rate", title: "rate", weight: Weight::Essential },
     Column { key: "busbw_bytes_per_second", title: "busbw", weight: Weight::Detail },

@@ -276,7 +276,7 @@ fn collective_bandwidth(record: &Record) -> Option<Chart> {
         .collect();
     (!series.is_empty()).then(|| Chart {
         name: "busbw".into(),
-        title: "Collectives: bus bandwidth against message size".into(),
+        title: "Bus bandwidth against message size".into(),
         caption: format!(
             "{ranks} ranks. busbw = algbw x factor, as nccl-tests defines both, so that \
              collectives can be set beside each other; it is no wire speed."
@@ -300,10 +300,10 @@ fn collective_time(record: &Record) -> Option<Chart> {
     let fitted = collective_times(record).values().any(|times| fit_startup(times).is_some());
     (!series.is_empty()).then(|| Chart {
         name: "collective_time".into(),
-        title: "Collectives: time against message size".into(),
+        title: "Time against message size".into(),
         caption: if fitted {
             "Flat at the left is the start-up cost, the slope at the right the bandwidth; the \
-             table beside gives both and where they meet."
+             table below gives both and where they meet."
                 .into()
         } else {
             "Flat at the left is the start-up cost, the slope at the right the bandwidth.".into()

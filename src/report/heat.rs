@@ -58,10 +58,10 @@ fn shape(point: &GemmPoint) -> String {
 
 fn sequence(p: &AttentionPoint) -> String {
     format!(
-        "{} {} {}, {} x {} heads / {}, {} queries, {} keys, d {} / {}",
+        "{} {}, {}, batch {}, heads {} / {}, queries {}, keys {}, d {} / {}",
         p.attention,
-        p.dtype,
         p.mask,
+        p.dtype,
         p.batch,
         p.heads,
         p.kv_heads,

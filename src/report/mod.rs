@@ -91,6 +91,8 @@ pub struct Column {
 /// How much a column is missed when it is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
+    /// Only for machines: in CSV and JSON.
+    Machine,
     /// Only where there is room for everything.
     Detail,
     /// Left out before an essential one.
@@ -244,6 +246,20 @@ pub struct Heat {
     pub value: Cell,
     /// How good it is, 0..1, where it can be told.
     pub share: Option<f64>,
+}
+
+impl Table {
+    /// The columns that people see.
+    pub fn shown(&self) -> Vec<usize> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter(|(_, column)| column.weight != Weight::Machine).map(|(at, _)| at).collect()
+    }
+
+    /// Whether a column holds numbers.
+    pub fn is_numeric(&self, column: usize) -> bool {
+        let words = |cell: &Cell| matches!(cell, Cell::Text(_) | Cell::Code(_) | Cell::Absent);
+        self.rows.iter().any(|row| !words(&row[column]))
+    }
 }
 
 impl Document {

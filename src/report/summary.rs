@@ -270,8 +270,9 @@ fn noisy(record: &Record) -> Option<String> {
     noisy.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (noise, case) = noisy.first()?;
     let all = measurements(record).count();
+    let are = if noisy.len() == 1 { "is" } else { "are" };
     Some(format!(
-        "{} of {all} measured cases are noisy (more than {:.0} % about the median), most of all \
+        "{} of {all} measured cases {are} noisy (more than {:.0} % about the median), most of all \
          {case} with {:.0} %.",
         noisy.len(),
         NOISY * 100.0,
@@ -307,8 +308,9 @@ pub fn warnings(record: &Record) -> Vec<String> {
         .filter(|measurement| !measurement.samples.throttled.is_empty())
         .count();
     if throttled > 0 {
+        let cases = if throttled == 1 { "case holds" } else { "cases hold" };
         warnings.push(format!(
-            "{throttled} cases hold samples taken while the device held its clock down."
+            "{throttled} {cases} samples taken while the device held its clock down."
         ));
     }
     warnings.extend(wrong(record));

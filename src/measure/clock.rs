@@ -57,14 +57,34 @@ fn rfc3339(seconds: u64) -> String {
 pub fn calibrate() -> Timer {
     const READINGS: usize = 2_001;
     let empty: Vec<f64> = (0..READINGS).map(|_| now().elapsed().0).collect();
-    let step = empty.iter().copied().filter(|&step| step > 0.0).fold(f64::INFINITY, f64::min);
-    let resolution = if step.is_finite() { step } else { 0.0 };
-    Timer { resolution: Seconds(resolution), overhead: Seconds(quantile::median(&empty)) }
+    timer_of(&empty)
 }
+
+/// The timer that read these times of empty regions, at least one. Its step is the smallest
+/// distance between two readings or between one and zero: a fast timer steps between readings.
+pub(super) fn timer_of(empty: &[f64]) -> Timer {
+    let sorted = quantile::sorted(empty);
+    let between = sorted.windows(2).map(|pair| pair[1] - pair[0]);
+    let steps = sorted.iter().copied().chain(between).filter(|&step| step > STEP_MIN);
+    let step = steps.fold(f64::INFINITY, f64::min);
+    let resolution = if step.is_finite() { step } else { 0.0 };
+    Timer { resolution: Seconds(resolution), overhead: Seconds(quantile::median(empty)) }
+}
+
+/// Steps below a picosecond are rounding of the subtraction.
+const STEP_MIN: f64 = 1e-12;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_timer_is_known_by_its_empty_regions() {
+        let timer = timer_of(&[30e-9, 20e-9, 20e-9, 40e-9, 20e-9]);
+        assert!((timer.resolution.0 - 10e-9).abs() < 1e-15, "{timer:?}");
+        assert_eq!(timer.overhead, Seconds(20e-9));
+        assert_eq!(timer_of(&[0.0; 5]), Timer::default(), "a timer that does not move");
+    }
 
     #[test]
     fn dates_are_civil() {

@@ -10,8 +10,10 @@ pub mod stop;
 pub use clock::calibrate;
 
 use crate::{
-    device::{Device, DeviceError},
+    device::{Device, DeviceError, Timing},
     outcome::{Cache, Samples, Warmup},
+    record::Timer,
+    stats::quantile,
     suite::MeasureSettings,
     units::{Megahertz, Seconds},
 };
@@ -28,75 +30,139 @@ pub struct Taken {
     pub clocks: Vec<Megahertz>,
 }
 
-/// Two warm-up times that differ by less have settled.
-const SETTLED: f64 = 0.05;
+/// What the warm-up found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ready {
+    /// Iterations of one sample.
+    pub batch: u32,
+    /// What was run to find it.
+    pub warmup: Warmup,
+}
 
-/// A batch is never longer, so that a sample cannot exceed its time budget by a misjudged start.
+/// Warm-up times come in windows of so many; it has settled when the medians of two windows in a
+/// row differ by less than this share.
+const WINDOW: usize = 3;
+const SETTLED: f64 = 0.02;
+
+/// A batch is never longer: an empty iteration would ask for an endless one.
 const BATCH_MAX: u32 = 1 << 30;
 
-/// Warms up and samples until the settings say stop.
-pub fn sample(
+/// A batch grows at most eightfold at once: the first iterations are the slowest, and mislead.
+const BATCH_GROWTH_MAX: f64 = 8.0;
+
+/// Empty regions timed to know a device's own timer.
+const EMPTY_REGIONS: usize = 101;
+
+/// The timer that a device's samples are taken with: smallest step seen and median of empty timed
+/// regions.
+///
+/// # Errors
+///
+/// Whatever the device says.
+pub fn calibrate_on(device: &dyn Device) -> Result<Timer, DeviceError> {
+    let empty = || device.timed(&mut || Ok(())).map(|timing| timing.time.0);
+    let readings = (0..EMPTY_REGIONS).map(|_| empty()).collect::<Result<Vec<f64>, _>>()?;
+    Ok(clock::timer_of(&readings))
+}
+
+/// Finds the batch and runs until times have settled or the budget is spent.
+///
+/// # Errors
+///
+/// Whatever the device says, and [`DeviceError::Hang`] past the deadline.
+pub fn warm_up(
     device: &dyn Device,
     enqueue: &mut Enqueue<'_>,
     cache: Cache,
     settings: &MeasureSettings,
+) -> Result<Ready, DeviceError> {
+    let (mut batch, mut iterations, mut spent) = (1u32, 0u32, Seconds(0.0));
+    let start = clock::now();
+    let mut window = [0.0; WINDOW];
+    let mut filled = 0;
+    let mut before: Option<f64> = None;
+    loop {
+        let time = region(device, enqueue, cache, batch, settings)?.time;
+        iterations = iterations.saturating_add(batch);
+        spent = spent + time;
+        let over = longer(spent, start.elapsed()) >= settings.warmup_max;
+        if cache == Cache::Hot && time < settings.sample_min && batch < BATCH_MAX && !over {
+            let wanted = settings.sample_min / Seconds(time.0.max(1e-9)) * 1.1;
+            let factor = wanted.clamp(2.0, BATCH_GROWTH_MAX);
+            batch = ((f64::from(batch) * factor) as u32).min(BATCH_MAX);
+            (filled, before) = (0, None);
+            continue;
+        }
+        let mut settled = false;
+        window[filled] = time.0;
+        filled = (filled + 1) % WINDOW;
+        if filled == 0 {
+            let median = quantile::median(&window);
+            settled = before.is_some_and(|before| (median - before).abs() <= SETTLED * before);
+            before = Some(median);
+        }
+        if settled || over {
+            return Ok(Ready { batch, warmup: Warmup { iterations, time: spent, settled } });
+        }
+    }
+}
+
+/// Samples until the settings say stop. The budget counts what passes between samples too:
+/// evicting caches can take a thousand times longer than what is measured.
+///
+/// # Errors
+///
+/// Whatever the device says, and [`DeviceError::Hang`] past the deadline.
+pub fn sample(
+    device: &dyn Device,
+    enqueue: &mut Enqueue<'_>,
+    cache: Cache,
+    Ready { batch, warmup }: Ready,
+    settings: &MeasureSettings,
 ) -> Result<Taken, DeviceError> {
-    let (batch, warmup) = warm_up(device, enqueue, cache, settings)?;
     let mut times = Vec::with_capacity(settings.samples_max as usize);
     let mut clocks = Vec::with_capacity(settings.samples_max as usize);
     let mut throttled = Vec::new();
     let mut spent = Seconds(0.0);
     let mut rule = stop::Rule::new(settings);
+    let start = clock::now();
     let stop = loop {
-        if cache == Cache::Cold {
-            device.evict_cache()?;
-        }
-        let timing = device.timed(&mut || enqueue(batch))?;
+        let timing = region(device, enqueue, cache, batch, settings)?;
         if timing.throttled {
             throttled.push(times.len() as u32);
         }
         times.push(timing.time * (1.0 / f64::from(batch)));
         clocks.extend(timing.clock);
         spent = spent + timing.time;
-        if let Some(reason) = rule.stop(&times, spent) {
+        if let Some(reason) = rule.stop(&times, longer(spent, start.elapsed())) {
             break reason;
         }
     };
     Ok(Taken { samples: Samples { times, batch, throttled, warmup, stop }, clocks })
 }
 
-/// Finds the batch and runs until two times agree or the budget is spent.
-fn warm_up(
+/// One timed region, with cold caches if so asked. A region that comes back after the deadline
+/// counts as hung: what is measured next to it would be no better.
+fn region(
     device: &dyn Device,
     enqueue: &mut Enqueue<'_>,
     cache: Cache,
+    batch: u32,
     settings: &MeasureSettings,
-) -> Result<(u32, Warmup), DeviceError> {
-    let (mut batch, mut iterations, mut spent) = (1u32, 0u32, Seconds(0.0));
-    let mut before: Option<Seconds> = None;
-    loop {
-        if cache == Cache::Cold {
-            device.evict_cache()?;
-        }
-        let time = device.timed(&mut || enqueue(batch))?.time;
-        iterations = iterations.saturating_add(batch);
-        spent = spent + time;
-        let over = spent >= settings.warmup_max;
-        if cache == Cache::Hot && time < settings.sample_min && batch < BATCH_MAX && !over {
-            // Towards the goal by the time just seen, but never more than eightfold: the first
-            // iterations are the slowest.
-            let wanted = settings.sample_min / Seconds(time.0.max(1e-9)) * 1.1;
-            let factor = wanted.clamp(2.0, 8.0);
-            batch = ((f64::from(batch) * factor) as u32).min(BATCH_MAX);
-            before = None;
-            continue;
-        }
-        let settled = before.is_some_and(|before| (time.0 - before.0).abs() < SETTLED * before.0);
-        if settled || over {
-            return Ok((batch, Warmup { iterations, time: spent, settled }));
-        }
-        before = Some(time);
+) -> Result<Timing, DeviceError> {
+    if cache == Cache::Cold {
+        device.evict_cache()?;
     }
+    let timing = device.timed(&mut || enqueue(batch))?;
+    if timing.time > settings.deadline {
+        let what = format!("{batch} iterations took {}", timing.time);
+        return Err(DeviceError::Hang { what, limit: settings.deadline });
+    }
+    Ok(timing)
+}
+
+fn longer(one: Seconds, other: Seconds) -> Seconds {
+    if one > other { one } else { other }
 }
 
 /// How well the harness measures what is known beforehand.
@@ -110,6 +176,10 @@ pub struct KnownDuration {
 
 /// Measures durations that are known: nothing, and spins of 10 us, 100 us and 1 ms, through the
 /// same path as every case, unbatched.
+///
+/// # Errors
+///
+/// Whatever the device says.
 pub fn self_test(device: &dyn Device) -> Result<Vec<KnownDuration>, DeviceError> {
     let settings = MeasureSettings {
         samples_min: 101,
@@ -121,7 +191,6 @@ pub fn self_test(device: &dyn Device) -> Result<Vec<KnownDuration>, DeviceError>
         sample_min: Seconds(0.0),
         deadline: Seconds(10.0),
     };
-    let durations = [0.0, 10e-6, 100e-6, 1e-3].map(Seconds);
     let measure = |known: Seconds| {
         let mut work = |_: u32| {
             if known.0 > 0.0 {
@@ -129,9 +198,10 @@ pub fn self_test(device: &dyn Device) -> Result<Vec<KnownDuration>, DeviceError>
             }
             Ok(())
         };
-        let taken = sample(device, &mut work, Cache::Hot, &settings)?;
+        let ready = warm_up(device, &mut work, Cache::Hot, &settings)?;
+        let taken = sample(device, &mut work, Cache::Hot, ready, &settings)?;
         let times: Vec<f64> = taken.samples.times.iter().map(|time| time.0).collect();
-        Ok(KnownDuration { known, found: Seconds(crate::stats::quantile::median(&times)) })
+        Ok(KnownDuration { known, found: Seconds(quantile::median(&times)) })
     };
-    durations.into_iter().map(measure).collect()
+    [0.0, 10e-6, 100e-6, 1e-3].map(Seconds).into_iter().map(measure).collect()
 }

@@ -2,8 +2,10 @@
 
 use crate::{outcome::StopReason, stats::quantile, suite::MeasureSettings, units::Seconds};
 
-/// Samples between two looks at the noise.
+/// Samples between two looks at the noise, at least; later on a tenth of those there are, or the
+/// looks would cost more than the samples.
 const LOOK_EVERY: usize = 5;
+const LOOK_SHARE: usize = 10;
 
 /// Looks over which the noise must have stood still to count as settled; after nvbench's `stdrel`
 /// criterion, which asks for less than 5 % of change over its window.
@@ -13,13 +15,14 @@ const CHANGE_SETTLED: f64 = 0.05;
 /// Decides after each sample whether there is to be another.
 pub struct Rule<'s> {
     settings: &'s MeasureSettings,
+    next_look: usize,
     noises: Vec<f64>,
 }
 
 impl<'s> Rule<'s> {
     /// The rule of a suite.
     pub fn new(settings: &'s MeasureSettings) -> Rule<'s> {
-        Rule { settings, noises: Vec::new() }
+        Rule { settings, next_look: 0, noises: Vec::new() }
     }
 
     /// The reason to stop, if there is one, after these times and this much time in all.
@@ -36,10 +39,12 @@ impl<'s> Rule<'s> {
         if spent >= settings.time_max {
             return Some(StopReason::TimeBudget);
         }
-        if spent < settings.time_min || times.len() % LOOK_EVERY != 0 {
+        if spent < settings.time_min || times.len() < self.next_look {
             return None;
         }
+        self.next_look = times.len() + LOOK_EVERY.max(times.len() / LOOK_SHARE);
         let values: Vec<f64> = times.iter().map(|time| time.0).collect();
+        // Not a number where the timer does not move; then only a budget ends it.
         let noise = quantile::median_absolute_deviation(&values) / quantile::median(&values);
         if noise <= settings.noise_max {
             return Some(StopReason::Quiet);

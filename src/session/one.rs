@@ -3,9 +3,10 @@
 use crate::{
     bench::{self, Rank, Unready, Workload},
     case::Case,
-    device::DeviceError,
+    device::{Device, DeviceError},
     measure::{self, Taken},
     outcome::{Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome},
+    record::Timer,
     spec::{self, Part, SpeedOfLight},
     stats::{Summary, quantile},
     suite::MeasureSettings,
@@ -15,6 +16,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A median faster than the physical limit by more than this is not believed.
 const FASTER_THAN_LIGHT: f64 = 1.02;
+
+/// A sample shorter than so many steps of its timer is off by more than 5 %.
+const TIMER_STEPS_MIN: f64 = 20.0;
 
 /// A case of which more than this share of samples was throttled is not believed.
 const THROTTLED_SHARE_MAX: f64 = 0.5;
@@ -61,8 +65,19 @@ pub fn measure_case(
     part: Option<&Part>,
     settings: &MeasureSettings,
 ) -> Outcome {
+    measure_prepared(case, rank, part, settings, || bench::prepare(case, rank))
+}
+
+/// The same, for a workload that somebody else makes ready.
+pub fn measure_prepared<'r>(
+    case: &Case,
+    rank: Rank<'r>,
+    part: Option<&Part>,
+    settings: &MeasureSettings,
+    prepare: impl FnOnce() -> Result<Box<dyn Workload + 'r>, Unready>,
+) -> Outcome {
     let attempt = AssertUnwindSafe(|| {
-        let mut workload = bench::prepare(case, rank)?;
+        let mut workload = prepare()?;
         measure_workload(case, workload.as_mut(), rank, settings)
     });
     let result = catch_unwind(attempt).unwrap_or_else(|payload| {
@@ -72,7 +87,7 @@ pub fn measure_case(
         Err(Stopped::Failed(Failure::Other, error))
     });
     match result {
-        Ok(measurement) => judge(measurement, rank, part),
+        Ok((measurement, timer)) => judge(measurement, timer, rank, part),
         Err(Stopped::Skipped(reason)) => Outcome::Skipped { case: case.clone(), reason },
         Err(Stopped::Failed(failure, error)) => {
             Outcome::Failed { case: case.clone(), failure, error }
@@ -85,23 +100,23 @@ fn measure_workload(
     workload: &mut (dyn Workload + '_),
     Rank { device, .. }: Rank<'_>,
     settings: &MeasureSettings,
-) -> Result<Measurement, Stopped> {
+) -> Result<(Measurement, Timer), Stopped> {
     workload.poison()?;
     device.timed(&mut || workload.enqueue(1))?;
-    passed(workload.verify()?, "before timing")?;
+    let before = passed(workload.verify()?, "before timing")?;
 
     let (cache, beside) = bench::headline_cache(case);
     let mut clocks = Vec::from_iter(device.observe_clock()?);
-    let taken = measure::sample(device, &mut |repeat| workload.enqueue(repeat), cache, settings)?;
+    let taken = sample(device, workload, cache, settings)?;
     clocks.extend(device.observe_clock()?);
-    let check = passed(workload.verify()?, "after timing")?;
+    let check = worse(before, passed(workload.verify()?, "after timing")?);
     let contrast = beside.map(|other| contrast(device, workload, other, settings)).transpose()?;
 
     let Taken { samples, clocks: inside } = taken;
     let seen = if inside.is_empty() { &clocks } else { &inside };
     let seen: Vec<f64> = seen.iter().map(|clock| clock.0).collect();
     let summary = summary_of(&samples.times)?;
-    Ok(Measurement {
+    let measurement = Measurement {
         case: case.clone(),
         work: case.point.work(),
         cache,
@@ -112,7 +127,26 @@ fn measure_workload(
         speed_of_light: Vec::new(),
         tier: None,
         check,
-    })
+    };
+    Ok((measurement, measure::calibrate_on(device)?))
+}
+
+/// Warms up, spoils the output and samples: what is verified afterwards is then the timed loop's
+/// own work, also where an iteration could leave out what one before has done.
+fn sample(
+    device: &dyn Device,
+    workload: &mut (dyn Workload + '_),
+    cache: Cache,
+    settings: &MeasureSettings,
+) -> Result<Taken, DeviceError> {
+    let ready = measure::warm_up(device, &mut |repeat| workload.enqueue(repeat), cache, settings)?;
+    workload.poison()?;
+    measure::sample(device, &mut |repeat| workload.enqueue(repeat), cache, ready, settings)
+}
+
+/// The check that came nearer to its tolerance.
+fn worse(one: Check, other: Check) -> Check {
+    if one.error > other.error { one } else { other }
 }
 
 fn summary_of(times: &[Seconds]) -> Result<Summary, Stopped> {
@@ -135,7 +169,7 @@ fn passed(check: Check, when: &str) -> Result<Check, Stopped> {
 }
 
 fn contrast(
-    device: &dyn crate::device::Device,
+    device: &dyn Device,
     workload: &mut (dyn Workload + '_),
     cache: Cache,
     settings: &MeasureSettings,
@@ -147,19 +181,24 @@ fn contrast(
         warmup_max: settings.warmup_max * CONTRAST_SHARE,
         ..*settings
     };
-    let taken = measure::sample(device, &mut |repeat| workload.enqueue(repeat), cache, &short)?;
+    let taken = sample(device, workload, cache, &short)?;
     let summary = summary_of(&taken.samples.times)?;
     Ok(Contrast { cache, samples: taken.samples, summary })
 }
 
 /// Sets a measurement against the speed of light, and refuses what cannot be.
-fn judge(mut measurement: Measurement, rank: Rank<'_>, part: Option<&Part>) -> Outcome {
+fn judge(
+    mut measurement: Measurement,
+    timer: Timer,
+    rank: Rank<'_>,
+    part: Option<&Part>,
+) -> Outcome {
     let properties = rank.device.properties();
     let (point, clock) = (measurement.case.point, measurement.clock);
     measurement.speed_of_light = spec::lights(&point, properties, part, clock);
     measurement.tier = spec::headline(&measurement.speed_of_light);
     let limit = spec::floor(&point, properties, part, clock);
-    match disbelief(&measurement, limit.as_ref()) {
+    match disbelief(&measurement, timer, limit.as_ref()) {
         Some((invalidity, reason)) => {
             Outcome::Invalid { invalidity, reason, measurement: Box::new(measurement) }
         }
@@ -170,14 +209,18 @@ fn judge(mut measurement: Measurement, rank: Rank<'_>, part: Option<&Part>) -> O
 /// Why a measurement cannot be believed, if so.
 fn disbelief(
     measurement: &Measurement,
+    timer: Timer,
     limit: Option<&SpeedOfLight>,
 ) -> Option<(Invalidity, String)> {
     let median = measurement.summary.median;
-    if median.0.is_nan() || median.0 <= 0.0 {
-        return Some((
-            Invalidity::Unresolved,
-            format!("a median of {median} is none: the timer did not move"),
-        ));
+    let region = median * f64::from(measurement.samples.batch);
+    let step = timer.resolution.0.max(timer.overhead.0);
+    if median.0 <= 0.0 || region.0 < TIMER_STEPS_MIN * step {
+        let reason = format!(
+            "samples of {region} are too short for a timer with steps and an overhead of {}",
+            Seconds(step)
+        );
+        return Some((Invalidity::Unresolved, reason));
     }
     if let Some(limit) = limit
         && median.0 * FASTER_THAN_LIGHT < limit.time.0

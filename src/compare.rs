@@ -1,1 +1,332 @@
 //! Two records against each other, case by case.
+//!
+//! Each case that both records measured gets the ratio of its medians, B / A, with a 95 %
+//! interval: both sample sets are resampled, and the interval is then widened by the drift between
+//! runs. A case's samples lie within a second of each other; a second run has other pages, other
+//! clocks, other neighbours, and differs by more than they show. How much more is read off the
+//! records themselves: most cases are alike on both sides, so the spread of all ratios around
+//! their middle is that drift. A change of a few cases, or one shared by all, does not move it,
+//! and it is bounded by half the threshold so that it can never hide a change of twice that.
+
+use crate::{
+    case::Case,
+    outcome::{Measurement, Outcome},
+    record::{Header, Record},
+    stats::{bootstrap, quantile},
+    units::Seconds,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{collections::HashMap, fmt};
+
+/// The change that counts where nothing else is asked for.
+pub const THRESHOLD: f64 = 0.05;
+
+/// With fewer cases than this their spread says nothing, and [`DRIFT_ASSUMED`] stands for it.
+const CASES_FOR_DRIFT: usize = 8;
+
+/// Standard deviation between runs on a quiet machine, as a share.
+const DRIFT_ASSUMED: f64 = 0.01;
+
+/// Standard deviations on each side of the middle 95 % of a normal distribution.
+const DEVIATIONS: f64 = 1.96;
+
+/// A normal distribution's standard deviation / its median absolute deviation.
+const DEVIATION_OF_MAD: f64 = 1.4826;
+
+/// Two records, compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// A: what is compared against.
+    pub before: Side,
+    /// B: what is judged.
+    pub after: Side,
+    /// The relative change that counts, such as 0.05.
+    pub threshold: f64,
+    /// The standard deviation of ratios between runs, as a share, by which intervals were widened.
+    pub drift: f64,
+    /// One for each case that either record planned: in A's order, then what only B has.
+    pub rows: Vec<Row>,
+    /// Why the comparison may mislead, in words.
+    pub warnings: Vec<String>,
+}
+
+/// One of the two records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Side {
+    /// The run's name.
+    pub run: String,
+    /// Its start, RFC 3339 in UTC.
+    pub started: String,
+    /// The program's version.
+    pub fizeau: String,
+    /// The suite's name.
+    pub suite: String,
+    /// The device's name.
+    pub device: String,
+}
+
+/// One case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// Which.
+    pub case: Case,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// In numbers, where both records measured it.
+    pub change: Option<Change>,
+    /// Why there are no numbers, where there are none.
+    pub note: Option<String>,
+}
+
+/// A change in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// Median of A.
+    pub before: Seconds,
+    /// Median of B.
+    pub after: Seconds,
+    /// B / A: above one is slower.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// What became of a case from A to B.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Measured in A; failed or invalid in B.
+    Broken,
+    /// The whole interval lies above 1 + threshold.
+    Slower,
+    /// The interval cannot tell.
+    Unclear,
+    /// The whole interval lies below 1 / (1 + threshold).
+    Faster,
+    /// The ratio is within the threshold, and its interval narrow enough that a change of twice
+    /// the threshold would have shown.
+    Same,
+    /// A did not measure it, or B skipped it.
+    NotMeasured,
+    /// Not in B's plan.
+    OnlyBefore,
+    /// Not in A's plan.
+    OnlyAfter,
+}
+
+impl Verdict {
+    /// All of them, worst first.
+    pub const ALL: [Verdict; 8] = [
+        Verdict::Broken,
+        Verdict::Slower,
+        Verdict::Unclear,
+        Verdict::Faster,
+        Verdict::Same,
+        Verdict::NotMeasured,
+        Verdict::OnlyBefore,
+        Verdict::OnlyAfter,
+    ];
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Broken => "broken",
+            Verdict::Slower => "slower",
+            Verdict::Unclear => "unclear",
+            Verdict::Faster => "faster",
+            Verdict::Same => "same",
+            Verdict::NotMeasured => "not measured",
+            Verdict::OnlyBefore => "only in A",
+            Verdict::OnlyAfter => "only in B",
+        })
+    }
+}
+
+/// Why two records cannot be compared.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Incomparable {
+    /// They were measured on different devices.
+    #[error("A was measured on {before} and B on {after}; only records of like devices compare")]
+    DifferentDevices {
+        /// A's.
+        before: String,
+        /// B's.
+        after: String,
+    },
+    /// The threshold is not a share.
+    #[error("the threshold {0} is not between 0 and 1; write 0.05 for 5 %")]
+    Threshold(f64),
+}
+
+impl Comparison {
+    /// Compares B, `after`, with A, `before`.
+    ///
+    /// # Errors
+    ///
+    /// Where the devices differ, or the threshold is not between 0 and 1.
+    pub fn of(before: &Record, after: &Record, threshold: f64) -> Result<Comparison, Incomparable> {
+        if !(threshold > 0.0 && threshold < 1.0) {
+            return Err(Incomparable::Threshold(threshold));
+        }
+        let (a, b) = (&before.header, &after.header);
+        let device = |header: &Header| {
+            let device = &header.device;
+            format!("{} ({}, {} units)", device.name, device.backend, device.units)
+        };
+        if device(a) != device(b) {
+            let (before, after) = (device(a), device(b));
+            return Err(Incomparable::DifferentDevices { before, after });
+        }
+        let mut rows = join(before, after);
+        let drift = drift(&rows);
+        for row in &mut rows {
+            judge(row, threshold, drift);
+        }
+        let warnings = warnings(before, after);
+        let (before, after) = (Side::of(a), Side::of(b));
+        Ok(Comparison { before, after, threshold, drift, rows, warnings })
+    }
+
+    /// How many cases have a verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict == verdict).count()
+    }
+
+    /// How many cases are worse in B: slower or broken. What the exit code tells.
+    pub fn regressions(&self) -> usize {
+        self.count(Verdict::Slower) + self.count(Verdict::Broken)
+    }
+}
+
+impl Side {
+    fn of(header: &Header) -> Side {
+        Side {
+            run: header.run.clone(),
+            started: header.started.clone(),
+            fizeau: header.fizeau.clone(),
+            suite: header.suite.clone(),
+            device: header.device.name.clone(),
+        }
+    }
+}
+
+/// Pairs the cases of both plans; intervals hold what the samples show, and verdicts are yet to
+/// come where there are numbers.
+fn join(before: &Record, after: &Record) -> Vec<Row> {
+    let (old, new) = (by_case(before), by_case(after));
+    let row =
+        |case: &Case, verdict, change, note| Row { case: case.clone(), verdict, change, note };
+    let of_before = before.header.plan.iter().map(|case| {
+        if !after.header.plan.contains(case) {
+            return row(case, Verdict::OnlyBefore, None, None);
+        }
+        match (old.get(case).copied(), new.get(case).copied()) {
+            (Some(Outcome::Measured(a)), Some(Outcome::Measured(b))) => {
+                row(case, Verdict::Unclear, Some(change(a, b)), None)
+            }
+            (
+                Some(Outcome::Measured(_)),
+                Some(b @ (Outcome::Failed { .. } | Outcome::Invalid { .. })),
+            ) => row(case, Verdict::Broken, None, Some(format!("B: {}", describe(Some(b))))),
+            (a, b) => {
+                let note = format!("A: {}; B: {}", describe(a), describe(b));
+                row(case, Verdict::NotMeasured, None, Some(note))
+            }
+        }
+    });
+    let new_in_after = after.header.plan.iter().filter(|case| !before.header.plan.contains(case));
+    let of_after = new_in_after.map(|case| row(case, Verdict::OnlyAfter, None, None));
+    of_before.chain(of_after).collect()
+}
+
+fn by_case(record: &Record) -> HashMap<&Case, &Outcome> {
+    record.outcomes.iter().map(|outcome| (outcome.case(), outcome)).collect()
+}
+
+fn describe(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        None => "not run".into(),
+        Some(Outcome::Measured(_)) => "measured".into(),
+        Some(Outcome::Skipped { reason, .. }) => format!("skipped: {reason}"),
+        Some(Outcome::Failed { error, .. }) => format!("failed: {error}"),
+        Some(Outcome::Invalid { reason, .. }) => format!("invalid: {reason}"),
+    }
+}
+
+fn change(before: &Measurement, after: &Measurement) -> Change {
+    let values = |measurement: &Measurement| -> Vec<f64> {
+        measurement.samples.times.iter().map(|time| time.0).collect()
+    };
+    let ratio = after.summary.median / before.summary.median;
+    let (a, b) = (values(before), values(after));
+    // Raw samples can be left out of a record; the summary's interval is then all there is.
+    let (low, high) = if a.is_empty() || b.is_empty() {
+        let (a, b) = (&before.summary.interval, &after.summary.interval);
+        (b.low / a.high, b.high / a.low)
+    } else {
+        bootstrap::ratio_interval(&a, &b)
+    };
+    Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
+}
+
+/// The standard deviation between runs, from the spread of all ratios around their median.
+fn drift(rows: &[Row]) -> f64 {
+    let changes = rows.iter().filter_map(|row| row.change);
+    let logs: Vec<f64> =
+        changes.map(|change| change.ratio.ln()).filter(|log| log.is_finite()).collect();
+    if logs.len() < CASES_FOR_DRIFT {
+        return DRIFT_ASSUMED;
+    }
+    quantile::median_absolute_deviation(&logs) * DEVIATION_OF_MAD
+}
+
+/// Widens the interval by the drift between runs and gives the verdict. In logarithms, where
+/// twice as fast and twice as slow are equally far from one.
+fn judge(row: &mut Row, threshold: f64, drift: f64) {
+    let Some(change) = &mut row.change else { return };
+    let limit = threshold.ln_1p();
+    let between = (DEVIATIONS * drift).min(limit / 2.0);
+    let middle = change.ratio.ln();
+    let below = (middle - change.low.ln()).max(0.0).hypot(between);
+    let above = (change.high.ln() - middle).max(0.0).hypot(between);
+    (change.low, change.high) = ((middle - below).exp(), (middle + above).exp());
+    row.verdict = if middle - below > limit {
+        Verdict::Slower
+    } else if middle + above < -limit {
+        Verdict::Faster
+    } else if middle.abs() <= limit && below + above <= 2.0 * limit {
+        Verdict::Same
+    } else {
+        Verdict::Unclear
+    };
+}
+
+fn warnings(before: &Record, after: &Record) -> Vec<String> {
+    let (a, b) = (&before.header, &after.header);
+    let mut warnings = Vec::new();
+    let mut warn = |when: bool, words: String| {
+        if when {
+            warnings.push(words);
+        }
+    };
+    warn(a.run == b.run, format!("both are the run {}", a.run));
+    warn(a.fizeau != b.fizeau, format!("Fizeau {} in A, {} in B", a.fizeau, b.fizeau));
+    warn(a.suite_text != b.suite_text, "the suites differ".into());
+    let (a, b) = (&a.environment, &b.environment);
+    warn(a.cpu != b.cpu, format!("CPU {} in A, {} in B", a.cpu, b.cpu));
+    warn(a.os != b.os, format!("{} in A, {} in B", a.os, b.os));
+    warn(a.pinned != b.pinned, "threads were pinned in only one of the runs".into());
+    warn(a.huge_pages != b.huge_pages, "huge pages were set differently".into());
+    warn(a.governor != b.governor, "the frequency governors differ".into());
+    for (name, record) in [("A", before), ("B", after)] {
+        let complete = record.footer.as_ref().is_some_and(|footer| !footer.interrupted);
+        warn(!complete, format!("{name} did not run to its end"));
+    }
+    warnings
+}

@@ -291,7 +291,9 @@ fn draw_axes(
     let style = text_style(MUTED, HPos::Right, VPos::Top);
     root.draw_text(&clean(&chart.x.title), &style, (right, bottom + 56))?;
     let style = text_style(MUTED, HPos::Left, VPos::Bottom);
-    root.draw_text(&clean(&chart.y.title), &style, (16, top - 24))
+    // Over the row of marks, so that neither meets the other.
+    let lift = if chart.marks.is_empty() { 24 } else { 24 + LINE };
+    root.draw_text(&clean(&chart.y.title), &style, (16, top - lift))
 }
 
 /// Lines where a cache ends, labelled over the plot; in a second row where two are close.

@@ -6,8 +6,9 @@ mod synthetic;
 
 use fizeau::{
     cmd::report::{ReportFormat, render},
+    compare::Comparison,
     format::terminal::{Colour, Terminal},
-    outcome::Outcome,
+    outcome::{Failure, Outcome},
     record::Record,
     report,
     spec::Properties,
@@ -31,6 +32,45 @@ fn every_format_of_a_run() {
     insta::assert_snapshot!("run.csv", shown(ReportFormat::Csv));
     insta::assert_snapshot!("run.json", shown(ReportFormat::Json));
     insta::assert_snapshot!("run.html", shown(ReportFormat::Html));
+}
+
+/// A later run of the same machine: most of it alike, one operation slower, one kernel broken.
+fn later() -> Record {
+    let mut record = synthetic::record();
+    record.header.run = "b81d44e0".into();
+    for (index, outcome) in record.outcomes.iter_mut().enumerate() {
+        let Outcome::Measured(of) = outcome else { continue };
+        let id = of.case.to_string();
+        let scatter = 1.0 + 0.003 * ((index % 7) as f64 - 3.0) / 3.0;
+        let factor = if id.starts_with("collective/broadcast") { 1.12 } else { scatter };
+        of.summary.median = of.summary.median * factor;
+        of.samples.times.iter_mut().for_each(|time| *time = *time * factor);
+        if id.contains("4096x4096x64/portable") {
+            *outcome = Outcome::Failed {
+                case: of.case.clone(),
+                failure: Failure::Hang,
+                error: "no end within 10 s".into(),
+            };
+        }
+    }
+    record
+}
+
+#[test]
+fn every_format_of_a_comparison() {
+    let comparison = Comparison::of(&synthetic::record(), &later(), 0.05).expect("alike");
+    assert_eq!(comparison.regressions(), 5 + 3, "what was planted");
+    let document = report::comparison(&comparison);
+    let shown = |format| render(&document, format, PLAIN).expect("it renders");
+    insta::assert_snapshot!("comparison.txt", shown(ReportFormat::Terminal));
+    insta::assert_snapshot!("comparison.md", shown(ReportFormat::Markdown));
+    insta::assert_snapshot!("comparison.csv", shown(ReportFormat::Csv));
+    insta::assert_snapshot!("comparison.json", shown(ReportFormat::Json));
+    let page = shown(ReportFormat::Html);
+    insta::assert_snapshot!("comparison.html", page);
+    if let Some(dir) = env::var_os("FIZEAU_REPORT_DIR") {
+        fs::write(Path::new(&dir).join("comparison.html"), page).expect("it can be written");
+    }
 }
 
 /// Text that some reader somewhere acts upon.

@@ -12,7 +12,7 @@ pub fn text(cell: &Cell) -> String {
         Cell::Time(time) => time.to_string(),
         Cell::Size(size) => size.to_string(),
         Cell::Share(share) => percent(*share),
-        Cell::Ratio(ratio) => format!("{ratio:.2}x"),
+        Cell::Ratio(ratio) => format!("{ratio:.3}x"),
         Cell::Count(count) => count.to_string(),
         Cell::Absent => "\u{2013}".into(),
     }

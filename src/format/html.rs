@@ -99,7 +99,8 @@ fn fact(fact: &Fact) -> Value {
         unit,
         share => fact.share.map(cell::percent),
         width => fact.share.map(|share| format!("{:.1}", share.clamp(0.0, 1.0) * 100.0)),
-        note => shown(&fact.note),
+        of => shown(&fact.of),
+        case => shown(&fact.case),
     }
 }
 

@@ -5,7 +5,7 @@
 //!   "fizeau_report": 1,
 //!   "title": "...", "subtitle": "...",
 //!   "text": ["..."], "warnings": ["..."],
-//!   "facts": { "<key>": { "label": "...", "value": 4.1e10, "unit": "B/s", "share": 0.8, "note": "..." } },
+//!   "facts": { "<key>": { "label": "...", "value": 4.1e10, "unit": "B/s", "share": 0.8, "of": "...", "case": "..." } },
 //!   "tables": { "cases": [ { "case": "...", "median_seconds": 1e-3, ... } ], ... },
 //!   "heat_maps": { "gemm": [ { "row": "...", "column": "...", "value": 1e11, "unit": "FLOP/s", "share": 0.9 } ] },
 //!   "charts": { "bandwidth": { "title": "...", "x": "...", "y": "...", "series": [ { "name": "...", "points": [[x, y]] } ], "marks": [ { "at": 49152, "label": "..." } ] } }
@@ -36,7 +36,8 @@ pub fn render(document: &Document) -> String {
                 let mut value = quantity(&fact.value);
                 value["label"] = json!(fact.label);
                 value["share"] = json!(fact.share);
-                value["note"] = json!(fact.note);
+                value["of"] = json!(fact.of);
+                value["case"] = json!(fact.case);
                 (fact.key.clone(), value)
             })),
             Block::Table(table) => {

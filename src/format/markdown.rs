@@ -37,16 +37,17 @@ fn write_facts(facts: &[Fact], out: &mut String) -> fmt::Result {
     if facts.is_empty() {
         return Ok(());
     }
-    writeln!(out, "| | | of peak | |\n|---|--:|--:|---|")?;
+    writeln!(out, "| | | | | case |\n|---|--:|--:|---|---|")?;
     for fact in facts {
         let share = fact.share.map_or(Cell::Absent, Cell::Share);
         writeln!(
             out,
-            "| {} | **{}** | {} | {} |",
+            "| {} | **{}** | {} | {} | {} |",
             escape(&fact.label),
             field(&fact.value),
             field(&share),
-            escape(&fact.note)
+            escape(&fact.of),
+            escape(&fact.case)
         )?;
     }
     writeln!(out)

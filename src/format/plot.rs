@@ -131,10 +131,12 @@ impl Span {
         let (low, high) = if low <= high { (low, high) } else { (1.0, 10.0) };
         match axis.scale {
             Scale::Linear if axis.quantity == Quantity::Count => {
-                let step = ((high - low) / 8.0).ceil().max(1.0);
-                let ticks = (0..=8).map(|n| low + f64::from(n) * step);
+                let steps =
+                    (0..9).flat_map(|power| [1.0, 2.0, 5.0].map(|of| of * 10f64.powi(power)));
+                let step = { steps }.find(|step| (high - low) / step <= 8.0).unwrap_or(high - low);
+                let (first, last) = ((low / step).ceil() as i32, (high / step).floor() as i32);
+                let ticks = (first..=last).map(|n| f64::from(n) * step).collect();
                 let edge = ((high - low) * 0.06).max(0.1);
-                let ticks = ticks.take_while(|tick| *tick <= high).collect();
                 Span { scale: Scale::Linear, low: low - edge, high: high + edge, ticks }
             }
             Scale::Linear => {
@@ -148,6 +150,8 @@ impl Span {
                 let (low, high) = (low - edge, high + edge);
                 let ticks = match axis.quantity {
                     Quantity::Size => binary_ticks(low, high),
+                    // Ratios near one: steps of percents, not of decades.
+                    Quantity::Ratio if high - low < 1.5 => near_ticks(low, high),
                     _ => decimal_ticks(low, high),
                 };
                 Span { scale: Scale::Logarithmic, low, high, ticks }
@@ -202,6 +206,15 @@ fn decimal_ticks(low: f64, high: f64) -> Vec<f64> {
         .collect()
 }
 
+/// About one: even steps of the ratio itself.
+fn near_ticks(low: f64, high: f64) -> Vec<f64> {
+    let (low, high) = (low.exp2(), high.exp2());
+    let steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+    let step = steps.into_iter().find(|step| (high - low) / step <= 8.0).unwrap_or(1.0);
+    let (first, last) = ((low / step).ceil() as i32, (high / step).floor() as i32);
+    (first..=last).map(|n| (f64::from(n) * step).log2()).filter(|at| at.is_finite()).collect()
+}
+
 /// From zero, some five steps of 1, 2 or 5.
 fn even_ticks(high: f64) -> Vec<f64> {
     let magnitude = 10f64.powf((high / 5.0).log10().floor());
@@ -218,6 +231,7 @@ pub fn label(quantity: Quantity, value: f64) -> String {
         Quantity::Bandwidth => BytesPerSecond(value).to_string(),
         Quantity::Throughput => FlopsPerSecond(value).to_string(),
         Quantity::Count => return format!("{value:.0}"),
+        Quantity::Ratio => return format!("{value:.2}x"),
         Quantity::Intensity if value < 1.0 => return format!("1/{:.0}", 1.0 / value),
         Quantity::Intensity => return format!("{value:.0}"),
     };
@@ -352,15 +366,17 @@ fn draw_series(
     // A marker every so often, so that many points stay a curve.
     let every = if series.kind == SeriesKind::Curve { places.len().div_ceil(28) } else { 1 };
     let shown = places.iter().copied().step_by(every.max(1));
+    // Many points are small, or they would be one.
+    let size = if series.kind == SeriesKind::Points && places.len() > 40 { 6 } else { 14 };
     plane.draw_series(shown.map(|place| {
-        EmptyElement::at(place) + Polygon::new(marker(index, (0, 0)), tint.filled())
+        EmptyElement::at(place) + Polygon::new(marker(index, size, (0, 0)), tint.filled())
     }))?;
     Ok(())
 }
 
 /// The corners of a marker: disc, square, diamond, and triangles up and down. Later ones are
 /// smaller, so that where curves are equal the earlier ones show around them.
-fn marker(index: usize, (x, y): (i32, i32)) -> Vec<(i32, i32)> {
+fn marker(index: usize, size: i32, (x, y): (i32, i32)) -> Vec<(i32, i32)> {
     let shape: &[(i32, i32)] = match index % 5 {
         0 => &[(-8, -3), (-3, -8), (3, -8), (8, -3), (8, 3), (3, 8), (-3, 8), (-8, 3)],
         1 => &[(-7, -7), (7, -7), (7, 7), (-7, 7)],
@@ -368,7 +384,7 @@ fn marker(index: usize, (x, y): (i32, i32)) -> Vec<(i32, i32)> {
         3 => &[(0, -9), (9, 7), (-9, 7)],
         _ => &[(0, 9), (9, -7), (-9, -7)],
     };
-    let size = 14 - (index as i32).min(7);
+    let size = size - (index as i32).min(size / 2);
     shape.iter().map(|(dx, dy)| (x + dx * size / 10, y + dy * size / 10)).collect()
 }
 
@@ -424,7 +440,7 @@ fn draw_key(chart: &Chart, root: &Area<'_>, plane: &Plane<'_, '_>, spans: (&Span
     for (line, (series, index, tint)) in points.into_iter().rev().enumerate() {
         let height = bottom - 28 - LINE * line as i32;
         let name = shorten(&clean(&series.name), NAME_MAX);
-        root.draw(&Polygon::new(marker(index, (right - 24, height)), tint.filled()))?;
+        root.draw(&Polygon::new(marker(index, 12, (right - 24, height)), tint.filled()))?;
         let style = text_style(tint, HPos::Right, VPos::Center);
         root.draw_text(&name, &style, (right - 44, height))?;
     }

@@ -114,7 +114,8 @@ impl Page {
             let share = fact.share.map(cell::percent).unwrap_or_default();
             let share_text = pad(&share, 8, Side::Right);
             let room = self.width.saturating_sub(labels + 14 + 8 + 4);
-            let note = shorten(&clean(&fact.note), room.max(1));
+            let words = [fact.of.as_str(), fact.case.as_str()].join(" ");
+            let note = shorten(clean(&words).trim(), room.max(1));
             let value = self.paint(BOLD, &value);
             let share_text = self.paint(shade(fact.share), &share_text);
             let note = if room >= NAME_MIN { self.paint(DIM, &note) } else { String::new() };
@@ -219,7 +220,8 @@ impl Page {
             writeln!(self.out, "{}", line.trim_end())?;
         }
         if left_out > 0 {
-            let note = format!("{left_out} more columns in a wider window and in other formats");
+            let columns = if left_out == 1 { "column" } else { "columns" };
+            let note = format!("{left_out} more {columns} in a wider window and in other formats");
             let note = self.paint(DIM, &shorten(&note, self.width));
             writeln!(self.out, "{note}")?;
         }

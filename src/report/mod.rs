@@ -6,6 +6,7 @@
 mod case_table;
 mod ceiling;
 mod chart;
+mod comparison;
 mod fit;
 mod heat;
 mod level;
@@ -13,6 +14,7 @@ mod run;
 mod summary;
 
 pub use ceiling::Ceilings;
+pub use comparison::document as comparison;
 pub use fit::{StartupFit, fit_startup};
 pub use run::document as run;
 
@@ -59,8 +61,10 @@ pub struct Fact {
     pub value: Cell,
     /// How good it is, where a peak is known, 0..1.
     pub share: Option<f64>,
-    /// Of what the share is, and which case gave the number.
-    pub note: String,
+    /// Of what the share is, such as `of 51.20 GB/s (datasheet)`; or why there is none.
+    pub of: String,
+    /// Id of the case that gave the number, if it is one case's.
+    pub case: String,
 }
 
 /// A table.
@@ -171,6 +175,8 @@ pub enum Quantity {
     Intensity,
     /// A number of things.
     Count,
+    /// How many times as much.
+    Ratio,
 }
 
 /// How the numbers of an axis are spread.

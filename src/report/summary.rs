@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 /// Above this noise (MAD / median) a case is named as noisy: ten times what a quiet machine shows.
 const NOISY: f64 = 0.05;
 
+const PEAK_UNKNOWN: &str = "peak unknown";
+
 /// The device by its best-known name.
 pub fn title(record: &Record) -> String {
     let device = &record.header.device;
@@ -96,10 +98,11 @@ fn memory_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
         label: "Memory bandwidth".into(),
         value: Cell::Bandwidth(best.rate),
         share: peak.map(|(_, peak)| best.rate / peak),
-        note: match peak {
-            Some((tier, peak)) => format!("of {peak} ({}); {}", tier_name(tier), best.case),
-            None => format!("peak unknown; {}", best.case),
+        of: match peak {
+            Some((tier, peak)) => format!("of {peak} ({})", tier_name(tier)),
+            None => PEAK_UNKNOWN.into(),
         },
+        case: best.case.clone(),
     })
 }
 
@@ -117,7 +120,8 @@ fn latency_fact(record: &Record) -> Option<Fact> {
         label: "Memory latency".into(),
         value: Cell::Time(time),
         share: None,
-        note: case.to_string(),
+        of: String::new(),
+        case: case.to_string(),
     })
 }
 
@@ -145,20 +149,21 @@ fn compute_share(record: &Record, dtype: Dtype, rate: FlopsPerSecond) -> (Option
             return (Some(rate / peak), format!("of {peak} ({})", tier_name(tier)));
         }
     }
-    (None, "peak unknown".into())
+    (None, PEAK_UNKNOWN.into())
 }
 
 fn rate_facts(record: &Record, key: &str, label: &str, of: fn(&Point) -> bool) -> Vec<Fact> {
     best_by_dtype(record, of)
         .into_iter()
         .map(|(dtype, (measurement, rate))| {
-            let (share, note) = compute_share(record, dtype, rate);
+            let (share, of) = compute_share(record, dtype, rate);
             Fact {
                 key: format!("{key}_{dtype}"),
                 label: format!("{label} {dtype}"),
                 value: Cell::Throughput(rate),
                 share,
-                note: format!("{note}; {}", measurement.case),
+                of,
+                case: measurement.case.to_string(),
             }
         })
         .collect()
@@ -182,7 +187,8 @@ fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
         label: "Best attention".into(),
         value: Cell::Throughput(measurement.work.flops / measurement.summary.median),
         share: Some(share),
-        note: format!("of this run's own ceilings; {}", measurement.case),
+        of: "of this run's own ceilings".into(),
+        case: measurement.case.to_string(),
     })
 }
 
@@ -202,36 +208,42 @@ fn collective_fact(record: &Record) -> Option<Fact> {
         label: "Best bus bandwidth".into(),
         value: Cell::Bandwidth(busbw),
         share: None,
-        note: case.to_string(),
+        of: String::new(),
+        case: case.to_string(),
     })
 }
 
 /// How near it runs to its limits, and what became of the plan.
 pub fn sentences(record: &Record, ceilings: &Ceilings) -> Vec<String> {
     let mut sentences = Vec::new();
-    let mut limits = Vec::new();
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    for fact in facts(record, ceilings) {
-        let Some(share) = fact.share else { continue };
-        let of = fact.note.split(';').next().unwrap_or_default();
-        match fact.key.as_str() {
-            "memory_bandwidth" => {
-                limits.push(format!("memory reaches {} {of}", percent(share)));
-            }
-            "attention" => limits.push(format!("attention {} {of}", percent(share))),
-            key if key.starts_with("gemm_") => {
-                let dtype = key.trim_start_matches("gemm_");
-                limits.push(format!("{dtype} matrix products {} {of}", percent(share)));
-            }
-            _ => {}
-        }
-    }
-    if !limits.is_empty() {
-        sentences.push(format!("At best, {}.", join(&limits)));
-    }
+    sentences.extend(limits(&facts(record, ceilings)));
     sentences.push(counts(record));
     sentences.extend(noisy(record));
     sentences
+}
+
+/// "At best, memory reaches 90 %, ...": one clause for each kind of fact that has a share.
+fn limits(facts: &[Fact]) -> Option<String> {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let mut clauses = Vec::new();
+    let share_of = |key: &str| facts.iter().find(|fact| fact.key == key)?.share;
+    if let Some(share) = share_of("memory_bandwidth") {
+        clauses.push(format!("memory bandwidth reaches {} of its peak", percent(share)));
+    }
+    let products: Vec<_> = facts
+        .iter()
+        .filter_map(|fact| {
+            let dtype = fact.key.strip_prefix("gemm_")?;
+            Some(format!("{} ({dtype})", percent(fact.share?)))
+        })
+        .collect();
+    if !products.is_empty() {
+        clauses.push(format!("matrix products reach {} of peak arithmetic", join(&products)));
+    }
+    if let Some(share) = share_of("attention") {
+        clauses.push(format!("attention reaches {} of this run's own ceilings", percent(share)));
+    }
+    (!clauses.is_empty()).then(|| format!("At best, {}.", clauses.join("; ")))
 }
 
 fn join(parts: &[String]) -> String {

@@ -1,0 +1,162 @@
+//! The report of a comparison of two runs.
+
+use super::{
+    Axis, Block, Cell, Chart, Column, Document, Fact, Quantity, Scale, Series, SeriesKind, Table,
+    Weight,
+};
+use crate::compare::{Comparison, Row, Side, Verdict};
+
+const COLUMNS: &[Column] = &[
+    Column { key: "case", title: "case", weight: Weight::Essential },
+    Column { key: "verdict", title: "B is", weight: Weight::Essential },
+    Column { key: "ratio", title: "B / A", weight: Weight::Essential },
+    Column { key: "ratio_low", title: "95% from", weight: Weight::Useful },
+    Column { key: "ratio_high", title: "to", weight: Weight::Useful },
+    Column { key: "before_seconds", title: "A", weight: Weight::Useful },
+    Column { key: "after_seconds", title: "B", weight: Weight::Useful },
+    Column { key: "note", title: "note", weight: Weight::Detail },
+];
+
+/// What two records say beside each other, in reading order: how many cases changed, which, and
+/// all the others.
+pub fn document(comparison: &Comparison) -> Document {
+    let mut blocks = vec![Block::Text(outcome(comparison)), Block::Facts(facts(comparison))];
+    blocks.extend(comparison.warnings.iter().cloned().map(Block::Warning));
+    blocks.push(Block::Text(method(comparison)));
+    blocks.extend(chart(comparison).map(Block::Chart));
+    let mut rows: Vec<&Row> = comparison.rows.iter().collect();
+    // Worst first: by verdict, then by how much slower.
+    let slowness = |row: &Row| row.change.map_or(0.0, |change| -change.ratio);
+    rows.sort_by(|a, b| a.verdict.cmp(&b.verdict).then(slowness(a).total_cmp(&slowness(b))));
+    let (same, other): (Vec<&Row>, Vec<&Row>) =
+        rows.into_iter().partition(|row| row.verdict == Verdict::Same);
+    blocks.extend(table("changed", "Cases that are not the same", &other).map(Block::Table));
+    blocks.extend(table("same", "Cases that are the same", &same).map(Block::Table));
+    Document {
+        title: format!("B against A on {}", comparison.after.device),
+        subtitle: format!("A: {}. B: {}.", side(&comparison.before), side(&comparison.after)),
+        blocks,
+    }
+}
+
+fn side(side: &Side) -> String {
+    format!("run {} of {}, suite {}, fizeau {}", side.run, side.started, side.suite, side.fizeau)
+}
+
+/// The first sentence: whether anything got worse.
+fn outcome(comparison: &Comparison) -> String {
+    let cases = |count: usize| match count {
+        1 => "1 case".to_owned(),
+        many => format!("{many} cases"),
+    };
+    let counts: Vec<_> = Verdict::ALL
+        .into_iter()
+        .map(|verdict| (comparison.count(verdict), verdict))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, verdict)| format!("{count} {verdict}"))
+        .collect();
+    let verdict = match comparison.regressions() {
+        0 => "No case got worse".to_owned(),
+        worse => format!("{} got worse", cases(worse)),
+    };
+    format!("{verdict}: of {}, {}.", cases(comparison.rows.len()), counts.join(", "))
+}
+
+fn method(comparison: &Comparison) -> String {
+    format!(
+        "B / A is the ratio of median times: above one is slower. A change counts when its whole \
+         95 % interval lies beyond {:.1} %; intervals are widened for the {:.2} % by which the \
+         ratios of these two runs scatter.",
+        comparison.threshold * 100.0,
+        comparison.drift * 100.0
+    )
+}
+
+fn facts(comparison: &Comparison) -> Vec<Fact> {
+    Verdict::ALL
+        .into_iter()
+        .map(|verdict| (verdict, comparison.count(verdict)))
+        .filter(|(verdict, count)| *count > 0 || *verdict <= Verdict::Same)
+        .map(|(verdict, count)| Fact {
+            key: verdict.to_string().replace(' ', "_").to_lowercase(),
+            label: verdict.to_string(),
+            value: Cell::Count(count as u64),
+            share: None,
+            of: String::new(),
+            case: String::new(),
+        })
+        .collect()
+}
+
+fn table(name: &str, title: &str, rows: &[&Row]) -> Option<Table> {
+    (!rows.is_empty()).then(|| Table {
+        name: name.into(),
+        title: title.into(),
+        columns: COLUMNS.to_vec(),
+        rows: rows.iter().map(|row| cells(row)).collect(),
+    })
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let mut cells = vec![Cell::Code(row.case.to_string()), Cell::Text(row.verdict.to_string())];
+    cells.extend(match row.change {
+        Some(change) => [
+            Cell::Ratio(change.ratio),
+            Cell::Ratio(change.low),
+            Cell::Ratio(change.high),
+            Cell::Time(change.before),
+            Cell::Time(change.after),
+        ],
+        None => [const { Cell::Absent }; 5],
+    });
+    cells.push(row.note.clone().map_or(Cell::Absent, Cell::Text));
+    cells
+}
+
+/// Every ratio from the smallest to the largest, by verdict, between the two limits.
+fn chart(comparison: &Comparison) -> Option<Chart> {
+    let mut ratios: Vec<_> = comparison
+        .rows
+        .iter()
+        .filter_map(|row| Some((row.change?.ratio, row.verdict)))
+        .filter(|(ratio, _)| ratio.is_finite() && *ratio > 0.0)
+        .collect();
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let last = ratios.len() as f64;
+    let limit = |name: String, ratio| Series {
+        name,
+        kind: SeriesKind::Limit,
+        points: vec![(1.0, ratio), (last.max(2.0), ratio)],
+    };
+    let threshold = 1.0 + comparison.threshold;
+    let percent = comparison.threshold * 100.0;
+    let mut series = vec![
+        limit(format!("{percent:.1} % slower"), threshold),
+        limit("equal".into(), 1.0),
+        limit(format!("{percent:.1} % faster"), 1.0 / threshold),
+    ];
+    for verdict in [Verdict::Same, Verdict::Slower, Verdict::Faster, Verdict::Unclear] {
+        let points: Vec<_> = ratios
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, of))| *of == verdict)
+            .map(|(place, (ratio, _))| (place as f64 + 1.0, *ratio))
+            .collect();
+        if !points.is_empty() {
+            series.push(Series { name: verdict.to_string(), kind: SeriesKind::Points, points });
+        }
+    }
+    (!ratios.is_empty()).then(|| Chart {
+        name: "ratios".into(),
+        title: "Ratio of times, from the fastest case to the slowest".into(),
+        caption: "Each point is a case measured in both runs.".into(),
+        x: Axis { title: "cases".into(), quantity: Quantity::Count, scale: Scale::Linear },
+        y: Axis {
+            title: "time of B / time of A".into(),
+            quantity: Quantity::Ratio,
+            scale: Scale::Logarithmic,
+        },
+        series,
+        marks: Vec::new(),
+    })
+}

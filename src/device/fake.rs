@@ -148,6 +148,7 @@ impl Fake {
             memory: Rc::default(),
             time: Cell::new(Seconds(0.0)),
             launches: Cell::new(0),
+            evictions: Cell::new(0),
             lost: Cell::new(false),
             random: RefCell::new(Rand64::new(u128::from(self.seed))),
         }
@@ -212,6 +213,7 @@ pub struct FakeDevice {
     memory: Rc<RefCell<Memory>>,
     time: Cell<Seconds>,
     launches: Cell<u64>,
+    evictions: Cell<u64>,
     lost: Cell<bool>,
     random: RefCell<Rand64>,
 }
@@ -235,6 +237,11 @@ impl fmt::Debug for FakeDevice {
 }
 
 impl FakeDevice {
+    /// How often its caches were evicted.
+    pub fn evictions(&self) -> u64 {
+        self.evictions.get()
+    }
+
     fn has(&self, fault: Fault) -> bool {
         self.script.fault == Some(fault)
     }
@@ -372,6 +379,7 @@ impl Device for FakeDevice {
     }
 
     fn evict_cache(&self) -> Result<(), DeviceError> {
+        self.evictions.set(self.evictions.get() + 1);
         self.present()
     }
 

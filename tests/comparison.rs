@@ -1,0 +1,176 @@
+//! Comparing runs: equal machines are the same, planted changes are found.
+
+mod synthetic;
+
+use fizeau::{
+    bench::{Rank, Workload},
+    case::{Case, KernelName, Point, StreamOperation, StreamPoint},
+    comm::Alone,
+    compare::{Comparison, Incomparable, THRESHOLD, Verdict},
+    device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
+    kernel::StreamParams,
+    outcome::{Check, Outcome},
+    record::Record,
+    session::one,
+    suite::MeasureSettings,
+    units::{Bytes, Seconds},
+};
+
+const SETTINGS: MeasureSettings = MeasureSettings {
+    samples_min: 20,
+    samples_max: 50,
+    noise_max: 0.01,
+    time_min: Seconds(0.0),
+    time_max: Seconds(1.0),
+    warmup_max: Seconds(0.01),
+    sample_min: Seconds(1e-4),
+    deadline: Seconds(5.0),
+};
+
+/// Writes on a fake device: something that takes time.
+struct Work<'d>(&'d dyn Device, Function, Buffer, u64);
+
+impl Workload for Work<'_> {
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let Work(device, function, a, length) = self;
+        let (a, length) = (a.address, *length);
+        let params = StreamParams { a, b: 0, c: 0, partial: 0, length, scale: 2.0, operation: 1 };
+        device.launch(&Launch { function, blocks: 1, repeat, params: &params })
+    }
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        self.0.write(&self.2, Bytes(0), &[0xff; 8])
+    }
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        let mut first = [0.0f64];
+        self.0.read(&self.2, Bytes(0), bytemuck::cast_slice_mut(&mut first))?;
+        Ok(Check { error: 0.0, tolerance: 0.0, compared: 1, wrong: u64::from(first != [2.0]) })
+    }
+}
+
+const CASES: u64 = 40;
+
+/// A run of a fake device. Every case drifts by its own factor between runs, the standard
+/// deviation being `drift`; those for which `planted` says so are slower by a tenth too.
+fn run(seed: u64, drift: f64, planted: impl Fn(u64) -> bool) -> Record {
+    let mut random = oorandom::Rand64::new(u128::from(seed));
+    let outcomes: Vec<Outcome> = (0..CASES)
+        .map(|number| {
+            // The sum of twelve uniform numbers is as good as normal.
+            let normal = (0..12).map(|_| random.rand_float()).sum::<f64>() - 6.0;
+            let slow = (1.0 + drift * normal) * if planted(number) { 1.1 } else { 1.0 };
+            let script = format!("slow={slow},seed={}", seed * CASES + number);
+            let fake = Fake::parse(&script).expect("a script");
+            measure(&fake, 256 * (number + 1))
+        })
+        .collect();
+    let mut record = synthetic::record();
+    record.header.run = format!("run-{seed}");
+    record.header.device = Fake::default().devices().expect("one device")[0].clone();
+    record.header.plan = outcomes.iter().map(|outcome| outcome.case().clone()).collect();
+    record.outcomes = outcomes;
+    record
+}
+
+fn measure(fake: &Fake, length: u64) -> Outcome {
+    let device = fake.device();
+    let working_set = Bytes(length * 8);
+    let point = StreamPoint { stream: StreamOperation::Write, working_set, units: 1 };
+    let case = Case { kernel: KernelName("fake".into()), point: Point::Stream(point) };
+    let rank = Rank { device: &device, peers: &Alone };
+    one::measure_prepared(&case, rank, None, &SETTINGS, || {
+        let function = device.load("stream", &case.kernel)?;
+        let buffer = device.allocate(working_set)?;
+        Ok(Box::new(Work(&device, function, buffer, length)))
+    })
+}
+
+fn compare(before: &Record, after: &Record) -> Comparison {
+    Comparison::of(before, after, THRESHOLD).expect("like devices")
+}
+
+#[test]
+fn two_runs_of_one_machine_are_the_same() {
+    let mut same = 0;
+    for seed in 0..10 {
+        let found = compare(&run(2 * seed, 0.01, |_| false), &run(2 * seed + 1, 0.01, |_| false));
+        assert_eq!(found.regressions(), 0, "{found:?}");
+        same += found.count(Verdict::Same);
+    }
+    assert!(same as f64 >= 0.95 * (10 * CASES) as f64, "{same} of {}", 10 * CASES);
+}
+
+#[test]
+fn a_planted_slowdown_is_found() {
+    // In one case, in a quarter of them, in all of them.
+    for (name, share) in [("one", CASES), ("a quarter", 4), ("all", 1)] {
+        for seed in 0..5 {
+            let planted = |number: u64| number.is_multiple_of(share);
+            let before = run(2 * seed, 0.005, |_| false);
+            let found = compare(&before, &run(2 * seed + 1, 0.005, planted));
+            for (number, row) in found.rows.iter().enumerate() {
+                let wanted = if planted(number as u64) { Verdict::Slower } else { Verdict::Same };
+                assert_eq!(row.verdict, wanted, "{name}: {row:?}, drift {}", found.drift);
+            }
+            let back = compare(&run(2 * seed + 1, 0.005, planted), &before);
+            assert_eq!(back.count(Verdict::Faster), found.count(Verdict::Slower));
+        }
+    }
+}
+
+#[test]
+fn a_wide_interval_is_unclear_and_never_the_same() {
+    let before = run(1, 0.0, |_| false);
+    let mut after = run(2, 0.0, |_| false);
+    let Outcome::Measured(measurement) = &mut after.outcomes[0] else { panic!("measured") };
+    for (at, time) in measurement.samples.times.iter_mut().enumerate() {
+        time.0 *= if at % 2 == 0 { 0.7 } else { 1.3 };
+    }
+    let found = compare(&before, &after);
+    assert_eq!(found.rows[0].verdict, Verdict::Unclear, "{:?}", found.rows[0]);
+    assert_eq!(found.count(Verdict::Same), CASES as usize - 1);
+}
+
+#[test]
+fn nothing_vanishes_from_a_comparison() {
+    let before = run(1, 0.0, |_| false);
+    let mut after = run(2, 0.0, |_| false);
+    let fake = Fake::parse("launch-error").expect("a script");
+    after.outcomes[0] = measure(&fake, 256);
+    let case = |at: usize| before.header.plan[at].clone();
+    after.outcomes[1] = Outcome::Skipped { case: case(1), reason: "no room".into() };
+    after.outcomes.remove(2);
+    after.header.plan[3] = measure(&fake, 1 << 20).case().clone();
+    after.footer = None;
+    let found = compare(&before, &after);
+    let verdicts: Vec<Verdict> = found.rows.iter().map(|row| row.verdict).collect();
+    use Verdict::{Broken, NotMeasured, OnlyAfter, OnlyBefore, Same};
+    assert_eq!(verdicts[..5], [Broken, NotMeasured, NotMeasured, OnlyBefore, Same]);
+    assert_eq!(verdicts[CASES as usize..], [OnlyAfter]);
+    assert_eq!(found.regressions(), 1);
+    let note = |at: usize| found.rows[at].note.clone().unwrap_or_default();
+    assert!(note(0).contains("refuses") && note(1).contains("no room"), "{:?}", found.rows);
+    assert_eq!(note(2), "A: measured; B: not run");
+    assert_eq!(found.warnings, ["B did not run to its end"]);
+    let counted: usize = Verdict::ALL.iter().map(|&verdict| found.count(verdict)).sum();
+    assert_eq!(counted, found.rows.len());
+}
+
+#[test]
+fn unlike_devices_are_refused() {
+    let before = run(1, 0.0, |_| false);
+    let refused = Comparison::of(&before, &synthetic::record(), THRESHOLD);
+    let Err(error @ Incomparable::DifferentDevices { .. }) = refused else { panic!("compared") };
+    assert!(error.to_string().contains("fake device"), "{error}");
+    for threshold in [0.0, -0.1, 1.0, f64::NAN] {
+        let refused = Comparison::of(&before, &before, threshold);
+        assert!(matches!(refused, Err(Incomparable::Threshold(_))), "{threshold}");
+    }
+}
+
+#[test]
+fn a_record_against_itself_says_so() {
+    let record = run(1, 0.0, |_| false);
+    let found = compare(&record, &record);
+    assert_eq!(found.warnings, ["both are the run run-1"]);
+    assert_eq!(found.count(Verdict::Same), CASES as usize);
+}

@@ -127,7 +127,7 @@ fn heat_map(map: &HeatMap) -> Value {
                     context! {
                         text => shown(&cell::text(&heat.value)),
                         share => heat.share.map(cell::percent),
-                        shade => heat.share.map(|share| step(share)),
+                        shade => heat.share.map(step),
                         order => cell::number(&heat.value),
                     }
                 })
@@ -175,7 +175,9 @@ fn table(table: &Table) -> Value {
         name => table.name.clone(),
         title => shown(&table.title),
         // Small enough to stand beside a chart.
-        small => columns.len() <= 6 && rows.len() <= FILTER_FROM,
+        small => columns.len() <= 6
+            && rows.len() <= FILTER_FROM
+            && !shown_columns.iter().any(|&at| is_prose(table, at)),
         filter => rows.len() > FILTER_FROM,
         count => rows.len(),
         columns,

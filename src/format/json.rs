@@ -5,10 +5,22 @@
 //!   "fizeau_report": 1,
 //!   "title": "...", "subtitle": "...",
 //!   "text": ["..."], "warnings": ["..."],
-//!   "facts": { "<key>": { "label": "...", "value": 4.1e10, "unit": "B/s", "share": 0.8, "of": "...", "case": "..." } },
+//!   "facts": {
+//!     "<key>": {
+//!       "label": "...", "value": 4.1e10, "unit": "B/s", "share": 0.8, "of": "...", "case": "..."
+//!     }
+//!   },
 //!   "tables": { "cases": [ { "case": "...", "median_seconds": 1e-3, ... } ], ... },
-//!   "heat_maps": { "gemm": [ { "row": "...", "column": "...", "value": 1e11, "unit": "FLOP/s", "share": 0.9 } ] },
-//!   "charts": { "bandwidth": { "title": "...", "x": "...", "y": "...", "series": [ { "name": "...", "points": [[x, y]] } ], "marks": [ { "at": 49152, "label": "..." } ] } }
+//!   "heat_maps": {
+//!     "gemm": [ { "row": "...", "column": "...", "value": 1e11, "unit": "FLOP/s", "share": 0.9 } ]
+//!   },
+//!   "charts": {
+//!     "bandwidth": {
+//!       "title": "...", "x": "...", "y": "...",
+//!       "series": [ { "name": "...", "points": [[x, y], ...] } ],
+//!       "marks": [ { "at": 49152, "label": "..." } ]
+//!     }
+//!   }
 //! }
 //! ```
 //!

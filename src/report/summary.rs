@@ -126,10 +126,10 @@ fn latency_fact(record: &Record) -> Option<Fact> {
 }
 
 /// The fastest measurement of each element type among those that `of` admits.
-fn best_by_dtype<'r>(
-    record: &'r Record,
+fn best_by_dtype(
+    record: &Record,
     of: fn(&Point) -> bool,
-) -> BTreeMap<Dtype, (&'r Measurement, FlopsPerSecond)> {
+) -> BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> {
     let mut best: BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> = BTreeMap::new();
     for measurement in measurements(record).filter(|measurement| of(&measurement.case.point)) {
         let Some(dtype) = measurement.case.point.dtype() else { continue };

@@ -39,21 +39,16 @@ pub struct StreamParams {
     pub length: u64,
     /// The scalar `s`.
     pub scale: f64,
-    /// [`crate::case::StreamOperation`] by its place in `ALL`.
-    pub operation: u64,
 }
 
-/// Of a latency kernel: `steps` dependent loads from `start`, where each cell holds the next
-/// one's address; the last is left in `end`.
+/// Of a latency kernel: one iteration is one load, whose address is the value of the load before.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct LatencyParams {
-    /// Address of the first cell.
-    pub start: u64,
-    /// Where the last address goes.
-    pub end: u64,
-    /// Loads in one iteration.
-    pub steps: u64,
+    /// Address of the cell that holds the address to load from next; left there at the end.
+    pub position: u64,
+    /// Zero.
+    pub reserved: u64,
 }
 
 /// Of a compute kernel.
@@ -64,8 +59,6 @@ pub struct ComputeParams {
     pub partial: u64,
     /// Operations of one block.
     pub flops: u64,
-    /// [`crate::dtype::Dtype`] by its place in `ALL`.
-    pub dtype: u64,
 }
 
 /// Of a matrix product; see [`crate::case::GemmPoint`]. Rows are packed (leading dimensions k, n,

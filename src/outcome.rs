@@ -176,6 +176,17 @@ impl Check {
     /// A check of nothing: for work without an output to be wrong.
     pub const NONE: Check = Check { error: 0.0, tolerance: 0.0, compared: 0, wrong: 0 };
 
+    /// Counts one element's `error`, relative to `magnitude` where that is not zero. A NaN counts
+    /// as wrong and as infinite.
+    pub fn count(&mut self, error: f64, magnitude: f64) {
+        let relative = if magnitude > 0.0 { error / magnitude } else { error };
+        let relative = if relative.is_nan() { f64::INFINITY } else { relative };
+        self.compared += 1;
+        self.wrong += u64::from(relative > self.tolerance);
+        // Infinity is not JSON.
+        self.error = self.error.max(relative.min(f64::MAX));
+    }
+
     /// Whether every element was within the tolerance. A NaN is not.
     pub fn passed(&self) -> bool {
         self.wrong == 0 && self.error <= self.tolerance

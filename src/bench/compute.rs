@@ -1,21 +1,75 @@
-//! The operation `compute`.
+//! The arithmetic ceiling: multiply-adds on registers alone, on all units.
 
 use super::{Rank, Unready, Workload};
 use crate::{
-    case::{Case, ComputePoint, KernelName},
+    case::{Case, ComputePoint, KernelName, Point},
+    device::{Buffer, Device, DeviceError, Function, Launch},
+    dtype::Dtype,
+    kernel::ComputeParams,
+    outcome::Check,
     suite::Suite,
+    units::Bytes,
 };
 
-/// The cases of a suite.
-pub fn cases(_suite: &Suite, _rank: Rank<'_>) -> Vec<Case> {
-    Vec::new()
+/// The cases of a suite: each element type by the first kernel that the device names.
+pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
+    let Some(axes) = &suite.compute else { return Vec::new() };
+    let units = rank.device.properties().units;
+    let case = |&dtype: &Dtype| {
+        let kernel = rank.device.kernels(&operation(dtype)).into_iter().next()?;
+        Some(Case { kernel, point: Point::Compute(ComputePoint { dtype, units }) })
+    };
+    axes.dtypes.iter().filter_map(case).collect()
 }
 
-/// Makes a case ready.
+/// Under which name a device lists the kernels of an element type.
+fn operation(dtype: Dtype) -> String {
+    format!("compute/{dtype}")
+}
+
+struct ComputeWorkload<'d> {
+    device: &'d dyn Device,
+    function: Function,
+    point: ComputePoint,
+    params: ComputeParams,
+    partial: Buffer,
+}
+
+/// Nothing but a place for each block's count.
 pub fn prepare<'r>(
-    _point: &ComputePoint,
+    point: &ComputePoint,
     kernel: &KernelName,
-    _rank: Rank<'r>,
+    Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    Err(Unready::Unsupported(format!("no kernel {}", kernel.0)))
+    let function = device.load(&operation(point.dtype), kernel)?;
+    let partial = device.allocate(Bytes(64 * u64::from(point.units)))?;
+    let flops = ComputePoint::FLOPS_PER_UNIT as u64;
+    let params = ComputeParams { partial: partial.address, flops };
+    Ok(Box::new(ComputeWorkload { device, function, point: *point, params, partial }))
+}
+
+impl Workload for ComputeWorkload<'_> {
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let (function, params) = (&self.function, &self.params);
+        self.device.launch(&Launch { function, blocks: self.point.units, repeat, params })
+    }
+
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        for block in 0..u64::from(self.point.units) {
+            self.device.write(&self.partial, Bytes(64 * block), &f64::NAN.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Every multiply-add counts one, exactly.
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        let mut check = Check::NONE;
+        for block in 0..u64::from(self.point.units) {
+            let mut bytes = [0u8; 8];
+            self.device.read(&self.partial, Bytes(64 * block), &mut bytes)?;
+            let counted = f64::from_le_bytes(bytes);
+            check.count((counted - ComputePoint::FLOPS_PER_UNIT / 2.0).abs(), 0.0);
+        }
+        Ok(check)
+    }
 }

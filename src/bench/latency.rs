@@ -1,21 +1,118 @@
-//! The operation `latency`.
+//! Latency of loads: a chain of pointers through a working set, each found only by following the
+//! one before.
 
-use super::{Rank, Unready, Workload};
+use super::{Rank, Unready, Workload, random, stream};
 use crate::{
-    case::{Case, KernelName, LatencyPoint},
+    case::{Case, KernelName, LatencyPoint, Point},
+    device::{Buffer, Device, DeviceError, Function, Launch},
+    kernel::LatencyParams,
+    outcome::Check,
     suite::Suite,
+    units::Bytes,
 };
 
+/// One cell of the chain for each line.
+const LINE: u64 = 64;
+
 /// The cases of a suite.
-pub fn cases(_suite: &Suite, _rank: Rank<'_>) -> Vec<Case> {
-    Vec::new()
+pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
+    let Some(axes) = &suite.latency else { return Vec::new() };
+    let kernels = rank.device.kernels("latency");
+    let sizes = stream::sweep(rank.device.properties(), axes.points_per_octave);
+    let case = |kernel: &KernelName, working_set| Case {
+        kernel: kernel.clone(),
+        point: Point::Latency(LatencyPoint { working_set }),
+    };
+    kernels.iter().flat_map(|kernel| sizes.iter().map(move |&size| case(kernel, size))).collect()
 }
 
-/// Makes a case ready.
+struct LatencyWorkload<'d> {
+    device: &'d dyn Device,
+    function: Function,
+    chain: Buffer,
+    /// Where each chase ends, and the next one starts.
+    end: Buffer,
+    /// The place of each cell in the order of the chain.
+    places: Vec<u32>,
+    /// Loads since the chain's start, modulo its length.
+    walked: u64,
+}
+
+/// Lays a chain over the working set: one cycle through all its lines, in an order that no
+/// prefetcher guesses (Sattolo 1986).
 pub fn prepare<'r>(
-    _point: &LatencyPoint,
+    point: &LatencyPoint,
     kernel: &KernelName,
-    _rank: Rank<'r>,
+    Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    Err(Unready::Unsupported(format!("no kernel {}", kernel.0)))
+    let function = device.load("latency", kernel)?;
+    let cells = (point.working_set.0 / LINE).max(2) as usize;
+    let chain = device.allocate(Bytes(cells as u64 * LINE))?;
+    let end = device.allocate(Bytes(LINE))?;
+    let order = cycle(cells);
+    let mut bytes = vec![0u8; cells * LINE as usize];
+    let mut places = vec![0u32; cells];
+    for (place, &cell) in order.iter().enumerate() {
+        let next = order[(place + 1) % cells];
+        let address = chain.address + u64::from(next) * LINE;
+        let at = cell as usize * LINE as usize;
+        bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
+        places[cell as usize] = place as u32;
+    }
+    device.write(&chain, Bytes(0), &bytes)?;
+    let mut workload = LatencyWorkload { device, function, chain, end, places, walked: 0 };
+    workload.poison()?;
+    Ok(Box::new(workload))
+}
+
+/// The cells in the order of one cycle through all of them.
+fn cycle(cells: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..cells as u32).collect();
+    for at in (1..cells).rev() {
+        let other = random::bits(7, at as u64) % (at as u64 + 1);
+        order.swap(at, other as usize);
+    }
+    order
+}
+
+impl Workload for LatencyWorkload<'_> {
+    /// One iteration is one load.
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let params = LatencyParams { position: self.end.address, reserved: 0 };
+        self.walked = (self.walked + u64::from(repeat)) % self.places.len() as u64;
+        let function = &self.function;
+        self.device.launch(&Launch { function, blocks: 1, repeat, params: &params })
+    }
+
+    /// Back to the chain's first cell; a chase that does not move is then found out.
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        let first = self.places.iter().position(|&place| place == 0).unwrap_or(0);
+        self.walked = 0;
+        let address = self.chain.address + first as u64 * LINE;
+        self.device.write(&self.end, Bytes(0), &address.to_le_bytes())
+    }
+
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        let mut bytes = [0u8; 8];
+        self.device.read(&self.end, Bytes(0), &mut bytes)?;
+        let cell = u64::from_le_bytes(bytes).wrapping_sub(self.chain.address) / LINE;
+        let place = self.places.get(cell as usize).copied().map(u64::from);
+        let mut check = Check::NONE;
+        check.count(if place == Some(self.walked) { 0.0 } else { 1.0 }, 0.0);
+        Ok(check)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_comes_once() {
+        for cells in [2, 3, 64, 1000] {
+            let mut order = cycle(cells);
+            order.sort_unstable();
+            assert!(order.iter().enumerate().all(|(at, &cell)| at == cell as usize));
+        }
+    }
 }

@@ -9,6 +9,7 @@ pub mod collective;
 pub mod compute;
 pub mod gemm;
 pub mod latency;
+pub mod random;
 pub mod stream;
 
 use crate::{

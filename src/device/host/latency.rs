@@ -1,8 +1,32 @@
-//! The host's kernels of the operation `latency`.
+//! Pointer chase: each load's address is the value of the one before.
 
-use super::HostKernel;
+#![expect(unsafe_code, reason = "the chain is followed through its addresses")]
 
-/// All of them; the device leaves out those whose instruction set is not there.
+use super::{HostKernel, Threads, pool::Block};
+use crate::kernel::LatencyParams;
+use std::sync::Arc;
+
+/// Follows the chain by as many loads as the launch repeats, from where it was left.
+fn chase(block: &Block<'_>) {
+    let params: &LatencyParams = block.params();
+    let position = params.position as *mut *const usize;
+    // SAFETY: `position` holds the address of a cell, and every cell that of another one.
+    unsafe {
+        let mut cell = position.read();
+        for _ in 0..block.repeat {
+            cell = cell.read_volatile() as *const usize;
+        }
+        position.write(cell);
+    }
+}
+
+/// All of them: the same loads on every CPU.
 pub(super) fn kernels() -> Vec<HostKernel> {
-    Vec::new()
+    vec![HostKernel {
+        operation: "latency",
+        name: "chase",
+        features: &[],
+        threads: Threads::Pool,
+        run: Arc::new(chase),
+    }]
 }

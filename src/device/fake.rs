@@ -297,7 +297,11 @@ impl Device for FakeDevice {
     }
 
     fn kernels(&self, operation: &str) -> Vec<KernelName> {
-        if operation == "stream" { vec![KernelName("fake".into())] } else { Vec::new() }
+        if stream_operation(operation).is_some() {
+            vec![KernelName("fake".into())]
+        } else {
+            Vec::new()
+        }
     }
 
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
@@ -332,13 +336,15 @@ impl Device for FakeDevice {
 
     fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
         self.present()?;
-        if !self.kernels(operation).contains(kernel) {
-            return Err(DeviceError::Unsupported {
+        match stream_operation(operation) {
+            Some(stream) if kernel.0 == "fake" => {
+                Ok(Function { kernel: kernel.clone(), handle: Box::new(stream) })
+            }
+            _ => Err(DeviceError::Unsupported {
                 kernel: format!("{operation}/{}", kernel.0),
                 needs: "a device that is not fake".into(),
-            });
+            }),
         }
-        Ok(Function { kernel: kernel.clone(), handle: Box::new(()) })
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
@@ -348,10 +354,11 @@ impl Device for FakeDevice {
             .any()
             .downcast_ref()
             .ok_or_else(|| DeviceError::Driver("parameters of another operation".into()))?;
-        let operation = StreamOperation::ALL
-            .get(params.operation as usize)
-            .copied()
-            .ok_or_else(|| DeviceError::Driver("no such stream operation".into()))?;
+        let &operation: &StreamOperation = launch
+            .function
+            .handle
+            .downcast_ref()
+            .ok_or_else(|| DeviceError::Driver("a function of another device".into()))?;
         let number = self.launches.replace(self.launches.get() + 1);
         self.refuse(number)?;
         // Every iteration leaves the same: one stands for all.
@@ -387,6 +394,12 @@ impl Device for FakeDevice {
         self.present()?;
         Ok(Some(if self.has(Fault::Throttling) { CLOCK_THROTTLED } else { CLOCK }))
     }
+}
+
+/// The operation that kernels are asked for by, such as `stream/copy`.
+fn stream_operation(operation: &str) -> Option<StreamOperation> {
+    let name = operation.strip_prefix("stream/")?;
+    StreamOperation::ALL.into_iter().find(|stream| stream.name() == name)
 }
 
 /// The bytes at an address.

@@ -34,7 +34,7 @@ impl Workload for Work<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let Work(device, function, a, length) = self;
         let (a, length) = (a.address, *length);
-        let params = StreamParams { a, b: 0, c: 0, partial: 0, length, scale: 2.0, operation: 1 };
+        let params = StreamParams { a, b: 0, c: 0, partial: 0, length, scale: 2.0 };
         device.launch(&Launch { function, blocks: 1, repeat, params: &params })
     }
     fn poison(&mut self) -> Result<(), DeviceError> {
@@ -78,7 +78,7 @@ fn measure(fake: &Fake, length: u64) -> Outcome {
     let case = Case { kernel: KernelName("fake".into()), point: Point::Stream(point) };
     let rank = Rank { device: &device, peers: &Alone };
     one::measure_prepared(&case, rank, None, &SETTINGS, || {
-        let function = device.load("stream", &case.kernel)?;
+        let function = device.load("stream/write", &case.kernel)?;
         let buffer = device.allocate(working_set)?;
         Ok(Box::new(Work(&device, function, buffer, length)))
     })

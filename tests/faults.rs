@@ -40,7 +40,7 @@ impl<'d> Copy<'d> {
         let size = Bytes(LENGTH * 8);
         let (a, b) = (device.allocate(size)?, device.allocate(size)?);
         device.write(&b, Bytes(0), bytemuck::cast_slice(&operand()))?;
-        let function = device.load("stream", &KernelName("fake".into()))?;
+        let function = device.load("stream/copy", &KernelName("fake".into()))?;
         Ok(Box::new(Copy { device, function, a, b }))
     }
 }
@@ -58,7 +58,6 @@ impl Workload for Copy<'_> {
             partial: 0,
             length: LENGTH,
             scale: 1.0,
-            operation: 2,
         };
         self.device.launch(&Launch { function: &self.function, blocks: 2, repeat, params: &params })
     }

@@ -239,7 +239,7 @@ mod tests {
             let interval = median_interval(&values);
             covered += i32::from(interval.low.0 <= 0.0 && 0.0 <= interval.high.0);
         }
-        // Drawn one by one, 65 % of these intervals would cover it.
+        // Drawn one by one, two thirds of these intervals would cover it.
         assert!(f64::from(covered) > 0.85 * f64::from(runs), "{covered} of {runs}");
         assert!(blocks / runs as usize > 5, "{blocks}");
         let independent: Vec<f64> = (0..100).map(|_| normal(&mut random)).collect();

@@ -5,7 +5,7 @@ mod sha256;
 mod synthetic;
 
 use fizeau::{
-    cmd::report::{ReportFormat, render},
+    cmd::report::{ReportFormat, render, write_all},
     compare::Comparison,
     format::terminal::{Colour, Terminal},
     outcome::{Failure, Outcome},
@@ -362,14 +362,22 @@ fn records_cut_short_or_empty_have_a_report() {
     record.header.plan.clear();
     record.header.device = Properties::default();
     record.header.part = None;
-    for format in [
-        ReportFormat::Terminal,
-        ReportFormat::Markdown,
-        ReportFormat::Csv,
-        ReportFormat::Json,
-        ReportFormat::Html,
-    ] {
-        assert!(shown(&record, format).contains('\n'));
+    let formats = [ReportFormat::Terminal, ReportFormat::Markdown, ReportFormat::Html];
+    for format in formats {
+        assert!(shown(&record, format).contains("0 cases planned = 0 measured"), "{format:?}");
+    }
+    assert_eq!(shown(&record, ReportFormat::Csv), "");
+}
+
+#[test]
+fn a_run_leaves_a_page_and_a_text() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let written = write_all(dir.path(), &synthetic::record()).expect("it is written");
+    let names: Vec<_> = written.iter().filter_map(|path| path.file_name()).collect();
+    assert_eq!(names, ["report.html", "report.md"]);
+    for path in &written {
+        let text = fs::read_to_string(path).expect("it is there");
+        assert!(text.contains("134 cases planned"), "{}", path.display());
     }
 }
 

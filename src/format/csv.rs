@@ -26,6 +26,9 @@ pub fn render(document: &Document) -> Result<String, csv::Error> {
             }
         }
     }
+    if columns.is_empty() {
+        return Ok(String::new());
+    }
     let mut writer = csv::Writer::from_writer(Vec::new());
     let header = columns.iter().flat_map(|(column, mixed)| {
         let unit = mixed.then(|| format!("{}_unit", column.key));

@@ -11,7 +11,10 @@ use crate::{record::Record, units::Bytes};
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(summary::machine(record))];
-    blocks.push(Block::Facts(summary::facts(record, &ceilings)));
+    let facts = summary::facts(record, &ceilings);
+    if !facts.is_empty() {
+        blocks.push(Block::Facts(facts));
+    }
     blocks.extend(summary::sentences(record, &ceilings).into_iter().map(Block::Text));
     blocks.extend(summary::warnings(record).into_iter().map(Block::Warning));
 

@@ -1,16 +1,27 @@
-//! The catalogue: parts, hosts, links and suites, embedded, or read from a directory.
+//! The catalogue: parts, hosts, links and suites, embedded, or overlaid from a directory.
 
 use crate::{
-    spec::{Part, Properties},
+    spec::{
+        Match, Part, Properties, identify,
+        part::{GpuFile, HostFile, LinkFile},
+    },
     suite::Suite,
 };
-use std::path::Path;
+use serde::de::DeserializeOwned;
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// Every (folder, name, text) of `data/`.
 static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/data.rs"));
 
 /// Parts, hosts, links and suites.
-pub struct Catalogue {}
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// GPUs and CPUs that a device can be, in the order of their ids.
+    pub parts: Vec<Part>,
+    /// Links, by their file's name.
+    pub links: BTreeMap<String, LinkFile>,
+    suites: BTreeMap<String, String>,
+}
 
 /// What is wrong with the data.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +35,7 @@ pub enum DataError {
         why: String,
     },
     /// No suite of that name.
-    #[error("no suite is called {name}; there are: {known}")]
+    #[error("no suite is called {name:?}; there are: {known}, or a path that ends in .toml")]
     NoSuite {
         /// The name.
         name: String,
@@ -33,16 +44,47 @@ pub enum DataError {
     },
 }
 
+/// The texts of `data/`, by folder and name, with where each came from.
+type Texts = BTreeMap<(String, String), (String, String)>;
+
 impl Catalogue {
-    /// The one in the program, overlaid by the files of `directory` (same folders) if given.
-    pub fn load(_directory: Option<&Path>) -> Result<Catalogue, DataError> {
-        let _ = EMBEDDED;
-        Ok(Catalogue {})
+    /// The one in the program, overlaid by the files of `directory` (same folders) if given: a
+    /// file there stands for the embedded one of the same name.
+    pub fn load(directory: Option<&Path>) -> Result<Catalogue, DataError> {
+        let mut texts: Texts = EMBEDDED
+            .iter()
+            .map(|&(folder, name, text)| {
+                let origin = format!("data/{folder}/{name}.toml");
+                ((folder.into(), name.into()), (origin, text.into()))
+            })
+            .collect();
+        if let Some(directory) = directory {
+            overlay(&mut texts, directory)?;
+        }
+        let mut parts = Vec::new();
+        for (name, file) in parse::<GpuFile>(&texts, "parts")? {
+            parts.push(Part::of_gpu(&name, &file));
+        }
+        for (name, file) in parse::<HostFile>(&texts, "hosts")? {
+            parts.push(Part::of_host(&name, &file));
+        }
+        let links = parse::<LinkFile>(&texts, "links")?;
+        let suites = texts.into_iter().filter(|((folder, _), _)| folder == "suites");
+        let suites = suites.map(|((_, name), (_, text))| (name, text)).collect();
+        Ok(Catalogue { parts, links, suites })
     }
 
-    /// The part a device is, by PCI id, name, or CPU family and model.
-    pub fn part_of(&self, _properties: &Properties) -> Option<&Part> {
-        None
+    /// What a device is.
+    pub fn identify(&self, properties: &Properties) -> Match<'_> {
+        identify(&self.parts, properties)
+    }
+
+    /// The part a device is, where that is certain.
+    pub fn part_of(&self, properties: &Properties) -> Option<&Part> {
+        match self.identify(properties) {
+            Match::One(part) => Some(part),
+            Match::Ambiguous(_) | Match::None => None,
+        }
     }
 
     /// A suite by its name, or by a path that ends in `.toml`; with its text, which the record
@@ -50,15 +92,60 @@ impl Catalogue {
     pub fn suite(&self, name: &str) -> Result<(Suite, String), DataError> {
         let file = |why: String| DataError::File { file: name.into(), why };
         let text = if name.ends_with(".toml") {
-            std::fs::read_to_string(name).map_err(|error| file(error.to_string()))?
+            fs::read_to_string(name).map_err(|error| file(error.to_string()))?
         } else {
-            let suites = || EMBEDDED.iter().filter(|(folder, ..)| *folder == "suites");
-            let found = suites().find(|(_, known, _)| *known == name);
-            let known = || suites().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
+            let known = || self.suites.keys().cloned().collect::<Vec<_>>().join(", ");
             let none = || DataError::NoSuite { name: name.into(), known: known() };
-            found.ok_or_else(none)?.2.to_owned()
+            self.suites.get(name).ok_or_else(none)?.clone()
         };
-        let suite = toml::from_str(&text).map_err(|error| file(error.to_string()))?;
+        let suite: Suite = toml::from_str(&text).map_err(|error| file(error.to_string()))?;
+        suite.check().map_err(file)?;
         Ok((suite, text))
     }
+}
+
+/// Puts the TOML files of a directory's folders over the embedded ones.
+fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
+    let refuse =
+        |path: &Path, why: String| Err(DataError::File { file: path.display().to_string(), why });
+    if !directory.is_dir() {
+        return refuse(
+            directory,
+            "not a directory; --data takes one with parts/, hosts/, \
+            links/ or suites/ in it"
+                .into(),
+        );
+    }
+    for folder in ["parts", "hosts", "links", "suites"] {
+        let Ok(entries) = fs::read_dir(directory.join(folder)) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+            let Some(name) = name.filter(|_| path.extension().is_some_and(|end| end == "toml"))
+            else {
+                continue;
+            };
+            match fs::read_to_string(&path) {
+                Ok(text) => {
+                    texts.insert((folder.into(), name), (path.display().to_string(), text));
+                }
+                Err(error) => return refuse(&path, error.to_string()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Parses all files of a folder.
+fn parse<F: DeserializeOwned>(
+    texts: &Texts,
+    folder: &str,
+) -> Result<BTreeMap<String, F>, DataError> {
+    let of_folder = texts.iter().filter(|((its, _), _)| its == folder);
+    of_folder
+        .map(|((_, name), (origin, text))| match toml::from_str(text) {
+            Ok(file) => Ok((name.clone(), file)),
+            Err(error) => Err(DataError::File { file: origin.clone(), why: error.to_string() }),
+        })
+        .collect()
 }

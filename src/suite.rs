@@ -112,3 +112,33 @@ pub struct CollectiveAxes {
     /// In place, out of place or both.
     pub places: Vec<Place>,
 }
+
+impl Suite {
+    /// What is wrong with its numbers, if anything is.
+    pub fn check(&self) -> Result<(), String> {
+        let measure = &self.measure;
+        let times = [
+            ("time_min", measure.time_min),
+            ("time_max", measure.time_max),
+            ("warmup_max", measure.warmup_max),
+            ("sample_min", measure.sample_min),
+            ("deadline", measure.deadline),
+        ];
+        for (name, time) in times {
+            if !time.0.is_finite() || time.0 < 0.0 {
+                return Err(format!("[measure] {name} = {}: seconds, not negative", time.0));
+            }
+        }
+        if measure.samples_min == 0 || measure.samples_min > measure.samples_max {
+            return Err("[measure] samples_min is 1 at least and samples_max at most".into());
+        }
+        if !measure.noise_max.is_finite() || measure.noise_max < 0.0 {
+            return Err("[measure] noise_max is a share, such as 0.01".into());
+        }
+        let shapes = self.gemm.iter().flat_map(|gemm| &gemm.shapes);
+        if shapes.flatten().any(|&size| size == 0 || size > 1 << 20) {
+            return Err("[gemm] shapes: every size is from 1 to 1048576".into());
+        }
+        Ok(())
+    }
+}

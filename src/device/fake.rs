@@ -198,7 +198,6 @@ fn properties() -> Properties {
         memory_bus_bits: Some(128),
         caches: vec![cache(1, Bytes::KIB * 32, 1), cache(2, Bytes::MIB, UNITS)],
         flops_per_clock: BTreeMap::from([(Dtype::F64, 16.0), (Dtype::F32, 32.0)]),
-        cache_bytes_per_clock: Some(64.0),
         ..Properties::default()
     }
 }

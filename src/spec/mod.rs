@@ -1,7 +1,12 @@
 //! What the vendor promises and what physics allows: parts, properties, peaks, speed of light.
 
+pub mod light;
+pub mod part;
+
+pub use light::{floor, headline, lights};
+pub use part::{Match, Part, identify};
+
 use crate::{
-    case::Point,
     dtype::Dtype,
     units::{Bytes, Megahertz, Seconds},
 };
@@ -33,11 +38,9 @@ pub struct Properties {
     pub memory_bus_bits: Option<u32>,
     /// From the smallest to the last-level cache; data and unified caches only.
     pub caches: Vec<CacheLevel>,
-    /// Operations that one unit completes each clock, dense, as far as the instruction set and
-    /// the core's known pipes tell. Absent: unknown.
+    /// The most operations that a unit with these instruction sets is known to complete each
+    /// clock, dense. A part's own number goes before it. Absent: unknown.
     pub flops_per_clock: BTreeMap<Dtype, f64>,
-    /// Bytes that one unit can load from its first-level cache each clock, where known.
-    pub cache_bytes_per_clock: Option<f64>,
     /// CPU family and model, as CPUID counts them; none on a GPU.
     pub cpu: Option<CpuId>,
     /// PCI vendor and device, `10de:2335`; none on the host.
@@ -124,41 +127,6 @@ pub struct SpeedOfLight {
     pub bound: Bound,
     /// Whose peak it is.
     pub tier: Tier,
-}
-
-/// A product with vendor numbers, read from `data/`. STUB
-#[derive(Clone, Debug, PartialEq)]
-pub struct Part {
-    /// Its file's name: `h200-sxm`, `epyc-9005`.
-    pub id: String,
-}
-
-/// The speed of light of one iteration at every tier that can be computed before the run ends:
-/// datasheet (from `part`), observed (from `properties` and the observed `clock`), algorithmic.
-pub fn lights(
-    _point: &Point,
-    _properties: &Properties,
-    _part: Option<&Part>,
-    _clock: Option<Megahertz>,
-) -> Vec<SpeedOfLight> {
-    Vec::new()
-}
-
-/// The tier that the headline refers to: 2 for compute, 1 for memory, cache and links; else the
-/// other one if only that is known.
-pub fn headline(_lights: &[SpeedOfLight]) -> Option<Tier> {
-    None
-}
-
-/// The physical floor: no iteration can be faster than this (most optimistic peak of every
-/// resource that is known). None where nothing is known.
-pub fn floor(
-    _point: &Point,
-    _properties: &Properties,
-    _part: Option<&Part>,
-    _clock: Option<Megahertz>,
-) -> Option<SpeedOfLight> {
-    None
 }
 
 impl std::fmt::Display for Bound {

@@ -1,0 +1,368 @@
+//! Parts: products with vendor numbers, as `data/parts` and `data/hosts` state them.
+//!
+//! The files keep everything that is known; a [`Part`] is what the program computes with.
+
+use super::{CpuId, Properties};
+use crate::{
+    dtype::Dtype,
+    units::{Bytes, BytesPerSecond, FlopsPerSecond},
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A product with vendor numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Its file's name: `h200-sxm`, `epyc-9005`.
+    pub id: String,
+    /// As people call it.
+    pub name: String,
+    /// Who makes it.
+    pub vendor: String,
+    /// Units of one device (not of a package with several), where that is one number.
+    pub units: Option<u32>,
+    /// Dense peaks of one device as the vendor prints them.
+    pub peaks: BTreeMap<Dtype, FlopsPerSecond>,
+    /// Operations that one unit completes each clock.
+    pub flops_per_clock: BTreeMap<Dtype, f64>,
+    /// Memory bandwidth of one device; of a whole socket for a host.
+    pub memory_bandwidth: Option<BytesPerSecond>,
+    /// Memory of one device.
+    pub memory: Option<Bytes>,
+    /// Bytes that a unit loads from its first-level cache each clock.
+    pub cache_load_per_clock: Option<f64>,
+    /// Bytes that a unit stores to it each clock.
+    pub cache_store_per_clock: Option<f64>,
+    /// What one device sends to all its peers together, in one direction.
+    pub link_bandwidth: Option<BytesPerSecond>,
+    /// Kind of that link.
+    pub link: Option<String>,
+    /// Fields that no vendor's text confirms.
+    pub unverified: Vec<String>,
+    /// How many sources the file names.
+    pub sources: usize,
+    identity: Identity,
+}
+
+/// What a part is recognised by.
+#[derive(Clone, Debug, PartialEq)]
+enum Identity {
+    /// Names as drivers report them, and PCI ids; shared with other parts where ambiguous.
+    Gpu { names: Vec<String>, pci_ids: Vec<String> },
+    /// CPUID family and ranges of models.
+    Host { family: Option<u32>, models: Vec<[u32; 2]>, ambiguous_by: Option<String> },
+}
+
+/// A file of `data/parts`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of data/README.md, by the same names")]
+pub struct GpuFile {
+    pub vendor: String,
+    pub name: String,
+    pub aliases: Vec<String>,
+    #[serde(default)]
+    pub ambiguous_aliases: Vec<String>,
+    pub pci_ids: Vec<String>,
+    #[serde(default)]
+    pub ambiguous_pci_ids: Vec<String>,
+    pub resolve_ambiguous_by: Option<String>,
+    pub devices_per_package: Option<u32>,
+    pub arch: String,
+    pub compute_capability: Option<String>,
+    pub gfx_target: Option<String>,
+    pub form_factor: String,
+    pub release_year: u32,
+    pub unit: String,
+    pub units: Option<u32>,
+    pub matrix_cores: Option<u32>,
+    pub boost_clock_mhz: Option<f64>,
+    pub memory_type: String,
+    pub capacity_gb: f64,
+    pub driver_reported_mib: Option<u64>,
+    pub driver_reported_gb_decimal: Option<f64>,
+    pub memory_bus_bits: Option<u32>,
+    pub memory_data_rate_gbps: Option<f64>,
+    pub memory_bandwidth_gbps: Option<f64>,
+    #[serde(default)]
+    pub memory_bandwidth_alt_gbps: Vec<f64>,
+    pub bandwidth_check_tolerance: Option<f64>,
+    pub l2_mb: Option<f64>,
+    pub infinity_cache_mb: Option<f64>,
+    pub smem_per_unit_kb: Option<f64>,
+    pub tdp_w: Option<f64>,
+    pub pcie_gen: Option<u32>,
+    pub pcie_lanes: Option<u32>,
+    pub fp8_formats: Option<String>,
+    pub flop_per_clk_note: Option<String>,
+    pub unverified: Vec<String>,
+    #[serde(default)]
+    pub missing: Vec<String>,
+    pub notes: Vec<String>,
+    pub clock_mhz: Option<ClockTable>,
+    pub link: Option<LinkTable>,
+    pub nic: Option<toml::Table>,
+    pub peak: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub sparse_multiplier: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub check_tolerance: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub flop_per_clk_per_unit: BTreeMap<String, f64>,
+    pub source: Vec<Source>,
+}
+
+/// The clocks at which a vendor quotes peaks.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of data/README.md, by the same names")]
+pub struct ClockTable {
+    pub vector: f64,
+    pub fp64_matrix: Option<f64>,
+    pub int8_matrix: Option<f64>,
+    pub matrix: Option<f64>,
+    pub basis: String,
+}
+
+/// The links of a GPU to its peers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of data/README.md, by the same names")]
+pub struct LinkTable {
+    pub kind: String,
+    pub generation: Option<u32>,
+    pub links: Option<u32>,
+    pub gbps_per_link_per_dir: Option<f64>,
+    pub total_bidir_gbps: Option<f64>,
+    pub max_domain: u32,
+    pub note: Option<String>,
+}
+
+/// Where a number comes from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of data/README.md, by the same names")]
+pub struct Source {
+    pub title: String,
+    pub url: Option<String>,
+    pub section: Option<String>,
+    pub kind: Option<String>,
+    pub access: Option<String>,
+    pub via: Option<String>,
+}
+
+/// A file of `data/hosts`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of data/README.md, by the same names")]
+pub struct HostFile {
+    pub vendor: String,
+    pub name: String,
+    pub core: String,
+    pub memory_channels: Option<u32>,
+    pub memory_type: String,
+    pub memory_mts: Option<f64>,
+    pub memory_bus_bits_per_channel: u32,
+    pub bandwidth_gbps_per_socket: f64,
+    pub avx512: bool,
+    pub amx: bool,
+    pub cpuid_family: Option<u32>,
+    #[serde(default)]
+    pub cpuid_models: Vec<[u32; 2]>,
+    pub ambiguous_by: Option<String>,
+    pub l1_load_bytes_per_clk: Option<f64>,
+    pub l1_store_bytes_per_clk: Option<f64>,
+    pub flop_per_clk_per_core: BTreeMap<Dtype, f64>,
+    pub unverified: Vec<String>,
+    #[serde(default)]
+    pub missing: Vec<String>,
+    pub notes: Vec<String>,
+    pub source: Vec<Source>,
+}
+
+/// A file of `data/links`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of data/README.md, by the same names")]
+pub struct LinkFile {
+    pub name: String,
+    pub raw_gbps_per_dir: f64,
+    pub practical_gbps_per_dir: Option<f64>,
+    pub practical_gbps_per_link_per_dir: Option<f64>,
+    pub gt_per_s: Option<f64>,
+    pub lanes: Option<u32>,
+    pub encoding: Option<f64>,
+    pub links: Option<u32>,
+    pub gbps_per_link_per_dir: Option<f64>,
+    pub gbit_per_s: Option<f64>,
+    pub unverified: Vec<String>,
+    pub note: Option<String>,
+    pub source: Vec<Source>,
+}
+
+/// The data's keys for an element type: that of the matrix units before that of the vector units.
+fn keys(dtype: Dtype) -> &'static [&'static str] {
+    match dtype {
+        Dtype::F64 => &["fp64_matrix", "fp64_vector"],
+        Dtype::F32 => &["fp32_matrix", "fp32_vector"],
+        Dtype::Tf32 => &["tf32_matrix"],
+        Dtype::F16 => &["fp16_matrix", "fp16_vector"],
+        Dtype::Bf16 => &["bf16_matrix"],
+        Dtype::Fp8 => &["fp8_matrix"],
+        Dtype::Fp6 => &["fp6_matrix"],
+        Dtype::Fp4 => &["fp4_matrix"],
+        Dtype::Int8 => &["int8_matrix", "int8_vector"],
+    }
+}
+
+/// For each element type the largest number that the table has for it.
+fn by_dtype(table: &BTreeMap<String, f64>) -> BTreeMap<Dtype, f64> {
+    let largest = |dtype| {
+        let values = keys(dtype).iter().filter_map(|&key| table.get(key).copied());
+        values.reduce(f64::max).map(|value| (dtype, value))
+    };
+    Dtype::ALL.into_iter().filter_map(largest).collect()
+}
+
+impl Part {
+    /// Of a file of `data/parts`.
+    pub fn of_gpu(id: &str, file: &GpuFile) -> Part {
+        // A package whose dies appear as devices has its numbers stated for all of them together.
+        let devices = f64::from(file.devices_per_package.unwrap_or(1));
+        let giga = |value: f64| BytesPerSecond(value * 1e9 / devices);
+        let link = file.link.as_ref();
+        Part {
+            id: id.into(),
+            name: file.name.clone(),
+            vendor: file.vendor.clone(),
+            units: file.units.map(|units| units / file.devices_per_package.unwrap_or(1)),
+            peaks: by_dtype(&file.peak)
+                .into_iter()
+                .map(|(dtype, tera)| (dtype, FlopsPerSecond(tera * 1e12 / devices)))
+                .collect(),
+            flops_per_clock: by_dtype(&file.flop_per_clk_per_unit),
+            memory_bandwidth: file.memory_bandwidth_gbps.map(giga),
+            memory: Some(Bytes((file.capacity_gb * 1e9 / devices) as u64)),
+            cache_load_per_clock: None,
+            cache_store_per_clock: None,
+            link_bandwidth: link
+                .and_then(|link| link.total_bidir_gbps)
+                .map(|both| giga(both / 2.0)),
+            link: link.map(|link| link.kind.clone()),
+            unverified: file.unverified.clone(),
+            sources: file.source.len(),
+            identity: Identity::Gpu {
+                names: [&file.aliases[..], &file.ambiguous_aliases].concat(),
+                pci_ids: [&file.pci_ids[..], &file.ambiguous_pci_ids].concat(),
+            },
+        }
+    }
+
+    /// Of a file of `data/hosts`.
+    pub fn of_host(id: &str, file: &HostFile) -> Part {
+        Part {
+            id: id.into(),
+            name: file.name.clone(),
+            vendor: file.vendor.clone(),
+            units: None,
+            peaks: BTreeMap::new(),
+            flops_per_clock: file.flop_per_clk_per_core.clone(),
+            memory_bandwidth: Some(BytesPerSecond(file.bandwidth_gbps_per_socket * 1e9)),
+            memory: None,
+            cache_load_per_clock: file.l1_load_bytes_per_clk,
+            cache_store_per_clock: file.l1_store_bytes_per_clk,
+            link_bandwidth: None,
+            link: None,
+            unverified: file.unverified.clone(),
+            sources: file.source.len(),
+            identity: Identity::Host {
+                family: file.cpuid_family,
+                models: file.cpuid_models.clone(),
+                ambiguous_by: file.ambiguous_by.clone(),
+            },
+        }
+    }
+
+    /// Whether it is a CPU.
+    pub fn is_host(&self) -> bool {
+        matches!(self.identity, Identity::Host { .. })
+    }
+
+    fn has_cpu(&self, vendor: &str, cpu: CpuId) -> bool {
+        match &self.identity {
+            Identity::Host { family, models, .. } => {
+                let within = |&[low, high]: &[u32; 2]| (low..=high).contains(&cpu.model);
+                self.vendor == vendor && *family == Some(cpu.family) && models.iter().any(within)
+            }
+            Identity::Gpu { .. } => false,
+        }
+    }
+
+    fn has_pci_id(&self, pci_id: &str) -> bool {
+        match &self.identity {
+            Identity::Gpu { pci_ids, .. } => {
+                pci_ids.iter().any(|id| id.eq_ignore_ascii_case(pci_id))
+            }
+            Identity::Host { .. } => false,
+        }
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        match &self.identity {
+            Identity::Gpu { names, .. } => names.iter().any(|known| plain(known) == plain(name)),
+            Identity::Host { .. } => false,
+        }
+    }
+}
+
+/// A name without case, spaces and marks, for drivers that spell one product in several ways.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// What a device was found to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Match<'p> {
+    /// This part.
+    One(&'p Part),
+    /// One of several, which nothing that the device tells sets apart.
+    Ambiguous(Vec<&'p Part>),
+    /// No part of the data.
+    None,
+}
+
+/// The part a device is: by CPU family and model, else by name and PCI id together, else by
+/// either; of several the one with as many units, then with as much memory (within a tenth).
+pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
+    let all = |keep: &dyn Fn(&Part) -> bool| -> Vec<&'p Part> {
+        parts.iter().filter(|part| keep(part)).collect()
+    };
+    let mut found = match properties.cpu {
+        Some(cpu) => all(&|part| part.has_cpu(&properties.vendor, cpu)),
+        None => {
+            let pci_id = properties.pci_id.as_deref().unwrap_or("");
+            let both = all(&|part| part.has_name(&properties.name) && part.has_pci_id(pci_id));
+            let by_name = || all(&|part| part.has_name(&properties.name));
+            let by_id = || all(&|part| part.has_pci_id(pci_id));
+            [both, by_name(), by_id()]
+                .into_iter()
+                .find(|found| !found.is_empty())
+                .unwrap_or_default()
+        }
+    };
+    let mut narrow = |same: &dyn Fn(&Part) -> bool| {
+        if found.len() > 1 && found.iter().any(|part| same(part)) {
+            found.retain(|part| same(part));
+        }
+    };
+    narrow(&|part| part.units == Some(properties.units));
+    narrow(&|part| {
+        let known = part.memory.map_or(0.0, |memory| memory.0 as f64);
+        (known / properties.memory.0.max(1) as f64 - 1.0).abs() < 0.1
+    });
+    match found[..] {
+        [] => Match::None,
+        [part] => Match::One(part),
+        _ => Match::Ambiguous(found),
+    }
+}

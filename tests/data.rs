@@ -1,0 +1,304 @@
+//! The data's own arithmetic: vendor numbers that contradict each other are found here. Each rule
+//! has a planted fault beside it.
+
+use fizeau::{
+    case::{ComputePoint, GemmPoint, Point, StreamOperation, StreamPoint},
+    data::Catalogue,
+    dtype::Dtype,
+    spec::{
+        self, Bound, CacheLevel, CpuId, Match, Properties, Tier,
+        part::{GpuFile, HostFile, LinkFile},
+    },
+    units::{Bytes, Megahertz},
+};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Figures of one text are printed with two or three digits.
+const TOLERANCE: f64 = 0.03;
+
+fn near(a: f64, b: f64, tolerance: f64) -> bool {
+    (a - b).abs() <= tolerance * a.abs().max(b.abs())
+}
+
+fn files<F: serde::de::DeserializeOwned>(folder: &str) -> BTreeMap<String, F> {
+    let folder = Path::new("data").join(folder);
+    fs::read_dir(&folder)
+        .expect("the data is there")
+        .map(|entry| {
+            let path = entry.expect("a file").path();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).expect("UTF-8");
+            (name, toml::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
+        })
+        .collect()
+}
+
+/// What contradicts itself in a GPU's file.
+fn gpu_faults(file: &GpuFile) -> Vec<String> {
+    let mut faults = Vec::new();
+    let clock_of = |key: &str| {
+        let clock = file.clock_mhz.as_ref()?;
+        match key {
+            "fp64_matrix" => clock.fp64_matrix.or(clock.matrix).or(Some(clock.vector)),
+            "int8_matrix" => clock.int8_matrix.or(clock.matrix).or(Some(clock.vector)),
+            key if key.contains("matrix") => clock.matrix.or(Some(clock.vector)),
+            _ => Some(clock.vector),
+        }
+    };
+    for (key, peak) in &file.peak {
+        let rate = file.flop_per_clk_per_unit.get(key);
+        if let (Some(units), Some(rate), Some(clock)) = (file.units, rate, clock_of(key)) {
+            let computed = f64::from(units) * rate * clock / 1e6;
+            let tolerance = file.check_tolerance.get(key).copied().unwrap_or(TOLERANCE);
+            if !near(computed, *peak, tolerance) {
+                faults.push(format!("{key}: {peak} printed, {computed:.1} computed"));
+            }
+        }
+    }
+    let bandwidth = file.memory_bandwidth_gbps;
+    if let (Some(bits), Some(rate), Some(printed)) =
+        (file.memory_bus_bits, file.memory_data_rate_gbps, bandwidth)
+    {
+        let computed = f64::from(bits) * rate / 8.0;
+        if !near(computed, printed, file.bandwidth_check_tolerance.unwrap_or(TOLERANCE)) {
+            faults.push(format!("bandwidth: {printed} printed, {computed:.1} computed"));
+        }
+    }
+    if let Some(link) = &file.link
+        && let (Some(links), Some(each), Some(total)) =
+            (link.links, link.gbps_per_link_per_dir, link.total_bidir_gbps)
+        && !near(f64::from(links) * each * 2.0, total, 0.01)
+    {
+        faults.push(format!("link: {links} x {each} x 2 is not {total}"));
+    }
+    let not_slower = [
+        ("fp8_matrix", "fp16_matrix"),
+        ("fp4_matrix", "fp8_matrix"),
+        ("fp16_matrix", "tf32_matrix"),
+        ("fp16_matrix", "fp32_vector"),
+    ];
+    for (narrow, wide) in not_slower {
+        if let (Some(a), Some(b)) = (file.peak.get(narrow), file.peak.get(wide))
+            && *a < b * (1.0 - TOLERANCE)
+        {
+            faults.push(format!("{narrow} {a} is below {wide} {b}"));
+        }
+    }
+    let ambiguous = !file.ambiguous_aliases.is_empty() || !file.ambiguous_pci_ids.is_empty();
+    if ambiguous && file.resolve_ambiguous_by.is_none() {
+        faults.push("an ambiguous name without a way to resolve it".into());
+    }
+    if file.source.is_empty() || file.source.iter().any(|source| source.title.is_empty()) {
+        faults.push("no source".into());
+    }
+    faults
+}
+
+fn host_faults(file: &HostFile) -> Vec<String> {
+    let mut faults = Vec::new();
+    if let (Some(channels), Some(mts)) = (file.memory_channels, file.memory_mts) {
+        let bytes = f64::from(file.memory_bus_bits_per_channel) / 8.0;
+        let computed = f64::from(channels) * mts * bytes / 1e3;
+        if !near(computed, file.bandwidth_gbps_per_socket, 0.01) {
+            let printed = file.bandwidth_gbps_per_socket;
+            faults.push(format!("bandwidth: {printed} printed, {computed:.1} computed"));
+        }
+    }
+    let rates = &file.flop_per_clk_per_core;
+    if rates.get(&Dtype::F32) != rates.get(&Dtype::F64).map(|rate| rate * 2.0).as_ref() {
+        faults.push("f32 is not twice f64".into());
+    }
+    if file.source.is_empty() {
+        faults.push("no source".into());
+    }
+    faults
+}
+
+fn link_faults(file: &LinkFile) -> Vec<String> {
+    let mut faults = Vec::new();
+    let raw = file.raw_gbps_per_dir;
+    let mut hold = |what: &str, computed: Option<f64>| {
+        if let Some(computed) = computed
+            && !near(raw, computed, 0.01)
+        {
+            faults.push(format!("{what}: {raw} printed, {computed:.2} computed"));
+        }
+    };
+    let per_lane = |rate: f64, lanes: u32| rate * f64::from(lanes) * file.encoding.unwrap_or(1.0);
+    hold("lanes", file.gt_per_s.zip(file.lanes).map(|(rate, lanes)| per_lane(rate, lanes) / 8.0));
+    let links = file.links.zip(file.gbps_per_link_per_dir);
+    hold("links", links.map(|(links, each)| f64::from(links) * each));
+    hold("bits", file.gbit_per_s.map(|bits| bits / 8.0));
+    if file.practical_gbps_per_dir.is_some_and(|practical| practical > raw) {
+        faults.push("practical is above raw".into());
+    }
+    faults
+}
+
+#[test]
+fn every_file_agrees_with_itself() {
+    let mut faults = Vec::new();
+    let mut add = |name: &str, found: Vec<String>| {
+        faults.extend(found.into_iter().map(|fault| format!("{name}: {fault}")));
+    };
+    let (gpus, hosts, links) =
+        (files::<GpuFile>("parts"), files::<HostFile>("hosts"), files::<LinkFile>("links"));
+    assert!(gpus.len() >= 59 && hosts.len() >= 12 && links.len() >= 30);
+    gpus.iter().for_each(|(name, file)| add(name, gpu_faults(file)));
+    hosts.iter().for_each(|(name, file)| add(name, host_faults(file)));
+    links.iter().for_each(|(name, file)| add(name, link_faults(file)));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn planted_faults_are_found() {
+    let gpus = files::<GpuFile>("parts");
+    let spoilt = |spoil: &dyn Fn(&mut GpuFile)| {
+        let mut file = gpus["h200-sxm"].clone();
+        assert!(gpu_faults(&file).is_empty());
+        spoil(&mut file);
+        gpu_faults(&file).join("\n")
+    };
+    assert!(spoilt(&|file| *file.peak.get_mut("bf16_matrix").unwrap() *= 2.0).contains("bf16"));
+    assert!(spoilt(&|file| file.memory_bandwidth_gbps = Some(5e3)).contains("bandwidth"));
+    assert!(spoilt(&|file| file.link.as_mut().unwrap().links = Some(17)).contains("link"));
+    assert!(spoilt(&|file| file.source.clear()).contains("no source"));
+    assert!(spoilt(&|file| file.ambiguous_pci_ids.push("1:2".into())).contains("ambiguous"));
+    assert!(spoilt(&|file| *file.peak.get_mut("fp8_matrix").unwrap() = 1.0).contains("below"));
+    let mut host = files::<HostFile>("hosts")["epyc-9005"].clone();
+    host.memory_channels = Some(8);
+    host.flop_per_clk_per_core.insert(Dtype::F32, 32.0);
+    assert_eq!(host_faults(&host).len(), 2);
+    let mut link = files::<LinkFile>("links").into_values().find(|l| l.gbit_per_s.is_some());
+    let link = link.as_mut().unwrap();
+    link.raw_gbps_per_dir *= 1.5;
+    assert!(!link_faults(link).is_empty());
+}
+
+#[test]
+fn unknown_fields_and_files_without_sources_are_refused() {
+    let text = fs::read_to_string("data/parts/h200-sxm.toml").unwrap();
+    assert!(toml::from_str::<GpuFile>(&format!("bandwith = 1\n{text}")).is_err());
+    assert!(toml::from_str::<GpuFile>(&text.replace("[[source]]", "[[sauce]]")).is_err());
+}
+
+fn gpu(name: &str, pci_id: &str, units: u32, gigabytes: u64) -> Properties {
+    Properties {
+        backend: "cuda".into(),
+        name: name.into(),
+        pci_id: Some(pci_id.into()),
+        units,
+        memory: Bytes(gigabytes * 1_000_000_000),
+        ..Properties::default()
+    }
+}
+
+fn turin() -> Properties {
+    let cache = |level, size, shared_by| CacheLevel { level, size, shared_by, line: Bytes(64) };
+    Properties {
+        backend: "host".into(),
+        name: "AMD EPYC".into(),
+        vendor: "AMD".into(),
+        units: 2,
+        caches: vec![
+            cache(1, Bytes::KIB * 48, 1),
+            cache(2, Bytes::MIB, 1),
+            cache(3, Bytes::MIB * 32, 2),
+        ],
+        cpu: Some(CpuId { family: 26, model: 2, stepping: 1 }),
+        ..Properties::default()
+    }
+}
+
+#[test]
+fn devices_are_recognised() {
+    let catalogue = Catalogue::load(None).unwrap();
+    let id = |properties: &Properties| match catalogue.identify(properties) {
+        Match::One(part) => part.id.clone(),
+        Match::Ambiguous(parts) => format!("one of {}", parts.len()),
+        Match::None => "none".into(),
+    };
+    assert_eq!(id(&gpu("NVIDIA H200", "10de:2335", 132, 141)), "h200-sxm");
+    assert_eq!(id(&gpu("nvidia h200", "", 132, 141)), "h200-sxm");
+    assert_eq!(id(&gpu("AMD Instinct MI300X", "1002:74a1", 304, 192)), "mi300x");
+    let joint = "AMD Instinct MI250X / MI250";
+    assert_eq!(id(&gpu(joint, "1002:740c", 110, 64)), "mi250x");
+    assert_eq!(id(&gpu(joint, "1002:740c", 104, 64)), "mi250");
+    assert_eq!(id(&gpu(joint, "1002:740c", 7, 1)), "one of 2");
+    assert_eq!(id(&gpu("Voodoo 3", "121a:0005", 1, 1)), "none");
+    assert_eq!(id(&turin()), "epyc-9005");
+}
+
+#[test]
+fn a_package_of_two_dies_has_half_of_everything_for_each() {
+    let catalogue = Catalogue::load(None).unwrap();
+    let die = gpu("AMD Instinct MI250X / MI250", "1002:740c", 110, 64);
+    let part = catalogue.part_of(&die).unwrap();
+    assert_eq!(part.units, Some(110));
+    assert!(near(part.peaks[&Dtype::Bf16].0, 191.5e12, 0.01));
+    assert!(near(part.memory_bandwidth.unwrap().0, 1.638e12, 0.01));
+}
+
+#[test]
+fn the_host_is_set_against_its_own_limits() {
+    let (catalogue, properties) = (Catalogue::load(None).unwrap(), turin());
+    let part = catalogue.part_of(&properties);
+    let clock = Some(Megahertz(4000.0));
+    let headline = |point: Point| {
+        let lights = spec::lights(&point, &properties, part, clock);
+        let tier = spec::headline(&lights)?;
+        let light = lights.iter().find(|light| light.tier == tier)?;
+        Some((tier, light.bound, point.work().memory.0 as f64 / light.time.0 / 1e9))
+    };
+    let stream = |size: Bytes| {
+        Point::Stream(StreamPoint { stream: StreamOperation::Read, working_set: size, units: 1 })
+    };
+    let (tier, bound, rate) = headline(stream(Bytes::GIB)).unwrap();
+    assert_eq!((tier, bound), (Tier::Datasheet, Bound::Memory));
+    assert!(near(rate, 576.0, 1e-6), "{rate}");
+    // 128 bytes each clock at 4 GHz.
+    let (tier, bound, rate) = headline(stream(Bytes::KIB * 16)).unwrap();
+    assert_eq!((tier, bound), (Tier::Observed, Bound::Cache));
+    assert!(near(rate, 512.0, 1e-6), "{rate}");
+    // Two cores, 64 operations each clock, 4 GHz.
+    let compute = Point::Compute(ComputePoint { dtype: Dtype::F32, units: 2 });
+    let floor = spec::floor(&compute, &properties, part, clock).unwrap();
+    assert_eq!(floor.bound, Bound::Compute);
+    assert!(near(compute.work().flops.0 / floor.time.0, 512e9, 1e-6));
+    let gemm = |m| Point::Gemm(GemmPoint { dtype: Dtype::F32, m, n: 4096, k: 4096 });
+    assert_eq!(headline(gemm(4096)).unwrap().1, Bound::Compute);
+    // A machine in no table, of which nothing is known: no share is made up.
+    let unknown = Properties { cpu: None, ..properties.clone() };
+    assert_eq!(spec::floor(&compute, &unknown, None, clock), None);
+    assert!(spec::lights(&gemm(1), &unknown, None, clock).is_empty());
+}
+
+#[test]
+fn a_gpu_in_no_table_gets_its_peaks_from_its_properties() {
+    let unknown = Properties {
+        memory_mts: Some(6400.0),
+        memory_bus_bits: Some(5120),
+        flops_per_clock: BTreeMap::from([(Dtype::Bf16, 4096.0)]),
+        ..gpu("Novel", "ffff:0001", 100, 96)
+    };
+    let point = Point::Gemm(GemmPoint { dtype: Dtype::Bf16, m: 8192, n: 8192, k: 8192 });
+    let lights = spec::lights(&point, &unknown, None, Some(Megahertz(2000.0)));
+    assert_eq!(spec::headline(&lights), Some(Tier::Observed));
+    let light = lights.iter().find(|light| light.tier == Tier::Observed).unwrap();
+    assert!(near(point.work().flops.0 / light.time.0, 819.2e12, 1e-6));
+}
+
+#[test]
+fn data_of_ones_own_overlays_the_built_in() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("hosts")).unwrap();
+    let text = fs::read_to_string("data/hosts/epyc-9005.toml").unwrap();
+    let file = folder.path().join("hosts/epyc-9005.toml");
+    fs::write(&file, text.replace("EPYC 9005 (Turin)", "My own")).unwrap();
+    let catalogue = Catalogue::load(Some(folder.path())).unwrap();
+    assert_eq!(catalogue.part_of(&turin()).unwrap().name, "My own");
+    fs::write(&file, "vendor = 1").unwrap();
+    let error = Catalogue::load(Some(folder.path())).unwrap_err().to_string();
+    assert!(error.contains("epyc-9005.toml"), "{error}");
+    assert!(Catalogue::load(Some(&file)).is_err());
+}

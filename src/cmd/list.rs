@@ -10,7 +10,7 @@ use crate::{
 };
 use clap::Args;
 use serde::Serialize;
-use std::{fmt::Write as _, process::ExitCode};
+use std::process::ExitCode;
 
 /// Arguments of `list`.
 #[derive(Args, Clone, Debug)]
@@ -20,45 +20,63 @@ pub struct ListArgs {
     pub plan: plan::PlanArgs,
 }
 
+/// The plan, as `--json` prints it.
+#[derive(Serialize)]
+struct Listing {
+    suite: String,
+    cases: Vec<Row>,
+    estimated_seconds: Seconds,
+    /// Of the case that takes most.
+    memory_bytes: Bytes,
+}
+
 #[derive(Serialize)]
 struct Row {
     id: String,
-    estimated_time: Seconds,
-    memory: Bytes,
+    estimated_seconds: Seconds,
+    memory_bytes: Bytes,
 }
 
 /// Prints the plan.
 pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
-    let device = plan::open(&args.plan.backend)?;
+    let device = plan::open(args.plan.backend())?;
     let peers = plan::world(&args.plan, device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;
-    let rows: Vec<Row> = plan
-        .cases
-        .iter()
-        .map(|case| Row {
-            id: case.to_string(),
-            estimated_time: estimate(case, device.properties(), &plan.suite.measure),
-            memory: bench::memory_needed(case),
-        })
-        .collect();
+    let row = |case: &Case| Row {
+        id: case.to_string(),
+        estimated_seconds: estimate(case, device.properties(), &plan.suite.measure),
+        memory_bytes: bench::memory_needed(case),
+    };
+    let cases: Vec<Row> = plan.cases.iter().map(row).collect();
+    let listing = Listing {
+        suite: plan.suite.name,
+        estimated_seconds: cases.iter().fold(Seconds(0.0), |sum, row| sum + row.estimated_seconds),
+        memory_bytes: cases.iter().map(|row| row.memory_bytes).max().unwrap_or_default(),
+        cases,
+    };
     if global.json {
-        return print(&serde_json::to_string_pretty(&rows)?);
+        print(&serde_json::to_string_pretty(&listing)?)
+    } else {
+        print(&text(&listing))
     }
-    let width = rows.iter().map(|row| row.id.len()).max().unwrap_or(0);
+}
+
+fn text(listing: &Listing) -> String {
+    let Listing { suite, cases, estimated_seconds, memory_bytes } = listing;
+    let width = cases.iter().map(|row| row.id.len()).max().unwrap_or(0);
     let mut text = format!("{:<width$}  {:>9}  {:>9}\n", "case", "time", "memory");
-    let mut total = Seconds(0.0);
-    let mut most = Bytes(0);
-    for row in &rows {
-        let (time, memory) = (row.estimated_time.to_string(), row.memory.to_string());
-        writeln!(text, "{:<width$}  {time:>9}  {memory:>9}", row.id)?;
-        total = total + row.estimated_time;
-        most = most.max(row.memory);
+    for row in cases {
+        let (time, memory) = (row.estimated_seconds.to_string(), row.memory_bytes.to_string());
+        text.push_str(&format!("{:<width$}  {time:>9}  {memory:>9}\n", row.id));
     }
-    let (name, count) = (&plan.suite.name, rows.len());
-    write!(text, "\nsuite {name}: {count} cases, about {total}, at most {most} of memory at once")?;
-    print(&text)
+    text.push_str(&format!(
+        "\nsuite {suite}: {} cases, about {estimated_seconds}, at most {memory_bytes} of memory at \
+         once",
+        cases.len()
+    ));
+    text
 }
 
 /// Arithmetic and bytes that one unit is taken to manage for an estimate of time, where nothing

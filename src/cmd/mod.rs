@@ -1,7 +1,9 @@
 //! The verbs, one module each: the only place that prints and exits.
 
+pub mod compare;
 pub mod list;
 pub mod plan;
+mod progress;
 pub mod report;
 pub mod run;
 
@@ -96,6 +98,8 @@ pub enum Verb {
     Run(run::RunArgs),
     /// Make the report of a run again, from its record
     Report(report::ReportArgs),
+    /// Say what changed from one run to another: faster, slower, same, unclear
+    Compare(compare::CompareArgs),
     /// Print shell completions
     Completions {
         /// For which shell
@@ -104,6 +108,7 @@ pub enum Verb {
     /// Print the manual page
     Man,
     /// Print the JSON Schema of a record's line
+    #[command(hide = true)]
     Schema,
 }
 
@@ -112,7 +117,6 @@ fizeau tells how close a machine runs to the speed of light. Next:
 
     fizeau run          measure this machine (under a minute), keep a record, write a report
     fizeau list         see what would be measured
-    fizeau devices      see what there is to measure
     fizeau --help       everything else";
 
 /// Runs the command line; what `main` returns.
@@ -123,6 +127,7 @@ pub fn main() -> ExitCode {
         Some(Verb::List(args)) => list::run(&args, &cli.global),
         Some(Verb::Run(args)) => run::run(&args, &cli.global),
         Some(Verb::Report(args)) => report::run(&args, &cli.global),
+        Some(Verb::Compare(args)) => compare::run(&args, &cli.global),
         Some(Verb::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "fizeau", &mut text);

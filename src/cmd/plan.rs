@@ -10,8 +10,9 @@ use crate::{
     selector::Selector,
     suite::Suite,
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
+use std::collections::HashSet;
 
 /// What to measure, and where.
 #[derive(Args, Clone, Debug)]
@@ -19,15 +20,27 @@ pub struct PlanArgs {
     /// Only cases whose ids match a glob, such as 'gemm/bf16/*' or stream; '!GLOB' excludes
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
-    /// A built-in suite (quick, full), or a TOML file
-    #[arg(long, default_value = "quick", value_name = "NAME|FILE")]
-    pub suite: String,
+    /// A built-in suite (quick, full), or a TOML file [default: quick]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub suite: Option<String>,
     /// Ranks of collectives [default: one a core, at least two]
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
     /// host, or fake:FAULT for tests
-    #[arg(long, default_value = "host", hide = true)]
-    pub backend: String,
+    #[arg(long, hide = true)]
+    pub backend: Option<String>,
+}
+
+impl PlanArgs {
+    /// The suite's name or file.
+    pub fn suite(&self) -> &str {
+        self.suite.as_deref().unwrap_or("quick")
+    }
+
+    /// The backend's name, or a fake one's script.
+    pub fn backend(&self) -> &str {
+        self.backend.as_deref().unwrap_or("host")
+    }
 }
 
 /// A device opened by its backend's name.
@@ -44,7 +57,7 @@ pub fn open(name: &str) -> anyhow::Result<Box<dyn Device>> {
     backend.open(0).with_context(|| format!("cannot open the {name} device"))
 }
 
-/// The suite, its text, and the ids and cases that are left of it.
+/// A suite, and the cases that selectors leave of it.
 pub struct Plan {
     /// The suite.
     pub suite: Suite,
@@ -67,17 +80,24 @@ pub fn world<'d>(
 }
 
 impl Plan {
-    /// Plans a suite for a rank.
+    /// Plans a suite for a rank. There is at least one case, and none twice.
     pub fn new(args: &PlanArgs, catalogue: &Catalogue, rank: Rank<'_>) -> anyhow::Result<Plan> {
+        let usage = |why: String| anyhow::Error::from(Usage(why));
         let selector =
-            Selector::parse(&args.selectors).map_err(|error| Usage(error.to_string()))?;
+            Selector::parse(&args.selectors).map_err(|error| usage(error.to_string()))?;
         let (suite, suite_text) =
-            catalogue.suite(&args.suite).map_err(|error| Usage(error.to_string()))?;
-        let all = bench::cases(&suite, rank);
-        let ids: Vec<String> = all.iter().map(Case::to_string).collect();
-        selector.all_select(&ids).map_err(|error| Usage(error.to_string()))?;
-        let chosen = all.into_iter().zip(&ids).filter(|(_, id)| selector.selects(id));
-        Ok(Plan { suite, suite_text, cases: chosen.map(|(case, _)| case).collect() })
+            catalogue.suite(args.suite()).map_err(|error| usage(error.to_string()))?;
+        let mut cases = bench::cases(&suite, rank);
+        let mut seen = HashSet::new();
+        cases.retain(|case| seen.insert(case.clone()));
+        if cases.is_empty() {
+            bail!("the suite {:?} plans no case on this device", suite.name);
+        }
+        let ids: Vec<String> = cases.iter().map(Case::to_string).collect();
+        selector.all_select(&ids).map_err(|error| usage(error.to_string()))?;
+        let mut ids = ids.iter();
+        cases.retain(|_| ids.next().is_some_and(|id| selector.selects(id)));
+        Ok(Plan { suite, suite_text, cases })
     }
 }
 

@@ -2,30 +2,34 @@
 
 use super::{
     Global, exit, plan,
+    progress::Progress,
     report::{self, ReportFormat},
 };
 use crate::{
     bench::Rank,
-    case::Case,
+    case::Point,
     device::{self, Device},
     measure::clock,
     outcome::Outcome,
     record::{
         Header, Record,
         current::VERSION,
-        store::{self, Writer},
+        store::{self, RecordError, Writer},
     },
-    session::{End, Session, Watcher},
+    session::{End, Session},
+    suite::{MeasureSettings, Suite},
 };
 use anyhow::Context;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
 };
+
+/// Below the working directory, where records go that are nobody's but this machine's.
+const LOCAL: &str = "results/local";
 
 /// Arguments of `run`.
 #[derive(Args, Clone, Debug)]
@@ -37,12 +41,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Go on with the run in this directory that was killed or interrupted
-    #[arg(
-        long,
-        value_name = "DIR",
-        conflicts_with_all = ["out", "suite", "selectors", "ranks"]
-    )]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "selectors", "ranks", "label"])]
     pub resume: Option<PathBuf>,
+    /// Your words for this run, kept in the record
+    #[arg(long, value_name = "WORDS")]
+    pub label: Option<String>,
     /// Leave the host's name out of the record
     #[arg(long)]
     pub no_host_name: bool,
@@ -51,99 +54,123 @@ pub struct RunArgs {
 /// Measures.
 pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let interrupted = watch_signals()?;
+    let catalogue = plan::catalogue(global)?;
     let old = args.resume.as_deref().map(store::read).transpose()?;
     let plan_args = plan_of(args, old.as_ref());
-    let catalogue = plan::catalogue(global)?;
-    let device = plan::open(&plan_args.backend)?;
+    let device = plan::open(plan_args.backend())?;
     let peers = plan::world(&plan_args, device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
+    let part = catalogue.part_of(device.properties());
 
     let (mut header, settings) = match &old {
-        Some(old) => {
-            let suite = toml::from_str::<crate::suite::Suite>(&old.header.suite_text);
-            (old.header.clone(), suite.context("the record's suite cannot be read")?.measure)
-        }
+        Some(old) => resumed(args, &old.header, &catalogue)?,
         None => {
             let plan = plan::Plan::new(&plan_args, &catalogue, rank)?;
             let settings = plan.suite.measure;
-            (header_of(plan, &plan_args), settings)
+            (started(plan, args), settings)
         }
     };
-    describe(&mut header, device.as_ref(), args, old.is_some())?;
-    header.part = catalogue.part_of(device.properties()).map(|part| part.id.clone());
+    describe(&mut header, device.as_ref(), args);
+    header.part = part.map(|part| part.id.clone());
 
-    let directory = args.resume.clone().or_else(|| args.out.clone()).unwrap_or_else(|| {
-        let name = format!("{}-{}", header.started.replace(':', ""), header.suite);
-        Path::new("results/local").join(name)
-    });
-    let (mut writer, done) = match &old {
-        Some(old) => {
-            store::same_run(&directory.join(store::FILE), &old.header, &header)?;
-            let (mut writer, record) = Writer::resume(&directory)?;
-            writer.append(&crate::record::Line::Header(Box::new(header.clone())))?;
+    let directory = match args.resume.as_ref().or(args.out.as_ref()) {
+        Some(directory) => directory.clone(),
+        None => new_directory(&header),
+    };
+    if old.is_some_and(|old| complete(&old)) {
+        return finish(&directory, End::Complete, global);
+    }
+    let (mut writer, done) = match &args.resume {
+        Some(directory) => {
+            let path = directory.join(store::FILE);
+            let check = |old: &Record| -> Result<Header, RecordError> {
+                store::same_run(&path, &old.header, &header)?;
+                Ok(header.clone())
+            };
+            let (writer, record) = Writer::resume(directory, check)?;
             (writer, record.outcomes)
         }
         None => (Writer::create(&directory, &header)?, Vec::new()),
     };
-
-    let session = Session {
-        rank,
-        part: catalogue.part_of(device.properties()),
-        settings,
-        interrupted: &interrupted,
-        memory_free: header.environment.memory_free,
-    };
-    let mut progress = Progress::new(header.plan.len() - done.len());
+    let memory_free = header.environment.memory_free;
+    let session = Session { rank, part, settings, interrupted: &interrupted, memory_free };
+    let mut progress = Progress::new(header.plan.len().saturating_sub(done.len()));
     let end = session.run(&header, &done, &mut writer, &mut progress)?;
-    progress.bar.finish_and_clear();
-    drop(writer);
+    drop((progress, writer));
     finish(&directory, end, global)
+}
+
+fn complete(record: &Record) -> bool {
+    record.outcomes.len() == record.header.plan.len() && record.footer.is_some()
 }
 
 /// The plan's arguments, which a resumed run takes from its record.
 fn plan_of(args: &RunArgs, old: Option<&Record>) -> plan::PlanArgs {
     let mut plan = args.plan.clone();
     if let Some(old) = old {
-        plan.selectors.clone_from(&old.header.selectors);
         plan.ranks = old.header.plan.iter().find_map(|case| match &case.point {
-            crate::case::Point::Collective(point) => Some(point.ranks),
+            Point::Collective(point) => Some(point.ranks),
             _ => None,
         });
     }
     plan
 }
 
-/// A flag that SIGINT and SIGTERM set; the second one ends the program at once.
+/// Watches for the ends that come from outside: a flag that SIGINT and SIGTERM set, of which the
+/// second ends the program at once.
 fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
     use signal_hook::{consts, flag};
-    let flag = Arc::new(AtomicBool::new(false));
+    let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [consts::SIGINT, consts::SIGTERM] {
-        flag::register_conditional_shutdown(
-            signal,
-            i32::from(exit::INTERRUPTED),
-            Arc::clone(&flag),
-        )
-        .and_then(|_| flag::register(signal, Arc::clone(&flag)))
-        .context("cannot watch for Ctrl-C")?;
+        let status = i32::from(exit::INTERRUPTED);
+        flag::register_conditional_shutdown(signal, status, Arc::clone(&interrupted))
+            .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
+            .context("cannot watch for Ctrl-C")?;
     }
-    Ok(flag)
+    // A limit on the size of files then is an error of the write like a full disk, not a death.
+    flag::register(consts::SIGXFSZ, Arc::default()).context("cannot watch for SIGXFSZ")?;
+    Ok(interrupted)
 }
 
-fn header_of(plan: plan::Plan, args: &plan::PlanArgs) -> Header {
+/// The header of a new run.
+fn started(plan: plan::Plan, args: &RunArgs) -> Header {
     Header {
         version: VERSION,
         run: run_id(),
         fizeau: env!("CARGO_PKG_VERSION").into(),
         started: clock::utc_now(),
+        label: args.label.clone(),
         suite: plan.suite.name,
         suite_text: plan.suite_text,
-        selectors: args.selectors.clone(),
+        selectors: args.plan.selectors.clone(),
         device: Default::default(),
         part: None,
         environment: Default::default(),
         timer: Default::default(),
         plan: plan.cases,
     }
+}
+
+/// The header of a run that goes on, and how long it samples: as its record says, unless the
+/// command line names a suite, which then has to be the same one.
+fn resumed(
+    args: &RunArgs,
+    old: &Header,
+    catalogue: &crate::data::Catalogue,
+) -> anyhow::Result<(Header, MeasureSettings)> {
+    let mut header = old.clone();
+    header.started = clock::utc_now();
+    header.fizeau = env!("CARGO_PKG_VERSION").into();
+    let suite = match &args.plan.suite {
+        Some(name) => {
+            let (suite, text) = catalogue.suite(name)?;
+            (header.suite, header.suite_text) = (suite.name.clone(), text);
+            suite
+        }
+        None => toml::from_str::<Suite>(&old.suite_text)
+            .context("the suite in the record cannot be read")?,
+    };
+    Ok((header, suite.measure))
 }
 
 /// Sixteen random hexadecimal digits.
@@ -154,90 +181,59 @@ fn run_id() -> String {
 }
 
 /// Fills in what the machine is now.
-fn describe(
-    header: &mut Header,
-    device: &dyn Device,
-    args: &RunArgs,
-    resumed: bool,
-) -> anyhow::Result<()> {
-    if resumed {
-        header.started = clock::utc_now();
-    }
+fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
     header.device = device.properties().clone();
     header.timer = clock::calibrate();
     header.environment = device::host::environment();
     if args.no_host_name {
         header.environment.host = None;
     }
-    Ok(())
 }
 
-/// Writes the reports of a record, prints the terminal's, and says how it ended.
+/// A directory that no run has used, named by time and suite.
+fn new_directory(header: &Header) -> PathBuf {
+    let name: String = format!("{}-{}", header.started.replace(':', ""), header.suite)
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+        .collect();
+    let first = Path::new(LOCAL).join(&name);
+    let later = (2..).map(|number| Path::new(LOCAL).join(format!("{name}-{number}")));
+    std::iter::once(first.clone()).chain(later).find(|path| !path.exists()).unwrap_or(first)
+}
+
+/// Writes the reports of a record, prints the terminal's, and says how the run ended.
 fn finish(directory: &Path, end: End, global: &Global) -> anyhow::Result<ExitCode> {
     let record = store::read(directory)?;
-    let written = super::report::write_all(directory, &record);
+    let written = report::write_all(directory, &record);
     let document = crate::report::run(&record);
-    let mut out = io::stdout().lock();
-    if global.json {
-        writeln!(
-            out,
-            "{}",
-            report::render(&document, ReportFormat::Json, report::window(global))?
-        )?;
-    } else {
-        let text = report::render(&document, ReportFormat::Terminal, report::window(global))?;
-        writeln!(out, "{text}\nrecord: {}", directory.join(store::FILE).display())?;
+    let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
+    let mut text = report::render(&document, format, report::window(global))?;
+    if !global.json {
+        text += &format!("\nrecord: {}\n", directory.join(store::FILE).display());
         for path in written.as_deref().unwrap_or_default() {
-            writeln!(out, "report: {}", path.display())?;
+            text += &format!("report: {}\n", path.display());
         }
     }
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
     out.flush()?;
     // The record is what counts; a report can be made again from it.
-    written.context("the record is whole, but its reports could not be written")?;
-    let broken = record
-        .outcomes
-        .iter()
-        .any(|outcome| matches!(outcome, Outcome::Failed { .. } | Outcome::Invalid { .. }));
-    Ok(match end {
-        End::Interrupted => ExitCode::from(exit::INTERRUPTED),
-        End::Complete if broken => ExitCode::from(exit::FAILED),
-        End::Complete => ExitCode::SUCCESS,
-    })
-}
-
-/// One line on standard error, drawn between cases only; nothing where it is no terminal.
-struct Progress {
-    bar: ProgressBar,
-}
-
-impl Progress {
-    fn new(cases: usize) -> Progress {
-        let target = if io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let style = ProgressStyle::with_template("{pos}/{len} {elapsed} {wide_msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::with_draw_target(Some(cases as u64), target).with_style(style);
-        Progress { bar }
+    written.with_context(|| {
+        let record = directory.join(store::FILE).display().to_string();
+        format!("the record {record} is whole, but its reports could not be written")
+    })?;
+    if end == End::Interrupted {
+        let (kept, planned) = (record.outcomes.len(), record.header.plan.len());
+        let directory = directory.display();
+        let mut err = io::stderr().lock();
+        // Nowhere is left to say that standard error is gone.
+        let _ = writeln!(
+            err,
+            "fizeau: interrupted; {kept} of {planned} cases are kept. Go on with `fizeau run \
+             --resume {directory}`"
+        );
+        return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-}
-
-impl Watcher for Progress {
-    fn starts(&mut self, place: usize, _of: usize, case: &Case) {
-        self.bar.set_position(place as u64);
-        self.bar.set_message(case.to_string());
-        self.bar.tick();
-    }
-
-    fn ended(&mut self, outcome: &Outcome) {
-        let id = outcome.case();
-        self.bar.println(match outcome {
-            Outcome::Measured(measurement) => format!("{id}  {}", measurement.summary.median),
-            Outcome::Skipped { reason, .. } => format!("{id}  skipped: {reason}"),
-            Outcome::Failed { error, .. } => format!("{id}  FAILED: {error}"),
-            Outcome::Invalid { reason, .. } => format!("{id}  INVALID: {reason}"),
-        });
-    }
+    let broken = |outcome| matches!(outcome, &Outcome::Failed { .. } | &Outcome::Invalid { .. });
+    Ok(ExitCode::from(if record.outcomes.iter().any(broken) { exit::FAILED } else { 0 }))
 }

@@ -4,7 +4,6 @@
 //! leaves at most one line cut short, which readers pass over and a resumed run cuts off.
 
 use super::{Header, Line, Record, current::VERSION};
-use crate::outcome::Outcome;
 use rustix::fs::{FlockOperation, flock};
 use std::{
     collections::HashSet,
@@ -15,6 +14,9 @@ use std::{
 
 /// The record's file in its directory.
 pub const FILE: &str = "record.jsonl";
+
+/// Its name until its first line is whole.
+const DRAFT: &str = ".record.jsonl.draft";
 
 /// What can go wrong with a record.
 #[derive(Debug, thiserror::Error)]
@@ -29,16 +31,18 @@ pub enum RecordError {
     },
     /// No space, or no more allowed. What was recorded before is whole.
     #[error(
-        "{path}: {error}; the {kept} outcomes recorded so far are safe. Make room, then go on with \
-         `fizeau run --resume {directory}`"
+        "disk full ({error}); {kept} of {planned} cases are kept in {path}. Make room, then go on \
+         with `fizeau run --resume {directory}`"
     )]
     Full {
         /// Where.
         path: PathBuf,
         /// Its directory.
-        directory: String,
-        /// Outcomes that are safe.
+        directory: PathBuf,
+        /// Cases whose outcomes are safe.
         kept: usize,
+        /// Cases there are to be.
+        planned: usize,
         /// Why.
         error: io::Error,
     },
@@ -50,8 +54,8 @@ pub enum RecordError {
     Exists(PathBuf),
     /// It is of a later program.
     #[error(
-        "{path} has version {found} of the record format, and this fizeau reads up to {VERSION}: \
-         use a newer fizeau"
+        "{path} has version {found} of the record format, and this fizeau reads up to version \
+         {VERSION}: update fizeau"
     )]
     Newer {
         /// Which file.
@@ -86,41 +90,70 @@ pub struct Writer {
     /// Bytes of whole lines.
     length: u64,
     kept: usize,
+    planned: usize,
 }
 
 impl Writer {
     /// Starts a record in a directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Where there is a record already, another run makes one, or the file system refuses.
     pub fn create(directory: &Path, header: &Header) -> Result<Writer, RecordError> {
         let path = directory.join(FILE);
         let refuse = |error| RecordError::File { path: path.clone(), error };
         fs::create_dir_all(directory).map_err(refuse)?;
-        let file = OpenOptions::new().append(true).create_new(true).open(&path);
-        let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => RecordError::Exists(path.clone()),
-            _ => refuse(error),
-        })?;
+        // Under another name until its header is whole: a record that can be seen can be read.
+        let draft = directory.join(DRAFT);
+        let file = OpenOptions::new().append(true).create(true).open(&draft).map_err(refuse)?;
         lock(&file, &path)?;
-        let mut writer = Writer { file, path, length: 0, kept: 0 };
-        writer.append(&Line::Header(Box::new(header.clone())))?;
+        if path.exists() {
+            // Left over where two runs began at once; if it stays, it does no harm.
+            let _ = fs::remove_file(&draft);
+            return Err(RecordError::Exists(path));
+        }
+        file.set_len(0).map_err(refuse)?;
+        let planned = header.plan.len();
+        let mut writer = Writer { file, path: path.clone(), length: 0, kept: 0, planned };
+        let written = writer.append(&Line::Header(Box::new(header.clone())));
+        let named = written.and_then(|()| fs::rename(&draft, &path).map_err(refuse));
+        if let Err(error) = named {
+            let _ = fs::remove_file(&draft);
+            return Err(error);
+        }
+        // The name is on the disk once the directory is; not every file system syncs one.
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
         Ok(writer)
     }
 
-    /// Goes on with a record: cuts off a last line that is not whole.
-    pub fn resume(directory: &Path) -> Result<(Writer, Record), RecordError> {
+    /// Goes on with a record: cuts off a last line that is not whole, and says in a second header
+    /// by what and when. `header` makes that header of the record, once no other run can write it.
+    ///
+    /// # Errors
+    /// Where there is no record, another run writes it, or `header` refuses it.
+    pub fn resume(
+        directory: &Path,
+        header: impl FnOnce(&Record) -> Result<Header, RecordError>,
+    ) -> Result<(Writer, Record), RecordError> {
         let path = directory.join(FILE);
         let refuse = |error| RecordError::File { path: path.clone(), error };
         let file = OpenOptions::new().append(true).read(true).open(&path).map_err(refuse)?;
         lock(&file, &path)?;
         let text = fs::read(&path).map_err(refuse)?;
         let record = parse(&path, &text)?;
-        let length = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at as u64 + 1);
+        let header = header(&record)?;
+        let length = whole(&text).len() as u64;
         file.set_len(length).map_err(refuse)?;
-        let kept = record.outcomes.len();
-        Ok((Writer { file, path, length, kept }, record))
+        let (kept, planned) = (record.outcomes.len(), record.header.plan.len());
+        let mut writer = Writer { file, path, length, kept, planned };
+        writer.append(&Line::Header(Box::new(header)))?;
+        Ok((writer, record))
     }
 
     /// Writes one line and waits until it is on the disk. On failure the file ends with the line
     /// before.
+    ///
+    /// # Errors
+    /// Where the disk is full or the file system refuses.
     pub fn append(&mut self, line: &Line) -> Result<(), RecordError> {
         let mut text = serde_json::to_vec(line)
             .map_err(|error| RecordError::File { path: self.path.clone(), error: error.into() })?;
@@ -142,9 +175,9 @@ impl Writer {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge => {
-                let directory = path.parent().unwrap_or(Path::new("."));
-                let directory = directory.display().to_string();
-                RecordError::Full { path, directory, kept: self.kept, error }
+                let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
+                let Writer { kept, planned, .. } = *self;
+                RecordError::Full { path, directory, kept, planned, error }
             }
             _ => RecordError::File { path, error },
         }
@@ -160,45 +193,66 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
 }
 
 /// Reads a record: a file, or a directory that holds one.
+///
+/// # Errors
+/// Where it cannot be read, is no record, or is of a newer program.
 pub fn read(path: &Path) -> Result<Record, RecordError> {
     let path = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
     let text = fs::read(&path).map_err(|error| RecordError::File { path: path.clone(), error })?;
     parse(&path, &text)
 }
 
+/// The lines that were written to their ends.
+fn whole(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    &text[..end]
+}
+
 /// Parses the lines of a record.
 fn parse(path: &Path, text: &[u8]) -> Result<Record, RecordError> {
-    let mut notes = Vec::new();
-    let mut header: Option<Header> = None;
-    let mut footer = None;
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    if whole < text.len() {
-        notes.push("its last line was cut short and is passed over: the writer was killed".into());
-    }
-    for (index, line) in text[..whole].split(|&byte| byte == b'\n').enumerate() {
-        if line.is_empty() {
-            continue;
-        }
-        match parse_line(path, index + 1, line)? {
-            Line::Header(first) if header.is_none() => header = Some(*first),
-            Line::Header(_) => notes.push("it was resumed".into()),
-            Line::Outcome(outcome) => outcomes.push(outcome),
-            Line::Footer(last) => footer = Some(last),
-        }
-    }
-    let header = header.ok_or_else(|| RecordError::Malformed {
-        path: path.to_owned(),
-        line: 1,
-        why: "it has no header".into(),
-    })?;
-    // A resumed run is over only by its own footer.
-    if outcomes.len() < header.plan.len() {
-        footer = footer.filter(|footer| footer.interrupted);
-    }
+    let malformed =
+        |line, why: &str| RecordError::Malformed { path: path.to_owned(), line, why: why.into() };
+    let mut read: Option<Record> = None;
     let mut seen = HashSet::new();
-    outcomes.retain(|outcome| seen.insert(outcome.case().clone()));
-    Ok(Record { header, outcomes, footer, notes })
+    let lines = whole(text);
+    for (index, text) in lines.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let number = index + 1;
+        match (parse_line(path, number, text)?, &mut read) {
+            (Line::Header(header), None) => {
+                read = Some(Record {
+                    header: *header,
+                    outcomes: Vec::new(),
+                    footer: None,
+                    notes: Vec::new(),
+                });
+            }
+            (_, None) => return Err(malformed(number, "its first line is no header")),
+            (Line::Header(header), Some(record)) => {
+                if header.plan != record.header.plan {
+                    return Err(malformed(number, "it was resumed with another plan"));
+                }
+                record.notes.push(format!("it was resumed at {}", header.started));
+                // Over only once the resumed run is.
+                record.footer = None;
+            }
+            (Line::Outcome(outcome), Some(record)) => {
+                if !record.header.plan.contains(outcome.case()) {
+                    return Err(malformed(number, "its case was not planned"));
+                }
+                if !seen.insert(outcome.case().clone()) {
+                    return Err(malformed(number, "its case has an outcome already"));
+                }
+                record.outcomes.push(outcome);
+            }
+            (Line::Footer(footer), Some(record)) => record.footer = Some(footer),
+        }
+    }
+    let mut record = read.ok_or_else(|| malformed(1, "it has no header"))?;
+    if lines.len() < text.len() {
+        let note = "its last line was cut short and is passed over: the writer was killed";
+        record.notes.push(note.into());
+    }
+    Ok(record)
 }
 
 fn parse_line(path: &Path, line: usize, text: &[u8]) -> Result<Line, RecordError> {
@@ -218,19 +272,32 @@ fn parse_line(path: &Path, line: usize, text: &[u8]) -> Result<Line, RecordError
     serde_json::from_value(value).map_err(malformed)
 }
 
-/// What stands against going on with a record by this header's run.
+/// Refuses to go on with a record by a run of another device, suite or program, and names the
+/// differences.
+///
+/// # Errors
+/// [`RecordError::Different`].
 pub fn same_run(path: &Path, old: &Header, new: &Header) -> Result<(), RecordError> {
     let mut differences = Vec::new();
-    let mut hold = |what: &str, old: &str, new: &str| {
+    let mut hold = |what: &str, old: String, new: String| {
         if old != new {
-            differences.push(format!("its {what} is {old:?}, here it is {new:?}"));
+            differences.push(format!("its {what} is {old}, here it is {new}"));
         }
     };
-    hold("device", &old.device.name, &new.device.name);
-    hold("number of units", &old.device.units.to_string(), &new.device.units.to_string());
-    hold("fizeau", &old.fizeau, &new.fizeau);
+    hold("device", quoted(&old.device.name), quoted(&new.device.name));
+    hold("backend", quoted(&old.device.backend), quoted(&new.device.backend));
+    hold("number of units", old.device.units.to_string(), new.device.units.to_string());
+    hold("suite", quoted(&old.suite), quoted(&new.suite));
+    hold("program's version", quoted(&old.fizeau), quoted(&new.fizeau));
+    if differences.is_empty() && old.suite_text != new.suite_text {
+        differences.push(format!("the suite {:?} is another than it was", old.suite));
+    }
     if differences.is_empty() {
         return Ok(());
     }
     Err(RecordError::Different { path: path.to_owned(), why: differences.join("; ") })
+}
+
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
 }

@@ -36,6 +36,9 @@ pub struct Header {
     pub fizeau: String,
     /// Start, RFC 3339 in UTC.
     pub started: String,
+    /// The user's words for this run.
+    #[serde(default)]
+    pub label: Option<String>,
     /// The suite's name.
     pub suite: String,
     /// The suite's text, whole, so that the run can be made again.

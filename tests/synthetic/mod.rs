@@ -43,6 +43,7 @@ fn header(plan: Vec<Case>) -> Header {
         run: "7f3a19c2".into(),
         fizeau: "0.1.0".into(),
         started: "2026-03-01T12:00:00Z".into(),
+        label: None,
         suite: "quick".into(),
         suite_text: "name = \"quick\"\n".into(),
         selectors: vec![],

@@ -160,7 +160,7 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scales = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
         for (unit, shift) in scales {
-            if self.0 >= 1 << shift && self.0 % (1 << shift) == 0 {
+            if self.0.is_multiple_of(1 << shift) && (1..10_000).contains(&(self.0 >> shift)) {
                 return write!(f, "{} {unit}", self.0 >> shift);
             }
         }

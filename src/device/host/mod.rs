@@ -8,6 +8,7 @@ pub mod pool;
 mod properties;
 mod stream;
 
+pub use gemm::library::{missing as libraries_missing, versions as library_versions};
 pub use properties::environment;
 
 use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing};

@@ -1,6 +1,8 @@
 //! The verbs, one module each: the only place that prints and exits.
 
 pub mod compare;
+pub mod devices;
+pub mod doctor;
 pub mod list;
 pub mod plan;
 mod progress;
@@ -92,6 +94,10 @@ impl Global {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Verb {
+    /// Print what there is to measure, or the catalogue of known parts
+    Devices(devices::DevicesArgs),
+    /// Check what would spoil numbers here, and say how to mend it
+    Doctor,
     /// Print the plan of a run without running it: cases, estimated time and memory
     List(list::ListArgs),
     /// Measure this machine, keep a record, write reports
@@ -124,6 +130,8 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.verb {
         None => print(NEXT),
+        Some(Verb::Devices(args)) => devices::run(&args, &cli.global),
+        Some(Verb::Doctor) => doctor::run(&cli.global),
         Some(Verb::List(args)) => list::run(&args, &cli.global),
         Some(Verb::Run(args)) => run::run(&args, &cli.global),
         Some(Verb::Report(args)) => report::run(&args, &cli.global),

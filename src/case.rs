@@ -243,6 +243,20 @@ pub enum Collective {
 }
 
 impl Collective {
+    /// Bytes that one rank sends and receives for a message as `nccl-tests` counts it
+    /// (`GetCollByteCount` of its `src/*.cu`).
+    pub fn buffer_bytes(self, message: Bytes, ranks: u32) -> [Bytes; 2] {
+        let part = Bytes(message.0 / u64::from(ranks));
+        match self {
+            Collective::AllGather => [part, message],
+            Collective::ReduceScatter => [message, part],
+            Collective::AllReduce
+            | Collective::AllToAll
+            | Collective::Broadcast
+            | Collective::SendReceive => [message, message],
+        }
+    }
+
     /// All of them, in the order of reports.
     pub const ALL: [Collective; 6] = [
         Collective::AllReduce,

@@ -1,21 +1,375 @@
-//! The operation `collective`.
+//! The operation `collective`, with the message sizes, places and offsets of `nccl-tests`.
+//!
+//! # How a collective is checked
+//!
+//! Every element that every rank receives is compared: copies bit by bit, sums with the sum in
+//! `f64`. Data is uniform over [0.5, 1.5), a function of rank and place, so that what ought to be
+//! received is computed and not kept. All of it is positive, hence no sum cancels: adding n values
+//! leaves it off by at most `(n - 1) u` of itself with unit roundoff u, and the last rounding to
+//! the element type adds that type's own. Before it runs, all that is received is filled with NaN.
+//!
+//! In place a sum goes into the next iteration's operands and grows until it is infinite (which
+//! costs no time: infinite operands are added as fast as finite ones, and no denormal ever
+//! appears). After the timed loop each element must have grown at least to the first sum; the
+//! buffers are then filled anew, and one iteration by itself is compared as above. `nccl-tests`
+//! checks one such iteration too.
 
 use super::{Rank, Unready, Workload};
 use crate::{
-    case::{Case, CollectivePoint, KernelName},
-    suite::Suite,
+    case::{Case, Collective, CollectivePoint, KernelName, Place, Point},
+    comm::RankBuffers,
+    device::{Buffer, DeviceError},
+    dtype::Dtype,
+    outcome::Check,
+    suite::{CollectiveAxes, Suite},
+    units::Bytes,
 };
+use bytemuck::Pod;
+use half::bf16;
 
-/// The cases of a suite.
-pub fn cases(_suite: &Suite, _rank: Rank<'_>) -> Vec<Case> {
-    Vec::new()
+/// Each rank's part is a multiple of so many bytes, as in `nccl-tests`.
+const PART_GRANULE: u64 = 16;
+
+/// Elements written to or read from a device at once.
+const CHUNK: usize = 1 << 16;
+
+/// The cases of a suite: every size of the axes, rounded down to equal parts for all ranks.
+/// all_to_all and send_receive in place do not exist (`nccl-tests` reports none: "we don't
+/// support in-place"), and are not planned.
+pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
+    let Some(axes) = &suite.collective else { return Vec::new() };
+    let ranks = rank.peers.size();
+    let mut cases = Vec::new();
+    for kernel in rank.peers.kernels() {
+        for &collective in &axes.collectives {
+            for &place in axes.places.iter().filter(|&&place| exists(collective, place)) {
+                for message in sizes(axes, collective, ranks) {
+                    let dtype = axes.dtype;
+                    let point = CollectivePoint { collective, dtype, message, ranks, place };
+                    cases.push(Case { kernel: kernel.clone(), point: Point::Collective(point) });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// From the first to the last of the axes, without those that leave a rank nothing.
+fn sizes(axes: &CollectiveAxes, collective: Collective, ranks: u32) -> Vec<Bytes> {
+    let size = |text: &str| text.parse::<Bytes>().unwrap_or_default();
+    let (from, to) = (size(&axes.from), size(&axes.to));
+    let granule = PART_GRANULE * if in_parts(collective) { u64::from(ranks) } else { 1 };
+    let next = |size: &u64| size.checked_mul(axes.factor.max(2));
+    let mut sizes: Vec<Bytes> = std::iter::successors(Some(from.0), next)
+        .take_while(|&size| size > 0 && size <= to.0)
+        .map(|size| Bytes(size / granule * granule))
+        .filter(|&size| size > Bytes(0))
+        .collect();
+    sizes.dedup();
+    sizes
+}
+
+/// Whether the message is the whole buffer of which each rank has a part.
+fn in_parts(collective: Collective) -> bool {
+    match collective {
+        Collective::AllToAll | Collective::AllGather | Collective::ReduceScatter => true,
+        Collective::AllReduce | Collective::Broadcast | Collective::SendReceive => false,
+    }
+}
+
+fn exists(collective: Collective, place: Place) -> bool {
+    place == Place::OutOfPlace
+        || !matches!(collective, Collective::AllToAll | Collective::SendReceive)
 }
 
 /// Makes a case ready.
 pub fn prepare<'r>(
-    _point: &CollectivePoint,
+    point: &CollectivePoint,
     kernel: &KernelName,
-    _rank: Rank<'r>,
+    rank: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    Err(Unready::Unsupported(format!("no kernel {}", kernel.0)))
+    let refuse = |why: String| Err(Unready::Unsupported(why));
+    let CollectivePoint { collective, place, ranks, .. } = *point;
+    if !rank.peers.kernels().contains(kernel) {
+        return refuse(format!("no {} between these ranks", kernel.0));
+    }
+    if rank.peers.size() != ranks {
+        return refuse(format!("{ranks} ranks are planned, {} are there", rank.peers.size()));
+    }
+    if !exists(collective, place) {
+        return refuse(format!("{collective} does not exist {place}"));
+    }
+    match point.dtype {
+        Dtype::F32 => Ok(Box::new(Exchange::<f32>::new(point, rank)?)),
+        Dtype::Bf16 => Ok(Box::new(Exchange::<bf16>::new(point, rank)?)),
+        other => refuse(format!("no data is made for collectives of {other}")),
+    }
+}
+
+/// An element type, with what data and checks need to know of it.
+trait Element: Pod + PartialEq {
+    /// What stands in a buffer before it is received.
+    const POISON: Self;
+    /// Unit roundoff of the last rounding of a sum, beyond those of its terms.
+    const ROUNDOFF: f64;
+    fn of(value: f32) -> Self;
+    fn value(self) -> f64;
+}
+
+impl Element for f32 {
+    const POISON: f32 = f32::NAN;
+    const ROUNDOFF: f64 = 0.0;
+    fn of(value: f32) -> f32 {
+        value
+    }
+    fn value(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Element for bf16 {
+    const POISON: bf16 = bf16::NAN;
+    /// 2^-8: half a unit in the last of 8 binary places.
+    const ROUNDOFF: f64 = 1.0 / 256.0;
+    fn of(value: f32) -> bf16 {
+        bf16::from_f32(value)
+    }
+    fn value(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+/// What a rank sends at a place: from [0.5, 1.5), by the finaliser of SplitMix64 (Steele, Lea and
+/// Flood, "Fast splittable pseudorandom number generators", 2014), which any place starts anew.
+fn sent<E: Element>(rank: usize, at: usize) -> E {
+    let mut bits = ((rank as u64) << 48 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    E::of((bits >> 40) as f32 / (1u64 << 24) as f32 + 0.5)
+}
+
+/// What an element that is received ought to be.
+enum Source {
+    /// The same bits as a rank sends at a place.
+    Copy(usize, usize),
+    /// The sum of what all ranks send at a place.
+    Sum(usize),
+}
+
+/// A collective made ready on all local ranks.
+struct Exchange<'r, E> {
+    rank: Rank<'r>,
+    point: CollectivePoint,
+    send: Vec<Buffer>,
+    /// Empty in place.
+    receive: Vec<Buffer>,
+    /// Since the buffers were filled.
+    iterations: u64,
+    elements: std::marker::PhantomData<E>,
+}
+
+impl<'r, E: Element> Exchange<'r, E> {
+    fn new(point: &CollectivePoint, rank: Rank<'r>) -> Result<Self, Unready> {
+        let (_, local) = rank.peers.local();
+        let [send_bytes, receive_bytes] = point.collective.buffer_bytes(point.message, point.ranks);
+        let buffers = |size| (0..local).map(|_| rank.device.allocate(size)).collect();
+        let (send, receive): (Result<_, DeviceError>, Result<_, DeviceError>) = match point.place {
+            Place::InPlace => (buffers(send_bytes.max(receive_bytes)), Ok(Vec::new())),
+            Place::OutOfPlace => (buffers(send_bytes), buffers(receive_bytes)),
+        };
+        let (send, receive) = (send?, receive?);
+        let elements = std::marker::PhantomData;
+        let mut ready = Exchange { rank, point: *point, send, receive, iterations: 0, elements };
+        ready.fill()?;
+        Ok(ready)
+    }
+
+    /// Elements of one rank's part of the message.
+    fn part(&self) -> usize {
+        self.count(Bytes(self.point.message.0 / u64::from(self.point.ranks)))
+    }
+
+    fn count(&self, bytes: Bytes) -> usize {
+        bytes.0 as usize / size_of::<E>()
+    }
+
+    /// The buffers of a local rank, at the offsets of `nccl-tests`: in place, all_gather sends
+    /// from the rank's own part of what it receives, and reduce_scatter receives in the rank's own
+    /// part of what it sends.
+    fn buffers(&self, local: usize) -> RankBuffers<'_> {
+        let send = &self.send[local];
+        let receive = self.receive.get(local).unwrap_or(send);
+        let own = Bytes((self.part() * size_of::<E>() * self.rank_of(local)) as u64);
+        let (send_offset, receive_offset) = match (self.point.place, self.point.collective) {
+            (Place::InPlace, Collective::AllGather) => (own, Bytes(0)),
+            (Place::InPlace, Collective::ReduceScatter) => (Bytes(0), own),
+            _ => (Bytes(0), Bytes(0)),
+        };
+        RankBuffers { send, send_offset, receive, receive_offset }
+    }
+
+    fn rank_of(&self, local: usize) -> usize {
+        self.rank.peers.local().0 as usize + local
+    }
+
+    /// Whether a rank's send buffer is read at all.
+    fn sends(&self, rank: usize) -> bool {
+        self.point.collective != Collective::Broadcast || rank == 0
+    }
+
+    /// Whether an iteration's result is the next one's operand.
+    fn grows(&self) -> bool {
+        self.point.place == Place::InPlace
+            && matches!(self.point.collective, Collective::AllReduce | Collective::ReduceScatter)
+    }
+
+    /// Spoils what is received and writes what is sent.
+    fn fill(&mut self) -> Result<(), DeviceError> {
+        let [send_bytes, _] =
+            self.point.collective.buffer_bytes(self.point.message, self.point.ranks);
+        for local in 0..self.send.len() {
+            let rank = self.rank_of(local);
+            let buffers = self.buffers(local);
+            let whole = self.count(buffers.receive.size);
+            self.write(buffers.receive, Bytes(0), whole, |_| E::POISON)?;
+            if self.sends(rank) {
+                let (buffer, offset) = (buffers.send, buffers.send_offset);
+                self.write(buffer, offset, self.count(send_bytes), |at| sent(rank, at))?;
+            }
+        }
+        self.iterations = 0;
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        count: usize,
+        element: impl Fn(usize) -> E,
+    ) -> Result<(), DeviceError> {
+        for start in (0..count).step_by(CHUNK) {
+            let chunk: Vec<E> = (start..count.min(start + CHUNK)).map(&element).collect();
+            let at = Bytes(offset.0 + (start * size_of::<E>()) as u64);
+            self.rank.device.write(buffer, at, bytemuck::cast_slice(&chunk))?;
+        }
+        Ok(())
+    }
+
+    /// What a rank ought to receive at a place.
+    fn source(&self, rank: usize, at: usize) -> Source {
+        let (part, ranks) = (self.part(), self.point.ranks as usize);
+        match self.point.collective {
+            Collective::AllReduce => Source::Sum(at),
+            Collective::ReduceScatter => Source::Sum(rank * part + at),
+            Collective::AllToAll => Source::Copy(at / part, rank * part + at % part),
+            Collective::AllGather => Source::Copy(at / part, at % part),
+            Collective::Broadcast => Source::Copy(0, at),
+            Collective::SendReceive => Source::Copy((rank + ranks - 1) % ranks, at),
+        }
+    }
+
+    fn tolerance(&self) -> f64 {
+        match self.point.collective {
+            Collective::AllReduce | Collective::ReduceScatter => {
+                f64::from(self.point.ranks - 1) * f64::from(f32::EPSILON) / 2.0 + E::ROUNDOFF
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Compares all that was received.
+    fn check(&self) -> Result<Check, DeviceError> {
+        let [_, receive_bytes] =
+            self.point.collective.buffer_bytes(self.point.message, self.point.ranks);
+        let count = self.count(receive_bytes);
+        let tolerance = self.tolerance();
+        let mut check = Check { error: 0.0, tolerance, compared: 0, wrong: 0 };
+        let mut chunk = vec![E::POISON; CHUNK.min(count)];
+        for local in 0..self.send.len() {
+            let rank = self.rank_of(local);
+            let buffers = self.buffers(local);
+            for start in (0..count).step_by(CHUNK) {
+                let chunk = &mut chunk[..CHUNK.min(count - start)];
+                let at = Bytes(buffers.receive_offset.0 + (start * size_of::<E>()) as u64);
+                let bytes = bytemuck::cast_slice_mut(chunk);
+                self.rank.device.read(buffers.receive, at, bytes)?;
+                for (index, &received) in chunk.iter().enumerate() {
+                    let error = self.error(rank, start + index, received);
+                    // In this order, so that what is not a number is wrong.
+                    check.wrong += u64::from(!(error <= tolerance));
+                    check.error =
+                        check.error.max(if error.is_nan() { f64::INFINITY } else { error });
+                }
+                check.compared += chunk.len() as u64;
+            }
+        }
+        Ok(check)
+    }
+
+    /// How far an element is from what it ought to be, relative to it; a copy is right or not.
+    fn error(&self, rank: usize, at: usize, received: E) -> f64 {
+        match self.source(rank, at) {
+            Source::Copy(peer, at) => f64::from(u8::from(received != sent::<E>(peer, at))),
+            Source::Sum(at) => {
+                let terms = (0..self.point.ranks as usize).map(|peer| sent::<E>(peer, at).value());
+                let sum: f64 = terms.sum();
+                let received = received.value();
+                // Grown in place: infinite in the end.
+                if self.iterations > 1 && self.grows() && received >= sum {
+                    return 0.0;
+                }
+                (received - sum).abs() / sum
+            }
+        }
+    }
+}
+
+impl<E: Element> Workload for Exchange<'_, E> {
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let ranks: Vec<_> = (0..self.send.len()).map(|local| self.buffers(local)).collect();
+        let CollectivePoint { collective, dtype, message, .. } = self.point;
+        self.rank.peers.enqueue(collective, dtype, message, &ranks, repeat)?;
+        self.iterations += u64::from(repeat);
+        Ok(())
+    }
+
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        self.fill()
+    }
+
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        let check = self.check()?;
+        if !check.passed() || !self.grows() || self.iterations <= 1 {
+            return Ok(check);
+        }
+        self.fill()?;
+        let device = self.rank.device;
+        device.timed(&mut || self.enqueue(1))?;
+        self.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_cut_into_equal_parts() {
+        let axes = CollectiveAxes {
+            collectives: vec![],
+            dtype: Dtype::F32,
+            from: "16".into(),
+            to: "4KiB".into(),
+            factor: 16,
+            places: vec![],
+        };
+        let of = |collective, ranks| {
+            sizes(&axes, collective, ranks).iter().map(|size| size.0).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Collective::AllReduce, 3), [16, 256, 4096]);
+        assert_eq!(of(Collective::AllGather, 2), [256, 4096]);
+        assert_eq!(of(Collective::AllToAll, 3), [240, 4080]);
+    }
 }

@@ -14,6 +14,7 @@ pub use properties::environment;
 use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing};
 use crate::{
     case::KernelName,
+    comm::{Communicator, host::Threads as Ranks},
     kernel::Params,
     measure::clock,
     spec::Properties,
@@ -185,6 +186,10 @@ impl Device for HostDevice {
         let blocks = self.properties.units;
         // Twice the last-level cache, written and read by all units.
         self.pool.borrow_mut().evict(blocks, self.properties.last_level_cache() * 2)
+    }
+
+    fn communicator(&self, ranks: u32) -> Option<Box<dyn Communicator + '_>> {
+        (ranks > 1).then(|| Box::new(Ranks::new(self, ranks)) as Box<dyn Communicator>)
     }
 
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {

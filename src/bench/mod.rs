@@ -11,6 +11,7 @@ pub mod gemm;
 pub mod latency;
 pub mod random;
 pub mod stream;
+mod verify;
 
 use crate::{
     case::{Case, Point},

@@ -1,7 +1,18 @@
-//! Bandwidth by the STREAM operations: over memory, over fewer units, and over working sets from
-//! the first cache to memory.
+//! The operation `stream`: the bandwidth of memory and caches.
+//!
+//! Three families of cases. *Memory*: a working set of four times the last-level cache, all units,
+//! every kernel. *Scaling*: the same with 1, 2, 4 .. units. *Sweep*: working sets from half the
+//! first cache up to memory on one unit, so that each cache shows as a step; its kernel is one that
+//! stores through the caches.
+//!
+//! Every element of the output is compared with the same operation done in `f64` on the host.
+//! Assignments round at most once, or twice where a product is not fused with its sum; reductions
+//! are held against a compensated sum.
 
-use super::{Rank, Unready, Workload, random};
+use super::{
+    Rank, Unready, Workload,
+    verify::{self, Expected, Pattern},
+};
 use crate::{
     case::{Case, KernelName, Point, StreamOperation, StreamPoint},
     device::{Buffer, Device, DeviceError, Function, Launch},
@@ -12,40 +23,18 @@ use crate::{
     units::Bytes,
 };
 
-/// A working set counts as memory's from this many last-level caches on (STREAM's run rule).
-const CACHES_MIN: u64 = 4;
+/// The scalar `s`: no power of two, so that every product rounds.
+const SCALE: f64 = 0.7;
 
-/// Arrays of one case start this far apart modulo a page, so that the same element of two arrays
-/// never falls into the same set of a first-level cache (4 KiB aliasing).
-const SKEW: u64 = 1024 + 256;
+/// Least bytes of a mapping in huge pages. Smaller working sets are allocated as large: physically
+/// contiguous, so that no page colour spoils a cache, and free of translation misses.
+const ALLOCATION_MIN: Bytes = Bytes(2 << 20);
 
-/// The scalar `s`: with it a triad's error is bounded by its operands.
-const SCALE: f64 = 0.4;
-
-/// Elements that pass through the host at once.
-const CHUNK: usize = 1 << 16;
-
-/// The working set that stands for memory: a power of two, four last-level caches at least.
-pub fn memory_working_set(properties: &Properties) -> Bytes {
-    let least = properties.last_level_cache() * CACHES_MIN;
-    Bytes(least.max(Bytes::MIB * 128).0.next_power_of_two())
-}
-
-/// Sizes from half the first cache (or 16 KiB) to memory's, `per_octave` in each doubling, whole
-/// KiB.
-pub fn sweep(properties: &Properties, per_octave: u32) -> Vec<Bytes> {
-    let first = properties.caches.first().map_or(32 << 10, |cache| cache.size.0);
-    let (low, high) = ((first / 4).max(4 << 10), memory_working_set(properties).0);
-    let per_octave = per_octave.max(1);
-    let octaves = (high as f64 / low as f64).log2().ceil() as u32;
-    let size = |step: u32| low as f64 * 2f64.powf(f64::from(step) / f64::from(per_octave));
-    let mut sizes: Vec<Bytes> = (0..=octaves * per_octave)
-        .map(|step| Bytes((size(step) / 1024.0).round() as u64 * 1024))
-        .filter(|size| size.0 <= high)
-        .collect();
-    sizes.dedup();
-    sizes
-}
+/// From the end of one array (a whole page) to the start of the next, so that no two arrays are at
+/// the same place in their pages: a load that follows a store to an address with the same low 12
+/// bits waits for it ("4K aliasing", Intel's optimisation manual), and the sets of a cache are
+/// shared evenly.
+const SKEW: Bytes = Bytes(1344);
 
 /// The cases of a suite.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
@@ -53,43 +42,30 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let properties = rank.device.properties();
     let kernels = |stream| rank.device.kernels(&operation(stream));
     let memory = memory_working_set(properties);
-    let case = |stream, working_set, units, kernel: &KernelName| Case {
-        kernel: kernel.clone(),
+    let units = properties.units;
+    let case = |stream, working_set, units, kernel| Case {
+        kernel,
         point: Point::Stream(StreamPoint { stream, working_set, units }),
     };
-    let mut plan = Vec::new();
+    let mut cases = Vec::new();
     for &stream in &axes.memory {
-        let kernels = kernels(stream).into_iter();
-        plan.extend(kernels.map(|kernel| case(stream, memory, properties.units, &kernel)));
+        cases.extend(kernels(stream).into_iter().map(|kernel| case(stream, memory, units, kernel)));
     }
     for &stream in &axes.scaling {
-        let fewer = (0..32).map(|shift| 1u32 << shift).take_while(|&n| n < properties.units);
-        if let Some(kernel) = first_choice(&kernels(stream), Place::Memory) {
-            plan.extend(fewer.map(|units| case(stream, memory, units, &kernel)));
+        if let Some(best) = kernels(stream).first() {
+            let counts = scaling(units).into_iter();
+            cases.extend(counts.map(|count| case(stream, memory, count, best.clone())));
         }
     }
     for &stream in &axes.sweep {
-        if let Some(kernel) = first_choice(&kernels(stream), Place::Cache) {
+        if let Some(cached) = kernels(stream).iter().find(|kernel| !stores_past_caches(kernel)) {
             let sizes = sweep(properties, axes.sweep_points_per_octave).into_iter();
-            plan.extend(sizes.map(|size| case(stream, size, 1, &kernel)));
+            cases.extend(sizes.map(|size| case(stream, size, 1, cached.clone())));
         }
     }
     let mut seen = std::collections::HashSet::new();
-    plan.retain(|case| seen.insert(case.clone()));
-    plan
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Memory,
-    Cache,
-}
-
-/// The kernel of a sweep: the first that stores past the caches where the working set is in
-/// memory, the first that does not where it may be in a cache.
-fn first_choice(kernels: &[KernelName], place: Place) -> Option<KernelName> {
-    let past = |kernel: &&KernelName| kernel.0.contains("_nt") == (place == Place::Memory);
-    kernels.iter().find(past).or_else(|| kernels.first()).cloned()
+    cases.retain(|case| seen.insert(case.clone()));
+    cases
 }
 
 /// Under which name a device lists the kernels of an operation.
@@ -97,138 +73,128 @@ fn operation(stream: StreamOperation) -> String {
     format!("stream/{stream}")
 }
 
-struct StreamWorkload<'d> {
-    device: &'d dyn Device,
-    function: Function,
-    params: StreamParams,
-    point: StreamPoint,
-    /// All arrays, one behind the other.
-    arrays: Buffer,
-    offsets: [u64; 3],
-    partial: Buffer,
+/// Whether a kernel, by its name, stores past the caches.
+fn stores_past_caches(kernel: &KernelName) -> bool {
+    kernel.0.split('_').any(|word| word == "nt")
 }
 
-/// Allocates the arrays and fills them with random data.
+/// The working set that stands for memory: four times the last-level cache, as STREAM's rules ask,
+/// up to a power of two; never less than 128 MiB.
+pub fn memory_working_set(properties: &Properties) -> Bytes {
+    let wanted = properties.last_level_cache() * 4;
+    Bytes(wanted.0.max(128 << 20).next_power_of_two())
+}
+
+/// 1, 2, 4 .. and all.
+fn scaling(units: u32) -> Vec<u32> {
+    let mut counts: Vec<u32> =
+        (0..32).map(|power| 1 << power).take_while(|&count| count < units).collect();
+    counts.push(units.max(1));
+    counts
+}
+
+/// Working sets from half the first cache (32 KiB where that is unknown) to memory's, so many in
+/// each doubling, in whole KiB.
+pub fn sweep(properties: &Properties, points_per_octave: u32) -> Vec<Bytes> {
+    let first = properties.caches.first().map_or(Bytes::KIB * 32, |cache| cache.size);
+    let (start, end) = ((first.0 / 2).max(1024) as f64, memory_working_set(properties));
+    let step = |step: u32| f64::from(step) / f64::from(points_per_octave.max(1));
+    let mut sizes: Vec<Bytes> = (0..)
+        .map(|index| (start * step(index).exp2()).round() as u64)
+        .take_while(|&size| size < end.0)
+        // To a 32nd of an octave: the ids stay readable, and no cache has finer steps.
+        .map(|size| Bytes(size.next_multiple_of((size.next_power_of_two() / 64).max(1024))))
+        .collect();
+    sizes.push(end);
+    sizes.dedup();
+    sizes
+}
+
+/// Makes a case ready.
 pub fn prepare<'r>(
     point: &StreamPoint,
     kernel: &KernelName,
-    Rank { device, .. }: Rank<'r>,
+    rank: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let function = device.load(&operation(point.stream), kernel)?;
-    let length = point.length();
-    if length == 0 {
+    if point.length() == 0 {
         return Err(Unready::Unsupported("the working set holds no element".into()));
     }
-    let stride = (length * 8).next_multiple_of(4096) + SKEW;
-    let count = point.stream.arrays();
-    let arrays = device.allocate(Bytes(stride * count))?;
-    let partial = device.allocate(Bytes(64 * u64::from(point.units)))?;
-    let offsets = [0, stride.min(stride * (count - 1)), stride * (count - 1)];
-    let at = |index: usize| arrays.address + offsets[index];
-    let params = StreamParams {
-        a: at(0),
-        b: at(1),
-        c: at(2),
-        partial: partial.address,
-        length,
-        scale: SCALE,
+    Ok(Box::new(Stream::new(point, kernel, rank.device)?))
+}
+
+/// A stream made ready.
+struct Stream<'r> {
+    device: &'r dyn Device,
+    function: Function,
+    point: StreamPoint,
+    params: StreamParams,
+    arrays: Buffer,
+    partial: Buffer,
+    expected: Reference,
+}
+
+/// What should come out.
+enum Reference {
+    /// In the array `a`.
+    Array(Expected),
+    /// As a sum: its value, and that of its terms without their signs.
+    Sum(f64, f64),
+}
+
+impl<'r> Stream<'r> {
+    fn new(
+        point: &StreamPoint,
+        kernel: &KernelName,
+        device: &'r dyn Device,
+    ) -> Result<Stream<'r>, DeviceError> {
+        let function = device.load(&operation(point.stream), kernel)?;
+        let (count, length) = (point.stream.arrays(), point.length());
+        let stride = Bytes((length * 8).next_multiple_of(4096)) + SKEW;
+        let size = stride * (count - 1) + Bytes(length * 8);
+        let arrays = device.allocate(if size < ALLOCATION_MIN { ALLOCATION_MIN } else { size })?;
+        let partial = device.allocate(Bytes(64 * u64::from(point.units)))?;
+        let at = |place: u64| if place < count { arrays.address + stride.0 * place } else { 0 };
+        let params = StreamParams {
+            a: at(0),
+            b: at(1),
+            c: at(2),
+            partial: partial.address,
+            length,
+            scale: SCALE,
+        };
+        let patterns = [1, 2, 3].map(Pattern::random);
+        for (place, pattern) in (0..count).zip(&patterns) {
+            pattern.fill(device, &arrays, stride * place, length)?;
+        }
+        let expected = reference(point.stream, length, &patterns);
+        Ok(Stream { device, function, point: *point, params, arrays, partial, expected })
+    }
+}
+
+/// The operation itself, on the arrays' patterns.
+fn reference(stream: StreamOperation, length: u64, [a, b, c]: &[Pattern; 3]) -> Reference {
+    let array = |values: Pattern, magnitudes: Pattern, tolerance| {
+        Reference::Array(Expected { values, magnitudes, tolerance })
     };
-    let workload =
-        StreamWorkload { device, function, params, point: *point, arrays, offsets, partial };
-    for array in workload.inputs() {
-        workload.fill(array, |at| random::uniform(array as u64, at))?;
-    }
-    Ok(Box::new(workload))
-}
-
-impl StreamWorkload<'_> {
-    /// The arrays that are only read.
-    fn inputs(&self) -> std::ops::Range<usize> {
-        match self.point.stream {
-            StreamOperation::Read => 0..1,
-            StreamOperation::Dot => 0..2,
-            StreamOperation::Write => 0..0,
-            StreamOperation::Copy | StreamOperation::Scale => 1..2,
-            StreamOperation::Add | StreamOperation::Triad => 1..3,
-        }
-    }
-
-    fn reduces(&self) -> bool {
-        matches!(self.point.stream, StreamOperation::Read | StreamOperation::Dot)
-    }
-
-    fn fill(&self, array: usize, value: impl Fn(u64) -> f64) -> Result<(), DeviceError> {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        for start in (0..self.params.length).step_by(CHUNK) {
-            let end = (start + CHUNK as u64).min(self.params.length);
-            chunk.clear();
-            chunk.extend((start..end).map(&value));
-            let offset = Bytes(self.offsets[array] + start * 8);
-            self.device.write(&self.arrays, offset, bytemuck::cast_slice(&chunk))?;
-        }
-        Ok(())
-    }
-
-    /// What element `at` of the output has to be, and the magnitude its rounding is relative to.
-    fn expected(&self, at: u64) -> (f64, f64) {
-        let (b, c) = (random::uniform(1, at), random::uniform(2, at));
-        match self.point.stream {
-            StreamOperation::Write => (SCALE, 0.0),
-            StreamOperation::Copy => (b, 0.0),
-            StreamOperation::Scale => (SCALE * b, (SCALE * b).abs()),
-            StreamOperation::Add => (b + c, b.abs() + c.abs()),
-            StreamOperation::Triad => (b + SCALE * c, b.abs() + (SCALE * c).abs()),
-            StreamOperation::Read | StreamOperation::Dot => (0.0, 0.0),
-        }
-    }
-
-    fn verify_map(&self) -> Result<Check, DeviceError> {
-        let mut check = Check { tolerance: 2.0 * f64::EPSILON, ..Check::NONE };
-        let mut bytes = vec![0u8; CHUNK * 8];
-        for start in (0..self.params.length).step_by(CHUNK) {
-            let count = (self.params.length - start).min(CHUNK as u64) as usize;
-            let bytes = &mut bytes[..count * 8];
-            self.device.read(&self.arrays, Bytes(self.offsets[0] + start * 8), bytes)?;
-            for (at, found) in bytes.as_chunks::<8>().0.iter().enumerate() {
-                let (expected, magnitude) = self.expected(start + at as u64);
-                let found = f64::from_le_bytes(*found);
-                check.count((found - expected).abs(), magnitude);
-            }
-        }
-        Ok(check)
-    }
-
-    /// Sums against compensated ones; the bound is that of summation in any order (Higham, 4.2),
-    /// relative to the sum of magnitudes.
-    fn verify_sum(&self) -> Result<Check, DeviceError> {
-        let (mut sum, mut lost, mut magnitudes) = (0.0f64, 0.0f64, 0.0f64);
-        for at in 0..self.params.length {
-            let a = random::uniform(0, at);
-            let term = match self.point.stream {
-                StreamOperation::Dot => a * random::uniform(1, at),
-                _ => a,
-            };
-            let next = sum + term;
-            lost += if sum.abs() >= term.abs() { (sum - next) + term } else { (term - next) + sum };
-            sum = next;
-            magnitudes += term.abs();
-        }
-        let mut found = 0.0;
-        for block in 0..self.point.units {
-            let mut bytes = [0u8; 8];
-            self.device.read(&self.partial, Bytes(64 * u64::from(block)), &mut bytes)?;
-            found += f64::from_le_bytes(bytes);
-        }
-        let terms = self.params.length as f64;
-        // A vectorised sum adds at most this many terms one after the other in each lane.
-        let tolerance = terms.sqrt().max(64.0) * 4.0 * f64::EPSILON;
-        let mut check = Check { tolerance, ..Check::NONE };
-        check.count((found - (sum + lost)).abs(), magnitudes);
-        Ok(check)
+    let exact = |values: Pattern| array(values.clone(), values.map(f64::abs), 0.0);
+    let sum = |terms: Pattern| Reference::Sum(terms.sum(length), terms.map(f64::abs).sum(length));
+    match stream {
+        StreamOperation::Read => sum(a.clone()),
+        StreamOperation::Dot => sum(a.with(b, |a, b| a * b)),
+        StreamOperation::Write => exact(Pattern::of(SCALE)),
+        StreamOperation::Copy => exact(b.clone()),
+        StreamOperation::Scale => exact(b.map(|b| SCALE * b)),
+        StreamOperation::Add => exact(b.with(c, |b, c| b + c)),
+        // Rounded once or twice, both sides: two unit roundoffs and a little of the terms.
+        StreamOperation::Triad => array(
+            b.with(c, |b, c| SCALE.mul_add(c, b)),
+            b.with(c, |b, c| b.abs() + (SCALE * c).abs()),
+            2.0 * f64::EPSILON,
+        ),
     }
 }
 
-impl Workload for StreamWorkload<'_> {
+impl Workload for Stream<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         self.device.launch(&Launch {
             function: &self.function,
@@ -239,14 +205,65 @@ impl Workload for StreamWorkload<'_> {
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {
-        for block in 0..self.point.units {
-            let nan = f64::NAN.to_le_bytes();
-            self.device.write(&self.partial, Bytes(64 * u64::from(block)), &nan)?;
+        match self.expected {
+            Reference::Array(_) => {
+                let nothing = Pattern::of(f64::NAN);
+                nothing.fill(self.device, &self.arrays, Bytes(0), self.params.length)
+            }
+            Reference::Sum(..) => (0..u64::from(self.point.units)).try_for_each(|block| {
+                let nothing = f64::NAN.to_ne_bytes();
+                self.device.write(&self.partial, Bytes(64 * block), &nothing)
+            }),
         }
-        if self.reduces() { Ok(()) } else { self.fill(0, |_| f64::NAN) }
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
-        if self.reduces() { self.verify_sum() } else { self.verify_map() }
+        let length = self.params.length;
+        match &self.expected {
+            Reference::Array(expected) => {
+                expected.compare(self.device, &self.arrays, Bytes(0), length)
+            }
+            &Reference::Sum(wanted, magnitude) => {
+                let mut sums = vec![0.0; self.point.units as usize];
+                for (block, sum) in sums.iter_mut().enumerate() {
+                    let mut bytes = [0; 8];
+                    self.device.read(&self.partial, Bytes(64 * block as u64), &mut bytes)?;
+                    *sum = f64::from_ne_bytes(bytes);
+                }
+                let tolerance = verify::sum_tolerance(length);
+                Ok(verify::compare_one(verify::sum(&sums), wanted, magnitude, tolerance))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::CacheLevel;
+
+    #[test]
+    fn sweeps_go_from_the_first_cache_to_memory() {
+        let cache = |level, size| CacheLevel { level, size, shared_by: 1, line: Bytes(64) };
+        let caches = vec![cache(1, Bytes::KIB * 48), cache(3, Bytes::MIB * 40)];
+        let properties = Properties { units: 1, caches, ..Properties::default() };
+        let sizes = sweep(&properties, 2);
+        assert_eq!(sizes[..3], [Bytes::KIB * 24, Bytes::KIB * 34, Bytes::KIB * 48]);
+        assert_eq!(sizes.last(), Some(&(Bytes::MIB * 256)));
+        assert!(sizes.is_sorted() && sizes.iter().all(|size| size.0 % 1024 == 0), "{sizes:?}");
+        assert!(sweep(&Properties::default(), 1).contains(&(Bytes::MIB * 1)));
+    }
+
+    #[test]
+    fn units_double_up_to_all() {
+        assert_eq!(scaling(1), [1]);
+        assert_eq!(scaling(6), [1, 2, 4, 6]);
+        assert_eq!(scaling(8), [1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn stores_past_caches_show_in_names() {
+        let past = |name: &str| stores_past_caches(&KernelName(name.into()));
+        assert!(past("avx512_nt") && past("avx2_nt_4s") && !past("avx512_4s") && !past("sent"));
     }
 }

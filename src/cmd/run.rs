@@ -14,7 +14,7 @@ use crate::{
     record::{
         Header, Record,
         current::VERSION,
-        store::{self, RecordError, Writer},
+        store::{self, Writer},
     },
     session::{End, Session},
     suite::{MeasureSettings, Suite},
@@ -77,17 +77,15 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
         Some(directory) => directory.clone(),
         None => new_directory(&header),
     };
-    if old.is_some_and(|old| complete(&old)) {
-        return finish(&directory, End::Complete, global);
+    if let Some(old) = &old {
+        store::same_run(&directory.join(store::FILE), &old.header, &header)?;
+        if complete(old) {
+            return finish(&directory, End::Complete, global);
+        }
     }
-    let (mut writer, done) = match &args.resume {
-        Some(directory) => {
-            let path = directory.join(store::FILE);
-            let check = |old: &Record| -> Result<Header, RecordError> {
-                store::same_run(&path, &old.header, &header)?;
-                Ok(header.clone())
-            };
-            let (writer, record) = Writer::resume(directory, check)?;
+    let (mut writer, done) = match old {
+        Some(_) => {
+            let (writer, record) = Writer::resume(&directory, &header)?;
             (writer, record.outcomes)
         }
         None => (Writer::create(&directory, &header)?, Vec::new()),

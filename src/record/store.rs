@@ -125,27 +125,24 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Goes on with a record: cuts off a last line that is not whole, and says in a second header
-    /// by what and when. `header` makes that header of the record, once no other run can write it.
+    /// Goes on with a record: cuts off a last line that is not whole, and appends a header that
+    /// says by what and when it is gone on with.
     ///
     /// # Errors
-    /// Where there is no record, another run writes it, or `header` refuses it.
-    pub fn resume(
-        directory: &Path,
-        header: impl FnOnce(&Record) -> Result<Header, RecordError>,
-    ) -> Result<(Writer, Record), RecordError> {
+    /// Where there is no record, another run writes it, or it is of another run ([`same_run`]).
+    pub fn resume(directory: &Path, header: &Header) -> Result<(Writer, Record), RecordError> {
         let path = directory.join(FILE);
         let refuse = |error| RecordError::File { path: path.clone(), error };
         let file = OpenOptions::new().append(true).read(true).open(&path).map_err(refuse)?;
         lock(&file, &path)?;
         let text = fs::read(&path).map_err(refuse)?;
         let record = parse(&path, &text)?;
-        let header = header(&record)?;
+        same_run(&path, &record.header, header)?;
         let length = whole(&text).len() as u64;
         file.set_len(length).map_err(refuse)?;
         let (kept, planned) = (record.outcomes.len(), record.header.plan.len());
         let mut writer = Writer { file, path, length, kept, planned };
-        writer.append(&Line::Header(Box::new(header)))?;
+        writer.append(&Line::Header(Box::new(header.clone())))?;
         Ok((writer, record))
     }
 

@@ -37,7 +37,7 @@ pub struct Header {
     /// Start, RFC 3339 in UTC.
     pub started: String,
     /// The user's words for this run.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The suite's name.
     pub suite: String,

@@ -1,0 +1,210 @@
+//! The command line: what it says, and its exit codes.
+
+mod program;
+
+use fizeau::outcome::{Failure, Outcome};
+use program::{Place, SMALL, Said, say};
+use std::fs;
+
+#[track_caller]
+fn fizeau(args: &[&str]) -> Said {
+    say(&mut Place::new().fizeau(args))
+}
+
+#[test]
+fn bare_it_says_what_to_type_next() {
+    let said = fizeau(&[]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    assert!(said.out.contains("fizeau run") && said.out.lines().count() <= 6, "{}", said.out);
+}
+
+#[test]
+fn help_states_the_verbs_and_exit_codes() {
+    let help = fizeau(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    for word in ["list", "run", "report", "compare", "completions", "man", "Exit codes", "130"] {
+        assert!(help.out.contains(word), "{word}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let said = fizeau(&["completions", shell]);
+        assert!(said.code == Some(0) && said.out.contains("--resume"), "{shell}");
+    }
+    assert!(fizeau(&["man"]).out.contains(".TH fizeau 1"));
+    assert!(fizeau(&["schema"]).out.contains("\"footer\""));
+}
+
+#[test]
+fn a_wrong_command_line_is_exit_code_2() {
+    for (args, words) in [
+        (&["walk"][..], "walk"),
+        (&["run", "--ranks", "1"], "2 to 1024 ranks"),
+        (&["run", "--suite", "quik"], "there are: "),
+        (&["run", "--suite", "missing.toml"], "missing.toml"),
+        (&["run", "--resume", "a", "--out", "b"], "cannot be used with"),
+        (&["list", "["], "not a selector"),
+        (&["list", "--backend", "cuda9"], "no backend is called"),
+        (&["list", "--backend", "fake:hicc"], "hicc"),
+        (&["compare", "a"], "<B>"),
+        (&["compare", "a", "b", "--threshold", "much"], "0.05 or 5%"),
+    ] {
+        let said = fizeau(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains(words), "{args:?}: {}", said.err);
+        assert_eq!(said.out, "", "{args:?}");
+    }
+}
+
+#[test]
+fn what_cannot_run_is_exit_code_3() {
+    for args in [
+        &["run", "--resume", "nowhere"][..],
+        &["report", "nowhere"],
+        &["report"],
+        &["compare", "nowhere", "nowhere"],
+    ] {
+        let said = fizeau(args);
+        assert_eq!(said.code, Some(3), "{args:?}: {}", said.err);
+        assert!(said.err.starts_with("fizeau: "), "{}", said.err);
+    }
+}
+
+#[test]
+fn the_plan_can_be_seen() {
+    let place = Place::new();
+    let list = ["list", "stream/copy", "--suite", "tiny.toml", "--backend", "fake:"];
+    let said = say(&mut place.fizeau(list));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let last = said.out.lines().last().expect("a line");
+    assert!(last.starts_with("suite tiny: ") && last.contains("of memory"), "{last}");
+    let said = say(place.fizeau(list).arg("--json"));
+    let listing: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let cases = listing["cases"].as_array().expect("cases");
+    assert!(cases.len() > 20);
+    let total: f64 = cases.iter().filter_map(|row| row["estimated_seconds"].as_f64()).sum();
+    let said = listing["estimated_seconds"].as_f64().expect("a total");
+    assert!((total - said).abs() < 1e-6 && total > 0.0);
+    let largest = cases.iter().filter_map(|row| row["memory_bytes"].as_u64()).max();
+    assert_eq!(listing["memory_bytes"].as_u64(), largest);
+    assert!(cases.iter().all(|row| row["id"].as_str().expect("an id").starts_with("stream/copy/")));
+}
+
+#[test]
+fn a_selector_that_selects_nothing_names_what_is_near() {
+    let place = Place::new();
+    let list = ["list", "stream/raed/*", "--suite", "tiny.toml", "--backend", "fake:"];
+    let said = say(&mut place.fizeau(list));
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("nearest: stream/read/"), "{}", said.err);
+}
+
+#[test]
+fn a_run_leaves_a_record_and_reports_and_is_quiet_when_piped() {
+    let place = Place::new();
+    let mut run = place.run("", "stream/read/8KiB/*", "out");
+    let said = say(run.args(["--label", "first light"]));
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    assert!(said.out.contains("record: out/record.jsonl"), "{}", said.out);
+    assert!(said.out.contains("report: out/report.html"), "{}", said.out);
+    assert!(!said.out.contains('\x1b'), "no colours when piped");
+    assert!(place.path("out/report.html").exists() && place.path("out/report.md").exists());
+    assert_eq!(place.record("out").header.label.as_deref(), Some("first light"));
+
+    let again = say(&mut place.run("", "stream/read/8KiB/*", "out"));
+    assert_eq!(again.code, Some(3));
+    assert!(again.err.contains("exists"), "{}", again.err);
+
+    let json = say(place.run("", "stream/read/8KiB/*", "json").arg("--json"));
+    serde_json::from_str::<serde_json::Value>(&json.out).expect("JSON and nothing else");
+    let coloured = say(place.run("", "stream/read/8KiB/*", "red").args(["--color", "always"]));
+    assert!(coloured.out.contains('\x1b'));
+}
+
+#[test]
+fn without_a_place_named_runs_go_to_results() {
+    let place = Place::new();
+    let run = ["run", "stream/read/8KiB", "--suite", "tiny.toml", "--backend", "fake:"];
+    for _ in 0..2 {
+        assert_eq!(say(&mut place.fizeau(run)).code, Some(0));
+    }
+    let local = fs::read_dir(place.path("results/local")).expect("results/local");
+    let names: Vec<_> = local.map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let named = |name: &std::ffi::OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("20") && name.contains("-tiny") && !name.contains(':')
+    };
+    assert!(names.iter().all(named), "{names:?}");
+}
+
+#[test]
+fn faults_are_exit_code_1_and_every_case_has_its_outcome() {
+    for (script, wanted) in [
+        ("wrong-result", Some(Failure::WrongResult)),
+        ("launch-error", Some(Failure::Launch)),
+        ("allocation-failure", Some(Failure::Allocation)),
+        ("hang", Some(Failure::Hang)),
+        ("panic", Some(Failure::Other)),
+        ("device-lost", Some(Failure::DeviceLost)),
+        ("throttling", None),
+        ("frozen-timer", None),
+    ] {
+        let place = Place::new();
+        let said = say(&mut place.run(script, "stream/read/{8,10}KiB/*", "out"));
+        assert_eq!(said.code, Some(1), "{script}: {}", said.err);
+        let record = place.record("out");
+        assert_eq!(program::planned(&record), program::ended(&record), "{script}");
+        assert_eq!(record.outcomes.len(), 2, "{script}");
+        for outcome in &record.outcomes {
+            match (outcome, wanted) {
+                (Outcome::Failed { failure, .. }, Some(wanted)) => assert_eq!(*failure, wanted),
+                (Outcome::Invalid { .. }, None) => (),
+                _ => panic!("{script}: {outcome:?}"),
+            }
+        }
+        assert!(record.footer.is_some(), "{script}: it came to its end");
+    }
+}
+
+#[test]
+fn only_the_same_run_goes_on() {
+    let place = Place::new();
+    assert_eq!(say(&mut place.run("", "stream/read/8KiB/*", "out")).code, Some(0));
+    let before = place.text("out");
+    let said = say(&mut place.fizeau(["run", "--resume", "out"]));
+    assert_eq!(said.code, Some(3));
+    assert!(said.err.contains("its device is \"fake device\", here it is"), "{}", said.err);
+    let said = say(place.resume("out").args(["--suite", "quick"]));
+    assert_eq!(said.code, Some(3));
+    assert!(said.err.contains("its suite is \"tiny\", here it is \"quick\""), "{}", said.err);
+    // Over, there is nothing to go on with but its report.
+    let said = say(&mut place.resume("out"));
+    assert!(said.code == Some(0) && said.out.contains("record: "), "{}", said.err);
+    assert_eq!(place.text("out"), before);
+}
+
+#[test]
+fn reports_that_cannot_be_written_do_not_cost_the_record() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("out/report.html")).expect("in the report's way");
+    let said = say(&mut place.run("", "stream/read/8KiB/*", "out"));
+    assert_eq!(said.code, Some(3));
+    assert!(said.err.contains("is whole, but its reports"), "{}", said.err);
+    assert!(place.record("out").footer.is_some());
+}
+
+#[test]
+fn a_slower_run_is_a_regression() {
+    let place = Place::new();
+    for (script, out) in [("", "a"), ("seed=1", "b"), ("slow=1.1", "c")] {
+        assert_eq!(say(&mut place.run(script, SMALL, out)).code, Some(0));
+    }
+    let same = say(&mut place.fizeau(["compare", "a", "b"]));
+    assert_eq!(same.code, Some(0), "{}{}", same.out, same.err);
+    let slower = say(&mut place.fizeau(["compare", "a", "c"]));
+    assert_eq!(slower.code, Some(1), "{}{}", slower.out, slower.err);
+    assert!(slower.out.contains("slower"));
+    let lenient = say(&mut place.fizeau(["compare", "a", "c", "--threshold", "20%"]));
+    assert_eq!(lenient.code, Some(0), "{}", lenient.err);
+    let json = say(&mut place.fizeau(["compare", "a", "c", "--json"]));
+    serde_json::from_str::<serde_json::Value>(&json.out).expect("JSON");
+}

@@ -1,0 +1,162 @@
+//! Real runs that are killed at random moments or run out of disk: every record can be read, no
+//! completed case is lost, and going on completes the plan. `FIZEAU_KILLS=50` kills more often.
+
+mod program;
+
+use program::{Place, SMALL, ended, planned, say};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Ids of the cases whose lines are whole in a record that may be written to right now.
+fn on_disk(text: &str) -> BTreeSet<String> {
+    let whole = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
+    let lines = whole.lines().map(|line| serde_json::from_str(line).expect("a whole line"));
+    let outcomes = lines.filter_map(|line| match line {
+        fizeau::record::Line::Outcome(outcome) => Some(outcome.case().to_string()),
+        _ => None,
+    });
+    outcomes.collect()
+}
+
+#[test]
+fn killed_at_random_moments_no_completed_case_is_lost() {
+    let kills = env::var("FIZEAU_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let place = Place::new();
+    let start = Instant::now();
+    assert_eq!(say(&mut place.run("", SMALL, "whole")).code, Some(0));
+    let total = start.elapsed();
+    let plan = planned(&place.record("whole"));
+
+    let mut random = oorandom::Rand64::new(u128::from(std::process::id()));
+    let (mut killed, mut runs, mut inside) = (0, 0, 0);
+    let mut fresh = true;
+    while killed < kills {
+        if fresh {
+            runs += 1;
+        }
+        let out = format!("out{runs}");
+        // A run killed before its first line was whole has left nothing to go on with.
+        let there = place.file(&out).exists();
+        let mut run = if there { place.resume(&out) } else { place.run("", SMALL, &out) };
+        let mut child = run.stdout(Stdio::null()).spawn().expect("the program starts");
+        thread::sleep(total.mul_f64(random.rand_float()));
+        let before = fs::read_to_string(place.file(&out)).unwrap_or_default();
+        child.kill().expect("SIGKILL");
+        let status = child.wait().expect("it ended");
+        if status.code().is_none() {
+            killed += 1;
+        }
+        fresh = status.code().is_some();
+        if !place.file(&out).exists() {
+            assert_eq!(before, "");
+            continue;
+        }
+        let record = place.record(&out);
+        let kept = ended(&record);
+        assert!(kept.is_superset(&on_disk(&before)), "a case was lost");
+        assert!(place.text(&out).starts_with(&before[..before.rfind('\n').map_or(0, |at| at + 1)]));
+        assert_eq!(planned(&record), plan);
+        inside += usize::from(!kept.is_empty() && kept.len() < plan.len());
+    }
+    for run in 1..=runs {
+        let out = format!("out{run}");
+        let there = place.file(&out).exists();
+        let said = say(&mut if there { place.resume(&out) } else { place.run("", SMALL, &out) });
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let record = place.record(&out);
+        assert_eq!(ended(&record), plan);
+        assert!(record.footer.is_some_and(|footer| !footer.interrupted));
+    }
+    println!("{killed} kills in {runs} runs, {inside} of them amid the cases");
+}
+
+#[test]
+fn a_limit_on_file_size_ends_the_run_with_its_record_whole() {
+    let place = Place::new();
+    // Of the shell's own blocks of 512 bytes or 1 KiB: less than the record, more than its header.
+    let script = "ulimit -f 80 && exec \"$@\"";
+    let run = place.run("", SMALL, "out");
+    let said = say(shell(&place, script, &run).env("FIZEAU_DATA", place.path("")));
+    assert_full(&place, &said);
+    let text = place.text("out");
+    assert!(text.ends_with('\n'), "the line that did not fit is gone");
+    goes_on(&place);
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_its_record_whole() {
+    let place = Place::new();
+    let probe = Command::new("unshare").args(["--mount", "--map-root-user", "true"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        println!("skipped: this system lets nobody mount a small disk for a test");
+        return;
+    }
+    // The disk goes away with the program, so the record is copied out of it.
+    let script = "mkdir disk out && mount -t tmpfs -o size=64k none disk && cd disk && \
+                  cp ../tiny.toml . && { \"$@\"; code=$?; cp out/record.jsonl ../out; exit $code; }";
+    let run = place.run("", SMALL, "out");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]);
+    command.arg(run.get_program()).args(run.get_args()).current_dir(place.path(""));
+    let said = say(&mut command);
+    assert_full(&place, &said);
+    goes_on(&place);
+}
+
+/// A shell that does something before it runs a command.
+fn shell(place: &Place, script: &str, run: &Command) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(run.get_program()).args(run.get_args());
+    command.current_dir(place.path(""));
+    command
+}
+
+#[track_caller]
+fn assert_full(place: &Place, said: &program::Said) {
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    let record = place.record("out");
+    let (kept, planned) = (record.outcomes.len(), record.header.plan.len());
+    assert!(0 < kept && kept < planned, "{kept} of {planned}");
+    for words in ["disk full", &format!("{kept} of {planned} cases are kept"), "--resume"] {
+        assert!(said.err.contains(words), "{}", said.err);
+    }
+    assert!(record.notes.is_empty(), "{:?}", record.notes);
+}
+
+/// With room again the plan is completed.
+#[track_caller]
+fn goes_on(place: &Place) {
+    let said = say(&mut place.resume("out"));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let record = place.record("out");
+    assert_eq!(ended(&record), planned(&record));
+}
+
+#[test]
+fn interrupted_it_ends_in_order_and_goes_on() {
+    let place = Place::new();
+    let mut child = place.run("", "stream", "out").spawn().expect("the program starts");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let begun = || fs::read_to_string(place.file("out")).is_ok_and(|text| text.lines().count() > 2);
+    while !begun() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let pid = child.id().to_string();
+    let sent = Command::new("sh").args(["-c", "kill -INT \"$1\"", "sh", &pid]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+    assert!(child.stdin.take().is_none());
+    let said = program::said(child.wait_with_output().expect("it ended"));
+    assert_eq!(said.code, Some(130), "{}", said.err);
+    assert!(said.err.contains("interrupted") && said.err.contains("--resume out"), "{}", said.err);
+    assert!(said.out.contains("record: "), "the report of what there is");
+    let record = place.record("out");
+    assert!(record.footer.as_ref().is_some_and(|footer| footer.interrupted));
+    assert!(!record.outcomes.is_empty() && record.outcomes.len() < record.header.plan.len());
+    goes_on(&place);
+    assert!(place.record("out").footer.is_some_and(|footer| !footer.interrupted));
+}

@@ -1,0 +1,118 @@
+//! The program itself on a fake device, in a directory that goes away.
+
+#![expect(dead_code, reason = "each test file uses a part")]
+
+use fizeau::record::{Record, store};
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+/// Small working sets alone, so that a case takes milliseconds.
+pub const SMALL: &str = "stream/*/{?,??,???}KiB/*";
+
+const SUITE: &str = r#"
+name = "tiny"
+description = "Streams of a fake device"
+
+[measure]
+samples_min = 10
+samples_max = 30
+noise_max = 0.01
+time_min = 0.001
+time_max = 0.005
+warmup_max = 0.002
+sample_min = 0.0002
+deadline = 30.0
+
+[stream]
+memory = []
+scaling = []
+sweep = ["read", "write", "copy", "triad"]
+sweep_points_per_octave = 4
+"#;
+
+/// A directory with the suite `tiny.toml` in it.
+pub struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let place = Place { directory: tempfile::tempdir().expect("a temporary directory") };
+        fs::write(place.path("tiny.toml"), SUITE).expect("the suite is written");
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The program with arguments, in this directory, with no terminal about it.
+    pub fn fizeau<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fizeau"));
+        command.args(args).current_dir(self.directory.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env_remove("NO_COLOR").env_remove("FIZEAU_DATA");
+        command
+    }
+
+    /// A run of the suite on a fake device, into `out`.
+    pub fn run(&self, script: &str, selector: &str, out: &str) -> Command {
+        let backend = format!("fake:{script}");
+        self.fizeau(["run", selector, "--suite", "tiny.toml", "--backend", &backend, "--out", out])
+    }
+
+    /// Going on with the run in `out`.
+    pub fn resume(&self, out: &str) -> Command {
+        self.fizeau(["run", "--backend", "fake:", "--resume", out])
+    }
+
+    pub fn record(&self, out: &str) -> Record {
+        store::read(&self.path(out)).expect("the record can be read")
+    }
+
+    /// The lines of a record.
+    pub fn text(&self, out: &str) -> String {
+        fs::read_to_string(self.file(out)).expect("the record is there")
+    }
+
+    pub fn file(&self, out: &str) -> PathBuf {
+        self.path(out).join(store::FILE)
+    }
+}
+
+/// What the program said, and its exit code.
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// Runs a command to its end.
+#[track_caller]
+pub fn say(command: &mut Command) -> Said {
+    said(command.output().expect("the program starts"))
+}
+
+pub fn said(output: Output) -> Said {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// The ids of a record's planned cases.
+pub fn planned(record: &Record) -> BTreeSet<String> {
+    record.header.plan.iter().map(ToString::to_string).collect()
+}
+
+/// The ids of a record's outcomes; there is none twice.
+#[track_caller]
+pub fn ended(record: &Record) -> BTreeSet<String> {
+    let ids: BTreeSet<String> =
+        record.outcomes.iter().map(|outcome| outcome.case().to_string()).collect();
+    assert_eq!(ids.len(), record.outcomes.len(), "a case has two outcomes");
+    ids
+}

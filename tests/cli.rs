@@ -6,6 +6,9 @@ use fizeau::outcome::{Failure, Outcome};
 use program::{Place, SMALL, Said, say};
 use std::fs;
 
+/// A few cases.
+const FEW: &str = "stream/read/{?,??}KiB/*";
+
 #[track_caller]
 fn fizeau(args: &[&str]) -> Said {
     say(&mut Place::new().fizeau(args))
@@ -22,12 +25,23 @@ fn bare_it_says_what_to_type_next() {
 fn help_states_the_verbs_and_exit_codes() {
     let help = fizeau(&["--help"]);
     assert_eq!(help.code, Some(0));
-    for word in ["list", "run", "report", "compare", "completions", "man", "Exit codes", "130"] {
+    for word in [
+        "devices",
+        "doctor",
+        "list",
+        "run",
+        "report",
+        "compare",
+        "completions",
+        "man",
+        "Exit codes",
+        "130",
+    ] {
         assert!(help.out.contains(word), "{word}");
     }
     for shell in ["bash", "zsh", "fish"] {
         let said = fizeau(&["completions", shell]);
-        assert!(said.code == Some(0) && said.out.contains("--resume"), "{shell}");
+        assert!(said.code == Some(0) && said.out.contains("resume"), "{shell}");
     }
     assert!(fizeau(&["man"]).out.contains(".TH fizeau 1"));
     assert!(fizeau(&["schema"]).out.contains("\"footer\""));
@@ -100,7 +114,7 @@ fn a_selector_that_selects_nothing_names_what_is_near() {
 #[test]
 fn a_run_leaves_a_record_and_reports_and_is_quiet_when_piped() {
     let place = Place::new();
-    let mut run = place.run("", "stream/read/8KiB/*", "out");
+    let mut run = place.run("", FEW, "out");
     let said = say(run.args(["--label", "first light"]));
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     assert!(said.out.contains("record: out/record.jsonl"), "{}", said.out);
@@ -109,20 +123,20 @@ fn a_run_leaves_a_record_and_reports_and_is_quiet_when_piped() {
     assert!(place.path("out/report.html").exists() && place.path("out/report.md").exists());
     assert_eq!(place.record("out").header.label.as_deref(), Some("first light"));
 
-    let again = say(&mut place.run("", "stream/read/8KiB/*", "out"));
+    let again = say(&mut place.run("", FEW, "out"));
     assert_eq!(again.code, Some(3));
     assert!(again.err.contains("exists"), "{}", again.err);
 
-    let json = say(place.run("", "stream/read/8KiB/*", "json").arg("--json"));
+    let json = say(place.run("", FEW, "json").arg("--json"));
     serde_json::from_str::<serde_json::Value>(&json.out).expect("JSON and nothing else");
-    let coloured = say(place.run("", "stream/read/8KiB/*", "red").args(["--color", "always"]));
+    let coloured = say(place.run("", FEW, "red").args(["--color", "always"]));
     assert!(coloured.out.contains('\x1b'));
 }
 
 #[test]
 fn without_a_place_named_runs_go_to_results() {
     let place = Place::new();
-    let run = ["run", "stream/read/8KiB", "--suite", "tiny.toml", "--backend", "fake:"];
+    let run = ["run", FEW, "--suite", "tiny.toml", "--backend", "fake:"];
     for _ in 0..2 {
         assert_eq!(say(&mut place.fizeau(run)).code, Some(0));
     }
@@ -149,11 +163,11 @@ fn faults_are_exit_code_1_and_every_case_has_its_outcome() {
         ("frozen-timer", None),
     ] {
         let place = Place::new();
-        let said = say(&mut place.run(script, "stream/read/{8,10}KiB/*", "out"));
+        let said = say(&mut place.run(script, FEW, "out"));
         assert_eq!(said.code, Some(1), "{script}: {}", said.err);
         let record = place.record("out");
         assert_eq!(program::planned(&record), program::ended(&record), "{script}");
-        assert_eq!(record.outcomes.len(), 2, "{script}");
+        assert!(record.outcomes.len() > 1, "{script}");
         for outcome in &record.outcomes {
             match (outcome, wanted) {
                 (Outcome::Failed { failure, .. }, Some(wanted)) => assert_eq!(*failure, wanted),
@@ -168,7 +182,7 @@ fn faults_are_exit_code_1_and_every_case_has_its_outcome() {
 #[test]
 fn only_the_same_run_goes_on() {
     let place = Place::new();
-    assert_eq!(say(&mut place.run("", "stream/read/8KiB/*", "out")).code, Some(0));
+    assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
     let before = place.text("out");
     let said = say(&mut place.fizeau(["run", "--resume", "out"]));
     assert_eq!(said.code, Some(3));
@@ -186,7 +200,7 @@ fn only_the_same_run_goes_on() {
 fn reports_that_cannot_be_written_do_not_cost_the_record() {
     let place = Place::new();
     fs::create_dir_all(place.path("out/report.html")).expect("in the report's way");
-    let said = say(&mut place.run("", "stream/read/8KiB/*", "out"));
+    let said = say(&mut place.run("", FEW, "out"));
     assert_eq!(said.code, Some(3));
     assert!(said.err.contains("is whole, but its reports"), "{}", said.err);
     assert!(place.record("out").footer.is_some());

@@ -1,7 +1,5 @@
 //! The program itself on a fake device, in a directory that goes away.
 
-#![expect(dead_code, reason = "each test file uses a part")]
-
 use fizeau::record::{Record, store};
 use std::{
     collections::BTreeSet,

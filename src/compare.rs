@@ -11,7 +11,7 @@
 use crate::{
     case::Case,
     outcome::{Measurement, Outcome},
-    record::{Header, Record},
+    record::{Environment, Header, Record},
     stats::{bootstrap, quantile},
     units::Seconds,
 };
@@ -27,6 +27,9 @@ const CASES_FOR_DRIFT: usize = 8;
 
 /// Standard deviation between runs on a quiet machine, as a share.
 const DRIFT_ASSUMED: f64 = 0.01;
+
+/// Load average for each CPU above which others' work shows in a run.
+const BUSY: f64 = 0.75;
 
 /// Standard deviations on each side of the middle 95 % of a normal distribution.
 const DEVIATIONS: f64 = 1.96;
@@ -327,6 +330,10 @@ fn warnings(before: &Record, after: &Record) -> Vec<String> {
     for (name, record) in [("A", before), ("B", after)] {
         let complete = record.footer.as_ref().is_some_and(|footer| !footer.interrupted);
         warn(!complete, format!("{name} did not run to its end"));
+        let Environment { load, cpus, .. } = record.header.environment;
+        if let Some(load) = load.filter(|load| *load > BUSY * f64::from(cpus)) {
+            warn(true, format!("{name} started on a busy machine: load average {load:.1}"));
+        }
     }
     warnings
 }

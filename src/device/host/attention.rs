@@ -1,8 +1,0 @@
-//! The host's kernels of the operation `attention`.
-
-use super::HostKernel;
-
-/// All of them; the device leaves out those whose instruction set is not there.
-pub(super) fn kernels() -> Vec<HostKernel> {
-    Vec::new()
-}

@@ -1,0 +1,388 @@
+//! The walk over blocks of queries and keys, the same for every instruction set.
+//!
+//! The query heads that share a key-value head are rows of one block beside each other, so that a
+//! block of keys is read once for all of them. A thread takes a block of rows over all keys, or
+//! over one split of them, whose sums go to scratch memory and are combined by all threads at the
+//! end.
+
+use super::engine::{COLUMNS, Engine, KEYS, Rows, Softmax};
+use crate::{device::host::pool::Block, kernel::AttentionParams};
+
+/// Rows of one block: enough to make much of a block of keys, while sums and scores stay in the
+/// second cache.
+const ROWS: usize = 64;
+
+/// Rows whose arithmetic is done at once; see [`Engine::scores`].
+const TILE: usize = 4;
+
+/// A split has at least so many keys: combining costs less than reading them.
+const SPLIT_KEYS_MIN: usize = 256;
+
+/// Words of scratch memory for one row of one split, beyond its sums: a cache line, of which the
+/// softmax takes two.
+const SPLIT_WORDS: usize = 16;
+
+/// Attention, `block.repeat` times.
+///
+/// # Safety
+///
+/// The parameters' addresses are of operands that live, in the layouts of [`AttentionParams`].
+#[inline(always)]
+pub(super) unsafe fn attention<E: Engine>(block: &Block<'_>) {
+    let shape = Shape::new(block.params(), block.count as usize);
+    let mut room = Room::new(shape.stride);
+    let (index, count) = (block.index as usize, block.count as usize);
+    for _ in 0..block.repeat {
+        let tasks = shape.units * shape.blocks * shape.splits;
+        // To and fro, since the largest come first: causal blocks differ in length.
+        for (round, first) in (0..tasks).step_by(count).enumerate() {
+            let task = first + if round % 2 == 0 { index } else { count - 1 - index };
+            if task < tasks {
+                // SAFETY: the caller's promise.
+                unsafe { shape.perform::<E>(task, &mut room) };
+            }
+        }
+        block.synchronise();
+        if shape.splits > 1 {
+            for row in block.part(shape.units * shape.rows, 1) {
+                // SAFETY: all splits are there; no other thread has this row.
+                unsafe { shape.combine::<E>(row, &mut room) };
+            }
+            block.synchronise();
+        }
+    }
+}
+
+/// A cache line of words.
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Line(#[expect(dead_code, reason = "reached through its address")] [f32; 16]);
+
+fn lines(words: usize) -> Vec<Line> {
+    vec![Line([0.0; 16]); words.div_ceil(16)]
+}
+
+/// What a thread works in.
+struct Room {
+    /// ROWS x KEYS.
+    scores: Vec<Line>,
+    /// ROWS x stride.
+    sums: Vec<Line>,
+    softmax: [Softmax; ROWS],
+    corrections: [f32; ROWS],
+    /// Keys of the block that each tile of rows sees.
+    counts: [usize; ROWS],
+}
+
+impl Room {
+    fn new(stride: usize) -> Room {
+        Room {
+            scores: lines(ROWS * KEYS),
+            sums: lines(ROWS * stride),
+            softmax: [Softmax::NONE; ROWS],
+            corrections: [0.0; ROWS],
+            counts: [0; ROWS],
+        }
+    }
+}
+
+/// The parameters, with what follows from them.
+struct Shape<'p> {
+    p: &'p AttentionParams,
+    /// Sequences times key-value heads.
+    units: usize,
+    /// Query heads that share a key-value head.
+    group: usize,
+    /// Rows of a unit: its heads of each query.
+    rows: usize,
+    /// Blocks of rows of a unit.
+    blocks: usize,
+    splits: usize,
+    /// Keys of a split.
+    split: usize,
+    /// Words of a row of sums.
+    stride: usize,
+    /// Of values from one key to the next, and where they start.
+    values: (usize, u64),
+}
+
+impl<'p> Shape<'p> {
+    fn new(p: &'p AttentionParams, threads: usize) -> Shape<'p> {
+        let group = (p.heads / p.kv_heads) as usize;
+        let units = (p.batch * p.kv_heads) as usize;
+        let rows = group * p.queries as usize;
+        let blocks = rows.div_ceil(ROWS);
+        let stride = (p.dim_v as usize).next_multiple_of(COLUMNS);
+        let keys = p.keys as usize;
+        let row_bytes = (units * rows * (stride + SPLIT_WORDS) * size_of::<f32>()) as u64;
+        let tasks = units * blocks;
+        let wanted =
+            if tasks >= 4 * threads || tasks.is_multiple_of(threads) { 1 } else { threads };
+        let fitting = if p.scratch == 0 { 1 } else { (p.scratch_bytes / row_bytes) as usize };
+        let parts = wanted.min(fitting).min(keys / SPLIT_KEYS_MIN).max(1);
+        let split = keys.div_ceil(parts).next_multiple_of(KEYS);
+        let values = match p.v {
+            0 => (p.kv_heads as usize * p.dim_qk as usize, p.k),
+            v => (p.kv_heads as usize * p.dim_v as usize, v),
+        };
+        let splits = keys.div_ceil(split);
+        Shape { p, units, group, rows, blocks, splits, split, stride, values }
+    }
+
+    /// The query and head of a row of a unit.
+    fn query_head(&self, unit: usize, row: usize) -> (usize, usize) {
+        let head = unit % self.p.kv_heads as usize * self.group + row % self.group;
+        (row / self.group, head)
+    }
+
+    /// Where a row of a unit stands among all rows of Q and O.
+    fn row_of_all(&self, unit: usize, row: usize) -> usize {
+        let (query, head) = self.query_head(unit, row);
+        let sequence = unit / self.p.kv_heads as usize;
+        (sequence * self.p.queries as usize + query) * self.p.heads as usize + head
+    }
+
+    /// Keys that a row sees: the last query is aligned with the last key.
+    fn seen(&self, row: usize) -> usize {
+        let keys = self.p.keys as usize;
+        if self.p.causal == 0 {
+            return keys;
+        }
+        (keys + row / self.group + 1).saturating_sub(self.p.queries as usize)
+    }
+
+    /// One block of rows over one split of the keys.
+    ///
+    /// # Safety
+    ///
+    /// As [`attention`].
+    #[inline(always)]
+    unsafe fn perform<E: Engine>(&self, task: usize, room: &mut Room) {
+        let (of_block, split) = (task / self.splits, task % self.splits);
+        // The last blocks first: causal, they see the most.
+        let (unit, number) = (of_block % self.units, self.blocks - 1 - of_block / self.units);
+        let first = number * ROWS;
+        let rows = ROWS.min(self.rows - first);
+        let dim_qk = self.p.dim_qk as usize;
+        let (kv_heads, keys) = (self.p.kv_heads as usize, self.p.keys as usize);
+        let (sequence, kv_head) = (unit / kv_heads, unit % kv_heads);
+        // SAFETY: the caller's promise: these rows are within the operands.
+        unsafe {
+            let query = |row: usize| {
+                (self.p.q as *const E::Element).add(self.row_of_all(unit, first + row) * dim_qk)
+            };
+            let key_stride = kv_heads * dim_qk;
+            let key = (self.p.k as *const E::Element)
+                .add(sequence * keys * key_stride + kv_head * dim_qk);
+            let (value_stride, value) = self.values;
+            let value = (value as *const E::Element)
+                .add(sequence * keys * value_stride + kv_head * (value_stride / kv_heads));
+            room.softmax = [Softmax::NONE; ROWS];
+            room.sums.fill(Line([0.0; 16]));
+            let end = ((split + 1) * self.split).min(self.seen(first + rows - 1));
+            for from in (split * self.split..end).step_by(KEYS) {
+                let count = KEYS.min(end - from);
+                let part = |start: *const E::Element, stride: usize, length: usize| Rows {
+                    start: start.add(from * stride),
+                    stride,
+                    count,
+                    length,
+                };
+                let seen = |row: usize| self.seen(first + row).saturating_sub(from);
+                let keys = part(key, key_stride, dim_qk);
+                room.score::<E>(rows, query, keys, self.factor(), seen);
+                let values = part(value, value_stride, self.p.dim_v as usize);
+                room.accumulate::<E>(rows, values, self.stride);
+            }
+            for row in 0..rows {
+                let sums = room.sums.as_ptr().cast::<f32>().add(row * self.stride);
+                if self.splits == 1 {
+                    self.finish::<E>(unit, first + row, sums, room.softmax[row].sum);
+                } else {
+                    self.keep(split, unit, first + row, sums, room.softmax[row]);
+                }
+            }
+        }
+    }
+
+    /// From a dot product to the base-2 logarithm of a weight.
+    fn factor(&self) -> f32 {
+        self.p.scale * std::f32::consts::LOG2_E
+    }
+
+    /// Where a row of a split lies in scratch memory.
+    fn kept(&self, split: usize, row: usize) -> *mut f32 {
+        let words = self.stride + SPLIT_WORDS;
+        let row = split * self.units * self.rows + row;
+        (self.p.scratch as *mut f32).wrapping_add(row * words)
+    }
+
+    /// # Safety
+    ///
+    /// `sums` has a row of sums.
+    unsafe fn keep(
+        &self,
+        split: usize,
+        unit: usize,
+        row: usize,
+        sums: *const f32,
+        softmax: Softmax,
+    ) {
+        let into = self.kept(split, unit * self.rows + row);
+        // SAFETY: scratch memory has a row for each split; see `new`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(sums, into, self.stride);
+            into.add(self.stride).write(softmax.max);
+            into.add(self.stride + 1).write(softmax.sum);
+        }
+    }
+
+    /// Combines the splits of one row.
+    ///
+    /// # Safety
+    ///
+    /// All of them were kept.
+    #[inline(always)]
+    unsafe fn combine<E: Engine>(&self, row: usize, room: &mut Room) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let softmax = |split: usize| {
+                let end = self.kept(split, row).add(self.stride);
+                Softmax { max: end.read(), sum: end.add(1).read() }
+            };
+            let max = (0..self.splits).map(|s| softmax(s).max).fold(f32::NEG_INFINITY, f32::max);
+            let sums = room.sums.as_mut_ptr().cast::<f32>();
+            let sums = std::slice::from_raw_parts_mut(sums, self.stride);
+            sums.fill(0.0);
+            let mut total = 0.0;
+            for split in 0..self.splits {
+                let part = softmax(split);
+                if part.max == f32::NEG_INFINITY {
+                    continue;
+                }
+                let weight = (part.max - max).exp2();
+                total += weight * part.sum;
+                let kept = std::slice::from_raw_parts(self.kept(split, row), self.stride);
+                for (sum, kept) in sums.iter_mut().zip(kept) {
+                    *sum += weight * kept;
+                }
+            }
+            self.finish::<E>(row / self.rows, row % self.rows, sums.as_ptr(), total);
+        }
+    }
+
+    /// Writes a row of O; zeros where the row sees no key.
+    ///
+    /// # Safety
+    ///
+    /// `sums` has a row of sums, O this row.
+    #[inline(always)]
+    unsafe fn finish<E: Engine>(&self, unit: usize, row: usize, sums: *const f32, total: f32) {
+        let dim_v = self.p.dim_v as usize;
+        let share = if total > 0.0 { 1.0 / total } else { 0.0 };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let output = (self.p.o as *mut E::Element).add(self.row_of_all(unit, row) * dim_v);
+            for column in 0..dim_v {
+                let panel = column / COLUMNS * COLUMNS;
+                let sum = *sums.add(panel + E::place(column - panel));
+                output.add(column).write(E::output(sum * share));
+            }
+        }
+    }
+}
+
+impl Room {
+    /// Scores and weights of all rows for a block of keys.
+    ///
+    /// # Safety
+    ///
+    /// Queries and keys can be read.
+    #[inline(always)]
+    unsafe fn score<E: Engine>(
+        &mut self,
+        rows: usize,
+        query: impl Fn(usize) -> *const E::Element,
+        mut keys: Rows<E::Element>,
+        factor: f32,
+        seen: impl Fn(usize) -> usize,
+    ) {
+        let block = keys.count;
+        let mut first = 0;
+        while first < rows {
+            let tile = tile(rows - first);
+            // Rows are in the order of queries: the last one sees the most.
+            let count = block.min(seen(first + tile - 1));
+            self.counts[first] = count;
+            keys.count = count;
+            // SAFETY: the caller's promise; the room has all rows.
+            unsafe {
+                let scores = self.scores.as_mut_ptr().cast::<f32>().add(first * KEYS);
+                if count > 0 {
+                    match tile {
+                        4 => {
+                            E::scores([0, 1, 2, 3].map(|r| query(first + r)), &keys, factor, scores)
+                        }
+                        2 => E::scores([0, 1].map(|r| query(first + r)), &keys, factor, scores),
+                        _ => E::scores([query(first)], &keys, factor, scores),
+                    }
+                }
+                for row in 0..tile {
+                    let seen = count.min(seen(first + row));
+                    let scores = scores.add(row * KEYS);
+                    self.corrections[first + row] = if seen > 0 {
+                        E::weigh(scores, seen, count, &mut self.softmax[first + row])
+                    } else {
+                        scores.write_bytes(0, KEYS);
+                        1.0
+                    };
+                }
+            }
+            first += tile;
+        }
+    }
+
+    /// Adds the values of a block to the sums of all rows.
+    ///
+    /// # Safety
+    ///
+    /// Values can be read; the weights are made.
+    #[inline(always)]
+    unsafe fn accumulate<E: Engine>(
+        &mut self,
+        rows: usize,
+        mut values: Rows<E::Element>,
+        stride: usize,
+    ) {
+        let mut first = 0;
+        while first < rows {
+            let tile = tile(rows - first);
+            values.count = self.counts[first];
+            let correction = |row: usize| self.corrections[first + row];
+            // SAFETY: the caller's promise; the room has all rows.
+            unsafe {
+                let weights = self.scores.as_ptr().cast::<f32>().add(first * KEYS);
+                let sums = self.sums.as_mut_ptr().cast::<f32>().add(first * stride);
+                if values.count > 0 {
+                    match tile {
+                        4 => E::accumulate(
+                            [0, 1, 2, 3].map(correction),
+                            weights,
+                            &values,
+                            sums,
+                            stride,
+                        ),
+                        2 => E::accumulate([0, 1].map(correction), weights, &values, sums, stride),
+                        _ => E::accumulate([correction(0)], weights, &values, sums, stride),
+                    }
+                }
+            }
+            first += tile;
+        }
+    }
+}
+
+/// Rows of the next tile where so many are left.
+fn tile(left: usize) -> usize {
+    if left >= TILE { TILE } else { left.min(2) }
+}

@@ -1,0 +1,91 @@
+//! What the walk over blocks needs to know of the arithmetic on one block.
+
+/// Keys of one block: their scores for a block of queries stay in the second cache, the block of
+/// keys in the first.
+pub(super) const KEYS: usize = 64;
+
+/// Columns of values that are summed at once; sums are kept in whole panels of so many.
+pub(super) const COLUMNS: usize = 64;
+
+/// Rows that lie `stride` elements apart.
+pub(super) struct Rows<T> {
+    /// The first one.
+    pub start: *const T,
+    /// Elements from one to the next.
+    pub stride: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Elements of each.
+    pub length: usize,
+}
+
+/// What the softmax of one row has come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Softmax {
+    /// The largest score seen; infinite downwards where none was.
+    pub max: f32,
+    /// The sum of the weights, relative to 2^max.
+    pub sum: f32,
+}
+
+impl Softmax {
+    /// Nothing seen.
+    pub const NONE: Softmax = Softmax { max: f32::NEG_INFINITY, sum: 0.0 };
+}
+
+/// The arithmetic of one element type with one instruction set. Scores are base-2 logarithms of
+/// weights, [`KEYS`] words in a row; weights take the place of their scores, each row from its
+/// start, in a format of the engine's own.
+pub(super) trait Engine {
+    /// An element of Q, K, V and O.
+    type Element: Copy;
+
+    /// A sum as an element of O.
+    fn output(sum: f32) -> Self::Element;
+
+    /// Where a column's sum lies within its panel.
+    fn place(column: usize) -> usize {
+        column
+    }
+
+    /// Scores of `R` queries (1, 2 or 4) for all keys of a block: `factor` times the dot product.
+    /// May write up to the whole row of [`KEYS`].
+    ///
+    /// # Safety
+    ///
+    /// Queries and keys can be read, `R` rows of scores written. The CPU has the instructions.
+    unsafe fn scores<const R: usize>(
+        queries: [*const Self::Element; R],
+        keys: &Rows<Self::Element>,
+        factor: f32,
+        scores: *mut f32,
+    );
+
+    /// Turns the first `seen` scores of a row into weights relative to the largest score so far,
+    /// and all others up to `count` into nothing. Gives what sums made before are to be multiplied
+    /// with.
+    ///
+    /// # Safety
+    ///
+    /// The row of scores can be read and written; `0 < seen <= count <= KEYS`.
+    unsafe fn weigh(scores: *mut f32, seen: usize, count: usize, softmax: &mut Softmax) -> f32;
+
+    /// Multiplies the sums of `R` rows with their corrections and adds the values of a block by
+    /// their weights. Whole panels, padding included.
+    ///
+    /// # Safety
+    ///
+    /// Weights and values can be read, `R` rows of sums read and written, `stride` words apart.
+    unsafe fn accumulate<const R: usize>(
+        corrections: [f32; R],
+        weights: *const f32,
+        values: &Rows<Self::Element>,
+        sums: *mut f32,
+        stride: usize,
+    );
+}
+
+/// Coefficients of a polynomial for 2^x over [-1/2, 1/2], by Remez' exchange for the relative
+/// error, which is below 1.6e-7 with the first rounded to one.
+pub(super) const EXP2: [f32; 6] =
+    [1.0, 0.693_146_97, 0.240_221_2, 0.055_507_13, 0.009_675_541, 0.001_327_647_2];

@@ -1,0 +1,27 @@
+//! The host's kernels of the operation `attention`, one set for each element type.
+//!
+//! [`blocks`] walks over blocks of queries and keys with the online softmax of FlashAttention (Dao
+//! and others, 2022; Milakov and Gimelshein, 2018) and, where there are fewer blocks than threads,
+//! splits the keys (Flash-Decoding, Dao and others, 2023). The arithmetic on one block is an
+//! [`engine::Engine`]'s: keys and values are read in place as they lie, once for all query heads
+//! that share them, and nothing is packed.
+
+#![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
+
+mod blocks;
+mod engine;
+mod portable;
+
+use super::{HostKernel, Threads, pool::Block};
+use std::sync::Arc;
+
+/// All of them that this CPU can run, by `attention/<element type>`, best guess first.
+pub(super) fn kernels() -> Vec<HostKernel> {
+    let mut kernels = Vec::new();
+    kernels.extend(portable::kernels());
+    kernels
+}
+
+fn bundled(operation: &'static str, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
+    HostKernel { operation, name, features: &[], threads: Threads::Pool, run: Arc::new(run) }
+}

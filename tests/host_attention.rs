@@ -1,0 +1,149 @@
+//! Every kernel of the host's attention against the definition, over odd shapes.
+
+use fizeau::{
+    bench::{self, Rank},
+    case::{AttentionKind, AttentionPoint, Case, Mask, Point},
+    comm::Alone,
+    device::{
+        Backend, Device, Launch,
+        host::{Host, HostDevice},
+    },
+    dtype::Dtype,
+    kernel::AttentionParams,
+    units::Bytes,
+};
+use proptest::prelude::*;
+
+const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
+
+fn point(attention: AttentionKind, lengths: [u32; 7], mask: Mask) -> AttentionPoint {
+    let [batch, kv_heads, group, queries, keys, dim_qk, dim_v] = lengths;
+    let (dtype, heads) = (Dtype::F32, kv_heads * group);
+    AttentionPoint { attention, dtype, batch, heads, kv_heads, queries, keys, dim_qk, dim_v, mask }
+}
+
+fn check_all(device: &dyn Device, point: AttentionPoint, repeat: u32) {
+    for dtype in DTYPES {
+        for kernel in device.kernels(&format!("attention/{dtype}")) {
+            let point = Point::Attention(AttentionPoint { dtype, ..point });
+            let case = Case { kernel, point };
+            let rank = Rank { device, peers: &Alone };
+            let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
+            workload.poison().expect("O is written");
+            let before = workload.verify().expect("O is read");
+            assert!(!before.passed(), "{case}: poison passes");
+            workload.enqueue(repeat).expect("it runs");
+            let check = workload.verify().expect("O is read");
+            assert!(check.passed(), "{case}: {check:?}");
+        }
+    }
+}
+
+/// The host with so many units, whatever it has: kernels split keys by them.
+fn host_of(units: u32) -> HostDevice {
+    let mut properties = Host.devices().expect("there is a host").remove(0);
+    properties.units = units;
+    HostDevice::open(properties)
+}
+
+#[test]
+fn a_plain_kernel_is_there_for_every_element_type() {
+    let device = host_of(1);
+    for dtype in DTYPES {
+        let kernels = device.kernels(&format!("attention/{dtype}"));
+        assert!(kernels.iter().any(|kernel| kernel.0 == "portable"), "{dtype}: {kernels:?}");
+    }
+    assert!(device.kernels("attention/fp4").is_empty());
+}
+
+#[test]
+fn the_usual_shapes_are_right() {
+    let device = host_of(2);
+    use AttentionKind::{Decode, Mla, Prefill};
+    for (attention, lengths, mask) in [
+        (Prefill, [1, 2, 4, 200, 200, 128, 128], Mask::Causal),
+        (Prefill, [1, 1, 1, 70, 300, 64, 64], Mask::Full),
+        (Prefill, [1, 1, 2, 90, 40, 32, 32], Mask::Causal),
+        (Decode, [2, 2, 4, 1, 1500, 128, 128], Mask::Full),
+        (Decode, [1, 1, 1, 1, 2000, 64, 64], Mask::Causal),
+        (Mla, [1, 1, 16, 1, 1100, 576, 512], Mask::Full),
+        (Mla, [1, 1, 100, 1, 130, 576, 512], Mask::Full),
+    ] {
+        check_all(&device, point(attention, lengths, mask), 2);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn odd_shapes_are_right(
+        lengths in (1u32..3, 1u32..4, 1u32..7, 1u32..12, 1u32..200, 1u32..100, 1u32..100),
+        attention in prop_oneof![Just(AttentionKind::Prefill), Just(AttentionKind::Mla)],
+        mask in prop_oneof![Just(Mask::Full), Just(Mask::Causal)],
+        units in 1u32..4,
+        repeat in 1u32..3,
+    ) {
+        let (batch, kv_heads, group, queries, keys, dim_qk, dim_v) = lengths;
+        let (kv_heads, dim_v) = match attention {
+            AttentionKind::Mla => (1, dim_v.min(dim_qk)),
+            _ => (kv_heads, dim_v),
+        };
+        let lengths = [batch, kv_heads, group, queries, keys, dim_qk, dim_v];
+        check_all(&host_of(units), point(attention, lengths, mask), repeat);
+    }
+
+    #[test]
+    fn keys_split_over_threads_are_right(
+        keys in 512u32..1500, units in 2u32..5, group in 1u32..5, queries in 1u32..3,
+        mask in prop_oneof![Just(Mask::Full), Just(Mask::Causal)],
+    ) {
+        let lengths = [1, 1, group, queries, keys, 32, 16];
+        check_all(&host_of(units), point(AttentionKind::Decode, lengths, mask), 2);
+    }
+}
+
+/// Scores of tens of thousands: the largest key takes all the weight, and nothing overflows.
+#[test]
+fn large_scores_are_safe() {
+    let device = host_of(2);
+    let (keys, dim) = (130usize, 16usize);
+    for kernel in device.kernels("attention/f32") {
+        let place = |elements: &[f32]| {
+            let bytes: &[u8] = bytemuck::cast_slice(elements);
+            let buffer = device.allocate(Bytes(bytes.len() as u64)).expect("there is memory");
+            device.write(&buffer, Bytes(0), bytes).expect("it fits");
+            buffer
+        };
+        let largest = 77;
+        let key = |at: usize| if at / dim == largest { 60.0 } else { (at / dim) as f32 - 80.0 };
+        let q = place(&vec![100.0; dim]);
+        let k = place(&(0..keys * dim).map(key).collect::<Vec<f32>>());
+        let v = place(&(0..keys * dim).map(|at| (at / dim) as f32).collect::<Vec<f32>>());
+        let o = place(&vec![f32::NAN; dim]);
+        let params = AttentionParams {
+            q: q.address,
+            k: k.address,
+            v: v.address,
+            o: o.address,
+            batch: 1,
+            heads: 1,
+            kv_heads: 1,
+            queries: 1,
+            keys: keys as u32,
+            dim_qk: dim as u32,
+            dim_v: dim as u32,
+            causal: 0,
+            dtype: 1,
+            scale: 1.0,
+            scratch: 0,
+            scratch_bytes: 0,
+        };
+        let function = device.load("attention/f32", &kernel).expect("it is listed");
+        device
+            .launch(&Launch { function: &function, blocks: 2, repeat: 1, params: &params })
+            .expect("it runs");
+        let mut output = vec![0f32; dim];
+        device.read(&o, Bytes(0), bytemuck::cast_slice_mut(&mut output)).expect("it is there");
+        assert!(output.iter().all(|&value| value == largest as f32), "{}: {output:?}", kernel.0);
+    }
+}

@@ -1,8 +1,8 @@
 //! Multiply-adds on registers alone, and the clock they run at.
 //!
-//! Every multiply-add adds one to a lane (1 x 1 + lane, the ones hidden from the compiler, which may not
-//! reorder additions of floats), so that
-//! the sum of all lanes counts the operations that were really made.
+//! Every multiply-add adds one to a lane (1 x 1 + lane, the ones hidden from the compiler, which
+//! may not reorder additions of floats), so that the sum of all lanes counts the operations that
+//! were really made.
 
 #![expect(unsafe_code, reason = "intrinsics and a few instructions of assembly")]
 

@@ -42,7 +42,8 @@ pub(super) fn kernels() -> Vec<HostKernel> {
 
 /// A tile of `$rows` x `$vectors` vectors. `$fma` sums a vector of B's words times one of A's.
 macro_rules! avx512 {
-    ($name:ident: $input:ty as [$word:ty; $group:literal] => $sum:ty as $lanes:literal => $output:ty,
+    ($name:ident: $input:ty as [$word:ty; $group:literal]
+     => $sum:ty as $lanes:literal => $output:ty,
      $rows:literal x $vectors:literal, depth $depth:literal,
      features $features:literal, padding $padding:expr, starts $starts:literal,
      word_a $word_a:expr, word_b $word_b:expr, zero $zero:expr, start $start:expr,

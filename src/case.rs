@@ -462,7 +462,7 @@ impl fmt::Display for Point {
 /// A size without a space: `4KiB`; a size that no binary unit divides is in bytes: `1000B`.
 fn compact(size: Bytes) -> String {
     for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
-        if size.0 > 0 && size.0 % (1 << shift) == 0 {
+        if size.0 > 0 && size.0.is_multiple_of(1 << shift) {
             return format!("{}{unit}", size.0 >> shift);
         }
     }

@@ -297,8 +297,7 @@ impl<'r, E: Element> Exchange<'r, E> {
                 self.rank.device.read(buffers.receive, at, bytes)?;
                 for (index, &received) in chunk.iter().enumerate() {
                     let error = self.error(rank, start + index, received);
-                    // In this order, so that what is not a number is wrong.
-                    check.wrong += u64::from(!(error <= tolerance));
+                    check.wrong += u64::from(error.is_nan() || error > tolerance);
                     check.error =
                         check.error.max(if error.is_nan() { f64::INFINITY } else { error });
                 }

@@ -123,6 +123,7 @@ fizeau tells how close a machine runs to the speed of light. Next:
 
     fizeau run          measure this machine (under a minute), keep a record, write a report
     fizeau list         see what would be measured
+    fizeau devices      see what there is to measure
     fizeau --help       everything else";
 
 /// Runs the command line; what `main` returns.

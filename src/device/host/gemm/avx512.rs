@@ -159,11 +159,14 @@ avx512!(F32: f32 as [f32; 1] => f32 as 16 => f32, 14 x 2, depth 384,
     fma |sum, a, b| _mm512_fmadd_ps(a, b, sum));
 
 avx512!(Bf16: bf16 as [u32; 2] => f32 as 16 => bf16, 14 x 2, depth 384,
-    features "avx512f,avx512bf16", padding 0, starts false,
-    word_a pair, word_b pair, zero bf16::ZERO,
-    start |sum, _| sum, output bf16::from_f32, load _mm512_loadu_si512,
-    broadcast _mm512_set1_epi32, sums _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps,
-    fma |sum, a, b| _mm512_dpbf16_ps(sum, transmute(a), transmute(b)));
+features "avx512f,avx512bf16", padding 0, starts false,
+word_a pair, word_b pair, zero bf16::ZERO,
+start |sum, _| sum, output bf16::from_f32, load _mm512_loadu_si512,
+broadcast _mm512_set1_epi32, sums _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps,
+fma |sum, a, b| {
+    let pairs = transmute::<__m512i, __m512bh>;
+    _mm512_dpbf16_ps(sum, pairs(a), pairs(b))
+});
 
 // The instruction takes A without a sign, so A goes in with 128 added to each element, and the
 // sums start from what that adds to them.

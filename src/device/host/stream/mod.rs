@@ -37,8 +37,8 @@ struct Part {
 /// meanwhile, `a` stands on a line's first byte, and the CPU has the variant's instructions.
 type Body = unsafe fn(&Part) -> f64;
 
-/// The bodies of one variant, in the order of [`crate::case::StreamOperation::ALL`]; none where the variant
-/// means nothing.
+/// The bodies of one variant, in the order of [`crate::case::StreamOperation::ALL`]; none where
+/// the variant means nothing.
 type Bodies = [Option<Body>; 7];
 
 /// The operations by the names that kernels are asked for with, in the order of `ALL`.

@@ -42,7 +42,6 @@ macro_rules! avx2 {
             const DEPTH_MAX: usize = 256;
             const HEIGHT_MAX: usize = 384;
             const WIDTH_MAX: usize = 2048;
-            const PADDING: $float = 0.0;
 
             #[inline(always)]
             fn word_a(element: impl Fn(usize) -> $float) -> $float {

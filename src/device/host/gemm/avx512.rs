@@ -1,11 +1,19 @@
-//! AVX-512, with its bfloat16 and int8 dot products: 14 x 2 vectors of sums in 32 registers.
+//! AVX-512, with its bfloat16 and int8 dot products: 12 x 2 vectors of sums in 32 registers.
+//!
+//! 14 rows would fit the registers too, but not the first cache: where rows of C are a power of two
+//! apart, all of a tile's fall into one set of it, and that has 12 ways on Zen 5 and Golden Cove.
 
 use super::{
     bundled,
     product::product,
+    stream::{self, Stream, stream},
     tile::{Into, Tile},
+    transpose::{words_32, words_64},
 };
-use crate::device::host::{HostKernel, pool::Block};
+use crate::{
+    device::host::{HostKernel, pool::Block},
+    kernel::GemmParams,
+};
 use half::bf16;
 use std::{arch::x86_64::*, mem::transmute};
 
@@ -19,38 +27,56 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     if !has {
         return Vec::new();
     }
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-    unsafe fn inner<T: Tile>(block: &Block<'_>) {
-        // SAFETY: the caller's promise.
-        unsafe { product::<T>(block) }
-    }
-    fn run<T: Tile>(block: &Block<'_>) {
-        // SAFETY: whoever launches passes operands that live; the CPU is asked before this
-        // kernel is listed.
-        unsafe { inner::<T>(block) }
-    }
     let mut kernels =
-        vec![bundled("gemm/f64", "avx512", run::<F64>), bundled("gemm/f32", "avx512", run::<F32>)];
+        vec![bundled("gemm/f64", "avx512", F64::run), bundled("gemm/f32", "avx512", F32::run)];
     if is_x86_feature_detected!("avx512bf16") {
-        kernels.push(bundled("gemm/bf16", "avx512", run::<Bf16>));
+        kernels.push(bundled("gemm/bf16", "avx512", Bf16::run));
     }
     if is_x86_feature_detected!("avx512vnni") {
-        kernels.push(bundled("gemm/int8", "avx512", run::<Int8>));
+        kernels.push(bundled("gemm/int8", "avx512", Int8::run));
     }
     kernels
 }
 
+/// Words along k that operands are fetched ahead.
+const AHEAD: usize = 8;
+
 /// A tile of `$rows` x `$vectors` vectors. `$fma` sums a vector of B's words times one of A's.
 macro_rules! avx512 {
-    ($name:ident: $input:ty as [$word:ty; $group:literal]
-     => $sum:ty as $lanes:literal => $output:ty,
-     $rows:literal x $vectors:literal, depth $depth:literal,
-     features $features:literal, padding $padding:expr, starts $starts:literal,
-     word_a $word_a:expr, word_b $word_b:expr, zero $zero:expr, start $start:expr,
-     output $round:expr, load $load:path, broadcast $broadcast:path,
-     sums $load_sum:path, $store_sum:path, $add:path,
-     fma |$s:ident, $a:ident, $b:ident| $fma:expr) => {
+    (
+        $name:ident: A $input:ty, words $group:literal in $word:ty,
+        sums $lanes:literal lanes of $sum:ty, C $output:ty,
+        tile $rows:literal x $vectors:literal, features $features:literal,
+        words from $word_a:expr, $word_b:expr, none $zero:expr,
+        starts at zero $starts_at_zero:literal, start $start:expr, offset $offset:expr,
+        output $round:expr, load $load:path, broadcast $broadcast:path,
+        load sums $load_sum:path, store $store_sum:path, add $add:path,
+        transpose |$source:ident, $stride:ident, $target:ident| $pack:expr,
+        fused |$s:ident, $a:ident, $b:ident| $fma:expr
+    ) => {
         struct $name;
+
+        impl $name {
+            fn run(block: &Block<'_>) {
+                // SAFETY: whoever launches passes operands that live; the CPU is asked before
+                // this kernel is listed.
+                unsafe { $name::run_inner(block) }
+            }
+
+            // All that is inlined here may use these instructions.
+            #[target_feature(enable = $features)]
+            unsafe fn run_inner(block: &Block<'_>) {
+                let rows = block.params::<GemmParams>().m as usize;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if rows <= stream::ROWS_MAX {
+                        stream::<$name>(block);
+                    } else {
+                        product::<$name>(block);
+                    }
+                }
+            }
+        }
 
         impl Tile for $name {
             type Input = $input;
@@ -61,11 +87,10 @@ macro_rules! avx512 {
             const GROUP: usize = $group;
             const ROWS: usize = $rows;
             const COLUMNS: usize = $vectors * $lanes;
-            const DEPTH_MAX: usize = $depth;
-            const HEIGHT_MAX: usize = $rows * 24;
+            const DEPTH_MAX: usize = 256;
+            const HEIGHT_MAX: usize = $rows * 16;
             const WIDTH_MAX: usize = 2048;
-            const PADDING: $word = $padding;
-            const STARTS_AT_ZERO: bool = !$starts;
+            const STARTS_AT_ZERO: bool = $starts_at_zero;
 
             #[inline(always)]
             fn word_a(element: impl Fn(usize) -> $input) -> $word {
@@ -90,6 +115,27 @@ macro_rules! avx512 {
             #[inline(always)]
             fn output(sum: $sum) -> $output {
                 $round(sum)
+            }
+
+            #[target_feature(enable = "avx512f,avx512dq")]
+            unsafe fn pack_rows(
+                source: *const $input,
+                stride: usize,
+                words: usize,
+                target: *mut $word,
+            ) -> usize {
+                let words = words / $lanes * $lanes;
+                for word in (0..words).step_by($lanes) {
+                    // SAFETY: the caller's promise; the stores reach 64 bytes beyond at most.
+                    unsafe {
+                        let source = source.add(word * $group);
+                        let stride = stride * size_of::<$input>();
+                        let $target = target.add(word * $rows);
+                        let ($source, $stride) = (source.cast::<u8>(), stride);
+                        $pack;
+                    }
+                }
+                words
             }
 
             #[target_feature(enable = $features)]
@@ -118,6 +164,12 @@ macro_rules! avx512 {
                         for vector in 1..$vectors {
                             words[vector] = $load(b.add(vector * $lanes).cast());
                         }
+                        // A panel of B is longer than the first cache keeps beside one of A.
+                        for vector in 0..$vectors {
+                            let ahead = b.wrapping_add((AHEAD * $vectors + vector) * $lanes);
+                            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                        }
+                        _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(AHEAD * $rows).cast());
                         for row in 0..$rows {
                             let $a = $broadcast(*a.add(row).cast());
                             for vector in 0..$vectors {
@@ -141,44 +193,89 @@ macro_rules! avx512 {
                 }
             }
         }
+
+        impl Stream for $name {
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn fused(sum: __m512i, a: *const $word, b: __m512i) -> __m512i {
+                // SAFETY: the caller's promise; vectors are 512 bits, whatever they are called.
+                unsafe {
+                    let $s = $load_sum((&raw const sum).cast());
+                    let $a = $broadcast(*a.cast());
+                    let $b = $load((&raw const b).cast());
+                    let sum = $fma;
+                    _mm512_loadu_si512((&raw const sum).cast())
+                }
+            }
+
+            #[inline(always)]
+            fn without_offset(sum: $sum, offset: $sum) -> $sum {
+                $offset(sum, offset)
+            }
+        }
     };
 }
 
-avx512!(F64: f64 as [f64; 1] => f64 as 8 => f64, 14 x 2, depth 320,
-    features "avx512f", padding 0.0, starts false,
-    word_a |[word]: [f64; 1]| word, word_b |[word]: [f64; 1]| word, zero 0.0,
-    start |sum, _| sum, output |sum| sum, load _mm512_loadu_pd, broadcast _mm512_set1_pd,
-    sums _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
-    fma |sum, a, b| _mm512_fmadd_pd(a, b, sum));
+avx512!(
+    F64: A f64, words 1 in f64, sums 8 lanes of f64, C f64, tile 12 x 2,
+    features "avx512f,avx512bw,avx512dq,avx512vl,fma",
+    words from |[word]: [f64; 1]| word, |[word]: [f64; 1]| word, none 0.0,
+    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    output |sum| sum, load _mm512_loadu_pd, broadcast _mm512_set1_pd,
+    load sums _mm512_loadu_pd, store _mm512_storeu_pd, add _mm512_add_pd,
+    transpose |source, stride, target| words_64::<12>(source, stride, target),
+    fused |sum, a, b| _mm512_fmadd_pd(a, b, sum)
+);
 
-avx512!(F32: f32 as [f32; 1] => f32 as 16 => f32, 14 x 2, depth 384,
-    features "avx512f", padding 0.0, starts false,
-    word_a |[word]: [f32; 1]| word, word_b |[word]: [f32; 1]| word, zero 0.0,
-    start |sum, _| sum, output |sum| sum, load _mm512_loadu_ps, broadcast _mm512_set1_ps,
-    sums _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps,
-    fma |sum, a, b| _mm512_fmadd_ps(a, b, sum));
+avx512!(
+    F32: A f32, words 1 in f32, sums 16 lanes of f32, C f32, tile 12 x 2,
+    features "avx512f,avx512bw,avx512dq,avx512vl,fma",
+    words from |[word]: [f32; 1]| word, |[word]: [f32; 1]| word, none 0.0,
+    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    output |sum| sum, load _mm512_loadu_ps, broadcast _mm512_set1_ps,
+    load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
+    transpose |source, stride, target| words_32::<12>(source, stride, target.cast(), 0),
+    fused |sum, a, b| _mm512_fmadd_ps(a, b, sum)
+);
 
-avx512!(Bf16: bf16 as [u32; 2] => f32 as 16 => bf16, 14 x 2, depth 384,
-features "avx512f,avx512bf16", padding 0, starts false,
-word_a pair, word_b pair, zero bf16::ZERO,
-start |sum, _| sum, output bf16::from_f32, load _mm512_loadu_si512,
-broadcast _mm512_set1_epi32, sums _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps,
-fma |sum, a, b| {
-    let pairs = transmute::<__m512i, __m512bh>;
-    _mm512_dpbf16_ps(sum, pairs(a), pairs(b))
-});
+avx512!(
+    Bf16: A bf16, words 2 in u32, sums 16 lanes of f32, C bf16, tile 12 x 2,
+    features "avx512f,avx512bw,avx512dq,avx512vl,fma,avx512bf16",
+    words from pair, pair, none bf16::ZERO,
+    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    output bf16::from_f32, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
+    load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
+    transpose |source, stride, target| words_32::<12>(source, stride, target, 0),
+    fused |sum, a, b| dot_bf16(sum, a, b)
+);
 
 // The instruction takes A without a sign, so A goes in with 128 added to each element, and the
 // sums start from what that adds to them.
-avx512!(Int8: i8 as [u32; 4] => i32 as 16 => i32, 14 x 2, depth 384,
-    features "avx512f,avx512vnni", padding 0, starts true,
-    word_a |word| four(word) ^ 0x8080_8080, word_b four, zero 0,
+avx512!(
+    Int8: A i8, words 4 in u32, sums 16 lanes of i32, C i32, tile 12 x 2,
+    features "avx512f,avx512bw,avx512dq,avx512vl,fma,avx512vnni",
+    words from |word| four(word) ^ SIGN, four, none 0,
+    starts at zero false,
     start |sum, word: u32| word.to_le_bytes().iter().fold(sum, |sum, &byte| {
         sum - 128 * i32::from(byte as i8)
     }),
+    offset |sum, offset| sum - offset,
     output |sum| sum, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
-    sums _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
-    fma |sum, a, b| _mm512_dpbusd_epi32(sum, a, b));
+    load sums _mm512_loadu_si512, store _mm512_storeu_si512, add _mm512_add_epi32,
+    transpose |source, stride, target| words_32::<12>(source, stride, target, SIGN),
+    fused |sum, a, b| _mm512_dpbusd_epi32(sum, a, b)
+);
+
+#[target_feature(enable = "avx512f,avx512bf16")]
+#[inline]
+fn dot_bf16(sum: __m512, a: __m512i, b: __m512i) -> __m512 {
+    // SAFETY: both are 512 bits without a meaning of their own.
+    let (a, b) = unsafe { (transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b)) };
+    _mm512_dpbf16_ps(sum, a, b)
+}
+
+/// 128 added to each of four bytes.
+const SIGN: u32 = 0x8080_8080;
 
 #[inline(always)]
 fn pair(word: [bf16; 2]) -> u32 {

@@ -3,7 +3,8 @@
 //! The bundled ones are three rings around one loop nest: [`product`] cuts the output into one
 //! rectangle for each thread, blocks it for the caches after Goto and van de Geijn ("Anatomy of
 //! high-performance matrix multiplication", 2008), packs operands into panels, and leaves the
-//! arithmetic on a tile that fits the registers to a [`Tile`].
+//! arithmetic on a tile that fits the registers to a `Tile`. With AVX-512, few rows, which have
+//! nothing to reuse, go to `stream` instead.
 
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 
@@ -14,7 +15,11 @@ mod avx512;
 pub mod library;
 mod portable;
 mod product;
+#[cfg(target_arch = "x86_64")]
+mod stream;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod transpose;
 
 use super::{HostKernel, Threads, pool::Block};
 use std::sync::Arc;

@@ -39,7 +39,6 @@ macro_rules! portable {
             const DEPTH_MAX: usize = 256;
             const HEIGHT_MAX: usize = 256;
             const WIDTH_MAX: usize = 2048;
-            const PADDING: $word = 0 as $word;
 
             #[inline(always)]
             fn word_a(element: impl Fn(usize) -> $input) -> $word {

@@ -9,7 +9,7 @@ use crate::{
     kernel::GemmParams,
     units::Bytes,
 };
-use std::{cell::RefCell, mem::size_of, ops::Range};
+use std::{cell::Cell, mem::size_of, ops::Range};
 
 /// The part of C that one thread makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct Part {
 }
 
 /// `length` things cut into `count` parts of whole granules: the part `index`.
-fn cut(length: usize, granule: usize, index: usize, count: usize) -> Range<usize> {
+pub(super) fn cut(length: usize, granule: usize, index: usize, count: usize) -> Range<usize> {
     let granules = length.div_ceil(granule);
     let at = |index: usize| (granules * index / count * granule).min(length);
     at(index)..at(index + 1)
@@ -37,7 +37,7 @@ impl Part {
             let columns = n.div_ceil(tile.1).div_ceil(count / down) * tile.1;
             rows * columns + PACKING * (rows + columns)
         };
-        let grids = (1..=count).filter(|down| count.is_multiple_of(*down));
+        let grids = (1..=count).rev().filter(|down| count.is_multiple_of(*down));
         let down = grids.min_by_key(|&down| cost(down)).unwrap_or(1);
         let across = count / down;
         Part {
@@ -51,34 +51,41 @@ impl Part {
     }
 }
 
-/// Memory of one thread that lives from launch to launch.
-#[derive(Default)]
-struct Scratch(Option<Buffer>);
-
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Memory of one thread that lives from launch to launch.
+    static SCRATCH: Cell<Option<Buffer>> = const { Cell::new(None) };
 }
 
-/// Lends `sizes` bytes each, aligned to 64, to `work`, by address.
-///
-/// # Panics
-///
-/// Where memory cannot be had: the pool then reports the launch.
-pub(super) fn with_scratch<const N: usize>(sizes: [usize; N], work: impl FnOnce([usize; N])) {
-    let sizes = sizes.map(|size| size.next_multiple_of(64));
-    let wanted = Bytes(sizes.iter().sum::<usize>() as u64);
-    SCRATCH.with_borrow_mut(|scratch| {
-        let buffer = match scratch.0.take() {
-            Some(buffer) if buffer.size >= wanted => buffer,
-            _ => pool::allocate(wanted).expect("memory for packed operands"),
-        };
-        let mut at = buffer.address as usize;
-        work(sizes.map(|size| {
+/// This thread's memory for packed operands, given back when dropped.
+pub(super) struct Scratch(Option<Buffer>);
+
+impl Scratch {
+    /// Room for so many bytes.
+    ///
+    /// # Panics
+    ///
+    /// Where memory cannot be had: the pool then reports the launch.
+    pub fn take(wanted: usize) -> Scratch {
+        let wanted = Bytes(wanted as u64);
+        let kept = SCRATCH.take().filter(|buffer| buffer.size >= wanted);
+        let fresh = || pool::allocate(wanted).expect("memory for packed operands");
+        Scratch(Some(kept.unwrap_or_else(fresh)))
+    }
+
+    /// The addresses of areas of `sizes` bytes, each a multiple of 64.
+    pub fn areas<const N: usize>(&self, sizes: [usize; N]) -> [usize; N] {
+        let mut at = self.0.as_ref().map_or(0, |buffer| buffer.address as usize);
+        sizes.map(|size| {
             at += size;
             at - size
-        }));
-        scratch.0 = Some(buffer);
-    });
+        })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        SCRATCH.set(self.0.take());
+    }
 }
 
 /// `length` cut into as few equal blocks as `limit` allows, of whole granules.
@@ -123,27 +130,29 @@ pub(super) unsafe fn product<T: Tile>(block: &Block<'_>) {
     let width = blocked(part.columns.len(), T::WIDTH_MAX, T::COLUMNS);
     let word = size_of::<T::Word>();
     let sums = if in_place::<T>() { 0 } else { part.rows.len() * width * size_of::<T::Sum>() };
-    let sizes = [height * depth * word, width * (depth + 1) * word, sums];
-    with_scratch(sizes, |[packed_a, packed_b, sums]| {
-        let nest = Nest::<T> {
-            a: params.a as *const T::Input,
-            b: params.b as *const T::Input,
-            c: params.c as *mut T::Output,
-            n,
-            k,
-            part,
-            depth,
-            height,
-            width,
-            packed_a: packed_a as *mut T::Word,
-            packed_b: packed_b as *mut T::Word,
-            sums: sums as *mut T::Sum,
-        };
-        for _ in 0..block.repeat {
-            // SAFETY: the caller's promise, and scratch of the sizes above.
-            unsafe { nest.run() };
-        }
-    });
+    let sizes = [height * depth * word + 128, width * (depth + 1) * word, sums]
+        .map(|size| size.next_multiple_of(64));
+    let scratch = Scratch::take(sizes.iter().sum());
+    let [packed_a, packed_b, sums] = scratch.areas(sizes);
+    let nest = Nest::<T> {
+        a: params.a as *const T::Input,
+        b: params.b as *const T::Input,
+        c: params.c as *mut T::Output,
+        n,
+        k,
+        part,
+        depth,
+        height,
+        width,
+        packed_a: packed_a as *mut T::Word,
+        packed_b: packed_b as *mut T::Word,
+        sums: sums as *mut T::Sum,
+    };
+    // A plain loop: in a closure the compiler would forget the instruction set.
+    for _ in 0..block.repeat {
+        // SAFETY: the caller's promise, and scratch of the sizes above.
+        unsafe { nest.run() };
+    }
 }
 
 /// Whether C itself holds unfinished sums: its elements are as wide as they are.
@@ -182,77 +191,83 @@ impl<T: Tile> Nest<T> {
     #[inline(always)]
     unsafe fn pack_a(&self, rows: &Range<usize>, words: &Range<usize>) {
         let (start, end) = (words.start * T::GROUP, (words.end * T::GROUP).min(self.k));
-        let whole = (end - start) / T::GROUP;
         let mut target = self.packed_a;
         for top in rows.clone().step_by(T::ROWS) {
-            for row in 0..T::ROWS {
-                // SAFETY: rows and words lie within A and the packed block.
-                unsafe {
-                    let mut cell = target.add(row);
-                    if top + row >= rows.end {
-                        for _ in words.clone() {
-                            cell.write(T::PADDING);
-                            cell = cell.add(T::ROWS);
-                        }
-                        continue;
-                    }
-                    let source = self.a.add((top + row) * self.k + start);
-                    for word in 0..whole {
-                        let source = source.add(word * T::GROUP);
-                        cell.write(T::word_a(|place| *source.add(place)));
-                        cell = cell.add(T::ROWS);
-                    }
-                    if whole < words.len() {
-                        let at = whole * T::GROUP;
-                        cell.write(T::word_a(|place| {
-                            if start + at + place < end {
-                                *source.add(at + place)
+            // SAFETY: rows and words lie within A and the packed block, which has room for
+            // two vectors more.
+            unsafe {
+                let source = self.a.add(top * self.k + start);
+                let whole = (end - start) / T::GROUP;
+                let height = (rows.end - top).min(T::ROWS);
+                let packed =
+                    if height == T::ROWS { T::pack_rows(source, self.k, whole, target) } else { 0 };
+                for row in 0..T::ROWS {
+                    let cells = target.add(row);
+                    for word in packed..words.len() {
+                        let from = word * T::GROUP;
+                        cells.add(word * T::ROWS).write(T::word_a(|place| {
+                            if row < height && start + from + place < end {
+                                *source.add(row * self.k + from + place)
                             } else {
                                 T::zero()
                             }
                         }));
                     }
                 }
+                target = target.add(T::ROWS * words.len());
             }
-            // SAFETY: within the packed block.
-            target = unsafe { target.add(T::ROWS * words.len()) };
         }
     }
 
     /// Panels of [`Tile::COLUMNS`] columns: what their sums start from, then word by word along k.
     #[inline(always)]
     unsafe fn pack_b(&self, columns: &Range<usize>, words: &Range<usize>) {
-        let mut panel = self.packed_b;
-        for left in columns.clone().step_by(T::COLUMNS) {
-            let width = (columns.end - left).min(T::COLUMNS);
-            // SAFETY: columns and words lie within B and the packed block.
-            unsafe {
-                let cells = panel.add(T::COLUMNS);
-                for (row, word) in words.clone().enumerate() {
-                    let source = self.b.add(word * T::GROUP * self.n + left);
-                    let target = cells.add(row * T::COLUMNS);
-                    let rows = (self.k - word * T::GROUP).min(T::GROUP);
-                    if width == T::COLUMNS && rows == T::GROUP {
-                        for column in 0..T::COLUMNS {
-                            let source = source.add(column);
-                            let word = T::word_b(|place| *source.add(place * self.n));
-                            target.add(column).write(word);
-                        }
-                        continue;
-                    }
-                    for column in 0..T::COLUMNS {
-                        target.add(column).write(if column < width {
-                            let source = source.add(column);
-                            T::word_b(|place| {
-                                if place < rows { *source.add(place * self.n) } else { T::zero() }
-                            })
-                        } else {
-                            T::PADDING
-                        });
+        /// Words along k of all panels before the next: rows of B are then read on and on, and
+        /// panels written in pieces of some lines.
+        const SLAB: usize = 8;
+        let panel_words = T::COLUMNS * (words.len() + 1);
+        for first in (0..words.len()).step_by(SLAB) {
+            let slab = first..(first + SLAB).min(words.len());
+            for (panel, left) in columns.clone().step_by(T::COLUMNS).enumerate() {
+                let width = (columns.end - left).min(T::COLUMNS);
+                for row in slab.clone() {
+                    // SAFETY: columns and words lie within B and the packed block.
+                    unsafe {
+                        let target =
+                            self.packed_b.add(panel * panel_words + (row + 1) * T::COLUMNS);
+                        self.pack_row(words.start + row, left, width, target);
                     }
                 }
-                self.start_panel(panel, words.len());
-                panel = cells.add(T::COLUMNS * words.len());
+            }
+        }
+        for panel in 0..columns.len().div_ceil(T::COLUMNS) {
+            // SAFETY: as above.
+            unsafe { self.start_panel(self.packed_b.add(panel * panel_words), words.len()) };
+        }
+    }
+
+    /// One word along k of one panel of B.
+    #[inline(always)]
+    unsafe fn pack_row(&self, word: usize, left: usize, width: usize, target: *mut T::Word) {
+        let rows = (self.k - word * T::GROUP).min(T::GROUP);
+        // SAFETY: `width` columns and `rows` rows lie within B.
+        unsafe {
+            let source = self.b.add(word * T::GROUP * self.n + left);
+            if width == T::COLUMNS && rows == T::GROUP {
+                for column in 0..T::COLUMNS {
+                    let source = source.add(column);
+                    target.add(column).write(T::word_b(|place| *source.add(place * self.n)));
+                }
+                return;
+            }
+            for column in 0..T::COLUMNS {
+                target.add(column).write(T::word_b(|place| {
+                    if column < width && place < rows {
+                        *source.add(column + place * self.n)
+                    } else {
+                        T::zero()
+                    }
+                }));
             }
         }
     }

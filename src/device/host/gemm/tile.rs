@@ -26,8 +26,6 @@ pub(super) trait Tile {
     const HEIGHT_MAX: usize;
     /// Columns of B packed at once, at most: so many stay in the third.
     const WIDTH_MAX: usize;
-    /// The word of a column or row that is not there.
-    const PADDING: Self::Word;
 
     /// A word of A; `element` gives its values by their place along k, none beyond the end.
     fn word_a(element: impl Fn(usize) -> Self::Input) -> Self::Word;
@@ -45,6 +43,22 @@ pub(super) trait Tile {
     fn add(left: Self::Sum, right: Self::Sum) -> Self::Sum;
     /// A finished sum as an element of C.
     fn output(sum: Self::Sum) -> Self::Output;
+
+    /// Packs whole rows of A, as many as the tile has, `stride` elements apart: as many of the
+    /// `words` as is done fast, which is returned.
+    ///
+    /// # Safety
+    ///
+    /// The rows have so many words; `target` has room for them and 128 bytes more. The CPU has the
+    /// instruction set.
+    unsafe fn pack_rows(
+        _source: *const Self::Input,
+        _stride: usize,
+        _words: usize,
+        _target: *mut Self::Word,
+    ) -> usize {
+        0
+    }
 
     /// `C = start + A B`, or `C += start + A B`, over one tile.
     ///

@@ -4,9 +4,10 @@
 //! interval: both sample sets are resampled, and the interval is then widened by the drift between
 //! runs. A case's samples lie within a second of each other; a second run has other pages, other
 //! clocks, other neighbours, and differs by more than they show. How much more is read off the
-//! records themselves: most cases are alike on both sides, so the spread of all ratios around
-//! their middle is that drift. A change of a few cases, or one shared by all, does not move it,
-//! and it is bounded by half the threshold so that it can never hide a change of twice that.
+//! records themselves: cases next to each other in the plan use like resources at a like time, so
+//! the spread of their ratios around their middle is that drift. A change of one case among them,
+//! or one shared by all of them, does not move it; on a machine that drifts, changes as small as
+//! its drift are `unclear`, neither `slower` nor `same`.
 
 use crate::{
     case::Case,
@@ -22,8 +23,9 @@ use std::{collections::HashMap, fmt};
 /// The change that counts where nothing else is asked for.
 pub const THRESHOLD: f64 = 0.05;
 
-/// With fewer cases than this their spread says nothing, and [`DRIFT_ASSUMED`] stands for it.
-const CASES_FOR_DRIFT: usize = 8;
+/// The drift at a case is the spread of so many ratios around it in the plan. With fewer cases in
+/// all their spread says nothing, and [`DRIFT_ASSUMED`] stands for it.
+const CASES_FOR_DRIFT: usize = 11;
 
 /// Standard deviation between runs on a quiet machine, as a share.
 const DRIFT_ASSUMED: f64 = 0.01;
@@ -46,7 +48,8 @@ pub struct Comparison {
     pub after: Side,
     /// The relative change that counts, such as 0.05.
     pub threshold: f64,
-    /// The standard deviation of ratios between runs, as a share, by which intervals were widened.
+    /// The standard deviation of ratios between runs, as a share, by which intervals were widened:
+    /// median over all cases.
     pub drift: f64,
     /// One for each case that either record planned: in A's order, then what only B has.
     pub rows: Vec<Row>,
@@ -187,10 +190,12 @@ impl Comparison {
             return Err(Incomparable::DifferentDevices { before, after });
         }
         let mut rows = join(before, after);
-        let drift = drift(&rows);
-        for row in &mut rows {
+        let drifts = drifts(&rows);
+        let changed = rows.iter_mut().filter(|row| row.change.is_some());
+        for (row, &drift) in changed.zip(&drifts) {
             judge(row, threshold, drift);
         }
+        let drift = if drifts.is_empty() { DRIFT_ASSUMED } else { quantile::median(&drifts) };
         let warnings = warnings(before, after);
         let (before, after) = (Side::of(a), Side::of(b));
         Ok(Comparison { before, after, threshold, drift, rows, warnings })
@@ -278,15 +283,20 @@ fn change(before: &Measurement, after: &Measurement) -> Change {
     Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
 }
 
-/// The standard deviation between runs, from the spread of all ratios around their median.
-fn drift(rows: &[Row]) -> f64 {
+/// The standard deviation between runs at each case that has numbers, from the spread of the
+/// ratios around it.
+fn drifts(rows: &[Row]) -> Vec<f64> {
     let changes = rows.iter().filter_map(|row| row.change);
-    let logs: Vec<f64> =
-        changes.map(|change| change.ratio.ln()).filter(|log| log.is_finite()).collect();
-    if logs.len() < CASES_FOR_DRIFT {
-        return DRIFT_ASSUMED;
-    }
-    quantile::median_absolute_deviation(&logs) * DEVIATION_OF_MAD
+    let logs: Vec<f64> = changes.map(|change| change.ratio.ln()).collect();
+    let Some(last_start) = logs.len().checked_sub(CASES_FOR_DRIFT) else {
+        return vec![DRIFT_ASSUMED; logs.len()];
+    };
+    let around = |at: usize| {
+        let start = at.saturating_sub(CASES_FOR_DRIFT / 2).min(last_start);
+        let near = &logs[start..start + CASES_FOR_DRIFT];
+        quantile::median_absolute_deviation(near) * DEVIATION_OF_MAD
+    };
+    (0..logs.len()).map(around).collect()
 }
 
 /// Widens the interval by the drift between runs and gives the verdict. In logarithms, where
@@ -294,7 +304,7 @@ fn drift(rows: &[Row]) -> f64 {
 fn judge(row: &mut Row, threshold: f64, drift: f64) {
     let Some(change) = &mut row.change else { return };
     let limit = threshold.ln_1p();
-    let between = (DEVIATIONS * drift).min(limit / 2.0);
+    let between = DEVIATIONS * drift;
     let middle = change.ratio.ln();
     let below = (middle - change.low.ln()).max(0.0).hypot(between);
     let above = (change.high.ln() - middle).max(0.0).hypot(between);

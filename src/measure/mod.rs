@@ -21,12 +21,12 @@ use crate::{
 /// What is timed: `enqueue(repeat)` puts that many iterations on the device, back to back.
 pub type Enqueue<'e> = dyn FnMut(u32) -> Result<(), DeviceError> + 'e;
 
-/// Samples, and what the device said of its clock in each.
+/// Samples, and what was seen of the clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Taken {
     /// The samples.
     pub samples: Samples,
-    /// Clock in each sample, where the device tells.
+    /// Clock in each sample where the device tells, else between them every now and then.
     pub clocks: Vec<Megahertz>,
 }
 
@@ -49,6 +49,10 @@ const BATCH_MAX: u32 = 1 << 30;
 
 /// A batch grows at most eightfold at once: the first iterations are the slowest, and mislead.
 const BATCH_GROWTH_MAX: f64 = 8.0;
+
+/// Time between two looks at the clock of a device that does not tell it for each sample; a look
+/// takes a hundredth of it.
+const CLOCK_EVERY: Seconds = Seconds(0.02);
 
 /// Empty regions timed to know a device's own timer.
 const EMPTY_REGIONS: usize = 101;
@@ -125,7 +129,7 @@ pub fn sample(
     let mut throttled = Vec::new();
     let mut spent = Seconds(0.0);
     let mut rule = stop::Rule::new(settings);
-    let start = clock::now();
+    let (start, mut looked) = (clock::now(), clock::now());
     let stop = loop {
         let timing = region(device, enqueue, cache, batch, settings)?;
         if timing.throttled {
@@ -133,6 +137,10 @@ pub fn sample(
         }
         times.push(timing.time * (1.0 / f64::from(batch)));
         clocks.extend(timing.clock);
+        if timing.clock.is_none() && looked.elapsed() > CLOCK_EVERY {
+            clocks.extend(device.observe_clock()?);
+            looked = clock::now();
+        }
         spent = spent + timing.time;
         if let Some(reason) = rule.stop(&times, longer(spent, start.elapsed())) {
             break reason;

@@ -26,6 +26,14 @@ const THROTTLED_SHARE_MAX: f64 = 0.5;
 /// The other state of the caches is measured with this share of the headline's budgets.
 const CONTRAST_SHARE: f64 = 0.25;
 
+/// What a measurement is believed by.
+struct Witness {
+    /// The device's own timer.
+    timer: Timer,
+    /// The fastest clock seen: no kernel runs faster, where the median would accuse an honest one.
+    clock_max: Option<Megahertz>,
+}
+
 /// Why a case has no measurement.
 enum Stopped {
     Skipped(String),
@@ -87,7 +95,7 @@ pub fn measure_prepared<'r>(
         Err(Stopped::Failed(Failure::Other, error))
     });
     match result {
-        Ok((measurement, timer)) => judge(measurement, timer, rank, part),
+        Ok((measurement, witness)) => judge(measurement, witness, rank, part),
         Err(Stopped::Skipped(reason)) => Outcome::Skipped { case: case.clone(), reason },
         Err(Stopped::Failed(failure, error)) => {
             Outcome::Failed { case: case.clone(), failure, error }
@@ -100,21 +108,19 @@ fn measure_workload(
     workload: &mut (dyn Workload + '_),
     Rank { device, .. }: Rank<'_>,
     settings: &MeasureSettings,
-) -> Result<(Measurement, Timer), Stopped> {
+) -> Result<(Measurement, Witness), Stopped> {
     workload.poison()?;
     device.timed(&mut || workload.enqueue(1))?;
     let before = passed(workload.verify()?, "before timing")?;
 
     let (cache, beside) = bench::headline_cache(case);
-    let mut clocks = Vec::from_iter(device.observe_clock()?);
     let taken = sample(device, workload, cache, settings)?;
-    clocks.extend(device.observe_clock()?);
     let check = worse(before, passed(workload.verify()?, "after timing")?);
     let contrast = beside.map(|other| contrast(device, workload, other, settings)).transpose()?;
 
-    let Taken { samples, clocks: inside } = taken;
-    let seen = if inside.is_empty() { &clocks } else { &inside };
-    let seen: Vec<f64> = seen.iter().map(|clock| clock.0).collect();
+    let Taken { samples, clocks } = taken;
+    let clocks = quantile::sorted(&clocks.iter().map(|clock| clock.0).collect::<Vec<f64>>());
+    let clock_at = |share| (!clocks.is_empty()).then(|| quantile::quantile(&clocks, share));
     let summary = summary_of(&samples.times)?;
     let measurement = Measurement {
         case: case.clone(),
@@ -123,12 +129,13 @@ fn measure_workload(
         samples,
         summary,
         contrast,
-        clock: (!seen.is_empty()).then(|| Megahertz(quantile::median(&seen))),
+        clock: clock_at(0.5).map(Megahertz),
         speed_of_light: Vec::new(),
         tier: None,
         check,
     };
-    Ok((measurement, measure::calibrate_on(device)?))
+    let timer = measure::calibrate_on(device)?;
+    Ok((measurement, Witness { timer, clock_max: clock_at(1.0).map(Megahertz) }))
 }
 
 /// Warms up, spoils the output and samples: what is verified afterwards is then the timed loop's
@@ -141,7 +148,13 @@ fn sample(
 ) -> Result<Taken, DeviceError> {
     let ready = measure::warm_up(device, &mut |repeat| workload.enqueue(repeat), cache, settings)?;
     workload.poison()?;
-    measure::sample(device, &mut |repeat| workload.enqueue(repeat), cache, ready, settings)
+    // Only now: a device that has not worked yet shows the clock of a rest.
+    let before = device.observe_clock()?;
+    let mut enqueue = |repeat| workload.enqueue(repeat);
+    let mut taken = measure::sample(device, &mut enqueue, cache, ready, settings)?;
+    taken.clocks.extend(before);
+    taken.clocks.extend(device.observe_clock()?);
+    Ok(taken)
 }
 
 /// The check that came nearer to its tolerance.
@@ -189,7 +202,7 @@ fn contrast(
 /// Sets a measurement against the speed of light, and refuses what cannot be.
 fn judge(
     mut measurement: Measurement,
-    timer: Timer,
+    witness: Witness,
     rank: Rank<'_>,
     part: Option<&Part>,
 ) -> Outcome {
@@ -197,8 +210,8 @@ fn judge(
     let (point, clock) = (measurement.case.point, measurement.clock);
     measurement.speed_of_light = spec::lights(&point, properties, part, clock);
     measurement.tier = spec::headline(&measurement.speed_of_light);
-    let limit = spec::floor(&point, properties, part, clock);
-    match disbelief(&measurement, timer, limit.as_ref()) {
+    let limit = spec::floor(&point, properties, part, witness.clock_max);
+    match disbelief(&measurement, witness.timer, limit.as_ref()) {
         Some((invalidity, reason)) => {
             Outcome::Invalid { invalidity, reason, measurement: Box::new(measurement) }
         }

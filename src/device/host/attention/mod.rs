@@ -8,6 +8,8 @@
 
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod blocks;
 mod engine;
 mod portable;
@@ -18,6 +20,8 @@ use std::sync::Arc;
 /// All of them that this CPU can run, by `attention/<element type>`, best guess first.
 pub(super) fn kernels() -> Vec<HostKernel> {
     let mut kernels = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avx512::kernels());
     kernels.extend(portable::kernels());
     kernels
 }

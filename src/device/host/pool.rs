@@ -8,7 +8,8 @@
 
 use crate::{
     device::{Buffer, DeviceError},
-    units::Bytes,
+    measure::clock,
+    units::{Bytes, Seconds},
 };
 use rustix::{
     mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap},
@@ -16,20 +17,22 @@ use rustix::{
 };
 use std::{
     any::Any,
+    cell::UnsafeCell,
     hint,
     sync::{
-        Arc, Condvar, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread,
 };
 
-/// Spins before a waiting thread sleeps: some 100 us.
-const SPINS_MAX: u32 = 50_000;
+/// How long a thread without work spins before it sleeps: longer than the caller needs between two
+/// samples, so that a launch in a timed region seldom has to wake anybody.
+const SPIN_MAX: Seconds = Seconds(200e-6);
 
-/// Spins before a thread that waits for another lets it have the core: there may be more threads
-/// than cores.
-const SPINS_BEFORE_YIELD: u32 = 5_000;
+/// Spins (some 5 us) before a thread that waits for another lets it have the core: there may be
+/// more threads than cores.
+const SPINS_BEFORE_YIELD: u32 = 256;
 
 /// One thread's part of a launch.
 pub struct Block<'b> {
@@ -72,9 +75,14 @@ impl Block<'_> {
 struct Barrier {
     arrived: AtomicU32,
     generation: AtomicU32,
+    /// A block of this launch panicked, and will never arrive.
+    broken: AtomicBool,
 }
 
 impl Barrier {
+    /// # Panics
+    ///
+    /// Where another block has, which would be waited for without end.
     fn wait(&self, count: u32) {
         let generation = self.generation.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == count {
@@ -82,7 +90,16 @@ impl Barrier {
             self.generation.fetch_add(1, Ordering::Release);
             return;
         }
-        spin_until(|| self.generation.load(Ordering::Acquire) != generation);
+        spin_until(|| {
+            assert!(!self.broken.load(Ordering::Acquire), "another block of the kernel panicked");
+            self.generation.load(Ordering::Acquire) != generation
+        });
+    }
+
+    /// Ready for the next launch. Nobody may be waiting.
+    fn reset(&self) {
+        self.arrived.store(0, Ordering::Relaxed);
+        self.broken.store(false, Ordering::Release);
     }
 }
 
@@ -99,27 +116,51 @@ fn spin_until(done: impl Fn() -> bool) {
 
 type Work<'w> = dyn Fn(&Block<'_>) + Sync + 'w;
 
-/// A launch, its lifetimes erased: [`Pool::run`] does not return before every thread is done.
+/// A launch, its lifetimes erased: [`Pool::run`] does not return before every block is done.
 #[derive(Clone, Copy)]
 struct Job {
     work: *const Work<'static>,
     params: *const (dyn Any + Send + Sync),
-    blocks: u32,
     repeat: u32,
 }
 
-// SAFETY: both pointers are to `Sync` things that live until `Pool::run` returns.
-unsafe impl Send for Job {}
+/// Which launch it is, and on how many blocks: one word, so that a thread which has no block in
+/// it need not look at the job, which may be gone by the time it could.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ticket(u64);
+
+impl Ticket {
+    /// The blocks of a launch that tells the threads to end.
+    const END: u32 = u32::MAX;
+
+    fn next(self, blocks: u32) -> Ticket {
+        let number = (self.0 >> 32).wrapping_add(1);
+        Ticket(number << 32 | u64::from(blocks))
+    }
+
+    fn blocks(self) -> u32 {
+        self.0 as u32
+    }
+}
 
 struct Shared {
-    job: Mutex<Option<Job>>,
-    wake: Condvar,
-    generation: AtomicU64,
+    /// The last launch's [`Ticket`].
+    ticket: AtomicU64,
+    /// Written before `ticket` by the caller, read after it by threads that have a block.
+    job: UnsafeCell<Option<Job>>,
+    /// Blocks of the launch, but for the caller's, that are not done.
     remaining: AtomicU32,
+    /// Threads asleep, or about to be.
+    sleeping: AtomicU32,
     panicked: AtomicBool,
-    stop: AtomicBool,
     barrier: Barrier,
 }
+
+// SAFETY: a job points to `Sync` things that live until `Pool::run` returns; its cell is written
+// only while no thread has a block, and the ticket orders it before their reads.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
 
 /// The threads.
 pub struct Pool {
@@ -139,12 +180,11 @@ impl Pool {
         let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
         let shared = Shared {
-            job: Mutex::new(None),
-            wake: Condvar::new(),
-            generation: AtomicU64::new(0),
+            ticket: AtomicU64::new(0),
+            job: UnsafeCell::new(None),
             remaining: AtomicU32::new(0),
+            sleeping: AtomicU32::new(0),
             panicked: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
             barrier: Barrier::default(),
         };
         let shared = Arc::new(shared);
@@ -194,18 +234,14 @@ impl Pool {
                     *const (dyn Any + Send + Sync + '_),
                     *const (dyn Any + Send + Sync + 'static),
                 >(params),
-                blocks,
                 repeat,
             }
         };
+        // SAFETY: no thread has a block: the launch before waited for all of them.
+        unsafe { *shared.job.get() = Some(job) };
+        shared.remaining.store(blocks - 1, Ordering::Relaxed);
+        self.announce(blocks);
         let waiting = Remaining(&shared);
-        shared.remaining.store(self.threads.len() as u32, Ordering::Release);
-        {
-            let mut slot = shared.job.lock().unwrap_or_else(|broken| broken.into_inner());
-            *slot = Some(job);
-            shared.generation.fetch_add(1, Ordering::Release);
-            shared.wake.notify_all();
-        }
         work(&own);
         drop(waiting);
         assert!(!shared.panicked.swap(false, Ordering::AcqRel), "a kernel panicked on a thread");
@@ -244,6 +280,19 @@ impl Pool {
         Ok(())
     }
 
+    /// Tells the threads of a launch, and wakes those of them that sleep.
+    fn announce(&self, blocks: u32) {
+        let shared = &self.shared;
+        let ticket = Ticket(shared.ticket.load(Ordering::Relaxed)).next(blocks);
+        // Sequentially consistent with a thread's own announcement that it goes to sleep: either
+        // it sees the ticket, or it is seen here.
+        shared.ticket.store(ticket.0, Ordering::SeqCst);
+        if shared.sleeping.load(Ordering::SeqCst) > 0 {
+            let with_block = self.threads.iter().take(blocks.saturating_sub(1) as usize);
+            with_block.for_each(|thread| thread.thread().unpark());
+        }
+    }
+
     fn pin_caller(&mut self, wanted: bool) {
         if self.caller_pinned == wanted || !self.pinned {
             return;
@@ -266,7 +315,7 @@ impl Pool {
             let index = self.threads.len() + 1;
             let set = self.pinned.then(|| self.cpu_of(index));
             let shared = Arc::clone(&self.shared);
-            let seen = shared.generation.load(Ordering::Acquire);
+            let seen = Ticket(shared.ticket.load(Ordering::Acquire));
             let thread = thread::Builder::new()
                 .name(format!("block {index}"))
                 .spawn(move || {
@@ -293,16 +342,24 @@ struct Remaining<'s>(&'s Shared);
 
 impl Drop for Remaining<'_> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.barrier.broken.store(true, Ordering::Release);
+        }
         spin_until(|| self.0.remaining.load(Ordering::Acquire) == 0);
+        if self.0.barrier.broken.load(Ordering::Acquire) {
+            self.0.barrier.reset();
+        }
+        if thread::panicking() {
+            // The caller's own panic tells of it.
+            self.0.panicked.store(false, Ordering::Release);
+        }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         self.pin_caller(false);
-        self.shared.stop.store(true, Ordering::Release);
-        drop(self.shared.job.lock());
-        self.shared.wake.notify_all();
+        self.announce(Ticket::END);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -310,44 +367,53 @@ impl Drop for Pool {
 }
 
 /// The life of a thread: wait for a launch, run a block of it, say so.
-fn serve(shared: &Shared, index: u32, mut seen: u64) {
+fn serve(shared: &Shared, index: u32, mut seen: Ticket) {
     loop {
-        let changed = || {
-            shared.generation.load(Ordering::Acquire) != seen || shared.stop.load(Ordering::Acquire)
-        };
-        let mut spins = 0;
-        while !changed() && spins < SPINS_MAX {
-            spins += 1;
-            hint::spin_loop();
-        }
-        let mut slot = shared.job.lock().unwrap_or_else(|broken| broken.into_inner());
-        while !changed() {
-            slot = shared.wake.wait(slot).unwrap_or_else(|broken| broken.into_inner());
-        }
-        let job = *slot;
-        drop(slot);
-        if shared.stop.load(Ordering::Acquire) {
+        seen = wait_for_block(shared, index, seen);
+        if seen.blocks() == Ticket::END {
             return;
         }
-        seen = shared.generation.load(Ordering::Acquire);
-        if let Some(job) = job
-            && index < job.blocks
-        {
-            // SAFETY: the caller waits for `remaining`, so both are still borrowed.
-            let (work, params) = unsafe { (&*job.work, &*job.params) };
-            let block = Block {
-                index,
-                count: job.blocks,
-                repeat: job.repeat,
-                params,
-                barrier: &shared.barrier,
-            };
-            let run = std::panic::AssertUnwindSafe(|| work(&block));
-            if std::panic::catch_unwind(run).is_err() {
-                shared.panicked.store(true, Ordering::Release);
-            }
+        // SAFETY: written before the ticket, and not again before this block is done.
+        let job = unsafe { *shared.job.get() }.expect("a ticket comes with a job");
+        // SAFETY: the caller waits for `remaining`, so both are still borrowed.
+        let (work, params) = unsafe { (&*job.work, &*job.params) };
+        let (count, repeat) = (seen.blocks(), job.repeat);
+        let block = Block { index, count, repeat, params, barrier: &shared.barrier };
+        let run = std::panic::AssertUnwindSafe(|| work(&block));
+        if std::panic::catch_unwind(run).is_err() {
+            shared.panicked.store(true, Ordering::Release);
+            shared.barrier.broken.store(true, Ordering::Release);
         }
         shared.remaining.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Spins, then sleeps, until there is a launch that thread `index` has a block of.
+fn wait_for_block(shared: &Shared, index: u32, mut seen: Ticket) -> Ticket {
+    let start = clock::now();
+    let mut asleep = false;
+    loop {
+        for _ in 0..SPINS_BEFORE_YIELD {
+            let ticket = Ticket(shared.ticket.load(Ordering::SeqCst));
+            if ticket != seen && index < ticket.blocks() {
+                if asleep {
+                    shared.sleeping.fetch_sub(1, Ordering::Relaxed);
+                }
+                return ticket;
+            }
+            // A launch without this thread is none of its business, and not what it waited for.
+            seen = ticket;
+            hint::spin_loop();
+        }
+        if asleep {
+            thread::park();
+        } else if start.elapsed() > SPIN_MAX {
+            // Look once more before sleeping: see `Pool::announce`.
+            shared.sleeping.fetch_add(1, Ordering::SeqCst);
+            asleep = true;
+        } else {
+            thread::yield_now();
+        }
     }
 }
 

@@ -1,154 +1,180 @@
-//! The loops of the vector variants, written once for every width of vector.
+//! The loops of the vector variants, written once for every kind of vector.
 //!
-//! `STREAMS` places are walked at once, [`TURN`] lines each. What is left at the end of a part is
-//! done one element at a time.
+//! Everything here is inlined into a function that has the vector's instructions enabled, and
+//! reaches speed only there.
 
-/// Writes the bodies of one instruction set as functions of the module it stands in.
-macro_rules! bodies {
-    (
-        $features:literal, lanes $lanes:literal, unroll $unroll:literal,
-        load $load:path, store $store:path, store_past $stream:path, set $set:path,
-        add $add:path, multiply $multiply:path, multiply_add $fma:path, prefetch $prefetch:literal
-    ) => {
-        use super::super::Part;
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _mm_sfence};
+use super::Part;
 
-        const LANES: usize = $lanes;
-        /// Vectors of one turn in one stream.
-        const UNROLL: usize = $unroll;
-        /// Elements of one turn in one stream.
-        const TURN: usize = LANES * UNROLL;
+/// Elements of one turn in one stream: eight lines.
+const TURN: usize = 64;
 
-        /// Walks `STREAMS` equal chunks of a part at once and calls `turn(element)`, then
-        /// `rest(element)` for each one left.
-        #[inline(always)]
-        fn walk<const STREAMS: usize>(
-            length: usize,
-            mut turn: impl FnMut(usize, usize),
-            rest: impl FnOnce(std::ops::Range<usize>),
-        ) {
-            let chunk = length / STREAMS / TURN * TURN;
-            let mut at = 0;
-            while at < chunk {
-                for stream in 0..STREAMS {
-                    turn(stream, stream * chunk + at);
-                }
-                at += TURN;
+/// Sums kept apart: additions on two pipes need not wait for each other.
+const SUMS: usize = 8;
+
+/// Lanes of the widest vector.
+const LANES_MAX: usize = 8;
+
+/// A vector of `f64`, or one alone: what is left over at the end of a part.
+///
+/// # Safety
+///
+/// Every function needs the vector's instructions; addresses are those of as many elements as the
+/// vector has, and for `store_past` aligned to the vector's size.
+pub(super) trait Vector: Copy {
+    const LANES: usize;
+    unsafe fn load(from: *const f64) -> Self;
+    unsafe fn store(self, to: *mut f64);
+    /// Stores past the caches.
+    unsafe fn store_past(self, to: *mut f64);
+    /// The same in every lane.
+    unsafe fn all(value: f64) -> Self;
+    unsafe fn plus(self, other: Self) -> Self;
+    unsafe fn times(self, other: Self) -> Self;
+    /// `self * factor + term`
+    unsafe fn times_plus(self, factor: Self, term: Self) -> Self;
+}
+
+/// An operation that gives `a` a value.
+pub(super) trait Assign {
+    /// Arrays read: `b`, then `c`.
+    const SOURCES: usize;
+    /// # Safety
+    ///
+    /// As for [`Vector`].
+    unsafe fn value<V: Vector>(scale: V, b: V, c: V) -> V;
+}
+
+macro_rules! assign {
+    ($name:ident, $sources:literal, |$scale:pat_param, $b:pat_param, $c:pat_param| $value:expr) => {
+        pub(super) enum $name {}
+        impl Assign for $name {
+            const SOURCES: usize = $sources;
+            #[inline(always)]
+            unsafe fn value<V: Vector>($scale: V, $b: V, $c: V) -> V {
+                $value
             }
-            rest(chunk * STREAMS..length);
         }
-
-        /// # Safety
-        ///
-        /// As for [`super::super::Body`], and for every other function here.
-        #[target_feature(enable = $features)]
-        pub unsafe fn read<const STREAMS: usize>(part: &Part) -> f64 {
-            let a = part.a;
-            let mut sums = [[$set(0.0); UNROLL]; STREAMS];
-            let mut tail = 0.0;
-            walk::<STREAMS>(
-                part.length,
-                |stream, at| unsafe {
-                    if STREAMS > 1 {
-                        _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(at + $prefetch).cast());
-                    }
-                    for (vector, sum) in sums[stream].iter_mut().enumerate() {
-                        *sum = $add(*sum, $load(a.add(at + vector * LANES)));
-                    }
-                },
-                |rest| rest.for_each(|at| tail += unsafe { *a.add(at) }),
-            );
-            tail + total(&sums)
-        }
-
-        #[target_feature(enable = $features)]
-        pub unsafe fn dot<const STREAMS: usize>(part: &Part) -> f64 {
-            let (a, b) = (part.a, part.b);
-            let mut sums = [[$set(0.0); UNROLL]; STREAMS];
-            let mut tail = 0.0;
-            walk::<STREAMS>(
-                part.length,
-                |stream, at| unsafe {
-                    for (vector, sum) in sums[stream].iter_mut().enumerate() {
-                        let at = at + vector * LANES;
-                        *sum = $fma($load(a.add(at)), $load(b.add(at)), *sum);
-                    }
-                },
-                |rest| rest.for_each(|at| tail += unsafe { *a.add(at) * *b.add(at) }),
-            );
-            tail + total(&sums)
-        }
-
-        #[target_feature(enable = $features)]
-        fn total<const STREAMS: usize>(sums: &[[Vector; UNROLL]; STREAMS]) -> f64 {
-            let mut all = $set(0.0);
-            for sum in sums.as_flattened() {
-                all = $add(all, *sum);
-            }
-            let mut lanes = [0.0; LANES];
-            // SAFETY: as many elements as a vector has.
-            unsafe { storeu(lanes.as_mut_ptr(), all) };
-            lanes.iter().sum()
-        }
-
-        /// Stores `value(element)` all over the part.
-        macro_rules! filling {
-            ($name:ident, $part:ident, $at:ident, $before:stmt, $value:expr, $scalar:expr) => {
-                #[target_feature(enable = $features)]
-                pub unsafe fn $name<const PAST: bool, const STREAMS: usize>($part: &Part) -> f64 {
-                    let a = $part.a;
-                    $before
-                    walk::<STREAMS>(
-                        $part.length,
-                        |_, from| unsafe {
-                            for vector in 0..UNROLL {
-                                let $at = from + vector * LANES;
-                                let value = $value;
-                                if PAST {
-                                    $stream(a.add($at), value);
-                                } else {
-                                    $store(a.add($at), value);
-                                }
-                            }
-                        },
-                        |rest| rest.for_each(|$at| unsafe { *a.add($at) = $scalar }),
-                    );
-                    if PAST {
-                        // Stores past the caches are not ordered with what follows.
-                        _mm_sfence();
-                    }
-                    0.0
-                }
-            };
-        }
-
-        filling!(write, part, at, let value = $set(part.scale), value, part.scale);
-        filling!(copy, part, at, let b = part.b, $load(b.add(at)), *b.add(at));
-        filling!(
-            scale,
-            part,
-            at,
-            let (b, factor) = (part.b, $set(part.scale)),
-            $multiply(factor, $load(b.add(at))),
-            part.scale * *b.add(at)
-        );
-        filling!(
-            add,
-            part,
-            at,
-            let (b, c) = (part.b, part.c),
-            $add($load(b.add(at)), $load(c.add(at))),
-            *b.add(at) + *c.add(at)
-        );
-        filling!(
-            triad,
-            part,
-            at,
-            let (b, c, factor) = (part.b, part.c, $set(part.scale)),
-            $fma(factor, $load(c.add(at)), $load(b.add(at))),
-            part.scale.mul_add(*c.add(at), *b.add(at))
-        );
     };
 }
 
-pub(super) use bodies;
+assign!(Write, 0, |scale, _, _| scale);
+assign!(Copied, 1, |_, b, _| b);
+// SAFETY, for the last three: the caller's promise.
+assign!(Scale, 1, |scale, b, _| unsafe { scale.times(b) });
+assign!(Add, 2, |_, b, c| unsafe { b.plus(c) });
+assign!(Triad, 2, |scale, b, c| unsafe { scale.times_plus(c, b) });
+
+/// An iteration of an operation that gives `a` a value, in `STREAMS` places at once.
+///
+/// # Safety
+///
+/// As for [`super::Body`] and [`Vector`].
+#[inline(always)]
+pub(super) unsafe fn assign<O: Assign, V: Vector, const PAST: bool, const STREAMS: usize>(
+    part: &Part,
+) -> f64 {
+    // SAFETY: the caller's promise; every place lies below the part's length.
+    unsafe {
+        let scale = V::all(part.scale);
+        let chunk = part.length / STREAMS / TURN * TURN;
+        let mut within = 0;
+        while within < chunk {
+            for stream in 0..STREAMS {
+                for lanes in 0..TURN / V::LANES {
+                    let at = stream * chunk + within + lanes * V::LANES;
+                    let b = if O::SOURCES > 0 { V::load(part.b.add(at)) } else { scale };
+                    let c = if O::SOURCES > 1 { V::load(part.c.add(at)) } else { scale };
+                    let value = O::value(scale, b, c);
+                    if PAST {
+                        value.store_past(part.a.add(at))
+                    } else {
+                        value.store(part.a.add(at))
+                    }
+                }
+            }
+            within += TURN;
+        }
+        for at in chunk * STREAMS..part.length {
+            let b = if O::SOURCES > 0 { *part.b.add(at) } else { 0.0 };
+            let c = if O::SOURCES > 1 { *part.c.add(at) } else { 0.0 };
+            *part.a.add(at) = O::value(part.scale, b, c);
+        }
+    }
+    0.0
+}
+
+/// An iteration of a sum of `a`, or of `a * b` where `PRODUCTS`, in `STREAMS` places at once.
+///
+/// # Safety
+///
+/// As for [`super::Body`] and [`Vector`].
+#[inline(always)]
+pub(super) unsafe fn reduce<V: Vector, const PRODUCTS: bool, const STREAMS: usize>(
+    part: &Part,
+) -> f64 {
+    let turn = SUMS * V::LANES;
+    // SAFETY: the caller's promise; every place lies below the part's length.
+    unsafe {
+        let mut sums = [V::all(0.0); SUMS];
+        let chunk = part.length / STREAMS / turn * turn;
+        let mut within = 0;
+        while within < chunk {
+            for stream in 0..STREAMS {
+                for (lanes, sum) in sums.iter_mut().enumerate() {
+                    let at = stream * chunk + within + lanes * V::LANES;
+                    let a = V::load(part.a.add(at));
+                    *sum = if PRODUCTS {
+                        a.times_plus(V::load(part.b.add(at)), *sum)
+                    } else {
+                        sum.plus(a)
+                    };
+                }
+            }
+            within += turn;
+        }
+        let mut total = 0.0;
+        for sum in sums {
+            let mut lanes = [0.0; LANES_MAX];
+            sum.store(lanes.as_mut_ptr());
+            total += lanes[..V::LANES].iter().sum::<f64>();
+        }
+        for at in chunk * STREAMS..part.length {
+            let a = *part.a.add(at);
+            total += if PRODUCTS { a * *part.b.add(at) } else { a };
+        }
+        total
+    }
+}
+
+impl Vector for f64 {
+    const LANES: usize = 1;
+    #[inline(always)]
+    unsafe fn load(from: *const f64) -> f64 {
+        // SAFETY: the caller's promise, as below.
+        unsafe { *from }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f64) {
+        unsafe { *to = self }
+    }
+    #[inline(always)]
+    unsafe fn store_past(self, to: *mut f64) {
+        unsafe { *to = self }
+    }
+    #[inline(always)]
+    unsafe fn all(value: f64) -> f64 {
+        value
+    }
+    #[inline(always)]
+    unsafe fn plus(self, other: f64) -> f64 {
+        self + other
+    }
+    #[inline(always)]
+    unsafe fn times(self, other: f64) -> f64 {
+        self * other
+    }
+    #[inline(always)]
+    unsafe fn times_plus(self, factor: f64, term: f64) -> f64 {
+        self * factor + term
+    }
+}

@@ -4,61 +4,132 @@ use super::{Bodies, Body};
 
 type Variant = (&'static str, &'static [&'static str], Bodies);
 
-mod avx512 {
-    use std::arch::x86_64::{self as x86, __m512d as Vector, _mm512_storeu_pd as storeu};
-    super::super::vector::bodies!(
-        "avx512f", lanes 8, unroll 8,
-        load x86::_mm512_loadu_pd, store x86::_mm512_storeu_pd, store_past x86::_mm512_stream_pd,
-        set x86::_mm512_set1_pd, add x86::_mm512_add_pd, multiply x86::_mm512_mul_pd,
-        multiply_add x86::_mm512_fmadd_pd, prefetch 512
-    );
-}
+macro_rules! instruction_set {
+    (
+        $module:ident, $features:literal, $vector:ident, $lanes:literal,
+        $load:ident, $store:ident, $stream:ident, $set:ident, $add:ident, $multiply:ident, $fma:ident
+    ) => {
+        mod $module {
+            use super::super::{
+                Part,
+                vector::{self, Vector},
+            };
+            use std::arch::x86_64::{
+                _mm_sfence, $add, $fma, $load, $multiply, $set, $store, $stream, $vector,
+            };
 
-mod avx2 {
-    use std::arch::x86_64::{self as x86, __m256d as Vector, _mm256_storeu_pd as storeu};
-    super::super::vector::bodies!(
-        "avx2,fma", lanes 4, unroll 8,
-        load x86::_mm256_loadu_pd, store x86::_mm256_storeu_pd, store_past x86::_mm256_stream_pd,
-        set x86::_mm256_set1_pd, add x86::_mm256_add_pd, multiply x86::_mm256_mul_pd,
-        multiply_add x86::_mm256_fmadd_pd, prefetch 512
-    );
-}
+            // SAFETY, for all: the promise of `Vector`'s callers.
+            impl Vector for $vector {
+                const LANES: usize = $lanes;
+                #[inline(always)]
+                unsafe fn load(from: *const f64) -> Self {
+                    unsafe { $load(from) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut f64) {
+                    unsafe { $store(to, self) }
+                }
+                #[inline(always)]
+                unsafe fn store_past(self, to: *mut f64) {
+                    unsafe { $stream(to, self) }
+                }
+                #[inline(always)]
+                unsafe fn all(value: f64) -> Self {
+                    unsafe { $set(value) }
+                }
+                #[inline(always)]
+                unsafe fn plus(self, other: Self) -> Self {
+                    unsafe { $add(self, other) }
+                }
+                #[inline(always)]
+                unsafe fn times(self, other: Self) -> Self {
+                    unsafe { $multiply(self, other) }
+                }
+                #[inline(always)]
+                unsafe fn times_plus(self, factor: Self, term: Self) -> Self {
+                    unsafe { $fma(self, factor, term) }
+                }
+            }
 
-macro_rules! through_caches {
-    ($set:ident, $streams:literal) => {
-        [
-            Some($set::read::<$streams> as Body),
-            Some($set::write::<false, $streams>),
-            Some($set::copy::<false, $streams>),
-            Some($set::scale::<false, $streams>),
-            Some($set::add::<false, $streams>),
-            Some($set::triad::<false, $streams>),
-            Some($set::dot::<$streams>),
-        ]
+            /// # Safety
+            ///
+            /// As for [`super::Body`].
+            #[target_feature(enable = $features)]
+            pub unsafe fn reduce<const PRODUCTS: bool, const STREAMS: usize>(part: &Part) -> f64 {
+                // SAFETY: the caller's promise.
+                unsafe { vector::reduce::<$vector, PRODUCTS, STREAMS>(part) }
+            }
+
+            /// # Safety
+            ///
+            /// As for [`super::Body`].
+            #[target_feature(enable = $features)]
+            pub unsafe fn assign<O: vector::Assign, const PAST: bool, const STREAMS: usize>(
+                part: &Part,
+            ) -> f64 {
+                // SAFETY: the caller's promise.
+                unsafe { vector::assign::<O, $vector, PAST, STREAMS>(part) };
+                if PAST {
+                    // Stores past the caches are not ordered with what follows.
+                    _mm_sfence();
+                }
+                0.0
+            }
+        }
     };
 }
 
-macro_rules! past_caches {
-    ($set:ident, $streams:literal) => {
+instruction_set!(
+    avx512,
+    "avx512f",
+    __m512d,
+    8,
+    _mm512_loadu_pd,
+    _mm512_storeu_pd,
+    _mm512_stream_pd,
+    _mm512_set1_pd,
+    _mm512_add_pd,
+    _mm512_mul_pd,
+    _mm512_fmadd_pd
+);
+instruction_set!(
+    avx2,
+    "avx2,fma",
+    __m256d,
+    4,
+    _mm256_loadu_pd,
+    _mm256_storeu_pd,
+    _mm256_stream_pd,
+    _mm256_set1_pd,
+    _mm256_add_pd,
+    _mm256_mul_pd,
+    _mm256_fmadd_pd
+);
+
+macro_rules! bodies {
+    ($set:ident, past $past:literal, streams $streams:literal) => {{
+        use super::vector::{Add, Copied, Scale, Triad, Write};
+        let stored = |body: Body| (!$past).then_some(body);
         [
-            None,
-            Some($set::write::<true, $streams> as Body),
-            Some($set::copy::<true, $streams>),
-            Some($set::scale::<true, $streams>),
-            Some($set::add::<true, $streams>),
-            Some($set::triad::<true, $streams>),
-            None,
+            stored($set::reduce::<false, $streams>),
+            Some($set::assign::<Write, $past, $streams> as Body),
+            Some($set::assign::<Copied, $past, $streams>),
+            Some($set::assign::<Scale, $past, $streams>),
+            Some($set::assign::<Add, $past, $streams>),
+            Some($set::assign::<Triad, $past, $streams>),
+            stored($set::reduce::<true, $streams>),
         ]
-    };
+    }};
 }
 
 /// Best for memory first.
 pub(super) fn variants() -> Vec<Variant> {
     vec![
-        ("avx512_nt", &["avx512f"], past_caches!(avx512, 1)),
-        ("avx512", &["avx512f"], through_caches!(avx512, 1)),
-        ("avx512_4s", &["avx512f"], through_caches!(avx512, 4)),
-        ("avx2_nt", &["avx2", "fma"], past_caches!(avx2, 1)),
-        ("avx2", &["avx2", "fma"], through_caches!(avx2, 1)),
+        ("avx512_nt", &["avx512f"], bodies!(avx512, past true, streams 1)),
+        ("avx512_nt_4s", &["avx512f"], bodies!(avx512, past true, streams 4)),
+        ("avx512", &["avx512f"], bodies!(avx512, past false, streams 1)),
+        ("avx512_4s", &["avx512f"], bodies!(avx512, past false, streams 4)),
+        ("avx2_nt", &["avx2", "fma"], bodies!(avx2, past true, streams 1)),
+        ("avx2", &["avx2", "fma"], bodies!(avx2, past false, streams 1)),
     ]
 }

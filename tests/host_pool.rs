@@ -1,0 +1,93 @@
+//! The host's threads: every block runs, once, also where there are more of them than cores, and a
+//! panic ends a launch instead of hanging it.
+
+use fizeau::device::host::pool::{Block, Pool};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+/// How often each of some blocks ran.
+fn counts(pool: &mut Pool, blocks: u32, repeat: u32) -> Vec<u32> {
+    let ran: Vec<AtomicU32> = (0..blocks).map(|_| AtomicU32::new(0)).collect();
+    pool.run(blocks, repeat, &7u64, &|block: &Block<'_>| {
+        assert_eq!((block.count, block.repeat, *block.params::<u64>()), (blocks, repeat, 7));
+        ran[block.index as usize].fetch_add(1, Ordering::Relaxed);
+    });
+    ran.into_iter().map(AtomicU32::into_inner).collect()
+}
+
+#[test]
+fn every_block_runs_once_in_every_launch() {
+    let mut pool = Pool::new();
+    for launch in 0..5_000u32 {
+        // Fewer and more than before: threads without a block must miss nothing afterwards.
+        let blocks = 1 + launch * 7 % 5;
+        assert_eq!(counts(&mut pool, blocks, launch), vec![1; blocks as usize], "launch {launch}");
+    }
+}
+
+#[test]
+fn threads_wake_after_a_long_sleep() {
+    let mut pool = Pool::new();
+    for blocks in [2, 4, 2, 1, 4, 3] {
+        thread::sleep(Duration::from_millis(3));
+        assert_eq!(counts(&mut pool, blocks, 1), vec![1; blocks as usize]);
+    }
+}
+
+#[test]
+fn blocks_meet_at_barriers_also_when_cores_are_few() {
+    const BLOCKS: u32 = 8;
+    const ROUNDS: u64 = 200;
+    let mut pool = Pool::new();
+    let arrived = AtomicU64::new(0);
+    pool.run(BLOCKS, 1, &(), &|block: &Block<'_>| {
+        for round in 1..=ROUNDS {
+            arrived.fetch_add(1, Ordering::Relaxed);
+            block.synchronise();
+            let seen = arrived.load(Ordering::Relaxed);
+            assert!(seen >= round * u64::from(BLOCKS), "a block left the barrier alone");
+            block.synchronise();
+        }
+    });
+    assert_eq!(arrived.into_inner(), ROUNDS * u64::from(BLOCKS));
+}
+
+#[test]
+fn a_panic_ends_the_launch_and_not_the_pool() {
+    let mut pool = Pool::new();
+    for culprit in [0, 1, 3] {
+        let launch = AssertUnwindSafe(|| {
+            pool.run(4, 1, &(), &|block: &Block<'_>| {
+                assert_ne!(block.index, culprit, "planted");
+                // Nobody else comes: they would wait here without end.
+                block.synchronise();
+            });
+        });
+        assert!(catch_unwind(launch).is_err(), "block {culprit} panicked unheard");
+        assert_eq!(counts(&mut pool, 4, 1), [1; 4], "after a panic of block {culprit}");
+        let meets = AtomicU32::new(0);
+        pool.run(4, 1, &(), &|block: &Block<'_>| {
+            meets.fetch_add(1, Ordering::Relaxed);
+            block.synchronise();
+            assert_eq!(meets.load(Ordering::Relaxed), 4);
+        });
+    }
+}
+
+#[test]
+fn parts_cover_everything_once() {
+    let mut pool = Pool::new();
+    for length in [0, 1, 511, 512, 513, 4096, 100_001] {
+        let touched: Vec<AtomicU32> = (0..length).map(|_| AtomicU32::new(0)).collect();
+        pool.run(3, 1, &(), &|block: &Block<'_>| {
+            let part = block.part(length, 512);
+            assert!(part.start == length || part.start % 512 == 0);
+            part.for_each(|at| _ = touched[at].fetch_add(1, Ordering::Relaxed));
+        });
+        assert!(touched.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{length}");
+    }
+}

@@ -47,8 +47,6 @@ pub struct StreamParams {
 pub struct LatencyParams {
     /// Address of the cell that holds the address to load from next; left there at the end.
     pub position: u64,
-    /// Zero.
-    pub reserved: u64,
 }
 
 /// Of a compute kernel.

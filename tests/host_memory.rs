@@ -3,9 +3,10 @@
 
 use fizeau::{
     bench::{self, Rank},
-    case::{Case, Point, StreamOperation, StreamPoint},
+    case::{Case, ComputePoint, LatencyPoint, Point, StreamOperation, StreamPoint},
     comm::Alone,
     device::{Backend, Device, host::Host},
+    dtype::Dtype,
     units::Bytes,
 };
 
@@ -17,6 +18,7 @@ fn host() -> Box<dyn Device> {
 fn check(device: &dyn Device, case: &Case) -> fizeau::outcome::Check {
     let rank = Rank { device, peers: &Alone };
     let mut workload = bench::prepare(case, rank).unwrap_or_else(|error| panic!("{case}: {error}"));
+    workload.enqueue(1).expect("the kernel runs");
     workload.poison().expect("the host's memory can be written");
     let spoilt = workload.verify().expect("the host's memory can be read");
     assert!(!spoilt.passed(), "{case}: a spoilt output passed");
@@ -42,5 +44,45 @@ fn streams_are_right_in_every_variant() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn chases_end_where_they_should() {
+    let device = host();
+    let rank = Rank { device: &*device, peers: &Alone };
+    for size in [4 << 10, 100 << 10, 3 << 20] {
+        let point = Point::Latency(LatencyPoint { working_set: Bytes(size) });
+        let kernel = device.kernels("latency")[0].clone();
+        let mut workload = bench::prepare(&Case { kernel, point }, rank).expect("there is memory");
+        for repeat in [1, 2, 63, 64, 65, 100_000] {
+            workload.poison().expect("the host's memory can be written");
+            workload.enqueue(repeat).expect("the kernel runs");
+            workload.enqueue(3).expect("the kernel runs");
+            let check = workload.verify().expect("the host's memory can be read");
+            assert!(check.passed(), "{size} bytes, {repeat} loads: {check:?}");
+        }
+    }
+}
+
+#[test]
+fn multiply_adds_are_all_made_in_every_variant() {
+    let device = host();
+    for dtype in [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::Int8] {
+        for kernel in device.kernels(&format!("compute/{dtype}")) {
+            let point = Point::Compute(ComputePoint { dtype, units: 2 });
+            let case = Case { kernel, point };
+            let check = check(&*device, &case);
+            assert!(check.passed(), "{case}: {check:?}");
+        }
+    }
+}
+
+#[test]
+fn clocks_are_those_of_a_core() {
+    let clock = host().observe_clock().expect("the host always answers");
+    if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        let clock = clock.expect("it can be counted here");
+        assert!((200.0..10_000.0).contains(&clock.0), "{clock}");
     }
 }

@@ -1,7 +1,13 @@
-//! Latency of loads: a chain of pointers through a working set, each found only by following the
-//! one before.
+//! The operation `latency`: how long a load takes whose address is the value of the load before.
+//!
+//! One cell stands at the start of each line of the working set; the cells form one cycle in random
+//! order (Sattolo, 1986), which no prefetcher guesses. One iteration is one load, and each launch
+//! goes on where the one before stopped, so that all cells are visited whatever the batch.
+//!
+//! Where the chase ends after so many loads is known from the order: one wrong or missing load, and
+//! it ends elsewhere.
 
-use super::{Rank, Unready, Workload, random, stream};
+use super::{Rank, Unready, Workload, stream};
 use crate::{
     case::{Case, KernelName, LatencyPoint, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
@@ -11,14 +17,18 @@ use crate::{
     units::Bytes,
 };
 
-/// One cell of the chain for each line.
+/// The least working set of a sweep.
+const SWEEP_START: Bytes = Bytes(4096);
+
+/// From one cell to the next: a line of every CPU and GPU that is in use, or two halves of one.
 const LINE: u64 = 64;
 
 /// The cases of a suite.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.latency else { return Vec::new() };
     let kernels = rank.device.kernels("latency");
-    let sizes = stream::sweep(rank.device.properties(), axes.points_per_octave);
+    let end = stream::memory_working_set(rank.device.properties());
+    let sizes = stream::sweep(SWEEP_START, end, axes.points_per_octave);
     let case = |kernel: &KernelName, working_set| Case {
         kernel: kernel.clone(),
         point: Point::Latency(LatencyPoint { working_set }),
@@ -38,8 +48,7 @@ struct LatencyWorkload<'d> {
     walked: u64,
 }
 
-/// Lays a chain over the working set: one cycle through all its lines, in an order that no
-/// prefetcher guesses (Sattolo 1986).
+/// Lays a chain over the working set.
 pub fn prepare<'r>(
     point: &LatencyPoint,
     kernel: &KernelName,
@@ -47,7 +56,7 @@ pub fn prepare<'r>(
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
     let function = device.load("latency", kernel)?;
     let cells = (point.working_set.0 / LINE).max(2) as usize;
-    let chain = device.allocate(Bytes(cells as u64 * LINE))?;
+    let chain = device.allocate(stream::in_huge_pages(Bytes(cells as u64 * LINE)))?;
     let end = device.allocate(Bytes(LINE))?;
     let order = cycle(cells);
     let mut bytes = vec![0u8; cells * LINE as usize];
@@ -65,11 +74,12 @@ pub fn prepare<'r>(
     Ok(Box::new(workload))
 }
 
-/// The cells in the order of one cycle through all of them.
+/// The cells in the order of one cycle through all of them: any order is one.
 fn cycle(cells: usize) -> Vec<u32> {
+    let mut random = oorandom::Rand64::new(cells as u128);
     let mut order: Vec<u32> = (0..cells as u32).collect();
     for at in (1..cells).rev() {
-        let other = random::bits(7, at as u64) % (at as u64 + 1);
+        let other = random.rand_range(0..at as u64 + 1);
         order.swap(at, other as usize);
     }
     order
@@ -78,7 +88,7 @@ fn cycle(cells: usize) -> Vec<u32> {
 impl Workload for LatencyWorkload<'_> {
     /// One iteration is one load.
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
-        let params = LatencyParams { position: self.end.address, reserved: 0 };
+        let params = LatencyParams { position: self.end.address };
         self.walked = (self.walked + u64::from(repeat)) % self.places.len() as u64;
         let function = &self.function;
         self.device.launch(&Launch { function, blocks: 1, repeat, params: &params })

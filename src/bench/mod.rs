@@ -9,7 +9,6 @@ pub mod collective;
 pub mod compute;
 pub mod gemm;
 pub mod latency;
-pub mod random;
 pub mod stream;
 mod verify;
 

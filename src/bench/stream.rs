@@ -26,9 +26,8 @@ use crate::{
 /// The scalar `s`: no power of two, so that every product rounds.
 const SCALE: f64 = 0.7;
 
-/// Least bytes of a mapping in huge pages. Smaller working sets are allocated as large: physically
-/// contiguous, so that no page colour spoils a cache, and free of translation misses.
-const ALLOCATION_MIN: Bytes = Bytes(2 << 20);
+/// The first cache where its size is unknown: the smallest in use.
+const FIRST_CACHE_MIN: Bytes = Bytes(32 << 10);
 
 /// From the end of one array (a whole page) to the start of the next, so that no two arrays are at
 /// the same place in their pages: a load that follows a store to an address with the same low 12
@@ -42,6 +41,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let properties = rank.device.properties();
     let kernels = |stream| rank.device.kernels(&operation(stream));
     let memory = memory_working_set(properties);
+    let first_cache = properties.caches.first().map_or(FIRST_CACHE_MIN, |cache| cache.size);
     let units = properties.units;
     let case = |stream, working_set, units, kernel| Case {
         kernel,
@@ -59,8 +59,8 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     }
     for &stream in &axes.sweep {
         if let Some(cached) = kernels(stream).iter().find(|kernel| !stores_past_caches(kernel)) {
-            let sizes = sweep(properties, axes.sweep_points_per_octave).into_iter();
-            cases.extend(sizes.map(|size| case(stream, size, 1, cached.clone())));
+            let sizes = sweep(Bytes(first_cache.0 / 2), memory, axes.sweep_points_per_octave);
+            cases.extend(sizes.into_iter().map(|size| case(stream, size, 1, cached.clone())));
         }
     }
     let mut seen = std::collections::HashSet::new();
@@ -93,21 +93,25 @@ fn scaling(units: u32) -> Vec<u32> {
     counts
 }
 
-/// Working sets from half the first cache (32 KiB where that is unknown) to memory's, so many in
-/// each doubling, in whole KiB.
-pub fn sweep(properties: &Properties, points_per_octave: u32) -> Vec<Bytes> {
-    let first = properties.caches.first().map_or(Bytes::KIB * 32, |cache| cache.size);
-    let (start, end) = ((first.0 / 2).max(1024) as f64, memory_working_set(properties));
-    let step = |step: u32| f64::from(step) / f64::from(points_per_octave.max(1));
+/// Working sets from `start` to `end`, so many in each doubling, in whole KiB.
+pub(super) fn sweep(start: Bytes, end: Bytes, points_per_octave: u32) -> Vec<Bytes> {
+    let step = |index: u32| f64::from(index) / f64::from(points_per_octave.max(1));
     let mut sizes: Vec<Bytes> = (0..)
-        .map(|index| (start * step(index).exp2()).round() as u64)
+        .map(|index| (start.0.max(1024) as f64 * step(index).exp2()).round() as u64)
         .take_while(|&size| size < end.0)
-        // To a 32nd of an octave: the ids stay readable, and no cache has finer steps.
-        .map(|size| Bytes(size.next_multiple_of((size.next_power_of_two() / 64).max(1024))))
+        // To a 64th of an octave: the ids stay readable, and no cache has finer steps.
+        .map(|size| Bytes(size.next_multiple_of((size.next_power_of_two() / 128).max(1024))))
         .collect();
     sizes.push(end);
     sizes.dedup();
     sizes
+}
+
+/// What to allocate for operands of a size: as much at least as the host maps in huge pages. Those
+/// are physically contiguous and translated at once, so that a small working set meets the caches
+/// and nothing else.
+pub(super) fn in_huge_pages(size: Bytes) -> Bytes {
+    Bytes(size.0.max(2 << 20))
 }
 
 /// Makes a case ready.
@@ -151,7 +155,7 @@ impl<'r> Stream<'r> {
         let (count, length) = (point.stream.arrays(), point.length());
         let stride = Bytes((length * 8).next_multiple_of(4096)) + SKEW;
         let size = stride * (count - 1) + Bytes(length * 8);
-        let arrays = device.allocate(if size < ALLOCATION_MIN { ALLOCATION_MIN } else { size })?;
+        let arrays = device.allocate(in_huge_pages(size))?;
         let partial = device.allocate(Bytes(64 * u64::from(point.units)))?;
         let at = |place: u64| if place < count { arrays.address + stride.0 * place } else { 0 };
         let params = StreamParams {
@@ -240,18 +244,15 @@ impl Workload for Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::CacheLevel;
 
     #[test]
-    fn sweeps_go_from_the_first_cache_to_memory() {
-        let cache = |level, size| CacheLevel { level, size, shared_by: 1, line: Bytes(64) };
-        let caches = vec![cache(1, Bytes::KIB * 48), cache(3, Bytes::MIB * 40)];
-        let properties = Properties { units: 1, caches, ..Properties::default() };
-        let sizes = sweep(&properties, 2);
+    fn sweeps_go_from_end_to_end_in_whole_kibibytes() {
+        let sizes = sweep(Bytes::KIB * 24, Bytes::MIB * 256, 2);
         assert_eq!(sizes[..3], [Bytes::KIB * 24, Bytes::KIB * 34, Bytes::KIB * 48]);
         assert_eq!(sizes.last(), Some(&(Bytes::MIB * 256)));
         assert!(sizes.is_sorted() && sizes.iter().all(|size| size.0 % 1024 == 0), "{sizes:?}");
-        assert!(sweep(&Properties::default(), 1).contains(&(Bytes::MIB * 1)));
+        let doublings = sweep(Bytes::KIB * 4, Bytes::MIB, 1);
+        assert_eq!(doublings, Vec::from_iter((12..=20).map(|shift| Bytes(1 << shift))));
     }
 
     #[test]

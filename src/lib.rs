@@ -1,6 +1,6 @@
 //! Fizeau tells how close a machine runs to the speed of light.
 //!
-//! A [case](case) is planned, prepared into a [workload](bench::Workload) on a
+//! A [case] is planned, prepared into a [workload](bench::Workload) on a
 //! [rank](bench::Rank), timed into [samples](outcome::Samples), [summarised](stats::Summary), set
 //! against the [speed of light](spec) of a part, kept in a [record], and only then said in a
 //! [document](report::Document). docs/architecture.md draws the layers.

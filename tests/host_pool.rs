@@ -85,7 +85,7 @@ fn parts_cover_everything_once() {
         let touched: Vec<AtomicU32> = (0..length).map(|_| AtomicU32::new(0)).collect();
         pool.run(3, 1, &(), &|block: &Block<'_>| {
             let part = block.part(length, 512);
-            assert!(part.start == length || part.start % 512 == 0);
+            assert!(part.start == length || part.start.is_multiple_of(512));
             part.for_each(|at| _ = touched[at].fetch_add(1, Ordering::Relaxed));
         });
         assert!(touched.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{length}");

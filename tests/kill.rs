@@ -98,7 +98,8 @@ fn a_full_disk_ends_the_run_with_its_record_whole() {
     }
     // The disk goes away with the program, so the record is copied out of it.
     let script = "mkdir disk out && mount -t tmpfs -o size=64k none disk && cd disk && \
-                  cp ../tiny.toml . && { \"$@\"; code=$?; cp out/record.jsonl ../out; exit $code; }";
+                  cp ../tiny.toml . && \
+                  { \"$@\"; code=$?; cp out/record.jsonl ../out; exit $code; }";
     let run = place.run("", SMALL, "out");
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]);

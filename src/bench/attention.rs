@@ -286,8 +286,7 @@ impl Reference {
 
     fn check<E: Element>(&self, output: &[E]) -> Check {
         let limit = self.largest * (1.0 + self.tolerance + E::ROUNDOFF);
-        // In this order, so that what is not a number is wrong.
-        let beyond = |value: &&E| !(value.value().abs() <= limit);
+        let beyond = |value: &&E| is_beyond(value.value().abs(), limit);
         let mut wrong = output.iter().filter(beyond).count() as u64;
         let mut worst = if wrong > 0 { f64::INFINITY } else { 0f64 };
         let mut compared = 0;
@@ -296,15 +295,18 @@ impl Reference {
             for (found, &(expected, allowed)) in found.iter().zip(&row.elements) {
                 let error = (found.value() - expected).abs();
                 compared += 1;
-                if !(error <= allowed) {
-                    wrong += 1;
-                }
+                wrong += u64::from(is_beyond(error, allowed));
                 let share = if error > 0.0 { error / allowed * self.tolerance } else { error };
                 worst = if share.is_nan() { f64::INFINITY } else { worst.max(share) };
             }
         }
         Check { error: worst, tolerance: self.tolerance, compared, wrong }
     }
+}
+
+/// Whether a value is above a limit, or no number at all.
+fn is_beyond(value: f64, limit: f64) -> bool {
+    value.is_nan() || value > limit
 }
 
 /// Which rows are compared with the definition.

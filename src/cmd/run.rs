@@ -37,7 +37,7 @@ pub struct RunArgs {
     /// What to measure.
     #[command(flatten)]
     pub plan: plan::PlanArgs,
-    /// Where the record and the reports go [default: results/local/<time>-<suite>]
+    /// Where the record and the reports go [default: results/local/TIME-SUITE]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Go on with the run in this directory that was killed or interrupted

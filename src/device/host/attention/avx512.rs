@@ -141,7 +141,15 @@ scores!(scores_f32: f32, step 16, features "avx512f,avx512dq", mask u16,
 
 scores!(scores_bf16: bf16, step 32, features "avx512f,avx512bw,avx512dq,avx512bf16", mask u32,
     load _mm512_loadu_si512, rest _mm512_maskz_loadu_epi16,
-    fma |sum, a, b| _mm512_dpbf16_ps(sum, transmute(a), transmute(b)));
+    fma |sum, a, b| _mm512_dpbf16_ps(sum, bf16s(a), bf16s(b)));
+
+/// The same bits as pairs of bfloat16.
+#[target_feature(enable = "avx512f,avx512bf16")]
+#[inline]
+fn bf16s(bits: __m512i) -> __m512bh {
+    // SAFETY: vectors of one size, of which any bits are valid.
+    unsafe { transmute::<__m512i, __m512bh>(bits) }
+}
 
 /// Lanes below `count`.
 fn first(count: usize) -> __mmask16 {
@@ -210,7 +218,7 @@ unsafe fn weigh_bf16(scores: *mut f32, seen: usize, count: usize, softmax: &mut 
     // goes below the scores that are still to be read.
     unsafe {
         let store = |at: usize, weights| {
-            let narrow: __m256i = transmute(_mm512_cvtneps_pbh(weights));
+            let narrow: __m256i = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(weights));
             _mm256_storeu_si256(scores.cast::<bf16>().add(at).cast(), narrow);
         };
         weigh(scores, seen, count, softmax, store)
@@ -283,7 +291,7 @@ unsafe fn accumulate_bf16<const R: usize>(
                     let pair = weights.add(row * KEYS).cast::<i32>().add(index / 2);
                     let weight = _mm512_set1_epi32(pair.read());
                     for (made, value) in made.iter_mut().zip(value) {
-                        *made = _mm512_dpbf16_ps(*made, transmute(weight), transmute(value));
+                        *made = _mm512_dpbf16_ps(*made, bf16s(weight), bf16s(value));
                     }
                 }
             }

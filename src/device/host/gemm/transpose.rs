@@ -97,11 +97,13 @@ pub(super) unsafe fn words_64<const ROWS: usize>(
             columns[6 + c] = _mm512_shuffle_f64x2::<ODD>(above, below);
         }
     }
-    for word in 0..8 {
+    // In the order of the words: what is stored beyond ROWS is the next word's place.
+    let [low, high] = halves;
+    for (word, (low, high)) in low.into_iter().zip(high).enumerate() {
         // SAFETY: as in `words_32`.
         unsafe {
-            _mm512_storeu_pd(target.add(word * ROWS), halves[0][word]);
-            _mm512_storeu_pd(target.add(word * ROWS + 8), halves[1][word]);
+            _mm512_storeu_pd(target.add(word * ROWS), low);
+            _mm512_storeu_pd(target.add(word * ROWS + 8), high);
         }
     }
 }

@@ -7,7 +7,8 @@ type Variant = (&'static str, &'static [&'static str], Bodies);
 macro_rules! instruction_set {
     (
         $module:ident, $features:literal, $vector:ident, $lanes:literal,
-        $load:ident, $store:ident, $stream:ident, $set:ident, $add:ident, $multiply:ident, $fma:ident
+        $load:ident, $store:ident, $stream:ident, $set:ident,
+        $add:ident, $multiply:ident, $fma:ident
     ) => {
         mod $module {
             use super::super::{

@@ -4,6 +4,7 @@
 use crate::{
     case::{AttentionPoint, Collective, Place, StreamOperation},
     dtype::Dtype,
+    spec::Properties,
     units::Seconds,
 };
 use serde::Deserialize;
@@ -73,8 +74,30 @@ pub struct StreamAxes {
     pub scaling: Vec<StreamOperation>,
     /// Working-set sweep from the first cache to memory.
     pub sweep: Vec<StreamOperation>,
+    /// How many units stream through each working set of the sweep together.
+    pub sweep_units: Vec<Units>,
     /// Sizes in each doubling of the sweep.
     pub sweep_points_per_octave: u32,
+}
+
+/// How many of a device's units work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Units {
+    /// One alone.
+    One,
+    /// All of them.
+    All,
+}
+
+impl Units {
+    /// Their number on a device.
+    pub fn of(self, properties: &Properties) -> u32 {
+        match self {
+            Units::One => 1,
+            Units::All => properties.units.max(1),
+        }
+    }
 }
 
 /// The latency sweep.

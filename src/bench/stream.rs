@@ -59,8 +59,11 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     }
     for &stream in &axes.sweep {
         if let Some(cached) = kernels(stream).iter().find(|kernel| !stores_past_caches(kernel)) {
-            let sizes = sweep(Bytes(first_cache.0 / 2), memory, axes.sweep_points_per_octave);
-            cases.extend(sizes.into_iter().map(|size| case(stream, size, 1, cached.clone())));
+            for units in axes.sweep_units.iter().map(|wanted| wanted.of(properties)) {
+                let start = Bytes(first_cache.0 / 2) * u64::from(units);
+                let sizes = sweep(start, memory, axes.sweep_points_per_octave).into_iter();
+                cases.extend(sizes.map(|size| case(stream, size, units, cached.clone())));
+            }
         }
     }
     let mut seen = std::collections::HashSet::new();

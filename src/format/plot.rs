@@ -366,8 +366,8 @@ fn draw_series(
     // A marker every so often, so that many points stay a curve.
     let every = if series.kind == SeriesKind::Curve { places.len().div_ceil(28) } else { 1 };
     let shown = places.iter().copied().step_by(every.max(1));
-    // Many points are small, or they would be one.
-    let size = if series.kind == SeriesKind::Points && places.len() > 40 { 6 } else { 14 };
+    // Points of a cloud are small, or they would be one.
+    let size = if series.kind == SeriesKind::Points { 9 } else { 14 };
     plane.draw_series(shown.map(|place| {
         EmptyElement::at(place) + Polygon::new(marker(index, size, (0, 0)), tint.filled())
     }))?;

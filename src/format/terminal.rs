@@ -1,7 +1,7 @@
 //! The terminal: tables that fit the window, colour only where it is allowed.
 
 use super::{cell, clean, shorten};
-use crate::report::{Block, Cell, Chart, Document, Fact, HeatMap, Table, Weight};
+use crate::report::{Block, Cell, Chart, Document, Fact, HeatMap, SeriesKind, Table, Weight};
 use std::fmt::{self, Write as _};
 
 /// Narrower than this nothing fits; wider than a line that the eye can follow helps no one.
@@ -154,11 +154,15 @@ impl Page {
         self.grid(&map.title, &titles, &weights, &rows)
     }
 
-    /// A chart in words: each curve's ends and best.
+    /// A chart in words: each curve's run and ends. A cloud of points has none: its cases are in
+    /// the tables.
     fn chart(&mut self, chart: &Chart) -> fmt::Result {
+        if chart.series.iter().any(|series| series.kind == SeriesKind::Points) {
+            return Ok(());
+        }
         let number = |value: f64| super::plot::label(chart.y.quantity, value);
         let place = |value: f64| super::plot::label(chart.x.quantity, value);
-        let title = self.paint(BOLD, &clean(&chart.title));
+        let title = self.paint(BOLD, &shorten(&clean(&chart.title), self.width));
         writeln!(self.out, "\n{title}")?;
         for series in &chart.series {
             let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
@@ -188,7 +192,7 @@ impl Page {
         weights: &[Weight],
         rows: &[Vec<Entry>],
     ) -> fmt::Result {
-        let title = self.paint(BOLD, &clean(title));
+        let title = self.paint(BOLD, &shorten(&clean(title), self.width));
         writeln!(self.out, "\n{title}")?;
         let mut widths: Vec<usize> = (0..titles.len())
             .map(|at| {

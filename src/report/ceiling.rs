@@ -139,18 +139,3 @@ pub fn memory_peak(record: &Record, tier: Tier) -> Option<BytesPerSecond> {
         .filter(|rate| rate.0.is_finite())
         .max_by(|a, b| a.0.total_cmp(&b.0))
 }
-
-/// As [`memory_peak`], for arithmetic of one element type.
-pub fn compute_peak(record: &Record, tier: Tier, dtype: Dtype) -> Option<FlopsPerSecond> {
-    record
-        .outcomes
-        .iter()
-        .filter_map(|outcome| {
-            let measurement = outcome.measured()?;
-            (measurement.case.point.dtype() == Some(dtype)).then_some(())?;
-            let light = measurement.light(tier).filter(|light| light.bound == Bound::Compute)?;
-            Some(measurement.work.flops / light.time)
-        })
-        .filter(|rate| rate.0.is_finite())
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-}

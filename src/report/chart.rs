@@ -42,19 +42,14 @@ fn rate(bytes: Bytes, measurement: &Measurement) -> f64 {
     (bytes / measurement.summary.median).0
 }
 
-/// All charts that the record has points for.
-pub fn all(record: &Record, ceilings: &Ceilings) -> Vec<Chart> {
-    [
-        bandwidth(record),
-        latency(record),
-        scaling(record, ceilings),
-        roofline(record, ceilings),
-        collective_bandwidth(record),
-        collective_time(record),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+/// Of memory: bandwidth and latency against working set, bandwidth against units.
+pub fn memory(record: &Record, ceilings: &Ceilings) -> impl Iterator<Item = Chart> {
+    bandwidth(record).into_iter().chain(latency(record)).chain(scaling(record, ceilings))
+}
+
+/// Of the collectives: bus bandwidth and time against message size.
+pub fn collective(record: &Record) -> impl Iterator<Item = Chart> {
+    collective_bandwidth(record).into_iter().chain(collective_time(record))
 }
 
 /// Sorts, keeps what can be drawn, and drops what is no curve.
@@ -82,40 +77,49 @@ fn cache_marks(device: &Properties, units: u32) -> Vec<Mark> {
         .collect()
 }
 
-/// Bandwidth against working set: one curve for each operation and kernel that was swept.
-fn bandwidth(record: &Record) -> Option<Chart> {
-    let mut curves: BTreeMap<(String, String, u32), Vec<(f64, f64)>> = BTreeMap::new();
+/// Points by operation and kernel.
+type Curves = BTreeMap<(String, String), Vec<(f64, f64)>>;
+
+/// Bandwidth against working set, a chart for each number of units that swept: one curve for each
+/// operation and kernel.
+fn bandwidth(record: &Record) -> Vec<Chart> {
+    let mut sweeps: BTreeMap<u32, Curves> = BTreeMap::new();
     for (measurement, point) in streams(record) {
-        let kernel = measurement.case.kernel.0.clone();
-        let name = format!("{}", point.stream);
-        curves
-            .entry((name, kernel, point.units))
-            .or_default()
-            .push((point.working_set.0 as f64, rate(measurement.work.memory, measurement)));
+        let key = (point.stream.to_string(), measurement.case.kernel.0.clone());
+        let place = (point.working_set.0 as f64, rate(measurement.work.memory, measurement));
+        sweeps.entry(point.units).or_default().entry(key).or_default().push(place);
     }
-    let units = curves.keys().map(|(_, _, units)| *units).max()?;
-    let kernels: BTreeSet<_> = curves.keys().map(|(_, kernel, _)| kernel.clone()).collect();
-    let mut series: Vec<_> = curves
+    sweeps
         .into_iter()
-        .filter_map(|((stream, kernel, of), points)| {
+        .filter_map(|(units, curves)| bandwidth_of(&record.header.device, units, curves))
+        .collect()
+}
+
+fn bandwidth_of(device: &Properties, units: u32, curves: Curves) -> Option<Chart> {
+    let curves: Vec<_> = curves
+        .into_iter()
+        .filter_map(|((stream, kernel), points)| Some((kernel, curve(stream, points)?)))
+        .collect();
+    let kernels: BTreeSet<String> = curves.iter().map(|(kernel, _)| kernel.clone()).collect();
+    let mut series: Vec<Series> = curves
+        .into_iter()
+        .map(|(kernel, series)| {
             let kernel = if kernels.len() > 1 { format!(" {kernel}") } else { String::new() };
-            let units = if of == units { String::new() } else { format!(", {of} units") };
-            curve(format!("{stream}{kernel}{units}"), points)
+            Series { name: series.name + &kernel, ..series }
         })
         .collect();
-    series.sort_by_key(|series| std::cmp::Reverse(series.points.len()));
     series.truncate(CURVES_MAX);
+    let by = if units == 1 { "one unit alone".into() } else { format!("{units} units together") };
     (!series.is_empty()).then(|| Chart {
-        name: "bandwidth".into(),
-        title: "Bandwidth against working set".into(),
-        caption: format!(
-            "Bytes each second as STREAM counts them, on {units} units together. Each step down \
-             is a level of cache left behind; the level at the right is memory."
-        ),
+        name: format!("bandwidth_{units}u"),
+        title: format!("Bandwidth against working set, {by}"),
+        caption: "Bytes each second as STREAM counts them. Each step down is a level of cache \
+                  left behind; the level at the right is memory."
+            .into(),
         x: log("working set", Quantity::Size),
         y: log("bandwidth", Quantity::Bandwidth),
         series,
-        marks: cache_marks(&record.header.device, units),
+        marks: cache_marks(device, units),
     })
 }
 
@@ -186,7 +190,7 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
 }
 
 /// Where each case stands under the ceilings of memory and arithmetic.
-fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
+pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     let memory = ceilings.memory.as_ref()?;
     let mut kinds: BTreeMap<&'static str, Vec<(f64, f64)>> = BTreeMap::new();
     for measurement in measurements(record) {

@@ -6,6 +6,7 @@ use crate::{
     record::Record,
     units::{Bytes, BytesPerSecond, Seconds},
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A level, from the end of the one before to its own.
 struct Level {
@@ -15,18 +16,11 @@ struct Level {
     to: u64,
 }
 
-/// One row for each level of cache and one for memory. None where nothing was swept.
+/// One row for each level of cache and one for memory, as the units meet them that swept the most
+/// working sets. None where nothing was swept.
 pub fn table(record: &Record) -> Option<Table> {
     let device = &record.header.device;
-    let units = record
-        .outcomes
-        .iter()
-        .filter_map(|outcome| match outcome.measured()?.case.point {
-            Point::Stream(point) => Some(point.units),
-            _ => None,
-        })
-        .max()
-        .unwrap_or(1);
+    let units = swept_by(record);
     let rows: Vec<_> = levels(record, 1)
         .iter()
         .zip(levels(record, units))
@@ -36,7 +30,6 @@ pub fn table(record: &Record) -> Option<Table> {
                 one.size.map_or(Cell::Absent, Cell::Size),
                 latency(record, one).map_or(Cell::Absent, Cell::Time),
                 bandwidth(record, &all, StreamOperation::Read, units),
-                bandwidth(record, &all, StreamOperation::Copy, units),
                 bandwidth(record, &all, StreamOperation::Triad, units),
             ]
         })
@@ -44,17 +37,30 @@ pub fn table(record: &Record) -> Option<Table> {
     let something = rows.iter().flat_map(|row| &row[2..]).any(|cell| *cell != Cell::Absent);
     (something && !device.caches.is_empty()).then(|| Table {
         name: "levels".into(),
-        title: "What each level gives".into(),
+        title: match units {
+            1 => "What each level gives one unit".into(),
+            _ => format!("What each level gives {units} units"),
+        },
         columns: vec![
             column("level", "level", Weight::Essential),
             column("size_bytes", "size of one", Weight::Essential),
             column("latency_seconds", "latency", Weight::Essential),
             column("read_bytes_per_second", "best read", Weight::Essential),
-            column("copy_bytes_per_second", "best copy", Weight::Useful),
             column("triad_bytes_per_second", "best triad", Weight::Useful),
         ],
         rows,
     })
+}
+
+/// The number of units that streamed over the most working sets.
+fn swept_by(record: &Record) -> u32 {
+    let mut swept: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+    for measurement in measurements(record) {
+        if let Point::Stream(point) = measurement.case.point {
+            swept.entry(point.units).or_default().insert(point.working_set.0);
+        }
+    }
+    swept.into_iter().max_by_key(|(_, sets)| sets.len()).map_or(1, |(units, _)| units)
 }
 
 fn column(key: &'static str, title: &'static str, weight: Weight) -> Column {
@@ -82,7 +88,7 @@ fn levels(record: &Record, units: u32) -> Vec<Level> {
     levels
 }
 
-/// The median of the plateau's latencies.
+/// The median of the plateau's latencies; of two, the lower.
 fn latency(record: &Record, level: &Level) -> Option<Seconds> {
     let mut times: Vec<f64> = measurements(record)
         .filter_map(|measurement| match measurement.case.point {
@@ -94,7 +100,7 @@ fn latency(record: &Record, level: &Level) -> Option<Seconds> {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().map(Seconds)
+    times.get(times.len().saturating_sub(1) / 2).copied().map(Seconds)
 }
 
 /// The best of the plateau's bandwidths, which its title says.

@@ -18,14 +18,10 @@ pub fn document(record: &Record) -> Document {
     blocks.extend(summary::sentences(record, &ceilings).into_iter().map(Block::Text));
     blocks.extend(summary::warnings(record).into_iter().map(Block::Warning));
 
-    let (mut memory, mut arithmetic, mut collective) = (Vec::new(), Vec::new(), Vec::new());
-    for chart in chart::all(record, &ceilings) {
-        match chart.name.as_str() {
-            "bandwidth" | "latency" | "scaling" => memory.push(Block::Chart(chart)),
-            "roofline" => arithmetic.push(Block::Chart(chart)),
-            _ => collective.push(Block::Chart(chart)),
-        }
-    }
+    let mut memory: Vec<_> = chart::memory(record, &ceilings).map(Block::Chart).collect();
+    let mut arithmetic: Vec<_> =
+        chart::roofline(record, &ceilings).map(Block::Chart).into_iter().collect();
+    let mut collective: Vec<_> = chart::collective(record).map(Block::Chart).collect();
     memory.extend(level::table(record).map(Block::Table));
     arithmetic.extend(heat::gemm(record, &ceilings).map(Block::HeatMap));
     arithmetic.extend(heat::attention(record, &ceilings).map(Block::HeatMap));

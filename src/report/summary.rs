@@ -3,7 +3,7 @@
 use super::{
     Ceilings, Cell, Fact,
     case_table::{missing, size, tier_name},
-    ceiling::{compute_peak, memory_peak},
+    ceiling::memory_peak,
     chart::measurements,
 };
 use crate::{
@@ -142,21 +142,23 @@ fn best_by_dtype(
     best
 }
 
-/// The share of the peak of tier 2, else 1, else of this run's own ceiling.
-fn compute_share(record: &Record, dtype: Dtype, rate: FlopsPerSecond) -> (Option<f64>, String) {
-    for tier in [Tier::Observed, Tier::Datasheet] {
-        if let Some(peak) = compute_peak(record, tier, dtype) {
-            return (Some(rate / peak), format!("of {peak} ({})", tier_name(tier)));
+/// What a measurement reached of its own speed of light, in words and as a share: the same as its
+/// row says.
+fn share(measurement: &Measurement, rate: FlopsPerSecond) -> (Option<f64>, String) {
+    match (measurement.utilisation(), measurement.tier) {
+        (Some(share), Some(tier)) => {
+            let peak = rate * (1.0 / share);
+            (Some(share), format!("of {peak} ({})", tier_name(tier)))
         }
+        _ => (None, PEAK_UNKNOWN.into()),
     }
-    (None, PEAK_UNKNOWN.into())
 }
 
 fn rate_facts(record: &Record, key: &str, label: &str, of: fn(&Point) -> bool) -> Vec<Fact> {
     best_by_dtype(record, of)
         .into_iter()
         .map(|(dtype, (measurement, rate))| {
-            let (share, of) = compute_share(record, dtype, rate);
+            let (share, of) = share(measurement, rate);
             Fact {
                 key: format!("{key}_{dtype}"),
                 label: format!("{label} {dtype}"),

@@ -30,6 +30,7 @@ deadline = 30.0
 memory = []
 scaling = []
 sweep = ["read", "write", "copy", "triad"]
+sweep_units = ["one"]
 sweep_points_per_octave = 4
 "#;
 

@@ -198,6 +198,9 @@ fn warnings(environment: &Environment) -> Vec<String> {
     if matches!(environment.huge_pages.as_str(), "none" | "never") {
         warnings.push("no transparent huge pages: translation misses slow large arrays".into());
     }
+    for variable in super::gemm::library::steered() {
+        warnings.push(format!("{variable} is set: the library may not choose its best kernels"));
+    }
     warnings
 }
 

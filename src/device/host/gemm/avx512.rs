@@ -87,7 +87,7 @@ macro_rules! avx512 {
             const GROUP: usize = $group;
             const ROWS: usize = $rows;
             const COLUMNS: usize = $vectors * $lanes;
-            const DEPTH_MAX: usize = 256;
+            const DEPTH_MAX: usize = 2048 / size_of::<$word>();
             const HEIGHT_MAX: usize = $rows * 16;
             const WIDTH_MAX: usize = 2048;
             const STARTS_AT_ZERO: bool = $starts_at_zero;

@@ -25,6 +25,14 @@ const LIBRARIES: [(&str, &str, &str); 4] = [
     ("onednn", "libdnnl.so.3", "install oneDNN (Debian: libdnnl3)"),
 ];
 
+/// By which users tell these libraries what kernels to choose: set, they may hold one back.
+const STEERING: [(&str, &[&str]); 4] = [
+    ("openblas", &["OPENBLAS_CORETYPE"]),
+    ("blis", &["BLIS_ARCH_TYPE", "BLIS_MODEL_TYPE"]),
+    ("mkl", &["MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "MKL_DEBUG_CPU_TYPE"]),
+    ("onednn", &["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"]),
+];
+
 /// Opened once in a process: their threads outlive any device.
 static OPENED: LazyLock<Vec<Opened>> = LazyLock::new(|| {
     let open = |&(name, file, _): &(&'static str, &str, &str)| {
@@ -113,6 +121,14 @@ pub fn missing() -> Vec<(&'static str, &'static str)> {
     LIBRARIES.iter().filter(|row| !found(row.0)).map(|row| (row.0, row.2)).collect()
 }
 
+/// The variables that steer a library which was found, as `NAME=value`.
+pub fn steered() -> Vec<String> {
+    let found = |name: &str| OPENED.iter().any(|opened| opened.name == name);
+    let set = |name: &&str| Some(format!("{name}={}", std::env::var(name).ok()?));
+    let rows = STEERING.iter().filter(|(name, _)| found(name));
+    rows.flat_map(|(_, variables)| variables.iter().filter_map(set)).collect()
+}
+
 impl Opened {
     /// A function, if it is exported.
     ///
@@ -194,7 +210,9 @@ impl Opened {
             };
             let found = match self.name {
                 "openblas" => text("openblas_get_config"),
-                "blis" => text("bli_info_get_version_str"),
+                "blis" => text("bli_info_get_version_str")
+                    .map(|version| [version].into_iter().chain(self.blis_kernels()).collect())
+                    .map(|words: Vec<String>| words.join(" ")),
                 "mkl" => self.function::<Fill>("mkl_get_version_string").map(|fill| {
                     let mut room = [0u8; 256];
                     fill(room.as_mut_ptr().cast(), 255);
@@ -203,6 +221,18 @@ impl Opened {
                 _ => self.onednn_version(),
             };
             found.unwrap_or_else(|| "of unknown version".into())
+        }
+    }
+
+    /// The family whose kernels BLIS chose: `generic` on a CPU that it does not know.
+    fn blis_kernels(&self) -> Option<String> {
+        // SAFETY: the types of the header; the text is static and ends with a zero.
+        unsafe {
+            let family = self.function::<unsafe extern "C" fn() -> c_int>("bli_arch_query_id")?();
+            let name =
+                self.function::<unsafe extern "C" fn(c_int) -> *const c_char>("bli_arch_string")?;
+            let name = name(family);
+            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
         }
     }
 

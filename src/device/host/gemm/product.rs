@@ -9,7 +9,7 @@ use crate::{
     kernel::GemmParams,
     units::Bytes,
 };
-use std::{cell::Cell, mem::size_of, ops::Range};
+use std::{cell::Cell, mem::size_of, ops::Range, ptr};
 
 /// The part of C that one thread makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,6 +253,11 @@ impl<T: Tile> Nest<T> {
         // SAFETY: `width` columns and `rows` rows lie within B.
         unsafe {
             let source = self.b.add(word * T::GROUP * self.n + left);
+            if width == T::COLUMNS && size_of::<T::Input>() == size_of::<T::Word>() {
+                // One element is one word: a copy, which no loop over elements becomes by itself.
+                ptr::copy_nonoverlapping(source.cast::<T::Word>(), target, T::COLUMNS);
+                return;
+            }
             if width == T::COLUMNS && rows == T::GROUP {
                 for column in 0..T::COLUMNS {
                     let source = source.add(column);

@@ -66,7 +66,8 @@ pub struct ComputeParams {
 pub struct GemmParams {
     /// m x k.
     pub a: u64,
-    /// k x n.
+    /// k x n. [`Dtype::Fp8`](crate::dtype::Dtype) and narrower types: n x k, as the matrix units of
+    /// all vendors want them and as weights are kept.
     pub b: u64,
     /// m x n, of the output's element type.
     pub c: u64,
@@ -118,4 +119,78 @@ pub struct AttentionParams {
     pub scratch: u64,
     /// Its bytes.
     pub scratch_bytes: u64,
+}
+
+/// Of `util/fill`: a target repeats a pattern, in words of 8 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct FillParams {
+    /// What is filled.
+    pub target: u64,
+    /// With what.
+    pub pattern: u64,
+    /// Words of the target.
+    pub length: u64,
+    /// Words of the pattern.
+    pub period: u64,
+}
+
+/// Of `util/compare`: how many words differ from a pattern that they should repeat.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct CompareParams {
+    /// What is compared.
+    pub values: u64,
+    /// With what.
+    pub pattern: u64,
+    /// Words of the values.
+    pub length: u64,
+    /// Words of the pattern.
+    pub period: u64,
+    /// A word that is counted up by those that differ.
+    pub differing: u64,
+}
+
+/// Of `util/hash`: a number that every word and its place go into.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct HashParams {
+    /// What is hashed.
+    pub values: u64,
+    /// Words of it.
+    pub length: u64,
+    /// A word that is counted up by the hash.
+    pub hash: u64,
+}
+
+/// Of `util/evict`: memory that takes the caches' place.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct EvictParams {
+    /// More than the last cache holds.
+    pub memory: u64,
+    /// Words of it.
+    pub length: u64,
+}
+
+/// Of `util/clock`: work of so many cycles, counted by the units' clock and by a timer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct ClockParams {
+    /// Two words for each block, 64 bytes apart: cycles, nanoseconds.
+    pub counted: u64,
+    /// To work for.
+    pub cycles: u64,
+}
+
+/// Of `util/hold`: what is enqueued after it starts when the host says so.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct HoldParams {
+    /// A 32-bit word of host memory; anything but 0 lets the stream go on.
+    pub released: u64,
+    /// Nanoseconds after which it goes on in any case.
+    pub limit: u64,
+    /// A word that is given the nanoseconds waited; the limit where that was reached.
+    pub waited: u64,
 }

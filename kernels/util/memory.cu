@@ -1,0 +1,55 @@
+// Filling, comparing, hashing and evicting memory, in words of 8 bytes.
+#include "params.h"
+
+namespace {
+
+DEVICE u64 first_word() { return u64(block_index()) * 256 + thread_index(); }
+DEVICE u64 stride() { return u64(block_count()) * 256; }
+
+// Adds up over the warp, then once to memory for each warp.
+DEVICE void leave_sum(u64* at, u64 sum) {
+  SHARED u64 sums[256];
+  sums[thread_index()] = sum;
+  block_barrier();
+  if (thread_index() != 0) return;
+  for (u32 t = 1; t < 256; t++) sum += sums[t];
+  atomic_add(at, sum);
+}
+
+// A bijection of 64 bits that spreads every bit over all (splitmix64's finaliser: Steele, Lea and
+// Flood, "Fast splittable pseudorandom number generators", 2014).
+DEVICE u64 mixed(u64 word) {
+  word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9ull;
+  word = (word ^ (word >> 27)) * 0x94D049BB133111EBull;
+  return word ^ (word >> 31);
+}
+
+}  // namespace
+
+KERNEL(256, 4) util_fill(const FillParams p) {
+  for (u64 at = first_word(); at < p.length; at += stride()) {
+    p.target[at] = p.pattern[at % p.period];
+  }
+}
+
+KERNEL(256, 4) util_compare(const CompareParams p) {
+  u64 differing = 0;
+  for (u64 at = first_word(); at < p.length; at += stride()) {
+    differing += p.values[at] != p.pattern[at % p.period];
+  }
+  leave_sum(p.differing, differing);
+}
+
+// A word counts with its place, so that two words that change places are found out.
+KERNEL(256, 4) util_hash(const HashParams p) {
+  u64 hash = 0;
+  for (u64 at = first_word(); at < p.length; at += stride()) {
+    hash += mixed(p.values[at] + 0x9E3779B97F4A7C15ull * (at + 1));
+  }
+  leave_sum(p.hash, hash);
+}
+
+// Reads and writes memory larger than the last cache, so that nothing else is left in it.
+KERNEL(256, 4) util_evict(const EvictParams p) {
+  for (u64 at = first_word(); at < p.length; at += stride()) p.memory[at] += 1;
+}

@@ -1,0 +1,205 @@
+"""Compiles every kernel for each of its targets and proves what kernels.toml claims of it.
+
+Called by scripts/kernels.sh, which installs the compilers. Fails on a kernel that does not compile,
+spills registers, lacks a claimed instruction, or is missing from the machine code or the list.
+"""
+
+import argparse
+import concurrent.futures
+import ctypes
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "kernels"
+INCLUDE = ROOT / "include"
+
+
+def run(command, **options):
+    """A command's output; an error with everything it said where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def nvcc(tools, source, target, cubin):
+    """Compiles with nvcc; gives the assembler's statistics."""
+    arch = target.removeprefix("sm_")
+    return run([
+        tools / "nvcc", "-std=c++17", "-O3", "-I", INCLUDE, "-Xptxas", "-v", "-cubin",
+        f"-gencode=arch=compute_{arch},code=sm_{arch}", "-o", cubin, source,
+    ])
+
+
+def nvrtc(library, source, target, cubin):
+    """Compiles through NVRTC from text alone, as the backend does; gives the compiler's log."""
+    api = open_nvrtc(library)
+    headers = sorted(INCLUDE.glob("*.h"))
+    texts = (ctypes.c_char_p * len(headers))(*[header.read_bytes() for header in headers])
+    names = (ctypes.c_char_p * len(headers))(*[header.name.encode() for header in headers])
+    program = ctypes.c_void_p()
+    name = source.name.encode()
+    said(api, api.nvrtcCreateProgram(
+        ctypes.byref(program), source.read_bytes(), name, len(headers), texts, names))
+    options = [f"--gpu-architecture={target}".encode(), b"-std=c++17", b"--ptxas-options=-v"]
+    given = (ctypes.c_char_p * len(options))(*options)
+    code = api.nvrtcCompileProgram(program, len(options), given)
+    log = fetch(api, program, "ProgramLog").decode().rstrip("\0")
+    if code != 0:
+        raise RuntimeError(f"NVRTC: {log}")
+    cubin.write_bytes(fetch(api, program, "CUBIN"))
+    api.nvrtcDestroyProgram(ctypes.byref(program))
+    return log
+
+
+def open_nvrtc(folder):
+    """The library of a folder. Opened by path, it does not find its built-ins by itself."""
+    built_ins = next(path for path in folder.iterdir() if "builtins.so" in path.name)
+    ctypes.CDLL(str(built_ins), mode=ctypes.RTLD_GLOBAL)
+    library = next(path for path in folder.iterdir() if path.name.startswith("libnvrtc.so."))
+    api = ctypes.CDLL(str(library))
+    api.nvrtcGetErrorString.restype = ctypes.c_char_p
+    return api
+
+
+def said(api, code):
+    if code != 0:
+        raise RuntimeError(f"NVRTC: {api.nvrtcGetErrorString(code).decode()}")
+
+
+def fetch(api, program, what):
+    size = ctypes.c_size_t()
+    said(api, getattr(api, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    text = ctypes.create_string_buffer(size.value)
+    said(api, getattr(api, f"nvrtcGet{what}")(program, text))
+    return text.raw
+
+
+def statistics(log):
+    """Registers, static shared memory and spilled bytes of each entry, from the assembler."""
+    found = {}
+    entry = None
+    for line in log.splitlines():
+        if match := re.search(r"Compiling entry function '(\w+)'", line):
+            entry = match[1]
+            found[entry] = {"registers": 0, "shared": 0, "spills": 0}
+        elif entry and (match := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill", line)):
+            found[entry]["spills"] += int(match[1]) + int(match[2])
+        elif entry and (match := re.search(r"Used (\d+) registers", line)):
+            found[entry]["registers"] = int(match[1])
+            if shared := re.search(r"(\d+) bytes smem", line):
+                found[entry]["shared"] = int(shared[1])
+    return found
+
+
+def instructions(tools, cubin):
+    """The opcodes of each entry."""
+    environment = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}")
+    text = run([tools / "cuobjdump", "-sass", cubin], env=environment)
+    found = {}
+    entry = None
+    for line in text.splitlines():
+        if match := re.search(r"Function : (\w+)", line):
+            entry = match[1]
+            found[entry] = set()
+        elif entry and (match := re.match(
+                r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[0-9T]+ +)?([A-Z][A-Za-z0-9_.]*)", line)):
+            found[entry].add(match[1])
+    return found
+
+
+def missing_claims(claims, opcodes):
+    """The claims that no opcode starts with."""
+    def there(claim):
+        return any(code == name or code.startswith(name + ".")
+                   for name in claim.split("|") for code in opcodes)
+    return [claim for claim in claims if not there(claim)]
+
+
+def prove(job):
+    """One file for one target by one compiler: rows to print, faults found."""
+    file, target, compiler, compile_with, tools = job
+    source = ROOT / file["path"]
+    rows, faults = [], []
+    place = f"{file['path']} {target} {compiler}"
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = pathlib.Path(folder) / "kernel.cubin"
+        try:
+            counted = statistics(compile_with(source, target, cubin))
+            opcodes = instructions(tools, cubin)
+        except RuntimeError as error:
+            return rows, [f"{place}: {error}"]
+    listed = {kernel["entry"]: kernel for kernel in file["kernels"]}
+    for entry in sorted(opcodes.keys() - listed.keys()):
+        faults.append(f"{place}: {entry} is not listed")
+    for entry, kernel in listed.items():
+        if entry not in opcodes or entry not in counted:
+            faults.append(f"{place}: no entry {entry}")
+            continue
+        lacking = missing_claims(kernel["claims"], opcodes[entry])
+        count = counted[entry]
+        if count["spills"]:
+            faults.append(f"{place}: {entry} spills {count['spills']} bytes")
+        if lacking:
+            faults.append(f"{place}: {entry} has no {', '.join(lacking)}")
+        shared = count["shared"] + kernel.get("shared", 0)
+        verdict = "no " + ", ".join(lacking) if lacking else "has " + ", ".join(kernel["claims"])
+        rows.append((entry, target, compiler, count["registers"], shared, count["spills"], verdict))
+    return rows, faults
+
+
+def nvrtc_in_child(library):
+    """NVRTC in a process of its own: two versions do not live in one."""
+    def compile_with(source, target, cubin):
+        return run([sys.executable, __file__, "--one", library, source, target, cubin])
+    return compile_with
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--bin", type=pathlib.Path, help="folder of nvcc and cuobjdump")
+    arguments.add_argument("--nvrtc", type=pathlib.Path, action="append", default=[])
+    arguments.add_argument("--only", default="", help="files whose path contains this")
+    arguments.add_argument("--one", nargs=4, type=pathlib.Path, help=argparse.SUPPRESS)
+    given = arguments.parse_args()
+    if given.one:
+        library, source, target, cubin = given.one
+        print(nvrtc(library, source, str(target), cubin))
+        return 0
+
+    compilers = [("nvcc", lambda *a: nvcc(given.bin, *a))]
+    for library in given.nvrtc:
+        name = next(path.name for path in library.iterdir() if "builtins.so" in path.name)
+        version = ".".join(name.split(".so.")[1].split(".")[:2])
+        compilers.append((f"NVRTC {version}", nvrtc_in_child(library)))
+    files = tomllib.loads((ROOT / "kernels.toml").read_text())["file"]
+    jobs = [(file, target, name, compile_with, given.bin)
+            for file in files if given.only in file["path"]
+            for target in file["targets"] for name, compile_with in compilers]
+
+    print(f"{'entry':34} {'target':8} {'compiler':10} {'registers':>9} {'shared':>7} "
+          f"{'spills':>6}  claimed instructions")
+    faults, count = [], 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for rows, found in pool.map(prove, jobs):
+            faults += found
+            count += len(rows)
+            for entry, target, compiler, registers, shared, spills, verdict in rows:
+                print(f"{entry:34} {target:8} {compiler:10} {registers:9} {shared:7} {spills:6}  "
+                      f"{verdict}")
+    for path in sorted(ROOT.rglob("*.cu")):
+        if str(path.relative_to(ROOT)) not in {file["path"] for file in files}:
+            faults.append(f"{path.relative_to(ROOT)} is not listed")
+    for fault in faults:
+        print(f"fault: {fault}", file=sys.stderr)
+    print(f"{count} kernels proved, {len(faults)} faults")
+    return 1 if faults or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,31 +7,145 @@ use fizeau::{
     comm::{Communicator, RankBuffers},
     device::{Backend, Buffer, Device, DeviceError, host::Host},
     dtype::Dtype,
+    suite::Suite,
     units::Bytes,
 };
 use proptest::prelude::*;
 
-/// `doc/PERFORMANCE.md` of nccl-tests.
-#[test]
-fn bus_factors_are_those_of_nccl_tests() {
-    for ranks in 2..=16u32 {
-        let n = f64::from(ranks);
-        let expected = [
-            (Collective::AllReduce, 2.0 * (n - 1.0) / n),
-            (Collective::AllToAll, (n - 1.0) / n),
-            (Collective::AllGather, (n - 1.0) / n),
-            (Collective::ReduceScatter, (n - 1.0) / n),
-            (Collective::Broadcast, 1.0),
-            (Collective::SendReceive, 1.0),
-        ];
-        for (collective, factor) in expected {
-            assert_eq!(collective.bus_factor(ranks), factor, "{collective} {ranks}");
+/// Numbers of ranks of nodes, pairs of nodes, and racks.
+fn worlds() -> impl Iterator<Item = u32> {
+    (2..=16).chain([64, 72])
+}
+
+/// What `nccl-tests` has for an operation on n ranks and a size s in bytes of 4-byte elements, as
+/// its `src/*.cu` compute it: elements sent, received, the `count` column, the bytes that
+/// algorithm bandwidth is made of, and the factor to bus bandwidth.
+fn of_nccl_tests(collective: Collective, n: u64, s: u64) -> (u64, u64, u64, u64, f64) {
+    let whole = s / 4;
+    let part = (whole / n) & !3;
+    let share = (n as f64 - 1.0) / n as f64;
+    match collective {
+        Collective::AllReduce => {
+            (whole, whole, whole, whole * 4, 2.0 * (n as f64 - 1.0) / n as f64)
+        }
+        Collective::Broadcast | Collective::Reduce | Collective::SendReceive => {
+            (whole, whole, whole, whole * 4, 1.0)
+        }
+        Collective::AllGather | Collective::Gather => (part, part * n, part, part * n * 4, share),
+        Collective::ReduceScatter | Collective::Scatter => {
+            (part * n, part, part, part * n * 4, share)
+        }
+        Collective::AllToAll | Collective::AllToAllV => {
+            (part * n, part * n, part, part * n * 4, share)
         }
     }
-    assert_eq!(Collective::AllReduce.bus_factor(8), 1.75);
-    assert_eq!(Collective::AllGather.bus_factor(8), 0.875);
-    assert_eq!(Collective::AllReduce.bus_factor(16), 1.875);
-    assert_eq!(Collective::ALL.len(), 6);
+}
+
+#[test]
+fn factors_and_byte_counts_are_those_of_nccl_tests() {
+    let suite: Suite = toml::from_str(SUITE).expect("a suite");
+    for ranks in worlds() {
+        let world = World(ranks);
+        let device = Host.open(0).expect("there is a host");
+        let cases = bench::cases(&suite, Rank { device: &*device, peers: &world });
+        let mut sizes = [4096u64, 65536, 1 << 20, 16 << 20, 256 << 20, 4 << 30].into_iter().cycle();
+        assert_eq!(cases.len(), Collective::ALL.len() * 6);
+        for case in &cases {
+            let Point::Collective(point) = case.point else { panic!("{case}") };
+            let (n, asked) = (u64::from(ranks), sizes.next().expect("endless"));
+            let (sent, received, count, moved, factor) = of_nccl_tests(point.collective, n, asked);
+            let buffers = point.collective.buffer_bytes(point.message, ranks);
+            assert_eq!(buffers, [Bytes(sent * 4), Bytes(received * 4)], "{case}");
+            assert_eq!(point.count(), count, "{case}");
+            assert_eq!(point.message, Bytes(moved), "{case}");
+            assert_eq!(point.message.0, sent.max(received) * 4, "{case}: the size column");
+            assert_eq!(point.collective.bus_factor(ranks), factor, "{case}");
+            let bus = case.point.work().link.0 as f64;
+            assert!((bus - moved as f64 * factor).abs() <= 1.0, "{case}: {bus}");
+        }
+    }
+}
+
+/// The factors of measuring practice, as numbers.
+#[test]
+fn factors_of_well_known_worlds() {
+    for (collective, ranks, factor) in [
+        (Collective::AllReduce, 8, 1.75),
+        (Collective::AllReduce, 16, 1.875),
+        (Collective::AllReduce, 72, 1.9722),
+        (Collective::AllGather, 8, 0.875),
+        (Collective::ReduceScatter, 16, 0.9375),
+        (Collective::AllToAll, 72, 0.9861),
+        (Collective::AllToAllV, 8, 0.875),
+        (Collective::Gather, 64, 0.984375),
+        (Collective::Scatter, 2, 0.5),
+        (Collective::Reduce, 72, 1.0),
+    ] {
+        let found = collective.bus_factor(ranks);
+        assert!((found - factor).abs() < 5e-5, "{collective} {ranks}: {found}");
+    }
+}
+
+/// The busiest rank receives the message, 1.5 times the mean; all ranks send alike; and what all
+/// send is what all receive.
+#[test]
+fn tokens_go_to_some_experts_more_than_to_others() {
+    let (collective, dtype, place) = (Collective::AllToAllV, Dtype::Bf16, Place::OutOfPlace);
+    for ranks in worlds() {
+        let message = Bytes(u64::from(ranks) << 20);
+        let point = CollectivePoint { collective, dtype, message, ranks, place };
+        let received: Vec<u64> = (0..ranks).map(|rank| point.receives(rank).0).collect();
+        let sent: u64 = (0..ranks).map(|rank| point.sends(rank).0).sum();
+        assert_eq!(received.iter().sum::<u64>(), sent);
+        assert_eq!(received.iter().max(), Some(&message.0));
+        let mean = sent as f64 / f64::from(ranks);
+        assert!((message.0 as f64 / mean - 1.5).abs() < 1e-4, "{ranks}: {mean}");
+        assert_eq!(point.sent_before(1), point.part(0));
+    }
+}
+
+const SUITE: &str = r#"
+name = "sizes"
+description = "Every collective over sizes of many magnitudes"
+measure = { samples_min = 1, samples_max = 1, noise_max = 0.1, time_min = 0, time_max = 1,
+    warmup_max = 1, sample_min = 0, deadline = 1 }
+
+[collective]
+collectives = ["all_reduce", "all_to_all", "all_gather", "reduce_scatter", "broadcast",
+    "send_receive", "reduce", "gather", "scatter", "all_to_allv"]
+dtype = "f32"
+from = "4KiB"
+to = "4GiB"
+factor = 16
+places = ["out_of_place"]
+"#;
+
+/// A world without ranks, to plan for.
+struct World(u32);
+
+impl Communicator for World {
+    fn kernels(&self) -> Vec<KernelName> {
+        vec![kernel()]
+    }
+    fn size(&self) -> u32 {
+        self.0
+    }
+    fn local(&self) -> (u32, u32) {
+        (0, 0)
+    }
+    fn enqueue(
+        &self,
+        _: Collective,
+        _: Dtype,
+        _: Bytes,
+        _: &[RankBuffers<'_>],
+        _: u32,
+    ) -> Result<(), DeviceError> {
+        Err(DeviceError::Driver("nobody is there".into()))
+    }
+    fn all_gather_bytes(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+        Ok(Vec::new())
+    }
 }
 
 fn kernel() -> KernelName {
@@ -56,8 +170,7 @@ proptest! {
             let point = CollectivePoint { collective, dtype, message, ranks, place };
             let case = Case { kernel: kernel(), point: Point::Collective(point) };
             let prepared = bench::prepare(&case, rank);
-            let copies = matches!(collective, Collective::AllToAll | Collective::SendReceive);
-            if copies && place == Place::InPlace {
+            if !collective.exists(place) {
                 prop_assert!(prepared.is_err(), "{}", case);
                 continue;
             }
@@ -69,7 +182,9 @@ proptest! {
                 workload.enqueue(repeat).expect("it runs");
                 let check = workload.verify().expect("buffers are read");
                 prop_assert!(check.passed(), "{}: {:?}", case, check);
-                prop_assert!(check.compared >= part * u64::from(ranks));
+                let received: u64 = (0..ranks).map(|rank| point.receives(rank).0).sum();
+                prop_assert_eq!(check.compared, received / (dtype.bits() / 8));
+                prop_assert!(check.compared >= part * u64::from(ranks) / 2);
             }
         }
     }
@@ -98,6 +213,22 @@ proptest! {
                         data.iter().flat_map(|sent| sent[..part].to_vec()).collect()
                     }
                     Collective::Broadcast => data[0].clone(),
+                    Collective::Reduce if rank == 0 => (0..whole).map(sum).collect(),
+                    Collective::Gather if rank == 0 => {
+                        data.iter().flat_map(|sent| sent[..part].to_vec()).collect()
+                    }
+                    Collective::Scatter => data[0][own].to_vec(),
+                    // The rest of the root's buffer, and everybody else's, is left as it was.
+                    Collective::Reduce => vec![0.0; whole],
+                    Collective::Gather => vec![0.0; whole],
+                    Collective::AllToAllV => {
+                        let length = |to: usize| part * (3 * (ranks - 1) - 2 * to) / (3 * (ranks - 1));
+                        let from: usize = (0..rank).map(length).sum();
+                        let slices = data.iter().map(|sent| &sent[from..from + length(rank)]);
+                        let mut received: Vec<f32> = slices.flatten().copied().collect();
+                        received.resize(whole, 0.0);
+                        received
+                    }
                     Collective::SendReceive => data[(rank + ranks - 1) % ranks].clone(),
                 }
             };
@@ -152,7 +283,7 @@ impl Communicator for Broken<'_> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
-    fn one_wrong_element_is_found(rank in 0usize..3, at in 0u64..100, repeat in 1u32..3) {
+    fn one_wrong_element_is_found(rank in 0usize..3, at in 0u64..33, repeat in 1u32..3) {
         let device = Host.open(0).expect("there is a host");
         let peers = device.communicator(3).expect("the host has ranks");
         let broken = Broken { device: &*device, peers: &*peers, rank, offset: at * 4 };
@@ -161,6 +292,9 @@ proptest! {
             let (dtype, place) = (Dtype::F32, Place::OutOfPlace);
             let point = CollectivePoint { collective, dtype, message, ranks: 3, place };
             let case = Case { kernel: kernel(), point: Point::Collective(point) };
+            if point.receives(rank as u32) == Bytes(0) {
+                continue;
+            }
             let rank = Rank { device: &*device, peers: &broken };
             let mut workload = bench::prepare(&case, rank).expect("it is ready");
             workload.poison().expect("buffers are written");

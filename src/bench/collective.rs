@@ -34,15 +34,14 @@ const PART_GRANULE: u64 = 16;
 const CHUNK: usize = 1 << 16;
 
 /// The cases of a suite: every size of the axes, rounded down to equal parts for all ranks.
-/// all_to_all and send_receive in place do not exist (`nccl-tests` reports none: "we don't
-/// support in-place"), and are not planned.
+/// What does not exist in place is not planned.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.collective else { return Vec::new() };
     let ranks = rank.peers.size();
     let mut cases = Vec::new();
     for kernel in rank.peers.kernels() {
         for &collective in &axes.collectives {
-            for &place in axes.places.iter().filter(|&&place| exists(collective, place)) {
+            for &place in axes.places.iter().filter(|&&place| collective.exists(place)) {
                 for message in sizes(axes, collective, ranks) {
                     let dtype = axes.dtype;
                     let point = CollectivePoint { collective, dtype, message, ranks, place };
@@ -58,7 +57,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 fn sizes(axes: &CollectiveAxes, collective: Collective, ranks: u32) -> Vec<Bytes> {
     let size = |text: &str| text.parse::<Bytes>().unwrap_or_default();
     let (from, to) = (size(&axes.from), size(&axes.to));
-    let granule = PART_GRANULE * if in_parts(collective) { u64::from(ranks) } else { 1 };
+    let granule = PART_GRANULE * if collective.in_parts() { u64::from(ranks) } else { 1 };
     let next = |size: &u64| size.checked_mul(axes.factor.max(2));
     let mut sizes: Vec<Bytes> = std::iter::successors(Some(from.0), next)
         .take_while(|&size| size > 0 && size <= to.0)
@@ -67,19 +66,6 @@ fn sizes(axes: &CollectiveAxes, collective: Collective, ranks: u32) -> Vec<Bytes
         .collect();
     sizes.dedup();
     sizes
-}
-
-/// Whether the message is the whole buffer of which each rank has a part.
-fn in_parts(collective: Collective) -> bool {
-    match collective {
-        Collective::AllToAll | Collective::AllGather | Collective::ReduceScatter => true,
-        Collective::AllReduce | Collective::Broadcast | Collective::SendReceive => false,
-    }
-}
-
-fn exists(collective: Collective, place: Place) -> bool {
-    place == Place::OutOfPlace
-        || !matches!(collective, Collective::AllToAll | Collective::SendReceive)
 }
 
 /// Makes a case ready.
@@ -96,7 +82,7 @@ pub fn prepare<'r>(
     if rank.peers.size() != ranks {
         return refuse(format!("{ranks} ranks are planned, {} are there", rank.peers.size()));
     }
-    if !exists(collective, place) {
+    if !collective.exists(place) {
         return refuse(format!("{collective} does not exist {place}"));
     }
     match point.dtype {
@@ -149,6 +135,15 @@ fn sent<E: Element>(rank: usize, at: usize) -> E {
     E::of((bits >> 40) as f32 / (1u64 << 24) as f32 + 0.5)
 }
 
+/// Elements that are made by [`sent`] from preparing a case to its end: what is sent is filled in
+/// once for each of three states (first, warm, sampled), what is received compared twice, each sum
+/// with one term from every rank.
+pub fn elements_made(point: &CollectivePoint) -> u64 {
+    let terms = if point.collective.sums() { u64::from(point.ranks) } else { 1 };
+    let of_rank = |rank| 3 * point.sends(rank).0 + 2 * terms * point.receives(rank).0;
+    (0..point.ranks).map(of_rank).sum::<u64>() / (point.dtype.bits() / 8).max(1)
+}
+
 /// What an element that is received ought to be.
 enum Source {
     /// The same bits as a rank sends at a place.
@@ -194,16 +189,16 @@ impl<'r, E: Element> Exchange<'r, E> {
         bytes.0 as usize / size_of::<E>()
     }
 
-    /// The buffers of a local rank, at the offsets of `nccl-tests`: in place, all_gather sends
-    /// from the rank's own part of what it receives, and reduce_scatter receives in the rank's own
-    /// part of what it sends.
+    /// The buffers of a local rank, at the offsets of `nccl-tests`: in place, all_gather and
+    /// gather send from the rank's own part of what is received, and reduce_scatter and scatter
+    /// receive in the rank's own part of what is sent.
     fn buffers(&self, local: usize) -> RankBuffers<'_> {
         let send = &self.send[local];
         let receive = self.receive.get(local).unwrap_or(send);
         let own = Bytes((self.part() * size_of::<E>() * self.rank_of(local)) as u64);
         let (send_offset, receive_offset) = match (self.point.place, self.point.collective) {
-            (Place::InPlace, Collective::AllGather) => (own, Bytes(0)),
-            (Place::InPlace, Collective::ReduceScatter) => (Bytes(0), own),
+            (Place::InPlace, Collective::AllGather | Collective::Gather) => (own, Bytes(0)),
+            (Place::InPlace, Collective::ReduceScatter | Collective::Scatter) => (Bytes(0), own),
             _ => (Bytes(0), Bytes(0)),
         };
         RankBuffers { send, send_offset, receive, receive_offset }
@@ -213,30 +208,20 @@ impl<'r, E: Element> Exchange<'r, E> {
         self.rank.peers.local().0 as usize + local
     }
 
-    /// Whether a rank's send buffer is read at all.
-    fn sends(&self, rank: usize) -> bool {
-        self.point.collective != Collective::Broadcast || rank == 0
-    }
-
     /// Whether an iteration's result is the next one's operand.
     fn grows(&self) -> bool {
-        self.point.place == Place::InPlace
-            && matches!(self.point.collective, Collective::AllReduce | Collective::ReduceScatter)
+        self.point.place == Place::InPlace && self.point.collective.sums()
     }
 
     /// Spoils what is received and writes what is sent.
     fn fill(&mut self) -> Result<(), DeviceError> {
-        let [send_bytes, _] =
-            self.point.collective.buffer_bytes(self.point.message, self.point.ranks);
         for local in 0..self.send.len() {
             let rank = self.rank_of(local);
             let buffers = self.buffers(local);
             let whole = self.count(buffers.receive.size);
             self.write(buffers.receive, Bytes(0), whole, |_| E::POISON)?;
-            if self.sends(rank) {
-                let (buffer, offset) = (buffers.send, buffers.send_offset);
-                self.write(buffer, offset, self.count(send_bytes), |at| sent(rank, at))?;
-            }
+            let sends = self.count(self.point.sends(rank as u32));
+            self.write(buffers.send, buffers.send_offset, sends, |at| sent(rank, at))?;
         }
         self.iterations = 0;
         Ok(())
@@ -257,46 +242,48 @@ impl<'r, E: Element> Exchange<'r, E> {
         Ok(())
     }
 
-    /// What a rank ought to receive at a place.
-    fn source(&self, rank: usize, at: usize) -> Source {
-        let (part, ranks) = (self.part(), self.point.ranks as usize);
-        match self.point.collective {
-            Collective::AllReduce => Source::Sum(at),
+    /// What a rank ought to receive, place by place.
+    fn sources(&self, rank: usize) -> impl Fn(usize) -> Source + use<E> {
+        let CollectivePoint { collective, ranks, .. } = self.point;
+        let (part, ranks) = (self.part(), ranks as usize);
+        let slice = self.count(self.point.part(rank as u32)).max(1);
+        let before = self.count(self.point.sent_before(rank as u32));
+        move |at| match collective {
+            Collective::AllReduce | Collective::Reduce => Source::Sum(at),
             Collective::ReduceScatter => Source::Sum(rank * part + at),
-            Collective::AllToAll => Source::Copy(at / part, rank * part + at % part),
-            Collective::AllGather => Source::Copy(at / part, at % part),
+            Collective::AllToAll | Collective::AllToAllV => {
+                Source::Copy(at / slice, before + at % slice)
+            }
+            Collective::AllGather | Collective::Gather => Source::Copy(at / part, at % part),
+            Collective::Scatter => Source::Copy(0, rank * part + at),
             Collective::Broadcast => Source::Copy(0, at),
             Collective::SendReceive => Source::Copy((rank + ranks - 1) % ranks, at),
         }
     }
 
     fn tolerance(&self) -> f64 {
-        match self.point.collective {
-            Collective::AllReduce | Collective::ReduceScatter => {
-                f64::from(self.point.ranks - 1) * f64::from(f32::EPSILON) / 2.0 + E::ROUNDOFF
-            }
-            _ => 0.0,
+        if !self.point.collective.sums() {
+            return 0.0;
         }
+        f64::from(self.point.ranks - 1) * f64::from(f32::EPSILON) / 2.0 + E::ROUNDOFF
     }
 
     /// Compares all that was received.
     fn check(&self) -> Result<Check, DeviceError> {
-        let [_, receive_bytes] =
-            self.point.collective.buffer_bytes(self.point.message, self.point.ranks);
-        let count = self.count(receive_bytes);
         let tolerance = self.tolerance();
         let mut check = Check { error: 0.0, tolerance, compared: 0, wrong: 0 };
-        let mut chunk = vec![E::POISON; CHUNK.min(count)];
+        let mut chunk = vec![E::POISON; CHUNK];
         for local in 0..self.send.len() {
             let rank = self.rank_of(local);
-            let buffers = self.buffers(local);
+            let count = self.count(self.point.receives(rank as u32));
+            let (buffers, source) = (self.buffers(local), self.sources(rank));
             for start in (0..count).step_by(CHUNK) {
                 let chunk = &mut chunk[..CHUNK.min(count - start)];
                 let at = Bytes(buffers.receive_offset.0 + (start * size_of::<E>()) as u64);
                 let bytes = bytemuck::cast_slice_mut(chunk);
                 self.rank.device.read(buffers.receive, at, bytes)?;
                 for (index, &received) in chunk.iter().enumerate() {
-                    let error = self.error(rank, start + index, received);
+                    let error = self.error(source(start + index), received);
                     check.wrong += u64::from(error.is_nan() || error > tolerance);
                     check.error =
                         check.error.max(if error.is_nan() { f64::INFINITY } else { error });
@@ -308,8 +295,8 @@ impl<'r, E: Element> Exchange<'r, E> {
     }
 
     /// How far an element is from what it ought to be, relative to it; a copy is right or not.
-    fn error(&self, rank: usize, at: usize, received: E) -> f64 {
-        match self.source(rank, at) {
+    fn error(&self, source: Source, received: E) -> f64 {
+        match source {
             Source::Copy(peer, at) => f64::from(u8::from(received != sent::<E>(peer, at))),
             Source::Sum(at) => {
                 let terms = (0..self.point.ranks as usize).map(|peer| sent::<E>(peer, at).value());

@@ -98,6 +98,6 @@ pub fn memory_needed(case: &Case) -> Bytes {
         Point::Latency(point) => point.working_set,
         Point::Compute(_) => Bytes::MIB,
         Point::Gemm(_) | Point::Attention(_) => case.point.work().memory * 2,
-        Point::Collective(point) => point.message * (3 * u64::from(point.ranks)),
+        Point::Collective(point) => point.memory() * u64::from(point.ranks),
     }
 }

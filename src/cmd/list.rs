@@ -3,7 +3,7 @@
 use super::{Global, plan, print};
 use crate::{
     bench::{self, Rank},
-    case::Case,
+    case::{Case, Point},
     spec::Properties,
     suite::MeasureSettings,
     units::{Bytes, Seconds},
@@ -84,6 +84,9 @@ fn text(listing: &Listing) -> String {
 const FLOPS_PER_UNIT: f64 = 20e9;
 const BYTES_PER_UNIT: f64 = 10e9;
 
+/// Elements of collectives that one core makes and compares.
+const ELEMENTS_PER_SECOND: f64 = 500e6;
+
 /// A guess of the time a case takes: preparing and verifying, warming up, sampling.
 fn estimate(case: &Case, properties: &Properties, settings: &MeasureSettings) -> Seconds {
     let work = case.point.work();
@@ -92,6 +95,9 @@ fn estimate(case: &Case, properties: &Properties, settings: &MeasureSettings) ->
     let iteration = (work.flops.0 / (FLOPS_PER_UNIT * units)).max(bytes / (BYTES_PER_UNIT * units));
     let least = f64::from(settings.samples_min) * iteration;
     let sampling = (settings.time_min.0 + settings.time_max.0) / 2.0;
-    let setup = bench::memory_needed(case).0 as f64 / 1e9;
+    let mut setup = bench::memory_needed(case).0 as f64 / 1e9;
+    if let Point::Collective(point) = &case.point {
+        setup += bench::collective::elements_made(point) as f64 / ELEMENTS_PER_SECOND;
+    }
     Seconds(sampling.max(least) + settings.warmup_max.0 / 2.0 + 2.0 * iteration + setup)
 }

@@ -3,7 +3,7 @@
 use super::{Global, Usage};
 use crate::{
     format::{
-        csv, html, json, markdown,
+        csv, html, json, markdown, nccl_tests,
         terminal::{self, Colour, Terminal},
     },
     record::{Record, store},
@@ -54,12 +54,15 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let format = format_of(args, global);
     for path in &paths {
-        let document = report::run(&store::read(path)?);
+        let record = store::read(path)?;
         #[cfg(feature = "png")]
         if let Some(dir) = &args.png {
-            write_pictures(dir, &document)?;
+            write_pictures(dir, &report::run(&record))?;
         }
-        let text = render(&document, format, window(global))?;
+        let text = match format {
+            ReportFormat::NcclTests => as_nccl_tests(&record, global)?,
+            _ => render(&report::run(&record), format, window(global))?,
+        };
         match &args.out {
             Some(out) => write(out, text.as_bytes())?,
             None => {
@@ -70,6 +73,15 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The collectives of a record as `nccl-tests` writes them: its text, or with `--json` its JSON.
+fn as_nccl_tests(record: &Record, global: &Global) -> anyhow::Result<String> {
+    let tests = report::nccl_tests(record);
+    if tests.is_empty() {
+        anyhow::bail!("the record has no collectives, which is all that nccl-tests reports");
+    }
+    Ok(if global.json { nccl_tests::json(&tests) } else { nccl_tests::text(&tests) })
 }
 
 /// The format asked for, by flag or by the end of the file's name.
@@ -131,6 +143,8 @@ pub enum ReportFormat {
     Json,
     /// One page that needs nothing else, with charts.
     Html,
+    /// Collectives alone, as nccl-tests prints them; with --json, as its JSON file.
+    NcclTests,
 }
 
 /// Renders a document.
@@ -148,6 +162,7 @@ pub fn render(
         ReportFormat::Csv => csv::render(document)?,
         ReportFormat::Json => json::render(document),
         ReportFormat::Html => html::render(document)?,
+        ReportFormat::NcclTests => anyhow::bail!("nccl-tests has no form for a whole document"),
     })
 }
 

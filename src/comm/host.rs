@@ -9,6 +9,8 @@
 //!   is a reduce-scatter and an all-gather in one pass over memory. No other rank reads or writes
 //!   that slice, so it works in place as it stands.
 //! - reduce_scatter: the same, written to its own receive buffer alone.
+//! - reduce: the same as all_reduce, written to the root's receive buffer alone.
+//! - gather: its own part, copied into the root's receive buffer.
 //! - the others: its own receive buffer, copied from where each part lies.
 //!
 //! Buffers stay where they are from one iteration to the next (`nccl-tests` moves through a buffer
@@ -19,7 +21,7 @@
 
 use super::{Communicator, RankBuffers};
 use crate::{
-    case::{Collective, KernelName},
+    case::{Collective, CollectivePoint, KernelName, Place},
     device::{
         DeviceError,
         host::{HostDevice, pool::Block},
@@ -29,8 +31,8 @@ use crate::{
 };
 use half::bf16;
 
-/// The rank whose buffer a broadcast spreads.
-const ROOT: usize = 0;
+/// The rank that differs from the others.
+const ROOT: usize = Collective::ROOT as usize;
 
 /// Elements summed at once: the sums stay in the first cache while all ranks' buffers are added.
 const CHUNK: usize = 1024;
@@ -95,10 +97,7 @@ fn refused(collective: Collective, why: String) -> DeviceError {
 
 /// One collective on all ranks' buffers.
 struct Exchange {
-    collective: Collective,
-    dtype: Dtype,
-    /// Bytes of the message as `nccl-tests` counts it.
-    message: usize,
+    point: CollectivePoint,
     /// Address of each rank's first byte to send.
     send: Vec<usize>,
     /// Address of each rank's first byte to receive into.
@@ -120,10 +119,7 @@ impl Exchange {
             return Err(refused(collective, "it takes two ranks".into()));
         }
         let [send_bytes, receive_bytes] = collective.buffer_bytes(message, count as u32);
-        let whole = match collective {
-            Collective::AllReduce | Collective::Broadcast | Collective::SendReceive => 1,
-            Collective::AllToAll | Collective::AllGather | Collective::ReduceScatter => count,
-        };
+        let whole = if collective.in_parts() { count } else { 1 };
         if !message.0.is_multiple_of(whole * dtype.bits() / 8) {
             let why = format!("{message} cannot be cut into {whole} parts of whole {dtype}");
             return Err(refused(collective, why));
@@ -141,10 +137,11 @@ impl Exchange {
         let send = |rank: &RankBuffers<'_>| (rank.send.address + rank.send_offset.0) as usize;
         let receive =
             |rank: &RankBuffers<'_>| (rank.receive.address + rank.receive_offset.0) as usize;
+        // Where a buffer lies does not matter to how much of it goes where.
+        let (place, ranks_count) = (Place::OutOfPlace, count as u32);
+        let point = CollectivePoint { collective, dtype, message, ranks: ranks_count, place };
         Ok(Exchange {
-            collective,
-            dtype,
-            message: message.0 as usize,
+            point,
             send: ranks.iter().map(send).collect(),
             receive: ranks.iter().map(receive).collect(),
         })
@@ -153,46 +150,61 @@ impl Exchange {
     /// One rank's share of the work.
     fn share(&self, rank: usize) {
         let ranks = self.send.len();
-        let part = self.message / ranks;
+        let whole = self.message();
+        let part = self.point.part(rank as u32).0 as usize;
+        // From the next rank on, so that not all read from the same one.
+        let peers = || (0..ranks).map(move |step| (rank + step) % ranks);
         // SAFETY: `new` checked that each buffer holds its side of the message; the barriers
         // around keep ranks of different iterations apart, and within one no rank writes where
         // another reads or writes.
         unsafe {
-            match self.collective {
+            match self.point.collective {
                 Collective::AllReduce => {
                     let (offset, bytes) = self.slice(rank);
                     self.sum(offset, &self.receive, offset, bytes);
                 }
+                Collective::Reduce => {
+                    let (offset, bytes) = self.slice(rank);
+                    self.sum(offset, &self.receive[ROOT..=ROOT], offset, bytes);
+                }
                 Collective::ReduceScatter => {
                     self.sum(rank * part, &self.receive[rank..=rank], 0, part);
                 }
-                Collective::AllToAll => {
-                    // From the next rank on, so that not all read from the same one.
-                    for peer in (0..ranks).map(|step| (rank + step) % ranks) {
-                        copy(self.send[peer] + rank * part, self.receive[rank] + peer * part, part);
+                Collective::AllToAll | Collective::AllToAllV => {
+                    let from = self.point.sent_before(rank as u32).0 as usize;
+                    for peer in peers() {
+                        copy(self.send[peer] + from, self.receive[rank] + peer * part, part);
                     }
                 }
                 Collective::AllGather => {
-                    for peer in (0..ranks).map(|step| (rank + step) % ranks) {
+                    for peer in peers() {
                         copy(self.send[peer], self.receive[rank] + peer * part, part);
                     }
                 }
-                Collective::Broadcast => copy(self.send[ROOT], self.receive[rank], self.message),
+                Collective::Gather => copy(self.send[rank], self.receive[ROOT] + rank * part, part),
+                Collective::Scatter => {
+                    copy(self.send[ROOT] + rank * part, self.receive[rank], part)
+                }
+                Collective::Broadcast => copy(self.send[ROOT], self.receive[rank], whole),
                 Collective::SendReceive => {
                     let before = (rank + ranks - 1) % ranks;
-                    copy(self.send[before], self.receive[rank], self.message);
+                    copy(self.send[before], self.receive[rank], whole);
                 }
             }
         }
+    }
+
+    fn message(&self) -> usize {
+        self.point.message.0 as usize
     }
 
     /// The offset and bytes of the slice of the message that a rank sums: whole cache lines but
     /// for the last, so that no two ranks write to one.
     fn slice(&self, rank: usize) -> (usize, usize) {
         const LINE: usize = 64;
-        let lines = self.message.div_ceil(LINE);
+        let lines = self.message().div_ceil(LINE);
         let ranks = self.send.len();
-        let at = |rank: usize| (lines * rank / ranks * LINE).min(self.message);
+        let at = |rank: usize| (lines * rank / ranks * LINE).min(self.message());
         (at(rank), at(rank + 1) - at(rank))
     }
 
@@ -206,7 +218,7 @@ impl Exchange {
         let sides = Sides { from: &self.send, offset, to, to_offset };
         // SAFETY: the caller's promise.
         unsafe {
-            match self.dtype {
+            match self.point.dtype {
                 Dtype::Bf16 => sum::<bf16>(&sides, bytes),
                 _ => sum::<f32>(&sides, bytes),
             }

@@ -8,6 +8,7 @@ pub mod csv;
 pub mod html;
 pub mod json;
 pub mod markdown;
+pub mod nccl_tests;
 pub mod plot;
 #[cfg(feature = "png")]
 pub mod png;

@@ -10,12 +10,14 @@ mod comparison;
 mod fit;
 mod heat;
 mod level;
+pub mod nccl_tests;
 mod run;
 mod summary;
 
 pub use ceiling::Ceilings;
 pub use comparison::document as comparison;
 pub use fit::{StartupFit, fit_startup};
+pub use nccl_tests::nccl_tests;
 pub use run::document as run;
 
 use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};

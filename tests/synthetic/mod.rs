@@ -323,7 +323,8 @@ fn attentions() -> Vec<Outcome> {
 
 fn collectives() -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    for collective in Collective::ALL {
+    for collective in &Collective::ALL[..6] {
+        let collective = *collective;
         for shift in (12..=28).step_by(4) {
             let message = Bytes(1 << shift);
             let point = CollectivePoint {

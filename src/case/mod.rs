@@ -1,6 +1,26 @@
 //! A case: one fully specified point of one operation, and the kernel that performs it. The plan
 //! is a list of these.
 
+macro_rules! named {
+    ($type:ty { $($variant:ident => $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// The name in ids, files and flags.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+mod collective;
+
+pub use collective::{Collective, CollectivePoint, Place};
+
 use crate::{
     dtype::Dtype,
     units::{Bytes, Flops},
@@ -135,32 +155,6 @@ pub enum Mask {
     Causal,
 }
 
-/// A collective over all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub struct CollectivePoint {
-    /// Which of the collectives.
-    pub collective: Collective,
-    /// Element type.
-    pub dtype: Dtype,
-    /// Size of the message as `nccl-tests` counts it in its `size` column: for all_gather,
-    /// reduce_scatter and all_to_all the whole buffer, not one rank's part.
-    pub message: Bytes,
-    /// Ranks taking part.
-    pub ranks: u32,
-    /// Whether send and receive buffer are the same.
-    pub place: Place,
-}
-
-/// Whether send and receive buffer are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// They are.
-    InPlace,
-    /// They are not.
-    OutOfPlace,
-}
-
 /// The STREAM operations: McCalpin's four, and the ends they leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -218,65 +212,6 @@ impl StreamOperation {
             StreamOperation::Write | StreamOperation::Copy => 0,
             StreamOperation::Read | StreamOperation::Scale | StreamOperation::Add => 1,
             StreamOperation::Triad | StreamOperation::Dot => 2,
-        }
-    }
-}
-
-/// The collectives, named as NCCL and RCCL name them.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Collective {
-    /// Every rank ends with the sum over all ranks.
-    AllReduce,
-    /// Every rank ends with one slice from each rank.
-    AllToAll,
-    /// Every rank ends with all ranks' parts.
-    AllGather,
-    /// Every rank ends with its part of the sum.
-    ReduceScatter,
-    /// Every rank ends with the root's buffer.
-    Broadcast,
-    /// Every rank sends its buffer to the next and receives from the one before.
-    SendReceive,
-}
-
-impl Collective {
-    /// Bytes that one rank sends and receives for a message as `nccl-tests` counts it
-    /// (`GetCollByteCount` of its `src/*.cu`).
-    pub fn buffer_bytes(self, message: Bytes, ranks: u32) -> [Bytes; 2] {
-        let part = Bytes(message.0 / u64::from(ranks));
-        match self {
-            Collective::AllGather => [part, message],
-            Collective::ReduceScatter => [message, part],
-            Collective::AllReduce
-            | Collective::AllToAll
-            | Collective::Broadcast
-            | Collective::SendReceive => [message, message],
-        }
-    }
-
-    /// All of them, in the order of reports.
-    pub const ALL: [Collective; 6] = [
-        Collective::AllReduce,
-        Collective::AllToAll,
-        Collective::AllGather,
-        Collective::ReduceScatter,
-        Collective::Broadcast,
-        Collective::SendReceive,
-    ];
-
-    /// The factor from algorithm bandwidth to bus bandwidth (`nccl-tests`, `doc/PERFORMANCE.md`
-    /// and `src/*.cu`).
-    pub fn bus_factor(self, ranks: u32) -> f64 {
-        let n = f64::from(ranks);
-        match self {
-            Collective::AllReduce => 2.0 * (n - 1.0) / n,
-            Collective::AllToAll | Collective::AllGather | Collective::ReduceScatter => {
-                (n - 1.0) / n
-            }
-            Collective::Broadcast | Collective::SendReceive => 1.0,
         }
     }
 }
@@ -409,13 +344,6 @@ impl AttentionPoint {
     }
 }
 
-impl CollectivePoint {
-    fn work(&self) -> Work {
-        let link = self.message.0 as f64 * self.collective.bus_factor(self.ranks);
-        Work { link: Bytes(link as u64), ..Work::default() }
-    }
-}
-
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.point, self.kernel.0)
@@ -469,30 +397,9 @@ fn compact(size: Bytes) -> String {
     format!("{}B", size.0)
 }
 
-macro_rules! named {
-    ($type:ty { $($variant:ident => $name:literal),+ $(,)? }) => {
-        impl $type {
-            /// The name in ids, files and flags.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-    };
-}
-
 named!(StreamOperation {
     Read => "read", Write => "write", Copy => "copy", Scale => "scale", Add => "add",
     Triad => "triad", Dot => "dot",
 });
-named!(Collective {
-    AllReduce => "all_reduce", AllToAll => "all_to_all", AllGather => "all_gather",
-    ReduceScatter => "reduce_scatter", Broadcast => "broadcast", SendReceive => "send_receive",
-});
 named!(AttentionKind { Prefill => "prefill", Decode => "decode", Mla => "mla" });
 named!(Mask { Full => "full", Causal => "causal" });
-named!(Place { InPlace => "in_place", OutOfPlace => "out_of_place" });

@@ -1,0 +1,236 @@
+//! The collectives: byte counts and bus factors as `nccl-tests` has them.
+
+use super::Work;
+use crate::{dtype::Dtype, units::Bytes};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A collective over all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct CollectivePoint {
+    /// Which of the collectives.
+    pub collective: Collective,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Size of the message as `nccl-tests` counts it in its `size` column: the larger of what one
+    /// rank sends and receives. Where each rank has a part ([`Collective::in_parts`]) that is the
+    /// whole buffer.
+    pub message: Bytes,
+    /// Ranks taking part.
+    pub ranks: u32,
+    /// Whether send and receive buffer are the same.
+    pub place: Place,
+}
+
+/// Whether send and receive buffer are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// They are.
+    InPlace,
+    /// They are not.
+    OutOfPlace,
+}
+
+/// The collectives, named as NCCL and RCCL name them.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Collective {
+    /// Every rank ends with the sum over all ranks.
+    AllReduce,
+    /// Every rank ends with one slice from each rank.
+    AllToAll,
+    /// Every rank ends with all ranks' parts.
+    AllGather,
+    /// Every rank ends with its part of the sum.
+    ReduceScatter,
+    /// Every rank ends with the root's buffer.
+    Broadcast,
+    /// Every rank sends its buffer to the next and receives from the one before.
+    SendReceive,
+    /// The root ends with the sum over all ranks.
+    Reduce,
+    /// The root ends with all ranks' parts.
+    Gather,
+    /// Every rank ends with its part of the root's buffer.
+    Scatter,
+    /// As all_to_all, but slices are as long as the receiving rank is sought after: tokens that
+    /// go to the experts of a mixture ([`CollectivePoint::part`]).
+    #[serde(rename = "all_to_allv")]
+    AllToAllV,
+}
+
+impl Collective {
+    /// All of them, in the order of reports.
+    pub const ALL: [Collective; 10] = [
+        Collective::AllReduce,
+        Collective::AllToAll,
+        Collective::AllGather,
+        Collective::ReduceScatter,
+        Collective::Broadcast,
+        Collective::SendReceive,
+        Collective::Reduce,
+        Collective::Gather,
+        Collective::Scatter,
+        Collective::AllToAllV,
+    ];
+
+    /// The rank from which a broadcast or scatter comes, and to which a reduce or gather goes.
+    pub const ROOT: u32 = 0;
+
+    /// Whether the message is a whole buffer of which each rank has a part.
+    pub fn in_parts(self) -> bool {
+        match self {
+            Collective::AllToAll
+            | Collective::AllToAllV
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::Gather
+            | Collective::Scatter => true,
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::SendReceive => false,
+        }
+    }
+
+    /// Whether elements are added.
+    pub fn sums(self) -> bool {
+        matches!(self, Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce)
+    }
+
+    /// Whether one rank differs from the others.
+    pub fn has_root(self) -> bool {
+        match self {
+            Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Gather
+            | Collective::Scatter => true,
+            Collective::AllReduce
+            | Collective::AllToAll
+            | Collective::AllToAllV
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::SendReceive => false,
+        }
+    }
+
+    /// Whether it can be done where send and receive buffer are the same. `nccl-tests` reports
+    /// nothing for those that cannot ("we don't support in-place").
+    pub fn exists(self, place: Place) -> bool {
+        let apart =
+            matches!(self, Collective::AllToAll | Collective::AllToAllV | Collective::SendReceive);
+        place == Place::OutOfPlace || !apart
+    }
+
+    /// Bytes that one rank's buffers hold to send and to receive, for a message as `nccl-tests`
+    /// counts it (`GetCollByteCount` of its `src/*.cu`). Every rank's are as large as the root's.
+    pub fn buffer_bytes(self, message: Bytes, ranks: u32) -> [Bytes; 2] {
+        let part = Bytes(message.0 / u64::from(ranks));
+        match self {
+            Collective::AllGather | Collective::Gather => [part, message],
+            Collective::ReduceScatter | Collective::Scatter => [message, part],
+            Collective::AllReduce
+            | Collective::AllToAll
+            | Collective::AllToAllV
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::SendReceive => [message, message],
+        }
+    }
+
+    /// The factor from algorithm bandwidth to bus bandwidth (`nccl-tests`, `doc/PERFORMANCE.md`
+    /// and `src/*.cu`).
+    pub fn bus_factor(self, ranks: u32) -> f64 {
+        let n = f64::from(ranks);
+        match self {
+            Collective::AllReduce => 2.0 * (n - 1.0) / n,
+            Collective::AllToAll
+            | Collective::AllToAllV
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::Gather
+            | Collective::Scatter => (n - 1.0) / n,
+            Collective::Broadcast | Collective::Reduce | Collective::SendReceive => 1.0,
+        }
+    }
+}
+
+impl CollectivePoint {
+    /// Elements of one buffer, or of one rank's part where there are parts: the `count` column of
+    /// `nccl-tests`, and the argument of NCCL's functions.
+    pub fn count(&self) -> u64 {
+        let parts = if self.collective.in_parts() { u64::from(self.ranks) } else { 1 };
+        self.message.0 / parts / self.element()
+    }
+
+    /// Bytes that every rank sends to `rank` in a collective with slices.
+    ///
+    /// In all_to_allv the slices fall evenly from the first rank's, one part of the message, to
+    /// the last rank's, a third of that: the busiest rank receives 1.5 times the mean however
+    /// many there are, as routers leave it that balance their experts but loosely. All that the
+    /// busiest rank receives is the message.
+    pub fn part(&self, rank: u32) -> Bytes {
+        let count = self.count();
+        if self.collective != Collective::AllToAllV {
+            return Bytes(count * self.element());
+        }
+        let last = u128::from(self.ranks.saturating_sub(1).max(1));
+        let share = 3 * last - 2 * u128::from(rank);
+        Bytes((u128::from(count) * share / (3 * last)) as u64 * self.element())
+    }
+
+    /// Where the slice for `rank` begins in what every rank sends.
+    pub fn sent_before(&self, rank: u32) -> Bytes {
+        Bytes((0..rank).map(|before| self.part(before).0).sum())
+    }
+
+    /// Bytes that a rank sends.
+    pub fn sends(&self, rank: u32) -> Bytes {
+        let [send, _] = self.collective.buffer_bytes(self.message, self.ranks);
+        match self.collective {
+            Collective::Broadcast | Collective::Scatter if rank != Collective::ROOT => Bytes(0),
+            Collective::AllToAllV => self.sent_before(self.ranks),
+            _ => send,
+        }
+    }
+
+    /// Bytes that a rank receives.
+    pub fn receives(&self, rank: u32) -> Bytes {
+        let [_, receive] = self.collective.buffer_bytes(self.message, self.ranks);
+        match self.collective {
+            Collective::Reduce | Collective::Gather if rank != Collective::ROOT => Bytes(0),
+            Collective::AllToAllV => self.part(rank) * u64::from(self.ranks),
+            _ => receive,
+        }
+    }
+
+    /// Bytes of the buffers of one rank.
+    pub fn memory(&self) -> Bytes {
+        let [send, receive] = self.collective.buffer_bytes(self.message, self.ranks);
+        match self.place {
+            Place::InPlace => send.max(receive),
+            Place::OutOfPlace => send + receive,
+        }
+    }
+
+    fn element(&self) -> u64 {
+        (self.dtype.bits() / 8).max(1)
+    }
+
+    /// The bus bytes, which are all that one rank must send.
+    pub(super) fn work(&self) -> Work {
+        let link = self.message.0 as f64 * self.collective.bus_factor(self.ranks);
+        Work { link: Bytes(link as u64), ..Work::default() }
+    }
+}
+
+named!(Collective {
+    AllReduce => "all_reduce", AllToAll => "all_to_all", AllGather => "all_gather",
+    ReduceScatter => "reduce_scatter", Broadcast => "broadcast", SendReceive => "send_receive",
+    Reduce => "reduce", Gather => "gather", Scatter => "scatter", AllToAllV => "all_to_allv",
+});
+named!(Place { InPlace => "in_place", OutOfPlace => "out_of_place" });

@@ -1,0 +1,199 @@
+//! A run's collectives as the programs of `nccl-tests` would have reported them: one report for
+//! each collective, kernel and element type, one row for each size, out of place beside in place.
+
+use crate::{
+    case::{Case, Collective, CollectivePoint, Place, Point},
+    dtype::Dtype,
+    outcome::{Failure, Outcome},
+    record::Record,
+    units::{Bytes, BytesPerSecond, Seconds},
+};
+use std::collections::BTreeMap;
+
+/// What one program of `nccl-tests` would have reported.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NcclTest {
+    /// The program's name: `all_reduce_perf`.
+    pub program: String,
+    /// What performed it: `nccl`, `threads`.
+    pub kernel: String,
+    /// Ranks in all.
+    pub ranks: u32,
+    /// The device of every rank.
+    pub device: String,
+    /// The host, unless the record leaves it out.
+    pub host: String,
+    /// Start of the run, RFC 3339 in UTC.
+    pub started: String,
+    /// Its end; empty where it has none.
+    pub ended: String,
+    /// By size.
+    pub rows: Vec<Row>,
+    /// What has no numbers, and why: one line for each case.
+    pub missing: Vec<String>,
+    /// Cases that failed by wrong elements: the footer's values out of bounds.
+    pub wrong: u64,
+}
+
+/// One size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The `size` column.
+    pub size: Bytes,
+    /// The `count` column.
+    pub count: u64,
+    /// The `type` column: `float`.
+    pub dtype: &'static str,
+    /// The `redop` column.
+    pub operation: &'static str,
+    /// The `root` column; -1 where there is none.
+    pub root: i32,
+    /// Where it was measured.
+    pub out_of_place: Option<Side>,
+    /// Where it was measured.
+    pub in_place: Option<Side>,
+}
+
+/// One side of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Side {
+    /// Of each iteration (or of batches of them, divided), in their order.
+    pub times: Vec<Seconds>,
+    /// Size by mean time.
+    pub algorithm_bandwidth: BytesPerSecond,
+    /// That by the factor of the collective.
+    pub bus_bandwidth: BytesPerSecond,
+    /// Elements found wrong: none, or it would have failed.
+    pub wrong: u64,
+}
+
+impl Side {
+    /// The mean, which is what `nccl-tests` reports as `time`.
+    pub fn mean(&self) -> Seconds {
+        mean(&self.times)
+    }
+}
+
+impl NcclTest {
+    /// Mean bus bandwidth over all sides of all rows, as the footer has it. It says little: sizes
+    /// from start-up time to full rate go into one number.
+    pub fn average_bus_bandwidth(&self) -> BytesPerSecond {
+        let sides = self.rows.iter().flat_map(|row| [&row.out_of_place, &row.in_place]).flatten();
+        let rates: Vec<f64> = sides.map(|side| side.bus_bandwidth.0).collect();
+        BytesPerSecond(rates.iter().sum::<f64>() / rates.len().max(1) as f64)
+    }
+}
+
+/// The reports of a run, in the order of [`Collective::ALL`].
+pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
+    let mut tests: BTreeMap<(Collective, String, Dtype, u32), NcclTest> = BTreeMap::new();
+    for outcome in &record.outcomes {
+        let case = outcome.case();
+        let Point::Collective(point) = case.point else { continue };
+        let key = (point.collective, case.kernel.0.clone(), point.dtype, point.ranks);
+        let test = tests.entry(key).or_insert_with(|| empty(record, case, &point));
+        let side = side(outcome, &point);
+        if side.is_none() {
+            test.missing.push(format!("{case}: {}", reason(outcome)));
+        }
+        if let Outcome::Failed { failure: Failure::WrongResult, .. } = outcome {
+            test.wrong += 1;
+        }
+        let at = test.rows.iter().position(|row| row.size == point.message);
+        let at = at.unwrap_or_else(|| {
+            test.rows.push(row(&point));
+            test.rows.len() - 1
+        });
+        match point.place {
+            Place::InPlace => test.rows[at].in_place = side,
+            Place::OutOfPlace => test.rows[at].out_of_place = side,
+        }
+    }
+    let mut tests: Vec<NcclTest> = tests.into_values().collect();
+    for test in &mut tests {
+        test.rows.retain(|row| row.out_of_place.is_some() || row.in_place.is_some());
+        test.rows.sort_by_key(|row| row.size);
+    }
+    tests
+}
+
+fn empty(record: &Record, case: &Case, point: &CollectivePoint) -> NcclTest {
+    let header = &record.header;
+    NcclTest {
+        program: program(point.collective).into(),
+        kernel: case.kernel.0.clone(),
+        ranks: point.ranks,
+        device: header.device.name.clone(),
+        host: header.environment.host.clone().unwrap_or_else(|| "unnamed".into()),
+        started: header.started.clone(),
+        ended: record.footer.as_ref().map(|footer| footer.ended.clone()).unwrap_or_default(),
+        rows: Vec::new(),
+        missing: Vec::new(),
+        wrong: 0,
+    }
+}
+
+fn program(collective: Collective) -> &'static str {
+    match collective {
+        Collective::AllReduce => "all_reduce_perf",
+        Collective::AllToAll => "alltoall_perf",
+        Collective::AllGather => "all_gather_perf",
+        Collective::ReduceScatter => "reduce_scatter_perf",
+        Collective::Broadcast => "broadcast_perf",
+        Collective::SendReceive => "sendrecv_perf",
+        Collective::Reduce => "reduce_perf",
+        Collective::Gather => "gather_perf",
+        Collective::Scatter => "scatter_perf",
+        Collective::AllToAllV => "alltoallv_perf",
+    }
+}
+
+/// The names of `nccl-tests`.
+fn type_name(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F64 => "double",
+        Dtype::F32 | Dtype::Tf32 => "float",
+        Dtype::F16 => "half",
+        Dtype::Bf16 => "bfloat16",
+        Dtype::Fp8 => "f8e4m3",
+        Dtype::Int8 => "int8",
+        Dtype::Fp6 => "fp6",
+        Dtype::Fp4 => "fp4",
+    }
+}
+
+fn row(point: &CollectivePoint) -> Row {
+    // sendrecv_perf goes through the operations too, and names the first.
+    let named = point.collective.sums() || point.collective == Collective::SendReceive;
+    Row {
+        size: point.message,
+        count: point.count(),
+        dtype: type_name(point.dtype),
+        operation: if named { "sum" } else { "none" },
+        root: if point.collective.has_root() { Collective::ROOT as i32 } else { -1 },
+        out_of_place: None,
+        in_place: None,
+    }
+}
+
+fn side(outcome: &Outcome, point: &CollectivePoint) -> Option<Side> {
+    let measurement = outcome.measured()?;
+    let times = measurement.samples.times.clone();
+    let algorithm_bandwidth = point.message / mean(&times);
+    let factor = point.collective.bus_factor(point.ranks);
+    let bus_bandwidth = algorithm_bandwidth * factor;
+    Some(Side { times, algorithm_bandwidth, bus_bandwidth, wrong: measurement.check.wrong })
+}
+
+fn mean(times: &[Seconds]) -> Seconds {
+    Seconds(times.iter().map(|time| time.0).sum::<f64>() / times.len().max(1) as f64)
+}
+
+fn reason(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Measured(_) => String::new(),
+        Outcome::Skipped { reason, .. } => format!("skipped: {reason}"),
+        Outcome::Failed { error, .. } => format!("failed: {error}"),
+        Outcome::Invalid { reason, .. } => format!("invalid: {reason}"),
+    }
+}

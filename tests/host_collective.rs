@@ -222,7 +222,8 @@ proptest! {
                     Collective::Reduce => vec![0.0; whole],
                     Collective::Gather => vec![0.0; whole],
                     Collective::AllToAllV => {
-                        let length = |to: usize| part * (3 * (ranks - 1) - 2 * to) / (3 * (ranks - 1));
+                        let third = 3 * (ranks - 1);
+                        let length = |to: usize| part * (third - 2 * to) / third;
                         let from: usize = (0..rank).map(length).sum();
                         let slices = data.iter().map(|sent| &sent[from..from + length(rank)]);
                         let mut received: Vec<f32> = slices.flatten().copied().collect();

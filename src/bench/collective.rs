@@ -272,7 +272,7 @@ impl<'r, E: Element> Exchange<'r, E> {
     fn check(&self) -> Result<Check, DeviceError> {
         let tolerance = self.tolerance();
         let mut check = Check { error: 0.0, tolerance, compared: 0, wrong: 0 };
-        let mut chunk = vec![E::POISON; CHUNK];
+        let mut chunk = [E::POISON; CHUNK];
         for local in 0..self.send.len() {
             let rank = self.rank_of(local);
             let count = self.count(self.point.receives(rank as u32));

@@ -4,6 +4,7 @@ use super::{Global, plan, print};
 use crate::{
     bench::{self, Rank},
     case::{Case, Point},
+    device, session,
     spec::Properties,
     suite::MeasureSettings,
     units::{Bytes, Seconds},
@@ -33,8 +34,12 @@ struct Listing {
 #[derive(Serialize)]
 struct Row {
     id: String,
+    /// None of it for a case that does not fit.
     estimated_seconds: Seconds,
     memory_bytes: Bytes,
+    /// Why it will not be measured, where that is known beforehand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<String>,
 }
 
 /// Prints the plan.
@@ -44,16 +49,27 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let peers = plan::world(&args.plan, device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;
-    let row = |case: &Case| Row {
-        id: case.to_string(),
-        estimated_seconds: estimate(case, device.properties(), &plan.suite.measure),
-        memory_bytes: bench::memory_needed(case),
+    let free = device::host::environment().memory_free;
+    let row = |case: &Case| {
+        let skipped = session::too_large(case, free);
+        let time = estimate(case, device.properties(), &plan.suite.measure);
+        Row {
+            id: case.to_string(),
+            estimated_seconds: if skipped.is_none() { time } else { Seconds(0.0) },
+            memory_bytes: bench::memory_needed(case),
+            skipped,
+        }
     };
     let cases: Vec<Row> = plan.cases.iter().map(row).collect();
     let listing = Listing {
         suite: plan.suite.name,
         estimated_seconds: cases.iter().fold(Seconds(0.0), |sum, row| sum + row.estimated_seconds),
-        memory_bytes: cases.iter().map(|row| row.memory_bytes).max().unwrap_or_default(),
+        memory_bytes: cases
+            .iter()
+            .filter(|row| row.skipped.is_none())
+            .map(|row| row.memory_bytes)
+            .max()
+            .unwrap_or_default(),
         cases,
     };
     if global.json {
@@ -68,7 +84,11 @@ fn text(listing: &Listing) -> String {
     let width = cases.iter().map(|row| row.id.len()).max().unwrap_or(0);
     let mut text = format!("{:<width$}  {:>9}  {:>9}\n", "case", "time", "memory");
     for row in cases {
-        let (time, memory) = (row.estimated_seconds.to_string(), row.memory_bytes.to_string());
+        let time = match row.skipped {
+            Some(_) => "too large".into(),
+            None => row.estimated_seconds.to_string(),
+        };
+        let memory = row.memory_bytes.to_string();
         text.push_str(&format!("{:<width$}  {time:>9}  {memory:>9}\n", row.id));
     }
     text.push_str(&format!(

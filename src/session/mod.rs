@@ -91,15 +91,18 @@ impl Session<'_> {
     }
 
     fn measure(&self, case: &Case) -> Outcome {
-        let needed = bench::memory_needed(case);
-        if let Some(free) = self.memory_free
-            && needed > free
-        {
-            let reason = format!("needs {needed} of memory, and {free} are free");
+        if let Some(reason) = too_large(case, self.memory_free) {
             return Outcome::Skipped { case: case.clone(), reason };
         }
         one::measure_case(case, self.rank, self.part, &self.settings)
     }
+}
+
+/// Why a case cannot be measured in so much free memory, if so.
+pub fn too_large(case: &Case, free: Option<Bytes>) -> Option<String> {
+    let needed = bench::memory_needed(case);
+    let free = free.filter(|&free| needed > free)?;
+    Some(format!("needs {needed} of memory, and {free} are free"))
 }
 
 fn failed(case: &Case, failure: Failure, error: String) -> Outcome {

@@ -2,8 +2,10 @@
 // between compilers. The only file that asks which vendor compiles it; no vendor header is
 // included, so that one text compiles with nvcc and with NVRTC, which brings no headers.
 //
-// tests/kernel_model/gpu.h stands in for it where kernels are run on the CPU by their arithmetic.
-#pragma once
+// tests/kernel_model/gpu.h stands in for it where kernels run on the CPU to check their arithmetic;
+// it comes first there, and the guard keeps this one out.
+#ifndef FIZEAU_GPU_H
+#define FIZEAU_GPU_H
 
 #if !defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 #error "kernels are compiled with nvcc or NVRTC"
@@ -126,3 +128,5 @@ DEVICE u64 nanoseconds() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
 }
+
+#endif  // FIZEAU_GPU_H

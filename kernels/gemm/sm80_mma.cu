@@ -1,0 +1,293 @@
+// Matrix products by fragments in registers, as compute capability 8.0 has them: bf16, f16, tf32,
+// int8 and f64. Rows of A, B and C must be multiples of 16 bytes; m, n and k are free otherwise.
+//
+// 8 warps, 2 down and 4 across, make a tile of 128 x 256 (f64: 128 x 128). Along k, 64 bytes of each
+// row are a stage; 4 stages are on their way or in use. Stages follow each other through all tiles
+// of a block, so that the next tile's operands arrive while this one is written.
+//
+// In shared memory a row's 16-byte chunks are exchanged by the row's number, so that the loads of
+// fragments, which go down rows, meet no bank twice.
+#include "params.h"
+#include "sm80.h"
+#include "tiles.h"
+
+namespace {
+
+CONSTANT u32 THREADS = 256;
+CONSTANT u32 STAGES = 4;
+CONSTANT u32 GROUP = 8;
+CONSTANT u32 ROWS = 128;
+CONSTANT u32 WARP_ROWS = 64;
+// Bytes along k of a stage, and of one instruction's operands.
+CONSTANT u32 STAGE_BYTES = 64;
+CONSTANT u32 STEP_BYTES = 32;
+
+// What differs between element types. `exchange_a` and `exchange_b`: which chunk of a row is where.
+template <class In> struct Type;
+
+// 16-bit: both operands by load_matrices; B is k x n, and transposed on the way.
+template <class In> struct Half {
+  using Sum = f32;
+  using Out = In;
+  using A = u32[4];
+  using B = u32[2];
+  static constexpr u32 COLUMNS = 256;
+  static constexpr u32 BYTES = 2;
+  static DEVICE_MEMBER u32 exchange_a(u32 row) { return row / 2 % 4; }
+  static DEVICE_MEMBER u32 exchange_b(u32 k) { return k % 8; }
+};
+template <> struct Type<bf16> : Half<bf16> {};
+template <> struct Type<f16> : Half<f16> {};
+
+template <> struct Type<tf32> {
+  using Sum = f32;
+  using Out = f32;
+  using A = u32[4];
+  using B = u32[2];
+  static constexpr u32 COLUMNS = 256;
+  static constexpr u32 BYTES = 4;
+  static DEVICE_MEMBER u32 exchange_a(u32 row) { return row / 2 % 4; }
+  static DEVICE_MEMBER u32 exchange_b(u32 k) { return k % 4 * 2; }
+};
+
+template <> struct Type<i8> {
+  using Sum = i32;
+  using Out = i32;
+  using A = u32[4];
+  using B = u32[2];
+  static constexpr u32 COLUMNS = 256;
+  static constexpr u32 BYTES = 1;
+  static DEVICE_MEMBER u32 exchange_a(u32 row) { return row / 2 % 4; }
+  static DEVICE_MEMBER u32 exchange_b(u32 k) { return k / 4 % 4 * 2; }
+};
+
+template <> struct Type<f64> {
+  using Sum = f64;
+  using Out = f64;
+  using A = f64[2];
+  using B = f64;
+  static constexpr u32 COLUMNS = 128;
+  static constexpr u32 BYTES = 8;
+  static DEVICE_MEMBER u32 exchange_a(u32 row) { return row / 2 % 2 * 2; }
+  static DEVICE_MEMBER u32 exchange_b(u32 k) { return k % 4 * 2; }
+};
+
+template <class In> struct Layout {
+  static constexpr u32 COLUMNS = Type<In>::COLUMNS;
+  static constexpr u32 WARP_COLUMNS = COLUMNS / 4;
+  // Fragments of 16 rows, and of 8 columns, that a warp has.
+  static constexpr u32 DOWN = WARP_ROWS / 16;
+  static constexpr u32 ACROSS = WARP_COLUMNS / 8;
+  static constexpr u32 DEPTH = STAGE_BYTES / Type<In>::BYTES;
+  static constexpr u32 ROW_BYTES_B = COLUMNS * Type<In>::BYTES;
+  static constexpr u32 BYTES_A = ROWS * STAGE_BYTES;
+  static constexpr u32 BYTES = BYTES_A + DEPTH * ROW_BYTES_B;
+};
+
+// Where byte `byte` of a row of a stage stands.
+template <class In> DEVICE u32 place_a(u32 stage, u32 row, u32 byte) {
+  const u32 chunk = byte / 16 ^ Type<In>::exchange_a(row);
+  return stage + row * STAGE_BYTES + chunk * 16 + byte % 16;
+}
+template <class In> DEVICE u32 place_b(u32 stage, u32 k, u32 byte) {
+  const u32 chunk = byte / 16 ^ Type<In>::exchange_b(k);
+  return stage + Layout<In>::BYTES_A + k * Layout<In>::ROW_BYTES_B + chunk * 16 + byte % 16;
+}
+
+// How many bytes of a chunk that starts `from` bytes into a row of `end` bytes are there.
+DEVICE u32 valid_bytes(u32 from, u32 end) {
+  return from >= end ? 0 : end - from < 16 ? end - from : 16;
+}
+
+// The stages of a block's tiles, one after the other.
+template <class In> struct Walk {
+  u32 index, step;
+
+  DEVICE_MEMBER void advance(u32 steps) {
+    if (++step < steps) return;
+    step = 0;
+    index += block_count();
+  }
+};
+
+template <class In> DEVICE void fetch(const GemmParams& p, Tile tile, u32 step, u32 stage) {
+  using L = Layout<In>;
+  constexpr u32 BYTES = Type<In>::BYTES;
+  const u8* a = static_cast<const u8*>(p.a);
+  const u8* b = static_cast<const u8*>(p.b);
+  UNROLL for (u32 i = 0; i < L::BYTES_A / 16 / THREADS; i++) {
+    const u32 chunk = i * THREADS + thread_index();
+    const u32 row = chunk / (STAGE_BYTES / 16), byte = chunk % (STAGE_BYTES / 16) * 16;
+    const u32 from_row = tile.row * ROWS + row, from_byte = step * STAGE_BYTES + byte;
+    const u32 valid = from_row < p.m ? valid_bytes(from_byte, p.k * BYTES) : 0;
+    const u8* from = valid == 0 ? a : a + u64(from_row) * p.k * BYTES + from_byte;
+    copy_async(place_a<In>(stage, row, byte), from, valid);
+  }
+  UNROLL for (u32 i = 0; i < L::DEPTH * L::ROW_BYTES_B / 16 / THREADS; i++) {
+    const u32 chunk = i * THREADS + thread_index();
+    const u32 k = chunk / (L::ROW_BYTES_B / 16), byte = chunk % (L::ROW_BYTES_B / 16) * 16;
+    const u32 from_k = step * L::DEPTH + k, from_byte = tile.column * L::ROW_BYTES_B + byte;
+    const u32 valid = from_k < p.k ? valid_bytes(from_byte, p.n * BYTES) : 0;
+    const u8* from = valid == 0 ? b : b + u64(from_k) * p.n * BYTES + from_byte;
+    copy_async(place_b<In>(stage, k, byte), from, valid);
+  }
+}
+
+template <class In> DEVICE void load_a(u32 (&a)[4], u32 stage, u32 row, u32 step) {
+  const u32 lane = thread_index() % 32;
+  load_matrices(a, place_a<In>(stage, row + lane % 16, step * STEP_BYTES + lane / 16 * 16));
+}
+template <class In> DEVICE void load_a(f64 (&a)[2], u32 stage, u32 row, u32 step) {
+  const u32 g = thread_index() % 32 / 4, t = thread_index() % 4;
+  UNROLL for (u32 i = 0; i < 2; i++) {
+    a[i] = load_shared(place_a<In>(stage, row + 8 * i + g, step * STEP_BYTES + 8 * t), f64());
+  }
+}
+
+// All fragments of B of a warp for one step.
+template <class T, u32 ACROSS>
+DEVICE void load_b(u32 (&b)[ACROSS][2], u32 stage, u32 column, u32 step, Half<T>) {
+  const u32 lane = thread_index() % 32;
+  UNROLL for (u32 i = 0; i < ACROSS; i += 2) {
+    const u32 byte = (column + 8 * i) * 2 + lane / 16 * 16;
+    u32 got[4];
+    load_matrices_transposed(got, place_b<T>(stage, step * 16 + lane % 16, byte));
+    UNROLL for (u32 r = 0; r < 4; r++) b[i + r / 2][r % 2] = got[r];
+  }
+}
+template <u32 ACROSS>
+DEVICE void load_b(u32 (&b)[ACROSS][2], u32 stage, u32 column, u32 step, Type<tf32>) {
+  const u32 g = thread_index() % 32 / 4, t = thread_index() % 4;
+  UNROLL for (u32 i = 0; i < ACROSS; i++) {
+    UNROLL for (u32 r = 0; r < 2; r++) {
+      const u32 k = step * 8 + 4 * r + t;
+      b[i][r] = load_shared(place_b<tf32>(stage, k, (column + 8 * i + g) * 4), u32());
+    }
+  }
+}
+template <u32 ACROSS>
+DEVICE void load_b(f64 (&b)[ACROSS], u32 stage, u32 column, u32 step, Type<f64>) {
+  const u32 g = thread_index() % 32 / 4, t = thread_index() % 4;
+  UNROLL for (u32 i = 0; i < ACROSS; i++) {
+    b[i] = load_shared(place_b<f64>(stage, step * 4 + t, (column + 8 * i + g) * 8), f64());
+  }
+}
+// Of bytes nothing loads transposed. Four words of four rows, 4 columns each, become four fragments
+// by exchanging bytes; column 4g + j of 32 is then column g of fragment j, and `leave` knows it.
+template <u32 ACROSS>
+DEVICE void load_b(u32 (&b)[ACROSS][2], u32 stage, u32 column, u32 step, Type<i8>) {
+  const u32 g = thread_index() % 32 / 4, t = thread_index() % 4;
+  UNROLL for (u32 i = 0; i < ACROSS; i += 4) {
+    UNROLL for (u32 r = 0; r < 2; r++) {
+      u32 rows[4];
+      UNROLL for (u32 j = 0; j < 4; j++) {
+        const u32 k = step * 32 + 16 * r + 4 * t + j;
+        rows[j] = load_shared(place_b<i8>(stage, k, column + 8 * i + 4 * g), u32());
+      }
+      const u32 low[2] = {choose_bytes(rows[0], rows[1], 0x5140),
+                          choose_bytes(rows[2], rows[3], 0x5140)};
+      const u32 high[2] = {choose_bytes(rows[0], rows[1], 0x7362),
+                           choose_bytes(rows[2], rows[3], 0x7362)};
+      b[i][r] = choose_bytes(low[0], low[1], 0x5410);
+      b[i + 1][r] = choose_bytes(low[0], low[1], 0x7632);
+      b[i + 2][r] = choose_bytes(high[0], high[1], 0x5410);
+      b[i + 3][r] = choose_bytes(high[0], high[1], 0x7632);
+    }
+  }
+}
+
+template <class In, u32 DOWN, u32 ACROSS>
+DEVICE void multiply_stage(typename Type<In>::Sum (&sums)[DOWN][ACROSS][4], u32 stage) {
+  const u32 warp = thread_index() / 32;
+  const u32 row = warp % 2 * WARP_ROWS, column = warp / 2 * Layout<In>::WARP_COLUMNS;
+  UNROLL for (u32 step = 0; step < STAGE_BYTES / STEP_BYTES; step++) {
+    typename Type<In>::A a[DOWN];
+    typename Type<In>::B b[ACROSS];
+    UNROLL for (u32 i = 0; i < DOWN; i++) load_a<In>(a[i], stage, row + 16 * i, step);
+    load_b(b, stage, column, step, Type<In>());
+    UNROLL for (u32 i = 0; i < DOWN; i++) {
+      UNROLL for (u32 j = 0; j < ACROSS; j++) multiply(sums[i][j], a[i], b[j], In());
+    }
+  }
+}
+
+// Two neighbours of a row; n is even for every type.
+DEVICE void leave_pair(bf16* to, f32 low, f32 high) {
+  *reinterpret_cast<u32*>(to) = narrow_pair(low, high, bf16());
+}
+DEVICE void leave_pair(f16* to, f32 low, f32 high) {
+  *reinterpret_cast<u32*>(to) = narrow_pair(low, high, f16());
+}
+template <class T> struct alignas(2 * sizeof(T)) Pair { T low, high; };
+template <class T> DEVICE void leave_pair(T* to, T low, T high) {
+  *reinterpret_cast<Pair<T>*>(to) = {low, high};
+}
+
+template <class In, u32 DOWN, u32 ACROSS>
+DEVICE void leave(const GemmParams& p, Tile tile,
+                  const typename Type<In>::Sum (&sums)[DOWN][ACROSS][4]) {
+  using Out = typename Type<In>::Out;
+  const u32 warp = thread_index() / 32, g = thread_index() % 32 / 4, t = thread_index() % 4;
+  const u32 row_first = tile.row * ROWS + warp % 2 * WARP_ROWS + g;
+  const u32 column_first =
+      tile.column * Type<In>::COLUMNS + warp / 2 * Layout<In>::WARP_COLUMNS;
+  UNROLL for (u32 i = 0; i < DOWN; i++) {
+    UNROLL for (u32 half = 0; half < 2; half++) {
+      const u32 row = row_first + 16 * i + 8 * half;
+      Out* to = static_cast<Out*>(p.c) + u64(row) * p.n;
+      UNROLL for (u32 j = 0; j < ACROSS; j++) {
+        u32 column = column_first + 8 * j + 2 * t;
+        auto low = sums[i][j][2 * half], high = sums[i][j][2 * half + 1];
+        if (Type<In>::BYTES == 1) {
+          // Fragments 0..3 of 32 columns hold columns 8t + j and 8t + 4 + j: neighbours are in
+          // neighbouring fragments.
+          column = column_first + 32 * (j / 4) + 8 * t + 4 * (j % 4 / 2) + 2 * (j % 2);
+          const u32 from = j / 4 * 4 + 2 * (j % 2), which = 2 * half + j % 4 / 2;
+          low = sums[i][from][which];
+          high = sums[i][from + 1][which];
+        }
+        if (row < p.m && column < p.n) leave_pair(to + column, low, high);
+      }
+    }
+  }
+}
+
+template <class In> DEVICE void product(const GemmParams& p) {
+  using L = Layout<In>;
+  const u32 shared = shared_address(dynamic_shared());
+  const u32 rows = tiles_along(p.m, ROWS), columns = tiles_along(p.n, L::COLUMNS);
+  const u32 steps = tiles_along(p.k, L::DEPTH);
+  Walk<In> fetched = {block_index(), 0};
+  u32 filled = 0;
+  auto fetch_next = [&] {
+    if (fetched.index < rows * columns) {
+      const Tile tile = tile_at<GROUP>(fetched.index, rows, columns);
+      fetch<In>(p, tile, fetched.step, shared + filled * L::BYTES);
+      fetched.advance(steps);
+    }
+    // Closed even where it is empty: groups are counted.
+    close_copies();
+    filled = (filled + 1) % STAGES;
+  };
+  for (u32 i = 0; i < STAGES - 1; i++) fetch_next();
+  u32 stage = 0;
+  for (u32 index = block_index(); index < rows * columns; index += block_count()) {
+    typename Type<In>::Sum sums[L::DOWN][L::ACROSS][4] = {};
+    for (u32 step = 0; step < steps; step++) {
+      await_copies<STAGES - 2>();
+      block_barrier();
+      fetch_next();
+      multiply_stage<In>(sums, shared + stage * L::BYTES);
+      stage = (stage + 1) % STAGES;
+    }
+    leave<In>(p, tile_at<GROUP>(index, rows, columns), sums);
+  }
+}
+
+}  // namespace
+
+KERNEL(256, 1) gemm_bf16_mma(const GemmParams p) { product<bf16>(p); }
+KERNEL(256, 1) gemm_f16_mma(const GemmParams p) { product<f16>(p); }
+KERNEL(256, 1) gemm_tf32_mma(const GemmParams p) { product<tf32>(p); }
+KERNEL(256, 1) gemm_int8_mma(const GemmParams p) { product<i8>(p); }
+KERNEL(256, 1) gemm_f64_mma(const GemmParams p) { product<f64>(p); }

@@ -1,0 +1,238 @@
+// Stands in for kernels/include/gpu.h: a block's threads are fibers of one CPU thread, which go on
+// until they wait for each other. What a kernel computes is then what its text says; nothing is
+// said of speed, and races are found only where the order of lanes shows them (it is reversed for
+// every second launch).
+#pragma once
+#define FIZEAU_GPU_H
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <vector>
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using i8 = signed char;
+using i32 = int;
+using f32 = float;
+using f64 = double;
+struct bf16 { u16 bits; };
+struct f16 { u16 bits; };
+
+#define DEVICE static inline
+#define DEVICE_MEMBER inline
+#define SHARED static
+#define CONSTANT static constexpr
+#define UNROLL
+#define KERNEL(THREADS, PER_UNIT) void
+
+template <class T> struct alignas(16) Vector { T at[16 / sizeof(T)]; };
+
+namespace model {
+
+[[noreturn]] inline void fail(const char* what) {
+  printf("fault: %s\n", what);
+  exit(1);
+}
+
+// A place where a number of fibers wait for each other.
+struct Barrier { u32 waiting = 0, round = 0; };
+
+struct Fiber {
+  ucontext_t context;
+  std::vector<char> stack;
+  bool done;
+};
+
+// Copies that no thread waits for happen as late as the rules allow: when their group is awaited.
+struct Copy { u32 to; const void* from; u32 valid; };
+
+inline std::vector<Fiber> fibers;
+inline std::vector<Barrier> warps;
+inline std::vector<std::deque<std::vector<Copy>>> groups;
+inline Barrier block;
+inline ucontext_t scheduler;
+inline std::function<void()> body;
+inline u32 current, block_at, blocks, launches;
+inline u64 bank_conflicts;
+// A wrong model of fragments, to see that the tests find it.
+inline bool planted;
+
+// What lanes show each other, twice: a warp may be one exchange ahead.
+inline std::vector<u64> shown;
+inline std::vector<u32> exchanges;
+
+constexpr u32 SHARED_BYTES = 227 << 10;
+alignas(1024) inline u8 shared[SHARED_BYTES];
+inline u32 shared_size;
+
+inline void yield() {
+  const u32 me = current;
+  swapcontext(&fibers[me].context, &scheduler);
+  current = me;
+}
+
+inline void wait(Barrier& barrier, u32 count) {
+  const u32 round = barrier.round;
+  if (++barrier.waiting == count) {
+    barrier.waiting = 0;
+    barrier.round++;
+  } else {
+    while (barrier.round == round) yield();
+  }
+}
+
+inline void wait_warp() { wait(warps[current / 32], 32); }
+
+inline void run_fiber() {
+  body();
+  fibers[current].done = true;
+  swapcontext(&fibers[current].context, &scheduler);
+}
+
+inline void run_block(u32 threads) {
+  block = Barrier();
+  warps.assign(threads / 32, Barrier());
+  groups.assign(threads, {{}});
+  shown.assign(threads * 16, 0);
+  exchanges.assign(threads, 0);
+  // Whoever reads what was never written computes with what is not a number.
+  memset(shared, 0xff, sizeof shared);
+  for (u32 i = 0; i < threads; i++) {
+    Fiber& fiber = fibers[i];
+    fiber.done = false;
+    fiber.stack.resize(96 << 10);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack = {fiber.stack.data(), 0, fiber.stack.size()};
+    fiber.context.uc_link = &scheduler;
+    makecontext(&fiber.context, run_fiber, 0);
+  }
+  const bool reversed = launches % 2 == 1;
+  for (u32 left = threads, idle = 0; left > 0;) {
+    const u32 before = left;
+    u64 rounds = block.round;
+    for (const Barrier& warp : warps) rounds += warp.round;
+    left = 0;
+    for (u32 i = 0; i < threads; i++) {
+      current = reversed ? threads - 1 - i : i;
+      if (fibers[current].done) continue;
+      swapcontext(&scheduler, &fibers[current].context);
+      left += !fibers[current].done;
+    }
+    u64 after = block.round;
+    for (const Barrier& warp : warps) after += warp.round;
+    idle = after == rounds && left == before ? idle + 1 : 0;
+    if (idle > 4) fail("threads wait for others that never come");
+  }
+}
+
+inline void launch(u32 grid, u32 threads, u32 dynamic, std::function<void()> entry) {
+  body = entry;
+  blocks = grid;
+  shared_size = dynamic;
+  fibers.resize(threads);
+  for (block_at = 0; block_at < grid; block_at++) run_block(threads);
+  launches++;
+}
+
+// Shows 8 words of this lane to its warp; gives where the warp's are, 8 for each lane.
+inline const u64* exchange(const u64 (&mine)[8]) {
+  const u32 which = exchanges[current]++ % 2;
+  u64* all = &shown[u64(which) * fibers.size() * 8];
+  for (u32 i = 0; i < 8; i++) all[current * 8 + i] = mine[i];
+  wait_warp();
+  return all + current / 32 * 32 * 8;
+}
+
+}  // namespace model
+
+DEVICE u32 thread_index() { return model::current; }
+DEVICE u32 block_index() { return model::block_at; }
+DEVICE u32 block_count() { return model::blocks; }
+DEVICE u32 zero() { return 0; }
+DEVICE void block_barrier() { model::wait(model::block, u32(model::fibers.size())); }
+DEVICE void warp_barrier() { model::wait_warp(); }
+DEVICE f64 shuffle_xor(f64 value, u32 mask) {
+  u64 mine[8] = {};
+  memcpy(mine, &value, 8);
+  const u64* all = model::exchange(mine);
+  memcpy(&value, &all[(model::current % 32 ^ mask) * 8], 8);
+  return value;
+}
+template <class T> T atomic_add(T* at, T value) {
+  const T before = *at;
+  *at += value;
+  return before;
+}
+DEVICE u8* dynamic_shared() { return model::shared; }
+
+DEVICE u32 bits_of(f32 value) {
+  u32 bits;
+  memcpy(&bits, &value, 4);
+  return bits;
+}
+DEVICE f32 float_of(u32 bits) {
+  f32 value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+
+DEVICE f32 widen(bf16 value) { return float_of(u32(value.bits) << 16); }
+DEVICE f32 widen(f16 value) {
+  const f32 sign = value.bits >> 15 ? -1.0f : 1.0f;
+  const int exponent = value.bits >> 10 & 31, fraction = value.bits & 1023;
+  if (exponent == 31) return fraction ? NAN : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(f32(fraction), -24);
+  return sign * std::ldexp(f32(1024 + fraction), exponent - 25);
+}
+DEVICE f32 widen(f32 value) { return value; }
+DEVICE f64 widen(f64 value) { return value; }
+DEVICE i32 widen(i8 value) { return value; }
+
+DEVICE bf16 narrow(f32 value, bf16) {
+  const u32 bits = bits_of(value);
+  if (value != value) return {0x7fff};
+  return {u16((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+DEVICE f16 narrow(f32 value, f16) {
+  const u16 sign = std::signbit(value) ? 0x8000 : 0;
+  const f32 size = std::fabs(value);
+  if (value != value) return {0x7fff};
+  if (size >= 65520.0f) return {u16(sign | 0x7c00)};
+  int exponent = size == 0.0f ? -14 : std::ilogb(size);
+  if (exponent < -14) exponent = -14;
+  // In units of the last place, to nearest even.
+  const u32 units = u32(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  return {u16(sign | (units + (u32(exponent + 14) << 10)))};
+}
+DEVICE f32 narrow(f32 value, f32) { return value; }
+DEVICE f64 narrow(f64 value, f64) { return value; }
+DEVICE i32 narrow(i32 value, i32) { return value; }
+template <class T> u32 narrow_pair(f32 low, f32 high, T type) {
+  return narrow(low, type).bits | u32(narrow(high, type).bits) << 16;
+}
+
+DEVICE f32 fused(f32 a, f32 b, f32 c) { return std::fma(a, b, c); }
+DEVICE f64 fused(f64 a, f64 b, f64 c) { return std::fma(a, b, c); }
+DEVICE i32 fused(i32 a, i32 b, i32 c) { return a * b + c; }
+
+template <class T> T aligned_load(const T* from) {
+  if (reinterpret_cast<uintptr_t>(from) % sizeof(T) != 0) model::fail("a load is not aligned");
+  return *from;
+}
+DEVICE Vector<f64> load(const Vector<f64>* from) { return aligned_load(from); }
+DEVICE Vector<f64> load_evict_first(const Vector<f64>* from) { return aligned_load(from); }
+DEVICE void store(Vector<f64>* to, Vector<f64> value) {
+  aligned_load(to);
+  *to = value;
+}
+DEVICE void store_evict_first(Vector<f64>* to, Vector<f64> value) { store(to, value); }
+DEVICE u64* load_address(u64* const* from) { return *from; }

@@ -1,0 +1,244 @@
+// Runs kernels on the CPU and compares what they leave with a plain computation of the same. The
+// values are small integers: sums are exact in any order, and nothing but equality passes.
+#include "gpu.h"
+#include "sm80.h"
+
+#include "params.h"
+#include "tiles.h"
+
+namespace stream {
+#include "../../kernels/stream/portable.cu"
+}
+namespace latency {
+#include "../../kernels/latency/portable.cu"
+}
+namespace compute {
+#include "../../kernels/compute/vector.cu"
+}
+namespace memory {
+#include "../../kernels/util/memory.cu"
+}
+namespace portable {
+#include "../../kernels/gemm/portable.cu"
+}
+namespace sm80 {
+#include "../../kernels/gemm/sm80_mma.cu"
+}
+
+namespace {
+
+u32 checked = 0;
+
+u64 random_state = 1;
+i32 small_integer() {
+  random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+  return i32(random_state >> 33) % 8 - 3;
+}
+
+void same(bool equal, const char* name, const char* what) {
+  checked++;
+  if (equal) return;
+  printf("fault: %s: %s\n", name, what);
+  exit(1);
+}
+
+// An array with guards on both sides, which nothing may touch.
+template <class T> struct Array {
+  static constexpr u32 GUARD = 256;
+  std::vector<Vector<u8>> bytes;
+  u64 count;
+
+  explicit Array(u64 length) : bytes((length * sizeof(T) + 15) / 16 + 2 * GUARD), count(length) {
+    memset(static_cast<void*>(bytes.data()), 0xa5, bytes.size() * 16);
+  }
+  T* data() { return reinterpret_cast<T*>(bytes.data() + GUARD); }
+  bool intact() const {
+    const u8* all = reinterpret_cast<const u8*>(bytes.data());
+    for (u64 i = 0; i < bytes.size() * 16; i++) {
+      const bool within = i >= GUARD * 16 && i < GUARD * 16 + count * sizeof(T);
+      if (!within && all[i] != 0xa5) return false;
+    }
+    return true;
+  }
+};
+
+template <class In, class Out> struct Product {
+  using Wide = decltype(widen(In()));
+
+  static In made(i32 value, f32) { return narrow(f32(value), In()); }
+  static In made(i32 value, f64) { return f64(value); }
+  static In made(i32 value, i32) { return In(value); }
+
+  static void check(const char* name, void (*kernel)(GemmParams), u32 blocks, u32 shared, u32 m,
+                    u32 n, u32 k) {
+    Array<In> a(u64(m) * k), b(u64(k) * n);
+    Array<Out> c(u64(m) * n);
+    for (u64 i = 0; i < a.count; i++) a.data()[i] = made(small_integer(), Wide());
+    for (u64 i = 0; i < b.count; i++) b.data()[i] = made(small_integer(), Wide());
+    const GemmParams params = {a.data(), b.data(), c.data(), m, n, k, 0};
+    model::launch(blocks, 256, shared, [&] { kernel(params); });
+    bool equal = c.intact();
+    for (u32 row = 0; row < m; row++) {
+      for (u32 column = 0; column < n; column++) {
+        Wide sum = 0;
+        for (u32 i = 0; i < k; i++) {
+          sum += widen(a.data()[u64(row) * k + i]) * widen(b.data()[u64(i) * n + column]);
+        }
+        const Out wanted = narrow(sum, Out());
+        equal = equal && memcmp(&wanted, &c.data()[u64(row) * n + column], sizeof(Out)) == 0;
+      }
+    }
+    char shape[64];
+    snprintf(shape, sizeof shape, "%u x %u x %u on %u blocks", m, n, k, blocks);
+    same(equal, name, shape);
+    same(model::bank_conflicts == 0, name, "bank conflicts");
+    printf("%s %s\n", name, shape);
+  }
+};
+
+#define PORTABLE(IN, OUT, NAME)                                                                   \
+  Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 3, 0, 1, 1, 1);       \
+  Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 2, 0, 130, 131, 19)
+#define SM80(IN, OUT, NAME, SHARED_SIZE)                                                          \
+  Product<IN, OUT>::check("gemm/" #NAME "/sm80_mma", sm80::gemm_##NAME##_mma, 3, SHARED_SIZE, 1,  \
+                          16, 16);                                                                \
+  Product<IN, OUT>::check("gemm/" #NAME "/sm80_mma", sm80::gemm_##NAME##_mma, 2, SHARED_SIZE,     \
+                          131, 272, 208)
+
+void products() {
+  SM80(bf16, bf16, bf16, 98304);
+  SM80(f16, f16, f16, 98304);
+  SM80(f32, f32, tf32, 98304);
+  SM80(i8, i32, int8, 98304);
+  SM80(f64, f64, f64, 65536);
+  PORTABLE(f32, f32, f32);
+  PORTABLE(f64, f64, f64);
+  PORTABLE(f16, f16, f16);
+  PORTABLE(bf16, bf16, bf16);
+  PORTABLE(i8, i32, int8);
+}
+
+using StreamKernel = void (*)(StreamParams);
+
+void check_stream(const char* name, StreamKernel kernel, u32 threads, u32 blocks, u64 length,
+                  f64 (*wanted)(f64, f64, f64), bool sums) {
+  Array<f64> a(length), b(length), c(length), partial(8 * blocks);
+  f64 sum = 0.0;
+  std::vector<f64> expected(length);
+  for (u64 i = 0; i < length; i++) {
+    b.data()[i] = small_integer();
+    c.data()[i] = small_integer();
+    a.data()[i] = sums ? small_integer() : -99.0;
+    expected[i] = sums ? wanted(a.data()[i], b.data()[i], 0.0)
+                       : wanted(b.data()[i], c.data()[i], 3.0);
+    sum += expected[i];
+  }
+  const StreamParams params = {a.data(), b.data(), c.data(), partial.data(), length, 3.0};
+  model::launch(blocks, threads, 0, [&] { kernel(params); });
+  bool equal = a.intact() && partial.intact();
+  if (sums) {
+    f64 got = 0.0;
+    for (u32 block = 0; block < blocks; block++) got += partial.data()[8 * block];
+    equal = equal && got == sum;
+  } else {
+    for (u64 i = 0; i < length; i++) equal = equal && a.data()[i] == expected[i];
+  }
+  same(equal, name, "values");
+}
+
+void streams() {
+  // Nothing, one, odd, one tile and a bit, many tiles on few blocks.
+  for (u64 length : {1ull, 2ull, 8191ull, 8193ull, 30001ull}) {
+    for (u32 blocks : {1u, 3u}) {
+#define STREAM(NAME, WANTED, SUMS)                                                                \
+  check_stream(#NAME, stream::stream_##NAME, 1024, blocks, length, WANTED, SUMS);                 \
+  check_stream(#NAME "_nt", stream::stream_##NAME##_nt, 1024, blocks, length, WANTED, SUMS)
+      STREAM(read, [](f64 a, f64, f64) { return a; }, true);
+      STREAM(dot, [](f64 a, f64 b, f64) { return a * b; }, true);
+      STREAM(write, [](f64, f64, f64 s) { return s; }, false);
+      STREAM(copy, [](f64 b, f64, f64) { return b; }, false);
+      STREAM(scale, [](f64 b, f64, f64 s) { return s * b; }, false);
+      STREAM(add, [](f64 b, f64 c, f64) { return b + c; }, false);
+      STREAM(triad, [](f64 b, f64 c, f64 s) { return b + s * c; }, false);
+    }
+    const u32 once = u32((length + 2047) / 2048);
+    check_stream("triad_nt_once", stream::stream_triad_nt_once, 256, once, length,
+                 [](f64 b, f64 c, f64 s) { return b + s * c; }, false);
+  }
+}
+
+void chases() {
+  constexpr u64 CELLS = 37;
+  std::vector<u64> cells(CELLS);
+  for (u64 i = 0; i < CELLS; i++) {
+    cells[i] = reinterpret_cast<u64>(&cells[(i + 10) % CELLS]);
+  }
+  u64* position = &cells[0];
+  const LatencyParams params = {&position};
+  model::launch(1, 32, 0, [&] { latency::latency_chase(params, 100); });
+  model::launch(1, 32, 0, [&] { latency::latency_chase(params, 7); });
+  same(position == &cells[107 * 10 % CELLS], "latency/portable", "where the chase ends");
+}
+
+void counts() {
+  f64 partial[16] = {};
+  const ComputeParams params = {partial, 1 << 18};
+  model::launch(2, 512, 0, [&] { compute::compute_f32(params); });
+  same(partial[0] == 1 << 17 && partial[8] == 1 << 17, "compute/f32/vector", "count");
+  model::launch(2, 512, 0, [&] { compute::compute_f64(params); });
+  same(partial[0] == 1 << 17 && partial[8] == 1 << 17, "compute/f64/vector", "count");
+}
+
+void words() {
+  constexpr u64 LENGTH = 3001, PERIOD = 7;
+  Array<u64> target(LENGTH);
+  u64 pattern[PERIOD];
+  for (u64 i = 0; i < PERIOD; i++) pattern[i] = 1000 + i;
+  const FillParams fill = {target.data(), pattern, LENGTH, PERIOD};
+  model::launch(3, 256, 0, [&] { memory::util_fill(fill); });
+  bool equal = target.intact();
+  for (u64 i = 0; i < LENGTH; i++) equal = equal && target.data()[i] == pattern[i % PERIOD];
+  same(equal, "util/fill", "values");
+  u64 differing = 0, hash = 0, exchanged = 0;
+  const CompareParams compare = {target.data(), pattern, LENGTH, PERIOD, &differing};
+  model::launch(3, 256, 0, [&] { memory::util_compare(compare); });
+  same(differing == 0, "util/compare", "equal values");
+  model::launch(3, 256, 0, [&] { memory::util_hash({target.data(), LENGTH, &hash}); });
+  std::swap(target.data()[3], target.data()[2998]);
+  model::launch(3, 256, 0, [&] { memory::util_compare(compare); });
+  same(differing == 2, "util/compare", "two values exchanged");
+  model::launch(2, 256, 0, [&] { memory::util_hash({target.data(), LENGTH, &exchanged}); });
+  same(hash != exchanged, "util/hash", "two values exchanged");
+  std::swap(target.data()[3], target.data()[2998]);
+  exchanged = 0;
+  model::launch(2, 256, 0, [&] { memory::util_hash({target.data(), LENGTH, &exchanged}); });
+  same(hash == exchanged, "util/hash", "other blocks, the same hash");
+}
+
+// Every tile comes once, whatever is left of the last group.
+void rasters() {
+  for (u32 rows = 1; rows < 20; rows++) {
+    for (u32 columns = 1; columns < 20; columns++) {
+      std::vector<u32> seen(rows * columns);
+      for (u32 index = 0; index < rows * columns; index++) {
+        const Tile tile = tile_at<8>(index, rows, columns);
+        same(tile.row < rows && tile.column < columns, "tile_at", "within C");
+        seen[tile.row * columns + tile.column]++;
+      }
+      for (u32 count : seen) same(count == 1, "tile_at", "every tile once");
+    }
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
+  products();
+  streams();
+  chases();
+  counts();
+  words();
+  rasters();
+  printf("%u checks passed\n", checked);
+}

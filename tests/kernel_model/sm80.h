@@ -1,0 +1,161 @@
+// Stands in for kernels/include/sm80.h: fragments as the PTX manual lays them over a warp's lanes
+// ("Matrix Fragments for mma.m16n8k8", "..k16", "..k32" and "..m8n8k4 with .f64").
+#pragma once
+#define FIZEAU_SM80_H
+
+struct tf32 { u32 bits; };
+
+namespace model {
+
+inline u8* shared_at(u32 at, u32 size) {
+  if (at % size != 0) fail("an access to shared memory is not aligned");
+  if (at + size > shared_size) fail("an access is past the end of shared memory");
+  return shared + at;
+}
+
+// Banks are 4 bytes wide and 32; what some lanes want of one bank comes at once if it is one word.
+inline void count_conflicts(const u32* addresses, u32 lanes, u32 size) {
+  const u32 together = 128 / size;
+  for (u32 first = 0; first < lanes; first += together) {
+    for (u32 one = first; one < first + together; one++) {
+      for (u32 other = first; other < one; other++) {
+        const u32 a = addresses[one] / size, b = addresses[other] / size;
+        bank_conflicts += a != b && a % together == b % together;
+      }
+    }
+  }
+}
+
+inline void gather(u32 at, u32 size) {
+  u64 mine[8] = {at};
+  const u64* all = exchange(mine);
+  u32 addresses[32];
+  for (u32 lane = 0; lane < 32; lane++) addresses[lane] = u32(all[lane * 8]);
+  if (current % 32 == 0) count_conflicts(addresses, 32, size);
+}
+
+}  // namespace model
+
+DEVICE u32 shared_address(const void* at) {
+  return u32(static_cast<const u8*>(at) - model::shared);
+}
+
+DEVICE void copy_async(u32 to, const void* from, u32 valid) {
+  if (reinterpret_cast<uintptr_t>(from) % 16 != 0) model::fail("a copy is not aligned");
+  if (valid > 16) model::fail("a copy of more than 16 bytes");
+  model::groups[model::current].back().push_back({to, from, valid});
+}
+DEVICE void close_copies() { model::groups[model::current].push_back({}); }
+template <u32 OPEN> void await_copies() {
+  auto& groups = model::groups[model::current];
+  // The last group is the one that is not closed yet.
+  while (groups.size() > OPEN + 1) {
+    for (const model::Copy& copy : groups.front()) {
+      u8* to = model::shared_at(copy.to, 16);
+      memset(to, 0, 16);
+      memcpy(to, copy.from, copy.valid);
+    }
+    groups.pop_front();
+  }
+}
+
+template <class T> T load_shared(u32 at, T) {
+  model::gather(at, sizeof(T));
+  T got;
+  memcpy(&got, model::shared_at(at, sizeof(T)), sizeof(T));
+  return got;
+}
+
+namespace model {
+
+inline void matrices(u32 (&got)[4], u32 at, bool transposed) {
+  u64 mine[8] = {at};
+  const u64* all = exchange(mine);
+  const u32 lane = current % 32;
+  for (u32 matrix = 0; matrix < 4; matrix++) {
+    u32 rows[8];
+    for (u32 row = 0; row < 8; row++) rows[row] = u32(all[(matrix * 8 + row) * 8]);
+    if (lane == 0) count_conflicts(rows, 8, 16);
+    u16 pair[2];
+    for (u32 i = 0; i < 2; i++) {
+      const u32 row = transposed ? lane % 4 * 2 + i : lane / 4;
+      const u32 column = transposed ? lane / 4 : lane % 4 * 2 + i;
+      memcpy(&pair[i], shared_at(rows[row], 16) + 2 * column, 2);
+    }
+    got[matrix] = pair[0] | u32(pair[1]) << 16;
+  }
+}
+
+}  // namespace model
+
+DEVICE void load_matrices(u32 (&got)[4], u32 at) { model::matrices(got, at, false); }
+DEVICE void load_matrices_transposed(u32 (&got)[4], u32 at) { model::matrices(got, at, true); }
+
+DEVICE u32 choose_bytes(u32 first, u32 second, u32 chosen) {
+  const u64 both = first | u64(second) << 32;
+  u32 result = 0;
+  for (u32 i = 0; i < 4; i++) result |= u32(both >> 8 * (chosen >> 4 * i & 7) & 255) << 8 * i;
+  return result;
+}
+
+namespace model {
+
+template <class T> T element(u32 word, u32 at) {
+  T value;
+  memcpy(&value, reinterpret_cast<const u8*>(&word) + at * sizeof(T), sizeof(T));
+  return value;
+}
+inline f32 value_of(bf16 value) { return widen(value); }
+inline f32 value_of(f16 value) { return widen(value); }
+// The lower 13 bits are ignored.
+inline f32 value_of(tf32 value) { return float_of(value.bits & ~0x1fffu); }
+inline i32 value_of(i8 value) { return value; }
+
+template <class T, class Sum>
+void multiply_fragments(Sum (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  constexpr u32 WORD = 4 / sizeof(T), DEPTH = 8 * WORD;
+  const u64 mine[8] = {a[0], planted ? a[2] : a[1], planted ? a[1] : a[2], a[3], b[0], b[1], 0, 0};
+  const u64* all = exchange(mine);
+  const u32 lane = current % 32;
+  for (u32 i = 0; i < 4; i++) {
+    const u32 row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (u32 k = 0; k < DEPTH; k++) {
+      const u32 unit = k / WORD;
+      const u64* from_a = all + (row % 8 * 4 + unit % 4) * 8;
+      const u64* from_b = all + (column * 4 + unit % 4) * 8;
+      const u32 word_a = u32(from_a[row / 8 + unit / 4 * 2]), word_b = u32(from_b[4 + unit / 4]);
+      sums[i] += value_of(element<T>(word_a, k % WORD)) * value_of(element<T>(word_b, k % WORD));
+    }
+  }
+}
+
+}  // namespace model
+
+DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2], bf16) {
+  model::multiply_fragments<bf16>(sums, a, b);
+}
+DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2], f16) {
+  model::multiply_fragments<f16>(sums, a, b);
+}
+DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2], tf32) {
+  model::multiply_fragments<tf32>(sums, a, b);
+}
+DEVICE void multiply(i32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2], i8) {
+  model::multiply_fragments<i8>(sums, a, b);
+}
+DEVICE void multiply(f64 (&sums)[4], const f64 (&a)[2], const f64& b, f64) {
+  u64 mine[8] = {};
+  memcpy(mine, a, 16);
+  memcpy(mine + 2, &b, 8);
+  const u64* all = model::exchange(mine);
+  const u32 lane = model::current % 32;
+  for (u32 i = 0; i < 4; i++) {
+    const u32 column = lane % 4 * 2 + i % 2;
+    for (u32 k = 0; k < 4; k++) {
+      f64 left, right;
+      memcpy(&left, &all[(lane / 4 * 4 + k) * 8 + (model::planted ? 0 : i / 2)], 8);
+      memcpy(&right, &all[(column * 4 + k) * 8 + 2], 8);
+      sums[i] += left * right;
+    }
+  }
+}

@@ -11,7 +11,11 @@ use fizeau::{
     },
     units::{Bytes, Megahertz},
 };
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 /// Figures of one text are printed with two or three digits.
 const TOLERANCE: f64 = 0.03;
@@ -301,4 +305,42 @@ fn data_of_ones_own_overlays_the_built_in() {
     let error = Catalogue::load(Some(folder.path())).unwrap_err().to_string();
     assert!(error.contains("epyc-9005.toml"), "{error}");
     assert!(Catalogue::load(Some(&file)).is_err());
+}
+
+#[test]
+fn every_field_is_explained() {
+    fn keys(table: &toml::Table, inner: bool, found: &mut BTreeSet<String>) {
+        for (key, value) in table {
+            found.insert(key.clone());
+            match value {
+                // What stands in these is named by element type.
+                toml::Value::Table(_) if inner || BY_DTYPE.contains(&key.as_str()) => {}
+                toml::Value::Table(table) => keys(table, true, found),
+                toml::Value::Array(values) => {
+                    for table in values.iter().filter_map(toml::Value::as_table) {
+                        keys(table, true, found);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    const BY_DTYPE: [&str; 5] = [
+        "peak",
+        "sparse_multiplier",
+        "check_tolerance",
+        "flop_per_clk_per_unit",
+        "flop_per_clk_per_core",
+    ];
+    let mut found = BTreeSet::new();
+    for kind in ["parts", "hosts", "links"] {
+        for entry in fs::read_dir(format!("data/{kind}")).unwrap() {
+            let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+            keys(&text.parse().unwrap(), false, &mut found);
+        }
+    }
+    let readme = fs::read_to_string("data/README.md").unwrap();
+    let words: BTreeSet<&str> = readme.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let unexplained: Vec<_> = found.iter().filter(|key| !words.contains(key.as_str())).collect();
+    assert!(found.len() > 50 && unexplained.is_empty(), "{unexplained:?}");
 }

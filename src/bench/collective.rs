@@ -135,7 +135,7 @@ fn sent<E: Element>(rank: usize, at: usize) -> E {
     E::of((bits >> 40) as f32 / (1u64 << 24) as f32 + 0.5)
 }
 
-/// Elements that are made by [`sent`] from preparing a case to its end: what is sent is filled in
+/// Elements that are made by `sent` from preparing a case to its end: what is sent is filled in
 /// once for each of three states (first, warm, sampled), what is received compared twice, each sum
 /// with one term from every rank.
 pub fn elements_made(point: &CollectivePoint) -> u64 {

@@ -33,6 +33,9 @@ pub struct ReportArgs {
     /// Write it to this file and not to standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Only what stands on top: the machine, the figures to remember, what stands out
+    #[arg(long)]
+    pub summary: bool,
     /// Write each chart as a PNG file into this directory too
     #[cfg(feature = "png")]
     #[arg(long, value_name = "DIR")]
@@ -55,13 +58,15 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let format = format_of(args, global);
     for path in &paths {
         let record = store::read(path)?;
+        let document = report::run(&record);
         #[cfg(feature = "png")]
         if let Some(dir) = &args.png {
-            write_pictures(dir, &report::run(&record))?;
+            write_pictures(dir, &document)?;
         }
+        let document = if args.summary { document.summary() } else { document };
         let text = match format {
             ReportFormat::NcclTests => as_nccl_tests(&record, global)?,
-            _ => render(&report::run(&record), format, window(global))?,
+            _ => render(&document, format, window(global))?,
         };
         match &args.out {
             Some(out) => write(out, text.as_bytes())?,

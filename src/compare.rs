@@ -165,6 +165,9 @@ pub enum Incomparable {
         /// B's.
         after: String,
     },
+    /// One of them is of a stub driver.
+    #[error("a stub driver measures nothing that could be compared")]
+    Stub,
     /// The threshold is not a share.
     #[error("the threshold {0} is not between 0 and 1; write 0.05 for 5 %")]
     Threshold(f64),
@@ -181,6 +184,9 @@ impl Comparison {
             return Err(Incomparable::Threshold(threshold));
         }
         let (a, b) = (&before.header, &after.header);
+        if a.device.is_stub() || b.device.is_stub() {
+            return Err(Incomparable::Stub);
+        }
         let device = |header: &Header| {
             let device = &header.device;
             format!("{} ({}, {} units)", device.name, device.backend, device.units)

@@ -4,7 +4,7 @@ use crate::{
     case::{Case, Work},
     spec::{SpeedOfLight, Tier},
     stats::Summary,
-    units::{Megahertz, Seconds},
+    units::{Celsius, Joules, Megahertz, Seconds, Watts},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,48 @@ pub struct Measurement {
     pub tier: Option<Tier>,
     /// Whether the answer was right, before timing and after.
     pub check: Check,
+    /// What the device's sensors saw from the first warm-up to the last sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
+}
+
+/// What a device's sensors saw while a case ran. Counters are what was added meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Telemetry {
+    /// How often they were read.
+    pub readings: u32,
+    /// Lowest clock of the units.
+    pub clock_min: Option<Megahertz>,
+    /// Highest.
+    pub clock_max: Option<Megahertz>,
+    /// Lowest clock of the memory.
+    pub memory_clock_min: Option<Megahertz>,
+    /// Mean of the power read.
+    pub power_mean: Option<Watts>,
+    /// Highest.
+    pub power_max: Option<Watts>,
+    /// Energy taken.
+    pub energy: Option<Joules>,
+    /// Highest temperature of the device.
+    pub temperature_max: Option<Celsius>,
+    /// Highest temperature of its memory.
+    pub memory_temperature_max: Option<Celsius>,
+    /// What held the clock down: `power cap`, `hardware thermal slowdown`, ...
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<String>,
+    /// Memory errors that were corrected.
+    pub ecc_corrected: Option<u64>,
+    /// And those that were not.
+    pub ecc_uncorrected: Option<u64>,
+    /// Rows of memory replaced by spare ones.
+    pub remapped_rows: Option<u64>,
+    /// Packets sent again over PCIe.
+    pub pcie_replays: Option<u64>,
+    /// Errors of the links to other devices.
+    pub nvlink_errors: Option<u64>,
+    /// Numbers of the faults that the driver reported (NVIDIA: Xid).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<u64>,
 }
 
 /// The state of the caches before each sample.

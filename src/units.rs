@@ -64,6 +64,10 @@ quantity! {
     Watts
 }
 quantity! {
+    /// Energy.
+    Joules
+}
+quantity! {
     /// Temperature.
     Celsius
 }

@@ -68,7 +68,9 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let comparison =
         Comparison::of(&before, &after, args.threshold.0).map_err(|error| match error {
             Incomparable::Threshold(_) => Usage(error.to_string()).into(),
-            Incomparable::DifferentDevices { .. } => anyhow::Error::from(error),
+            Incomparable::DifferentDevices { .. } | Incomparable::Stub => {
+                anyhow::Error::from(error)
+            }
         })?;
     let document = crate::report::comparison(&comparison);
     let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };

@@ -4,7 +4,7 @@ use super::{Global, plan, report};
 use crate::{
     device::{BACKENDS, Device},
     dtype::Dtype,
-    report::{Block, Cell, Column, Document, Table, Weight},
+    report::{Block, Cell, Column, Document, Table, Weight, without_numbers},
     spec::{Match, Part, Properties},
     units::{FlopsPerSecond, Megahertz},
 };
@@ -41,7 +41,8 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
                     for properties in &devices {
                         let device = backend.open(properties.ordinal)?;
                         let found = catalogue.identify(properties);
-                        blocks.extend(describe(properties, device.as_ref(), &found)?);
+                        let described = describe(properties, device.as_ref(), &found)?;
+                        blocks.extend(shown(described, properties));
                     }
                 }
                 Err(error) => blocks.push(Block::Warning(format!("{}: {error}", backend.name()))),
@@ -54,6 +55,15 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
         false => report::ReportFormat::Terminal,
     };
     super::print(report::render(&document, format, report::window(global))?.trim_end())
+}
+
+/// As it is; without its numbers where a stub driver tells them.
+fn shown(blocks: Vec<Block>, properties: &Properties) -> Vec<Block> {
+    if !properties.is_stub() {
+        return blocks;
+    }
+    let (title, subtitle) = (String::new(), String::new());
+    without_numbers(Document { title, subtitle, blocks }).blocks
 }
 
 fn column(key: &'static str, title: &'static str) -> Column {
@@ -107,6 +117,7 @@ fn describe(
     let mut blocks = vec![Block::Heading(heading), Block::Text(sentence(properties, clock))];
     let part = match found {
         Match::One(part) => {
+            blocks.extend(contradictions(properties, part).into_iter().map(Block::Warning));
             let mut text = format!("Part: {} ({}).", part.name, part.id);
             if !part.unverified.is_empty() {
                 text += &format!(" Not confirmed by a vendor: {}.", part.unverified.join(", "));
@@ -132,6 +143,24 @@ fn describe(
     };
     blocks.push(Block::Table(peaks(properties, part, clock)));
     Ok(blocks)
+}
+
+/// Where a device says something else than its part: another cut of it, or a wrong match.
+fn contradictions(properties: &Properties, part: &Part) -> Option<String> {
+    let mut said = Vec::new();
+    if !part.is_host()
+        && let Some(units) = part.units.filter(|&units| units != properties.units)
+    {
+        said.push(format!("{} units where the part has {units}", properties.units));
+    }
+    if let Some(memory) = part.memory.filter(|_| !part.is_host()) {
+        let share = properties.memory.0 as f64 / memory.0 as f64;
+        if !(0.85..1.15).contains(&share) {
+            said.push(format!("{} of memory where the part has {memory}", properties.memory));
+        }
+    }
+    let said = (!said.is_empty()).then(|| said.join(", "));
+    said.map(|said| format!("it has {said}: shares of the datasheet are not of this device"))
 }
 
 fn sentence(properties: &Properties, clock: Option<Megahertz>) -> String {

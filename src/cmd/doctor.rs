@@ -2,25 +2,11 @@
 
 use super::{Global, plan};
 use crate::{
-    device::{self, BACKENDS},
+    device::{self, BACKENDS, Finding},
     measure,
     units::Seconds,
 };
-use serde::Serialize;
 use std::{fmt::Write as _, process::ExitCode};
-
-/// One finding.
-#[derive(Serialize)]
-struct Finding {
-    /// Whether it is as it should be.
-    good: bool,
-    /// What was looked at.
-    what: String,
-    /// What was found.
-    found: String,
-    /// What to do about it; empty where it is good.
-    mend: String,
-}
 
 /// A spin of 1 ms is to be measured this well.
 const ERROR_MAX: f64 = 0.01;
@@ -33,7 +19,7 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     let mut findings = surroundings();
     findings.extend(timer()?);
     findings.extend(libraries());
-    findings.push(backends());
+    findings.extend(BACKENDS.iter().flat_map(|backend| backend.findings()));
     if global.json {
         return super::print(&serde_json::to_string_pretty(&findings)?);
     }
@@ -140,10 +126,4 @@ fn libraries() -> Vec<Finding> {
         mend: mend.into(),
     }));
     findings
-}
-
-fn backends() -> Finding {
-    let names: Vec<&str> = BACKENDS.iter().map(|backend| backend.name()).collect();
-    let found = format!("{}; this build measures no GPU", names.join(", "));
-    finding(true, "backends", found, "")
 }

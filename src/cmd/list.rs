@@ -45,7 +45,7 @@ struct Row {
 /// Prints the plan.
 pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
-    let device = plan::open(args.plan.backend())?;
+    let device = plan::open(&args.plan.device())?;
     let peers = plan::world(&args.plan, device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;

@@ -26,9 +26,10 @@ pub struct PlanArgs {
     /// Ranks of collectives [default: one a core, at least two]
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
-    /// host, or fake:FAULT for tests
-    #[arg(long, hide = true)]
-    pub backend: Option<String>,
+    /// A device as `fizeau devices` names it, such as cuda:1 or host [default: the first GPU, or
+    /// the host where there is none]
+    #[arg(long, alias = "backend", value_name = "NAME")]
+    pub device: Option<String>,
 }
 
 impl PlanArgs {
@@ -37,24 +38,40 @@ impl PlanArgs {
         self.suite.as_deref().unwrap_or("quick")
     }
 
-    /// The backend's name, or a fake one's script.
-    pub fn backend(&self) -> &str {
-        self.backend.as_deref().unwrap_or("host")
+    /// The device's name: as given, else the first GPU, else the host.
+    pub fn device(&self) -> String {
+        let found = || {
+            let gpus = BACKENDS.iter().filter(|backend| backend.name() != HOST);
+            gpus.map(|backend| (backend.name(), backend.devices()))
+                .find_map(|(name, devices)| Some((name, devices.ok()?.first()?.ordinal)))
+        };
+        let first = || found().map_or(HOST.into(), |(name, ordinal)| format!("{name}:{ordinal}"));
+        self.device.clone().unwrap_or_else(first)
     }
 }
 
-/// A device opened by its backend's name.
+/// The backend that is always there.
+const HOST: &str = "host";
+
+/// A device opened by its name: `host`, `cuda` (its first), `cuda:1`.
 pub fn open(name: &str) -> anyhow::Result<Box<dyn Device>> {
     // Never in the list of backends: nobody is to meet it by chance.
     if let Some(script) = name.strip_prefix("fake:") {
         let fake = Fake::parse(script).map_err(|error| Usage(error.to_string()))?;
         return Ok(fake.open(0)?);
     }
-    let backend = BACKENDS.iter().find(|backend| backend.name() == name).ok_or_else(|| {
+    let (family, ordinal) = name.split_once(':').unwrap_or((name, "0"));
+    let backend = BACKENDS.iter().find(|backend| backend.name() == family).ok_or_else(|| {
         let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name()).collect();
-        Usage(format!("no backend is called {name:?}; there are: {}", known.join(", ")))
+        Usage(format!("no backend is called {family:?}; there are: {}", known.join(", ")))
     })?;
-    backend.open(0).with_context(|| format!("cannot open the {name} device"))
+    let count = backend.devices().with_context(|| format!("cannot open {name}"))?.len();
+    match ordinal.parse::<u32>() {
+        Ok(ordinal) if (ordinal as usize) < count => {
+            backend.open(ordinal).with_context(|| format!("cannot open {name}"))
+        }
+        _ => Err(Usage(format!("no device {name}: {family} has {count}, counted from 0")).into()),
+    }
 }
 
 /// A suite, and the cases that selectors leave of it.

@@ -1,18 +1,24 @@
 //! One line on standard error while a run goes on. Drawn between cases only, so that nothing but
 //! the case runs while it is timed; nothing where standard error is no terminal.
 
-use crate::{case::Case, outcome::Outcome, session::Watcher};
+use crate::{
+    case::Case,
+    outcome::Outcome,
+    session::Watcher,
+    spec::{Properties, STUB},
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 
 /// The line.
 pub struct Progress {
     bar: ProgressBar,
+    is_stub: bool,
 }
 
 impl Progress {
-    /// For so many cases.
-    pub fn new(cases: usize) -> Progress {
+    /// For so many cases on a device.
+    pub fn new(cases: usize, device: &Properties) -> Progress {
         let target = if io::stderr().is_terminal() {
             ProgressDrawTarget::stderr()
         } else {
@@ -22,7 +28,7 @@ impl Progress {
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         // No steady tick: it would be a thread beside the one that is timed.
         let bar = ProgressBar::with_draw_target(Some(cases as u64), target).with_style(style);
-        Progress { bar }
+        Progress { bar, is_stub: device.is_stub() }
     }
 }
 
@@ -43,6 +49,7 @@ impl Watcher for Progress {
     fn ended(&mut self, outcome: &Outcome) {
         let id = outcome.case();
         self.bar.println(match outcome {
+            Outcome::Measured(_) if self.is_stub => format!("{id}  {STUB}"),
             Outcome::Measured(measurement) => format!("{id}  {}", measurement.summary.median),
             Outcome::Skipped { reason, .. } => format!("{id}  skipped: {reason}"),
             Outcome::Failed { error, .. } => format!("{id}  FAILED: {error}"),

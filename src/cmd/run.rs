@@ -57,7 +57,7 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     let old = args.resume.as_deref().map(store::read).transpose()?;
     let plan_args = plan_of(args, old.as_ref());
-    let device = plan::open(plan_args.backend())?;
+    let device = plan::open(&plan_args.device())?;
     let peers = plan::world(&plan_args, device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let part = catalogue.part_of(device.properties());
@@ -91,8 +91,10 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
         None => (Writer::create(&directory, &header)?, Vec::new()),
     };
     let memory_free = header.environment.memory_free;
+    device.set_deadline(settings.deadline);
     let session = Session { rank, part, settings, interrupted: &interrupted, memory_free };
-    let mut progress = Progress::new(header.plan.len().saturating_sub(done.len()));
+    let left = header.plan.len().saturating_sub(done.len());
+    let mut progress = Progress::new(left, device.properties());
     let end = session.run(&header, &done, &mut writer, &mut progress)?;
     drop((progress, writer));
     finish(&directory, end, global)
@@ -110,6 +112,8 @@ fn plan_of(args: &RunArgs, old: Option<&Record>) -> plan::PlanArgs {
             Point::Collective(point) => Some(point.ranks),
             _ => None,
         });
+        let device = &old.header.device;
+        plan.device.get_or_insert_with(|| format!("{}:{}", device.backend, device.ordinal));
     }
     plan
 }
@@ -183,6 +187,7 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
     header.device = device.properties().clone();
     header.timer = clock::calibrate();
     header.environment = device::host::environment();
+    device.describe(&mut header.environment);
     if args.no_host_name {
         header.environment.host = None;
     }

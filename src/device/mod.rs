@@ -1,15 +1,20 @@
 //! The only seam to a driver: [`Backend`] finds devices, [`Device`] runs kernels on one.
 
+pub mod cuda;
 pub mod fake;
 pub mod host;
+pub mod library;
 
 use crate::{
     case::KernelName,
     comm::Communicator,
     kernel::Params,
+    outcome::Telemetry,
+    record::Environment,
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
 };
+use serde::Serialize;
 use std::any::Any;
 
 /// A family of devices behind one driver.
@@ -22,10 +27,46 @@ pub trait Backend: Sync {
 
     /// Opens one.
     fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError>;
+
+    /// What `doctor` says of its libraries and devices.
+    fn findings(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+}
+
+/// Something that was looked at, and whether it is as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Whether it is.
+    pub good: bool,
+    /// What was looked at.
+    pub what: String,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; may be empty where it is good.
+    pub mend: String,
+}
+
+impl Finding {
+    /// As it should be.
+    pub fn good(what: &str, found: impl Into<String>) -> Finding {
+        Finding { good: true, what: what.into(), found: found.into(), mend: String::new() }
+    }
+
+    /// Not there, which is no fault of a machine that needs none.
+    pub fn absent(what: &str, error: &DeviceError) -> Finding {
+        let (good, found, mend) = match error {
+            DeviceError::Missing { what, mend } => {
+                (true, format!("{what} not found"), mend.clone())
+            }
+            other => (false, other.to_string(), String::new()),
+        };
+        Finding { good, what: what.into(), found, mend }
+    }
 }
 
 /// Every backend of this build, in the order `devices` prints them.
-pub static BACKENDS: &[&dyn Backend] = &[&host::Host];
+pub static BACKENDS: &[&dyn Backend] = &[&host::Host, &cuda::Cuda];
 
 /// One opened device.
 pub trait Device {
@@ -66,6 +107,17 @@ pub trait Device {
     fn communicator(&self, _ranks: u32) -> Option<Box<dyn Communicator + '_>> {
         None
     }
+
+    /// The longest that whoever waits for it is to wait, from now on.
+    fn set_deadline(&self, _deadline: Seconds) {}
+
+    /// What its sensors saw since this was last called; none where it has no sensors.
+    fn telemetry(&self) -> Option<Telemetry> {
+        None
+    }
+
+    /// Adds to what a record says of the machine around it.
+    fn describe(&self, _environment: &mut Environment) {}
 
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
@@ -161,4 +213,16 @@ pub enum DeviceError {
     /// Anything else the driver says.
     #[error("{0}")]
     Driver(String),
+}
+
+/// An error where bytes from an offset reach beyond a buffer's end.
+fn within(buffer: &Buffer, offset: Bytes, length: usize) -> Result<(), DeviceError> {
+    let end = offset.0.checked_add(length as u64);
+    if end.is_none_or(|end| end > buffer.size.0) {
+        return Err(DeviceError::Driver(format!(
+            "{length} bytes from {} reach beyond a buffer of {}",
+            offset.0, buffer.size.0
+        )));
+    }
+    Ok(())
 }

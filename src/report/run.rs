@@ -2,7 +2,7 @@
 
 use super::{
     Block, Ceilings, Cell, Column, Document, Table, Weight, case_table, chart, fit::fit_startup,
-    heat, level, summary,
+    heat, level, summary, without_numbers,
 };
 use crate::{record::Record, units::Bytes};
 
@@ -42,7 +42,9 @@ pub fn document(record: &Record) -> Document {
         }
     }
     blocks.push(Block::Text(summary::timer(record)));
-    Document { title: summary::title(record), subtitle: summary::subtitle(record), blocks }
+    let (title, subtitle) = (summary::title(record), summary::subtitle(record));
+    let document = Document { title, subtitle, blocks };
+    if record.header.device.is_stub() { without_numbers(document) } else { document }
 }
 
 /// The start-up model of each collective.

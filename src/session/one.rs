@@ -114,7 +114,10 @@ fn measure_workload(
     let before = passed(workload.verify()?, "before timing")?;
 
     let (cache, beside) = bench::headline_cache(case);
+    // What was seen up to here was none of the samples' doing.
+    device.telemetry();
     let taken = sample(device, workload, cache, settings)?;
+    let telemetry = device.telemetry();
     let check = worse(before, passed(workload.verify()?, "after timing")?);
     let contrast = beside.map(|other| contrast(device, workload, other, settings)).transpose()?;
 
@@ -133,6 +136,7 @@ fn measure_workload(
         speed_of_light: Vec::new(),
         tier: None,
         check,
+        telemetry,
     };
     let timer = measure::calibrate_on(device)?;
     Ok((measurement, Witness { timer, clock_max: clock_at(1.0).map(Megahertz) }))

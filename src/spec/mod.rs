@@ -14,6 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The [`Properties::vendor`] of a stub driver's devices, which tests run against. No number comes
+/// from one: reports say this word instead.
+pub const STUB: &str = "stub";
+
 /// What a device says about itself: everything needed to match it to a part and to compute its
 /// peaks without one. Kept in the record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -76,6 +80,11 @@ pub struct CpuId {
 }
 
 impl Properties {
+    /// Whether it is a stub for tests, whose times mean nothing.
+    pub fn is_stub(&self) -> bool {
+        self.vendor == STUB
+    }
+
     /// The largest cache, all its instances together; zero where there is none.
     pub fn last_level_cache(&self) -> Bytes {
         self.caches.last().map_or(Bytes(0), |cache| {

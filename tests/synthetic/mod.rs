@@ -157,6 +157,7 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
         speed_of_light,
         tier,
         check,
+        telemetry: None,
     }
 }
 

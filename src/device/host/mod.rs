@@ -11,7 +11,7 @@ mod stream;
 pub use gemm::library::{missing as libraries_missing, versions as library_versions};
 pub use properties::environment;
 
-use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing};
+use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing, within};
 use crate::{
     case::KernelName,
     comm::{Communicator, host::Threads as Ranks},
@@ -195,17 +195,6 @@ impl Device for HostDevice {
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
         Ok(compute::observe_clock())
     }
-}
-
-fn within(buffer: &Buffer, offset: Bytes, length: usize) -> Result<(), DeviceError> {
-    let end = offset.0.checked_add(length as u64);
-    if end.is_none_or(|end| end > buffer.size.0) {
-        return Err(DeviceError::Driver(format!(
-            "{length} bytes from {} reach beyond a buffer of {}",
-            offset.0, buffer.size.0
-        )));
-    }
-    Ok(())
 }
 
 /// Memory that can be had without swapping (`MemAvailable`), within the cgroup's limit.

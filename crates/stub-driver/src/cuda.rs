@@ -1,0 +1,305 @@
+//! `libcuda.so.1`.
+
+use crate::{
+    kernels,
+    state::{
+        ILLEGAL_ADDRESS, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NOT_FOUND,
+        NOT_READY, OK, OUT_OF_MEMORY, State, call, hex,
+    },
+};
+use std::{
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    slice,
+};
+
+type Handle = *mut c_void;
+
+/// Declares the functions: their bodies get the state.
+macro_rules! export {
+    ($( $(#[$meta:meta])* $name:ident($($arg:ident: $type:ty),*) |$state:ident| $body:block )*) => {
+        $(
+            #[doc = "As the vendor documents it."]
+            $(#[$meta])*
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
+                unsafe fn body($state: &mut State, $($arg: $type),*) -> c_int { $body }
+                // SAFETY: the caller passes what the vendor's header asks for.
+                call(stringify!($name), |state| unsafe { body(state, $($arg),*) })
+            }
+        )*
+    };
+}
+pub(crate) use export;
+
+/// Says that this is no driver.
+#[unsafe(no_mangle)]
+pub extern "C" fn fizeau_stub_driver() -> c_int {
+    OK
+}
+
+/// Copies a text into a buffer of `length` bytes, with its zero.
+pub(crate) unsafe fn put(text: &str, buffer: *mut c_char, length: usize) -> c_int {
+    if text.len() + 1 > length {
+        return INVALID_VALUE;
+    }
+    // SAFETY: the buffer is as long as the caller says.
+    unsafe {
+        buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+        buffer.add(text.len()).write(0);
+    }
+    OK
+}
+
+fn known(state: &State, device: c_int) -> bool {
+    (0..state.script.devices).contains(&device)
+}
+
+/// What stands behind a function's handle.
+struct Found {
+    name: String,
+}
+
+/// A launch's attribute, of which only the cluster's dimension (4) is looked at.
+#[repr(C, align(8))]
+struct Attribute {
+    id: c_uint,
+    padding: [u8; 4],
+    value: [c_uint; 16],
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub struct Config {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: Handle,
+    attributes: *const Attribute,
+    count: c_uint,
+}
+
+/// Objects whose handles must be known where they are used.
+const STREAM: usize = 0x57_0000;
+const CONTEXT: usize = 0xc0_0000;
+
+export! {
+    cuInit(_flags: c_uint) |_state| { OK }
+    cuDriverGetVersion(version: *mut c_int) |state| { version.write(state.script.driver); OK }
+    cuDeviceGetCount(count: *mut c_int) |state| { count.write(state.script.devices); OK }
+    cuDeviceGet(device: *mut c_int, ordinal: c_int) |state| {
+        if !known(state, ordinal) { return INVALID_DEVICE; }
+        device.write(ordinal);
+        OK
+    }
+    cuDeviceGetName(name: *mut c_char, length: c_int, _device: c_int) |state| {
+        let slice = if state.script.mig { " MIG 1g.18gb" } else { "" };
+        put(&format!("stub GPU{slice}"), name, length as usize)
+    }
+    cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) |_state| {
+        uuid.write([0x57 + device as u8; 16]);
+        OK
+    }
+    cuDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: c_int) |_state| {
+        put(&format!("0000:{:02X}:00.0", device + 1), text, length as usize)
+    }
+    cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) |state| {
+        bytes.write(state.script.memory as usize);
+        OK
+    }
+    cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) |state| {
+        if !known(state, device) { return INVALID_DEVICE; }
+        value.write(match attribute {
+            13 => 1_000_000,
+            16 => state.script.units,
+            32 => 1,
+            36 => 1_000_000,
+            37 => 1_024,
+            38 => 1 << 20,
+            75 => state.script.capability / 10,
+            76 => state.script.capability % 10,
+            97 => 227 << 10,
+            _ => return INVALID_VALUE,
+        });
+        OK
+    }
+    cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int) |state| {
+        if !known(state, device) { return INVALID_DEVICE; }
+        context.write((CONTEXT + device as usize) as Handle);
+        state.count("contexts", 1);
+        OK
+    }
+    cuDevicePrimaryCtxRelease_v2(_device: c_int) |state| {
+        state.count("contexts", -1);
+        let left: i64 = state.alive.values().map(|count| count.abs()).sum();
+        let blocks = state.memory.blocks();
+        state.log(format!("release blocks={blocks} objects={left}"));
+        OK
+    }
+    cuCtxSetCurrent(context: Handle) |_state| {
+        if (context as usize) < CONTEXT { INVALID_HANDLE } else { OK }
+    }
+    cuCtxResetPersistingL2Cache() |_state| { OK }
+    cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |state| {
+        total.write(state.script.memory as usize);
+        free.write((state.script.memory - state.memory.used()) as usize);
+        OK
+    }
+    cuMemAlloc_v2(address: *mut u64, bytes: usize) |state| {
+        let total = state.script.memory;
+        match state.memory.allocate(bytes, total) {
+            Some(found) => { address.write(found); OK }
+            None => OUT_OF_MEMORY,
+        }
+    }
+    cuMemFree_v2(address: u64) |state| {
+        if state.memory.free(address) { OK } else { INVALID_VALUE }
+    }
+    cuMemsetD8Async(address: u64, value: u8, bytes: usize, _stream: Handle) |state| {
+        match state.memory.bytes(address, bytes) {
+            Some(range) => { range.fill(value); OK }
+            None => INVALID_VALUE,
+        }
+    }
+    cuMemcpyHtoDAsync_v2(
+        address: u64, source: *const c_void, bytes: usize, _stream: Handle
+    ) |state| {
+        match state.memory.bytes(address, bytes) {
+            Some(range) => { range.copy_from_slice(slice::from_raw_parts(source.cast(), bytes)); OK }
+            None => INVALID_VALUE,
+        }
+    }
+    cuMemcpyDtoHAsync_v2(
+        target: *mut c_void, address: u64, bytes: usize, _stream: Handle
+    ) |state| {
+        match state.memory.bytes(address, bytes) {
+            Some(range) => { slice::from_raw_parts_mut(target.cast(), bytes).copy_from_slice(range); OK }
+            None => INVALID_VALUE,
+        }
+    }
+    cuStreamCreate(stream: *mut Handle, _flags: c_uint) |state| {
+        stream.write(STREAM as Handle);
+        state.count("streams", 1);
+        OK
+    }
+    cuStreamDestroy_v2(_stream: Handle) |state| { state.count("streams", -1); OK }
+    cuEventCreate(event: *mut Handle, _flags: c_uint) |state| {
+        event.write(Box::into_raw(Box::new(f64::NAN)).cast());
+        state.count("events", 1);
+        OK
+    }
+    cuEventDestroy_v2(event: Handle) |state| {
+        drop(Box::from_raw(event.cast::<f64>()));
+        state.count("events", -1);
+        OK
+    }
+    cuEventRecord(event: Handle, stream: Handle) |state| {
+        if stream as usize != STREAM { return INVALID_HANDLE; }
+        event.cast::<f64>().write(state.now);
+        OK
+    }
+    cuEventQuery(event: Handle) |state| {
+        if event.cast::<f64>().read().is_nan() { return INVALID_HANDLE; }
+        if state.ends() { OK } else { NOT_READY }
+    }
+    cuEventElapsedTime_v2(milliseconds: *mut f32, start: Handle, end: Handle) |_state| {
+        let nanoseconds = end.cast::<f64>().read() - start.cast::<f64>().read();
+        milliseconds.write((nanoseconds / 1e6) as f32);
+        OK
+    }
+    cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) |_state| {
+        let nanoseconds = end.cast::<f64>().read() - start.cast::<f64>().read();
+        milliseconds.write((nanoseconds / 1e6) as f32);
+        OK
+    }
+    cuModuleLoadData(module: *mut Handle, image: *const c_void) |state| {
+        let magic: [u8; 4] = image.cast::<[u8; 4]>().read();
+        // A binary, or several in one file.
+        if &magic != b"\x7fELF" && magic != 0xba55_ed50_u32.to_le_bytes() { return INVALID_IMAGE; }
+        module.write(Box::into_raw(Box::new(0u8)).cast());
+        state.count("modules", 1);
+        OK
+    }
+    cuModuleUnload(module: Handle) |state| {
+        drop(Box::from_raw(module.cast::<u8>()));
+        state.count("modules", -1);
+        OK
+    }
+    cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) |state| {
+        if module.is_null() { return INVALID_HANDLE; }
+        let name = CStr::from_ptr(name).to_string_lossy().into_owned();
+        if !kernels::knows(&name) {
+            state.log(format!("unknown {name}"));
+            return NOT_FOUND;
+        }
+        // As long as the process: a module's functions are few.
+        function.write(Box::into_raw(Box::new(Found { name })).cast());
+        OK
+    }
+    cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) |state| {
+        let found = &*function.cast::<Found>();
+        state.log(format!("attribute {} {attribute}={value}", found.name));
+        OK
+    }
+    cuLaunchKernelEx(
+        config: *const Config, function: Handle, params: *mut Handle, extra: *mut Handle
+    ) |state| {
+        if !params.is_null() || extra.is_null() { return INVALID_VALUE; }
+        let (config, found) = (&*config, &*function.cast::<Found>());
+        if config.stream as usize != STREAM { return INVALID_HANDLE; }
+        let (mut bytes, mut size, mut at) = (std::ptr::null::<u8>(), 0, extra);
+        while !(*at).is_null() {
+            match *at as usize {
+                1 => bytes = (*at.add(1)).cast(),
+                2 => size = (*at.add(1)).cast::<usize>().read(),
+                _ => return INVALID_VALUE,
+            }
+            at = at.add(2);
+        }
+        let bytes = slice::from_raw_parts(bytes, size);
+        let mut cluster = String::new();
+        for at in 0..config.count as usize {
+            let attribute = &*config.attributes.add(at);
+            if attribute.id == 4 {
+                cluster = format!(" cluster={:?}", &attribute.value[..3]);
+            }
+        }
+        state.log(format!(
+            "launch {} grid={:?} block={:?} shared={}{cluster} params={}",
+            found.name, config.grid, config.block, config.shared, hex(bytes),
+        ));
+        state.launches += 1;
+        let blocks: u64 = config.grid.iter().map(|&count| u64::from(count)).product();
+        match kernels::run(&found.name, bytes, blocks, &mut state.memory) {
+            Ok(nanoseconds) => { state.pass(nanoseconds); OK }
+            Err(()) => state.give(ILLEGAL_ADDRESS),
+        }
+    }
+    cuTensorMapEncodeTiled(
+        map: *mut [u8; 128], data_type: c_int, rank: c_uint, address: u64, sizes: *const u64,
+        strides: *const u64, box_sizes: *const u32, element_strides: *const u32,
+        interleave: c_int, swizzle: c_int, promotion: c_int, fill: c_int
+    ) |state| {
+        // What the encoder is told, in an order of our own: a real map's bits are the driver's.
+        let rank = rank as usize;
+        let (sizes, boxes) =
+            (slice::from_raw_parts(sizes, rank), slice::from_raw_parts(box_sizes, rank));
+        let strides = slice::from_raw_parts(strides, rank.saturating_sub(1));
+        let steps = slice::from_raw_parts(element_strides, rank);
+        if !address.is_multiple_of(16)
+            || strides.iter().any(|stride| !stride.is_multiple_of(16))
+            || boxes.iter().any(|&size| size == 0 || size > 256)
+            || !(map as usize).is_multiple_of(64)
+        {
+            return INVALID_VALUE;
+        }
+        let mut bytes = [0u8; 128];
+        bytes[..8].copy_from_slice(&address.to_le_bytes());
+        map.write(bytes);
+        state.log(format!(
+            "tensor_map type={data_type} sizes={sizes:?} strides={strides:?} box={boxes:?} \
+             steps={steps:?} interleave={interleave} swizzle={swizzle} promotion={promotion} \
+             fill={fill}"
+        ));
+        OK
+    }
+}

@@ -1,0 +1,192 @@
+//! The kernels that tests launch, done by the host: what they leave is right, how long they say
+//! they took is made up. Parameters are read by the offsets of kernels/include/params.h, written
+//! down here a second time: a slip on either side shows as a wrong result.
+
+use crate::memory::Memory;
+
+/// What a launch costs, what memory moves and what arithmetic does in a nanosecond.
+const LAUNCH: f64 = 2_000.0;
+const BYTES: f64 = 100.0;
+const FLOPS: f64 = 100.0;
+
+/// The clock that [`clock`] lets be seen, in cycles a nanosecond.
+const CLOCK: f64 = 1.0;
+
+/// Whether there is an entry of this name.
+pub fn knows(name: &str) -> bool {
+    let gemm = ["gemm_f32", "gemm_f64", "gemm_bf16", "gemm_int8"];
+    let other = ["latency_chase", "compute_f32", "compute_f64", "util_clock"];
+    stream(name).is_some() || gemm.contains(&name) || other.contains(&name)
+}
+
+/// Does what an entry does; the nanoseconds it says it took, or nothing where it reached beyond
+/// its memory or was given parameters of another length.
+pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Result<f64, ()> {
+    let params = Parameters(params);
+    let took = match name {
+        "latency_chase" => chase(params, memory),
+        "compute_f32" | "compute_f64" => compute(params, blocks, memory),
+        "util_clock" => clock(params, blocks, memory),
+        "gemm_f32" => gemm(params, memory, |x: f32| f64::from(x), |x| x as f32),
+        "gemm_f64" => gemm(params, memory, |x: f64| x, |x| x),
+        "gemm_bf16" => gemm(params, memory, widened, narrowed),
+        "gemm_int8" => gemm(params, memory, |x: i8| f64::from(x), |x| x as i32),
+        _ => stream(name).and_then(|operation| run_stream(operation, params, blocks, memory)),
+    };
+    took.ok_or(())
+}
+
+/// The bytes that a launch was given.
+#[derive(Clone, Copy)]
+struct Parameters<'p>(&'p [u8]);
+
+impl Parameters<'_> {
+    fn sized(self, length: usize) -> Option<Self> {
+        (self.0.len() == length).then_some(self)
+    }
+
+    fn u64(self, at: usize) -> Option<u64> {
+        Some(u64::from_le_bytes(self.0.get(at..at + 8)?.try_into().ok()?))
+    }
+
+    fn u32(self, at: usize) -> Option<u64> {
+        Some(u64::from(u32::from_le_bytes(self.0.get(at..at + 4)?.try_into().ok()?)))
+    }
+}
+
+/// The operation of a stream's entry: `stream_copy`, `stream_copy_nt`, `stream_copy_nt_once`.
+fn stream(name: &str) -> Option<&str> {
+    let operation = name.strip_prefix("stream_")?.split('_').next()?;
+    let known = ["read", "write", "copy", "scale", "add", "triad", "dot"];
+    known.into_iter().find(|&known| known == operation)
+}
+
+fn run_stream(
+    operation: &str,
+    params: Parameters<'_>,
+    blocks: u64,
+    memory: &mut Memory,
+) -> Option<f64> {
+    let params = params.sized(48)?;
+    let [a, b, c, partial, length] = [0, 8, 16, 24, 32].map(|at| params.u64(at));
+    let (a, b, c, partial, length) = (a?, b?, c?, partial?, length?);
+    let scale = f64::from_bits(params.u64(40)?);
+    let mut load = |address| memory.load::<f64>(address, length);
+    let zip = |one: Vec<f64>, other: Vec<f64>, f: fn(f64, f64, f64) -> f64| -> Vec<f64> {
+        one.iter().zip(&other).map(|(&one, &other)| f(one, other, scale)).collect()
+    };
+    let (result, arrays): (Vec<f64>, u64) = match operation {
+        "write" => (vec![scale; length as usize], 1),
+        "read" => (load(a)?, 1),
+        "copy" => (load(b)?, 2),
+        "scale" => (load(b)?.iter().map(|b| scale * b).collect(), 2),
+        "add" => (zip(load(b)?, load(c)?, |b, c, _| b + c), 3),
+        "triad" => (zip(load(b)?, load(c)?, |b, c, s| s.mul_add(c, b)), 3),
+        _ => (zip(load(a)?, load(b)?, |a, b, _| a * b), 2),
+    };
+    if matches!(operation, "read" | "dot") {
+        for block in 0..blocks {
+            let [from, end] = [block, block + 1].map(|edge| (length * edge / blocks) as usize);
+            memory.store(partial + 64 * block, &[result[from..end].iter().sum::<f64>()])?;
+        }
+    } else {
+        memory.store(a, &result)?;
+    }
+    Some(LAUNCH + (length * 8 * arrays) as f64 / BYTES)
+}
+
+/// The cell's address, then how many loads.
+fn chase(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(12)?;
+    let (position, repeat) = (params.u64(0)?, params.u32(8)?);
+    let mut at = memory.load::<u64>(position, 1)?[0];
+    for _ in 0..repeat {
+        at = u64::from_le_bytes(memory.bytes(at, 8)?.try_into().ok()?);
+    }
+    memory.store(position, &[at])?;
+    Some(LAUNCH + repeat as f64 * 100.0)
+}
+
+fn compute(params: Parameters<'_>, blocks: u64, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(16)?;
+    let (partial, flops) = (params.u64(0)?, params.u64(8)?);
+    for block in 0..blocks {
+        memory.store(partial + 64 * block, &[flops as f64 / 2.0])?;
+    }
+    Some(LAUNCH + flops as f64 / FLOPS)
+}
+
+/// Cycles and nanoseconds of each block.
+fn clock(params: Parameters<'_>, blocks: u64, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(16)?;
+    let (counted, cycles) = (params.u64(0)?, params.u64(8)?);
+    let nanoseconds = (cycles as f64 / CLOCK) as u64;
+    for block in 0..blocks {
+        memory.store(counted + 64 * block, &[cycles, nanoseconds])?;
+    }
+    Some(nanoseconds as f64)
+}
+
+/// A product by its definition.
+fn gemm<I: Copy, O: Copy>(
+    params: Parameters<'_>,
+    memory: &mut Memory,
+    widen: impl Fn(I) -> f64,
+    narrow: impl Fn(f64) -> O,
+) -> Option<f64> {
+    let params = params.sized(40)?;
+    let [m, n, k] = [24, 28, 32].map(|at| params.u32(at));
+    let (m, n, k) = (m?, n?, k?);
+    let load = |memory: &mut Memory, at, count| -> Option<Vec<f64>> {
+        Some(memory.load::<I>(params.u64(at)?, count)?.into_iter().map(&widen).collect())
+    };
+    let (a, b) = (load(memory, 0, m * k)?, load(memory, 8, k * n)?);
+    let row = |row: usize| {
+        let mut sums = vec![0.0; n as usize];
+        for (at, factor) in a[row * k as usize..][..k as usize].iter().enumerate() {
+            for (sum, b) in sums.iter_mut().zip(&b[at * n as usize..]) {
+                *sum += factor * b;
+            }
+        }
+        sums
+    };
+    let c: Vec<O> = (0..m as usize).flat_map(row).map(narrow).collect();
+    memory.store(params.u64(16)?, &c)?;
+    Some(LAUNCH + (2 * m * n * k) as f64 / FLOPS)
+}
+
+/// bfloat16 is the upper half of an `f32`.
+fn widened(bits: u16) -> f64 {
+    f64::from(f32::from_bits(u32::from(bits) << 16))
+}
+
+/// To nearest, ties to even.
+fn narrowed(value: f64) -> u16 {
+    let bits = (value as f32).to_bits();
+    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bfloat16_goes_there_and_back() {
+        for value in [0.0, 1.0, -2.5, 3.140625] {
+            assert_eq!(widened(narrowed(value)), value);
+        }
+        // Half way between two neighbours: to the even one.
+        assert_eq!(narrowed(1.0 + 1.0 / 256.0), narrowed(1.0));
+        assert_eq!(narrowed(1.0 + 3.0 / 256.0), narrowed(1.0 + 4.0 / 256.0));
+    }
+
+    #[test]
+    fn parameters_of_another_length_and_foreign_addresses_are_refused() {
+        let mut memory = Memory::default();
+        assert_eq!(run("stream_copy", &[0; 40], 1, &mut memory), Err(()));
+        let mut params = [0u8; 48];
+        params[32] = 1;
+        assert_eq!(run("stream_copy", &params, 1, &mut memory), Err(()));
+        assert!(knows("stream_triad_nt_once") && !knows("stream_sort") && !knows("attention"));
+    }
+}

@@ -1,0 +1,28 @@
+//! A driver for machines without a GPU: the parts of `libcuda.so.1`, `libnvidia-ml.so.1` and
+//! `libnvrtc.so.13` that fizeau calls, so that tests run its real foreign-function path.
+//!
+//! Device memory is the host's, every range is checked, every launch is written down (variable
+//! `FIZEAU_STUB_LOG`), and the few kernels that tests launch are done by Rust functions. Time is
+//! made up: events tell how much work was enqueued between them. What goes wrong is scripted by the
+//! variable `FIZEAU_STUB` (see [`script`]).
+//!
+//! The program knows this library by its function `fizeau_stub_driver` and prints `stub` wherever
+//! a number would stand.
+
+#![expect(
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "the functions have the contracts of the vendor's headers"
+)]
+
+mod cuda;
+mod kernels;
+mod memory;
+mod nvml;
+mod nvrtc;
+pub mod script;
+mod state;
+
+pub use cuda::*;
+pub use nvml::*;
+pub use nvrtc::*;

@@ -1,0 +1,99 @@
+//! Device memory that is the host's: every range that is read or written is checked.
+
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    collections::BTreeMap,
+};
+
+/// Allocations by address.
+#[derive(Default)]
+pub struct Memory {
+    blocks: BTreeMap<u64, Layout>,
+    used: u64,
+}
+
+/// As the driver aligns.
+const ALIGNMENT: usize = 256;
+
+impl Memory {
+    /// Bytes, if so many are left of `total`.
+    pub fn allocate(&mut self, bytes: usize, total: u64) -> Option<u64> {
+        if bytes == 0 || self.used.checked_add(bytes as u64)? > total {
+            return None;
+        }
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
+        // SAFETY: the layout is not empty.
+        let address = unsafe { alloc_zeroed(layout) } as u64;
+        if address == 0 {
+            return None;
+        }
+        self.blocks.insert(address, layout);
+        self.used += bytes as u64;
+        Some(address)
+    }
+
+    /// Gives a block back; whether there was one at the address.
+    pub fn free(&mut self, address: u64) -> bool {
+        let Some(layout) = self.blocks.remove(&address) else { return false };
+        self.used -= layout.size() as u64;
+        // SAFETY: allocated with this layout and freed once.
+        unsafe { dealloc(address as *mut u8, layout) };
+        true
+    }
+
+    /// Blocks in use.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// A range of one block.
+    pub fn bytes(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let (start, layout) = self.blocks.range(..=address).next_back()?;
+        let end = (address - start).checked_add(length as u64)?;
+        // SAFETY: the range lies within a block that lives, and `self` is borrowed for as long.
+        (end <= layout.size() as u64)
+            .then(|| unsafe { std::slice::from_raw_parts_mut(address as *mut u8, length) })
+    }
+
+    /// A copy of a range as values.
+    pub fn load<T: Copy>(&mut self, address: u64, count: u64) -> Option<Vec<T>> {
+        let length = usize::try_from(count).ok()?.checked_mul(size_of::<T>())?;
+        let bytes = self.bytes(address, length)?;
+        let values = bytes.chunks_exact(size_of::<T>());
+        // SAFETY: whoever calls asks for plain numbers, which any bytes are.
+        Some(values.map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }).collect())
+    }
+
+    /// Writes values into a range.
+    pub fn store<T: Copy>(&mut self, address: u64, values: &[T]) -> Option<()> {
+        let bytes = self.bytes(address, size_of_val(values))?;
+        // SAFETY: as many bytes as the values have; they are plain numbers.
+        unsafe {
+            std::ptr::copy_nonoverlapping(values.as_ptr().cast(), bytes.as_mut_ptr(), bytes.len());
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_checked_and_blocks_freed_once() {
+        let mut memory = Memory::default();
+        let at = memory.allocate(100, 200).expect("there is room");
+        assert_eq!((at % 256, memory.allocate(101, 200)), (0, None));
+        assert_eq!(memory.store(at + 92, &[1.5f64]), Some(()));
+        assert_eq!(memory.load::<f64>(at + 92, 1), Some(vec![1.5]));
+        assert_eq!(memory.load::<f64>(at + 96, 1), None);
+        assert!(memory.bytes(at - 1, 1).is_none());
+        assert!(memory.free(at) && !memory.free(at));
+        assert_eq!((memory.used(), memory.blocks()), (0, 0));
+    }
+}

@@ -1,0 +1,159 @@
+//! `libnvidia-ml.so.1`: sensors that stand still, counters that count calls.
+
+use crate::{
+    cuda::{export, put},
+    state::{OK, State, call},
+};
+use std::{
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    thread,
+    time::Duration,
+};
+
+type Sensor = *mut c_void;
+
+/// Codes of nvml.h.
+const NOT_SUPPORTED: c_int = 3;
+const NOT_FOUND: c_int = 6;
+const TIMEOUT: c_int = 10;
+
+/// `nvmlPciInfo_t`.
+#[repr(C)]
+pub struct PciInfo {
+    legacy: [u8; 16],
+    place: [c_uint; 3],
+    id: c_uint,
+    subsystem: c_uint,
+    text: [u8; 32],
+}
+
+/// `nvmlFieldValue_t`.
+#[repr(C)]
+pub struct FieldValue {
+    field: c_uint,
+    scope: c_uint,
+    timestamp: i64,
+    latency: i64,
+    kind: c_int,
+    code: c_int,
+    value: u64,
+}
+
+/// `nvmlEventData_t`.
+#[repr(C)]
+pub struct Event {
+    device: Sensor,
+    kind: u64,
+    data: u64,
+    instances: [c_uint; 2],
+}
+
+export! {
+    nvmlInit_v2() |_state| { OK }
+    nvmlSystemGetDriverVersion(text: *mut c_char, length: c_uint) |_state| {
+        put("stub", text, length as usize)
+    }
+    nvmlDeviceGetHandleByPciBusId_v2(place: *const c_char, device: *mut Sensor) |_state| {
+        let place = CStr::from_ptr(place).to_string_lossy().into_owned();
+        let Some(bus) = place.strip_prefix("0000:").and_then(|rest| rest.get(..2)) else {
+            return NOT_FOUND;
+        };
+        let Ok(bus) = usize::from_str_radix(bus, 16) else { return NOT_FOUND };
+        device.write((0x5e00 + bus) as Sensor);
+        OK
+    }
+    nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut Sensor) |_state| {
+        if !CStr::from_ptr(uuid).to_bytes().starts_with(b"MIG-57575757-") { return NOT_FOUND; }
+        device.write(0x5e01 as Sensor);
+        OK
+    }
+    nvmlDeviceGetPciInfo_v3(_device: Sensor, info: *mut PciInfo) |_state| {
+        // An H200's number, so that the way from the bus to a part is walked.
+        (*info).id = 0x2335_10de;
+        OK
+    }
+    nvmlDeviceGetClockInfo(_device: Sensor, _kind: c_int, megahertz: *mut c_uint) |_state| {
+        megahertz.write(1_000);
+        OK
+    }
+    nvmlDeviceGetPowerUsage(_device: Sensor, milliwatts: *mut c_uint) |_state| {
+        milliwatts.write(1_000);
+        OK
+    }
+    nvmlDeviceGetEnforcedPowerLimit(_device: Sensor, milliwatts: *mut c_uint) |_state| {
+        milliwatts.write(2_000);
+        OK
+    }
+    nvmlDeviceGetTotalEnergyConsumption(_device: Sensor, millijoules: *mut u64) |state| {
+        millijoules.write(state.launches);
+        OK
+    }
+    nvmlDeviceGetTemperature(_device: Sensor, _kind: c_int, celsius: *mut c_uint) |_state| {
+        celsius.write(1);
+        OK
+    }
+    nvmlDeviceGetCurrentClocksEventReasons(_device: Sensor, reasons: *mut u64) |state| {
+        reasons.write(state.script.reasons);
+        OK
+    }
+    nvmlDeviceGetTotalEccErrors(
+        _device: Sensor, kind: c_int, _counter: c_int, count: *mut u64
+    ) |state| {
+        // One corrected error for each launch, none that is not.
+        count.write(if kind == 0 { state.launches } else { 0 });
+        OK
+    }
+    nvmlDeviceGetRemappedRows(
+        _device: Sensor, corrected: *mut c_uint, uncorrected: *mut c_uint,
+        pending: *mut c_uint, failure: *mut c_uint
+    ) |_state| {
+        for count in [corrected, uncorrected, pending, failure] { count.write(0); }
+        OK
+    }
+    nvmlDeviceGetPcieReplayCounter(_device: Sensor, count: *mut c_uint) |_state| {
+        count.write(0);
+        OK
+    }
+    nvmlDeviceGetCurrPcieLinkGeneration(_device: Sensor, value: *mut c_uint) |_state| {
+        value.write(5);
+        OK
+    }
+    nvmlDeviceGetCurrPcieLinkWidth(_device: Sensor, value: *mut c_uint) |_state| {
+        value.write(16);
+        OK
+    }
+    nvmlDeviceGetNvLinkState(_device: Sensor, _link: c_uint, _active: *mut c_uint) |_state| {
+        NOT_SUPPORTED
+    }
+    nvmlDeviceGetNvLinkErrorCounter(
+        _device: Sensor, _link: c_uint, _counter: c_int, _count: *mut u64
+    ) |_state| { NOT_SUPPORTED }
+    nvmlDeviceGetFieldValues(_device: Sensor, count: c_int, values: *mut FieldValue) |_state| {
+        for at in 0..count as usize { (*values.add(at)).code = NOT_SUPPORTED; }
+        OK
+    }
+    nvmlEventSetCreate(set: *mut Sensor) |_state| { set.write(0x5e7 as Sensor); OK }
+    nvmlDeviceRegisterEvents(_device: Sensor, _kinds: u64, _set: Sensor) |_state| { OK }
+}
+
+/// As the vendor documents it; waits outside of the lock that all other calls share.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlEventSetWait_v2(
+    _set: Sensor,
+    event: *mut Event,
+    milliseconds: c_uint,
+) -> c_int {
+    // SAFETY: the caller passes a valid pointer.
+    let told = call("nvmlEventSetWait_v2", |state| match state.faults.pop() {
+        Some(fault) => unsafe {
+            (*event).kind = 8;
+            (*event).data = fault;
+            OK
+        },
+        None => TIMEOUT,
+    });
+    if told == TIMEOUT {
+        thread::sleep(Duration::from_millis(u64::from(milliseconds)));
+    }
+    told
+}

@@ -1,0 +1,129 @@
+//! What a stub driver is told to be and to do, in the variable `FIZEAU_STUB`: parts between commas.
+//!
+//! | part | means |
+//! | --- | --- |
+//! | `driver=11040` | the driver's version |
+//! | `devices=2` | so many devices |
+//! | `units=8` | so many SMs |
+//! | `capability=80` | compute capability 8.0 |
+//! | `mig` | each device is a MIG slice |
+//! | `memory=BYTES` | of each device |
+//! | `hang@5` | no event ends after the fifth launch |
+//! | `slow=2` | everything takes twice the time |
+//! | `reasons=64` | why NVML says the clock is held |
+//! | `xid=79` | a fault that NVML reports |
+//! | `cuMemAlloc_v2=2@3` | the third call of the function and all later ones answer 2 |
+//!
+//! As on a real device, a code that breaks a context (214, 7xx but 701 and 720) is what every later
+//! call answers too.
+
+use std::collections::BTreeMap;
+
+/// A script, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// The driver's version.
+    pub driver: i32,
+    /// How many devices.
+    pub devices: i32,
+    /// SMs of each.
+    pub units: i32,
+    /// Compute capability: major and minor as one number.
+    pub capability: i32,
+    /// Whether devices are slices.
+    pub mig: bool,
+    /// Bytes of each device.
+    pub memory: u64,
+    /// Events do not end after so many launches.
+    pub hang: Option<u64>,
+    /// Factor on all times.
+    pub slow: f64,
+    /// Bits that NVML gives as reasons for the clock.
+    pub reasons: u64,
+    /// A fault that NVML reports once.
+    pub xid: Option<u64>,
+    /// Codes of functions, from which call on.
+    pub codes: BTreeMap<String, (i32, u64)>,
+}
+
+impl Default for Script {
+    fn default() -> Script {
+        Script {
+            driver: 13_000,
+            devices: 1,
+            units: 4,
+            capability: 90,
+            mig: false,
+            memory: 8 << 30,
+            hang: None,
+            slow: 1.0,
+            reasons: 0,
+            xid: None,
+            codes: BTreeMap::new(),
+        }
+    }
+}
+
+impl Script {
+    /// Reads a script. A part that is not understood ends the process: a test that scripts what
+    /// does not exist must not pass.
+    pub fn parse(text: &str) -> Script {
+        let mut script = Script::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            if script.take(part).is_none() {
+                panic!("FIZEAU_STUB: {part:?} is no part of a script");
+            }
+        }
+        script
+    }
+
+    fn take(&mut self, part: &str) -> Option<()> {
+        if part == "mig" {
+            self.mig = true;
+            return Some(());
+        }
+        if let Some(launch) = part.strip_prefix("hang@") {
+            self.hang = Some(launch.parse().ok()?);
+            return Some(());
+        }
+        let (name, value) = part.split_once('=')?;
+        match name {
+            "driver" => self.driver = value.parse().ok()?,
+            "devices" => self.devices = value.parse().ok()?,
+            "units" => self.units = value.parse().ok()?,
+            "capability" => self.capability = value.parse().ok()?,
+            "memory" => self.memory = value.parse().ok()?,
+            "slow" => self.slow = value.parse().ok()?,
+            "reasons" => self.reasons = value.parse().ok()?,
+            "xid" => self.xid = Some(value.parse().ok()?),
+            call if call.starts_with("cu") || call.starts_with("nv") => {
+                let (code, from) = value.split_once('@').unwrap_or((value, "1"));
+                let fault = (code.parse().ok()?, from.parse().ok()?);
+                self.codes.insert(call.to_owned(), fault);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_read() {
+        let script =
+            Script::parse("driver=12020,devices=2,mig,hang@5,cuMemAlloc_v2=2@3,nvmlInit_v2=9");
+        assert_eq!((script.driver, script.devices, script.mig), (12_020, 2, true));
+        assert_eq!(script.hang, Some(5));
+        assert_eq!(script.codes["cuMemAlloc_v2"], (2, 3));
+        assert_eq!(script.codes["nvmlInit_v2"], (9, 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "no part of a script")]
+    fn what_is_not_understood_is_refused() {
+        Script::parse("devices=two");
+    }
+}

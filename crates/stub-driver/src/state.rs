@@ -1,0 +1,136 @@
+//! What the stub remembers of a process.
+
+use crate::{memory::Memory, script::Script};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs::{File, OpenOptions},
+    io::Write as _,
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+};
+
+/// Success, and the codes the stub itself gives.
+pub const OK: i32 = 0;
+pub const INVALID_VALUE: i32 = 1;
+pub const OUT_OF_MEMORY: i32 = 2;
+pub const INVALID_DEVICE: i32 = 101;
+pub const INVALID_IMAGE: i32 = 200;
+pub const INVALID_HANDLE: i32 = 400;
+pub const NOT_FOUND: i32 = 500;
+pub const NOT_READY: i32 = 600;
+pub const ILLEGAL_ADDRESS: i32 = 700;
+
+/// Everything.
+pub struct State {
+    /// What was asked for.
+    pub script: Script,
+    /// Device memory.
+    pub memory: Memory,
+    /// How often each function was called.
+    calls: BTreeMap<&'static str, u64>,
+    /// The code that broke the context.
+    broken: Option<i32>,
+    /// Device time in nanoseconds.
+    pub now: f64,
+    /// Launches so far.
+    pub launches: u64,
+    /// Opaque objects that are alive, by kind.
+    pub alive: BTreeMap<&'static str, i64>,
+    /// Faults that NVML has yet to report.
+    pub faults: Vec<u64>,
+    log: Option<File>,
+    logged: BTreeSet<String>,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
+
+/// The state, locked.
+pub fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    fn new() -> State {
+        let script = Script::parse(&std::env::var("FIZEAU_STUB").unwrap_or_default());
+        let log = std::env::var_os("FIZEAU_STUB_LOG").map(|path| {
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            opened.expect("FIZEAU_STUB_LOG can be written")
+        });
+        State {
+            faults: script.xid.into_iter().collect(),
+            script,
+            memory: Memory::default(),
+            calls: BTreeMap::new(),
+            broken: None,
+            now: 0.0,
+            launches: 0,
+            alive: BTreeMap::new(),
+            log,
+            logged: BTreeSet::new(),
+        }
+    }
+
+    /// Counts a call; the code it is scripted to answer, or what every call answers by now.
+    pub fn enter(&mut self, call: &'static str) -> Result<(), i32> {
+        let count = self.calls.entry(call).or_default();
+        *count += 1;
+        if call.starts_with("cu")
+            && let Some(code) = self.broken
+        {
+            return Err(code);
+        }
+        match self.script.codes.get(call) {
+            Some(&(code, from)) if *count >= from => Err(self.give(code)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A code, kept where it breaks the context.
+    pub fn give(&mut self, code: i32) -> i32 {
+        if code == 214 || (700..800).contains(&code) && ![701, 720].contains(&code) {
+            self.broken = Some(code);
+        }
+        code
+    }
+
+    /// Lets device time pass.
+    pub fn pass(&mut self, nanoseconds: f64) {
+        self.now += nanoseconds * self.script.slow;
+    }
+
+    /// Whether work still ends.
+    pub fn ends(&self) -> bool {
+        self.script.hang.is_none_or(|launch| self.launches < launch)
+    }
+
+    /// An object was made or ended.
+    pub fn count(&mut self, kind: &'static str, change: i64) {
+        *self.alive.entry(kind).or_default() += change;
+    }
+
+    /// Writes a line down, once.
+    pub fn log(&mut self, line: String) {
+        if let Some(log) = &mut self.log
+            && self.logged.insert(line.clone())
+        {
+            writeln!(log, "{line}").expect("FIZEAU_STUB_LOG can be written");
+        }
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+        text
+    })
+}
+
+/// Runs the body of a function: its name is counted, its script obeyed.
+pub fn call(name: &'static str, body: impl FnOnce(&mut State) -> i32) -> i32 {
+    let mut state = state();
+    match state.enter(name) {
+        Ok(()) => body(&mut state),
+        Err(code) => code,
+    }
+}

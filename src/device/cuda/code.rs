@@ -1,0 +1,153 @@
+//! What the driver's codes mean for a run (`CUresult` of cuda.h, CUDA 13.0).
+
+use crate::device::{DeviceError, library::Refusal};
+
+/// Work is not done yet: no error.
+pub const NOT_READY: i32 = 600;
+
+/// What a code means for what comes after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Memory could not be had.
+    OutOfMemory,
+    /// The module was not made for this device or driver.
+    WrongModule,
+    /// This launch or call was refused; the next one may be right.
+    Refused,
+    /// A kernel broke its context: "the process must be terminated and relaunched".
+    Broken,
+    /// The device is gone, or its memory is.
+    Gone,
+    /// The driver cannot work on this machine as it is set up.
+    Setup,
+    /// A code that cuda.h of this version does not list.
+    Unknown,
+}
+
+/// Codes with their names and meanings.
+const CODES: &[(i32, &str, Meaning)] = {
+    use Meaning::{Broken, Gone, OutOfMemory, Refused, Setup, WrongModule};
+    &[
+        (1, "invalid value", Refused),
+        (2, "out of memory", OutOfMemory),
+        (3, "driver not initialised", Setup),
+        (4, "driver is shutting down", Gone),
+        (34, "this is a toolkit's stub library, not a driver", Setup),
+        (36, "the call needs a newer driver", Setup),
+        (46, "device busy or unavailable", Gone),
+        (100, "no device", Setup),
+        (101, "invalid device", Refused),
+        (200, "invalid kernel image", WrongModule),
+        (201, "invalid context", Refused),
+        (209, "no kernel image for this device", WrongModule),
+        (214, "uncorrectable ECC error", Gone),
+        (218, "invalid PTX", WrongModule),
+        (220, "uncorrectable NVLink error", Gone),
+        (222, "PTX of a newer toolkit than the driver", WrongModule),
+        (224, "unsupported execution affinity", Refused),
+        (226, "contained memory error", Gone),
+        (304, "operating system call failed", Refused),
+        (400, "invalid handle", Refused),
+        (500, "symbol not found", Refused),
+        (NOT_READY, "not ready", Refused),
+        (700, "illegal address", Broken),
+        (701, "launch needs more registers or memory than a unit has", Refused),
+        (702, "launch timed out", Broken),
+        (709, "context is destroyed", Broken),
+        (710, "device-side assertion", Broken),
+        (714, "hardware stack error", Broken),
+        (715, "illegal instruction", Broken),
+        (716, "misaligned address", Broken),
+        (717, "invalid address space", Broken),
+        (718, "invalid program counter", Broken),
+        (719, "launch failure", Broken),
+        (720, "cooperative launch too large", Refused),
+        (721, "tensor memory leak", Broken),
+        (800, "not permitted", Refused),
+        (801, "not supported", Refused),
+        (802, "system not ready: is the fabric manager running?", Setup),
+        (803, "libcuda and the kernel's driver are of different versions", Setup),
+        (804, "the forward-compatibility package does not support this device", Setup),
+        (805, "cannot connect to the MPS server", Setup),
+        (819, "the device took too long: MPS ended it", Broken),
+        (999, "unknown error, as the driver itself says", Gone),
+    ]
+};
+
+/// What a code means.
+pub fn meaning(code: i32) -> Meaning {
+    find(code).map_or(Meaning::Unknown, |row| row.2)
+}
+
+/// A code in words.
+pub fn words(code: i32) -> String {
+    match find(code) {
+        Some((code, name, _)) => format!("{name} (CUDA error {code})"),
+        None => format!("CUDA error {code}, which this version of fizeau does not know"),
+    }
+}
+
+fn find(code: i32) -> Option<&'static (i32, &'static str, Meaning)> {
+    CODES.iter().find(|row| row.0 == code)
+}
+
+/// A refusal that has nothing to do with a kernel or a size.
+pub fn error(refusal: &Refusal) -> DeviceError {
+    match refusal {
+        Refusal::NoSymbol(name) => DeviceError::Missing {
+            what: format!("{name} in libcuda.so.1"),
+            mend: "install a newer NVIDIA driver".into(),
+        },
+        Refusal::Code { call, code } => {
+            let said = format!("{call}: {}", words(*code));
+            match meaning(*code) {
+                Meaning::Gone => DeviceError::Lost(said),
+                Meaning::Setup => DeviceError::Missing {
+                    what: format!("a working NVIDIA driver ({said})"),
+                    mend: mend(*code).into(),
+                },
+                _ => DeviceError::Driver(said),
+            }
+        }
+    }
+}
+
+/// What to do about a machine that is not set up.
+fn mend(code: i32) -> &'static str {
+    match code {
+        34 => "remove the toolkit's stubs folder from LD_LIBRARY_PATH",
+        100 => {
+            "check nvidia-smi, CUDA_VISIBLE_DEVICES, and that the container was given the GPU \
+             (--gpus all)"
+        }
+        802 => "start nvidia-fabricmanager, of the driver's own version",
+        803 => "reboot, or reload the nvidia kernel modules, after a driver update",
+        804 => "remove the cuda-compat package, or use a data-centre GPU",
+        805 => "start nvidia-cuda-mps-control, or unset CUDA_MPS_PIPE_DIRECTORY",
+        _ => "check nvidia-smi and the kernel log (dmesg | grep -i nvrm)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: i32) -> DeviceError {
+        error(&Refusal::Code { call: "cuCall", code })
+    }
+
+    #[test]
+    fn codes_are_in_order_and_once() {
+        assert!(CODES.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn a_code_is_an_outcome() {
+        assert!(matches!(of(214), DeviceError::Lost(words) if words.contains("ECC")));
+        assert!(matches!(of(802), DeviceError::Missing { mend, .. } if mend.contains("fabric")));
+        assert!(matches!(of(1), DeviceError::Driver(words) if words.contains("invalid value")));
+        let unknown = of(123_456).to_string();
+        assert!(unknown.contains("123456") && unknown.contains("does not know"), "{unknown}");
+        assert_eq!(meaning(-7), Meaning::Unknown);
+    }
+}

@@ -1,0 +1,269 @@
+//! The kernels of `kernels/` on a device: which of them it can run, how each is loaded and launched.
+//!
+//! A kernel is loaded from the binaries that build.rs embedded where one of them is made for this
+//! device and its driver, else from its text through NVRTC.
+
+use super::{
+    device::{Context, Entry, Module, NotLoaded, Params, Shape},
+    driver::TensorMap,
+    manifest::{self, File, Grid, Manifest, Repeat, Row},
+    nvrtc::{self, Source},
+    tensor_map,
+};
+use crate::{
+    case::KernelName,
+    device::{Buffer, DeviceError, Launch},
+    kernel::{ClockParams, GemmParams, StreamParams},
+    spec::Properties,
+    stats::quantile,
+    units::{Bytes, Megahertz},
+};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+    ffi::CString,
+    rc::Rc,
+};
+
+/// A file of `kernels/`, embedded.
+pub struct Bundled {
+    /// As kernels.toml names it.
+    pub path: &'static str,
+    /// Its text.
+    pub text: &'static str,
+    /// Binaries for all targets, where the build found nvcc.
+    pub binaries: Option<&'static [u8]>,
+}
+
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// What a device can run.
+pub struct Kernels {
+    /// Targets whose binaries it runs, its own first.
+    targets: Vec<String>,
+    files: Vec<File>,
+    modules: RefCell<BTreeMap<String, Rc<Module>>>,
+    observer: OnceCell<Option<Observer>>,
+}
+
+/// A kernel that was loaded.
+pub struct Loaded {
+    entry: Entry,
+    row: Row,
+}
+
+impl Kernels {
+    /// Those of a device.
+    ///
+    /// # Errors
+    ///
+    /// Where kernels.toml is broken, which a test rules out.
+    pub fn of(properties: &Properties) -> Result<Kernels, DeviceError> {
+        let manifest: Manifest = toml::from_str(manifest::TEXT)
+            .map_err(|error| DeviceError::Driver(format!("kernels.toml: {error}")))?;
+        let targets = properties.features.clone();
+        let runs = |file: &File| file.target(&targets).is_some();
+        let files = manifest.file.into_iter().filter(runs).collect();
+        let (modules, observer) = (RefCell::default(), OnceCell::new());
+        Ok(Kernels { targets, files, modules, observer })
+    }
+
+    /// Every file with each of its kernels.
+    fn rows(&self) -> impl Iterator<Item = (&File, &Row)> {
+        self.files.iter().flat_map(|file| file.kernels.iter().map(move |row| (file, row)))
+    }
+
+    /// Names of those for an operation, best guess first.
+    pub fn names(&self, operation: &str) -> Vec<KernelName> {
+        let of_operation = self.rows().filter(|(_, row)| row.operation == operation);
+        of_operation.map(|(_, row)| KernelName(row.name.clone())).collect()
+    }
+
+    /// Loads one.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where this device has none of the name,
+    /// [`DeviceError::Missing`] where it would have to be compiled and NVRTC is not there.
+    pub fn load(
+        &self,
+        context: &Rc<Context>,
+        operation: &str,
+        kernel: &str,
+    ) -> Result<Loaded, DeviceError> {
+        let mut rows = self.rows();
+        let (file, row) = rows
+            .find(|(_, row)| row.operation == operation && row.name == kernel)
+            .ok_or_else(|| DeviceError::Unsupported {
+                kernel: format!("{operation}/{kernel}"),
+                needs: format!("a target other than {}", self.targets.join(", ")),
+            })?;
+        let module = self.module(context, file)?;
+        let name = CString::new(row.entry.as_str())
+            .map_err(|_| DeviceError::Driver("a symbol with a zero in it".into()))?;
+        let entry = module.entry(&name, &shape(row, 1))?;
+        Ok(Loaded { entry, row: row.clone() })
+    }
+
+    /// The module of a file, loaded once.
+    fn module(&self, context: &Rc<Context>, file: &File) -> Result<Rc<Module>, DeviceError> {
+        if let Some(module) = self.modules.borrow().get(&file.path) {
+            return Ok(Rc::clone(module));
+        }
+        let bundled = BUNDLED.iter().find(|bundled| bundled.path == file.path);
+        let bundled = bundled.ok_or_else(|| DeviceError::Driver(format!("no {}", file.path)))?;
+        let module = Rc::new(self.load_module(context, file, bundled)?);
+        self.modules.borrow_mut().insert(file.path.clone(), Rc::clone(&module));
+        Ok(module)
+    }
+
+    /// From the embedded binaries where one fits, else compiled.
+    fn load_module(
+        &self,
+        context: &Rc<Context>,
+        file: &File,
+        bundled: &Bundled,
+    ) -> Result<Module, DeviceError> {
+        let refused = match bundled.binaries.map(|image| context.module(image, &file.path)) {
+            Some(Ok(module)) => return Ok(module),
+            Some(Err(NotLoaded::Device(error))) => return Err(error),
+            Some(Err(NotLoaded::WrongImage(why))) => {
+                format!("the built-in binaries do not fit this device and driver ({why})")
+            }
+            None => "this build has no binaries of its kernels: no nvcc was found".into(),
+        };
+        let compiler = nvrtc::compiler().map_err(|error| match error {
+            DeviceError::Missing { what, mend } => {
+                DeviceError::Missing { what: format!("{refused}, and {what}"), mend }
+            }
+            other => other,
+        })?;
+        let target = file.target(&self.targets).unwrap_or("sm_80");
+        let (name, text) = (bundled.path, bundled.text);
+        let binary =
+            compiler.binary(&Source { name, text, headers: HEADERS, options: &[], target })?;
+        context.module(&binary, name).map_err(|error| match error {
+            NotLoaded::WrongImage(why) => DeviceError::Launch { kernel: name.into(), why },
+            NotLoaded::Device(error) => error,
+        })
+    }
+
+    /// The clock of the units: the median of what each counts against the device's own timer.
+    /// None where the kernel that does so cannot be had.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn observe_clock(
+        &self,
+        context: &Rc<Context>,
+        properties: &Properties,
+    ) -> Result<Option<Megahertz>, DeviceError> {
+        let made = self.observer.get_or_init(|| Observer::new(self, context, properties).ok());
+        made.as_ref().map(|observer| observer.observe(context)).transpose()
+    }
+}
+
+/// How a kernel is launched on so many blocks.
+fn shape(row: &Row, blocks: u32) -> Shape {
+    let cluster = row.cluster.max(1);
+    let whole = (blocks / cluster * cluster).max(cluster);
+    Shape {
+        grid: [whole, 1, 1],
+        threads: row.threads,
+        shared: row.shared,
+        cluster: [cluster, 1, 1],
+    }
+}
+
+impl Loaded {
+    /// Enqueues it.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses; [`DeviceError::Unsupported`] where it is not made for the shape.
+    pub fn launch(&self, context: &Context, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        let row = &self.row;
+        let params = launch.params.any();
+        let mut bytes = launch.params.bytes().to_vec();
+        if row.repeat == Repeat::Inside {
+            bytes.extend(launch.repeat.to_le_bytes());
+        }
+        if let Some(gemm) = params.downcast_ref::<GemmParams>() {
+            self.check_alignment(gemm)?;
+            for map in &row.maps {
+                let TensorMap(map) = context.encode(&tensor_map::of(map, gemm), &self.entry)?;
+                bytes.resize(bytes.len().next_multiple_of(64), 0);
+                bytes.extend(map);
+            }
+        }
+        let length = params.downcast_ref::<StreamParams>().map(|stream| stream.length);
+        let blocks = match (row.elements, length, row.grid) {
+            (Some(elements), Some(length), _) => length.div_ceil(elements).max(1) as u32,
+            (_, _, Grid::One) => 1,
+            (_, _, Grid::Units) => launch.blocks * row.per_unit,
+        };
+        let launches = if row.repeat == Repeat::Inside { 1 } else { launch.repeat };
+        context.launch(&self.entry, &shape(row, blocks), &mut Params::new(&bytes), launches)
+    }
+
+    fn check_alignment(&self, gemm: &GemmParams) -> Result<(), DeviceError> {
+        let rows = tensor_map::row_bytes(gemm);
+        if rows.iter().all(|row| row.is_multiple_of(u64::from(self.row.alignment))) {
+            return Ok(());
+        }
+        Err(DeviceError::Unsupported {
+            kernel: self.row.entry.clone(),
+            needs: format!("rows of whole {} bytes in A, B and C", self.row.alignment),
+        })
+    }
+}
+
+/// The kernel that observes the clock, and where each block leaves what it saw.
+struct Observer {
+    kernel: Loaded,
+    counted: Buffer,
+    params: ClockParams,
+    units: u32,
+}
+
+/// Long beside the timer's steps of a microsecond or less, short beside the pause between looks.
+const OBSERVATION_MICROSECONDS: f64 = 200.0;
+/// Assumed where the driver states none, to know how many cycles to count.
+const CLOCK_ASSUMED: Megahertz = Megahertz(1_500.0);
+/// Words from one block's place to the next.
+const PLACE: usize = 8;
+
+impl Observer {
+    fn new(
+        kernels: &Kernels,
+        context: &Rc<Context>,
+        properties: &Properties,
+    ) -> Result<Observer, DeviceError> {
+        let kernel = kernels.load(context, "util/clock", "portable")?;
+        let units = properties.units;
+        let counted = context.allocate(Bytes(64 * u64::from(units)))?;
+        let clock = properties.clock.unwrap_or(CLOCK_ASSUMED);
+        let cycles = (clock.0 * OBSERVATION_MICROSECONDS) as u64;
+        let params = ClockParams { counted: counted.address, cycles };
+        Ok(Observer { kernel, counted, params, units })
+    }
+
+    fn observe(&self, context: &Context) -> Result<Megahertz, DeviceError> {
+        let mut params = Params::new(bytemuck::bytes_of(&self.params));
+        context.launch(&self.kernel.entry, &shape(&self.kernel.row, self.units), &mut params, 1)?;
+        let mut words = vec![0u64; PLACE * self.units as usize];
+        context.read(self.counted.address, bytemuck::cast_slice_mut(&mut words))?;
+        let clock = |place: &[u64]| place[0] as f64 / place[1].max(1) as f64 * 1e3;
+        let clocks: Vec<f64> = words.chunks_exact(PLACE).map(clock).collect();
+        Ok(Megahertz(quantile::median(&clocks)))
+    }
+}
+
+/// What this build has of its kernels, for `doctor`.
+pub fn built_with() -> String {
+    match NVCC {
+        Some(version) => format!("binaries for all targets, by {version}"),
+        None => "no binaries: no nvcc was found at build time; NVRTC compiles their text".into(),
+    }
+}

@@ -1,0 +1,183 @@
+//! `kernels/kernels.toml`: what kernels there are, and how each is launched. kernels/README.md
+//! explains the fields.
+
+use serde::Deserialize;
+
+/// The list's text.
+pub const TEXT: &str = include_str!("../../../kernels/kernels.toml");
+
+/// All kernels.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The files, better guesses first.
+    pub file: Vec<File>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Below `kernels/`.
+    pub path: String,
+    /// Targets that it is compiled to.
+    pub targets: Vec<String>,
+    /// The virtual target whose text is kept for devices that came later.
+    pub ptx: Option<String>,
+    /// Its entries.
+    pub kernels: Vec<Row>,
+}
+
+/// One kernel.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// As the device lists it: `stream/copy`, `gemm/bf16`, `util/clock`.
+    pub operation: String,
+    /// The last segment of a case's id.
+    pub name: String,
+    /// The symbol.
+    pub entry: String,
+    /// Threads of a block.
+    pub threads: u32,
+    /// How the number of blocks is found.
+    #[serde(default)]
+    pub grid: Grid,
+    /// Blocks for each one that a launch asks for.
+    #[serde(default = "one")]
+    pub per_unit: u32,
+    /// One block for each so many elements instead.
+    pub elements: Option<u64>,
+    /// Bytes of dynamic shared memory.
+    #[serde(default)]
+    pub shared: u32,
+    /// How a launch's repetitions are made.
+    #[serde(default)]
+    pub repeat: Repeat,
+    /// Blocks of a cluster.
+    #[serde(default = "one")]
+    pub cluster: u32,
+    /// Bytes that rows of matrices must be a multiple of.
+    #[serde(default = "one")]
+    pub alignment: u32,
+    /// Tensor maps that follow the parameters.
+    #[serde(default)]
+    pub maps: Vec<Map>,
+    /// Instructions that scripts/kernels.sh looks for.
+    pub claims: Vec<String>,
+}
+
+/// How the number of blocks is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grid {
+    /// As the launch asks for.
+    #[default]
+    Units,
+    /// One.
+    One,
+}
+
+/// How a launch's repetitions are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeat {
+    /// By so many launches.
+    #[default]
+    Launches,
+    /// By the kernel itself, which is told their number.
+    Inside,
+}
+
+/// A tensor map.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Map {
+    /// Of which matrix.
+    pub operand: Operand,
+    /// Elements that one copy moves, along the row first.
+    #[serde(rename = "box")]
+    pub size: [u32; 2],
+    /// Bytes of the pattern in which rows are stored in shared memory: 0, 32, 64 or 128.
+    #[serde(default)]
+    pub swizzle: u32,
+}
+
+/// A matrix of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operand {
+    /// Left.
+    A,
+    /// Right.
+    B,
+    /// Their product.
+    C,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl File {
+    /// The target to compile to for a device that runs `targets`, its own first; none where the
+    /// file has no kernel for it.
+    pub fn target<'t>(&'t self, targets: &'t [String]) -> Option<&'t str> {
+        let exact = self.targets.iter().find(|target| targets.contains(target));
+        let own = targets.iter().find(|target| number(target).is_some());
+        let later = || {
+            let oldest = number(self.ptx.as_deref()?)?;
+            own.filter(|own| number(own).is_some_and(|own| own >= oldest))
+        };
+        exact.or_else(later).map(String::as_str)
+    }
+}
+
+/// 80 of `sm_80` and of `compute_80`; none of targets that only one device runs, such as `sm_90a`.
+fn number(target: &str) -> Option<u32> {
+    target.split_once('_')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_read_and_names_each_kernel_once() {
+        let manifest: Manifest = toml::from_str(TEXT).expect("kernels.toml");
+        let mut names: Vec<_> = manifest
+            .file
+            .iter()
+            .flat_map(|file| &file.kernels)
+            .map(|row| (&row.operation, &row.name))
+            .collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert!(count > 0 && names.len() == count);
+    }
+
+    #[test]
+    fn a_device_gets_its_own_target_else_a_compatible_one_else_the_virtual_one() {
+        let file = |targets: &[&str], ptx: Option<&str>| File {
+            path: String::new(),
+            targets: targets.iter().map(|target| (*target).into()).collect(),
+            ptx: ptx.map(str::to_owned),
+            kernels: Vec::new(),
+        };
+        let device = |targets: &[&str]| -> Vec<String> {
+            targets.iter().map(|target| (*target).to_owned()).collect()
+        };
+        let portable = file(&["sm_80", "sm_90a", "sm_120a"], Some("compute_80"));
+        let special = file(&["sm_90a"], None);
+        let hopper = device(&["sm_90a", "sm_90"]);
+        assert_eq!(portable.target(&hopper), Some("sm_90a"));
+        assert_eq!(special.target(&hopper), Some("sm_90a"));
+        let ada = device(&["sm_89", "sm_87", "sm_86", "sm_80"]);
+        assert_eq!((portable.target(&ada), special.target(&ada)), (Some("sm_80"), None));
+        let spark = device(&["sm_121a", "sm_121", "sm_120"]);
+        assert_eq!(portable.target(&spark), Some("sm_121"));
+        let volta = device(&["sm_70"]);
+        assert_eq!(portable.target(&volta), None);
+    }
+}

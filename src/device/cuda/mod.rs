@@ -1,0 +1,252 @@
+//! NVIDIA GPUs, through `libcuda.so.1`.
+//!
+//! The driver is reached by a table of function pointers of our own over `libloading` and not by
+//! the cudarc crate. Of the some 40 functions that are called, cudarc's safe layer has no tensor
+//! maps, clusters or raw parameter buffers; its unsafe one panics where a library or a symbol is
+//! missing, cannot be given a path, and turns codes into Rust enumerations, which is undefined
+//! behaviour for a code newer than the crate. Each of these would need a fence; the table has none
+//! of them, codes stay `i32`, and the same macro serves NVRTC and NVML.
+
+pub mod code;
+mod device;
+mod driver;
+mod kernels;
+mod manifest;
+mod nvml;
+mod nvrtc;
+mod properties;
+mod telemetry;
+mod tensor_map;
+
+use super::{Backend, Buffer, Device, DeviceError, Finding, Function, Launch, Timing};
+use crate::{
+    case::KernelName,
+    outcome::Telemetry,
+    record::Environment,
+    spec::{Properties, STUB},
+    units::{Bytes, Megahertz, Seconds},
+};
+use device::Context;
+use driver::{Driver, driver, spelled};
+use kernels::{Kernels, Loaded};
+use std::{cell::OnceCell, env, rc::Rc, sync::Arc};
+use telemetry::Watch;
+
+/// The backend.
+pub struct Cuda;
+
+/// What CUDA lets this process see, in the user's words.
+fn visible() -> Option<String> {
+    env::var("CUDA_VISIBLE_DEVICES").ok()
+}
+
+impl Backend for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
+        let driver = driver()?;
+        let count = driver.count()?;
+        if count == 0 {
+            let hidden = visible().map(|list| format!(" (CUDA_VISIBLE_DEVICES={list})"));
+            return Err(DeviceError::Missing {
+                what: format!("an NVIDIA GPU{}", hidden.unwrap_or_default()),
+                mend: "check nvidia-smi, and what CUDA_VISIBLE_DEVICES leaves of it".into(),
+            });
+        }
+        (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
+    }
+
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+        Ok(Box::new(CudaDevice::open(driver()?, ordinal)?))
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let mut findings = vec![
+            match driver() {
+                Ok(driver) => Finding::good("NVIDIA driver", described(&driver)),
+                Err(error) => Finding::absent("NVIDIA driver", &error),
+            },
+            match nvml::nvml() {
+                Ok(nvml) => Finding::good("NVML", nvml.driver_version().unwrap_or_default()),
+                Err(error) => Finding::absent("NVML", &error),
+            },
+            match nvrtc::compiler() {
+                Ok(compiler) => Finding::good("NVRTC", compiler.spelled()),
+                Err(error) => Finding::absent("NVRTC", &error),
+            },
+            Finding::good("CUDA kernels", kernels::built_with()),
+        ];
+        if let Ok(driver) = driver() {
+            let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
+            findings.extend(devices);
+        }
+        findings
+    }
+}
+
+/// The driver, and which devices it shows.
+fn described(driver: &Driver) -> String {
+    let mut text = match driver.is_stub {
+        true => STUB.into(),
+        false => format!("for CUDA {}", spelled(driver.version)),
+    };
+    if let Some(list) = visible() {
+        text += &format!("; CUDA_VISIBLE_DEVICES={list}");
+    }
+    text
+}
+
+/// What is worth a look about one device.
+fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
+    let what = format!("cuda:{ordinal}");
+    if driver.is_stub {
+        return vec![Finding::good(&what, STUB)];
+    }
+    let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
+    let counters = sensors.counters();
+    let mut findings = Vec::new();
+    if let Some(errors) = counters.ecc_uncorrected {
+        let mend = "drain the node and reset the GPU: nvidia-smi --gpu-reset";
+        findings.push(Finding {
+            good: errors == 0,
+            what: what.clone(),
+            found: format!("{errors} uncorrectable ECC errors since the driver was loaded"),
+            mend: if errors == 0 { String::new() } else { mend.into() },
+        });
+    }
+    if let Some((generation, width)) = sensors.pcie() {
+        let found = format!("PCIe {generation} x{width} now, {} NVLinks up", sensors.nvlinks());
+        findings.push(Finding::good(&what, found));
+    }
+    findings
+}
+
+/// NVML's view of a device.
+fn sensors(driver: &Driver, ordinal: u32) -> Option<nvml::Sensors> {
+    let device = driver.device(ordinal).ok()?;
+    let is_slice = driver.name(device)?.contains(" MIG ");
+    let mig = driver.uuid(device).filter(|_| is_slice).map(|uuid| format!("MIG-{uuid}"));
+    nvml::nvml().ok()?.sensors(&driver.pci(device)?, mig.as_deref())
+}
+
+/// An opened GPU.
+pub struct CudaDevice {
+    properties: Properties,
+    context: Rc<Context>,
+    watch: Option<Watch>,
+    kernels: Kernels,
+    /// As large as twice the last-level cache, made when it is first needed.
+    evictor: OnceCell<Buffer>,
+}
+
+impl CudaDevice {
+    fn open(driver: Arc<Driver>, ordinal: u32) -> Result<CudaDevice, DeviceError> {
+        let properties = properties::read(&driver, ordinal)?;
+        let watch = sensors(&driver, ordinal).map(Watch::start);
+        let context = Rc::new(Context::open(driver, ordinal)?);
+        let kernels = Kernels::of(&properties)?;
+        Ok(CudaDevice { properties, context, watch, kernels, evictor: OnceCell::new() })
+    }
+}
+
+impl Device for CudaDevice {
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn kernels(&self, operation: &str) -> Vec<KernelName> {
+        self.kernels.names(operation)
+    }
+
+    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+        self.context.allocate(size)
+    }
+
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+        super::within(buffer, offset, bytes.len())?;
+        self.context.write(buffer.address + offset.0, bytes)
+    }
+
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        super::within(buffer, offset, bytes.len())?;
+        self.context.read(buffer.address + offset.0, bytes)
+    }
+
+    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+        let loaded = self.kernels.load(&self.context, operation, &kernel.0)?;
+        Ok(Function { kernel: kernel.clone(), handle: Box::new(loaded) })
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        let kernel: &Loaded = launch
+            .function
+            .handle
+            .downcast_ref()
+            .ok_or_else(|| DeviceError::Driver("a function of another device".into()))?;
+        kernel.launch(&self.context, launch)
+    }
+
+    fn timed(
+        &self,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Timing, DeviceError> {
+        let time = self.context.timed(work)?;
+        let throttled = self.watch.as_ref().is_some_and(Watch::is_throttled);
+        Ok(Timing { time, clock: None, throttled })
+    }
+
+    fn evict_cache(&self) -> Result<(), DeviceError> {
+        let size = self.properties.last_level_cache() * 2;
+        if self.evictor.get().is_none() {
+            // Set a moment ago by nobody: there is one thread.
+            let _ = self.evictor.set(self.context.allocate(size)?);
+        }
+        self.context.reset_persisting()?;
+        match self.evictor.get() {
+            Some(buffer) => self.context.set(buffer, 0xa5),
+            None => Ok(()),
+        }
+    }
+
+    fn set_deadline(&self, deadline: Seconds) {
+        self.context.set_deadline(deadline);
+    }
+
+    fn telemetry(&self) -> Option<Telemetry> {
+        self.watch.as_ref().map(Watch::take)
+    }
+
+    fn describe(&self, environment: &mut Environment) {
+        let driver = self.context.driver();
+        environment.libraries.push(format!("NVIDIA driver {}", described(driver)));
+        if let Ok(nvml) = nvml::nvml() {
+            environment.libraries.extend(nvml.driver_version().map(|v| format!("NVML {v}")));
+        }
+        if self.watch.is_none() {
+            let why = nvml::nvml()
+                .err()
+                .map_or("it does not know the device".into(), |error| error.to_string());
+            let warning = format!("no telemetry from NVML: {why}");
+            environment.warnings.push(warning);
+        }
+        if let Some(list) = visible() {
+            environment.warnings.push(format!("only GPUs {list} of this machine are visible"));
+        }
+        if let Some(slice) = &self.properties.virtualised {
+            environment.warnings.push(format!(
+                "this is a slice of a GPU ({slice}): its share of memory and clock is not stated"
+            ));
+        }
+        if let Ok([free, _]) = self.context.memory() {
+            let host = environment.memory_free.unwrap_or(free);
+            environment.memory_free = Some(free.min(host));
+        }
+    }
+
+    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+        let seen = self.kernels.observe_clock(&self.context, &self.properties)?;
+        Ok(seen.or_else(|| self.watch.as_ref().and_then(Watch::clock)))
+    }
+}

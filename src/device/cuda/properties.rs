@@ -1,0 +1,103 @@
+//! What a GPU says of itself, as the record keeps it. What it does not say is left out.
+
+use super::{
+    driver::{Attribute, Driver},
+    nvml,
+};
+use crate::{
+    device::DeviceError,
+    spec::{CacheLevel, Properties, STUB},
+    units::{Bytes, Megahertz},
+};
+use std::{ffi::c_int, fs, path::Path};
+
+/// Reads them.
+///
+/// # Errors
+///
+/// Where there is no such device.
+pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
+    let device = driver.device(ordinal)?;
+    let name = driver.name(device).unwrap_or_else(|| "NVIDIA GPU".into());
+    // A slice's name says so: `NVIDIA H200 MIG 1g.18gb`.
+    let slice = name.split_once(" MIG ").map(|(_, profile)| format!("MIG {profile}"));
+    let attribute = |which| driver.attribute(device, which);
+    let units = attribute(Attribute::MultiprocessorCount).unwrap_or(1);
+    // Memory's clock is stated in kHz and moves data on both of its edges. A slice has a share of
+    // the memory that the driver does not tell.
+    let whole = slice.is_none();
+    let memory_mts = attribute(Attribute::MemoryClockRate)
+        .filter(|_| whole)
+        .map(|kilohertz| f64::from(kilohertz) * 2.0 / 1e3);
+    let l2 = attribute(Attribute::L2CacheSize).map(|size| CacheLevel {
+        level: 2,
+        size: Bytes(u64::from(size)),
+        shared_by: units,
+        line: Bytes(128),
+    });
+    Ok(Properties {
+        backend: "cuda".into(),
+        ordinal,
+        vendor: if driver.is_stub { STUB.into() } else { "NVIDIA".into() },
+        units,
+        clock: attribute(Attribute::ClockRate).map(|khz| Megahertz(f64::from(khz) / 1e3)),
+        memory: Bytes(driver.memory(device).unwrap_or(0)),
+        memory_mts,
+        memory_bus_bits: attribute(Attribute::GlobalMemoryBusWidth).filter(|_| whole),
+        caches: l2.into_iter().collect(),
+        // A slice is not the part that it is cut from: it is matched to none.
+        pci_id: whole.then(|| pci_id(driver, device)).flatten(),
+        features: targets(driver, device),
+        virtualised: slice,
+        name,
+        ..Properties::default()
+    })
+}
+
+/// `10de:2335`, from the kernel's files or from NVML.
+fn pci_id(driver: &Driver, device: c_int) -> Option<String> {
+    let place = driver.pci(device)?;
+    let folder = Path::new("/sys/bus/pci/devices").join(&place);
+    let number = |name: &str| {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        Some(text.trim().trim_start_matches("0x").to_owned())
+    };
+    let from_files = || Some(format!("{}:{}", number("vendor")?, number("device")?));
+    let from_nvml = || nvml::nvml().ok()?.sensors(&place, None)?.pci_id();
+    if driver.is_stub { from_nvml() } else { from_files().or_else(from_nvml) }
+}
+
+/// Major and minor of the compute capability.
+pub fn capability(driver: &Driver, device: c_int) -> Option<(u32, u32)> {
+    let major = driver.attribute(device, Attribute::ComputeCapabilityMajor)?;
+    // Zero is a minor like any other, and `attribute` leaves it out.
+    let minor = driver.attribute(device, Attribute::ComputeCapabilityMinor).unwrap_or(0);
+    Some((major, minor))
+}
+
+/// Targets that compilers know, as major and minor.
+const TARGETS: [(u32, u32); 13] = [
+    (7, 0),
+    (7, 2),
+    (7, 5),
+    (8, 0),
+    (8, 6),
+    (8, 7),
+    (8, 9),
+    (9, 0),
+    (10, 0),
+    (10, 3),
+    (11, 0),
+    (12, 0),
+    (12, 1),
+];
+
+/// The targets whose binaries a device runs, its own first: those of its major version up to its
+/// minor, and its own with the instructions that no other device has.
+fn targets(driver: &Driver, device: c_int) -> Vec<String> {
+    let Some((major, minor)) = capability(driver, device) else { return Vec::new() };
+    let special = (major >= 9).then(|| format!("sm_{major}{minor}a"));
+    let runs = |&&(of, up_to): &&(u32, u32)| of == major && up_to <= minor;
+    let plain = TARGETS.iter().rev().filter(runs).map(|(of, at)| format!("sm_{of}{at}"));
+    special.into_iter().chain(plain).collect()
+}

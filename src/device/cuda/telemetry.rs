@@ -1,0 +1,168 @@
+//! Sensors read on a thread of their own while cases run, and kept for each of them.
+
+use super::nvml::{self, Counters, Faults, Reading, Sensors};
+use crate::{
+    outcome::Telemetry,
+    units::{Celsius, Joules, Megahertz, Watts},
+};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Between two readings. Sensors of power are averages over 25 to 100 ms themselves.
+const EVERY_MILLISECONDS: u32 = 50;
+
+/// A thread that reads a device's sensors until it is dropped.
+pub struct Watch {
+    sensors: Sensors,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    seen: Mutex<Seen>,
+    /// The reasons of the last reading.
+    reasons: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// What was seen since the last [`Watch::take`].
+#[derive(Default)]
+struct Seen {
+    readings: Vec<Reading>,
+    start: Counters,
+    faults: Vec<u64>,
+}
+
+impl Watch {
+    /// Starts to read.
+    pub fn start(sensors: Sensors) -> Watch {
+        let shared = Arc::new(Shared::default());
+        shared.seen().start = sensors.counters();
+        let (theirs, reader) = (Arc::clone(&shared), sensors.clone());
+        let faults = sensors.faults();
+        let body = move || read_until_stopped(&reader, faults, &theirs);
+        // Without a thread there are the readings at both ends of each case.
+        let thread = thread::Builder::new().name("nvml".into()).spawn(body).ok();
+        Watch { sensors, shared, thread }
+    }
+
+    /// What was seen since this was last called.
+    pub fn take(&self) -> Telemetry {
+        let (last, end) = (self.sensors.reading(), self.sensors.counters());
+        self.shared.reasons.store(last.reasons.unwrap_or(0), Ordering::Relaxed);
+        let mut seen = self.shared.seen();
+        seen.readings.push(last);
+        let start = std::mem::replace(&mut seen.start, end);
+        let (readings, faults) =
+            (std::mem::take(&mut seen.readings), std::mem::take(&mut seen.faults));
+        drop(seen);
+        summarise(&readings, &start, &end, faults)
+    }
+
+    /// Whether the device was held down when it was last looked at.
+    pub fn is_throttled(&self) -> bool {
+        nvml::is_throttled(self.shared.reasons.load(Ordering::Relaxed))
+    }
+
+    /// The clock of the SMs now.
+    pub fn clock(&self) -> Option<Megahertz> {
+        self.sensors.reading().clock.map(|clock| Megahertz(f64::from(clock)))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It cannot have panicked where nothing in it can; nobody is left to be told.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread. It waits for faults, which is its pause; where a device has no queue of them, it
+/// sleeps.
+fn read_until_stopped(sensors: &Sensors, mut faults: Option<Faults>, shared: &Shared) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        match faults.as_ref().map(|faults| faults.next(EVERY_MILLISECONDS)) {
+            Some(Ok(Some(fault))) => shared.seen().faults.push(fault),
+            Some(Ok(None)) => {}
+            Some(Err(_)) => faults = None,
+            None => thread::sleep(Duration::from_millis(u64::from(EVERY_MILLISECONDS))),
+        }
+        let reading = sensors.reading();
+        shared.reasons.store(reading.reasons.unwrap_or(0), Ordering::Relaxed);
+        shared.seen().readings.push(reading);
+    }
+}
+
+/// Readings and the counters at both ends, as a record keeps them.
+fn summarise(
+    readings: &[Reading],
+    start: &Counters,
+    end: &Counters,
+    faults: Vec<u64>,
+) -> Telemetry {
+    let values = |of: fn(&Reading) -> Option<u32>| readings.iter().filter_map(of);
+    let clock = |value: u32| Megahertz(f64::from(value));
+    let celsius = |value: u32| Celsius(f64::from(value));
+    let power: Vec<f64> = values(|r| r.power).map(|power| f64::from(power) / 1e3).collect();
+    let grown = |of: fn(&Counters) -> Option<u64>| Some(of(end)?.saturating_sub(of(start)?));
+    let reasons = readings.iter().filter_map(|r| r.reasons).fold(0, |all, bits| all | bits);
+    Telemetry {
+        readings: readings.len() as u32,
+        clock_min: values(|r| r.clock).min().map(clock),
+        clock_max: values(|r| r.clock).max().map(clock),
+        memory_clock_min: values(|r| r.memory_clock).min().map(clock),
+        power_mean: (!power.is_empty())
+            .then(|| Watts(power.iter().sum::<f64>() / power.len() as f64)),
+        power_max: power.iter().copied().reduce(f64::max).map(Watts),
+        energy: grown(|c| c.energy).map(|millijoules| Joules(millijoules as f64 / 1e3)),
+        temperature_max: values(|r| r.temperature).max().map(celsius),
+        memory_temperature_max: values(|r| r.memory_temperature).max().map(celsius),
+        held_by: nvml::spelled(reasons),
+        ecc_corrected: grown(|c| c.ecc_corrected),
+        ecc_uncorrected: grown(|c| c.ecc_uncorrected),
+        remapped_rows: grown(|c| c.remapped_rows),
+        pcie_replays: grown(|c| c.pcie_replays),
+        nvlink_errors: grown(|c| c.nvlink_errors),
+        faults,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readings_and_counters_become_what_a_case_did() {
+        let reading = |clock, power, reasons| Reading {
+            clock: Some(clock),
+            power: Some(power),
+            reasons: Some(reasons),
+            ..Reading::default()
+        };
+        let readings = [reading(1980, 100_000, 0x1), reading(1455, 700_000, 0x4)];
+        let start = Counters { energy: Some(5_000), ecc_corrected: Some(3), ..Counters::default() };
+        let end = Counters { energy: Some(12_500), ecc_corrected: Some(4), ..start };
+        let seen = summarise(&readings, &start, &end, vec![79]);
+        assert_eq!((seen.readings, seen.clock_min), (2, Some(Megahertz(1455.0))));
+        assert_eq!((seen.power_mean, seen.power_max), (Some(Watts(400.0)), Some(Watts(700.0))));
+        assert_eq!((seen.energy, seen.ecc_corrected), (Some(Joules(7.5)), Some(1)));
+        assert_eq!((seen.pcie_replays, seen.temperature_max), (None, None));
+        assert_eq!((seen.held_by, seen.faults), (vec!["power cap".to_owned()], vec![79]));
+    }
+}

@@ -1,0 +1,108 @@
+//! Descriptors by which the copy engine of sm_90 and newer finds the tiles of a matrix.
+
+use super::manifest::{Map, Operand};
+use crate::{dtype::Dtype, kernel::GemmParams};
+
+/// What a matrix's descriptor is encoded from, in the terms of `cuTensorMapEncodeTiled`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// `CUtensorMapDataType`.
+    pub data_type: i32,
+    /// Where the matrix is.
+    pub address: u64,
+    /// Elements of a row, rows.
+    pub sizes: [u64; 2],
+    /// Bytes from one row to the next.
+    pub stride: u64,
+    /// Elements that one copy moves: along the row, rows.
+    pub tile: [u32; 2],
+    /// `CUtensorMapSwizzle`.
+    pub swizzle: i32,
+}
+
+/// One matrix of a product: its element type, address, rows and columns.
+fn matrix(gemm: &GemmParams, operand: Operand) -> (Dtype, u64, [u32; 2]) {
+    let dtype = Dtype::ALL.get(gemm.dtype as usize).copied().unwrap_or(Dtype::F32);
+    let narrow = matches!(dtype, Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4);
+    match operand {
+        Operand::A => (dtype, gemm.a, [gemm.m, gemm.k]),
+        Operand::B if narrow => (dtype, gemm.b, [gemm.n, gemm.k]),
+        Operand::B => (dtype, gemm.b, [gemm.k, gemm.n]),
+        Operand::C => (dtype.output(), gemm.c, [gemm.m, gemm.n]),
+    }
+}
+
+/// `CUtensorMapDataType` of cuda.h. Integers of 32 bits are moved as floats are.
+fn data_type(dtype: Dtype) -> i32 {
+    match dtype {
+        Dtype::Fp8 | Dtype::Fp6 | Dtype::Int8 => 0,
+        Dtype::F16 => 6,
+        Dtype::F32 | Dtype::Tf32 => 7,
+        Dtype::F64 => 8,
+        Dtype::Bf16 => 9,
+        Dtype::Fp4 => 13,
+    }
+}
+
+/// What the descriptor of a row of kernels.toml is encoded from.
+pub fn of(map: &Map, gemm: &GemmParams) -> Encoding {
+    let (dtype, address, [rows, columns]) = matrix(gemm, map.operand);
+    Encoding {
+        data_type: data_type(dtype),
+        address,
+        sizes: [u64::from(columns), u64::from(rows)],
+        stride: u64::from(columns) * dtype.bits() / 8,
+        tile: map.size,
+        swizzle: match map.swizzle {
+            32 => 1,
+            64 => 2,
+            128 => 3,
+            _ => 0,
+        },
+    }
+}
+
+/// Bytes of a row of A, B and C.
+pub fn row_bytes(gemm: &GemmParams) -> [u64; 3] {
+    [Operand::A, Operand::B, Operand::C].map(|operand| {
+        let (dtype, _, [_, columns]) = matrix(gemm, operand);
+        u64::from(columns) * dtype.bits() / 8
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gemm(dtype: Dtype) -> GemmParams {
+        let dtype = Dtype::ALL.iter().position(|&one| one == dtype).expect("one of all") as u32;
+        GemmParams { a: 0x100, b: 0x200, c: 0x300, m: 96, n: 256, k: 512, dtype }
+    }
+
+    #[test]
+    fn matrices_are_described_row_by_row() {
+        let map = |operand| Map { operand, size: [64, 128], swizzle: 128 };
+        let b = of(&map(Operand::B), &gemm(Dtype::Bf16));
+        let (tile, swizzle) = ([64, 128], 3);
+        let wanted = Encoding {
+            data_type: 9,
+            address: 0x200,
+            sizes: [256, 512],
+            stride: 512,
+            tile,
+            swizzle,
+        };
+        assert_eq!(b, wanted);
+        // The second operand of narrow types is kept by columns, their product in bfloat16.
+        let b = of(&map(Operand::B), &gemm(Dtype::Fp8));
+        assert_eq!((b.data_type, b.sizes, b.stride), (0, [512, 256], 512));
+        let c = of(&map(Operand::C), &gemm(Dtype::Fp8));
+        assert_eq!((c.data_type, c.sizes, c.stride), (9, [256, 96], 512));
+    }
+
+    #[test]
+    fn rows_have_their_bytes() {
+        assert_eq!(row_bytes(&gemm(Dtype::F64)), [4096, 2048, 2048]);
+        assert_eq!(row_bytes(&gemm(Dtype::Int8)), [512, 256, 1024]);
+    }
+}

@@ -1,0 +1,292 @@
+//! Vendor libraries, found and opened at run time, and tables of their functions.
+//!
+//! Nothing of a vendor is linked. A library is looked for in the folders of `FIZEAU_LIBRARY_PATH`
+//! and nowhere else where that is set; else by the loader's own rules, then in the folders that
+//! vendors install into, last in those of Python packages. One that is not there is an answer with
+//! its mend, never a panic; so is a symbol that an older one does not export, and a code that this
+//! program has never heard of: codes stay integers, since a Rust enumeration of an unlisted value
+//! is undefined behaviour.
+
+#![expect(unsafe_code, reason = "libraries are opened and their functions called by pointer")]
+
+use super::DeviceError;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use std::{
+    env,
+    ffi::{OsString, c_void},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The folders to look into, and no others, separated by colons.
+pub const PATH_VARIABLE: &str = "FIZEAU_LIBRARY_PATH";
+
+/// A library as it is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// File names with their version, newest first: never the bare name, which may be a
+    /// toolkit's stub for linking.
+    pub files: &'static [&'static str],
+    /// Other libraries' files in the same folder that have to be opened before it, by the start
+    /// of their names.
+    pub before: &'static str,
+    /// Folders beside the usual ones.
+    pub folders: &'static [&'static str],
+    /// What brings it.
+    pub mend: &'static str,
+}
+
+/// An opened library. Never closed: drivers start threads that outlive any handle.
+pub struct Opened {
+    library: Library,
+}
+
+impl Opened {
+    /// The address of the first of these symbols that is exported; null where none is.
+    pub fn address(&self, symbols: &[&str]) -> *const c_void {
+        let found = symbols.iter().find_map(|symbol| {
+            // SAFETY: the address is not used here; whoever does states its type.
+            unsafe { self.library.get::<*const c_void>(symbol.as_bytes()).ok() }
+        });
+        found.map_or(std::ptr::null(), |symbol| symbol.into_raw().cast_const())
+    }
+}
+
+/// Opens a library.
+///
+/// # Errors
+///
+/// [`DeviceError::Missing`] with the mend where it is nowhere, or where it is there and the loader
+/// refuses it, with the loader's words.
+pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
+    let mut refused: Option<String> = None;
+    for path in candidates(wanted) {
+        if path.is_absolute() && !path.exists() {
+            continue;
+        }
+        open_before(&path, wanted.before);
+        // SAFETY: initialisers of drivers and toolkit libraries touch nothing of this program.
+        match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) } {
+            Ok(library) => return Ok(Opened { library }),
+            Err(error) if path.is_absolute() => {
+                refused.get_or_insert_with(|| format!("{error}"));
+            }
+            Err(_) => {}
+        }
+    }
+    let what = match refused {
+        Some(words) => format!("a usable {} ({words})", wanted.files[0]),
+        None => wanted.files.join(" or "),
+    };
+    Err(DeviceError::Missing { what, mend: wanted.mend.into() })
+}
+
+/// Opens what the library at `path` will itself open by bare names, so that the loader finds it.
+fn open_before(path: &Path, start: &str) {
+    let Some(folder) = path.parent().filter(|_| !start.is_empty() && path.is_absolute()) else {
+        return;
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(start) {
+            // SAFETY: as in `open`. Not closed: the library that needs it comes next.
+            if let Ok(library) = unsafe { Library::open(Some(entry.path()), RTLD_NOW | RTLD_LOCAL) }
+            {
+                std::mem::forget(library);
+            }
+        }
+    }
+}
+
+/// Where a library may be, in order.
+fn candidates(wanted: &Wanted) -> Vec<PathBuf> {
+    let in_folders = |folders: Vec<PathBuf>| -> Vec<PathBuf> {
+        folders.iter().flat_map(|folder| files_in(folder, wanted.files)).collect()
+    };
+    if let Some(path) = env::var_os(PATH_VARIABLE).filter(|path| !path.is_empty()) {
+        return in_folders(env::split_paths(&path).collect());
+    }
+    let mut folders: Vec<PathBuf> = wanted.folders.iter().map(PathBuf::from).collect();
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
+    folders.extend(homes.map(|home| Path::new(&home).join("lib64")));
+    folders.extend(["/usr/local/nvidia/lib64", "/usr/local/cuda/lib64"].map(PathBuf::from));
+    folders.extend(wheels(python_homes()));
+    let mut paths: Vec<PathBuf> = wanted.files.iter().map(PathBuf::from).collect();
+    paths.extend(in_folders(folders));
+    paths
+}
+
+/// Files of a folder, as absolute paths: that tells a file that is not there from one that is
+/// refused.
+fn files_in(folder: &Path, files: &[&str]) -> Vec<PathBuf> {
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    files.iter().map(|file| folder.join(file)).collect()
+}
+
+/// Where Python may be installed, the active environment first.
+fn python_homes() -> Vec<PathBuf> {
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os);
+    let local = env::var_os("HOME").map(|home: OsString| Path::new(&home).join(".local"));
+    let system = ["/usr/local", "/usr", "/opt/conda"].map(PathBuf::from);
+    active.map(PathBuf::from).chain(local).chain(system).collect()
+}
+
+/// The libraries' folders in the vendor's Python packages (`nvidia/cu13/lib`,
+/// `nvidia/cuda_nvrtc/lib`), newest first.
+fn wheels(homes: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for home in homes {
+        let pythons = children(&home.join("lib"), |name| name.starts_with("python3"));
+        for python in pythons {
+            for packages in ["site-packages", "dist-packages"] {
+                let vendors = children(&python.join(packages).join("nvidia"), |_| true);
+                found.extend(vendors.into_iter().map(|vendor| vendor.join("lib")));
+            }
+        }
+    }
+    found
+}
+
+/// The entries of a folder whose names are kept, last names first.
+fn children(folder: &Path, keep: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let kept = entries.filter(|entry| keep(&entry.file_name().to_string_lossy()));
+    let mut paths: Vec<PathBuf> = kept.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.reverse();
+    paths
+}
+
+/// Why a call did not do what it was called for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The library does not export the function.
+    #[error("the library has no {0}: it is older than this program")]
+    NoSymbol(&'static str),
+    /// The function's own code.
+    #[error("{call} answered {code}")]
+    Code {
+        /// Which function.
+        call: &'static str,
+        /// The code, never 0.
+        code: i32,
+    },
+}
+
+/// Declares a struct with one method for each function of a library: by the first symbol of those
+/// named that is exported, with every code but 0 an error.
+macro_rules! functions {
+    (
+        $(#[$meta:meta])*
+        $table:ident:
+        $( $name:ident = $first:literal $(or $other:literal)*
+            ( $($arg:ident: $type:ty),* $(,)? ); )*
+    ) => {
+        $(#[$meta])*
+        pub struct $table {
+            $( $name: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int>, )*
+            _library: $crate::device::library::Opened,
+        }
+
+        impl $table {
+            /// Looks all functions up.
+            pub fn of(library: $crate::device::library::Opened) -> $table {
+                $( let $name = {
+                    let address = library.address(&[$first $(, $other)*]);
+                    // SAFETY: the vendor's header declares this type for the symbol; a null
+                    // pointer is `None` of an optional function.
+                    unsafe {
+                        std::mem::transmute::<
+                            *const std::ffi::c_void,
+                            Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int>,
+                        >(address)
+                    }
+                }; )*
+                $table { $( $name, )* _library: library }
+            }
+
+            $(
+                #[doc = concat!("`", $first, "`.")]
+                ///
+                /// # Safety
+                ///
+                /// As the vendor documents it.
+                pub unsafe fn $name(
+                    &self, $($arg: $type),*
+                ) -> Result<(), $crate::device::library::Refusal> {
+                    use $crate::device::library::Refusal;
+                    let function = self.$name.ok_or(Refusal::NoSymbol($first))?;
+                    // SAFETY: the caller's promise.
+                    match unsafe { function($($arg),*) } {
+                        0 => Ok(()),
+                        code => Err(Refusal::Code { call: $first, code }),
+                    }
+                }
+            )*
+        }
+    };
+}
+pub(crate) use functions;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOWHERE: Wanted = Wanted {
+        files: &["libnobody-has-this.so.1", "libnobody-has-this.so.0"],
+        before: "",
+        folders: &[],
+        mend: "write it",
+    };
+
+    #[test]
+    fn a_library_that_is_nowhere_is_an_answer_with_its_mend() {
+        let error = open(&NOWHERE).map(|_| ()).expect_err("nobody has it");
+        let words = error.to_string();
+        assert!(words.contains("libnobody-has-this.so.1 or") && words.contains("write it"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_refused_with_the_loaders_words() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("libbroken.so.1");
+        fs::write(&path, "not a library").expect("written");
+        let folders: &'static [&'static str] =
+            vec![&*folder.path().to_string_lossy().into_owned().leak()].leak();
+        let wanted = Wanted { files: &["libbroken.so.1"], folders, ..NOWHERE };
+        let words = open(&wanted).map(|_| ()).expect_err("it is text").to_string();
+        assert!(words.contains("a usable libbroken.so.1"), "{words}");
+    }
+
+    #[test]
+    fn python_packages_are_found_newest_first() {
+        let home = tempfile::tempdir().expect("a folder");
+        for package in ["cu12", "cu13"] {
+            let folder = format!("lib/python3.12/site-packages/nvidia/{package}/lib");
+            fs::create_dir_all(home.path().join(folder)).expect("made");
+        }
+        let found = wheels(vec![home.path().to_owned()]);
+        let names: Vec<_> = found.iter().map(|path| path.display().to_string()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names[0].ends_with("nvidia/cu13/lib") && names[1].ends_with("nvidia/cu12/lib"));
+    }
+
+    functions! {
+        /// Two functions of the C library, and one that it has not.
+        Mathematics:
+        absolute = "no_such_abs" or "abs"(value: i32);
+        nothing = "no_such_function"();
+    }
+
+    #[test]
+    fn symbols_fall_back_codes_stay_integers_and_absent_ones_are_errors() {
+        let wanted = Wanted { files: &["libc.so.6"], ..NOWHERE };
+        let table = Mathematics::of(open(&wanted).expect("there is a C library"));
+        // SAFETY: `abs` takes an integer and gives one.
+        unsafe {
+            assert_eq!(table.absolute(0), Ok(()));
+            let unknown = Refusal::Code { call: "no_such_abs", code: 98_765 };
+            assert_eq!(table.absolute(-98_765), Err(unknown));
+            assert_eq!(table.nothing(), Err(Refusal::NoSymbol("no_such_function")));
+        }
+    }
+}

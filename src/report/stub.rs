@@ -1,0 +1,95 @@
+//! Documents of runs on a stub driver: every number that would stand there is the word `stub`.
+
+use super::{Block, Cell, Document, Fact};
+use crate::spec::STUB;
+
+/// A document without its numbers: cells, facts and numbers in words become `stub`, charts and
+/// heat maps are left out.
+pub fn without_numbers(document: Document) -> Document {
+    let warning = "this is a stub driver for tests: nothing was measured, and no number is shown";
+    let mut blocks = vec![Block::Warning(warning.into())];
+    blocks.extend(document.blocks.into_iter().filter_map(block));
+    Document { title: words(&document.title), subtitle: words(&document.subtitle), blocks }
+}
+
+fn block(block: Block) -> Option<Block> {
+    Some(match block {
+        Block::Heading(text) => Block::Heading(words(&text)),
+        Block::Text(text) => Block::Text(words(&text)),
+        Block::Warning(text) => Block::Warning(words(&text)),
+        Block::Facts(facts) => Block::Facts(facts.into_iter().map(fact).collect()),
+        Block::Table(mut table) => {
+            for value in table.rows.iter_mut().flatten() {
+                *value = cell(value);
+            }
+            Block::Table(table)
+        }
+        Block::Chart(_) | Block::HeatMap(_) => return None,
+    })
+}
+
+fn fact(fact: Fact) -> Fact {
+    Fact { value: cell(&fact.value), share: None, of: words(&fact.of), ..fact }
+}
+
+fn cell(value: &Cell) -> Cell {
+    match value {
+        Cell::Text(text) => Cell::Text(words(text)),
+        Cell::Code(name) => Cell::Code(name.clone()),
+        Cell::Absent => Cell::Absent,
+        Cell::Bandwidth(_)
+        | Cell::Throughput(_)
+        | Cell::Time(_)
+        | Cell::Size(_)
+        | Cell::Share(_)
+        | Cell::Ratio(_)
+        | Cell::Count(_) => Cell::Text(STUB.into()),
+    }
+}
+
+/// A text in which every word that starts with a digit is replaced. Names such as `cuda:0`,
+/// `sm_90a` or a case's id start with a letter and stay, and so do the driver's own words for an
+/// error, which come with its code in brackets.
+fn words(text: &str) -> String {
+    let replaced = text.split(' ').map(|word| {
+        let bare = word.trim_start_matches(['(', '+', '-', '~', '<', '>']);
+        let is_number = bare.starts_with(|c: char| c.is_ascii_digit());
+        let end = bare.trim_end_matches([',', '.', ')', ';', ':', '%']);
+        match (is_number, bare.strip_prefix(end)) {
+            (true, Some(marks)) => {
+                let start = word.strip_suffix(bare).unwrap_or_default();
+                format!("{start}{STUB}{marks}")
+            }
+            _ => word.to_owned(),
+        }
+    });
+    replaced.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::{Column, Table, Weight},
+        units::Seconds,
+    };
+
+    #[test]
+    fn no_number_is_left() {
+        let text = "4 of 7 cases at (1.98 GHz), cuda:0 sm_90a, 95 %.";
+        assert_eq!(words(text), "stub of stub cases at (stub GHz), cuda:0 sm_90a, stub %.");
+        let column = Column { key: "median_seconds", title: "median", weight: Weight::Essential };
+        let table = Table {
+            name: "cases".into(),
+            title: String::new(),
+            columns: vec![column],
+            rows: vec![vec![Cell::Time(Seconds(1e-6))], vec![Cell::Absent]],
+        };
+        let blocks = vec![Block::Table(table)];
+        let document = Document { title: "8 units".into(), subtitle: String::new(), blocks };
+        let hidden = without_numbers(document);
+        assert_eq!(hidden.title, "stub units");
+        let rows: Vec<_> = hidden.tables().flat_map(|table| table.rows.concat()).collect();
+        assert_eq!(rows, [Cell::Text("stub".into()), Cell::Absent]);
+    }
+}

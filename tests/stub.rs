@@ -1,0 +1,444 @@
+//! The program itself on a stub driver: its real way through the vendor's libraries, with no GPU.
+//! No number comes from it, and none is shown.
+
+#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
+mod program;
+
+use fizeau::{
+    outcome::{Failure, Invalidity, Measurement, Outcome},
+    record::Record,
+};
+use program::{Place, Said, say};
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    process::Command,
+};
+
+const SUITE: &str = r#"
+name = "stub"
+description = "Every operation that a stub driver knows"
+
+[measure]
+samples_min = 10
+samples_max = 12
+noise_max = 0.01
+time_min = 0.0
+time_max = 0.005
+warmup_max = 0.001
+sample_min = 0.0001
+deadline = 0.5
+
+[compute]
+dtypes = ["f32", "f64"]
+
+[stream]
+memory = []
+scaling = []
+sweep = ["read", "copy", "triad"]
+sweep_units = ["one"]
+sweep_points_per_octave = 1
+
+[latency]
+points_per_octave = 1
+
+[gemm]
+dtypes = ["f32", "bf16", "int8"]
+shapes = [[64, 48, 80]]
+"#;
+
+/// Few, small and of every operation.
+const FEW: [&str; 4] = ["compute/*", "stream/*/512KiB/*", "latency/4KiB/*", "gemm/*"];
+
+/// A directory with a suite and the libraries that a driver would bring.
+struct Machine {
+    place: Place,
+}
+
+/// Where cargo leaves the stub: beside this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let library = test.with_file_name("libfizeau_stub_driver.so");
+    assert!(library.exists(), "{} is not built", library.display());
+    library
+}
+
+const LIBRARIES: [&str; 3] = ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"];
+
+impl Machine {
+    /// With all libraries.
+    fn new() -> Machine {
+        Machine::with(&LIBRARIES)
+    }
+
+    /// With some.
+    fn with(libraries: &[&str]) -> Machine {
+        let machine = Machine { place: Place::new() };
+        fs::create_dir(machine.lib()).expect("a folder");
+        for name in libraries {
+            symlink(library(), machine.lib().join(name)).expect("a link");
+        }
+        fs::write(machine.place.path("stub.toml"), SUITE).expect("the suite is written");
+        machine
+    }
+
+    fn lib(&self) -> PathBuf {
+        self.place.path("lib")
+    }
+
+    /// The program with arguments, on a driver with a script.
+    fn fizeau(&self, script: &str, args: &[&str]) -> Command {
+        let mut command = self.place.fizeau(args);
+        command.env("FIZEAU_LIBRARY_PATH", self.lib()).env("FIZEAU_STUB", script);
+        command.env("FIZEAU_STUB_LOG", self.place.path("log"));
+        command.env("XDG_CACHE_HOME", self.place.path("cache"));
+        command
+    }
+
+    /// A run of a few cases.
+    fn run(&self, script: &str) -> (Said, Record) {
+        let said =
+            say(self.fizeau(script, &["run", "--suite", "stub.toml", "--out", "out"]).args(FEW));
+        (said, self.place.record("out"))
+    }
+
+    /// The lines that the driver wrote down.
+    fn log(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.place.path("log")).expect("a log");
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// How each case ended, in a word.
+fn word(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Measured(_) => "measured".into(),
+        Outcome::Skipped { .. } => "skipped".into(),
+        Outcome::Failed { failure, .. } => format!("{failure:?}"),
+        Outcome::Invalid { invalidity, .. } => format!("{invalidity:?}"),
+    }
+}
+
+fn measurements(record: &Record) -> Vec<&Measurement> {
+    record.outcomes.iter().filter_map(Outcome::measured).collect()
+}
+
+#[test]
+fn a_whole_run_passes_and_shows_no_number() {
+    let machine = Machine::new();
+    let (said, record) = machine.run("");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    let words: BTreeSet<String> = record.outcomes.iter().map(word).collect();
+    assert_eq!(words, BTreeSet::from(["measured".to_owned()]), "{:?}", record.outcomes);
+    let operations: BTreeSet<String> = program::planned(&record)
+        .iter()
+        .map(|id| id.split('/').next().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(operations.len(), FEW.len(), "{operations:?}");
+    assert_eq!((record.header.device.vendor.as_str(), record.header.device.ordinal), ("stub", 0));
+    // The PCI number comes from NVML, the part by it.
+    assert_eq!(record.header.device.pci_id.as_deref(), Some("10de:2335"));
+    assert_eq!(record.header.part.as_deref(), Some("h200-sxm"));
+    // The clock comes from the kernel that counts cycles against nanoseconds.
+    for measurement in measurements(&record) {
+        assert_eq!(measurement.clock.map(|clock| clock.0), Some(1_000.0));
+        let seen = measurement.telemetry.as_ref().expect("telemetry");
+        assert!(seen.readings >= 1 && seen.ecc_corrected > Some(0), "{seen:?}");
+        assert_eq!(seen.ecc_uncorrected, Some(0));
+    }
+    assert_shows_no_number(&said.out);
+    let page = fs::read_to_string(machine.place.path("out/report.md")).expect("a report");
+    assert_shows_no_number(&page);
+    assert!(say(&mut machine.fizeau("", &["compare", "out", "out"])).err.contains("stub driver"));
+    // Everything that was made was given back.
+    assert_eq!(machine.log().last().map(String::as_str), Some("release blocks=0 objects=0"));
+}
+
+/// A report of a stub says `stub` wherever a number would stand: no word of it is a number but
+/// those of paths, ids and names.
+#[track_caller]
+fn assert_shows_no_number(text: &str) {
+    assert!(text.contains("stub"), "{text}");
+    let is_number = |word: &&str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    // How many columns are left out of a narrow window is a number of the page itself.
+    let lines = text.lines().filter(|line| !line.contains("more columns in a wider window"));
+    let numbers: Vec<&str> = lines.flat_map(str::split_whitespace).filter(is_number).collect();
+    assert_eq!(numbers, Vec::<&str>::new(), "{text}");
+}
+
+/// Launches, as the driver wrote them down: entry, and the rest.
+fn launches(log: &[String]) -> Vec<(&str, &str)> {
+    let lines = log.iter().filter_map(|line| line.strip_prefix("launch "));
+    lines.filter_map(|line| line.split_once(' ')).collect()
+}
+
+#[test]
+fn kernels_are_launched_as_their_list_says() {
+    let machine = Machine::new();
+    machine.run("units=6");
+    let log = machine.log();
+    let launches = launches(&log);
+    let of = |entry: &str| -> Vec<&str> {
+        launches.iter().filter(|(name, _)| *name == entry).map(|(_, rest)| *rest).collect()
+    };
+    // One block of 1024 threads for each unit asked for, and 48 bytes of parameters.
+    let copies = of("stream_copy");
+    let params = |launch: &str| -> Vec<u8> {
+        let (_, digits) = launch.split_once("params=").expect("parameters");
+        let pairs = (0..digits.len() / 2).map(|at| &digits[2 * at..2 * at + 2]);
+        pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
+    };
+    let is = |launch: &str, start: &str| assert!(launch.starts_with(start), "{launch}");
+    let copied = copies.iter().find(|line| line.starts_with("grid=[1, 1, 1]")).expect("one unit");
+    is(copied, "grid=[1, 1, 1] block=[1024, 1, 1] shared=0 params=");
+    let bytes = params(copied);
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    assert_eq!(bytes.len(), 48);
+    // 512 KiB in two arrays; the second after the first; the scalar last.
+    assert_eq!((word(32), word(16)), (32_768, 0));
+    assert!(word(0) > 0 && word(8) >= word(0) + 32_768 * 8);
+    assert_eq!(f64::from_bits(word(40)), 0.7);
+    // One block for each unit.
+    is(of("compute_f64")[0], "grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
+    is(of("util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
+    // Two for each unit, 40 bytes: three addresses, three sizes, the element type.
+    let product = of("gemm_bf16")[0];
+    is(product, "grid=[12, 1, 1] block=[256, 1, 1] shared=0 params=");
+    let bytes = params(product);
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (40, 64, 48, 80, 4));
+    // One launch for many loads, their number behind the address.
+    let chases: Vec<Vec<u8>> = of("latency_chase").into_iter().map(params).collect();
+    assert!(chases.iter().all(|bytes| bytes.len() == 12));
+    let repeat = |bytes: &Vec<u8>| u32::from_le_bytes(bytes[8..].try_into().expect("4 bytes"));
+    assert!(chases.iter().map(repeat).max() > Some(100), "{chases:?}");
+    is(of("latency_chase")[0], "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
+}
+
+#[test]
+fn kernels_are_compiled_once_for_the_device_and_kept() {
+    let machine = Machine::new();
+    machine.run("capability=86");
+    let compiled = |log: &[String]| log.iter().filter(|line| line.starts_with("options ")).count();
+    let log = machine.log();
+    if compiled(&log) == 0 {
+        eprintln!("skipped: this build has binaries of its kernels, and compiles none");
+        return;
+    }
+    let options = log.iter().find(|line| line.starts_with("options stream/portable.cu"));
+    let options = options.expect("streams are compiled");
+    assert!(options.contains("--gpu-architecture=sm_80"), "{options}");
+    let headers = log.iter().find(|line| line.starts_with("compile stream/portable.cu"));
+    assert!(headers.expect("with headers").contains("\"params.h\""));
+    fs::remove_file(machine.place.path("log")).expect("a log");
+    fs::remove_dir_all(machine.place.path("out")).expect("a record");
+    machine.run("capability=86");
+    assert_eq!(compiled(&machine.log()), 0, "the cache was not used");
+}
+
+/// What a fault of the driver ends in: the first outcome that is none of the measured, and how
+/// many words it must say; and what all after it end in.
+#[track_caller]
+fn assert_ends_in(script: &str, first: Failure, words: &str, after: Option<Failure>) {
+    let machine = Machine::new();
+    let (said, record) = machine.run(script);
+    assert_eq!(said.code, Some(1), "{script}: {} {}", said.out, said.err);
+    assert!(!said.err.contains("panicked"), "{script}: {}", said.err);
+    assert_eq!(record.outcomes.len(), record.header.plan.len(), "{script}");
+    let failed = |outcome: &&Outcome| outcome.measured().is_none();
+    match record.outcomes.iter().find(failed) {
+        Some(Outcome::Failed { failure, error, .. }) => {
+            assert_eq!(*failure, first, "{script}: {error}");
+            assert!(error.contains(words), "{script}: {error}");
+        }
+        other => panic!("{script} was not seen: {other:?}"),
+    }
+    if let Some(after) = after {
+        let failures = record.outcomes.iter().skip_while(|outcome| outcome.measured().is_some());
+        let rest: BTreeSet<String> = failures.skip(1).map(word).collect();
+        assert_eq!(rest, BTreeSet::from([format!("{after:?}")]), "{script}");
+    }
+}
+
+#[test]
+fn each_fault_of_the_driver_ends_in_its_outcome() {
+    let lost = Some(Failure::DeviceLost);
+    assert_ends_in("cuMemAlloc_v2=2@6", Failure::Allocation, "out of memory", None);
+    assert_ends_in("cuLaunchKernelEx=1@9", Failure::Launch, "invalid value", None);
+    assert_ends_in("cuLaunchKernelEx=701@9", Failure::Launch, "more registers", None);
+    assert_ends_in("cuLaunchKernelEx=98765@9", Failure::Launch, "98765, which this", None);
+    assert_ends_in("cuEventQuery=719@9", Failure::Launch, "launch failure", lost);
+    assert_ends_in("cuEventQuery=700@9", Failure::Launch, "illegal address", lost);
+    assert_ends_in("cuEventQuery=214@9", Failure::DeviceLost, "uncorrectable ECC error", lost);
+    assert_ends_in("cuMemcpyDtoHAsync_v2=999@3", Failure::DeviceLost, "unknown error", lost);
+    assert_ends_in("hang@9", Failure::Hang, "no answer within 500.0 ms", lost);
+}
+
+#[test]
+fn a_kernel_that_does_not_compile_is_a_failed_launch() {
+    let machine = Machine::new();
+    let (said, record) = machine.run("nvrtcCompileProgram=6,cuModuleLoadData=209");
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let Some(Outcome::Failed { failure: Failure::Launch, error, .. }) = record.outcomes.first()
+    else {
+        panic!("{:?}", record.outcomes.first())
+    };
+    assert!(error.contains("error: scripted"), "{error}");
+}
+
+#[test]
+fn a_clock_that_is_held_makes_samples_invalid_and_faults_are_kept() {
+    let machine = Machine::new();
+    let (said, record) = machine.run("reasons=64,xid=79");
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let seen: Vec<&Measurement> = record
+        .outcomes
+        .iter()
+        .map(|outcome| match outcome {
+            Outcome::Invalid { invalidity: Invalidity::Throttled, measurement, .. } => {
+                measurement.as_ref()
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let held = |m: &&Measurement| m.telemetry.as_ref().expect("telemetry").held_by.clone();
+    assert_eq!(held(&seen[0]), ["hardware thermal slowdown"]);
+}
+
+/// A copy of the stub in which a symbol has another name.
+fn without_symbol(machine: &Machine, symbol: &str) {
+    let mut bytes = fs::read(library()).expect("the stub");
+    let name: Vec<u8> = [symbol.as_bytes(), b"\0"].concat();
+    let places: Vec<usize> = bytes
+        .windows(name.len() + 1)
+        .enumerate()
+        .filter(|(_, window)| window[0] == 0 && window[1..] == name)
+        .map(|(at, _)| at + 1)
+        .collect();
+    assert!(!places.is_empty(), "the stub has no {symbol}");
+    for at in places {
+        bytes[at] = b'_';
+    }
+    let path = machine.lib().join("libcuda.so.1");
+    fs::remove_file(&path).expect("the link");
+    fs::write(path, bytes).expect("the copy");
+}
+
+#[test]
+fn a_symbol_that_an_older_driver_lacks_is_named_with_its_mend() {
+    let machine = Machine::new();
+    without_symbol(&machine, "cuLaunchKernelEx");
+    let (said, record) = machine.run("");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    for outcome in &record.outcomes {
+        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("cuLaunchKernelEx") && reason.contains("newer NVIDIA driver"));
+    }
+    // An older symbol of the same function serves as well.
+    let machine = Machine::new();
+    without_symbol(&machine, "cuEventElapsedTime_v2");
+    assert_eq!(machine.run("").0.code, Some(0));
+}
+
+#[test]
+fn a_driver_that_is_too_old_is_told_with_both_versions() {
+    let machine = Machine::new();
+    let said = say(&mut machine.fizeau("driver=11040", &["list", "--device", "cuda"]));
+    assert_eq!(said.code, Some(3), "{}", said.out);
+    assert!(said.err.contains("CUDA 12.0") && said.err.contains("11.4"), "{}", said.err);
+    for (script, words) in [
+        ("cuInit=100", "no device"),
+        ("cuInit=802", "fabric"),
+        ("cuInit=803", "different versions"),
+        ("devices=0", "nvidia-smi"),
+    ] {
+        let said = say(&mut machine.fizeau(script, &["devices"]));
+        assert_eq!(said.code, Some(0), "{script}: {}", said.err);
+        assert!(said.out.contains(words), "{script}: {}", said.out);
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_with_its_mend_and_the_host_is_measured() {
+    let machine = Machine::with(&[]);
+    let said = say(&mut machine.fizeau("", &["devices"]));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("libcuda.so.1 not found: install the NVIDIA driver"), "{}", said.out);
+    let doctor = say(&mut machine.fizeau("", &["doctor"]));
+    assert_eq!(doctor.code, Some(0), "{}", doctor.err);
+    for words in [
+        "libcuda.so.1 not found",
+        "--gpus all",
+        "libnvidia-ml.so.1 not found",
+        "compute,utility",
+        "libnvrtc.so.13 or libnvrtc.so.12 not found",
+        "pip install nvidia-cuda-nvrtc",
+        "CUDA kernels",
+    ] {
+        assert!(doctor.out.contains(words), "{words}: {}", doctor.out);
+    }
+    let said = say(&mut machine.fizeau("", &["list", "--suite", "stub.toml", "gemm/f32/*"]));
+    assert!(said.out.contains("avx") || said.out.contains("portable"), "{}", said.out);
+}
+
+#[test]
+fn without_nvml_a_run_says_so_and_goes_on() {
+    let machine = Machine::with(&["libcuda.so.1", "libnvrtc.so.13"]);
+    let (said, record) = machine.run("");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(measurements(&record).iter().all(|measurement| measurement.telemetry.is_none()));
+    let warnings = &record.header.environment.warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("no telemetry from NVML")));
+}
+
+#[test]
+fn without_nvrtc_kernels_without_binaries_are_skipped_with_the_mend() {
+    let machine = Machine::with(&["libcuda.so.1", "libnvidia-ml.so.1"]);
+    // Binaries of this build, if it has any, fit no device.
+    let (said, record) = machine.run("cuModuleLoadData=209");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for outcome in &record.outcomes {
+        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("nvidia-cuda-nvrtc"), "{reason}");
+    }
+}
+
+#[test]
+fn several_devices_and_what_hides_them_are_told() {
+    let machine = Machine::new();
+    let said = say(&mut machine.fizeau("devices=2", &["devices"]));
+    assert!(said.out.contains("cuda:0 stub GPU") && said.out.contains("cuda:1 stub GPU"));
+    let list = |device: &str| {
+        let args = ["list", "--suite", "stub.toml", "--device", device];
+        say(&mut machine.fizeau("devices=2", &args))
+    };
+    assert_eq!(list("cuda:1").code, Some(0));
+    assert_eq!(list("cuda").code, Some(0));
+    let beyond = list("cuda:2");
+    assert_eq!(beyond.code, Some(2));
+    assert!(beyond.err.contains("no device cuda:2: cuda has 2"), "{}", beyond.err);
+    let args = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];
+    let run = say(machine.fizeau("devices=2", &args).env("CUDA_VISIBLE_DEVICES", "3,5"));
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let warnings = machine.place.record("out").header.environment.warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("only GPUs 3,5")), "{warnings:?}");
+    let doctor = say(machine.fizeau("", &["doctor"]).env("CUDA_VISIBLE_DEVICES", "3,5"));
+    assert!(doctor.out.contains("CUDA_VISIBLE_DEVICES=3,5"), "{}", doctor.out);
+}
+
+#[test]
+fn a_slice_of_a_gpu_is_no_part() {
+    let machine = Machine::new();
+    let (said, record) = machine.run("mig");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let header = &record.header;
+    assert_eq!(header.device.virtualised.as_deref(), Some("MIG 1g.18gb"));
+    assert_eq!((&header.part, header.device.memory_bus_bits), (&None, None));
+    // NVML knows it by its own number.
+    assert!(measurements(&record).iter().all(|measurement| measurement.telemetry.is_some()));
+}

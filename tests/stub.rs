@@ -9,13 +9,7 @@ use fizeau::{
     record::Record,
 };
 use program::{Place, Said, say};
-use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::symlink,
-    path::PathBuf,
-    process::Command,
-};
+use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
 const SUITE: &str = r#"
 name = "stub"

@@ -113,7 +113,9 @@ fn plan_of(args: &RunArgs, old: Option<&Record>) -> plan::PlanArgs {
             _ => None,
         });
         let device = &old.header.device;
-        plan.device.get_or_insert_with(|| format!("{}:{}", device.backend, device.ordinal));
+        if device::BACKENDS.iter().any(|backend| backend.name() == device.backend) {
+            plan.device.get_or_insert_with(|| format!("{}:{}", device.backend, device.ordinal));
+        }
     }
     plan
 }

@@ -1,6 +1,7 @@
 //! `libcuda.so.1`: its functions, and the few facts that need no context.
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
+#![expect(clippy::too_many_arguments, reason = "its functions have as many as they have")]
 
 use super::code;
 use crate::device::{

@@ -40,7 +40,7 @@ points_per_octave = 1
 
 [gemm]
 dtypes = ["f32", "bf16", "int8"]
-shapes = [[64, 48, 80]]
+shapes = [[64, 48, 80], [5, 7, 3]]
 "#;
 
 /// Few, small and of every operation.
@@ -124,8 +124,12 @@ fn a_whole_run_passes_and_shows_no_number() {
     let machine = Machine::new();
     let (said, record) = machine.run("");
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
-    let words: BTreeSet<String> = record.outcomes.iter().map(word).collect();
-    assert_eq!(words, BTreeSet::from(["measured".to_owned()]), "{:?}", record.outcomes);
+    // All but odd shapes on kernels that copy 16 bytes at a time.
+    for outcome in &record.outcomes {
+        let id = outcome.case().to_string();
+        let odd = id.contains("/5x7x3/") && !id.ends_with("/portable");
+        assert_eq!(word(outcome), if odd { "skipped" } else { "measured" }, "{outcome:?}");
+    }
     let operations: BTreeSet<String> = program::planned(&record)
         .iter()
         .map(|id| id.split('/').next().unwrap_or_default().to_owned())
@@ -159,7 +163,8 @@ fn assert_shows_no_number(text: &str) {
         let word = word.trim_matches(|c: char| !c.is_alphanumeric());
         word.starts_with(|c: char| c.is_ascii_digit())
     };
-    // How many columns are left out of a narrow window is a number of the page itself.
+    // Titles of columns, and how many are left out of a narrow window, are the page's own.
+    let text = text.replace("95% from", "from");
     let lines = text.lines().filter(|line| !line.contains("more columns in a wider window"));
     let numbers: Vec<&str> = lines.flat_map(str::split_whitespace).filter(is_number).collect();
     assert_eq!(numbers, Vec::<&str>::new(), "{text}");
@@ -206,6 +211,9 @@ fn kernels_are_launched_as_their_list_says() {
     let bytes = params(product);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (40, 64, 48, 80, 4));
+    // More shared memory than is had unasked is asked for.
+    is(of("gemm_bf16_mma")[0], "grid=[6, 1, 1] block=[256, 1, 1] shared=98304 params=");
+    assert!(log.iter().any(|line| line == "attribute gemm_bf16_mma 8=98304"));
     // One launch for many loads, their number behind the address.
     let chases: Vec<Vec<u8>> = of("latency_chase").into_iter().map(params).collect();
     assert!(chases.iter().all(|bytes| bytes.len() == 12));
@@ -293,10 +301,11 @@ fn a_clock_that_is_held_makes_samples_invalid_and_faults_are_kept() {
     let seen: Vec<&Measurement> = record
         .outcomes
         .iter()
-        .map(|outcome| match outcome {
+        .filter_map(|outcome| match outcome {
             Outcome::Invalid { invalidity: Invalidity::Throttled, measurement, .. } => {
-                measurement.as_ref()
+                Some(measurement.as_ref())
             }
+            Outcome::Skipped { case, .. } if case.to_string().contains("/5x7x3/") => None,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -330,8 +339,10 @@ fn a_symbol_that_an_older_driver_lacks_is_named_with_its_mend() {
     let (said, record) = machine.run("");
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     for outcome in &record.outcomes {
-        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
-        assert!(reason.contains("cuLaunchKernelEx") && reason.contains("newer NVIDIA driver"));
+        let Outcome::Skipped { reason, case } = outcome else { panic!("{outcome:?}") };
+        let odd = case.to_string().contains("/5x7x3/");
+        let named = reason.contains("cuLaunchKernelEx") && reason.contains("newer NVIDIA driver");
+        assert!(odd || named, "{reason}");
     }
     // An older symbol of the same function serves as well.
     let machine = Machine::new();

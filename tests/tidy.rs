@@ -99,7 +99,7 @@ fn long_functions(path: &Path, text: &str) -> Vec<String> {
     for (index, line) in text.lines().enumerate() {
         let code = line.trim_start();
         let indent = line.len() - code.len();
-        if start.is_none() && is_function(code) && !code.ends_with(';') {
+        if start.is_none() && is_function(code) && !code.ends_with([';', '}']) {
             start = Some((index, indent));
         }
         if let Some((first, column)) = start

@@ -14,23 +14,22 @@ const CLOCK: f64 = 1.0;
 
 /// Whether there is an entry of this name.
 pub fn knows(name: &str) -> bool {
-    let gemm = ["gemm_f32", "gemm_f64", "gemm_bf16", "gemm_int8"];
     let other = ["latency_chase", "compute_f32", "compute_f64", "util_clock"];
-    stream(name).is_some() || gemm.contains(&name) || other.contains(&name)
+    stream(name).is_some() || product(name).is_some() || other.contains(&name)
 }
 
 /// Does what an entry does; the nanoseconds it says it took, or nothing where it reached beyond
 /// its memory or was given parameters of another length.
 pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Result<f64, ()> {
     let params = Parameters(params);
-    let took = match name {
-        "latency_chase" => chase(params, memory),
-        "compute_f32" | "compute_f64" => compute(params, blocks, memory),
-        "util_clock" => clock(params, blocks, memory),
-        "gemm_f32" => gemm(params, memory, |x: f32| f64::from(x), |x| x as f32),
-        "gemm_f64" => gemm(params, memory, |x: f64| x, |x| x),
-        "gemm_bf16" => gemm(params, memory, widened, narrowed),
-        "gemm_int8" => gemm(params, memory, |x: i8| f64::from(x), |x| x as i32),
+    let took = match (name, product(name)) {
+        ("latency_chase", _) => chase(params, memory),
+        ("compute_f32" | "compute_f64", _) => compute(params, blocks, memory),
+        ("util_clock", _) => clock(params, blocks, memory),
+        (_, Some("f32" | "tf32")) => gemm(params, memory, |x: f32| f64::from(x), |x| x as f32),
+        (_, Some("f64")) => gemm(params, memory, |x: f64| x, |x| x),
+        (_, Some("bf16")) => gemm(params, memory, widened, narrowed),
+        (_, Some("int8")) => gemm(params, memory, |x: i8| f64::from(x), |x| x as i32),
         _ => stream(name).and_then(|operation| run_stream(operation, params, blocks, memory)),
     };
     took.ok_or(())
@@ -59,6 +58,12 @@ fn stream(name: &str) -> Option<&str> {
     let operation = name.strip_prefix("stream_")?.split('_').next()?;
     let known = ["read", "write", "copy", "scale", "add", "triad", "dot"];
     known.into_iter().find(|&known| known == operation)
+}
+
+/// The element type of a product's entry: `gemm_bf16`, `gemm_bf16_mma`.
+fn product(name: &str) -> Option<&str> {
+    let dtype = name.strip_prefix("gemm_")?.split('_').next()?;
+    ["f32", "tf32", "f64", "bf16", "int8"].into_iter().find(|&known| known == dtype)
 }
 
 fn run_stream(
@@ -127,14 +132,13 @@ fn clock(params: Parameters<'_>, blocks: u64, memory: &mut Memory) -> Option<f64
     Some(nanoseconds as f64)
 }
 
-/// A product by its definition.
+/// A product by its definition. Tensor maps may stand behind its 40 bytes, and are not looked at.
 fn gemm<I: Copy, O: Copy>(
     params: Parameters<'_>,
     memory: &mut Memory,
     widen: impl Fn(I) -> f64,
     narrow: impl Fn(f64) -> O,
 ) -> Option<f64> {
-    let params = params.sized(40)?;
     let [m, n, k] = [24, 28, 32].map(|at| params.u32(at));
     let (m, n, k) = (m?, n?, k?);
     let load = |memory: &mut Memory, at, count| -> Option<Vec<f64>> {

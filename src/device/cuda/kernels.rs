@@ -1,4 +1,4 @@
-//! The kernels of `kernels/` on a device: which of them it can run, how each is loaded and launched.
+//! The kernels of `kernels/` on a device: which it can run, how each is loaded and launched.
 //!
 //! A kernel is loaded from the binaries that build.rs embedded where one of them is made for this
 //! device and its driver, else from its text through NVRTC.

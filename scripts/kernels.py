@@ -130,10 +130,13 @@ def prove(job):
     with tempfile.TemporaryDirectory() as folder:
         cubin = pathlib.Path(folder) / "kernel.cubin"
         try:
-            counted = statistics(compile_with(source, target, cubin))
+            log = compile_with(source, target, cubin)
+            counted = statistics(log)
             opcodes = instructions(tools, cubin)
         except RuntimeError as error:
             return rows, [f"{place}: {error}"]
+    # The assembler warns where it had to make asynchronous multiplications wait for each other.
+    faults += [f"{place}: {line.strip()}" for line in log.splitlines() if "warning" in line.lower()]
     listed = {kernel["entry"]: kernel for kernel in file["kernels"]}
     for entry in sorted(opcodes.keys() - listed.keys()):
         faults.append(f"{place}: {entry} is not listed")

@@ -3,7 +3,7 @@
 // Each multiply-add counts one, and all counts are summed and left behind: they are exact, and the
 // work cannot be left out. 16 warps of 8 independent chains hide the 4 cycles of a multiply-add on
 // each of a unit's 4 schedulers four times over.
-#include "params.h"
+#include "count.h"
 
 namespace {
 
@@ -29,12 +29,7 @@ template <class T> DEVICE void count_products(const ComputeParams& p) {
     UNROLL for (u32 c = 0; c < CHAINS; c++) counted += f64(chains[c]);
     left -= round;
   }
-  SHARED f64 counts[THREADS];
-  counts[thread_index()] = counted;
-  block_barrier();
-  if (thread_index() != 0) return;
-  for (u32 t = 1; t < THREADS; t++) counted += counts[t];
-  p.partial[8 * u64(block_index())] = counted;
+  leave_count<THREADS>(p, counted, 1);
 }
 
 }  // namespace

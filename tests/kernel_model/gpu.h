@@ -52,6 +52,11 @@ struct Fiber {
   bool done;
 };
 
+// What is done without threads: tried once in every round.
+inline std::deque<std::function<void()>> engine;
+// Counts what lets threads go on.
+inline u64 progress;
+
 // Copies that no thread waits for happen as late as the rules allow: when their group is awaited.
 struct Copy { u32 to; const void* from; u32 valid; };
 
@@ -85,6 +90,7 @@ inline void wait(Barrier& barrier, u32 count) {
   if (++barrier.waiting == count) {
     barrier.waiting = 0;
     barrier.round++;
+    progress++;
   } else {
     while (barrier.round == round) yield();
   }
@@ -117,9 +123,8 @@ inline void run_block(u32 threads) {
   }
   const bool reversed = launches % 2 == 1;
   for (u32 left = threads, idle = 0; left > 0;) {
-    const u32 before = left;
-    u64 rounds = block.round;
-    for (const Barrier& warp : warps) rounds += warp.round;
+    const u32 left_before = left;
+    const u64 before = progress;
     left = 0;
     for (u32 i = 0; i < threads; i++) {
       current = reversed ? threads - 1 - i : i;
@@ -127,11 +132,15 @@ inline void run_block(u32 threads) {
       swapcontext(&scheduler, &fibers[current].context);
       left += !fibers[current].done;
     }
-    u64 after = block.round;
-    for (const Barrier& warp : warps) after += warp.round;
-    idle = after == rounds && left == before ? idle + 1 : 0;
-    if (idle > 4) fail("threads wait for others that never come");
+    if (!engine.empty()) {
+      engine.front()();
+      engine.pop_front();
+      progress++;
+    }
+    idle = progress == before && left == left_before ? idle + 1 : 0;
+    if (idle > 4) fail("threads wait for what never comes");
   }
+  if (!engine.empty()) fail("a block ended before its copies");
 }
 
 inline void launch(u32 grid, u32 threads, u32 dynamic, std::function<void()> entry) {

@@ -2,7 +2,9 @@
 // values are small integers: sums are exact in any order, and nothing but equality passes.
 #include "gpu.h"
 #include "sm80.h"
+#include "sm90.h"
 
+#include "count.h"
 #include "params.h"
 #include "tiles.h"
 
@@ -15,6 +17,12 @@ namespace latency {
 namespace compute {
 #include "../../kernels/compute/vector.cu"
 }
+namespace compute_sm80 {
+#include "../../kernels/compute/sm80_mma.cu"
+}
+namespace compute_sm90 {
+#include "../../kernels/compute/sm90_wgmma.cu"
+}
 namespace memory {
 #include "../../kernels/util/memory.cu"
 }
@@ -23,6 +31,9 @@ namespace portable {
 }
 namespace sm80 {
 #include "../../kernels/gemm/sm80_mma.cu"
+}
+namespace sm90 {
+#include "../../kernels/gemm/sm90_wgmma.cu"
 }
 
 namespace {
@@ -62,29 +73,48 @@ template <class T> struct Array {
   }
 };
 
+// One product: operands, parameters, and whether what was left is right.
 template <class In, class Out> struct Product {
   using Wide = decltype(widen(In()));
+  static constexpr bool COLUMNS_OF_B = std::is_same<In, e4m3>::value;
 
-  static In made(i32 value, f32) { return narrow(f32(value), In()); }
+  const char* name;
+  u32 m, n, k;
+  Array<In> a, b;
+  Array<Out> c;
+
+  static In made(i32 value, bf16) { return narrow(f32(value), In()); }
+  static In made(i32 value, f16) { return narrow(f32(value), In()); }
+  static In made(i32 value, f32) { return f32(value); }
   static In made(i32 value, f64) { return f64(value); }
-  static In made(i32 value, i32) { return In(value); }
+  static In made(i32 value, i8) { return In(value); }
+  // -3 .. 4
+  static In made(i32 value, e4m3) {
+    const u8 sizes[5] = {0x00, 0x38, 0x40, 0x44, 0x48};
+    return {u8(value < 0 ? 0x80 | sizes[-value] : sizes[value])};
+  }
 
-  static void check(const char* name, void (*kernel)(GemmParams), u32 blocks, u32 shared, u32 m,
-                    u32 n, u32 k) {
-    Array<In> a(u64(m) * k), b(u64(k) * n);
-    Array<Out> c(u64(m) * n);
-    for (u64 i = 0; i < a.count; i++) a.data()[i] = made(small_integer(), Wide());
-    for (u64 i = 0; i < b.count; i++) b.data()[i] = made(small_integer(), Wide());
-    const GemmParams params = {a.data(), b.data(), c.data(), m, n, k, 0};
-    model::launch(blocks, 256, shared, [&] { kernel(params); });
+  Product(const char* name, u32 m, u32 n, u32 k)
+      : name(name), m(m), n(n), k(k), a(u64(m) * k), b(u64(k) * n), c(u64(m) * n) {
+    for (u64 i = 0; i < a.count; i++) a.data()[i] = made(small_integer(), In());
+    for (u64 i = 0; i < b.count; i++) b.data()[i] = made(small_integer(), In());
+  }
+  GemmParams params() { return {a.data(), b.data(), c.data(), m, n, k, 0}; }
+
+  Wide element(u32 row, u32 column) {
+    Wide sum = 0;
+    for (u32 i = 0; i < k; i++) {
+      const u64 at = COLUMNS_OF_B ? u64(column) * k + i : u64(i) * n + column;
+      sum += widen(a.data()[u64(row) * k + i]) * widen(b.data()[at]);
+    }
+    return sum;
+  }
+
+  void check(u32 blocks) {
     bool equal = c.intact();
     for (u32 row = 0; row < m; row++) {
       for (u32 column = 0; column < n; column++) {
-        Wide sum = 0;
-        for (u32 i = 0; i < k; i++) {
-          sum += widen(a.data()[u64(row) * k + i]) * widen(b.data()[u64(i) * n + column]);
-        }
-        const Out wanted = narrow(sum, Out());
+        const Out wanted = narrow(element(row, column), Out());
         equal = equal && memcmp(&wanted, &c.data()[u64(row) * n + column], sizeof(Out)) == 0;
       }
     }
@@ -94,11 +124,36 @@ template <class In, class Out> struct Product {
     same(model::bank_conflicts == 0, name, "bank conflicts");
     printf("%s %s\n", name, shape);
   }
+
+  static void check(const char* name, void (*kernel)(GemmParams), u32 blocks, u32 shared, u32 m,
+                    u32 n, u32 k) {
+    Product product(name, m, n, k);
+    const GemmParams params = product.params();
+    model::launch(blocks, 256, shared, [&] { kernel(params); });
+    product.check(blocks);
+  }
+
+  using ByMaps = void (*)(GemmParams, TensorMap, TensorMap, TensorMap);
+  static void check(const char* name, ByMaps kernel, u32 blocks, u32 m, u32 n, u32 k) {
+    Product product(name, m, n, k);
+    const GemmParams params = product.params();
+    constexpr u32 IN = sizeof(In), OUT = sizeof(Out);
+    const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
+    const TensorMap a = {bytes(product.a), IN, k, m, {128 / IN, 128}};
+    const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, 256}}
+                                     : TensorMap{bytes(product.b), IN, n, k, {64, 64}};
+    const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, 64}};
+    model::launch(blocks, 384, 229376, [&] { kernel(params, a, b, c); });
+    product.check(blocks);
+  }
 };
 
 #define PORTABLE(IN, OUT, NAME)                                                                   \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 3, 0, 1, 1, 1);       \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 2, 0, 130, 131, 19)
+#define SM90(IN, OUT, NAME)                                                                       \
+  Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, 3, 1, 16, 16);  \
+  Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, 2, 131, 272, 592)
 #define SM80(IN, OUT, NAME, SHARED_SIZE)                                                          \
   Product<IN, OUT>::check("gemm/" #NAME "/sm80_mma", sm80::gemm_##NAME##_mma, 3, SHARED_SIZE, 1,  \
                           16, 16);                                                                \
@@ -111,6 +166,9 @@ void products() {
   SM80(f32, f32, tf32, 98304);
   SM80(i8, i32, int8, 98304);
   SM80(f64, f64, f64, 65536);
+  SM90(bf16, bf16, bf16);
+  SM90(f16, f16, f16);
+  SM90(e4m3, bf16, fp8);
   PORTABLE(f32, f32, f32);
   PORTABLE(f64, f64, f64);
   PORTABLE(f16, f16, f16);
@@ -180,13 +238,41 @@ void chases() {
   same(position == &cells[107 * 10 % CELLS], "latency/portable", "where the chase ends");
 }
 
-void counts() {
+using Counter = void (*)(ComputeParams, u32);
+
+// `multiply_adds` of a block in each of 3 rounds.
+void check_count(const char* name, Counter kernel, u32 threads, u32 shared, u64 multiply_adds) {
   f64 partial[16] = {};
-  const ComputeParams params = {partial, 1 << 18};
-  model::launch(2, 512, 0, [&] { compute::compute_f32(params); });
-  same(partial[0] == 1 << 17 && partial[8] == 1 << 17, "compute/f32/vector", "count");
-  model::launch(2, 512, 0, [&] { compute::compute_f64(params); });
-  same(partial[0] == 1 << 17 && partial[8] == 1 << 17, "compute/f64/vector", "count");
+  const ComputeParams params = {partial, 2 * multiply_adds};
+  model::launch(2, threads, shared, [&] { kernel(params, 3); });
+  const f64 wanted = f64(multiply_adds);
+  same(partial[0] == wanted && partial[8] == wanted, name, "count");
+}
+
+void counts() {
+  const auto once = [](auto kernel) { return kernel; };
+  static void (*vector)(ComputeParams);
+  const Counter counter = [](ComputeParams p, u32) { vector(p); };
+  vector = once(compute::compute_f32);
+  check_count("compute/f32/vector", counter, 512, 0, 1 << 17);
+  vector = once(compute::compute_f64);
+  check_count("compute/f64/vector", counter, 512, 0, 1 << 17);
+#define MMA(NAME, DEPTH)                                                                          \
+  check_count("compute/" #NAME "/sm80_mma", compute_sm80::compute_##NAME##_mma, 256, 0,           \
+              2 * 64 * 128 * DEPTH)
+#define WGMMA(NAME, DEPTH)                                                                        \
+  check_count("compute/" #NAME "/sm90_wgmma", compute_sm90::compute_##NAME##_wgmma, 256, 32768,   \
+              8 * 64 * 256 * DEPTH)
+  MMA(bf16, 16);
+  MMA(f16, 16);
+  MMA(tf32, 8);
+  MMA(int8, 32);
+  MMA(f64, 4);
+  WGMMA(bf16, 16);
+  WGMMA(f16, 16);
+  WGMMA(tf32, 8);
+  WGMMA(fp8, 32);
+  WGMMA(int8, 32);
 }
 
 void words() {
@@ -215,6 +301,14 @@ void words() {
   same(hash == exchanged, "util/hash", "other blocks, the same hash");
 }
 
+// Bits of descriptors by hand: address 0x2400 / 16 in bits 0.., strides / 16 in bits 16.. and 32..,
+// 1 in bits 62..63.
+void descriptors() {
+  same(describe_k_major(0x2400) == 0x4000004000010240ull, "describe_k_major", "bits");
+  same(describe_mn_major(0x38c00, 0x2000) == 0x40000040020038c0ull, "describe_mn_major", "bits");
+  same(describe(0x3fff0, 0x3fff0, 0x3fff0) == 0x40003fff3fff3fffull, "describe", "widest");
+}
+
 // Every tile comes once, whatever is left of the last group.
 void rasters() {
   for (u32 rows = 1; rows < 20; rows++) {
@@ -240,5 +334,6 @@ int main(int count, char** arguments) {
   counts();
   words();
   rasters();
+  descriptors();
   printf("%u checks passed\n", checked);
 }

@@ -1,0 +1,191 @@
+// Matrix products by warpgroups out of shared memory, as compute capability 9.0 has them: bf16 and
+// f16 with B row by row, fp8 (e4m3) with B column by column. Rows must be multiples of 16 bytes.
+//
+// One block for each unit walks tiles of 128 x 256. One thread of the first warpgroup has stages of
+// 128 bytes along k copied by tensor maps, four of them in a ring; the two other warpgroups multiply
+// 64 rows each. A stage is given back when the multiplications of the next one are on their way, so
+// that the matrix unit never waits for it. Sums leave through a buffer in shared memory, 64
+// columns at a time, by stores that no thread waits for: they overlap the next tile.
+#include "params.h"
+#include "sm90.h"
+#include "tiles.h"
+
+namespace {
+
+CONSTANT u32 ROWS = 128;
+CONSTANT u32 COLUMNS = 256;
+CONSTANT u32 ROW_BYTES = 128;
+CONSTANT u32 STAGES = 4;
+CONSTANT u32 GROUP = 8;
+CONSTANT u32 CONSUMERS = 2;
+CONSTANT u32 BYTES_A = ROWS * ROW_BYTES;
+CONSTANT u32 BYTES_B = COLUMNS * ROW_BYTES;
+CONSTANT u32 BYTES = BYTES_A + BYTES_B;
+// 64 rows of 64 sums of 16 bits, two for each consumer.
+CONSTANT u32 BUFFER_BYTES = 64 * ROW_BYTES;
+CONSTANT u32 BUFFERS = 2;
+
+template <class In> struct Type;
+template <class In> struct Half {
+  using Out = In;
+  static constexpr u32 DEPTH = ROW_BYTES / 2;
+  // Rows of B are along n, 64 columns in each of 4 boxes.
+  static constexpr u32 BOX_BYTES = DEPTH * ROW_BYTES;
+  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, Tile tile, u32 step, u64* full) {
+    UNROLL for (u32 box = 0; box < COLUMNS / 64; box++) {
+      tile_load(to + box * BOX_BYTES, b, tile.column * COLUMNS + box * 64, step * DEPTH, full);
+    }
+  }
+  // 16 along k are 16 rows.
+  static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
+    return describe_mn_major(stage + part * (16 * ROW_BYTES), BOX_BYTES);
+  }
+};
+template <> struct Type<bf16> : Half<bf16> {};
+template <> struct Type<f16> : Half<f16> {};
+template <> struct Type<e4m3> {
+  using Out = bf16;
+  static constexpr u32 DEPTH = ROW_BYTES;
+  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, Tile tile, u32 step, u64* full) {
+    tile_load(to, b, step * DEPTH, tile.column * COLUMNS, full);
+  }
+  // 32 along k are 32 bytes of each row.
+  static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
+    return describe_k_major(stage + part * 32);
+  }
+};
+
+struct Ring {
+  u64* full;
+  u64* empty;
+  u32 stage, parity;
+
+  DEVICE_MEMBER void advance() {
+    if (++stage < STAGES) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+struct Work {
+  u32 rows, columns, steps;
+};
+
+// Has stage after stage copied, through all tiles.
+template <class In>
+DEVICE void produce(Ring ring, u8* shared, Work work, const TensorMap* a, const TensorMap* b) {
+  for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
+    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
+    for (u32 step = 0; step < work.steps; step++) {
+      // Of a stage that was never used, the phase before the first is over.
+      await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
+      u64* full = &ring.full[ring.stage];
+      u8* to = shared + ring.stage * BYTES;
+      arrive_expecting(full, BYTES);
+      tile_load(to, a, step * Type<In>::DEPTH, tile.row * ROWS, full);
+      Type<In>::load_b(to + BYTES_A, b, tile, step, full);
+      ring.advance();
+    }
+  }
+}
+
+// Writes a warpgroup's 64 rows, 64 columns at a time.
+template <class Out>
+DEVICE void leave(const f32 (&sums)[128], u8* buffers, u32 consumer, Tile tile,
+                  const TensorMap* c) {
+  const u32 thread = thread_index() % 128, warp = thread / 32, lane = thread % 32;
+  const u32 row = warp * 16 + lane % 16;
+  UNROLL for (u32 part = 0; part < COLUMNS / 64; part++) {
+    u8* buffer = buffers + (consumer * BUFFERS + part % BUFFERS) * BUFFER_BYTES;
+    // The store before the last one, which read this buffer, has done so.
+    if (thread == 0) await_stores_read<BUFFERS - 1>();
+    barrier_of<128>(1 + consumer);
+    UNROLL for (u32 pair = 0; pair < 4; pair++) {
+      u32 values[4];
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        const u32 first = part * 32 + pair * 8 + i * 2;
+        values[i] = narrow_pair(sums[first], sums[first + 1], Out());
+      }
+      const u32 chunk = (pair * 2 + lane / 16) ^ (row % 8);
+      store_matrices(shared_address(buffer) + row * ROW_BYTES + chunk * 16, values);
+    }
+    show_to_copies();
+    barrier_of<128>(1 + consumer);
+    if (thread == 0) {
+      tile_store(c, buffer, tile.column * COLUMNS + part * 64, tile.row * ROWS + consumer * 64);
+      close_stores();
+    }
+  }
+}
+
+template <class In>
+DEVICE void consume(Ring ring, u8* shared, Work work, const TensorMap* c) {
+  const u32 consumer = thread_index() / 128 - 1;
+  const bool speaks = thread_index() % 32 == 0;
+  f32 sums[128];
+  for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
+    u64* previous = nullptr;
+    for (u32 step = 0; step < work.steps; step++) {
+      await_phase(&ring.full[ring.stage], ring.parity);
+      const u32 a = shared_address(shared) + ring.stage * BYTES;
+      begin_multiplications();
+      UNROLL for (u32 part = 0; part < 4; part++) {
+        multiply_tiles(sums, describe_k_major(a + consumer * (64 * ROW_BYTES) + part * 32),
+                       Type<In>::describe_b(a + BYTES_A, part), step + part, In());
+      }
+      close_multiplications();
+      // All but the ones just closed are done: the stage before has been read.
+      await_multiplications<1>();
+      if (speaks && previous != nullptr) arrive(previous);
+      previous = &ring.empty[ring.stage];
+      ring.advance();
+    }
+    await_multiplications<0>();
+    settle(sums);
+    if (speaks) arrive(previous);
+    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
+    leave<typename Type<In>::Out>(sums, shared + STAGES * BYTES, consumer, tile, c);
+  }
+  if (thread_index() % 128 == 0) await_stores<0>();
+}
+
+template <class In>
+DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
+                    const TensorMap* c) {
+  SHARED u64 barriers[2 * STAGES];
+  u8* shared = dynamic_shared();
+  const Ring ring = {barriers, barriers + STAGES, 0, 0};
+  const Work work = {tiles_along(p.m, ROWS), tiles_along(p.n, COLUMNS),
+                     tiles_along(p.k, Type<In>::DEPTH)};
+  if (thread_index() == 0) {
+    for (u32 stage = 0; stage < STAGES; stage++) {
+      make_barrier(&ring.full[stage], 1);
+      // One thread of each warp of the consumers.
+      make_barrier(&ring.empty[stage], CONSUMERS * 4);
+    }
+    barriers_made();
+    prefetch_map(a);
+    prefetch_map(b);
+    prefetch_map(c);
+  }
+  block_barrier();
+  if (thread_index() < 128) {
+    keep_registers<40>();
+    if (thread_index() == 0) produce<In>(ring, shared, work, a, b);
+  } else {
+    take_registers<232>();
+    consume<In>(ring, shared, work, c);
+  }
+}
+
+}  // namespace
+
+KERNEL(384, 1) gemm_bf16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<bf16>(p, &a, &b, &c);
+}
+KERNEL(384, 1) gemm_f16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<f16>(p, &a, &b, &c);
+}
+KERNEL(384, 1) gemm_fp8_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<e4m3>(p, &a, &b, &c);
+}

@@ -1,0 +1,21 @@
+// How the multiplication of compute capability 9.0 is told where a tile stands.
+#pragma once
+#include "gpu.h"
+
+// Tiles in shared memory, of rows of 128 bytes that are swizzled as tensor maps of 128 bytes
+// swizzle: the 16-byte chunk c of row r stands where chunk c ^ (r % 8) would. They start at
+// multiples of 1024 bytes.
+
+// What the multiplication is told of a tile (PTX manual, "Matrix Descriptor"): bits 0..13 address,
+// 16..29 and 32..45 the two strides, each in units of 16 bytes, 62..63 swizzle (1: 128 bytes).
+DEVICE u64 describe(u32 address, u32 leading, u32 stride) {
+  return u64(address >> 4 & 0x3fff) | u64(leading >> 4 & 0x3fff) << 16 |
+         u64(stride >> 4 & 0x3fff) << 32 | u64(1) << 62;
+}
+// Rows run along k: from 8 rows to the next 8 are 1024 bytes. The leading stride is not used.
+DEVICE u64 describe_k_major(u32 address) { return describe(address, 16, 1024); }
+// Rows run along m or n, 64 elements of 16 bits; from 8 rows to the next 8 along k are 1024 bytes,
+// from 64 columns to the next 64 `columns_64`.
+DEVICE u64 describe_mn_major(u32 address, u32 columns_64) {
+  return describe(address, columns_64, 1024);
+}

@@ -1,0 +1,238 @@
+// Stands in for kernels/include/sm90.h. What hardware does beside the threads happens late: one copy
+// by the engine in every round of the block's threads, stores and multiplications when they are
+// awaited. Whoever reads before it may, or gives a stage back too early, computes wrongly.
+#pragma once
+#define FIZEAU_SM90_H
+#include "descriptor.h"
+#include "sm80.h"
+
+#include <map>
+
+#define MAP const TensorMap
+
+struct TensorMap {
+  u8* base;
+  u32 element;   // bytes
+  u64 columns, rows;
+  u32 box[2];    // elements along a row, rows
+};
+struct e4m3 { u8 bits; };
+
+// 8-bit floats of 4 exponent and 3 fraction bits.
+DEVICE f32 widen(e4m3 value) {
+  const f32 sign = value.bits >> 7 ? -1.0f : 1.0f;
+  const int exponent = value.bits >> 3 & 15, fraction = value.bits & 7;
+  if (exponent == 15 && fraction == 7) return NAN;
+  if (exponent == 0) return sign * std::ldexp(f32(fraction), -9);
+  return sign * std::ldexp(f32(8 + fraction), exponent - 10);
+}
+
+namespace model {
+
+struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; };
+inline std::map<const u64*, PhaseBarrier> phases;
+inline std::map<u32, Barrier> named;
+// Of each thread: groups of stores, and of multiplications; the last one is open.
+inline std::map<u32, std::deque<std::vector<std::function<void()>>>> stores, multiplications;
+
+inline void end_phase_if_complete(PhaseBarrier& barrier) {
+  if (barrier.pending != 0 || barrier.bytes != 0) return;
+  barrier.phase++;
+  barrier.pending = barrier.expected;
+  progress++;
+}
+
+inline PhaseBarrier& phase_barrier(const u64* barrier) {
+  auto found = phases.find(barrier);
+  if (found == phases.end()) fail("a barrier that was never made");
+  return found->second;
+}
+
+inline void arrive_with(u64* at, i32 bytes) {
+  PhaseBarrier& barrier = phase_barrier(at);
+  if (barrier.pending == 0) fail("more arrivals than a barrier expects");
+  barrier.bytes += bytes;
+  barrier.pending--;
+  end_phase_if_complete(barrier);
+}
+
+inline void complete(u64* at, u32 bytes) {
+  PhaseBarrier& barrier = phase_barrier(at);
+  barrier.bytes -= i32(bytes);
+  end_phase_if_complete(barrier);
+}
+
+template <class Groups> void run_groups(Groups& groups, u32 open) {
+  while (groups.size() > open) {
+    for (auto& each : groups.front()) each();
+    groups.pop_front();
+  }
+}
+// Groups are closed by moving them to the back of the closed ones.
+inline std::map<u32, std::vector<std::function<void()>>> open_stores, open_multiplications;
+
+inline u8* box_row(const TensorMap& map, i32 column, i32 row, u32 at, u32 byte) {
+  const i32 from_row = row + i32(at), from_column = column + i32(byte / map.element);
+  const bool there = from_row >= 0 && u64(from_row) < map.rows && from_column >= 0 &&
+                     u64(from_column) < map.columns;
+  return there ? map.base + (u64(from_row) * map.columns + from_column) * map.element : nullptr;
+}
+
+// Rows of 128 bytes: the chunk c of row r stands at c ^ r % 8 (CUDA programming guide, "Swizzle
+// modes").
+inline u8* swizzled(u8* tile, u32 row, u32 byte) {
+  return tile + row * 128 + (byte / 16 ^ row % 8) * 16 + byte % 16;
+}
+
+inline void check_tile(const TensorMap& map, const void* tile) {
+  if (shared_address(tile) % 1024 != 0) fail("a swizzled tile does not start at 1024 bytes");
+  if (map.box[0] * map.element != 128 || map.box[1] > 256) fail("a box that cannot be");
+  if (shared_address(tile) + map.box[1] * 128 > shared_size) fail("a tile past the end");
+  if (map.columns * map.element % 16 != 0) fail("rows of a map are not aligned");
+}
+
+}  // namespace model
+
+DEVICE void make_barrier(u64* barrier, u32 arrivals) {
+  model::phases[barrier] = {arrivals, arrivals, 0, 0};
+}
+DEVICE void barriers_made() {}
+DEVICE void arrive(u64* barrier) { model::arrive_with(barrier, 0); }
+DEVICE void arrive_expecting(u64* barrier, u32 bytes) { model::arrive_with(barrier, i32(bytes)); }
+DEVICE void await_phase(u64* barrier, u32 parity) {
+  while ((model::phase_barrier(barrier).phase & 1) == parity) model::yield();
+}
+template <u32 THREADS> void barrier_of(u32 number) { model::wait(model::named[number], THREADS); }
+
+DEVICE u64 policy_evict_first() { return 0; }
+DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) {
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) {
+    model::fail("a bulk copy is not aligned");
+  }
+  model::engine.push_back([=] {
+    memcpy(to, from, bytes);
+    model::complete(barrier, bytes);
+  });
+}
+DEVICE void bulk_store(void* to, const void* from, u32 bytes, u64) {
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(to) % 16 != 0) {
+    model::fail("a bulk copy is not aligned");
+  }
+  model::open_stores[model::current].push_back([=] { memcpy(to, from, bytes); });
+}
+DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  model::check_tile(*map, to);
+  model::engine.push_back([=, map = *map] {
+    for (u32 at = 0; at < map.box[1]; at++) {
+      for (u32 byte = 0; byte < 128; byte += map.element) {
+        u8* place = model::swizzled(static_cast<u8*>(to), at, byte);
+        const u8* from = model::box_row(map, i32(column), i32(row), at, byte);
+        if (from) memcpy(place, from, map.element);
+        else memset(place, 0, map.element);
+      }
+    }
+    model::complete(barrier, map.box[1] * 128);
+  });
+}
+DEVICE void tile_store(const TensorMap* map, const void* from, u32 column, u32 row) {
+  model::check_tile(*map, from);
+  model::open_stores[model::current].push_back([=, map = *map] {
+    u8* tile = const_cast<u8*>(static_cast<const u8*>(from));
+    for (u32 at = 0; at < map.box[1]; at++) {
+      for (u32 byte = 0; byte < 128; byte += map.element) {
+        u8* to = model::box_row(map, i32(column), i32(row), at, byte);
+        if (to) memcpy(to, model::swizzled(tile, at, byte), map.element);
+      }
+    }
+  });
+}
+DEVICE void prefetch_map(const TensorMap*) {}
+DEVICE void close_stores() {
+  model::stores[model::current].push_back(std::move(model::open_stores[model::current]));
+  model::open_stores[model::current].clear();
+}
+template <u32 OPEN> void await_stores_read() { model::run_groups(model::stores[model::current], OPEN); }
+template <u32 OPEN> void await_stores() { model::run_groups(model::stores[model::current], OPEN); }
+DEVICE void show_to_copies() {}
+
+DEVICE void store_matrices(u32 at, const u32 (&values)[4]) {
+  const u64 mine[8] = {at, values[0], values[1], values[2], values[3]};
+  const u64* all = model::exchange(mine);
+  const u32 lane = model::current % 32;
+  for (u32 matrix = 0; matrix < 4; matrix++) {
+    u32 rows[8];
+    for (u32 row = 0; row < 8; row++) rows[row] = u32(all[(matrix * 8 + row) * 8]);
+    if (lane == 0) model::count_conflicts(rows, 8, 16);
+    memcpy(model::shared_at(rows[lane / 4], 16) + lane % 4 * 4, &values[matrix], 4);
+  }
+}
+
+template <u32 COUNT> void keep_registers() {}
+template <u32 COUNT> void take_registers() {}
+DEVICE void begin_multiplications() {}
+DEVICE void close_multiplications() {
+  auto& open = model::open_multiplications[model::current];
+  model::multiplications[model::current].push_back(std::move(open));
+  open.clear();
+}
+template <u32 OPEN> void await_multiplications() {
+  model::run_groups(model::multiplications[model::current], OPEN);
+}
+template <class Sum> void settle(Sum (&)[128]) {}
+
+namespace model {
+
+// Where element `mn`, `k` of a described tile stands: patterns of 8 rows of 128 bytes, chunks
+// exchanged by bits 7..9 of the address (PTX manual, "Strides" and "Swizzling modes").
+inline const u8* described(u64 descriptor, bool k_major, u32 size, u32 mn, u32 k) {
+  const u32 start = u32(descriptor & 0x3fff) << 4;
+  const u32 leading = u32(descriptor >> 16 & 0x3fff) << 4;
+  const u32 stride = u32(descriptor >> 32 & 0x3fff) << 4;
+  if (descriptor >> 62 != 1) fail("a descriptor without a swizzle of 128 bytes");
+  u32 at = start;
+  if (k_major) at += mn / 8 * stride + mn % 8 * 128 + k * size;
+  else at += mn / 64 * leading + k / 8 * stride + k % 8 * 128 + mn % 64 * size;
+  at ^= (at >> 7 & 7) << 4;
+  return shared_at(at, size);
+}
+
+inline f32 value_of(e4m3 value) { return widen(value); }
+
+template <class T, class Sum>
+void multiply_described(Sum (&sums)[128], u64 a, u64 b, u32 accumulate, bool b_k_major) {
+  constexpr u32 DEPTH = 32 / sizeof(T);
+  const u32 warp = current / 32 % 4, lane = current % 32;
+  Sum* into = sums;
+  open_multiplications[current].push_back([=] {
+    for (u32 i = 0; i < 128; i++) {
+      const u32 row = 16 * warp + lane / 4 + i % 4 / 2 * 8;
+      const u32 column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      Sum sum = accumulate ? into[i] : 0;
+      for (u32 k = 0; k < DEPTH; k++) {
+        T left, right;
+        memcpy(&left, described(a, true, sizeof(T), row, k), sizeof(T));
+        memcpy(&right, described(b, b_k_major, sizeof(T), column, k), sizeof(T));
+        sum += value_of(left) * value_of(right);
+      }
+      into[i] = sum;
+    }
+  });
+}
+
+}  // namespace model
+
+DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, bf16) {
+  model::multiply_described<bf16>(sums, a, b, accumulate, false);
+}
+DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, f16) {
+  model::multiply_described<f16>(sums, a, b, accumulate, false);
+}
+DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3) {
+  model::multiply_described<e4m3>(sums, a, b, accumulate, true);
+}
+DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, tf32) {
+  model::multiply_described<tf32>(sums, a, b, accumulate, true);
+}
+DEVICE void multiply_tiles(i32 (&sums)[128], u64 a, u64 b, u32 accumulate, i8) {
+  model::multiply_described<i8>(sums, a, b, accumulate, true);
+}

@@ -278,6 +278,26 @@ fn the_host_is_set_against_its_own_limits() {
 }
 
 #[test]
+fn two_sockets_have_twice_the_memory_and_modules_tell_what_is_plugged_in() {
+    let catalogue = Catalogue::load(None).unwrap();
+    let rates = |properties: &Properties| {
+        let (datasheet, reported) = spec::memory_peaks(properties, catalogue.part_of(properties));
+        (datasheet.map(|rate| rate.0 / 1e9), reported.map(|rate| rate.0 / 1e9))
+    };
+    assert_eq!(rates(&Properties { sockets: 2, ..turin() }), (Some(1152.0), None));
+    // Eight modules in one socket; two on each of the twelve channels; the same in no table.
+    let modules = |count: u32| Properties {
+        sockets: 1,
+        memory_mts: Some(4400.0),
+        memory_bus_bits: Some(count * 64),
+        ..turin()
+    };
+    assert_eq!(rates(&modules(8)), (Some(576.0), Some(281.6)));
+    assert_eq!(rates(&modules(24)), (Some(576.0), Some(422.4)));
+    assert_eq!(rates(&Properties { cpu: None, ..modules(2) }), (None, Some(70.4)));
+}
+
+#[test]
 fn a_gpu_in_no_table_gets_its_peaks_from_its_properties() {
     let unknown = Properties {
         memory_mts: Some(6400.0),

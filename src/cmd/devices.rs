@@ -5,8 +5,8 @@ use crate::{
     device::{BACKENDS, Device},
     dtype::Dtype,
     report::{Block, Cell, Column, Document, Table, Weight, without_numbers},
-    spec::{Match, Part, Properties},
-    units::{FlopsPerSecond, Megahertz},
+    spec::{self, Match, Part, Properties},
+    units::{BytesPerSecond, FlopsPerSecond, Megahertz},
 };
 use clap::Args;
 use std::process::ExitCode;
@@ -192,11 +192,10 @@ fn peaks(properties: &Properties, part: Option<&Part>, clock: Option<Megahertz>)
         let rate = f64::from(properties.units) * per_clock(dtype)? * clock?.0 * 1e6;
         Some(Cell::Throughput(FlopsPerSecond(rate)))
     };
-    let mut rows = vec![vec![
-        Cell::Text("memory".into()),
-        part.and_then(|part| part.memory_bandwidth).map_or(Cell::Absent, Cell::Bandwidth),
-        Cell::Absent,
-    ]];
+    let (datasheet, reported) = spec::memory_peaks(properties, part);
+    let bandwidth = |rate: Option<BytesPerSecond>| rate.map_or(Cell::Absent, Cell::Bandwidth);
+    let mut rows =
+        vec![vec![Cell::Text("memory".into()), bandwidth(datasheet), bandwidth(reported)]];
     for dtype in Dtype::ALL {
         let datasheet = part.map_or(Cell::Absent, |part| peak(part, dtype));
         let observed = observed(dtype).unwrap_or(Cell::Absent);
@@ -207,13 +206,13 @@ fn peaks(properties: &Properties, part: Option<&Part>, clock: Option<Megahertz>)
     Table {
         name: "peaks".into(),
         title: match part {
-            Some(part) if part.is_host() => "Peaks (memory: of the whole socket)".into(),
+            Some(part) if part.is_host() => "Peaks (memory: of whole sockets)".into(),
             _ => "Peaks".into(),
         },
         columns: vec![
             column("resource", "resource"),
             column("datasheet", "datasheet"),
-            column("observed", "at the clock observed now"),
+            column("observed", "as observed now"),
         ],
         rows,
     }

@@ -309,6 +309,13 @@ pub fn warnings(record: &Record) -> Vec<String> {
         }
         Some(_) => {}
     }
+    if header.part.is_none() && !header.device.flops_per_clock.is_empty() {
+        warnings.push(
+            "No table names this device: its peak arithmetic is the most that its instruction \
+             sets allow, which it may not have."
+                .into(),
+        );
+    }
     let known = |peak: Option<BytesPerSecond>| peak.is_some();
     let memory = [Tier::Datasheet, Tier::Observed].map(|tier| known(memory_peak(record, tier)));
     if !memory.contains(&true) && Ceilings::of(record).memory.is_some() {

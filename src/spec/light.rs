@@ -94,11 +94,16 @@ impl Known<'_> {
     /// The rate at the memory's pins, as the device reports it.
     fn pins(&self) -> Option<BytesPerSecond> {
         let transfers = self.properties.memory_mts? * 1e6;
-        Some(BytesPerSecond(transfers * f64::from(self.properties.memory_bus_bits?) / 8.0))
+        let modules = self.properties.memory_bus_bits?;
+        // Two modules on one channel take turns.
+        let channels = self.part.and_then(|part| part.memory_bus_bits);
+        let bits =
+            channels.map_or(modules, |one| modules.min(one * self.properties.sockets.max(1)));
+        Some(BytesPerSecond(transfers * f64::from(bits) / 8.0))
     }
 
     fn datasheet_memory(&self) -> Option<BytesPerSecond> {
-        self.part?.memory_bandwidth
+        Some(self.part?.memory_bandwidth? * f64::from(self.properties.sockets.max(1)))
     }
 
     /// What the units' first-level caches load and store each second.
@@ -158,6 +163,15 @@ pub fn lights(
         (algorithmic, Tier::Algorithmic),
     ];
     tiers.iter().filter_map(|(peaks, tier)| speed_of_light(point, &work, peaks, *tier)).collect()
+}
+
+/// Memory's bandwidth by the datasheet, and by the clock and width that the device reports.
+pub fn memory_peaks(
+    properties: &Properties,
+    part: Option<&Part>,
+) -> (Option<BytesPerSecond>, Option<BytesPerSecond>) {
+    let known = Known { properties, part, clock: None };
+    (known.datasheet_memory(), known.pins())
 }
 
 /// The tier that the headline refers to: observed where arithmetic or a cache binds, datasheet for

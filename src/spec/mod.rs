@@ -3,7 +3,7 @@
 pub mod light;
 pub mod part;
 
-pub use light::{floor, headline, lights};
+pub use light::{floor, headline, lights, memory_peaks};
 pub use part::{Match, Part, identify};
 
 use crate::{
@@ -32,6 +32,9 @@ pub struct Properties {
     pub vendor: String,
     /// Units that work can be put on: SMs, CUs; on the host the cores this process may use.
     pub units: u32,
+    /// Sockets that the units are in, each with memory of its own; 0 where nothing says so.
+    #[serde(default)]
+    pub sockets: u32,
     /// Clock that the driver states (host: base or nominal), where it does.
     pub clock: Option<Megahertz>,
     /// Memory in all.

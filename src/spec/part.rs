@@ -25,6 +25,8 @@ pub struct Part {
     pub peaks: BTreeMap<Dtype, FlopsPerSecond>,
     /// Operations that one unit completes each clock.
     pub flops_per_clock: BTreeMap<Dtype, f64>,
+    /// Width of a host's memory bus, of one socket, where it is stated. (A GPU's driver says it.)
+    pub memory_bus_bits: Option<u32>,
     /// Memory bandwidth of one device; of a whole socket for a host.
     pub memory_bandwidth: Option<BytesPerSecond>,
     /// Memory of one device.
@@ -241,6 +243,7 @@ impl Part {
                 .map(|(dtype, tera)| (dtype, FlopsPerSecond(tera * 1e12 / devices)))
                 .collect(),
             flops_per_clock: by_dtype(&file.flop_per_clk_per_unit),
+            memory_bus_bits: None,
             memory_bandwidth: file.memory_bandwidth_gbps.map(giga),
             memory: Some(Bytes((file.capacity_gb * 1e9 / devices) as u64)),
             cache_load_per_clock: None,
@@ -267,6 +270,9 @@ impl Part {
             units: None,
             peaks: BTreeMap::new(),
             flops_per_clock: file.flop_per_clk_per_core.clone(),
+            memory_bus_bits: file
+                .memory_channels
+                .map(|channels| channels * file.memory_bus_bits_per_channel),
             memory_bandwidth: Some(BytesPerSecond(file.bandwidth_gbps_per_socket * 1e9)),
             memory: None,
             cache_load_per_clock: file.l1_load_bytes_per_clk,

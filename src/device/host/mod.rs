@@ -2,6 +2,7 @@
 
 mod attention;
 mod compute;
+mod dmi;
 mod gemm;
 mod latency;
 pub mod pool;

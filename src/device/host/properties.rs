@@ -1,26 +1,35 @@
 //! What the host says of itself: CPUID, sysfs, /proc. Nothing here is guessed: what cannot be read
 //! is left out.
 
-use super::pool;
+use super::{dmi, pool};
 use crate::{
+    dtype::Dtype,
     record::Environment,
     spec::{CacheLevel, CpuId, Properties},
     units::{Bytes, Megahertz},
 };
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Reads them, for the CPUs that this process may use.
 pub fn read() -> Properties {
     let cpus = pool::allowed_cpus();
+    let modules = dmi::modules();
     let mut properties = Properties {
         backend: "host".into(),
         name: model_name().unwrap_or_else(|| format!("{} CPU", std::env::consts::ARCH)),
         vendor: std::env::consts::ARCH.into(),
         units: cpus.len().max(1) as u32,
         clock: stated_clock(&cpus),
+        sockets: sockets(&cpus),
         memory: meminfo("MemTotal").unwrap_or_default(),
+        memory_mts: modules.map(|modules| f64::from(modules.mts)),
+        memory_bus_bits: modules.map(|modules| modules.width_bits),
         caches: caches(&cpus),
         ..Properties::default()
     };
@@ -65,6 +74,38 @@ fn identify(properties: &mut Properties) {
     ];
     let present = features.into_iter().filter(|(_, present)| *present);
     properties.features = present.map(|(name, _)| name.to_owned()).collect();
+    // Matrix tiles have rates of their own, which are in the parts' data alone.
+    let tiles = cpuid.get_extended_feature_info().is_some_and(|info| info.has_amx_tile());
+    properties.flops_per_clock = flops_per_clock(&properties.features, tiles);
+}
+
+/// The most that a core with these instruction sets completes each clock: no x86 core has more than
+/// two pipes for fused multiply-adds, each as wide as its widest vectors. Some have less, so that
+/// this bounds a peak from above.
+#[cfg(target_arch = "x86_64")]
+fn flops_per_clock(features: &[String], tiles: bool) -> BTreeMap<Dtype, f64> {
+    const PIPES: f64 = 2.0;
+    let has = |name: &str| features.iter().any(|feature| feature == name);
+    let bits = match () {
+        () if has("avx512f") => 512.0,
+        () if has("avx2") && has("fma") => 256.0,
+        () => return BTreeMap::new(),
+    };
+    let fused = |bits_of_element: f64| PIPES * 2.0 * bits / bits_of_element;
+    let mut flops = BTreeMap::from([(Dtype::F64, fused(64.0)), (Dtype::F32, fused(32.0))]);
+    if has("avx512bf16") && !tiles {
+        flops.insert(Dtype::Bf16, fused(16.0));
+    }
+    if (has("avx512vnni") || has("avxvnni")) && !tiles {
+        flops.insert(Dtype::Int8, fused(8.0));
+    }
+    flops
+}
+
+/// Sockets that the CPUs are in.
+fn sockets(cpus: &[usize]) -> u32 {
+    let of = |cpu: &usize| number(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id"));
+    cpus.iter().filter_map(of).collect::<BTreeSet<_>>().len().max(1) as u32
 }
 
 /// Without CPUID the architecture's name and the model's are all there is.

@@ -11,6 +11,9 @@
 namespace stream {
 #include "../../kernels/stream/portable.cu"
 }
+namespace bulk {
+#include "../../kernels/stream/sm90_bulk.cu"
+}
 namespace latency {
 #include "../../kernels/latency/portable.cu"
 }
@@ -192,7 +195,7 @@ void check_stream(const char* name, StreamKernel kernel, u32 threads, u32 blocks
     sum += expected[i];
   }
   const StreamParams params = {a.data(), b.data(), c.data(), partial.data(), length, 3.0};
-  model::launch(blocks, threads, 0, [&] { kernel(params); });
+  model::launch(blocks, threads, 98304, [&] { kernel(params); });
   bool equal = a.intact() && partial.intact();
   if (sums) {
     f64 got = 0.0;
@@ -210,7 +213,8 @@ void streams() {
     for (u32 blocks : {1u, 3u}) {
 #define STREAM(NAME, WANTED, SUMS)                                                                \
   check_stream(#NAME, stream::stream_##NAME, 1024, blocks, length, WANTED, SUMS);                 \
-  check_stream(#NAME "_nt", stream::stream_##NAME##_nt, 1024, blocks, length, WANTED, SUMS)
+  check_stream(#NAME "_nt", stream::stream_##NAME##_nt, 1024, blocks, length, WANTED, SUMS);      \
+  check_stream(#NAME " sm90_bulk_nt", bulk::stream_##NAME##_bulk, 288, blocks, length, WANTED, SUMS)
       STREAM(read, [](f64 a, f64, f64) { return a; }, true);
       STREAM(dot, [](f64 a, f64 b, f64) { return a * b; }, true);
       STREAM(write, [](f64, f64, f64 s) { return s; }, false);

@@ -19,7 +19,10 @@
 //! `|a_i|_2 |B|_F` bounds the root of the sum of squares of `|A||B|` in row i (Cauchy and
 //! Schwarz). Integer products are exact, and nothing is allowed.
 
-use super::{Rank, Unready, Workload};
+use super::{
+    Rank, Unready, Workload,
+    element::{E4m3, Element, F64_ROUNDOFF, Tf32},
+};
 use crate::{
     case::{Case, GemmPoint, KernelName, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
@@ -29,8 +32,7 @@ use crate::{
     suite::Suite,
     units::Bytes,
 };
-use bytemuck::Pod;
-use half::bf16;
+use half::{bf16, f16};
 
 /// Elements that are compared one by one, at least (all of them if there are fewer).
 const SAMPLED: usize = 256;
@@ -65,7 +67,10 @@ pub fn prepare<'r>(
     match point.dtype {
         Dtype::F64 => Ok(Box::new(Gemm::<f64>::new(point, kernel, rank)?)),
         Dtype::F32 => Ok(Box::new(Gemm::<f32>::new(point, kernel, rank)?)),
+        Dtype::Tf32 => Ok(Box::new(Gemm::<Tf32>::new(point, kernel, rank)?)),
+        Dtype::F16 => Ok(Box::new(Gemm::<f16>::new(point, kernel, rank)?)),
         Dtype::Bf16 => Ok(Box::new(Gemm::<bf16>::new(point, kernel, rank)?)),
+        Dtype::Fp8 => Ok(Box::new(Gemm::<E4m3>::new(point, kernel, rank)?)),
         Dtype::Int8 => Ok(Box::new(Gemm::<i8>::new(point, kernel, rank)?)),
         other => Err(Unready::Unsupported(format!("no kernel multiplies {other} matrices"))),
     }
@@ -75,67 +80,6 @@ pub fn prepare<'r>(
 fn operation(dtype: Dtype) -> String {
     format!("gemm/{dtype}")
 }
-
-/// An element type, with what data and checks need to know of it.
-trait Element: Pod {
-    /// The element type of C.
-    type Output: Element;
-    /// Unit roundoff of the sums; 0 where they are exact.
-    const SUM_ROUNDOFF: f64;
-    /// Unit roundoff of the output where it is narrower than the sums, else 0.
-    const OUTPUT_ROUNDOFF: f64;
-    /// What stands in C before a product is made.
-    const POISON: Self;
-    /// A random value: near normal (Irwin and Hall: the sum of four uniform values) with a
-    /// variance of one; integers uniform over all there are.
-    fn random(random: &mut oorandom::Rand64) -> Self;
-    /// Its value.
-    fn value(self) -> f64;
-}
-
-fn near_normal(random: &mut oorandom::Rand64) -> f64 {
-    let sum: u64 = [random.rand_u64(), random.rand_u64()]
-        .map(|bits| (bits >> 32) + (bits & u64::from(u32::MAX)))
-        .iter()
-        .sum();
-    // Four values of variance 1/12 each.
-    (sum as f64 / (1u64 << 32) as f64 - 2.0) * 3f64.sqrt()
-}
-
-macro_rules! element {
-    ($type:ty => $output:ty, sum $sum:expr, output $rounded:expr, poison $poison:expr,
-     random $random:expr, value $value:expr) => {
-        impl Element for $type {
-            type Output = $output;
-            const SUM_ROUNDOFF: f64 = $sum;
-            const OUTPUT_ROUNDOFF: f64 = $rounded;
-            const POISON: $type = $poison;
-            fn random(random: &mut oorandom::Rand64) -> $type {
-                $random(random)
-            }
-            fn value(self) -> f64 {
-                $value(self)
-            }
-        }
-    };
-}
-
-/// 2^-53, 2^-24 and 2^-8: half a unit in the last of 53, 24 and 8 binary places.
-const F64_ROUNDOFF: f64 = f64::EPSILON / 2.0;
-const F32_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
-const BF16_ROUNDOFF: f64 = 1.0 / 256.0;
-
-element!(f64 => f64, sum F64_ROUNDOFF, output 0.0, poison f64::NAN,
-    random near_normal, value |value| value);
-element!(f32 => f32, sum F32_ROUNDOFF, output 0.0, poison f32::NAN,
-    random |random| near_normal(random) as f32, value f64::from);
-element!(bf16 => bf16, sum F32_ROUNDOFF, output BF16_ROUNDOFF, poison bf16::NAN,
-    random |random| bf16::from_f64(near_normal(random)), value bf16::to_f64);
-element!(i8 => i32, sum 0.0, output 0.0, poison 0,
-    random |random: &mut oorandom::Rand64| random.rand_u64() as i8, value f64::from);
-// No product of rows of int8 that fits memory reaches it: it is odd, and beyond 2^17 terms.
-element!(i32 => i32, sum 0.0, output 0.0, poison i32::MIN + 1,
-    random |random: &mut oorandom::Rand64| random.rand_u64() as i32, value f64::from);
 
 /// A product made ready.
 struct Gemm<'r, E: Element> {
@@ -162,7 +106,8 @@ impl<'r, E: Element> Gemm<'r, E> {
         };
         let a: Vec<E> = (0..m * k).map(|_| E::random(&mut random)).collect();
         let b: Vec<E> = (0..k * n).map(|_| E::random(&mut random)).collect();
-        let operands = [place(&a)?, place(&b)?];
+        let operands =
+            [place(&a)?, if E::BY_COLUMNS { place(&by_columns(&b, n))? } else { place(&b)? }];
         let c = device.allocate(Bytes((m * n * size_of::<E::Output>()) as u64))?;
         let params = GemmParams {
             a: operands[0].address,
@@ -176,6 +121,11 @@ impl<'r, E: Element> Gemm<'r, E> {
         let reference = Reference::new(&a, &b, [m, n, k], &mut random);
         Ok(Gemm { device, function, params, c, _operands: operands, reference })
     }
+}
+
+/// A matrix of so many columns, column by column.
+fn by_columns<E: Element>(matrix: &[E], columns: usize) -> Vec<E> {
+    (0..columns).flat_map(|column| matrix[column..].iter().step_by(columns).copied()).collect()
 }
 
 impl<E: Element> Workload for Gemm<'_, E> {
@@ -358,12 +308,23 @@ mod tests {
     }
 
     #[test]
+    fn columns_come_one_after_the_other() {
+        assert_eq!(by_columns(&[1i8, 2, 3, 4, 5, 6], 3), [1, 4, 2, 5, 3, 6]);
+    }
+
+    #[test]
     fn right_products_pass() {
         let (reference, output) = made::<f64>(|value| value);
         assert!(reference.check(&output).passed());
         let (reference, output) = made::<f32>(|value| value as f32);
         assert!(reference.check(&output).passed());
         let (reference, output) = made::<bf16>(bf16::from_f64);
+        assert!(reference.check(&output).passed());
+        let (reference, output) = made::<f16>(f16::from_f64);
+        assert!(reference.check(&output).passed());
+        let (reference, output) = made::<Tf32>(|value| value as f32);
+        assert!(reference.check(&output).passed());
+        let (reference, output) = made::<E4m3>(bf16::from_f64);
         assert!(reference.check(&output).passed());
         let (reference, output) = made::<i8>(|value| value as i32);
         let check = reference.check(&output);

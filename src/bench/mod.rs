@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod collective;
 pub mod compute;
+mod element;
 pub mod gemm;
 pub mod latency;
 pub mod stream;

@@ -1,0 +1,162 @@
+//! Element types of matrix products: how their data are drawn and what their rounding may do.
+
+use bytemuck::{Pod, Zeroable};
+use half::{bf16, f16};
+
+/// An element type, with what data and checks need to know of it.
+pub(super) trait Element: Pod {
+    /// The element type of C.
+    type Output: Element;
+    /// Unit roundoff of the sums; 0 where they are exact.
+    const SUM_ROUNDOFF: f64;
+    /// Unit roundoff of the output where it is narrower than the sums, else 0.
+    const OUTPUT_ROUNDOFF: f64;
+    /// Whether B is kept column by column; see [`crate::kernel::GemmParams`].
+    const BY_COLUMNS: bool = false;
+    /// What stands in C before a product is made.
+    const POISON: Self;
+    /// A random value: near normal (Irwin and Hall: the sum of four uniform values) with a
+    /// variance of one; integers uniform over all there are.
+    fn random(random: &mut oorandom::Rand64) -> Self;
+    /// Its value.
+    fn value(self) -> f64;
+}
+
+fn near_normal(random: &mut oorandom::Rand64) -> f64 {
+    let sum: u64 = [random.rand_u64(), random.rand_u64()]
+        .map(|bits| (bits >> 32) + (bits & u64::from(u32::MAX)))
+        .iter()
+        .sum();
+    // Four values of variance 1/12 each.
+    (sum as f64 / (1u64 << 32) as f64 - 2.0) * 3f64.sqrt()
+}
+
+macro_rules! element {
+    ($type:ty => $output:ty, sum $sum:expr, output $rounded:expr, poison $poison:expr,
+     random $random:expr, value $value:expr $(, by_columns $by_columns:expr)?) => {
+        impl Element for $type {
+            type Output = $output;
+            const SUM_ROUNDOFF: f64 = $sum;
+            const OUTPUT_ROUNDOFF: f64 = $rounded;
+            $(const BY_COLUMNS: bool = $by_columns;)?
+            const POISON: $type = $poison;
+            fn random(random: &mut oorandom::Rand64) -> $type {
+                $random(random)
+            }
+            fn value(self) -> f64 {
+                $value(self)
+            }
+        }
+    };
+}
+
+/// Half a unit in the last of 53, 24, 11 and 8 binary places.
+pub(super) const F64_ROUNDOFF: f64 = f64::EPSILON / 2.0;
+const F32_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
+const F16_ROUNDOFF: f64 = 1.0 / 2048.0;
+const BF16_ROUNDOFF: f64 = 1.0 / 256.0;
+
+/// Of sums of products of 8-bit floats: NVIDIA's units of compute capability 9.0 keep 14 binary
+/// places of the largest and cut the rest (DeepSeek-V3's report, 2024, section 3.3.2), so that a
+/// whole unit in the 14th may be lost each time.
+const E4M3_SUM_ROUNDOFF: f64 = 1.0 / 8192.0;
+
+element!(f64 => f64, sum F64_ROUNDOFF, output 0.0, poison f64::NAN,
+    random near_normal, value |value| value);
+element!(f32 => f32, sum F32_ROUNDOFF, output 0.0, poison f32::NAN,
+    random |random| near_normal(random) as f32, value f64::from);
+element!(bf16 => bf16, sum F32_ROUNDOFF, output BF16_ROUNDOFF, poison bf16::NAN,
+    random |random| bf16::from_f64(near_normal(random)), value bf16::to_f64);
+element!(f16 => f16, sum F32_ROUNDOFF, output F16_ROUNDOFF, poison f16::NAN,
+    random |random| f16::from_f64(near_normal(random)), value f16::to_f64);
+element!(Tf32 => f32, sum F32_ROUNDOFF, output 0.0, poison Tf32(f32::NAN),
+    random |random| Tf32::from_f64(near_normal(random)), value |value: Tf32| f64::from(value.0));
+element!(E4m3 => bf16, sum E4M3_SUM_ROUNDOFF, output BF16_ROUNDOFF, poison E4m3(0x7f),
+    random |random| E4m3::from_f64(near_normal(random)), value E4m3::to_f64, by_columns true);
+element!(i8 => i32, sum 0.0, output 0.0, poison 0,
+    random |random: &mut oorandom::Rand64| random.rand_u64() as i8, value f64::from);
+// No product of rows of int8 that fits memory reaches it: it is odd, and beyond 2^17 terms.
+element!(i32 => i32, sum 0.0, output 0.0, poison i32::MIN + 1,
+    random |random: &mut oorandom::Rand64| random.rand_u64() as i32, value f64::from);
+
+/// A float of 8 exponent and 10 fraction bits in the place of an [`f32`].
+#[repr(transparent)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+pub(super) struct Tf32(f32);
+
+impl Tf32 {
+    /// Bits of an [`f32`]'s fraction that it does not have.
+    const CUT: u32 = 13;
+
+    /// To nearest, ties away from zero, as NVIDIA's conversion does.
+    fn from_f64(value: f64) -> Tf32 {
+        let bits = (value as f32).to_bits() + (1 << (Self::CUT - 1));
+        Tf32(f32::from_bits(bits >> Self::CUT << Self::CUT))
+    }
+}
+
+/// A float of 4 exponent and 3 fraction bits, without infinities (OCP 8-bit floating point
+/// specification, E4M3): 2^-9 at least, 448 at most.
+#[repr(transparent)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+pub(super) struct E4m3(u8);
+
+impl E4m3 {
+    const SIGN: u8 = 0x80;
+    /// The exponent of the least number that is not subnormal.
+    const EXPONENT_MIN: i32 = -6;
+
+    /// To nearest, ties to even; within +-448.
+    fn from_f64(value: f64) -> E4m3 {
+        let size = value.abs();
+        let exponent = (size.log2().floor() as i32).max(Self::EXPONENT_MIN);
+        // In eighths of the power of two below: a carry goes on into the exponent by itself.
+        let eighths = (size * 2f64.powi(3 - exponent)).round_ties_even() as u8;
+        let bits = ((exponent - Self::EXPONENT_MIN) as u8) * 8 + eighths;
+        E4m3(if value.is_sign_negative() { Self::SIGN | bits } else { bits })
+    }
+
+    fn to_f64(self) -> f64 {
+        let size = self.0 & !Self::SIGN;
+        if size == 0x7f {
+            return f64::NAN;
+        }
+        let (exponent, fraction) = (i32::from(size >> 3), f64::from(size & 7));
+        let magnitude = if exponent == 0 {
+            fraction * 2f64.powi(Self::EXPONENT_MIN - 3)
+        } else {
+            (8.0 + fraction) * 2f64.powi(exponent - 1 + Self::EXPONENT_MIN - 3)
+        };
+        if self.0 & Self::SIGN == 0 { magnitude } else { -magnitude }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_bits_are_read_and_rounded() {
+        let known = [(0x38, 1.0), (0xb8, -1.0), (0x7e, 448.0), (0x01, 2f64.powi(-9)), (0x00, 0.0)];
+        for (bits, value) in known {
+            assert_eq!(E4m3(bits).to_f64(), value);
+        }
+        for bits in (0..=u8::MAX).filter(|bits| bits & 0x7f != 0x7f) {
+            assert_eq!(E4m3::from_f64(E4m3(bits).to_f64()).0, bits);
+        }
+        // Between 1 and 1.125: to even; above the middle, up; 15.5 eighths carry.
+        assert_eq!(E4m3::from_f64(1.0625).0, 0x38);
+        assert_eq!(E4m3::from_f64(1.0626).0, 0x39);
+        assert_eq!(E4m3::from_f64(1.9375).to_f64(), 2.0);
+        assert!(E4m3(0xff).to_f64().is_nan());
+    }
+
+    #[test]
+    fn nineteen_bits_are_rounded() {
+        assert_eq!(Tf32::from_f64(1.0).0, 1.0);
+        let next = 1.0 + 2f32.powi(-10);
+        assert_eq!(Tf32::from_f64(1.0 + 2f64.powi(-11)).0, next);
+        assert_eq!(Tf32::from_f64(1.0 + 2f64.powi(-12)).0, 1.0);
+        assert_eq!(Tf32::from_f64(f64::from(-next)).0, -next);
+    }
+}

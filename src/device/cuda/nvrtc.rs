@@ -140,7 +140,12 @@ impl Compiler {
         format!("{name}-{target}-{:016x}.cubin", hasher.finish())
     }
 
-    fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
+    /// A binary for one target, compiled anew.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Compiler::binary`].
+    pub fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
         let refused = |why: String| DeviceError::Launch { kernel: source.name.into(), why };
         let failed = |refusal: Refusal| refused(format!("NVRTC: {refusal}"));
         let c = |text: &str| CString::new(text).map_err(|_| refused("a zero in its text".into()));

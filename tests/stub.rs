@@ -203,7 +203,7 @@ fn kernels_are_launched_as_their_list_says() {
     assert!(word(0) > 0 && word(8) >= word(0) + 32_768 * 8);
     assert_eq!(f64::from_bits(word(40)), 0.7);
     // One block for each unit.
-    is(of("compute_f64")[0], "grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
+    is(of("compute_f32")[0], "grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
     is(of("util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
     // Two for each unit, 40 bytes: three addresses, three sizes, the element type.
     let product = of("gemm_bf16")[0];
@@ -214,6 +214,15 @@ fn kernels_are_launched_as_their_list_says() {
     // More shared memory than is had unasked is asked for.
     is(of("gemm_bf16_mma")[0], "grid=[6, 1, 1] block=[256, 1, 1] shared=98304 params=");
     assert!(log.iter().any(|line| line == "attribute gemm_bf16_mma 8=98304"));
+    // Three tensor maps behind the parameters, each at a multiple of 64 bytes.
+    let mapped = of("gemm_bf16_wgmma")[0];
+    is(mapped, "grid=[6, 1, 1] block=[384, 1, 1] shared=229376 params=");
+    let bytes = params(mapped);
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    assert_eq!((bytes.len(), word(64), word(192), word(320)), (448, word(0), word(8), word(16)));
+    let b = "tensor_map type=9 sizes=[48, 80] strides=[96] box=[64, 64] steps=[1, 1] interleave=0 \
+             swizzle=3 promotion=3 fill=0";
+    assert!(log.iter().any(|line| line == b), "{log:#?}");
     // One launch for many loads, their number behind the address.
     let chases: Vec<Vec<u8>> = of("latency_chase").into_iter().map(params).collect();
     assert!(chases.iter().all(|bytes| bytes.len() == 12));

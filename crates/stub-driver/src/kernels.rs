@@ -14,8 +14,8 @@ const CLOCK: f64 = 1.0;
 
 /// Whether there is an entry of this name.
 pub fn knows(name: &str) -> bool {
-    let other = ["latency_chase", "compute_f32", "compute_f64", "util_clock"];
-    stream(name).is_some() || product(name).is_some() || other.contains(&name)
+    let other = ["latency_chase", "util_clock"].contains(&name);
+    other || stream(name).is_some() || product(name).is_some() || name.starts_with("compute_")
 }
 
 /// Does what an entry does; the nanoseconds it says it took, or nothing where it reached beyond
@@ -24,7 +24,7 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
     let params = Parameters(params);
     let took = match (name, product(name)) {
         ("latency_chase", _) => chase(params, memory),
-        ("compute_f32" | "compute_f64", _) => compute(params, blocks, memory),
+        (counting, _) if counting.starts_with("compute_") => compute(params, blocks, memory),
         ("util_clock", _) => clock(params, blocks, memory),
         (_, Some("f32" | "tf32")) => gemm(params, memory, |x: f32| f64::from(x), |x| x as f32),
         (_, Some("f64")) => gemm(params, memory, |x: f64| x, |x| x),
@@ -112,13 +112,17 @@ fn chase(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
     Some(LAUNCH + repeat as f64 * 100.0)
 }
 
+/// The sums' address and the operations of a block; then how often, where the kernel repeats.
 fn compute(params: Parameters<'_>, blocks: u64, memory: &mut Memory) -> Option<f64> {
-    let params = params.sized(16)?;
+    let repeat = match params.sized(20) {
+        Some(params) => params.u32(16)?,
+        None => params.sized(16).map(|_| 1)?,
+    };
     let (partial, flops) = (params.u64(0)?, params.u64(8)?);
     for block in 0..blocks {
         memory.store(partial + 64 * block, &[flops as f64 / 2.0])?;
     }
-    Some(LAUNCH + flops as f64 / FLOPS)
+    Some(LAUNCH + (flops * repeat) as f64 / FLOPS)
 }
 
 /// Cycles and nanoseconds of each block.

@@ -1,4 +1,5 @@
-// How the multiplication of compute capability 9.0 is told where a tile stands.
+// How the multiplications of compute capability 9.0 and 10 are told where a tile stands, and those
+// of 10 what to do.
 #pragma once
 #include "gpu.h"
 
@@ -18,4 +19,17 @@ DEVICE u64 describe_k_major(u32 address) { return describe(address, 16, 1024); }
 // from 64 columns to the next 64 `columns_64`.
 DEVICE u64 describe_mn_major(u32 address, u32 columns_64) {
   return describe(address, columns_64, 1024);
+}
+
+// The same for compute capability 10 (PTX manual, "Shared memory descriptor" of tcgen05): bits 46..48
+// are 1, and the swizzle, in bits 61..63, is 2 for 128 bytes.
+DEVICE u64 describe_for_tensor_memory(u64 described) {
+  return (described & ~(u64(3) << 62)) | u64(1) << 46 | u64(2) << 61;
+}
+
+// The order to multiply (PTX manual, "Instruction descriptor" of tcgen05): bits 4..5 type of the
+// sums (1: f32), 7..9 and 10..12 types of A and B, 16 whether B is mn-major, 17.. columns / 8,
+// 24.. rows / 16.
+DEVICE constexpr u32 instruct(u32 type, u32 b_mn_major, u32 rows, u32 columns) {
+  return 1u << 4 | type << 7 | type << 10 | b_mn_major << 16 | columns / 8 << 17 | rows / 16 << 24;
 }

@@ -9,6 +9,9 @@
 #include "gpu.h"
 #include "sm80.h"
 
+// An 8-bit float of 4 exponent and 3 fraction bits.
+struct e4m3 { u8 bits; };
+
 // Of a matrix in global memory; encoded by the host.
 struct alignas(64) TensorMap { u64 words[16]; };
 
@@ -150,7 +153,6 @@ DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, f16) 
   MULTIPLY_TILES("m64n256k16", "f32.f16.f16", "1, 1, 0, 1", "+f");
 }
 // 32 bytes along k; both k-major, as all types but those of 16 bits must be.
-struct e4m3 { u8 bits; };
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3) {
   MULTIPLY_TILES("m64n256k32", "f32.e4m3.e4m3", "1, 1", "+f");
 }

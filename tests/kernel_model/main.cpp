@@ -3,6 +3,7 @@
 #include "gpu.h"
 #include "sm80.h"
 #include "sm90.h"
+#include "sm100.h"
 
 #include "count.h"
 #include "params.h"
@@ -37,6 +38,10 @@ namespace sm80 {
 }
 namespace sm90 {
 #include "../../kernels/gemm/sm90_wgmma.cu"
+}
+
+namespace sm100 {
+#include "../../kernels/gemm/sm100_tcgen05.cu"
 }
 
 namespace {
@@ -137,7 +142,9 @@ template <class In, class Out> struct Product {
   }
 
   using ByMaps = void (*)(GemmParams, TensorMap, TensorMap, TensorMap);
-  static void check(const char* name, ByMaps kernel, u32 blocks, u32 m, u32 n, u32 k) {
+  // By a kernel of so many threads that stores boxes of so many rows.
+  static void check(const char* name, ByMaps kernel, u32 threads, u32 rows, u32 blocks, u32 m,
+                    u32 n, u32 k) {
     Product product(name, m, n, k);
     const GemmParams params = product.params();
     constexpr u32 IN = sizeof(In), OUT = sizeof(Out);
@@ -145,8 +152,8 @@ template <class In, class Out> struct Product {
     const TensorMap a = {bytes(product.a), IN, k, m, {128 / IN, 128}};
     const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, 256}}
                                      : TensorMap{bytes(product.b), IN, n, k, {64, 64}};
-    const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, 64}};
-    model::launch(blocks, 384, 229376, [&] { kernel(params, a, b, c); });
+    const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, rows}};
+    model::launch(blocks, threads, 229376, [&] { kernel(params, a, b, c); });
     product.check(blocks);
   }
 };
@@ -154,9 +161,13 @@ template <class In, class Out> struct Product {
 #define PORTABLE(IN, OUT, NAME)                                                                   \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 3, 0, 1, 1, 1);       \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 2, 0, 130, 131, 19)
+#define BY_MAPS(IN, OUT, NAME, FAMILY, ENTRY, THREADS, ROWS)                                      \
+  Product<IN, OUT>::check("gemm/" #NAME "/" FAMILY, ENTRY, THREADS, ROWS, 3, 1, 16, 16);          \
+  Product<IN, OUT>::check("gemm/" #NAME "/" FAMILY, ENTRY, THREADS, ROWS, 2, 131, 528, 272)
 #define SM90(IN, OUT, NAME)                                                                       \
-  Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, 3, 1, 16, 16);  \
-  Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, 2, 131, 272, 592)
+  BY_MAPS(IN, OUT, NAME, "sm90_wgmma", sm90::gemm_##NAME##_wgmma, 384, 64)
+#define SM100(IN, OUT, NAME)                                                                      \
+  BY_MAPS(IN, OUT, NAME, "sm100_tcgen05", sm100::gemm_##NAME##_tcgen05, 256, 128)
 #define SM80(IN, OUT, NAME, SHARED_SIZE)                                                          \
   Product<IN, OUT>::check("gemm/" #NAME "/sm80_mma", sm80::gemm_##NAME##_mma, 3, SHARED_SIZE, 1,  \
                           16, 16);                                                                \
@@ -172,6 +183,9 @@ void products() {
   SM90(bf16, bf16, bf16);
   SM90(f16, f16, f16);
   SM90(e4m3, bf16, fp8);
+  SM100(bf16, bf16, bf16);
+  SM100(f16, f16, f16);
+  SM100(e4m3, bf16, fp8);
   PORTABLE(f32, f32, f32);
   PORTABLE(f64, f64, f64);
   PORTABLE(f16, f16, f16);
@@ -310,6 +324,11 @@ void words() {
 void descriptors() {
   same(describe_k_major(0x2400) == 0x4000004000010240ull, "describe_k_major", "bits");
   same(describe_mn_major(0x38c00, 0x2000) == 0x40000040020038c0ull, "describe_mn_major", "bits");
+  same(describe_for_tensor_memory(describe_k_major(0x2400)) == 0x4000404000010240ull,
+       "describe_for_tensor_memory", "bits");
+  // bf16, B mn-major, 128 x 256: 0x10 | 0x80 | 0x400 | 0x10000 | 32 << 17 | 8 << 24.
+  same(instruct(1, 1, 128, 256) == 0x08410490u, "instruct", "bits of bf16");
+  same(instruct(0, 0, 128, 256) == 0x08400010u, "instruct", "bits of fp8");
   same(describe(0x3fff0, 0x3fff0, 0x3fff0) == 0x40003fff3fff3fffull, "describe", "widest");
 }
 

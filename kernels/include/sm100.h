@@ -1,0 +1,64 @@
+// Instructions of compute capability 10: multiplication of tiles in shared memory into tensor
+// memory, which belongs to the block: 128 lanes of 512 columns of 32 bits.
+//
+// tests/kernel_model/sm100.h does the same in C++.
+#ifndef FIZEAU_SM100_H
+#define FIZEAU_SM100_H
+#include "sm90.h"
+
+// Takes all of tensor memory; by one whole warp. The place of its first column is left in shared
+// memory.
+DEVICE void take_tensor_memory(u32* left_at) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 512;\n"
+               "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+               :: "r"(shared_address(left_at)) : "memory");
+}
+DEVICE void give_tensor_memory(u32 memory) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 512;" :: "r"(memory) : "memory");
+}
+// What other threads did to tensor memory before they were waited for is seen after it; and what
+// this thread did, before others are told.
+DEVICE void see_tensor_memory() {
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+DEVICE void show_tensor_memory() {
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+}
+// One arrival at the barrier when all multiplications of this thread so far are done.
+DEVICE void arrive_when_multiplied(u64* barrier) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+               :: "r"(shared_address(barrier)) : "memory");
+}
+
+#define MULTIPLY_INTO(KIND)                                                                       \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                        \
+               "tcgen05.mma.cta_group::1.kind::" KIND " [%0], %1, %2, %3, p;\n}"                  \
+               :: "r"(sums), "l"(a), "l"(b), "r"(instruction), "r"(accumulate) : "memory")
+
+// sums (128 x 256, row by lane) += A (128 x 32 bytes along k) B; by one thread. `accumulate` 0: the
+// sums are made new.
+DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, bf16) {
+  MULTIPLY_INTO("f16");
+}
+DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, f16) {
+  MULTIPLY_INTO("f16");
+}
+DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, e4m3) {
+  MULTIPLY_INTO("f8f6f4");
+}
+#undef MULTIPLY_INTO
+
+// 32 columns, from `column` on, of this warp's lanes: those of warp w are 32 (w % 4) and on.
+DEVICE void load_sums(f32 (&sums)[32], u32 column) {
+#define SUMS_8(i)                                                                                 \
+  "=f"(sums[i]), "=f"(sums[i + 1]), "=f"(sums[i + 2]), "=f"(sums[i + 3]), "=f"(sums[i + 4]),      \
+      "=f"(sums[i + 5]), "=f"(sums[i + 6]), "=f"(sums[i + 7])
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+               "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];\n"
+               "tcgen05.wait::ld.sync.aligned;"
+               : SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24) : "r"(column) : "memory");
+#undef SUMS_8
+}
+
+#endif  // FIZEAU_SM100_H

@@ -36,6 +36,9 @@ namespace portable {
 namespace sm80 {
 #include "../../kernels/gemm/sm80_mma.cu"
 }
+namespace skinny {
+#include "../../kernels/gemm/sm80_mma_skinny.cu"
+}
 namespace sm90 {
 #include "../../kernels/gemm/sm90_wgmma.cu"
 }
@@ -161,6 +164,11 @@ template <class In, class Out> struct Product {
 #define PORTABLE(IN, OUT, NAME)                                                                   \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 3, 0, 1, 1, 1);       \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 2, 0, 130, 131, 19)
+#define SKINNY(IN, NAME)                                                                          \
+  Product<IN, IN>::check("gemm/" #NAME "/sm80_mma_skinny", skinny::gemm_##NAME##_mma_skinny, 3,   \
+                         98304, 1, 16, 16);                                                       \
+  Product<IN, IN>::check("gemm/" #NAME "/sm80_mma_skinny", skinny::gemm_##NAME##_mma_skinny, 2,   \
+                         98304, 19, 72, 1352)
 #define BY_MAPS(IN, OUT, NAME, FAMILY, ENTRY, THREADS, ROWS)                                      \
   Product<IN, OUT>::check("gemm/" #NAME "/" FAMILY, ENTRY, THREADS, ROWS, 3, 1, 16, 16);          \
   Product<IN, OUT>::check("gemm/" #NAME "/" FAMILY, ENTRY, THREADS, ROWS, 2, 131, 528, 272)
@@ -180,6 +188,8 @@ void products() {
   SM80(f32, f32, tf32, 98304);
   SM80(i8, i32, int8, 98304);
   SM80(f64, f64, f64, 65536);
+  SKINNY(bf16, bf16);
+  SKINNY(f16, f16);
   SM90(bf16, bf16, bf16);
   SM90(f16, f16, f16);
   SM90(e4m3, bf16, fp8);

@@ -190,7 +190,7 @@ impl Loaded {
             bytes.extend(launch.repeat.to_le_bytes());
         }
         if let Some(gemm) = params.downcast_ref::<GemmParams>() {
-            self.check_alignment(gemm)?;
+            self.check_shape(gemm)?;
             for map in &row.maps {
                 let TensorMap(map) = context.encode(&tensor_map::of(map, gemm), &self.entry)?;
                 bytes.resize(bytes.len().next_multiple_of(64), 0);
@@ -207,15 +207,17 @@ impl Loaded {
         context.launch(&self.entry, &shape(row, blocks), &mut Params::new(&bytes), launches)
     }
 
-    fn check_alignment(&self, gemm: &GemmParams) -> Result<(), DeviceError> {
+    fn check_shape(&self, gemm: &GemmParams) -> Result<(), DeviceError> {
+        let (alignment, rows_max) = (self.row.alignment, self.row.rows_max);
         let rows = tensor_map::row_bytes(gemm);
-        if rows.iter().all(|row| row.is_multiple_of(u64::from(self.row.alignment))) {
+        let needs = if !rows.iter().all(|row| row.is_multiple_of(u64::from(alignment))) {
+            format!("rows of whole {alignment} bytes in A, B and C")
+        } else if let Some(rows_max) = rows_max.filter(|&rows_max| gemm.m > rows_max) {
+            format!("at most {rows_max} rows")
+        } else {
             return Ok(());
-        }
-        Err(DeviceError::Unsupported {
-            kernel: self.row.entry.clone(),
-            needs: format!("rows of whole {} bytes in A, B and C", self.row.alignment),
-        })
+        };
+        Err(DeviceError::Unsupported { kernel: self.row.entry.clone(), needs })
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Row {
     /// Bytes that rows of matrices must be a multiple of.
     #[serde(default = "one")]
     pub alignment: u32,
+    /// Rows of C that it is made for, at most.
+    pub rows_max: Option<u32>,
     /// Tensor maps that follow the parameters.
     #[serde(default)]
     pub maps: Vec<Map>,

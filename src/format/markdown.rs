@@ -16,7 +16,10 @@ pub fn render(document: &Document) -> String {
 }
 
 fn write(document: &Document, out: &mut String) -> fmt::Result {
-    writeln!(out, "# {}\n\n{}\n", escape(&document.title), escape(&document.subtitle))?;
+    writeln!(out, "# {}\n", escape(&document.title))?;
+    if !document.subtitle.is_empty() {
+        writeln!(out, "{}\n", escape(&document.subtitle))?;
+    }
     for block in &document.blocks {
         match block {
             Block::Heading(heading) => writeln!(out, "## {}\n", escape(heading))?,

@@ -53,7 +53,9 @@ impl Page {
     fn document(&mut self, document: &Document) -> fmt::Result {
         let title = self.paint(BOLD, &shorten(&clean(&document.title), self.width));
         writeln!(self.out, "{title}")?;
-        self.prose(&document.subtitle, "", DIM)?;
+        if !document.subtitle.is_empty() {
+            self.prose(&document.subtitle, "", DIM)?;
+        }
         for block in &document.blocks {
             match block {
                 Block::Heading(heading) => {

@@ -11,37 +11,7 @@ use fizeau::{
 use program::{Place, Said, say};
 use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
-const SUITE: &str = r#"
-name = "stub"
-description = "Every operation that a stub driver knows"
-
-[measure]
-samples_min = 10
-samples_max = 12
-noise_max = 0.01
-time_min = 0.0
-time_max = 0.005
-warmup_max = 0.001
-sample_min = 0.0001
-deadline = 0.5
-
-[compute]
-dtypes = ["f32", "f64"]
-
-[stream]
-memory = []
-scaling = []
-sweep = ["read", "copy", "triad"]
-sweep_units = ["one"]
-sweep_points_per_octave = 1
-
-[latency]
-points_per_octave = 1
-
-[gemm]
-dtypes = ["f32", "bf16", "int8"]
-shapes = [[64, 48, 80], [5, 7, 3]]
-"#;
+const SUITE: &str = include_str!("stub.toml");
 
 /// Few, small and of every operation.
 const FEW: [&str; 4] = ["compute/*", "stream/*/512KiB/*", "latency/4KiB/*", "gemm/*"];

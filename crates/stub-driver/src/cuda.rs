@@ -59,6 +59,12 @@ struct Found {
     name: String,
 }
 
+/// What stands behind a module's: its functions live as long as it does.
+#[derive(Default)]
+struct Loaded {
+    functions: Vec<Box<Found>>,
+}
+
 /// A launch's attribute, of which only the cluster's dimension (4) is looked at.
 #[repr(C, align(8))]
 struct Attribute {
@@ -215,12 +221,12 @@ export! {
         let magic: [u8; 4] = image.cast::<[u8; 4]>().read();
         // A binary, or several in one file.
         if &magic != b"\x7fELF" && magic != 0xba55_ed50_u32.to_le_bytes() { return INVALID_IMAGE; }
-        module.write(Box::into_raw(Box::new(0u8)).cast());
+        module.write(Box::into_raw(Box::new(Loaded::default())).cast());
         state.count("modules", 1);
         OK
     }
     cuModuleUnload(module: Handle) |state| {
-        drop(Box::from_raw(module.cast::<u8>()));
+        drop(Box::from_raw(module.cast::<Loaded>()));
         state.count("modules", -1);
         OK
     }
@@ -231,8 +237,10 @@ export! {
             state.log(format!("unknown {name}"));
             return NOT_FOUND;
         }
-        // As long as the process: a module's functions are few.
-        function.write(Box::into_raw(Box::new(Found { name })).cast());
+        let functions = &mut (*module.cast::<Loaded>()).functions;
+        functions.push(Box::new(Found { name }));
+        let found = functions.last().map_or(std::ptr::null(), |found| &raw const **found);
+        function.write(found.cast_mut().cast());
         OK
     }
     cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) |state| {

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs the program on the stub driver under valgrind: no read or write beyond memory, no use of what
+# was never written, nothing lost. The kernels' own arithmetic is the stub's, in the host's memory,
+# where valgrind sees it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v valgrind >/dev/null; then
+    echo "installing valgrind (Debian, Ubuntu)" >&2
+    sudo=$( ((EUID == 0)) || echo sudo)
+    $sudo apt-get install -y -q valgrind >&2
+fi
+cargo build --locked --quiet --workspace
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+mkdir "$place/lib"
+for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13; do
+    ln -s "$PWD/target/debug/libfizeau_stub_driver.so" "$place/lib/$library"
+done
+
+run() { # SCRIPT EXIT_CODE
+    status=0
+    FIZEAU_STUB=$1 FIZEAU_LIBRARY_PATH=$place/lib XDG_CACHE_HOME=$place/cache \
+        valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite \
+        --show-leak-kinds=definite --error-exitcode=99 \
+        target/debug/fizeau run --suite tests/stub.toml --out "$place/out" \
+        'compute/*' 'latency/4KiB/*' 'gemm/*' 'stream/*/512KiB/*' >"$place/said" || status=$?
+    rm -rf "$place/out"
+    if [ "$status" != "$2" ]; then
+        cat "$place/said"
+        echo "FIZEAU_STUB='$1': exit code $status, not $2" >&2
+        exit 1
+    fi
+    echo "FIZEAU_STUB='$1': clean"
+}
+
+run "" 0
+run "cuLaunchKernelEx=1@9" 1
+run "cuMemAlloc_v2=2@6" 1

@@ -11,14 +11,25 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
     sync::Mutex,
     thread,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-fn main() -> Outcome<()> {
+fn main() -> ExitCode {
+    match embed() {
+        Ok(()) => ExitCode::SUCCESS,
+        // As it stands: a compiler's words have lines.
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn embed() -> Outcome<()> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=build.rs");
@@ -160,7 +171,10 @@ fn answers(program: &Path) -> Option<Nvcc> {
 
 /// Compiles every file, some at a time; the first that fails ends the build with nvcc's words.
 fn compile(nvcc: &Nvcc, folder: &Path, list: &[Kernel], out: &Path) -> Outcome<()> {
-    println!("cargo:rerun-if-changed={}", nvcc.program.display());
+    // A name that PATH resolves is no file; PATH itself is watched.
+    if nvcc.program.is_absolute() {
+        println!("cargo:rerun-if-changed={}", nvcc.program.display());
+    }
     let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(2);
     let left = Mutex::new(list.iter());
     let failed = Mutex::new(Vec::new());

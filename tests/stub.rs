@@ -193,6 +193,9 @@ fn kernels_are_launched_as_their_list_says() {
     let b = "tensor_map type=9 sizes=[48, 80] strides=[96] box=[64, 64] steps=[1, 1] interleave=0 \
              swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == b), "{log:#?}");
+    // What is timed is held by one warp until it is enqueued.
+    is(of("util_hold")[0], "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
+    assert_eq!(params(of("util_hold")[0]).len(), 24);
     // One launch for many loads, their number behind the address.
     let chases: Vec<Vec<u8>> = of("latency_chase").into_iter().map(params).collect();
     assert!(chases.iter().all(|bytes| bytes.len() == 12));

@@ -160,6 +160,19 @@ export! {
     cuMemFree_v2(address: u64) |state| {
         if state.memory.free(address) { OK } else { INVALID_VALUE }
     }
+    cuMemHostAlloc(bytes: *mut *mut c_void, length: usize, _flags: c_uint) |state| {
+        match state.memory.allocate(length, state.script.memory) {
+            Some(found) => { bytes.write(found as *mut c_void); OK }
+            None => OUT_OF_MEMORY,
+        }
+    }
+    cuMemHostGetDevicePointer_v2(address: *mut u64, bytes: *mut c_void, _flags: c_uint) |_state| {
+        address.write(bytes as u64);
+        OK
+    }
+    cuMemFreeHost(bytes: *mut c_void) |state| {
+        if state.memory.free(bytes as u64) { OK } else { INVALID_VALUE }
+    }
     cuMemsetD8Async(address: u64, value: u8, bytes: usize, _stream: Handle) |state| {
         match state.memory.bytes(address, bytes) {
             Some(range) => { range.fill(value); OK }
@@ -242,6 +255,9 @@ export! {
         let found = functions.last().map_or(std::ptr::null(), |found| &raw const **found);
         function.write(found.cast_mut().cast());
         OK
+    }
+    cuFuncLoad(function: Handle) |_state| {
+        if function.is_null() { INVALID_HANDLE } else { OK }
     }
     cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) |state| {
         let found = &*function.cast::<Found>();

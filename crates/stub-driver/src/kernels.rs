@@ -14,7 +14,7 @@ const CLOCK: f64 = 1.0;
 
 /// Whether there is an entry of this name.
 pub fn knows(name: &str) -> bool {
-    let other = ["latency_chase", "util_clock"].contains(&name);
+    let other = ["latency_chase", "util_clock", "util_hold"].contains(&name);
     other || stream(name).is_some() || product(name).is_some() || name.starts_with("compute_")
 }
 
@@ -26,6 +26,7 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
         ("latency_chase", _) => chase(params, memory),
         (counting, _) if counting.starts_with("compute_") => compute(params, blocks, memory),
         ("util_clock", _) => clock(params, blocks, memory),
+        ("util_hold", _) => hold(params, memory),
         (_, Some("f32" | "tf32")) => gemm(params, memory, |x: f32| f64::from(x), |x| x as f32),
         (_, Some("f64")) => gemm(params, memory, |x: f64| x, |x| x),
         (_, Some("bf16")) => gemm(params, memory, widened, narrowed),
@@ -134,6 +135,14 @@ fn clock(params: Parameters<'_>, blocks: u64, memory: &mut Memory) -> Option<f64
         memory.store(counted + 64 * block, &[cycles, nanoseconds])?;
     }
     Some(nanoseconds as f64)
+}
+
+/// Work is done when it is launched: a gate has to be found closed, and holds nothing.
+fn hold(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(24)?;
+    let released = memory.load::<u32>(params.u64(0)?, 1)?[0];
+    memory.store(params.u64(16)?, &[0u64])?;
+    (released == 0 && params.u64(8)? > 0).then_some(0.0)
 }
 
 /// A product by its definition. Tensor maps may stand behind its 40 bytes, and are not looked at.

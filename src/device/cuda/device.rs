@@ -14,6 +14,7 @@ use super::{
         CLUSTER_DIMENSION, Driver, Handle, LaunchAttribute, LaunchConfig, MAX_DYNAMIC_SHARED,
         NON_PORTABLE_CLUSTER, TensorMap,
     },
+    gate::{self, Gate},
     tensor_map::Encoding,
 };
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
 };
 use std::{
     cell::{Cell, RefCell},
-    ffi::{CStr, c_int, c_uint},
+    ffi::{CStr, c_int, c_uint, c_void},
     rc::Rc,
     sync::Arc,
 };
@@ -42,6 +43,9 @@ pub struct Context {
     deadline: Cell<Seconds>,
     /// Why nothing more is asked of it.
     lost: RefCell<Option<String>>,
+    /// The word that holds the stream, and how much was enqueued since it does.
+    held: RefCell<Option<Rc<Pinned>>>,
+    enqueued: Cell<u32>,
 }
 
 /// What a call was for: names the error that its refusal becomes.
@@ -74,6 +78,8 @@ impl Context {
             events: [null; 2],
             deadline: Cell::new(Seconds(30.0)),
             lost: RefCell::new(None),
+            held: RefCell::new(None),
+            enqueued: Cell::new(0),
         };
         let f = &f.functions;
         // SAFETY: the pointers are valid.
@@ -247,18 +253,40 @@ impl Context {
         }
     }
 
-    /// Runs work between two events, waits for its end, and gives the time between them.
+    /// Launches after which a stream that is held goes on, whether or not more are to come: with
+    /// its queue full the driver would make the host wait for the device.
+    pub const HELD_MAX: u32 = 512;
+
+    /// A word holds the stream from now on.
+    pub fn hold(&self, word: Rc<Pinned>) {
+        self.enqueued.set(0);
+        self.held.replace(Some(word));
+    }
+
+    /// Lets the stream go on, where it is held.
+    fn release(&self) {
+        if let Some(word) = self.held.take() {
+            gate::open(&word);
+        }
+    }
+
+    /// Runs work between two events behind a gate, if there is one, waits for its end, and gives
+    /// the time between the events.
     ///
     /// # Errors
     ///
     /// What the work or the driver refuses; [`DeviceError::Hang`] past the deadline.
     pub fn timed(
         &self,
+        gate: Option<&Gate>,
         work: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<Seconds, DeviceError> {
-        self.record(0)?;
-        work()?;
-        self.record(1)?;
+        if let Some(gate) = gate {
+            gate.close(self)?;
+        }
+        let enqueued = self.record(0).and_then(|()| work()).and_then(|()| self.record(1));
+        self.release();
+        enqueued?;
         self.wait_for_event("kernels in flight")?;
         let mut milliseconds = 0.0;
         let [start, end] = self.events;
@@ -335,8 +363,30 @@ impl Context {
                 functions.launch(&raw const config, entry.function, null, extra.as_mut_ptr())
             };
             self.told(said, For::Kernel(&entry.name))?;
+            self.enqueued.set(self.enqueued.get() + 1);
+            if self.enqueued.get() >= Context::HELD_MAX {
+                self.release();
+            }
         }
         Ok(())
+    }
+
+    /// Memory of the host that the device reaches.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Allocation`] where there is none.
+    pub fn pinned(self: &Rc<Context>, bytes: usize) -> Result<Pinned, DeviceError> {
+        let f = self.current()?;
+        let mut on_host = std::ptr::null_mut();
+        // SAFETY: the pointers are valid.
+        let said = unsafe { f.host_allocate(&raw mut on_host, bytes, HOST_MAPPED) };
+        self.told(said, For::Memory(bytes as u64))?;
+        let mut pinned = Pinned { context: Rc::clone(self), on_host, on_device: 0 };
+        // SAFETY: the memory was just allocated as mapped; zero is the only flag.
+        let said = unsafe { f.host_address(&raw mut pinned.on_device, on_host, 0) };
+        self.told(said, For::Other)?;
+        Ok(pinned)
     }
 
     /// Encodes a tensor map.
@@ -384,6 +434,8 @@ impl Context {
     }
 }
 
+/// `CU_MEMHOSTALLOC_DEVICEMAP`.
+const HOST_MAPPED: u32 = 2;
 /// `CU_STREAM_NON_BLOCKING`: nothing waits for the default stream, which is not used.
 const STREAM_NON_BLOCKING: u32 = 1;
 /// `CUDA_ERROR_NOT_SUPPORTED`.
@@ -431,6 +483,24 @@ impl Drop for Memory {
     }
 }
 
+/// Memory of the host that the device reaches, freed when dropped.
+pub struct Pinned {
+    context: Rc<Context>,
+    /// Where the host has it.
+    pub on_host: *mut c_void,
+    /// Where the device has it.
+    pub on_device: u64,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Ok(functions) = self.context.current() {
+            // SAFETY: allocated once, freed once.
+            let _ = unsafe { functions.host_free(self.on_host) };
+        }
+    }
+}
+
 /// Why an image was not loaded.
 pub enum NotLoaded {
     /// It was made for another device or a newer driver, in the driver's words.
@@ -469,6 +539,12 @@ impl Module {
         // SAFETY: the name ends with a zero, the module is loaded.
         unsafe {
             told(f.module_function(&raw mut function, self.module, name.as_ptr()))?;
+            // Now and not at its first launch, which would wait for a stream that is held. Drivers
+            // before 12.4 have no such call; the gate gives up by itself.
+            match f.function_load(function) {
+                Err(Refusal::NoSymbol(_)) => {}
+                said => told(said)?,
+            }
             if shape.shared > SHARED_UNASKED {
                 told(f.function_set(function, MAX_DYNAMIC_SHARED, shape.shared as c_int))?;
             }

@@ -46,6 +46,11 @@ functions! {
     memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
     allocate = "cuMemAlloc_v2"(address: *mut u64, bytes: usize);
     free = "cuMemFree_v2"(address: u64);
+    host_allocate = "cuMemHostAlloc"(bytes: *mut *mut c_void, length: usize, flags: c_uint);
+    host_address = "cuMemHostGetDevicePointer_v2"(
+        address: *mut u64, bytes: *mut c_void, flags: c_uint,
+    );
+    host_free = "cuMemFreeHost"(bytes: *mut c_void);
     set = "cuMemsetD8Async"(address: u64, value: u8, bytes: usize, stream: Handle);
     to_device = "cuMemcpyHtoDAsync_v2"(
         address: u64, bytes: *const c_void, length: usize, stream: Handle,
@@ -67,6 +72,7 @@ functions! {
     module_function = "cuModuleGetFunction"(
         function: *mut Handle, module: Handle, name: *const c_char,
     );
+    function_load = "cuFuncLoad"(function: Handle);
     function_set = "cuFuncSetAttribute"(function: Handle, attribute: c_int, value: c_int);
     launch = "cuLaunchKernelEx"(
         config: *const LaunchConfig, function: Handle, params: *mut Handle, extra: *mut Handle,

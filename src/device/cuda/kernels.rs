@@ -18,6 +18,7 @@ use crate::{
     stats::quantile,
     units::{Bytes, Megahertz},
 };
+use bytemuck::NoUninit;
 use std::{
     cell::{OnceCell, RefCell},
     collections::BTreeMap,
@@ -205,6 +206,20 @@ impl Loaded {
         };
         let launches = if row.repeat == Repeat::Inside { 1 } else { launch.repeat };
         context.launch(&self.entry, &shape(row, blocks), &mut Params::new(&bytes), launches)
+    }
+
+    /// Enqueues it once on one block, with parameters that are all it takes.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn launch_plain<P: NoUninit>(
+        &self,
+        context: &Context,
+        params: &P,
+    ) -> Result<(), DeviceError> {
+        let mut params = Params::new(bytemuck::bytes_of(params));
+        context.launch(&self.entry, &shape(&self.row, 1), &mut params, 1)
     }
 
     fn check_shape(&self, gemm: &GemmParams) -> Result<(), DeviceError> {

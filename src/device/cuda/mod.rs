@@ -10,6 +10,7 @@
 pub mod code;
 mod device;
 mod driver;
+mod gate;
 mod kernels;
 mod manifest;
 mod nvml;
@@ -28,6 +29,7 @@ use crate::{
 };
 use device::Context;
 use driver::{Driver, driver, spelled};
+use gate::Gate;
 use kernels::{Kernels, Loaded};
 use std::{cell::OnceCell, env, rc::Rc, sync::Arc};
 use telemetry::Watch;
@@ -139,6 +141,8 @@ pub struct CudaDevice {
     kernels: Kernels,
     /// As large as twice the last-level cache, made when it is first needed.
     evictor: OnceCell<Buffer>,
+    /// None where the kernel cannot be had that it is made of.
+    gate: OnceCell<Option<Gate>>,
 }
 
 impl CudaDevice {
@@ -147,7 +151,8 @@ impl CudaDevice {
         let watch = sensors(&driver, ordinal).map(Watch::start);
         let context = Rc::new(Context::open(driver, ordinal)?);
         let kernels = Kernels::of(&properties)?;
-        Ok(CudaDevice { properties, context, watch, kernels, evictor: OnceCell::new() })
+        let (evictor, gate) = (OnceCell::new(), OnceCell::new());
+        Ok(CudaDevice { properties, context, watch, kernels, evictor, gate })
     }
 }
 
@@ -192,7 +197,8 @@ impl Device for CudaDevice {
         &self,
         work: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<Timing, DeviceError> {
-        let time = self.context.timed(work)?;
+        let gate = self.gate.get_or_init(|| Gate::new(&self.kernels, &self.context).ok());
+        let time = self.context.timed(gate.as_ref(), work)?;
         let throttled = self.watch.as_ref().is_some_and(Watch::is_throttled);
         Ok(Timing { time, clock: None, throttled })
     }

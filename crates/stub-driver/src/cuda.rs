@@ -62,7 +62,16 @@ struct Found {
 /// What stands behind a module's: its functions live as long as it does.
 #[derive(Default)]
 struct Loaded {
-    functions: Vec<Box<Found>>,
+    functions: Vec<*mut Found>,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        for function in self.functions.drain(..) {
+            // SAFETY: made by `cuModuleGetFunction`, freed once.
+            drop(unsafe { Box::from_raw(function) });
+        }
+    }
 }
 
 /// A launch's attribute, of which only the cluster's dimension (4) is looked at.
@@ -250,10 +259,9 @@ export! {
             state.log(format!("unknown {name}"));
             return NOT_FOUND;
         }
-        let functions = &mut (*module.cast::<Loaded>()).functions;
-        functions.push(Box::new(Found { name }));
-        let found = functions.last().map_or(std::ptr::null(), |found| &raw const **found);
-        function.write(found.cast_mut().cast());
+        let found = Box::into_raw(Box::new(Found { name }));
+        (*module.cast::<Loaded>()).functions.push(found);
+        function.write(found.cast());
         OK
     }
     cuFuncLoad(function: Handle) |_state| {

@@ -10,11 +10,9 @@
 
 use super::{
     code::{self, Meaning, NOT_READY},
-    driver::{
-        CLUSTER_DIMENSION, Driver, Handle, LaunchAttribute, LaunchConfig, MAX_DYNAMIC_SHARED,
-        NON_PORTABLE_CLUSTER, TensorMap,
-    },
+    driver::{CLUSTER_DIMENSION, Driver, Handle, LaunchAttribute, LaunchConfig, TensorMap},
     gate::{self, Gate},
+    module::{Entry, Params, Shape},
     tensor_map::Encoding,
 };
 use crate::{
@@ -24,7 +22,7 @@ use crate::{
 };
 use std::{
     cell::{Cell, RefCell},
-    ffi::{CStr, c_int, c_uint, c_void},
+    ffi::{c_int, c_uint, c_void},
     rc::Rc,
     sync::Arc,
 };
@@ -108,7 +106,7 @@ impl Context {
     }
 
     /// A refusal as the error it means, remembered where nothing can come after it.
-    fn told(&self, said: Result<(), Refusal>, what: For<'_>) -> Result<(), DeviceError> {
+    pub(super) fn told(&self, said: Result<(), Refusal>, what: For<'_>) -> Result<(), DeviceError> {
         let Err(refusal) = said else { return Ok(()) };
         let Refusal::Code { call, code } = refusal else { return Err(code::error(&refusal)) };
         let why = format!("{call}: {}", code::words(code));
@@ -129,7 +127,7 @@ impl Context {
     }
 
     /// The functions, with this context current; an error where the device is lost.
-    fn current(&self) -> Result<&super::driver::Functions, DeviceError> {
+    pub(super) fn current(&self) -> Result<&super::driver::Functions, DeviceError> {
         if let Some(why) = &*self.lost.borrow() {
             return Err(DeviceError::Lost(format!(
                 "nothing more can run in this process after: {why}"
@@ -294,32 +292,6 @@ impl Context {
         let said = unsafe { self.current()?.event_elapsed(&raw mut milliseconds, start, end) };
         self.told(said, For::Other)?;
         Ok(Seconds(f64::from(milliseconds) / 1e3))
-    }
-
-    /// Loads a module.
-    ///
-    /// # Errors
-    ///
-    /// The driver's code, for the caller to try another image.
-    pub fn module(self: &Rc<Context>, image: &[u8], name: &str) -> Result<Module, NotLoaded> {
-        let mut module = std::ptr::null_mut();
-        // The driver finds the image's end in its own header, but for PTX, which ends with a zero.
-        let mut ended = image.to_vec();
-        ended.push(0);
-        let f = self.current().map_err(NotLoaded::Device)?;
-        // SAFETY: the image outlives the call, which copies it.
-        match unsafe { f.module_load(&raw mut module, ended.as_ptr().cast()) } {
-            Ok(()) => Ok(Module { context: Rc::clone(self), module }),
-            Err(Refusal::Code { code, .. }) if code::meaning(code) == Meaning::WrongModule => {
-                Err(NotLoaded::WrongImage(code::words(code)))
-            }
-            said => {
-                let error = self.told(said, For::Kernel(name));
-                Err(NotLoaded::Device(error.err().unwrap_or_else(|| {
-                    DeviceError::Driver("a module that is neither loaded nor refused".into())
-                })))
-            }
-        }
     }
 
     /// Enqueues a kernel `repeat` times.
@@ -498,108 +470,5 @@ impl Drop for Pinned {
             // SAFETY: allocated once, freed once.
             let _ = unsafe { functions.host_free(self.on_host) };
         }
-    }
-}
-
-/// Why an image was not loaded.
-pub enum NotLoaded {
-    /// It was made for another device or a newer driver, in the driver's words.
-    WrongImage(String),
-    /// Anything else.
-    Device(DeviceError),
-}
-
-/// A loaded module, unloaded when dropped.
-pub struct Module {
-    context: Rc<Context>,
-    module: Handle,
-}
-
-/// One entry of a module.
-pub struct Entry {
-    /// Its symbol.
-    pub name: String,
-    function: Handle,
-    /// Keeps the function's module loaded.
-    _module: Rc<Module>,
-}
-
-impl Module {
-    /// Finds an entry and allows it the shared memory and clusters that its launches will ask for.
-    ///
-    /// # Errors
-    ///
-    /// Where there is none of this name, or the device has less shared memory.
-    pub fn entry(self: &Rc<Module>, name: &CStr, shape: &Shape) -> Result<Entry, DeviceError> {
-        let context = &self.context;
-        let f = context.current()?;
-        let spelled = name.to_string_lossy().into_owned();
-        let told = |said| context.told(said, For::Kernel(&spelled));
-        let mut function = std::ptr::null_mut();
-        // SAFETY: the name ends with a zero, the module is loaded.
-        unsafe {
-            told(f.module_function(&raw mut function, self.module, name.as_ptr()))?;
-            // Now and not at its first launch, which would wait for a stream that is held. Drivers
-            // before 12.4 have no such call; the gate gives up by itself.
-            match f.function_load(function) {
-                Err(Refusal::NoSymbol(_)) => {}
-                said => told(said)?,
-            }
-            if shape.shared > SHARED_UNASKED {
-                told(f.function_set(function, MAX_DYNAMIC_SHARED, shape.shared as c_int))?;
-            }
-            if shape.cluster.iter().product::<u32>() > CLUSTER_PORTABLE {
-                told(f.function_set(function, NON_PORTABLE_CLUSTER, 1))?;
-            }
-        }
-        Ok(Entry { name: spelled.clone(), function, _module: Rc::clone(self) })
-    }
-}
-
-/// Dynamic shared memory that needs no leave, and the largest cluster that every device has.
-const SHARED_UNASKED: u32 = 48 << 10;
-const CLUSTER_PORTABLE: u32 = 8;
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        if let Ok(functions) = self.context.current() {
-            // SAFETY: loaded once, unloaded once.
-            let _ = unsafe { functions.module_unload(self.module) };
-        }
-    }
-}
-
-/// How an entry is launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub threads: u32,
-    /// Dynamic shared memory of a block, in bytes.
-    pub shared: u32,
-    /// Blocks of a cluster; `[1, 1, 1]` for none.
-    pub cluster: [u32; 3],
-}
-
-/// The bytes of a kernel's parameters, aligned as a tensor map is.
-pub struct Params {
-    words: Vec<Aligned>,
-    length: usize,
-}
-
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Aligned([u8; 64]);
-
-impl Params {
-    /// Of a kernel's struct and what stands behind it.
-    pub fn new(bytes: &[u8]) -> Params {
-        let words = bytes.chunks(64).map(|chunk| {
-            let mut word = Aligned([0; 64]);
-            word.0[..chunk.len()].copy_from_slice(chunk);
-            word
-        });
-        Params { words: words.collect(), length: bytes.len() }
     }
 }

@@ -4,9 +4,10 @@
 //! device and its driver, else from its text through NVRTC.
 
 use super::{
-    device::{Context, Entry, Module, NotLoaded, Params, Shape},
+    device::Context,
     driver::TensorMap,
     manifest::{self, File, Grid, Manifest, Repeat, Row},
+    module::{Entry, Module, NotLoaded, Params, Shape},
     nvrtc::{self, Source},
     tensor_map,
 };

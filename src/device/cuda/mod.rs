@@ -13,6 +13,7 @@ mod driver;
 mod gate;
 mod kernels;
 mod manifest;
+mod module;
 mod nvml;
 mod nvrtc;
 mod properties;

@@ -1,0 +1,145 @@
+//! Loaded modules, their entries, and what a launch is described by.
+
+#![expect(unsafe_code, reason = "the driver is a C library")]
+
+use super::{
+    code::{self, Meaning},
+    device::{Context, For},
+    driver::{Handle, MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER},
+};
+use crate::device::{DeviceError, library::Refusal};
+use std::{
+    ffi::{CStr, c_int},
+    rc::Rc,
+};
+
+impl Context {
+    /// Loads a module.
+    ///
+    /// # Errors
+    ///
+    /// The driver's code, for the caller to try another image.
+    pub fn module(self: &Rc<Context>, image: &[u8], name: &str) -> Result<Module, NotLoaded> {
+        let mut module = std::ptr::null_mut();
+        // The driver finds the image's end in its own header, but for PTX, which ends with a zero.
+        let mut ended = image.to_vec();
+        ended.push(0);
+        let f = self.current().map_err(NotLoaded::Device)?;
+        // SAFETY: the image outlives the call, which copies it.
+        match unsafe { f.module_load(&raw mut module, ended.as_ptr().cast()) } {
+            Ok(()) => Ok(Module { context: Rc::clone(self), module }),
+            Err(Refusal::Code { code, .. }) if code::meaning(code) == Meaning::WrongModule => {
+                Err(NotLoaded::WrongImage(code::words(code)))
+            }
+            said => {
+                let error = self.told(said, For::Kernel(name));
+                Err(NotLoaded::Device(error.err().unwrap_or_else(|| {
+                    DeviceError::Driver("a module that is neither loaded nor refused".into())
+                })))
+            }
+        }
+    }
+}
+
+/// Why an image was not loaded.
+pub enum NotLoaded {
+    /// It was made for another device or a newer driver, in the driver's words.
+    WrongImage(String),
+    /// Anything else.
+    Device(DeviceError),
+}
+
+/// A loaded module, unloaded when dropped.
+pub struct Module {
+    context: Rc<Context>,
+    module: Handle,
+}
+
+/// One entry of a module.
+pub struct Entry {
+    /// Its symbol.
+    pub name: String,
+    pub(super) function: Handle,
+    /// Keeps the function's module loaded.
+    _module: Rc<Module>,
+}
+
+impl Module {
+    /// Finds an entry and allows it the shared memory and clusters that its launches will ask for.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none of this name, or the device has less shared memory.
+    pub fn entry(self: &Rc<Module>, name: &CStr, shape: &Shape) -> Result<Entry, DeviceError> {
+        let context = &self.context;
+        let f = context.current()?;
+        let spelled = name.to_string_lossy().into_owned();
+        let told = |said| context.told(said, For::Kernel(&spelled));
+        let mut function = std::ptr::null_mut();
+        // SAFETY: the name ends with a zero, the module is loaded.
+        unsafe {
+            told(f.module_function(&raw mut function, self.module, name.as_ptr()))?;
+            // Now and not at its first launch, which would wait for a stream that is held. Drivers
+            // before 12.4 have no such call; the gate gives up by itself.
+            match f.function_load(function) {
+                Err(Refusal::NoSymbol(_)) => {}
+                said => told(said)?,
+            }
+            if shape.shared > SHARED_UNASKED {
+                told(f.function_set(function, MAX_DYNAMIC_SHARED, shape.shared as c_int))?;
+            }
+            if shape.cluster.iter().product::<u32>() > CLUSTER_PORTABLE {
+                told(f.function_set(function, NON_PORTABLE_CLUSTER, 1))?;
+            }
+        }
+        Ok(Entry { name: spelled.clone(), function, _module: Rc::clone(self) })
+    }
+}
+
+/// Dynamic shared memory that needs no leave, and the largest cluster that every device has.
+const SHARED_UNASKED: u32 = 48 << 10;
+const CLUSTER_PORTABLE: u32 = 8;
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if let Ok(functions) = self.context.current() {
+            // SAFETY: loaded once, unloaded once.
+            let _ = unsafe { functions.module_unload(self.module) };
+        }
+    }
+}
+
+/// How an entry is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared: u32,
+    /// Blocks of a cluster; `[1, 1, 1]` for none.
+    pub cluster: [u32; 3],
+}
+
+/// The bytes of a kernel's parameters, aligned as a tensor map is.
+pub struct Params {
+    pub(super) words: Vec<Aligned>,
+    pub(super) length: usize,
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub(super) struct Aligned([u8; 64]);
+
+impl Params {
+    /// Of a kernel's struct and what stands behind it.
+    pub fn new(bytes: &[u8]) -> Params {
+        let words = bytes.chunks(64).map(|chunk| {
+            let mut word = Aligned([0; 64]);
+            word.0[..chunk.len()].copy_from_slice(chunk);
+            word
+        });
+        Params { words: words.collect(), length: bytes.len() }
+    }
+}

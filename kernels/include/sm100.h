@@ -46,6 +46,9 @@ DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulat
 DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, e4m3) {
   MULTIPLY_INTO("f8f6f4");
 }
+DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, tf32) {
+  MULTIPLY_INTO("tf32");
+}
 #undef MULTIPLY_INTO
 
 // 32 columns, from `column` on, of this warp's lanes: those of warp w are 32 (w % 4) and on.

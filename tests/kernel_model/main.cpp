@@ -27,6 +27,9 @@ namespace compute_sm80 {
 namespace compute_sm90 {
 #include "../../kernels/compute/sm90_wgmma.cu"
 }
+namespace compute_sm100 {
+#include "../../kernels/compute/sm100_tcgen05.cu"
+}
 namespace memory {
 #include "../../kernels/util/memory.cu"
 }
@@ -234,7 +237,7 @@ void check_stream(const char* name, StreamKernel kernel, u32 threads, u32 blocks
 void streams() {
   // Nothing, one, odd, one tile and a bit, many tiles on few blocks.
   for (u64 length : {1ull, 2ull, 8191ull, 8193ull, 30001ull}) {
-    for (u32 blocks : {1u, 3u}) {
+    for (u32 blocks : {length < 9000 ? 1u : 3u}) {
 #define STREAM(NAME, WANTED, SUMS)                                                                \
   check_stream(#NAME, stream::stream_##NAME, 1024, blocks, length, WANTED, SUMS);                 \
   check_stream(#NAME "_nt", stream::stream_##NAME##_nt, 1024, blocks, length, WANTED, SUMS);      \
@@ -291,6 +294,13 @@ void counts() {
 #define WGMMA(NAME, DEPTH)                                                                        \
   check_count("compute/" #NAME "/sm90_wgmma", compute_sm90::compute_##NAME##_wgmma, 256, 32768,   \
               8 * 64 * 256 * DEPTH)
+#define TCGEN05(NAME, DEPTH)                                                                      \
+  check_count("compute/" #NAME "/sm100_tcgen05", compute_sm100::compute_##NAME##_tcgen05, 128,    \
+              32768, 8 * 128 * 256 * DEPTH)
+  TCGEN05(bf16, 16);
+  TCGEN05(f16, 16);
+  TCGEN05(tf32, 8);
+  TCGEN05(fp8, 32);
   MMA(bf16, 16);
   MMA(f16, 16);
   MMA(tf32, 8);

@@ -41,16 +41,13 @@ template <class T> void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u
   const u32 rows = (instruction >> 24 & 31) * 16, columns = (instruction >> 17 & 63) * 8;
   const bool b_k_major = (instruction >> 16 & 1) == 0;
   engine.push_back([=] {
-    for (u32 row = 0; row < rows; row++) {
-      for (u32 column = 0; column < columns; column++) {
+    std::vector<Line<T>> lines;
+    for (u32 row = 0; row < rows; row++) lines.emplace_back(older(a), true, row);
+    for (u32 column = 0; column < columns; column++) {
+      const Line<T> of_b(older(b), b_k_major, column);
+      for (u32 row = 0; row < rows; row++) {
         f32& sum = tensor_memory[row][sums + column];
-        if (!accumulate) sum = 0.0f;
-        for (u32 k = 0; k < 32 / sizeof(T); k++) {
-          T left, right;
-          memcpy(&left, described(older(a), true, sizeof(T), row, k), sizeof(T));
-          memcpy(&right, described(older(b), b_k_major, sizeof(T), column, k), sizeof(T));
-          sum += value_of(left) * value_of(right);
-        }
+        sum = lines[row].added(accumulate ? sum : 0.0f, of_b);
       }
     }
   });
@@ -66,6 +63,9 @@ DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulat
 }
 DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, e4m3) {
   model::multiply_into<e4m3>(sums, a, b, instruction, accumulate, 0);
+}
+DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, tf32) {
+  model::multiply_into<tf32>(sums, a, b, instruction, accumulate, 2);
 }
 
 DEVICE void load_sums(f32 (&sums)[32], u32 column) {

@@ -198,23 +198,40 @@ inline const u8* described(u64 descriptor, bool k_major, u32 size, u32 mn, u32 k
 
 inline f32 value_of(e4m3 value) { return widen(value); }
 
+// One row of A, or column of B: as many elements as one multiplication takes along k.
+template <class T> struct Line {
+  static constexpr u32 DEPTH = 32 / sizeof(T);
+  decltype(value_of(T())) at[DEPTH];
+
+  Line() = default;
+  Line(u64 descriptor, bool k_major, u32 mn) {
+    for (u32 k = 0; k < DEPTH; k++) {
+      T element;
+      memcpy(&element, described(descriptor, k_major, sizeof(T), mn, k), sizeof(T));
+      at[k] = value_of(element);
+    }
+  }
+  template <class Sum> Sum added(Sum sum, const Line& other) const {
+    for (u32 k = 0; k < DEPTH; k++) sum += at[k] * other.at[k];
+    return sum;
+  }
+};
+
 template <class T, class Sum>
 void multiply_described(Sum (&sums)[128], u64 a, u64 b, u32 accumulate, bool b_k_major) {
-  constexpr u32 DEPTH = 32 / sizeof(T);
   const u32 warp = current / 32 % 4, lane = current % 32;
   Sum* into = sums;
   open_multiplications[current].push_back([=] {
-    for (u32 i = 0; i < 128; i++) {
-      const u32 row = 16 * warp + lane / 4 + i % 4 / 2 * 8;
-      const u32 column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      Sum sum = accumulate ? into[i] : 0;
-      for (u32 k = 0; k < DEPTH; k++) {
-        T left, right;
-        memcpy(&left, described(a, true, sizeof(T), row, k), sizeof(T));
-        memcpy(&right, described(b, b_k_major, sizeof(T), column, k), sizeof(T));
-        sum += value_of(left) * value_of(right);
+    const u32 row = 16 * warp + lane / 4;
+    const Line<T> rows[2] = {Line<T>(a, true, row), Line<T>(a, true, row + 8)};
+    for (u32 i = 0; i < 128; i += 4) {
+      for (u32 c = 0; c < 2; c++) {
+        const Line<T> column(b, b_k_major, i / 4 * 8 + lane % 4 * 2 + c);
+        for (u32 r = 0; r < 2; r++) {
+          Sum& sum = into[i + 2 * r + c];
+          sum = rows[r].added(accumulate ? sum : 0, column);
+        }
       }
-      into[i] = sum;
     }
   });
 }

@@ -1,0 +1,93 @@
+// Multiplication of tiles that stay in shared memory into tensor memory: the peak of the matrix
+// units of compute capability 10. Of ones each sum counts its multiply-adds.
+#include "count.h"
+#include "sm100.h"
+
+namespace {
+
+CONSTANT u32 THREADS = 128;
+CONSTANT u32 ROWS = 128;
+CONSTANT u32 COLUMNS = 256;
+// Rows of 128 bytes, which both operands are.
+CONSTANT u32 TILE_BYTES = COLUMNS * 128;
+CONSTANT u32 UNROLLED = 4;
+// Rounds after which sums are emptied: counts are exact up to 2^24.
+CONSTANT u32 ROUNDS = 8;
+
+// Four bytes of ones, the steps along k of one multiplication, and its order.
+template <u32 WORD, u32 STEPS, u32 TYPE> struct Ones {
+  static constexpr u32 ONES = WORD, DEPTH = STEPS, INSTRUCTION = instruct(TYPE, 0, ROWS, COLUMNS);
+};
+template <class In> struct Type;
+template <> struct Type<f16> : Ones<0x3c003c00, 16, 0> {};
+template <> struct Type<bf16> : Ones<0x3f803f80, 16, 1> {};
+template <> struct Type<tf32> : Ones<0x3f800000, 8, 2> {};
+template <> struct Type<e4m3> : Ones<0x38383838, 32, 0> {};
+
+template <class In> DEVICE void multiply_many(u32 memory, u64 tile, u32 steps) {
+  for (u32 step = 0; step < steps; step++) {
+    UNROLL for (u32 i = 0; i < UNROLLED; i++) {
+      multiply_into(memory, tile, tile, Type<In>::INSTRUCTION, step + i, In());
+    }
+  }
+}
+
+// What this thread's row of sums counted.
+DEVICE f64 count_row(u32 memory) {
+  f64 counted = 0.0;
+  const u32 lanes = thread_index() / 32 * 32 << 16;
+  for (u32 column = 0; column < COLUMNS; column += 32) {
+    f32 sums[32];
+    load_sums(sums, memory + lanes + column);
+    UNROLL for (u32 i = 0; i < 32; i++) counted += f64(sums[i]);
+  }
+  return counted;
+}
+
+template <class In> DEVICE void count_products(const ComputeParams& p, u32 repeat) {
+  SHARED u64 done[1];
+  SHARED u32 memory_at[1];
+  u32* words = reinterpret_cast<u32*>(dynamic_shared());
+  for (u32 i = thread_index(); i < TILE_BYTES / 4; i += THREADS) words[i] = Type<In>::ONES;
+  if (thread_index() == 0) {
+    make_barrier(done, 1);
+    barriers_made();
+  }
+  warp_barrier();
+  if (thread_index() < 32) take_tensor_memory(memory_at);
+  show_to_copies();
+  show_tensor_memory();
+  block_barrier();
+  see_tensor_memory();
+  const u32 memory = memory_at[0];
+  const u64 tile = describe_for_tensor_memory(describe_k_major(shared_address(words)));
+  const u32 steps = u32(p.flops / 2 / (ROWS * COLUMNS * Type<In>::DEPTH) / UNROLLED);
+  f64 counted = 0.0;
+  u32 parity = 0;
+  for (u32 round = 0; round < repeat; round += ROUNDS) {
+    const u32 rounds = repeat - round < ROUNDS ? repeat - round : ROUNDS;
+    if (thread_index() == 0) {
+      multiply_many<In>(memory, tile, rounds * steps);
+      arrive_when_multiplied(done);
+    }
+    warp_barrier();
+    await_phase(done, parity);
+    parity ^= 1;
+    see_tensor_memory();
+    counted += count_row(memory);
+    // All rows are read before the next round makes them new.
+    show_tensor_memory();
+    block_barrier();
+    see_tensor_memory();
+  }
+  leave_count<THREADS>(p, counted, repeat);
+  warp_barrier();
+  if (thread_index() < 32) give_tensor_memory(memory);
+}
+
+}  // namespace
+
+KERNEL(128, 1) compute_bf16_tcgen05(const ComputeParams p, const u32 r) { count_products<bf16>(p, r); }
+KERNEL(128, 1) compute_f16_tcgen05(const ComputeParams p, const u32 r) { count_products<f16>(p, r); }
+KERNEL(128, 1) compute_tf32_tcgen05(const ComputeParams p, const u32 r) { count_products<tf32>(p, r); }
+KERNEL(128, 1) compute_fp8_tcgen05(const ComputeParams p, const u32 r) { count_products<e4m3>(p, r); }

@@ -19,14 +19,14 @@ const LAYERS: &[&[&str]] = &[
     &["device", "comm", "measure"],
     &["bench"],
     &["session"],
-    &["compare"],
+    &["compare", "localise"],
     &["report"],
     &["format"],
     &["cmd"],
 ];
 
 /// Computed from records alone, whatever their line would allow.
-const PURE: &[&str] = &["compare", "report", "format"];
+const PURE: &[&str] = &["compare", "localise", "report", "format"];
 const EFFECTS: &[&str] = &["device", "comm", "bench", "measure", "session", "kernel"];
 
 const COLUMNS_MAX: usize = 100;

@@ -86,10 +86,39 @@ pub fn prepare<'r>(
         return refuse(format!("{collective} does not exist {place}"));
     }
     match point.dtype {
-        Dtype::F32 => Ok(Box::new(Exchange::<f32>::new(point, rank)?)),
-        Dtype::Bf16 => Ok(Box::new(Exchange::<bf16>::new(point, rank)?)),
+        Dtype::F32 => Ok(Box::new(settled(Exchange::<f32>::new(point, rank), rank)?)),
+        Dtype::Bf16 => Ok(Box::new(settled(Exchange::<bf16>::new(point, rank), rank)?)),
         other => refuse(format!("no data is made for collectives of {other}")),
     }
+}
+
+/// A workload that is ready in every process, or in none: those that are ready would wait in the
+/// collective for the others without end.
+fn settled<T>(ready: Result<T, Unready>, rank: Rank<'_>) -> Result<T, Unready> {
+    let mine = ready.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let all = rank.peers.all_gather_bytes(mine.as_bytes())?;
+    match all.iter().enumerate().find(|(_, why)| !why.is_empty()) {
+        Some((process, why)) if ready.is_ok() => {
+            let why = String::from_utf8_lossy(why);
+            Err(DeviceError::Driver(format!("process {process}: {why}")).into())
+        }
+        _ => ready,
+    }
+}
+
+/// What all processes have found in what they received.
+fn agreed(mine: Check, rank: Rank<'_>) -> Result<Check, DeviceError> {
+    let words = [mine.error.to_bits(), mine.compared, mine.wrong];
+    let all = rank.peers.all_gather_bytes(bytemuck::cast_slice(&words))?;
+    let mut check = Check { error: 0.0, compared: 0, wrong: 0, ..mine };
+    for theirs in all {
+        let mut words = theirs.chunks_exact(8).map(bytemuck::pod_read_unaligned::<u64>);
+        let mut word = || words.next().unwrap_or(0);
+        check.error = check.error.max(f64::from_bits(word()));
+        check.compared += word();
+        check.wrong += word();
+    }
+    Ok(check)
 }
 
 /// An element type, with what data and checks need to know of it.
@@ -291,7 +320,7 @@ impl<'r, E: Element> Exchange<'r, E> {
                 check.compared += chunk.len() as u64;
             }
         }
-        Ok(check)
+        agreed(check, self.rank)
     }
 
     /// How far an element is from what it ought to be, relative to it; a copy is right or not.

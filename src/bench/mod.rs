@@ -58,6 +58,10 @@ pub enum Unready {
 /// them.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let mut plan = Vec::new();
+    // Ranks in processes of their own share their nodes: only what they do together is measured.
+    if rank.peers.processes() > 1 {
+        return collective::cases(suite, rank);
+    }
     plan.extend(compute::cases(suite, rank));
     plan.extend(stream::cases(suite, rank));
     plan.extend(latency::cases(suite, rank));

@@ -3,9 +3,11 @@
 pub mod compare;
 pub mod devices;
 pub mod doctor;
+pub mod launch;
 pub mod list;
 pub mod plan;
 mod progress;
+mod ranks;
 pub mod report;
 pub mod run;
 
@@ -102,6 +104,8 @@ pub enum Verb {
     List(list::ListArgs),
     /// Measure this machine, keep a record, write reports
     Run(run::RunArgs),
+    /// Start ranks on this node by MPI, each a process: fizeau launch -n 2 -- run collective
+    Launch(launch::LaunchArgs),
     /// Make the report of a run again, from its record
     Report(report::ReportArgs),
     /// Say what changed from one run to another: faster, slower, same, unclear
@@ -135,6 +139,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Doctor) => doctor::run(&cli.global),
         Some(Verb::List(args)) => list::run(&args, &cli.global),
         Some(Verb::Run(args)) => run::run(&args, &cli.global),
+        Some(Verb::Launch(args)) => launch::run(&args),
         Some(Verb::Report(args)) => report::run(&args, &cli.global),
         Some(Verb::Compare(args)) => compare::run(&args, &cli.global),
         Some(Verb::Completions { shell }) => {

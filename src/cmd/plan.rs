@@ -48,6 +48,18 @@ impl PlanArgs {
         let first = || found().map_or(HOST.into(), |(name, ordinal)| format!("{name}:{ordinal}"));
         self.device.clone().unwrap_or_else(first)
     }
+
+    /// The device of each of many processes: the host, whose memory is all that MPI reaches here.
+    pub fn device_of_ranks(&self) -> anyhow::Result<String> {
+        match self.device.as_deref() {
+            None | Some(HOST) => Ok(HOST.into()),
+            Some(other) => {
+                let why =
+                    format!("--device {other}: ranks in processes exchange the host's memory");
+                Err(Usage(why).into())
+            }
+        }
+    }
 }
 
 /// The backend that is always there.

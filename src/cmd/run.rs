@@ -3,12 +3,15 @@
 use super::{
     Global, exit, plan,
     progress::Progress,
+    ranks::{self, HostName},
     report::{self, ReportFormat},
 };
 use crate::{
     bench::Rank,
-    case::Point,
+    case::{Case, Point},
+    comm::{Communicator, mpi::Mpi, together::Together},
     device::{self, Device},
+    launch::World,
     measure::clock,
     outcome::Outcome,
     record::{
@@ -16,12 +19,13 @@ use crate::{
         current::VERSION,
         store::{self, Writer},
     },
-    session::{End, Session},
+    session::{End, Session, Watcher},
     suite::{MeasureSettings, Suite},
 };
 use anyhow::Context;
 use clap::Args;
 use std::{
+    cell::Cell,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -57,9 +61,27 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     let old = args.resume.as_deref().map(store::read).transpose()?;
     let plan_args = plan_of(args, old.as_ref());
-    let device = plan::open(&plan_args.device())?;
-    let peers = plan::world(&plan_args, device.as_ref())?;
-    let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
+    let launched = ranks::launched()?;
+    let device = match &launched {
+        Some(_) => plan::open(&plan_args.device_of_ranks()?)?,
+        None => plan::open(&plan_args.device())?,
+    };
+    let host_name = if args.no_host_name { HostName::LeftOut } else { HostName::Told };
+    let join = |world: &World| ranks::join(world, device.as_ref(), host_name);
+    let mpi = launched.as_ref().map(join).transpose()?;
+    let threads;
+    let peers: &dyn Communicator = match &mpi {
+        Some(mpi) => mpi,
+        None => {
+            threads = plan::world(&plan_args, device.as_ref())?;
+            threads.as_ref()
+        }
+    };
+    let together = Together { device: device.as_ref(), peers };
+    let rank = match &mpi {
+        Some(_) => Rank { device: &together, peers },
+        None => Rank { device: device.as_ref(), peers },
+    };
     let part = catalogue.part_of(device.properties());
 
     let (mut header, settings) = match &old {
@@ -72,32 +94,98 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     };
     describe(&mut header, device.as_ref(), args);
     header.part = part.map(|part| part.id.clone());
+    let mut memory_free = header.environment.memory_free;
+    if let Some(mpi) = &mpi {
+        header.environment.libraries.push(mpi.version().into());
+        memory_free = ranks::memory(mpi, memory_free)?;
+    }
+    device.set_deadline(settings.deadline);
+    let session = Session { rank, part, settings, interrupted: &interrupted, memory_free };
+    let end = match mpi.as_ref().filter(|mpi| mpi.rank() != 0) {
+        None => keep(args, &session, &header, old, mpi.as_ref(), global)?,
+        Some(mpi) => follow(mpi, &session, &header, old)?,
+    };
+    if let Some(mpi) = mpi {
+        mpi.finish()?;
+    }
+    Ok(end)
+}
 
+/// Runs the session, keeps its record and writes its reports.
+fn keep(
+    args: &RunArgs,
+    session: &Session<'_>,
+    header: &Header,
+    old: Option<Record>,
+    mpi: Option<&Mpi>,
+    global: &Global,
+) -> anyhow::Result<ExitCode> {
     let directory = match args.resume.as_ref().or(args.out.as_ref()) {
         Some(directory) => directory.clone(),
-        None => new_directory(&header),
+        None => new_directory(header),
     };
     if let Some(old) = &old {
-        store::same_run(&directory.join(store::FILE), &old.header, &header)?;
+        store::same_run(&directory.join(store::FILE), &old.header, header)?;
         if complete(old) {
             return finish(&directory, End::Complete, global);
         }
     }
     let (mut writer, done) = match old {
         Some(_) => {
-            let (writer, record) = Writer::resume(&directory, &header)?;
+            let (writer, record) = Writer::resume(&directory, header)?;
             (writer, record.outcomes)
         }
-        None => (Writer::create(&directory, &header)?, Vec::new()),
+        None => (Writer::create(&directory, header)?, Vec::new()),
     };
-    let memory_free = header.environment.memory_free;
-    device.set_deadline(settings.deadline);
-    let session = Session { rank, part, settings, interrupted: &interrupted, memory_free };
+    if let Some(mpi) = mpi {
+        ranks::guard(mpi, session.settings.deadline, Some(&directory), header)?;
+    }
     let left = header.plan.len().saturating_sub(done.len());
-    let mut progress = Progress::new(left, device.properties());
-    let end = session.run(&header, &done, &mut writer, &mut progress)?;
+    let mut progress = Progress::new(left, session.rank.device.properties());
+    let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
     drop((progress, writer));
     finish(&directory, end, global)
+}
+
+/// Runs the session as a rank that keeps no record.
+fn follow(
+    mpi: &Mpi,
+    session: &Session<'_>,
+    header: &Header,
+    old: Option<Record>,
+) -> anyhow::Result<ExitCode> {
+    ranks::guard(mpi, session.settings.deadline, None, header)?;
+    if old.as_ref().is_some_and(complete) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let done = old.map(|old| old.outcomes).unwrap_or_default();
+    let broken = Cell::new(false);
+    let mut watcher = Follower { broken: &broken };
+    let end = session.run(header, &done, None, &mut watcher)?;
+    Ok(ExitCode::from(match (end, broken.get()) {
+        (End::Interrupted, _) => exit::INTERRUPTED,
+        (End::Complete, true) => exit::FAILED,
+        (End::Complete, false) => 0,
+    }))
+}
+
+/// Says nothing, and remembers whether anything broke: every rank ends with the same exit code.
+struct Follower<'f> {
+    broken: &'f Cell<bool>,
+}
+
+impl Watcher for Follower<'_> {
+    fn starts(&mut self, _: usize, _: usize, _: &Case) {}
+
+    fn ended(&mut self, outcome: &Outcome) {
+        if is_broken(outcome) {
+            self.broken.set(true);
+        }
+    }
+}
+
+fn is_broken(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Failed { .. } | Outcome::Invalid { .. })
 }
 
 fn complete(record: &Record) -> bool {
@@ -239,6 +327,5 @@ fn finish(directory: &Path, end: End, global: &Global) -> anyhow::Result<ExitCod
         );
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    let broken = |outcome| matches!(outcome, &Outcome::Failed { .. } | &Outcome::Invalid { .. });
-    Ok(ExitCode::from(if record.outcomes.iter().any(broken) { exit::FAILED } else { 0 }))
+    Ok(ExitCode::from(if record.outcomes.iter().any(is_broken) { exit::FAILED } else { 0 }))
 }

@@ -1,7 +1,11 @@
 //! Collectives between ranks. A [`Communicator`] drives the ranks of this process: threads of the
 //! host, GPUs of the node, or one of each of many processes.
 
+mod board;
 pub mod host;
+pub mod mpi;
+pub mod together;
+pub mod watch;
 
 use crate::{
     case::{Collective, KernelName},
@@ -42,6 +46,18 @@ pub trait Communicator {
         ranks: &[RankBuffers<'_>],
         repeat: u32,
     ) -> Result<(), DeviceError>;
+    /// Processes that the ranks are spread over, one rank each; 1 where this process drives all.
+    fn processes(&self) -> u32 {
+        1
+    }
+    /// Waits for all processes.
+    fn barrier(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    /// The largest of what each process has seen.
+    fn largest(&self, seen: f64) -> Result<f64, DeviceError> {
+        Ok(seen)
+    }
     /// The control plane: every process gives bytes and gets all processes' bytes, by rank.
     fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError>;
 }

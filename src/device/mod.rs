@@ -119,6 +119,12 @@ pub trait Device {
     /// Adds to what a record says of the machine around it.
     fn describe(&self, _environment: &mut Environment) {}
 
+    /// The largest of what every rank in a process of its own has seen; what this one has, where
+    /// it is alone.
+    fn agree(&self, seen: Seconds) -> Result<Seconds, DeviceError> {
+        Ok(seen)
+    }
+
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
 }

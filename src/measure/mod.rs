@@ -89,7 +89,7 @@ pub fn warm_up(
         let time = region(device, enqueue, cache, batch, settings)?.time;
         iterations = iterations.saturating_add(batch);
         spent = spent + time;
-        let over = longer(spent, start.elapsed()) >= settings.warmup_max;
+        let over = longer(spent, device.agree(start.elapsed())?) >= settings.warmup_max;
         if cache == Cache::Hot && time < settings.sample_min && batch < BATCH_MAX && !over {
             let wanted = settings.sample_min / Seconds(time.0.max(1e-9)) * 1.1;
             let factor = wanted.clamp(2.0, BATCH_GROWTH_MAX);
@@ -142,7 +142,7 @@ pub fn sample(
             looked = clock::now();
         }
         spent = spent + timing.time;
-        if let Some(reason) = rule.stop(&times, longer(spent, start.elapsed())) {
+        if let Some(reason) = rule.stop(&times, longer(spent, device.agree(start.elapsed())?)) {
             break reason;
         }
     };

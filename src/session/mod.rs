@@ -5,6 +5,7 @@ pub mod one;
 use crate::{
     bench::{self, Rank},
     case::Case,
+    device::DeviceError,
     measure::clock,
     outcome::{Failure, Outcome},
     record::{
@@ -42,6 +43,17 @@ pub struct Session<'s> {
     pub memory_free: Option<Bytes>,
 }
 
+/// What ends a run before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The record cannot be kept.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The ranks cannot agree any more.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -53,21 +65,22 @@ pub enum End {
 
 impl Session<'_> {
     /// Runs what the plan has and `done` does not, each outcome recorded before the next case
-    /// starts.
+    /// starts. Of ranks in processes of their own one keeps the record, the others have no writer.
     pub fn run(
         &self,
         header: &Header,
         done: &[Outcome],
-        writer: &mut Writer,
+        mut writer: Option<&mut Writer>,
         watcher: &mut dyn Watcher,
-    ) -> Result<End, RecordError> {
+    ) -> Result<End, SessionError> {
         let start = clock::now();
         let done: HashSet<&Case> = done.iter().map(Outcome::case).collect();
         let left: Vec<&Case> = header.plan.iter().filter(|case| !done.contains(case)).collect();
         let mut lost: Option<String> = None;
         let mut end = End::Complete;
         for (place, case) in left.iter().enumerate() {
-            if self.interrupted.load(Ordering::Relaxed) {
+            let interrupted = f64::from(u8::from(self.interrupted.load(Ordering::Relaxed)));
+            if self.rank.peers.largest(interrupted)? > 0.0 {
                 end = End::Interrupted;
                 break;
             }
@@ -79,10 +92,14 @@ impl Session<'_> {
             if let Outcome::Failed { failure: Failure::DeviceLost, error, .. } = &outcome {
                 lost.get_or_insert_with(|| error.clone());
             }
-            writer.append(&Line::Outcome(outcome.clone()))?;
+            if let Some(writer) = &mut writer {
+                writer.append(&Line::Outcome(outcome.clone()))?;
+            }
             watcher.ended(&outcome);
         }
-        writer.append(&Line::Footer(self.footer(start.elapsed(), end)))?;
+        if let Some(writer) = writer {
+            writer.append(&Line::Footer(self.footer(start.elapsed(), end)))?;
+        }
         Ok(end)
     }
 

@@ -22,6 +22,7 @@ use crate::{
     units::{Bytes, Megahertz},
 };
 pub use gemm::library;
+pub use pool::keep_to_core;
 use pool::{Block, Pool};
 use std::{cell::RefCell, sync::Arc};
 

@@ -34,6 +34,17 @@ const SPIN_MAX: Seconds = Seconds(200e-6);
 /// more threads than cores.
 const SPINS_BEFORE_YIELD: u32 = 256;
 
+/// Keeps this process to one of the cores it may use, counted around: for ranks that share a node
+/// and would all start on the first one. Where that is refused they run where the system puts them.
+pub fn keep_to_core(index: u32) {
+    let cpus = allowed_cpus();
+    let mut set = CpuSet::new();
+    if let Some(&cpu) = cpus.get(index as usize % cpus.len().max(1)) {
+        set.set(cpu);
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
 /// One thread's part of a launch.
 pub struct Block<'b> {
     /// Which, from 0.

@@ -1,0 +1,154 @@
+//! Where the ranks of one node write how far they are, in memory they share: who hangs in a
+//! collective cannot ask the others through it.
+
+#![expect(unsafe_code, reason = "memory shared between processes")]
+
+use rustix::{
+    fs::{Mode, OFlags, ftruncate, open, unlink},
+    mm::{MapFlags, ProtFlags, mmap, munmap},
+};
+use std::{
+    hash::{BuildHasher, Hasher},
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Of one rank; a cache line each, so that no rank slows another.
+#[repr(C, align(128))]
+#[derive(Default)]
+struct Slot {
+    /// Iterations of collectives it has entered, over all cases.
+    entered: AtomicU64,
+    /// Counts on while its process lives.
+    beats: AtomicU64,
+    /// Not zero: it has given up, and so must the others.
+    ended: AtomicU64,
+}
+
+/// The slots of a node's ranks.
+pub struct Board {
+    slots: *mut Slot,
+    count: usize,
+}
+
+// SAFETY: the memory is mapped as long as the board lives, and all in it is atomic.
+unsafe impl Send for Board {}
+// SAFETY: as above.
+unsafe impl Sync for Board {}
+
+impl Board {
+    /// Makes one for so many ranks: a file of mode 0600 with a name that nobody guesses, in
+    /// memory. Remove it once all have opened it.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    pub fn create(count: usize) -> io::Result<(Board, PathBuf)> {
+        let random = || std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let name = format!("fizeau-{:016x}{:016x}", random(), random());
+        let path = [Path::new("/dev/shm"), &std::env::temp_dir()]
+            .into_iter()
+            .find(|folder| folder.is_dir())
+            .unwrap_or(Path::new("."))
+            .join(name);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = open(&path, flags, Mode::RUSR | Mode::WUSR)?;
+        ftruncate(&file, (count * size_of::<Slot>()) as u64)?;
+        Ok((Board::map(file, count)?, path))
+    }
+
+    /// Opens one that another rank of the node has made.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    pub fn open(path: &Path, count: usize) -> io::Result<Board> {
+        let file = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        Board::map(file, count)
+    }
+
+    /// Takes its name away; those who have it open keep it.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    pub fn remove(path: &Path) -> io::Result<()> {
+        Ok(unlink(path)?)
+    }
+
+    fn map(file: rustix::fd::OwnedFd, count: usize) -> io::Result<Board> {
+        let bytes = count * size_of::<Slot>();
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping of a file of that size; nothing else lies there.
+        let slots =
+            unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0) }?;
+        Ok(Board { slots: slots.cast(), count })
+    }
+
+    fn slot(&self, index: usize) -> &Slot {
+        assert!(index < self.count, "a rank of this node");
+        // SAFETY: within the mapping, whose zeros are valid slots.
+        unsafe { &*self.slots.add(index) }
+    }
+
+    /// One more iteration entered.
+    #[inline]
+    pub fn enter(&self, index: usize) {
+        self.slot(index).entered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Iterations that a rank has entered.
+    pub fn entered(&self, index: usize) -> u64 {
+        self.slot(index).entered.load(Ordering::Relaxed)
+    }
+
+    /// Shows that this process lives.
+    pub fn beat(&self, index: usize) {
+        self.slot(index).beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often a process has shown that it lives.
+    pub fn beats(&self, index: usize) -> u64 {
+        self.slot(index).beats.load(Ordering::Relaxed)
+    }
+
+    /// Gives up for all.
+    pub fn end(&self, index: usize) {
+        self.slot(index).ended.store(1, Ordering::Release);
+    }
+
+    /// Whether any rank of the node has given up.
+    pub fn ended(&self) -> bool {
+        (0..self.count).any(|index| self.slot(index).ended.load(Ordering::Acquire) != 0)
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with that length, and nothing borrows from it any more.
+        // A mapping that stays does no harm.
+        let _ = unsafe { munmap(self.slots.cast(), self.count * size_of::<Slot>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_mappings_show_the_same() {
+        let (one, path) = Board::create(3).expect("a board");
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &std::fs::metadata(&path).expect("it is there").permissions(),
+        );
+        assert_eq!(mode & 0o777, 0o600);
+        let other = Board::open(&path, 3).expect("the same board");
+        Board::remove(&path).expect("its name goes");
+        one.enter(2);
+        one.enter(2);
+        other.beat(1);
+        assert_eq!((other.entered(2), other.entered(0), one.beats(1)), (2, 0, 1));
+        assert!(!one.ended());
+        other.end(0);
+        assert!(one.ended());
+        assert!(Board::open(&path, 3).is_err());
+    }
+}

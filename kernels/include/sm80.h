@@ -59,7 +59,9 @@ DEVICE u32 choose_bytes(u32 first, u32 second, u32 chosen) {
                  "+" CONSTRAINT(sums[3])                                                          \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
+// Floats of 8 exponent and 10 fraction bits in the place of 32, and of 4 and 3 bits.
 struct tf32 { u32 bits; };
+struct e4m3 { u8 bits; };
 
 DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2], bf16) {
   MULTIPLY("m16n8k16", "f32.bf16.bf16.f32", "f");

@@ -9,9 +9,6 @@
 #include "gpu.h"
 #include "sm80.h"
 
-// An 8-bit float of 4 exponent and 3 fraction bits.
-struct e4m3 { u8 bits; };
-
 // Of a matrix in global memory; encoded by the host.
 struct alignas(64) TensorMap { u64 words[16]; };
 

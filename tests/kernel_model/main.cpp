@@ -2,6 +2,7 @@
 // values are small integers: sums are exact in any order, and nothing but equality passes.
 #include "gpu.h"
 #include "sm80.h"
+#include "sm89.h"
 #include "sm90.h"
 #include "sm100.h"
 
@@ -41,6 +42,9 @@ namespace sm80 {
 }
 namespace skinny {
 #include "../../kernels/gemm/sm80_mma_skinny.cu"
+}
+namespace sm89 {
+#include "../../kernels/gemm/sm89_mma.cu"
 }
 namespace sm90 {
 #include "../../kernels/gemm/sm90_wgmma.cu"
@@ -191,6 +195,8 @@ void products() {
   SM80(f32, f32, tf32, 98304);
   SM80(i8, i32, int8, 98304);
   SM80(f64, f64, f64, 65536);
+  Product<e4m3, bf16>::check("gemm/fp8/sm89_mma", sm89::gemm_fp8_mma, 3, 98304, 1, 16, 16);
+  Product<e4m3, bf16>::check("gemm/fp8/sm89_mma", sm89::gemm_fp8_mma, 2, 98304, 131, 272, 208);
   SKINNY(bf16, bf16);
   SKINNY(f16, f16);
   SM90(bf16, bf16, bf16);

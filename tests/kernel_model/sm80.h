@@ -4,6 +4,16 @@
 #define FIZEAU_SM80_H
 
 struct tf32 { u32 bits; };
+struct e4m3 { u8 bits; };
+
+// 8-bit floats of 4 exponent and 3 fraction bits.
+DEVICE f32 widen(e4m3 value) {
+  const f32 sign = value.bits >> 7 ? -1.0f : 1.0f;
+  const int exponent = value.bits >> 3 & 15, fraction = value.bits & 7;
+  if (exponent == 15 && fraction == 7) return NAN;
+  if (exponent == 0) return sign * std::ldexp(f32(fraction), -9);
+  return sign * std::ldexp(f32(8 + fraction), exponent - 10);
+}
 
 namespace model {
 
@@ -110,6 +120,7 @@ inline f32 value_of(f16 value) { return widen(value); }
 // The lower 13 bits are ignored.
 inline f32 value_of(tf32 value) { return float_of(value.bits & ~0x1fffu); }
 inline i32 value_of(i8 value) { return value; }
+inline f32 value_of(e4m3 value) { return widen(value); }
 
 template <class T, class Sum>
 void multiply_fragments(Sum (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {

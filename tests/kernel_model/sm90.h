@@ -16,17 +16,6 @@ struct TensorMap {
   u64 columns, rows;
   u32 box[2];    // elements along a row, rows
 };
-struct e4m3 { u8 bits; };
-
-// 8-bit floats of 4 exponent and 3 fraction bits.
-DEVICE f32 widen(e4m3 value) {
-  const f32 sign = value.bits >> 7 ? -1.0f : 1.0f;
-  const int exponent = value.bits >> 3 & 15, fraction = value.bits & 7;
-  if (exponent == 15 && fraction == 7) return NAN;
-  if (exponent == 0) return sign * std::ldexp(f32(fraction), -9);
-  return sign * std::ldexp(f32(8 + fraction), exponent - 10);
-}
-
 namespace model {
 
 struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; };
@@ -195,8 +184,6 @@ inline const u8* described(u64 descriptor, bool k_major, u32 size, u32 mn, u32 k
   at ^= (at >> 7 & 7) << 4;
   return shared_at(at, size);
 }
-
-inline f32 value_of(e4m3 value) { return widen(value); }
 
 // One row of A, or column of B: as many elements as one multiplication takes along k.
 template <class T> struct Line {

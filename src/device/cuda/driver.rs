@@ -115,8 +115,8 @@ pub struct LaunchAttribute {
 
 const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<LaunchAttribute>() == 72);
 
-/// `CUtensorMap`.
-#[repr(C, align(64))]
+/// `CUtensorMap`: aligned to 64 bytes, since CUDA 13.0 to 128.
+#[repr(C, align(128))]
 #[derive(Clone, Copy)]
 pub struct TensorMap(pub [u8; 128]);
 

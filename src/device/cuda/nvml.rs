@@ -105,7 +105,7 @@ const FIELD_MEMORY_TEMPERATURE: c_uint = 82;
 /// `nvmlEventTypeXidCriticalError`.
 const EVENT_XID: u64 = 8;
 /// `NVML_NVLINK_MAX_LINKS`, and its error counters: replay, recovery, CRC of flits, CRC of data.
-const LINKS: c_uint = 18;
+const LINKS: c_uint = 36;
 const LINK_COUNTERS: c_int = 4;
 
 /// What a device is doing now.
@@ -382,7 +382,7 @@ impl Faults {
 }
 
 /// Why a clock is held where it is, by the bits of `nvmlClocksEventReasons`.
-const REASONS: [(u64, &str); 9] = [
+const REASONS: [(u64, &str); 11] = [
     (0x1, "idle"),
     (0x2, "clocks set by a user"),
     (0x4, "power cap"),
@@ -392,6 +392,8 @@ const REASONS: [(u64, &str); 9] = [
     (0x40, "hardware thermal slowdown"),
     (0x80, "hardware power brake"),
     (0x100, "display clocks"),
+    (0x200, "board limit"),
+    (0x400, "reliability limit"),
 ];
 
 /// The reasons that are none of a device's own work: slowdowns by hardware, heat and the power

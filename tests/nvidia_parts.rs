@@ -2,8 +2,8 @@
 //! units x operations per clock x the clock observed, and the rate of the memory's pins.
 //!
 //! A row has the form in which `nvidia-smi -q` and CUDA's `deviceQuery` print: name, PCI number,
-//! SMs, memory in MiB, highest clock of the SMs and clock of the memory in MHz, width of its bus. No
-//! row was captured on a machine: they are put together from published specifications, and a
+//! SMs, memory in MiB, highest clock of the SMs and clock of the memory in MHz, width of its bus.
+//! No row was captured on a machine: they are put together from published specifications, and a
 //! capture goes before one of them. The last column is the dense bfloat16 peak (of compute
 //! capability 7.x: binary16) at that clock in TFLOP/s, where the part's operations per clock are
 //! known.

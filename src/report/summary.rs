@@ -49,7 +49,12 @@ pub fn subtitle(record: &Record) -> String {
 /// What this machine is.
 pub fn machine(record: &Record) -> String {
     let device = &record.header.device;
-    let unit = if device.backend == "host" { "cores" } else { "units" };
+    let unit = match (device.backend.as_str(), device.units) {
+        ("host", 1) => "core",
+        ("host", _) => "cores",
+        (_, 1) => "unit",
+        _ => "units",
+    };
     let clock = device.clock.map(|clock| format!(" at {clock}")).unwrap_or_default();
     let caches: Vec<_> = device
         .caches

@@ -230,24 +230,22 @@ mod tests {
         deadline: Seconds(10.0),
     };
 
-    /// Other work on this machine can only lengthen a spin: the best of several attempts shows
-    /// what the harness itself adds.
+    /// How near, `fizeau doctor` says of the machine it runs on. Other work here can only lengthen
+    /// a spin, so what always holds is that nothing is found too short, and that the best of
+    /// several attempts is not off by what the harness must never add.
     #[test]
     fn known_durations_are_found() {
         let device = Host.open(0).expect("there is always a host");
-        let timer = calibrate();
         let mut best = [f64::INFINITY; 4];
         for _ in 0..10 {
-            let found = self_test(device.as_ref()).expect("spins");
-            for (best, duration) in best.iter_mut().zip(&found) {
+            for (best, duration) in best.iter_mut().zip(&self_test(device.as_ref()).expect("spins"))
+            {
+                assert!(duration.found >= duration.known, "{duration:?}");
                 *best = best.min(duration.found.0 - duration.known.0);
             }
-            if best[3] < 1e-5 && best[0] <= timer.overhead.0 + timer.resolution.0 {
-                break;
-            }
         }
-        assert!(best[0] <= timer.overhead.0 + timer.resolution.0, "{best:?} {timer:?}");
-        assert!(best[3].abs() < 0.01 * 1e-3, "1 ms is off by {} s", best[3]);
+        assert!(best[0] < 1e-5, "an empty iteration took {} s", best[0]);
+        assert!(best[3] < 1e-4, "1 ms is off by {} s", best[3]);
     }
 
     #[test]

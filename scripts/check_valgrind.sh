@@ -7,8 +7,10 @@ cd "$(dirname "$0")/.."
 
 if ! command -v valgrind >/dev/null; then
     echo "installing valgrind (Debian, Ubuntu)" >&2
-    sudo=$( ((EUID == 0)) || echo sudo)
-    $sudo apt-get install -y -q valgrind >&2
+    sudo=
+    ((EUID == 0)) || sudo=sudo
+    $sudo apt-get update -q >&2
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q valgrind >&2
 fi
 cargo build --locked --quiet --workspace
 place=$(mktemp -d)

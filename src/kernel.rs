@@ -81,9 +81,9 @@ pub struct GemmParams {
     pub dtype: u32,
 }
 
-/// Of attention; see [`crate::case::AttentionPoint`]. Layouts, row-major: Q is batch x queries x
-/// heads x dim_qk; K batch x keys x kv_heads x dim_qk; V batch x keys x kv_heads x dim_v (none for
-/// MLA: the first dim_v of K); O batch x queries x heads x dim_v.
+/// Of attention; see [`crate::case::AttentionPoint`]. Layouts, row-major: Q is tokens x heads x
+/// dim_qk; K tokens x kv_heads x dim_qk; V tokens x kv_heads x dim_v (none for MLA: the first
+/// dim_v of K); O tokens x heads x dim_v. Tokens of all sequences follow each other.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct AttentionParams {
@@ -91,19 +91,33 @@ pub struct AttentionParams {
     pub q: u64,
     /// Keys.
     pub k: u64,
-    /// Values.
+    /// Values; 0 where they are a part of the keys.
     pub v: u64,
     /// Output.
     pub o: u64,
+    /// An [`AttentionSequence`] for each of the batch.
+    pub sequences: u64,
+    /// Where keys and values stand: the number of each page, as a `u32`; 0: in one piece.
+    pub pages: u64,
+    /// [`AttentionPart`]s, those of a worker one after the other.
+    pub parts: u64,
+    /// Of each worker its first part, and one number more: how many parts there are.
+    pub part_firsts: u64,
+    /// Scratch for partial results of split keys, zeros at first; may be unused.
+    pub scratch: u64,
+    /// Its bytes.
+    pub scratch_bytes: u64,
+    /// How many workers the parts are dealt to.
+    pub workers: u32,
     /// Sequences.
     pub batch: u32,
     /// Query heads.
     pub heads: u32,
     /// Key and value heads.
     pub kv_heads: u32,
-    /// Query tokens.
+    /// Query tokens of the longest sequence.
     pub queries: u32,
-    /// Key tokens.
+    /// Key tokens of the longest sequence.
     pub keys: u32,
     /// Dimension of a query and a key.
     pub dim_qk: u32,
@@ -111,14 +125,60 @@ pub struct AttentionParams {
     pub dim_v: u32,
     /// 1 where causal.
     pub causal: u32,
-    /// [`crate::dtype::Dtype`] by its place in `ALL`.
+    /// [`crate::dtype::Dtype`] of K and V by its place in `ALL`.
     pub dtype: u32,
+    /// Tokens of a page; 0 where keys and values stand in one piece.
+    pub page: u32,
     /// The factor on scores before softmax.
     pub scale: f32,
-    /// Scratch for partial results of split keys; may be unused.
-    pub scratch: u64,
-    /// Its bytes.
-    pub scratch_bytes: u64,
+    /// Tokens of Q.
+    pub query_tokens: u32,
+    /// Tokens that K has room for.
+    pub key_tokens: u32,
+}
+
+/// Where a sequence's tokens stand among those of all.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct AttentionSequence {
+    /// Its first token of Q and O.
+    pub query_first: u32,
+    /// Its tokens of Q and O.
+    pub queries: u32,
+    /// Its first token of K and V; in pages, token `i` of all stands in page `pages[i / page]`, at
+    /// `i % page`.
+    pub key_first: u32,
+    /// Its tokens of K and V.
+    pub keys: u32,
+}
+
+/// A part of a split decode, which a worker does by itself: some keys of one head and sequence, for
+/// up to [`AttentionPart::ROWS`] of the rows that share them. A row is a query and one of the heads
+/// that share the keys: `query x group + head`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct AttentionPart {
+    /// Which sequence.
+    pub sequence: u32,
+    /// Which head of K and V.
+    pub kv_head: u32,
+    /// The first row.
+    pub row_first: u32,
+    /// The first key, counted from the sequence's first.
+    pub key_first: u32,
+    /// One past the last key.
+    pub key_end: u32,
+    /// Where its sums go in scratch memory, among all parts that are not alone.
+    pub slot: u32,
+    /// The first of the slots for the same rows, one after the other in the order of keys.
+    pub slot_first: u32,
+    /// How many there are: 1 where the part has all keys, and leaves its output itself.
+    pub slots: u32,
+}
+
+impl AttentionPart {
+    /// Rows of a part at most.
+    pub const ROWS: u32 = 64;
 }
 
 /// Of `util/fill`: a target repeats a pattern, in words of 8 bytes.

@@ -2,14 +2,14 @@
 
 use fizeau::{
     bench::{self, Rank},
-    case::{AttentionKind, AttentionPoint, Case, Mask, Point},
+    case::{AttentionKind, AttentionPoint, Case, Lengths, Mask, Point},
     comm::Alone,
     device::{
         Backend, Device, Launch,
         host::{Host, HostDevice},
     },
     dtype::Dtype,
-    kernel::AttentionParams,
+    kernel::{AttentionParams, AttentionSequence},
     units::Bytes,
 };
 use proptest::prelude::*;
@@ -19,7 +19,20 @@ const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
 fn point(attention: AttentionKind, lengths: [u32; 7], mask: Mask) -> AttentionPoint {
     let [batch, kv_heads, group, queries, keys, dim_qk, dim_v] = lengths;
     let (dtype, heads) = (Dtype::F32, kv_heads * group);
-    AttentionPoint { attention, dtype, batch, heads, kv_heads, queries, keys, dim_qk, dim_v, mask }
+    AttentionPoint {
+        attention,
+        dtype,
+        batch,
+        heads,
+        kv_heads,
+        queries,
+        keys,
+        dim_qk,
+        dim_v,
+        mask,
+        lengths: Lengths::Equal,
+        page: None,
+    }
 }
 
 fn check_all(device: &dyn Device, point: AttentionPoint, repeat: u32) {
@@ -82,6 +95,8 @@ proptest! {
         mask in prop_oneof![Just(Mask::Full), Just(Mask::Causal)],
         units in 1u32..4,
         repeat in 1u32..3,
+        lengths_of in prop_oneof![Just(Lengths::Equal), Just(Lengths::Ragged)],
+        page in prop_oneof![Just(None), Just(Some(16)), Just(Some(7)), Just(Some(64))],
     ) {
         let (batch, kv_heads, group, queries, keys, dim_qk, dim_v) = lengths;
         let (kv_heads, dim_v) = match attention {
@@ -89,16 +104,21 @@ proptest! {
             _ => (kv_heads, dim_v),
         };
         let lengths = [batch, kv_heads, group, queries, keys, dim_qk, dim_v];
-        check_all(&host_of(units), point(attention, lengths, mask), repeat);
+        let point = point(attention, lengths, mask);
+        let point = AttentionPoint { lengths: lengths_of, page, ..point };
+        check_all(&host_of(units), point, repeat);
     }
 
     #[test]
     fn keys_split_over_threads_are_right(
         keys in 512u32..1500, units in 2u32..5, group in 1u32..5, queries in 1u32..3,
+        lengths_of in prop_oneof![Just(Lengths::Equal), Just(Lengths::Ragged)],
+        page in prop_oneof![Just(None), Just(Some(256))],
         mask in prop_oneof![Just(Mask::Full), Just(Mask::Causal)],
     ) {
-        let lengths = [1, 1, group, queries, keys, 32, 16];
-        check_all(&host_of(units), point(AttentionKind::Decode, lengths, mask), 2);
+        let point = point(AttentionKind::Decode, [2, 1, group, queries, keys, 32, 16], mask);
+        let point = AttentionPoint { lengths: lengths_of, page, ..point };
+        check_all(&host_of(units), point, 2);
     }
 }
 
@@ -108,23 +128,26 @@ fn large_scores_are_safe() {
     let device = host_of(2);
     let (keys, dim) = (130usize, 16usize);
     for kernel in device.kernels("attention/f32") {
-        let place = |elements: &[f32]| {
-            let bytes: &[u8] = bytemuck::cast_slice(elements);
+        let place_bytes = |bytes: &[u8]| {
             let buffer = device.allocate(Bytes(bytes.len() as u64)).expect("there is memory");
             device.write(&buffer, Bytes(0), bytes).expect("it fits");
             buffer
         };
+        let place = |elements: &[f32]| place_bytes(bytemuck::cast_slice(elements));
         let largest = 77;
         let key = |at: usize| if at / dim == largest { 60.0 } else { (at / dim) as f32 - 80.0 };
         let q = place(&vec![100.0; dim]);
         let k = place(&(0..keys * dim).map(key).collect::<Vec<f32>>());
         let v = place(&(0..keys * dim).map(|at| (at / dim) as f32).collect::<Vec<f32>>());
         let o = place(&vec![f32::NAN; dim]);
+        let sequence = AttentionSequence { query_first: 0, queries: 1, key_first: 0, keys: 130 };
+        let sequences = place_bytes(bytemuck::bytes_of(&sequence));
         let params = AttentionParams {
             q: q.address,
             k: k.address,
             v: v.address,
             o: o.address,
+            sequences: sequences.address,
             batch: 1,
             heads: 1,
             kv_heads: 1,
@@ -132,11 +155,9 @@ fn large_scores_are_safe() {
             keys: keys as u32,
             dim_qk: dim as u32,
             dim_v: dim as u32,
-            causal: 0,
             dtype: 1,
             scale: 1.0,
-            scratch: 0,
-            scratch_bytes: 0,
+            ..bytemuck::Zeroable::zeroed()
         };
         let function = device.load("attention/f32", &kernel).expect("it is listed");
         device

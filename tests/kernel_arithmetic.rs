@@ -9,13 +9,14 @@ use std::{
 };
 
 /// The model, compiled; `None`, having said so, where no compiler is.
-fn model(folder: &Path) -> Option<Command> {
+fn model(folder: &Path, source: &str) -> Option<Command> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let program = folder.join("model");
     let made = Command::new(&compiler)
         .args(["-std=c++17", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas"])
-        .args(["-Itests/kernel_model", "-Ikernels/include", "tests/kernel_model/main.cpp", "-o"])
+        .args(["-Itests/kernel_model", "-Ikernels/include", "-o"])
         .arg(&program)
+        .arg(Path::new("tests/kernel_model").join(source))
         .output();
     match made {
         Err(error) => {
@@ -33,15 +34,26 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-#[test]
-fn kernels_compute_what_they_say() {
+/// Runs a model as it is, and with fragments laid otherwise: that must not pass, so that the
+/// kernels' layout is tested.
+#[track_caller]
+fn check(source: &str, planted: &str) {
     let folder = tempfile::tempdir().expect("a directory");
-    let Some(mut program) = model(folder.path()) else { return };
+    let Some(mut program) = model(folder.path(), source) else { return };
     let right = program.output().expect("the model runs");
     assert!(right.status.success(), "{}", text(&right));
     assert!(text(&right).contains("checks passed"));
-    // A model whose fragments are laid otherwise must not pass: the kernel's layout is tested.
     let wrong = program.arg("--planted").output().expect("the model runs");
     assert_eq!(wrong.status.code(), Some(1));
-    assert!(text(&wrong).contains("fault: gemm/bf16/sm80_mma"), "{}", text(&wrong));
+    assert!(text(&wrong).contains(planted), "{}", text(&wrong));
+}
+
+#[test]
+fn kernels_compute_what_they_say() {
+    check("main.cpp", "fault: gemm/bf16/sm80_mma");
+}
+
+#[test]
+fn attention_is_what_it_is_defined_as() {
+    check("attention.cpp", "fault: attention/prefill/bf16/sm80");
 }

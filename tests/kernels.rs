@@ -29,6 +29,11 @@ fn parameters_are_the_same_on_both_sides() {
         layout!(LatencyParams: position),
         layout!(ComputeParams: partial flops),
         layout!(GemmParams: a b c m n k dtype),
+        layout!(AttentionSequence: query_first queries key_first keys),
+        layout!(AttentionPart: sequence kv_head row_first key_first key_end slot slot_first slots),
+        layout!(AttentionParams: q k v o sequences pages parts part_firsts scratch scratch_bytes
+            workers batch heads kv_heads queries keys dim_qk dim_v causal dtype page scale
+            query_tokens key_tokens),
         layout!(FillParams: target pattern length period),
         layout!(CompareParams: values pattern length period differing),
         layout!(HashParams: values length hash),

@@ -44,6 +44,7 @@ DEVICE u32 block_count() { return gridDim.x; }
 DEVICE void block_barrier() { __syncthreads(); }
 DEVICE void warp_barrier() { __syncwarp(); }
 DEVICE f64 shuffle_xor(f64 value, u32 mask) { return __shfl_xor_sync(~0u, value, mask); }
+DEVICE f32 shuffle_xor(f32 value, u32 mask) { return __shfl_xor_sync(~0u, value, mask); }
 DEVICE u32 atomic_add(u32* at, u32 value) { return atomicAdd(at, value); }
 DEVICE u64 atomic_add(u64* at, u64 value) { return atomicAdd(at, value); }
 
@@ -86,6 +87,13 @@ DEVICE i32 narrow(i32 value, i32) { return value; }
 DEVICE f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 DEVICE f64 fused(f64 a, f64 b, f64 c) { return fma(a, b, c); }
 DEVICE i32 fused(i32 a, i32 b, i32 c) { return a * b + c; }
+
+// 2^x by the unit for it: off by 2^-22 of itself, 0 below 2^-126.
+DEVICE f32 power_of_two(f32 x) {
+  f32 power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
 
 // Zero, which no compiler knows: blocks are one-dimensional. What depends on it is not folded, and
 // not left to the one lane that some targets have for values that a warp shares.

@@ -37,6 +37,56 @@ struct GemmParams {
 };
 static_assert(sizeof(GemmParams) == 40, "the mirror");
 
+// Where a sequence's tokens stand among those of all.
+struct AttentionSequence {
+  u32 query_first;   // of Q and O
+  u32 queries;
+  u32 key_first;     // of K and V; in pages, token i of all stands in page pages[i / page]
+  u32 keys;
+};
+static_assert(sizeof(AttentionSequence) == 16, "the mirror");
+
+// Some keys of one head and sequence, for up to 64 of the rows that share them.
+struct AttentionPart {
+  u32 sequence;
+  u32 kv_head;
+  u32 row_first;     // a row is query x group + head
+  u32 key_first;     // from the sequence's first
+  u32 key_end;
+  u32 slot;          // where its sums go in scratch memory
+  u32 slot_first;    // of the same rows
+  u32 slots;         // 1: the part has all keys
+};
+static_assert(sizeof(AttentionPart) == 32, "the mirror");
+
+struct AttentionParams {
+  const void* q;     // tokens x heads x dim_qk
+  const void* k;     // tokens x kv_heads x dim_qk
+  const void* v;     // tokens x kv_heads x dim_v; none: the first dim_v of K
+  void* o;           // tokens x heads x dim_v
+  const AttentionSequence* sequences;
+  const u32* pages;  // none: in one piece
+  const AttentionPart* parts;
+  const u32* part_firsts;  // of each worker, and their number
+  f32* scratch;      // zeros at first
+  u64 scratch_bytes;
+  u32 workers;
+  u32 batch;
+  u32 heads;
+  u32 kv_heads;
+  u32 queries;       // of the longest sequence
+  u32 keys;
+  u32 dim_qk;
+  u32 dim_v;
+  u32 causal;
+  u32 dtype;
+  u32 page;          // tokens of one; 0: in one piece
+  f32 scale;
+  u32 query_tokens;
+  u32 key_tokens;
+};
+static_assert(sizeof(AttentionParams) == 136, "the mirror");
+
 struct FillParams {
   u64* target;
   const u64* pattern;

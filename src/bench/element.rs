@@ -107,7 +107,7 @@ impl E4m3 {
     const EXPONENT_MIN: i32 = -6;
 
     /// To nearest, ties to even; within +-448.
-    fn from_f64(value: f64) -> E4m3 {
+    pub(super) fn from_f64(value: f64) -> E4m3 {
         let size = value.abs();
         let exponent = (size.log2().floor() as i32).max(Self::EXPONENT_MIN);
         // In eighths of the power of two below: a carry goes on into the exponent by itself.
@@ -116,7 +116,8 @@ impl E4m3 {
         E4m3(if value.is_sign_negative() { Self::SIGN | bits } else { bits })
     }
 
-    fn to_f64(self) -> f64 {
+    /// Its value.
+    pub(super) fn to_f64(self) -> f64 {
         let size = self.0 & !Self::SIGN;
         if size == 0x7f {
             return f64::NAN;

@@ -17,8 +17,10 @@ macro_rules! named {
     };
 }
 
+mod attention;
 mod collective;
 
+pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask};
 pub use collective::{Collective, CollectivePoint, Place};
 
 use crate::{
@@ -105,54 +107,6 @@ pub struct GemmPoint {
     pub n: u32,
     /// The dimension summed over.
     pub k: u32,
-}
-
-/// Attention, forward, over a batch of equal sequences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub struct AttentionPoint {
-    /// Which of the shapes of attention.
-    pub attention: AttentionKind,
-    /// Element type of Q, K and V.
-    pub dtype: Dtype,
-    /// Sequences.
-    pub batch: u32,
-    /// Query heads.
-    pub heads: u32,
-    /// Key and value heads; `heads` is a multiple of it.
-    pub kv_heads: u32,
-    /// Query tokens of each sequence.
-    pub queries: u32,
-    /// Key and value tokens of each sequence.
-    pub keys: u32,
-    /// Dimension of a query and a key.
-    pub dim_qk: u32,
-    /// Dimension of a value.
-    pub dim_v: u32,
-    /// Which keys a query sees.
-    pub mask: Mask,
-}
-
-/// The shapes of attention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AttentionKind {
-    /// Many query tokens at once.
-    Prefill,
-    /// One query token (or few) against a KV cache.
-    Decode,
-    /// Decode of multi-head latent attention, absorbed: one latent of `dim_qk` serves as key, its
-    /// first `dim_v` as value, for all heads.
-    Mla,
-}
-
-/// Which keys a query sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Mask {
-    /// All of them.
-    Full,
-    /// Those not after it, the last query aligned with the last key.
-    Causal,
 }
 
 /// The STREAM operations: McCalpin's four, and the ends they leave out.
@@ -309,41 +263,6 @@ impl GemmPoint {
     }
 }
 
-impl AttentionPoint {
-    /// Keys that one query sees on average. Causal: the mean of the first and the last query's
-    /// count (FlashAttention's `bench_utils`), the last query aligned with the last key.
-    pub fn keys_seen(&self) -> f64 {
-        let (queries, keys) = (f64::from(self.queries), f64::from(self.keys));
-        match self.mask {
-            Mask::Full => keys,
-            Mask::Causal => ((keys - queries).max(0.0) + 1.0 + keys) / 2.0,
-        }
-    }
-
-    /// 2 (d_qk + d_v) operations for each query, head and key seen; Q, K and V read once, O
-    /// written once. In multi-head latent attention V is a part of K and is not counted again.
-    fn work(&self) -> Work {
-        let pairs = f64::from(self.batch)
-            * f64::from(self.heads)
-            * f64::from(self.queries)
-            * self.keys_seen();
-        let [batch, heads, kv_heads, queries, keys] =
-            [self.batch, self.heads, self.kv_heads, self.queries, self.keys].map(u64::from);
-        let [dim_qk, dim_v] = [self.dim_qk, self.dim_v].map(u64::from);
-        let dim_kv = match self.attention {
-            AttentionKind::Prefill | AttentionKind::Decode => dim_qk + dim_v,
-            AttentionKind::Mla => dim_qk,
-        };
-        let elements = batch * (heads * queries * (dim_qk + dim_v) + kv_heads * keys * dim_kv);
-        Work {
-            memory: Bytes((elements * self.dtype.bits()).div_ceil(8)),
-            flops: Flops(2.0 * pairs * (dim_qk + dim_v) as f64),
-            exps: pairs,
-            ..Work::default()
-        }
-    }
-}
-
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.point, self.kernel.0)
@@ -360,20 +279,7 @@ impl fmt::Display for Point {
             Point::Latency(p) => write!(f, "{}", compact(p.working_set)),
             Point::Compute(p) => write!(f, "{}/{}u", p.dtype, p.units),
             Point::Gemm(p) => write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k),
-            Point::Attention(p) => write!(
-                f,
-                "{}/{}/b{}-h{}-kv{}-q{}-k{}-d{}x{}-{}",
-                p.attention,
-                p.dtype,
-                p.batch,
-                p.heads,
-                p.kv_heads,
-                p.queries,
-                p.keys,
-                p.dim_qk,
-                p.dim_v,
-                p.mask
-            ),
+            Point::Attention(p) => write!(f, "{p}"),
             Point::Collective(p) => write!(
                 f,
                 "{}/{}/{}/{}r/{}",
@@ -401,5 +307,3 @@ named!(StreamOperation {
     Read => "read", Write => "write", Copy => "copy", Scale => "scale", Add => "add",
     Triad => "triad", Dot => "dot",
 });
-named!(AttentionKind { Prefill => "prefill", Decode => "decode", Mla => "mla" });
-named!(Mask { Full => "full", Causal => "causal" });

@@ -176,6 +176,7 @@ DEVICE f64 shuffle_xor(f64 value, u32 mask) {
   memcpy(&value, &all[(model::current % 32 ^ mask) * 8], 8);
   return value;
 }
+DEVICE f32 shuffle_xor(f32 value, u32 mask) { return f32(shuffle_xor(f64(value), mask)); }
 template <class T> T atomic_add(T* at, T value) {
   const T before = *at;
   *at += value;
@@ -232,6 +233,8 @@ template <class T> u32 narrow_pair(f32 low, f32 high, T type) {
 DEVICE f32 fused(f32 a, f32 b, f32 c) { return std::fma(a, b, c); }
 DEVICE f64 fused(f64 a, f64 b, f64 c) { return std::fma(a, b, c); }
 DEVICE i32 fused(i32 a, i32 b, i32 c) { return a * b + c; }
+
+DEVICE f32 power_of_two(f32 x) { return x < -126.0f ? 0.0f : std::exp2(x); }
 
 template <class T> T aligned_load(const T* from) {
   if (reinterpret_cast<uintptr_t>(from) % sizeof(T) != 0) model::fail("a load is not aligned");

@@ -101,6 +101,20 @@ inline void matrices(u32 (&got)[4], u32 at, bool transposed) {
 DEVICE void load_matrices(u32 (&got)[4], u32 at) { model::matrices(got, at, false); }
 DEVICE void load_matrices_transposed(u32 (&got)[4], u32 at) { model::matrices(got, at, true); }
 
+DEVICE u32 transpose_matrix(u32 pair) {
+  const u64 mine[8] = {pair};
+  const u64* all = model::exchange(mine);
+  const u32 lane = model::current % 32;
+  u32 got = 0;
+  for (u32 i = 0; i < 2; i++) {
+    const u32 row = lane % 4 * 2 + i, column = lane / 4;
+    got |= u32(all[(row * 4 + column / 2) * 8] >> 16 * (column % 2) & 0xffff) << 16 * i;
+  }
+  return got;
+}
+DEVICE void device_fence() {}
+DEVICE f32 load_fresh(const f32* from) { return *from; }
+
 DEVICE u32 choose_bytes(u32 first, u32 second, u32 chosen) {
   const u64 both = first | u64(second) << 32;
   u32 result = 0;

@@ -305,6 +305,8 @@ fn attentions() -> Vec<Outcome> {
         dim_qk: dims.0,
         dim_v: dims.1,
         mask,
+        lengths: Lengths::Equal,
+        page: None,
     };
     let shapes = [
         (of(AttentionKind::Prefill, 1024, 1024, 16, 16, (128, 128), Mask::Causal), 0.46),

@@ -2,7 +2,7 @@
 //! they took is made up. Parameters are read by the offsets of kernels/include/params.h, written
 //! down here a second time: a slip on either side shows as a wrong result.
 
-use crate::memory::Memory;
+use crate::{attention, memory::Memory};
 
 /// What a launch costs, what memory moves and what arithmetic does in a nanosecond.
 const LAUNCH: f64 = 2_000.0;
@@ -15,13 +15,21 @@ const CLOCK: f64 = 1.0;
 /// Whether there is an entry of this name.
 pub fn knows(name: &str) -> bool {
     let other = ["latency_chase", "util_clock", "util_hold"].contains(&name);
-    other || stream(name).is_some() || product(name).is_some() || name.starts_with("compute_")
+    other
+        || attention::dtypes(name).is_some()
+        || stream(name).is_some()
+        || product(name).is_some()
+        || name.starts_with("compute_")
 }
 
 /// Does what an entry does; the nanoseconds it says it took, or nothing where it reached beyond
 /// its memory or was given parameters of another length.
 pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Result<f64, ()> {
     let params = Parameters(params);
+    if let Some(dtypes) = attention::dtypes(name) {
+        let done = params.sized(136).and_then(|params| attention::run(params, dtypes, memory));
+        return done.map(|done| LAUNCH + 2.0 * done / FLOPS).ok_or(());
+    }
     let took = match (name, product(name)) {
         ("latency_chase", _) => chase(params, memory),
         (counting, _) if counting.starts_with("compute_") => compute(params, blocks, memory),
@@ -38,18 +46,20 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
 
 /// The bytes that a launch was given.
 #[derive(Clone, Copy)]
-struct Parameters<'p>(&'p [u8]);
+pub struct Parameters<'p>(&'p [u8]);
 
 impl Parameters<'_> {
     fn sized(self, length: usize) -> Option<Self> {
         (self.0.len() == length).then_some(self)
     }
 
-    fn u64(self, at: usize) -> Option<u64> {
+    /// The word of 64 bits at an offset.
+    pub fn u64(self, at: usize) -> Option<u64> {
         Some(u64::from_le_bytes(self.0.get(at..at + 8)?.try_into().ok()?))
     }
 
-    fn u32(self, at: usize) -> Option<u64> {
+    /// The word of 32 bits at an offset.
+    pub fn u32(self, at: usize) -> Option<u64> {
         Some(u64::from(u32::from_le_bytes(self.0.get(at..at + 4)?.try_into().ok()?)))
     }
 }
@@ -173,12 +183,12 @@ fn gemm<I: Copy, O: Copy>(
 }
 
 /// bfloat16 is the upper half of an `f32`.
-fn widened(bits: u16) -> f64 {
+pub fn widened(bits: u16) -> f64 {
     f64::from(f32::from_bits(u32::from(bits) << 16))
 }
 
 /// To nearest, ties to even.
-fn narrowed(value: f64) -> u16 {
+pub fn narrowed(value: f64) -> u16 {
     let bits = (value as f32).to_bits();
     ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }

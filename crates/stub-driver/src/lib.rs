@@ -15,6 +15,7 @@
     reason = "the functions have the contracts of the vendor's headers"
 )]
 
+mod attention;
 mod cuda;
 mod kernels;
 mod memory;

@@ -4,6 +4,7 @@
 //! device and its driver, else from its text through NVRTC.
 
 use super::{
+    attention,
     device::Context,
     driver::TensorMap,
     manifest::{self, File, Grid, Manifest, Repeat, Row},
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     case::KernelName,
     device::{Buffer, DeviceError, Launch},
-    kernel::{ClockParams, GemmParams, StreamParams},
+    kernel::{AttentionParams, ClockParams, GemmParams, StreamParams},
     spec::Properties,
     stats::quantile,
     units::{Bytes, Megahertz},
@@ -191,19 +192,26 @@ impl Loaded {
         if row.repeat == Repeat::Inside {
             bytes.extend(launch.repeat.to_le_bytes());
         }
+        let mut tiles = None;
+        let mut maps = Vec::new();
         if let Some(gemm) = params.downcast_ref::<GemmParams>() {
             self.check_shape(gemm)?;
-            for map in &row.maps {
-                let TensorMap(map) = context.encode(&tensor_map::of(map, gemm), &self.entry)?;
-                bytes.resize(bytes.len().next_multiple_of(64), 0);
-                bytes.extend(map);
-            }
+            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of(map, gemm)));
+        } else if let Some(attention) = params.downcast_ref::<AttentionParams>() {
+            attention::check(row, attention)?;
+            tiles = attention::blocks(row, attention);
+            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of_attention(map, attention)));
+        }
+        for encoding in &maps {
+            let TensorMap(map) = context.encode(encoding, &self.entry)?;
+            bytes.resize(bytes.len().next_multiple_of(64), 0);
+            bytes.extend(map);
         }
         let length = params.downcast_ref::<StreamParams>().map(|stream| stream.length);
         let blocks = match (row.elements, length, row.grid) {
             (Some(elements), Some(length), _) => length.div_ceil(elements).max(1) as u32,
             (_, _, Grid::One) => 1,
-            (_, _, Grid::Units) => launch.blocks * row.per_unit,
+            (_, _, Grid::Units) => tiles.unwrap_or(launch.blocks * row.per_unit),
         };
         let launches = if row.repeat == Repeat::Inside { 1 } else { launch.repeat };
         context.launch(&self.entry, &shape(row, blocks), &mut Params::new(&bytes), launches)

@@ -60,6 +60,10 @@ pub struct Row {
     /// Bytes that rows of matrices must be a multiple of.
     #[serde(default = "one")]
     pub alignment: u32,
+    /// One block for each so many queries of each head and sequence instead.
+    pub tile: Option<u32>,
+    /// Dimensions of queries and of values that it is made for, at most.
+    pub dims_max: Option<[u32; 2]>,
     /// Rows of C that it is made for, at most.
     pub rows_max: Option<u32>,
     /// Tensor maps that follow the parameters.
@@ -115,6 +119,12 @@ pub enum Operand {
     B,
     /// Their product.
     C,
+    /// Queries of attention: a row for each token, all heads beside each other.
+    Q,
+    /// Its keys.
+    K,
+    /// Its values.
+    V,
 }
 
 fn one() -> u32 {

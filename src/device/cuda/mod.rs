@@ -7,6 +7,7 @@
 //! behaviour for a code newer than the crate. Each of these would need a fence; the table has none
 //! of them, codes stay `i32`, and the same macro serves NVRTC and NVML.
 
+mod attention;
 pub mod code;
 mod device;
 mod driver;

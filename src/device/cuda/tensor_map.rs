@@ -1,7 +1,10 @@
 //! Descriptors by which the copy engine of sm_90 and newer finds the tiles of a matrix.
 
 use super::manifest::{Map, Operand};
-use crate::{dtype::Dtype, kernel::GemmParams};
+use crate::{
+    dtype::Dtype,
+    kernel::{AttentionParams, GemmParams},
+};
 
 /// What a matrix's descriptor is encoded from, in the terms of `cuTensorMapEncodeTiled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +23,29 @@ pub struct Encoding {
     pub swizzle: i32,
 }
 
-/// One matrix of a product: its element type, address, rows and columns.
-fn matrix(gemm: &GemmParams, operand: Operand) -> (Dtype, u64, [u32; 2]) {
+/// One matrix: its element type, address, rows and columns. None where an operation has no such.
+type Matrix = (Dtype, u64, [u32; 2]);
+
+fn matrix(gemm: &GemmParams, operand: Operand) -> Option<Matrix> {
     let dtype = Dtype::ALL.get(gemm.dtype as usize).copied().unwrap_or(Dtype::F32);
     let narrow = matches!(dtype, Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4);
     match operand {
-        Operand::A => (dtype, gemm.a, [gemm.m, gemm.k]),
-        Operand::B if narrow => (dtype, gemm.b, [gemm.n, gemm.k]),
-        Operand::B => (dtype, gemm.b, [gemm.k, gemm.n]),
-        Operand::C => (dtype.output(), gemm.c, [gemm.m, gemm.n]),
+        Operand::A => Some((dtype, gemm.a, [gemm.m, gemm.k])),
+        Operand::B if narrow => Some((dtype, gemm.b, [gemm.n, gemm.k])),
+        Operand::B => Some((dtype, gemm.b, [gemm.k, gemm.n])),
+        Operand::C => Some((dtype.output(), gemm.c, [gemm.m, gemm.n])),
+        Operand::Q | Operand::K | Operand::V => None,
+    }
+}
+
+/// Tokens are rows, heads beside each other columns.
+fn tokens(p: &AttentionParams, operand: Operand) -> Option<Matrix> {
+    let dtype = Dtype::ALL.get(p.dtype as usize).copied().unwrap_or(Dtype::F32);
+    match operand {
+        Operand::Q => Some((dtype, p.q, [p.query_tokens, p.heads * p.dim_qk])),
+        Operand::K => Some((dtype, p.k, [p.key_tokens, p.kv_heads * p.dim_qk])),
+        Operand::V => Some((dtype, p.v, [p.key_tokens, p.kv_heads * p.dim_v])),
+        Operand::A | Operand::B | Operand::C => None,
     }
 }
 
@@ -44,9 +61,18 @@ fn data_type(dtype: Dtype) -> i32 {
     }
 }
 
-/// What the descriptor of a row of kernels.toml is encoded from.
-pub fn of(map: &Map, gemm: &GemmParams) -> Encoding {
-    let (dtype, address, [rows, columns]) = matrix(gemm, map.operand);
+/// What the descriptor of a row of kernels.toml is encoded from; none where a product has no such
+/// operand.
+pub fn of(map: &Map, gemm: &GemmParams) -> Option<Encoding> {
+    Some(encoding(map, matrix(gemm, map.operand)?))
+}
+
+/// The same for attention.
+pub fn of_attention(map: &Map, params: &AttentionParams) -> Option<Encoding> {
+    Some(encoding(map, tokens(params, map.operand)?))
+}
+
+fn encoding(map: &Map, (dtype, address, [rows, columns]): Matrix) -> Encoding {
     Encoding {
         data_type: data_type(dtype),
         address,
@@ -64,10 +90,8 @@ pub fn of(map: &Map, gemm: &GemmParams) -> Encoding {
 
 /// Bytes of a row of A, B and C.
 pub fn row_bytes(gemm: &GemmParams) -> [u64; 3] {
-    [Operand::A, Operand::B, Operand::C].map(|operand| {
-        let (dtype, _, [_, columns]) = matrix(gemm, operand);
-        u64::from(columns) * dtype.bits() / 8
-    })
+    let bytes = |(dtype, _, [_, columns]): Matrix| u64::from(columns) * dtype.bits() / 8;
+    [Operand::A, Operand::B, Operand::C].map(|operand| matrix(gemm, operand).map_or(0, bytes))
 }
 
 #[cfg(test)]
@@ -92,12 +116,28 @@ mod tests {
             tile,
             swizzle,
         };
-        assert_eq!(b, wanted);
+        assert_eq!(b, Some(wanted));
         // The second operand of narrow types is kept by columns, their product in bfloat16.
-        let b = of(&map(Operand::B), &gemm(Dtype::Fp8));
+        let b = of(&map(Operand::B), &gemm(Dtype::Fp8)).expect("a product has a B");
         assert_eq!((b.data_type, b.sizes, b.stride), (0, [512, 256], 512));
-        let c = of(&map(Operand::C), &gemm(Dtype::Fp8));
+        let c = of(&map(Operand::C), &gemm(Dtype::Fp8)).expect("a product has a C");
         assert_eq!((c.data_type, c.sizes, c.stride), (9, [256, 96], 512));
+    }
+
+    #[test]
+    fn tokens_are_rows() {
+        let map = Map { operand: Operand::K, size: [64, 128], swizzle: 128 };
+        let params = AttentionParams {
+            k: 0x400,
+            kv_heads: 8,
+            dim_qk: 192,
+            key_tokens: 1000,
+            dtype: 4,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        let k = of_attention(&map, &params).expect("attention has keys");
+        assert_eq!((k.address, k.sizes, k.stride), (0x400, [8 * 192, 1000], 8 * 192 * 2));
+        assert_eq!(of(&map, &gemm(Dtype::Bf16)), None);
     }
 
     #[test]

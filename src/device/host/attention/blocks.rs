@@ -6,7 +6,10 @@
 //! end.
 
 use super::engine::{COLUMNS, Engine, KEYS, Rows, Softmax};
-use crate::{device::host::pool::Block, kernel::AttentionParams};
+use crate::{
+    device::host::pool::Block,
+    kernel::{AttentionParams, AttentionSequence},
+};
 
 /// Rows of one block: enough to make much of a block of keys, while sums and scores stay in the
 /// second cache.
@@ -93,7 +96,7 @@ struct Shape<'p> {
     units: usize,
     /// Query heads that share a key-value head.
     group: usize,
-    /// Rows of a unit: its heads of each query.
+    /// Rows of the largest unit: its heads of each query.
     rows: usize,
     /// Blocks of rows of a unit.
     blocks: usize,
@@ -138,17 +141,41 @@ impl<'p> Shape<'p> {
     /// Where a row of a unit stands among all rows of Q and O.
     fn row_of_all(&self, unit: usize, row: usize) -> usize {
         let (query, head) = self.query_head(unit, row);
-        let sequence = unit / self.p.kv_heads as usize;
-        (sequence * self.p.queries as usize + query) * self.p.heads as usize + head
+        (self.sequence(unit).query_first as usize + query) * self.p.heads as usize + head
+    }
+
+    /// The sequence that a unit is of.
+    fn sequence(&self, unit: usize) -> AttentionSequence {
+        let sequences = self.p.sequences as *const AttentionSequence;
+        // SAFETY: there is one for each of the batch; see `attention`.
+        unsafe { sequences.add(unit / self.p.kv_heads as usize).read() }
+    }
+
+    /// Rows of a unit.
+    fn rows_of(&self, unit: usize) -> usize {
+        self.sequence(unit).queries as usize * self.group
     }
 
     /// Keys that a row sees: the last query is aligned with the last key.
-    fn seen(&self, row: usize) -> usize {
-        let keys = self.p.keys as usize;
+    fn seen(&self, sequence: &AttentionSequence, row: usize) -> usize {
+        let keys = sequence.keys as usize;
         if self.p.causal == 0 {
             return keys;
         }
-        (keys + row / self.group + 1).saturating_sub(self.p.queries as usize)
+        (keys + row / self.group + 1).saturating_sub(sequence.queries as usize)
+    }
+
+    /// Where a key of a sequence stands among all that there is room for, and how many up to `end`
+    /// follow it there, [`KEYS`] at most.
+    fn place(&self, sequence: &AttentionSequence, from: usize, end: usize) -> (usize, usize) {
+        let (at, count) = (sequence.key_first as usize + from, KEYS.min(end - from));
+        let page = self.p.page as usize;
+        if self.p.pages == 0 || page == 0 {
+            return (at, count);
+        }
+        // SAFETY: the table has a number for each page that a sequence begins; see `attention`.
+        let number = unsafe { (self.p.pages as *const u32).add(at / page).read() };
+        (number as usize * page + at % page, count.min(page - at % page))
     }
 
     /// One block of rows over one split of the keys.
@@ -162,37 +189,41 @@ impl<'p> Shape<'p> {
         // The last blocks first: causal, they see the most.
         let (unit, number) = (of_block % self.units, self.blocks - 1 - of_block / self.units);
         let first = number * ROWS;
-        let rows = ROWS.min(self.rows - first);
-        let dim_qk = self.p.dim_qk as usize;
-        let (kv_heads, keys) = (self.p.kv_heads as usize, self.p.keys as usize);
-        let (sequence, kv_head) = (unit / kv_heads, unit % kv_heads);
+        let sequence = self.sequence(unit);
+        let rows = ROWS.min(self.rows_of(unit).saturating_sub(first));
+        if rows == 0 {
+            return;
+        }
+        let (dim_qk, dim_v) = (self.p.dim_qk as usize, self.p.dim_v as usize);
+        let kv_heads = self.p.kv_heads as usize;
+        let kv_head = unit % kv_heads;
         // SAFETY: the caller's promise: these rows are within the operands.
         unsafe {
             let query = |row: usize| {
                 (self.p.q as *const E::Element).add(self.row_of_all(unit, first + row) * dim_qk)
             };
             let key_stride = kv_heads * dim_qk;
-            let key = (self.p.k as *const E::Element)
-                .add(sequence * keys * key_stride + kv_head * dim_qk);
+            let key = (self.p.k as *const E::Element).add(kv_head * dim_qk);
             let (value_stride, value) = self.values;
-            let value = (value as *const E::Element)
-                .add(sequence * keys * value_stride + kv_head * (value_stride / kv_heads));
+            let value = (value as *const E::Element).add(kv_head * (value_stride / kv_heads));
             room.softmax = [Softmax::NONE; ROWS];
             room.sums.fill(Line([0.0; 16]));
-            let end = ((split + 1) * self.split).min(self.seen(first + rows - 1));
-            for from in (split * self.split..end).step_by(KEYS) {
-                let count = KEYS.min(end - from);
+            let end = ((split + 1) * self.split).min(self.seen(&sequence, first + rows - 1));
+            let mut from = split * self.split;
+            while from < end {
+                let (at, count) = self.place(&sequence, from, end);
                 let part = |start: *const E::Element, stride: usize, length: usize| Rows {
-                    start: start.add(from * stride),
+                    start: start.add(at * stride),
                     stride,
                     count,
                     length,
                 };
-                let seen = |row: usize| self.seen(first + row).saturating_sub(from);
+                let seen = |row: usize| self.seen(&sequence, first + row).saturating_sub(from);
                 let keys = part(key, key_stride, dim_qk);
                 room.score::<E>(rows, query, keys, self.factor(), seen);
-                let values = part(value, value_stride, self.p.dim_v as usize);
+                let values = part(value, value_stride, dim_v);
                 room.accumulate::<E>(rows, values, self.stride);
+                from += count;
             }
             for row in 0..rows {
                 let sums = room.sums.as_ptr().cast::<f32>().add(row * self.stride);
@@ -244,6 +275,9 @@ impl<'p> Shape<'p> {
     /// All of them were kept.
     #[inline(always)]
     unsafe fn combine<E: Engine>(&self, row: usize, room: &mut Room) {
+        if row % self.rows >= self.rows_of(row / self.rows) {
+            return;
+        }
         // SAFETY: the caller's promise.
         unsafe {
             let softmax = |split: usize| {

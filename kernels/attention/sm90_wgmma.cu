@@ -1,0 +1,280 @@
+// Prefill of 16-bit floats by warpgroups, as compute capability 9.0 has them (FlashAttention-3, Shah
+// and others, 2024). Heads of 64, 128 and 256, and of 192 with values of 128.
+//
+// One warpgroup loads, by tensor maps, two stages of keys and values ahead; two multiply, each 64 of
+// a block's 128 queries. While a warpgroup's scores of the next keys and its sums of the last are
+// being multiplied, it makes weights of nothing; then it waits for its scores alone and makes their
+// weights under the sums' multiplication. The two take turns to ask for multiplications, so that one
+// makes weights while the other multiplies. Weights are the left operand in the registers they are
+// made in.
+//
+// Scores become exponents of two in one operation each. Sums are corrected only where a row's largest
+// score rises by more than 8 (a factor of 2^8), which is rare (FlashAttention-4): until then weights
+// are larger than one, and the last division puts it right.
+#include "attention.h"
+#include "sm90_attention.h"
+
+namespace {
+
+CONSTANT f32 RISE_MAX = 8.0f;
+
+template <class T, u32 DIM_QK, u32 DIM_V, u32 KEYS> struct Prefill90 {
+  static constexpr u32 STAGES = 2, ROWS = 128, GROUP = 128, WARPS = 8;
+  static constexpr u32 PANELS_QK = DIM_QK / 64, PANELS_V = DIM_V / 64;
+  static constexpr u32 PANEL = KEYS * 128, QUERY_PANEL = ROWS * 128;
+  static constexpr u32 QUERIES = PANELS_QK * QUERY_PANEL;
+  static constexpr u32 KEYS_BYTES = PANELS_QK * PANEL, VALUES_BYTES = PANELS_V * PANEL;
+  static constexpr u32 SHARED_BYTES = QUERIES + STAGES * (KEYS_BYTES + VALUES_BYTES);
+  static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
+
+  struct Barriers { u64 queries, keys[STAGES], values[STAGES], keys_free[STAGES], values_free[STAGES]; };
+
+  // What a block works on.
+  struct Task {
+    AttentionSequence sequence;
+    u32 head, kv_head, first, end, tiles;
+  };
+
+  static DEVICE_MEMBER u8* keys_at(u32 stage) { return dynamic_shared() + QUERIES + stage * KEYS_BYTES; }
+  static DEVICE_MEMBER u8* values_at(u32 stage) {
+    return dynamic_shared() + QUERIES + STAGES * KEYS_BYTES + stage * VALUES_BYTES;
+  }
+
+  // One thread asks for everything.
+  static DEVICE_MEMBER void load(const Task& task, Barriers& barriers, const TensorMap* q,
+                                 const TensorMap* k, const TensorMap* v) {
+    arrive_expecting(&barriers.queries, QUERIES);
+    for (u32 i = 0; i < PANELS_QK; i++) {
+      tile_load(dynamic_shared() + i * QUERY_PANEL, q, task.head * DIM_QK + 64 * i,
+                task.sequence.query_first + task.first, &barriers.queries);
+    }
+    for (u32 tile = 0; tile < task.tiles; tile++) {
+      const u32 stage = tile % STAGES, parity = tile / STAGES % 2 ^ 1;
+      const u32 row = task.sequence.key_first + tile * KEYS;
+      await_phase(&barriers.keys_free[stage], parity);
+      arrive_expecting(&barriers.keys[stage], KEYS_BYTES);
+      for (u32 i = 0; i < PANELS_QK; i++) {
+        tile_load(keys_at(stage) + i * PANEL, k, task.kv_head * DIM_QK + 64 * i, row,
+                  &barriers.keys[stage]);
+      }
+      await_phase(&barriers.values_free[stage], parity);
+      arrive_expecting(&barriers.values[stage], VALUES_BYTES);
+      for (u32 i = 0; i < PANELS_V; i++) {
+        tile_load(values_at(stage) + i * PANEL, v, task.kv_head * DIM_V + 64 * i, row,
+                  &barriers.values[stage]);
+      }
+    }
+  }
+
+  static DEVICE_MEMBER void release(u64* barrier) {
+    if (thread_index() % 32 == 0) arrive(barrier);
+  }
+
+  // Asks for the scores of a tile.
+  static DEVICE_MEMBER void ask_scores(f32 (&scores)[KEYS / 2], u32 queries, u32 stage) {
+    const u32 keys = shared_address(keys_at(stage));
+    UNROLL for (u32 step = 0; step < DIM_QK / 16; step++) {
+      const u64 a = describe_k_major(queries + step / 4 * QUERY_PANEL + step % 4 * 32);
+      const u64 b = describe_k_major(keys + step / 4 * PANEL + step % 4 * 32);
+      multiply_scores(scores, a, b, step > 0, T());
+    }
+    close_multiplications();
+  }
+  static DEVICE_MEMBER void ask_sums(f32 (&sums)[DIM_V / 2], const u32 (&weights)[KEYS / 16][4],
+                                     u32 stage, u32 accumulate) {
+    const u32 values = shared_address(values_at(stage));
+    UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
+      const u64 b = describe_mn_major(values + step * 2048, PANEL);
+      multiply_values(sums, weights[step], b, step > 0 ? 1 : accumulate, T());
+    }
+    close_multiplications();
+  }
+
+  // Rows g and g + 8 of a warp's 16: their largest scores as exponents of two, sums of weights so
+  // far, and what sums are to be multiplied with.
+  struct Softmax { f32 max[2], total[2], correction[2]; };
+
+  static DEVICE_MEMBER void mask(f32 (&scores)[KEYS / 2], u32 from, const u32 (&seen)[2]) {
+    const u32 t = thread_index() % 4;
+    UNROLL for (u32 i = 0; i < KEYS / 2; i++) {
+      if (from + i / 4 * 8 + 2 * t + i % 2 >= seen[i / 2 % 2]) scores[i] = no_score();
+    }
+  }
+
+  static DEVICE_MEMBER void weigh(f32 (&scores)[KEYS / 2], Softmax& softmax, f32 factor) {
+    UNROLL for (u32 half = 0; half < 2; half++) {
+      f32 largest = no_score();
+      UNROLL for (u32 i = 0; i < KEYS / 2; i += 4) {
+        largest = larger(largest, larger(scores[i + 2 * half], scores[i + 2 * half + 1]));
+      }
+      largest = larger(largest, shuffle_xor(largest, 1));
+      largest = larger(largest, shuffle_xor(largest, 2)) * factor;
+      const f32 before = softmax.max[half];
+      // Where nothing was seen before, any score is a rise.
+      const f32 base = largest > before + RISE_MAX ? largest : before;
+      const f32 relative = base == no_score() ? 0.0f : base;
+      softmax.correction[half] = base == before ? 1.0f : power_of_two(before - relative);
+      softmax.max[half] = base;
+      f32 sum = 0.0f;
+      UNROLL for (u32 i = 0; i < KEYS / 2; i += 4) {
+        UNROLL for (u32 c = 0; c < 2; c++) {
+          f32& score = scores[i + 2 * half + c];
+          score = power_of_two(fused(score, factor, -relative));
+          sum += score;
+        }
+      }
+      softmax.total[half] = fused(softmax.total[half], softmax.correction[half], sum);
+    }
+  }
+
+  static DEVICE_MEMBER void pack(u32 (&weights)[KEYS / 16][4], const f32 (&scores)[KEYS / 2]) {
+    UNROLL for (u32 i = 0; i < KEYS / 4; i++) {
+      weights[i / 4][i % 4] = narrow_pair(scores[2 * i], scores[2 * i + 1], T());
+    }
+  }
+
+  static DEVICE_MEMBER void correct(f32 (&sums)[DIM_V / 2], const Softmax& softmax) {
+    if (!any_of_warp(softmax.correction[0] != 1.0f || softmax.correction[1] != 1.0f)) return;
+    UNROLL for (u32 i = 0; i < DIM_V / 2; i++) sums[i] *= softmax.correction[i / 2 % 2];
+  }
+
+  static DEVICE_MEMBER void finish(const AttentionParams& p, const Task& task,
+                                   const f32 (&sums)[DIM_V / 2], const Softmax& softmax, u32 row) {
+    const u32 t = thread_index() % 4;
+    UNROLL for (u32 half = 0; half < 2; half++) {
+      f32 total = softmax.total[half];
+      total += shuffle_xor(total, 1);
+      total += shuffle_xor(total, 2);
+      const f32 share = total > 0.0f ? 1.0f / total : 0.0f;
+      if (row + 8 * half >= task.sequence.queries) continue;
+      T* to = static_cast<T*>(p.o) +
+              (u64(task.sequence.query_first + row + 8 * half) * p.heads + task.head) * DIM_V;
+      UNROLL for (u32 i = 0; i < DIM_V / 2; i += 4) {
+        *reinterpret_cast<u32*>(to + 2 * i + 2 * t) =
+            narrow_pair(sums[i + 2 * half] * share, sums[i + 2 * half + 1] * share, T());
+      }
+    }
+  }
+
+  // One of the two warpgroups that multiply.
+  static DEVICE_MEMBER void attend(const AttentionParams& p, const Task& task, Barriers& barriers) {
+    const u32 group = thread_index() / GROUP - 1, other = 1 - group;
+    const u32 queries = shared_address(dynamic_shared()) + group * 64 * 128;
+    const u32 row = task.first + group * 64 + thread_index() % GROUP / 32 * 16 +
+                    thread_index() % 32 / 4;
+    const u32 seen[2] = {keys_seen(p, task.sequence, row), keys_seen(p, task.sequence, row + 8)};
+    const u32 seen_by_all = keys_seen(p, task.sequence, task.first);
+    const f32 factor = p.scale * LOG2_E;
+    f32 scores[KEYS / 2], sums[DIM_V / 2];
+    u32 weights[KEYS / 16][4];
+    Softmax softmax = {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
+    UNROLL for (u32 i = 0; i < DIM_V / 2; i++) sums[i] = 0.0f;
+    // The first warpgroup has the first turn.
+    if (group == 1) come_to_barrier<2 * GROUP>(1);
+    await_phase(&barriers.queries, 0);
+    await_phase(&barriers.keys[0], 0);
+    begin_multiplications();
+    ask_scores(scores, queries, 0);
+    await_multiplications<0>();
+    settle_sums(scores);
+    release(&barriers.keys_free[0]);
+    if (KEYS > seen_by_all) mask(scores, 0, seen);
+    weigh(scores, softmax, factor);
+    pack(weights, scores);
+    for (u32 tile = 1; tile < task.tiles; tile++) {
+      const u32 stage = tile % STAGES, before = (tile - 1) % STAGES;
+      barrier_of<2 * GROUP>(1 + group);
+      await_phase(&barriers.keys[stage], tile / STAGES % 2);
+      begin_multiplications();
+      ask_scores(scores, queries, stage);
+      await_phase(&barriers.values[before], (tile - 1) / STAGES % 2);
+      begin_multiplications();
+      ask_sums(sums, weights, before, 1);
+      come_to_barrier<2 * GROUP>(1 + other);
+      await_multiplications<1>();
+      settle_sums(scores);
+      release(&barriers.keys_free[stage]);
+      if ((tile + 1) * KEYS > seen_by_all) mask(scores, tile * KEYS, seen);
+      weigh(scores, softmax, factor);
+      await_multiplications<0>();
+      settle_sums(sums);
+      release(&barriers.values_free[before]);
+      correct(sums, softmax);
+      pack(weights, scores);
+    }
+    // Nobody's turn is left behind.
+    if (group == 0) barrier_of<2 * GROUP>(1);
+    const u32 last = task.tiles - 1;
+    await_phase(&barriers.values[last % STAGES], last / STAGES % 2);
+    begin_multiplications();
+    ask_sums(sums, weights, last % STAGES, 1);
+    await_multiplications<0>();
+    settle_sums(sums);
+    finish(p, task, sums, softmax, row);
+  }
+
+  // Queries that see no key at all.
+  static DEVICE_MEMBER void leave_nothing(const AttentionParams& p, const Task& task) {
+    const u32 rows = smaller(ROWS, task.sequence.queries - task.first);
+    for (u32 i = thread_index(); i < rows * DIM_V; i += 3 * GROUP) {
+      const u64 row = u64(task.sequence.query_first + task.first + i / DIM_V) * p.heads + task.head;
+      static_cast<T*>(p.o)[row * DIM_V + i % DIM_V] = T{0};
+    }
+  }
+
+  static DEVICE_MEMBER void one(const AttentionParams& p, const TensorMap* q, const TensorMap* k,
+                                const TensorMap* v) {
+    SHARED Barriers barriers;
+    const u32 units = p.batch * p.heads, tiles = (p.queries + ROWS - 1) / ROWS;
+    // The last tiles, which see the most where they are causal, come first; heads that share keys
+    // beside each other.
+    const u32 unit = block_index() % units, first = (tiles - 1 - block_index() / units) * ROWS;
+    const AttentionSequence sequence = p.sequences[unit / p.heads];
+    if (first >= sequence.queries) return;
+    const u32 head = unit % p.heads;
+    const u32 end = keys_seen(p, sequence, smaller(first + ROWS, sequence.queries) - 1);
+    const Task task = {sequence, head, head / (p.heads / p.kv_heads), first, end,
+                       (end + KEYS - 1) / KEYS};
+    if (task.tiles == 0) {
+      leave_nothing(p, task);
+      return;
+    }
+    if (thread_index() == 0) {
+      make_barrier(&barriers.queries, 1);
+      for (u32 i = 0; i < STAGES; i++) {
+        make_barrier(&barriers.keys[i], 1);
+        make_barrier(&barriers.values[i], 1);
+        make_barrier(&barriers.keys_free[i], WARPS);
+        make_barrier(&barriers.values_free[i], WARPS);
+      }
+      barriers_made();
+    }
+    block_barrier();
+    if (thread_index() < GROUP) {
+      keep_registers<24>();
+      if (thread_index() == 0) load(task, barriers, q, k, v);
+    } else {
+      take_registers<240>();
+      attend(p, task, barriers);
+    }
+  }
+};
+
+}  // namespace
+
+#define PREFILL(NAME, TYPE, DIM_QK, DIM_V, KEYS)                                                  \
+  KERNEL(384, 1)                                                                                  \
+  attention_prefill_##NAME##_##DIM_QK##_wgmma(const AttentionParams p, MAP q, MAP k, MAP v) {      \
+    Prefill90<TYPE, DIM_QK, DIM_V, KEYS>::one(p, &q, &k, &v);                                     \
+  }
+
+PREFILL(bf16, bf16, 64, 64, 128)
+PREFILL(bf16, bf16, 128, 128, 128)
+PREFILL(bf16, bf16, 192, 128, 128)
+PREFILL(bf16, bf16, 256, 256, 64)
+PREFILL(f16, f16, 64, 64, 128)
+PREFILL(f16, f16, 128, 128, 128)
+PREFILL(f16, f16, 192, 128, 128)
+PREFILL(f16, f16, 256, 256, 64)
+
+#undef PREFILL

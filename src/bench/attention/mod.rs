@@ -1,0 +1,226 @@
+//! The operation `attention`, forward, on random data.
+//!
+//! The kernels of a point are those the device lists under `attention/<kind>/<element
+//! type>/<dimensions>`, under the same without dimensions, and under `attention/<element type>`.
+//!
+//! # How attention is checked
+//!
+//! Rows of the output (one sequence, query and head each) are compared with the definition in
+//! `f64`: all of them where that is little work, else a sample of at least 64 with the first and
+//! last among them. Of every other row each element has to be a number no larger than the largest
+//! value, which a weighted mean cannot exceed. The output is filled with NaN before.
+//!
+//! What rounding may do. With weights p that sum to one, an element is `sum p v`, and an error is
+//! set against `sum p |v|`. A score is a dot product of d terms: it is off by at most
+//! `d u sum |q k|` times its scale, and by `8 sqrt(d) u` of it where roundings are independent
+//! (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019); the smaller
+//! is taken. An error in a score is the same relative error in its weight. The weights are summed,
+//! and so are the values, over n keys, which adds `min(n, 8 sqrt(n)) u` each; the exponential may
+//! be off by 2^-21; and all of these come twice, above and below the fraction. Weights of 16 or
+//! 8 bits, which a matrix unit takes, are off by v each, which adds up like a random walk: 8 v times
+//! `sqrt(sum p^2 v^2)`, at most v. The last rounding adds v of the element.
+
+mod operands;
+mod reference;
+mod schedule;
+
+use super::{Rank, Unready, Workload, element::E4m3};
+use crate::{
+    case::{AttentionKind, AttentionPoint, Case, KernelName, Mask, Point},
+    device::{Buffer, Device, DeviceError, Function, Launch},
+    dtype::Dtype,
+    kernel::{AttentionParams, AttentionPart},
+    outcome::Check,
+    suite::Suite,
+    units::Bytes,
+};
+use half::{bf16, f16};
+use operands::{Element, Operands, Output, Places};
+use reference::Reference;
+use schedule::Schedule;
+
+/// Scratch memory of the host's kernels is never more: they split the keys into as few parts as
+/// fit.
+const SCRATCH_MAX: u64 = 64 << 20;
+
+/// The cases of a suite: every kernel the device has for a point.
+pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
+    let of = |point: &AttentionPoint| {
+        let mut kernels: Vec<KernelName> = Vec::new();
+        for kernel in operations(point).iter().flat_map(|name| rank.device.kernels(name)) {
+            if !kernels.contains(&kernel) {
+                kernels.push(kernel);
+            }
+        }
+        let point = Point::Attention(*point);
+        kernels.into_iter().map(move |kernel| Case { kernel, point })
+    };
+    suite.attention.iter().flat_map(of).collect()
+}
+
+/// Makes a case ready.
+pub fn prepare<'r>(
+    point: &AttentionPoint,
+    kernel: &KernelName,
+    rank: Rank<'r>,
+) -> Result<Box<dyn Workload + 'r>, Unready> {
+    refuse_impossible(point)?;
+    match (point.dtype, point.queries_dtype()) {
+        (Dtype::F32, _) => Ok(Box::new(made::<f32, f32, f32>(point, kernel, rank)?)),
+        (Dtype::F16, _) => Ok(Box::new(made::<f16, f16, f16>(point, kernel, rank)?)),
+        (Dtype::Bf16, _) => Ok(Box::new(made::<bf16, bf16, bf16>(point, kernel, rank)?)),
+        (Dtype::Fp8, Dtype::Bf16) => Ok(Box::new(made::<bf16, E4m3, bf16>(point, kernel, rank)?)),
+        (Dtype::Fp8, _) => Ok(Box::new(made::<E4m3, E4m3, bf16>(point, kernel, rank)?)),
+        (other, _) => {
+            Err(Unready::Unsupported(format!("no data is made for attention of {other}")))
+        }
+    }
+}
+
+fn refuse_impossible(point: &AttentionPoint) -> Result<(), Unready> {
+    let AttentionPoint { batch, heads, kv_heads, queries, keys, dim_qk, dim_v, .. } = *point;
+    let refuse = |why: &str| Err(Unready::Unsupported(why.into()));
+    if [batch, heads, kv_heads, queries, keys, dim_qk, dim_v].contains(&0) {
+        return refuse("a length of zero leaves nothing to do");
+    }
+    if heads % kv_heads != 0 {
+        return refuse("query heads are no multiple of key and value heads");
+    }
+    if point.attention == AttentionKind::Mla && dim_v > dim_qk {
+        return refuse("latent values are a part of their keys, and cannot be longer");
+    }
+    if point.page == Some(0) {
+        return refuse("a page of no tokens holds nothing");
+    }
+    Ok(())
+}
+
+/// Under which names a device lists the kernels of a point: made for its very dimensions, for its
+/// kind, for any.
+fn operations(point: &AttentionPoint) -> [String; 3] {
+    let AttentionPoint { attention, dtype, dim_qk, dim_v, .. } = point;
+    let kind = format!("attention/{attention}/{dtype}");
+    [format!("{kind}/{dim_qk}x{dim_v}"), kind, format!("attention/{dtype}")]
+}
+
+/// Attention made ready.
+struct Attention<'r, O> {
+    device: &'r dyn Device,
+    function: Function,
+    params: AttentionParams,
+    output: Buffer,
+    /// Operands, tables and scratch memory: only the device looks into them.
+    _held: Vec<Buffer>,
+    reference: Reference,
+    elements: std::marker::PhantomData<O>,
+}
+
+/// Memory of the device with a table.
+fn table<T: bytemuck::NoUninit>(device: &dyn Device, rows: &[T]) -> Result<Buffer, DeviceError> {
+    let bytes = bytemuck::cast_slice(rows);
+    let buffer = device.allocate(Bytes(bytes.len() as u64))?;
+    device.write(&buffer, Bytes(0), bytes)?;
+    Ok(buffer)
+}
+
+fn made<'r, Q: Element, C: Element, O: Output>(
+    point: &AttentionPoint,
+    kernel: &KernelName,
+    rank: Rank<'r>,
+) -> Result<Attention<'r, O>, Unready> {
+    let device = rank.device;
+    let listed = |name: &&String| device.kernels(name).contains(kernel);
+    let names = operations(point);
+    let function = device.load(names.iter().find(listed).unwrap_or(&names[2]), kernel)?;
+    let operands = Operands::<Q, C>::random(point, 1.0);
+    let places = &operands.places;
+    let [q, k, v, _] = operands::lengths(point, places);
+    let reference = Reference::new(point, &operands);
+    let workers = device.properties().units;
+    let schedule =
+        Schedule::new(&places.sequences, point.kv_heads, point.heads / point.kv_heads, workers);
+    let q = operands.q.place(device, q)?;
+    let k = operands.k.place(device, k)?;
+    let v = operands.v.as_ref().map(|values| values.place(device, v)).transpose()?;
+    let sequences = table(device, &places.sequences)?;
+    let pages = places.pages.as_ref().map(|pages| table(device, pages)).transpose()?;
+    let parts = table(device, &schedule.parts)?;
+    let firsts = table(device, &schedule.firsts)?;
+    let scratch = device.allocate(scratch_wanted(point, places, &schedule, workers))?;
+    let output = device.allocate(Bytes((reference.elements * size_of::<O>()) as u64))?;
+    let address = |buffer: &Option<Buffer>| buffer.as_ref().map_or(0, |buffer| buffer.address);
+    let params = AttentionParams {
+        q: q.address,
+        k: k.address,
+        v: address(&v),
+        o: output.address,
+        sequences: sequences.address,
+        pages: address(&pages),
+        parts: parts.address,
+        part_firsts: firsts.address,
+        scratch: scratch.address,
+        scratch_bytes: scratch.size.0,
+        workers,
+        query_tokens: places.query_tokens,
+        key_tokens: places.key_tokens,
+        ..shape(point)
+    };
+    let held = [q, k, sequences, parts, firsts, scratch].into_iter().chain(v).chain(pages);
+    let elements = std::marker::PhantomData;
+    Ok(Attention { device, function, params, output, _held: held.collect(), reference, elements })
+}
+
+/// What the point alone says of the parameters.
+fn shape(point: &AttentionPoint) -> AttentionParams {
+    AttentionParams {
+        batch: point.batch,
+        heads: point.heads,
+        kv_heads: point.kv_heads,
+        queries: point.queries,
+        keys: point.keys,
+        dim_qk: point.dim_qk,
+        dim_v: point.dim_v,
+        causal: u32::from(point.mask == Mask::Causal),
+        dtype: Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32,
+        page: point.page.unwrap_or(0),
+        scale: reference::scale(point) as f32,
+        ..bytemuck::Zeroable::zeroed()
+    }
+}
+
+/// For kernels that follow the schedule, a part's rows, each with its sums, its largest score and
+/// the sum of its weights, and a cache line for the count of those that are done. For those that
+/// split the keys themselves, the same for every row of the output and every unit: sums in panels
+/// of 64 columns and a cache line for its softmax.
+fn scratch_wanted(
+    point: &AttentionPoint,
+    places: &Places,
+    schedule: &Schedule,
+    units: u32,
+) -> Bytes {
+    let columns = u64::from(point.dim_v);
+    let slot = u64::from(AttentionPart::ROWS) * (columns + 2) + 16;
+    let rows = u64::from(places.query_tokens.max(point.batch * point.queries));
+    let rows = rows * u64::from(point.heads);
+    let whole = u64::from(units) * rows * (columns.next_multiple_of(64) + 16) * 4;
+    Bytes(whole.min(SCRATCH_MAX).max(u64::from(schedule.slots) * slot * 4).max(64))
+}
+
+impl<O: Output> Workload for Attention<'_, O> {
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let blocks = self.device.properties().units;
+        let (function, params) = (&self.function, &self.params);
+        self.device.launch(&Launch { function, blocks, repeat, params })
+    }
+
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        let poison = vec![O::POISON; self.reference.elements];
+        self.device.write(&self.output, Bytes(0), bytemuck::cast_slice(&poison))
+    }
+
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        let mut output = vec![O::POISON; self.reference.elements];
+        self.device.read(&self.output, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
+        Ok(self.reference.check(&output))
+    }
+}

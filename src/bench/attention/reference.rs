@@ -1,0 +1,305 @@
+//! Attention by its definition in `f64`, and what rounding may do to it; see the text of
+//! [`super`].
+
+use super::operands::{Element, Operands, Roundoff};
+use crate::{
+    case::{AttentionPoint, Mask},
+    outcome::Check,
+};
+
+/// Rows compared with the definition where not all are.
+const SAMPLED: usize = 64;
+
+/// Multiply-adds of a reference that compares all rows.
+const ALL_ROWS_MAX: u64 = 1 << 24;
+
+/// Deviations allowed of a random walk.
+const DEVIATIONS: f64 = 8.0;
+
+/// Error allowed in an exponential, relative to it: that of NVIDIA's `ex2.approx`, 2^-22.5 (PTX
+/// manual), and of the subtraction before it.
+const EXP_ERROR: f64 = 1.0 / (1u64 << 21) as f64;
+
+/// What right attention is known by.
+pub(super) struct Reference {
+    /// Of the whole output.
+    pub elements: usize,
+    /// Elements of one row of it.
+    dim_v: usize,
+    pub rows: Vec<Row>,
+    /// No element is larger in magnitude.
+    largest: f64,
+    /// Error allowed relative to a weighted sum of magnitudes, but for narrow weights and output.
+    tolerance: f64,
+    roundoff: Roundoff,
+}
+
+/// One row of the output, known by itself.
+pub(super) struct Row {
+    pub at: usize,
+    /// Value and error allowed, element by element.
+    pub elements: Vec<(f64, f64)>,
+}
+
+impl Reference {
+    pub fn new<Q: Element, C: Element>(
+        point: &AttentionPoint,
+        operands: &Operands<Q, C>,
+    ) -> Reference {
+        let rows = operands.places.query_tokens as usize * point.heads as usize;
+        let dim_v = point.dim_v as usize;
+        let largest = operands.v.as_ref().unwrap_or(&operands.k).largest();
+        let roundoff = Roundoff::of(point);
+        let sampled = sample(point, rows);
+        let known: Vec<(Row, f64)> =
+            sampled.into_iter().map(|at| row(point, operands, roundoff, at)).collect();
+        let tolerance = known.iter().map(|(_, tolerance)| *tolerance).fold(0.0, f64::max);
+        let known = known.into_iter().map(|(row, _)| row).collect();
+        Reference { elements: rows * dim_v, dim_v, rows: known, largest, tolerance, roundoff }
+    }
+
+    pub fn check<O: Element>(&self, output: &[O]) -> Check {
+        let roundoff = self.roundoff.output.max(self.roundoff.weights);
+        let limit = self.largest * (1.0 + self.tolerance + 2.0 * roundoff);
+        let beyond = |value: &&O| is_beyond(value.value().abs(), limit);
+        let mut wrong = output.iter().filter(beyond).count() as u64;
+        let mut worst = if wrong > 0 { f64::INFINITY } else { 0f64 };
+        let mut compared = 0;
+        for row in &self.rows {
+            let found = &output[row.at * self.dim_v..][..self.dim_v];
+            for (found, &(expected, allowed)) in found.iter().zip(&row.elements) {
+                let error = (found.value() - expected).abs();
+                compared += 1;
+                wrong += u64::from(is_beyond(error, allowed));
+                let share = if error > 0.0 { error / allowed * self.tolerance } else { error };
+                worst = if share.is_nan() { f64::INFINITY } else { worst.max(share) };
+            }
+        }
+        Check { error: worst, tolerance: self.tolerance, compared, wrong }
+    }
+}
+
+/// Whether a value is above a limit, or no number at all.
+fn is_beyond(value: f64, limit: f64) -> bool {
+    value.is_nan() || value > limit
+}
+
+/// Which rows are compared with the definition.
+fn sample(point: &AttentionPoint, rows: usize) -> Vec<usize> {
+    let row = u64::from(point.keys) * u64::from(point.dim_qk + point.dim_v);
+    if rows <= SAMPLED || rows as u64 * row <= ALL_ROWS_MAX {
+        return (0..rows).collect();
+    }
+    let mut random = oorandom::Rand64::new(rows as u128);
+    let drawn = (2..SAMPLED).map(|_| random.rand_range(0..rows as u64) as usize);
+    [0, rows - 1].into_iter().chain(drawn).collect()
+}
+
+/// The smaller of the bound for certain and the one for independent roundings.
+fn roundings(terms: f64, roundoff: f64) -> f64 {
+    terms.min(DEVIATIONS * terms.sqrt()) * roundoff
+}
+
+/// The usual one: scores of random data have a variance of one.
+pub(super) fn scale(point: &AttentionPoint) -> f64 {
+    1.0 / f64::from(point.dim_qk).sqrt()
+}
+
+/// A row of the output by the definition, and its tolerance.
+fn row<Q: Element, C: Element>(
+    point: &AttentionPoint,
+    operands: &Operands<Q, C>,
+    roundoff: Roundoff,
+    at: usize,
+) -> (Row, f64) {
+    let (heads, kv_heads) = (point.heads as usize, u64::from(point.kv_heads));
+    let (dim_qk, dim_v) = (point.dim_qk as usize, point.dim_v as usize);
+    let places = &operands.places;
+    let (token, head) = ((at / heads) as u32, at % heads);
+    let which = places.sequences.partition_point(|one| one.query_first <= token) - 1;
+    let sequence = &places.sequences[which];
+    let query = token - sequence.query_first;
+    let kv_head = (head / (heads / point.kv_heads as usize)) as u64;
+    let seen = match point.mask {
+        Mask::Full => sequence.keys,
+        Mask::Causal => (sequence.keys + query + 1).saturating_sub(sequence.queries),
+    };
+    let key_row = |key: u32| places.key(sequence, key) * kv_heads + kv_head;
+    let q: Vec<f64> = operands.q.values((at * dim_qk) as u64, dim_qk).collect();
+    let mut magnitude = 0f64;
+    let mut weights: Vec<f64> = Vec::with_capacity(seen as usize);
+    for key in 0..seen {
+        let (mut score, mut terms) = (0.0, 0.0);
+        for (q, k) in q.iter().zip(operands.k.values(key_row(key) * dim_qk as u64, dim_qk)) {
+            let term = q * k;
+            score += term;
+            terms += term.abs();
+        }
+        weights.push(score * scale(point));
+        magnitude = magnitude.max(terms * scale(point));
+    }
+    let max = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    weights.iter_mut().for_each(|weight| *weight = (*weight - max).exp());
+    let total: f64 = weights.iter().sum();
+    // (sum p v, sum p |v|, sum p^2 v^2, sum v^2)
+    let mut sums = vec![(0f64, 0f64, 0f64, 0f64); dim_v];
+    for (key, weight) in (0..seen).zip(&weights) {
+        let weight = weight / total;
+        let values = match &operands.v {
+            Some(v) => v.values(key_row(key) * dim_v as u64, dim_v),
+            None => operands.k.values(key_row(key) * dim_qk as u64, dim_v),
+        };
+        for (sum, v) in sums.iter_mut().zip(values) {
+            let term = weight * v;
+            *sum = (sum.0 + term, sum.1 + term.abs(), sum.2 + term * term, sum.3 + v * v);
+        }
+    }
+    // The scale and the change of base are two more roundings of a score.
+    let of_scores = (roundings(dim_qk as f64, roundoff.sums) + 3.0 * roundoff.sums) * magnitude;
+    let of_sums = roundings(f64::from(point.keys), roundoff.sums);
+    let tolerance = 2.0 * (of_scores + EXP_ERROR + of_sums);
+    let element = |(value, magnitude, squares, all): (f64, f64, f64, f64)| {
+        let of_weights = roundoff.weights * magnitude.min(DEVIATIONS * squares.sqrt())
+            + roundoff.weights_least * DEVIATIONS * all.sqrt();
+        (value, tolerance * magnitude + of_weights + roundoff.output * value.abs())
+    };
+    (Row { at, elements: sums.into_iter().map(element).collect() }, tolerance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operands::{Operand, Places};
+    use super::*;
+    use crate::{
+        bench::element::E4m3,
+        case::{AttentionKind, Lengths},
+        dtype::Dtype,
+    };
+    use half::{bf16, f16};
+    use proptest::prelude::*;
+
+    fn point(attention: AttentionKind, dtype: Dtype) -> AttentionPoint {
+        let (heads, kv_heads, mask) = (4, 2, Mask::Causal);
+        let [batch, queries, keys, dim_qk, dim_v] = [2, 5, 70, 24, 16];
+        AttentionPoint {
+            attention,
+            dtype,
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            dim_qk,
+            dim_v,
+            mask,
+            lengths: Lengths::Equal,
+            page: None,
+        }
+    }
+
+    /// A reference and the right output for it.
+    fn made<Q: Element, C: Element, O: Element>(point: &AttentionPoint) -> (Reference, Vec<O>) {
+        let reference = Reference::new(point, &Operands::<Q, C>::random(point, 3.0));
+        let elements = reference.rows.iter().flat_map(|row| &row.elements);
+        let output = elements.map(|&(value, _)| O::of(value)).collect();
+        (reference, output)
+    }
+
+    #[test]
+    fn right_attention_passes() {
+        for attention in [AttentionKind::Prefill, AttentionKind::Mla] {
+            let (reference, output) = made::<f32, f32, f32>(&point(attention, Dtype::F32));
+            assert!(reference.check(&output).passed());
+            assert_eq!(reference.check(&output).compared, 2 * 5 * 4 * 16);
+            let (reference, output) = made::<bf16, bf16, bf16>(&point(attention, Dtype::Bf16));
+            assert!(reference.check(&output).passed());
+            let (reference, output) = made::<f16, f16, f16>(&point(attention, Dtype::F16));
+            assert!(reference.check(&output).passed());
+        }
+        let narrow = point(AttentionKind::Prefill, Dtype::Fp8);
+        let (reference, output) = made::<E4m3, E4m3, bf16>(&narrow);
+        assert!(reference.check(&output).passed());
+        let paged = AttentionPoint {
+            lengths: Lengths::Ragged,
+            page: Some(16),
+            ..point(AttentionKind::Decode, Dtype::Fp8)
+        };
+        let (reference, output) = made::<bf16, E4m3, bf16>(&paged);
+        assert!(reference.check(&output).passed());
+    }
+
+    /// One query, two keys, by hand: weights 3/4 and 1/4.
+    #[test]
+    fn the_definition_is_the_definition() {
+        let [batch, heads, kv_heads, queries, keys, dim_qk, dim_v] = [1, 1, 1, 1, 2, 1, 2];
+        let point = AttentionPoint {
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            dim_qk,
+            dim_v,
+            mask: Mask::Full,
+            ..point(AttentionKind::Decode, Dtype::F32)
+        };
+        let k = Operand::given(vec![3f32.ln(), 0.0]);
+        let v = Some(Operand::given(vec![4.0, 0.0, 8.0, -4.0]));
+        let q = Operand::given(vec![1f32]);
+        let operands = Operands { q, k, v, places: Places::new(&point) };
+        let (row, _) = row(&point, &operands, Roundoff::of(&point), 0);
+        assert!((row.elements[0].0 - 5.0).abs() < 1e-6);
+        assert!((row.elements[1].0 + 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_query_before_all_keys_is_nothing() {
+        let early = AttentionPoint { keys: 3, ..point(AttentionKind::Prefill, Dtype::F32) };
+        let (reference, output) = made::<f32, f32, f32>(&early);
+        assert!(output[..2 * 4 * 16].iter().all(|&value| value == 0.0));
+        assert!(reference.check(&output).passed());
+        let mut spoilt = output;
+        spoilt[0] = 1e-3;
+        assert!(!reference.check(&spoilt).passed());
+    }
+
+    proptest! {
+        #[test]
+        fn one_wrong_element_is_found(at in 0usize..2 * 5 * 4 * 16) {
+            let prefill = point(AttentionKind::Prefill, Dtype::F32);
+            let (reference, mut output) = made::<f32, f32, f32>(&prefill);
+            output[at] += 1e-3;
+            prop_assert!(!reference.check(&output).passed());
+            output[at] = f32::NAN;
+            prop_assert!(!reference.check(&output).passed());
+            let mla = point(AttentionKind::Mla, Dtype::Bf16);
+            let (reference, mut output) = made::<bf16, bf16, bf16>(&mla);
+            output[at] = bf16::from_f64(output[at].to_f64() + 0.1);
+            prop_assert!(!reference.check(&output).passed());
+            output[at] = bf16::INFINITY;
+            prop_assert!(!reference.check(&output).passed());
+        }
+    }
+
+    /// What a kernel gets wrong that leaves out the last block of keys.
+    #[test]
+    fn a_key_left_out_is_found() {
+        let whole = AttentionPoint {
+            mask: Mask::Full,
+            keys: 4096,
+            batch: 1,
+            ..point(AttentionKind::Decode, Dtype::Bf16)
+        };
+        let mut operands = Operands::<bf16, bf16>::random(&whole, 1.0);
+        let short = AttentionPoint { keys: 4095, ..whole };
+        let output = |reference: &Reference| -> Vec<f32> {
+            let elements = reference.rows.iter().flat_map(|row| &row.elements);
+            elements.map(|element| element.0 as f32).collect()
+        };
+        let reference = Reference::new(&whole, &operands);
+        assert!(reference.check(&output(&reference)).passed());
+        operands.places = Places::new(&short);
+        let less = Reference::new(&short, &operands);
+        assert!(!reference.check(&output(&less)).passed());
+    }
+}

@@ -1,0 +1,202 @@
+//! Which keys of which sequence each worker of a split decode takes.
+//!
+//! The keys of all sequences and heads are laid on one line, in blocks, and the line is cut into
+//! equal pieces, one for each worker (FlashMLA's scheme without its allowance for a request's
+//! start): loads differ by a block at most, however ragged the batch is. What stood together and
+//! was cut is combined by whichever worker is the last to finish.
+
+use crate::kernel::{AttentionPart, AttentionSequence};
+
+/// Keys of a block: pieces begin and end at multiples of it.
+pub const BLOCK: u32 = 64;
+
+/// Blocks of a piece at least, but for what is left over: less is not worth a combination.
+const BLOCKS_MIN: u64 = 2;
+
+/// The parts of all workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Those of a worker one after the other.
+    pub parts: Vec<AttentionPart>,
+    /// Of each worker its first part, and the number of parts.
+    pub firsts: Vec<u32>,
+    /// Parts that are not alone.
+    pub slots: u32,
+}
+
+impl Schedule {
+    /// Deals the keys of every sequence, head of K and V and [`AttentionPart::ROWS`] rows to
+    /// workers. `group` query heads share a head of K and V.
+    pub fn new(
+        sequences: &[AttentionSequence],
+        kv_heads: u32,
+        group: u32,
+        workers: u32,
+    ) -> Schedule {
+        let tasks: Vec<AttentionPart> = tasks(sequences, kv_heads, group);
+        let blocks = |task: &AttentionPart| u64::from(task.key_end.div_ceil(BLOCK));
+        let total: u64 = tasks.iter().map(blocks).sum();
+        let used = u64::from(workers.max(1)).min(total.div_ceil(BLOCKS_MIN)).max(1);
+        let mut schedule = Schedule { parts: Vec::new(), firsts: vec![0], slots: 0 };
+        let mut start = 0;
+        for task in &tasks {
+            let end = start + blocks(task);
+            let first = schedule.parts.len();
+            let mut from = start;
+            loop {
+                // The worker whose piece of the line this is.
+                while (schedule.firsts.len() as u64) < used && schedule.cut(total, used) <= from {
+                    schedule.firsts.push(schedule.parts.len() as u32);
+                }
+                let to = end.min(schedule.cut(total, used));
+                let key = |block: u64| ((block - start) as u32 * BLOCK).min(task.key_end);
+                schedule.parts.push(AttentionPart {
+                    key_first: key(from),
+                    key_end: key(to),
+                    ..*task
+                });
+                from = to;
+                if from >= end {
+                    break;
+                }
+            }
+            schedule.number(first);
+            start = end;
+        }
+        schedule.firsts.resize(workers.max(1) as usize + 1, schedule.parts.len() as u32);
+        schedule
+    }
+
+    /// Where the piece of the latest worker ends.
+    fn cut(&self, total: u64, used: u64) -> u64 {
+        total * self.firsts.len() as u64 / used
+    }
+
+    /// Gives the parts of a task their slots, where there are several.
+    fn number(&mut self, first: usize) {
+        let parts = &mut self.parts[first..];
+        let (slots, slot_first) = (parts.len() as u32, self.slots);
+        if slots == 1 {
+            return;
+        }
+        for (part, slot) in parts.iter_mut().zip(slot_first..) {
+            *part = AttentionPart { slot, slot_first, slots, ..*part };
+        }
+        self.slots += slots;
+    }
+}
+
+/// Every sequence, head and set of rows, with all of its keys.
+fn tasks(sequences: &[AttentionSequence], kv_heads: u32, group: u32) -> Vec<AttentionPart> {
+    let mut tasks = Vec::new();
+    for (number, sequence) in (0..).zip(sequences) {
+        for kv_head in 0..kv_heads {
+            for row_first in (0..sequence.queries * group).step_by(AttentionPart::ROWS as usize) {
+                tasks.push(AttentionPart {
+                    sequence: number,
+                    kv_head,
+                    row_first,
+                    key_first: 0,
+                    key_end: sequence.keys,
+                    slot: 0,
+                    slot_first: 0,
+                    slots: 1,
+                });
+            }
+        }
+    }
+    tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn sequences(keys: &[u32], queries: u32) -> Vec<AttentionSequence> {
+        let of = |&keys: &u32| AttentionSequence { query_first: 0, queries, key_first: 0, keys };
+        keys.iter().map(of).collect()
+    }
+
+    fn blocks(part: &AttentionPart) -> u32 {
+        part.key_end.div_ceil(BLOCK) - part.key_first / BLOCK
+    }
+
+    /// What each worker has to read, in blocks.
+    fn loads(schedule: &Schedule) -> Vec<u32> {
+        let parts = |edges: &[u32]| &schedule.parts[edges[0] as usize..edges[1] as usize];
+        schedule.firsts.windows(2).map(|edges| parts(edges).iter().map(blocks).sum()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_key_comes_once(
+            keys in prop::collection::vec(0u32..3000, 1..20),
+            kv_heads in 1u32..4, group in 1u32..100, queries in 1u32..3, workers in 1u32..200,
+        ) {
+            let sequences = sequences(&keys, queries);
+            let schedule = Schedule::new(&sequences, kv_heads, group, workers);
+            prop_assert_eq!(schedule.firsts.len(), workers as usize + 1);
+            prop_assert!(schedule.firsts.is_sorted());
+            prop_assert_eq!(*schedule.firsts.last().expect("one") as usize, schedule.parts.len());
+            let mut tasks: BTreeMap<_, Vec<&AttentionPart>> = BTreeMap::new();
+            for part in &schedule.parts {
+                let task = (part.sequence, part.kv_head, part.row_first);
+                tasks.entry(task).or_default().push(part);
+            }
+            let row_sets = (queries * group).div_ceil(AttentionPart::ROWS);
+            prop_assert_eq!(tasks.len() as u32, keys.len() as u32 * kv_heads * row_sets);
+            let mut slots = 0;
+            for ((sequence, ..), parts) in &tasks {
+                // In order, without gaps, from the first key to the last, at whole blocks.
+                prop_assert_eq!(parts[0].key_first, 0);
+                prop_assert_eq!(parts[parts.len() - 1].key_end, keys[*sequence as usize]);
+                for pair in parts.windows(2) {
+                    prop_assert_eq!(pair[0].key_end, pair[1].key_first);
+                    prop_assert_eq!(pair[1].key_first % BLOCK, 0);
+                    prop_assert_eq!(pair[0].slot + 1, pair[1].slot);
+                }
+                for part in parts {
+                    prop_assert_eq!(part.slots as usize, parts.len());
+                    prop_assert_eq!(part.slot_first, parts[0].slot);
+                }
+                if parts.len() > 1 {
+                    prop_assert_eq!(parts[0].slot, slots);
+                    slots += parts.len() as u32;
+                }
+            }
+            prop_assert_eq!(slots, schedule.slots);
+        }
+
+        /// On batches that give each worker 20 blocks or more, nobody has 5 % more than the mean.
+        #[test]
+        fn loads_are_within_a_block_of_even(
+            keys in prop::collection::vec(1u32..40_000, 1..64), kv_heads in 1u32..9,
+            workers in 1u32..300,
+        ) {
+            let schedule = Schedule::new(&sequences(&keys, 1), kv_heads, 8, workers);
+            let loads = loads(&schedule);
+            let mean = f64::from(loads.iter().sum::<u32>()) / f64::from(workers);
+            let most = f64::from(*loads.iter().max().expect("a worker"));
+            prop_assert!(most <= mean.max(2.0) + 1.0, "{most} of {mean}");
+            if mean >= 20.0 {
+                prop_assert!(most <= 1.05 * mean, "{most} of {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_needs_no_split_is_not_split() {
+        let schedule = Schedule::new(&sequences(&[64; 8], 1), 1, 8, 4);
+        assert_eq!((schedule.slots, schedule.parts.len()), (0, 8));
+        assert_eq!(loads(&schedule), [2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn a_long_sequence_is_shared_by_all() {
+        let schedule = Schedule::new(&sequences(&[131_072], 1), 8, 4, 132);
+        let loads = loads(&schedule);
+        assert!(loads.iter().all(|&load| (124..=125).contains(&load)), "{loads:?}");
+    }
+}

@@ -1,0 +1,371 @@
+// Runs the kernels of attention on the CPU and compares what they leave with the definition in f64:
+// odd lengths, ragged batches, pages in any order, scores of hundreds, rows that see no key. The
+// bounds are those of rounding alone: of the weights, the sums and the output.
+#include "gpu.h"
+#include "sm80.h"
+#include "sm89.h"
+#include "sm90.h"
+#include "sm90_attention.h"
+
+#include "attention.h"
+#include "attention_mma.h"
+#include "attention_split.h"
+#include "params.h"
+
+namespace portable {
+#include "../../kernels/attention/portable.cu"
+}
+namespace sm80 {
+#include "../../kernels/attention/sm80_mma.cu"
+}
+namespace sm89 {
+#include "../../kernels/attention/sm89_mma.cu"
+}
+
+namespace split {
+#include "../../kernels/attention/sm80_mma_split.cu"
+}
+namespace latent {
+#include "../../kernels/attention/sm80_mma_latent.cu"
+}
+namespace sm90 {
+#include "../../kernels/attention/sm90_wgmma.cu"
+}
+namespace split_sm89 {
+#include "../../kernels/attention/sm89_mma_split.cu"
+}
+
+namespace {
+
+u32 checked = 0;
+
+u64 random_state = 1;
+u32 random_below(u32 end) {
+  random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+  return u32((random_state >> 33) % end);
+}
+// Near normal, with a variance of one.
+f32 random_value() {
+  f32 sum = 0.0f;
+  for (u32 i = 0; i < 4; i++) sum += f32(random_below(1 << 20)) / f32(1 << 20);
+  return (sum - 2.0f) * 1.7320508f;
+}
+
+u8 narrow(f32 value, u8) { return narrow(value, e4m3()).bits; }
+
+struct Shape {
+  u32 heads, kv_heads, dim_qk, dim_v, causal, page;
+  // Queries and keys of each sequence.
+  std::vector<std::pair<u32, u32>> sequences;
+  // Scores are so many times as large as usual.
+  f32 spread = 1.0f;
+  // V is a part of K.
+  bool latent = false;
+};
+
+// How far rounding may take a weight before it is multiplied, and the output.
+// `least`: of a weight however small, relative to the largest.
+struct Roundoff { f64 weights, output, least = 0.0; };
+
+template <class Q, class C, class O> struct Attention {
+  const char* name;
+  Shape shape;
+  std::vector<AttentionSequence> sequences;
+  std::vector<u32> pages;
+  std::vector<Vector<u8>> q, k, v, o;
+  std::vector<AttentionPart> parts;
+  std::vector<u32> firsts;
+  std::vector<f32> scratch;
+  u32 query_tokens = 0, key_tokens = 0;
+  AttentionParams params = {};
+
+  template <class T> static T* of(std::vector<Vector<u8>>& bytes) {
+    return reinterpret_cast<T*>(bytes.data());
+  }
+  template <class T> static void fill(std::vector<Vector<u8>>& bytes, u64 count, f32 spread) {
+    bytes.resize((count * sizeof(T) + 15) / 16 + 1);
+    for (u64 i = 0; i < count; i++) of<T>(bytes)[i] = narrow(random_value() * spread, T());
+  }
+
+  Attention(const char* name, const Shape& shape) : name(name), shape(shape) {
+    const u32 page = shape.page == 0 ? 1 : shape.page;
+    u32 queries_most = 0, keys_most = 0;
+    for (auto [queries, keys] : shape.sequences) {
+      sequences.push_back({query_tokens, queries, key_tokens, keys});
+      query_tokens += queries;
+      key_tokens += (keys + page - 1) / page * page;
+      queries_most = larger(queries_most, queries);
+      keys_most = larger(keys_most, keys);
+    }
+    for (u32 i = 0; i < key_tokens / page; i++) pages.push_back(i);
+    for (u32 i = u32(pages.size()); i > 1; i--) std::swap(pages[i - 1], pages[random_below(i)]);
+    fill<Q>(q, u64(query_tokens) * shape.heads * shape.dim_qk, shape.spread);
+    fill<C>(k, u64(key_tokens) * shape.kv_heads * shape.dim_qk, 1.0f);
+    if (!shape.latent) fill<C>(v, u64(key_tokens) * shape.kv_heads * shape.dim_v, 1.0f);
+    // Never written: not a number.
+    o.resize(u64(query_tokens) * shape.heads * shape.dim_v * sizeof(O) / 16 + 1);
+    memset(static_cast<void*>(o.data()), 0xff, o.size() * 16);
+    params.q = q.data();
+    params.k = k.data();
+    params.v = shape.latent ? nullptr : v.data();
+    params.o = o.data();
+    params.sequences = sequences.data();
+    params.pages = shape.page == 0 ? nullptr : pages.data();
+    params.batch = u32(sequences.size());
+    params.heads = shape.heads;
+    params.kv_heads = shape.kv_heads;
+    params.queries = queries_most;
+    params.keys = keys_most;
+    params.dim_qk = shape.dim_qk;
+    params.dim_v = shape.dim_v;
+    params.causal = shape.causal;
+    params.page = shape.page;
+    params.scale = 1.0f / std::sqrt(f32(shape.dim_qk));
+    params.query_tokens = query_tokens;
+    params.key_tokens = key_tokens;
+  }
+
+  // Deals the keys of every sequence and head to workers, in pieces of so many at most. (That the
+  // program's own schedule deals each key once is tested with it.)
+  void deal(u32 workers, u32 piece) {
+    const u32 group = shape.heads / shape.kv_heads;
+    u32 slots = 0;
+    std::vector<std::vector<AttentionPart>> of(workers);
+    u32 turn = 0;
+    for (u32 number = 0; number < sequences.size(); number++) {
+      const AttentionSequence& sequence = sequences[number];
+      for (u32 head = 0; head < shape.kv_heads; head++) {
+        for (u32 row = 0; row < sequence.queries * group; row += 64) {
+          const u32 count = larger(1u, (sequence.keys + piece - 1) / piece);
+          for (u32 i = 0; i < count; i++) {
+            of[turn++ % workers].push_back({number, head, row, i * piece,
+                                            smaller((i + 1) * piece, sequence.keys),
+                                            slots + i, slots, count});
+          }
+          slots += count;
+        }
+      }
+    }
+    firsts = {0};
+    for (auto& worker : of) {
+      parts.insert(parts.end(), worker.begin(), worker.end());
+      firsts.push_back(u32(parts.size()));
+    }
+    scratch.assign(slots * slot_words(shape.dim_v), NAN);
+    for (u32 i = 0; i < slots; i++) {
+      memset(&scratch[(i + 1) * slot_words(shape.dim_v) - 16], 0, 64);
+    }
+    params.parts = parts.data();
+    params.part_firsts = firsts.data();
+    params.scratch = scratch.data();
+    params.workers = workers;
+  }
+
+  // One row of the output by the definition, against what was left.
+  void check_row(const AttentionSequence& sequence, u32 query, u32 head, Roundoff roundoff) {
+    const u32 kv_head = head / (shape.heads / shape.kv_heads), seen = keys_seen(params, sequence, query);
+    const u64 row = u64(sequence.query_first + query) * shape.heads + head;
+    std::vector<f64> weights(seen);
+    std::vector<u64> tokens(seen);
+    f64 largest = -INFINITY, terms_most = 0.0, total = 0.0;
+    for (u32 key = 0; key < seen; key++) {
+      tokens[key] = key_token(params, sequence, key) * shape.kv_heads + kv_head;
+      f64 score = 0.0, terms = 0.0;
+      for (u32 d = 0; d < shape.dim_qk; d++) {
+        const f64 term = f64(widen(of<Q>(q)[row * shape.dim_qk + d])) *
+                         f64(widen(of<C>(k)[tokens[key] * shape.dim_qk + d]));
+        score += term;
+        terms += std::fabs(term);
+      }
+      weights[key] = score * params.scale;
+      largest = std::fmax(largest, weights[key]);
+      terms_most = std::fmax(terms_most, terms * params.scale);
+    }
+    for (f64& weight : weights) total += weight = std::exp(weight - largest);
+    for (u32 column = 0; column < shape.dim_v; column++) {
+      f64 value = 0.0, size = 0.0, values = 0.0;
+      for (u32 key = 0; key < seen; key++) {
+        const f64 factor = widen(shape.latent ? of<C>(k)[tokens[key] * shape.dim_qk + column]
+                                              : of<C>(v)[tokens[key] * shape.dim_v + column]);
+        const f64 term = weights[key] / total * factor;
+        values += std::fabs(factor);
+        value += term;
+        size += std::fabs(term);
+      }
+      const f64 sums = 2.0 * (shape.dim_qk * terms_most + seen + 16.0) * 6e-8 + 1e-6;
+      const f64 allowed = (sums + roundoff.weights) * size + roundoff.output * std::fabs(value) +
+                          roundoff.least * values;
+      const f64 found = widen(of<O>(o)[row * shape.dim_v + column]);
+      if (std::fabs(found - value) <= allowed) continue;
+      printf("fault: %s: query %u of %u, head %u, column %u of %u keys: %g, not %g +- %g\n", name,
+             query, sequence.queries, head, column, sequence.keys, found, value, allowed);
+      exit(1);
+    }
+  }
+
+  void check(Roundoff roundoff) {
+    for (const AttentionSequence& sequence : sequences) {
+      for (u32 query = 0; query < sequence.queries; query++) {
+        for (u32 head = 0; head < shape.heads; head++) check_row(sequence, query, head, roundoff);
+      }
+    }
+    if (model::bank_conflicts != 0) {
+      printf("fault: %s: %llu bank conflicts\n", name, model::bank_conflicts);
+      exit(1);
+    }
+    checked++;
+    printf("%s: %u sequences, %u of %u heads, %u x %u%s%s\n", name, params.batch, shape.kv_heads,
+           shape.heads, shape.dim_qk, shape.dim_v, shape.causal ? ", causal" : "",
+           shape.page ? ", in pages" : "");
+  }
+};
+
+using Kernel = void (*)(AttentionParams);
+
+template <class Q, class C, class O>
+void run(const char* name, Kernel kernel, u32 blocks, u32 shared, Roundoff roundoff,
+         const Shape& shape) {
+  Attention<Q, C, O> attention(name, shape);
+  model::launch(blocks, 128, shared, [&] { kernel(attention.params); });
+  attention.check(roundoff);
+}
+
+// By a kernel that follows a schedule, twice: what a launch leaves in scratch memory serves the next.
+template <class Q, class C>
+void run_split(const char* name, Kernel kernel, u32 threads, u32 shared, Roundoff roundoff,
+               u32 piece, const Shape& shape) {
+  Attention<Q, C, Q> attention(name, shape);
+  attention.deal(5, piece);
+  for (u32 i = 0; i < 2; i++) {
+    memset(static_cast<void*>(attention.o.data()), 0xff, attention.o.size() * 16);
+    model::launch(3, threads, shared, [&] { kernel(attention.params); });
+    attention.check(roundoff);
+  }
+}
+
+using ByMaps = void (*)(AttentionParams, TensorMap, TensorMap, TensorMap);
+
+// By a kernel of 384 threads that takes 128 queries and loads by tensor maps of so many keys.
+template <class T>
+void run_by_maps(const char* name, ByMaps kernel, u32 shared, u32 keys, Roundoff roundoff,
+                 const Shape& shape) {
+  Attention<T, T, T> attention(name, shape);
+  const AttentionParams& p = attention.params;
+  const auto map = [](auto& bytes, u32 columns, u32 rows, u32 box) {
+    return TensorMap{reinterpret_cast<u8*>(bytes.data()), 2, columns, rows, {64, box}};
+  };
+  const TensorMap q = map(attention.q, p.heads * p.dim_qk, p.query_tokens, 128);
+  const TensorMap k = map(attention.k, p.kv_heads * p.dim_qk, p.key_tokens, keys);
+  const TensorMap v = map(attention.v, p.kv_heads * p.dim_v, p.key_tokens, keys);
+  const u32 tiles = (p.queries + 127) / 128 * p.heads * p.batch;
+  model::launch(tiles, 384, shared, [&] { kernel(p, q, k, v); });
+  attention.check(roundoff);
+}
+
+constexpr Roundoff EXACT = {0.0, 1e-7, 1e-37}, F16 = {1.0 / 2048, 1.0 / 2048, 1.0 / (1 << 24)}, BF16 = {1.0 / 256, 1.0 / 256},
+                   E4M3 = {1.0 / 16, 1.0 / 256, 1.0 / (1 << 18)},
+                   CACHE = {1.0 / 2048, 1.0 / 256, 1.0 / (1 << 24)};
+
+// Odd lengths; a sequence of one key; queries before all keys, which see none.
+const std::vector<std::pair<u32, u32>> ODD = {{5, 70}, {1, 1}, {37, 33}, {3, 0}};
+
+void portables() {
+  run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 3, 0, EXACT,
+                     {4, 2, 24, 17, 1, 0, ODD});
+  run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 2, 0, EXACT,
+                     {3, 1, 40, 130, 0, 16, ODD, 40.0f});
+  run<f16, f16, f16>("attention/f16/portable", portable::attention_f16, 2, 0, {0.0, 1.0 / 2048},
+                     {4, 4, 64, 64, 1, 7, ODD});
+  run<bf16, bf16, bf16>("attention/bf16/portable", portable::attention_bf16, 3, 0, {0.0, 1.0 / 256},
+                        {16, 1, 576, 512, 0, 0, {{1, 50}, {2, 3}}, 1.0f, true});
+  run<u8, u8, bf16>("attention/fp8/portable", portable::attention_fp8, 1, 0, {0.0, 1.0 / 256},
+                    {2, 1, 64, 64, 1, 0, ODD});
+  run<bf16, u8, bf16>("attention/fp8/portable (cache)", portable::attention_fp8_cache, 1, 0,
+                      {0.0, 1.0 / 256}, {8, 2, 128, 128, 0, 16, {{1, 77}, {1, 200}}});
+}
+
+#define PREFILL(IN, Q, O, ROUNDOFF, FAMILY, DIM_QK, DIM_V, DOWN, KEYS)                             \
+  run<Q, Q, O>("attention/prefill/" #IN "/" #FAMILY, FAMILY::attention_prefill_##IN##_##DIM_QK##_mma, \
+               5, Prefill<P_##IN, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,               \
+               {2, 1, DIM_QK, DIM_V, 1, 0, {{130, 130}, {1, 1}, {70, 33}, {3, 0}}});                \
+  run<Q, Q, O>("attention/prefill/" #IN "/" #FAMILY, FAMILY::attention_prefill_##IN##_##DIM_QK##_mma, \
+               2, Prefill<P_##IN, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,               \
+               {2, 2, DIM_QK, DIM_V, 0, 16, {{5, 97}, {66, 64}}, 30.0f})
+
+using P_bf16 = bf16;
+using P_f16 = f16;
+using P_fp8 = e4m3;
+
+void prefills() {
+  PREFILL(bf16, bf16, bf16, BF16, sm80, 64, 64, 2, 64);
+  PREFILL(bf16, bf16, bf16, BF16, sm80, 128, 128, 2, 32);
+  PREFILL(bf16, bf16, bf16, BF16, sm80, 192, 128, 2, 32);
+  PREFILL(bf16, bf16, bf16, BF16, sm80, 256, 256, 1, 32);
+  PREFILL(f16, f16, f16, F16, sm80, 64, 64, 2, 64);
+  PREFILL(f16, f16, f16, F16, sm80, 128, 128, 2, 32);
+  PREFILL(f16, f16, f16, F16, sm80, 192, 128, 2, 32);
+  PREFILL(f16, f16, f16, F16, sm80, 256, 256, 1, 32);
+  PREFILL(fp8, u8, bf16, E4M3, sm89, 64, 64, 2, 64);
+  PREFILL(fp8, u8, bf16, E4M3, sm89, 128, 128, 2, 32);
+  PREFILL(fp8, u8, bf16, E4M3, sm89, 256, 256, 1, 32);
+}
+
+#define SPLIT(NAME, FAMILY, IN, CACHE, MATRIX, C, ROUNDOFF, DIM)                                   \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma, 128,  \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 128,                 \
+                   {8, 1, DIM, DIM, 0, 16, {{1, 77}, {1, 200}, {1, 1}, {1, 0}, {1, 419}}});        \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma, 128,  \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 192,                 \
+                   {6, 2, DIM, DIM, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f})
+
+void splits() {
+  SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 64);
+  SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 128);
+  SPLIT("f16/sm80_mma", split, f16, f16, f16, f16, F16, 64);
+  SPLIT("f16/sm80_mma", split, f16, f16, f16, f16, F16, 128);
+  SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 64);
+  SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 128);
+}
+
+#define LATENT(IN, ROUNDOFF)                                                                       \
+  run_split<IN, IN>("attention/mla/" #IN "/sm80_mma", latent::attention_mla_##IN##_mma, 256,       \
+                    162560, ROUNDOFF, 64,                                                          \
+                    {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 150}}, 1.0f, true});    \
+  run_split<IN, IN>("attention/mla/" #IN "/sm80_mma", latent::attention_mla_##IN##_mma, 256,       \
+                    162560, ROUNDOFF, 128,                                                         \
+                    {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true})
+
+void latents() {
+  LATENT(bf16, BF16);
+  LATENT(f16, F16);
+}
+
+#define BY_MAPS(IN, ROUNDOFF, DIM_QK, DIM_V, KEYS)                                                \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm90_wgmma",                                          \
+                  sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                                 \
+                  sm90::Prefill90<IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,          \
+                  {2, 1, DIM_QK, DIM_V, 1, 0, {{131, 131}, {1, 1}, {70, 433}, {3, 0}, {37, 5}}});  \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm90_wgmma",                                          \
+                  sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                                 \
+                  sm90::Prefill90<IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,          \
+                  {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {66, 300}}, 30.0f})
+
+void by_maps() {
+  BY_MAPS(bf16, BF16, 64, 64, 128);
+  BY_MAPS(bf16, BF16, 128, 128, 128);
+  BY_MAPS(bf16, BF16, 192, 128, 128);
+  BY_MAPS(bf16, BF16, 256, 256, 64);
+  BY_MAPS(f16, F16, 128, 128, 128);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
+  prefills();
+  by_maps();
+  splits();
+  latents();
+  portables();
+  printf("%u checks passed\n", checked);
+}

@@ -66,7 +66,9 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 KEYS> struct Prefill90 {
     }
   }
 
+  // A warp is done with a stage: all of its lanes are.
   static DEVICE_MEMBER void release(u64* barrier) {
+    warp_barrier();
     if (thread_index() % 32 == 0) arrive(barrier);
   }
 

@@ -16,8 +16,8 @@
 //! (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019); the smaller
 //! is taken. An error in a score is the same relative error in its weight. The weights are summed,
 //! and so are the values, over n keys, which adds `min(n, 8 sqrt(n)) u` each; the exponential may
-//! be off by 2^-21; and all of these come twice, above and below the fraction. Weights of 16 or
-//! 8 bits, which a matrix unit takes, are off by v each, which adds up like a random walk: 8 v times
+//! be off by 2^-21; and all of these come twice, above and below the fraction. Weights of 16 or 8
+//! bits, which a matrix unit takes, are off by v each, which adds up like a random walk: 8 v times
 //! `sqrt(sum p^2 v^2)`, at most v. The last rounding adds v of the element.
 
 mod operands;

@@ -16,7 +16,7 @@ cargo build --locked --quiet --workspace
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir "$place/lib"
-for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13; do
+for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13 libcublasLt.so.13; do
     ln -s "$PWD/target/debug/libfizeau_stub_driver.so" "$place/lib/$library"
 done
 
@@ -26,7 +26,8 @@ run() { # SCRIPT EXIT_CODE
         valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite \
         --show-leak-kinds=definite --error-exitcode=99 \
         target/debug/fizeau run --suite tests/stub.toml --out "$place/out" \
-        'compute/*' 'latency/4KiB/*' 'gemm/*' 'stream/*/512KiB/*' >"$place/said" || status=$?
+        'compute/*' 'latency/4KiB/*' 'gemm/*' 'stream/*/512KiB/*' 'transfer/*' 'launch/*' \
+        'access/shared/*' >"$place/said" || status=$?
     rm -rf "$place/out"
     if [ "$status" != "$2" ]; then
         cat "$place/said"
@@ -36,6 +37,7 @@ run() { # SCRIPT EXIT_CODE
     echo "FIZEAU_STUB='$1': clean"
 }
 
-run "" 0
+run "devices=2" 0
 run "cuLaunchKernelEx=1@9" 1
 run "cuMemAlloc_v2=2@6" 1
+run "cuMemcpyAsync=1@7" 1

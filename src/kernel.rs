@@ -254,3 +254,48 @@ pub struct HoldParams {
     /// A word that is given the nanoseconds waited; the limit where that was reached.
     pub waited: u64,
 }
+
+/// Of access other than in streams; see [`crate::case::AccessPoint`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct AccessParams {
+    /// The table of a gather; the arrays of a mix, those that are read first; what units' shared
+    /// memory is filled with.
+    pub a: u64,
+    /// Of a gather: which row is read when, 32 bits each.
+    pub order: u64,
+    /// One sum for each block, 64 bytes apart.
+    pub partial: u64,
+    /// Rows of a gather; words of one array of a mix; how often 16 KiB of shared memory are read.
+    pub rows: u64,
+    /// Bytes of a row; from one array of a mix to the next.
+    pub row: u64,
+    /// A row is 16 << row_shift bytes.
+    pub row_shift: u64,
+}
+
+/// Of one copy.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct TransferParams {
+    /// Written.
+    pub to: u64,
+    /// Read.
+    pub from: u64,
+    /// Bytes, a multiple of 8.
+    pub length: u64,
+    /// The device whose engine copies.
+    pub device: u32,
+    /// Copies of different lanes go at once.
+    pub lane: u32,
+}
+
+/// Of a launch of next to nothing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct LaunchParams {
+    /// A word that each launch counts up.
+    pub count: u64,
+    /// Kernels of one graph.
+    pub kernels: u64,
+}

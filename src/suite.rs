@@ -2,7 +2,9 @@
 //! `data/suites/quick.toml`, `data/suites/full.toml`, or a file of the user's.
 
 use crate::{
-    case::{AttentionPoint, Collective, Place, StreamOperation},
+    case::{
+        Access, AttentionPoint, Collective, HostMemory, Launching, Place, StreamOperation, Transfer,
+    },
     dtype::Dtype,
     spec::Properties,
     units::Seconds,
@@ -25,6 +27,12 @@ pub struct Suite {
     pub stream: Option<StreamAxes>,
     /// Absent: none planned.
     pub latency: Option<LatencyAxes>,
+    /// Absent: none planned.
+    pub access: Option<AccessAxes>,
+    /// Absent: none planned.
+    pub transfer: Option<TransferAxes>,
+    /// Absent: none planned.
+    pub launch: Option<LaunchAxes>,
     /// Absent: none planned.
     pub gemm: Option<GemmAxes>,
     /// One shape each.
@@ -108,6 +116,38 @@ pub struct LatencyAxes {
     pub points_per_octave: u32,
 }
 
+/// Access other than in streams.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessAxes {
+    /// Which ways.
+    pub ways: Vec<Access>,
+    /// Bytes of a gather's rows, each a power of two from 16 on: a sector, pages of KV caches.
+    pub rows: Vec<u64>,
+}
+
+/// Bytes from one memory to another.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransferAxes {
+    /// Which; those that need peers only where there are some.
+    pub transfers: Vec<Transfer>,
+    /// Bytes of one copy, each a multiple of 8.
+    pub sizes: Vec<u64>,
+    /// How the host's memory is had.
+    pub host: Vec<HostMemory>,
+}
+
+/// Launches of next to nothing.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchAxes {
+    /// How.
+    pub ways: Vec<Launching>,
+    /// Kernels of one graph.
+    pub graph: Vec<u32>,
+}
+
 /// The matrix products.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +197,17 @@ impl Suite {
         }
         if !measure.noise_max.is_finite() || measure.noise_max < 0.0 {
             return Err("[measure] noise_max is a share, such as 0.01".into());
+        }
+        let mut rows = self.access.iter().flat_map(|access| &access.rows);
+        if rows.any(|row| !row.is_power_of_two() || *row < 16 || *row > 1 << 30) {
+            return Err("[access] rows: powers of two from 16 to 2^30".into());
+        }
+        let mut sizes = self.transfer.iter().flat_map(|transfer| &transfer.sizes);
+        if sizes.any(|size| *size == 0 || !size.is_multiple_of(8)) {
+            return Err("[transfer] sizes: multiples of 8 bytes".into());
+        }
+        if self.launch.iter().flat_map(|launch| &launch.graph).any(|&kernels| kernels == 0) {
+            return Err("[launch] graph: 1 kernel at least".into());
         }
         let shapes = self.gemm.iter().flat_map(|gemm| &gemm.shapes);
         if shapes.flatten().any(|&size| size == 0 || size > 1 << 20) {

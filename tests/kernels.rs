@@ -40,6 +40,9 @@ fn parameters_are_the_same_on_both_sides() {
         layout!(EvictParams: memory length),
         layout!(ClockParams: counted cycles),
         layout!(HoldParams: released limit waited),
+        layout!(AccessParams: a order partial rows row row_shift),
+        layout!(TransferParams: to from length device lane),
+        layout!(LaunchParams: count kernels),
     ]);
     assert_eq!(structs(&header), mirrored);
 }

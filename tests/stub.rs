@@ -30,7 +30,8 @@ fn library() -> PathBuf {
     library
 }
 
-const LIBRARIES: [&str; 3] = ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"];
+const LIBRARIES: [&str; 4] =
+    ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13"];
 
 impl Machine {
     /// With all libraries.
@@ -130,6 +131,7 @@ fn is_unfit(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Skipped { case, reason } => match case.kernel.0.as_str() {
             "portable" => reason.contains("heads of at most 576"),
+            "cublaslt" => reason.contains("the library has an algorithm for"),
             _ if case.to_string().starts_with("attention/") => reason.contains("in one piece"),
             _ => reason.contains("rows"),
         },
@@ -168,8 +170,9 @@ fn kernels_are_launched_as_their_list_says() {
     let of = |entry: &str| -> Vec<&str> {
         launches.iter().filter(|(name, _)| *name == entry).map(|(_, rest)| *rest).collect()
     };
-    // One block of 1024 threads for each unit asked for, and 48 bytes of parameters.
-    let copies = of("stream_copy");
+    // One block of 1024 threads for each unit asked for, and 48 bytes of parameters, behind which
+    // stands how often.
+    let copies = of("stream_copy_cached");
     let params = |launch: &str| -> Vec<u8> {
         let (_, digits) = launch.split_once("params=").expect("parameters");
         let pairs = (0..digits.len() / 2).map(|at| &digits[2 * at..2 * at + 2]);
@@ -180,7 +183,7 @@ fn kernels_are_launched_as_their_list_says() {
     is(copied, "grid=[1, 1, 1] block=[1024, 1, 1] shared=0 params=");
     let bytes = params(copied);
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-    assert_eq!(bytes.len(), 48);
+    assert_eq!(bytes.len(), 52);
     // 512 KiB in two arrays; the second after the first; the scalar last.
     assert_eq!((word(32), word(16)), (32_768, 0));
     assert!(word(0) > 0 && word(8) >= word(0) + 32_768 * 8);
@@ -206,6 +209,8 @@ fn kernels_are_launched_as_their_list_says() {
     let b = "tensor_map type=9 sizes=[48, 80] strides=[96] box=[64, 64] steps=[1, 1] interleave=0 \
              swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == b), "{log:#?}");
+    // The vendor's library multiplies beside: the second algorithm, since the first refuses.
+    assert!(log.iter().any(|line| line == "cublaslt 64x48x80 kind=14"));
     // What is timed is held by one warp until it is enqueued.
     is(of("util_hold")[0], "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
     assert_eq!(params(of("util_hold")[0]).len(), 24);
@@ -361,10 +366,16 @@ fn without_symbol(machine: &Machine, symbol: &str) {
 fn a_symbol_that_an_older_driver_lacks_is_named_with_its_mend() {
     let machine = Machine::new();
     without_symbol(&machine, "cuLaunchKernelEx");
+    // The vendor's library launches by itself.
+    fs::remove_file(machine.lib().join("libcublasLt.so.13")).expect("the link");
     let (said, record) = machine.run("");
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     for outcome in &record.outcomes {
-        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
+        let Outcome::Skipped { case, reason } = outcome else { panic!("{outcome:?}") };
+        if case.kernel.0 == "cublaslt" {
+            assert!(reason.contains("pip install nvidia-cublas"), "{reason}");
+            continue;
+        }
         let named = reason.contains("cuLaunchKernelEx") && reason.contains("newer NVIDIA driver");
         assert!(is_unfit(outcome) || named, "{reason}");
     }
@@ -417,7 +428,7 @@ fn what_is_missing_is_said_with_its_mend_and_the_host_is_measured() {
 
 #[test]
 fn without_nvml_a_run_says_so_and_goes_on() {
-    let machine = Machine::with(&["libcuda.so.1", "libnvrtc.so.13"]);
+    let machine = Machine::with(&["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13"]);
     let (said, record) = machine.run("");
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(measurements(&record).iter().all(|measurement| measurement.telemetry.is_none()));
@@ -432,8 +443,114 @@ fn without_nvrtc_kernels_without_binaries_are_skipped_with_the_mend() {
     let (said, record) = machine.run("cuModuleLoadData=209");
     assert_eq!(said.code, Some(0), "{}", said.err);
     for outcome in &record.outcomes {
-        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
-        assert!(reason.contains("nvidia-cuda-nvrtc"), "{reason}");
+        let Outcome::Skipped { case, reason } = outcome else { panic!("{outcome:?}") };
+        let package = match case.kernel.0.as_str() {
+            "cublaslt" => "nvidia-cublas",
+            _ => "nvidia-cuda-nvrtc",
+        };
+        assert!(reason.contains(package), "{reason}");
+    }
+}
+
+/// A run of all transfers and launches, and of what is named beside them.
+fn run_all(machine: &Machine, script: &str, beside: &str) -> (Said, Record) {
+    let words = ["transfer/*", "launch/*", beside];
+    let said =
+        say(machine.fizeau(script, &["run", "--suite", "stub.toml", "--out", "out"]).args(words));
+    (said, machine.place.record("out"))
+}
+
+#[test]
+fn transfers_accesses_and_launches_go_their_way() {
+    let machine = Machine::new();
+    let (said, record) = run_all(&machine, "devices=3", "access/*");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    let ids: Vec<String> = measurements(&record).iter().map(|m| m.case.to_string()).collect();
+    for id in [
+        "transfer/host_to_device_memcpy/8B/pageable/ce",
+        "transfer/host_to_device_memcpy/8B/pinned/sm",
+        "transfer/device_to_host_memcpy/1048584B/pinned/ce",
+        "transfer/host_to_device_bidirectional_memcpy/1048584B/pinned/sm",
+        "transfer/all_to_host_memcpy/1048584B/pinned/3d/ce",
+        "transfer/device_to_device_memcpy_read/1048584B/0-2/ce",
+        "transfer/device_to_device_memcpy_write/8B/0-1/sm",
+        "transfer/all_to_one_read/1048584B/2d/ce",
+        "transfer/host_device_latency/2MiB/pinned/portable",
+        "transfer/device_to_device_latency/2MiB/0-1/portable",
+        "access/gather/128MiB/32B/4u/portable",
+        "access/mix_1r3w/128MiB/16B/4u/portable",
+        "access/shared/4MiB/16B/4u/portable",
+        "access/distributed/4MiB/16B/4u/sm90_cluster",
+        "launch/queued/1k/portable",
+        "launch/waited/1k/portable",
+        "launch/graph/8k/portable",
+    ] {
+        assert!(ids.iter().any(|one| one == id), "{id}: {ids:#?}");
+    }
+    assert!(!ids.iter().any(|id| id.contains("pageable/sm")), "{ids:#?}");
+    let log = machine.log();
+    let has = |line: &str| log.iter().any(|one| one == line);
+    // Peers are reached before they are copied from, copies at once are on streams of their own.
+    assert!(has("peer 1") && has("peer 2") && has("graph kernels=8"));
+    let streams: BTreeSet<&str> = log
+        .iter()
+        .filter(|line| line.starts_with("copy bytes=1048584 "))
+        .filter_map(|line| line.split_once("stream=").map(|(_, stream)| stream))
+        .collect();
+    assert!(streams.len() > 2, "{streams:?}");
+    let launches = launches(&log);
+    let cluster = launches.iter().find(|(entry, _)| *entry == "access_distributed");
+    let wanted = "grid=[4, 1, 1] block=[1024, 1, 1] shared=0 cluster=[2, 1, 1] params=";
+    assert!(cluster.expect("launched").1.starts_with(wanted), "{cluster:?}");
+    assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
+    // Links are set against what PCI Express carries.
+    let light = |id: &str| {
+        let all = measurements(&record).into_iter();
+        all.filter(|m| m.case.to_string() == id).any(|m| !m.speed_of_light.is_empty())
+    };
+    assert!(light("transfer/device_to_host_memcpy/1048584B/pinned/ce"));
+    assert_eq!(record.header.device.pcie, Some([5, 16]));
+    assert_eq!(record.header.device.cache_set_aside.map(|bytes| bytes.0), Some(0));
+}
+
+#[test]
+fn memory_out_of_reach_is_skipped_and_said() {
+    let machine = Machine::new();
+    let (said, record) = run_all(&machine, "devices=2,apart", "access/shared/*");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let skipped: Vec<&str> = record
+        .outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Skipped { reason, .. } => Some(reason.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(!skipped.is_empty());
+    assert!(skipped.iter().all(|reason| reason.contains("memory of cuda:1")), "{skipped:?}");
+    let alone = Machine::new();
+    let (said, record) = run_all(&alone, "", "access/shared/*");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(!program::planned(&record).iter().any(|id| id.contains("device_to_device")));
+}
+
+#[test]
+fn faults_of_copies_and_graphs_end_in_their_outcomes() {
+    for (script, failure, words) in [
+        ("cuMemcpyAsync=719@3", Failure::Launch, "launch failure"),
+        ("cuMemHostAlloc=2@2", Failure::Allocation, "out of memory"),
+        ("cuGraphLaunch=1", Failure::Launch, "invalid value"),
+        ("cuStreamWaitEvent=214", Failure::DeviceLost, "ECC"),
+    ] {
+        let machine = Machine::new();
+        let (said, record) = run_all(&machine, script, "access/shared/*");
+        assert_eq!(said.code, Some(1), "{script}: {}", said.err);
+        let first = record.outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Failed { failure, error, .. } => Some((*failure, error.clone())),
+            _ => None,
+        });
+        let (ended, error) = first.unwrap_or_else(|| panic!("{script}: nothing failed"));
+        assert!(ended == failure && error.contains(words), "{script}: {ended:?} {error}");
     }
 }
 

@@ -6,6 +6,10 @@
 // 64 rows each. A stage is given back when the multiplications of the next one are on their way, so
 // that the matrix unit never waits for it. Sums leave through a buffer in shared memory, 64
 // columns at a time, by stores that no thread waits for: they overlap the next tile.
+//
+// The matrix unit adds products of fp8 in some 14 binary places. Where that is too few, the sums of
+// every 128 along k are promoted: added to others in f32, while the next 128 are multiplied. Tiles
+// are then of 128 columns, since there are three times as many sums for each.
 #include "params.h"
 #include "sm90.h"
 #include "tiles.h"
@@ -13,17 +17,22 @@
 namespace {
 
 CONSTANT u32 ROWS = 128;
-CONSTANT u32 COLUMNS = 256;
 CONSTANT u32 ROW_BYTES = 128;
-CONSTANT u32 STAGES = 4;
 CONSTANT u32 GROUP = 8;
 CONSTANT u32 CONSUMERS = 2;
 CONSTANT u32 BYTES_A = ROWS * ROW_BYTES;
-CONSTANT u32 BYTES_B = COLUMNS * ROW_BYTES;
-CONSTANT u32 BYTES = BYTES_A + BYTES_B;
 // 64 rows of 64 sums of 16 bits, two for each consumer.
 CONSTANT u32 BUFFER_BYTES = 64 * ROW_BYTES;
 CONSTANT u32 BUFFERS = 2;
+
+// Tiles of so many columns.
+template <u32 WIDE> struct Shape {
+  static constexpr u32 COLUMNS = WIDE;
+  static constexpr u32 BYTES = BYTES_A + WIDE * ROW_BYTES;
+  static constexpr u32 STAGES = WIDE == 256 ? 4 : 6;
+  // Of one thread.
+  static constexpr u32 SUMS = WIDE / 2;
+};
 
 template <class In> struct Type;
 template <class In> struct Half {
@@ -31,9 +40,9 @@ template <class In> struct Half {
   static constexpr u32 DEPTH = ROW_BYTES / 2;
   // Rows of B are along n, 64 columns in each of 4 boxes.
   static constexpr u32 BOX_BYTES = DEPTH * ROW_BYTES;
-  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, Tile tile, u32 step, u64* full) {
-    UNROLL for (u32 box = 0; box < COLUMNS / 64; box++) {
-      tile_load(to + box * BOX_BYTES, b, tile.column * COLUMNS + box * 64, step * DEPTH, full);
+  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, u32 column, u32 step, u64* full) {
+    UNROLL for (u32 box = 0; box < 256 / 64; box++) {
+      tile_load(to + box * BOX_BYTES, b, column + box * 64, step * DEPTH, full);
     }
   }
   // 16 along k are 16 rows.
@@ -46,8 +55,8 @@ template <> struct Type<f16> : Half<f16> {};
 template <> struct Type<e4m3> {
   using Out = bf16;
   static constexpr u32 DEPTH = ROW_BYTES;
-  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, Tile tile, u32 step, u64* full) {
-    tile_load(to, b, step * DEPTH, tile.column * COLUMNS, full);
+  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, u32 column, u32 step, u64* full) {
+    tile_load(to, b, step * DEPTH, column, full);
   }
   // 32 along k are 32 bytes of each row.
   static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
@@ -55,7 +64,7 @@ template <> struct Type<e4m3> {
   }
 };
 
-struct Ring {
+template <u32 STAGES> struct Ring {
   u64* full;
   u64* empty;
   u32 stage, parity;
@@ -72,7 +81,7 @@ struct Work {
 };
 
 // Has stage after stage copied, through all tiles.
-template <class In>
+template <class In, class Shape, class Ring>
 DEVICE void produce(Ring ring, u8* shared, Work work, const TensorMap* a, const TensorMap* b) {
   for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
     const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
@@ -80,19 +89,20 @@ DEVICE void produce(Ring ring, u8* shared, Work work, const TensorMap* a, const 
       // Of a stage that was never used, the phase before the first is over.
       await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
       u64* full = &ring.full[ring.stage];
-      u8* to = shared + ring.stage * BYTES;
-      arrive_expecting(full, BYTES);
+      u8* to = shared + ring.stage * Shape::BYTES;
+      arrive_expecting(full, Shape::BYTES);
       tile_load(to, a, step * Type<In>::DEPTH, tile.row * ROWS, full);
-      Type<In>::load_b(to + BYTES_A, b, tile, step, full);
+      Type<In>::load_b(to + BYTES_A, b, tile.column * Shape::COLUMNS, step, full);
       ring.advance();
     }
   }
 }
 
 // Writes a warpgroup's 64 rows, 64 columns at a time.
-template <class Out>
-DEVICE void leave(const f32 (&sums)[128], u8* buffers, u32 consumer, Tile tile,
+template <class Out, u32 SUMS>
+DEVICE void leave(const f32 (&sums)[SUMS], u8* buffers, u32 consumer, Tile tile,
                   const TensorMap* c) {
+  constexpr u32 COLUMNS = 2 * SUMS;
   const u32 thread = thread_index() % 128, warp = thread / 32, lane = thread % 32;
   const u32 row = warp * 16 + lane % 16;
   UNROLL for (u32 part = 0; part < COLUMNS / 64; part++) {
@@ -118,44 +128,95 @@ DEVICE void leave(const f32 (&sums)[128], u8* buffers, u32 consumer, Tile tile,
   }
 }
 
-template <class In>
+// Has the four parts of a stage multiplied; gives the stage's barrier for when they have been.
+template <class In, class Shape, class Ring>
+DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer,
+                           u32 accumulate) {
+  await_phase(&ring.full[ring.stage], ring.parity);
+  const u32 a = shared_address(shared) + ring.stage * Shape::BYTES;
+  begin_multiplications();
+  UNROLL for (u32 part = 0; part < 4; part++) {
+    multiply_tiles(sums, describe_k_major(a + consumer * (64 * ROW_BYTES) + part * 32),
+                   Type<In>::describe_b(a + BYTES_A, part), accumulate + part, In());
+  }
+  close_multiplications();
+  u64* empty = &ring.empty[ring.stage];
+  ring.advance();
+  return empty;
+}
+
+template <class In, class Shape, class Ring>
 DEVICE void consume(Ring ring, u8* shared, Work work, const TensorMap* c) {
   const u32 consumer = thread_index() / 128 - 1;
   const bool speaks = thread_index() % 32 == 0;
-  f32 sums[128];
+  f32 sums[Shape::SUMS];
   for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
     u64* previous = nullptr;
     for (u32 step = 0; step < work.steps; step++) {
-      await_phase(&ring.full[ring.stage], ring.parity);
-      const u32 a = shared_address(shared) + ring.stage * BYTES;
-      begin_multiplications();
-      UNROLL for (u32 part = 0; part < 4; part++) {
-        multiply_tiles(sums, describe_k_major(a + consumer * (64 * ROW_BYTES) + part * 32),
-                       Type<In>::describe_b(a + BYTES_A, part), step + part, In());
-      }
-      close_multiplications();
+      u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step);
       // All but the ones just closed are done: the stage before has been read.
       await_multiplications<1>();
       if (speaks && previous != nullptr) arrive(previous);
-      previous = &ring.empty[ring.stage];
-      ring.advance();
+      previous = empty;
     }
     await_multiplications<0>();
     settle(sums);
     if (speaks) arrive(previous);
     const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
-    leave<typename Type<In>::Out>(sums, shared + STAGES * BYTES, consumer, tile, c);
+    leave<typename Type<In>::Out>(sums, shared + Shape::STAGES * Shape::BYTES, consumer, tile, c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
-template <class In>
+template <u32 SUMS> DEVICE void promote(f32 (&all)[SUMS], f32 (&sums)[SUMS]) {
+  settle(sums);
+  UNROLL for (u32 i = 0; i < SUMS; i++) all[i] += sums[i];
+}
+
+// The same, with the sums of each stage promoted while the next one is multiplied: two in turn.
+template <class In, class Shape, class Ring>
+DEVICE void consume_promoting(Ring ring, u8* shared, Work work, const TensorMap* c) {
+  const u32 consumer = thread_index() / 128 - 1;
+  const bool speaks = thread_index() % 32 == 0;
+  for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
+    f32 all[Shape::SUMS] = {}, even[Shape::SUMS], odd[Shape::SUMS];
+    u64* previous = nullptr;
+    for (u32 step = 0; step < work.steps; step += 2) {
+      u64* empty = multiply_stage<In, Shape>(even, ring, shared, consumer, 0);
+      await_multiplications<1>();
+      if (previous != nullptr) {
+        promote(all, odd);
+        if (speaks) arrive(previous);
+      }
+      previous = nullptr;
+      if (step + 1 < work.steps) {
+        previous = multiply_stage<In, Shape>(odd, ring, shared, consumer, 0);
+        await_multiplications<1>();
+      } else {
+        await_multiplications<0>();
+      }
+      promote(all, even);
+      if (speaks) arrive(empty);
+    }
+    await_multiplications<0>();
+    if (previous != nullptr) {
+      promote(all, odd);
+      if (speaks) arrive(previous);
+    }
+    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
+    leave<typename Type<In>::Out>(all, shared + Shape::STAGES * Shape::BYTES, consumer, tile, c);
+  }
+  if (thread_index() % 128 == 0) await_stores<0>();
+}
+
+template <class In, class Shape, bool PROMOTES>
 DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
                     const TensorMap* c) {
+  constexpr u32 STAGES = Shape::STAGES;
   SHARED u64 barriers[2 * STAGES];
   u8* shared = dynamic_shared();
-  const Ring ring = {barriers, barriers + STAGES, 0, 0};
-  const Work work = {tiles_along(p.m, ROWS), tiles_along(p.n, COLUMNS),
+  const Ring<STAGES> ring = {barriers, barriers + STAGES, 0, 0};
+  const Work work = {tiles_along(p.m, ROWS), tiles_along(p.n, Shape::COLUMNS),
                      tiles_along(p.k, Type<In>::DEPTH)};
   if (thread_index() == 0) {
     for (u32 stage = 0; stage < STAGES; stage++) {
@@ -171,21 +232,25 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
   block_barrier();
   if (thread_index() < 128) {
     keep_registers<40>();
-    if (thread_index() == 0) produce<In>(ring, shared, work, a, b);
+    if (thread_index() == 0) produce<In, Shape>(ring, shared, work, a, b);
   } else {
     take_registers<232>();
-    consume<In>(ring, shared, work, c);
+    if constexpr (PROMOTES) consume_promoting<In, Shape>(ring, shared, work, c);
+    else consume<In, Shape>(ring, shared, work, c);
   }
 }
 
 }  // namespace
 
 KERNEL(384, 1) gemm_bf16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<bf16>(p, &a, &b, &c);
+  product<bf16, Shape<256>, false>(p, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_f16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<f16>(p, &a, &b, &c);
+  product<f16, Shape<256>, false>(p, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<e4m3>(p, &a, &b, &c);
+  product<e4m3, Shape<256>, false>(p, &a, &b, &c);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_promoted(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<e4m3, Shape<128>, true>(p, &a, &b, &c);
 }

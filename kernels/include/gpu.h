@@ -112,6 +112,31 @@ DEVICE Vector<f64> load_evict_first(const Vector<f64>* from) {
                : "=d"(got.at[0]), "=d"(got.at[1]) : "l"(from));
   return got;
 }
+// From the cache that all units share, past the unit's own.
+DEVICE Vector<f64> load_shared_cache(const Vector<f64>* from) {
+  Vector<f64> got;
+  asm volatile("ld.global.cg.v2.f64 {%0, %1}, [%2];"
+               : "=d"(got.at[0]), "=d"(got.at[1]) : "l"(from) : "memory");
+  return got;
+}
+DEVICE Vector<u64> load_evict_first(const Vector<u64>* from) {
+  Vector<u64> got;
+  asm volatile("ld.global.cs.v2.u64 {%0, %1}, [%2];"
+               : "=l"(got.at[0]), "=l"(got.at[1]) : "l"(from));
+  return got;
+}
+DEVICE void store_evict_first(Vector<u64>* to, Vector<u64> value) {
+  asm volatile("st.global.cs.v2.u64 [%0], {%1, %2};"
+               :: "l"(to), "l"(value.at[0]), "l"(value.at[1]) : "memory");
+}
+// 16 bytes of shared memory, `offset` bytes from its start.
+DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
+  Vector<u64> got;
+  asm volatile("ld.shared.v2.u64 {%0, %1}, [%2];"
+               : "=l"(got.at[0]), "=l"(got.at[1])
+               : "r"(u32(__cvta_generic_to_shared(start)) + offset) : "memory");
+  return got;
+}
 DEVICE void store(Vector<f64>* to, Vector<f64> value) {
   asm volatile("st.global.v2.f64 [%0], {%1, %2};"
                :: "l"(to), "d"(value.at[0]), "d"(value.at[1]) : "memory");

@@ -129,3 +129,28 @@ struct HoldParams {
   u64* waited;       // nanoseconds it waited; the limit where it gave up
 };
 static_assert(sizeof(HoldParams) == 24, "the mirror");
+
+struct AccessParams {
+  u64* a;            // the table of a gather; the arrays of a mix, those read first
+  const u32* order;  // of a gather: which row is read when
+  u64* partial;      // one sum for each block, 64 bytes apart
+  u64 rows;          // of a gather; words of one array of a mix; turns of shared memory
+  u64 row;           // bytes of a row; from one array of a mix to the next
+  u64 row_shift;     // a row is 16 << row_shift bytes
+};
+static_assert(sizeof(AccessParams) == 48, "the mirror");
+
+struct TransferParams {
+  u64* to;
+  const u64* from;
+  u64 length;        // bytes, a multiple of 8
+  u32 device;        // whose copy engine does it
+  u32 lane;          // of several copies at once; the host's
+};
+static_assert(sizeof(TransferParams) == 32, "the mirror");
+
+struct LaunchParams {
+  u64* count;        // counted up by each launch
+  u64 kernels;       // of one graph; the host's
+};
+static_assert(sizeof(LaunchParams) == 16, "the mirror");

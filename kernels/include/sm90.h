@@ -48,6 +48,31 @@ template <u32 THREADS> DEVICE void barrier_of(u32 number) {
   asm volatile("bar.sync %0, %1;" :: "r"(number), "n"(THREADS) : "memory");
 }
 
+// --- Clusters: blocks that see each other's shared memory.
+
+DEVICE u32 cluster_place() {
+  u32 place;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(place));
+  return place;
+}
+// What was written before is seen by all threads of the cluster after.
+DEVICE void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;"
+               ::: "memory");
+}
+// The same place in another block's shared memory.
+DEVICE u32 address_in_cluster(u32 at, u32 place) {
+  u32 there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(place));
+  return there;
+}
+DEVICE Vector<u64> load_from_cluster(u32 at) {
+  Vector<u64> got;
+  asm volatile("ld.shared::cluster.v2.u64 {%0, %1}, [%2];"
+               : "=l"(got.at[0]), "=l"(got.at[1]) : "r"(at) : "memory");
+  return got;
+}
+
 // --- Copies in bulk, of multiples of 16 bytes.
 
 // How data used once are kept: the first to leave the last cache.
@@ -120,11 +145,12 @@ template <u32 OPEN> DEVICE void await_multiplications() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(OPEN) : "memory");
 }
 
-#define SUM_NAMES \
+#define HALF_SUM_NAMES \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define SUM_NAMES HALF_SUM_NAMES ", " \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
@@ -164,10 +190,19 @@ DEVICE void multiply_tiles(i32 (&sums)[128], u64 a, u64 b, u32 accumulate, i8) {
                : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
 
+// The same of 128 columns: sums (64 x 128).
+DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, e4m3) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" HALF_SUM_NAMES
+               "}, %64, %65, p, 1, 1;\n}"
+               : SUMS_32("+f", 0), SUMS_32("+f", 32)
+               : "l"(a), "l"(b), "r"(accumulate) : "memory");
+}
+
 // What reads the sums after this stays after it: the compiler does not know that they are written
 // behind its back.
-DEVICE void settle(f32 (&sums)[128]) {
-  UNROLL for (u32 i = 0; i < 128; i++) asm volatile("" : "+f"(sums[i]) :: "memory");
+template <u32 SUMS> DEVICE void settle(f32 (&sums)[SUMS]) {
+  UNROLL for (u32 i = 0; i < SUMS; i++) asm volatile("" : "+f"(sums[i]) :: "memory");
 }
 DEVICE void settle(i32 (&sums)[128]) {
   UNROLL for (u32 i = 0; i < 128; i++) asm volatile("" : "+r"(sums[i]) :: "memory");
@@ -177,6 +212,7 @@ DEVICE void settle(i32 (&sums)[128]) {
 #undef SUMS_32
 #undef SUMS_8
 #undef SUM_NAMES
+#undef HALF_SUM_NAMES
 
 #endif
 

@@ -11,15 +11,16 @@ use crate::{
     units::Bytes,
 };
 
-/// The cases of a suite: each element type by the first kernel that the device names.
+/// The cases of a suite: each element type by every kernel that the device names.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.compute else { return Vec::new() };
     let units = rank.device.properties().units;
-    let case = |&dtype: &Dtype| {
-        let kernel = rank.device.kernels(&operation(dtype)).into_iter().next()?;
-        Some(Case { kernel, point: Point::Compute(ComputePoint { dtype, units }) })
+    let cases = |&dtype: &Dtype| {
+        let point = Point::Compute(ComputePoint { dtype, units });
+        let kernels = rank.device.kernels(&operation(dtype)).into_iter();
+        kernels.map(move |kernel| Case { kernel, point })
     };
-    axes.dtypes.iter().filter_map(case).collect()
+    axes.dtypes.iter().flat_map(cases).collect()
 }
 
 /// Under which name a device lists the kernels of an element type.

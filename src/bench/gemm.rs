@@ -33,6 +33,7 @@ use crate::{
     units::Bytes,
 };
 use half::{bf16, f16};
+use std::{any::Any, cell::RefCell, rc::Rc};
 
 /// Elements that are compared one by one, at least (all of them if there are fewer).
 const SAMPLED: usize = 256;
@@ -81,6 +82,42 @@ fn operation(dtype: Dtype) -> String {
     format!("gemm/{dtype}")
 }
 
+/// Operands on the host's side, and what comes out of them: the same for every kernel of a point.
+struct Made<E> {
+    a: Vec<E>,
+    /// By columns where the element type wants it.
+    b: Vec<E>,
+    reference: Reference<E>,
+}
+
+thread_local! {
+    /// The point made last. Kernels of one point come one after the other, and to make a large one
+    /// takes longer than to measure it.
+    static LAST: RefCell<Option<(GemmPoint, Rc<dyn Any>)>> = const { RefCell::new(None) };
+}
+
+/// What a point is made of: as it was made last, else anew.
+fn made<E: Element>(point: &GemmPoint) -> Rc<Made<E>> {
+    let last = LAST.with_borrow(|last| match last {
+        Some((of, made)) if of == point => Rc::clone(made).downcast().ok(),
+        _ => None,
+    });
+    if let Some(made) = last {
+        return made;
+    }
+    // The one before is given back first: both may not fit.
+    LAST.set(None);
+    let [m, n, k] = [point.m, point.n, point.k].map(|length| length as usize);
+    let mut random = oorandom::Rand64::new(u128::from(point.m) << 64 | u128::from(point.n));
+    let a: Vec<E> = (0..m * k).map(|_| E::random(&mut random)).collect();
+    let b: Vec<E> = (0..k * n).map(|_| E::random(&mut random)).collect();
+    let reference = Reference::new(&a, &b, [m, n, k], &mut random);
+    let b = if E::BY_COLUMNS { by_columns(&b, n) } else { b };
+    let made = Rc::new(Made { a, b, reference });
+    LAST.set(Some((*point, Rc::clone(&made) as Rc<dyn Any>)));
+    made
+}
+
 /// A product made ready.
 struct Gemm<'r, E: Element> {
     device: &'r dyn Device,
@@ -89,37 +126,31 @@ struct Gemm<'r, E: Element> {
     c: Buffer,
     /// Operands: only the device looks into them.
     _operands: [Buffer; 2],
-    reference: Reference<E>,
+    made: Rc<Made<E>>,
 }
 
 impl<'r, E: Element> Gemm<'r, E> {
     fn new(point: &GemmPoint, kernel: &KernelName, rank: Rank<'r>) -> Result<Self, Unready> {
         let device = rank.device;
         let function = device.load(&operation(point.dtype), kernel)?;
-        let [m, n, k] = [point.m, point.n, point.k].map(|length| length as usize);
-        let mut random = oorandom::Rand64::new(u128::from(point.m) << 64 | u128::from(point.n));
+        let dtype = Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32;
+        let GemmPoint { m, n, k, .. } = *point;
+        // Before operands are made, which takes far longer than to be refused.
+        let shape = GemmParams { a: 0, b: 0, c: 0, m, n, k, dtype };
+        device.takes(&function, &shape)?;
         let place = |elements: &[E]| -> Result<Buffer, DeviceError> {
             let bytes = bytemuck::cast_slice(elements);
             let buffer = device.allocate(Bytes(bytes.len() as u64))?;
             device.write(&buffer, Bytes(0), bytes)?;
             Ok(buffer)
         };
-        let a: Vec<E> = (0..m * k).map(|_| E::random(&mut random)).collect();
-        let b: Vec<E> = (0..k * n).map(|_| E::random(&mut random)).collect();
-        let operands =
-            [place(&a)?, if E::BY_COLUMNS { place(&by_columns(&b, n))? } else { place(&b)? }];
-        let c = device.allocate(Bytes((m * n * size_of::<E::Output>()) as u64))?;
-        let params = GemmParams {
-            a: operands[0].address,
-            b: operands[1].address,
-            c: c.address,
-            m: point.m,
-            n: point.n,
-            k: point.k,
-            dtype: Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32,
-        };
-        let reference = Reference::new(&a, &b, [m, n, k], &mut random);
-        Ok(Gemm { device, function, params, c, _operands: operands, reference })
+        let made = made::<E>(point);
+        let operands = [place(&made.a)?, place(&made.b)?];
+        let elements = u64::from(m) * u64::from(n);
+        let c = device.allocate(Bytes(elements * size_of::<E::Output>() as u64))?;
+        let [a, b] = [operands[0].address, operands[1].address];
+        let params = GemmParams { a, b, c: c.address, ..shape };
+        Ok(Gemm { device, function, params, c, _operands: operands, made })
     }
 }
 
@@ -136,14 +167,14 @@ impl<E: Element> Workload for Gemm<'_, E> {
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {
-        let poison = vec![E::Output::POISON; self.reference.elements()];
+        let poison = vec![E::Output::POISON; self.made.reference.elements()];
         self.device.write(&self.c, Bytes(0), bytemuck::cast_slice(&poison))
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
-        let mut output = vec![E::Output::POISON; self.reference.elements()];
+        let mut output = vec![E::Output::POISON; self.made.reference.elements()];
         self.device.read(&self.c, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
-        Ok(self.reference.check(&output))
+        Ok(self.made.reference.check(&output))
     }
 }
 
@@ -294,7 +325,7 @@ mod tests {
     const SHAPE: [usize; 3] = [23, 37, 41];
 
     /// A reference and the right output for it.
-    fn made<E: Element>(round: impl Fn(f64) -> E::Output) -> (Reference<E>, Vec<E::Output>) {
+    fn right<E: Element>(round: impl Fn(f64) -> E::Output) -> (Reference<E>, Vec<E::Output>) {
         let [m, n, k] = SHAPE;
         let mut random = oorandom::Rand64::new(7);
         let a: Vec<E> = (0..m * k).map(|_| E::random(&mut random)).collect();
@@ -314,19 +345,19 @@ mod tests {
 
     #[test]
     fn right_products_pass() {
-        let (reference, output) = made::<f64>(|value| value);
+        let (reference, output) = right::<f64>(|value| value);
         assert!(reference.check(&output).passed());
-        let (reference, output) = made::<f32>(|value| value as f32);
+        let (reference, output) = right::<f32>(|value| value as f32);
         assert!(reference.check(&output).passed());
-        let (reference, output) = made::<bf16>(bf16::from_f64);
+        let (reference, output) = right::<bf16>(bf16::from_f64);
         assert!(reference.check(&output).passed());
-        let (reference, output) = made::<f16>(f16::from_f64);
+        let (reference, output) = right::<f16>(f16::from_f64);
         assert!(reference.check(&output).passed());
-        let (reference, output) = made::<Tf32>(|value| value as f32);
+        let (reference, output) = right::<Tf32>(|value| value as f32);
         assert!(reference.check(&output).passed());
-        let (reference, output) = made::<E4m3>(bf16::from_f64);
+        let (reference, output) = right::<E4m3>(bf16::from_f64);
         assert!(reference.check(&output).passed());
-        let (reference, output) = made::<i8>(|value| value as i32);
+        let (reference, output) = right::<i8>(|value| value as i32);
         let check = reference.check(&output);
         assert!(check.passed());
         assert_eq!(check.error, 0.0);
@@ -336,13 +367,13 @@ mod tests {
     proptest! {
         #[test]
         fn one_wrong_element_is_found(at in 0..SHAPE[0] * SHAPE[1]) {
-            let (reference, mut output) = made::<f32>(|value| value as f32);
+            let (reference, mut output) = right::<f32>(|value| value as f32);
             output[at] += 0.01;
             prop_assert!(!reference.check(&output).passed());
-            let (reference, mut output) = made::<i8>(|value| value as i32);
+            let (reference, mut output) = right::<i8>(|value| value as i32);
             output[at] ^= 1;
             prop_assert!(!reference.check(&output).passed());
-            let (reference, mut output) = made::<bf16>(bf16::from_f64);
+            let (reference, mut output) = right::<bf16>(bf16::from_f64);
             output[at] = bf16::NAN;
             prop_assert!(!reference.check(&output).passed());
             output[at] = bf16::INFINITY;

@@ -21,7 +21,7 @@ use crate::{
 const SWEEP_START: Bytes = Bytes(4096);
 
 /// From one cell to the next: a line of every CPU and GPU that is in use, or two halves of one.
-const LINE: u64 = 64;
+pub(super) const LINE: u64 = 64;
 
 /// The cases of a suite.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
@@ -55,8 +55,18 @@ pub fn prepare<'r>(
     Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
     let function = device.load("latency", kernel)?;
-    let cells = (point.working_set.0 / LINE).max(2) as usize;
-    let chain = device.allocate(stream::in_huge_pages(Bytes(cells as u64 * LINE)))?;
+    let cells = (point.working_set.0 / LINE).max(2);
+    let chain = device.allocate(stream::in_huge_pages(Bytes(cells * LINE)))?;
+    over(device, function, chain, cells as usize)
+}
+
+/// The same over any memory that the device reaches, of `cells` lines at least.
+pub(super) fn over<'r>(
+    device: &'r dyn Device,
+    function: Function,
+    chain: Buffer,
+    cells: usize,
+) -> Result<Box<dyn Workload + 'r>, Unready> {
     let end = device.allocate(Bytes(LINE))?;
     let order = cycle(cells);
     let mut bytes = vec![0u8; cells * LINE as usize];

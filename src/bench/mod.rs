@@ -4,13 +4,16 @@
 //! the two functions below. There is no trait for them: the set is closed, and the compiler keeps
 //! the list.
 
+pub mod access;
 pub mod attention;
 pub mod collective;
 pub mod compute;
 mod element;
 pub mod gemm;
 pub mod latency;
+pub mod launch;
 pub mod stream;
+pub mod transfer;
 mod verify;
 
 use crate::{
@@ -65,6 +68,9 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan.extend(compute::cases(suite, rank));
     plan.extend(stream::cases(suite, rank));
     plan.extend(latency::cases(suite, rank));
+    plan.extend(access::cases(suite, rank));
+    plan.extend(transfer::cases(suite, rank));
+    plan.extend(launch::cases(suite, rank));
     plan.extend(gemm::cases(suite, rank));
     plan.extend(attention::cases(suite, rank));
     plan.extend(collective::cases(suite, rank));
@@ -80,6 +86,9 @@ pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>
         Point::Gemm(point) => gemm::prepare(point, &case.kernel, rank),
         Point::Attention(point) => attention::prepare(point, &case.kernel, rank),
         Point::Collective(point) => collective::prepare(point, &case.kernel, rank),
+        Point::Access(point) => access::prepare(point, &case.kernel, rank),
+        Point::Transfer(point) => transfer::prepare(point, &case.kernel, rank),
+        Point::Launch(point) => launch::prepare(point, &case.kernel, rank),
     }
 }
 
@@ -87,9 +96,13 @@ pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>
 /// measured beside it.
 pub fn headline_cache(case: &Case) -> (Cache, Option<Cache>) {
     match &case.point {
-        Point::Stream(_) | Point::Latency(_) | Point::Compute(_) | Point::Collective(_) => {
-            (Cache::Hot, None)
-        }
+        Point::Stream(_)
+        | Point::Latency(_)
+        | Point::Compute(_)
+        | Point::Collective(_)
+        | Point::Access(_)
+        | Point::Transfer(_)
+        | Point::Launch(_) => (Cache::Hot, None),
         Point::Gemm(_) => (Cache::Hot, Some(Cache::Cold)),
         Point::Attention(_) => (Cache::Cold, Some(Cache::Hot)),
     }
@@ -104,5 +117,9 @@ pub fn memory_needed(case: &Case) -> Bytes {
         Point::Compute(_) => Bytes::MIB,
         Point::Gemm(_) | Point::Attention(_) => case.point.work().memory * 2,
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
+        Point::Access(point) if point.access.on_chip() => Bytes::MIB,
+        Point::Access(point) => point.working_set,
+        Point::Transfer(point) => point.moved() * 2,
+        Point::Launch(_) => Bytes::KIB,
     }
 }

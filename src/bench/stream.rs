@@ -41,7 +41,6 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let properties = rank.device.properties();
     let kernels = |stream| rank.device.kernels(&operation(stream));
     let memory = memory_working_set(properties);
-    let first_cache = properties.caches.first().map_or(FIRST_CACHE_MIN, |cache| cache.size);
     let units = properties.units;
     let case = |stream, working_set, units, kernel| Case {
         kernel,
@@ -60,7 +59,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     for &stream in &axes.sweep {
         if let Some(cached) = kernels(stream).iter().find(|kernel| !stores_past_caches(kernel)) {
             for units in axes.sweep_units.iter().map(|wanted| wanted.of(properties)) {
-                let start = Bytes(first_cache.0 / 2) * u64::from(units);
+                let start = sweep_start(properties, units);
                 let sizes = sweep(start, memory, axes.sweep_points_per_octave).into_iter();
                 cases.extend(sizes.map(|size| case(stream, size, units, cached.clone())));
             }
@@ -69,6 +68,18 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let mut seen = std::collections::HashSet::new();
     cases.retain(|case| seen.insert(case.clone()));
     cases
+}
+
+/// Where a sweep starts: half of the first cache of each unit; a sixteenth of a first cache that
+/// all units share, which holds enough for each of them.
+fn sweep_start(properties: &Properties, units: u32) -> Bytes {
+    match properties.caches.first() {
+        Some(first) if first.shared_by > 1 && first.shared_by >= properties.units => {
+            Bytes(first.size.0 / 16)
+        }
+        Some(first) => Bytes(first.size.0 / 2) * u64::from(units),
+        None => Bytes(FIRST_CACHE_MIN.0 / 2) * u64::from(units),
+    }
 }
 
 /// Under which name a device lists the kernels of an operation.

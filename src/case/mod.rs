@@ -19,9 +19,13 @@ macro_rules! named {
 
 mod attention;
 mod collective;
+mod machine;
 
 pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask};
 pub use collective::{Collective, CollectivePoint, Place};
+pub use machine::{
+    Access, AccessPoint, HostMemory, LaunchPoint, Launching, Transfer, TransferPoint,
+};
 
 use crate::{
     dtype::Dtype,
@@ -67,6 +71,12 @@ pub enum Point {
     Attention(AttentionPoint),
     /// A collective over all ranks.
     Collective(CollectivePoint),
+    /// Access to memory other than in streams.
+    Access(AccessPoint),
+    /// Bytes from one memory to another.
+    Transfer(TransferPoint),
+    /// Launches of next to nothing.
+    Launch(LaunchPoint),
 }
 
 /// A STREAM operation on `f64` elements.
@@ -193,6 +203,9 @@ impl Point {
             Point::Gemm(point) => point.work(),
             Point::Attention(point) => point.work(),
             Point::Collective(point) => point.work(),
+            Point::Access(point) => point.work(),
+            Point::Transfer(point) => point.work(),
+            Point::Launch(_) => Work::default(),
         }
     }
 
@@ -200,7 +213,7 @@ impl Point {
     pub fn dtype(&self) -> Option<Dtype> {
         match self {
             Point::Stream(_) => Some(Dtype::F64),
-            Point::Latency(_) => None,
+            Point::Latency(_) | Point::Access(_) | Point::Transfer(_) | Point::Launch(_) => None,
             Point::Compute(point) => Some(point.dtype),
             Point::Gemm(point) => Some(point.dtype),
             Point::Attention(point) => Some(point.dtype),
@@ -217,6 +230,9 @@ impl Point {
             Point::Gemm(_) => "gemm",
             Point::Attention(_) => "attention",
             Point::Collective(_) => "collective",
+            Point::Access(_) => "access",
+            Point::Transfer(_) => "transfer",
+            Point::Launch(_) => "launch",
         }
     }
 }
@@ -277,6 +293,9 @@ impl fmt::Display for Point {
                 write!(f, "{}/{}/{}u", p.stream, compact(p.working_set), p.units)
             }
             Point::Latency(p) => write!(f, "{}", compact(p.working_set)),
+            Point::Access(p) => write!(f, "{p}"),
+            Point::Transfer(p) => write!(f, "{p}"),
+            Point::Launch(p) => write!(f, "{p}"),
             Point::Compute(p) => write!(f, "{}/{}u", p.dtype, p.units),
             Point::Gemm(p) => write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k),
             Point::Attention(p) => write!(f, "{p}"),

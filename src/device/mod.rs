@@ -6,7 +6,7 @@ pub mod host;
 pub mod library;
 
 use crate::{
-    case::KernelName,
+    case::{HostMemory, KernelName},
     comm::Communicator,
     kernel::Params,
     outcome::Telemetry,
@@ -15,7 +15,7 @@ use crate::{
     units::{Bytes, Megahertz, Seconds},
 };
 use serde::Serialize;
-use std::any::Any;
+use std::{any::Any, fmt};
 
 /// A family of devices behind one driver.
 pub trait Backend: Sync {
@@ -81,6 +81,18 @@ pub trait Device {
     /// Memory of the device, 64-byte aligned at least, zeroed.
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError>;
 
+    /// Memory that is not the device's own, and that it reaches or copies to and from. Where that
+    /// is nowhere, an error says so.
+    fn allocate_at(&self, place: Elsewhere, _size: Bytes) -> Result<Buffer, DeviceError> {
+        let needs = format!("memory of {place}");
+        Err(DeviceError::Unsupported { kernel: "copy".into(), needs })
+    }
+
+    /// The ordinals of the other devices behind the same driver.
+    fn peers(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// Copies bytes into a buffer, at an offset.
     fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError>;
 
@@ -89,6 +101,33 @@ pub trait Device {
 
     /// Makes a kernel of an operation ready to launch.
     fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError>;
+
+    /// Whether a kernel takes such parameters, addresses aside: an error where it does not.
+    fn takes(&self, _function: &Function, _params: &dyn Params) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Fills `words` words of 8 bytes from an offset with a pattern that repeats.
+    fn fill(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<(), DeviceError> {
+        fill_by_writes(self, buffer, offset, pattern, words)
+    }
+
+    /// How many of those words differ from the pattern; none where the device does not tell.
+    fn differing(
+        &self,
+        _buffer: &Buffer,
+        _offset: Bytes,
+        _pattern: &[u64],
+        _words: u64,
+    ) -> Result<Option<u64>, DeviceError> {
+        Ok(None)
+    }
 
     /// Enqueues a kernel `repeat` times, back to back.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError>;
@@ -127,6 +166,24 @@ pub trait Device {
 
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
+}
+
+/// Memory that is not a device's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// The host's.
+    Host(HostMemory),
+    /// That of another device, by its ordinal.
+    Peer(u32),
+}
+
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Elsewhere::Host(kind) => write!(f, "the host ({kind})"),
+            Elsewhere::Peer(ordinal) => write!(f, "device {ordinal}, which it reaches"),
+        }
+    }
 }
 
 /// Memory of a device. Freed when dropped.
@@ -219,6 +276,22 @@ pub enum DeviceError {
     /// Anything else the driver says.
     #[error("{0}")]
     Driver(String),
+}
+
+/// Fills memory from the host's side.
+fn fill_by_writes(
+    device: &(impl Device + ?Sized),
+    buffer: &Buffer,
+    offset: Bytes,
+    pattern: &[u64],
+    words: u64,
+) -> Result<(), DeviceError> {
+    let period = pattern.len().max(1) as u64;
+    (0..words.div_ceil(period)).try_for_each(|turn| {
+        let count = period.min(words - turn * period) as usize;
+        let at = offset + Bytes(turn * period * 8);
+        device.write(buffer, at, bytemuck::cast_slice(&pattern[..count]))
+    })
 }
 
 /// An error where bytes from an offset reach beyond a buffer's end.

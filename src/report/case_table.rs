@@ -95,7 +95,10 @@ pub fn rate(measurement: &Measurement) -> Cell {
     let median = measurement.summary.median;
     match &measurement.case.point {
         Point::Stream(_) => Cell::Bandwidth(measurement.work.memory / median),
-        Point::Latency(_) => Cell::Time(median),
+        Point::Latency(_) | Point::Launch(_) => Cell::Time(median),
+        Point::Access(_) => Cell::Bandwidth(measurement.work.memory / median),
+        Point::Transfer(point) if point.transfer.is_latency() => Cell::Time(median),
+        Point::Transfer(point) => Cell::Bandwidth(point.moved() / median),
         Point::Compute(_) | Point::Gemm(_) | Point::Attention(_) => {
             Cell::Throughput(measurement.work.flops / median)
         }

@@ -82,7 +82,12 @@ impl Ceilings {
         let memory = self.memory.as_ref().map(|best| (work.memory / best.rate, Bound::Memory));
         match &measurement.case.point {
             Point::Stream(point) => memory.filter(|_| self.in_memory(point)),
-            Point::Latency(_) | Point::Collective(_) => None,
+            Point::Access(point) => {
+                memory.filter(|_| !point.access.on_chip() && point.working_set >= self.memory_from)
+            }
+            Point::Latency(_) | Point::Collective(_) | Point::Transfer(_) | Point::Launch(_) => {
+                None
+            }
             Point::Compute(_) | Point::Gemm(_) | Point::Attention(_) => {
                 let dtype = measurement.case.point.dtype()?;
                 let compute = self

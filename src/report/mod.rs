@@ -12,6 +12,7 @@ mod heat;
 mod level;
 pub mod nccl_tests;
 mod run;
+mod sensors;
 mod stub;
 mod summary;
 

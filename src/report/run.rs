@@ -2,7 +2,7 @@
 
 use super::{
     Block, Ceilings, Cell, Column, Document, Table, Weight, case_table, chart, fit::fit_startup,
-    heat, level, summary, without_numbers,
+    heat, level, sensors, summary, without_numbers,
 };
 use crate::{record::Record, units::Bytes};
 
@@ -28,6 +28,7 @@ pub fn document(record: &Record) -> Document {
     collective.extend(fits(record).map(Block::Table));
     let mut cases: Vec<_> = case_table::unmeasured(record).map(Block::Table).into_iter().collect();
     cases.extend(case_table::measured(record, &ceilings).map(Block::Table));
+    cases.extend(sensors::table(record).map(Block::Table));
 
     let sections = [
         ("Memory", memory),

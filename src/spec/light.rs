@@ -51,6 +51,10 @@ fn cache_time(point: &Point, work: &Work, [load, store]: [f64; 2]) -> f64 {
     let bytes = work.memory.0 as f64;
     let stored = match point {
         Point::Stream(stream) => stored_share(stream.stream),
+        Point::Access(access) => access
+            .access
+            .mix()
+            .map_or(0.0, |[read, written]| written as f64 / (read + written) as f64),
         _ => 0.0,
     };
     (bytes * (1.0 - stored) / load).max(bytes * stored / store)
@@ -74,8 +78,13 @@ impl Known<'_> {
         f64::from(match point {
             Point::Stream(point) => point.units,
             Point::Compute(point) => point.units,
+            Point::Access(point) => point.units,
             Point::Latency(_) => 1,
-            Point::Gemm(_) | Point::Attention(_) | Point::Collective(_) => self.properties.units,
+            Point::Gemm(_)
+            | Point::Attention(_)
+            | Point::Collective(_)
+            | Point::Transfer(_)
+            | Point::Launch(_) => self.properties.units,
         })
     }
 
@@ -114,10 +123,23 @@ impl Known<'_> {
         Some([rate(part.cache_load_per_clock?, clock), rate(part.cache_store_per_clock?, clock)])
     }
 
+    /// The link that a point's bytes go over: PCI Express to the host; to peers that of the part,
+    /// else PCI Express too.
+    fn link(&self, point: &Point) -> Option<BytesPerSecond> {
+        let of_part = self.part.and_then(|part| part.link_bandwidth);
+        let pcie = self.properties.pcie_bandwidth();
+        match point {
+            Point::Transfer(transfer) if transfer.transfer.with_host() => pcie,
+            Point::Transfer(_) => of_part.or(pcie),
+            _ => of_part,
+        }
+    }
+
     /// Whether what a point touches stays in a cache from one iteration to the next.
     fn fits_cache(&self, point: &Point) -> bool {
         let touched = match point {
             Point::Stream(stream) => stream.working_set,
+            Point::Access(access) if access.access.on_chip() => return true,
             _ => point.work().memory,
         };
         touched <= self.properties.last_level_cache()
@@ -135,9 +157,10 @@ pub fn lights(
 ) -> Vec<SpeedOfLight> {
     let known = Known { properties, part, clock };
     let work = point.work();
-    let cached_stream = matches!(point, Point::Stream(_)) && known.fits_cache(point);
+    let cached_stream =
+        matches!(point, Point::Stream(_) | Point::Access(_)) && known.fits_cache(point);
     let memory = |rate: Option<BytesPerSecond>| rate.filter(|_| !cached_stream);
-    let link = part.and_then(|part| part.link_bandwidth);
+    let link = known.link(point);
     let datasheet = Peaks {
         memory: memory(known.datasheet_memory()),
         compute: known.datasheet_compute(point),
@@ -223,6 +246,6 @@ pub fn floor(
     let flops = Work { flops: work.flops, ..Work::default() };
     hold(flops, Peaks { compute: compute.map(FlopsPerSecond), ..Peaks::default() });
     let link = Work { link: work.link, ..Work::default() };
-    hold(link, Peaks { link: part.and_then(|part| part.link_bandwidth), ..Peaks::default() });
+    hold(link, Peaks { link: known.link(point), ..Peaks::default() });
     floor
 }

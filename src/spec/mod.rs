@@ -8,7 +8,7 @@ pub use part::{Match, Part, identify};
 
 use crate::{
     dtype::Dtype,
-    units::{Bytes, Megahertz, Seconds},
+    units::{Bytes, BytesPerSecond, Megahertz, Seconds},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,12 @@ pub struct Properties {
     pub features: Vec<String>,
     /// The hypervisor or container it runs under, where it shows.
     pub virtualised: Option<String>,
+    /// PCI Express between host and device, the fastest that both can: generation and lanes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie: Option<[u32; 2]>,
+    /// How much of the last-level cache is set aside for data that are to stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_set_aside: Option<Bytes>,
 }
 
 /// One level of cache.
@@ -86,6 +92,22 @@ impl Properties {
     /// Whether it is a stub for tests, whose times mean nothing.
     pub fn is_stub(&self) -> bool {
         self.vendor == STUB
+    }
+
+    /// What PCI Express carries in one direction, after its encoding: 8b/10b up to generation 2,
+    /// 128b/130b up to 5, flits of 242 in 256 bytes in 6 (PCI-SIG's base specifications).
+    pub fn pcie_bandwidth(&self) -> Option<BytesPerSecond> {
+        let [generation, lanes] = self.pcie?;
+        let (transfers, share) = match generation {
+            1 => (2.5e9, 8.0 / 10.0),
+            2 => (5e9, 8.0 / 10.0),
+            3 => (8e9, 128.0 / 130.0),
+            4 => (16e9, 128.0 / 130.0),
+            5 => (32e9, 128.0 / 130.0),
+            6 => (64e9, 242.0 / 256.0),
+            _ => return None,
+        };
+        Some(BytesPerSecond(transfers * share * f64::from(lanes) / 8.0))
     }
 
     /// The largest cache, all its instances together; zero where there is none.

@@ -10,6 +10,9 @@ use crate::{
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+/// Bytes of all banks of shared memory.
+const BANKS_BYTES: f64 = 128.0;
+
 /// A product with vendor numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
@@ -246,8 +249,10 @@ impl Part {
             memory_bus_bits: None,
             memory_bandwidth: file.memory_bandwidth_gbps.map(giga),
             memory: Some(Bytes((file.capacity_gb * 1e9 / devices) as u64)),
-            cache_load_per_clock: None,
-            cache_store_per_clock: None,
+            // Of shared memory and the first-level cache that it is a part of: 32 banks of 4 bytes
+            // (CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and newer).
+            cache_load_per_clock: (file.vendor == "NVIDIA").then_some(BANKS_BYTES),
+            cache_store_per_clock: (file.vendor == "NVIDIA").then_some(BANKS_BYTES),
             link_bandwidth: link
                 .and_then(|link| link.total_bidir_gbps)
                 .map(|both| giga(both / 2.0)),

@@ -29,7 +29,7 @@ struct f16 { u16 bits; };
 
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
-#define SHARED static
+#define SHARED alignas(16) static
 #define CONSTANT static constexpr
 #define UNROLL
 #define KERNEL(THREADS, PER_UNIT) void
@@ -247,4 +247,14 @@ DEVICE void store(Vector<f64>* to, Vector<f64> value) {
   *to = value;
 }
 DEVICE void store_evict_first(Vector<f64>* to, Vector<f64> value) { store(to, value); }
+DEVICE Vector<f64> load_shared_cache(const Vector<f64>* from) { return aligned_load(from); }
+DEVICE Vector<u64> load_evict_first(const Vector<u64>* from) { return aligned_load(from); }
+DEVICE void store_evict_first(Vector<u64>* to, Vector<u64> value) {
+  aligned_load(to);
+  *to = value;
+}
+// A block's own arrays in shared memory are static ones here.
+DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
+  return aligned_load(reinterpret_cast<const Vector<u64>*>(static_cast<const u8*>(start) + offset));
+}
 DEVICE u64* load_address(u64* const* from) { return *from; }

@@ -5,13 +5,30 @@
 #include "sm89.h"
 #include "sm90.h"
 #include "sm100.h"
+#include "sm120.h"
 
 #include "count.h"
+#include "count_mma.h"
 #include "params.h"
 #include "tiles.h"
 
 namespace stream {
 #include "../../kernels/stream/portable.cu"
+}
+namespace cached {
+#include "../../kernels/stream/cached.cu"
+}
+namespace access {
+#include "../../kernels/access/portable.cu"
+}
+namespace cluster {
+#include "../../kernels/access/sm90_cluster.cu"
+}
+namespace transfer {
+#include "../../kernels/transfer/portable.cu"
+}
+namespace counting {
+#include "../../kernels/launch/portable.cu"
 }
 namespace bulk {
 #include "../../kernels/stream/sm90_bulk.cu"
@@ -24,6 +41,12 @@ namespace compute {
 }
 namespace compute_sm80 {
 #include "../../kernels/compute/sm80_mma.cu"
+}
+namespace compute_sm89 {
+#include "../../kernels/compute/sm89_mma.cu"
+}
+namespace compute_sm120 {
+#include "../../kernels/compute/sm120_mma.cu"
 }
 namespace compute_sm90 {
 #include "../../kernels/compute/sm90_wgmma.cu"
@@ -154,13 +177,13 @@ template <class In, class Out> struct Product {
   using ByMaps = void (*)(GemmParams, TensorMap, TensorMap, TensorMap);
   // By a kernel of so many threads that stores boxes of so many rows.
   static void check(const char* name, ByMaps kernel, u32 threads, u32 rows, u32 blocks, u32 m,
-                    u32 n, u32 k) {
+                    u32 n, u32 k, u32 columns = 256) {
     Product product(name, m, n, k);
     const GemmParams params = product.params();
     constexpr u32 IN = sizeof(In), OUT = sizeof(Out);
     const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
     const TensorMap a = {bytes(product.a), IN, k, m, {128 / IN, 128}};
-    const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, 256}}
+    const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, columns}}
                                      : TensorMap{bytes(product.b), IN, n, k, {64, 64}};
     const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, rows}};
     model::launch(blocks, threads, 229376, [&] { kernel(params, a, b, c); });
@@ -202,6 +225,10 @@ void products() {
   SM90(bf16, bf16, bf16);
   SM90(f16, f16, f16);
   SM90(e4m3, bf16, fp8);
+  for (u32 k : {16u, 256u, 272u}) {
+    Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_promoted", sm90::gemm_fp8_wgmma_promoted, 384,
+                               64, 2, 131, 272, k, 128);
+  }
   SM100(bf16, bf16, bf16);
   SM100(f16, f16, f16);
   SM100(e4m3, bf16, fp8);
@@ -262,6 +289,99 @@ void streams() {
   }
 }
 
+// Three walks in one launch leave what one does.
+void cached_streams() {
+  static void (*walked)(StreamParams, u32);
+  const StreamKernel thrice = [](StreamParams p) { walked(p, 3); };
+  for (u64 length : {1ull, 2ull, 8193ull, 30001ull}) {
+    walked = cached::stream_read_cached;
+    check_stream("stream/read/cached", thrice, 1024, 3, length, [](f64 a, f64, f64) { return a; },
+                 true);
+    walked = cached::stream_copy_cached;
+    check_stream("stream/copy/cached", thrice, 1024, 3, length, [](f64 b, f64, f64) { return b; },
+                 false);
+  }
+}
+
+u64 random_word() {
+  small_integer();
+  return random_state * 0x9E3779B97F4A7C15ull;
+}
+
+void gathers() {
+  constexpr u32 ROWS = 301, BLOCKS = 3;
+  for (u64 shift : {0ull, 1ull, 4ull, 9ull}) {
+    const u64 row = 16ull << shift;
+    Array<u64> table(ROWS * row / 8), partial(8 * BLOCKS);
+    Array<u32> order(ROWS);
+    for (u64 i = 0; i < table.count; i++) table.data()[i] = random_word();
+    u64 wanted = 0;
+    for (u32 i = 0; i < ROWS; i++) {
+      order.data()[i] = i * 97 % ROWS;
+      u64 sum = 0;
+      for (u64 w = 0; w < row / 8; w++) sum += table.data()[order.data()[i] * row / 8 + w];
+      wanted += (2 * i + 1) * sum;
+    }
+    const AccessParams p = {table.data(), order.data(), partial.data(), ROWS, row, shift};
+    model::launch(BLOCKS, 512, 0, [&] { access::access_gather(p); });
+    u64 got = 0;
+    for (u32 block = 0; block < BLOCKS; block++) got += partial.data()[8 * block];
+    same(got == wanted && partial.intact(), "access/gather", "the weighed sum");
+  }
+}
+
+void check_mix(const char* name, void (*kernel)(AccessParams), u32 reads, u32 writes) {
+  for (u64 length : {2ull, 1024ull, 8194ull}) {
+    const u64 apart = length + 2;
+    Array<u64> arrays(apart * (reads + writes));
+    for (u64 i = 0; i < arrays.count; i++) arrays.data()[i] = random_word();
+    const std::vector<u64> before(arrays.data(), arrays.data() + arrays.count);
+    const AccessParams p = {arrays.data(), nullptr, nullptr, length, apart * 8, 0};
+    model::launch(3, 512, 0, [&] { kernel(p); });
+    bool equal = arrays.intact();
+    for (u64 i = 0; i < arrays.count; i++) {
+      const u64 array = i / apart, place = i % apart;
+      u64 wanted = before[i];
+      if (array >= reads && place < length) {
+        wanted = 0;
+        for (u32 read = 0; read < reads; read++) wanted ^= before[read * apart + place];
+      }
+      equal = equal && arrays.data()[i] == wanted;
+    }
+    same(equal, name, "arrays");
+  }
+}
+
+void accesses() {
+  gathers();
+  check_mix("access/mix_3r1w", access::access_mix_3r1w, 3, 1);
+  check_mix("access/mix_1r3w", access::access_mix_1r3w, 1, 3);
+  Array<u64> words(4096), partial(16);
+  u64 all = 0;
+  for (u64 i = 0; i < 4096; i++) all += words.data()[i] = random_word();
+  const AccessParams p = {words.data(), nullptr, partial.data(), 4, 16, 0};
+  model::launch(2, 1024, 0, [&] { access::access_shared(p, 2); });
+  same(partial.data()[0] == 2 * all && partial.data()[8] == 2 * all, "access/shared", "sums");
+  partial.data()[0] = partial.data()[8] = 0;
+  model::launch(2, 1024, 0, [&] { cluster::access_distributed(p, 2); });
+  same(partial.data()[0] == 2 * all && partial.data()[8] == 2 * all, "access/distributed", "sums");
+  same(partial.intact(), "access", "partial sums stay in their place");
+}
+
+void transfers() {
+  for (u64 words : {1ull, 2ull, 8193ull}) {
+    Array<u64> to(words), from(words);
+    for (u64 i = 0; i < words; i++) from.data()[i] = random_word();
+    const TransferParams p = {to.data(), from.data(), words * 8, 0, 0};
+    model::launch(2, 512, 0, [&] { transfer::transfer_copy(p); });
+    const bool equal = memcmp(to.data(), from.data(), words * 8) == 0;
+    same(equal && to.intact(), "transfer/copy/sm", "words");
+  }
+  u64 count = 41;
+  model::launch(1, 32, 0, [&] { counting::launch_count({&count, 1}); });
+  same(count == 42, "launch/portable", "count");
+}
+
 void chases() {
   constexpr u64 CELLS = 37;
   std::vector<u64> cells(CELLS);
@@ -312,6 +432,8 @@ void counts() {
   MMA(tf32, 8);
   MMA(int8, 32);
   MMA(f64, 4);
+  check_count("compute/fp8/sm89_mma", compute_sm89::compute_fp8_mma, 256, 0, 2 * 64 * 128 * 32);
+  check_count("compute/fp4/sm120_mma", compute_sm120::compute_fp4_mma, 256, 0, 2 * 64 * 128 * 64);
   WGMMA(bf16, 16);
   WGMMA(f16, 16);
   WGMMA(tf32, 8);
@@ -379,6 +501,9 @@ int main(int count, char** arguments) {
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
   products();
   streams();
+  cached_streams();
+  accesses();
+  transfers();
   chases();
   counts();
   words();

@@ -16,6 +16,16 @@ struct TensorMap {
   u64 columns, rows;
   u32 box[2];    // elements along a row, rows
 };
+// A cluster's blocks run one after the other here, and what one reads of another it reads of itself:
+// both have filled their memory alike.
+DEVICE u32 cluster_place() { return block_index() % 2; }
+DEVICE void cluster_barrier() { block_barrier(); }
+DEVICE u32 address_in_cluster(u32 at, u32 place) {
+  if (place > 1 || place == cluster_place()) model::fail("not the other block of the cluster");
+  return at;
+}
+// Static arrays stand outside of the model's shared memory, at a distance that 32 bits hold.
+DEVICE Vector<u64> load_from_cluster(u32 at) { return load_from_shared(model::shared + i32(at), 0); }
 namespace model {
 
 struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; };
@@ -167,7 +177,7 @@ DEVICE void close_multiplications() {
 template <u32 OPEN> void await_multiplications() {
   model::run_groups(model::multiplications[model::current], OPEN);
 }
-template <class Sum> void settle(Sum (&)[128]) {}
+template <class Sum, u32 SUMS> void settle(Sum (&)[SUMS]) {}
 
 namespace model {
 
@@ -204,14 +214,14 @@ template <class T> struct Line {
   }
 };
 
-template <class T, class Sum>
-void multiply_described(Sum (&sums)[128], u64 a, u64 b, u32 accumulate, bool b_k_major) {
+template <class T, class Sum, u32 SUMS>
+void multiply_described(Sum (&sums)[SUMS], u64 a, u64 b, u32 accumulate, bool b_k_major) {
   const u32 warp = current / 32 % 4, lane = current % 32;
   Sum* into = sums;
   open_multiplications[current].push_back([=] {
     const u32 row = 16 * warp + lane / 4;
     const Line<T> rows[2] = {Line<T>(a, true, row), Line<T>(a, true, row + 8)};
-    for (u32 i = 0; i < 128; i += 4) {
+    for (u32 i = 0; i < SUMS; i += 4) {
       for (u32 c = 0; c < 2; c++) {
         const Line<T> column(b, b_k_major, i / 4 * 8 + lane % 4 * 2 + c);
         for (u32 r = 0; r < 2; r++) {
@@ -232,6 +242,9 @@ DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, f16) 
   model::multiply_described<f16>(sums, a, b, accumulate, false);
 }
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3) {
+  model::multiply_described<e4m3>(sums, a, b, accumulate, true);
+}
+DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, e4m3) {
   model::multiply_described<e4m3>(sums, a, b, accumulate, true);
 }
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, tf32) {

@@ -95,7 +95,24 @@ pub struct Config {
 
 /// Objects whose handles must be known where they are used.
 const STREAM: usize = 0x57_0000;
+const STREAMS: usize = 0x1000;
 const CONTEXT: usize = 0xc0_0000;
+
+/// Whether a handle is a stream's.
+fn is_stream(stream: Handle) -> bool {
+    (STREAM..STREAM + STREAMS).contains(&(stream as usize))
+}
+
+/// What stands behind a graph's handle: its launches, by entry, parameters and blocks.
+type Graph = Vec<(String, Vec<u8>, u64)>;
+
+/// A side of a copy: a range of device memory, or memory that only the host knows.
+unsafe fn side(state: &mut State, address: u64, bytes: usize) -> *mut u8 {
+    match state.memory.bytes(address, bytes) {
+        Some(range) => range.as_mut_ptr(),
+        None => address as *mut u8,
+    }
+}
 
 export! {
     cuInit(_flags: c_uint) |_state| { OK }
@@ -196,6 +213,82 @@ export! {
             None => INVALID_VALUE,
         }
     }
+    cuMemcpyAsync(target: u64, source: u64, bytes: usize, stream: Handle) |state| {
+        if !is_stream(stream) { return INVALID_HANDLE; }
+        // A range that starts in device memory and ends beyond it is an error of the caller.
+        for address in [target, source] {
+            if state.memory.bytes(address, 1).is_some() && state.memory.bytes(address, bytes).is_none() {
+                return INVALID_VALUE;
+            }
+        }
+        let (to, from) = (side(state, target, bytes), side(state, source, bytes));
+        std::ptr::copy(from, to, bytes);
+        state.log(format!("copy bytes={bytes} stream={}", stream as usize - STREAM));
+        state.pass(2_000.0 + bytes as f64 / 20.0);
+        OK
+    }
+    cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) |state| {
+        if !known(state, device) || !known(state, peer) { return INVALID_DEVICE; }
+        can.write(c_int::from(device != peer && !state.script.apart));
+        OK
+    }
+    cuCtxEnablePeerAccess(context: Handle, _flags: c_uint) |state| {
+        state.log(format!("peer {}", context as usize - CONTEXT));
+        OK
+    }
+    cuCtxGetLimit(value: *mut usize, limit: c_int) |_state| {
+        if limit != 6 { return INVALID_VALUE; }
+        value.write(0);
+        OK
+    }
+    cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) |_state| {
+        if !is_stream(stream) || event.is_null() { return INVALID_HANDLE; }
+        OK
+    }
+    cuStreamBeginCapture_v2(stream: Handle, _mode: c_int) |state| {
+        if !is_stream(stream) || state.capture.is_some() { return INVALID_HANDLE; }
+        state.capture = Some((stream as usize, Vec::new()));
+        OK
+    }
+    cuStreamEndCapture(stream: Handle, graph: *mut Handle) |state| {
+        match state.capture.take() {
+            Some((of, launches)) if of == stream as usize => {
+                state.log(format!("graph kernels={}", launches.len()));
+                graph.write(Box::into_raw(Box::<Graph>::new(launches)).cast());
+                state.count("graphs", 1);
+                OK
+            }
+            _ => INVALID_HANDLE,
+        }
+    }
+    cuGraphInstantiateWithFlags(made: *mut Handle, graph: Handle, _flags: u64) |state| {
+        let launches = (*graph.cast::<Graph>()).clone();
+        made.write(Box::into_raw(Box::new(launches)).cast());
+        state.count("graphs", 1);
+        OK
+    }
+    cuGraphLaunch(graph: Handle, stream: Handle) |state| {
+        if !is_stream(stream) { return INVALID_HANDLE; }
+        let launches = (*graph.cast::<Graph>()).clone();
+        for (name, params, blocks) in &launches {
+            state.launches += 1;
+            match kernels::run(name, params, *blocks, &mut state.memory) {
+                Ok(nanoseconds) => state.pass(nanoseconds / 2.0),
+                Err(()) => return state.give(ILLEGAL_ADDRESS),
+            }
+        }
+        OK
+    }
+    cuGraphExecDestroy(graph: Handle) |state| {
+        drop(Box::from_raw(graph.cast::<Graph>()));
+        state.count("graphs", -1);
+        OK
+    }
+    cuGraphDestroy(graph: Handle) |state| {
+        drop(Box::from_raw(graph.cast::<Graph>()));
+        state.count("graphs", -1);
+        OK
+    }
     cuMemcpyDtoHAsync_v2(
         target: *mut c_void, address: u64, bytes: usize, _stream: Handle
     ) |state| {
@@ -205,7 +298,8 @@ export! {
         }
     }
     cuStreamCreate(stream: *mut Handle, _flags: c_uint) |state| {
-        stream.write(STREAM as Handle);
+        stream.write((STREAM + state.streams % STREAMS) as Handle);
+        state.streams += 1;
         state.count("streams", 1);
         OK
     }
@@ -221,7 +315,7 @@ export! {
         OK
     }
     cuEventRecord(event: Handle, stream: Handle) |state| {
-        if stream as usize != STREAM { return INVALID_HANDLE; }
+        if !is_stream(stream) { return INVALID_HANDLE; }
         event.cast::<f64>().write(state.now);
         OK
     }
@@ -277,7 +371,7 @@ export! {
     ) |state| {
         if !params.is_null() || extra.is_null() { return INVALID_VALUE; }
         let (config, found) = (&*config, &*function.cast::<Found>());
-        if config.stream as usize != STREAM { return INVALID_HANDLE; }
+        if !is_stream(config.stream) { return INVALID_HANDLE; }
         let (mut bytes, mut size, mut at) = (std::ptr::null::<u8>(), 0, extra);
         while !(*at).is_null() {
             match *at as usize {
@@ -299,8 +393,14 @@ export! {
             "launch {} grid={:?} block={:?} shared={}{cluster} params={}",
             found.name, config.grid, config.block, config.shared, hex(bytes),
         ));
-        state.launches += 1;
         let blocks: u64 = config.grid.iter().map(|&count| u64::from(count)).product();
+        if let Some((of, launches)) = &mut state.capture
+            && *of == config.stream as usize
+        {
+            launches.push((found.name.clone(), bytes.to_vec(), blocks));
+            return OK;
+        }
+        state.launches += 1;
         match kernels::run(&found.name, bytes, blocks, &mut state.memory) {
             Ok(nanoseconds) => { state.pass(nanoseconds); OK }
             Err(()) => state.give(ILLEGAL_ADDRESS),

@@ -14,7 +14,21 @@ const CLOCK: f64 = 1.0;
 
 /// Whether there is an entry of this name.
 pub fn knows(name: &str) -> bool {
-    let other = ["latency_chase", "util_clock", "util_hold"].contains(&name);
+    let other = [
+        "latency_chase",
+        "util_clock",
+        "util_hold",
+        "util_fill",
+        "util_compare",
+        "transfer_copy",
+        "launch_count",
+        "access_gather",
+        "access_mix_3r1w",
+        "access_mix_1r3w",
+        "access_shared",
+        "access_distributed",
+    ]
+    .contains(&name);
     other
         || attention::dtypes(name).is_some()
         || stream(name).is_some()
@@ -36,6 +50,14 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
         (counting, _) if counting.starts_with("compute_") => compute(params, blocks, memory),
         ("util_clock", _) => clock(params, blocks, memory),
         ("util_hold", _) => hold(params, memory),
+        ("util_fill", _) => fill(params, memory),
+        ("util_compare", _) => compare(params, memory),
+        ("transfer_copy", _) => transfer(params, memory),
+        ("launch_count", _) => count(params, memory),
+        ("access_gather", _) => gather(params, memory),
+        ("access_mix_3r1w", _) => mix(params, memory, 3, 1),
+        ("access_mix_1r3w", _) => mix(params, memory, 1, 3),
+        ("access_shared" | "access_distributed", _) => shared(params, blocks, memory),
         (_, Some("f32" | "tf32")) => gemm(params, memory, |x: f32| f64::from(x), |x| x as f32),
         (_, Some("f64")) => gemm(params, memory, |x: f64| x, |x| x),
         (_, Some("bf16")) => gemm(params, memory, widened, narrowed),
@@ -84,7 +106,11 @@ fn run_stream(
     blocks: u64,
     memory: &mut Memory,
 ) -> Option<f64> {
-    let params = params.sized(48)?;
+    // Where the kernel repeats, how often stands behind.
+    let (params, repeat) = match params.sized(52) {
+        Some(params) => (params, params.u32(48)?),
+        None => (params.sized(48)?, 1),
+    };
     let [a, b, c, partial, length] = [0, 8, 16, 24, 32].map(|at| params.u64(at));
     let (a, b, c, partial, length) = (a?, b?, c?, partial?, length?);
     let scale = f64::from_bits(params.u64(40)?);
@@ -109,7 +135,97 @@ fn run_stream(
     } else {
         memory.store(a, &result)?;
     }
-    Some(LAUNCH + (length * 8 * arrays) as f64 / BYTES)
+    Some(LAUNCH + (length * 8 * arrays * repeat) as f64 / BYTES)
+}
+
+/// Target, pattern, words of both.
+fn fill(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(32)?;
+    let (length, period) = (params.u64(16)?, params.u64(24)?);
+    let pattern = memory.load::<u64>(params.u64(8)?, period)?;
+    let words: Vec<u64> = pattern.iter().cycle().take(length as usize).copied().collect();
+    memory.store(params.u64(0)?, &words)?;
+    Some(LAUNCH + (length * 8) as f64 / BYTES)
+}
+
+/// Values, pattern, words of both, where to count.
+fn compare(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(40)?;
+    let (length, period) = (params.u64(16)?, params.u64(24)?);
+    let values = memory.load::<u64>(params.u64(0)?, length)?;
+    let pattern = memory.load::<u64>(params.u64(8)?, period)?;
+    let differing = values.iter().zip(pattern.iter().cycle()).filter(|(a, b)| a != b).count();
+    let at = params.u64(32)?;
+    let before = memory.load::<u64>(at, 1)?[0];
+    memory.store(at, &[before + differing as u64])?;
+    Some(LAUNCH + (length * 8) as f64 / BYTES)
+}
+
+/// To, from, bytes; whose engine and which lane are the host's.
+fn transfer(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(32)?;
+    let length = params.u64(16)?;
+    let words = memory.load::<u64>(params.u64(8)?, length / 8)?;
+    memory.store(params.u64(0)?, &words)?;
+    // A link is slower than memory.
+    Some(LAUNCH + length as f64 / (BYTES / 5.0))
+}
+
+/// The word to count in; how many in a graph is the host's.
+fn count(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let at = params.sized(16)?.u64(0)?;
+    let before = memory.load::<u64>(at, 1)?[0];
+    memory.store(at, &[before + 1])?;
+    Some(LAUNCH)
+}
+
+/// Table, order, sums, rows, bytes of a row, its shift.
+fn gather(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(48)?;
+    let (rows, row) = (params.u64(24)?, params.u64(32)?);
+    if row != 16 << params.u64(40)? {
+        return None;
+    }
+    let order = memory.load::<u32>(params.u64(8)?, rows)?;
+    let table = memory.bytes(params.u64(0)?, (rows * row) as usize)?;
+    let of_row = |at: u32| -> u64 {
+        let words = table[at as usize * row as usize..][..row as usize].chunks_exact(8);
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b));
+        words.map(word).fold(0, |sum, word| sum.wrapping_add(word))
+    };
+    let sum = order
+        .iter()
+        .zip(0u64..)
+        .fold(0u64, |sum, (&at, place)| sum.wrapping_add(of_row(at).wrapping_mul(2 * place + 1)));
+    memory.store(params.u64(16)?, &[sum])?;
+    Some(LAUNCH + (rows * row) as f64 / BYTES)
+}
+
+/// Arrays that are read and those that are written, words of each, bytes from one to the next.
+fn mix(params: Parameters<'_>, memory: &mut Memory, read: u64, written: u64) -> Option<f64> {
+    let params = params.sized(48)?;
+    let (at, length, apart) = (params.u64(0)?, params.u64(24)?, params.u64(32)?);
+    let mut combined = vec![0u64; length as usize];
+    for array in 0..read {
+        let words = memory.load::<u64>(at + array * apart, length)?;
+        combined.iter_mut().zip(words).for_each(|(all, word)| *all ^= word);
+    }
+    for array in read..read + written {
+        memory.store(at + array * apart, &combined)?;
+    }
+    Some(LAUNCH + (length * 8 * (read + written)) as f64 / BYTES)
+}
+
+/// What shared memory is filled with, sums, turns; then how often.
+fn shared(params: Parameters<'_>, blocks: u64, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(52)?;
+    let (turns, repeat) = (params.u64(24)?, params.u32(48)?);
+    let words = memory.load::<u64>(params.u64(0)?, 4096)?;
+    let all = words.iter().fold(0u64, |sum, &word| sum.wrapping_add(word));
+    for block in 0..blocks {
+        memory.store(params.u64(16)? + 64 * block, &[all.wrapping_mul(turns / 2)])?;
+    }
+    Some(LAUNCH + (turns * repeat * 16_384) as f64 / BYTES)
 }
 
 /// The cell's address, then how many loads.

@@ -1,5 +1,6 @@
-//! A driver for machines without a GPU: the parts of `libcuda.so.1`, `libnvidia-ml.so.1` and
-//! `libnvrtc.so.13` that fizeau calls, so that tests run its real foreign-function path.
+//! A driver for machines without a GPU: the parts of `libcuda.so.1`, `libnvidia-ml.so.1`,
+//! `libnvrtc.so.13` and `libcublasLt.so.13` that fizeau calls, so that tests run its real
+//! foreign-function path.
 //!
 //! Device memory is the host's, every range is checked, every launch is written down (variable
 //! `FIZEAU_STUB_LOG`), and the few kernels that tests launch are done by Rust functions. Time is
@@ -16,6 +17,7 @@
 )]
 
 mod attention;
+mod cublaslt;
 mod cuda;
 mod kernels;
 mod memory;
@@ -24,6 +26,7 @@ mod nvrtc;
 pub mod script;
 mod state;
 
+pub use cublaslt::*;
 pub use cuda::*;
 pub use nvml::*;
 pub use nvrtc::*;

@@ -122,6 +122,14 @@ export! {
         value.write(16);
         OK
     }
+    nvmlDeviceGetMaxPcieLinkGeneration(_device: Sensor, value: *mut c_uint) |_state| {
+        value.write(5);
+        OK
+    }
+    nvmlDeviceGetMaxPcieLinkWidth(_device: Sensor, value: *mut c_uint) |_state| {
+        value.write(16);
+        OK
+    }
     nvmlDeviceGetNvLinkState(_device: Sensor, _link: c_uint, _active: *mut c_uint) |_state| {
         NOT_SUPPORTED
     }

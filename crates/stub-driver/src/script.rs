@@ -7,6 +7,7 @@
 //! | `units=8` | so many SMs |
 //! | `capability=80` | compute capability 8.0 |
 //! | `mig` | each device is a MIG slice |
+//! | `apart` | no device reaches another's memory |
 //! | `memory=BYTES` | of each device |
 //! | `hang@5` | no event ends after the fifth launch |
 //! | `slow=2` | everything takes twice the time |
@@ -32,6 +33,8 @@ pub struct Script {
     pub capability: i32,
     /// Whether devices are slices.
     pub mig: bool,
+    /// Whether no device reaches another's memory.
+    pub apart: bool,
     /// Bytes of each device.
     pub memory: u64,
     /// Events do not end after so many launches.
@@ -54,6 +57,7 @@ impl Default for Script {
             units: 4,
             capability: 90,
             mig: false,
+            apart: false,
             memory: 8 << 30,
             hang: None,
             slow: 1.0,
@@ -80,6 +84,10 @@ impl Script {
     fn take(&mut self, part: &str) -> Option<()> {
         if part == "mig" {
             self.mig = true;
+            return Some(());
+        }
+        if part == "apart" {
+            self.apart = true;
             return Some(());
         }
         if let Some(launch) = part.strip_prefix("hang@") {

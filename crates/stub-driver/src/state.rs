@@ -34,6 +34,10 @@ pub struct State {
     pub now: f64,
     /// Launches so far.
     pub launches: u64,
+    /// Streams made so far.
+    pub streams: usize,
+    /// The stream that is captured, and its launches: entry, parameters, blocks.
+    pub capture: Option<(usize, Vec<(String, Vec<u8>, u64)>)>,
     /// Opaque objects that are alive, by kind.
     pub alive: BTreeMap<&'static str, i64>,
     /// Faults that NVML has yet to report.
@@ -64,6 +68,8 @@ impl State {
             broken: None,
             now: 0.0,
             launches: 0,
+            streams: 0,
+            capture: None,
             alive: BTreeMap::new(),
             log,
             logged: BTreeSet::new(),

@@ -12,6 +12,7 @@ use super::{
     code::{self, Meaning, NOT_READY},
     driver::{CLUSTER_DIMENSION, Driver, Handle, LaunchAttribute, LaunchConfig, TensorMap},
     gate::{self, Gate},
+    lane::{Lane, Peer},
     module::{Entry, Params, Shape},
     tensor_map::Encoding,
 };
@@ -44,6 +45,10 @@ pub struct Context {
     /// The word that holds the stream, and how much was enqueued since it does.
     held: RefCell<Option<Rc<Pinned>>>,
     enqueued: Cell<u32>,
+    ordinal: u32,
+    /// Other devices, and streams of this one and of those.
+    pub(super) peers: RefCell<Vec<Peer>>,
+    pub(super) lanes: RefCell<Vec<Lane>>,
 }
 
 /// What a call was for: names the error that its refusal becomes.
@@ -78,6 +83,9 @@ impl Context {
             lost: RefCell::new(None),
             held: RefCell::new(None),
             enqueued: Cell::new(0),
+            ordinal,
+            peers: RefCell::default(),
+            lanes: RefCell::default(),
         };
         let f = &f.functions;
         // SAFETY: the pointers are valid.
@@ -98,6 +106,32 @@ impl Context {
     /// The driver.
     pub fn driver(&self) -> &Driver {
         &self.driver
+    }
+
+    /// The driver's handle of the device, its number, context and stream, and the event that tells
+    /// the start of what is timed.
+    pub(super) fn device(&self) -> c_int {
+        self.device
+    }
+    pub(super) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+    pub(super) fn own(&self) -> Handle {
+        self.context
+    }
+    pub(super) fn stream(&self) -> Handle {
+        self.stream
+    }
+    pub(super) fn started(&self) -> Handle {
+        self.events[0]
+    }
+
+    /// How much of the last-level cache is set aside; none where the driver does not say.
+    pub fn cache_set_aside(&self) -> Option<Bytes> {
+        let mut bytes = 0;
+        // SAFETY: the pointer is valid.
+        unsafe { self.current().ok()?.limit(&raw mut bytes, PERSISTING_SIZE) }.ok()?;
+        Some(Bytes(bytes as u64))
     }
 
     /// How long whoever waits will wait.
@@ -218,6 +252,8 @@ impl Context {
     ///
     /// [`DeviceError::Hang`] past the deadline; what a kernel did wrong.
     pub fn wait(&self, what: &str) -> Result<(), DeviceError> {
+        // Nobody else would let the stream go on.
+        self.release();
         self.record(1)?;
         self.wait_for_event(what)
     }
@@ -282,7 +318,11 @@ impl Context {
         if let Some(gate) = gate {
             gate.close(self)?;
         }
-        let enqueued = self.record(0).and_then(|()| work()).and_then(|()| self.record(1));
+        let enqueued = self
+            .record(0)
+            .and_then(|()| work())
+            .and_then(|()| self.join_lanes())
+            .and_then(|()| self.record(1));
         self.release();
         enqueued?;
         self.wait_for_event("kernels in flight")?;
@@ -306,6 +346,22 @@ impl Context {
         params: &mut Params,
         repeat: u32,
     ) -> Result<(), DeviceError> {
+        self.launch_on(self.stream, entry, shape, params, repeat)
+    }
+
+    /// The same on another stream of this device.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn launch_on(
+        &self,
+        stream: Handle,
+        entry: &Entry,
+        shape: &Shape,
+        params: &mut Params,
+        repeat: u32,
+    ) -> Result<(), DeviceError> {
         let functions = self.current()?;
         let [x, y, z] = shape.cluster;
         let mut value = [0; 16];
@@ -315,7 +371,7 @@ impl Context {
             grid: shape.grid,
             block: [shape.threads, 1, 1],
             shared: shape.shared,
-            stream: self.stream,
+            stream,
             attributes: &raw const cluster,
             attribute_count: c_uint::from(shape.cluster != [1, 1, 1]),
         };
@@ -335,12 +391,17 @@ impl Context {
                 functions.launch(&raw const config, entry.function, null, extra.as_mut_ptr())
             };
             self.told(said, For::Kernel(&entry.name))?;
-            self.enqueued.set(self.enqueued.get() + 1);
-            if self.enqueued.get() >= Context::HELD_MAX {
-                self.release();
-            }
+            self.enqueued_one();
         }
         Ok(())
+    }
+
+    /// Counts what was enqueued, and lets a stream that is held go on before its queue is full.
+    pub(super) fn enqueued_one(&self) {
+        self.enqueued.set(self.enqueued.get() + 1);
+        if self.enqueued.get() >= Context::HELD_MAX {
+            self.release();
+        }
     }
 
     /// Memory of the host that the device reaches.
@@ -410,6 +471,8 @@ impl Context {
 const HOST_MAPPED: u32 = 2;
 /// `CU_STREAM_NON_BLOCKING`: nothing waits for the default stream, which is not used.
 const STREAM_NON_BLOCKING: u32 = 1;
+/// `CU_LIMIT_PERSISTING_L2_CACHE_SIZE`.
+const PERSISTING_SIZE: c_int = 6;
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 801;
 /// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: what is fetched for one copy serves the next.
@@ -423,6 +486,7 @@ impl Drop for Context {
         if self.lost.borrow().is_some() {
             return;
         }
+        self.free_lanes();
         let f = &self.driver.functions;
         // SAFETY: each is destroyed once, null ones not at all. A refusal at the end of everything
         // helps nobody.

@@ -82,6 +82,17 @@ functions! {
         strides: *const u64, box_sizes: *const u32, element_strides: *const u32,
         interleave: c_int, swizzle: c_int, promotion: c_int, fill: c_int,
     );
+    copy = "cuMemcpyAsync"(to: u64, from: u64, bytes: usize, stream: Handle);
+    stream_wait = "cuStreamWaitEvent"(stream: Handle, event: Handle, flags: c_uint);
+    peer_can = "cuDeviceCanAccessPeer"(can: *mut c_int, device: c_int, peer: c_int);
+    peer_enable = "cuCtxEnablePeerAccess"(peer: Handle, flags: c_uint);
+    limit = "cuCtxGetLimit"(value: *mut usize, limit: c_int);
+    capture_begin = "cuStreamBeginCapture_v2"(stream: Handle, mode: c_int);
+    capture_end = "cuStreamEndCapture"(stream: Handle, graph: *mut Handle);
+    graph_make = "cuGraphInstantiateWithFlags"(executable: *mut Handle, graph: Handle, flags: u64);
+    graph_launch = "cuGraphLaunch"(executable: Handle, stream: Handle);
+    graph_executable_destroy = "cuGraphExecDestroy"(executable: Handle);
+    graph_destroy = "cuGraphDestroy"(graph: Handle);
     stub = "fizeau_stub_driver"();
 }
 

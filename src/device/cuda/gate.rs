@@ -55,7 +55,7 @@ impl Gate {
     /// What the driver refuses.
     pub fn close(&self, context: &Context) -> Result<(), DeviceError> {
         set(&self.word, 0);
-        self.kernel.launch_plain(context, &self.params)?;
+        self.kernel.launch_plain(context, 1, &self.params)?;
         context.hold(Rc::clone(&self.word));
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::{
     attention,
     device::Context,
     driver::TensorMap,
+    graph::Graph,
     manifest::{self, File, Grid, Manifest, Repeat, Row},
     module::{Entry, Module, NotLoaded, Params, Shape},
     nvrtc::{self, Source},
@@ -15,7 +16,9 @@ use super::{
 use crate::{
     case::KernelName,
     device::{Buffer, DeviceError, Launch},
-    kernel::{AttentionParams, ClockParams, GemmParams, StreamParams},
+    kernel::{
+        AttentionParams, ClockParams, GemmParams, LaunchParams, StreamParams, TransferParams,
+    },
     spec::Properties,
     stats::quantile,
     units::{Bytes, Megahertz},
@@ -214,10 +217,37 @@ impl Loaded {
             (_, _, Grid::Units) => tiles.unwrap_or(launch.blocks * row.per_unit),
         };
         let launches = if row.repeat == Repeat::Inside { 1 } else { launch.repeat };
-        context.launch(&self.entry, &shape(row, blocks), &mut Params::new(&bytes), launches)
+        // Copies that go at once are on streams of their own.
+        let lane = params.downcast_ref::<TransferParams>().map_or(0, |transfer| transfer.lane);
+        let stream = context.lane(context.ordinal(), lane)?;
+        let mut params = Params::new(&bytes);
+        context.launch_on(stream, &self.entry, &shape(row, blocks), &mut params, launches)
     }
 
-    /// Enqueues it once on one block, with parameters that are all it takes.
+    /// A graph of as many launches as is said.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn graph(
+        &self,
+        context: &Rc<Context>,
+        params: &LaunchParams,
+    ) -> Result<Graph, DeviceError> {
+        let mut bytes = Params::new(bytemuck::bytes_of(params));
+        Graph::of(context, &self.entry, &shape(&self.row, 1), &mut bytes, params.kernels as u32)
+    }
+
+    /// Whether it is made for these parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where it is not.
+    pub fn takes(&self, params: &dyn crate::kernel::Params) -> Result<(), DeviceError> {
+        params.any().downcast_ref().map_or(Ok(()), |gemm| self.check_shape(gemm))
+    }
+
+    /// Enqueues it once on so many units, with parameters that are all it takes.
     ///
     /// # Errors
     ///
@@ -225,10 +255,12 @@ impl Loaded {
     pub fn launch_plain<P: NoUninit>(
         &self,
         context: &Context,
+        units: u32,
         params: &P,
     ) -> Result<(), DeviceError> {
         let mut params = Params::new(bytemuck::bytes_of(params));
-        context.launch(&self.entry, &shape(&self.row, 1), &mut params, 1)
+        let blocks = if self.row.grid == Grid::One { 1 } else { units * self.row.per_unit };
+        context.launch(&self.entry, &shape(&self.row, blocks), &mut params, 1)
     }
 
     fn check_shape(&self, gemm: &GemmParams) -> Result<(), DeviceError> {

@@ -9,10 +9,13 @@
 
 mod attention;
 pub mod code;
+mod cublaslt;
 mod device;
 mod driver;
 mod gate;
+mod graph;
 mod kernels;
+mod lane;
 mod manifest;
 mod module;
 mod nvml;
@@ -20,10 +23,13 @@ mod nvrtc;
 mod properties;
 mod telemetry;
 mod tensor_map;
+mod way;
+mod words;
 
-use super::{Backend, Buffer, Device, DeviceError, Finding, Function, Launch, Timing};
+use super::{Backend, Buffer, Device, DeviceError, Elsewhere, Finding, Function, Launch, Timing};
 use crate::{
     case::KernelName,
+    kernel::Params,
     outcome::Telemetry,
     record::Environment,
     spec::{Properties, STUB},
@@ -32,9 +38,12 @@ use crate::{
 use device::Context;
 use driver::{Driver, driver, spelled};
 use gate::Gate;
-use kernels::{Kernels, Loaded};
+use kernels::Kernels;
+use lane::{Owned, Remote};
 use std::{cell::OnceCell, env, rc::Rc, sync::Arc};
 use telemetry::Watch;
+use way::Way;
+use words::Words;
 
 /// The backend.
 pub struct Cuda;
@@ -79,6 +88,10 @@ impl Backend for Cuda {
             match nvrtc::compiler() {
                 Ok(compiler) => Finding::good("NVRTC", compiler.spelled()),
                 Err(error) => Finding::absent("NVRTC", &error),
+            },
+            match cublaslt::library() {
+                Ok(_) => Finding::good("cuBLASLt", "found"),
+                Err(error) => Finding::absent("cuBLASLt", &error),
             },
             Finding::good("CUDA kernels", kernels::built_with()),
         ];
@@ -145,16 +158,34 @@ pub struct CudaDevice {
     evictor: OnceCell<Buffer>,
     /// None where the kernel cannot be had that it is made of.
     gate: OnceCell<Option<Gate>>,
+    /// Compute capability: major and minor.
+    capability: (u32, u32),
+    /// None where its kernels cannot be had.
+    words: OnceCell<Option<Words>>,
 }
 
 impl CudaDevice {
     fn open(driver: Arc<Driver>, ordinal: u32) -> Result<CudaDevice, DeviceError> {
-        let properties = properties::read(&driver, ordinal)?;
+        let mut properties = properties::read(&driver, ordinal)?;
         let watch = sensors(&driver, ordinal).map(Watch::start);
+        let device = driver.device(ordinal)?;
+        let capability = properties::capability(&driver, device).unwrap_or_default();
         let context = Rc::new(Context::open(driver, ordinal)?);
+        properties.cache_set_aside = context.cache_set_aside();
         let kernels = Kernels::of(&properties)?;
-        let (evictor, gate) = (OnceCell::new(), OnceCell::new());
-        Ok(CudaDevice { properties, context, watch, kernels, evictor, gate })
+        let (evictor, gate, words) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Ok(CudaDevice { properties, context, watch, kernels, evictor, gate, capability, words })
+    }
+}
+
+impl CudaDevice {
+    /// The kernels that fill and compare this device's own memory, in whole words.
+    fn words(&self, buffer: &Buffer, offset: Bytes) -> Option<&Words> {
+        let own = !buffer.owner.is::<Owned>() && offset.0.is_multiple_of(8);
+        let made = self
+            .words
+            .get_or_init(|| Words::new(&self.kernels, &self.context, self.properties.units).ok());
+        made.as_ref().filter(|_| own)
     }
 }
 
@@ -164,35 +195,95 @@ impl Device for CudaDevice {
     }
 
     fn kernels(&self, operation: &str) -> Vec<KernelName> {
-        self.kernels.names(operation)
+        way::names(&self.kernels, operation, self.capability)
     }
 
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
         self.context.allocate(size)
     }
 
+    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
+        match place {
+            Elsewhere::Host(kind) => self.context.of_host(kind, size),
+            Elsewhere::Peer(ordinal) => self.context.of_peer(ordinal, size),
+        }
+    }
+
+    fn peers(&self) -> Vec<u32> {
+        let own = self.properties.ordinal;
+        (0..self.context.driver().count().unwrap_or(0)).filter(|&one| one != own).collect()
+    }
+
     fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
         super::within(buffer, offset, bytes.len())?;
-        self.context.write(buffer.address + offset.0, bytes)
+        let address = buffer.address + offset.0;
+        match buffer.owner.downcast_ref::<Owned>().map(|owned| &owned.remote) {
+            Some(Remote::Host(_)) => lane::write_host(buffer, offset, bytes),
+            Some(Remote::Peer(_)) => {
+                self.context.copy_now(address, bytes.as_ptr() as u64, bytes.len())
+            }
+            None => self.context.write(address, bytes),
+        }
     }
 
     fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
         super::within(buffer, offset, bytes.len())?;
-        self.context.read(buffer.address + offset.0, bytes)
+        let address = buffer.address + offset.0;
+        match buffer.owner.downcast_ref::<Owned>().map(|owned| &owned.remote) {
+            Some(Remote::Host(_)) => lane::read_host(buffer, offset, bytes),
+            Some(Remote::Peer(_)) => {
+                self.context.copy_now(bytes.as_mut_ptr() as u64, address, bytes.len())
+            }
+            None => self.context.read(address, bytes),
+        }
     }
 
     fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
-        let loaded = self.kernels.load(&self.context, operation, &kernel.0)?;
-        Ok(Function { kernel: kernel.clone(), handle: Box::new(loaded) })
+        let way = way::load(&self.kernels, &self.context, operation, &kernel.0)?;
+        Ok(Function { kernel: kernel.clone(), handle: Box::new(way) })
+    }
+
+    fn takes(&self, function: &Function, params: &dyn Params) -> Result<(), DeviceError> {
+        match function.handle.downcast_ref() {
+            Some(Way::Kernel(kernel)) => kernel.takes(params),
+            _ => Ok(()),
+        }
+    }
+
+    fn fill(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<(), DeviceError> {
+        super::within(buffer, offset, words as usize * 8)?;
+        match self.words(buffer, offset) {
+            Some(own) => own.fill(&self.context, buffer.address + offset.0, pattern, words),
+            None => super::fill_by_writes(self, buffer, offset, pattern, words),
+        }
+    }
+
+    fn differing(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<Option<u64>, DeviceError> {
+        super::within(buffer, offset, words as usize * 8)?;
+        let own = self.words(buffer, offset);
+        let address = buffer.address + offset.0;
+        own.map(|own| own.differing(&self.context, address, pattern, words)).transpose()
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
-        let kernel: &Loaded = launch
+        let way: &Way = launch
             .function
             .handle
             .downcast_ref()
             .ok_or_else(|| DeviceError::Driver("a function of another device".into()))?;
-        kernel.launch(&self.context, launch)
+        way.launch(&self.context, launch)
     }
 
     fn timed(

@@ -44,6 +44,10 @@ functions! {
     pcie_replays = "nvmlDeviceGetPcieReplayCounter"(device: Sensor, count: *mut c_uint);
     pcie_generation = "nvmlDeviceGetCurrPcieLinkGeneration"(device: Sensor, value: *mut c_uint);
     pcie_width = "nvmlDeviceGetCurrPcieLinkWidth"(device: Sensor, value: *mut c_uint);
+    pcie_generation_max = "nvmlDeviceGetMaxPcieLinkGeneration"(
+        device: Sensor, value: *mut c_uint,
+    );
+    pcie_width_max = "nvmlDeviceGetMaxPcieLinkWidth"(device: Sensor, value: *mut c_uint);
     nvlink_state = "nvmlDeviceGetNvLinkState"(device: Sensor, link: c_uint, active: *mut c_uint);
     nvlink_errors = "nvmlDeviceGetNvLinkErrorCounter"(
         device: Sensor, link: c_uint, counter: c_int, count: *mut u64,
@@ -335,6 +339,18 @@ impl Sensors {
         unsafe {
             let generation = self.number(|f, device, value| f.pcie_generation(device, value))?;
             Some((generation, self.number(|f, device, value| f.pcie_width(device, value))?))
+        }
+    }
+
+    /// PCIe as it can run between this device and this machine: generation and lanes. At rest the
+    /// link is slower than that, to save power.
+    pub fn pcie_max(&self) -> Option<[u32; 2]> {
+        // SAFETY: as in `reading`.
+        unsafe {
+            Some([
+                self.number(|f, device, value| f.pcie_generation_max(device, value))?,
+                self.number(|f, device, value| f.pcie_width_max(device, value))?,
+            ])
         }
     }
 

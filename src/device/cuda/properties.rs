@@ -49,6 +49,7 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
         pci_id: whole.then(|| pci_id(driver, device)).flatten(),
         features: targets(driver, device),
         virtualised: slice,
+        pcie: pcie(driver, device),
         name,
         ..Properties::default()
     })
@@ -65,6 +66,11 @@ fn pci_id(driver: &Driver, device: c_int) -> Option<String> {
     let from_files = || Some(format!("{}:{}", number("vendor")?, number("device")?));
     let from_nvml = || nvml::nvml().ok()?.sensors(&place, None)?.pci_id();
     if driver.is_stub { from_nvml() } else { from_files().or_else(from_nvml) }
+}
+
+/// PCI Express, the fastest that this device and this machine can together.
+fn pcie(driver: &Driver, device: c_int) -> Option<[u32; 2]> {
+    nvml::nvml().ok()?.sensors(&driver.pci(device)?, None)?.pcie_max()
 }
 
 /// Major and minor of the compute capability.

@@ -1,0 +1,135 @@
+//! `libcublasLt.so.13`: products of the operands that it is told of, by columns.
+
+use crate::{
+    cuda::export,
+    kernels,
+    state::{INVALID_VALUE, OK, State, call},
+};
+use std::ffi::{c_int, c_void};
+
+type Handle = *mut c_void;
+
+/// `CUBLAS_STATUS_NOT_SUPPORTED`.
+const NOT_SUPPORTED: i32 = 15;
+
+/// What stands behind a product's handle.
+struct Product {
+    transposed: bool,
+}
+
+/// And behind a layout's.
+struct Layout {
+    kind: c_int,
+    rows: u64,
+    columns: u64,
+}
+
+/// `cublasLtMatmulHeuristicResult_t`.
+#[repr(C)]
+pub struct Found {
+    algorithm: [u64; 8],
+    workspace: usize,
+    state: c_int,
+    waves: f32,
+    reserved: [c_int; 4],
+}
+
+export! {
+    cublasLtCreate(handle: *mut Handle) |state| {
+        handle.write(0xb1a5 as Handle);
+        state.count("cublas", 1);
+        OK
+    }
+    cublasLtDestroy(_handle: Handle) |state| { state.count("cublas", -1); OK }
+    cublasLtMatmulDescCreate(product: *mut Handle, _compute: c_int, _scale: c_int) |state| {
+        product.write(Box::into_raw(Box::new(Product { transposed: false })).cast());
+        state.count("cublas", 1);
+        OK
+    }
+    cublasLtMatmulDescSetAttribute(
+        product: Handle, attribute: c_int, value: *const c_void, size: usize
+    ) |_state| {
+        match (attribute, size) {
+            (3, 4) => (*product.cast::<Product>()).transposed = value.cast::<i32>().read() == 1,
+            (25, 1) => {}
+            _ => return INVALID_VALUE,
+        }
+        OK
+    }
+    cublasLtMatmulDescDestroy(product: Handle) |state| {
+        drop(Box::from_raw(product.cast::<Product>()));
+        state.count("cublas", -1);
+        OK
+    }
+    cublasLtMatrixLayoutCreate(
+        layout: *mut Handle, kind: c_int, rows: u64, columns: u64, leading: i64
+    ) |state| {
+        if leading != rows as i64 { return INVALID_VALUE; }
+        layout.write(Box::into_raw(Box::new(Layout { kind, rows, columns })).cast());
+        state.count("cublas", 1);
+        OK
+    }
+    cublasLtMatrixLayoutDestroy(layout: Handle) |state| {
+        drop(Box::from_raw(layout.cast::<Layout>()));
+        state.count("cublas", -1);
+        OK
+    }
+    cublasLtMatmulPreferenceCreate(preference: *mut Handle) |state| {
+        preference.write(0x9ef as Handle);
+        state.count("cublas", 1);
+        OK
+    }
+    cublasLtMatmulPreferenceSetAttribute(
+        _preference: Handle, attribute: c_int, _value: *const c_void, size: usize
+    ) |_state| { if (attribute, size) == (1, 8) { OK } else { INVALID_VALUE } }
+    cublasLtMatmulPreferenceDestroy(_preference: Handle) |state| {
+        state.count("cublas", -1);
+        OK
+    }
+    cublasLtMatmulAlgoGetHeuristic(
+        _handle: Handle, _product: Handle, _a: Handle, _b: Handle, _c: Handle, d: Handle,
+        _preference: Handle, wanted: c_int, found: *mut Found, count: *mut c_int
+    ) |_state| {
+        // Of integers, none; else two, of which the first refuses to run.
+        let integers = (*d.cast::<Layout>()).kind == 10;
+        let some = if integers { 0 } else { wanted.min(2) };
+        for at in 0..some as usize {
+            (*found.add(at)).algorithm[0] = at as u64;
+            (*found.add(at)).state = OK;
+        }
+        count.write(some);
+        OK
+    }
+    cublasLtMatmul(
+        _handle: Handle, product: Handle, _alpha: *const c_void, a: u64, a_layout: Handle, b: u64,
+        b_layout: Handle, _beta: *const c_void, _c: u64, _c_layout: Handle, d: u64,
+        d_layout: Handle, algorithm: *const [u64; 8], _workspace: u64, _size: usize,
+        _stream: Handle
+    ) |state| {
+        if (*algorithm)[0] == 0 { return NOT_SUPPORTED; }
+        let [a_layout, b_layout, d_layout] =
+            [a_layout, b_layout, d_layout].map(|layout| &*layout.cast::<Layout>());
+        let (n, m, k) = (d_layout.rows, d_layout.columns, b_layout.rows);
+        let wanted =
+            if (*product.cast::<Product>()).transposed { [k, n] } else { [n, k] };
+        if [a_layout.rows, a_layout.columns] != wanted || b_layout.columns != m {
+            return INVALID_VALUE;
+        }
+        let name = match a_layout.kind {
+            0 => "gemm_f32",
+            1 => "gemm_f64",
+            14 => "gemm_bf16",
+            _ => return NOT_SUPPORTED,
+        };
+        // As the kernels' parameters: by rows, with the operands exchanged again.
+        let mut params = Vec::new();
+        for word in [b, a, d] { params.extend(word.to_le_bytes()); }
+        for word in [m, n, k, 0] { params.extend((word as u32).to_le_bytes()); }
+        state.launches += 1;
+        state.log(format!("cublaslt {m}x{n}x{k} kind={}", a_layout.kind));
+        match kernels::run(name, &params, 1, &mut state.memory) {
+            Ok(nanoseconds) => { state.pass(nanoseconds); OK }
+            Err(()) => 14,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The operation `transfer`: bytes from one memory to another, by copy engines (`ce`) and by the
+//! units (`sm`), under the names of NVIDIA's nvbandwidth.
+//!
+//! What arrives is compared, every word of it. Copies that go at once are told apart by their data.
+
+use super::{Rank, Unready, Workload, access, latency};
+use crate::{
+    case::{Case, HostMemory, KernelName, Point, Transfer, TransferPoint},
+    device::{Buffer, Device, DeviceError, Elsewhere, Function, Launch},
+    kernel::TransferParams,
+    outcome::Check,
+    suite::Suite,
+    units::Bytes,
+};
+
+/// Words after which what is copied repeats: the largest prime below 2^16.
+const PERIOD: usize = 65_521;
+
+/// What a chain of pointers covers in memory that is far away: no cache of this side holds it.
+const CHAIN: Bytes = Bytes(2 << 20);
+
+/// The cases of a suite.
+pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
+    let Some(axes) = &suite.transfer else { return Vec::new() };
+    let device = rank.device;
+    let peers = device.peers();
+    let mut cases = Vec::new();
+    for &transfer in &axes.transfers {
+        let kernels = device.kernels(operation(transfer));
+        let latency = [CHAIN.0];
+        let sizes = if transfer.is_latency() { &latency[..] } else { &axes.sizes };
+        // Latency is of memory that the device reaches, and so of pinned memory alone.
+        let pinned = [HostMemory::Pinned];
+        let host = match transfer {
+            Transfer::HostDeviceLatency => &pinned[..],
+            _ if transfer.with_host() => &axes.host,
+            _ => &pinned,
+        };
+        for &size in sizes {
+            for point in host.iter().flat_map(|&host| points(transfer, Bytes(size), host, device)) {
+                let fit = |kernel: &&KernelName| fits(kernel, &point);
+                let point_kernels = kernels.iter().filter(fit).cloned();
+                let point = Point::Transfer(point);
+                cases.extend(point_kernels.map(|kernel| Case { kernel, point }));
+            }
+        }
+    }
+    if peers.is_empty() {
+        let alone = |case: &Case| match case.point {
+            Point::Transfer(point) => !point.transfer.with_peer() && !point.transfer.with_all(),
+            _ => true,
+        };
+        cases.retain(alone);
+    }
+    cases
+}
+
+/// Under which name a device lists what copies, or what chases pointers.
+fn operation(transfer: Transfer) -> &'static str {
+    if transfer.is_latency() { "latency" } else { "transfer/copy" }
+}
+
+/// Whether a kernel can do it: units do not reach pageable memory, and copies on behalf of other
+/// devices are those devices' engines'.
+fn fits(kernel: &KernelName, point: &TransferPoint) -> bool {
+    let by_units = kernel.0 != "ce";
+    let of_others = matches!(point.transfer, Transfer::HostToAllMemcpy | Transfer::AllToHostMemcpy);
+    !(by_units && (of_others || point.host == HostMemory::Pageable))
+}
+
+/// One point, or one for each pair of devices.
+fn points(
+    transfer: Transfer,
+    size: Bytes,
+    host: HostMemory,
+    device: &dyn Device,
+) -> Vec<TransferPoint> {
+    let peers = device.peers();
+    let own = device.properties().ordinal;
+    let others = peers.len() as u32;
+    let copies = match transfer {
+        Transfer::HostToDeviceBidirectionalMemcpy
+        | Transfer::DeviceToDeviceBidirectionalMemcpyRead => 2,
+        Transfer::HostToAllMemcpy | Transfer::AllToHostMemcpy => others + 1,
+        Transfer::AllToOneRead | Transfer::OneToAllWrite => others,
+        _ => 1,
+    };
+    let point = |peer| TransferPoint { transfer, size, host, device: own, peer, copies };
+    if transfer.with_peer() {
+        return peers.iter().map(|&peer| point(Some(peer))).collect();
+    }
+    vec![point(None)]
+}
+
+/// One of the copies that go at once.
+struct Lane {
+    to: Buffer,
+    _from: Buffer,
+    params: TransferParams,
+    pattern: Vec<u64>,
+}
+
+struct Transfers<'d> {
+    device: &'d dyn Device,
+    function: Function,
+    lanes: Vec<Lane>,
+}
+
+/// An end of a copy.
+#[derive(Clone, Copy)]
+enum End {
+    Own,
+    Other(Elsewhere),
+}
+
+/// Where each copy goes from and to, and whose engine does it.
+fn ends(point: &TransferPoint, peers: &[u32]) -> Vec<(End, End, u32)> {
+    let (own, host) = (point.device, End::Other(Elsewhere::Host(point.host)));
+    let at = |ordinal: u32| match ordinal == own {
+        true => End::Own,
+        false => End::Other(Elsewhere::Peer(ordinal)),
+    };
+    let peer = point.peer.map_or(End::Own, at);
+    let all = || std::iter::once(own).chain(peers.iter().copied());
+    match point.transfer {
+        Transfer::HostToDeviceMemcpy => vec![(host, End::Own, own)],
+        Transfer::DeviceToHostMemcpy => vec![(End::Own, host, own)],
+        Transfer::HostToDeviceBidirectionalMemcpy => {
+            vec![(host, End::Own, own), (End::Own, host, own)]
+        }
+        Transfer::HostToAllMemcpy => all().map(|one| (host, at(one), one)).collect(),
+        Transfer::AllToHostMemcpy => all().map(|one| (at(one), host, one)).collect(),
+        Transfer::DeviceLocalCopy => vec![(End::Own, End::Own, own)],
+        Transfer::DeviceToDeviceMemcpyRead => vec![(peer, End::Own, own)],
+        Transfer::DeviceToDeviceMemcpyWrite => vec![(End::Own, peer, own)],
+        Transfer::DeviceToDeviceBidirectionalMemcpyRead => {
+            vec![(peer, End::Own, own), (End::Own, peer, own)]
+        }
+        Transfer::AllToOneRead => peers.iter().map(|&one| (at(one), End::Own, own)).collect(),
+        Transfer::OneToAllWrite => peers.iter().map(|&one| (End::Own, at(one), own)).collect(),
+        Transfer::HostDeviceLatency | Transfer::DeviceToDeviceLatency => Vec::new(),
+    }
+}
+
+fn allocate(device: &dyn Device, end: End, size: Bytes) -> Result<Buffer, DeviceError> {
+    match end {
+        End::Own => device.allocate(size),
+        End::Other(place) => device.allocate_at(place, size),
+    }
+}
+
+/// Makes a case ready.
+pub fn prepare<'r>(
+    point: &TransferPoint,
+    kernel: &KernelName,
+    Rank { device, .. }: Rank<'r>,
+) -> Result<Box<dyn Workload + 'r>, Unready> {
+    let function = device.load(operation(point.transfer), kernel)?;
+    if point.transfer.is_latency() {
+        let place = match point.peer {
+            Some(peer) => Elsewhere::Peer(peer),
+            None => Elsewhere::Host(point.host),
+        };
+        let chain = device.allocate_at(place, point.size)?;
+        return latency::over(device, function, chain, (point.size.0 / latency::LINE) as usize);
+    }
+    let peers = device.peers();
+    let made = ends(point, &peers).into_iter().zip(0u32..).map(|((from, to, of), lane)| {
+        let from = allocate(device, from, point.size)?;
+        let to = allocate(device, to, point.size)?;
+        let mut random = oorandom::Rand64::new(u128::from(lane) + 1);
+        let pattern: Vec<u64> = (0..PERIOD).map(|_| random.rand_u64()).collect();
+        device.fill(&from, Bytes(0), &pattern, point.size.0 / 8)?;
+        let (length, device) = (point.size.0, of);
+        let params = TransferParams { to: to.address, from: from.address, length, device, lane };
+        Ok(Lane { to, _from: from, params, pattern })
+    });
+    let lanes = made.collect::<Result<Vec<Lane>, DeviceError>>()?;
+    Ok(Box::new(Transfers { device, function, lanes }))
+}
+
+impl Workload for Transfers<'_> {
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let blocks = self.device.properties().units;
+        self.lanes.iter().try_for_each(|lane| {
+            let (function, params) = (&self.function, &lane.params);
+            self.device.launch(&Launch { function, blocks, repeat, params })
+        })
+    }
+
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        self.lanes.iter().try_for_each(|lane| {
+            self.device.fill(&lane.to, Bytes(0), &[0x5a; 1024], lane.params.length / 8)
+        })
+    }
+
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        let mut check = Check::NONE;
+        for lane in &self.lanes {
+            let words = lane.params.length / 8;
+            let wrong = access::differing(self.device, &lane.to, Bytes(0), &lane.pattern, words)?;
+            check.compared += words;
+            check.wrong += wrong;
+            check.error = check.error.max(wrong as f64);
+        }
+        Ok(check)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_transfer_has_as_many_copies_as_it_says() {
+        for transfer in Transfer::ALL.into_iter().filter(|transfer| !transfer.is_latency()) {
+            let (host, size) = (HostMemory::Pinned, Bytes::MIB);
+            let peer = transfer.with_peer().then_some(1);
+            let copies = match transfer {
+                Transfer::HostToAllMemcpy | Transfer::AllToHostMemcpy => 3,
+                Transfer::HostToDeviceBidirectionalMemcpy
+                | Transfer::DeviceToDeviceBidirectionalMemcpyRead
+                | Transfer::AllToOneRead
+                | Transfer::OneToAllWrite => 2,
+                _ => 1,
+            };
+            let point = TransferPoint { transfer, size, host, device: 0, peer, copies };
+            let ends = ends(&point, &[1, 2]);
+            assert_eq!(ends.len(), copies as usize, "{transfer}");
+            let of_host = |end: &End| matches!(end, End::Other(Elsewhere::Host(_)));
+            let host = ends.iter().any(|(from, to, _)| of_host(from) || of_host(to));
+            assert_eq!(host, transfer.with_host(), "{transfer}");
+        }
+    }
+}

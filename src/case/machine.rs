@@ -1,0 +1,320 @@
+//! What is measured of a device beyond streams and arithmetic: other ways of access, transfers over
+//! links, and launches.
+
+use super::{Work, compact};
+use crate::units::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Access to memory other than in streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Rows of a table in random order: pages of a KV cache; 32-byte sectors.
+    Gather,
+    /// Three arrays read and one written, at once.
+    #[serde(rename = "mix_3r1w")]
+    Mix3r1w,
+    /// One array read and three written.
+    #[serde(rename = "mix_1r3w")]
+    Mix1r3w,
+    /// Each unit's shared memory.
+    Shared,
+    /// The shared memory of another unit of a cluster.
+    Distributed,
+}
+
+impl Access {
+    /// Arrays read and written where it is a mix.
+    pub fn mix(self) -> Option<[u64; 2]> {
+        match self {
+            Access::Mix3r1w => Some([3, 1]),
+            Access::Mix1r3w => Some([1, 3]),
+            Access::Gather | Access::Shared | Access::Distributed => None,
+        }
+    }
+
+    /// Whether it stays within the units.
+    pub fn on_chip(self) -> bool {
+        matches!(self, Access::Shared | Access::Distributed)
+    }
+}
+
+/// Access to memory other than in streams, by all units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct AccessPoint {
+    /// Which way.
+    pub access: Access,
+    /// Bytes that one iteration reads and writes on all units together.
+    pub working_set: Bytes,
+    /// Bytes that are side by side; 16 where the way has no rows.
+    pub row: Bytes,
+    /// Units that take part.
+    pub units: u32,
+}
+
+impl AccessPoint {
+    /// A gather reads each row's number too: 4 bytes.
+    pub(super) fn work(&self) -> Work {
+        let numbers = match self.access {
+            Access::Gather => Bytes(4) * self.rows(),
+            _ => Bytes(0),
+        };
+        Work { memory: self.working_set + numbers, ..Work::default() }
+    }
+
+    /// Rows of a gather.
+    pub fn rows(&self) -> u64 {
+        self.working_set.0 / self.row.0.max(1)
+    }
+}
+
+impl fmt::Display for AccessPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [working_set, row] = [self.working_set, self.row].map(compact);
+        write!(f, "{}/{working_set}/{row}/{}u", self.access, self.units)
+    }
+}
+
+/// Bytes from one memory to another, by the names of NVIDIA's nvbandwidth, whose users they are
+/// for. Its suffix, `ce` (copy engine) or `sm`, is the kernel here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transfer {
+    /// From the host's memory to the device's.
+    HostToDeviceMemcpy,
+    /// And back.
+    DeviceToHostMemcpy,
+    /// Both at once; what each direction carries counts.
+    HostToDeviceBidirectionalMemcpy,
+    /// From the host to all devices at once.
+    HostToAllMemcpy,
+    /// From all devices to the host at once.
+    AllToHostMemcpy,
+    /// Within the device's memory.
+    DeviceLocalCopy,
+    /// From a peer to this device.
+    DeviceToDeviceMemcpyRead,
+    /// From this device to a peer.
+    DeviceToDeviceMemcpyWrite,
+    /// Both at once, asked for by this device.
+    DeviceToDeviceBidirectionalMemcpyRead,
+    /// From all peers to this device at once.
+    AllToOneRead,
+    /// From this device to all peers at once.
+    OneToAllWrite,
+    /// Dependent loads of the host's memory: the time of one.
+    HostDeviceLatency,
+    /// Dependent loads of a peer's memory.
+    DeviceToDeviceLatency,
+}
+
+impl Transfer {
+    /// All of them.
+    pub const ALL: [Transfer; 13] = [
+        Transfer::HostToDeviceMemcpy,
+        Transfer::DeviceToHostMemcpy,
+        Transfer::HostToDeviceBidirectionalMemcpy,
+        Transfer::HostToAllMemcpy,
+        Transfer::AllToHostMemcpy,
+        Transfer::DeviceLocalCopy,
+        Transfer::DeviceToDeviceMemcpyRead,
+        Transfer::DeviceToDeviceMemcpyWrite,
+        Transfer::DeviceToDeviceBidirectionalMemcpyRead,
+        Transfer::AllToOneRead,
+        Transfer::OneToAllWrite,
+        Transfer::HostDeviceLatency,
+        Transfer::DeviceToDeviceLatency,
+    ];
+
+    /// Whether it is the time of one load.
+    pub fn is_latency(self) -> bool {
+        matches!(self, Transfer::HostDeviceLatency | Transfer::DeviceToDeviceLatency)
+    }
+
+    /// Whether the host's memory is at one end.
+    pub fn with_host(self) -> bool {
+        matches!(
+            self,
+            Transfer::HostToDeviceMemcpy
+                | Transfer::DeviceToHostMemcpy
+                | Transfer::HostToDeviceBidirectionalMemcpy
+                | Transfer::HostToAllMemcpy
+                | Transfer::AllToHostMemcpy
+                | Transfer::HostDeviceLatency
+        )
+    }
+
+    /// Whether one peer is at the other end.
+    pub fn with_peer(self) -> bool {
+        matches!(
+            self,
+            Transfer::DeviceToDeviceMemcpyRead
+                | Transfer::DeviceToDeviceMemcpyWrite
+                | Transfer::DeviceToDeviceBidirectionalMemcpyRead
+                | Transfer::DeviceToDeviceLatency
+        )
+    }
+
+    /// Whether all other devices take part.
+    pub fn with_all(self) -> bool {
+        matches!(
+            self,
+            Transfer::HostToAllMemcpy
+                | Transfer::AllToHostMemcpy
+                | Transfer::AllToOneRead
+                | Transfer::OneToAllWrite
+        )
+    }
+}
+
+/// How the host's memory is had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HostMemory {
+    /// Held in place, so that devices reach it.
+    Pinned,
+    /// As any program has it: the driver copies it once more.
+    Pageable,
+}
+
+/// A transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct TransferPoint {
+    /// Which.
+    pub transfer: Transfer,
+    /// Bytes of one copy; of a latency, those that the chain of pointers covers.
+    pub size: Bytes,
+    /// How the host's end is had, where it is one.
+    pub host: HostMemory,
+    /// The device that it is measured on, and its peer where there is one.
+    pub device: u32,
+    /// The peer, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<u32>,
+    /// Copies at once.
+    pub copies: u32,
+}
+
+impl TransferPoint {
+    /// What one link has to carry in one direction; of a copy within the device, what memory has
+    /// to: each byte is read and written.
+    pub(super) fn work(&self) -> Work {
+        match self.transfer {
+            Transfer::DeviceLocalCopy => Work { memory: self.size * 2, ..Work::default() },
+            Transfer::HostDeviceLatency | Transfer::DeviceToDeviceLatency => Work::default(),
+            // Each device has a link of its own to the host; what one device sends to its peers,
+            // or gets from them, goes over its own.
+            Transfer::AllToOneRead | Transfer::OneToAllWrite => {
+                Work { link: self.size * u64::from(self.copies), ..Work::default() }
+            }
+            _ => Work { link: self.size, ..Work::default() },
+        }
+    }
+
+    /// What is moved in all, which the rate is quoted of.
+    pub fn moved(&self) -> Bytes {
+        self.size * u64::from(self.copies)
+    }
+}
+
+impl fmt::Display for TransferPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.transfer, compact(self.size))?;
+        if self.transfer.with_host() {
+            write!(f, "/{}", self.host)?;
+        }
+        match (self.peer, self.transfer.with_all()) {
+            (Some(peer), _) => write!(f, "/{}-{peer}", self.device),
+            (None, true) => write!(f, "/{}d", self.copies),
+            (None, false) => Ok(()),
+        }
+    }
+}
+
+/// How work is given to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Launching {
+    /// One after the other, enqueued before: what the device takes from one to the next.
+    Queued,
+    /// One, and the host waits for its end before the next: there and back.
+    Waited,
+    /// As a graph, enqueued as one.
+    Graph,
+}
+
+/// Launches of next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct LaunchPoint {
+    /// How.
+    pub launching: Launching,
+    /// Kernels of one iteration.
+    pub kernels: u32,
+}
+
+impl fmt::Display for LaunchPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}k", self.launching, self.kernels)
+    }
+}
+
+named!(Access {
+    Gather => "gather", Mix3r1w => "mix_3r1w", Mix1r3w => "mix_1r3w", Shared => "shared",
+    Distributed => "distributed",
+});
+named!(HostMemory { Pinned => "pinned", Pageable => "pageable" });
+named!(Launching { Queued => "queued", Waited => "waited", Graph => "graph" });
+named!(Transfer {
+    HostToDeviceMemcpy => "host_to_device_memcpy",
+    DeviceToHostMemcpy => "device_to_host_memcpy",
+    HostToDeviceBidirectionalMemcpy => "host_to_device_bidirectional_memcpy",
+    HostToAllMemcpy => "host_to_all_memcpy",
+    AllToHostMemcpy => "all_to_host_memcpy",
+    DeviceLocalCopy => "device_local_copy",
+    DeviceToDeviceMemcpyRead => "device_to_device_memcpy_read",
+    DeviceToDeviceMemcpyWrite => "device_to_device_memcpy_write",
+    DeviceToDeviceBidirectionalMemcpyRead => "device_to_device_bidirectional_memcpy_read",
+    AllToOneRead => "all_to_one_read",
+    OneToAllWrite => "one_to_all_write",
+    HostDeviceLatency => "host_device_latency",
+    DeviceToDeviceLatency => "device_to_device_latency",
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_stable_and_work_is_counted_once() {
+        let point = |transfer, peer, copies| TransferPoint {
+            transfer,
+            size: Bytes::MIB * 64,
+            host: HostMemory::Pinned,
+            device: 0,
+            peer,
+            copies,
+        };
+        let one = point(Transfer::HostToDeviceMemcpy, None, 1);
+        assert_eq!(one.to_string(), "host_to_device_memcpy/64MiB/pinned");
+        assert_eq!((one.work().link, one.moved()), (Bytes::MIB * 64, Bytes::MIB * 64));
+        let both = point(Transfer::HostToDeviceBidirectionalMemcpy, None, 2);
+        assert_eq!((both.work().link, both.moved()), (Bytes::MIB * 64, Bytes::MIB * 128));
+        let peer = point(Transfer::DeviceToDeviceMemcpyRead, Some(3), 1);
+        assert_eq!(peer.to_string(), "device_to_device_memcpy_read/64MiB/0-3");
+        let all = point(Transfer::AllToOneRead, None, 7);
+        assert_eq!(all.to_string(), "all_to_one_read/64MiB/7d");
+        assert_eq!(all.work().link, Bytes::MIB * 448);
+        let gather = AccessPoint {
+            access: Access::Gather,
+            working_set: Bytes::MIB,
+            row: Bytes(32),
+            units: 4,
+        };
+        assert_eq!(gather.to_string(), "gather/1MiB/32B/4u");
+        assert_eq!(gather.work().memory, Bytes((1 << 20) + (4 << 15)));
+        let launch = LaunchPoint { launching: Launching::Graph, kernels: 32 };
+        assert_eq!(launch.to_string(), "graph/32k");
+    }
+}

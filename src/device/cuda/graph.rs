@@ -1,0 +1,89 @@
+//! Kernels enqueued as one: a graph, captured from a stream of its own.
+
+#![expect(unsafe_code, reason = "the driver is a C library")]
+
+use super::{
+    device::{Context, For},
+    driver::Handle,
+    module::{Entry, Params, Shape},
+};
+use crate::device::DeviceError;
+use std::rc::Rc;
+
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads call is none of it.
+const THREAD_LOCAL: i32 = 1;
+/// `CU_STREAM_NON_BLOCKING`.
+const NON_BLOCKING: u32 = 1;
+
+/// A graph that can be launched again and again.
+pub struct Graph {
+    context: Rc<Context>,
+    stream: Handle,
+    graph: Handle,
+    executable: Handle,
+}
+
+impl Graph {
+    /// `count` launches of a kernel, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn of(
+        context: &Rc<Context>,
+        entry: &Entry,
+        shape: &Shape,
+        params: &mut Params,
+        count: u32,
+    ) -> Result<Graph, DeviceError> {
+        let null = std::ptr::null_mut();
+        let context = Rc::clone(context);
+        let mut made = Graph { context, stream: null, graph: null, executable: null };
+        let told = |context: &Context, said| context.told(said, For::Kernel("graph"));
+        // SAFETY: the pointers are valid; what is made is destroyed by `drop`. A capture that fails
+        // is ended all the same.
+        unsafe {
+            let f = made.context.current()?;
+            told(&made.context, f.stream_create(&raw mut made.stream, NON_BLOCKING))?;
+            told(&made.context, f.capture_begin(made.stream, THREAD_LOCAL))?;
+            let launched = made.context.launch_on(made.stream, entry, shape, params, count);
+            let ended = f.capture_end(made.stream, &raw mut made.graph);
+            launched?;
+            told(&made.context, ended)?;
+            told(&made.context, f.graph_make(&raw mut made.executable, made.graph, 0))?;
+        }
+        Ok(made)
+    }
+
+    /// Enqueues it.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn launch(&self) -> Result<(), DeviceError> {
+        let context = &self.context;
+        // SAFETY: graph and stream are alive.
+        let said = unsafe { context.current()?.graph_launch(self.executable, context.stream()) };
+        context.told(said, For::Kernel("graph"))?;
+        context.enqueued_one();
+        Ok(())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let Ok(f) = self.context.current() else { return };
+        // SAFETY: each is destroyed once, null ones not at all.
+        unsafe {
+            if !self.executable.is_null() {
+                let _ = f.graph_executable_destroy(self.executable);
+            }
+            if !self.graph.is_null() {
+                let _ = f.graph_destroy(self.graph);
+            }
+            if !self.stream.is_null() {
+                let _ = f.stream_destroy(self.stream);
+            }
+        }
+    }
+}

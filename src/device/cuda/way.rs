@@ -1,0 +1,111 @@
+//! What a function of this backend does when it is launched: most are kernels.
+
+use super::{
+    cublaslt::{self, Products},
+    device::Context,
+    graph::Graph,
+    kernels::{Kernels, Loaded},
+};
+use crate::{
+    case::KernelName,
+    device::{DeviceError, Launch},
+    kernel::{GemmParams, LaunchParams, TransferParams},
+};
+use std::{cell::RefCell, rc::Rc};
+
+/// The copy engines' name among kernels, as nvbandwidth abbreviates it.
+const COPY_ENGINE: &str = "ce";
+const COPY: &str = "transfer/copy";
+
+/// The ways to launch next to nothing, all with the kernels of `launch`.
+const QUEUED: &str = "launch/queued";
+const WAITED: &str = "launch/waited";
+const GRAPH: &str = "launch/graph";
+
+/// One of them.
+pub enum Way {
+    /// A kernel.
+    Kernel(Loaded),
+    /// Copy engines.
+    Copy,
+    /// A kernel that the host waits for each time.
+    Waited(Loaded),
+    /// The vendor's matrix products.
+    Library(Products),
+    /// A kernel many times in a graph, which is made at its first launch.
+    Graph(Loaded, RefCell<Option<(LaunchParams, Graph)>>),
+}
+
+/// Names of those for an operation, best guess first, on a device of this compute capability. The
+/// vendor's library is named also where it is missing: its cases then say what would bring it.
+pub fn names(kernels: &Kernels, operation: &str, capability: (u32, u32)) -> Vec<KernelName> {
+    let mut names = match operation {
+        QUEUED | WAITED | GRAPH => kernels.names("launch"),
+        _ => kernels.names(operation),
+    };
+    if operation == COPY {
+        names.insert(0, KernelName(COPY_ENGINE.into()));
+    }
+    if cublaslt::has(operation, capability) {
+        names.push(KernelName(cublaslt::NAME.into()));
+    }
+    names
+}
+
+/// Makes one ready.
+///
+/// # Errors
+///
+/// As for [`Kernels::load`].
+pub fn load(
+    kernels: &Kernels,
+    context: &Rc<Context>,
+    operation: &str,
+    name: &str,
+) -> Result<Way, DeviceError> {
+    let of_launch = || kernels.load(context, "launch", name);
+    Ok(match (operation, name) {
+        (COPY, COPY_ENGINE) => Way::Copy,
+        (_, cublaslt::NAME) => Way::Library(Products::new(context)?),
+        (QUEUED, _) => Way::Kernel(of_launch()?),
+        (WAITED, _) => Way::Waited(of_launch()?),
+        (GRAPH, _) => Way::Graph(of_launch()?, RefCell::new(None)),
+        _ => Way::Kernel(kernels.load(context, operation, name)?),
+    })
+}
+
+impl Way {
+    /// Enqueues it.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        let params = launch.params.any();
+        let other = || DeviceError::Driver("parameters of another operation".into());
+        match self {
+            Way::Kernel(kernel) => kernel.launch(context, launch),
+            Way::Library(products) => {
+                let params: &GemmParams = params.downcast_ref().ok_or_else(other)?;
+                products.launch(params, launch.repeat)
+            }
+            Way::Copy => {
+                let params: &TransferParams = params.downcast_ref().ok_or_else(other)?;
+                context.copy(params, launch.repeat)
+            }
+            Way::Waited(kernel) => (0..launch.repeat).try_for_each(|_| {
+                kernel.launch(context, &Launch { repeat: 1, ..*launch })?;
+                context.wait("a kernel")
+            }),
+            Way::Graph(kernel, made) => {
+                let params: &LaunchParams = params.downcast_ref().ok_or_else(other)?;
+                let mut made = made.borrow_mut();
+                if made.as_ref().is_none_or(|(of, _)| of != params) {
+                    *made = Some((*params, kernel.graph(context, params)?));
+                }
+                let graph = made.as_ref().map(|(_, graph)| graph);
+                (0..launch.repeat).try_for_each(|_| graph.map_or(Ok(()), Graph::launch))
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Filling and comparing memory on the device: a gigabyte in the time that the host would take to
+//! copy a hundredth of it there.
+
+use super::{
+    device::Context,
+    kernels::{Kernels, Loaded},
+};
+use crate::{
+    device::{Buffer, DeviceError},
+    kernel::{CompareParams, FillParams},
+    units::Bytes,
+};
+use std::{cell::RefCell, rc::Rc};
+
+/// The kernels, and where they find a pattern and leave a count.
+pub struct Words {
+    fill: Loaded,
+    compare: Loaded,
+    units: u32,
+    differing: Buffer,
+    pattern: RefCell<Option<Buffer>>,
+}
+
+impl Words {
+    /// Loads them.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be had.
+    pub fn new(kernels: &Kernels, context: &Rc<Context>, units: u32) -> Result<Words, DeviceError> {
+        Ok(Words {
+            fill: kernels.load(context, "util/fill", "portable")?,
+            compare: kernels.load(context, "util/compare", "portable")?,
+            units,
+            differing: context.allocate(Bytes(8))?,
+            pattern: RefCell::new(None),
+        })
+    }
+
+    /// Fills words with a pattern that repeats.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn fill(
+        &self,
+        context: &Rc<Context>,
+        target: u64,
+        pattern: &[u64],
+        length: u64,
+    ) -> Result<(), DeviceError> {
+        let (pattern, period) = (self.put(context, pattern)?, pattern.len() as u64);
+        let params = FillParams { target, pattern, length, period };
+        self.fill.launch_plain(context, self.units, &params)?;
+        context.wait("a fill")
+    }
+
+    /// How many words differ from the pattern.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn differing(
+        &self,
+        context: &Rc<Context>,
+        values: u64,
+        pattern: &[u64],
+        length: u64,
+    ) -> Result<u64, DeviceError> {
+        let (pattern, period) = (self.put(context, pattern)?, pattern.len() as u64);
+        let differing = self.differing.address;
+        context.write(differing, &[0; 8])?;
+        let params = CompareParams { values, pattern, length, period, differing };
+        self.compare.launch_plain(context, self.units, &params)?;
+        let mut count = [0; 8];
+        context.read(differing, &mut count)?;
+        Ok(u64::from_le_bytes(count))
+    }
+
+    /// Puts a pattern where the kernels find it.
+    fn put(&self, context: &Rc<Context>, pattern: &[u64]) -> Result<u64, DeviceError> {
+        let size = Bytes(pattern.len() as u64 * 8);
+        let mut place = self.pattern.borrow_mut();
+        if place.as_ref().is_none_or(|place| place.size < size) {
+            *place = Some(context.allocate(size)?);
+        }
+        let address = place.as_ref().map_or(0, |place| place.address);
+        context.write(address, bytemuck::cast_slice(pattern))?;
+        Ok(address)
+    }
+}

@@ -1,0 +1,127 @@
+//! What a device's sensors saw, operation by operation: whether its clock was held down, and
+//! whether memory or links made errors meanwhile.
+
+use super::{Cell, Column, Table, Weight};
+use crate::{
+    outcome::{Measurement, Outcome, Telemetry},
+    record::Record,
+};
+use std::{collections::BTreeMap, fmt::Display};
+
+const COLUMNS: &[Column] = &[
+    Column { key: "operation", title: "operation", weight: Weight::Essential },
+    Column { key: "clock_low", title: "lowest clock", weight: Weight::Essential },
+    Column { key: "clock_high", title: "highest", weight: Weight::Essential },
+    Column { key: "power_high", title: "highest power", weight: Weight::Essential },
+    Column { key: "temperature_high", title: "hottest", weight: Weight::Useful },
+    Column { key: "energy", title: "energy", weight: Weight::Detail },
+    Column { key: "held_by", title: "clock held by", weight: Weight::Essential },
+    Column { key: "ecc_corrected", title: "ECC corrected", weight: Weight::Useful },
+    Column { key: "ecc_uncorrected", title: "uncorrected", weight: Weight::Useful },
+    Column { key: "remapped_rows", title: "rows remapped", weight: Weight::Detail },
+    Column { key: "link_errors", title: "link errors", weight: Weight::Useful },
+    Column { key: "faults", title: "faults", weight: Weight::Useful },
+];
+
+/// One row for each operation whose cases had sensors; none where no case had.
+pub fn table(record: &Record) -> Option<Table> {
+    let mut operations: BTreeMap<&str, Vec<&Telemetry>> = BTreeMap::new();
+    for measurement in record.outcomes.iter().filter_map(timed) {
+        if let Some(telemetry) = &measurement.telemetry {
+            operations.entry(measurement.case.point.operation()).or_default().push(telemetry);
+        }
+    }
+    let rows: Vec<_> = operations.into_iter().map(|(name, seen)| row(name, &seen)).collect();
+    (!rows.is_empty()).then(|| Table {
+        name: "sensors".into(),
+        title: "What the sensors saw while cases ran".into(),
+        columns: COLUMNS.to_vec(),
+        rows,
+    })
+}
+
+/// Also what was not believed: a clock that was held down is told of here.
+fn timed(outcome: &Outcome) -> Option<&Measurement> {
+    match outcome {
+        Outcome::Measured(measurement) | Outcome::Invalid { measurement, .. } => Some(measurement),
+        Outcome::Skipped { .. } | Outcome::Failed { .. } => None,
+    }
+}
+
+fn row(operation: &str, seen: &[&Telemetry]) -> Vec<Cell> {
+    let mut held: Vec<&str> =
+        seen.iter().flat_map(|one| &one.held_by).map(String::as_str).collect();
+    held.sort_unstable();
+    held.dedup();
+    let faults: Vec<String> =
+        seen.iter().flat_map(|one| &one.faults).map(|fault| format!("Xid {fault}")).collect();
+    let links = |one: &Telemetry| match (one.pcie_replays, one.nvlink_errors) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0) + other.unwrap_or(0)),
+    };
+    vec![
+        Cell::Code(operation.into()),
+        extreme(seen, |one| one.clock_min, |a, b| a.0 < b.0),
+        extreme(seen, |one| one.clock_max, |a, b| a.0 > b.0),
+        extreme(seen, |one| one.power_max, |a, b| a.0 > b.0),
+        extreme(seen, |one| one.temperature_max, |a, b| a.0 > b.0),
+        energy(seen),
+        listed(&held.join(", ")),
+        sum(seen, |one| one.ecc_corrected),
+        sum(seen, |one| one.ecc_uncorrected),
+        sum(seen, |one| one.remapped_rows),
+        sum(seen, links),
+        listed(&faults.join(", ")),
+    ]
+}
+
+fn told(value: impl Display) -> Cell {
+    Cell::Text(value.to_string())
+}
+
+fn listed(words: &str) -> Cell {
+    if words.is_empty() { Cell::Text("nothing".into()) } else { Cell::Text(words.into()) }
+}
+
+fn extreme<T: Copy + Display>(
+    seen: &[&Telemetry],
+    of: fn(&Telemetry) -> Option<T>,
+    is_beyond: fn(&T, &T) -> bool,
+) -> Cell {
+    let values = seen.iter().filter_map(|one| of(one));
+    values.reduce(|a, b| if is_beyond(&b, &a) { b } else { a }).map_or(Cell::Absent, told)
+}
+
+fn energy(seen: &[&Telemetry]) -> Cell {
+    let joules = seen.iter().filter_map(|one| one.energy).map(|energy| energy.0);
+    joules.reduce(|a, b| a + b).map_or(Cell::Absent, |all| told(format!("{all:.1} J")))
+}
+
+fn sum(seen: &[&Telemetry], of: impl Fn(&Telemetry) -> Option<u64>) -> Cell {
+    seen.iter().filter_map(|one| of(one)).reduce(|a, b| a + b).map_or(Cell::Absent, Cell::Count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Megahertz, Watts};
+
+    #[test]
+    fn rows_have_the_extremes_and_sums_of_their_cases() {
+        let seen = |clock: f64, held: &[&str], ecc| Telemetry {
+            clock_min: Some(Megahertz(clock)),
+            power_max: Some(Watts(clock / 2.0)),
+            held_by: held.iter().map(|&word| word.to_owned()).collect(),
+            ecc_corrected: Some(ecc),
+            faults: vec![ecc],
+            ..Telemetry::default()
+        };
+        let (one, other) = (seen(1980.0, &[], 1), seen(1400.0, &["power cap"], 2));
+        let row = row("gemm", &[&one, &other]);
+        assert_eq!(row.len(), COLUMNS.len());
+        assert_eq!(row[1], told(Megahertz(1400.0)));
+        assert_eq!((&row[2], &row[3]), (&Cell::Absent, &told(Watts(990.0))));
+        assert_eq!((&row[6], &row[7]), (&told("power cap"), &Cell::Count(3)));
+        assert_eq!((&row[8], &row[11]), (&Cell::Absent, &told("Xid 1, Xid 2")));
+    }
+}

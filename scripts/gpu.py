@@ -212,8 +212,8 @@ def verify(fizeau, _torch, _peers, missing, until):
     return 0 if outcomes and not wrong and code in (0, 1) else 1
 
 
-FIGURES = ["stream/*", "access/*", "transfer/*", "launch/*", "latency/*", "compute/*", "gemm/*",
-           "attention/*"]
+# Operations that have peers, or that are compared with each other: measured in every round.
+IN_ROUNDS = ["stream", "gemm", "attention"]
 
 
 def figures(fizeau, torch, peers, missing, until, suite="gpu-figures", name="figures"):
@@ -225,7 +225,10 @@ def figures(fizeau, torch, peers, missing, until, suite="gpu-figures", name="fig
         if number > 0 and left < 0.9 * (BUDGET - left) / number:
             missing.append(f"{number} of {ROUNDS} rounds: the time was over")
             break
-        selectors = FIGURES if number == 0 else ["stream/*", "gemm/*", "attention/*"]
+        planned = {point["operation"] for point in taken.points.values()}
+        selectors = [f"{name}/*" for name in IN_ROUNDS if name in planned]
+        if number > 0 and not selectors:
+            break
         code, outcomes = fizeau.run(suite, selectors, f"{name}-{number}", 0.7 * left)
         taken.take(outcomes)
         print(f"round {number}: {len(outcomes)} outcomes, exit code {code}", flush=True)
@@ -252,7 +255,8 @@ def figures(fizeau, torch, peers, missing, until, suite="gpu-figures", name="fig
     (fizeau.out / f"{name}-peers.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in raw))
     rows = sorted(taken.rows())
-    table(rows, fizeau.out / f"{name}.md", f"Figures of {fizeau.device}", sorted(set(missing)), fizeau.is_stub)
+    table(rows, fizeau.out / f"{name}.md", f"Figures of {fizeau.device}", sorted(set(missing)),
+          fizeau.is_stub)
     return 0 if rows else 1
 
 

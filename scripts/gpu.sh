@@ -42,8 +42,8 @@ python=${PYTHON:-python3}
 selectors=("$@")
 run() { # part
     echo "== $1"
-    timeout 600 "$python" scripts/gpu.py "$1" --program "$program" --device "$device" --out "$out" -- \
-        "${selectors[@]}"
+    timeout 600 "$python" scripts/gpu.py "$1" "${selectors[@]}" --program "$program" \
+        --device "$device" --out "$out"
 }
 if [ "$part" = all ]; then
     status=0

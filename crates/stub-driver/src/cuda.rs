@@ -3,8 +3,8 @@
 use crate::{
     kernels,
     state::{
-        ILLEGAL_ADDRESS, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NOT_FOUND,
-        NOT_READY, OK, OUT_OF_MEMORY, State, call, hex,
+        Graph, ILLEGAL_ADDRESS, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE,
+        NOT_FOUND, NOT_READY, OK, OUT_OF_MEMORY, State, call, hex,
     },
 };
 use std::{
@@ -102,9 +102,6 @@ const CONTEXT: usize = 0xc0_0000;
 fn is_stream(stream: Handle) -> bool {
     (STREAM..STREAM + STREAMS).contains(&(stream as usize))
 }
-
-/// What stands behind a graph's handle: its launches, by entry, parameters and blocks.
-type Graph = Vec<(String, Vec<u8>, u64)>;
 
 /// A side of a copy: a range of device memory, or memory that only the host knows.
 unsafe fn side(state: &mut State, address: u64, bytes: usize) -> *mut u8 {
@@ -217,9 +214,8 @@ export! {
         if !is_stream(stream) { return INVALID_HANDLE; }
         // A range that starts in device memory and ends beyond it is an error of the caller.
         for address in [target, source] {
-            if state.memory.bytes(address, 1).is_some() && state.memory.bytes(address, bytes).is_none() {
-                return INVALID_VALUE;
-            }
+            let known = state.memory.bytes(address, 1).is_some();
+            if known && state.memory.bytes(address, bytes).is_none() { return INVALID_VALUE; }
         }
         let (to, from) = (side(state, target, bytes), side(state, source, bytes));
         std::ptr::copy(from, to, bytes);

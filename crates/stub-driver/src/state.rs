@@ -20,6 +20,9 @@ pub const NOT_FOUND: i32 = 500;
 pub const NOT_READY: i32 = 600;
 pub const ILLEGAL_ADDRESS: i32 = 700;
 
+/// The launches of a graph: entry, parameters, blocks.
+pub type Graph = Vec<(String, Vec<u8>, u64)>;
+
 /// Everything.
 pub struct State {
     /// What was asked for.
@@ -36,8 +39,8 @@ pub struct State {
     pub launches: u64,
     /// Streams made so far.
     pub streams: usize,
-    /// The stream that is captured, and its launches: entry, parameters, blocks.
-    pub capture: Option<(usize, Vec<(String, Vec<u8>, u64)>)>,
+    /// The stream that is captured, and its launches.
+    pub capture: Option<(usize, Graph)>,
     /// Opaque objects that are alive, by kind.
     pub alive: BTreeMap<&'static str, i64>,
     /// Faults that NVML has yet to report.

@@ -364,3 +364,15 @@ fn every_field_is_explained() {
     let unexplained: Vec<_> = found.iter().filter(|key| !words.contains(key.as_str())).collect();
     assert!(found.len() > 50 && unexplained.is_empty(), "{unexplained:?}");
 }
+
+#[test]
+fn pci_express_carries_what_its_generation_says() {
+    let catalogue = Catalogue::load(None).unwrap();
+    for (id, generation) in [("pcie3-x16", 3), ("pcie4-x16", 4), ("pcie5-x16", 5)] {
+        let properties = Properties { pcie: Some([generation, 16]), ..Properties::default() };
+        let carried = properties.pcie_bandwidth().expect("a known generation").0 / 1e9;
+        assert!(near(carried, catalogue.links[id].raw_gbps_per_dir, 1e-2), "{id}: {carried}");
+    }
+    let newer = Properties { pcie: Some([9, 16]), ..Properties::default() };
+    assert_eq!(newer.pcie_bandwidth(), None);
+}

@@ -2,7 +2,10 @@
 //! has a planted fault beside it.
 
 use fizeau::{
-    case::{ComputePoint, GemmPoint, Point, StreamOperation, StreamPoint},
+    case::{
+        AttentionKind, AttentionPoint, ComputePoint, GemmPoint, Lengths, Mask, Point,
+        StreamOperation, StreamPoint,
+    },
     data::Catalogue,
     dtype::Dtype,
     spec::{
@@ -310,6 +313,42 @@ fn a_gpu_in_no_table_gets_its_peaks_from_its_properties() {
     assert_eq!(spec::headline(&lights), Some(Tier::Observed));
     let light = lights.iter().find(|light| light.tier == Tier::Observed).unwrap();
     assert!(near(point.work().flops.0 / light.time.0, 819.2e12, 1e-6));
+}
+
+/// Hopper, heads of 64: 8-bit products take half as long as the exponentials between them.
+#[test]
+fn exponentials_bind_attention_where_products_are_fast() {
+    let hopper = Properties {
+        memory_mts: Some(6400.0),
+        memory_bus_bits: Some(6144),
+        flops_per_clock: BTreeMap::from([(Dtype::Bf16, 4096.0), (Dtype::Fp8, 8192.0)]),
+        exps_per_clock: Some(16.0),
+        ..gpu("Novel", "ffff:0001", 132, 141)
+    };
+    let clock = Some(Megahertz(1500.0));
+    let bound = |dtype, dim| {
+        let point = Point::Attention(AttentionPoint {
+            attention: AttentionKind::Prefill,
+            dtype,
+            batch: 1,
+            heads: 32,
+            kv_heads: 32,
+            queries: 16384,
+            keys: 16384,
+            dim_qk: dim,
+            dim_v: dim,
+            mask: Mask::Full,
+            lengths: Lengths::Equal,
+            page: None,
+        });
+        let lights = spec::lights(&point, &hopper, None, clock);
+        let light = lights.iter().find(|light| light.tier == Tier::Algorithmic).unwrap();
+        // No floor: a kernel may make exponentials by arithmetic.
+        assert_eq!(spec::floor(&point, &hopper, None, clock).unwrap().bound, Bound::Compute);
+        light.bound
+    };
+    assert_eq!(bound(Dtype::Bf16, 128), Bound::Compute);
+    assert_eq!(bound(Dtype::Fp8, 64), Bound::Exp);
 }
 
 #[test]

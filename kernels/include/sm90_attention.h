@@ -42,6 +42,14 @@
                  NAMES_##COUNT "}, " A ", " B ", p, 1, 1, 0, 0;\n}"                               \
                  : SUMS_OF_##COUNT : "l"(a), "l"(b), "r"(accumulate) : "memory");                    \
   }
+// The same of 8-bit floats, 32 along k.
+#define SCORES_8(N, COUNT, A, B, P)                                                               \
+  DEVICE void multiply_scores(f32 (&sums)[COUNT], u64 a, u64 b, u32 accumulate, e4m3) {           \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P ", 0;\n"                                  \
+                 "wgmma.mma_async.sync.aligned.m64n" N "k32.f32.e4m3.e4m3 {" NAMES_##COUNT        \
+                 "}, " A ", " B ", p, 1, 1;\n}"                                                   \
+                 : SUMS_OF_##COUNT : "l"(a), "l"(b), "r"(accumulate) : "memory");                 \
+  }
 // Values: the same with A in registers, laid as multiply's of sm80.h for each warp's 16 rows, and B
 // mn-major.
 #define VALUES(N, COUNT, TYPE, NAME, A, B, P)                                                     \
@@ -57,6 +65,8 @@
 
 SCORES("64", 32, bf16, "bf16", "%32", "%33", "%34")
 SCORES("128", 64, bf16, "bf16", "%64", "%65", "%66")
+SCORES_8("64", 32, "%32", "%33", "%34")
+SCORES_8("128", 64, "%64", "%65", "%66")
 VALUES("64", 32, bf16, "bf16", "{%32, %33, %34, %35}", "%36", "%37")
 VALUES("128", 64, bf16, "bf16", "{%64, %65, %66, %67}", "%68", "%69")
 VALUES("256", 128, bf16, "bf16", "{%128, %129, %130, %131}", "%132", "%133")
@@ -67,6 +77,7 @@ VALUES("128", 64, f16, "f16", "{%64, %65, %66, %67}", "%68", "%69")
 VALUES("256", 128, f16, "f16", "{%128, %129, %130, %131}", "%132", "%133")
 
 #undef VALUES
+#undef SCORES_8
 #undef SCORES
 #undef SUMS_OF_128
 #undef SUMS_OF_64

@@ -3,6 +3,7 @@
 //! A document says *what* there is to read, in reading order, with every value still a quantity;
 //! a [format](crate::format) decides how it looks: digits, columns, colours, axes.
 
+mod attention;
 mod case_table;
 mod ceiling;
 mod chart;

@@ -1,8 +1,8 @@
 //! The report of one run.
 
 use super::{
-    Block, Ceilings, Cell, Column, Document, Table, Weight, case_table, chart, fit::fit_startup,
-    heat, level, sensors, summary, without_numbers,
+    Block, Ceilings, Cell, Column, Document, Table, Weight, attention, case_table, chart,
+    fit::fit_startup, heat, level, sensors, summary, without_numbers,
 };
 use crate::{record::Record, units::Bytes};
 
@@ -25,6 +25,7 @@ pub fn document(record: &Record) -> Document {
     memory.extend(level::table(record).map(Block::Table));
     arithmetic.extend(heat::gemm(record, &ceilings).map(Block::HeatMap));
     arithmetic.extend(heat::attention(record, &ceilings).map(Block::HeatMap));
+    arithmetic.extend(attention::table(record, &ceilings).map(Block::Table));
     collective.extend(fits(record).map(Block::Table));
     let mut cases: Vec<_> = case_table::unmeasured(record).map(Block::Table).into_iter().collect();
     cases.extend(case_table::measured(record, &ceilings).map(Block::Table));

@@ -13,6 +13,8 @@ struct Peaks {
     /// Loads and stores, in bytes each second of all units together.
     cache: Option<[f64; 2]>,
     compute: Option<FlopsPerSecond>,
+    /// Exponentials each second, where a unit is known that makes them.
+    exps: Option<f64>,
     link: Option<BytesPerSecond>,
 }
 
@@ -39,6 +41,9 @@ fn speed_of_light(point: &Point, work: &Work, peaks: &Peaks, tier: Tier) -> Opti
             (None, Point::Stream(_)) => {}
             (None, _) => return None,
         }
+    }
+    if let Some(exps) = peaks.exps.filter(|_| work.exps > 0.0) {
+        hold(work.exps / exps, Bound::Exp);
     }
     if work.link.0 > 0 {
         hold((work.link / peaks.link?).0, Bound::Link);
@@ -94,6 +99,12 @@ impl Known<'_> {
         let of_part = self.part.and_then(|part| part.flops_per_clock.get(&dtype));
         let per_clock = of_part.or_else(|| self.properties.flops_per_clock.get(&dtype))?;
         Some(FlopsPerSecond(self.units(point) * per_clock * self.clock?.0 * 1e6))
+    }
+
+    /// Units x exponentials per clock x clock. Kernels may make a share of them by arithmetic, so
+    /// this binds nobody: it is the limit of those that do not, and no floor.
+    fn exps(&self, point: &Point) -> Option<f64> {
+        Some(self.units(point) * self.properties.exps_per_clock? * self.clock?.0 * 1e6)
     }
 
     fn datasheet_compute(&self, point: &Point) -> Option<FlopsPerSecond> {
@@ -166,11 +177,13 @@ pub fn lights(
         compute: known.datasheet_compute(point),
         link,
         cache: None,
+        exps: None,
     };
     let observed = Peaks {
         memory: memory(known.pins().or(known.datasheet_memory())),
         compute: known.compute(point),
         cache: known.cache(point).filter(|_| cached_stream),
+        exps: None,
         link,
     };
     // Operands that stay in a cache need not come from memory again.
@@ -178,6 +191,7 @@ pub fn lights(
     let algorithmic = Peaks {
         memory: if in_cache.is_some() { None } else { observed.memory },
         cache: in_cache,
+        exps: known.exps(point),
         ..observed
     };
     let tiers = [

@@ -48,6 +48,9 @@ pub struct Properties {
     /// The most operations that a unit with these instruction sets is known to complete each
     /// clock, dense. A part's own number goes before it. Absent: unknown.
     pub flops_per_clock: BTreeMap<Dtype, f64>,
+    /// Exponentials that a unit's special function units complete each clock, where it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exps_per_clock: Option<f64>,
     /// CPU family and model, as CPUID counts them; none on a GPU.
     pub cpu: Option<CpuId>,
     /// PCI vendor and device, `10de:2335`; none on the host.

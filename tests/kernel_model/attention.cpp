@@ -246,13 +246,14 @@ void run_split(const char* name, Kernel kernel, u32 threads, u32 shared, Roundof
 using ByMaps = void (*)(AttentionParams, TensorMap, TensorMap, TensorMap);
 
 // By a kernel of 384 threads that takes 128 queries and loads by tensor maps of so many keys.
-template <class T>
+template <class T, class O = T>
 void run_by_maps(const char* name, ByMaps kernel, u32 shared, u32 keys, Roundoff roundoff,
                  const Shape& shape) {
-  Attention<T, T, T> attention(name, shape);
+  Attention<T, T, O> attention(name, shape);
   const AttentionParams& p = attention.params;
   const auto map = [](auto& bytes, u32 columns, u32 rows, u32 box) {
-    return TensorMap{reinterpret_cast<u8*>(bytes.data()), 2, columns, rows, {64, box}};
+    return TensorMap{reinterpret_cast<u8*>(bytes.data()), sizeof(T), columns, rows,
+                     {128 / sizeof(T), box}};
   };
   const TensorMap q = map(attention.q, p.heads * p.dim_qk, p.query_tokens, 128);
   const TensorMap k = map(attention.k, p.kv_heads * p.dim_qk, p.key_tokens, keys);
@@ -340,22 +341,24 @@ void latents() {
   LATENT(f16, F16);
 }
 
-#define BY_MAPS(IN, ROUNDOFF, DIM_QK, DIM_V, KEYS)                                                \
-  run_by_maps<IN>("attention/prefill/" #IN "/sm90_wgmma",                                          \
+#define BY_MAPS(IN, T, O, ROUNDOFF, DIM_QK, DIM_V, KEYS)                                          \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                          \
                   sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                                 \
-                  sm90::Prefill90<IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,          \
+                  sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,          \
                   {2, 1, DIM_QK, DIM_V, 1, 0, {{131, 131}, {1, 1}, {70, 433}, {3, 0}, {37, 5}}});  \
-  run_by_maps<IN>("attention/prefill/" #IN "/sm90_wgmma",                                          \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                          \
                   sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                                 \
-                  sm90::Prefill90<IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,          \
+                  sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,          \
                   {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {66, 300}}, 30.0f})
 
 void by_maps() {
-  BY_MAPS(bf16, BF16, 64, 64, 128);
-  BY_MAPS(bf16, BF16, 128, 128, 128);
-  BY_MAPS(bf16, BF16, 192, 128, 128);
-  BY_MAPS(bf16, BF16, 256, 256, 64);
-  BY_MAPS(f16, F16, 128, 128, 128);
+  BY_MAPS(bf16, bf16, bf16, BF16, 64, 64, 128);
+  BY_MAPS(bf16, bf16, bf16, BF16, 128, 128, 128);
+  BY_MAPS(bf16, bf16, bf16, BF16, 192, 128, 128);
+  BY_MAPS(bf16, bf16, bf16, BF16, 256, 256, 64);
+  BY_MAPS(f16, f16, f16, F16, 128, 128, 128);
+  BY_MAPS(fp8, u8, bf16, CACHE, 128, 128, 128);
+  BY_MAPS(fp8, u8, bf16, CACHE, 256, 256, 64);
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
         caches: l2.into_iter().collect(),
         // A slice is not the part that it is cut from: it is matched to none.
         pci_id: whole.then(|| pci_id(driver, device)).flatten(),
+        exps_per_clock: capability(driver, device).and_then(exps_per_clock),
         features: targets(driver, device),
         virtualised: slice,
         pcie: pcie(driver, device),
@@ -79,6 +80,17 @@ pub fn capability(driver: &Driver, device: c_int) -> Option<(u32, u32)> {
     // Zero is a minor like any other, and `attribute` leaves it out.
     let minor = driver.attribute(device, Attribute::ComputeCapabilityMinor).unwrap_or(0);
     Some((major, minor))
+}
+
+/// What a multiprocessor's special function units complete each clock: CUDA programming guide,
+/// "Throughput of native arithmetic instructions", the row of base-2 exponentials; 10.3 has twice
+/// as many (NVIDIA, "Inside NVIDIA Blackwell Ultra", 2025).
+fn exps_per_clock((major, minor): (u32, u32)) -> Option<f64> {
+    match (major, minor) {
+        (10, 3) => Some(32.0),
+        (7..=12, _) => Some(16.0),
+        _ => None,
+    }
 }
 
 /// Targets that compilers know, as major and minor.

@@ -10,7 +10,7 @@ KERNEL(128, 2) attention_prefill_bf16_128_mma(const AttentionParams p) {
   Prefill<bf16, 128, 128, 2, 32>::all(p);
 }
 KERNEL(128, 2) attention_prefill_bf16_192_mma(const AttentionParams p) {
-  Prefill<bf16, 192, 128, 2, 32>::all(p);
+  Prefill<bf16, 192, 128, 1, 32>::all(p);
 }
 KERNEL(128, 2) attention_prefill_bf16_256_mma(const AttentionParams p) {
   Prefill<bf16, 256, 256, 1, 32>::all(p);
@@ -22,7 +22,7 @@ KERNEL(128, 2) attention_prefill_f16_128_mma(const AttentionParams p) {
   Prefill<f16, 128, 128, 2, 32>::all(p);
 }
 KERNEL(128, 2) attention_prefill_f16_192_mma(const AttentionParams p) {
-  Prefill<f16, 192, 128, 2, 32>::all(p);
+  Prefill<f16, 192, 128, 1, 32>::all(p);
 }
 KERNEL(128, 2) attention_prefill_f16_256_mma(const AttentionParams p) {
   Prefill<f16, 256, 256, 1, 32>::all(p);

@@ -300,11 +300,11 @@ using P_fp8 = e4m3;
 void prefills() {
   PREFILL(bf16, bf16, bf16, BF16, sm80, 64, 64, 2, 64);
   PREFILL(bf16, bf16, bf16, BF16, sm80, 128, 128, 2, 32);
-  PREFILL(bf16, bf16, bf16, BF16, sm80, 192, 128, 2, 32);
+  PREFILL(bf16, bf16, bf16, BF16, sm80, 192, 128, 1, 32);
   PREFILL(bf16, bf16, bf16, BF16, sm80, 256, 256, 1, 32);
   PREFILL(f16, f16, f16, F16, sm80, 64, 64, 2, 64);
   PREFILL(f16, f16, f16, F16, sm80, 128, 128, 2, 32);
-  PREFILL(f16, f16, f16, F16, sm80, 192, 128, 2, 32);
+  PREFILL(f16, f16, f16, F16, sm80, 192, 128, 1, 32);
   PREFILL(f16, f16, f16, F16, sm80, 256, 256, 1, 32);
   PREFILL(fp8, u8, bf16, E4M3, sm89, 64, 64, 2, 64);
   PREFILL(fp8, u8, bf16, E4M3, sm89, 128, 128, 2, 32);

@@ -24,6 +24,7 @@ summarised() { # script
     tail -n 3 "$said"
 }
 summarised kernels
+summarised kernels_amd
 summarised check_nvrtc
 summarised check_valgrind
 

@@ -1,7 +1,11 @@
 //! The list of GPU kernels, their files and their parameters belong together.
 
 use fizeau::kernel;
-use std::{collections::BTreeMap, fs, mem, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, mem,
+    path::Path,
+};
 
 /// Name and offset of each field.
 type Layout = Vec<(String, usize)>;
@@ -76,10 +80,18 @@ fn structs(header: &str) -> BTreeMap<String, (usize, Layout)> {
 }
 
 #[test]
-fn the_list_and_the_files_agree() {
-    let list = fs::read_to_string("kernels/kernels.toml").expect("the list");
+fn the_lists_and_the_files_agree() {
+    for list in ["kernels/kernels.toml", "kernels/amd.toml"] {
+        let seen = agrees(list);
+        assert!(seen.contains("gemm/f32/portable"), "{list}: the reference of products is there");
+    }
+}
+
+/// The kernels of a list, each of which stands in a file that is there.
+fn agrees(list: &str) -> BTreeSet<String> {
+    let list = fs::read_to_string(list).expect("the list");
     let list: toml::Table = list.parse().expect("TOML");
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for file in list["file"].as_array().expect("files") {
         let path = file["path"].as_str().expect("a path");
         let text = fs::read_to_string(Path::new("kernels").join(path)).expect(path);
@@ -94,8 +106,9 @@ fn the_list_and_the_files_agree() {
             let operation = word("operation").replace('/', "_");
             let prefix = operation.split('_').next().expect("a word");
             assert!(word("entry").starts_with(prefix), "{id}: {}", word("entry"));
-            assert!(text.contains("KERNEL("), "{path} has no entry");
+            let macros = ["KERNEL(", "STREAM_ASSIGNMENTS("];
+            assert!(macros.iter().any(|name| text.contains(name)), "{path} has no entry");
         }
     }
-    assert!(seen.contains("gemm/f32/portable"), "the reference of products is there");
+    seen
 }

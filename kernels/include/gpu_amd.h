@@ -1,0 +1,141 @@
+// AMD's words, for clang -x hip, hipcc and hipRTC, which brings headers that are not asked for
+// anything. Only gpu.h includes it.
+//
+// Nothing here needs the arguments that HIP's compilers add behind a kernel's own: the size of the
+// grid comes from the packet that launched it.
+#pragma once
+
+#define DEVICE static __attribute__((device)) inline __attribute__((always_inline))
+#define DEVICE_MEMBER __attribute__((device)) inline __attribute__((always_inline))
+#define SHARED static __attribute__((device)) __attribute__((shared))
+// One block of THREADS threads; how many share a unit is for its registers to say.
+#define KERNEL(THREADS, PER_UNIT)                                                                 \
+  extern "C" __attribute__((global))                                                              \
+  __attribute__((amdgpu_flat_work_group_size(THREADS, THREADS))) void
+
+// Lanes that go in step. Compilers tell one target's from another's.
+#if defined(__GFX9__)
+CONSTANT u32 LANES = 64;
+#else
+CONSTANT u32 LANES = 32;
+#endif
+
+#define GLOBAL __attribute__((address_space(1)))
+
+DEVICE u32 thread_index() { return __builtin_amdgcn_workitem_id_x(); }
+DEVICE u32 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
+// Threads of the grid over threads of a block, as the packet of the launch has them (HSA Platform
+// System Architecture Specification, section 2.9.6: kernel dispatch packet).
+DEVICE u32 block_count() {
+  const auto* packet = __builtin_amdgcn_dispatch_ptr();
+  const auto* halves = (const __attribute__((address_space(4))) u16*)packet;
+  const auto* words = (const __attribute__((address_space(4))) u32*)packet;
+  return words[3] / halves[2];
+}
+DEVICE void block_barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+DEVICE void warp_barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+DEVICE u32 shuffle_xor(u32 value, u32 mask) {
+  const u32 lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
+  return u32(__builtin_amdgcn_ds_bpermute(i32((lane ^ mask) * 4), i32(value)));
+}
+DEVICE f64 shuffle_xor(f64 value, u32 mask) {
+  const u64 bits = __builtin_bit_cast(u64, value);
+  const u64 low = shuffle_xor(u32(bits), mask), high = shuffle_xor(u32(bits >> 32), mask);
+  return __builtin_bit_cast(f64, low | high << 32);
+}
+DEVICE f32 shuffle_xor(f32 value, u32 mask) {
+  return __builtin_bit_cast(f32, shuffle_xor(__builtin_bit_cast(u32, value), mask));
+}
+DEVICE u32 atomic_add(u32* at, u32 value) {
+  return __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+DEVICE u64 atomic_add(u64* at, u64 value) {
+  return __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+DEVICE u32 bits_of(f32 value) { return __builtin_bit_cast(u32, value); }
+DEVICE f32 float_of(u32 bits) { return __builtin_bit_cast(f32, bits); }
+
+DEVICE f32 widen(f16 value) { return f32(__builtin_bit_cast(_Float16, value.bits)); }
+
+// Two rounded to nearest even, the first in the low half.
+DEVICE u32 rounded_bf16(f32 value) {
+  const u32 bits = bits_of(value);
+  return value != value ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+DEVICE u32 narrow_pair(f32 low, f32 high, bf16) {
+  return rounded_bf16(low) | rounded_bf16(high) << 16;
+}
+DEVICE u32 narrow_pair(f32 low, f32 high, f16) {
+  const u32 low_bits = __builtin_bit_cast(u16, _Float16(low));
+  return low_bits | u32(__builtin_bit_cast(u16, _Float16(high))) << 16;
+}
+
+DEVICE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+DEVICE f64 fused(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
+
+// 2^x by the unit for it, 0 below 2^-126.
+DEVICE f32 power_of_two(f32 x) { return __builtin_amdgcn_exp2f(x); }
+
+// Zero, which no compiler knows: blocks are one-dimensional.
+DEVICE u32 zero() { return __builtin_amdgcn_workitem_id_y(); }
+
+// Loads and stores of 16 bytes of global memory, as one instruction each. `evict_first` is the
+// first to leave the caches: data used once.
+typedef u32 Words4 __attribute__((ext_vector_type(4)));
+template <class T> DEVICE Vector<T> load(const Vector<T>* from) {
+  return __builtin_bit_cast(Vector<T>, *(const GLOBAL Words4*)from);
+}
+template <class T> DEVICE Vector<T> load_evict_first(const Vector<T>* from) {
+  return __builtin_bit_cast(Vector<T>,
+                            __builtin_nontemporal_load((const GLOBAL Words4*)from));
+}
+template <class T> DEVICE void store(Vector<T>* to, Vector<T> value) {
+  *(GLOBAL Words4*)to = __builtin_bit_cast(Words4, value);
+}
+template <class T> DEVICE void store_evict_first(Vector<T>* to, Vector<T> value) {
+  __builtin_nontemporal_store(__builtin_bit_cast(Words4, value), (GLOBAL Words4*)to);
+}
+// From the cache that all units share, past the unit's own.
+DEVICE Vector<f64> load_shared_cache(const Vector<f64>* from) {
+  const auto* words = (const volatile GLOBAL Words4*)from;
+  return __builtin_bit_cast(Vector<f64>, Words4(*words));
+}
+// 16 bytes of shared memory, `offset` bytes from its start.
+DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
+  typedef const volatile __attribute__((address_space(3))) u8* Bytes;
+  typedef const volatile __attribute__((address_space(3))) Words4* Quads;
+  return __builtin_bit_cast(Vector<u64>, Words4(*(Quads)((Bytes)start + offset)));
+}
+
+// The address that stands in global memory.
+DEVICE u64* load_address(u64* const* from) {
+  return (u64*)*(const volatile GLOBAL u64*)from;
+}
+
+// Cycles of this unit's clock. gfx11 counts in 20 bits; what is timed by it must be shorter.
+DEVICE u64 cycles() { return __builtin_readcyclecounter(); }
+DEVICE u64 cycles_since(u64 start) {
+#if defined(__GFX11__)
+  return (cycles() - start) & 0xfffff;
+#else
+  return cycles() - start;
+#endif
+}
+// Nanoseconds of a timer that all units share, were it of 100 MHz; the backend asks the driver what
+// it is of, and corrects what is derived of it.
+DEVICE u64 nanoseconds() {
+#if defined(__GFX9__)
+  return 10 * __builtin_amdgcn_s_memrealtime();
+#else
+  return 10 * __builtin_readsteadycounter();
+#endif
+}

@@ -1,0 +1,123 @@
+// NVIDIA's words, for nvcc and for NVRTC, which brings no headers. Only gpu.h includes it.
+#pragma once
+
+#define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
+#define SHARED __shared__
+// One block of THREADS threads has a unit for itself, or shares it with (PER_UNIT - 1) others.
+#define KERNEL(THREADS, PER_UNIT) extern "C" __global__ void __launch_bounds__(THREADS, PER_UNIT)
+
+DEVICE u32 thread_index() { return threadIdx.x; }
+DEVICE u32 block_index() { return blockIdx.x; }
+DEVICE u32 block_count() { return gridDim.x; }
+DEVICE void block_barrier() { __syncthreads(); }
+DEVICE void warp_barrier() { __syncwarp(); }
+DEVICE f64 shuffle_xor(f64 value, u32 mask) { return __shfl_xor_sync(~0u, value, mask); }
+DEVICE f32 shuffle_xor(f32 value, u32 mask) { return __shfl_xor_sync(~0u, value, mask); }
+DEVICE u32 atomic_add(u32* at, u32 value) { return atomicAdd(at, value); }
+DEVICE u64 atomic_add(u64* at, u64 value) { return atomicAdd(at, value); }
+
+// The shared memory whose size the launch gives, aligned for every kind of copy.
+DEVICE u8* dynamic_shared() {
+  extern __shared__ __align__(1024) u8 bytes[];
+  return bytes;
+}
+
+DEVICE u32 bits_of(f32 value) { return __float_as_uint(value); }
+DEVICE f32 float_of(u32 bits) { return __uint_as_float(bits); }
+
+DEVICE f32 widen(f16 value) {
+  f32 wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+  return wide;
+}
+
+// Two rounded to nearest even, the first in the low half.
+DEVICE u32 narrow_pair(f32 low, f32 high, bf16) {
+  u32 pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+DEVICE u32 narrow_pair(f32 low, f32 high, f16) {
+  u32 pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+DEVICE f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
+DEVICE f64 fused(f64 a, f64 b, f64 c) { return fma(a, b, c); }
+
+// 2^x by the unit for it: off by 2^-22 of itself, 0 below 2^-126.
+DEVICE f32 power_of_two(f32 x) {
+  f32 power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
+// Zero, which no compiler knows: blocks are one-dimensional. What depends on it is not folded, and
+// not left to the one lane that some targets have for values that a warp shares.
+DEVICE u32 zero() { return threadIdx.y; }
+
+// Loads and stores of 16 bytes. `evict_first` is the first to leave the caches: data used once.
+DEVICE Vector<f64> load(const Vector<f64>* from) {
+  Vector<f64> got;
+  asm volatile("ld.global.v2.f64 {%0, %1}, [%2];"
+               : "=d"(got.at[0]), "=d"(got.at[1]) : "l"(from));
+  return got;
+}
+DEVICE Vector<f64> load_evict_first(const Vector<f64>* from) {
+  Vector<f64> got;
+  asm volatile("ld.global.cs.v2.f64 {%0, %1}, [%2];"
+               : "=d"(got.at[0]), "=d"(got.at[1]) : "l"(from));
+  return got;
+}
+// From the cache that all units share, past the unit's own.
+DEVICE Vector<f64> load_shared_cache(const Vector<f64>* from) {
+  Vector<f64> got;
+  asm volatile("ld.global.cg.v2.f64 {%0, %1}, [%2];"
+               : "=d"(got.at[0]), "=d"(got.at[1]) : "l"(from) : "memory");
+  return got;
+}
+DEVICE Vector<u64> load_evict_first(const Vector<u64>* from) {
+  Vector<u64> got;
+  asm volatile("ld.global.cs.v2.u64 {%0, %1}, [%2];"
+               : "=l"(got.at[0]), "=l"(got.at[1]) : "l"(from));
+  return got;
+}
+DEVICE void store_evict_first(Vector<u64>* to, Vector<u64> value) {
+  asm volatile("st.global.cs.v2.u64 [%0], {%1, %2};"
+               :: "l"(to), "l"(value.at[0]), "l"(value.at[1]) : "memory");
+}
+// 16 bytes of shared memory, `offset` bytes from its start.
+DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
+  Vector<u64> got;
+  asm volatile("ld.shared.v2.u64 {%0, %1}, [%2];"
+               : "=l"(got.at[0]), "=l"(got.at[1])
+               : "r"(u32(__cvta_generic_to_shared(start)) + offset) : "memory");
+  return got;
+}
+DEVICE void store(Vector<f64>* to, Vector<f64> value) {
+  asm volatile("st.global.v2.f64 [%0], {%1, %2};"
+               :: "l"(to), "d"(value.at[0]), "d"(value.at[1]) : "memory");
+}
+DEVICE void store_evict_first(Vector<f64>* to, Vector<f64> value) {
+  asm volatile("st.global.cs.v2.f64 [%0], {%1, %2};"
+               :: "l"(to), "d"(value.at[0]), "d"(value.at[1]) : "memory");
+}
+
+// The address that stands in global memory. A plain load would first ask which kind of memory an
+// address that came from memory is in.
+DEVICE u64* load_address(u64* const* from) {
+  u64* got;
+  asm volatile("ld.global.u64 %0, [%1];" : "=l"(got) : "l"(from) : "memory");
+  return got;
+}
+
+// Cycles of this unit's clock, and nanoseconds of a timer that all units share.
+DEVICE u64 cycles() { return u64(clock64()); }
+DEVICE u64 cycles_since(u64 start) { return cycles() - start; }
+DEVICE u64 nanoseconds() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}

@@ -1,0 +1,129 @@
+"""Compiles every kernel of kernels/amd.toml for each of its targets and proves what it claims.
+
+Called by scripts/kernels_amd.sh, which installs the compiler. Fails on a kernel that does not
+compile, spills registers, uses scratch memory, lacks a claimed instruction, or is missing from the
+machine code or the list.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "kernels"
+
+
+def assembly(compiler, source, target):
+    """The text of a kernel's machine code with what the compiler says of it."""
+    done = subprocess.run(
+        [*compiler, "-x", "hip", "-nogpuinc", "-nogpulib", f"--offload-arch={target}",
+         "--cuda-device-only", "-O3", "-std=c++17", "-Wall", "-Wno-unused-function",
+         "-I", ROOT / "include", "-S", "-o", "-", source],
+        capture_output=True, text=True)
+    if done.returncode != 0 or "warning:" in done.stderr:
+        raise RuntimeError(f"the compiler says:\n{done.stderr}")
+    return done.stdout
+
+
+def instructions(text):
+    """The lines of each entry: one instruction each."""
+    found, entry = {}, None
+    names = set(re.findall(r"^\s*\.amdhsa_kernel (\w+)", text, re.M))
+    for line in text.splitlines():
+        if match := re.match(r"(\w+):", line):
+            entry = match[1] if match[1] in names else entry
+            found.setdefault(entry, [])
+        elif line.startswith(".Lfunc_end"):
+            entry = None
+        elif entry and (match := re.match(r"\s+([a-z]\w+.*)", line)):
+            found[entry].append(match[1].split(";")[0].strip())
+    return {name: lines for name, lines in found.items() if name in names}
+
+
+def statistics(text):
+    """Numbers of each kernel: the metadata that a driver reads, and the occupancy the compiler
+    reckons."""
+    found = {}
+    for block in text.split("  - .agpr_count:")[1:] if ".agpr_count" in text else \
+            re.split(r"\n  - \.args:", text)[1:]:
+        number = lambda field: int((re.search(rf"\.{field}:\s+(\d+)", block) or [0, 0])[1])
+        agprs = re.match(r"\s+(\d+)", block)
+        name = re.search(r"\.symbol:\s+(\w+)\.kd", block)[1]
+        found[name] = {
+            "vgprs": number("vgpr_count"), "agprs": int(agprs[1]) if agprs else 0,
+            "sgprs": number("sgpr_count"), "lds": number("group_segment_fixed_size"),
+            "scratch": number("private_segment_fixed_size"),
+            "spills": number("vgpr_spill_count") + number("sgpr_spill_count"),
+        }
+    for name in found:
+        body = text[text.index(f"\n{name}:"):]
+        found[name]["occupancy"] = int(re.search(r"; Occupancy: (\d+)", body)[1])
+    return found
+
+
+def prove(job):
+    """One file for one target: rows to print, faults found."""
+    file, target, compiler = job
+    rows, faults = [], []
+    place = f"{file['path']} {target}"
+    try:
+        text = assembly(compiler, ROOT / file["path"], target)
+    except RuntimeError as error:
+        return rows, [f"{place}: {error}"]
+    code, counted = instructions(text), statistics(text)
+    entries = {kernel["entry"] for kernel in file["kernels"]}
+    faults += [f"{place}: {entry} is not listed" for entry in sorted(code.keys() - entries)]
+    for kernel in file["kernels"]:
+        entry = kernel["entry"]
+        if entry not in code or entry not in counted:
+            faults.append(f"{place}: no entry {entry}")
+            continue
+        lacking = [claim for claim in kernel["claims"]
+                   if not any(re.match(claim, line) for line in code[entry])]
+        faults += [f"{place}: {entry} has no {claim}" for claim in lacking]
+        count = counted[entry]
+        for what in ("spills", "scratch"):
+            if count[what]:
+                faults.append(f"{place}: {entry} has {count[what]} {what}")
+        seen = [next((line.split()[0] for line in code[entry] if re.match(claim, line)), "-")
+                for claim in kernel["claims"]]
+        rows.append((entry, target, count["vgprs"], count["agprs"], count["lds"], count["scratch"],
+                     count["spills"], count["occupancy"], " ".join(dict.fromkeys(seen))))
+    return rows, faults
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", default="", help="files whose path contains this")
+    arguments.add_argument("--target", default="", help="this target alone")
+    arguments.add_argument("compiler", nargs="+", help="a clang for AMD's targets")
+    given = arguments.parse_args()
+    files = tomllib.loads((ROOT / "amd.toml").read_text())["file"]
+    jobs = [(file, target, given.compiler) for file in files if given.only in file["path"]
+            for target in file["targets"] if given.target in ("", target)]
+    print(f"{'entry':34} {'target':8} {'VGPR':>4} {'AGPR':>4} {'LDS':>6} {'scratch':>7} "
+          f"{'spills':>6} {'waves':>5}  claimed instructions")
+    faults, count = [], 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for rows, found in pool.map(prove, jobs):
+            faults += found
+            count += len(rows)
+            for entry, target, vgprs, agprs, lds, scratch, spills, occupancy, claims in rows:
+                print(f"{entry:34} {target:8} {vgprs:4} {agprs:4} {lds:6} {scratch:7} {spills:6} "
+                      f"{occupancy:5}  {claims}")
+    listed = {file["path"] for file in files}
+    for path in sorted(ROOT.rglob("*.hip")):
+        if str(path.relative_to(ROOT)) not in listed:
+            faults.append(f"{path.relative_to(ROOT)} is not listed")
+    for fault in faults:
+        print(f"fault: {fault}", file=sys.stderr)
+    print(f"{count} kernels proved, {len(faults)} faults")
+    return 1 if faults or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -57,7 +57,8 @@ def statistics(text):
             "vgprs": number("vgpr_count"), "agprs": int(agprs[1]) if agprs else 0,
             "sgprs": number("sgpr_count"), "lds": number("group_segment_fixed_size"),
             "scratch": number("private_segment_fixed_size"),
-            "spills": number("vgpr_spill_count") + number("sgpr_spill_count"),
+            # Scalar registers spill to lanes of vector ones, not to memory.
+            "spills": number("vgpr_spill_count"),
         }
     for name in found:
         body = text[text.index(f"\n{name}:"):]

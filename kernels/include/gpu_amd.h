@@ -67,12 +67,20 @@ DEVICE f32 float_of(u32 bits) { return __builtin_bit_cast(f32, bits); }
 DEVICE f32 widen(f16 value) { return f32(__builtin_bit_cast(_Float16, value.bits)); }
 
 // Two rounded to nearest even, the first in the low half.
-DEVICE u32 rounded_bf16(f32 value) {
-  const u32 bits = bits_of(value);
-  return value != value ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
 DEVICE u32 narrow_pair(f32 low, f32 high, bf16) {
-  return rounded_bf16(low) | rounded_bf16(high) << 16;
+#if defined(__gfx950__)
+  // One instruction.
+  typedef f32 Floats __attribute__((ext_vector_type(2)));
+  typedef __bf16 Brains __attribute__((ext_vector_type(2)));
+  return __builtin_bit_cast(u32, __builtin_convertvector((Floats{low, high}), Brains));
+#else
+  const auto rounded = [](f32 value) {
+    const u32 bits = bits_of(value);
+    return value != value ? 0x7fff0000 : bits + 0x7fff + (bits >> 16 & 1);
+  };
+  // The upper halves of both.
+  return __builtin_amdgcn_perm(rounded(high), rounded(low), 0x07060302);
+#endif
 }
 DEVICE u32 narrow_pair(f32 low, f32 high, f16) {
   const u32 low_bits = __builtin_bit_cast(u16, _Float16(low));

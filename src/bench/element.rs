@@ -113,7 +113,8 @@ impl E4m3 {
         // In eighths of the power of two below: a carry goes on into the exponent by itself.
         let eighths = (size * 2f64.powi(3 - exponent)).round_ties_even() as u8;
         let bits = ((exponent - Self::EXPONENT_MIN) as u8) * 8 + eighths;
-        E4m3(if value.is_sign_negative() { Self::SIGN | bits } else { bits })
+        // Zero has no sign: AMD's FNUZ formats have no negative one, and read its bits as no number.
+        E4m3(if value.is_sign_negative() && bits > 0 { Self::SIGN | bits } else { bits })
     }
 
     /// Its value.
@@ -142,9 +143,10 @@ mod tests {
         for (bits, value) in known {
             assert_eq!(E4m3(bits).to_f64(), value);
         }
-        for bits in (0..=u8::MAX).filter(|bits| bits & 0x7f != 0x7f) {
+        for bits in (0..=u8::MAX).filter(|bits| bits & 0x7f != 0x7f && *bits != E4m3::SIGN) {
             assert_eq!(E4m3::from_f64(E4m3(bits).to_f64()).0, bits);
         }
+        assert_eq!(E4m3::from_f64(-0.0).0, 0);
         // Between 1 and 1.125: to even; above the middle, up; 15.5 eighths carry.
         assert_eq!(E4m3::from_f64(1.0625).0, 0x38);
         assert_eq!(E4m3::from_f64(1.0626).0, 0x39);

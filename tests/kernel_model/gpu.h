@@ -36,6 +36,11 @@ struct f16 { u16 bits; };
 
 template <class T> struct alignas(16) Vector { T at[16 / sizeof(T)]; };
 
+// Lanes that go in step.
+#ifndef MODEL_LANES
+#define MODEL_LANES 32
+#endif
+
 namespace model {
 
 [[noreturn]] inline void fail(const char* what) {
@@ -96,7 +101,7 @@ inline void wait(Barrier& barrier, u32 count) {
   }
 }
 
-inline void wait_warp() { wait(warps[current / 32], 32); }
+inline void wait_warp() { wait(warps[current / MODEL_LANES], MODEL_LANES); }
 
 inline void run_fiber() {
   body();
@@ -106,7 +111,7 @@ inline void run_fiber() {
 
 inline void run_block(u32 threads) {
   block = Barrier();
-  warps.assign(threads / 32, Barrier());
+  warps.assign(threads / MODEL_LANES, Barrier());
   groups.assign(threads, {{}});
   shown.assign(threads * 16, 0);
   exchanges.assign(threads, 0);
@@ -158,7 +163,7 @@ inline const u64* exchange(const u64 (&mine)[8]) {
   u64* all = &shown[u64(which) * fibers.size() * 8];
   for (u32 i = 0; i < 8; i++) all[current * 8 + i] = mine[i];
   wait_warp();
-  return all + current / 32 * 32 * 8;
+  return all + current / MODEL_LANES * MODEL_LANES * 8;
 }
 
 }  // namespace model
@@ -173,7 +178,7 @@ DEVICE f64 shuffle_xor(f64 value, u32 mask) {
   u64 mine[8] = {};
   memcpy(mine, &value, 8);
   const u64* all = model::exchange(mine);
-  memcpy(&value, &all[(model::current % 32 ^ mask) * 8], 8);
+  memcpy(&value, &all[(model::current % MODEL_LANES ^ mask) * 8], 8);
   return value;
 }
 DEVICE f32 shuffle_xor(f32 value, u32 mask) { return f32(shuffle_xor(f64(value), mask)); }

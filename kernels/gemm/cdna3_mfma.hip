@@ -1,0 +1,31 @@
+// Matrix products by the matrix units of CDNA 3 (MI300): bf16, f16, tf32, fp8, f32, int8 and f64.
+//
+// 8-bit floats are OCP's in memory, and FNUZ to these units: the same bits mean half the value, so
+// that sums are a quarter of what they should be. What OCP calls a negative zero is no number here:
+// it must not occur.
+#include "cdna3.h"
+#include "lane_product.h"
+
+namespace {
+
+template <class T, u32 DOWN = 8> using Mi300 = Shape<T, DOWN, 4, true, 8>;
+using Brain = Lanes<Cdna, bf16, f32, bf16, 2>;
+using Half = Lanes<Cdna, f16, f32, f16, 2>;
+using Tensor = Lanes<Cdna, tf32, f32, f32, 2>;
+using Single = Lanes<Cdna, f32, f32, f32, 1>;
+using Integer = Lanes<Cdna, i8, i32, i32, 2>;
+using Double = Lanes<CdnaDouble, f64, f64, f64, 2>;
+struct Quarter : Lanes<Cdna, e4m3, f32, bf16, 2> {
+  static constexpr bool BY_COLUMNS = true;
+  static constexpr u32 FACTOR = 4;
+};
+
+}  // namespace
+
+KERNEL(512, 1) gemm_bf16_cdna3(const GemmParams p) { product<Brain, Mi300<Brain>>(p); }
+KERNEL(512, 1) gemm_f16_cdna3(const GemmParams p) { product<Half, Mi300<Half>>(p); }
+KERNEL(512, 1) gemm_tf32_cdna3(const GemmParams p) { product<Tensor, Mi300<Tensor>>(p); }
+KERNEL(512, 1) gemm_fp8_cdna3(const GemmParams p) { product<Quarter, Mi300<Quarter>>(p); }
+KERNEL(512, 1) gemm_f32_cdna3(const GemmParams p) { product<Single, Mi300<Single>>(p); }
+KERNEL(512, 1) gemm_int8_cdna3(const GemmParams p) { product<Integer, Mi300<Integer>>(p); }
+KERNEL(512, 1) gemm_f64_cdna3(const GemmParams p) { product<Double, Mi300<Double, 4>>(p); }

@@ -1,0 +1,19 @@
+// Matrix instructions of CDNA 3 (gfx942), of 16 x 16 sums over 64 lanes (AMD Instinct MI300
+// Instruction Set Architecture, chapter 7). Lanes hold operands and sums as in cdna2.h.
+//
+// 8-bit floats are FNUZ: of the same bits half the value of OCP's, and no negative zero.
+//
+// tests/kernel_model/cdna3.h does the same in C++.
+#ifndef FIZEAU_CDNA3_H
+#define FIZEAU_CDNA3_H
+#include "lanes.h"
+
+MULTIPLY(bf16, f32, 4, 2, Short4, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0))
+MULTIPLY(f16, f32, 4, 2, Half4, __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0))
+MULTIPLY(tf32, f32, 4, 2, Float2, __builtin_amdgcn_mfma_f32_16x16x8_xf32(a, b, c, 0, 0, 0))
+MULTIPLY(e4m3, f32, 4, 2, long, __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, c, 0, 0, 0))
+MULTIPLY(i8, i32, 4, 2, long, __builtin_amdgcn_mfma_i32_16x16x32_i8(a, b, c, 0, 0, 0))
+MULTIPLY(f32, f32, 4, 1, f32, __builtin_amdgcn_mfma_f32_16x16x4f32(a, b, c, 0, 0, 0))
+MULTIPLY(f64, f64, 4, 2, f64, __builtin_amdgcn_mfma_f64_16x16x4f64(a, b, c, 0, 0, 0))
+
+#endif  // FIZEAU_CDNA3_H

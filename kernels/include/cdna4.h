@@ -1,0 +1,46 @@
+// Matrix instructions of CDNA 4 (gfx950), of 16 x 16 sums over 64 lanes (AMD Instinct CDNA4
+// Instruction Set Architecture, chapter 7). Lanes hold operands and sums as in cdna2.h; 8-bit floats
+// are OCP's.
+//
+// tests/kernel_model/cdna4.h does the same in C++.
+#ifndef FIZEAU_CDNA4_H
+#define FIZEAU_CDNA4_H
+#include "lanes.h"
+
+typedef __bf16 Brain8 __attribute__((ext_vector_type(8)));
+
+MULTIPLY(bf16, f32, 4, 4, Brain8, __builtin_amdgcn_mfma_f32_16x16x32_bf16(a, b, c, 0, 0, 0))
+MULTIPLY(f16, f32, 4, 4, Half8, __builtin_amdgcn_mfma_f32_16x16x32_f16(a, b, c, 0, 0, 0))
+MULTIPLY(i8, i32, 4, 4, Int4, __builtin_amdgcn_mfma_i32_16x16x64_i8(a, b, c, 0, 0, 0))
+MULTIPLY(f32, f32, 4, 1, f32, __builtin_amdgcn_mfma_f32_16x16x4f32(a, b, c, 0, 0, 0))
+MULTIPLY(f64, f64, 4, 2, f64, __builtin_amdgcn_mfma_f64_16x16x4f64(a, b, c, 0, 0, 0))
+
+// Of 128 along k, with a power of two for each 32 elements of a lane; here all of them are 1, whose
+// exponent is 127. Formats: 0 is e4m3, 2 is e2m3 (6 bits), 4 is e2m1 (4 bits).
+#define SCALED(FORMAT)                                                                            \
+  __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(a, b, c, FORMAT, FORMAT, 0, 0x7f7f7f7f, 0,     \
+                                                   0x7f7f7f7f)
+MULTIPLY(e4m3, f32, 4, 8, Int8, SCALED(0))
+MULTIPLY(e2m3, f32, 4, 8, Int8, SCALED(2))
+MULTIPLY(e2m1, f32, 4, 8, Int8, SCALED(4))
+#undef SCALED
+
+// Memory that copies read from: beyond its end they read zeros.
+typedef __amdgpu_buffer_rsrc_t Source;
+DEVICE Source source_of(const void* from, u64 bytes) {
+  const u32 length = bytes > 0xfffffff0u ? 0xfffffff0u : u32(bytes);
+  return __builtin_amdgcn_make_buffer_rsrc(const_cast<void*>(from), 0, length, 0x00020000);
+}
+CONSTANT u32 NOWHERE = ~0u;
+// Copies 16 bytes for each lane to shared memory, the lanes' one after the other from `to` on, which
+// is the same for all of a wave, without a register between.
+DEVICE void copy_direct(Vector<u32>* to, Source from, u32 byte) {
+  __builtin_amdgcn_raw_ptr_buffer_load_lds(
+      from, (__attribute__((address_space(3))) void*)to, 16, byte, 0, 0, 0);
+}
+// Until all but the OPEN latest loads and copies of this wave are done. They end in their order.
+template <u32 OPEN> DEVICE void await_direct() {
+  asm volatile("s_waitcnt vmcnt(%0)" :: "n"(OPEN) : "memory");
+}
+
+#endif  // FIZEAU_CDNA4_H

@@ -1,0 +1,64 @@
+// How AMD's generations lay fragments over a wave's lanes, and what differs between element types:
+// what products and peaks are made of. All instructions make 16 x 16 sums.
+//
+// A lane takes 16 bytes of a row at a time. Both operands' elements come along k in the same order,
+// so that it does not matter which of them an instruction takes for which k.
+#pragma once
+#include "lanes.h"
+
+// CDNA: four groups of lanes share a row. A lane has four sums, of rows that follow each other.
+struct Cdna {
+  static constexpr u32 GROUPS = 4, SUMS = 4, RUN = 4;
+  static DEVICE_MEMBER u32 row(u32 lane, u32 sum) { return lane / 16 * 4 + sum; }
+};
+// Of f64 every fourth row is a lane's.
+struct CdnaDouble {
+  static constexpr u32 GROUPS = 4, SUMS = 4, RUN = 1;
+  static DEVICE_MEMBER u32 row(u32 lane, u32 sum) { return lane / 16 + sum * 4; }
+};
+// RDNA 3: every lane has a whole row, two lanes the same.
+struct Rdna3 {
+  static constexpr u32 GROUPS = 1, SUMS = 8, RUN = 1;
+  static DEVICE_MEMBER u32 row(u32 lane, u32 sum) { return lane / 16 + sum * 2; }
+};
+// RDNA 4: two groups share a row.
+struct Rdna4 {
+  static constexpr u32 GROUPS = 2, SUMS = 8, RUN = 8;
+  static DEVICE_MEMBER u32 row(u32 lane, u32 sum) { return lane / 16 * 8 + sum; }
+};
+
+// An element type on a generation. `WORDS`: of a lane, for one instruction. `FACTOR`: what sums are
+// multiplied by in the end.
+template <class Generation, class InType, class SumType, class OutType, u32 WORD_COUNT>
+struct Lanes : Generation {
+  using In = InType;
+  using Sum = SumType;
+  using Out = OutType;
+  static constexpr u32 WORDS = WORD_COUNT;
+  // Whether B comes column by column, as weights of 8 bits and less are kept.
+  static constexpr bool BY_COLUMNS = false;
+  static constexpr u32 FACTOR = 1;
+};
+
+// Chunks of 16 bytes of a lane that instructions take together.
+template <class T> DEVICE constexpr u32 chunks_together() {
+  return T::WORDS > 4 ? T::WORDS / 4 : 1;
+}
+// Bytes along k that one call of `multiply_chunks` multiplies.
+template <class T> DEVICE constexpr u32 bytes_together() {
+  return chunks_together<T>() * 16 * T::GROUPS;
+}
+
+template <class T>
+DEVICE void multiply_chunks(typename T::Sum (&sums)[T::SUMS],
+                            const u32 (&left)[4 * chunks_together<T>()],
+                            const u32 (&right)[4 * chunks_together<T>()]) {
+  UNROLL for (u32 first = 0; first < 4 * chunks_together<T>(); first += T::WORDS) {
+    u32 a[T::WORDS], b[T::WORDS];
+    UNROLL for (u32 i = 0; i < T::WORDS; i++) {
+      a[i] = left[first + i];
+      b[i] = right[first + i];
+    }
+    multiply(sums, a, b, typename T::In());
+  }
+}

@@ -1,0 +1,75 @@
+// What AMD's matrix kernels are made of beside their instructions: words of memory by the lane, the
+// priority of a wave, and element types that only matrix units have.
+//
+// tests/kernel_model/lanes.h does the same in C++.
+#ifndef FIZEAU_LANES_H
+#define FIZEAU_LANES_H
+#include "gpu.h"
+
+// Floats of 8 exponent and 10 fraction bits in the place of 32, of 4 and 3 bits; of 2 and 3, and 2
+// and 1 bits, which are packed without gaps.
+struct tf32 { u32 bits; };
+struct e4m3 { u8 bits; };
+struct e2m3 {};
+struct e2m1 {};
+
+DEVICE u32 lane_index() { return thread_index() % LANES; }
+DEVICE u32 wave_index() { return thread_index() / LANES; }
+
+// Words of global memory, as one instruction: 1, 2 or 4 of them.
+DEVICE void get_words(u32 (&to)[1], const u8* from) { to[0] = *(const GLOBAL u32*)from; }
+DEVICE void put_words(u8* to, const u32 (&from)[1]) { *(GLOBAL u32*)to = from[0]; }
+#define WORDS(COUNT)                                                                              \
+  typedef u32 Word##COUNT __attribute__((ext_vector_type(COUNT)));                                \
+  DEVICE void get_words(u32 (&to)[COUNT], const u8* from) {                                       \
+    const Word##COUNT got = *(const GLOBAL Word##COUNT*)from;                                     \
+    UNROLL for (u32 i = 0; i < COUNT; i++) to[i] = got[i];                                        \
+  }                                                                                               \
+  DEVICE void put_words(u8* to, const u32 (&from)[COUNT]) {                                       \
+    Word##COUNT value;                                                                            \
+    UNROLL for (u32 i = 0; i < COUNT; i++) value[i] = from[i];                                    \
+    *(GLOBAL Word##COUNT*)to = value;                                                             \
+  }
+WORDS(2)
+WORDS(4)
+#undef WORDS
+
+// A wave whose operands are at hand goes before those that wait for theirs.
+DEVICE void go_first() { __builtin_amdgcn_s_setprio(1); }
+DEVICE void go_as_others() { __builtin_amdgcn_s_setprio(0); }
+
+// Nothing moves across it: what comes after does not take registers before.
+DEVICE void in_order() { __builtin_amdgcn_sched_barrier(0); }
+
+// Bytes of one kind as another.
+template <class To, class From> DEVICE To bytes_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "as many bytes");
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+// sums += a b by the lanes of a wave, of 16 x 16 sums.
+#define MULTIPLY(TYPE, SUM, COUNT, WORD_COUNT, VECTOR, ...)                                       \
+  DEVICE void multiply(SUM (&sums)[COUNT], const u32 (&left)[WORD_COUNT],                         \
+                       const u32 (&right)[WORD_COUNT], TYPE) {                                    \
+    typedef SUM Sums __attribute__((ext_vector_type(COUNT)));                                     \
+    const VECTOR a = bytes_as<VECTOR>(left), b = bytes_as<VECTOR>(right);                         \
+    Sums c;                                                                                       \
+    UNROLL for (u32 i = 0; i < COUNT; i++) c[i] = sums[i];                                        \
+    c = __VA_ARGS__;                                                                              \
+    UNROLL for (u32 i = 0; i < COUNT; i++) sums[i] = c[i];                                        \
+  }
+
+typedef short Short4 __attribute__((ext_vector_type(4)));
+typedef short Short8 __attribute__((ext_vector_type(8)));
+typedef short Short16 __attribute__((ext_vector_type(16)));
+typedef _Float16 Half4 __attribute__((ext_vector_type(4)));
+typedef _Float16 Half8 __attribute__((ext_vector_type(8)));
+typedef _Float16 Half16 __attribute__((ext_vector_type(16)));
+typedef f32 Float2 __attribute__((ext_vector_type(2)));
+typedef i32 Int2 __attribute__((ext_vector_type(2)));
+typedef i32 Int4 __attribute__((ext_vector_type(4)));
+typedef i32 Int8 __attribute__((ext_vector_type(8)));
+
+#endif  // FIZEAU_LANES_H

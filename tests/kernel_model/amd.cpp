@@ -1,0 +1,207 @@
+// Runs AMD's matrix kernels on the CPU, on waves of MODEL_LANES lanes, and compares what they leave
+// with a plain computation of the same. The values are small integers: sums are exact in any order,
+// and nothing but equality passes.
+#include "gpu.h"
+#include "lanes.h"
+
+#include "count.h"
+#include "lane_count.h"
+#include "lane_direct.h"
+#include "lane_product.h"
+#include "params.h"
+
+#if MODEL_LANES == 64
+namespace cdna2 {
+#include "../../kernels/compute/cdna2_mfma.hip"
+#include "../../kernels/gemm/cdna2_mfma.hip"
+}
+namespace cdna3 {
+#include "../../kernels/gemm/cdna3_mfma.hip"
+}
+namespace cdna3_peak {
+#include "../../kernels/compute/cdna3_mfma.hip"
+}
+namespace cdna4 {
+#include "../../kernels/compute/cdna4_mfma.hip"
+#include "../../kernels/gemm/cdna4_mfma.hip"
+}
+namespace cdna4_direct {
+#include "../../kernels/gemm/cdna4_mfma_direct.hip"
+}
+#else
+namespace rdna3 {
+#include "../../kernels/compute/rdna3_wmma.hip"
+#include "../../kernels/gemm/rdna3_wmma.hip"
+}
+namespace rdna4 {
+#include "../../kernels/compute/rdna4_wmma.hip"
+#include "../../kernels/gemm/rdna4_wmma.hip"
+}
+#endif
+
+namespace {
+
+u32 checked = 0;
+u64 random_state = 1;
+
+i32 small_integer() {
+  random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+  return i32(random_state >> 33) % 8 - 3;
+}
+
+void same(bool equal, const char* name, const char* what) {
+  checked++;
+  if (equal) return;
+  printf("fault: %s: %s\n", name, what);
+  exit(1);
+}
+
+bf16 made(i32 value, bf16 type) { return narrow(f32(value), type); }
+f16 made(i32 value, f16 type) { return narrow(f32(value), type); }
+[[maybe_unused]] f32 made(i32 value, f32) { return f32(value); }
+[[maybe_unused]] f64 made(i32 value, f64) { return f64(value); }
+i8 made(i32 value, i8) { return i8(value); }
+// -3 .. 4, of which 0 has no sign.
+e4m3 made(i32 value, e4m3) {
+  const u8 sizes[5] = {0x00, 0x38, 0x40, 0x44, 0x48};
+  return {u8(value < 0 ? 0x80 | sizes[-value] : sizes[value])};
+}
+
+// One product on so many blocks, with guards behind C that nothing may touch.
+template <class In, class Out>
+void check_shape(const char* name, void (*kernel)(GemmParams), u32 blocks, u32 m, u32 n, u32 k) {
+  constexpr bool COLUMNS_OF_B = std::is_same<In, e4m3>::value;
+  constexpr u32 GUARD = 4096;
+  using Places = std::vector<Vector<u8>>;
+  Places a_places(u64(m) * k * sizeof(In) / 16), b_places(u64(k) * n * sizeof(In) / 16);
+  Places c_places((u64(m) * n * sizeof(Out) + GUARD) / 16);
+  In* a = reinterpret_cast<In*>(a_places.data());
+  In* b = reinterpret_cast<In*>(b_places.data());
+  u8* c_bytes = reinterpret_cast<u8*>(c_places.data());
+  memset(c_bytes, 0xa5, c_places.size() * 16);
+  for (u64 i = 0; i < u64(m) * k; i++) a[i] = made(small_integer(), In());
+  for (u64 i = 0; i < u64(k) * n; i++) b[i] = made(small_integer(), In());
+  const GemmParams params = {a, b, c_bytes, m, n, k, 0};
+  model::launch(blocks, LANES * 8, 0, [&] { kernel(params); });
+  bool equal = true;
+  for (u32 row = 0; row < m; row++) {
+    for (u32 column = 0; column < n; column++) {
+      decltype(widen(In())) sum = 0;
+      for (u32 i = 0; i < k; i++) {
+        const u64 at = COLUMNS_OF_B ? u64(column) * k + i : u64(i) * n + column;
+        sum += widen(a[u64(row) * k + i]) * widen(b[at]);
+      }
+      const Out wanted = narrow(sum, Out());
+      const u64 at = (u64(row) * n + column) * sizeof(Out);
+      equal = equal && memcmp(&wanted, c_bytes + at, sizeof(Out)) == 0;
+    }
+  }
+  for (u64 at = u64(m) * n * sizeof(Out); at < c_places.size() * 16; at++) {
+    equal = equal && c_bytes[at] == 0xa5;
+  }
+  char shape[64];
+  snprintf(shape, sizeof shape, "%u x %u x %u on %u blocks", m, n, k, blocks);
+  same(equal, name, shape);
+  printf("%s %s\n", name, shape);
+}
+
+template <class In, class Out> void check(const char* name, void (*kernel)(GemmParams)) {
+  check_shape<In, Out>(name, kernel, 3, 1, 16, 16);
+  check_shape<In, Out>(name, kernel, 2, 131, 272, 144);
+  // More stages than shared memory has room for.
+  check_shape<In, Out>(name, kernel, 1, 17, 32, 592);
+}
+
+void check_count(const char* name, void (*kernel)(ComputeParams, u32), u64 multiply_adds) {
+  f64 partial[16] = {};
+  const ComputeParams params = {partial, 2 * multiply_adds};
+  model::launch(2, 256, 0, [&] { kernel(params, 3); });
+  same(partial[0] == f64(multiply_adds) && partial[8] == f64(multiply_adds), name, "count");
+}
+
+// Every index comes once, whatever is left over.
+void dies() {
+  for (u32 dies : {1u, 6u, 8u}) {
+    for (u32 count = 1; count < 70; count++) {
+      std::vector<u32> seen(count);
+      for (u32 index = 0; index < count; index++) {
+        const u32 at = index_on_die(index, count, dies);
+        same(at < count, "index_on_die", "within the work");
+        seen[at]++;
+      }
+      for (u32 times : seen) same(times == 1, "index_on_die", "every index once");
+    }
+  }
+}
+
+}  // namespace
+
+#define PRODUCT(IN, OUT, NAME, FAMILY, WORD)                                                      \
+  check<IN, OUT>("gemm/" #NAME "/" #FAMILY "_" WORD, FAMILY::gemm_##NAME##_##FAMILY)
+// Multiply-adds of one step of a block: waves x chains x 16 x 16 x depth; two steps.
+#define COUNT(NAME, SPACE, FAMILY, DEPTH)                                                         \
+  check_count("compute/" #NAME "/" #FAMILY, SPACE::compute_##NAME##_##FAMILY,                     \
+              u64(2) * (256 / LANES) * 8 * 256 * DEPTH)
+
+int main(int count, char** arguments) {
+  model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
+  dies();
+#if MODEL_LANES == 64
+  PRODUCT(bf16, bf16, bf16, cdna2, "mfma");
+  PRODUCT(f16, f16, f16, cdna2, "mfma");
+  PRODUCT(f32, f32, f32, cdna2, "mfma");
+  PRODUCT(i8, i32, int8, cdna2, "mfma");
+  PRODUCT(f64, f64, f64, cdna2, "mfma");
+  PRODUCT(bf16, bf16, bf16, cdna3, "mfma");
+  PRODUCT(f16, f16, f16, cdna3, "mfma");
+  PRODUCT(f32, f32, tf32, cdna3, "mfma");
+  PRODUCT(e4m3, bf16, fp8, cdna3, "mfma");
+  PRODUCT(f32, f32, f32, cdna3, "mfma");
+  PRODUCT(i8, i32, int8, cdna3, "mfma");
+  PRODUCT(f64, f64, f64, cdna3, "mfma");
+  PRODUCT(bf16, bf16, bf16, cdna4, "mfma");
+  PRODUCT(f16, f16, f16, cdna4, "mfma");
+  PRODUCT(e4m3, bf16, fp8, cdna4, "mfma");
+  PRODUCT(f32, f32, f32, cdna4, "mfma");
+  PRODUCT(i8, i32, int8, cdna4, "mfma");
+  PRODUCT(f64, f64, f64, cdna4, "mfma");
+  check<bf16, bf16>("gemm/bf16/cdna4_mfma_direct", cdna4_direct::gemm_bf16_cdna4_direct);
+  check<f16, f16>("gemm/f16/cdna4_mfma_direct", cdna4_direct::gemm_f16_cdna4_direct);
+  check<e4m3, bf16>("gemm/fp8/cdna4_mfma_direct", cdna4_direct::gemm_fp8_cdna4_direct);
+  COUNT(bf16, cdna2, cdna2, 32);
+  COUNT(f16, cdna2, cdna2, 32);
+  COUNT(f32, cdna2, cdna2, 16);
+  COUNT(int8, cdna2, cdna2, 64);
+  COUNT(f64, cdna2, cdna2, 8);
+  COUNT(bf16, cdna3_peak, cdna3, 32);
+  COUNT(f16, cdna3_peak, cdna3, 32);
+  COUNT(tf32, cdna3_peak, cdna3, 16);
+  COUNT(fp8, cdna3_peak, cdna3, 64);
+  COUNT(f32, cdna3_peak, cdna3, 16);
+  COUNT(int8, cdna3_peak, cdna3, 64);
+  COUNT(f64, cdna3_peak, cdna3, 8);
+  COUNT(bf16, cdna4, cdna4, 32);
+  COUNT(f16, cdna4, cdna4, 32);
+  COUNT(fp8, cdna4, cdna4, 128);
+  COUNT(fp6, cdna4, cdna4, 128);
+  COUNT(fp4, cdna4, cdna4, 128);
+  COUNT(int8, cdna4, cdna4, 64);
+  COUNT(f64, cdna4, cdna4, 8);
+#else
+  PRODUCT(bf16, bf16, bf16, rdna3, "wmma");
+  PRODUCT(f16, f16, f16, rdna3, "wmma");
+  PRODUCT(i8, i32, int8, rdna3, "wmma");
+  PRODUCT(bf16, bf16, bf16, rdna4, "wmma");
+  PRODUCT(f16, f16, f16, rdna4, "wmma");
+  PRODUCT(e4m3, bf16, fp8, rdna4, "wmma");
+  PRODUCT(i8, i32, int8, rdna4, "wmma");
+  COUNT(bf16, rdna3, rdna3, 16);
+  COUNT(f16, rdna3, rdna3, 16);
+  COUNT(int8, rdna3, rdna3, 16);
+  COUNT(bf16, rdna4, rdna4, 16);
+  COUNT(f16, rdna4, rdna4, 16);
+  COUNT(fp8, rdna4, rdna4, 32);
+  COUNT(int8, rdna4, rdna4, 32);
+#endif
+  printf("%u checks passed\n", checked);
+}

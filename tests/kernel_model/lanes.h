@@ -1,0 +1,194 @@
+// Stands in for kernels/include/lanes.h and for the headers of AMD's matrix instructions: what each
+// of them does, as the instruction set's manual of its generation lays operands and sums over a
+// wave's lanes. MODEL_LANES says of how many lanes a wave is.
+#pragma once
+#define FIZEAU_LANES_H
+#define FIZEAU_CDNA2_H
+#define FIZEAU_CDNA3_H
+#define FIZEAU_CDNA4_H
+#define FIZEAU_RDNA3_H
+#define FIZEAU_RDNA4_H
+
+constexpr u32 LANES = MODEL_LANES;
+
+struct tf32 { u32 bits; };
+struct e4m3 { u8 bits; };
+struct e2m3 {};
+struct e2m1 {};
+
+DEVICE u32 lane_index() { return model::current % LANES; }
+DEVICE u32 wave_index() { return model::current / LANES; }
+DEVICE void go_first() {}
+DEVICE void go_as_others() {}
+DEVICE void in_order() {}
+
+namespace model {
+
+// What a thread has loaded or copied and not waited for, oldest first. A load to registers is done
+// at once and only counts; a copy is done when it is waited for, as late as the rules allow.
+struct Pending { u8* to; const u8* from; };
+inline std::vector<std::deque<Pending>> pending;
+
+inline std::deque<Pending>& mine() {
+  if (pending.size() < fibers.size()) pending.resize(fibers.size());
+  return pending[current];
+}
+
+}  // namespace model
+
+struct Source {
+  const u8* from;
+  u64 bytes;
+};
+DEVICE Source source_of(const void* from, u64 bytes) {
+  return {static_cast<const u8*>(from), bytes};
+}
+constexpr u32 NOWHERE = ~0u;
+DEVICE void copy_direct(Vector<u32>* to, Source from, u32 byte) {
+  const bool there = u64(byte) + 16 <= from.bytes;
+  u8* at = reinterpret_cast<u8*>(to + lane_index());
+  static const u8 zeros[16] = {};
+  model::mine().push_back({at, there ? from.from + byte : zeros});
+}
+template <u32 OPEN> void await_direct() {
+  auto& pending = model::mine();
+  while (pending.size() > OPEN) {
+    const model::Pending oldest = pending.front();
+    if (oldest.to) memcpy(oldest.to, oldest.from, 16);
+    pending.pop_front();
+  }
+}
+
+template <u32 COUNT> void get_words(u32 (&to)[COUNT], const u8* from) {
+  if (!model::mine().empty()) model::mine().push_back({nullptr, nullptr});
+  if (reinterpret_cast<uintptr_t>(from) % (4 * COUNT) != 0) model::fail("a load is not aligned");
+  memcpy(to, from, 4 * COUNT);
+}
+template <u32 COUNT> void put_words(u8* to, const u32 (&from)[COUNT]) {
+  if (reinterpret_cast<uintptr_t>(to) % (4 * COUNT) != 0) model::fail("a store is not aligned");
+  memcpy(to, from, 4 * COUNT);
+}
+
+// 8-bit floats of 4 exponent and 3 fraction bits, as OCP has them.
+DEVICE f32 widen(e4m3 value) {
+  const f32 sign = value.bits >> 7 ? -1.0f : 1.0f;
+  const int exponent = value.bits >> 3 & 15, fraction = value.bits & 7;
+  if (exponent == 15 && fraction == 7) return NAN;
+  if (exponent == 0) return sign * std::ldexp(f32(fraction), -9);
+  return sign * std::ldexp(f32(8 + fraction), exponent - 10);
+}
+
+namespace model {
+
+inline f32 value_of(bf16 value, bool) { return widen(value); }
+inline f32 value_of(f16 value, bool) { return widen(value); }
+inline f32 value_of(f32 value, bool) { return value; }
+inline f64 value_of(f64 value, bool) { return value; }
+inline i32 value_of(i8 value, bool) { return value; }
+// The lower 13 bits are ignored.
+inline f32 value_of(tf32 value, bool) { return float_of(value.bits & ~0x1fffu); }
+// FNUZ: the bias is 8 and not 7, all exponents are of numbers, the negative zero is none.
+inline f32 value_of(e4m3 value, bool fnuz) {
+  if (!fnuz) return widen(value);
+  if (value.bits == 0x80) return NAN;
+  const f32 sign = value.bits >> 7 ? -1.0f : 1.0f;
+  const int exponent = value.bits >> 3 & 15, fraction = value.bits & 7;
+  if (exponent == 0) return sign * std::ldexp(f32(fraction), -10);
+  return sign * std::ldexp(f32(8 + fraction), exponent - 11);
+}
+
+// Rows of sums, by the manuals: of MFMA each lane has four that follow each other, of f64 every
+// fourth; of RDNA 3's WMMA every second, of RDNA 4's eight that follow each other.
+inline u32 row_mfma(u32 lane, u32 sum) { return 4 * (lane / 16) + sum; }
+inline u32 row_mfma_f64(u32 lane, u32 sum) { return lane / 16 + 4 * sum; }
+inline u32 row_rdna3(u32 lane, u32 sum) { return 2 * sum + lane / 16; }
+inline u32 row_rdna4(u32 lane, u32 sum) { return 8 * (lane / 16) + sum; }
+
+// One instruction. GROUPS lanes hold the elements of a row one after the other; where it is one
+// group, its other lanes must hold the same.
+template <class T, u32 GROUPS, bool FNUZ = false, class Sum, u32 SUMS, u32 WORDS>
+void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)[WORDS],
+                 u32 (*row_of)(u32, u32)) {
+  static_assert(16 * 16 == SUMS * LANES, "sums are all over the wave");
+  constexpr u32 EACH = WORDS * 4 / sizeof(T);
+  u64 mine[8] = {};
+  memcpy(mine, left, 4 * WORDS);
+  memcpy(mine + 4, right, 4 * WORDS);
+  const u64* all = exchange(mine);
+  const auto element = [&](u32 lane, u32 at, u32 operand) {
+    T value;
+    memcpy(&value, reinterpret_cast<const u8*>(all + lane * 8 + operand * 4) + at * sizeof(T),
+           sizeof(T));
+    return value_of(value, FNUZ);
+  };
+  const u32 lane = lane_index(), column = lane % 16;
+  if (GROUPS * 16 < LANES && memcmp(all + column * 8, all + (column + 16) * 8, 64) != 0) {
+    fail("lanes that share a row hold different elements of it");
+  }
+  for (u32 s = 0; s < SUMS; s++) {
+    const u32 row = planted ? (row_of(lane, s) + 1) % 16 : row_of(lane, s);
+    for (u32 k = 0; k < GROUPS * EACH; k++) {
+      const u32 group = k / EACH * 16;
+      sums[s] += element(row + group, k % EACH, 0) * element(column + group, k % EACH, 1);
+    }
+  }
+}
+
+}  // namespace model
+
+#define INSTRUCTION(TYPE, SUM, COUNT, WORDS, ROW, ...)                                            \
+  DEVICE void multiply(SUM (&sums)[COUNT], const u32 (&left)[WORDS], const u32 (&right)[WORDS],   \
+                       TYPE) {                                                                    \
+    model::instruction<TYPE, __VA_ARGS__>(sums, left, right, model::ROW);                         \
+  }
+#if MODEL_LANES == 64
+// v_mfma_f32_16x16x16_bf16 and _f16 of CDNA 2 and 3, and of CDNA 4 twice as long.
+INSTRUCTION(bf16, f32, 4, 2, row_mfma, 4)
+INSTRUCTION(f16, f32, 4, 2, row_mfma, 4)
+INSTRUCTION(bf16, f32, 4, 4, row_mfma, 4)
+INSTRUCTION(f16, f32, 4, 4, row_mfma, 4)
+// v_mfma_i32_16x16x16_i8, 16x16x32 and 16x16x64: CDNA 2, 3, 4.
+INSTRUCTION(i8, i32, 4, 1, row_mfma, 4)
+INSTRUCTION(i8, i32, 4, 2, row_mfma, 4)
+INSTRUCTION(i8, i32, 4, 4, row_mfma, 4)
+INSTRUCTION(f32, f32, 4, 1, row_mfma, 4)
+INSTRUCTION(f64, f64, 4, 2, row_mfma_f64, 4)
+// v_mfma_f32_16x16x8_xf32 and v_mfma_f32_16x16x32_fp8_fp8 of CDNA 3.
+INSTRUCTION(tf32, f32, 4, 2, row_mfma, 4)
+INSTRUCTION(e4m3, f32, 4, 2, row_mfma, 4, true)
+// v_mfma_scale_f32_16x16x128_f8f6f4 of CDNA 4, with scales of 1.
+INSTRUCTION(e4m3, f32, 4, 8, row_mfma, 4)
+
+namespace model {
+// The same of elements of BITS bits without gaps: 1.0 is the only value that a peak multiplies.
+template <u32 BITS, u32 ONE> void count_packed(f32 (&sums)[4], const u32 (&a)[8],
+                                               const u32 (&b)[8]) {
+  for (u32 at = 0; at < 32; at++) {
+    const auto bits = [&](const u32 (&words)[8]) {
+      const u32 first = at * BITS, high = first / 32 + 1 < 8 ? words[first / 32 + 1] : 0;
+      const u64 both = words[first / 32] | u64(high) << 32;
+      return u32(both >> first % 32) & ((1u << BITS) - 1);
+    };
+    if (bits(a) != ONE || bits(b) != ONE) fail("an element of a peak's operand is not 1");
+  }
+  for (f32& sum : sums) sum += 128;
+}
+}  // namespace model
+DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[8], const u32 (&b)[8], e2m3) {
+  model::count_packed<6, 0x08>(sums, a, b);
+}
+DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[8], const u32 (&b)[8], e2m1) {
+  model::count_packed<4, 0x2>(sums, a, b);
+}
+#else
+// v_wmma_f32_16x16x16_bf16 and _f16, v_wmma_i32_16x16x16_iu8 of RDNA 3.
+INSTRUCTION(bf16, f32, 8, 8, row_rdna3, 1)
+INSTRUCTION(f16, f32, 8, 8, row_rdna3, 1)
+INSTRUCTION(i8, i32, 8, 4, row_rdna3, 1)
+// The same and v_wmma_f32_16x16x16_fp8_fp8 of RDNA 4.
+INSTRUCTION(bf16, f32, 8, 4, row_rdna4, 2)
+INSTRUCTION(f16, f32, 8, 4, row_rdna4, 2)
+INSTRUCTION(e4m3, f32, 8, 2, row_rdna4, 2)
+INSTRUCTION(i8, i32, 8, 2, row_rdna4, 2)
+#endif
+#undef INSTRUCTION

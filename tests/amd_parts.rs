@@ -1,6 +1,6 @@
-//! Every AMD part of the data is recognised by what its driver says of it, and gets its peaks: units
-//! x operations per clock x the clock observed, and the rate of the memory's pins. What is stated of
-//! a package of two dies is halved for each of the two devices that it shows.
+//! Every AMD part of the data is recognised by what its driver says of it, and gets its peaks:
+//! units x operations per clock x the clock observed, and the rate of the memory's pins. What is
+//! stated of a package of two dies is halved for each of the two devices that it shows.
 //!
 //! A row has what HIP and the kernel's files tell of one device. No row was captured on a machine:
 //! they are put together from published specifications, and a capture goes before one of them. The

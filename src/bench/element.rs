@@ -113,7 +113,7 @@ impl E4m3 {
         // In eighths of the power of two below: a carry goes on into the exponent by itself.
         let eighths = (size * 2f64.powi(3 - exponent)).round_ties_even() as u8;
         let bits = ((exponent - Self::EXPONENT_MIN) as u8) * 8 + eighths;
-        // Zero has no sign: AMD's FNUZ formats have no negative one, and read its bits as no number.
+        // Zero has no sign: AMD's FNUZ formats have no negative one, and its bits are no number.
         E4m3(if value.is_sign_negative() && bits > 0 { Self::SIGN | bits } else { bits })
     }
 

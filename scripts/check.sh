@@ -27,6 +27,8 @@ summarised kernels
 summarised kernels_amd
 summarised check_nvrtc
 summarised check_valgrind
+# NVIDIA's own NCCL, which opens without a GPU.
+summarised check_nccl
 
 # What a new user runs first, from a release build: it must leave a record and a report.
 out=$(mktemp -d)

@@ -35,6 +35,8 @@ pub enum Launcher {
     Torchrun,
     /// Kubernetes' LeaderWorkerSet.
     LeaderWorkerSet,
+    /// Nobody: ranks are threads of one process.
+    Threads,
     /// An indexed Job of Kubernetes, alone or in a JobSet, whose pods are told WORLD_SIZE.
     IndexedJob,
 }
@@ -49,6 +51,7 @@ impl fmt::Display for Launcher {
             Launcher::Torchrun => "torchrun",
             Launcher::LeaderWorkerSet => "LeaderWorkerSet",
             Launcher::IndexedJob => "an indexed Job",
+            Launcher::Threads => "this process",
         })
     }
 }

@@ -94,6 +94,10 @@ pub struct Measurement {
     pub speed_of_light: Vec<SpeedOfLight>,
     /// The tier that the headline utilisation refers to, if any could be computed.
     pub tier: Option<Tier>,
+    /// Median time of an iteration on each rank alone, by rank, where ranks have times of their
+    /// own; the headline is each iteration's slowest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rank_times: Vec<Seconds>,
     /// Whether the answer was right, before timing and after.
     pub check: Check,
     /// What the device's sensors saw from the first warm-up to the last sample.

@@ -172,6 +172,9 @@ pub struct CollectiveAxes {
     pub to: String,
     /// From one size to the next.
     pub factor: u64,
+    /// Where there are any, these sizes within the two and no others.
+    #[serde(default)]
+    pub sizes: Vec<String>,
     /// In place, out of place or both.
     pub places: Vec<Place>,
 }

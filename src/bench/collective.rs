@@ -59,8 +59,16 @@ fn sizes(axes: &CollectiveAxes, collective: Collective, ranks: u32) -> Vec<Bytes
     let (from, to) = (size(&axes.from), size(&axes.to));
     let granule = PART_GRANULE * if collective.in_parts() { u64::from(ranks) } else { 1 };
     let next = |size: &u64| size.checked_mul(axes.factor.max(2));
-    let mut sizes: Vec<Bytes> = std::iter::successors(Some(from.0), next)
-        .take_while(|&size| size > 0 && size <= to.0)
+    let mut named: Vec<u64> = axes.sizes.iter().map(|text| size(text).0).collect();
+    named.sort_unstable();
+    let all: Vec<u64> = match named.is_empty() {
+        true => {
+            std::iter::successors(Some(from.0), next).take_while(|&size| size <= to.0).collect()
+        }
+        false => named.into_iter().filter(|&size| size >= from.0 && size <= to.0).collect(),
+    };
+    let mut sizes: Vec<Bytes> = all
+        .into_iter()
         .map(|size| Bytes(size / granule * granule))
         .filter(|&size| size > Bytes(0))
         .collect();
@@ -378,6 +386,7 @@ mod tests {
             from: "16".into(),
             to: "4KiB".into(),
             factor: 16,
+            sizes: vec![],
             places: vec![],
         };
         let of = |collective, ranks| {
@@ -386,5 +395,8 @@ mod tests {
         assert_eq!(of(Collective::AllReduce, 3), [16, 256, 4096]);
         assert_eq!(of(Collective::AllGather, 2), [256, 4096]);
         assert_eq!(of(Collective::AllToAll, 3), [240, 4080]);
+        let texts = ["2KiB", "1KiB", "8KiB"].map(str::to_owned).to_vec();
+        let axes = CollectiveAxes { sizes: texts, ..axes };
+        assert_eq!(sizes(&axes, Collective::AllReduce, 3), [1024, 2048].map(Bytes));
     }
 }

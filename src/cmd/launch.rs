@@ -1,11 +1,18 @@
-//! `fizeau launch`: starts fizeau as many ranks on this node, by the launcher of the MPI that
-//! connects them.
+//! `fizeau launch`: starts fizeau as many ranks on this node: for hosts by the launcher of the MPI
+//! that connects them, for GPUs by itself.
 
-use super::Usage;
+use super::{Usage, exit, plan};
 use crate::comm::mpi::abi;
 use anyhow::Context;
 use clap::Args;
-use std::{os::unix::process::CommandExt, process::Command, process::ExitCode};
+use std::{
+    hash::{BuildHasher, Hasher},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, ExitCode, ExitStatus},
+    thread,
+    time::Duration,
+};
 
 /// Arguments of `launch`.
 #[derive(Args, Clone, Debug)]
@@ -13,24 +20,118 @@ pub struct LaunchArgs {
     /// Ranks, each a process of its own
     #[arg(short = 'n', long, value_name = "N")]
     pub ranks: u32,
+    /// Nodes that this is called on, each with as many GPUs; FIZEAU_RENDEZVOUS says where they meet
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nodes: u32,
+    /// Which of them this is, counted from 0
+    #[arg(long, value_name = "K", default_value_t = 0, env = "JOB_COMPLETION_INDEX")]
+    pub node: u32,
     /// What each of them does, such as `run collective`
     #[arg(last = true, required = true, value_name = "VERB")]
     pub command: Vec<String>,
 }
 
-/// Becomes the launcher.
+/// Once a rank has failed the others have so long to say what they know of it.
+const GRACE: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Starts the ranks.
 pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
-    if !(2..=1024).contains(&args.ranks) {
-        return Err(Usage(format!("-n {}: a world has 2 to 1024 ranks", args.ranks)).into());
+    let size = u64::from(args.ranks) * u64::from(args.nodes);
+    if !(2..=1024).contains(&size) || args.ranks == 0 {
+        return Err(Usage(format!("{size} ranks: a world has 2 to 1024")).into());
+    }
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    if !plan::is_host(&device(&args.command)) {
+        return start_all(args, &program);
+    }
+    if args.nodes != 1 {
+        let why = "--nodes is for GPUs: start ranks on many hosts by mpiexec or srun".into();
+        return Err(Usage(why).into());
     }
     let launcher = abi::launcher().context(
         "no mpiexec with libmpi_abi.so.1 beside it is on the PATH: install an MPI with the \
          standard ABI (MPICH 5: pip install mpich)",
     )?;
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(&launcher);
     command.arg("-n").arg(args.ranks.to_string()).arg(program).args(&args.command);
     // Only comes back where it could not start.
     let error = command.exec();
     Err(error).with_context(|| format!("cannot start {}", launcher.display()))
+}
+
+/// The device that the ranks will choose.
+fn device(command: &[String]) -> String {
+    let given = command.iter().enumerate().find_map(|(at, word)| {
+        let next = || command.get(at + 1).cloned();
+        match word.as_str() {
+            "--device" | "--backend" => next(),
+            word => word.strip_prefix("--device=").map(str::to_owned),
+        }
+    });
+    given.unwrap_or_else(|| plan::PlanArgs::default().device())
+}
+
+/// Starts one process for each rank, which meet through files that nobody else can name, and waits
+/// for all. Once one has failed the others are ended.
+fn start_all(args: &LaunchArgs, program: &Path) -> anyhow::Result<ExitCode> {
+    let random = || std::collections::hash_map::RandomState::new().build_hasher().finish();
+    let token = format!("{:016x}{:016x}", random(), random());
+    let meeting = format!("file:{}", std::env::temp_dir().display());
+    if args.node >= args.nodes {
+        let why = format!("--node {} of --nodes {}: they count from 0", args.node, args.nodes);
+        return Err(Usage(why).into());
+    }
+    let size = args.ranks.saturating_mul(args.nodes);
+    let mut ranks = Vec::new();
+    for place in 0..args.ranks {
+        let mut command = Command::new(program);
+        command.args(&args.command);
+        command.env("RANK", (args.node * args.ranks + place).to_string());
+        command.env("LOCAL_RANK", place.to_string()).env("WORLD_SIZE", size.to_string());
+        if args.nodes == 1 {
+            command.env("FIZEAU_RENDEZVOUS", &meeting).env("FIZEAU_TOKEN", &token);
+        }
+        ranks.push(command.spawn().context("cannot start a rank")?);
+    }
+    let mut failed: Option<ExitStatus> = None;
+    let mut looks_left = GRACE.as_millis() / LOOK_EVERY.as_millis();
+    loop {
+        let mut left = false;
+        for rank in &mut ranks {
+            match rank.try_wait().context("cannot wait for a rank")? {
+                Some(status) if !status.success() => {
+                    failed.get_or_insert(status);
+                }
+                Some(_) => {}
+                None => left = true,
+            }
+        }
+        if !left {
+            break;
+        }
+        if failed.is_some() {
+            looks_left = looks_left.saturating_sub(1);
+            if looks_left == 0 {
+                end(&mut ranks);
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    // The first rank knows how the run ended; where it was killed, no more than that.
+    let first = ranks[0].wait().context("cannot wait for a rank")?;
+    let code = match failed {
+        None => Some(0),
+        Some(failed) if first.success() => failed.code(),
+        Some(_) => first.code(),
+    };
+    let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::COULD_NOT_RUN);
+    Ok(ExitCode::from(code))
+}
+
+fn end(ranks: &mut [Child]) {
+    for rank in ranks {
+        // One that has ended by itself cannot be killed any more.
+        let _ = rank.kill();
+    }
 }

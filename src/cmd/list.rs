@@ -49,7 +49,10 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let peers = plan::world(&args.plan, device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;
-    let free = device::host::environment().memory_free;
+    let mut environment = device::host::environment();
+    device.describe(&mut environment);
+    // Of the device; ranks with one each have as many times as much.
+    let free = environment.memory_free.map(|free| free * u64::from(rank.peers.processes()));
     let row = |case: &Case| {
         let skipped = session::too_large(case, free);
         let time = estimate(case, device.properties(), &plan.suite.measure);

@@ -5,6 +5,7 @@ pub mod devices;
 pub mod doctor;
 pub mod launch;
 pub mod list;
+pub mod localise;
 pub mod plan;
 mod progress;
 mod ranks;
@@ -104,8 +105,10 @@ pub enum Verb {
     List(list::ListArgs),
     /// Measure this machine, keep a record, write reports
     Run(run::RunArgs),
-    /// Start ranks on this node by MPI, each a process: fizeau launch -n 2 -- run collective
+    /// Start ranks on this node, each a process: fizeau launch -n 2 -- run collective
     Launch(launch::LaunchArgs),
+    /// Name the rank whose exchanges are slow, whoever it exchanges with
+    Localise(localise::LocaliseArgs),
     /// Make the report of a run again, from its record
     Report(report::ReportArgs),
     /// Say what changed from one run to another: faster, slower, same, unclear
@@ -140,6 +143,7 @@ pub fn main() -> ExitCode {
         Some(Verb::List(args)) => list::run(&args, &cli.global),
         Some(Verb::Run(args)) => run::run(&args, &cli.global),
         Some(Verb::Launch(args)) => launch::run(&args),
+        Some(Verb::Localise(args)) => localise::run(&args, &cli.global),
         Some(Verb::Report(args)) => report::run(&args, &cli.global),
         Some(Verb::Compare(args)) => compare::run(&args, &cli.global),
         Some(Verb::Completions { shell }) => {

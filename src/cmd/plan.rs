@@ -3,8 +3,8 @@
 use super::{Global, Usage};
 use crate::{
     bench::{self, Rank},
-    case::Case,
-    comm::{Alone, Communicator},
+    case::{Case, KernelName},
+    comm::{Alone, Communicator, Planned, nccl::Engine},
     data::Catalogue,
     device::{BACKENDS, Backend, Device, fake::Fake},
     selector::Selector,
@@ -15,7 +15,7 @@ use clap::Args;
 use std::collections::HashSet;
 
 /// What to measure, and where.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct PlanArgs {
     /// Only cases whose ids match a glob, such as 'gemm/bf16/*' or stream; '!GLOB' excludes
     #[arg(value_name = "SELECTOR")]
@@ -23,7 +23,8 @@ pub struct PlanArgs {
     /// A built-in suite (quick, full), or a TOML file [default: quick]
     #[arg(long, value_name = "NAME|FILE")]
     pub suite: Option<String>,
-    /// Ranks of collectives [default: one a core, at least two]
+    /// Ranks of collectives: threads of the host [default: one a core, at least two], or so many
+    /// GPUs [default: none]
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
     /// A device as `fizeau devices` names it, such as cuda:1 or host [default: the first GPU, or
@@ -48,18 +49,31 @@ impl PlanArgs {
         let first = || found().map_or(HOST.into(), |(name, ordinal)| format!("{name}:{ordinal}"));
         self.device.clone().unwrap_or_else(first)
     }
+}
 
-    /// The device of each of many processes: the host, whose memory is all that MPI reaches here.
-    pub fn device_of_ranks(&self) -> anyhow::Result<String> {
-        match self.device.as_deref() {
-            None | Some(HOST) => Ok(HOST.into()),
-            Some(other) => {
-                let why =
-                    format!("--device {other}: ranks in processes exchange the host's memory");
-                Err(Usage(why).into())
-            }
-        }
+/// The device of one of many ranks: as given, or the GPU of its place on its node, or the host
+/// where there is no GPU.
+pub fn device_of_rank(args: &PlanArgs, place: u32) -> anyhow::Result<String> {
+    let name = args.device();
+    if is_host(&name) || args.device.as_ref().is_some_and(|given| given.contains(':')) {
+        return Ok(name);
     }
+    let (family, _) = name.split_once(':').unwrap_or((&name, ""));
+    let count = backend(family)?.devices()?.len().max(1);
+    Ok(format!("{family}:{}", place as usize % count))
+}
+
+/// Whether a device's name is the host's.
+pub fn is_host(name: &str) -> bool {
+    name.split(':').next() == Some(HOST)
+}
+
+fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
+    let found = BACKENDS.iter().find(|backend| backend.name() == family);
+    Ok(*found.ok_or_else(|| {
+        let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name()).collect();
+        Usage(format!("no backend is called {family:?}; there are: {}", known.join(", ")))
+    })?)
 }
 
 /// The backend that is always there.
@@ -73,10 +87,7 @@ pub fn open(name: &str) -> anyhow::Result<Box<dyn Device>> {
         return Ok(fake.open(0)?);
     }
     let (family, ordinal) = name.split_once(':').unwrap_or((name, "0"));
-    let backend = BACKENDS.iter().find(|backend| backend.name() == family).ok_or_else(|| {
-        let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name()).collect();
-        Usage(format!("no backend is called {family:?}; there are: {}", known.join(", ")))
-    })?;
+    let backend = backend(family)?;
     let count = backend.devices().with_context(|| format!("cannot open {name}"))?.len();
     match ordinal.parse::<u32>() {
         Ok(ordinal) if (ordinal as usize) < count => {
@@ -101,6 +112,11 @@ pub fn world<'d>(
     args: &PlanArgs,
     device: &'d dyn Device,
 ) -> anyhow::Result<Box<dyn Communicator + 'd>> {
+    let gpu = &device.properties().backend;
+    if let Some(ranks) = args.ranks.filter(|_| matches!(gpu.as_str(), "cuda" | "hip")) {
+        let engine = Engine::open(gpu)?;
+        return Ok(Box::new(Planned { kernel: KernelName(engine.name.into()), ranks }));
+    }
     let ranks = args.ranks.unwrap_or_else(|| device.properties().units.max(2));
     if !(2..=1024).contains(&ranks) {
         return Err(Usage(format!("--ranks {ranks}: a world has 2 to 1024 ranks")).into());

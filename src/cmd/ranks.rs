@@ -1,12 +1,18 @@
-//! `fizeau run` as one of many processes: joins them by MPI, shares what memory there is, and ends
-//! all of them when one hangs.
+//! `fizeau run` as one of many ranks: finds the others, holds what each has against the rest,
+//! shares what memory there is, and ends all of them when one hangs.
 
-use super::exit;
+use super::{exit, plan};
 use crate::{
     case::{Case, CollectivePoint, Point},
-    comm::{Communicator, mpi::Mpi},
+    comm::{
+        Communicator,
+        mpi::Mpi,
+        nccl::{Engine, Nccl},
+        preflight::{self, Facts, Sharing},
+        rendezvous::{Meeting, Room, Way},
+    },
     device::{Device, host},
-    launch::{self, World},
+    launch::{self, Launcher, World},
     outcome::{Failure, Outcome},
     record::{
         Header, Line,
@@ -14,34 +20,115 @@ use crate::{
     },
     units::{Bytes, Seconds},
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
+use nccl_rs::{Monitor, UniqueId};
+use serde::{Deserialize, Serialize};
 use std::{
     io::{self, Write},
     path::Path,
+    sync::Arc,
+    thread,
     time::Duration,
 };
 
 /// Launchers end all processes once one has ended: first the one that keeps the record.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The world that a launcher has put this process into, if any. The process keeps to a core of its
-/// own from then on: to be called before a device is opened.
-pub fn launched() -> anyhow::Result<Option<World>> {
-    let world = launch::world(|name| std::env::var(name).ok())?;
-    if let Some(world) = &world {
-        host::keep_to_core(world.local_rank.unwrap_or(world.rank));
-    }
-    Ok(world)
+/// Longest wait for all ranks to come.
+const MEETING_MAX: Seconds = Seconds(120.0);
+
+/// A rank's place, and where it meets the others.
+pub struct Seat {
+    world: World,
+    meeting: Meeting,
 }
 
-/// Joins the other processes of a world.
-pub fn join(world: &World, device: &dyn Device, no_host_name: HostName) -> anyhow::Result<Mpi> {
-    let properties = device.properties();
-    let host = host::environment().host.filter(|_| no_host_name == HostName::Told);
-    let mpi = Mpi::open(host.as_deref().unwrap_or("a host"), &properties.name)
-        .with_context(|| format!("{} launched this as rank {}", world.launcher, world.rank))?;
-    world.agrees("MPI", mpi.rank(), mpi.size())?;
-    Ok(mpi)
+/// Which ranks this process is.
+pub enum Seats {
+    /// None: it is alone.
+    Alone,
+    /// One of many processes.
+    One(Seat),
+    /// So many threads, each with a GPU.
+    Threads(Vec<Seat>),
+}
+
+/// The seats of this process: as its launcher says, else as `--ranks` does for GPUs.
+pub fn seats(args: &plan::PlanArgs) -> anyhow::Result<Seats> {
+    let variable = |name: &str| std::env::var(name).ok();
+    if let Some(world) = launch::world(variable)? {
+        let meeting = match Way::of(variable)? {
+            Way::Mpi => {
+                let told = || format!("{} launched this as rank {}", world.launcher, world.rank);
+                let mpi = Mpi::open().with_context(told)?;
+                world.agrees("MPI", mpi.rank(), mpi.size())?;
+                Meeting::Mpi(Box::new(mpi))
+            }
+            way => Meeting::Remote(way),
+        };
+        return Ok(Seats::One(Seat { world, meeting }));
+    }
+    let Some(size) = args.ranks.filter(|_| !plan::is_host(&args.device())) else {
+        return Ok(Seats::Alone);
+    };
+    if !(1..=1024).contains(&size) {
+        let why = format!("--ranks {size}: a world has 1 to 1024 ranks");
+        return Err(super::Usage(why).into());
+    }
+    let room = Arc::new(Room::default());
+    let seat = |rank: u32| Seat {
+        world: World {
+            launcher: Launcher::Threads,
+            rank,
+            size: Some(size),
+            local_rank: Some(rank),
+        },
+        meeting: Meeting::Threads(Arc::clone(&room)),
+    };
+    Ok(Seats::Threads((0..size).map(seat).collect()))
+}
+
+/// What connects a rank to the others.
+pub enum Link<'d> {
+    /// The host's memory, by MPI.
+    Mpi(Box<Mpi>),
+    /// GPUs, by the vendor's library; MPI, where it brought them together, stays open.
+    Nccl(Box<Nccl<'d>>, Option<Box<Mpi>>),
+}
+
+impl Link<'_> {
+    /// The ranks.
+    pub fn peers(&self) -> &dyn Communicator {
+        match self {
+            Link::Mpi(mpi) => mpi.as_ref(),
+            Link::Nccl(nccl, _) => nccl.as_ref(),
+        }
+    }
+
+    /// The library that connects them.
+    pub fn version(&self) -> String {
+        match self {
+            Link::Mpi(mpi) => mpi.version().into(),
+            Link::Nccl(nccl, _) => nccl.version(),
+        }
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> u32 {
+        self.peers().local().0
+    }
+
+    /// Leaves the world, once all ranks do.
+    pub fn finish(self) -> anyhow::Result<()> {
+        let mpi = match self {
+            Link::Mpi(mpi) => Some(mpi),
+            Link::Nccl(nccl, mpi) => {
+                drop(nccl);
+                mpi
+            }
+        };
+        Ok(mpi.map(|mpi| mpi.finish()).transpose().map(drop)?)
+    }
 }
 
 /// Whether the host's name may be said.
@@ -53,41 +140,240 @@ pub enum HostName {
     LeftOut,
 }
 
-/// Memory that all ranks together may take, where it is known: those of a host share what is free
-/// on it, and no rank may take more than the one that has least.
-pub fn memory(mpi: &Mpi, free: Option<Bytes>) -> anyhow::Result<Option<Bytes>> {
+/// A rank before it has joined: its device, opened or not.
+pub struct Candidate {
+    seat: Seat,
+    name: String,
+    host: String,
+    engine: Option<Engine>,
+    facts: Facts,
+}
+
+/// What a rank gives the others.
+#[derive(Serialize, Deserialize)]
+struct Words {
+    facts: Facts,
+    /// The first rank's, where a library needs one.
+    id: Option<Vec<u8>>,
+}
+
+/// What ranks know of each other.
+pub struct Known {
+    ranks: Vec<Facts>,
+    id: Option<UniqueId>,
+    /// What is degraded.
+    pub warnings: Vec<String>,
+}
+
+impl Known {
+    /// One line for each rank.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |facts: &Facts| {
+            format!("rank {}: {}, {} ({})", facts.rank, facts.host, facts.device, facts.name)
+        };
+        self.ranks.iter().map(line).collect()
+    }
+
+    /// Ranks that have this one's device.
+    fn sharing(&self, rank: u32) -> u32 {
+        preflight::sharing(&self.ranks, rank)
+    }
+}
+
+impl Candidate {
+    /// Chooses and opens a device for a seat. One that cannot be opened is told to the others.
+    pub fn new(
+        seat: Seat,
+        args: &plan::PlanArgs,
+        host_name: HostName,
+    ) -> (Candidate, Option<Box<dyn Device>>) {
+        let place = seat.world.local_rank.unwrap_or(seat.world.rank);
+        let host = host::environment().host.filter(|_| host_name == HostName::Told);
+        let host = host.unwrap_or_else(|| "a host".into());
+        let mut facts = Facts {
+            rank: seat.world.rank,
+            host: host.clone(),
+            fizeau: env!("CARGO_PKG_VERSION").into(),
+            nics: preflight::nics(Path::new("/sys/class/infiniband")),
+            ..Facts::default()
+        };
+        let name = plan::device_of_rank(args, place).unwrap_or_else(|error| {
+            facts.trouble = Some(format!("{error:#}"));
+            args.device()
+        });
+        let mut engine = None;
+        if plan::is_host(&name) {
+            match &seat.meeting {
+                Meeting::Mpi(mpi) => facts.engine = mpi.version().into(),
+                _ => {
+                    let why = "ranks on hosts are connected by MPI alone: leave out \
+                               FIZEAU_RENDEZVOUS and start by mpiexec, or choose GPUs";
+                    facts.trouble.get_or_insert_with(|| why.into());
+                }
+            }
+            // Before the device is opened, whose threads inherit it. Threads of a GPU's library
+            // are not to be crowded on a core.
+            host::keep_to_core(place);
+        } else {
+            match Engine::open(name.split(':').next().unwrap_or_default()) {
+                Ok(opened) => {
+                    facts.engine = opened.spelled();
+                    engine = Some(opened);
+                }
+                Err(error) => drop(facts.trouble.get_or_insert_with(|| error.to_string())),
+            }
+        }
+        facts.device.clone_from(&name);
+        let device = match plan::open(&name) {
+            Ok(device) => {
+                facts.name.clone_from(&device.properties().name);
+                facts.identity = device.identity();
+                Some(device)
+            }
+            Err(error) => {
+                facts.trouble.get_or_insert_with(|| format!("{error:#}"));
+                None
+            }
+        };
+        (Candidate { seat, name, host, engine, facts }, device)
+    }
+
+    /// Exchanges what ranks know of themselves, before anything else: what is missing anywhere
+    /// ends all of them with the same words.
+    pub fn meet(&self) -> anyhow::Result<Known> {
+        let World { launcher, rank, size, .. } = self.seat.world;
+        let size = match (&self.seat.meeting, size) {
+            (Meeting::Mpi(mpi), _) => mpi.size(),
+            (_, Some(size)) => size,
+            (_, None) => bail!("{launcher} does not tell how many ranks there are"),
+        };
+        let id = self.engine.as_ref().filter(|_| rank == 0).map(Engine::unique_id);
+        let mut facts = self.facts.clone();
+        if let Some(Err(error)) = &id {
+            facts.trouble.get_or_insert_with(|| error.to_string());
+        }
+        let id = id.and_then(Result::ok).map(|id| id.0.to_vec());
+        let words = serde_json::to_vec(&Words { facts, id })?;
+        let all = self.seat.meeting.exchange([rank, size], &words, MEETING_MAX)?;
+        let read = |bytes: &Vec<u8>| serde_json::from_slice(bytes);
+        let all: Vec<Words> =
+            all.iter().map(read).collect::<Result<_, _>>().context(
+                "what another rank says of itself cannot be read: all need the same fizeau",
+            )?;
+        let id = all.first().and_then(|words| UniqueId::from_bytes(words.id.as_deref()?));
+        let ranks: Vec<Facts> = all.into_iter().map(|words| words.facts).collect();
+        let several = std::env::var("NCCL_MULTI_RANK_GPU_ENABLE").is_ok_and(|value| value == "1");
+        let sharing = if several { Sharing::Allowed } else { Sharing::Refused };
+        let judged = preflight::judge(&ranks, sharing);
+        match judged {
+            Ok(warnings) => Ok(Known { ranks, id, warnings }),
+            Err(why) => {
+                if rank != 0 {
+                    // The first one says it for all.
+                    thread::sleep(GRACE);
+                    return Err(Quiet.into());
+                }
+                bail!("preflight: {why}")
+            }
+        }
+    }
+
+    /// Joins the others.
+    pub fn join<'d>(self, known: &Known, device: &'d dyn Device) -> anyhow::Result<Link<'d>> {
+        let Candidate { seat: Seat { world, meeting }, engine, host, .. } = self;
+        let mpi = match meeting {
+            Meeting::Mpi(mpi) => Some(mpi),
+            Meeting::Threads(_) | Meeting::Remote(_) => None,
+        };
+        let name = &device.properties().name;
+        let Some(engine) = engine else {
+            let mut mpi = mpi.context("ranks on hosts are connected by MPI alone")?;
+            mpi.introduce(&host, name)?;
+            return Ok(Link::Mpi(mpi));
+        };
+        let id = known.id.context("the first rank gave no id")?;
+        let seat = [world.rank, known.ranks.len() as u32];
+        let nccl = Nccl::join(device, &engine, &id, seat, &host)?;
+        let [rank, size] = nccl.place()?;
+        world.agrees(engine.name, rank, size)?;
+        Ok(Link::Nccl(Box::new(nccl), mpi))
+    }
+
+    /// The device's name, as the command line would have it.
+    pub fn device(&self) -> &str {
+        &self.name
+    }
+}
+
+/// An error that another rank tells.
+#[derive(Debug, thiserror::Error)]
+#[error("another rank says why")]
+pub struct Quiet;
+
+/// Memory that all ranks together may take, where it is known: those of a device share what is
+/// free on it, and no rank may take more than the one that has least.
+pub fn memory(
+    link: &Link<'_>,
+    known: &Known,
+    free: Option<Bytes>,
+) -> anyhow::Result<Option<Bytes>> {
     let Some(free) = free else { return Ok(None) };
-    let share = free.0 as f64 / f64::from(mpi.ranks_here());
+    let peers = link.peers();
+    let here = match link {
+        Link::Mpi(mpi) => mpi.ranks_here(),
+        Link::Nccl(..) => known.sharing(link.rank()),
+    };
+    let share = free.0 as f64 / f64::from(here);
     // The least, by the only thing that ranks agree on: the largest.
-    let least = -mpi.largest(-share)?;
-    Ok(Some(Bytes(least as u64 * u64::from(mpi.size()))))
+    let least = -peers.largest(-share)?;
+    Ok(Some(Bytes(least as u64 * u64::from(peers.size()))))
 }
 
 /// Ends this process past the deadline of a collective: says who hangs, and where a record is
 /// kept, that the case failed.
 pub fn guard(
-    mpi: &Mpi,
+    link: &Link<'_>,
     deadline: Seconds,
-    record: Option<&Path>,
-    header: &Header,
+    record: Option<(&Path, &Header)>,
 ) -> anyhow::Result<()> {
-    let record = record.map(Path::to_owned);
-    let plan = header.plan.clone();
+    let record = record.map(|(directory, header)| (directory.to_owned(), header.plan.clone()));
+    let monitor = match link {
+        Link::Mpi(_) => None,
+        Link::Nccl(nccl, _) => Some(nccl.monitor()),
+    };
     let on_hang = move |said: String, point: Option<CollectivePoint>| {
-        let kept =
-            record.as_ref().map(|directory| match append_failure(directory, &plan, point, &said) {
+        let kept = record.as_ref().map(|(directory, plan)| {
+            match append_failure(directory, plan, point, &said) {
                 Ok(()) => format!("; the record is kept in {}", directory.display()),
                 Err(error) => format!("; the record ends before this case: {error}"),
-            });
+            }
+        });
         // Nowhere is left to say that standard error is gone.
         let _ = writeln!(io::stderr(), "fizeau: {said}{}", kept.as_deref().unwrap_or_default());
+        if let Some(monitor) = monitor {
+            abort(monitor);
+        }
         if record.is_none() {
-            std::thread::sleep(GRACE);
+            thread::sleep(GRACE);
         }
         std::process::exit(i32::from(exit::COULD_NOT_RUN));
     };
-    mpi.watch(deadline, Box::new(on_hang))?;
+    match link {
+        Link::Mpi(mpi) => mpi.watch(deadline, Box::new(on_hang))?,
+        Link::Nccl(nccl, _) => nccl.watch(deadline, Box::new(on_hang))?,
+    }
     Ok(())
+}
+
+/// Ends what a GPU still waits for, so that it is free for others; not for longer than it is worth.
+fn abort(monitor: Monitor) {
+    let aborting = thread::spawn(move || monitor.abort());
+    for _ in 0..20 {
+        if aborting.is_finished() {
+            return;
+        }
+        thread::sleep(GRACE / 20);
+    }
 }
 
 /// The outcome of the case in flight: the first of its kind that has none.

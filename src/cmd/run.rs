@@ -3,15 +3,15 @@
 use super::{
     Global, exit, plan,
     progress::Progress,
-    ranks::{self, HostName},
+    ranks::{self, Candidate, HostName, Link, Quiet, Seat, Seats},
     report::{self, ReportFormat},
 };
 use crate::{
     bench::Rank,
     case::{Case, Point},
-    comm::{Communicator, mpi::Mpi, together::Together},
+    comm::{together::Together, watch},
+    data::Catalogue,
     device::{self, Device},
-    launch::World,
     measure::clock,
     outcome::Outcome,
     record::{
@@ -21,6 +21,7 @@ use crate::{
     },
     session::{End, Session, Watcher},
     suite::{MeasureSettings, Suite},
+    units::Bytes,
 };
 use anyhow::Context;
 use clap::Args;
@@ -30,6 +31,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
+    thread,
 };
 
 /// Below the working directory, where records go that are nobody's but this machine's.
@@ -61,112 +63,155 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     let old = args.resume.as_deref().map(store::read).transpose()?;
     let plan_args = plan_of(args, old.as_ref());
-    let launched = ranks::launched()?;
-    let device = match &launched {
-        Some(_) => plan::open(&plan_args.device_of_ranks()?)?,
-        None => plan::open(&plan_args.device())?,
-    };
-    let host_name = if args.no_host_name { HostName::LeftOut } else { HostName::Told };
-    let join = |world: &World| ranks::join(world, device.as_ref(), host_name);
-    let mpi = launched.as_ref().map(join).transpose()?;
-    let threads;
-    let peers: &dyn Communicator = match &mpi {
-        Some(mpi) => mpi,
-        None => {
-            threads = plan::world(&plan_args, device.as_ref())?;
-            threads.as_ref()
-        }
-    };
-    let together = Together { device: device.as_ref(), peers };
-    let rank = match &mpi {
-        Some(_) => Rank { device: &together, peers },
-        None => Rank { device: device.as_ref(), peers },
-    };
-    let part = catalogue.part_of(device.properties());
-
-    let (mut header, settings) = match &old {
-        Some(old) => resumed(args, &old.header, &catalogue)?,
-        None => {
-            let plan = plan::Plan::new(&plan_args, &catalogue, rank)?;
-            let settings = plan.suite.measure;
-            (started(plan, args), settings)
-        }
-    };
-    describe(&mut header, device.as_ref(), args);
-    header.part = part.map(|part| part.id.clone());
-    let mut memory_free = header.environment.memory_free;
-    if let Some(mpi) = &mpi {
-        header.environment.libraries.push(mpi.version().into());
-        memory_free = ranks::memory(mpi, memory_free)?;
+    let run =
+        Run { args, global, catalogue: &catalogue, interrupted: &interrupted, old, plan_args };
+    match ranks::seats(&run.plan_args)? {
+        Seats::Alone => run.alone(),
+        Seats::One(seat) => run.one_of_many(seat),
+        Seats::Threads(seats) => thread::scope(|scope| {
+            let mut seats = seats.into_iter();
+            let first = seats.next().context("a world of no ranks")?;
+            for seat in seats {
+                let run = &run;
+                // The first rank waits for all in what they do together, and says how it ended.
+                scope.spawn(move || run.one_of_many(seat));
+            }
+            run.one_of_many(first)
+        }),
     }
-    device.set_deadline(settings.deadline);
-    let session = Session { rank, part, settings, interrupted: &interrupted, memory_free };
-    let end = match mpi.as_ref().filter(|mpi| mpi.rank() != 0) {
-        None => keep(args, &session, &header, old, mpi.as_ref(), global)?,
-        Some(mpi) => follow(mpi, &session, &header, old)?,
-    };
-    if let Some(mpi) = mpi {
-        mpi.finish()?;
-    }
-    Ok(end)
 }
 
-/// Runs the session, keeps its record and writes its reports.
-fn keep(
-    args: &RunArgs,
-    session: &Session<'_>,
-    header: &Header,
+/// What all ranks of this process have in common.
+struct Run<'r> {
+    args: &'r RunArgs,
+    global: &'r Global,
+    catalogue: &'r Catalogue,
+    interrupted: &'r AtomicBool,
     old: Option<Record>,
-    mpi: Option<&Mpi>,
-    global: &Global,
-) -> anyhow::Result<ExitCode> {
-    let directory = match args.resume.as_ref().or(args.out.as_ref()) {
-        Some(directory) => directory.clone(),
-        None => new_directory(header),
-    };
-    if let Some(old) = &old {
-        store::same_run(&directory.join(store::FILE), &old.header, header)?;
-        if complete(old) {
-            return finish(&directory, End::Complete, global);
-        }
-    }
-    let (mut writer, done) = match old {
-        Some(_) => {
-            let (writer, record) = Writer::resume(&directory, header)?;
-            (writer, record.outcomes)
-        }
-        None => (Writer::create(&directory, header)?, Vec::new()),
-    };
-    if let Some(mpi) = mpi {
-        ranks::guard(mpi, session.settings.deadline, Some(&directory), header)?;
-    }
-    let left = header.plan.len().saturating_sub(done.len());
-    let mut progress = Progress::new(left, session.rank.device.properties());
-    let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
-    drop((progress, writer));
-    finish(&directory, end, global)
+    plan_args: plan::PlanArgs,
 }
 
-/// Runs the session as a rank that keeps no record.
-fn follow(
-    mpi: &Mpi,
-    session: &Session<'_>,
-    header: &Header,
-    old: Option<Record>,
-) -> anyhow::Result<ExitCode> {
-    ranks::guard(mpi, session.settings.deadline, None, header)?;
-    if old.as_ref().is_some_and(complete) {
-        return Ok(ExitCode::SUCCESS);
+impl Run<'_> {
+    fn alone(&self) -> anyhow::Result<ExitCode> {
+        let device = plan::open(&self.plan_args.device())?;
+        let peers = plan::world(&self.plan_args, device.as_ref())?;
+        let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
+        let (header, settings) = self.header(rank)?;
+        device.set_deadline(settings.deadline);
+        let memory_free = header.environment.memory_free;
+        let session = self.session(rank, settings, memory_free);
+        self.keep(&session, &header, None)
     }
-    let done = old.map(|old| old.outcomes).unwrap_or_default();
-    let broken = Cell::new(false);
-    let mut watcher = Follower { broken: &broken };
-    let end = session.run(header, &done, None, &mut watcher)?;
-    Ok(ExitCode::from(match (end, broken.get()) {
-        (End::Interrupted, _) => exit::INTERRUPTED,
-        (End::Complete, true) => exit::FAILED,
-        (End::Complete, false) => 0,
-    }))
+
+    fn one_of_many(&self, seat: Seat) -> anyhow::Result<ExitCode> {
+        let host_name = if self.args.no_host_name { HostName::LeftOut } else { HostName::Told };
+        let (candidate, device) = Candidate::new(seat, &self.plan_args, host_name);
+        let known = match candidate.meet() {
+            Err(error) if error.is::<Quiet>() => return Ok(ExitCode::from(exit::COULD_NOT_RUN)),
+            known => known?,
+        };
+        let device = device.with_context(|| format!("cannot open {}", candidate.device()))?;
+        let link = candidate.join(&known, device.as_ref())?;
+        let together = Together::new(device.as_ref(), link.peers());
+        let rank = Rank { device: &together, peers: link.peers() };
+        let (mut header, settings) = self.header(rank)?;
+        // The watch ends the run before whoever waits for the device has lost patience.
+        device.set_deadline(settings.deadline * watch::PATIENCE);
+        header.environment.libraries.push(link.version());
+        header.environment.warnings.extend(known.warnings.iter().cloned());
+        header.environment.ranks = known.lines();
+        let memory_free = ranks::memory(&link, &known, header.environment.memory_free)?;
+        let session = self.session(rank, settings, memory_free);
+        let end = match link.rank() {
+            0 => self.keep(&session, &header, Some(&link))?,
+            _ => self.follow(&session, &header, &link)?,
+        };
+        link.finish()?;
+        Ok(end)
+    }
+
+    fn session<'s>(
+        &'s self,
+        rank: Rank<'s>,
+        settings: MeasureSettings,
+        memory_free: Option<Bytes>,
+    ) -> Session<'s> {
+        let part = self.catalogue.part_of(rank.device.properties());
+        Session { rank, part, settings, interrupted: self.interrupted, memory_free }
+    }
+
+    /// The header of this run, new or resumed, and how long it samples.
+    fn header(&self, rank: Rank<'_>) -> anyhow::Result<(Header, MeasureSettings)> {
+        let (mut header, settings) = match &self.old {
+            Some(old) => resumed(self.args, &old.header, self.catalogue)?,
+            None => {
+                let plan = plan::Plan::new(&self.plan_args, self.catalogue, rank)?;
+                let settings = plan.suite.measure;
+                (started(plan, self.args), settings)
+            }
+        };
+        describe(&mut header, rank.device, self.args);
+        let part = self.catalogue.part_of(rank.device.properties());
+        header.part = part.map(|part| part.id.clone());
+        Ok((header, settings))
+    }
+
+    /// Runs the session, keeps its record and writes its reports.
+    fn keep(
+        &self,
+        session: &Session<'_>,
+        header: &Header,
+        link: Option<&Link<'_>>,
+    ) -> anyhow::Result<ExitCode> {
+        let args = self.args;
+        let directory = match args.resume.as_ref().or(args.out.as_ref()) {
+            Some(directory) => directory.clone(),
+            None => new_directory(header),
+        };
+        if let Some(old) = &self.old {
+            store::same_run(&directory.join(store::FILE), &old.header, header)?;
+            if complete(old) {
+                return finish(&directory, End::Complete, self.global);
+            }
+        }
+        let (mut writer, done) = match self.old {
+            Some(_) => {
+                let (writer, record) = Writer::resume(&directory, header)?;
+                (writer, record.outcomes)
+            }
+            None => (Writer::create(&directory, header)?, Vec::new()),
+        };
+        if let Some(link) = link {
+            ranks::guard(link, session.settings.deadline, Some((&directory, header)))?;
+        }
+        let left = header.plan.len().saturating_sub(done.len());
+        let mut progress = Progress::new(left, session.rank.device.properties());
+        let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
+        drop((progress, writer));
+        finish(&directory, end, self.global)
+    }
+
+    /// Runs the session as a rank that keeps no record.
+    fn follow(
+        &self,
+        session: &Session<'_>,
+        header: &Header,
+        link: &Link<'_>,
+    ) -> anyhow::Result<ExitCode> {
+        ranks::guard(link, session.settings.deadline, None)?;
+        if self.old.as_ref().is_some_and(complete) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let done = self.old.as_ref().map(|old| old.outcomes.clone()).unwrap_or_default();
+        let broken = Cell::new(false);
+        let mut watcher = Follower { broken: &broken };
+        let end = session.run(header, &done, None, &mut watcher)?;
+        Ok(ExitCode::from(match (end, broken.get()) {
+            (End::Interrupted, _) => exit::INTERRUPTED,
+            (End::Complete, true) => exit::FAILED,
+            (End::Complete, false) => 0,
+        }))
+    }
 }
 
 /// Says nothing, and remembers whether anything broke: every rank ends with the same exit code.
@@ -248,7 +293,7 @@ fn started(plan: plan::Plan, args: &RunArgs) -> Header {
 fn resumed(
     args: &RunArgs,
     old: &Header,
-    catalogue: &crate::data::Catalogue,
+    catalogue: &Catalogue,
 ) -> anyhow::Result<(Header, MeasureSettings)> {
     let mut header = old.clone();
     header.started = clock::utc_now();

@@ -4,6 +4,10 @@
 mod board;
 pub mod host;
 pub mod mpi;
+pub mod nccl;
+pub mod neighbours;
+pub mod preflight;
+pub mod rendezvous;
 pub mod together;
 pub mod watch;
 
@@ -46,10 +50,21 @@ pub trait Communicator {
         ranks: &[RankBuffers<'_>],
         repeat: u32,
     ) -> Result<(), DeviceError>;
+    /// Enqueues one exchange with another rank: all of the first buffer, for as much into the
+    /// second.
+    fn exchange(&self, _partner: u32, _buffers: [&Buffer; 2]) -> Result<(), DeviceError> {
+        let mend = "start ranks as processes, or with a GPU each".into();
+        Err(DeviceError::Missing { what: "exchanges between two ranks".into(), mend })
+    }
     /// Processes that the ranks are spread over, one rank each; 1 where this process drives all.
     fn processes(&self) -> u32 {
         1
     }
+    /// What was enqueued last is done on this rank.
+    fn completed(&self) {}
+    /// This rank cannot go on, for this reason. Where the others would wait for it without end,
+    /// this ends the run for all and does not come back.
+    fn failed(&self, _why: &DeviceError) {}
     /// Waits for all processes.
     fn barrier(&self) -> Result<(), DeviceError> {
         Ok(())
@@ -60,6 +75,42 @@ pub trait Communicator {
     }
     /// The control plane: every process gives bytes and gets all processes' bytes, by rank.
     fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError>;
+}
+
+/// A world that is planned and not there: `list` asks it for its size.
+pub struct Planned {
+    /// What would make the collectives.
+    pub kernel: KernelName,
+    /// How many there would be.
+    pub ranks: u32,
+}
+
+impl Communicator for Planned {
+    fn kernels(&self) -> Vec<KernelName> {
+        vec![self.kernel.clone()]
+    }
+    fn size(&self) -> u32 {
+        self.ranks
+    }
+    fn local(&self) -> (u32, u32) {
+        (0, 1)
+    }
+    fn processes(&self) -> u32 {
+        self.ranks
+    }
+    fn enqueue(
+        &self,
+        _: Collective,
+        _: Dtype,
+        _: Bytes,
+        _: &[RankBuffers<'_>],
+        _: u32,
+    ) -> Result<(), DeviceError> {
+        Err(DeviceError::Missing { what: "the other ranks".into(), mend: "start them".into() })
+    }
+    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+        Ok(vec![mine.to_vec()])
+    }
 }
 
 /// A world of one, without collectives.

@@ -4,12 +4,14 @@
 use super::Communicator;
 use crate::{
     case::KernelName,
-    device::{Buffer, Device, DeviceError, Function, Launch, Timing},
+    device::{Buffer, Device, DeviceError, Function, Identity, Launch, Timing},
     outcome::Telemetry,
     record::Environment,
     spec::Properties,
+    stats::quantile,
     units::{Bytes, Megahertz, Seconds},
 };
+use std::cell::RefCell;
 
 /// A device whose timed regions begin at a barrier and last until the slowest rank's has ended.
 /// Every rank then takes the same decisions from the same times.
@@ -18,6 +20,15 @@ pub struct Together<'t> {
     pub device: &'t dyn Device,
     /// The others.
     pub peers: &'t dyn Communicator,
+    /// This rank's own times, since they were last asked for.
+    own: RefCell<Vec<f64>>,
+}
+
+impl<'t> Together<'t> {
+    /// A device among others.
+    pub fn new(device: &'t dyn Device, peers: &'t dyn Communicator) -> Together<'t> {
+        Together { device, peers, own: RefCell::default() }
+    }
 }
 
 impl Device for Together<'_> {
@@ -47,7 +58,10 @@ impl Device for Together<'_> {
         work: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<Timing, DeviceError> {
         self.peers.barrier()?;
-        let timing = self.device.timed(work)?;
+        let timed = self.device.timed(work);
+        self.peers.completed();
+        let timing = timed.inspect_err(|error| self.peers.failed(error))?;
+        self.own.borrow_mut().push(timing.time.0);
         Ok(Timing { time: self.agree(timing.time)?, ..timing })
     }
     fn evict_cache(&self) -> Result<(), DeviceError> {
@@ -57,7 +71,19 @@ impl Device for Together<'_> {
         self.device.set_deadline(deadline);
     }
     fn telemetry(&self) -> Option<Telemetry> {
+        self.own.borrow_mut().clear();
         self.device.telemetry()
+    }
+    fn identity(&self) -> Identity {
+        self.device.identity()
+    }
+    fn rank_times(&self, last: usize) -> Result<Vec<Seconds>, DeviceError> {
+        let own = self.own.borrow();
+        let own = &own[own.len().saturating_sub(last)..];
+        let median = if own.is_empty() { 0.0 } else { quantile::median(own) };
+        let all = self.peers.all_gather_bytes(&median.to_le_bytes())?;
+        let time = |bytes: Vec<u8>| bytes.try_into().map_or(f64::NAN, f64::from_le_bytes);
+        Ok(all.into_iter().map(time).map(Seconds).collect())
     }
     fn describe(&self, environment: &mut Environment) {
         self.device.describe(environment);

@@ -1,7 +1,10 @@
 //! Watches that no collective hangs in silence: a thread beside each rank that looks how long its
 //! rank has been waiting, and ends the run with words when that is too long.
 
-use super::board::Board;
+use super::{
+    board::Board,
+    neighbours::{self, Peer},
+};
 use crate::{
     case::{Collective, CollectivePoint, Place},
     dtype::Dtype,
@@ -10,7 +13,7 @@ use crate::{
 };
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -24,18 +27,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// wait; so many deadlines, as long as its process shows that it lives.
 const BETWEEN: f64 = 10.0;
 
-/// One rank, as the others know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its host's name.
-    pub host: String,
-    /// Its device.
-    pub device: String,
-    /// Its process.
-    pub process: u32,
-    /// Its slot on its node's board.
-    pub slot: usize,
-}
+/// So many deadlines whoever waits for a device has to wait: the watch must be the first to end
+/// the run, since it knows whom to name.
+pub const PATIENCE: f64 = BETWEEN + 2.0;
 
 /// A collective as it is enqueued.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,13 +42,29 @@ pub struct Operation {
     pub message: Bytes,
 }
 
+/// An exchange of so many bytes between two ranks.
+pub fn pairwise(message: Bytes) -> Operation {
+    Operation { collective: Collective::SendReceive, dtype: Dtype::Int8, message }
+}
+
 /// What a rank waits in.
 #[derive(Clone, Copy, PartialEq)]
 enum Wait {
     /// A collective that is measured.
     In(Operation),
+    /// Measured collectives that a device works off by itself: any of those enqueued last.
+    Queued(Operation),
     /// The engine's own, after that collective if there was one.
     After(Option<Operation>),
+}
+
+impl Wait {
+    fn operation(self) -> Option<Operation> {
+        match self {
+            Wait::In(operation) | Wait::Queued(operation) => Some(operation),
+            Wait::After(operation) => operation,
+        }
+    }
 }
 
 struct State {
@@ -67,6 +77,9 @@ struct State {
     /// Iterations entered of the operation enqueued last.
     iteration: AtomicU64,
     wait: Mutex<Wait>,
+    /// What this rank itself has seen to go wrong, for all to end.
+    failed: Mutex<Option<String>>,
+    looks: AtomicBool,
     over: AtomicBool,
 }
 
@@ -74,6 +87,13 @@ struct State {
 pub struct Watch {
     state: Arc<State>,
 }
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks the engine for an error that it met in the background.
+pub type Ask = Box<dyn Fn() -> Option<String> + Send>;
 
 /// Called once, from the watching thread, with what is to be said. It ends the process.
 pub type OnHang = Box<dyn FnOnce(String, Option<CollectivePoint>) + Send>;
@@ -89,19 +109,52 @@ impl Watch {
             since: AtomicU64::new(0),
             iteration: AtomicU64::new(0),
             wait: Mutex::new(Wait::After(None)),
+            failed: Mutex::new(None),
+            looks: AtomicBool::new(false),
             over: AtomicBool::new(false),
         };
         Watch { state: Arc::new(state) }
     }
 
-    /// Starts to look.
+    /// Starts to look, and to ask the engine whether anything went wrong in the background.
     ///
     /// # Errors
     /// Where there can be no thread.
-    pub fn start(&self, deadline: Seconds, on_hang: OnHang) -> std::io::Result<()> {
+    pub fn start(
+        &self,
+        deadline: Seconds,
+        engine: Option<Ask>,
+        on_hang: OnHang,
+    ) -> std::io::Result<()> {
         let state = Arc::clone(&self.state);
-        thread::Builder::new().name("watch".into()).spawn(move || state.look(deadline, on_hang))?;
+        state.looks.store(true, Ordering::Release);
+        let look = move || state.look(deadline, engine, on_hang);
+        thread::Builder::new().name("watch".into()).spawn(look)?;
         Ok(())
+    }
+
+    /// Collectives are on the device from here until [`Watch::completed`].
+    pub fn queued<T>(&self, operation: Operation, enqueue: impl FnOnce() -> T) -> T {
+        self.state.iteration.store(0, Ordering::Relaxed);
+        self.state.begin(Wait::Queued(operation));
+        enqueue()
+    }
+
+    /// What was enqueued is done.
+    pub fn completed(&self) {
+        self.state.since.store(0, Ordering::Release);
+    }
+
+    /// This rank cannot go on, and the others would wait for it: the watch ends the run, and this
+    /// does not come back. Where nobody watches it does.
+    pub fn fail(&self, why: String) {
+        if !self.state.looks.load(Ordering::Acquire) {
+            return;
+        }
+        *lock(&self.state.failed) = Some(why);
+        loop {
+            thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// Runs a collective that is measured.
@@ -122,19 +175,14 @@ impl Watch {
 
     /// Runs a collective of the engine's own.
     pub fn control<T>(&self, run: impl FnOnce() -> T) -> T {
-        let last = match *self.state.wait.lock().unwrap_or_else(PoisonError::into_inner) {
-            Wait::In(operation) => Some(operation),
-            Wait::After(operation) => operation,
-        };
+        let last = lock(&self.state.wait).operation();
         self.wait(Wait::After(last), run)
     }
 
     fn wait<T>(&self, wait: Wait, run: impl FnOnce() -> T) -> T {
-        let state = &*self.state;
-        *state.wait.lock().unwrap_or_else(PoisonError::into_inner) = wait;
-        state.since.store(state.now() + 1, Ordering::Release);
+        self.state.begin(wait);
         let result = run();
-        state.since.store(0, Ordering::Release);
+        self.completed();
         result
     }
 }
@@ -150,6 +198,11 @@ impl State {
         &self.peers[self.rank as usize]
     }
 
+    fn begin(&self, wait: Wait) {
+        *lock(&self.wait) = wait;
+        self.since.store(self.now() + 1, Ordering::Release);
+    }
+
     fn now(&self) -> u64 {
         (self.origin.elapsed().0 * 1e3) as u64
     }
@@ -159,7 +212,7 @@ impl State {
         self.peers.iter().enumerate().filter(|(_, peer)| peer.host == self.me().host)
     }
 
-    fn look(&self, deadline: Seconds, on_hang: OnHang) {
+    fn look(&self, deadline: Seconds, engine: Option<Ask>, on_hang: OnHang) {
         // Of each rank: how often it had shown that it lives, and when that last changed.
         let mut beats: Vec<(u64, u64)> = vec![(0, self.now()); self.peers.len()];
         let limit = (deadline.0 * 1e3) as u64;
@@ -185,11 +238,17 @@ impl State {
                 .filter(|&rank| now.saturating_sub(beats[rank].1) > limit)
                 .collect();
             let ended = self.board.as_ref().is_some_and(Board::ended);
-            if ended || self.hangs(waited, limit, &silent) {
+            let failed = lock(&self.failed).take();
+            let failed = failed.or_else(|| engine.as_ref().and_then(|ask| ask()));
+            if failed.is_some() || ended || self.hangs(waited, limit, &silent) {
                 if let Some(board) = &self.board {
                     board.end(self.me().slot);
                 }
-                let (said, point) = self.say(deadline, waited, &silent);
+                let why = failed.unwrap_or_else(|| match ended {
+                    true => "another rank of this node has given up".into(),
+                    false => format!("no answer within {deadline}"),
+                });
+                let (said, point) = self.say(why, waited, &silent);
                 on_hang(said, point);
                 return;
             }
@@ -197,34 +256,29 @@ impl State {
     }
 
     fn hangs(&self, waited: u64, limit: u64, silent: &[usize]) -> bool {
-        match *self.wait.lock().unwrap_or_else(PoisonError::into_inner) {
-            Wait::In(_) => waited > limit,
+        match *lock(&self.wait) {
+            Wait::In(_) | Wait::Queued(_) => waited > limit,
             Wait::After(_) if silent.is_empty() => waited as f64 > BETWEEN * limit as f64,
             Wait::After(_) => waited > limit,
         }
     }
 
     /// What there is to say: who, where, in what, and for how long.
-    fn say(
-        &self,
-        deadline: Seconds,
-        waited: u64,
-        silent: &[usize],
-    ) -> (String, Option<CollectivePoint>) {
+    fn say(&self, why: String, waited: u64, silent: &[usize]) -> (String, Option<CollectivePoint>) {
         let iteration = self.iteration.load(Ordering::Relaxed);
-        let wait = *self.wait.lock().unwrap_or_else(PoisonError::into_inner);
-        let (place, operation) = match wait {
-            Wait::In(operation) => ("in", Some(operation)),
-            Wait::After(operation) => ("after", operation),
+        let wait = *lock(&self.wait);
+        let (place, numbers) = match wait {
+            Wait::In(_) => ("in", format!("{iteration}")),
+            Wait::Queued(_) => ("in", format!("1 to {iteration} of its batch")),
+            Wait::After(_) => ("after", format!("{iteration}")),
         };
+        let operation = wait.operation();
         let what = operation.map_or("the first exchange".into(), |of| {
-            format!("{} {} {}, iteration {iteration}", of.collective, of.dtype, of.message)
+            format!("{} {} {}, iteration {numbers}", of.collective, of.dtype, of.message)
         });
         let waited = Seconds(waited as f64 / 1e3);
-        let mut text = format!(
-            "no answer within {deadline}: {} waited {waited} {place} {what}",
-            self.name(self.rank as usize)
-        );
+        let mut text =
+            format!("{why}: {} waited {waited} {place} {what}", self.name(self.rank as usize));
         let culprits = self.culprits(silent);
         if culprits.is_empty() {
             text += "; every rank of this node has entered it, so look at the other nodes' \
@@ -256,7 +310,7 @@ impl State {
         let mut culprits = Vec::new();
         for (rank, peer) in self.neighbours() {
             let behind = most - entered(peer);
-            if silent.contains(&rank) {
+            if silent.contains(&rank) || neighbours::is_gone(peer.process) {
                 culprits.push((rank, "does not run any more (stopped, or killed)".into()));
             } else if behind > 0 {
                 culprits.push((rank, format!("has not entered it ({behind} iterations behind)")));
@@ -275,7 +329,7 @@ mod tests {
         let peer = |rank: usize| Peer {
             host: "here".into(),
             device: "a CPU".into(),
-            process: 100 + rank as u32,
+            process: std::process::id(),
             slot: rank,
         };
         (0..3).map(peer).collect()
@@ -292,7 +346,7 @@ mod tests {
         let hang: OnHang = Box::new(move |said, point| {
             told.send((said, point)).expect("somebody listens");
         });
-        watch.start(Seconds(0.4), hang).expect("a thread");
+        watch.start(Seconds(0.4), None, hang).expect("a thread");
         let operation = Operation {
             collective: Collective::AllReduce,
             dtype: Dtype::F32,
@@ -310,12 +364,32 @@ mod tests {
                 }
             }
         });
-        assert!(said.contains("rank 0 on here (a CPU, process 100) waited"), "{said}");
+        assert!(said.contains("rank 0 on here (a CPU, process "), "{said}");
         assert!(said.contains("in all_reduce f32 4 KiB, iteration 1"), "{said}");
-        assert!(said.contains("rank 1 on here (a CPU, process 101) has not entered it"), "{said}");
+        assert!(said.contains("rank 1 on here (a CPU, process "), "{said}");
+        assert!(said.contains(") has not entered it (1 iterations behind)"), "{said}");
         assert!(!said.contains("rank 2"), "{said}");
         assert_eq!(point.map(|point| point.ranks), Some(3));
         assert!(others.ended(), "the others are told");
+    }
+
+    #[test]
+    fn what_the_engine_met_in_the_background_ends_the_wait_before_its_deadline() {
+        let watch = Watch::new(1, peers(), None);
+        let (send, receive) = mpsc::channel();
+        let hang: OnHang = Box::new(move |said, point| drop(send.send((said, point))));
+        let ask: Ask = Box::new(|| Some("remote process exited".into()));
+        let operation = Operation {
+            collective: Collective::AllToAll,
+            dtype: Dtype::Bf16,
+            message: Bytes(1 << 20),
+        };
+        watch.queued(operation, || (0..20).for_each(|_| watch.enter()));
+        watch.start(Seconds(600.0), Some(ask), hang).expect("a thread");
+        let (said, point) = receive.recv_timeout(Duration::from_secs(60)).expect("it is said");
+        assert!(said.starts_with("remote process exited: rank 1 on here"), "{said}");
+        assert!(said.contains("in all_to_all bf16 1 MiB, iteration 1 to 20 of its"), "{said}");
+        assert_eq!(point.map(|point| point.collective), Some(Collective::AllToAll));
     }
 
     #[test]
@@ -323,7 +397,7 @@ mod tests {
         let watch = Watch::new(0, peers(), None);
         let (send, receive) = mpsc::channel();
         let hang: OnHang = Box::new(move |said, _| drop(send.send(said)));
-        watch.start(Seconds(0.2), hang).expect("a thread");
+        watch.start(Seconds(0.2), None, hang).expect("a thread");
         for _ in 0..5 {
             watch.control(|| thread::sleep(Duration::from_millis(100)));
         }

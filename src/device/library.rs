@@ -98,7 +98,7 @@ fn open_before(path: &Path, start: &str) {
 }
 
 /// Where a library may be, in order.
-fn candidates(wanted: &Wanted) -> Vec<PathBuf> {
+pub fn candidates(wanted: &Wanted) -> Vec<PathBuf> {
     let in_folders = |folders: Vec<PathBuf>| -> Vec<PathBuf> {
         folders.iter().flat_map(|folder| files_in(folder, wanted.files)).collect()
     };

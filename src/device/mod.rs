@@ -14,8 +14,8 @@ use crate::{
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
 };
-use serde::Serialize;
-use std::{any::Any, fmt};
+use serde::{Deserialize, Serialize};
+use std::{any::Any, ffi::c_void, fmt};
 
 /// A family of devices behind one driver.
 pub trait Backend: Sync {
@@ -142,6 +142,27 @@ pub trait Device {
     /// Displaces the contents of all caches.
     fn evict_cache(&self) -> Result<(), DeviceError>;
 
+    /// Lets another library enqueue its work on the device's own stream, in its context.
+    fn enqueue_foreign(
+        &self,
+        library: &str,
+        _enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let needs = "a stream that other libraries enqueue on".into();
+        Err(DeviceError::Unsupported { kernel: library.into(), needs })
+    }
+
+    /// What tells it from its neighbours, and how it is connected; less where it cannot tell.
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+
+    /// The median time of each rank's own last so many timed regions, by rank; none where ranks
+    /// have no times of their own.
+    fn rank_times(&self, _last: usize) -> Result<Vec<Seconds>, DeviceError> {
+        Ok(Vec::new())
+    }
+
     /// A world of ranks on this device alone, where it can hold several; none elsewhere.
     fn communicator(&self, _ranks: u32) -> Option<Box<dyn Communicator + '_>> {
         None
@@ -184,6 +205,25 @@ impl fmt::Display for Elsewhere {
             Elsewhere::Peer(ordinal) => write!(f, "device {ordinal}, which it reaches"),
         }
     }
+}
+
+/// A stream, as the vendor's libraries take it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream(pub *mut c_void);
+
+/// What tells a device from its neighbours, and how it is connected.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its own number.
+    pub uuid: Option<String>,
+    /// Its place on the PCI bus.
+    pub pci: Option<String>,
+    /// The driver's version.
+    pub driver: Option<String>,
+    /// Lanes to the host that are in use.
+    pub pcie_width: Option<u32>,
+    /// Links to other devices that are up.
+    pub links: Option<u32>,
 }
 
 /// Memory of a device. Freed when dropped.

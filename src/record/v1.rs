@@ -81,6 +81,9 @@ pub struct Environment {
     pub memory_free: Option<Bytes>,
     /// Vendor libraries that were found, with their versions.
     pub libraries: Vec<String>,
+    /// Who is which rank, one line each, where ranks are processes or GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<String>,
     /// What may spoil numbers here, in words: busy machine, virtual machine, ...
     pub warnings: Vec<String>,
 }

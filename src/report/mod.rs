@@ -12,6 +12,7 @@ mod fit;
 mod heat;
 mod level;
 pub mod nccl_tests;
+mod rank;
 mod run;
 mod sensors;
 mod stub;

@@ -117,6 +117,9 @@ fn measure_workload(
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
     let taken = sample(device, workload, cache, settings)?;
+    let rank_times = device.rank_times(taken.samples.times.len())?;
+    let of_one = 1.0 / f64::from(taken.samples.batch);
+    let rank_times = rank_times.into_iter().map(|time| time * of_one).collect();
     let telemetry = device.telemetry();
     let check = worse(before, passed(workload.verify()?, "after timing")?);
     let contrast = beside.map(|other| contrast(device, workload, other, settings)).transpose()?;
@@ -135,6 +138,7 @@ fn measure_workload(
         clock: clock_at(0.5).map(Megahertz),
         speed_of_light: Vec::new(),
         tier: None,
+        rank_times,
         check,
         telemetry,
     };

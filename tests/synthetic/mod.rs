@@ -60,6 +60,7 @@ fn header(plan: Vec<Case>) -> Header {
             load: Some(0.31),
             memory_free: Some(Bytes(29 << 30)),
             libraries: vec!["openblas 0.3.29".into()],
+            ranks: Vec::new(),
             warnings: vec![
                 "A virtual machine (kvm): neighbours may take cache and bandwidth.".into(),
             ],
@@ -157,6 +158,7 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
         speed_of_light,
         tier,
         check,
+        rank_times: Vec::new(),
         telemetry: None,
     }
 }

@@ -93,9 +93,17 @@ pub struct Config {
     count: c_uint,
 }
 
-/// Objects whose handles must be known where they are used.
+/// Objects whose handles must be known where they are used. Streams count up from theirs.
 const STREAM: usize = 0x57_0000;
 const STREAMS: usize = 0x1000;
+
+/// What stands behind an event's handle.
+struct Event {
+    /// NaN until it is recorded.
+    time: f64,
+    stream: usize,
+}
+
 const CONTEXT: usize = 0xc0_0000;
 
 /// Whether a handle is a stream's.
@@ -124,8 +132,8 @@ export! {
         let slice = if state.script.mig { " MIG 1g.18gb" } else { "" };
         put(&format!("stub GPU{slice}"), name, length as usize)
     }
-    cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) |_state| {
-        uuid.write([0x57 + device as u8; 16]);
+    cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) |state| {
+        uuid.write([0x57 + state.script.uuid + device as u8; 16]);
         OK
     }
     cuDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: c_int) |_state| {
@@ -196,19 +204,24 @@ export! {
     cuMemFreeHost(bytes: *mut c_void) |state| {
         if state.memory.free(bytes as u64) { OK } else { INVALID_VALUE }
     }
-    cuMemsetD8Async(address: u64, value: u8, bytes: usize, _stream: Handle) |state| {
-        match state.memory.bytes(address, bytes) {
-            Some(range) => { range.fill(value); OK }
-            None => INVALID_VALUE,
-        }
+    cuMemsetD8Async(address: u64, value: u8, bytes: usize, stream: Handle) |state| {
+        if state.memory.bytes(address, bytes).is_none() { return INVALID_VALUE; }
+        state.in_turn(stream as usize, move |state| {
+            state.memory.bytes(address, bytes).into_iter().for_each(|range| range.fill(value));
+        });
+        OK
     }
     cuMemcpyHtoDAsync_v2(
-        address: u64, source: *const c_void, bytes: usize, _stream: Handle
+        address: u64, source: *const c_void, bytes: usize, stream: Handle
     ) |state| {
-        match state.memory.bytes(address, bytes) {
-            Some(range) => { range.copy_from_slice(slice::from_raw_parts(source.cast(), bytes)); OK }
-            None => INVALID_VALUE,
-        }
+        if state.memory.bytes(address, bytes).is_none() { return INVALID_VALUE; }
+        let source = source as usize;
+        state.in_turn(stream as usize, move |state| {
+            if let Some(range) = state.memory.bytes(address, bytes) {
+                range.copy_from_slice(slice::from_raw_parts(source as *const u8, bytes));
+            }
+        });
+        OK
     }
     cuMemcpyAsync(target: u64, source: u64, bytes: usize, stream: Handle) |state| {
         if !is_stream(stream) { return INVALID_HANDLE; }
@@ -286,12 +299,16 @@ export! {
         OK
     }
     cuMemcpyDtoHAsync_v2(
-        target: *mut c_void, address: u64, bytes: usize, _stream: Handle
+        target: *mut c_void, address: u64, bytes: usize, stream: Handle
     ) |state| {
-        match state.memory.bytes(address, bytes) {
-            Some(range) => { slice::from_raw_parts_mut(target.cast(), bytes).copy_from_slice(range); OK }
-            None => INVALID_VALUE,
-        }
+        if state.memory.bytes(address, bytes).is_none() { return INVALID_VALUE; }
+        let target = target as usize;
+        state.in_turn(stream as usize, move |state| {
+            if let Some(range) = state.memory.bytes(address, bytes) {
+                slice::from_raw_parts_mut(target as *mut u8, bytes).copy_from_slice(range);
+            }
+        });
+        OK
     }
     cuStreamCreate(stream: *mut Handle, _flags: c_uint) |state| {
         stream.write((STREAM + state.streams % STREAMS) as Handle);
@@ -301,31 +318,35 @@ export! {
     }
     cuStreamDestroy_v2(_stream: Handle) |state| { state.count("streams", -1); OK }
     cuEventCreate(event: *mut Handle, _flags: c_uint) |state| {
-        event.write(Box::into_raw(Box::new(f64::NAN)).cast());
+        event.write(Box::into_raw(Box::new(Event { time: f64::NAN, stream: 0 })).cast());
         state.count("events", 1);
         OK
     }
     cuEventDestroy_v2(event: Handle) |state| {
-        drop(Box::from_raw(event.cast::<f64>()));
+        drop(Box::from_raw(event.cast::<Event>()));
         state.count("events", -1);
         OK
     }
     cuEventRecord(event: Handle, stream: Handle) |state| {
         if !is_stream(stream) { return INVALID_HANDLE; }
-        event.cast::<f64>().write(state.now);
+        event.cast::<Event>().write(Event {
+            time: state.now_on(stream as usize),
+            stream: stream as usize,
+        });
         OK
     }
     cuEventQuery(event: Handle) |state| {
-        if event.cast::<f64>().read().is_nan() { return INVALID_HANDLE; }
-        if state.ends() { OK } else { NOT_READY }
+        let event = &*event.cast::<Event>();
+        if event.time.is_nan() { return INVALID_HANDLE; }
+        if state.ends() && !state.is_busy(event.stream) { OK } else { NOT_READY }
     }
     cuEventElapsedTime_v2(milliseconds: *mut f32, start: Handle, end: Handle) |_state| {
-        let nanoseconds = end.cast::<f64>().read() - start.cast::<f64>().read();
+        let nanoseconds = (*end.cast::<Event>()).time - (*start.cast::<Event>()).time;
         milliseconds.write((nanoseconds / 1e6) as f32);
         OK
     }
     cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) |_state| {
-        let nanoseconds = end.cast::<f64>().read() - start.cast::<f64>().read();
+        let nanoseconds = (*end.cast::<Event>()).time - (*start.cast::<Event>()).time;
         milliseconds.write((nanoseconds / 1e6) as f32);
         OK
     }
@@ -402,6 +423,12 @@ export! {
             Err(()) => state.give(ILLEGAL_ADDRESS),
         }
     }
+    fizeau_stub_begin(stream: Handle, nanoseconds: f64) |state| {
+        state.begin(stream as usize);
+        state.pass_on(stream as usize, nanoseconds);
+        OK
+    }
+    fizeau_stub_end(stream: Handle) |state| { state.end(stream as usize); OK }
     cuTensorMapEncodeTiled(
         map: *mut [u8; 128], data_type: c_int, rank: c_uint, address: u64, sizes: *const u64,
         strides: *const u64, box_sizes: *const u32, element_strides: *const u32,

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `driver=11040` | the driver's version |
 //! | `devices=2` | so many devices |
+//! | `uuid=9` | the number that devices' own numbers begin with |
 //! | `units=8` | so many SMs |
 //! | `capability=80` | compute capability 8.0 |
 //! | `mig` | each device is a MIG slice |
@@ -27,6 +28,8 @@ pub struct Script {
     pub driver: i32,
     /// How many devices.
     pub devices: i32,
+    /// Added to the devices' own numbers.
+    pub uuid: u8,
     /// SMs of each.
     pub units: i32,
     /// Compute capability: major and minor as one number.
@@ -54,6 +57,7 @@ impl Default for Script {
         Script {
             driver: 13_000,
             devices: 1,
+            uuid: 0,
             units: 4,
             capability: 90,
             mig: false,
@@ -98,6 +102,7 @@ impl Script {
         match name {
             "driver" => self.driver = value.parse().ok()?,
             "devices" => self.devices = value.parse().ok()?,
+            "uuid" => self.uuid = value.parse().ok()?,
             "units" => self.units = value.parse().ok()?,
             "capability" => self.capability = value.parse().ok()?,
             "memory" => self.memory = value.parse().ok()?,

@@ -23,6 +23,9 @@ pub const ILLEGAL_ADDRESS: i32 = 700;
 /// The launches of a graph: entry, parameters, blocks.
 pub type Graph = Vec<(String, Vec<u8>, u64)>;
 
+/// A copy that waits for its turn on a stream.
+type Behind = Box<dyn FnOnce(&mut State) + Send>;
+
 /// Everything.
 pub struct State {
     /// What was asked for.
@@ -41,6 +44,12 @@ pub struct State {
     pub streams: usize,
     /// The stream that is captured, and its launches.
     pub capture: Option<(usize, Graph)>,
+    /// How far a stream is ahead of device time.
+    ahead: BTreeMap<usize, f64>,
+    /// Operations of another stub library in flight, by stream.
+    busy: BTreeMap<usize, u64>,
+    /// What was enqueued behind them.
+    behind: Vec<(usize, Behind)>,
     /// Opaque objects that are alive, by kind.
     pub alive: BTreeMap<&'static str, i64>,
     /// Faults that NVML has yet to report.
@@ -73,6 +82,9 @@ impl State {
             launches: 0,
             streams: 0,
             capture: None,
+            ahead: BTreeMap::new(),
+            busy: BTreeMap::new(),
+            behind: Vec::new(),
             alive: BTreeMap::new(),
             log,
             logged: BTreeSet::new(),
@@ -102,9 +114,52 @@ impl State {
         code
     }
 
+    /// Lets time pass on one stream.
+    pub fn pass_on(&mut self, stream: usize, nanoseconds: f64) {
+        *self.ahead.entry(stream).or_default() += nanoseconds * self.script.slow;
+    }
+
+    /// The time on a stream.
+    pub fn now_on(&self, stream: usize) -> f64 {
+        self.now + self.ahead.get(&stream).copied().unwrap_or(0.0)
+    }
+
     /// Lets device time pass.
     pub fn pass(&mut self, nanoseconds: f64) {
         self.now += nanoseconds * self.script.slow;
+    }
+
+    /// An operation of another stub library is in flight on a stream.
+    pub fn begin(&mut self, stream: usize) {
+        *self.busy.entry(stream).or_default() += 1;
+    }
+
+    /// It is no more.
+    pub fn end(&mut self, stream: usize) {
+        if let Some(count) = self.busy.get_mut(&stream) {
+            *count = count.saturating_sub(1);
+        }
+        if !self.is_busy(stream) {
+            let (now, later) =
+                std::mem::take(&mut self.behind).into_iter().partition(|(of, _)| *of == stream);
+            self.behind = later;
+            let now: Vec<(usize, Behind)> = now;
+            now.into_iter().for_each(|(_, copy)| copy(self));
+        }
+    }
+
+    /// Does something on a stream when its turn has come.
+    pub fn in_turn(&mut self, stream: usize, copy: impl FnOnce(&mut State) + Send + 'static) {
+        if self.is_busy(stream) {
+            self.behind.push((stream, Box::new(copy)));
+        } else {
+            copy(self);
+        }
+    }
+
+    /// Whether there is one.
+    pub fn is_busy(&self, stream: usize) -> bool {
+        self.busy.get(&stream).is_some_and(|&count| count > 0)
     }
 
     /// Whether work still ends.

@@ -9,19 +9,18 @@ pub mod abi;
 
 use super::{
     Communicator, RankBuffers,
-    board::Board,
-    watch::{OnHang, Operation, Peer, Watch},
+    neighbours::{self, Peer},
+    watch::{OnHang, Operation, Watch, pairwise},
 };
 use crate::{
     case::{Collective, CollectivePoint, KernelName, Place},
-    device::DeviceError,
+    device::{Buffer, DeviceError},
     dtype::Dtype,
     units::{Bytes, Seconds},
 };
 use abi::{Handle, Table};
 use std::{
     ffi::{c_char, c_int},
-    path::{Path, PathBuf},
     ptr,
 };
 
@@ -40,12 +39,11 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Opens the library, joins the world, and makes every rank known to all by its host, device
-    /// and process.
+    /// Opens the library and joins the world.
     ///
     /// # Errors
     /// Where there is no library, or it says so.
-    pub fn open(host: &str, device: &str) -> Result<Mpi, DeviceError> {
+    pub fn open() -> Result<Mpi, DeviceError> {
         let table = abi::open().map_err(|why| DeviceError::Missing {
             what: "libmpi_abi.so.1".into(),
             mend: format!("{MEND} ({why})"),
@@ -66,12 +64,20 @@ impl Mpi {
         }
         let (rank, size) = (rank as u32, size as u32);
         let version = version(&table);
-        let watch = Watch::new(rank, vec![unknown(); size as usize], None);
-        let mut mpi = Mpi { table, rank, size, version, peers: Vec::new(), watch };
-        mpi.peers = mpi.introduce(host, device)?;
-        let board = mpi.board()?;
-        mpi.watch = Watch::new(rank, mpi.peers.clone(), board);
-        Ok(mpi)
+        let watch = Watch::new(rank, vec![Peer::unknown(); size as usize], None);
+        let peers = vec![Peer::unknown(); size as usize];
+        Ok(Mpi { table, rank, size, version, peers, watch })
+    }
+
+    /// Makes every rank known to all by its host, device and process.
+    ///
+    /// # Errors
+    /// Whatever the library says.
+    pub fn introduce(&mut self, host: &str, device: &str) -> Result<(), DeviceError> {
+        self.peers = neighbours::introduce(self, host, device)?;
+        let board = neighbours::board(self, self.rank, &self.peers)?;
+        self.watch = Watch::new(self.rank, self.peers.clone(), board);
+        Ok(())
     }
 
     /// The library's own words for what it is.
@@ -96,7 +102,7 @@ impl Mpi {
     /// Where there can be no thread.
     pub fn watch(&self, deadline: Seconds, on_hang: OnHang) -> Result<(), DeviceError> {
         let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
-        self.watch.start(deadline, on_hang).map_err(refused)
+        self.watch.start(deadline, None, on_hang).map_err(refused)
     }
 
     /// Leaves the world, once all ranks do. Dropped without this, the process has failed, and its
@@ -107,43 +113,6 @@ impl Mpi {
     pub fn finish(self) -> Result<(), DeviceError> {
         // SAFETY: the last call of MPI in this process.
         said(&self.table, "MPI_Finalize", unsafe { (self.table.finalize)() })
-    }
-
-    /// Every rank's words about itself, with its slot among those of its host.
-    fn introduce(&self, host: &str, device: &str) -> Result<Vec<Peer>, DeviceError> {
-        let mine = format!("{host}\0{device}\0{}", std::process::id());
-        let mut peers: Vec<Peer> = Vec::new();
-        for bytes in self.all_gather_bytes(mine.as_bytes())? {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            let mut words = text.split('\0').map(str::to_owned);
-            let mut word = || words.next().unwrap_or_default();
-            let (host, device, process) = (word(), word(), word().parse().unwrap_or(0));
-            let slot = peers.iter().filter(|peer| peer.host == host).count();
-            peers.push(Peer { host, device, process, slot });
-        }
-        Ok(peers)
-    }
-
-    /// The board of this node, made by its first rank; none where they share no memory.
-    fn board(&self) -> Result<Option<Board>, DeviceError> {
-        let me = &self.peers[self.rank as usize];
-        let count = self.peers.iter().filter(|peer| peer.host == me.host).count();
-        let made = if me.slot == 0 { Board::create(count).ok() } else { None };
-        let path = made.as_ref().map(|(_, path)| path.clone()).unwrap_or_default();
-        let paths = self.all_gather_bytes(path.as_os_str().as_encoded_bytes())?;
-        let first = self.peers.iter().position(|peer| peer.host == me.host).unwrap_or(0);
-        let theirs = PathBuf::from(String::from_utf8_lossy(&paths[first]).into_owned());
-        let board = match made {
-            Some((board, _)) => Some(board),
-            None if theirs == Path::new("") => None,
-            None => Board::open(&theirs, count).ok(),
-        };
-        self.barrier()?;
-        if me.slot == 0 && path != Path::new("") {
-            // It stays until the node restarts where it cannot be removed: a few hundred bytes.
-            let _ = Board::remove(&path);
-        }
-        Ok(board)
     }
 
     fn plan<'p>(
@@ -342,6 +311,33 @@ impl Communicator for Mpi {
         })
     }
 
+    fn exchange(&self, partner: u32, [send, receive]: [&Buffer; 2]) -> Result<(), DeviceError> {
+        let count = send.size.min(receive.size).0;
+        let (from, into) = (send.address as usize, receive.address as usize);
+        let (of, partner, count_of) = (abi::BYTE, partner as c_int, count as i64);
+        self.watch.operation(pairwise(Bytes(count)), || {
+            self.watch.enter();
+            // SAFETY: as many bytes as both buffers have.
+            let code = unsafe {
+                (self.table.send_receive)(
+                    from,
+                    count_of,
+                    of,
+                    partner,
+                    0,
+                    into,
+                    count_of,
+                    of,
+                    partner,
+                    0,
+                    abi::COMM_WORLD,
+                    ptr::null_mut(),
+                )
+            };
+            said(&self.table, "MPI_Sendrecv", code)
+        })
+    }
+
     fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
         let length = mine.len() as i64;
         let mut lengths = vec![0i64; self.size as usize];
@@ -403,10 +399,6 @@ impl Communicator for Mpi {
         })?;
         Ok(largest)
     }
-}
-
-fn unknown() -> Peer {
-    Peer { host: "a host".into(), device: "unknown device".into(), process: 0, slot: 0 }
 }
 
 fn version(table: &Table) -> String {

@@ -17,7 +17,7 @@ use super::{
     tensor_map::Encoding,
 };
 use crate::{
-    device::{Buffer, DeviceError, library::Refusal},
+    device::{Buffer, DeviceError, Stream, library::Refusal},
     measure::clock,
     units::{Bytes, Seconds},
 };
@@ -393,6 +393,21 @@ impl Context {
             self.told(said, For::Kernel(&entry.name))?;
             self.enqueued_one();
         }
+        Ok(())
+    }
+
+    /// Lets another library enqueue on the stream, in this context.
+    ///
+    /// # Errors
+    ///
+    /// What the other library refuses; that the device is lost.
+    pub fn foreign(
+        &self,
+        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.current()?;
+        enqueue(Stream(self.stream))?;
+        self.enqueued_one();
         Ok(())
     }
 

@@ -26,7 +26,10 @@ mod tensor_map;
 mod way;
 mod words;
 
-use super::{Backend, Buffer, Device, DeviceError, Elsewhere, Finding, Function, Launch, Timing};
+use super::{
+    Backend, Buffer, Device, DeviceError, Elsewhere, Finding, Function, Identity, Launch, Stream,
+    Timing,
+};
 use crate::{
     case::KernelName,
     kernel::Params,
@@ -294,6 +297,28 @@ impl Device for CudaDevice {
         let time = self.context.timed(gate.as_ref(), work)?;
         let throttled = self.watch.as_ref().is_some_and(Watch::is_throttled);
         Ok(Timing { time, clock: None, throttled })
+    }
+
+    fn enqueue_foreign(
+        &self,
+        _: &str,
+        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.context.foreign(enqueue)
+    }
+
+    fn identity(&self) -> Identity {
+        let driver = self.context.driver();
+        let device = driver.device(self.properties.ordinal).ok();
+        let sensors = sensors(driver, self.properties.ordinal);
+        let version = nvml::nvml().ok().and_then(|nvml| nvml.driver_version());
+        Identity {
+            uuid: device.and_then(|device| driver.uuid(device)),
+            pci: device.and_then(|device| driver.pci(device)),
+            driver: version.or_else(|| Some(format!("for CUDA {}", spelled(driver.version)))),
+            pcie_width: sensors.as_ref().and_then(|sensors| sensors.pcie()).map(|(_, width)| width),
+            links: sensors.as_ref().map(|sensors| sensors.nvlinks()),
+        }
     }
 
     fn evict_cache(&self) -> Result<(), DeviceError> {

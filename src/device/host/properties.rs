@@ -206,6 +206,7 @@ pub fn environment() -> Environment {
         load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
         memory_free: memory_free(),
         libraries: super::gemm::library::versions(),
+        ranks: Vec::new(),
         warnings: Vec::new(),
     };
     environment.warnings = warnings(&environment);

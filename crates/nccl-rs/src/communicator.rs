@@ -1,0 +1,495 @@
+//! One rank of a world.
+
+use crate::{
+    library::Library,
+    table::{Comm, Config},
+    types::{DataType, Error, IN_PROGRESS, Reduction, SUCCESS, Stream, UniqueId},
+};
+use std::{
+    ffi::{c_int, c_void},
+    marker::PhantomData,
+    ptr,
+    sync::{
+        Arc,
+        atomic::{AtomicPtr, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Between two questions whether something is done.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Longest wait for a call that a non-blocking communicator has taken up.
+const CALL_MAX: Duration = Duration::from_secs(120);
+
+/// One rank of a world; left when dropped. Used by one thread; what another thread may do with it
+/// is [`Monitor`]'s.
+pub struct Communicator {
+    shared: Arc<Shared>,
+    rank: u32,
+    size: u32,
+    /// Of one thread at a time.
+    _local: PhantomData<*mut ()>,
+}
+
+// SAFETY: the library ties a communicator to a device and not to a thread; the marker only keeps
+// two threads from using it at once.
+unsafe impl Send for Communicator {}
+
+struct Shared {
+    library: Arc<Library>,
+    /// Null once it was aborted.
+    comm: AtomicPtr<c_void>,
+}
+
+impl Shared {
+    fn comm(&self) -> Result<Comm, Error> {
+        let comm = self.comm.load(Ordering::Acquire);
+        if comm.is_null() { Err(Error::Aborted) } else { Ok(comm) }
+    }
+
+    fn async_code(&self) -> Result<c_int, Error> {
+        let function = self.library.get(self.library.table.async_error, "ncclCommGetAsyncError")?;
+        let (comm, mut code) = (self.comm()?, SUCCESS);
+        // SAFETY: the communicator lives as long as `self`, unless it was aborted.
+        let said = unsafe { function(comm, &raw mut code) };
+        self.library.said("ncclCommGetAsyncError", said)?;
+        Ok(code)
+    }
+
+    /// Waits for what a call has only begun.
+    fn settle(&self, call: &'static str, code: c_int, limit: Duration) -> Result<(), Error> {
+        let mut code = code;
+        let start = Instant::now();
+        while code == IN_PROGRESS {
+            if start.elapsed() > limit {
+                return Err(Error::Deadline { call, limit });
+            }
+            thread::sleep(PAUSE);
+            code = self.async_code()?;
+        }
+        match code {
+            SUCCESS => Ok(()),
+            code => Err(self.library.error(call, code, self.comm()?)),
+        }
+    }
+}
+
+/// What any thread may do with a communicator: ask whether it failed, and end it.
+#[derive(Clone)]
+pub struct Monitor {
+    shared: Arc<Shared>,
+}
+
+impl Monitor {
+    /// The error that the communicator met in the background, such as a peer that went away.
+    pub fn async_error(&self) -> Option<Error> {
+        match self.shared.async_code() {
+            Ok(SUCCESS | IN_PROGRESS) | Err(Error::Aborted | Error::NoSymbol { .. }) => None,
+            Ok(code) => {
+                let comm = self.shared.comm().unwrap_or(ptr::null_mut());
+                Some(self.shared.library.error("ncclCommGetAsyncError", code, comm))
+            }
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Ends the communicator and what is in flight on it. May wait for the device.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub fn abort(&self) -> Result<(), Error> {
+        let abort = self.shared.library.get(self.shared.library.table.abort, "ncclCommAbort")?;
+        let comm = self.shared.comm.swap(ptr::null_mut(), Ordering::AcqRel);
+        if comm.is_null() {
+            return Ok(());
+        }
+        // SAFETY: taken out of the shared place, so that nobody begins anything on it any more;
+        // calls in flight are what the function is made for.
+        self.shared.library.said("ncclCommAbort", unsafe { abort(comm) })
+    }
+}
+
+// SAFETY: the library documents both functions as callable while others use the communicator.
+unsafe impl Send for Shared {}
+// SAFETY: as above; the pointer is atomic, the table is constant.
+unsafe impl Sync for Shared {}
+
+impl Communicator {
+    /// Joins a world as one of its ranks, on the device whose context is current, without waiting
+    /// for longer than `limit`. Blocks where the library is older than 2.14.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says; [`Error::Deadline`] where the other ranks do not come.
+    pub fn new(
+        library: &Arc<Library>,
+        id: &UniqueId,
+        rank: u32,
+        size: u32,
+        limit: Duration,
+    ) -> Result<Communicator, Error> {
+        let mut comm: Comm = ptr::null_mut();
+        let (rank_of, size_of) = (rank as c_int, size as c_int);
+        let mut config = Config::non_blocking();
+        let (call, code) = match (library.table.init_config, library.table.async_error) {
+            // SAFETY: the pointers are valid; the configuration states its own length.
+            (Some(init), Some(_)) => ("ncclCommInitRankConfig", unsafe {
+                init(&raw mut comm, size_of, *id, rank_of, &raw mut config)
+            }),
+            _ => {
+                let init = library.get(library.table.init, "ncclCommInitRank")?;
+                // SAFETY: the pointer is valid.
+                ("ncclCommInitRank", unsafe { init(&raw mut comm, size_of, *id, rank_of) })
+            }
+        };
+        if comm.is_null() {
+            library.said(call, if code == IN_PROGRESS { SUCCESS } else { code })?;
+            return Err(Error::Aborted);
+        }
+        let shared = Shared { library: Arc::clone(library), comm: AtomicPtr::new(comm) };
+        let made = Communicator { shared: Arc::new(shared), rank, size, _local: PhantomData };
+        if let Err(error) = made.shared.settle(call, code, limit) {
+            // What was begun cannot be destroyed in peace. The first error is what counts.
+            let _ = made.monitor().abort();
+            return Err(error);
+        }
+        Ok(made)
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Ranks in all, as they were asked for.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Rank and size as the library itself has them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub fn place(&self) -> Result<[u32; 2], Error> {
+        let library = self.library();
+        let (mut rank, mut size) = (0, 0);
+        let user_rank = library.get(library.table.user_rank, "ncclCommUserRank")?;
+        let count = library.get(library.table.count, "ncclCommCount")?;
+        // SAFETY: the pointers are valid.
+        unsafe {
+            self.done("ncclCommUserRank", user_rank(self.comm()?, &raw mut rank))?;
+            self.done("ncclCommCount", count(self.comm()?, &raw mut size))?;
+        }
+        Ok([rank, size].map(|value| value.max(0) as u32))
+    }
+
+    /// The library.
+    pub fn library(&self) -> &Arc<Library> {
+        &self.shared.library
+    }
+
+    /// What another thread may do with it.
+    pub fn monitor(&self) -> Monitor {
+        Monitor { shared: Arc::clone(&self.shared) }
+    }
+
+    pub(crate) fn comm(&self) -> Result<Comm, Error> {
+        self.shared.comm()
+    }
+
+    /// Waits until what a call has begun is on the stream.
+    pub(crate) fn done(&self, call: &'static str, code: c_int) -> Result<(), Error> {
+        self.shared.settle(call, code, CALL_MAX)
+    }
+
+    /// Everything that `run` enqueues goes out together: sends and receives between many ranks
+    /// wait for each other only at the end.
+    ///
+    /// # Errors
+    ///
+    /// What `run` or the library says; the group is closed in either case.
+    pub fn group(&self, run: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let library = self.library();
+        let start = library.get(library.table.group_start, "ncclGroupStart")?;
+        let end = library.get(library.table.group_end, "ncclGroupEnd")?;
+        // SAFETY: a group of this thread, closed below.
+        library.said("ncclGroupStart", unsafe { start() })?;
+        let ran = run();
+        // SAFETY: the group opened above.
+        let code = unsafe { end() };
+        ran.and_then(|()| self.done("ncclGroupEnd", code))
+    }
+
+    /// Makes a buffer known, so that transports need not copy it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says; older than 2.19 it has no such function.
+    ///
+    /// # Safety
+    ///
+    /// The range is device memory that lives longer than the registration.
+    pub unsafe fn register(
+        &self,
+        at: *mut c_void,
+        bytes: usize,
+    ) -> Result<Registration<'_>, Error> {
+        let register = self.library().get(self.library().table.register, "ncclCommRegister")?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: the caller's promise.
+        let code = unsafe { register(self.comm()?, at, bytes, &raw mut handle) };
+        self.done("ncclCommRegister", code)?;
+        Ok(Registration { communicator: self, handle })
+    }
+
+    /// Makes a buffer a window that is alike on all ranks; all of them call this together.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says; older than 2.27 it has no such function.
+    ///
+    /// # Safety
+    ///
+    /// The range is memory of [`Library::allocate`] that lives longer than the window.
+    pub unsafe fn window(&self, at: *mut c_void, bytes: usize) -> Result<Window<'_>, Error> {
+        /// `NCCL_WIN_COLL_SYMMETRIC`.
+        const SYMMETRIC: c_int = 1;
+        let library = self.library();
+        let register = library.get(library.table.window_register, "ncclCommWindowRegister")?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: the caller's promise.
+        let code = unsafe { register(self.comm()?, at, bytes, &raw mut handle, SYMMETRIC) };
+        self.done("ncclCommWindowRegister", code)?;
+        Ok(Window { communicator: self, handle })
+    }
+}
+
+/// The collectives that every version has. Counts are elements; buffers may be the same where
+/// NCCL's manual allows it in place.
+///
+/// # Safety
+///
+/// Of each: buffers are device memory as large as counts say, on the communicator's device, and
+/// live until the stream is done; the stream is of that device.
+#[expect(clippy::missing_safety_doc, reason = "stated for all of them at the head")]
+#[expect(clippy::too_many_arguments, reason = "as many as the library's functions have")]
+impl Communicator {
+    /// Every rank ends with the reduction over all ranks.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub unsafe fn all_reduce(
+        &self,
+        send: *const c_void,
+        receive: *mut c_void,
+        count: usize,
+        data: DataType,
+        reduction: Reduction,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let function = self.ready(self.library().table.all_reduce, "ncclAllReduce", data)?;
+        let (data, reduction) = (data as c_int, reduction as c_int);
+        // SAFETY: the caller's promise.
+        let code = unsafe { function(send, receive, count, data, reduction, self.comm()?, stream) };
+        self.done("ncclAllReduce", code)
+    }
+
+    /// The root ends with the reduction over all ranks.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub unsafe fn reduce(
+        &self,
+        send: *const c_void,
+        receive: *mut c_void,
+        count: usize,
+        data: DataType,
+        reduction: Reduction,
+        root: u32,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let function = self.ready(self.library().table.reduce, "ncclReduce", data)?;
+        let (data, reduction, root) = (data as c_int, reduction as c_int, root as c_int);
+        let comm = self.comm()?;
+        // SAFETY: the caller's promise.
+        let code = unsafe { function(send, receive, count, data, reduction, root, comm, stream) };
+        self.done("ncclReduce", code)
+    }
+
+    /// Every rank ends with the root's buffer.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub unsafe fn broadcast(
+        &self,
+        send: *const c_void,
+        receive: *mut c_void,
+        count: usize,
+        data: DataType,
+        root: u32,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let function = self.ready(self.library().table.broadcast, "ncclBroadcast", data)?;
+        let (data, root) = (data as c_int, root as c_int);
+        // SAFETY: the caller's promise.
+        let code = unsafe { function(send, receive, count, data, root, self.comm()?, stream) };
+        self.done("ncclBroadcast", code)
+    }
+
+    /// Every rank ends with all ranks' buffers, `count` elements each.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub unsafe fn all_gather(
+        &self,
+        send: *const c_void,
+        receive: *mut c_void,
+        count: usize,
+        data: DataType,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let function = self.ready(self.library().table.all_gather, "ncclAllGather", data)?;
+        let data = data as c_int;
+        // SAFETY: the caller's promise.
+        let code = unsafe { function(send, receive, count, data, self.comm()?, stream) };
+        self.done("ncclAllGather", code)
+    }
+
+    /// Every rank ends with its part, `count` elements, of the reduction.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub unsafe fn reduce_scatter(
+        &self,
+        send: *const c_void,
+        receive: *mut c_void,
+        count: usize,
+        data: DataType,
+        reduction: Reduction,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let table = &self.library().table;
+        let function = self.ready(table.reduce_scatter, "ncclReduceScatter", data)?;
+        let (data, reduction) = (data as c_int, reduction as c_int);
+        // SAFETY: the caller's promise.
+        let code = unsafe { function(send, receive, count, data, reduction, self.comm()?, stream) };
+        self.done("ncclReduceScatter", code)
+    }
+
+    /// Sends elements to another rank, which receives as many.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says; older than 2.7 it has no such function.
+    pub unsafe fn send(
+        &self,
+        from: *const c_void,
+        count: usize,
+        data: DataType,
+        to: u32,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let function = self.ready(self.library().table.send, "ncclSend", data)?;
+        let (data, to) = (data as c_int, to as c_int);
+        // SAFETY: the caller's promise.
+        self.done("ncclSend", unsafe { function(from, count, data, to, self.comm()?, stream) })
+    }
+
+    /// Receives elements from another rank.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says; older than 2.7 it has no such function.
+    pub unsafe fn receive(
+        &self,
+        into: *mut c_void,
+        count: usize,
+        data: DataType,
+        from: u32,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let function = self.ready(self.library().table.receive, "ncclRecv", data)?;
+        let (data, from) = (data as c_int, from as c_int);
+        // SAFETY: the caller's promise.
+        self.done("ncclRecv", unsafe { function(into, count, data, from, self.comm()?, stream) })
+    }
+
+    /// A function for an element type that the library knows.
+    pub(crate) fn ready<F: Copy>(
+        &self,
+        function: Option<F>,
+        call: &'static str,
+        data: DataType,
+    ) -> Result<F, Error> {
+        self.library().knows(data)?;
+        self.library().get(function, call)
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        let comm = self.shared.comm.swap(ptr::null_mut(), Ordering::AcqRel);
+        let table = &self.shared.library.table;
+        if comm.is_null() {
+            return;
+        }
+        // SAFETY: taken out of the shared place: destroyed once, and used no more. A refusal here
+        // helps nobody; a communicator of before 2.14 needs no finalising.
+        unsafe {
+            if let (Some(finalize), Some(asked)) = (table.finalize, table.async_error) {
+                let mut code = finalize(comm);
+                let start = Instant::now();
+                while code == IN_PROGRESS && start.elapsed() < CALL_MAX {
+                    thread::sleep(PAUSE);
+                    if asked(comm, &raw mut code) != SUCCESS {
+                        break;
+                    }
+                }
+            }
+            if let Some(destroy) = table.destroy {
+                let _ = destroy(comm);
+            }
+        }
+    }
+}
+
+/// A registered buffer; given back when dropped.
+pub struct Registration<'c> {
+    communicator: &'c Communicator,
+    handle: *mut c_void,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        let table = &self.communicator.library().table;
+        if let (Some(deregister), Ok(comm)) = (table.deregister, self.communicator.comm()) {
+            // SAFETY: registered once on this communicator.
+            let _ = unsafe { deregister(comm, self.handle) };
+        }
+    }
+}
+
+/// A window; given back when dropped.
+pub struct Window<'c> {
+    communicator: &'c Communicator,
+    handle: *mut c_void,
+}
+
+impl Drop for Window<'_> {
+    fn drop(&mut self) {
+        let table = &self.communicator.library().table;
+        if let (Some(deregister), Ok(comm)) = (table.window_deregister, self.communicator.comm()) {
+            // SAFETY: registered once on this communicator.
+            let _ = unsafe { deregister(comm, self.handle) };
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The stub driver of this process: its streams are kept busy while operations are in flight.
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use std::{
+    env,
+    ffi::{c_int, c_void},
+    path::PathBuf,
+};
+
+/// A stream of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Stream(pub *mut c_void);
+
+// SAFETY: the stub driver takes a stream for a number.
+unsafe impl Send for Stream {}
+
+type Begin = unsafe extern "C" fn(*mut c_void, f64) -> c_int;
+type End = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// Its two functions for this library.
+#[derive(Clone, Copy)]
+pub struct Driver {
+    begin: Begin,
+    end: End,
+}
+
+/// Every operation takes so many nanoseconds, and each byte so many more.
+const LATENCY: f64 = 5_000.0;
+const PER_BYTE: f64 = 0.01;
+
+impl Driver {
+    /// Finds it where fizeau found it. None where the driver is none of ours.
+    pub fn find() -> Option<Driver> {
+        let folders = env::var_os("FIZEAU_LIBRARY_PATH")?;
+        let paths: Vec<PathBuf> =
+            env::split_paths(&folders).map(|folder| folder.join("libcuda.so.1")).collect();
+        let path = paths.iter().find(|path| path.exists())?;
+        // SAFETY: opened already; the stub driver gives its functions these types.
+        unsafe {
+            let library = Library::open(Some(path), RTLD_NOW | RTLD_LOCAL).ok()?;
+            let begin = *library.get::<Begin>(b"fizeau_stub_begin").ok()?;
+            let end = *library.get::<End>(b"fizeau_stub_end").ok()?;
+            std::mem::forget(library);
+            Some(Driver { begin, end })
+        }
+    }
+
+    /// A stream is busy with so many bytes more, so many times as long as usual.
+    pub fn begin(&self, stream: Stream, bytes: usize, slow: f64) {
+        // SAFETY: the stub takes any number for a stream.
+        unsafe { (self.begin)(stream.0, slow * (LATENCY + PER_BYTE * bytes as f64)) };
+    }
+
+    /// It is done with them.
+    pub fn end(&self, stream: Stream) {
+        // SAFETY: as above.
+        unsafe { (self.end)(stream.0) };
+    }
+}

@@ -1,0 +1,160 @@
+//! One operation of a rank: what it sends, what it receives, and what becomes of it.
+
+use crate::driver::Stream;
+
+/// Codes of this library (`ncclResult_t`).
+pub const OK: i32 = 0;
+pub const UNHANDLED_CUDA: i32 = 1;
+pub const SYSTEM: i32 = 2;
+pub const INVALID_ARGUMENT: i32 = 4;
+pub const INVALID_USAGE: i32 = 5;
+pub const IN_PROGRESS: i32 = 7;
+
+/// An address that another thread may use: the driver's memory is the process's.
+#[derive(Clone, Copy)]
+pub struct At(pub usize);
+
+/// Bytes for a rank.
+pub struct Send {
+    pub to: usize,
+    pub from: At,
+    pub bytes: usize,
+}
+
+/// Bytes from a rank.
+pub struct Receive {
+    pub from: usize,
+    pub into: Target,
+    pub bytes: usize,
+}
+
+/// Where bytes go.
+pub enum Target {
+    /// Where they belong.
+    Memory(At),
+    /// Aside, to be reduced with the others'.
+    Aside,
+}
+
+/// A reduction of what was received aside with what is here.
+pub struct Reduce {
+    pub own: At,
+    pub into: At,
+    pub bytes: usize,
+    pub data: i32,
+    pub operation: i32,
+}
+
+/// What a rank copies for itself.
+pub struct Copy {
+    pub from: At,
+    pub into: At,
+    pub bytes: usize,
+}
+
+/// All of it.
+#[derive(Default)]
+pub struct Job {
+    pub sends: Vec<Send>,
+    pub receives: Vec<Receive>,
+    pub copies: Vec<Copy>,
+    pub reduces: Vec<Reduce>,
+    pub streams: Vec<Stream>,
+    /// The operation's number.
+    pub number: u64,
+}
+
+impl Job {
+    /// Adds another operation of the same group.
+    pub fn add(&mut self, mut other: Job) {
+        self.sends.append(&mut other.sends);
+        self.receives.append(&mut other.receives);
+        self.copies.append(&mut other.copies);
+        self.reduces.append(&mut other.reduces);
+        self.streams.append(&mut other.streams);
+    }
+
+    /// Bytes that it moves.
+    pub fn bytes(&self) -> usize {
+        self.sends.iter().map(|send| send.bytes).sum()
+    }
+}
+
+/// Bytes of an element (`ncclDataType_t`).
+pub fn width(data: i32) -> Option<usize> {
+    Some(match data {
+        0 | 1 | 10 | 11 => 1,
+        6 | 9 => 2,
+        2 | 3 | 7 => 4,
+        4 | 5 | 8 => 8,
+        _ => return None,
+    })
+}
+
+/// Reduces buffers of one element type, in the order of ranks; what it knows is what fizeau uses.
+pub fn reduce(parts: &[&[u8]], data: i32, operation: i32) -> Option<Vec<u8>> {
+    macro_rules! of {
+        ($type:ty) => {{
+            let size = size_of::<$type>();
+            let value = |bytes: &[u8], at: usize| {
+                let bytes = &bytes[at * size..][..size];
+                <$type>::from_le_bytes(bytes.try_into().expect("as long as it is"))
+            };
+            let mut result = Vec::with_capacity(parts[0].len());
+            for at in 0..parts[0].len() / size {
+                let mut all = parts.iter().map(|part| value(part, at));
+                let first = all.next()?;
+                let reduced = match operation {
+                    0 => all.fold(first, |sum, next| sum + next),
+                    2 => all.fold(first, |most, next| if next > most { next } else { most }),
+                    3 => all.fold(first, |least, next| if next < least { next } else { least }),
+                    _ => return None,
+                };
+                result.extend_from_slice(&reduced.to_le_bytes());
+            }
+            Some(result)
+        }};
+    }
+    match data {
+        2 => of!(i32),
+        4 => of!(i64),
+        5 => of!(u64),
+        7 => of!(f32),
+        8 => of!(f64),
+        9 => {
+            let wide = |part: &[u8]| -> Vec<u8> {
+                let halves = part.chunks_exact(2);
+                halves.flat_map(|half| [0, 0, half[0], half[1]]).collect()
+            };
+            let wide: Vec<Vec<u8>> = parts.iter().map(|part| wide(part)).collect();
+            let parts: Vec<&[u8]> = wide.iter().map(Vec::as_slice).collect();
+            let sums = reduce(&parts, 7, operation)?;
+            let narrow = |sum: &[u8]| {
+                let bits = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]);
+                ((bits.wrapping_add(0x7fff + (bits >> 16 & 1))) >> 16) as u16
+            };
+            Some(sums.chunks_exact(4).flat_map(|sum| narrow(sum).to_le_bytes()).collect())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_reduced_in_their_type() {
+        let bytes = |values: &[f32]| -> Vec<u8> {
+            values.iter().flat_map(|value| value.to_le_bytes()).collect()
+        };
+        let parts = [bytes(&[1.0, -2.0]), bytes(&[0.5, 4.0])];
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        assert_eq!(reduce(&parts, 7, 0), Some(bytes(&[1.5, 2.0])));
+        assert_eq!(reduce(&parts, 7, 2), Some(bytes(&[1.0, 4.0])));
+        assert_eq!(reduce(&parts, 7, 1), None);
+        let half = |value: f32| ((value.to_bits() >> 16) as u16).to_le_bytes().to_vec();
+        let (one, two) = (half(1.0), half(2.0));
+        assert_eq!(reduce(&[&one, &two], 9, 0), Some(half(3.0)));
+    }
+}

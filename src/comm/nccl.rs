@@ -1,0 +1,428 @@
+//! Ranks with a GPU each, threads of one process or processes on many nodes: collectives by NCCL
+//! or RCCL.
+//!
+//! A collective is enqueued on the device's own stream and the device works it off by itself: the
+//! watch counts from there until whoever timed it says that it is done. What ranks agree on
+//! between collectives goes through the same communicator, so that nothing else on the network is
+//! ours.
+
+use super::{
+    Communicator, RankBuffers,
+    neighbours::{self, Peer},
+    watch::{OnHang, Operation, Watch, pairwise},
+};
+use crate::{
+    case::{Collective, CollectivePoint, KernelName, Place},
+    device::{
+        Buffer, Device, DeviceError, Stream,
+        library::{self, Wanted},
+    },
+    dtype::Dtype,
+    units::{Bytes, Seconds},
+};
+use nccl_rs::{DataType, Error, Library, Monitor, Peers, Reduction, Slice, UniqueId};
+use std::{ffi::c_void, sync::Arc, time::Duration};
+
+const NCCL: Wanted = Wanted {
+    files: Library::NCCL,
+    before: "",
+    folders: &[],
+    mend: "install NCCL (pip install nvidia-nccl-cu13, or nvidia-nccl-cu12 as the driver is); \
+           FIZEAU_LIBRARY_PATH may name its folder",
+};
+
+const RCCL: Wanted = Wanted {
+    files: Library::RCCL,
+    before: "",
+    folders: &["/opt/rocm/lib"],
+    mend: "install ROCm's rccl; FIZEAU_LIBRARY_PATH may name its folder",
+};
+
+/// Longest wait for all ranks to join.
+const JOIN_MAX: Duration = Duration::from_secs(120);
+
+/// A library with the name that its collectives have as kernels.
+#[derive(Clone)]
+pub struct Engine {
+    /// The library.
+    pub library: Arc<Library>,
+    /// `nccl` or `rccl`.
+    pub name: &'static str,
+}
+
+impl Engine {
+    /// Opens the library of a backend's vendor.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Missing`] with its mend.
+    pub fn open(backend: &str) -> Result<Engine, DeviceError> {
+        let (name, wanted) = match backend {
+            "cuda" => ("nccl", &NCCL),
+            "hip" => ("rccl", &RCCL),
+            other => {
+                let mend = "choose a GPU, or MPI on the host".into();
+                return Err(DeviceError::Missing { what: format!("collectives of {other}"), mend });
+            }
+        };
+        let opened = Library::open(library::candidates(wanted));
+        let library = opened.map(Arc::new).map_err(|error| DeviceError::Missing {
+            what: wanted.files[0].into(),
+            mend: format!("{} ({error})", wanted.mend),
+        })?;
+        Ok(Engine { library, name })
+    }
+
+    /// Its name and version, such as `NCCL 2.28.3`.
+    pub fn spelled(&self) -> String {
+        format!("{} {}", self.name.to_uppercase(), self.library.version())
+    }
+
+    /// A new id, for one rank to give to all.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub fn unique_id(&self) -> Result<UniqueId, DeviceError> {
+        self.library.unique_id().map_err(|error| refused(self.name, "join", &error))
+    }
+}
+
+fn refused(name: &str, what: &str, error: &Error) -> DeviceError {
+    DeviceError::Launch { kernel: format!("{name} ({what})"), why: error.to_string() }
+}
+
+/// One rank of a world of GPUs.
+pub struct Nccl<'d> {
+    device: &'d dyn Device,
+    engine: Engine,
+    world: nccl_rs::Communicator,
+    /// One number to agree on: what this rank has seen, and what all have.
+    control: [Buffer; 2],
+    peers: Vec<Peer>,
+    watch: Watch,
+}
+
+impl<'d> Nccl<'d> {
+    /// Joins the world of an id on an opened device, and makes every rank known to all.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub fn join(
+        device: &'d dyn Device,
+        engine: &Engine,
+        id: &UniqueId,
+        [rank, size]: [u32; 2],
+        host: &str,
+    ) -> Result<Nccl<'d>, DeviceError> {
+        let mut joined = Err(Error::Aborted);
+        // Only the context counts here: it is current on this thread inside the call.
+        device.enqueue_foreign(engine.name, &mut |_| {
+            let library = &engine.library;
+            joined = nccl_rs::Communicator::new(library, id, rank, size, JOIN_MAX);
+            Ok(())
+        })?;
+        let world = joined.map_err(|error| refused(engine.name, "join", &error))?;
+        let control = [device.allocate(Bytes(8))?, device.allocate(Bytes(8))?];
+        let peers = vec![Peer::unknown(); size as usize];
+        let watch = Watch::new(rank, peers.clone(), None);
+        let mut made = Nccl { device, engine: engine.clone(), world, control, peers, watch };
+        made.peers = neighbours::introduce(&made, host, &device.properties().name)?;
+        let board = neighbours::board(&made, rank, &made.peers)?;
+        made.watch = Watch::new(rank, made.peers.clone(), board);
+        Ok(made)
+    }
+
+    /// Rank and size as the library has them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library says.
+    pub fn place(&self) -> Result<[u32; 2], DeviceError> {
+        self.world.place().map_err(|error| refused(self.engine.name, "join", &error))
+    }
+
+    /// The library, with its version.
+    pub fn version(&self) -> String {
+        self.engine.spelled()
+    }
+
+    /// Ends the communicator from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.world.monitor()
+    }
+
+    /// Starts the watch: past the deadline, or where the library meets an error in the
+    /// background, `on_hang` is called.
+    ///
+    /// # Errors
+    ///
+    /// Where there can be no thread.
+    pub fn watch(&self, deadline: Seconds, on_hang: OnHang) -> Result<(), DeviceError> {
+        let monitor = self.world.monitor();
+        let ask = move || monitor.async_error().map(|error| error.to_string());
+        let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
+        self.watch.start(deadline, Some(Box::new(ask)), on_hang).map_err(refused)
+    }
+
+    /// Enqueues something of the library on the device's stream.
+    fn on_stream(
+        &self,
+        what: &str,
+        run: &dyn Fn(nccl_rs::Stream) -> Result<(), Error>,
+    ) -> Result<(), DeviceError> {
+        let name = self.engine.name;
+        self.device.enqueue_foreign(name, &mut |Stream(stream)| {
+            run(nccl_rs::Stream(stream)).map_err(|error| refused(name, what, &error))
+        })
+    }
+
+    /// Bytes of equal length from every rank.
+    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+        let (length, size) = (mine.len(), self.world.size());
+        if length == 0 {
+            return Ok(vec![Vec::new(); size as usize]);
+        }
+        let send = self.device.allocate(Bytes(length as u64))?;
+        let receive = self.device.allocate(Bytes(length as u64) * u64::from(size))?;
+        self.device.write(&send, Bytes(0), mine)?;
+        let (from, into) = (address(&send), address(&receive));
+        self.on_stream("control", &|stream| {
+            // SAFETY: the two buffers, allocated above for this many bytes of every rank; the
+            // read below waits for the stream.
+            #[expect(unsafe_code, reason = "buffers are given by their addresses")]
+            unsafe {
+                self.world.all_gather(from, into, length, DataType::Uint8, stream)
+            }
+        })?;
+        let mut all = vec![0; length * size as usize];
+        self.device.read(&receive, Bytes(0), &mut all)?;
+        Ok(all.chunks_exact(length).map(<[u8]>::to_vec).collect())
+    }
+
+    /// The largest of every rank's number.
+    fn agree(&self, mine: f64) -> Result<f64, DeviceError> {
+        let [own, all] = &self.control;
+        self.device.write(own, Bytes(0), &mine.to_le_bytes())?;
+        let (from, into) = (address(own), address(all));
+        let (data, largest) = (DataType::Float64, Reduction::Max);
+        self.on_stream("control", &|stream| {
+            // SAFETY: eight bytes each, which live as long as `self`.
+            #[expect(unsafe_code, reason = "buffers are given by their addresses")]
+            unsafe {
+                self.world.all_reduce(from, into, 1, data, largest, stream)
+            }
+        })?;
+        let mut bytes = [0; 8];
+        self.device.read(all, Bytes(0), &mut bytes)?;
+        Ok(f64::from_le_bytes(bytes))
+    }
+
+    fn control<T>(&self, run: impl FnOnce() -> Result<T, DeviceError>) -> Result<T, DeviceError> {
+        let result = self.watch.control(run);
+        result.inspect_err(|error| self.failed(error))
+    }
+
+    /// One iteration of a collective.
+    fn perform(&self, plan: &Plan, stream: nccl_rs::Stream) -> Result<(), Error> {
+        let Plan { point, data, count, from, into, .. } = *plan;
+        let (world, root, sum) = (&self.world, Collective::ROOT, Reduction::Sum);
+        let peers = Peers {
+            to: (world.rank() + 1) % world.size(),
+            from: (world.rank() + world.size() - 1) % world.size(),
+        };
+        // SAFETY: `enqueue` has held both buffers against what the message asks of them; the
+        // workload that owns them waits for the stream before it frees them.
+        #[expect(unsafe_code, reason = "buffers are given by their addresses")]
+        unsafe {
+            match point.collective {
+                Collective::AllReduce => world.all_reduce(from, into, count, data, sum, stream),
+                Collective::Reduce => world.reduce(from, into, count, data, sum, root, stream),
+                Collective::ReduceScatter => {
+                    world.reduce_scatter(from, into, count, data, sum, stream)
+                }
+                Collective::Broadcast => world.broadcast(from, into, count, data, root, stream),
+                Collective::AllGather => world.all_gather(from, into, count, data, stream),
+                Collective::AllToAll => world.all_to_all(from, into, count, data, stream),
+                Collective::Gather => world.gather(from, into, count, data, root, stream),
+                Collective::Scatter => world.scatter(from, into, count, data, root, stream),
+                Collective::SendReceive => {
+                    world.send_receive(from, into, count, data, peers, stream)
+                }
+                Collective::AllToAllV => {
+                    let [sent, received] = &plan.slices;
+                    world.all_to_all_v(from, sent, into, received, data, stream)
+                }
+            }
+        }
+    }
+}
+
+fn address(buffer: &Buffer) -> *mut c_void {
+    buffer.address as *mut c_void
+}
+
+/// A collective in the library's terms.
+struct Plan {
+    point: CollectivePoint,
+    data: DataType,
+    count: usize,
+    from: *const c_void,
+    into: *mut c_void,
+    /// Sent and received, of all_to_allv.
+    slices: [Vec<Slice>; 2],
+}
+
+impl Plan {
+    fn new(point: CollectivePoint, rank: u32, buffers: &RankBuffers<'_>) -> Option<Plan> {
+        let data = data_type(point.dtype)?;
+        let elements = |bytes: Bytes| bytes.0 as usize / data.bytes();
+        let mut slices = [Vec::new(), Vec::new()];
+        if point.collective == Collective::AllToAllV {
+            let own = elements(point.part(rank));
+            slices = [
+                (0..point.ranks)
+                    .map(|to| Slice {
+                        at: elements(point.sent_before(to)),
+                        count: elements(point.part(to)),
+                    })
+                    .collect(),
+                (0..point.ranks as usize)
+                    .map(|from| Slice { at: from * own, count: own })
+                    .collect(),
+            ];
+        }
+        Some(Plan {
+            point,
+            data,
+            count: point.count() as usize,
+            from: (buffers.send.address + buffers.send_offset.0) as *const c_void,
+            into: (buffers.receive.address + buffers.receive_offset.0) as *mut c_void,
+            slices,
+        })
+    }
+}
+
+/// The library's name of an element type.
+fn data_type(dtype: Dtype) -> Option<DataType> {
+    Some(match dtype {
+        Dtype::F64 => DataType::Float64,
+        Dtype::F32 => DataType::Float32,
+        Dtype::F16 => DataType::Float16,
+        Dtype::Bf16 => DataType::Bfloat16,
+        Dtype::Int8 => DataType::Int8,
+        _ => return None,
+    })
+}
+
+impl Communicator for Nccl<'_> {
+    fn kernels(&self) -> Vec<KernelName> {
+        vec![KernelName(self.engine.name.into())]
+    }
+
+    fn size(&self) -> u32 {
+        self.world.size()
+    }
+
+    fn local(&self) -> (u32, u32) {
+        (self.world.rank(), 1)
+    }
+
+    fn processes(&self) -> u32 {
+        self.world.size()
+    }
+
+    fn enqueue(
+        &self,
+        collective: Collective,
+        dtype: Dtype,
+        message: Bytes,
+        ranks: &[RankBuffers<'_>],
+        repeat: u32,
+    ) -> Result<(), DeviceError> {
+        let name = self.engine.name;
+        let wrong = |why: String| Err(DeviceError::Launch { kernel: name.into(), why });
+        let [buffers] = ranks else {
+            return wrong(format!("{} ranks give buffers in a thread of one", ranks.len()));
+        };
+        let (place, size) = (Place::OutOfPlace, self.size());
+        let point = CollectivePoint { collective, dtype, message, ranks: size, place };
+        let [send, receive] = collective.buffer_bytes(message, size);
+        let fits = |buffer: &Buffer, offset: Bytes, bytes: Bytes| {
+            offset.0.checked_add(bytes.0).is_some_and(|end| end <= buffer.size.0)
+        };
+        if !fits(buffers.send, buffers.send_offset, send)
+            || !fits(buffers.receive, buffers.receive_offset, receive)
+        {
+            return wrong("a buffer is smaller than its message".into());
+        }
+        let Some(plan) = Plan::new(point, self.world.rank(), buffers) else {
+            let needs = format!("collectives of {dtype}");
+            return Err(DeviceError::Unsupported { kernel: name.into(), needs });
+        };
+        self.watch.queued(Operation { collective, dtype, message }, || {
+            for _ in 0..repeat {
+                self.watch.enter();
+                self.on_stream(collective.name(), &|stream| self.perform(&plan, stream))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn exchange(&self, partner: u32, [send, receive]: [&Buffer; 2]) -> Result<(), DeviceError> {
+        let count = send.size.min(receive.size).0 as usize;
+        let (from, into) = (address(send), address(receive));
+        let peers = Peers { to: partner, from: partner };
+        self.watch.queued(pairwise(Bytes(count as u64)), || {
+            self.watch.enter();
+            self.on_stream("send_receive", &|stream| {
+                // SAFETY: as many bytes as both buffers have; whoever owns them waits for the
+                // stream.
+                #[expect(unsafe_code, reason = "buffers are given by their addresses")]
+                unsafe {
+                    self.world.send_receive(from, into, count, DataType::Uint8, peers, stream)
+                }
+            })
+        })
+    }
+
+    fn completed(&self) {
+        self.watch.completed();
+    }
+
+    fn failed(&self, why: &DeviceError) {
+        match why {
+            // All ranks meet these alike.
+            DeviceError::Missing { .. } | DeviceError::Unsupported { .. } => {}
+            DeviceError::Allocation { .. }
+            | DeviceError::Launch { .. }
+            | DeviceError::Hang { .. }
+            | DeviceError::Lost(_)
+            | DeviceError::Driver(_) => self.watch.fail(why.to_string()),
+        }
+    }
+
+    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+        self.control(|| {
+            let lengths = self.gather(&(mine.len() as u64).to_le_bytes())?;
+            let length = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_le_bytes) as usize;
+            let lengths: Vec<usize> = lengths.into_iter().map(length).collect();
+            let mut padded = mine.to_vec();
+            padded.resize(lengths.iter().copied().max().unwrap_or(0), 0);
+            let mut all = self.gather(&padded)?;
+            for (bytes, length) in all.iter_mut().zip(lengths) {
+                bytes.truncate(length);
+            }
+            Ok(all)
+        })
+    }
+
+    fn barrier(&self) -> Result<(), DeviceError> {
+        self.control(|| self.agree(0.0)).map(drop)
+    }
+
+    fn largest(&self, seen: f64) -> Result<f64, DeviceError> {
+        self.control(|| self.agree(seen))
+    }
+}

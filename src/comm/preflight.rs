@@ -1,0 +1,273 @@
+//! What every rank says of itself before the first collective, and what is wrong with them
+//! together: one line that names a rank, where the library would fail later and name nobody.
+
+use crate::device::Identity;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// One rank's words about itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Its rank.
+    pub rank: u32,
+    /// Its host.
+    pub host: String,
+    /// The program's version.
+    pub fizeau: String,
+    /// What connects the ranks, with its version: all must have the same.
+    pub engine: String,
+    /// Its device, as the command line names it.
+    pub device: String,
+    /// The device's name.
+    pub name: String,
+    /// What tells the device from others.
+    pub identity: Identity,
+    /// Its network interfaces for messages.
+    pub nics: Vec<Nic>,
+    /// Why it cannot take part, if so.
+    pub trouble: Option<String>,
+}
+
+/// A network interface for messages between nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Nic {
+    /// Its name and port, such as `mlx5_0:1`.
+    pub name: String,
+    /// `ACTIVE`, `DOWN`.
+    pub state: String,
+    /// Its rate in Gbit/s.
+    pub gigabits: u32,
+}
+
+/// Whether several ranks may have one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// They may: for correctness, never for a rate.
+    Allowed,
+    /// Each needs its own.
+    Refused,
+}
+
+/// The interfaces of this host, as the kernel lists them below `/sys/class/infiniband`.
+pub fn nics(folder: &Path) -> Vec<Nic> {
+    let entries = |path: &Path| -> Vec<std::path::PathBuf> {
+        let mut found: Vec<_> =
+            fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        found.sort();
+        found
+    };
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut nics = Vec::new();
+    for device in entries(folder) {
+        for port in entries(&device.join("ports")) {
+            let word = |file: &str, at: usize| {
+                let text = fs::read_to_string(port.join(file)).unwrap_or_default();
+                text.split_whitespace().nth(at).unwrap_or_default().to_owned()
+            };
+            // `4: ACTIVE`, and `400 Gb/sec (4X NDR)`.
+            let gigabits = word("rate", 0).parse().unwrap_or(0);
+            let name = format!("{}:{}", name(&device), name(&port));
+            nics.push(Nic { name, state: word("state", 1), gigabits });
+        }
+    }
+    nics
+}
+
+impl Facts {
+    /// `rank 3 on node7 (cuda:1)`.
+    fn who(&self) -> String {
+        format!("rank {} on {} ({})", self.rank, self.host, self.device)
+    }
+}
+
+/// What is worth a word although the run goes on; or the one line for which it does not.
+///
+/// # Errors
+///
+/// Where a rank is missing something, or has another version than the others.
+pub fn judge(ranks: &[Facts], sharing: Sharing) -> Result<Vec<String>, String> {
+    if let Some(facts) = ranks.iter().find(|facts| facts.trouble.is_some()) {
+        let trouble = facts.trouble.as_deref().unwrap_or_default();
+        return Err(format!("{}: {trouble}", facts.who()));
+    }
+    for (what, of) in [
+        ("", (|facts| Some(facts.engine.clone())) as fn(&Facts) -> Option<String>),
+        ("fizeau ", |facts| Some(facts.fizeau.clone())),
+    ] {
+        if let Some((odd, its, common)) = odd_one(ranks, of) {
+            let its = its.unwrap_or_default();
+            let who = odd.who();
+            return Err(format!("{who} has {what}{its}, and the others have {what}{common}"));
+        }
+    }
+    if sharing == Sharing::Refused
+        && let Some((one, other)) = sharers(ranks)
+    {
+        return Err(format!(
+            "{} and rank {} have one GPU between them: start one rank for each GPU, or set \
+             NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30.3 or newer), which tests no link",
+            one.who(),
+            other.rank
+        ));
+    }
+    let mut warnings = warnings(ranks);
+    if let Some((one, other)) = sharers(ranks) {
+        warnings.push(format!(
+            "{} and rank {} have one GPU between them: right or wrong is tested, and no link",
+            one.who(),
+            other.rank
+        ));
+    }
+    Ok(warnings)
+}
+
+/// What is degraded, or differs.
+fn warnings(ranks: &[Facts]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let different = |what: &str, of: &dyn Fn(&Facts) -> Option<String>| {
+        let (odd, its, common) = odd_one(ranks, of)?;
+        let its = its.unwrap_or_else(|| "none that can be read".into());
+        Some(format!("{} has {what} {its}, and the others have {common}", odd.who()))
+    };
+    let number = |value: Option<u32>| value.map(|value| value.to_string());
+    warnings.extend(different("the driver", &|facts| facts.identity.driver.clone()));
+    warnings.extend(different("the device", &|facts| Some(facts.name.clone())));
+    warnings.extend(different("PCIe lanes:", &|facts| number(facts.identity.pcie_width)));
+    warnings.extend(different("links up:", &|facts| number(facts.identity.links)));
+    let names = ranks.iter().flat_map(|facts| &facts.nics).map(|nic| nic.name.clone());
+    let names: std::collections::BTreeSet<String> = names.collect();
+    for name in names {
+        let of = |facts: &Facts| {
+            let nic = facts.nics.iter().find(|nic| nic.name == name)?;
+            Some(format!("{} at {} Gbit/s", nic.state, nic.gigabits))
+        };
+        warnings.extend(different(&format!("the interface {name}"), &of));
+    }
+    // A port that is down everywhere differs nowhere.
+    for facts in ranks {
+        let down = facts.nics.iter().filter(|nic| nic.state == "DOWN" && nic.gigabits > 0);
+        for nic in down {
+            let text = format!("{}: the interface {} is down", facts.who(), nic.name);
+            if !warnings.iter().any(|warning| warning.contains(&nic.name)) {
+                warnings.push(text);
+            }
+        }
+    }
+    warnings
+}
+
+/// The first rank that differs from what most have, what it has, and what most have. Where there
+/// are as many of one as of the other, the first rank is taken to be right.
+fn odd_one(
+    ranks: &[Facts],
+    of: impl Fn(&Facts) -> Option<String>,
+) -> Option<(&Facts, Option<String>, String)> {
+    let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
+    for facts in ranks {
+        *counts.entry(of(facts)).or_default() += 1;
+    }
+    let most = counts.values().copied().max()?;
+    let common = ranks.iter().map(&of).find(|value| counts.get(value) == Some(&most))?;
+    let odd = ranks.iter().find(|facts| of(facts) != common)?;
+    Some((odd, of(odd), common.unwrap_or_else(|| "none".into())))
+}
+
+/// Two ranks with one device.
+fn sharers(ranks: &[Facts]) -> Option<(&Facts, &Facts)> {
+    let mut seen: BTreeMap<(&str, &str), &Facts> = BTreeMap::new();
+    for facts in ranks {
+        let Some(uuid) = facts.identity.uuid.as_deref() else { continue };
+        if let Some(first) = seen.insert((&facts.host, uuid), facts) {
+            return Some((first, facts));
+        }
+    }
+    None
+}
+
+/// Ranks that have the same device as one of them.
+pub fn sharing(ranks: &[Facts], rank: u32) -> u32 {
+    let place = |facts: &Facts| (facts.host.clone(), facts.identity.uuid.clone());
+    let mine = ranks.iter().find(|facts| facts.rank == rank).map(place);
+    ranks.iter().filter(|facts| Some(place(facts)) == mine).count().max(1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranks(count: u32) -> Vec<Facts> {
+        let facts = |rank: u32| Facts {
+            rank,
+            host: format!("node{}", rank / 2),
+            fizeau: "0.1.0".into(),
+            engine: "NCCL 2.28.3".into(),
+            device: format!("cuda:{}", rank % 2),
+            name: "NVIDIA H200".into(),
+            identity: Identity {
+                uuid: Some(format!("uuid-{rank}")),
+                pci: None,
+                driver: Some("580.1".into()),
+                pcie_width: Some(16),
+                links: Some(18),
+            },
+            nics: vec![Nic { name: "mlx5_0:1".into(), state: "ACTIVE".into(), gigabits: 400 }],
+            trouble: None,
+        };
+        (0..count).map(facts).collect()
+    }
+
+    fn refused(change: impl FnOnce(&mut Vec<Facts>)) -> String {
+        let mut ranks = ranks(4);
+        change(&mut ranks);
+        judge(&ranks, Sharing::Refused).expect_err("it cannot run")
+    }
+
+    fn warned(change: impl FnOnce(&mut Vec<Facts>)) -> Vec<String> {
+        let mut ranks = ranks(4);
+        change(&mut ranks);
+        judge(&ranks, Sharing::Refused).expect("it can run")
+    }
+
+    #[test]
+    fn what_stops_a_run_is_one_line_with_a_rank() {
+        assert_eq!(judge(&ranks(4), Sharing::Refused), Ok(Vec::new()));
+        let said = refused(|ranks| ranks[3].trouble = Some("libcuda.so.1 not found".into()));
+        assert_eq!(said, "rank 3 on node1 (cuda:1): libcuda.so.1 not found");
+        let said = refused(|ranks| ranks[2].engine = "NCCL 2.27.3".into());
+        let words = "rank 2 on node1 (cuda:0) has NCCL 2.27.3, and the others have NCCL 2.28.3";
+        assert_eq!(said, words);
+        let said = refused(|ranks| ranks[1].identity.uuid = Some("uuid-0".into()));
+        assert!(said.starts_with("rank 0 on node0 (cuda:0) and rank 1 have one GPU"), "{said}");
+        let mut shared = ranks(2);
+        shared[1].identity.uuid = shared[0].identity.uuid.clone();
+        let warned = judge(&shared, Sharing::Allowed).expect("it can run");
+        assert!(warned[0].ends_with("right or wrong is tested, and no link"), "{warned:?}");
+        assert_eq!((sharing(&shared, 0), sharing(&ranks(2), 0)), (2, 1));
+    }
+
+    #[test]
+    fn what_is_degraded_is_one_line_each() {
+        let said = warned(|ranks| ranks[3].identity.pcie_width = Some(8));
+        assert_eq!(said, ["rank 3 on node1 (cuda:1) has PCIe lanes: 8, and the others have 16"]);
+        let said = warned(|ranks| ranks[1].identity.links = Some(17));
+        assert_eq!(said, ["rank 1 on node0 (cuda:1) has links up: 17, and the others have 18"]);
+        let said = warned(|ranks| ranks[2].nics.clear());
+        assert!(said[0].contains("the interface mlx5_0:1 none that can be read"), "{said:?}");
+        let said = warned(|ranks| ranks[0].nics[0].gigabits = 100);
+        assert!(said[0].contains("ACTIVE at 100 Gbit/s, and the others have"), "{said:?}");
+        let said = warned(|ranks| ranks.iter_mut().for_each(|r| r.nics[0].state = "DOWN".into()));
+        assert_eq!(said, ["rank 0 on node0 (cuda:0): the interface mlx5_0:1 is down"]);
+    }
+
+    #[test]
+    fn interfaces_are_read_as_the_kernel_lists_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let port = folder.path().join("mlx5_0/ports/1");
+        fs::create_dir_all(&port).expect("made");
+        fs::write(port.join("state"), "4: ACTIVE\n").expect("written");
+        fs::write(port.join("rate"), "400 Gb/sec (4X NDR)\n").expect("written");
+        let nic = Nic { name: "mlx5_0:1".into(), state: "ACTIVE".into(), gigabits: 400 };
+        assert_eq!(nics(folder.path()), [nic]);
+        assert!(nics(Path::new("/nowhere")).is_empty());
+    }
+}

@@ -1,0 +1,433 @@
+//! Ranks with a GPU each, by a stub NCCL on a stub driver: their bytes really go from one to the
+//! other, so that what is verified is real. No number comes from it.
+
+#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
+mod program;
+
+use fizeau::{
+    case::{Collective, Place, Point},
+    outcome::{Failure, Outcome},
+    record::Record,
+};
+use program::{Place as Folder, Said, said, say};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    net::TcpListener,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    process::{Child, Command},
+    thread,
+    time::Duration,
+};
+
+const SUITE: &str = r#"
+name = "ranks"
+description = "Every collective at odd counts"
+
+[measure]
+samples_min = 3
+samples_max = 4
+noise_max = 0.0
+time_min = 0.0
+time_max = 0.01
+warmup_max = 0.0001
+sample_min = 0.00001
+deadline = DEADLINE
+
+[collective]
+collectives = ["all_reduce", "all_to_all", "all_gather", "reduce_scatter", "broadcast",
+    "send_receive", "reduce", "gather", "scatter", "all_to_allv"]
+dtype = "DTYPE"
+from = "176"
+to = "256KiB"
+factor = 97
+places = ["out_of_place", "in_place"]
+"#;
+
+const TOKEN: &str = "00112233445566778899aabbccddeeff";
+
+/// A machine with a stub driver and a stub NCCL.
+struct Machine {
+    place: Folder,
+}
+
+fn built(name: &str) -> PathBuf {
+    let test = env::current_exe().expect("a test knows where it is");
+    let library = test.with_file_name(name);
+    assert!(library.exists(), "{} is not built", library.display());
+    library
+}
+
+const DRIVER: &str = "libfizeau_stub_driver.so";
+const NCCL: &str = "libfizeau_stub_nccl.so";
+
+impl Machine {
+    fn new() -> Machine {
+        let machine = Machine { place: Folder::new() };
+        let lib = machine.place.path("lib");
+        fs::create_dir(&lib).expect("a folder");
+        for name in ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"] {
+            symlink(built(DRIVER), lib.join(name)).expect("a link");
+        }
+        symlink(built(NCCL), lib.join("libnccl.so.2")).expect("a link");
+        machine.suite("f32", 60.0);
+        machine
+    }
+
+    fn suite(&self, dtype: &str, deadline: f64) {
+        let text = SUITE.replace("DTYPE", dtype).replace("DEADLINE", &deadline.to_string());
+        fs::write(self.place.path("ranks.toml"), text).expect("the suite is written");
+    }
+
+    /// The program on stubs with scripts.
+    fn fizeau(&self, driver: &str, nccl: &str, args: &[&str]) -> Command {
+        let mut command = self.place.fizeau(args);
+        command.env("FIZEAU_LIBRARY_PATH", self.place.path("lib"));
+        command.env("FIZEAU_STUB", driver).env("FIZEAU_STUB_NCCL", nccl);
+        command.env("XDG_CACHE_HOME", self.place.path("cache"));
+        for variable in ["FIZEAU_RENDEZVOUS", "FIZEAU_TOKEN", "NCCL_MULTI_RANK_GPU_ENABLE"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// One of several ranks, a process each, that meet in a folder.
+    fn rank(&self, [rank, size]: [u32; 2], driver: &str, nccl: &str) -> Command {
+        let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out"];
+        let mut command = self.fizeau(driver, nccl, &args);
+        command.env("RANK", rank.to_string()).env("LOCAL_RANK", rank.to_string());
+        command.env("WORLD_SIZE", size.to_string());
+        let meeting = format!("file:{}", self.place.path("").display());
+        command.env("FIZEAU_RENDEZVOUS", meeting).env("FIZEAU_TOKEN", TOKEN);
+        command
+    }
+
+    /// All ranks of a world, with a script of NCCL's and one of the driver's for each rank.
+    fn start(&self, drivers: &[&str], nccl: &str) -> Vec<Child> {
+        let size = drivers.len() as u32;
+        let start = |(rank, driver): (usize, &&str)| {
+            self.rank([rank as u32, size], driver, nccl).spawn().expect("it starts")
+        };
+        drivers.iter().enumerate().map(start).collect()
+    }
+
+    fn record(&self) -> Record {
+        self.place.record("out")
+    }
+}
+
+fn ends(children: Vec<Child>) -> Vec<Said> {
+    let end = |child: Child| said(child.wait_with_output().expect("it ends"));
+    children.into_iter().map(end).collect()
+}
+
+const TWO: [&str; 2] = ["devices=2", "devices=2"];
+
+/// Every planned collective was measured, and every element of it was right.
+#[track_caller]
+fn assert_all_right(record: &Record, ranks: u32) {
+    assert_eq!(record.outcomes.len(), record.header.plan.len());
+    let mut seen = BTreeSet::new();
+    for outcome in &record.outcomes {
+        let Outcome::Measured(measurement) = outcome else { panic!("{outcome:?}") };
+        let Point::Collective(point) = measurement.case.point else { panic!("{outcome:?}") };
+        let check = measurement.check;
+        assert!(check.passed() && check.compared > 0, "{}: {check:?}", measurement.case);
+        assert_eq!((point.ranks, measurement.case.kernel.0.as_str()), (ranks, "nccl"));
+        assert_eq!(measurement.rank_times.len(), ranks as usize);
+        seen.insert((point.collective, point.place == Place::InPlace));
+    }
+    let in_place = Collective::ALL.iter().filter(|which| which.exists(Place::InPlace)).count();
+    assert_eq!(seen.len(), Collective::ALL.len() + in_place);
+}
+
+#[test]
+fn threads_with_a_gpu_each_run_the_whole_sweep() {
+    for (ranks, dtype) in [(2, "bf16"), (4, "f32")] {
+        let machine = Machine::new();
+        machine.suite(dtype, 60.0);
+        let count = ranks.to_string();
+        let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks"];
+        let args = [args.as_slice(), &[&count]].concat();
+        let said = say(&mut machine.fizeau("devices=4", "", &args));
+        assert_eq!(said.code, Some(0), "{ranks}: {} {}", said.out, said.err);
+        let record = machine.record();
+        assert_all_right(&record, ranks);
+        let environment = &record.header.environment;
+        assert_eq!(environment.ranks.len(), ranks as usize);
+        assert!(environment.ranks[1].contains("cuda:1"), "{:?}", environment.ranks);
+        assert!(environment.libraries.iter().any(|library| library == "NCCL 2.28.3"));
+        assert!(said.out.contains("stub"), "{}", said.out);
+    }
+}
+
+#[test]
+fn processes_meet_in_a_folder_and_run_the_whole_sweep() {
+    let machine = Machine::new();
+    for said in ends(machine.start(&["devices=3"; 3], "")) {
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    }
+    assert_all_right(&machine.record(), 3);
+}
+
+#[test]
+fn processes_meet_over_tcp() {
+    let machine = Machine::new();
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    drop(free);
+    let start = |rank: u32| {
+        let mut command = machine.rank([rank, 2], "devices=2", "");
+        command.env("FIZEAU_RENDEZVOUS", format!("tcp:{address}"));
+        command.spawn().expect("it starts")
+    };
+    for said in ends(vec![start(0), start(1)]) {
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    }
+    assert_all_right(&machine.record(), 2);
+}
+
+#[test]
+fn launch_starts_a_rank_for_each_gpu_without_any_mpi() {
+    let machine = Machine::new();
+    let args = ["launch", "-n", "2", "--", "run", "collective", "--suite", "ranks.toml"];
+    let args = [args.as_slice(), &["--out", "out"]].concat();
+    let said = say(&mut machine.fizeau("devices=2", "", &args));
+    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    assert_all_right(&machine.record(), 2);
+}
+
+#[test]
+fn launch_counts_ranks_on_over_several_nodes() {
+    let machine = Machine::new();
+    let start = |node: &str| {
+        let args = ["launch", "-n", "1", "--nodes", "2", "--", "run", "collective"];
+        let args = [args.as_slice(), &["--suite", "ranks.toml", "--out", "out"]].concat();
+        // Both nodes are this one: each has its own device by what it may see of them.
+        let driver = if node == "0" { "devices=1" } else { "devices=1,uuid=9" };
+        let mut command = machine.fizeau(driver, "", &args);
+        let meeting = format!("file:{}", machine.place.path("").display());
+        command.env("FIZEAU_RENDEZVOUS", meeting).env("FIZEAU_TOKEN", TOKEN);
+        command.env("JOB_COMPLETION_INDEX", node).spawn().expect("it starts")
+    };
+    for said in ends(vec![start("0"), start("1")]) {
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    }
+    assert_all_right(&machine.record(), 2);
+}
+
+/// A copy of the stub NCCL in which symbols have other names.
+fn without_symbols(machine: &Machine, symbols: &[&str]) {
+    let mut bytes = fs::read(built(NCCL)).expect("the stub");
+    for symbol in symbols {
+        let name: Vec<u8> = [b"\0", symbol.as_bytes(), b"\0"].concat();
+        let places: Vec<usize> =
+            (0..bytes.len() - name.len()).filter(|&at| bytes[at..].starts_with(&name)).collect();
+        assert!(!places.is_empty(), "the stub has no {symbol}");
+        for at in places {
+            bytes[at + 1] = b'_';
+        }
+    }
+    let path = machine.place.path("lib/libnccl.so.2");
+    fs::remove_file(&path).expect("the link");
+    fs::write(path, bytes).expect("the copy");
+}
+
+#[test]
+fn an_older_library_makes_the_same_of_sends_and_receives() {
+    let machine = Machine::new();
+    let newer = ["ncclAlltoAll", "ncclGather", "ncclScatter", "ncclCommInitRankConfig"];
+    without_symbols(&machine, &newer);
+    for said in ends(machine.start(&TWO, "version=21304")) {
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    }
+    assert_all_right(&machine.record(), 2);
+}
+
+/// How two ranks end where something goes wrong with the second: both with exit code 3, the first
+/// with these words in its one line, and as the last outcome of the record.
+#[track_caller]
+fn assert_ended(machine: &Machine, ended: &[Said], words: &[&str]) {
+    let first = &ended[0];
+    assert_eq!(first.code, Some(3), "{} {}", first.out, first.err);
+    assert!(!first.err.contains("panicked"), "{}", first.err);
+    for word in words {
+        assert!(first.err.contains(word), "{word}: {}", first.err);
+    }
+    let record = machine.record();
+    assert!(record.footer.is_none());
+    let Some(Outcome::Failed { failure: Failure::Hang, error, .. }) = record.outcomes.last() else {
+        panic!("{:?}", record.outcomes.last())
+    };
+    assert!(error.contains(words[0]), "{error}");
+}
+
+/// So many operations are past joining, and within the sweep.
+const LATER: u32 = 60;
+
+#[test]
+fn a_rank_that_is_killed_is_named_within_the_deadline() {
+    let machine = Machine::new();
+    machine.suite("f32", 2.0);
+    let ended = ends(machine.start(&TWO, &format!("1:kill@{LATER}")));
+    let words = ["no answer within 2.000 s: rank 0 on ", "; rank 1 on ", "does not run any more"];
+    assert_ended(&machine, &ended, &words);
+    assert!(ended[0].err.contains("stub GPU, process "), "{}", ended[0].err);
+    assert_eq!(ended[1].code, None, "by a signal");
+}
+
+#[test]
+fn a_device_that_hangs_ends_all_ranks_within_the_deadline() {
+    let machine = Machine::new();
+    machine.suite("f32", 2.0);
+    let ended = ends(machine.start(&TWO, &format!("1:hang@{LATER}")));
+    assert_ended(&machine, &ended, &["rank 0 on ", " waited ", " B, iteration "]);
+    assert_eq!(ended[1].code, Some(3), "{}", ended[1].err);
+}
+
+#[test]
+fn a_process_that_stops_is_named() {
+    let machine = Machine::new();
+    machine.suite("f32", 2.0);
+    let mut first = machine.rank([0, 2], "devices=2", "").spawn().expect("it starts");
+    let second = machine.rank([1, 2], "devices=2", "").spawn();
+    let mut second = second.expect("it starts");
+    let record = machine.place.file("out");
+    for _ in 0..600 {
+        thread::sleep(Duration::from_millis(50));
+        if record.exists() || first.try_wait().expect("a child").is_some() {
+            break;
+        }
+    }
+    let signal = |name: &str| {
+        let id = second.id().to_string();
+        Command::new("kill").args([name, &id]).status().expect("kill starts")
+    };
+    signal("-STOP");
+    let ended = said(first.wait_with_output().expect("it ends"));
+    signal("-KILL");
+    let process = second.id();
+    second.wait().expect("it ends");
+    assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
+    let culprit = format!("process {process}) does not run any more");
+    assert!(ended.err.contains(&culprit), "{}", ended.err);
+}
+
+#[test]
+fn an_error_in_the_background_ends_all_ranks_with_the_librarys_words() {
+    let machine = Machine::new();
+    let ended = ends(machine.start(&TWO, &format!("1:async=6@{LATER}")));
+    let words = ["another rank of this node has given up: rank 0 on "];
+    assert_ended(&machine, &ended, &words);
+    let said = &ended[1];
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    assert!(said.err.contains("ncclCommGetAsyncError: remote process exited"), "{}", said.err);
+    assert!(said.err.contains(": rank 1 on "), "{}", said.err);
+}
+
+#[test]
+fn wrong_data_is_a_failed_case_on_every_rank() {
+    let machine = Machine::new();
+    let ended = ends(machine.start(&TWO, "1:wrong@40"));
+    for said in &ended {
+        assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
+    }
+    let record = machine.record();
+    assert_eq!(record.outcomes.len(), record.header.plan.len());
+    let wrong = |outcome: &&Outcome| {
+        matches!(outcome, Outcome::Failed { failure: Failure::WrongResult, .. })
+    };
+    assert!(record.outcomes.iter().filter(wrong).count() > 10, "{:?}", record.outcomes);
+}
+
+/// What is wrong before the first collective is one line, and no record is begun.
+#[track_caller]
+fn assert_refused(machine: &Machine, children: Vec<Child>, line: &str) {
+    let ended = ends(children);
+    assert_eq!(ended[0].code, Some(3), "{} {}", ended[0].out, ended[0].err);
+    let said = ended[0].err.trim();
+    assert!(said.starts_with("fizeau: preflight: ") && said.lines().count() == 1, "{said}");
+    assert!(said.contains(line), "{said}");
+    for said in &ended[1..] {
+        assert_eq!((said.code, said.err.as_str()), (Some(3), ""), "{}", said.out);
+    }
+    assert!(!machine.place.file("out").exists());
+}
+
+#[test]
+fn what_is_missing_or_differs_is_named_before_the_first_collective() {
+    let machine = Machine::new();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a host has a name");
+    let host = host.trim();
+    let line = format!("rank 1 on {host} (cuda:1) has NCCL 2.27.3, and the others have NCCL 2.28");
+    assert_refused(&machine, machine.start(&["devices=3"; 3], "1:version=22703"), &line);
+    let line = format!("rank 0 on {host} (cuda:0) and rank 1 have one GPU between them");
+    assert_refused(&machine, machine.start(&["devices=1"; 2], ""), &line);
+    let line = format!("rank 1 on {host} (cuda:1): ");
+    let drivers = ["devices=2", "devices=2,cuDevicePrimaryCtxRetain=2@1"];
+    assert_refused(&machine, machine.start(&drivers, ""), &line);
+    fs::remove_file(machine.place.path("lib/libnccl.so.2")).expect("the link");
+    let line = format!("rank 0 on {host} (cuda:0): libnccl.so.2 not found: install NCCL");
+    assert_refused(&machine, machine.start(&TWO, ""), &line);
+}
+
+#[test]
+fn several_ranks_on_one_gpu_have_to_be_allowed() {
+    let machine = Machine::new();
+    let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];
+    let refused = say(&mut machine.fizeau("devices=1", "", &args));
+    assert_eq!(refused.code, Some(3), "{}", refused.out);
+    assert!(refused.err.contains("NCCL_MULTI_RANK_GPU_ENABLE=1"), "{}", refused.err);
+    let mut allowed = machine.fizeau("devices=1", "", &args);
+    let said = say(allowed.env("NCCL_MULTI_RANK_GPU_ENABLE", "1"));
+    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    let record = machine.record();
+    assert_all_right(&record, 2);
+    let warnings = &record.header.environment.warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("no link")), "{warnings:?}");
+}
+
+#[test]
+fn a_slow_rank_is_localised_whoever_it_exchanges_with() {
+    let machine = Machine::new();
+    let args = ["localise", "--ranks", "8", "--size", "64KiB"];
+    let said = say(&mut machine.fizeau("devices=8", "5:slow=8", &args));
+    assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines.len(), 1, "{}", said.out);
+    let named = lines[0].starts_with("rank 5: ") && lines[0].contains("(stub GPU): 4 of 4 exch");
+    assert!(named && lines[0].contains("at stub of the median"), "{}", said.out);
+    let said =
+        say(&mut machine.fizeau("devices=4", "", &["localise", "--ranks", "4", "--size", "1MiB"]));
+    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    assert!(said.out.contains("4 ranks, 4 rounds of 1 MiB: nobody is slow"), "{}", said.out);
+    let alone = say(&mut machine.fizeau("", "", &["localise", "--device", "host"]));
+    assert_eq!(alone.code, Some(2), "{}", alone.err);
+}
+
+#[test]
+fn without_a_token_nobody_meets() {
+    let machine = Machine::new();
+    let mut rank = machine.rank([0, 2], "devices=2", "");
+    let said = say(rank.env("FIZEAU_TOKEN", "1234"));
+    assert_eq!(said.code, Some(3), "{}", said.out);
+    assert!(said.err.contains("FIZEAU_TOKEN has to be"), "{}", said.err);
+}
+
+#[test]
+fn the_plan_of_many_gpus_is_listed_with_its_time_and_what_does_not_fit() {
+    let machine = Machine::new();
+    let args = ["list", "collective", "--suite", "collectives", "--ranks", "2", "--json"];
+    let said = say(&mut machine.fizeau("devices=2,memory=1073741824", "", &args));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let listing: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let cases = listing["cases"].as_array().expect("cases");
+    let of = |id: &str| cases.iter().find(|case| case["id"] == id).expect(id);
+    let large = of("collective/all_reduce/f32/16GiB/2r/out_of_place/nccl");
+    assert!(large["skipped"].as_str().expect("a reason").contains("of memory"), "{large}");
+    let small = of("collective/all_reduce/f32/4KiB/2r/out_of_place/nccl");
+    assert!(small["skipped"].is_null(), "{small}");
+    assert!(small["estimated_seconds"].as_f64() > Some(0.0), "{small}");
+    assert!(listing["estimated_seconds"].as_f64() > Some(0.0));
+}

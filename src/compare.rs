@@ -81,7 +81,7 @@ pub struct Row {
     pub verdict: Verdict,
     /// In numbers, where both records measured it.
     pub change: Option<Change>,
-    /// Why there are no numbers, where there are none.
+    /// Why there are no numbers, or why they tell nothing.
     pub note: Option<String>,
 }
 
@@ -196,8 +196,10 @@ impl Comparison {
             return Err(Incomparable::DifferentDevices { before, after });
         }
         let mut rows = join(before, after);
-        let drifts = drifts(&rows);
-        let changed = rows.iter_mut().filter(|row| row.change.is_some());
+        // A disturbed case says nothing of the machine, and nothing of the drift of others.
+        let changed = rows.iter().filter(|row| row.note.is_none());
+        let drifts = drifts(changed.filter_map(|row| row.change));
+        let changed = rows.iter_mut().filter(|row| row.note.is_none() && row.change.is_some());
         for (row, &drift) in changed.zip(&drifts) {
             judge(row, threshold, drift);
         }
@@ -242,7 +244,7 @@ fn join(before: &Record, after: &Record) -> Vec<Row> {
         }
         match (old.get(case).copied(), new.get(case).copied()) {
             (Some(Outcome::Measured(a)), Some(Outcome::Measured(b))) => {
-                row(case, Verdict::Unclear, Some(change(a, b)), None)
+                row(case, Verdict::Unclear, Some(change(a, b)), disturbance(a, b))
             }
             (
                 Some(Outcome::Measured(_)),
@@ -261,6 +263,16 @@ fn join(before: &Record, after: &Record) -> Vec<Row> {
 
 fn by_case(record: &Record) -> HashMap<&Case, &Outcome> {
     record.outcomes.iter().map(|outcome| (outcome.case(), outcome)).collect()
+}
+
+/// Why nothing can be told from these two, where others worked on the cores of one of them.
+fn disturbance(before: &Measurement, after: &Measurement) -> Option<String> {
+    let side = |name: &str, one: &Measurement| {
+        let share = one.available.filter(|_| one.disturbed())?;
+        Some(format!("{name} had {:.0} % of its cores", share * 100.0))
+    };
+    let sides: Vec<_> = [side("A", before), side("B", after)].into_iter().flatten().collect();
+    (!sides.is_empty()).then(|| format!("disturbed: {}", sides.join(", ")))
 }
 
 fn describe(outcome: Option<&Outcome>) -> String {
@@ -291,8 +303,7 @@ fn change(before: &Measurement, after: &Measurement) -> Change {
 
 /// The standard deviation between runs at each case that has numbers, from the spread of the
 /// ratios around it.
-fn drifts(rows: &[Row]) -> Vec<f64> {
-    let changes = rows.iter().filter_map(|row| row.change);
+fn drifts(changes: impl Iterator<Item = Change>) -> Vec<f64> {
     let logs: Vec<f64> = changes.map(|change| change.ratio.ln()).collect();
     let Some(last_start) = logs.len().checked_sub(CASES_FOR_DRIFT) else {
         return vec![DRIFT_ASSUMED; logs.len()];

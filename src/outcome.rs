@@ -100,6 +100,11 @@ pub struct Measurement {
     pub rank_times: Vec<Seconds>,
     /// Whether the answer was right, before timing and after.
     pub check: Check,
+    /// The share of the units' arithmetic that was theirs to use, just before the samples or just
+    /// after them, whichever was less: below one where somebody else worked on the same cores.
+    /// None where the device cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
@@ -143,6 +148,9 @@ pub struct Telemetry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<u64>,
 }
+
+/// Below this share of the units' arithmetic a case counts as disturbed.
+pub const AVAILABLE_MIN: f64 = 0.8;
 
 /// The state of the caches before each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -259,6 +267,12 @@ impl Outcome {
 }
 
 impl Measurement {
+    /// Whether somebody else worked on the same cores: what was measured is then the machine and
+    /// its guests, and not the machine.
+    pub fn disturbed(&self) -> bool {
+        self.available.is_some_and(|share| share < AVAILABLE_MIN)
+    }
+
     /// The speed of light of one tier.
     pub fn light(&self, tier: Tier) -> Option<&SpeedOfLight> {
         self.speed_of_light.iter().find(|light| light.tier == tier)

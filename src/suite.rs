@@ -179,6 +179,15 @@ pub struct CollectiveAxes {
     pub places: Vec<Place>,
 }
 
+/// The longest time a suite may set: a day.
+const TIME_LIMIT: Seconds = Seconds(86_400.0);
+
+/// The most samples of a case: all of them are kept in memory and in the record.
+const SAMPLES_LIMIT: u32 = 1_000_000;
+
+/// The most points in a doubling of a sweep: sizes lie on a grid of 64ths.
+const POINTS_LIMIT: u32 = 64;
+
 impl Suite {
     /// What is wrong with its numbers, if anything is.
     pub fn check(&self) -> Result<(), String> {
@@ -191,12 +200,16 @@ impl Suite {
             ("deadline", measure.deadline),
         ];
         for (name, time) in times {
-            if !time.0.is_finite() || time.0 < 0.0 {
-                return Err(format!("[measure] {name} = {}: seconds, not negative", time.0));
+            if !(0.0..=TIME_LIMIT.0).contains(&time.0) {
+                let limit = TIME_LIMIT.0;
+                return Err(format!("[measure] {name} = {}: seconds, from 0 to {limit}", time.0));
             }
         }
         if measure.samples_min == 0 || measure.samples_min > measure.samples_max {
             return Err("[measure] samples_min is 1 at least and samples_max at most".into());
+        }
+        if measure.samples_max > SAMPLES_LIMIT {
+            return Err(format!("[measure] samples_max is {SAMPLES_LIMIT} at most"));
         }
         if !measure.noise_max.is_finite() || measure.noise_max < 0.0 {
             return Err("[measure] noise_max is a share, such as 0.01".into());
@@ -211,6 +224,13 @@ impl Suite {
         }
         if self.launch.iter().flat_map(|launch| &launch.graph).any(|&kernels| kernels == 0) {
             return Err("[launch] graph: 1 kernel at least".into());
+        }
+        let sweeps = [
+            self.stream.as_ref().map(|axes| axes.sweep_points_per_octave),
+            self.latency.as_ref().map(|axes| axes.points_per_octave),
+        ];
+        if sweeps.into_iter().flatten().any(|points| !(1..=POINTS_LIMIT).contains(&points)) {
+            return Err(format!("points in an octave of a sweep are from 1 to {POINTS_LIMIT}"));
         }
         let shapes = self.gemm.iter().flat_map(|gemm| &gemm.shapes);
         if shapes.flatten().any(|&size| size == 0 || size > 1 << 20) {

@@ -221,6 +221,21 @@ impl Point {
         }
     }
 
+    /// The units that take part, where it is not all of them.
+    pub fn units(&self) -> Option<u32> {
+        match self {
+            Point::Stream(point) => Some(point.units),
+            Point::Latency(_) => Some(1),
+            Point::Compute(point) => Some(point.units),
+            Point::Access(point) => Some(point.units),
+            Point::Gemm(_)
+            | Point::Attention(_)
+            | Point::Collective(_)
+            | Point::Transfer(_)
+            | Point::Launch(_) => None,
+        }
+    }
+
     /// The operation's name, which is the first segment of the id.
     pub fn operation(&self) -> &'static str {
         match self {

@@ -185,6 +185,13 @@ pub trait Device {
         Ok(seen)
     }
 
+    /// The share of these units' arithmetic that is theirs to use now, of the most that was ever
+    /// seen: 0.5 where two of them share a core, or where another process takes half of its time.
+    /// None where the device cannot tell.
+    fn available(&self, _units: u32) -> Result<Option<f64>, DeviceError> {
+        Ok(None)
+    }
+
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
 }

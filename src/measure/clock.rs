@@ -29,6 +29,11 @@ pub fn spin(time: Seconds) {
     }
 }
 
+/// Leaves the CPU to others for so long.
+pub fn rest(time: Seconds) {
+    std::thread::sleep(std::time::Duration::from_secs_f64(time.0));
+}
+
 /// The time of day in UTC, as RFC 3339 writes it: `2026-11-21T07:32:22Z`.
 pub fn utc_now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

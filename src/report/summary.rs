@@ -9,7 +9,7 @@ use super::{
 use crate::{
     case::Point,
     dtype::Dtype,
-    outcome::{Measurement, Outcome},
+    outcome::{AVAILABLE_MIN, Measurement, Outcome},
     record::Record,
     spec::Tier,
     units::{BytesPerSecond, FlopsPerSecond, Seconds},
@@ -299,6 +299,22 @@ fn noisy(record: &Record) -> Option<String> {
     ))
 }
 
+/// Where somebody else worked on the same cores.
+fn disturbed(record: &Record) -> Option<String> {
+    let shares = measurements(record).filter(|measurement| measurement.disturbed());
+    let mut shares: Vec<_> = shares.filter_map(|one| Some((one.available?, &one.case))).collect();
+    shares.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (least, case) = shares.first()?;
+    let were = if shares.len() == 1 { "case was" } else { "cases were" };
+    Some(format!(
+        "{} {were} disturbed: somebody else worked on the same cores and left less than {:.0} % \
+         of their arithmetic, only {:.0} % to {case}. Their figures are too low for this machine.",
+        shares.len(),
+        AVAILABLE_MIN * 100.0,
+        least * 100.0
+    ))
+}
+
 /// What the reader must know before believing a number.
 pub fn warnings(record: &Record) -> Vec<String> {
     let header = &record.header;
@@ -339,6 +355,7 @@ pub fn warnings(record: &Record) -> Vec<String> {
             "{throttled} {cases} samples taken while the device held its clock down."
         ));
     }
+    warnings.extend(disturbed(record));
     warnings.extend(wrong(record));
     warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
     warnings

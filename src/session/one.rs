@@ -4,8 +4,8 @@ use crate::{
     bench::{self, Rank, Unready, Workload},
     case::Case,
     device::{Device, DeviceError},
-    measure::{self, Taken},
-    outcome::{Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome},
+    measure::{self, Taken, clock},
+    outcome::{AVAILABLE_MIN, Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome},
     record::Timer,
     spec::{self, Part, SpeedOfLight},
     stats::{Summary, quantile},
@@ -25,6 +25,10 @@ const THROTTLED_SHARE_MAX: f64 = 0.5;
 
 /// The other state of the caches is measured with this share of the headline's budgets.
 const CONTRAST_SHARE: f64 = 0.25;
+
+/// How often and how long a disturbed device is waited for before it is measured as it is.
+const WAITS: u32 = 6;
+const WAIT: Seconds = Seconds(0.01);
 
 /// What a measurement is believed by.
 struct Witness {
@@ -116,13 +120,21 @@ fn measure_workload(
     let (cache, beside) = bench::headline_cache(case);
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
-    let taken = sample(device, workload, cache, settings)?;
+    let units = case.point.units().unwrap_or(device.properties().units);
+    let (mut taken, mut available) = sample(device, workload, units, cache, settings)?;
+    if available.is_some_and(|share| share < AVAILABLE_MIN) {
+        let again = sample(device, workload, units, cache, settings)?;
+        if again.1 > available {
+            (taken, available) = again;
+        }
+    }
     let rank_times = device.rank_times(taken.samples.times.len())?;
     let of_one = 1.0 / f64::from(taken.samples.batch);
     let rank_times = rank_times.into_iter().map(|time| time * of_one).collect();
     let telemetry = device.telemetry();
     let check = worse(before, passed(workload.verify()?, "after timing")?);
-    let contrast = beside.map(|other| contrast(device, workload, other, settings)).transpose()?;
+    let contrast =
+        beside.map(|other| contrast(device, workload, units, other, settings)).transpose()?;
 
     let Taken { samples, clocks } = taken;
     let clocks = quantile::sorted(&clocks.iter().map(|clock| clock.0).collect::<Vec<f64>>());
@@ -140,29 +152,45 @@ fn measure_workload(
         tier: None,
         rank_times,
         check,
+        available,
         telemetry,
     };
     let timer = measure::calibrate_on(device)?;
     Ok((measurement, Witness { timer, clock_max: clock_at(1.0).map(Megahertz) }))
 }
 
-/// Warms up, spoils the output and samples: what is verified afterwards is then the timed loop's
-/// own work, also where an iteration could leave out what one before has done.
+/// Warms up, waits until the units are its own, spoils the output and samples: what is verified
+/// afterwards is then the timed loop's own work, also where an iteration could leave out what one
+/// before has done. With the samples comes the share of the units that was available for them.
 fn sample(
     device: &dyn Device,
     workload: &mut (dyn Workload + '_),
+    units: u32,
     cache: Cache,
     settings: &MeasureSettings,
-) -> Result<Taken, DeviceError> {
+) -> Result<(Taken, Option<f64>), DeviceError> {
     let ready = measure::warm_up(device, &mut |repeat| workload.enqueue(repeat), cache, settings)?;
+    let before = undisturbed(device, units)?;
     workload.poison()?;
     // Only now: a device that has not worked yet shows the clock of a rest.
-    let before = device.observe_clock()?;
+    let clock = device.observe_clock()?;
     let mut enqueue = |repeat| workload.enqueue(repeat);
     let mut taken = measure::sample(device, &mut enqueue, cache, ready, settings)?;
-    taken.clocks.extend(before);
+    taken.clocks.extend(clock);
     taken.clocks.extend(device.observe_clock()?);
-    Ok(taken)
+    let after = device.available(units)?;
+    Ok((taken, before.zip(after).map(|(before, after)| before.min(after))))
+}
+
+/// Waits a moment for others to leave the device's units, and says what share of them is there.
+fn undisturbed(device: &dyn Device, units: u32) -> Result<Option<f64>, DeviceError> {
+    for _ in 0..WAITS {
+        match device.available(units)? {
+            Some(share) if share < AVAILABLE_MIN => clock::rest(WAIT),
+            enough => return Ok(enough),
+        }
+    }
+    device.available(units)
 }
 
 /// The check that came nearer to its tolerance.
@@ -192,6 +220,7 @@ fn passed(check: Check, when: &str) -> Result<Check, Stopped> {
 fn contrast(
     device: &dyn Device,
     workload: &mut (dyn Workload + '_),
+    units: u32,
     cache: Cache,
     settings: &MeasureSettings,
 ) -> Result<Contrast, Stopped> {
@@ -202,7 +231,7 @@ fn contrast(
         warmup_max: settings.warmup_max * CONTRAST_SHARE,
         ..*settings
     };
-    let taken = sample(device, workload, cache, &short)?;
+    let (taken, _) = sample(device, workload, units, cache, &short)?;
     let summary = summary_of(&taken.samples.times)?;
     Ok(Contrast { cache, samples: taken.samples, summary })
 }

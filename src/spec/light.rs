@@ -80,17 +80,7 @@ struct Known<'k> {
 impl Known<'_> {
     /// Units of this device that the point uses.
     fn units(&self, point: &Point) -> f64 {
-        f64::from(match point {
-            Point::Stream(point) => point.units,
-            Point::Compute(point) => point.units,
-            Point::Access(point) => point.units,
-            Point::Latency(_) => 1,
-            Point::Gemm(_)
-            | Point::Attention(_)
-            | Point::Collective(_)
-            | Point::Transfer(_)
-            | Point::Launch(_) => self.properties.units,
-        })
+        f64::from(point.units().unwrap_or(self.properties.units))
     }
 
     /// Units x operations per clock x clock.

@@ -16,7 +16,7 @@ use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing, with
 use crate::{
     case::KernelName,
     comm::{Communicator, host::Threads as Ranks},
-    kernel::Params,
+    kernel::{ComputeParams, Params},
     measure::clock,
     spec::Properties,
     units::{Bytes, Megahertz},
@@ -24,7 +24,16 @@ use crate::{
 pub use gemm::library;
 pub use pool::keep_to_core;
 use pool::{Block, Pool};
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
+
+/// Flops of a unit in one look at what is available: some 70 us at 32 flops in a cycle.
+const PROBE_FLOPS: u64 = 8 << 20;
+
+/// Probes of one look.
+const PROBES: u32 = 3;
 
 /// The backend. There is always exactly one host.
 pub struct Host;
@@ -71,6 +80,8 @@ pub struct HostDevice {
     properties: Properties,
     kernels: Vec<Arc<HostKernel>>,
     pool: RefCell<Pool>,
+    /// The most flops that a unit was seen to make in a cycle.
+    flops_per_cycle: Cell<f64>,
 }
 
 impl HostDevice {
@@ -89,7 +100,8 @@ impl HostDevice {
             kernel.features.iter().all(|wanted| properties.features.iter().any(|has| has == wanted))
         };
         let kernels = kernels.into_iter().flatten().filter(runs_here).map(Arc::new).collect();
-        HostDevice { properties, kernels, pool: RefCell::new(Pool::new()) }
+        let pool = RefCell::new(Pool::new());
+        HostDevice { properties, kernels, pool, flops_per_cycle: Cell::new(0.0) }
     }
 
     /// Runs `work` on `blocks` pinned threads at once and waits for all.
@@ -192,6 +204,30 @@ impl Device for HostDevice {
 
     fn communicator(&self, ranks: u32) -> Option<Box<dyn Communicator + '_>> {
         (ranks > 1).then(|| Box::new(Ranks::new(self, ranks)) as Box<dyn Communicator>)
+    }
+
+    /// By multiply-adds on all the units at once, against the clock: a chain of additions, which
+    /// shows the clock, leaves most of a core to others and is not slowed by them.
+    fn available(&self, units: u32) -> Result<Option<f64>, DeviceError> {
+        let Some(kernel) = self.kernels.iter().find(|kernel| kernel.operation == "compute/f64")
+        else {
+            return Ok(None);
+        };
+        let Some(clock) = compute::observe_clock() else { return Ok(None) };
+        let partial = self.allocate(Bytes(64 * u64::from(units)))?;
+        let params = ComputeParams { partial: partial.address, flops: PROBE_FLOPS };
+        let mut pool = self.pool.borrow_mut();
+        let probe = |_| {
+            let start = clock::now();
+            pool.run(units, 1, &params, &*kernel.run);
+            start.elapsed().0
+        };
+        // An interrupt can only lengthen one of them.
+        let time = (0..PROBES).map(probe).fold(f64::INFINITY, f64::min);
+        let flops_per_cycle = PROBE_FLOPS as f64 / (time * clock.0 * 1e6);
+        let most = self.flops_per_cycle.get().max(flops_per_cycle);
+        self.flops_per_cycle.set(most);
+        Ok(Some(flops_per_cycle / most))
     }
 
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {

@@ -117,7 +117,9 @@ pub enum Verdict {
     /// The ratio is within the threshold, and its interval narrow enough that a change of twice
     /// the threshold would have shown.
     Same,
-    /// A did not measure it, or B skipped it.
+    /// Measured in A; skipped or not reached in B.
+    Lost,
+    /// A did not measure it.
     NotMeasured,
     /// Not in B's plan.
     OnlyBefore,
@@ -127,12 +129,13 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, worst first.
-    pub const ALL: [Verdict; 8] = [
+    pub const ALL: [Verdict; 9] = [
         Verdict::Broken,
         Verdict::Slower,
         Verdict::Unclear,
         Verdict::Faster,
         Verdict::Same,
+        Verdict::Lost,
         Verdict::NotMeasured,
         Verdict::OnlyBefore,
         Verdict::OnlyAfter,
@@ -147,6 +150,7 @@ impl fmt::Display for Verdict {
             Verdict::Unclear => "unclear",
             Verdict::Faster => "faster",
             Verdict::Same => "same",
+            Verdict::Lost => "not run in B",
             Verdict::NotMeasured => "not measured",
             Verdict::OnlyBefore => "only in A",
             Verdict::OnlyAfter => "only in B",
@@ -252,7 +256,9 @@ fn join(before: &Record, after: &Record) -> Vec<Row> {
             ) => row(case, Verdict::Broken, None, Some(format!("B: {}", describe(Some(b))))),
             (a, b) => {
                 let note = format!("A: {}; B: {}", describe(a), describe(b));
-                row(case, Verdict::NotMeasured, None, Some(note))
+                let measured = a.is_some_and(|a| a.measured().is_some());
+                let verdict = if measured { Verdict::Lost } else { Verdict::NotMeasured };
+                row(case, verdict, None, Some(note))
             }
         }
     });

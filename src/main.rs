@@ -1,5 +1,12 @@
 //! `fizeau`: see the crate's documentation.
 
-fn main() -> std::process::ExitCode {
-    fizeau::cmd::main()
+use fizeau::{cmd, device::library};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let code = cmd::main();
+    match (0..=u8::MAX).find(|&number| ExitCode::from(number) == code) {
+        Some(number) => library::leave(number),
+        None => code,
+    }
 }

@@ -149,6 +149,22 @@ fn a_wide_interval_is_unclear_and_never_the_same() {
 }
 
 #[test]
+fn a_disturbed_case_is_unclear_and_moves_no_other() {
+    let before = run(1, 0.0, |_| false);
+    let mut after = run(2, 0.0, |_| false);
+    for at in 0..8 {
+        let fake = Fake::parse("disturbance").expect("a script");
+        after.outcomes[at] = measure(&fake, 256 * (at as u64 + 1));
+    }
+    let found = compare(&before, &after);
+    assert_eq!(
+        (found.count(Verdict::Unclear), found.count(Verdict::Same)),
+        (8, CASES as usize - 8)
+    );
+    assert_eq!(found.rows[0].note.as_deref(), Some("disturbed: B had 50 % of its cores"));
+}
+
+#[test]
 fn nothing_vanishes_from_a_comparison() {
     let before = run(1, 0.0, |_| false);
     let mut after = run(2, 0.0, |_| false);
@@ -161,8 +177,8 @@ fn nothing_vanishes_from_a_comparison() {
     after.footer = None;
     let found = compare(&before, &after);
     let verdicts: Vec<Verdict> = found.rows.iter().map(|row| row.verdict).collect();
-    use Verdict::{Broken, NotMeasured, OnlyAfter, OnlyBefore, Same};
-    assert_eq!(verdicts[..5], [Broken, NotMeasured, NotMeasured, OnlyBefore, Same]);
+    use Verdict::{Broken, Lost, OnlyAfter, OnlyBefore, Same};
+    assert_eq!(verdicts[..5], [Broken, Lost, Lost, OnlyBefore, Same]);
     assert_eq!(verdicts[CASES as usize..], [OnlyAfter]);
     assert_eq!(found.regressions(), 1);
     let note = |at: usize| found.rows[at].note.clone().unwrap_or_default();

@@ -173,6 +173,13 @@ fn throttled_samples_are_marked_and_make_a_case_invalid() {
 }
 
 #[test]
+fn a_case_that_others_disturbed_says_so() {
+    let disturbed = measured(outcome(Fault::Disturbance));
+    assert!(disturbed.disturbed() && disturbed.available == Some(0.5), "{disturbed:?}");
+    assert!(!measured(outcome_with(&Fake::default(), &SETTINGS)).disturbed());
+}
+
+#[test]
 fn an_impossible_time_is_never_a_result() {
     assert_invalid(Fault::ImpossibleTime, Invalidity::FasterThanLight, "times faster");
 }

@@ -114,6 +114,14 @@ fn a_newer_version_is_refused_by_name() {
     assert!(error.contains("version 7"), "{error}");
 }
 
+/// The golden record with another median in its second line.
+fn with_median(median: &str) -> String {
+    let line = GOLDEN.lines().nth(1).expect("an outcome");
+    let mut value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    value["summary"]["median"] = median.parse::<f64>().expect("a number").into();
+    GOLDEN.replace(line, &value.to_string())
+}
+
 #[test]
 fn what_is_no_record_is_refused_with_its_line() {
     let lines = GOLDEN.lines().count();
@@ -130,6 +138,10 @@ fn what_is_no_record_is_refused_with_its_line() {
         ),
         (GOLDEN.lines().skip(1).map(|line| format!("{line}\n")).collect(), ":1: not a record"),
         (format!("{GOLDEN}\n"), &*format!(":{}: ", lines + 1)),
+        (GOLDEN.replace("\"ranks\":2", "\"ranks\":0"), ":1: not a record of fizeau: 0 ranks"),
+        (with_median("0.0"), "no case is measured in that time"),
+        (with_median("-1.0"), "no case is measured in that time"),
+        (with_median("1e308"), "no case is measured in that time"),
         (String::new(), "it has no header"),
         ("PNG".into(), "it has no header"),
     ] {

@@ -113,9 +113,11 @@ pub fn headline_cache(case: &Case) -> (Cache, Option<Cache>) {
 pub fn memory_needed(case: &Case) -> Bytes {
     match &case.point {
         Point::Stream(point) => point.working_set,
-        Point::Latency(point) => point.working_set,
+        // The chain, and the copy that it is written from.
+        Point::Latency(point) => point.working_set * 2,
         Point::Compute(_) => Bytes::MIB,
-        Point::Gemm(_) | Point::Attention(_) => case.point.work().memory * 2,
+        Point::Gemm(_) => case.point.work().memory * 2,
+        Point::Attention(_) => Bytes(case.point.work().memory.0 * 2 + attention::SCRATCH_MAX),
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,
         Point::Access(point) => point.working_set,

@@ -10,12 +10,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use clap::Args;
-use std::{
-    fs,
-    io::{self, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{fs, path::PathBuf, process::ExitCode};
 
 /// Arguments of `compare`.
 #[derive(Args, Clone, Debug)]
@@ -81,15 +76,15 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
             fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
         }
         None => {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes())?;
-            out.flush()?;
+            super::write_out(&text)?;
         }
     }
     let judged = comparison.count(Verdict::Same) + comparison.count(Verdict::Faster);
     Ok(ExitCode::from(if comparison.regressions() > 0 {
         exit::FAILED
-    } else if judged == 0 || comparison.count(Verdict::Unclear) > judged {
+    } else if judged == 0
+        || comparison.count(Verdict::Unclear) + comparison.count(Verdict::Lost) > judged
+    {
         exit::INCONCLUSIVE
     } else {
         0

@@ -163,7 +163,9 @@ pub fn main() -> ExitCode {
         }
         let usage = error.downcast_ref::<Usage>().is_some();
         // Nowhere is left to say that standard error is gone.
-        let _ = writeln!(io::stderr(), "fizeau: {error:#}");
+        // What a record or a driver says may hold anything.
+        let said: Vec<_> = format!("{error:#}").lines().map(crate::format::clean).collect();
+        let _ = writeln!(io::stderr(), "fizeau: {}", said.join("\n"));
         ExitCode::from(if usage { exit::USAGE } else { exit::COULD_NOT_RUN })
     })
 }
@@ -189,4 +191,18 @@ fn man() -> anyhow::Result<ExitCode> {
 
 fn schema() -> anyhow::Result<ExitCode> {
     print(&serde_json::to_string_pretty(&crate::record::schema())?)
+}
+
+/// Writes to standard output, for whoever still reads it: what a verb found out, and its exit
+/// code, do not depend on it.
+///
+/// # Errors
+///
+/// Where it cannot be written for another reason than that its reader went away.
+fn write_out(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }

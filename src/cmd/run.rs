@@ -21,7 +21,7 @@ use crate::{
     },
     session::{End, Session, Watcher},
     suite::{MeasureSettings, Suite},
-    units::Bytes,
+    units::{Bytes, Seconds},
 };
 use anyhow::Context;
 use clap::Args;
@@ -137,7 +137,9 @@ impl Run<'_> {
         memory_free: Option<Bytes>,
     ) -> Session<'s> {
         let part = self.catalogue.part_of(rank.device.properties());
-        Session { rank, part, settings, interrupted: self.interrupted, memory_free }
+        let spent = self.old.as_ref().and_then(|old| old.footer.as_ref());
+        let spent = spent.map_or(Seconds(0.0), |footer| footer.elapsed);
+        Session { rank, part, settings, interrupted: self.interrupted, memory_free, spent }
     }
 
     /// The header of this run, new or resumed, and how long it samples.
@@ -352,9 +354,7 @@ fn finish(directory: &Path, end: End, global: &Global) -> anyhow::Result<ExitCod
             text += &format!("report: {}\n", path.display());
         }
     }
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    super::write_out(&text)?;
     // The record is what counts; a report can be made again from it.
     written.with_context(|| {
         let record = directory.join(store::FILE).display().to_string();

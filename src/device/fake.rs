@@ -43,6 +43,8 @@ pub enum Fault {
     Hang,
     /// The clock is held down during every sample.
     Throttling,
+    /// Somebody else has half of the units.
+    Disturbance,
     /// The device is gone after a few launches, for good.
     DeviceLost,
     /// The driver panics.
@@ -51,7 +53,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, with the names scripts use.
-    pub const ALL: [(Fault, &str); 11] = [
+    pub const ALL: [(Fault, &str); 12] = [
         (Fault::WrongResult, "wrong-result"),
         (Fault::LateWrongResult, "late-wrong-result"),
         (Fault::SkippedWork, "skipped-work"),
@@ -61,6 +63,7 @@ impl Fault {
         (Fault::AllocationFailure, "allocation-failure"),
         (Fault::Hang, "hang"),
         (Fault::Throttling, "throttling"),
+        (Fault::Disturbance, "disturbance"),
         (Fault::DeviceLost, "device-lost"),
         (Fault::Panic, "panic"),
     ];
@@ -264,6 +267,7 @@ impl FakeDevice {
             Some(Fault::ImpossibleTime) => 1e-3,
             Some(Fault::FrozenTimer) => 0.0,
             Some(Fault::Throttling) => CLOCK / CLOCK_THROTTLED,
+            Some(Fault::Disturbance) => 2.0,
             _ => 1.0,
         };
         time * (factor * self.script.slowdown)
@@ -387,6 +391,11 @@ impl Device for FakeDevice {
     fn evict_cache(&self) -> Result<(), DeviceError> {
         self.evictions.set(self.evictions.get() + 1);
         self.present()
+    }
+
+    fn available(&self, _units: u32) -> Result<Option<f64>, DeviceError> {
+        self.present()?;
+        Ok(Some(if self.has(Fault::Disturbance) { 0.5 } else { 1.0 }))
     }
 
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {

@@ -4,6 +4,11 @@
 //! leaves at most one line cut short, which readers pass over and a resumed run cuts off.
 
 use super::{Header, Line, Record, current::VERSION};
+use crate::{
+    case::{Case, Point},
+    outcome::Outcome,
+    units::Seconds,
+};
 use rustix::fs::{FlockOperation, flock};
 use std::{
     collections::HashSet,
@@ -278,7 +283,35 @@ fn parse_line(path: &Path, line: usize, text: &[u8]) -> Result<Line, RecordError
     {
         return Err(RecordError::Newer { path: path.to_owned(), found });
     }
-    serde_json::from_value(value).map_err(malformed)
+    let read = serde_json::from_value(value).map_err(malformed)?;
+    match impossible(&read) {
+        None => Ok(read),
+        Some(why) => Err(RecordError::Malformed { path: path.to_owned(), line, why }),
+    }
+}
+
+/// The most ranks that a world can have.
+const RANKS_MAX: u32 = 1 << 20;
+
+/// What no run can have written, where a line holds that: reports divide by these.
+fn impossible(line: &Line) -> Option<String> {
+    let of_case = |case: &Case| match case.point {
+        Point::Collective(point) if !(1..=RANKS_MAX).contains(&point.ranks) => {
+            Some(format!("{} ranks", point.ranks))
+        }
+        _ => None,
+    };
+    let time = |time: &Seconds| !(time.0 > 0.0 && time.0 < 1e9);
+    match line {
+        Line::Header(header) => header.plan.iter().find_map(of_case),
+        Line::Outcome(Outcome::Measured(measured)) => {
+            let found = measured.samples.times.iter().find(|found| time(found));
+            found.or(Some(&measured.summary.median).filter(|median| time(median))).map(|found| {
+                format!("{} s for {}: no case is measured in that time", found.0, measured.case)
+            })
+        }
+        Line::Outcome(_) | Line::Footer(_) => None,
+    }
 }
 
 /// Refuses to go on with a record by a run of another device, suite or program, and names the
@@ -296,6 +329,21 @@ pub fn same_run(path: &Path, old: &Header, new: &Header) -> Result<(), RecordErr
     hold("device", quoted(&old.device.name), quoted(&new.device.name));
     hold("backend", quoted(&old.device.backend), quoted(&new.device.backend));
     hold("number of units", old.device.units.to_string(), new.device.units.to_string());
+    let caches = |header: &Header| {
+        let caches = header.device.caches.iter();
+        caches.map(|cache| cache.size.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    hold("caches", caches(old), caches(new));
+    let cpu = |header: &Header| quoted(&header.environment.cpu);
+    hold("CPU", cpu(old), cpu(new));
+    // A kernel leaves a little more of the memory or a little less from one start to the next.
+    let [memory, here] = [old, new].map(|header| header.device.memory);
+    if memory.0.abs_diff(here.0) > memory.0 / 50 {
+        hold("memory", memory.to_string(), here.to_string());
+    }
+    if let (Some(host), Some(here)) = (&old.environment.host, &new.environment.host) {
+        hold("host", quoted(host), quoted(here));
+    }
     hold("suite", quoted(&old.suite), quoted(&new.suite));
     hold("program's version", quoted(&old.fizeau), quoted(&new.fizeau));
     if differences.is_empty() && old.suite_text != new.suite_text {

@@ -3,7 +3,7 @@
 //! a peak, and for whole machines whose peaks are unknown.
 
 use crate::{
-    case::{Point, StreamPoint},
+    case::Point,
     dtype::Dtype,
     outcome::{Cache, Measurement},
     record::Record,
@@ -41,8 +41,9 @@ impl Ceilings {
     /// Those of a record; only measured outcomes count.
     pub fn of(record: &Record) -> Ceilings {
         let cache = record.header.device.last_level_cache();
-        let mut ceilings =
-            Ceilings { memory_from: memory_from(record, cache), cache, ..Ceilings::default() };
+        // Arrays are cut to whole elements, so a working set may fall a few bytes short.
+        let memory_from = Bytes((cache * MEMORY_FACTOR).0.saturating_sub(4096));
+        let mut ceilings = Ceilings { memory_from, cache, ..Ceilings::default() };
         for measurement in record.outcomes.iter().filter_map(|outcome| outcome.measured()) {
             ceilings.take(measurement);
         }
@@ -53,7 +54,7 @@ impl Ceilings {
         let median = measurement.summary.median;
         let case = || measurement.case.to_string();
         match &measurement.case.point {
-            Point::Stream(point) if self.in_memory(point) => {
+            Point::Stream(point) if self.in_memory(point.working_set) => {
                 let rate = measurement.work.memory / median;
                 if self.memory.as_ref().is_none_or(|best| best.rate < rate) {
                     self.memory = Some(Best { rate, case: case() });
@@ -70,9 +71,9 @@ impl Ceilings {
         }
     }
 
-    /// Whether a stream's working set lies in memory.
-    pub fn in_memory(&self, point: &StreamPoint) -> bool {
-        point.working_set >= self.memory_from
+    /// Whether a working set lies in memory: a smaller one may be a cache's.
+    pub fn in_memory(&self, working_set: Bytes) -> bool {
+        working_set >= self.memory_from
     }
 
     /// The least time at these ceilings, and what binds: none where no ceiling applies, as for a
@@ -81,9 +82,9 @@ impl Ceilings {
         let work = &measurement.work;
         let memory = self.memory.as_ref().map(|best| (work.memory / best.rate, Bound::Memory));
         match &measurement.case.point {
-            Point::Stream(point) => memory.filter(|_| self.in_memory(point)),
+            Point::Stream(point) => memory.filter(|_| self.in_memory(point.working_set)),
             Point::Access(point) => {
-                memory.filter(|_| !point.access.on_chip() && point.working_set >= self.memory_from)
+                memory.filter(|_| !point.access.on_chip() && self.in_memory(point.working_set))
             }
             Point::Latency(_) | Point::Collective(_) | Point::Transfer(_) | Point::Launch(_) => {
                 None
@@ -114,30 +115,16 @@ fn slower(a: Option<(Seconds, Bound)>, b: Option<(Seconds, Bound)>) -> Option<(S
     }
 }
 
-/// Four times the cache; where nothing that large was streamed, the largest there is.
-fn memory_from(record: &Record, cache: Bytes) -> Bytes {
-    let wanted = cache * MEMORY_FACTOR;
-    let largest = record
-        .outcomes
-        .iter()
-        .filter_map(|outcome| match outcome.measured()?.case.point {
-            Point::Stream(point) => Some(point.working_set),
-            _ => None,
-        })
-        .max()
-        .unwrap_or(wanted);
-    // Arrays are cut to whole elements, so a working set may fall a few bytes short.
-    if largest.0 + 4096 < wanted.0 { largest } else { Bytes(wanted.0.saturating_sub(4096)) }
-}
-
-/// The highest peak that the record's speeds of light of a tier imply for memory: the vendor's or
-/// the pin rate. None where no case knew one.
+/// The highest peak that the speeds of light of a tier imply for memory: the vendor's or the pin
+/// rate. None where no stream knew one; other cases are bound by memory in one tier and not in the
+/// next.
 pub fn memory_peak(record: &Record, tier: Tier) -> Option<BytesPerSecond> {
     record
         .outcomes
         .iter()
         .filter_map(|outcome| {
             let measurement = outcome.measured()?;
+            let Point::Stream(_) = measurement.case.point else { return None };
             let light = measurement.light(tier).filter(|light| light.bound == Bound::Memory)?;
             Some(measurement.work.memory / light.time)
         })

@@ -151,7 +151,9 @@ fn latency(record: &Record) -> Option<Chart> {
 /// Bandwidth against the number of units, in memory.
 fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     let mut curves: BTreeMap<(String, String, u64), Vec<(f64, f64)>> = BTreeMap::new();
-    for (measurement, point) in streams(record).filter(|(_, point)| ceilings.in_memory(point)) {
+    for (measurement, point) in
+        streams(record).filter(|(_, point)| ceilings.in_memory(point.working_set))
+    {
         let key =
             (point.stream.to_string(), measurement.case.kernel.0.clone(), point.working_set.0);
         let y = rate(measurement.work.memory, measurement);
@@ -196,7 +198,7 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     for measurement in measurements(record) {
         let point = &measurement.case.point;
         let in_memory = match point {
-            Point::Stream(stream) => ceilings.in_memory(stream),
+            Point::Stream(stream) => ceilings.in_memory(stream.working_set),
             Point::Gemm(_) | Point::Attention(_) => true,
             _ => false,
         };

@@ -10,7 +10,7 @@ const COLUMNS: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
     Column { key: "verdict", title: "B is", weight: Weight::Essential },
     Column { key: "ratio", title: "B / A", weight: Weight::Essential },
-    Column { key: "ratio_low", title: "95% from", weight: Weight::Useful },
+    Column { key: "ratio_low", title: "from", weight: Weight::Useful },
     Column { key: "ratio_high", title: "to", weight: Weight::Useful },
     Column { key: "before_seconds", title: "A", weight: Weight::Useful },
     Column { key: "after_seconds", title: "B", weight: Weight::Useful },

@@ -11,7 +11,7 @@ use crate::{
     dtype::Dtype,
     outcome::{AVAILABLE_MIN, Measurement, Outcome},
     record::Record,
-    spec::Tier,
+    spec::{Bound, Tier},
     units::{BytesPerSecond, FlopsPerSecond, Seconds},
 };
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ pub fn machine(record: &Record) -> String {
 pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     let mut facts = Vec::new();
     facts.extend(memory_fact(record, ceilings));
-    facts.extend(latency_fact(record));
+    facts.extend(latency_fact(record, ceilings));
     facts.extend(compute_facts(record));
     facts.extend(gemm_facts(record));
     facts.extend(attention_fact(record, ceilings));
@@ -111,10 +111,11 @@ fn memory_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
     })
 }
 
-fn latency_fact(record: &Record) -> Option<Fact> {
+/// The slowest of what lies beyond all caches; none where no chain was that long.
+fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
     let (_, time, case) = measurements(record)
         .filter_map(|measurement| match measurement.case.point {
-            Point::Latency(point) => {
+            Point::Latency(point) if ceilings.in_memory(point.working_set) => {
                 Some((point.working_set, measurement.summary.median, &measurement.case))
             }
             _ => None,
@@ -130,13 +131,18 @@ fn latency_fact(record: &Record) -> Option<Fact> {
     })
 }
 
-/// The fastest measurement of each element type among those that `of` admits.
+/// The fastest measurement of each element type among those that `of` admits. What memory binds
+/// says nothing of arithmetic, however fast it is.
 fn best_by_dtype(
     record: &Record,
     of: fn(&Point) -> bool,
 ) -> BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> {
     let mut best: BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> = BTreeMap::new();
     for measurement in measurements(record).filter(|measurement| of(&measurement.case.point)) {
+        let light = measurement.tier.and_then(|tier| measurement.light(tier));
+        if light.is_some_and(|light| light.bound != Bound::Compute) {
+            continue;
+        }
         let Some(dtype) = measurement.case.point.dtype() else { continue };
         let rate = measurement.work.flops / measurement.summary.median;
         let slot = best.entry(dtype).or_insert((measurement, rate));

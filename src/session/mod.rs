@@ -41,6 +41,8 @@ pub struct Session<'s> {
     pub interrupted: &'s AtomicBool,
     /// Memory that may be taken, where it is known.
     pub memory_free: Option<Bytes>,
+    /// Time spent before, where this goes on with a run that was interrupted.
+    pub spent: Seconds,
 }
 
 /// What ends a run before its time.
@@ -98,7 +100,7 @@ impl Session<'_> {
             watcher.ended(&outcome);
         }
         if let Some(writer) = writer {
-            writer.append(&Line::Footer(self.footer(start.elapsed(), end)))?;
+            writer.append(&Line::Footer(self.footer(self.spent + start.elapsed(), end)))?;
         }
         Ok(end)
     }

@@ -158,11 +158,8 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
         speed_of_light,
         tier,
         check,
-<<<<<<< HEAD
         rank_times: Vec::new(),
-=======
         available: None,
->>>>>>> ee9f1d3 (Look whether the units are the machine's own before and after each case)
         telemetry: None,
     }
 }

@@ -41,7 +41,7 @@ use schedule::Schedule;
 
 /// Scratch memory of the host's kernels is never more: they split the keys into as few parts as
 /// fit.
-const SCRATCH_MAX: u64 = 64 << 20;
+pub(super) const SCRATCH_MAX: u64 = 64 << 20;
 
 /// The cases of a suite: every kernel the device has for a point.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {

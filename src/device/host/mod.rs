@@ -18,6 +18,7 @@ use crate::{
     comm::{Communicator, host::Threads as Ranks},
     kernel::{ComputeParams, Params},
     measure::clock,
+    record::Environment,
     spec::Properties,
     units::{Bytes, Megahertz},
 };
@@ -200,6 +201,11 @@ impl Device for HostDevice {
         let blocks = self.properties.units;
         // Twice the last-level cache, written and read by all units.
         self.pool.borrow_mut().evict(blocks, self.properties.last_level_cache() * 2)
+    }
+
+    /// This thread is pinned by now: the pool knows where it was let run.
+    fn describe(&self, environment: &mut Environment) {
+        environment.cpus = self.pool.borrow().cpus();
     }
 
     fn communicator(&self, ranks: u32) -> Option<Box<dyn Communicator + '_>> {

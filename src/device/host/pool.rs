@@ -37,7 +37,7 @@ const SPINS_BEFORE_YIELD: u32 = 256;
 /// Keeps this process to one of the cores it may use, counted around: for ranks that share a node
 /// and would all start on the first one. Where that is refused they run where the system puts them.
 pub fn keep_to_core(index: u32) {
-    let cpus = allowed_cpus();
+    let cpus = cores_first(&allowed_cpus());
     let mut set = CpuSet::new();
     if let Some(&cpu) = cpus.get(index as usize % cpus.len().max(1)) {
         set.set(cpu);
@@ -189,7 +189,7 @@ impl Pool {
     /// No threads yet: they come with the first launch that needs them.
     pub fn new() -> Pool {
         let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-        let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        let cpus = cores_first(&allowed_cpus());
         let shared = Shared {
             ticket: AtomicU64::new(0),
             job: UnsafeCell::new(None),
@@ -210,6 +210,11 @@ impl Pool {
         };
         pool.pin_caller(true);
         pool
+    }
+
+    /// The CPUs that this process may use, of which a core may have several.
+    pub fn cpus(&self) -> u32 {
+        self.cpus.len() as u32
     }
 
     /// Whether the OS allows pinning.
@@ -428,10 +433,18 @@ fn wait_for_block(shared: &Shared, index: u32, mut seen: Ticket) -> Ticket {
     }
 }
 
-/// The CPUs this process may use.
+/// The CPUs this thread may use.
 pub fn allowed_cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+}
+
+/// The first CPU of each core, and after them the others: two hardware threads of a core share its
+/// arithmetic and its caches, and a unit is a whole core.
+fn cores_first(cpus: &[usize]) -> Vec<usize> {
+    let cores = super::properties::cores(cpus);
+    let others = cpus.iter().filter(|cpu| !cores.contains(cpu));
+    cores.iter().chain(others).copied().collect()
 }
 
 /// Whether the OS allows pinning: tried by asking for what is already so.

@@ -18,7 +18,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Reads them, for the CPUs that this process may use.
 pub fn read() -> Properties {
-    let cpus = pool::allowed_cpus();
+    let cpus = cores(&pool::allowed_cpus());
     let modules = dmi::modules();
     let mut properties = Properties {
         backend: "host".into(),
@@ -100,6 +100,25 @@ fn flops_per_clock(features: &[String], tiles: bool) -> BTreeMap<Dtype, f64> {
         flops.insert(Dtype::Int8, fused(8.0));
     }
     flops
+}
+
+/// The first of the CPUs in each core, by the sets of hardware threads that the kernel lists.
+pub(super) fn cores(cpus: &[usize]) -> Vec<usize> {
+    one_of_each(cpus, |cpu| {
+        let path = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
+        fs::read_to_string(path).map(|list| cpu_list(&list)).unwrap_or_default()
+    })
+}
+
+/// Those that share with none before them.
+fn one_of_each(cpus: &[usize], siblings: impl Fn(usize) -> BTreeSet<usize>) -> Vec<usize> {
+    let mut taken = BTreeSet::new();
+    let mut first = |&cpu: &usize| {
+        let free = taken.insert(cpu);
+        taken.extend(siblings(cpu));
+        free
+    };
+    cpus.iter().copied().filter(|cpu| first(cpu)).collect()
 }
 
 /// Sockets that the CPUs are in.
@@ -256,6 +275,14 @@ mod tests {
         assert_eq!(cpu_list(""), BTreeSet::new());
         assert_eq!(chosen("always [madvise] never"), Some("madvise".into()));
         assert_eq!(chosen("none"), None);
+    }
+
+    #[test]
+    fn a_core_counts_once_however_many_threads_it_has() {
+        let siblings = |cpu: usize| BTreeSet::from([cpu % 4, cpu % 4 + 4]);
+        assert_eq!(one_of_each(&[0, 1, 2, 3, 4, 5, 6, 7], siblings), [0, 1, 2, 3]);
+        assert_eq!(one_of_each(&[2, 5, 6], siblings), [2, 5]);
+        assert_eq!(one_of_each(&[0, 1], |_| BTreeSet::new()), [0, 1]);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
 fn best_read(record: &Record, ceilings: &Ceilings) -> Option<BytesPerSecond> {
     let rates = measurements(record).filter_map(|measurement| match &measurement.case.point {
         Point::Stream(point)
-            if point.stream == StreamOperation::Read && ceilings.in_memory(point) =>
+            if point.stream == StreamOperation::Read && ceilings.in_memory(point.working_set) =>
         {
             Some(measurement.work.memory / measurement.summary.median)
         }

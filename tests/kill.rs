@@ -109,6 +109,20 @@ fn a_full_disk_ends_the_run_with_its_record_whole() {
     goes_on(&place);
 }
 
+#[test]
+fn a_limit_on_memory_skips_what_does_not_fit() {
+    let place = Place::new();
+    let selectors = ["latency/4KiB", "stream/read/128MiB/2u", "gemm/f32/16x4096x4096"];
+    let run = place.fizeau(["run", "--device", "host", "--out", "out"].iter().chain(&selectors));
+    // KiB: room for the program and its threads, not for these cases' memory.
+    let said = say(&mut shell(&place, "ulimit -v 250000 && exec \"$@\"", &run));
+    assert!(said.code.is_some_and(|code| code < 4), "{:?}: {}", said.code, said.err);
+    let record = place.record("out");
+    assert_eq!(ended(&record), planned(&record));
+    let [.., last] = &record.outcomes[..] else { panic!("no outcome") };
+    assert!(last.measured().is_none(), "{last:?}");
+}
+
 /// A shell that does something before it runs a command.
 fn shell(place: &Place, script: &str, run: &Command) -> Command {
     let mut command = Command::new("sh");

@@ -189,21 +189,29 @@ fn number(path: &str) -> Option<u64> {
 }
 
 fn meminfo(field: &str) -> Option<Bytes> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    kibibytes("/proc/meminfo", field)
+}
+
+/// A field of a file in the manner of `/proc/meminfo`.
+fn kibibytes(path: &str, field: &str) -> Option<Bytes> {
+    let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(field))?;
     let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(Bytes(kibibytes * 1024))
 }
 
-/// Memory that can be had without swapping: what the kernel says is available, within the limit
-/// of the control group.
+/// Memory that can be had without swapping: what the kernel says is available, within the limits
+/// of the control group and of the process (`ulimit -v`).
 pub fn memory_free() -> Option<Bytes> {
-    let free = meminfo("MemAvailable")?;
     let group = "/sys/fs/cgroup";
-    let left = number(&format!("{group}/memory.max"))
+    let of_group = number(&format!("{group}/memory.max"))
         .zip(number(&format!("{group}/memory.current")))
         .map(|(limit, used)| Bytes(limit.saturating_sub(used)));
-    Some(left.map_or(free, |left| left.min(free)))
+    let of_process = rustix::process::getrlimit(rustix::process::Resource::As)
+        .current
+        .zip(kibibytes("/proc/self/status", "VmSize"))
+        .map(|(limit, used)| Bytes(limit.saturating_sub(used.0)));
+    [meminfo("MemAvailable"), of_group, of_process].into_iter().flatten().min()
 }
 
 /// What the host's programs run in. Nothing of the user, no variables, no paths.

@@ -1,10 +1,12 @@
 """Compiles every kernel for each of its targets and proves what kernels.toml claims of it.
 
 Called by scripts/kernels.sh, which installs the compilers. Fails on a kernel that does not compile,
-spills registers, lacks a claimed instruction, or is missing from the machine code or the list.
+spills registers, lacks a claimed instruction, has not as many exponentials or registers as its row
+says, does not fit its target, or is missing from the machine code or the list.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import ctypes
 import os
@@ -98,7 +100,7 @@ def statistics(log):
 
 
 def instructions(tools, cubin):
-    """The opcodes of each entry."""
+    """How often each opcode stands in each entry, and the registers that warpgroups exchange."""
     environment = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}")
     text = run([tools / "cuobjdump", "-sass", cubin], env=environment)
     found = {}
@@ -106,10 +108,12 @@ def instructions(tools, cubin):
     for line in text.splitlines():
         if match := re.search(r"Function : (\w+)", line):
             entry = match[1]
-            found[entry] = set()
+            found[entry] = {"codes": collections.Counter(), "registers": set()}
         elif entry and (match := re.match(
                 r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[0-9T]+ +)?([A-Z][A-Za-z0-9_.]*)", line)):
-            found[entry].add(match[1])
+            found[entry]["codes"][match[1]] += 1
+            if match[1].startswith("USETMAXREG"):
+                found[entry]["registers"].add(int(re.search(r"0x[0-9a-f]+(?= ;)", line)[0], 16))
     return found
 
 
@@ -119,6 +123,41 @@ def missing_claims(claims, opcodes):
         return any(code == name or code.startswith(name + ".")
                    for name in claim.split("|") for code in opcodes)
     return [claim for claim in claims if not there(claim)]
+
+
+def exponentials(exps):
+    """How many the design has, and at most: kernels/README.md."""
+    tile = exps["rows"] * (exps["keys"] + exps["shared_by"])
+    assert tile % exps["threads"] == 0, exps
+    designed = exps["copies"] * tile // exps["threads"]
+    assert exps.get("others", 0) < designed, "a doubled tile would pass"
+    return designed, designed + exps.get("others", 0)
+
+
+# Of a unit: registers, and KiB of shared memory that a block can have (CUDA programming guide,
+# "Technical specifications per compute capability").
+REGISTERS = 64 << 10
+SHARED = {"80": 163, "89": 99, "90": 227, "100": 227, "103": 227, "120": 99}
+
+
+def broken_plans(kernel, target, count, shared, found):
+    """What of a launch does not fit the target, or is not as its row says."""
+    threads, faults = kernel["threads"], []
+    if count["registers"] * threads > REGISTERS:
+        faults.append(f"{count['registers']} registers for {threads} threads")
+    if shared > SHARED[re.search(r"\d+", target)[0]] << 10:
+        faults.append(f"{shared} bytes of shared memory on {target}")
+    told = kernel.get("registers", [])
+    if found["registers"] != set(told):
+        faults.append(f"registers {sorted(found['registers'])} for warpgroups, not {told}")
+    if told and (len(told) * 128 != threads or sum(told) * 128 > REGISTERS):
+        faults.append(f"{told} registers for the warpgroups of {threads} threads")
+    if "exps" in kernel:
+        least, most = exponentials(kernel["exps"])
+        there = sum(n for code, n in found["codes"].items() if code.startswith("MUFU.EX2"))
+        if not least <= there <= most:
+            faults.append(f"{there} exponentials, not {least} to {most}")
+    return faults
 
 
 def prove(job):
@@ -144,13 +183,15 @@ def prove(job):
         if entry not in opcodes or entry not in counted:
             faults.append(f"{place}: no entry {entry}")
             continue
-        lacking = missing_claims(kernel["claims"], opcodes[entry])
+        lacking = missing_claims(kernel["claims"], opcodes[entry]["codes"])
         count = counted[entry]
         if count["spills"]:
             faults.append(f"{place}: {entry} spills {count['spills']} bytes")
         if lacking:
             faults.append(f"{place}: {entry} has no {', '.join(lacking)}")
         shared = count["shared"] + kernel.get("shared", 0)
+        broken = broken_plans(kernel, target, count, shared, opcodes[entry])
+        faults += [f"{place}: {entry}: {fault}" for fault in broken]
         verdict = "no " + ", ".join(lacking) if lacking else "has " + ", ".join(kernel["claims"])
         rows.append((entry, target, compiler, count["registers"], shared, count["spills"], verdict))
     return rows, faults

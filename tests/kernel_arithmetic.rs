@@ -3,7 +3,10 @@
 //!
 //! It needs a C++ compiler and says so where there is none.
 
+use fizeau::{bench::attention::schedule::Schedule, kernel::AttentionSequence};
 use std::{
+    fmt::Write,
+    fs,
     path::Path,
     process::{Command, Output},
 };
@@ -42,7 +45,13 @@ fn text(output: &Output) -> String {
 #[track_caller]
 fn check(source: &str, lanes: u32, planted: &str) {
     let folder = tempfile::tempdir().expect("a directory");
-    let Some(mut program) = model(folder.path(), source, lanes) else { return };
+    if let Some(program) = model(folder.path(), source, lanes) {
+        check_made(program, planted);
+    }
+}
+
+#[track_caller]
+fn check_made(mut program: Command, planted: &str) {
     let right = program.output().expect("the model runs");
     assert!(right.status.success(), "{}", text(&right));
     assert!(text(&right).contains("checks passed"));
@@ -58,7 +67,79 @@ fn kernels_compute_what_they_say() {
 
 #[test]
 fn attention_is_what_it_is_defined_as() {
-    check("attention.cpp", 32, "fault: attention/prefill/bf16/sm80");
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(mut program) = model(folder.path(), "attention.cpp", 32) else { return };
+    let file = folder.path().join("schedules");
+    let mut follow = |batches: &[Batch], break_it: fn(&mut Schedule)| {
+        fs::write(&file, schedules(batches, break_it)).expect("the schedules are written");
+        program.arg("--schedules").arg(&file).output().expect("the model runs")
+    };
+    let right = follow(&BATCHES, |_| ());
+    assert!(right.status.success(), "{}", text(&right));
+    assert!(text(&right).contains("checks passed"));
+    // A schedule that leaves a block to two workers, and one that leaves it to none.
+    let twice = follow(&BATCHES[..1], |schedule| schedule.parts[1].key_first -= 64);
+    let never = follow(&BATCHES[..1], |schedule| schedule.parts[1].key_first += 64);
+    for wrong in [twice, never] {
+        assert_eq!(wrong.status.code(), Some(1));
+        assert!(text(&wrong).contains("keys are not visited once"), "{}", text(&wrong));
+    }
+    let program = Command::new(program.get_program());
+    check_made(program, "fault: attention/prefill/bf16/sm80");
+}
+
+/// Sequences that are decoded together.
+struct Batch {
+    heads: u32,
+    kv_heads: u32,
+    /// Tokens of a page; 0: in one piece.
+    page: u32,
+    workers: u32,
+    /// Queries and keys of each.
+    sequences: &'static [(u32, u32)],
+}
+
+const BATCHES: [Batch; 4] = [
+    // One worker for each two blocks or so: the first sequence is cut, and a piece spans two.
+    Batch { heads: 8, kv_heads: 1, page: 0, workers: 3, sequences: &[(1, 300), (1, 130), (1, 1)] },
+    Batch { heads: 6, kv_heads: 2, page: 16, workers: 5, sequences: &[(1, 0), (1, 450), (1, 64)] },
+    // More rows than a part has, several queries of each sequence, lengths that are no multiples.
+    Batch { heads: 40, kv_heads: 1, page: 64, workers: 4, sequences: &[(3, 201), (2, 63)] },
+    // Fewer blocks than workers.
+    Batch { heads: 16, kv_heads: 1, page: 1, workers: 9, sequences: &[(1, 65)] },
+];
+
+/// What the program deals for these batches, as the model reads it; `break_it` may change it.
+fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
+    let mut text = format!("{}\n", batches.len());
+    for batch in batches {
+        let Batch { heads, kv_heads, page, workers, sequences } = batch;
+        let of = |&(queries, keys): &(u32, u32)| AttentionSequence {
+            query_first: 0,
+            queries,
+            key_first: 0,
+            keys,
+        };
+        let places: Vec<AttentionSequence> = sequences.iter().map(of).collect();
+        let mut schedule = Schedule::new(&places, *kv_heads, heads / kv_heads, *workers);
+        break_it(&mut schedule);
+        let mut line = |words: &[u32]| {
+            let words: Vec<String> = words.iter().map(u32::to_string).collect();
+            writeln!(text, "{}", words.join(" ")).expect("text takes it");
+        };
+        line(&[*heads, *kv_heads, *page, sequences.len() as u32]);
+        for &(queries, keys) in *sequences {
+            line(&[queries, keys]);
+        }
+        line(&[schedule.parts.len() as u32]);
+        for part in &schedule.parts {
+            line(bytemuck::cast_slice(std::slice::from_ref(part)));
+        }
+        line(&[schedule.firsts.len() as u32]);
+        line(&schedule.firsts);
+        line(&[schedule.slots]);
+    }
+    text
 }
 
 #[test]

@@ -15,13 +15,10 @@
 // Of 8-bit floats only the scores are multiplied as such: the unit takes 8-bit values only with keys
 // along their rows, and they do not stand so. Three warps beside the one that loads make 16-bit
 // floats of them, which is exact, and the second product is one of 16-bit floats.
-#include "attention.h"
+#include "attention_wgmma.h"
 #include "sm89.h"
-#include "sm90_attention.h"
 
 namespace {
-
-CONSTANT f32 RISE_MAX = 8.0f;
 
 // Weights and values as they are multiplied, and the output.
 template <class T> struct Made {
@@ -152,54 +149,6 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 KEYS> struct Prefill90 {
     close_multiplications();
   }
 
-  // Rows g and g + 8 of a warp's 16: their largest scores as exponents of two, sums of weights so
-  // far, and what sums are to be multiplied with.
-  struct Softmax { f32 max[2], total[2], correction[2]; };
-
-  static DEVICE_MEMBER void mask(f32 (&scores)[KEYS / 2], u32 from, const u32 (&seen)[2]) {
-    const u32 t = thread_index() % 4;
-    UNROLL for (u32 i = 0; i < KEYS / 2; i++) {
-      if (from + i / 4 * 8 + 2 * t + i % 2 >= seen[i / 2 % 2]) scores[i] = no_score();
-    }
-  }
-
-  static DEVICE_MEMBER void weigh(f32 (&scores)[KEYS / 2], Softmax& softmax, f32 factor) {
-    UNROLL for (u32 half = 0; half < 2; half++) {
-      f32 largest = no_score();
-      UNROLL for (u32 i = 0; i < KEYS / 2; i += 4) {
-        largest = larger(largest, larger(scores[i + 2 * half], scores[i + 2 * half + 1]));
-      }
-      largest = larger(largest, shuffle_xor(largest, 1));
-      largest = larger(largest, shuffle_xor(largest, 2)) * factor;
-      const f32 before = softmax.max[half];
-      // Where nothing was seen before, any score is a rise.
-      const f32 base = largest > before + RISE_MAX ? largest : before;
-      const f32 relative = base == no_score() ? 0.0f : base;
-      softmax.correction[half] = base == before ? 1.0f : power_of_two(before - relative);
-      softmax.max[half] = base;
-      f32 sum = 0.0f;
-      UNROLL for (u32 i = 0; i < KEYS / 2; i += 4) {
-        UNROLL for (u32 c = 0; c < 2; c++) {
-          f32& score = scores[i + 2 * half + c];
-          score = power_of_two(fused(score, factor, -relative));
-          sum += score;
-        }
-      }
-      softmax.total[half] = fused(softmax.total[half], softmax.correction[half], sum);
-    }
-  }
-
-  static DEVICE_MEMBER void pack(u32 (&weights)[KEYS / 16][4], const f32 (&scores)[KEYS / 2]) {
-    UNROLL for (u32 i = 0; i < KEYS / 4; i++) {
-      weights[i / 4][i % 4] = narrow_pair(scores[2 * i], scores[2 * i + 1], Matrix());
-    }
-  }
-
-  static DEVICE_MEMBER void correct(f32 (&sums)[DIM_V / 2], const Softmax& softmax) {
-    if (!any_of_warp(softmax.correction[0] != 1.0f || softmax.correction[1] != 1.0f)) return;
-    UNROLL for (u32 i = 0; i < DIM_V / 2; i++) sums[i] *= softmax.correction[i / 2 % 2];
-  }
-
   static DEVICE_MEMBER void finish(const AttentionParams& p, const Task& task,
                                    const f32 (&sums)[DIM_V / 2], const Softmax& softmax, u32 row) {
     const u32 t = thread_index() % 4;
@@ -229,7 +178,7 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 KEYS> struct Prefill90 {
     const f32 factor = p.scale * LOG2_E;
     f32 scores[KEYS / 2], sums[DIM_V / 2];
     u32 weights[KEYS / 16][4];
-    Softmax softmax = {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
+    Softmax softmax = no_softmax();
     UNROLL for (u32 i = 0; i < DIM_V / 2; i++) sums[i] = 0.0f;
     // The first warpgroup has the first turn.
     if (group == 1) come_to_barrier<2 * GROUP>(1);
@@ -240,9 +189,9 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 KEYS> struct Prefill90 {
     await_multiplications<0>();
     settle_sums(scores);
     release(&barriers.keys_free[0]);
-    if (KEYS > seen_by_all) mask(scores, 0, seen);
-    weigh(scores, softmax, factor);
-    pack(weights, scores);
+    if (KEYS > seen_by_all) mask_scores(scores, 0, seen);
+    weigh_scores(scores, softmax, factor);
+    pack_weights<Matrix>(weights, scores);
     for (u32 tile = 1; tile < task.tiles; tile++) {
       const u32 stage = tile % STAGES, before = (tile - 1) % STAGES;
       barrier_of<2 * GROUP>(1 + group);
@@ -256,13 +205,13 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 KEYS> struct Prefill90 {
       await_multiplications<1>();
       settle_sums(scores);
       release(&barriers.keys_free[stage]);
-      if ((tile + 1) * KEYS > seen_by_all) mask(scores, tile * KEYS, seen);
-      weigh(scores, softmax, factor);
+      if ((tile + 1) * KEYS > seen_by_all) mask_scores(scores, tile * KEYS, seen);
+      weigh_scores(scores, softmax, factor);
       await_multiplications<0>();
       settle_sums(sums);
       release(&barriers.values_free[before]);
-      correct(sums, softmax);
-      pack(weights, scores);
+      correct_sums(sums, softmax);
+      pack_weights<Matrix>(weights, scores);
     }
     // Nobody's turn is left behind.
     if (group == 0) barrier_of<2 * GROUP>(1);

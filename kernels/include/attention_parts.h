@@ -46,18 +46,24 @@ DEVICE void leave_sum(const AttentionParams& p, const AttentionPart& part, u64 o
   }
 }
 
-// By all threads of the block, after all sums of a part were left.
-template <class O, u32 THREADS>
+struct WholeBlock {
+  DEVICE_MEMBER void operator()() const { block_barrier(); }
+};
+
+// By the first THREADS threads of the block, who come together at `barrier`, after all sums of a
+// part were left.
+template <class O, u32 THREADS, class Barrier = WholeBlock>
 DEVICE void combine_if_last(const AttentionParams& p, const AttentionPart& part,
-                            const AttentionSequence& sequence, u32* told) {
+                            const AttentionSequence& sequence, u32* told,
+                            Barrier barrier = Barrier()) {
   if (part.slots == 1) return;
   const u64 words = slot_words(p.dim_v);
   f32* first = p.scratch + part.slot_first * words;
   u32* count = reinterpret_cast<u32*>(first + words - 16);
   device_fence();
-  block_barrier();
+  barrier();
   if (thread_index() == 0) *told = atomic_add(count, 1u);
-  block_barrier();
+  barrier();
   if (*told != part.slots - 1) return;
   device_fence();
   const u32 rows = part_rows(p, part, sequence);

@@ -10,6 +10,7 @@
 #include "attention.h"
 #include "attention_mma.h"
 #include "attention_split.h"
+#include "attention_wgmma.h"
 #include "params.h"
 
 namespace portable {
@@ -30,6 +31,9 @@ namespace latent {
 }
 namespace sm90 {
 #include "../../kernels/attention/sm90_wgmma.cu"
+}
+namespace split_sm90 {
+#include "../../kernels/attention/sm90_wgmma_split.cu"
 }
 namespace split_sm89 {
 #include "../../kernels/attention/sm89_mma_split.cu"
@@ -66,6 +70,13 @@ struct Shape {
 // How far rounding may take a weight before it is multiplied, and the output.
 // `least`: of a weight however small, relative to the largest.
 struct Roundoff { f64 weights, output, least = 0.0; };
+
+// A schedule that the program made.
+struct Dealt {
+  std::vector<AttentionPart> parts;
+  std::vector<u32> firsts;
+  u32 slots;
+};
 
 template <class Q, class C, class O> struct Attention {
   const char* name;
@@ -161,6 +172,42 @@ template <class Q, class C, class O> struct Attention {
     params.workers = workers;
   }
 
+  // Takes what the program's own schedule dealt.
+  void take(const Dealt& dealt) {
+    parts = dealt.parts;
+    firsts = dealt.firsts;
+    scratch.assign((dealt.slots + 1) * slot_words(shape.dim_v), NAN);
+    for (u32 i = 0; i < dealt.slots; i++) {
+      memset(&scratch[(i + 1) * slot_words(shape.dim_v) - 16], 0, 64);
+    }
+    params.parts = parts.data();
+    params.part_firsts = firsts.data();
+    params.scratch = scratch.data();
+    params.workers = u32(firsts.size()) - 1;
+  }
+
+  // Every 16 bytes of every sequence's keys were copied once for each `at_once` of the rows that
+  // share them, at most 64 in a part; nothing else was.
+  void check_visits(u32 at_once) {
+    const u32 chunks = shape.dim_qk * sizeof(C) / 16, group = shape.heads / shape.kv_heads;
+    std::vector<u32> wanted(model::visited.times.size(), 0);
+    for (const AttentionSequence& sequence : sequences) {
+      u32 times = 0;
+      for (u32 row = 0; row < sequence.queries * group; row += 64) {
+        times += (smaller(64, sequence.queries * group - row) + at_once - 1) / at_once;
+      }
+      for (u32 key = 0; key < sequence.keys; key++) {
+        for (u32 head = 0; head < shape.kv_heads; head++) {
+          const u64 row = key_token(params, sequence, key) * shape.kv_heads + head;
+          for (u32 chunk = 0; chunk < chunks; chunk++) wanted[row * chunks + chunk] = times;
+        }
+      }
+    }
+    if (model::visited.times == wanted) return;
+    printf("fault: %s: keys are not visited once\n", name);
+    exit(1);
+  }
+
   // One row of the output by the definition, against what was left.
   void check_row(const AttentionSequence& sequence, u32 query, u32 head, Roundoff roundoff) {
     const u32 kv_head = head / (shape.heads / shape.kv_heads), seen = keys_seen(params, sequence, query);
@@ -241,6 +288,21 @@ void run_split(const char* name, Kernel kernel, u32 threads, u32 shared, Roundof
     model::launch(3, threads, shared, [&] { kernel(attention.params); });
     attention.check(roundoff);
   }
+}
+
+// By a kernel that follows the program's own schedule and makes so many rows of a part at once.
+template <class Q, class C>
+void run_dealt(const char* name, Kernel kernel, u32 threads, u32 shared, Roundoff roundoff,
+               u32 at_once, const Shape& shape, const Dealt& dealt) {
+  Attention<Q, C, Q> attention(name, shape);
+  attention.take(dealt);
+  const u64 bytes = u64(attention.key_tokens) * shape.kv_heads * shape.dim_qk * sizeof(C);
+  model::visited = {reinterpret_cast<const u8*>(attention.k.data()),
+                    std::vector<u32>(bytes / 16, 0)};
+  model::launch(3, threads, shared, [&] { kernel(attention.params); });
+  attention.check_visits(at_once);
+  model::visited = {};
+  attention.check(roundoff);
 }
 
 using ByMaps = void (*)(AttentionParams, TensorMap, TensorMap, TensorMap);
@@ -328,6 +390,22 @@ void splits() {
   SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 128);
 }
 
+#define SPLIT_90(NAME, IN, CACHE, C, M, E, ROUNDOFF)                                               \
+  run_split<IN, C>("attention/decode/" NAME "/sm90_wgmma",                                         \
+                   split_sm90::attention_decode_##CACHE##_128_wgmma, 384,                          \
+                   split_sm90::Split90<IN, M, E>::SHARED_BYTES, ROUNDOFF, 128,                     \
+                   {8, 1, 128, 128, 0, 16, {{1, 77}, {1, 200}, {1, 1}, {1, 0}, {1, 419}}});        \
+  run_split<IN, C>("attention/decode/" NAME "/sm90_wgmma",                                         \
+                   split_sm90::attention_decode_##CACHE##_128_wgmma, 384,                          \
+                   split_sm90::Split90<IN, M, E>::SHARED_BYTES, ROUNDOFF, 320,                     \
+                   {6, 2, 128, 128, 1, 0, {{7, 131}, {24, 11}, {3, 700}}, 20.0f})
+
+void splits_by_warpgroups() {
+  SPLIT_90("bf16", bf16, bf16, bf16, bf16, bf16, BF16);
+  SPLIT_90("f16", f16, f16, f16, f16, f16, F16);
+  SPLIT_90("fp8", bf16, fp8, u8, f16, e4m3, CACHE);
+}
+
 #define LATENT(IN, ROUNDOFF)                                                                       \
   run_split<IN, IN>("attention/mla/" #IN "/sm80_mma", latent::attention_mla_##IN##_mma, 256,       \
                     162560, ROUNDOFF, 64,                                                          \
@@ -339,6 +417,25 @@ void splits() {
 void latents() {
   LATENT(bf16, BF16);
   LATENT(f16, F16);
+}
+
+// All kernels that follow a schedule, by one that the program made.
+void follow(Shape shape, const Dealt& dealt) {
+  shape.dim_qk = shape.dim_v = 128;
+  run_dealt<bf16, bf16>("schedule/bf16/sm80_mma", split::attention_decode_bf16_128_mma, 128, 98304,
+                        BF16, 16, shape, dealt);
+  run_dealt<bf16, u8>("schedule/fp8/sm89_mma", split_sm89::attention_decode_fp8_128_mma, 128, 98304,
+                      CACHE, 16, shape, dealt);
+  run_dealt<bf16, bf16>("schedule/bf16/sm90_wgmma", split_sm90::attention_decode_bf16_128_wgmma,
+                        384, split_sm90::Split90<bf16, bf16, bf16>::SHARED_BYTES, BF16, 64, shape,
+                        dealt);
+  run_dealt<bf16, u8>("schedule/fp8/sm90_wgmma", split_sm90::attention_decode_fp8_128_wgmma, 384,
+                      split_sm90::Split90<bf16, f16, e4m3>::SHARED_BYTES, CACHE, 64, shape, dealt);
+  shape.dim_qk = 576;
+  shape.dim_v = 512;
+  shape.latent = true;
+  run_dealt<bf16, bf16>("schedule/mla/bf16/sm80_mma", latent::attention_mla_bf16_mma, 256, 162560,
+                        BF16, 64, shape, dealt);
 }
 
 #define BY_MAPS(IN, T, O, ROUNDOFF, DIM_QK, DIM_V, KEYS)                                          \
@@ -361,13 +458,52 @@ void by_maps() {
   BY_MAPS(fp8, u8, bf16, CACHE, 256, 256, 64);
 }
 
+u32 number(FILE* file) {
+  u32 read = 0;
+  if (fscanf(file, "%u", &read) != 1) model::fail("a schedule that ends early");
+  return read;
+}
+
+// Schedules as tests/kernel_arithmetic.rs writes what the program made: numbers in this order.
+void schedules(const char* path) {
+  FILE* file = fopen(path, "r");
+  if (file == nullptr) model::fail("no file of schedules");
+  for (u32 left = number(file); left > 0; left--) {
+    Shape shape = {};
+    shape.heads = number(file);
+    shape.kv_heads = number(file);
+    shape.page = number(file);
+    shape.causal = 1;
+    for (u32 count = number(file); count > 0; count--) {
+      const u32 queries = number(file);
+      shape.sequences.push_back({queries, number(file)});
+    }
+    Dealt dealt = {};
+    for (u32 count = number(file); count > 0; count--) {
+      u32 of[8];
+      for (u32& field : of) field = number(file);
+      dealt.parts.push_back({of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7]});
+    }
+    for (u32 count = number(file); count > 0; count--) dealt.firsts.push_back(number(file));
+    dealt.slots = number(file);
+    follow(shape, dealt);
+  }
+  fclose(file);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (count > 2 && strcmp(arguments[1], "--schedules") == 0) {
+    schedules(arguments[2]);
+    printf("%u checks passed\n", checked);
+    return 0;
+  }
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
   prefills();
   by_maps();
   splits();
+  splits_by_warpgroups();
   latents();
   portables();
   printf("%u checks passed\n", checked);

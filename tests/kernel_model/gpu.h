@@ -76,6 +76,22 @@ inline u64 bank_conflicts;
 // A wrong model of fragments, to see that the tests find it.
 inline bool planted;
 
+// How often each 16 bytes of an array were copied, where somebody counts.
+struct Visited {
+  const u8* start = nullptr;
+  std::vector<u32> times;
+};
+inline Visited visited;
+
+inline void visit(const void* from, u32 bytes) {
+  const u8* first = static_cast<const u8*>(from);
+  for (u32 at = 0; at < bytes; at += 16) {
+    if (visited.start == nullptr || first + at < visited.start) continue;
+    const u64 place = u64(first + at - visited.start) / 16;
+    if (place < visited.times.size()) visited.times[place]++;
+  }
+}
+
 // What lanes show each other, twice: a warp may be one exchange ahead.
 inline std::vector<u64> shown;
 inline std::vector<u32> exchanges;

@@ -53,6 +53,7 @@ DEVICE u32 shared_address(const void* at) {
 DEVICE void copy_async(u32 to, const void* from, u32 valid) {
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0) model::fail("a copy is not aligned");
   if (valid > 16) model::fail("a copy of more than 16 bytes");
+  model::visit(from, valid);
   model::groups[model::current].back().push_back({to, from, valid});
 }
 DEVICE void close_copies() { model::groups[model::current].push_back({}); }

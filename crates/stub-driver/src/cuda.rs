@@ -106,6 +106,17 @@ struct Event {
 
 const CONTEXT: usize = 0xc0_0000;
 
+/// The most shared memory that a block can have, by compute capability: CUDA programming guide,
+/// "Technical specifications per compute capability".
+fn block_memory(capability: c_int) -> c_int {
+    let kibibytes = match capability {
+        80 | 87 => 163,
+        86 | 89 | 120 | 121 => 99,
+        _ => 227,
+    };
+    kibibytes << 10
+}
+
 /// Whether a handle is a stream's.
 fn is_stream(stream: Handle) -> bool {
     (STREAM..STREAM + STREAMS).contains(&(stream as usize))
@@ -154,7 +165,7 @@ export! {
             38 => 1 << 20,
             75 => state.script.capability / 10,
             76 => state.script.capability % 10,
-            97 => 227 << 10,
+            97 => block_memory(state.script.capability),
             _ => return INVALID_VALUE,
         });
         OK
@@ -381,7 +392,8 @@ export! {
     cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) |state| {
         let found = &*function.cast::<Found>();
         state.log(format!("attribute {} {attribute}={value}", found.name));
-        OK
+        let too_much = attribute == 8 && value > block_memory(state.script.capability);
+        if too_much { INVALID_VALUE } else { OK }
     }
     cuLaunchKernelEx(
         config: *const Config, function: Handle, params: *mut Handle, extra: *mut Handle

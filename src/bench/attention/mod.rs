@@ -22,7 +22,7 @@
 
 mod operands;
 mod reference;
-mod schedule;
+pub mod schedule;
 
 use super::{Rank, Unready, Workload, element::E4m3};
 use crate::{

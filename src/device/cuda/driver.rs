@@ -142,6 +142,7 @@ pub enum Attribute {
     L2CacheSize = 38,
     ComputeCapabilityMajor = 75,
     ComputeCapabilityMinor = 76,
+    MaxSharedMemoryPerBlockOptin = 97,
 }
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.

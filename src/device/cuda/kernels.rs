@@ -48,6 +48,8 @@ pub struct Kernels {
     /// Targets whose binaries it runs, its own first.
     targets: Vec<String>,
     files: Vec<File>,
+    /// The most shared memory that a block of this device can have, where it says so.
+    block_memory: Option<Bytes>,
     modules: RefCell<BTreeMap<String, Rc<Module>>>,
     observer: OnceCell<Option<Observer>>,
 }
@@ -59,19 +61,22 @@ pub struct Loaded {
 }
 
 impl Kernels {
-    /// Those of a device.
+    /// Those of a device, whose blocks can have so much shared memory.
     ///
     /// # Errors
     ///
     /// Where kernels.toml is broken, which a test rules out.
-    pub fn of(properties: &Properties) -> Result<Kernels, DeviceError> {
+    pub fn of(
+        properties: &Properties,
+        block_memory: Option<Bytes>,
+    ) -> Result<Kernels, DeviceError> {
         let manifest: Manifest = toml::from_str(manifest::TEXT)
             .map_err(|error| DeviceError::Driver(format!("kernels.toml: {error}")))?;
         let targets = properties.features.clone();
         let runs = |file: &File| file.target(&targets).is_some();
         let files = manifest.file.into_iter().filter(runs).collect();
         let (modules, observer) = (RefCell::default(), OnceCell::new());
-        Ok(Kernels { targets, files, modules, observer })
+        Ok(Kernels { targets, files, block_memory, modules, observer })
     }
 
     /// Every file with each of its kernels.
@@ -89,7 +94,8 @@ impl Kernels {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where this device has none of the name,
+    /// [`DeviceError::Unsupported`] where this device has none of the name, or less shared memory
+    /// than its blocks want,
     /// [`DeviceError::Missing`] where it would have to be compiled and NVRTC is not there.
     pub fn load(
         &self,
@@ -104,6 +110,17 @@ impl Kernels {
                 kernel: format!("{operation}/{kernel}"),
                 needs: format!("a target other than {}", self.targets.join(", ")),
             })?;
+        let shared = Bytes(u64::from(row.shared));
+        if let Some(most) = self.block_memory.filter(|&most| shared > most) {
+            let wanted = shared.0.div_ceil(1 << 10);
+            return Err(DeviceError::Unsupported {
+                kernel: row.entry.clone(),
+                needs: format!(
+                    "{wanted} KiB of shared memory for a block, where this device has {}",
+                    most.0 >> 10
+                ),
+            });
+        }
         let module = self.module(context, file)?;
         let name = CString::new(row.entry.as_str())
             .map_err(|_| DeviceError::Driver("a symbol with a zero in it".into()))?;

@@ -71,6 +71,31 @@ pub struct Row {
     pub maps: Vec<Map>,
     /// Instructions that scripts/kernels.sh looks for.
     pub claims: Vec<String>,
+    /// Exponentials that it counts.
+    pub exps: Option<Exps>,
+    /// Registers of a thread of each warpgroup, that it looks for where warpgroups exchange them.
+    #[serde(default)]
+    pub registers: Vec<u32>,
+}
+
+/// How many exponentials a kernel's machine code has, as scripts/kernels.sh counts them:
+/// `copies x rows x (keys + shared_by) / threads`, and at most `others` more.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exps {
+    /// Rows of a tile of scores.
+    pub rows: u32,
+    /// Its columns.
+    pub keys: u32,
+    /// Threads that share the tile.
+    pub threads: u32,
+    /// Of them those that share a row: each makes the row's correction.
+    pub shared_by: u32,
+    /// Times that a tile's text stands in the kernel.
+    pub copies: u32,
+    /// At most, of other parts, such as combinations.
+    #[serde(default)]
+    pub others: u32,
 }
 
 /// How the number of blocks is found.

@@ -173,9 +173,10 @@ impl CudaDevice {
         let watch = sensors(&driver, ordinal).map(Watch::start);
         let device = driver.device(ordinal)?;
         let capability = properties::capability(&driver, device).unwrap_or_default();
+        let block_memory = properties::block_memory(&driver, device);
         let context = Rc::new(Context::open(driver, ordinal)?);
         properties.cache_set_aside = context.cache_set_aside();
-        let kernels = Kernels::of(&properties)?;
+        let kernels = Kernels::of(&properties, block_memory)?;
         let (evictor, gate, words) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         Ok(CudaDevice { properties, context, watch, kernels, evictor, gate, capability, words })
     }

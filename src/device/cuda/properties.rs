@@ -74,6 +74,13 @@ fn pcie(driver: &Driver, device: c_int) -> Option<[u32; 2]> {
     nvml::nvml().ok()?.sensors(&driver.pci(device)?, None)?.pcie_max()
 }
 
+/// The most shared memory that a block can have, where it is asked for: 99 KiB of 8.6, 8.9 and 12,
+/// 163 of 8.0, 227 of 9.0 and 10.
+pub fn block_memory(driver: &Driver, device: c_int) -> Option<Bytes> {
+    let most = driver.attribute(device, Attribute::MaxSharedMemoryPerBlockOptin)?;
+    Some(Bytes(u64::from(most)))
+}
+
 /// Major and minor of the compute capability.
 pub fn capability(driver: &Driver, device: c_int) -> Option<(u32, u32)> {
     let major = driver.attribute(device, Attribute::ComputeCapabilityMajor)?;

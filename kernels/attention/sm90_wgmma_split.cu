@@ -1,0 +1,314 @@
+// Split decode by warpgroups: up to 64 rows that share a head of K and V (the query heads of its
+// group, of one query or a few) are the 64 rows of a warpgroup's multiplication; the keys of a
+// worker's parts come 64 at a time (attention_parts.h).
+//
+// One warpgroup copies: keys and values may stand in pages of any size, so that its threads look
+// every token up and ask for 16 bytes each, three tiles ahead of those that are in use, from one part
+// to the next without a pause. Two warpgroups take the tiles in turn, each with sums of its own: one
+// makes weights while the other multiplies. Their sums are added at the end of a part. Warps whose
+// rows are not there make no weights.
+//
+// Of an 8-bit cache each copying thread makes 16-bit floats of what it itself had copied, which is
+// exact; queries are of 16 bits.
+#include "attention_parts.h"
+#include "attention_wgmma.h"
+#include "sm89.h"
+
+namespace {
+
+// Q and O, the elements of the multiplications and of the cache.
+template <class Q, class M, class C> struct Split90 {
+  static constexpr bool NARROW = sizeof(C) == 1;
+  static constexpr u32 DIM = 128, KEYS = 64, GROUP = 128, CONSUMERS = 2 * GROUP;
+  static constexpr u32 ROW_BYTES = DIM * sizeof(C), CHUNKS = ROW_BYTES / 16;
+  // Copies of one thread for the keys of a tile.
+  static constexpr u32 COPIES = KEYS * CHUNKS / GROUP;
+  // 64 rows of 128 bytes: half of a tile's keys, or of its values, or of the queries.
+  static constexpr u32 PANEL = 64 * 128, TILE = 2 * PANEL;
+  static constexpr u32 STAGES = NARROW ? 3 : 5, AHEAD = 3;
+  // Tiles of an 8-bit cache as they come.
+  static constexpr u32 RAW = 2 * KEYS * ROW_BYTES, RAW_STAGES = NARROW ? AHEAD + 1 : 0;
+  // What one warpgroup leaves for the other: 64 sums and 4 words of each thread.
+  static constexpr u32 WORDS = DIM / 2 + 4, EXCHANGE = WORDS * GROUP * 4;
+  static constexpr u32 AT_EXCHANGE = TILE + STAGES * 2 * TILE;
+  static constexpr u32 AT_RAW = AT_EXCHANGE + EXCHANGE;
+  static constexpr u32 SHARED_BYTES = AT_RAW + RAW_STAGES * RAW;
+  static_assert(NARROW || STAGES > AHEAD, "a tile is shown before its place is wanted again");
+  static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
+
+  struct Barriers { u64 full[STAGES], empty[STAGES]; };
+  struct Consumers {
+    DEVICE_MEMBER void operator()() const { barrier_of<CONSUMERS>(1); }
+  };
+
+  static DEVICE_MEMBER u8* stage_at(u32 index) {
+    return dynamic_shared() + TILE + index % STAGES * (2 * TILE);
+  }
+  // Where 16 bytes of a row stand; `chunk` counts 16-bit elements by 8.
+  static DEVICE_MEMBER u8* place(u8* tile, u32 row, u32 chunk) {
+    return tile + chunk / 8 * PANEL + row * 128 + (chunk % 8 ^ row % 8) * 16;
+  }
+
+  // --- The warpgroup that copies.
+
+  // Where this thread's copy `i` of a tile's keys (0) or values (1) comes first.
+  static DEVICE_MEMBER u8* landing(u32 index, u32 values, u32 i) {
+    const u32 chunk = i * GROUP + thread_index() % GROUP;
+    if constexpr (NARROW) {
+      u8* raw = dynamic_shared() + AT_RAW + index % RAW_STAGES * RAW;
+      return raw + values * (RAW / 2) + chunk * 16;
+    } else {
+      return place(stage_at(index) + values * TILE, chunk / CHUNKS, chunk % CHUNKS);
+    }
+  }
+
+  static DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionSequence& sequence,
+                                  const AttentionPart& part, u32 from, u32 index) {
+    UNROLL for (u32 i = 0; i < COPIES; i++) {
+      const u32 chunk = i * GROUP + thread_index() % GROUP, key = from + chunk / CHUNKS;
+      const bool there = key < part.key_end;
+      const u64 token = there ? key_token(p, sequence, key) : 0;
+      const u64 at = (token * p.kv_heads + part.kv_head) * ROW_BYTES + chunk % CHUNKS * 16;
+      copy_async(shared_address(landing(index, 0, i)), static_cast<const u8*>(p.k) + at,
+                 there ? 16 : 0);
+      copy_async(shared_address(landing(index, 1, i)), static_cast<const u8*>(p.v) + at,
+                 there ? 16 : 0);
+    }
+  }
+
+  static DEVICE_MEMBER void widen_tile(u32 index) {
+    UNROLL for (u32 values = 0; values < 2; values++) {
+      UNROLL for (u32 i = 0; i < COPIES; i++) {
+        const u32 chunk = i * GROUP + thread_index() % GROUP;
+        const Vector<u32> narrow = *reinterpret_cast<const Vector<u32>*>(landing(index, values, i));
+        UNROLL for (u32 half = 0; half < 2; half++) {
+          Vector<u32> wide;
+          UNROLL for (u32 w = 0; w < 4; w++) {
+            wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
+          }
+          u8* to = place(stage_at(index) + values * TILE, chunk / CHUNKS,
+                         chunk % CHUNKS * 2 + half);
+          *reinterpret_cast<Vector<u32>*>(to) = wide;
+        }
+      }
+    }
+  }
+
+  static DEVICE_MEMBER void await_empty(Barriers& barriers, u32 index) {
+    await_phase(&barriers.empty[index % STAGES], index / STAGES % 2 ^ 1);
+  }
+  // Hands a tile over whose copies by this thread are done.
+  static DEVICE_MEMBER void show(Barriers& barriers, u32 index) {
+    if constexpr (NARROW) {
+      await_empty(barriers, index);
+      widen_tile(index);
+    }
+    show_to_copies();
+    arrive(&barriers.full[index % STAGES]);
+  }
+
+  static DEVICE_MEMBER void produce(const AttentionParams& p, Barriers& barriers) {
+    u32 fetched = 0, shown = 0;
+    for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
+      for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
+        const AttentionPart part = p.parts[i];
+        const AttentionSequence sequence = p.sequences[part.sequence];
+        for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
+          if constexpr (!NARROW) await_empty(barriers, fetched);
+          fetch(p, sequence, part, from, fetched);
+          close_copies();
+          fetched++;
+          if (fetched > AHEAD) {
+            await_copies<AHEAD>();
+            show(barriers, shown++);
+          }
+        }
+      }
+    }
+    await_copies<0>();
+    while (shown < fetched) show(barriers, shown++);
+  }
+
+  // --- The warpgroups that multiply.
+
+  static DEVICE_MEMBER void load_queries(const AttentionParams& p, const AttentionPart& part,
+                                         const AttentionSequence& sequence, u32 rows) {
+    for (u32 i = thread_index(); i < PART_ROWS * DIM / 8; i += CONSUMERS) {
+      const u32 row = i / (DIM / 8), chunk = i % (DIM / 8);
+      Vector<u32> made = {};
+      if (row < rows) {
+        const Q* from = static_cast<const Q*>(p.q) + output_row(p, part, sequence, row) * DIM;
+        made = *reinterpret_cast<const Vector<u32>*>(from + chunk * 8);
+        if constexpr (NARROW) {
+          UNROLL for (u32 w = 0; w < 4; w++) {
+            const bf16 low = {u16(made.at[w])}, high = {u16(made.at[w] >> 16)};
+            made.at[w] = narrow_pair(widen(low), widen(high), M());
+          }
+        }
+      }
+      *reinterpret_cast<Vector<u32>*>(place(dynamic_shared(), row, chunk)) = made;
+    }
+  }
+
+  // What a warpgroup knows of a part's rows.
+  struct Rows {
+    f32 sums[DIM / 2];
+    Softmax softmax;
+    u32 seen[2], seen_by_all;
+    bool there;
+
+    DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
+                             const AttentionSequence& sequence, u32 rows) {
+      const u32 heads = p.heads / p.kv_heads, first = thread_index() % GROUP / 32 * 16;
+      softmax = no_softmax();
+      UNROLL for (u32 i = 0; i < DIM / 2; i++) sums[i] = 0.0f;
+      there = first < rows;
+      seen_by_all = smaller(keys_seen(p, sequence, part.row_first / heads), part.key_end);
+      UNROLL for (u32 half = 0; half < 2; half++) {
+        const u32 row = first + thread_index() % 32 / 4 + 8 * half;
+        seen[half] = row < rows ? keys_seen(p, sequence, (part.row_first + row) / heads) : 0;
+        seen[half] = smaller(seen[half], part.key_end);
+      }
+    }
+
+    DEVICE_MEMBER void attend(Barriers& barriers, u32 index, u32 from, f32 factor) {
+      const u32 queries = shared_address(dynamic_shared());
+      const u32 keys = shared_address(stage_at(index)), values = keys + TILE;
+      f32 scores[KEYS / 2];
+      u32 weights[KEYS / 16][4] = {};
+      await_phase(&barriers.full[index % STAGES], index / STAGES % 2);
+      begin_multiplications();
+      UNROLL for (u32 step = 0; step < DIM / 16; step++) {
+        const u32 at = step / 4 * PANEL + step % 4 * 32;
+        multiply_scores(scores, describe_k_major(queries + at), describe_k_major(keys + at),
+                        step > 0, M());
+      }
+      close_multiplications();
+      await_multiplications<0>();
+      settle_sums(scores);
+      if (there) {
+        if (from + KEYS > seen_by_all) mask_scores(scores, from, seen);
+        weigh_scores(scores, softmax, factor);
+        correct_sums(sums, softmax);
+        pack_weights<M>(weights, scores);
+      }
+      begin_multiplications();
+      UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
+        multiply_values(sums, weights[step], describe_mn_major(values + step * 2048, PANEL), 1,
+                        M());
+      }
+      close_multiplications();
+      await_multiplications<0>();
+      settle_sums(sums);
+      warp_barrier();
+      if (thread_index() % 32 == 0) arrive(&barriers.empty[index % STAGES]);
+    }
+
+    // The second warpgroup's share comes to the first.
+    DEVICE_MEMBER f32* word(u32 which) const {
+      f32* words = reinterpret_cast<f32*>(dynamic_shared() + AT_EXCHANGE);
+      return words + which * GROUP + thread_index() % GROUP;
+    }
+    DEVICE_MEMBER void give() const {
+      UNROLL for (u32 i = 0; i < DIM / 2; i++) *word(i) = sums[i];
+      UNROLL for (u32 half = 0; half < 2; half++) {
+        *word(DIM / 2 + half) = softmax.max[half];
+        *word(DIM / 2 + 2 + half) = softmax.total[half];
+      }
+    }
+    DEVICE_MEMBER void take() {
+      UNROLL for (u32 half = 0; half < 2; half++) {
+        const f32 other = *word(DIM / 2 + half), largest = larger(softmax.max[half], other);
+        const f32 base = largest == no_score() ? 0.0f : largest;
+        const f32 mine = power_of_two(softmax.max[half] - base);
+        const f32 others = power_of_two(other - base);
+        softmax.max[half] = largest;
+        softmax.total[half] = fused(others, *word(DIM / 2 + 2 + half), mine * softmax.total[half]);
+        UNROLL for (u32 i = 2 * half; i < DIM / 2; i += 4) {
+          UNROLL for (u32 c = 0; c < 2; c++) {
+            sums[i + c] = fused(others, *word(i + c), mine * sums[i + c]);
+          }
+        }
+      }
+    }
+
+    DEVICE_MEMBER void leave(const AttentionParams& p, const AttentionPart& part,
+                             const AttentionSequence& sequence, u32 rows) const {
+      const u32 t = thread_index() % 4;
+      UNROLL for (u32 half = 0; half < 2; half++) {
+        f32 total = softmax.total[half];
+        total += shuffle_xor(total, 1);
+        total += shuffle_xor(total, 2);
+        const u32 row = thread_index() % GROUP / 32 * 16 + thread_index() % 32 / 4 + 8 * half;
+        if (row >= rows) continue;
+        const u64 to = output_row(p, part, sequence, row);
+        UNROLL for (u32 i = 0; i < DIM / 2; i += 4) {
+          UNROLL for (u32 c = 0; c < 2; c++) {
+            leave_sum<Q>(p, part, to, row, 2 * i + 2 * t + c, sums[i + 2 * half + c],
+                         softmax.max[half], total);
+          }
+        }
+      }
+    }
+  };
+
+  static DEVICE_MEMBER void consume(const AttentionParams& p, Barriers& barriers, u32* told) {
+    const u32 group = thread_index() / GROUP;
+    const Consumers together;
+    u32 index = 0;
+    for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
+      for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
+        const AttentionPart part = p.parts[i];
+        const AttentionSequence sequence = p.sequences[part.sequence];
+        const u32 rows = part_rows(p, part, sequence);
+        load_queries(p, part, sequence, rows);
+        show_to_copies();
+        together();
+        Rows mine;
+        mine.start(p, part, sequence, rows);
+        u32 turn = 0;
+        for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
+          if (turn == group) mine.attend(barriers, index, from, p.scale * LOG2_E);
+          turn ^= 1;
+          index++;
+        }
+        if (group == 1) mine.give();
+        together();
+        if (group == 0) {
+          mine.take();
+          mine.leave(p, part, sequence, rows);
+        }
+        combine_if_last<Q, CONSUMERS>(p, part, sequence, told, together);
+        together();
+      }
+    }
+  }
+
+  static DEVICE_MEMBER void all(const AttentionParams& p) {
+    SHARED Barriers barriers;
+    SHARED u32 told;
+    if (thread_index() == 0) {
+      for (u32 i = 0; i < STAGES; i++) {
+        make_barrier(&barriers.full[i], GROUP);
+        // One thread of each warp of the warpgroup whose turn it was.
+        make_barrier(&barriers.empty[i], 4);
+      }
+      barriers_made();
+    }
+    block_barrier();
+    if (thread_index() < CONSUMERS) consume(p, barriers, &told);
+    else produce(p, barriers);
+  }
+};
+
+}  // namespace
+
+KERNEL(384, 1) attention_decode_bf16_128_wgmma(const AttentionParams p) {
+  Split90<bf16, bf16, bf16>::all(p);
+}
+KERNEL(384, 1) attention_decode_f16_128_wgmma(const AttentionParams p) {
+  Split90<f16, f16, f16>::all(p);
+}
+KERNEL(384, 1) attention_decode_fp8_128_wgmma(const AttentionParams p) {
+  Split90<bf16, f16, e4m3>::all(p);
+}

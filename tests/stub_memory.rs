@@ -1,0 +1,77 @@
+//! Kernels that want more shared memory than a block of the device can have, on a stub driver.
+
+#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
+mod program;
+
+use fizeau::outcome::Outcome;
+use program::{Place, say};
+use std::{fs, os::unix::fs::symlink};
+
+const SUITE: &str = r#"
+name = "latent"
+description = "Decode of latent attention in its usual shape"
+
+[measure]
+samples_min = 10
+samples_max = 12
+noise_max = 0.01
+time_min = 0.0
+time_max = 0.005
+warmup_max = 0.001
+sample_min = 0.0001
+deadline = 20.0
+
+[[attention]]
+attention = "mla"
+dtype = "bf16"
+batch = 1
+heads = 2
+kv_heads = 1
+queries = 1
+keys = 9
+dim_qk = 576
+dim_v = 512
+mask = "full"
+"#;
+
+/// Each case by its kernel: measured, or why not.
+fn run(capability: u32) -> Vec<(String, Result<(), String>)> {
+    let place = Place::new();
+    let test = std::env::current_exe().expect("a test knows where it is");
+    fs::create_dir(place.path("lib")).expect("a folder");
+    for name in ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"] {
+        let library = test.with_file_name("libfizeau_stub_driver.so");
+        symlink(library, place.path("lib").join(name)).expect("a link");
+    }
+    fs::write(place.path("latent.toml"), SUITE).expect("the suite is written");
+    let said = say(place
+        .fizeau(["run", "--suite", "latent.toml", "--out", "out"])
+        .env("FIZEAU_LIBRARY_PATH", place.path("lib"))
+        .env("FIZEAU_STUB", format!("capability={capability}"))
+        .env("XDG_CACHE_HOME", place.path("cache")));
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let ended = |outcome: &Outcome| match outcome {
+        Outcome::Measured(_) => Ok(()),
+        Outcome::Skipped { reason, .. } => Err(reason.clone()),
+        other => panic!("{other:?}"),
+    };
+    let outcomes = place.record("out").outcomes;
+    outcomes.iter().map(|one| (one.case().kernel.0.clone(), ended(one))).collect()
+}
+
+#[test]
+fn a_block_has_no_more_shared_memory_than_the_device_says() {
+    let portable = ("portable".to_owned(), Ok(()));
+    // 163 KiB of a block hold it.
+    assert_eq!(run(80), [("sm80_mma".to_owned(), Ok(())), portable.clone()]);
+    // 99 KiB do not: the portable kernel is measured in its place.
+    for capability in [86, 89] {
+        let outcomes = run(capability);
+        let [(kernel, Err(reason)), second] = &outcomes[..] else { panic!("{outcomes:?}") };
+        assert_eq!((kernel.as_str(), second), ("sm80_mma", &portable));
+        assert!(reason.contains("159 KiB of shared memory for a block"), "{reason}");
+        assert!(reason.contains("this device has 99"), "{reason}");
+    }
+    // Nor is it compiled for targets none of whose devices has so much.
+    assert_eq!(run(120), [portable]);
+}

@@ -48,6 +48,14 @@ template <u32 THREADS> DEVICE void barrier_of(u32 number) {
   asm volatile("bar.sync %0, %1;" :: "r"(number), "n"(THREADS) : "memory");
 }
 
+// Gives a warpgroup's registers back, or takes more.
+template <u32 COUNT> DEVICE void keep_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(COUNT));
+}
+template <u32 COUNT> DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(COUNT));
+}
+
 // --- Clusters: blocks that see each other's shared memory.
 
 DEVICE u32 cluster_place() {
@@ -129,13 +137,6 @@ DEVICE void store_matrices(u32 at, const u32 (&values)[4]) {
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
 
-// Gives a warpgroup's registers back, or takes more.
-template <u32 COUNT> DEVICE void keep_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(COUNT));
-}
-template <u32 COUNT> DEVICE void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(COUNT));
-}
 // Before the first multiplication, and wherever registers of sums were touched.
 DEVICE void begin_multiplications() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void close_multiplications() {

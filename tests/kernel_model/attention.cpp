@@ -6,12 +6,14 @@
 #include "sm89.h"
 #include "sm90.h"
 #include "sm90_attention.h"
+#include "sm100_attention.h"
 
 #include "attention.h"
 #include "attention_mma.h"
 #include "attention_split.h"
 #include "attention_wgmma.h"
 #include "params.h"
+#include "soft_exponential.h"
 
 namespace portable {
 #include "../../kernels/attention/portable.cu"
@@ -31,6 +33,9 @@ namespace latent {
 }
 namespace sm90 {
 #include "../../kernels/attention/sm90_wgmma.cu"
+}
+namespace sm100 {
+#include "../../kernels/attention/sm100_tcgen05.cu"
 }
 namespace split_sm90 {
 #include "../../kernels/attention/sm90_wgmma_split.cu"
@@ -307,10 +312,10 @@ void run_dealt(const char* name, Kernel kernel, u32 threads, u32 shared, Roundof
 
 using ByMaps = void (*)(AttentionParams, TensorMap, TensorMap, TensorMap);
 
-// By a kernel of 384 threads that takes 128 queries and loads by tensor maps of so many keys.
+// By a kernel of so many threads that takes so many queries and loads by tensor maps of so many keys.
 template <class T, class O = T>
 void run_by_maps(const char* name, ByMaps kernel, u32 shared, u32 keys, Roundoff roundoff,
-                 const Shape& shape) {
+                 const Shape& shape, u32 threads = 384, u32 queries = 128) {
   Attention<T, T, O> attention(name, shape);
   const AttentionParams& p = attention.params;
   const auto map = [](auto& bytes, u32 columns, u32 rows, u32 box) {
@@ -320,8 +325,8 @@ void run_by_maps(const char* name, ByMaps kernel, u32 shared, u32 keys, Roundoff
   const TensorMap q = map(attention.q, p.heads * p.dim_qk, p.query_tokens, 128);
   const TensorMap k = map(attention.k, p.kv_heads * p.dim_qk, p.key_tokens, keys);
   const TensorMap v = map(attention.v, p.kv_heads * p.dim_v, p.key_tokens, keys);
-  const u32 tiles = (p.queries + 127) / 128 * p.heads * p.batch;
-  model::launch(tiles, 384, shared, [&] { kernel(p, q, k, v); });
+  const u32 tiles = (p.queries + queries - 1) / queries * p.heads * p.batch;
+  model::launch(tiles, threads, shared, [&] { kernel(p, q, k, v); });
   attention.check(roundoff);
 }
 
@@ -491,6 +496,37 @@ void schedules(const char* path) {
   fclose(file);
 }
 
+// Tiles of queries that are not there, that see no key, that see fewer than the other.
+void by_tensor_memory() {
+#define BY_TENSOR_MEMORY(IN, ROUNDOFF)                                                             \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+                  sm100::attention_prefill_##IN##_128_tcgen05, 196608, 128, ROUNDOFF,              \
+                  {2, 1, 128, 128, 1, 0, {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}}},     \
+                  512, 256);                                                                       \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+                  sm100::attention_prefill_##IN##_128_tcgen05, 196608, 128, ROUNDOFF,              \
+                  {2, 2, 128, 128, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256)
+  BY_TENSOR_MEMORY(bf16, BF16);
+  BY_TENSOR_MEMORY(f16, F16);
+}
+
+// The exponential without its unit, against the definition: all fractions, all exponents that
+// weights have, and what becomes zero.
+void soft_exponentials() {
+  f64 worst = 0.0;
+  for (i32 i = -125 * 4096; i <= 8 * 4096; i++) {
+    const f64 x = i / 4096.0, wanted = std::exp2(x);
+    worst = std::fmax(worst, std::fabs(soft_power_of_two(f32(x)) - wanted) / wanted);
+  }
+  const f32 none = soft_power_of_two(-INFINITY), little = soft_power_of_two(-130.0f);
+  if (worst > 9e-5 || worst < 1e-6 || none != 0.0f || little != 0.0f) {
+    printf("fault: 2^x is off by %g of itself, 2^-infinity is %g, 2^-130 %g\n", worst, none, little);
+    exit(1);
+  }
+  checked++;
+  printf("2^x without its unit is off by %g of itself at most\n", worst);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -502,6 +538,8 @@ int main(int count, char** arguments) {
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
   prefills();
   by_maps();
+  by_tensor_memory();
+  soft_exponentials();
   splits();
   splits_by_warpgroups();
   latents();

@@ -7,6 +7,8 @@
 namespace model {
 
 inline f32 tensor_memory[128][512];
+// Of each thread: stores to tensor memory that nobody awaited yet.
+inline std::map<u32, std::vector<std::function<void()>>> open_words;
 
 }  // namespace model
 

@@ -1,0 +1,334 @@
+// Prefill by tensor memory, as compute capability 10 has it (after FlashAttention-4, 2026): bf16 and
+// fp16, heads of 128.
+//
+// A block takes 256 queries of one head through their keys, 128 at a time, as two tiles of 128 rows.
+// One thread has keys and values copied by tensor maps; one has everything multiplied. A warpgroup
+// for each tile makes weights of scores, a row for each thread, so that no row needs another thread;
+// weights go back to tensor memory, where they take the place of half of their scores and are the
+// left operand of the second product. A fourth warpgroup corrects the sums where a row's largest score
+// rises by more than 8 (a factor of 2^8), which is rare, and writes the output. Softmax of one tile
+// runs while the other tile is multiplied.
+//
+// The matrix unit has the scores of a tile in the time in which the exponential unit makes half of
+// its weights: a quarter of them are made by a polynomial instead.
+//
+// Tensor memory: scores of both tiles, 128 columns each, sums of both, 128 each.
+#include "attention.h"
+#include "sm100_attention.h"
+#include "soft_exponential.h"
+
+namespace {
+
+CONSTANT f32 RISE_MAX = 8.0f;
+
+template <class T> struct Kind;
+template <> struct Kind<f16> { static constexpr u32 NUMBER = 0; };
+template <> struct Kind<bf16> { static constexpr u32 NUMBER = 1; };
+
+template <class T> struct Prefill100 {
+  static constexpr u32 DIM = 128, ROWS = 128, KEYS = 128, TILES = 2, STAGES = 2, GROUP = 128;
+  // Warpgroups: softmax of either tile, correction, and the one whose warps copy and multiply.
+  static constexpr u32 CORRECTING = 2, DIRECTING = 3;
+  static constexpr u32 PANEL = 128 * 128, TILE = 2 * PANEL;
+  static constexpr u32 SHARED_BYTES = TILES * TILE + STAGES * 2 * TILE;
+  static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
+  // Of the weights of a row, one in so many is made without the exponential unit.
+  static constexpr u32 SOFT = 4;
+  static constexpr u32 SCORES = instruct(Kind<T>::NUMBER, 0, ROWS, KEYS);
+  static constexpr u32 SUMS = instruct(Kind<T>::NUMBER, 1, ROWS, DIM);
+
+  struct Shared {
+    u64 queries, keys[STAGES], values[STAGES], keys_free[STAGES], values_free[STAGES];
+    // Of each tile: its scores are there, its weights are and its sums are corrected, its
+    // corrections are, its sums are complete.
+    u64 scores[TILES], weights[TILES], corrections[TILES], sums[TILES];
+    f32 factors[TILES][ROWS];
+    u32 memory;
+  };
+
+  // What a block works on, and tiles of keys for either tile of queries.
+  struct Task {
+    AttentionSequence sequence;
+    u32 head, kv_head, first, tiles_low, tiles_high;
+
+    DEVICE_MEMBER u32 tiles(u32 tile) const { return tile == 0 ? tiles_low : tiles_high; }
+    DEVICE_MEMBER u32 most() const { return larger(tiles_low, tiles_high); }
+  };
+
+  static DEVICE_MEMBER u8* queries_at(u32 tile) { return dynamic_shared() + tile * TILE; }
+  static DEVICE_MEMBER u8* keys_at(u32 stage) { return dynamic_shared() + (TILES + stage) * TILE; }
+  static DEVICE_MEMBER u8* values_at(u32 stage) {
+    return dynamic_shared() + (TILES + STAGES + stage) * TILE;
+  }
+  // Columns of tensor memory.
+  static DEVICE_MEMBER u32 scores_at(u32 memory, u32 tile) { return memory + tile * KEYS; }
+  static DEVICE_MEMBER u32 weights_at(u32 memory, u32 tile) {
+    return memory + tile * KEYS + KEYS / 2;
+  }
+  static DEVICE_MEMBER u32 sums_at(u32 memory, u32 tile) {
+    return memory + TILES * KEYS + tile * DIM;
+  }
+  // This warp's lanes.
+  static DEVICE_MEMBER u32 lanes() { return thread_index() % GROUP / 32 * 32 << 16; }
+
+  // One thread asks for everything.
+  static DEVICE_MEMBER void load(const Task& task, Shared& shared, const TensorMap* q,
+                                 const TensorMap* k, const TensorMap* v) {
+    arrive_expecting(&shared.queries, TILES * TILE);
+    for (u32 i = 0; i < TILES * 2; i++) {
+      tile_load(queries_at(i / 2) + i % 2 * PANEL, q, task.head * DIM + i % 2 * 64,
+                task.sequence.query_first + task.first + i / 2 * ROWS, &shared.queries);
+    }
+    for (u32 at = 0; at < task.most(); at++) {
+      const u32 stage = at % STAGES, parity = at / STAGES % 2 ^ 1;
+      const u32 row = task.sequence.key_first + at * KEYS, column = task.kv_head * DIM;
+      await_phase(&shared.keys_free[stage], parity);
+      arrive_expecting(&shared.keys[stage], TILE);
+      tile_load(keys_at(stage), k, column, row, &shared.keys[stage]);
+      tile_load(keys_at(stage) + PANEL, k, column + 64, row, &shared.keys[stage]);
+      await_phase(&shared.values_free[stage], parity);
+      arrive_expecting(&shared.values[stage], TILE);
+      tile_load(values_at(stage), v, column, row, &shared.values[stage]);
+      tile_load(values_at(stage) + PANEL, v, column + 64, row, &shared.values[stage]);
+    }
+  }
+
+  // One thread has all multiplied. What it asks for is done in the order in which it asks: scores
+  // may take the place of weights that were asked to be multiplied before.
+  static DEVICE_MEMBER void ask_scores(Shared& shared, u32 tile, u32 at) {
+    const u32 stage = at % STAGES;
+    await_phase(&shared.keys[stage], at / STAGES % 2);
+    see_tensor_memory();
+    const u32 queries = shared_address(queries_at(tile)), keys = shared_address(keys_at(stage));
+    UNROLL for (u32 step = 0; step < DIM / 16; step++) {
+      const u32 offset = step / 4 * PANEL + step % 4 * 32;
+      multiply_into(scores_at(shared.memory, tile),
+                    describe_for_tensor_memory(describe_k_major(queries + offset)),
+                    describe_for_tensor_memory(describe_k_major(keys + offset)), SCORES, step, T());
+    }
+    arrive_when_multiplied(&shared.scores[tile]);
+  }
+  static DEVICE_MEMBER void ask_sums(Shared& shared, u32 tile, u32 at) {
+    const u32 stage = at % STAGES;
+    await_phase(&shared.values[stage], at / STAGES % 2);
+    await_phase(&shared.weights[tile], at % 2);
+    see_tensor_memory();
+    const u32 values = shared_address(values_at(stage));
+    UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
+      multiply_from(sums_at(shared.memory, tile), weights_at(shared.memory, tile) + step * 8,
+                    describe_for_tensor_memory(describe_mn_major(values + step * 2048, PANEL)),
+                    SUMS, at + step);
+    }
+  }
+  static DEVICE_MEMBER void multiply_all(const Task& task, Shared& shared) {
+    await_phase(&shared.queries, 0);
+    for (u32 tile = 0; tile < TILES; tile++) {
+      if (task.tiles(tile) > 0) ask_scores(shared, tile, 0);
+    }
+    arrive_when_multiplied(&shared.keys_free[0]);
+    for (u32 at = 0; at < task.most(); at++) {
+      for (u32 tile = 0; tile < TILES; tile++) {
+        if (at >= task.tiles(tile)) continue;
+        ask_sums(shared, tile, at);
+        if (at + 1 < task.tiles(tile)) ask_scores(shared, tile, at + 1);
+        else arrive_when_multiplied(&shared.sums[tile]);
+      }
+      arrive_when_multiplied(&shared.values_free[at % STAGES]);
+      if (at + 1 < task.most()) arrive_when_multiplied(&shared.keys_free[(at + 1) % STAGES]);
+    }
+  }
+
+  // A warp has done its part: all of its lanes have.
+  static DEVICE_MEMBER void tell(u64* barrier) {
+    show_tensor_memory();
+    warp_barrier();
+    if (thread_index() % 32 == 0) arrive(barrier);
+  }
+
+  // Scores of one row become weights, relative to the largest so far where that rose much; what sums
+  // are to be multiplied with is left for whoever corrects them.
+  struct Softmax { f32 max, total; };
+  static DEVICE_MEMBER f32 rise(const f32 (&scores)[KEYS], Softmax& softmax, f32 factor) {
+    f32 largest = no_score();
+    UNROLL for (u32 i = 0; i < KEYS; i++) largest = larger(largest, scores[i]);
+    largest *= factor;
+    const f32 before = softmax.max;
+    // Where nothing was seen before, any score is a rise.
+    softmax.max = largest > before + RISE_MAX ? largest : before;
+    const f32 relative = softmax.max == no_score() ? 0.0f : softmax.max;
+    return softmax.max == before ? 1.0f : power_of_two(before - relative);
+  }
+  static DEVICE_MEMBER void weigh(const f32 (&scores)[KEYS], Softmax& softmax, f32 factor,
+                                  f32 correction, u32 weights) {
+    const f32 relative = softmax.max == no_score() ? 0.0f : softmax.max;
+    f32 sum[SOFT] = {};
+    UNROLL for (u32 half = 0; half < 2; half++) {
+      u32 words[32];
+      UNROLL for (u32 i = 0; i < 32; i++) {
+        f32 pair[2];
+        UNROLL for (u32 c = 0; c < 2; c++) {
+          const u32 at = half * 64 + 2 * i + c;
+          const f32 exponent = fused(scores[at], factor, -relative);
+          pair[c] = at % SOFT == SOFT - 1 ? soft_power_of_two(exponent) : power_of_two(exponent);
+          sum[at % SOFT] += pair[c];
+        }
+        words[i] = narrow_pair(pair[0], pair[1], T());
+      }
+      store_words(words, weights + half * 32);
+    }
+    softmax.total = fused(softmax.total, correction, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+    await_words();
+  }
+
+  // The warpgroup of a tile of queries.
+  static DEVICE_MEMBER void soften(const AttentionParams& p, const Task& task, Shared& shared) {
+    const u32 tile = thread_index() / GROUP, row = thread_index() % GROUP;
+    const u32 query = task.first + tile * ROWS + row;
+    const u32 seen = keys_seen(p, task.sequence, query);
+    const u32 seen_by_all = keys_seen(p, task.sequence, task.first + tile * ROWS);
+    const f32 factor = p.scale * LOG2_E;
+    Softmax softmax = {no_score(), 0.0f};
+    for (u32 at = 0; at < task.tiles(tile); at++) {
+      f32 scores[KEYS];
+      await_phase(&shared.scores[tile], at % 2);
+      see_tensor_memory();
+      load_row(scores, scores_at(shared.memory, tile) + lanes());
+      if ((at + 1) * KEYS > seen_by_all) {
+        UNROLL for (u32 i = 0; i < KEYS; i++) {
+          if (at * KEYS + i >= seen) scores[i] = no_score();
+        }
+      }
+      const f32 correction = rise(scores, softmax, factor);
+      shared.factors[tile][row] = correction;
+      tell(&shared.corrections[tile]);
+      weigh(scores, softmax, factor, correction, weights_at(shared.memory, tile) + lanes());
+      tell(&shared.weights[tile]);
+    }
+    if (task.tiles(tile) == 0) return;
+    // Whoever corrects has read the last factor before weights were whole, which the sums wait for.
+    await_phase(&shared.sums[tile], 0);
+    shared.factors[tile][row] = softmax.total > 0.0f ? 1.0f / softmax.total : 0.0f;
+    tell(&shared.corrections[tile]);
+  }
+
+  static DEVICE_MEMBER void correct(const Task& task, Shared& shared, u32 tile, u32 at) {
+    await_phase(&shared.corrections[tile], at % 2);
+    see_tensor_memory();
+    const f32 factor = shared.factors[tile][thread_index() % GROUP];
+    if (at > 0 && any_of_warp(factor != 1.0f)) {
+      const u32 sums = sums_at(shared.memory, tile) + lanes();
+      for (u32 part = 0; part < DIM; part += 32) {
+        f32 words[32];
+        load_sums(words, sums + part);
+        UNROLL for (u32 i = 0; i < 32; i++) words[i] *= factor;
+        store_words(words, sums + part);
+      }
+      await_words();
+    }
+    tell(&shared.weights[tile]);
+  }
+  static DEVICE_MEMBER void leave(const AttentionParams& p, const Task& task, Shared& shared,
+                                  u32 tile) {
+    const u32 row = thread_index() % GROUP, query = task.first + tile * ROWS + row;
+    const bool there = query < task.sequence.queries, nothing = task.tiles(tile) == 0;
+    T* to = static_cast<T*>(p.o) +
+            (u64(task.sequence.query_first + query) * p.heads + task.head) * DIM;
+    if (!nothing) {
+      await_phase(&shared.corrections[tile], task.tiles(tile) % 2);
+      see_tensor_memory();
+    }
+    const f32 share = nothing ? 0.0f : shared.factors[tile][row];
+    for (u32 part = 0; part < DIM; part += 32) {
+      f32 words[32] = {};
+      if (!nothing) load_sums(words, sums_at(shared.memory, tile) + lanes() + part);
+      if (!there) continue;
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        Vector<u32> chunk;
+        UNROLL for (u32 w = 0; w < 4; w++) {
+          const u32 at = 8 * i + 2 * w;
+          chunk.at[w] = narrow_pair(words[at] * share, words[at + 1] * share, T());
+        }
+        *reinterpret_cast<Vector<u32>*>(to + part + 8 * i) = chunk;
+      }
+    }
+  }
+  static DEVICE_MEMBER void correct_all(const AttentionParams& p, const Task& task,
+                                        Shared& shared) {
+    for (u32 at = 0; at < task.most(); at++) {
+      for (u32 tile = 0; tile < TILES; tile++) {
+        if (at < task.tiles(tile)) correct(task, shared, tile, at);
+      }
+    }
+    for (u32 tile = 0; tile < TILES; tile++) leave(p, task, shared, tile);
+  }
+
+  static DEVICE_MEMBER void make_barriers(Shared& shared) {
+    make_barrier(&shared.queries, 1);
+    for (u32 i = 0; i < STAGES; i++) {
+      make_barrier(&shared.keys[i], 1);
+      make_barrier(&shared.values[i], 1);
+      make_barrier(&shared.keys_free[i], 1);
+      make_barrier(&shared.values_free[i], 1);
+    }
+    for (u32 tile = 0; tile < TILES; tile++) {
+      make_barrier(&shared.scores[tile], 1);
+      // Of weights the warps that make them and those that correct the sums.
+      make_barrier(&shared.weights[tile], 8);
+      make_barrier(&shared.corrections[tile], 4);
+      make_barrier(&shared.sums[tile], 1);
+    }
+    barriers_made();
+  }
+
+  static DEVICE_MEMBER void one(const AttentionParams& p, const TensorMap* q, const TensorMap* k,
+                                const TensorMap* v) {
+    SHARED Shared shared;
+    const u32 units = p.batch * p.heads, blocks = (p.queries + TILES * ROWS - 1) / (TILES * ROWS);
+    // The last queries, which see the most where they are causal, come first; heads that share keys
+    // beside each other.
+    const u32 unit = block_index() % units;
+    const u32 first = (blocks - 1 - block_index() / units) * (TILES * ROWS);
+    const AttentionSequence sequence = p.sequences[unit / p.heads];
+    if (first >= sequence.queries) return;
+    const u32 head = unit % p.heads;
+    const auto tiles = [&](u32 from) -> u32 {
+      if (from >= sequence.queries) return 0;
+      return (keys_seen(p, sequence, smaller(from + ROWS, sequence.queries) - 1) + KEYS - 1) / KEYS;
+    };
+    const Task task = {sequence, head,         head / (p.heads / p.kv_heads), first,
+                       tiles(first), tiles(first + ROWS)};
+    const u32 warpgroup = thread_index() / GROUP, warp = thread_index() / 32;
+    if (thread_index() == 0) make_barriers(shared);
+    warp_barrier();
+    if (warp == 4 * DIRECTING) take_tensor_memory(&shared.memory);
+    show_tensor_memory();
+    block_barrier();
+    see_tensor_memory();
+    if (warpgroup == DIRECTING) {
+      keep_registers<48>();
+      if (task.most() > 0 && thread_index() == GROUP * DIRECTING) multiply_all(task, shared);
+      if (task.most() > 0 && thread_index() == GROUP * DIRECTING + 32) load(task, shared, q, k, v);
+    } else if (warpgroup == CORRECTING) {
+      keep_registers<80>();
+      correct_all(p, task, shared);
+    } else {
+      take_registers<192>();
+      soften(p, task, shared);
+    }
+    // Warps whose one thread worked come together before the block does.
+    warp_barrier();
+    show_tensor_memory();
+    block_barrier();
+    see_tensor_memory();
+    if (warp == 4 * DIRECTING) give_tensor_memory(shared.memory);
+  }
+};
+
+}  // namespace
+
+KERNEL(512, 1) attention_prefill_bf16_128_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {
+  Prefill100<bf16>::one(p, &q, &k, &v);
+}
+KERNEL(512, 1) attention_prefill_f16_128_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {
+  Prefill100<f16>::one(p, &q, &k, &v);
+}

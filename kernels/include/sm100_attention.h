@@ -1,0 +1,64 @@
+// More of compute capability 10, as attention wants it: a left operand in tensor memory, stores to
+// tensor memory, loads of whole rows, exponentials without the unit for them.
+//
+// tests/kernel_model/sm100_attention.h does the same in C++.
+#ifndef FIZEAU_SM100_ATTENTION_H
+#define FIZEAU_SM100_ATTENTION_H
+#include "sm100.h"
+#include "sm90_attention.h"
+
+// sums (128 x columns of the instruction) += A (128 x 16, two elements in each 32-bit column of
+// tensor memory from `a` on) B; by one thread. `accumulate` 0: the sums are made new.
+DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulate) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
+               "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n}"
+               :: "r"(sums), "r"(a), "l"(b), "r"(instruction), "r"(accumulate) : "memory");
+}
+
+#define NAMES_32 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define EIGHT(CONSTRAINT, i)                                                                      \
+  CONSTRAINT(words[i]), CONSTRAINT(words[i + 1]), CONSTRAINT(words[i + 2]),                       \
+      CONSTRAINT(words[i + 3]), CONSTRAINT(words[i + 4]), CONSTRAINT(words[i + 5]),               \
+      CONSTRAINT(words[i + 6]), CONSTRAINT(words[i + 7])
+#define THIRTY_TWO(CONSTRAINT, i)                                                                 \
+  EIGHT(CONSTRAINT, i), EIGHT(CONSTRAINT, i + 8), EIGHT(CONSTRAINT, i + 16),                      \
+      EIGHT(CONSTRAINT, i + 24)
+
+// 128 columns from `column` on, of this thread's lane.
+DEVICE void load_row(f32 (&row)[128], u32 column) {
+  UNROLL for (u32 part = 0; part < 128; part += 32) {
+    f32* words = row + part;
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 {" NAMES_32 "}, [%32];"
+                 : THIRTY_TWO("=f", 0) : "r"(column + part) : "memory");
+  }
+  asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+  // What reads them after this stays after it.
+  UNROLL for (u32 i = 0; i < 128; i++) asm volatile("" : "+f"(row[i]) :: "memory");
+}
+// 32 columns.
+#define STORE_WORDS                                                                               \
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x32.b32 [%32], {" NAMES_32 "};"
+DEVICE void store_words(const u32 (&words)[32], u32 column) {
+  STORE_WORDS :: THIRTY_TWO("r", 0), "r"(column) : "memory");
+}
+DEVICE void store_words(const f32 (&words)[32], u32 column) {
+  STORE_WORDS :: THIRTY_TWO("f", 0), "r"(column) : "memory");
+}
+// Until this thread's stores are done.
+DEVICE void await_words() { asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory"); }
+
+#undef STORE_WORDS
+#undef THIRTY_TWO
+#undef EIGHT
+#undef NAMES_32
+
+// a + b, rounded down.
+DEVICE f32 add_down(f32 a, f32 b) {
+  f32 sum;
+  asm("add.rm.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
+  return sum;
+}
+
+#endif  // FIZEAU_SM100_ATTENTION_H

@@ -29,6 +29,8 @@ summarised check_nvrtc
 summarised check_valgrind
 # NVIDIA's own NCCL, which opens without a GPU.
 summarised check_nccl
+# Ranks under three MPI libraries.
+summarised check_mpi
 
 # What a new user runs first, from a release build: it must leave a record and a report.
 out=$(mktemp -d)

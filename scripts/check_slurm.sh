@@ -123,11 +123,12 @@ collectives = [
     "all_reduce", "all_to_all", "all_gather", "reduce_scatter", "broadcast", "send_receive",
     "reduce", "gather", "scatter", "all_to_allv",
 ]
-dtype = "f32"
-from = "176"
+dtypes = ["f32"]
+granule = 1
+from = "188"
 to = "64KiB"
-factor = 19
-places = ["out_of_place", "in_place"]
+factor = 21
+places = ["out_of_place", "in_place", "unaligned"]
 SUITE
 right() { # OUT KERNEL: every planned case was right on as many hosts as there are nodes
     python3 - "$place/$1/record.jsonl" "$2" "$nodes" <<'READ'

@@ -164,8 +164,12 @@ pub struct GemmAxes {
 pub struct CollectiveAxes {
     /// Which.
     pub collectives: Vec<Collective>,
-    /// Element type.
-    pub dtype: Dtype,
+    /// Element types.
+    pub dtypes: Vec<Dtype>,
+    /// Each rank's part is a multiple of so many bytes, and of whole elements: a power of two, as
+    /// `nccl-tests` has it where nothing is said.
+    #[serde(default = "granule_of_nccl_tests")]
+    pub granule: u64,
     /// Smallest message, such as `"4KiB"`.
     pub from: String,
     /// Largest message; bounded by memory too.
@@ -175,8 +179,13 @@ pub struct CollectiveAxes {
     /// Where there are any, these sizes within the two and no others.
     #[serde(default)]
     pub sizes: Vec<String>,
-    /// In place, out of place or both.
+    /// In place, out of place, unaligned.
     pub places: Vec<Place>,
+}
+
+/// 16 bytes, the widest access of a GPU's thread.
+fn granule_of_nccl_tests() -> u64 {
+    16
 }
 
 /// The longest time a suite may set: a day.
@@ -224,6 +233,10 @@ impl Suite {
         }
         if self.launch.iter().flat_map(|launch| &launch.graph).any(|&kernels| kernels == 0) {
             return Err("[launch] graph: 1 kernel at least".into());
+        }
+        if self.collective.iter().any(|axes| !axes.granule.is_power_of_two() || axes.granule > 4096)
+        {
+            return Err("[collective] granule: a power of two from 1 to 4096 bytes".into());
         }
         let sweeps = [
             self.stream.as_ref().map(|axes| axes.sweep_points_per_octave),

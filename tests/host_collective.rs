@@ -113,7 +113,7 @@ measure = { samples_min = 1, samples_max = 1, noise_max = 0.1, time_min = 0, tim
 [collective]
 collectives = ["all_reduce", "all_to_all", "all_gather", "reduce_scatter", "broadcast",
     "send_receive", "reduce", "gather", "scatter", "all_to_allv"]
-dtype = "f32"
+dtypes = ["f32"]
 from = "4KiB"
 to = "4GiB"
 factor = 16
@@ -159,8 +159,12 @@ proptest! {
         ranks in 2u32..=5,
         part in 1u64..3000,
         repeat in 1u32..4,
-        dtype in prop_oneof![Just(Dtype::F32), Just(Dtype::Bf16)],
-        place in prop_oneof![Just(Place::InPlace), Just(Place::OutOfPlace)],
+        dtype in prop_oneof![
+            Just(Dtype::F32), Just(Dtype::Bf16), Just(Dtype::Int8), Just(Dtype::Fp8)
+        ],
+        place in prop_oneof![
+            Just(Place::InPlace), Just(Place::OutOfPlace), Just(Place::Unaligned)
+        ],
     ) {
         let device = Host.open(0).expect("there is a host");
         let peers = device.communicator(ranks).expect("the host has ranks");
@@ -179,6 +183,11 @@ proptest! {
             prop_assert!(!idle.passed(), "{}: nothing done passes", case);
             for _ in 0..2 {
                 workload.poison().expect("buffers are written");
+                if collective.sums() && dtype == Dtype::Fp8 {
+                    let refused = workload.enqueue(repeat).expect_err("threads do not sum it");
+                    prop_assert!(refused.to_string().contains("sums of fp8"), "{}", refused);
+                    continue;
+                }
                 workload.enqueue(repeat).expect("it runs");
                 let check = workload.verify().expect("buffers are read");
                 prop_assert!(check.passed(), "{}: {:?}", case, check);
@@ -364,4 +373,30 @@ fn messages_that_cannot_be_cut_are_refused() {
     assert!(enqueue(Collective::ReduceScatter, 64, &ranks).is_err());
     assert!(peers.enqueue(Collective::AllReduce, Dtype::F16, Bytes(64), &ranks, 1).is_err());
     assert!(device.communicator(1).is_none());
+}
+
+/// Threads that write one element more than they should, before or after what is received.
+#[test]
+fn what_is_written_beside_an_unaligned_buffer_is_found() {
+    let device = Host.open(0).expect("there is a host");
+    let peers = device.communicator(2).expect("the host has ranks");
+    let (dtype, place) = (Dtype::F32, Place::Unaligned);
+    let point = CollectivePoint {
+        collective: Collective::AllReduce,
+        dtype,
+        message: Bytes(132),
+        ranks: 2,
+        place,
+    };
+    let case = Case { kernel: kernel(), point: Point::Collective(point) };
+    let right = Rank { device: &*device, peers: &*peers };
+    let mut workload = bench::prepare(&case, right).expect("it is ready");
+    workload.enqueue(1).expect("it runs");
+    assert!(workload.verify().expect("buffers are read").passed());
+    let broken = Broken { device: &*device, peers: &*peers, rank: 1, offset: point.message.0 };
+    let rank = Rank { device: &*device, peers: &broken };
+    let mut workload = bench::prepare(&case, rank).expect("it is ready");
+    workload.enqueue(1).expect("it runs");
+    let check = workload.verify().expect("buffers are read");
+    assert!(!check.passed() && check.wrong == 1, "{check:?}");
 }

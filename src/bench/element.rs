@@ -98,7 +98,7 @@ impl Tf32 {
 /// A float of 4 exponent and 3 fraction bits, without infinities (OCP 8-bit floating point
 /// specification, E4M3): 2^-9 at least, 448 at most.
 #[repr(transparent)]
-#[derive(Clone, Copy, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub(super) struct E4m3(u8);
 
 impl E4m3 {

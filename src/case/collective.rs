@@ -31,6 +31,9 @@ pub enum Place {
     InPlace,
     /// They are not.
     OutOfPlace,
+    /// They are not, and both begin one element past an aligned address, as slices of larger
+    /// tensors may: libraries then fall back to narrower accesses.
+    Unaligned,
 }
 
 /// The collectives, named as NCCL and RCCL name them.
@@ -123,7 +126,7 @@ impl Collective {
     pub fn exists(self, place: Place) -> bool {
         let apart =
             matches!(self, Collective::AllToAll | Collective::AllToAllV | Collective::SendReceive);
-        place == Place::OutOfPlace || !apart
+        place != Place::InPlace || !apart
     }
 
     /// Bytes that one rank's buffers hold to send and to receive, for a message as `nccl-tests`
@@ -214,6 +217,7 @@ impl CollectivePoint {
         match self.place {
             Place::InPlace => send.max(receive),
             Place::OutOfPlace => send + receive,
+            Place::Unaligned => send + receive + Bytes(4 * self.element()),
         }
     }
 
@@ -233,4 +237,6 @@ named!(Collective {
     ReduceScatter => "reduce_scatter", Broadcast => "broadcast", SendReceive => "send_receive",
     Reduce => "reduce", Gather => "gather", Scatter => "scatter", AllToAllV => "all_to_allv",
 });
-named!(Place { InPlace => "in_place", OutOfPlace => "out_of_place" });
+named!(Place {
+    InPlace => "in_place", OutOfPlace => "out_of_place", Unaligned => "unaligned",
+});

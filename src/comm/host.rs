@@ -111,8 +111,11 @@ impl Exchange {
         message: Bytes,
         ranks: &[RankBuffers<'_>],
     ) -> Result<Exchange, DeviceError> {
-        if !matches!(dtype, Dtype::F32 | Dtype::Bf16) {
-            return Err(refused(collective, format!("threads do not sum {dtype}")));
+        let summed = matches!(dtype, Dtype::F32 | Dtype::Bf16 | Dtype::Int8);
+        if dtype.bits() < 8 || collective.sums() && !summed {
+            let kernel = format!("threads ({collective})");
+            let needs = format!("sums of {dtype}");
+            return Err(DeviceError::Unsupported { kernel, needs });
         }
         let count = ranks.len() as u64;
         if count < 2 {
@@ -220,6 +223,7 @@ impl Exchange {
         unsafe {
             match self.point.dtype {
                 Dtype::Bf16 => sum::<bf16>(&sides, bytes),
+                Dtype::Int8 => sum::<i8>(&sides, bytes),
                 _ => sum::<f32>(&sides, bytes),
             }
         }
@@ -258,6 +262,18 @@ impl Element for f32 {
     #[inline(always)]
     fn narrow(sum: f32) -> f32 {
         sum
+    }
+}
+
+impl Element for i8 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        f32::from(self)
+    }
+    /// Exact, since 2^17 terms would be needed to reach what `f32` rounds; wraps as integers do.
+    #[inline(always)]
+    fn narrow(sum: f32) -> i8 {
+        sum as i32 as i8
     }
 }
 

@@ -311,8 +311,9 @@ fn data_type(dtype: Dtype) -> Option<DataType> {
         Dtype::F32 => DataType::Float32,
         Dtype::F16 => DataType::Float16,
         Dtype::Bf16 => DataType::Bfloat16,
+        Dtype::Fp8 => DataType::Float8E4M3,
         Dtype::Int8 => DataType::Int8,
-        _ => return None,
+        Dtype::Tf32 | Dtype::Fp6 | Dtype::Fp4 => return None,
     })
 }
 
@@ -357,10 +358,14 @@ impl Communicator for Nccl<'_> {
         {
             return wrong("a buffer is smaller than its message".into());
         }
+        let unsupported =
+            |needs: String| Err(DeviceError::Unsupported { kernel: name.into(), needs });
         let Some(plan) = Plan::new(point, self.world.rank(), buffers) else {
-            let needs = format!("collectives of {dtype}");
-            return Err(DeviceError::Unsupported { kernel: name.into(), needs });
+            return unsupported(format!("collectives of {dtype}"));
         };
+        if let Err(why) = self.engine.library.knows(plan.data) {
+            return unsupported(format!("a newer library for {dtype} ({why})"));
+        }
         self.watch.queued(Operation { collective, dtype, message }, || {
             for _ in 0..repeat {
                 self.watch.enter();

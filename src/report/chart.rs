@@ -246,12 +246,27 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     })
 }
 
+/// A collective of one element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OfType(pub Collective, pub Dtype);
+
+impl OfType {
+    /// Its name; the element type is left out where a record has but one.
+    pub fn named(&self, record: &Record) -> String {
+        let OfType(collective, dtype) = self;
+        let is_one = collectives(record).all(|(_, point)| point.dtype == *dtype);
+        if is_one { collective.to_string() } else { format!("{collective} {dtype}") }
+    }
+}
+
 /// The times of each collective by message size; out of place where both were measured.
-pub fn collective_times(record: &Record) -> BTreeMap<Collective, Vec<(Bytes, Seconds)>> {
-    let mut times: BTreeMap<Collective, BTreeMap<u64, (bool, Seconds)>> = BTreeMap::new();
-    for (measurement, point) in collectives(record) {
+pub fn collective_times(record: &Record) -> BTreeMap<OfType, Vec<(Bytes, Seconds)>> {
+    let mut times: BTreeMap<OfType, BTreeMap<u64, (bool, Seconds)>> = BTreeMap::new();
+    let of_buffers = |point: &CollectivePoint| point.place != Place::Unaligned;
+    for (measurement, point) in collectives(record).filter(|(_, point)| of_buffers(point)) {
         let preferred = point.place == Place::OutOfPlace;
-        let slot = times.entry(point.collective).or_default().entry(point.message.0);
+        let of = OfType(point.collective, point.dtype);
+        let slot = times.entry(of).or_default().entry(point.message.0);
         let value = (preferred, measurement.summary.median);
         slot.and_modify(|held| *held = if preferred { value } else { *held }).or_insert(value);
     }
@@ -272,12 +287,12 @@ fn collective_bandwidth(record: &Record) -> Option<Chart> {
     let ranks = ranks(record);
     let series: Vec<_> = collective_times(record)
         .into_iter()
-        .filter_map(|(collective, times)| {
+        .filter_map(|(of, times)| {
             let busbw = |(message, time): (Bytes, Seconds)| {
                 let algbw: BytesPerSecond = message / time;
-                (message.0 as f64, algbw.0 * collective.bus_factor(ranks))
+                (message.0 as f64, algbw.0 * of.0.bus_factor(ranks))
             };
-            curve(collective.to_string(), times.into_iter().map(busbw).collect())
+            curve(of.named(record), times.into_iter().map(busbw).collect())
         })
         .collect();
     (!series.is_empty()).then(|| Chart {
@@ -298,9 +313,9 @@ fn collective_bandwidth(record: &Record) -> Option<Chart> {
 fn collective_time(record: &Record) -> Option<Chart> {
     let series: Vec<_> = collective_times(record)
         .into_iter()
-        .filter_map(|(collective, times)| {
+        .filter_map(|(of, times)| {
             let points = times.into_iter().map(|(size, time)| (size.0 as f64, time.0)).collect();
-            curve(collective.to_string(), points)
+            curve(of.named(record), points)
         })
         .collect();
     let fitted = collective_times(record).values().any(|times| fit_startup(times).is_some());

@@ -90,6 +90,10 @@ pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
     for outcome in &record.outcomes {
         let case = outcome.case();
         let Point::Collective(point) = case.point else { continue };
+        // Its table has no column for them.
+        if point.place == Place::Unaligned {
+            continue;
+        }
         let key = (point.collective, case.kernel.0.clone(), point.dtype, point.ranks);
         let test = tests.entry(key).or_insert_with(|| empty(record, case, &point));
         let side = side(outcome, &point);
@@ -107,6 +111,8 @@ pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
         match point.place {
             Place::InPlace => test.rows[at].in_place = side,
             Place::OutOfPlace => test.rows[at].out_of_place = side,
+            // Passed over above.
+            Place::Unaligned => {}
         }
     }
     let mut tests: Vec<NcclTest> = tests.into_values().collect();

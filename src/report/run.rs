@@ -55,10 +55,10 @@ pub fn document(record: &Record) -> Document {
 fn fits(record: &Record) -> Option<Table> {
     let rows: Vec<_> = chart::collective_times(record)
         .into_iter()
-        .filter_map(|(collective, times)| {
+        .filter_map(|(of, times)| {
             let fit = fit_startup(&times)?;
             Some(vec![
-                Cell::Code(collective.to_string()),
+                Cell::Code(of.named(record)),
                 Cell::Time(fit.startup),
                 Cell::Bandwidth(fit.rate),
                 Cell::Size(Bytes(fit.half_performance().0)),

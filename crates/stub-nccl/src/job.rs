@@ -1,6 +1,8 @@
 //! One operation of a rank: what it sends, what it receives, and what becomes of it.
 
 use crate::driver::Stream;
+use half::{bf16, f16};
+use std::sync::LazyLock;
 
 /// Codes of this library (`ncclResult_t`).
 pub const OK: i32 = 0;
@@ -121,22 +123,57 @@ pub fn reduce(parts: &[&[u8]], data: i32, operation: i32) -> Option<Vec<u8>> {
         5 => of!(u64),
         7 => of!(f32),
         8 => of!(f64),
+        0 => {
+            let sums = parts_summed(parts, 1, |bytes| f64::from(bytes[0] as i8), operation)?;
+            Some(sums.iter().map(|&sum| (sum as i64) as u8).collect())
+        }
+        6 => {
+            let value = |bytes: &[u8]| f16::from_le_bytes([bytes[0], bytes[1]]).to_f64();
+            let sums = parts_summed(parts, 2, value, operation)?;
+            Some(sums.iter().flat_map(|&sum| f16::from_f64(sum).to_le_bytes()).collect())
+        }
         9 => {
-            let wide = |part: &[u8]| -> Vec<u8> {
-                let halves = part.chunks_exact(2);
-                halves.flat_map(|half| [0, 0, half[0], half[1]]).collect()
-            };
-            let wide: Vec<Vec<u8>> = parts.iter().map(|part| wide(part)).collect();
-            let parts: Vec<&[u8]> = wide.iter().map(Vec::as_slice).collect();
-            let sums = reduce(&parts, 7, operation)?;
-            let narrow = |sum: &[u8]| {
-                let bits = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]);
-                ((bits.wrapping_add(0x7fff + (bits >> 16 & 1))) >> 16) as u16
-            };
-            Some(sums.chunks_exact(4).flat_map(|sum| narrow(sum).to_le_bytes()).collect())
+            let value = |bytes: &[u8]| bf16::from_le_bytes([bytes[0], bytes[1]]).to_f64();
+            let sums = parts_summed(parts, 2, value, operation)?;
+            Some(sums.iter().flat_map(|&sum| bf16::from_f64(sum).to_le_bytes()).collect())
+        }
+        10 => {
+            let sums = parts_summed(parts, 1, |bytes| of_e4m3(bytes[0]), operation)?;
+            Some(sums.iter().map(|&sum| to_e4m3(sum)).collect())
         }
         _ => None,
     }
+}
+
+/// The sums of each element's values, in the order of ranks.
+fn parts_summed(
+    parts: &[&[u8]],
+    width: usize,
+    value: impl Fn(&[u8]) -> f64,
+    operation: i32,
+) -> Option<Vec<f64>> {
+    let sum = |at| parts.iter().map(|part| value(&part[at * width..][..width])).sum();
+    (operation == 0).then(|| (0..parts[0].len() / width).map(sum).collect())
+}
+
+/// A number of 4 exponent and 3 fraction bits (OCP E4M3), without its sign: sums of ours are not
+/// negative.
+fn of_e4m3(bits: u8) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 3 & 15), f64::from(bits & 7));
+    match (bits & 0x7f, exponent) {
+        (0x7f, _) => f64::NAN,
+        (_, 0) => fraction * 2f64.powi(-9),
+        _ => (8.0 + fraction) * 2f64.powi(exponent - 10),
+    }
+}
+
+/// The largest such number that is not above a value: the nearest to one of them is itself.
+fn to_e4m3(value: f64) -> u8 {
+    static VALUES: LazyLock<Vec<f64>> = LazyLock::new(|| (0..0x7f).map(of_e4m3).collect());
+    if value.is_nan() {
+        return 0x7f;
+    }
+    VALUES.partition_point(|&known| known <= value).saturating_sub(1) as u8
 }
 
 #[cfg(test)]
@@ -156,5 +193,12 @@ mod tests {
         let half = |value: f32| ((value.to_bits() >> 16) as u16).to_le_bytes().to_vec();
         let (one, two) = (half(1.0), half(2.0));
         assert_eq!(reduce(&[&one, &two], 9, 0), Some(half(3.0)));
+        let half = |value: f32| f16::from_f32(value).to_le_bytes().to_vec();
+        let (one, two) = (half(1.0), half(2.0));
+        assert_eq!(reduce(&[&one, &two], 6, 0), Some(half(3.0)));
+        assert_eq!(reduce(&[&[100u8][..], &[0xff]], 0, 0), Some(vec![99]));
+        let (two, one) = ([0x40u8], [0x38u8]);
+        assert_eq!(reduce(&[&two, &two, &one], 10, 0), Some(vec![0x4a]));
+        assert_eq!((of_e4m3(0x7e), to_e4m3(9000.0), to_e4m3(448.0)), (448.0, 0x7e, 0x7e));
     }
 }

@@ -3,17 +3,21 @@
 //! # How a collective is checked
 //!
 //! Every element that every rank receives is compared: copies bit by bit, sums with the sum in
-//! `f64`. Data is uniform over [0.5, 1.5), a function of rank and place, so that what ought to be
-//! received is computed and not kept. All of it is positive, hence no sum cancels: adding n values
-//! leaves it off by at most `(n - 1) u` of itself with unit roundoff u, and the last rounding to
-//! the element type adds that type's own. Before it runs, all that is received is filled with NaN.
+//! `f64`. Data is a function of rank and place ([`element`]), so that what ought to be received is
+//! computed and not kept. Adding n positive values leaves a sum off by at most `(n - 1) u` of itself
+//! with unit roundoff u; narrow types are drawn so that their sums are exact. Before it runs, all
+//! that is received is filled with what is never sent. Unaligned, the elements before and after the
+//! buffer must stay so.
 //!
 //! In place a sum goes into the next iteration's operands and grows until it is infinite (which
 //! costs no time: infinite operands are added as fast as finite ones, and no denormal ever
-//! appears). After the timed loop each element must have grown at least to the first sum; the
-//! buffers are then filled anew, and one iteration by itself is compared as above. `nccl-tests`
-//! checks one such iteration too.
+//! appears). After the timed loop each element must have grown at least to the first sum, where its
+//! type grows; the buffers are then filled anew, and one iteration by itself is compared as above.
+//! `nccl-tests` checks one such iteration too.
 
+mod element;
+
+use super::element::E4m3;
 use super::{Rank, Unready, Workload};
 use crate::{
     case::{Case, Collective, CollectivePoint, KernelName, Place, Point},
@@ -24,11 +28,8 @@ use crate::{
     suite::{CollectiveAxes, Suite},
     units::Bytes,
 };
-use bytemuck::Pod;
-use half::bf16;
-
-/// Each rank's part is a multiple of so many bytes, as in `nccl-tests`.
-const PART_GRANULE: u64 = 16;
+use element::{Element, Terms, sent};
+use half::{bf16, f16};
 
 /// Elements written to or read from a device at once.
 const CHUNK: usize = 1 << 16;
@@ -40,10 +41,10 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let ranks = rank.peers.size();
     let mut cases = Vec::new();
     for kernel in rank.peers.kernels() {
-        for &collective in &axes.collectives {
+        let of = |collective| axes.dtypes.iter().map(move |&dtype| (collective, dtype));
+        for (collective, dtype) in axes.collectives.iter().copied().flat_map(of) {
             for &place in axes.places.iter().filter(|&&place| collective.exists(place)) {
-                for message in sizes(axes, collective, ranks) {
-                    let dtype = axes.dtype;
+                for message in sizes(axes, collective, dtype, ranks) {
                     let point = CollectivePoint { collective, dtype, message, ranks, place };
                     cases.push(Case { kernel: kernel.clone(), point: Point::Collective(point) });
                 }
@@ -54,10 +55,11 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 }
 
 /// From the first to the last of the axes, without those that leave a rank nothing.
-fn sizes(axes: &CollectiveAxes, collective: Collective, ranks: u32) -> Vec<Bytes> {
+fn sizes(axes: &CollectiveAxes, collective: Collective, dtype: Dtype, ranks: u32) -> Vec<Bytes> {
     let size = |text: &str| text.parse::<Bytes>().unwrap_or_default();
     let (from, to) = (size(&axes.from), size(&axes.to));
-    let granule = PART_GRANULE * if collective.in_parts() { u64::from(ranks) } else { 1 };
+    let part = axes.granule.max(dtype.bits() / 8);
+    let granule = part * if collective.in_parts() { u64::from(ranks) } else { 1 };
     let next = |size: &u64| size.checked_mul(axes.factor.max(2));
     let mut named: Vec<u64> = axes.sizes.iter().map(|text| size(text).0).collect();
     named.sort_unstable();
@@ -94,10 +96,21 @@ pub fn prepare<'r>(
         return refuse(format!("{collective} does not exist {place}"));
     }
     match point.dtype {
-        Dtype::F32 => Ok(Box::new(settled(Exchange::<f32>::new(point, rank), rank)?)),
-        Dtype::Bf16 => Ok(Box::new(settled(Exchange::<bf16>::new(point, rank), rank)?)),
+        Dtype::F64 => made::<f64>(point, rank),
+        Dtype::F32 => made::<f32>(point, rank),
+        Dtype::F16 => made::<f16>(point, rank),
+        Dtype::Bf16 => made::<bf16>(point, rank),
+        Dtype::Fp8 => made::<E4m3>(point, rank),
+        Dtype::Int8 => made::<i8>(point, rank),
         other => refuse(format!("no data is made for collectives of {other}")),
     }
+}
+
+fn made<'r, E: Element + 'r>(
+    point: &CollectivePoint,
+    rank: Rank<'r>,
+) -> Result<Box<dyn Workload + 'r>, Unready> {
+    Ok(Box::new(settled(Exchange::<E>::new(point, rank), rank)?))
 }
 
 /// A workload that is ready in every process, or in none: those that are ready would wait in the
@@ -127,49 +140,6 @@ fn agreed(mine: Check, rank: Rank<'_>) -> Result<Check, DeviceError> {
         check.wrong += word();
     }
     Ok(check)
-}
-
-/// An element type, with what data and checks need to know of it.
-trait Element: Pod + PartialEq {
-    /// What stands in a buffer before it is received.
-    const POISON: Self;
-    /// Unit roundoff of the last rounding of a sum, beyond those of its terms.
-    const ROUNDOFF: f64;
-    fn of(value: f32) -> Self;
-    fn value(self) -> f64;
-}
-
-impl Element for f32 {
-    const POISON: f32 = f32::NAN;
-    const ROUNDOFF: f64 = 0.0;
-    fn of(value: f32) -> f32 {
-        value
-    }
-    fn value(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Element for bf16 {
-    const POISON: bf16 = bf16::NAN;
-    /// 2^-8: half a unit in the last of 8 binary places.
-    const ROUNDOFF: f64 = 1.0 / 256.0;
-    fn of(value: f32) -> bf16 {
-        bf16::from_f32(value)
-    }
-    fn value(self) -> f64 {
-        self.to_f64()
-    }
-}
-
-/// What a rank sends at a place: from [0.5, 1.5), by the finaliser of SplitMix64 (Steele, Lea and
-/// Flood, "Fast splittable pseudorandom number generators", 2014), which any place starts anew.
-fn sent<E: Element>(rank: usize, at: usize) -> E {
-    let mut bits = ((rank as u64) << 48 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^= bits >> 31;
-    E::of((bits >> 40) as f32 / (1u64 << 24) as f32 + 0.5)
 }
 
 /// Elements that are made by `sent` from preparing a case to its end: what is sent is filled in
@@ -206,9 +176,12 @@ impl<'r, E: Element> Exchange<'r, E> {
         let (_, local) = rank.peers.local();
         let [send_bytes, receive_bytes] = point.collective.buffer_bytes(point.message, point.ranks);
         let buffers = |size| (0..local).map(|_| rank.device.allocate(size)).collect();
+        // An element before and one after.
+        let around = Bytes(2 * size_of::<E>() as u64);
         let (send, receive): (Result<_, DeviceError>, Result<_, DeviceError>) = match point.place {
             Place::InPlace => (buffers(send_bytes.max(receive_bytes)), Ok(Vec::new())),
             Place::OutOfPlace => (buffers(send_bytes), buffers(receive_bytes)),
+            Place::Unaligned => (buffers(send_bytes + around), buffers(receive_bytes + around)),
         };
         let (send, receive) = (send?, receive?);
         let elements = std::marker::PhantomData;
@@ -236,6 +209,10 @@ impl<'r, E: Element> Exchange<'r, E> {
         let (send_offset, receive_offset) = match (self.point.place, self.point.collective) {
             (Place::InPlace, Collective::AllGather | Collective::Gather) => (own, Bytes(0)),
             (Place::InPlace, Collective::ReduceScatter | Collective::Scatter) => (Bytes(0), own),
+            (Place::Unaligned, _) => {
+                let one = Bytes(size_of::<E>() as u64);
+                (one, one)
+            }
             _ => (Bytes(0), Bytes(0)),
         };
         RankBuffers { send, send_offset, receive, receive_offset }
@@ -250,6 +227,11 @@ impl<'r, E: Element> Exchange<'r, E> {
         self.point.place == Place::InPlace && self.point.collective.sums()
     }
 
+    /// Ranks whose elements meet.
+    fn terms(&self) -> Terms {
+        Terms(if self.point.collective.sums() { u64::from(self.point.ranks) } else { 1 })
+    }
+
     /// Spoils what is received and writes what is sent.
     fn fill(&mut self) -> Result<(), DeviceError> {
         for local in 0..self.send.len() {
@@ -258,7 +240,9 @@ impl<'r, E: Element> Exchange<'r, E> {
             let whole = self.count(buffers.receive.size);
             self.write(buffers.receive, Bytes(0), whole, |_| E::POISON)?;
             let sends = self.count(self.point.sends(rank as u32));
-            self.write(buffers.send, buffers.send_offset, sends, |at| sent(rank, at))?;
+            self.write(buffers.send, buffers.send_offset, sends, |at| {
+                sent(rank, at, self.terms())
+            })?;
         }
         self.iterations = 0;
         Ok(())
@@ -302,7 +286,7 @@ impl<'r, E: Element> Exchange<'r, E> {
         if !self.point.collective.sums() {
             return 0.0;
         }
-        f64::from(self.point.ranks - 1) * f64::from(f32::EPSILON) / 2.0 + E::ROUNDOFF
+        f64::from(self.point.ranks - 1) * E::ROUNDOFF
     }
 
     /// Compares all that was received.
@@ -327,23 +311,46 @@ impl<'r, E: Element> Exchange<'r, E> {
                 }
                 check.compared += chunk.len() as u64;
             }
+            check.wrong += self.spilt(&buffers)?;
+        }
+        if check.wrong > 0 && check.error <= tolerance {
+            check.error = f64::INFINITY;
         }
         agreed(check, self.rank)
+    }
+
+    /// Elements around what was received that are not as they were: 0 to 2.
+    fn spilt(&self, buffers: &RankBuffers<'_>) -> Result<u64, DeviceError> {
+        if self.point.place != Place::Unaligned {
+            return Ok(0);
+        }
+        let last = buffers.receive.size.0 - size_of::<E>() as u64;
+        let mut spilt = 0;
+        for at in [0, last] {
+            let mut element = [E::POISON];
+            let bytes = bytemuck::cast_slice_mut(&mut element);
+            self.rank.device.read(buffers.receive, Bytes(at), bytes)?;
+            let is_as_it_was = bytemuck::bytes_of(&element[0]) == bytemuck::bytes_of(&E::POISON);
+            spilt += u64::from(!is_as_it_was);
+        }
+        Ok(spilt)
     }
 
     /// How far an element is from what it ought to be, relative to it; a copy is right or not.
     fn error(&self, source: Source, received: E) -> f64 {
         match source {
-            Source::Copy(peer, at) => f64::from(u8::from(received != sent::<E>(peer, at))),
+            Source::Copy(peer, at) => {
+                f64::from(u8::from(received != sent::<E>(peer, at, self.terms())))
+            }
             Source::Sum(at) => {
-                let terms = (0..self.point.ranks as usize).map(|peer| sent::<E>(peer, at).value());
-                let sum: f64 = terms.sum();
+                let term = |peer| sent::<E>(peer, at, self.terms()).value();
+                let sum: f64 = (0..self.point.ranks as usize).map(term).sum();
                 let received = received.value();
                 // Grown in place: infinite in the end.
-                if self.iterations > 1 && self.grows() && received >= sum {
+                if self.iterations > 1 && self.grows() && (received >= sum || !E::GROWS) {
                     return 0.0;
                 }
-                (received - sum).abs() / sum
+                if received == sum { 0.0 } else { (received - sum).abs() / sum }
             }
         }
     }
@@ -382,7 +389,8 @@ mod tests {
     fn sizes_are_cut_into_equal_parts() {
         let axes = CollectiveAxes {
             collectives: vec![],
-            dtype: Dtype::F32,
+            dtypes: vec![],
+            granule: 16,
             from: "16".into(),
             to: "4KiB".into(),
             factor: 16,
@@ -390,13 +398,22 @@ mod tests {
             places: vec![],
         };
         let of = |collective, ranks| {
-            sizes(&axes, collective, ranks).iter().map(|size| size.0).collect::<Vec<_>>()
+            let sizes = sizes(&axes, collective, Dtype::F32, ranks);
+            sizes.iter().map(|size| size.0).collect::<Vec<_>>()
         };
         assert_eq!(of(Collective::AllReduce, 3), [16, 256, 4096]);
         assert_eq!(of(Collective::AllGather, 2), [256, 4096]);
         assert_eq!(of(Collective::AllToAll, 3), [240, 4080]);
         let texts = ["2KiB", "1KiB", "8KiB"].map(str::to_owned).to_vec();
         let axes = CollectiveAxes { sizes: texts, ..axes };
-        assert_eq!(sizes(&axes, Collective::AllReduce, 3), [1024, 2048].map(Bytes));
+        let of = |axes: &CollectiveAxes, dtype| sizes(axes, Collective::AllReduce, dtype, 3);
+        assert_eq!(of(&axes, Dtype::F32), [1024, 2048].map(Bytes));
+        // Odd counts, of whole elements.
+        let texts = ["33", "34"].map(str::to_owned).to_vec();
+        let axes = CollectiveAxes { sizes: texts, granule: 1, ..axes };
+        assert_eq!(of(&axes, Dtype::Int8), [33, 34].map(Bytes));
+        assert_eq!(of(&axes, Dtype::Bf16), [32, 34].map(Bytes));
+        let gathered = sizes(&axes, Collective::AllGather, Dtype::F32, 3);
+        assert_eq!(gathered, [Bytes(24)]);
     }
 }

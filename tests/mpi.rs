@@ -1,6 +1,6 @@
-//! Ranks in processes of their own, by whatever MPI is installed: one with the standard ABI, or Open
-//! MPI. Where none is, these tests say so and pass: `scripts/check_mpi.sh` brings three and runs them
-//! under each.
+//! Ranks in processes of their own, by whatever MPI is installed: one with the standard ABI, or
+//! Open MPI. Where none is, these tests say so and pass: `scripts/check_mpi.sh` brings three and
+//! runs them under each.
 
 use fizeau::{
     case::Point,

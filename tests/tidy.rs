@@ -102,6 +102,13 @@ fn long_functions(path: &Path, text: &str) -> Vec<String> {
         if start.is_none() && is_function(code) && !code.ends_with([';', '}']) {
             start = Some((index, indent));
         }
+        // A declaration over several lines has no body.
+        if start.is_some_and(|(_, column)| indent == column)
+            && code.starts_with(')')
+            && code.ends_with(';')
+        {
+            start = None;
+        }
         if let Some((first, column)) = start
             && code == "}"
             && indent == column

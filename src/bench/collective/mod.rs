@@ -3,11 +3,11 @@
 //! # How a collective is checked
 //!
 //! Every element that every rank receives is compared: copies bit by bit, sums with the sum in
-//! `f64`. Data is a function of rank and place ([`element`]), so that what ought to be received is
+//! `f64`. Data is a function of rank and place (`element`), so that what ought to be received is
 //! computed and not kept. Adding n positive values leaves a sum off by at most `(n - 1) u` of
 //! itself with unit roundoff u; narrow types are drawn so that their sums are exact. Before it
-//! runs, all that is received is filled with what is never sent. Unaligned, the elements before and after the
-//! buffer must stay so.
+//! runs, all that is received is filled with what is never sent. Unaligned, the elements before
+//! and after the buffer must stay so.
 //!
 //! In place a sum goes into the next iteration's operands and grows until it is infinite (which
 //! costs no time: infinite operands are added as fast as finite ones, and no denormal ever

@@ -30,5 +30,4 @@ DEVICE f32 widen(u8 bits) {
 }
 
 DEVICE u32 larger(u32 a, u32 b) { return a > b ? a : b; }
-DEVICE f32 larger(f32 a, f32 b) { return a > b ? a : b; }
 DEVICE u32 smaller(u32 a, u32 b) { return a < b ? a : b; }

@@ -90,6 +90,9 @@ DEVICE u32 narrow_pair(f32 low, f32 high, f16) {
 DEVICE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEVICE f64 fused(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
 
+// The number, where one of them is none.
+DEVICE f32 larger(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
+
 // 2^x by the unit for it, 0 below 2^-126.
 DEVICE f32 power_of_two(f32 x) { return __builtin_amdgcn_exp2f(x); }
 

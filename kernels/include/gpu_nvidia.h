@@ -47,6 +47,13 @@ DEVICE u32 narrow_pair(f32 low, f32 high, f16) {
 DEVICE f32 fused(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 DEVICE f64 fused(f64 a, f64 b, f64 c) { return fma(a, b, c); }
 
+// The number, where one of them is none.
+DEVICE f32 larger(f32 a, f32 b) {
+  f32 found;
+  asm("max.f32 %0, %1, %2;" : "=f"(found) : "f"(a), "f"(b));
+  return found;
+}
+
 // 2^x by the unit for it: off by 2^-22 of itself, 0 below 2^-126.
 DEVICE f32 power_of_two(f32 x) {
   f32 power;

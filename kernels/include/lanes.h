@@ -34,6 +34,9 @@ WORDS(2)
 WORDS(4)
 #undef WORDS
 
+// Behind KERNEL: at least so many waves are to share a SIMD, each with a share of its registers.
+#define PER_SIMD(WAVES) __attribute__((amdgpu_waves_per_eu(WAVES)))
+
 // A wave whose operands are at hand goes before those that wait for theirs.
 DEVICE void go_first() { __builtin_amdgcn_s_setprio(1); }
 DEVICE void go_as_others() { __builtin_amdgcn_s_setprio(0); }

@@ -1,0 +1,30 @@
+// Prefill by the matrix units of CDNA 2 and 3 (MI200, MI300): bf16 and f16, heads of 64 and 128, and of 192
+// with values of 128 (multi-head latent attention, prefill).
+#include "attention_lanes.h"
+#include "cdna2.h"
+
+namespace {
+
+using Brain = Lanes<Cdna, bf16, f32, bf16, 2>;
+using Half = Lanes<Cdna, f16, f32, f16, 2>;
+
+}  // namespace
+
+KERNEL(256, 2) PER_SIMD(2) attention_prefill_bf16_64_cdna2(const AttentionParams p) {
+  PrefillLanes<Brain, 64, 64>::all(p);
+}
+KERNEL(256, 2) PER_SIMD(2) attention_prefill_bf16_128_cdna2(const AttentionParams p) {
+  PrefillLanes<Brain, 128, 128>::all(p);
+}
+KERNEL(256, 2) attention_prefill_bf16_192_cdna2(const AttentionParams p) {
+  PrefillLanes<Brain, 192, 128>::all(p);
+}
+KERNEL(256, 2) PER_SIMD(2) attention_prefill_f16_64_cdna2(const AttentionParams p) {
+  PrefillLanes<Half, 64, 64>::all(p);
+}
+KERNEL(256, 2) PER_SIMD(2) attention_prefill_f16_128_cdna2(const AttentionParams p) {
+  PrefillLanes<Half, 128, 128>::all(p);
+}
+KERNEL(256, 2) attention_prefill_f16_192_cdna2(const AttentionParams p) {
+  PrefillLanes<Half, 192, 128>::all(p);
+}

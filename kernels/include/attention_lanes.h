@@ -1,0 +1,274 @@
+// Prefill by the matrix units of CDNA, for elements of 16 bits.
+//
+// 4 waves take 128 queries of one head through their keys, 64 at a time; each wave has 32 of them.
+// Both products are turned, so that queries are columns: scores are K Q^T, the output is V^T P^T. A
+// lane then has scores, weights and sums of the same two queries, and its weights are what the second
+// product wants of it (lane_fragments.h): they never leave its registers. Only the largest score of a
+// query is to be found among the four lanes that share it.
+//
+// Keys stand in shared memory as they come, values by columns, a column's keys in the order in which
+// lanes have their weights. The next keys and values are on their way to registers while these are in
+// use; two blocks share a unit, so that one multiplies while the other makes weights.
+#pragma once
+#include "attention.h"
+#include "lane_fragments.h"
+
+namespace {
+
+template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
+  using In = typename T::In;
+  static constexpr u32 THREADS = 256, KEYS = 64, COLUMNS = 2, ROWS = 128;
+  static constexpr u32 BYTES_QK = 2 * DIM_QK, BYTES_V = 2 * DIM_V;
+  // 16 bytes of a key, or of a column of the values.
+  static constexpr u32 CHUNKS = BYTES_QK / 16, COLUMN_CHUNKS = KEYS / 8;
+  // Of the first product; of the keys of both.
+  static constexpr u32 STEPS = CHUNKS / 4, FRAGMENTS = KEYS / 16;
+  static constexpr u32 FETCHED = KEYS * CHUNKS / THREADS;
+  // Threads that fetch values: each 8 columns of 4 keys.
+  static constexpr u32 PIECES = KEYS / 4 * (DIM_V / 8);
+  static_assert(T::GROUPS == 4 && T::SUMS == 4 && PIECES <= THREADS, "CDNA's lanes");
+
+  struct Room { Vector<u32> keys[KEYS * CHUNKS], values[DIM_V * COLUMN_CHUNKS]; };
+
+  u32 queries[COLUMNS][STEPS][4];
+  f32 scores[COLUMNS][FRAGMENTS][4];
+  f32 sums[COLUMNS][DIM_V / 16][4];
+  // Of a lane's queries; the sums of their weights are this lane's own.
+  f32 max[COLUMNS], total[COLUMNS];
+  u32 seen[COLUMNS];
+
+  // Where a chunk stands: exchanged so that lanes of neighbouring rows meet no bank twice.
+  static DEVICE_MEMBER u32 key_place(u32 key, u32 chunk) { return key * CHUNKS + (chunk ^ key % 8); }
+  static DEVICE_MEMBER u32 value_place(u32 column, u32 chunk) {
+    return column * COLUMN_CHUNKS + (chunk ^ column % 8);
+  }
+
+  // Which query of the block a column is.
+  static DEVICE_MEMBER u32 row_of(u32 column) {
+    return (wave_index() * COLUMNS + column) * 16 + lane_index() % 16;
+  }
+
+  static DEVICE_MEMBER void get(u32 (&to)[4], const void* from, u64 byte) {
+    get_words(to, static_cast<const u8*>(from) + byte);
+  }
+
+  // What is behind the last query or key is read as the last: nothing comes of it.
+  DEVICE_MEMBER void start(const AttentionParams& p, const AttentionSequence& sequence, u32 head,
+                           u32 first) {
+    UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+      const u32 row = smaller(first + row_of(c), sequence.queries - 1);
+      const u64 at = (u64(sequence.query_first + row) * p.heads + head) * BYTES_QK;
+      UNROLL for (u32 step = 0; step < STEPS; step++) {
+        get(queries[c][step], p.q, at + (step * 4 + lane_index() / 16) * 16);
+      }
+      seen[c] = keys_seen(p, sequence, row);
+      max[c] = no_score();
+      total[c] = 0.0f;
+      UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
+        UNROLL for (u32 i = 0; i < 4; i++) sums[c][d][i] = 0.0f;
+      }
+    }
+  }
+
+  // A thread's share of keys and values, on its way.
+  struct Fetched {
+    u32 keys[FETCHED][4], values[4][4];
+
+    // `token` says which of all tokens a key of the sequence is.
+    template <class Token>
+    DEVICE_MEMBER void fetch(const AttentionParams& p, u32 kv_head, Token token) {
+      UNROLL for (u32 i = 0; i < FETCHED; i++) {
+        const u32 chunk = i * THREADS + thread_index();
+        const u64 row = token(chunk / CHUNKS) * p.kv_heads + kv_head;
+        get(keys[i], p.k, row * BYTES_QK + chunk % CHUNKS * 16);
+      }
+      if (PIECES < THREADS && thread_index() >= PIECES) return;
+      const u32 column = thread_index() / (KEYS / 4) * 8;
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        const u64 row = token(thread_index() % (KEYS / 4) * 4 + i) * p.kv_heads + kv_head;
+        get(values[i], p.v, row * BYTES_V + column * 2);
+      }
+    }
+    DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionSequence& sequence,
+                             u32 kv_head, u32 from) {
+      const u32 last = sequence.keys - 1;
+      if (p.pages == nullptr) {
+        fetch(p, kv_head, [&](u32 key) -> u64 {
+          return sequence.key_first + smaller(from + key, last);
+        });
+      } else {
+        fetch(p, kv_head, [&](u32 key) {
+          return key_token(p, sequence, smaller(from + key, last));
+        });
+      }
+    }
+
+    DEVICE_MEMBER void keep(Room& room) const {
+      UNROLL for (u32 i = 0; i < FETCHED; i++) {
+        const u32 chunk = i * THREADS + thread_index();
+        Vector<u32>& to = room.keys[key_place(chunk / CHUNKS, chunk % CHUNKS)];
+        UNROLL for (u32 w = 0; w < 4; w++) to.at[w] = keys[i][w];
+      }
+      if (PIECES < THREADS && thread_index() >= PIECES) return;
+      // Four keys of one lane's weights: those of fragment `piece / 4` in group `piece % 4`.
+      const u32 piece = thread_index() % (KEYS / 4), fragment = piece / 4;
+      UNROLL for (u32 i = 0; i < 8; i++) {
+        const u32 column = thread_index() / (KEYS / 4) * 8 + i, word = i / 2, shift = i % 2 * 16;
+        Vector<u32>& to = room.values[value_place(column, piece % 4 * 2 + fragment / 2)];
+        UNROLL for (u32 w = 0; w < 2; w++) {
+          const u32 low = values[2 * w][word] >> shift & 0xffff;
+          const u32 high = values[2 * w + 1][word] >> shift & 0xffff;
+          to.at[fragment % 2 * 2 + w] = low | high << 16;
+        }
+      }
+    }
+  };
+
+  static DEVICE_MEMBER void take(u32 (&to)[4], const Vector<u32>& from) {
+    const Vector<u32> got = from;
+    UNROLL for (u32 w = 0; w < 4; w++) to[w] = got.at[w];
+  }
+
+  DEVICE_MEMBER void score(const Room& room) {
+    const u32 lane = lane_index();
+    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+      in_order();
+      UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+        UNROLL for (u32 i = 0; i < 4; i++) scores[c][f][i] = 0.0f;
+      }
+      UNROLL for (u32 step = 0; step < STEPS; step++) {
+        u32 keys[4];
+        take(keys, room.keys[key_place(f * 16 + lane % 16, step * 4 + lane / 16)]);
+        UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+          multiply_chunks<T>(scores[c][f], keys, queries[c][step]);
+        }
+      }
+    }
+  }
+
+  DEVICE_MEMBER void mask(u32 from) {
+    UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+      UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+        UNROLL for (u32 i = 0; i < 4; i++) {
+          if (from + f * 16 + T::row(lane_index(), i) >= seen[c]) scores[c][f][i] = no_score();
+        }
+      }
+    }
+  }
+
+  // Scores become weights relative to the largest so far, sums are corrected.
+  DEVICE_MEMBER void weigh(f32 factor) {
+    UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+      f32 largest = max[c];
+      UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+        UNROLL for (u32 i = 0; i < 4; i++) largest = larger(largest, scores[c][f][i]);
+      }
+      largest = larger(largest, shuffle_xor(largest, 16));
+      largest = larger(largest, shuffle_xor(largest, 32));
+      const f32 base = largest == no_score() ? 0.0f : largest * factor;
+      const f32 correction = power_of_two(fused(max[c], factor, -base));
+      max[c] = largest;
+      f32 sum = total[c] * correction;
+      UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+        UNROLL for (u32 i = 0; i < 4; i++) {
+          scores[c][f][i] = power_of_two(fused(scores[c][f][i], factor, -base));
+          sum += scores[c][f][i];
+        }
+      }
+      total[c] = sum;
+      UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
+        UNROLL for (u32 i = 0; i < 4; i++) sums[c][d][i] *= correction;
+      }
+    }
+  }
+
+  DEVICE_MEMBER void accumulate(const Room& room) {
+    const u32 lane = lane_index();
+    UNROLL for (u32 half = 0; half < FRAGMENTS / 2; half++) {
+      u32 weights[COLUMNS][4];
+      UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+        UNROLL for (u32 w = 0; w < 4; w++) {
+          const f32(&of)[4] = scores[c][2 * half + w / 2];
+          weights[c][w] = narrow_pair(of[w % 2 * 2], of[w % 2 * 2 + 1], In());
+        }
+      }
+      UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
+        if (d % 2 == 0) in_order();
+        u32 values[4];
+        take(values, room.values[value_place(d * 16 + lane % 16, lane / 16 * 2 + half)]);
+        UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+          multiply_chunks<T>(sums[c][d], values, weights[c]);
+        }
+      }
+    }
+  }
+
+  DEVICE_MEMBER void finish(const AttentionParams& p, const AttentionSequence& sequence, u32 head,
+                            u32 first) const {
+    UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+      f32 sum = total[c];
+      sum += shuffle_xor(sum, 16);
+      sum += shuffle_xor(sum, 32);
+      const f32 share = sum > 0.0f ? 1.0f / sum : 0.0f;
+      const u32 row = first + row_of(c);
+      if (row >= sequence.queries) continue;
+      u8* to = static_cast<u8*>(p.o) + (u64(sequence.query_first + row) * p.heads + head) * BYTES_V;
+      UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
+        const f32(&of)[4] = sums[c][d];
+        const u32 words[2] = {narrow_pair(of[0] * share, of[1] * share, In()),
+                              narrow_pair(of[2] * share, of[3] * share, In())};
+        put_words(to + (d * 16 + T::row(lane_index(), 0)) * 2, words);
+      }
+    }
+  }
+
+  DEVICE_MEMBER void attend(const AttentionParams& p, const AttentionSequence& sequence, u32 kv_head,
+                            u32 end, u32 seen_by_all, Room& room) {
+    Fetched next;
+    next.fetch(p, sequence, kv_head, 0);
+    for (u32 from = 0; from < end; from += KEYS) {
+      block_barrier();
+      next.keep(room);
+      block_barrier();
+      if (from + KEYS < end) next.fetch(p, sequence, kv_head, from + KEYS);
+      go_first();
+      score(room);
+      go_as_others();
+      if (from + KEYS > seen_by_all) mask(from);
+      weigh(p.scale * LOG2_E);
+      go_first();
+      accumulate(room);
+      go_as_others();
+    }
+  }
+
+  DEVICE_MEMBER void perform(const AttentionParams& p, const AttentionSequence& sequence, u32 head,
+                             u32 first, Room& room) {
+    const u32 kv_head = head / (p.heads / p.kv_heads);
+    const u32 end = keys_seen(p, sequence, smaller(first + ROWS, sequence.queries) - 1);
+    const u32 seen_by_all = keys_seen(p, sequence, first);
+    start(p, sequence, head, first);
+    if (end > 0) attend(p, sequence, kv_head, end, seen_by_all, room);
+    finish(p, sequence, head, first);
+  }
+
+  // One block for each tile of queries, head and sequence; the last tiles, which see the most where
+  // they are causal, come first. Blocks that follow each other go to different dies: heads that share
+  // keys are as far apart as there are keys to share, so that they meet on one die's cache where that
+  // is a multiple of the dies.
+  static DEVICE_MEMBER void all(const AttentionParams& p) {
+    SHARED Room room;
+    const u32 shares = p.batch * p.kv_heads, group = p.heads / p.kv_heads, units = shares * group;
+    const u32 tiles = (p.queries + ROWS - 1) / ROWS;
+    for (u32 index = block_index(); index < units * tiles; index += block_count()) {
+      const u32 unit = index % units, first = (tiles - 1 - index / units) * ROWS;
+      const u32 share = unit % shares;
+      const AttentionSequence sequence = p.sequences[share / p.kv_heads];
+      if (first >= sequence.queries) continue;
+      PrefillLanes made;
+      made.perform(p, sequence, share % p.kv_heads * group + unit / shares, first, room);
+    }
+  }
+};
+
+}  // namespace

@@ -143,6 +143,11 @@ fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
 }
 
 #[test]
+fn attention_of_amd_is_what_it_is_defined_as() {
+    check("amd_attention.cpp", 64, "fault: attention/prefill/bf16/cdna2");
+}
+
+#[test]
 fn matrix_kernels_of_amd_compute_what_they_say() {
     check("amd.cpp", 64, "fault: gemm/bf16/cdna2_mfma");
     check("amd.cpp", 32, "fault: gemm/bf16/rdna3_wmma");

@@ -6,6 +6,7 @@
 // 16 keys; for the sums 64 of the 512 columns for all rows: 128 registers of each thread. Weights go
 // from one to the other through shared memory.
 #include "attention_parts.h"
+#include "sm80.h"
 
 namespace {
 

@@ -5,7 +5,6 @@
 // by a count, which it sets back for the next launch.
 #pragma once
 #include "attention.h"
-#include "sm80.h"
 
 namespace {
 

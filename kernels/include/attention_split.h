@@ -9,6 +9,7 @@
 // rows of V' then come in another order, which queries and outputs follow.
 #pragma once
 #include "attention_parts.h"
+#include "sm80.h"
 
 namespace {
 

@@ -61,6 +61,13 @@ DEVICE u64 atomic_add(u64* at, u64 value) {
   return __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
+// What this thread wrote before it, other blocks see before what it writes after it.
+DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
+// What other blocks wrote: not from this unit's own cache.
+DEVICE f32 load_fresh(const f32* from) {
+  return __hip_atomic_load(from, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
 DEVICE u32 bits_of(f32 value) { return __builtin_bit_cast(u32, value); }
 DEVICE f32 float_of(u32 bits) { return __builtin_bit_cast(f32, bits); }
 

@@ -16,6 +16,14 @@ DEVICE f64 shuffle_xor(f64 value, u32 mask) { return __shfl_xor_sync(~0u, value,
 DEVICE f32 shuffle_xor(f32 value, u32 mask) { return __shfl_xor_sync(~0u, value, mask); }
 DEVICE u32 atomic_add(u32* at, u32 value) { return atomicAdd(at, value); }
 DEVICE u64 atomic_add(u64* at, u64 value) { return atomicAdd(at, value); }
+// What this thread wrote before it, other blocks see before what it writes after it.
+DEVICE void device_fence() { __threadfence(); }
+// What other blocks wrote: not from this unit's own cache.
+DEVICE f32 load_fresh(const f32* from) {
+  f32 got;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(got) : "l"(from) : "memory");
+  return got;
+}
 
 // The shared memory whose size the launch gives, aligned for every kind of copy.
 DEVICE u8* dynamic_shared() {

@@ -57,15 +57,6 @@ DEVICE u32 transpose_matrix(u32 pair) {
   return got;
 }
 
-// What this thread wrote before it, other blocks see before what it writes after it.
-DEVICE void device_fence() { __threadfence(); }
-// What other blocks wrote: not from this unit's own cache.
-DEVICE f32 load_fresh(const f32* from) {
-  f32 got;
-  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(got) : "l"(from) : "memory");
-  return got;
-}
-
 // sums += a b, of 16 x 8 sums. Lane l (g = l / 4, t = l % 4) holds, in units of 4 bytes along k:
 // a[0] of row g and unit t, a[1] of row g + 8, a[2] and a[3] the same of unit t + 4; b[0] of column
 // g and unit t, b[1] of unit t + 4; sums of rows g, g, g + 8, g + 8 and columns 2t, 2t + 1 twice.

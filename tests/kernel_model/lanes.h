@@ -18,6 +18,7 @@ struct e2m1 {};
 
 DEVICE u32 lane_index() { return model::current % LANES; }
 DEVICE u32 wave_index() { return model::current / LANES; }
+#define PER_SIMD(WAVES)
 DEVICE void go_first() {}
 DEVICE void go_as_others() {}
 DEVICE void in_order() {}

@@ -113,8 +113,6 @@ DEVICE u32 transpose_matrix(u32 pair) {
   }
   return got;
 }
-DEVICE void device_fence() {}
-DEVICE f32 load_fresh(const f32* from) { return *from; }
 
 DEVICE u32 choose_bytes(u32 first, u32 second, u32 chosen) {
   const u64 both = first | u64(second) << 32;

@@ -1,0 +1,58 @@
+// Runs the kernels of attention for AMD's matrix units on the CPU, on waves of 64 lanes, and compares
+// what they leave with the definition.
+#include "gpu.h"
+#include "lanes.h"
+
+#include "attention_check.h"
+#include "attention_lanes.h"
+
+namespace cdna2 {
+#include "../../kernels/attention/cdna2_mfma.hip"
+}
+namespace cdna4 {
+#include "../../kernels/attention/cdna4_mfma.hip"
+}
+
+namespace {
+
+using Kernel = void (*)(AttentionParams);
+
+constexpr Roundoff BF16 = {1.0 / 256, 1.0 / 256}, F16 = {1.0 / 2048, 1.0 / 2048, 1.0 / (1 << 24)};
+
+template <class T>
+void run(const char* name, Kernel kernel, u32 blocks, Roundoff roundoff, const Shape& shape) {
+  Attention<T, T, T> attention(name, shape);
+  model::launch(blocks, 256, 0, [&] { kernel(attention.params); });
+  attention.check(roundoff);
+}
+
+// Odd lengths, ragged; queries that see nothing; pages in any order; scores of hundreds.
+template <class T>
+void prefills(const char* name, Kernel kernel, Roundoff roundoff, u32 dim_qk, u32 dim_v) {
+  run<T>(name, kernel, 5, roundoff,
+         {2, 1, dim_qk, dim_v, 1, 0, {{131, 131}, {1, 1}, {70, 33}, {3, 0}, {37, 205}}});
+  run<T>(name, kernel, 2, roundoff, {2, 2, dim_qk, dim_v, 0, 16, {{5, 97}, {66, 64}}, 30.0f});
+}
+
+}  // namespace
+
+#define PREFILL(TYPE, NAME, ROUNDOFF, FAMILY, DIM_QK, DIM_V)                                      \
+  prefills<TYPE>("attention/prefill/" #NAME "/" #FAMILY,                                          \
+                 FAMILY::attention_prefill_##NAME##_##DIM_QK##_##FAMILY, ROUNDOFF, DIM_QK, DIM_V)
+
+int main(int count, char** arguments) {
+  model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
+  PREFILL(bf16, bf16, BF16, cdna2, 64, 64);
+  PREFILL(bf16, bf16, BF16, cdna2, 128, 128);
+  PREFILL(bf16, bf16, BF16, cdna2, 192, 128);
+  PREFILL(f16, f16, F16, cdna2, 64, 64);
+  PREFILL(f16, f16, F16, cdna2, 128, 128);
+  PREFILL(f16, f16, F16, cdna2, 192, 128);
+  PREFILL(bf16, bf16, BF16, cdna4, 64, 64);
+  PREFILL(bf16, bf16, BF16, cdna4, 128, 128);
+  PREFILL(bf16, bf16, BF16, cdna4, 192, 128);
+  PREFILL(f16, f16, F16, cdna4, 64, 64);
+  PREFILL(f16, f16, F16, cdna4, 128, 128);
+  PREFILL(f16, f16, F16, cdna4, 192, 128);
+  printf("%u checks passed\n", checked);
+}

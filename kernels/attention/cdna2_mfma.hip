@@ -1,6 +1,7 @@
-// Prefill by the matrix units of CDNA 2 and 3 (MI200, MI300): bf16 and f16, heads of 64 and 128, and of 192
-// with values of 128 (multi-head latent attention, prefill).
+// Prefill and decode by the matrix units of CDNA 2 and 3 (MI200, MI300): bf16 and f16, heads of 64 and
+// 128, and of 192 with values of 128 (multi-head latent attention, prefill).
 #include "attention_lanes.h"
+#include "attention_lanes_split.h"
 #include "cdna2.h"
 
 namespace {
@@ -27,4 +28,17 @@ KERNEL(256, 2) PER_SIMD(2) attention_prefill_f16_128_cdna2(const AttentionParams
 }
 KERNEL(256, 2) attention_prefill_f16_192_cdna2(const AttentionParams p) {
   PrefillLanes<Half, 192, 128>::all(p);
+}
+
+KERNEL(256, 1) attention_decode_bf16_64_cdna2(const AttentionParams p) {
+  SplitLanes<Brain, 64>::all(p);
+}
+KERNEL(256, 1) attention_decode_bf16_128_cdna2(const AttentionParams p) {
+  SplitLanes<Brain, 128>::all(p);
+}
+KERNEL(256, 1) attention_decode_f16_64_cdna2(const AttentionParams p) {
+  SplitLanes<Half, 64>::all(p);
+}
+KERNEL(256, 1) attention_decode_f16_128_cdna2(const AttentionParams p) {
+  SplitLanes<Half, 128>::all(p);
 }

@@ -1,0 +1,250 @@
+// Split decode by the matrix units of CDNA, for elements of 16 bits: the query rows that share a head
+// of K and V, 16 at a time, are the columns of both products (attention_lanes.h).
+//
+// Each of 4 waves takes 32 keys of every 128 by itself and waits for nobody: keys go from memory to
+// the registers that multiply them, values through a piece of shared memory of the wave's own, where
+// columns become rows. The next keys and values are on their way while these are in use. The waves'
+// sums are added at the end of a part.
+#pragma once
+#include "attention_parts.h"
+#include "lane_fragments.h"
+
+namespace {
+
+template <class T, u32 DIM> struct SplitLanes {
+  using In = typename T::In;
+  static constexpr u32 WAVES = 4, THREADS = WAVES * 64, KEYS = 32, COLUMNS = 16;
+  static constexpr u32 ROW_BYTES = 2 * DIM, STEPS = DIM / 32, FRAGMENTS = KEYS / 16;
+  // 16 bytes of a column of the values.
+  static constexpr u32 COLUMN_CHUNKS = KEYS / 8;
+  // 8 columns of 4 keys each, of one lane.
+  static constexpr u32 PIECES = KEYS / 4 * (DIM / 8) / 64;
+  static_assert(T::GROUPS == 4 && T::SUMS == 4 && FRAGMENTS == 2, "CDNA's lanes");
+
+  union Room {
+    Vector<u32> values[WAVES][DIM * COLUMN_CHUNKS];
+    struct {
+      f32 sums[COLUMNS][DIM];
+      f32 max[WAVES][COLUMNS], total[WAVES][COLUMNS];
+    } all;
+  };
+
+  static DEVICE_MEMBER u32 place(u32 column, u32 chunk) {
+    return column * COLUMN_CHUNKS + (chunk ^ column / 2 % COLUMN_CHUNKS);
+  }
+  static DEVICE_MEMBER void get(u32 (&to)[4], const void* from, u64 byte) {
+    get_words(to, static_cast<const u8*>(from) + byte);
+  }
+
+  // A lane's share of keys and values, on its way.
+  struct Fetched {
+    u32 keys[FRAGMENTS][STEPS][4], values[PIECES][4][4];
+
+    // What is behind the part's last key is read as the last: nothing comes of it.
+    template <class Token>
+    DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part, Token token) {
+      const u32 lane = lane_index();
+      UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+        const u64 row = token(f * 16 + lane % 16) * p.kv_heads + part.kv_head;
+        UNROLL for (u32 step = 0; step < STEPS; step++) {
+          get(keys[f][step], p.k, row * ROW_BYTES + (step * 4 + lane / 16) * 16);
+        }
+      }
+      UNROLL for (u32 i = 0; i < PIECES; i++) {
+        const u32 piece = i * 64 + lane, column = piece / (KEYS / 4) * 8;
+        UNROLL for (u32 k = 0; k < 4; k++) {
+          const u64 row = token(piece % (KEYS / 4) * 4 + k) * p.kv_heads + part.kv_head;
+          get(values[i][k], p.v, row * ROW_BYTES + column * 2);
+        }
+      }
+    }
+    DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
+                             const AttentionSequence& sequence, u32 from) {
+      const u32 last = part.key_end - 1;
+      if (p.pages == nullptr) {
+        fetch(p, part, [&](u32 key) -> u64 {
+          return sequence.key_first + smaller(from + key, last);
+        });
+      } else {
+        fetch(p, part, [&](u32 key) { return key_token(p, sequence, smaller(from + key, last)); });
+      }
+    }
+
+    // Four keys of one lane's weights: those of fragment `k / 4` in group `k % 4`.
+    DEVICE_MEMBER void keep(Vector<u32> (&room)[DIM * COLUMN_CHUNKS]) const {
+      UNROLL for (u32 i = 0; i < PIECES; i++) {
+        const u32 piece = i * 64 + lane_index(), k = piece % (KEYS / 4);
+        UNROLL for (u32 c = 0; c < 8; c++) {
+          const u32 column = piece / (KEYS / 4) * 8 + c, shift = c % 2 * 16;
+          Vector<u32>& to = room[place(column, k % 4)];
+          UNROLL for (u32 w = 0; w < 2; w++) {
+            const u32 low = values[i][2 * w][c / 2] >> shift & 0xffff;
+            const u32 high = values[i][2 * w + 1][c / 2] >> shift & 0xffff;
+            to.at[k / 4 * 2 + w] = low | high << 16;
+          }
+        }
+      }
+    }
+  };
+
+  // One query row of 16, of a lane's column.
+  u32 queries[STEPS][4];
+  f32 sums[DIM / 16][4], max, total;
+  u32 seen;
+
+  DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
+                           const AttentionSequence& sequence, u32 first, u32 rows) {
+    const u32 lane = lane_index(), row = smaller(first + lane % 16, rows - 1);
+    const u64 at = output_row(p, part, sequence, row) * ROW_BYTES;
+    UNROLL for (u32 step = 0; step < STEPS; step++) {
+      get(queries[step], p.q, at + (step * 4 + lane / 16) * 16);
+    }
+    seen = keys_seen(p, sequence, (part.row_first + row) / (p.heads / p.kv_heads));
+    seen = smaller(seen, part.key_end);
+    max = no_score();
+    total = 0.0f;
+    UNROLL for (u32 d = 0; d < DIM / 16; d++) {
+      UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] = 0.0f;
+    }
+  }
+
+  DEVICE_MEMBER void score(f32 (&scores)[FRAGMENTS][4], const Fetched& got, u32 from) const {
+    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+      UNROLL for (u32 step = 0; step < STEPS; step++) {
+        multiply_chunks<T>(scores[f], got.keys[f][step], queries[step]);
+      }
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        if (from + f * 16 + T::row(lane_index(), i) >= seen) scores[f][i] = no_score();
+      }
+    }
+  }
+
+  // Scores become weights relative to the largest so far, as the second product takes them.
+  DEVICE_MEMBER void weigh(u32 (&weights)[4], f32 (&scores)[FRAGMENTS][4], f32 factor) {
+    f32 largest = no_score();
+    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+      UNROLL for (u32 i = 0; i < 4; i++) largest = larger(largest, scores[f][i]);
+    }
+    largest = larger(largest, shuffle_xor(largest, 16));
+    largest = larger(max, larger(largest, shuffle_xor(largest, 32)) * factor);
+    const f32 base = largest == no_score() ? 0.0f : largest;
+    const f32 correction = power_of_two(max - base);
+    max = largest;
+    f32 sum = total * correction;
+    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        scores[f][i] = power_of_two(fused(scores[f][i], factor, -base));
+        sum += scores[f][i];
+      }
+      UNROLL for (u32 w = 0; w < 2; w++) {
+        weights[2 * f + w] = narrow_pair(scores[f][2 * w], scores[f][2 * w + 1], In());
+      }
+    }
+    total = sum;
+    UNROLL for (u32 d = 0; d < DIM / 16; d++) {
+      UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] *= correction;
+    }
+  }
+
+  DEVICE_MEMBER void accumulate(const Vector<u32> (&room)[DIM * COLUMN_CHUNKS],
+                                const u32 (&weights)[4]) {
+    const u32 lane = lane_index();
+    UNROLL for (u32 d = 0; d < DIM / 16; d++) {
+      const Vector<u32> got = room[place(d * 16 + lane % 16, lane / 16)];
+      u32 values[4];
+      UNROLL for (u32 w = 0; w < 4; w++) values[w] = got.at[w];
+      multiply_chunks<T>(sums[d], values, weights);
+    }
+  }
+
+  // Adds the sums of the waves, one after the other, and leaves them.
+  DEVICE_MEMBER void finish(const AttentionParams& p, const AttentionPart& part,
+                            const AttentionSequence& sequence, u32 first, u32 rows, Room& room) {
+    const u32 lane = lane_index(), wave = wave_index(), column = lane % 16;
+    total += shuffle_xor(total, 16);
+    total += shuffle_xor(total, 32);
+    block_barrier();
+    if (lane < 16) {
+      room.all.max[wave][column] = max;
+      room.all.total[wave][column] = total;
+    }
+    block_barrier();
+    f32 largest = no_score();
+    UNROLL for (u32 w = 0; w < WAVES; w++) largest = larger(largest, room.all.max[w][column]);
+    const f32 weight = power_of_two(max - (largest == no_score() ? 0.0f : largest));
+    for (u32 turn = 0; turn < WAVES; turn++) {
+      if (turn == wave) {
+        UNROLL for (u32 d = 0; d < DIM / 16; d++) {
+          UNROLL for (u32 i = 0; i < 4; i++) {
+            f32& to = room.all.sums[column][d * 16 + T::row(lane, i)];
+            to = fused(weight, sums[d][i], turn == 0 ? 0.0f : to);
+          }
+        }
+      }
+      block_barrier();
+    }
+    const u32 here = smaller(COLUMNS, rows - first);
+    for (u32 i = thread_index(); i < here * DIM; i += THREADS) {
+      const u32 row = i / DIM;
+      f32 most = no_score(), all = 0.0f;
+      UNROLL for (u32 w = 0; w < WAVES; w++) most = larger(most, room.all.max[w][row]);
+      const f32 base = most == no_score() ? 0.0f : most;
+      UNROLL for (u32 w = 0; w < WAVES; w++) {
+        all = fused(power_of_two(room.all.max[w][row] - base), room.all.total[w][row], all);
+      }
+      leave_sum<In>(p, part, output_row(p, part, sequence, first + row), first + row, i % DIM,
+                    room.all.sums[row][i % DIM], most, all);
+    }
+    block_barrier();
+  }
+
+  // 16 rows of a part.
+  static DEVICE_MEMBER void perform(const AttentionParams& p, const AttentionPart& part,
+                                    const AttentionSequence& sequence, u32 first, u32 rows,
+                                    Room& room) {
+    const f32 factor = p.scale * LOG2_E;
+    SplitLanes made;
+    made.start(p, part, sequence, first, rows);
+    u32 from = part.key_first + KEYS * wave_index();
+    if (from < part.key_end) {
+      auto& own = room.values[wave_index()];
+      Fetched next;
+      next.fetch(p, part, sequence, from);
+      for (; from < part.key_end; from += WAVES * KEYS) {
+        f32 scores[FRAGMENTS][4] = {};
+        u32 weights[4];
+        made.score(scores, next, from);
+        // The lanes are done with what stood here.
+        warp_barrier();
+        next.keep(own);
+        warp_barrier();
+        if (from + WAVES * KEYS < part.key_end) {
+          next.fetch(p, part, sequence, from + WAVES * KEYS);
+        }
+        made.weigh(weights, scores, factor);
+        made.accumulate(own, weights);
+      }
+    }
+    made.finish(p, part, sequence, first, rows, room);
+  }
+
+  // The parts of one worker.
+  static DEVICE_MEMBER void all(const AttentionParams& p) {
+    SHARED Room room;
+    SHARED u32 told;
+    for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
+      for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
+        const AttentionPart part = p.parts[i];
+        const AttentionSequence sequence = p.sequences[part.sequence];
+        const u32 rows = part_rows(p, part, sequence);
+        for (u32 first = 0; first < rows; first += COLUMNS) {
+          perform(p, part, sequence, first, rows, room);
+        }
+        combine_if_last<In, THREADS>(p, part, sequence, &told);
+        block_barrier();
+      }
+    }
+  }
+};
+
+}  // namespace

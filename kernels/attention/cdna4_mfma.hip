@@ -1,6 +1,7 @@
 // Prefill and decode by the matrix units of CDNA 4 (MI350): bf16 and f16, heads of 64 and
-// 128, and of 192 with values of 128 (multi-head latent attention, prefill).
+// 128, and those of multi-head latent attention.
 #include "attention_lanes.h"
+#include "attention_lanes_latent.h"
 #include "attention_lanes_split.h"
 #include "cdna4.h"
 
@@ -42,3 +43,6 @@ KERNEL(256, 1) attention_decode_f16_64_cdna4(const AttentionParams p) {
 KERNEL(256, 1) attention_decode_f16_128_cdna4(const AttentionParams p) {
   SplitLanes<Half, 128>::all(p);
 }
+
+KERNEL(256, 1) attention_mla_bf16_cdna4(const AttentionParams p) { LatentLanes<Brain>::all(p); }
+KERNEL(256, 1) attention_mla_f16_cdna4(const AttentionParams p) { LatentLanes<Half>::all(p); }

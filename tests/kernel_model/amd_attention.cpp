@@ -5,6 +5,7 @@
 
 #include "attention_check.h"
 #include "attention_lanes.h"
+#include "attention_lanes_latent.h"
 #include "attention_lanes_split.h"
 
 namespace cdna2 {
@@ -54,8 +55,18 @@ template <class T> void decodes(const char* name, Kernel kernel, Roundoff roundo
                {6, 2, dim, dim, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f});
 }
 
+template <class T> void latents(const char* name, Kernel kernel, Roundoff roundoff) {
+  run_split<T>(name, kernel, roundoff, 64,
+               {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 150}}, 1.0f, true});
+  run_split<T>(name, kernel, roundoff, 128,
+               {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true});
+}
+
 }  // namespace
 
+#define LATENT(TYPE, NAME, ROUNDOFF, FAMILY)                                                      \
+  latents<TYPE>("attention/mla/" #NAME "/" #FAMILY, FAMILY::attention_mla_##NAME##_##FAMILY,      \
+                ROUNDOFF)
 #define DECODE(TYPE, NAME, ROUNDOFF, FAMILY, DIM)                                                 \
   decodes<TYPE>("attention/decode/" #NAME "/" #FAMILY,                                            \
                 FAMILY::attention_decode_##NAME##_##DIM##_##FAMILY, ROUNDOFF, DIM)
@@ -85,5 +96,9 @@ int main(int count, char** arguments) {
   DECODE(bf16, bf16, BF16, cdna4, 128);
   DECODE(f16, f16, F16, cdna4, 64);
   DECODE(f16, f16, F16, cdna4, 128);
+  LATENT(bf16, bf16, BF16, cdna2);
+  LATENT(f16, f16, F16, cdna2);
+  LATENT(bf16, bf16, BF16, cdna4);
+  LATENT(f16, f16, F16, cdna4);
   printf("%u checks passed\n", checked);
 }

@@ -1,0 +1,208 @@
+// Decode of multi-head latent attention, absorbed, by the matrix units of CDNA: one latent of 576 is
+// the key of all heads, its first 512 the value (attention_lanes.h, attention_parts.h).
+//
+// Each of 4 waves has 16 of the up to 64 rows (heads) of a part, as columns of both products; all
+// waves share the keys, which come to shared memory twice: as they are, and their first 512 columns
+// turned. As many keys come at a time as one instruction of the second product takes.
+#pragma once
+#include "attention_parts.h"
+#include "lane_fragments.h"
+
+namespace {
+
+template <class T> struct LatentLanes {
+  using In = typename T::In;
+  static constexpr u32 THREADS = 256, DIM_QK = 576, DIM_V = 512;
+  static constexpr u32 ROW_BYTES = 2 * DIM_QK, CHUNKS = ROW_BYTES / 16, STEPS = DIM_QK / 32;
+  static constexpr u32 KEYS = 8 * T::WORDS, FRAGMENTS = KEYS / 16;
+  static constexpr u32 FETCHED = (KEYS * CHUNKS + THREADS - 1) / THREADS;
+  // 8 columns of 4 keys each, of one thread.
+  static constexpr u32 PIECES = KEYS / 4 * (DIM_V / 8) / THREADS;
+  static_assert(T::GROUPS == 4 && T::SUMS == 4 && PIECES > 0, "CDNA's lanes");
+
+  struct Room {
+    Vector<u32> keys[KEYS * CHUNKS];
+    // Of each column, what each group of lanes takes of its keys.
+    alignas(16) u32 values[DIM_V][4][T::WORDS];
+  };
+
+  static DEVICE_MEMBER u32 place(u32 key, u32 chunk) { return key * CHUNKS + (chunk ^ key % 8); }
+  // Columns stand so that neither those who write every eighth nor those who read meet a bank twice.
+  static DEVICE_MEMBER u32 column_at(u32 index) { return index % (DIM_V / 8) * 8 + index / (DIM_V / 8); }
+  static DEVICE_MEMBER u32 index_of(u32 column) { return column % 8 * (DIM_V / 8) + column / 8; }
+  static DEVICE_MEMBER void get(u32 (&to)[4], const void* from, u64 byte) {
+    get_words(to, static_cast<const u8*>(from) + byte);
+  }
+
+  // A thread's share of the keys, twice, on its way.
+  struct Fetched {
+    u32 keys[FETCHED][4], values[PIECES][4][4];
+
+    // What is behind the part's last key is read as the last: nothing comes of it.
+    DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
+                             const AttentionSequence& sequence, u32 from) {
+      const auto row = [&](u32 key) {
+        const u64 token = key_token(p, sequence, smaller(from + key, part.key_end - 1));
+        return (token * p.kv_heads + part.kv_head) * ROW_BYTES;
+      };
+      UNROLL for (u32 i = 0; i < FETCHED; i++) {
+        const u32 chunk = smaller(i * THREADS + thread_index(), KEYS * CHUNKS - 1);
+        get(keys[i], p.k, row(chunk / CHUNKS) + chunk % CHUNKS * 16);
+      }
+      UNROLL for (u32 i = 0; i < PIECES; i++) {
+        const u32 piece = i * THREADS + thread_index(), column = piece / (KEYS / 4) * 8;
+        UNROLL for (u32 k = 0; k < 4; k++) {
+          get(values[i][k], p.k, row(piece % (KEYS / 4) * 4 + k) + column * 2);
+        }
+      }
+    }
+
+    DEVICE_MEMBER void keep(Room& room) const {
+      UNROLL for (u32 i = 0; i < FETCHED; i++) {
+        const u32 chunk = i * THREADS + thread_index();
+        if (chunk >= KEYS * CHUNKS) continue;
+        Vector<u32>& to = room.keys[place(chunk / CHUNKS, chunk % CHUNKS)];
+        UNROLL for (u32 w = 0; w < 4; w++) to.at[w] = keys[i][w];
+      }
+      UNROLL for (u32 i = 0; i < PIECES; i++) {
+        const u32 piece = i * THREADS + thread_index(), k = piece % (KEYS / 4);
+        UNROLL for (u32 c = 0; c < 8; c++) {
+          u32(&to)[T::WORDS] = room.values[index_of(piece / (KEYS / 4) * 8 + c)][k % 4];
+          UNROLL for (u32 w = 0; w < 2; w++) {
+            const u32 low = values[i][2 * w][c / 2] >> c % 2 * 16 & 0xffff;
+            const u32 high = values[i][2 * w + 1][c / 2] >> c % 2 * 16 & 0xffff;
+            to[k / 4 * 2 + w] = low | high << 16;
+          }
+        }
+      }
+    }
+  };
+
+  // One row, of a lane's column.
+  u32 queries[STEPS][4];
+  f32 sums[DIM_V / 16][4], max, total;
+  u32 seen;
+
+  static DEVICE_MEMBER u32 row_of() { return wave_index() * 16 + lane_index() % 16; }
+
+  DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
+                           const AttentionSequence& sequence, u32 rows) {
+    const u32 row = smaller(row_of(), rows - 1);
+    const u64 at = output_row(p, part, sequence, row) * ROW_BYTES;
+    UNROLL for (u32 step = 0; step < STEPS; step++) {
+      get(queries[step], p.q, at + (step * 4 + lane_index() / 16) * 16);
+    }
+    seen = keys_seen(p, sequence, (part.row_first + row) / (p.heads / p.kv_heads));
+    seen = smaller(seen, part.key_end);
+    max = no_score();
+    total = 0.0f;
+    UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
+      UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] = 0.0f;
+    }
+  }
+
+  DEVICE_MEMBER void attend(const Room& room, u32 from, f32 factor) {
+    const u32 lane = lane_index();
+    f32 scores[FRAGMENTS][4] = {};
+    UNROLL for (u32 step = 0; step < STEPS; step++) {
+      if (step % 4 == 0) in_order();
+      UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+        const Vector<u32> got = room.keys[place(f * 16 + lane % 16, step * 4 + lane / 16)];
+        u32 keys[4];
+        UNROLL for (u32 w = 0; w < 4; w++) keys[w] = got.at[w];
+        multiply_chunks<T>(scores[f], keys, queries[step]);
+      }
+    }
+    u32 weights[T::WORDS];
+    weigh(weights, scores, from, factor);
+    UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
+      if (d % 4 == 0) in_order();
+      u32 values[T::WORDS];
+      UNROLL for (u32 w = 0; w < T::WORDS; w++) {
+        values[w] = room.values[d * 16 + lane % 16][lane / 16][w];
+      }
+      multiply(sums[d], values, weights, In());
+    }
+  }
+
+  // Scores become weights relative to the largest so far, as the second product takes them.
+  DEVICE_MEMBER void weigh(u32 (&weights)[T::WORDS], f32 (&scores)[FRAGMENTS][4], u32 from,
+                           f32 factor) {
+    f32 largest = no_score();
+    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        if (from + f * 16 + T::row(lane_index(), i) >= seen) scores[f][i] = no_score();
+        largest = larger(largest, scores[f][i]);
+      }
+    }
+    largest = larger(largest, shuffle_xor(largest, 16));
+    largest = larger(max, larger(largest, shuffle_xor(largest, 32)) * factor);
+    const f32 base = largest == no_score() ? 0.0f : largest;
+    const f32 correction = power_of_two(max - base);
+    max = largest;
+    f32 sum = total * correction;
+    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        scores[f][i] = power_of_two(fused(scores[f][i], factor, -base));
+        sum += scores[f][i];
+      }
+      UNROLL for (u32 w = 0; w < 2; w++) {
+        weights[2 * f + w] = narrow_pair(scores[f][2 * w], scores[f][2 * w + 1], In());
+      }
+    }
+    total = sum;
+    UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
+      UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] *= correction;
+    }
+  }
+
+  DEVICE_MEMBER void finish(const AttentionParams& p, const AttentionPart& part,
+                            const AttentionSequence& sequence, u32 rows) {
+    total += shuffle_xor(total, 16);
+    total += shuffle_xor(total, 32);
+    const u32 row = row_of();
+    if (row >= rows) return;
+    const u64 to = output_row(p, part, sequence, row);
+    UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        const u32 column = column_at(d * 16 + T::row(lane_index(), i));
+        leave_sum<In>(p, part, to, row, column, sums[d][i], max, total);
+      }
+    }
+  }
+
+  static DEVICE_MEMBER void perform(const AttentionParams& p, const AttentionPart& part,
+                                    const AttentionSequence& sequence, u32 rows, Room& room) {
+    LatentLanes made;
+    made.start(p, part, sequence, rows);
+    if (part.key_first < part.key_end) {
+      Fetched next;
+      next.fetch(p, part, sequence, part.key_first);
+      for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
+        block_barrier();
+        next.keep(room);
+        block_barrier();
+        if (from + KEYS < part.key_end) next.fetch(p, part, sequence, from + KEYS);
+        if (wave_index() * 16 < rows) made.attend(room, from, p.scale * LOG2_E);
+      }
+    }
+    made.finish(p, part, sequence, rows);
+  }
+
+  // The parts of one worker.
+  static DEVICE_MEMBER void all(const AttentionParams& p) {
+    SHARED Room room;
+    SHARED u32 told;
+    for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
+      for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
+        const AttentionPart part = p.parts[i];
+        const AttentionSequence sequence = p.sequences[part.sequence];
+        perform(p, part, sequence, part_rows(p, part, sequence), room);
+        combine_if_last<In, THREADS>(p, part, sequence, &told);
+        block_barrier();
+      }
+    }
+  }
+};
+
+}  // namespace

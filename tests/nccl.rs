@@ -316,13 +316,40 @@ fn a_rank_that_is_killed_is_named_within_the_deadline() {
     assert_eq!(ended[1].code, None, "by a signal");
 }
 
-#[test]
-fn a_device_that_hangs_ends_all_ranks_within_the_deadline() {
+/// Rank 1's device is at fault after both ranks have entered the collective: both end with exit
+/// code 3, and what the first says and keeps has these words.
+#[track_caller]
+fn assert_device_at_fault(fault: &str, deadline: f64, culprit: Option<&str>) {
     let machine = Machine::new();
-    machine.suite("f32", 2.0);
-    let ended = ends(machine.start(&TWO, &format!("1:hang@{LATER}")));
+    machine.suite("f32", deadline);
+    let ended = ends(machine.start(&TWO, &format!("1:{fault}@{LATER}")));
     assert_ended(&machine, &ended, &["rank 0 on ", " waited ", " B, iteration "]);
     assert_eq!(ended[1].code, Some(3), "{}", ended[1].err);
+    let said = &ended[0].err;
+    let record = machine.record();
+    let Some(Outcome::Failed { error, .. }) = record.outcomes.last() else { panic!("{said}") };
+    let after = |rank: &str| said.split("; ").skip(1).any(|part| part.starts_with(rank));
+    assert_eq!(after("rank 1 on "), culprit.is_some(), "{said}");
+    assert!(!after("rank 0 on "), "{said}");
+    let words = culprit.unwrap_or("every device that could be asked answers and is in it");
+    assert!(said.contains(words) && error.contains(words), "{words}: {said}");
+    assert!(culprit.is_none() || said.contains("(stub GPU, process "), "{said}");
+}
+
+#[test]
+fn a_device_that_hangs_is_named() {
+    assert_device_at_fault("hang", 4.0, Some("has entered it, and its device does not answer"));
+}
+
+#[test]
+fn a_device_that_does_not_end_what_the_others_have_ended_is_named() {
+    // Seen at its events, or because the others have gone on.
+    assert_device_at_fault("late", 2.0, Some("; rank 1 on "));
+}
+
+#[test]
+fn nobody_is_named_where_every_device_answers_and_waits() {
+    assert_device_at_fault("stuck", 4.0, None);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "memory shared between processes")]
 
+use crate::device::Stage;
 use rustix::{
     fs::{Mode, OFlags, ftruncate, open, unlink},
     mm::{MapFlags, ProtFlags, mmap, munmap},
@@ -18,12 +19,14 @@ use std::{
 #[repr(C, align(128))]
 #[derive(Default)]
 struct Slot {
-    /// Iterations of collectives it has entered, over all cases.
+    /// Collectives it has entered, over all cases; those by which ranks agree count too.
     entered: AtomicU64,
     /// Counts on while its process lives.
     beats: AtomicU64,
     /// Not zero: it has given up, and so must the others.
     ended: AtomicU64,
+    /// What its device answered: [`Stage`] as a number.
+    stage: AtomicU64,
 }
 
 /// The slots of a node's ranks.
@@ -89,13 +92,13 @@ impl Board {
         unsafe { &*self.slots.add(index) }
     }
 
-    /// One more iteration entered.
+    /// One more collective entered.
     #[inline]
     pub fn enter(&self, index: usize) {
         self.slot(index).entered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Iterations that a rank has entered.
+    /// Collectives that a rank has entered.
     pub fn entered(&self, index: usize) -> u64 {
         self.slot(index).entered.load(Ordering::Relaxed)
     }
@@ -108,6 +111,18 @@ impl Board {
     /// How often a process has shown that it lives.
     pub fn beats(&self, index: usize) -> u64 {
         self.slot(index).beats.load(Ordering::Relaxed)
+    }
+
+    /// A rank's device answers so, or is asked ([`Stage::Silent`]).
+    pub fn set_stage(&self, index: usize, stage: Stage) {
+        self.slot(index).stage.store(stage as u64, Ordering::Release);
+    }
+
+    /// What a rank's device has answered.
+    pub fn stage(&self, index: usize) -> Stage {
+        let found = self.slot(index).stage.load(Ordering::Acquire);
+        let stages = [Stage::Silent, Stage::NotBegun, Stage::Begun, Stage::Ended];
+        stages.into_iter().find(|&stage| stage as u64 == found).unwrap_or(Stage::Unknown)
     }
 
     /// Gives up for all.
@@ -146,6 +161,9 @@ mod tests {
         one.enter(2);
         other.beat(1);
         assert_eq!((other.entered(2), other.entered(0), one.beats(1)), (2, 0, 1));
+        assert_eq!(other.stage(0), Stage::Unknown);
+        one.set_stage(0, Stage::Begun);
+        assert_eq!(other.stage(0), Stage::Begun);
         assert!(!one.ended());
         other.end(0);
         assert!(one.ended());

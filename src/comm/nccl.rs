@@ -9,7 +9,7 @@
 use super::{
     Communicator, RankBuffers,
     neighbours::{self, Peer},
-    watch::{OnHang, Operation, Watch, pairwise},
+    watch::{Asked, OnHang, Operation, Watch, pairwise},
 };
 use crate::{
     case::{Collective, CollectivePoint, KernelName, Place},
@@ -163,7 +163,8 @@ impl<'d> Nccl<'d> {
         let monitor = self.world.monitor();
         let ask = move || monitor.async_error().map(|error| error.to_string());
         let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
-        self.watch.start(deadline, Some(Box::new(ask)), on_hang).map_err(refused)
+        let engine = Asked { error: Some(Box::new(ask)), pulse: self.device.pulse() };
+        self.watch.start(deadline, engine, on_hang).map_err(refused)
     }
 
     /// Enqueues something of the library on the device's stream.

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     case::{Collective, CollectivePoint, Place},
+    device::{Pulse, Stage},
     dtype::Dtype,
     measure::clock::{self, Moment},
     units::{Bytes, Seconds},
@@ -95,6 +96,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Asks the engine for an error that it met in the background.
 pub type Ask = Box<dyn Fn() -> Option<String> + Send>;
 
+/// What the watch asks besides the board.
+#[derive(Default)]
+pub struct Asked {
+    /// The engine, at each look.
+    pub error: Option<Ask>,
+    /// The device, after half of the deadline.
+    pub pulse: Option<Pulse>,
+}
+
 /// Called once, from the watching thread, with what is to be said. It ends the process.
 pub type OnHang = Box<dyn FnOnce(String, Option<CollectivePoint>) + Send>;
 
@@ -120,15 +130,10 @@ impl Watch {
     ///
     /// # Errors
     /// Where there can be no thread.
-    pub fn start(
-        &self,
-        deadline: Seconds,
-        engine: Option<Ask>,
-        on_hang: OnHang,
-    ) -> std::io::Result<()> {
+    pub fn start(&self, deadline: Seconds, asked: Asked, on_hang: OnHang) -> std::io::Result<()> {
         let state = Arc::clone(&self.state);
         state.looks.store(true, Ordering::Release);
-        let look = move || state.look(deadline, engine, on_hang);
+        let look = move || state.look(deadline, asked, on_hang);
         thread::Builder::new().name("watch".into()).spawn(look)?;
         Ok(())
     }
@@ -176,6 +181,9 @@ impl Watch {
     /// Runs a collective of the engine's own.
     pub fn control<T>(&self, run: impl FnOnce() -> T) -> T {
         let last = lock(&self.state.wait).operation();
+        if let Some(board) = &self.state.board {
+            board.enter(self.state.me().slot);
+        }
         self.wait(Wait::After(last), run)
     }
 
@@ -212,7 +220,10 @@ impl State {
         self.peers.iter().enumerate().filter(|(_, peer)| peer.host == self.me().host)
     }
 
-    fn look(&self, deadline: Seconds, engine: Option<Ask>, on_hang: OnHang) {
+    fn look(self: Arc<State>, deadline: Seconds, asked: Asked, on_hang: OnHang) {
+        let Asked { error: engine, pulse } = asked;
+        // The wait in which the device was asked.
+        let mut asked_in = 0;
         // Of each rank: how often it had shown that it lives, and when that last changed.
         let mut beats: Vec<(u64, u64)> = vec![(0, self.now()); self.peers.len()];
         let limit = (deadline.0 * 1e3) as u64;
@@ -233,6 +244,13 @@ impl State {
             }
             let since = self.since.load(Ordering::Acquire);
             let waited = if since == 0 { 0 } else { now.saturating_sub(since - 1) };
+            if let Some(pulse) = &pulse
+                && waited > limit / 2
+                && since != asked_in
+            {
+                asked_in = since;
+                self.ask(pulse, since);
+            }
             let silent: Vec<usize> = (0..beats.len())
                 .filter(|&rank| self.board.is_some() && self.peers[rank].host == self.me().host)
                 .filter(|&rank| now.saturating_sub(beats[rank].1) > limit)
@@ -252,6 +270,25 @@ impl State {
                 on_hang(said, point);
                 return;
             }
+        }
+    }
+
+    /// Asks the device on a thread of its own: a driver may not come back from a device that does
+    /// not answer. What it answers to a wait that is over counts for nothing.
+    fn ask(self: &Arc<State>, pulse: &Pulse, since: u64) {
+        let Some(board) = &self.board else { return };
+        board.set_stage(self.me().slot, Stage::Silent);
+        let (state, pulse) = (Arc::clone(self), Arc::clone(pulse));
+        let asks = move || {
+            let stage = pulse();
+            if let Some(board) = &state.board
+                && state.since.load(Ordering::Acquire) == since
+            {
+                board.set_stage(state.me().slot, stage);
+            }
+        };
+        if thread::Builder::new().name("pulse".into()).spawn(asks).is_err() {
+            board.set_stage(self.me().slot, Stage::Unknown);
         }
     }
 
@@ -281,8 +318,9 @@ impl State {
             format!("{why}: {} waited {waited} {place} {what}", self.name(self.rank as usize));
         let culprits = self.culprits(silent);
         if culprits.is_empty() {
-            text += "; every rank of this node has entered it, so look at the other nodes' \
-                     messages, or at the network";
+            text += "; every rank of this node has entered it, and every device that could be \
+                     asked answers and is in it, so look at the other nodes' messages, or at the \
+                     network";
         }
         for (rank, why) in culprits {
             text += &format!("; {} {why}", self.name(rank));
@@ -313,11 +351,32 @@ impl State {
             if silent.contains(&rank) || neighbours::is_gone(peer.process) {
                 culprits.push((rank, "does not run any more (stopped, or killed)".into()));
             } else if behind > 0 {
-                culprits.push((rank, format!("has not entered it ({behind} iterations behind)")));
+                culprits.push((rank, format!("has not entered it ({behind} exchanges behind)")));
             }
+        }
+        if culprits.is_empty() {
+            let stages = self.neighbours().map(|(rank, peer)| (rank, board.stage(peer.slot)));
+            culprits = behind(&stages.collect::<Vec<_>>());
         }
         culprits
     }
+}
+
+/// Whose devices keep the others waiting where all ranks have entered: those that do not answer;
+/// else those that are not as far as another.
+fn behind(stages: &[(usize, Stage)]) -> Vec<(usize, String)> {
+    let is_any = |stages_of: &[Stage]| stages.iter().any(|(_, stage)| stages_of.contains(stage));
+    let (stage, why) = if is_any(&[Stage::Silent]) {
+        (Stage::Silent, "has entered it, and its device does not answer")
+    } else if is_any(&[Stage::NotBegun]) && is_any(&[Stage::Begun, Stage::Ended]) {
+        (Stage::NotBegun, "has entered it, and its device has not begun it as others have")
+    } else if is_any(&[Stage::Begun]) && is_any(&[Stage::Ended]) {
+        (Stage::Begun, "has entered it, and its device has not ended it as others have")
+    } else {
+        return Vec::new();
+    };
+    let found = stages.iter().filter(|(_, found)| *found == stage);
+    found.map(|&(rank, _)| (rank, why.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -346,7 +405,7 @@ mod tests {
         let hang: OnHang = Box::new(move |said, point| {
             told.send((said, point)).expect("somebody listens");
         });
-        watch.start(Seconds(0.4), None, hang).expect("a thread");
+        watch.start(Seconds(0.4), Asked::default(), hang).expect("a thread");
         let operation = Operation {
             collective: Collective::AllReduce,
             dtype: Dtype::F32,
@@ -367,10 +426,27 @@ mod tests {
         assert!(said.contains("rank 0 on here (a CPU, process "), "{said}");
         assert!(said.contains("in all_reduce f32 4 KiB, iteration 1"), "{said}");
         assert!(said.contains("rank 1 on here (a CPU, process "), "{said}");
-        assert!(said.contains(") has not entered it (1 iterations behind)"), "{said}");
+        assert!(said.contains(") has not entered it (1 exchanges behind)"), "{said}");
         assert!(!said.contains("rank 2"), "{said}");
         assert_eq!(point.map(|point| point.ranks), Some(3));
         assert!(others.ended(), "the others are told");
+    }
+
+    #[test]
+    fn a_device_that_is_behind_is_told_from_those_that_wait_for_it() {
+        use Stage::{Begun, Ended, NotBegun, Silent, Unknown};
+        let named = |stages: [Stage; 3]| -> Vec<usize> {
+            let stages: Vec<_> = stages.into_iter().enumerate().collect();
+            behind(&stages).into_iter().map(|(rank, _)| rank).collect()
+        };
+        assert_eq!(named([Begun, Silent, Begun]), [1]);
+        assert_eq!(named([Begun, Begun, NotBegun]), [2]);
+        assert_eq!(named([Ended, Begun, Ended]), [1]);
+        assert_eq!(named([Ended, Begun, Unknown]), [1]);
+        // Each waits for the others, or nobody could be asked.
+        for stages in [[Begun; 3], [NotBegun; 3], [Unknown; 3], [Begun, Unknown, Begun]] {
+            assert!(named(stages).is_empty(), "{stages:?}");
+        }
     }
 
     #[test]
@@ -385,7 +461,9 @@ mod tests {
             message: Bytes(1 << 20),
         };
         watch.queued(operation, || (0..20).for_each(|_| watch.enter()));
-        watch.start(Seconds(600.0), Some(ask), hang).expect("a thread");
+        watch
+            .start(Seconds(600.0), Asked { error: Some(ask), pulse: None }, hang)
+            .expect("a thread");
         let (said, point) = receive.recv_timeout(Duration::from_secs(60)).expect("it is said");
         assert!(said.starts_with("remote process exited: rank 1 on here"), "{said}");
         assert!(said.contains("in all_to_all bf16 1 MiB, iteration 1 to 20 of its"), "{said}");
@@ -397,7 +475,7 @@ mod tests {
         let watch = Watch::new(0, peers(), None);
         let (send, receive) = mpsc::channel();
         let hang: OnHang = Box::new(move |said, _| drop(send.send(said)));
-        watch.start(Seconds(0.2), None, hang).expect("a thread");
+        watch.start(Seconds(0.2), Asked::default(), hang).expect("a thread");
         for _ in 0..5 {
             watch.control(|| thread::sleep(Duration::from_millis(100)));
         }

@@ -15,7 +15,7 @@ use crate::{
     units::{Bytes, Megahertz, Seconds},
 };
 use serde::{Deserialize, Serialize};
-use std::{any::Any, ffi::c_void, fmt};
+use std::{any::Any, ffi::c_void, fmt, sync::Arc};
 
 /// A family of devices behind one driver.
 pub trait Backend: Sync {
@@ -179,6 +179,12 @@ pub trait Device {
     /// Adds to what a record says of the machine around it.
     fn describe(&self, _environment: &mut Environment) {}
 
+    /// What another thread may ask of it while work is in flight; none where there is nothing to
+    /// ask.
+    fn pulse(&self) -> Option<Pulse> {
+        None
+    }
+
     /// The largest of what every rank in a process of its own has seen; what this one has, where
     /// it is alone.
     fn agree(&self, seen: Seconds) -> Result<Seconds, DeviceError> {
@@ -195,6 +201,25 @@ pub trait Device {
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
 }
+
+/// How far a device is with what is timed on it, and whether it answers at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nobody has asked, or nothing can be asked any more.
+    Unknown,
+    /// It was asked and has not answered.
+    Silent,
+    /// It answers, and waits in what came before.
+    NotBegun,
+    /// It has begun.
+    Begun,
+    /// It has ended, or nothing is timed.
+    Ended,
+}
+
+/// Asks a device how far it is, from any thread. Comes back when it has answered: never, where it
+/// does not.
+pub type Pulse = Arc<dyn Fn() -> Stage + Send + Sync>;
 
 /// Memory that is not a device's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -102,6 +102,8 @@ struct Event {
     /// NaN until it is recorded.
     time: f64,
     stream: usize,
+    /// Operations of another stub library that had begun there.
+    after: u64,
 }
 
 const CONTEXT: usize = 0xc0_0000;
@@ -329,7 +331,7 @@ export! {
     }
     cuStreamDestroy_v2(_stream: Handle) |state| { state.count("streams", -1); OK }
     cuEventCreate(event: *mut Handle, _flags: c_uint) |state| {
-        event.write(Box::into_raw(Box::new(Event { time: f64::NAN, stream: 0 })).cast());
+        event.write(Box::into_raw(Box::new(Event { time: f64::NAN, stream: 0, after: 0 })).cast());
         state.count("events", 1);
         OK
     }
@@ -343,13 +345,14 @@ export! {
         event.cast::<Event>().write(Event {
             time: state.now_on(stream as usize),
             stream: stream as usize,
+            after: state.began(stream as usize),
         });
         OK
     }
     cuEventQuery(event: Handle) |state| {
         let event = &*event.cast::<Event>();
         if event.time.is_nan() { return INVALID_HANDLE; }
-        if state.ends() && !state.is_busy(event.stream) { OK } else { NOT_READY }
+        if state.ends() && state.is_past(event.stream, event.after) { OK } else { NOT_READY }
     }
     cuEventElapsedTime_v2(milliseconds: *mut f32, start: Handle, end: Handle) |_state| {
         let nanoseconds = (*end.cast::<Event>()).time - (*start.cast::<Event>()).time;
@@ -441,6 +444,7 @@ export! {
         OK
     }
     fizeau_stub_end(stream: Handle) |state| { state.end(stream as usize); OK }
+    fizeau_stub_hang() |state| { state.hangs = true; OK }
     cuTensorMapEncodeTiled(
         map: *mut [u8; 128], data_type: c_int, rank: c_uint, address: u64, sizes: *const u64,
         strides: *const u64, box_sizes: *const u32, element_strides: *const u32,

@@ -46,8 +46,10 @@ pub struct State {
     pub capture: Option<(usize, Graph)>,
     /// How far a stream is ahead of device time.
     ahead: BTreeMap<usize, f64>,
-    /// Operations of another stub library in flight, by stream.
-    busy: BTreeMap<usize, u64>,
+    /// Operations of another stub library, by stream: how many began, and how many ended.
+    operations: BTreeMap<usize, [u64; 2]>,
+    /// The device does nothing any more.
+    pub hangs: bool,
     /// What was enqueued behind them.
     behind: Vec<(usize, Behind)>,
     /// Opaque objects that are alive, by kind.
@@ -83,7 +85,8 @@ impl State {
             streams: 0,
             capture: None,
             ahead: BTreeMap::new(),
-            busy: BTreeMap::new(),
+            operations: BTreeMap::new(),
+            hangs: false,
             behind: Vec::new(),
             alive: BTreeMap::new(),
             log,
@@ -131,14 +134,13 @@ impl State {
 
     /// An operation of another stub library is in flight on a stream.
     pub fn begin(&mut self, stream: usize) {
-        *self.busy.entry(stream).or_default() += 1;
+        self.operations.entry(stream).or_default()[0] += 1;
     }
 
     /// It is no more.
     pub fn end(&mut self, stream: usize) {
-        if let Some(count) = self.busy.get_mut(&stream) {
-            *count = count.saturating_sub(1);
-        }
+        let [began, ended] = self.operations.entry(stream).or_default();
+        *ended = (*ended + 1).min(*began);
         if !self.is_busy(stream) {
             let (now, later) =
                 std::mem::take(&mut self.behind).into_iter().partition(|(of, _)| *of == stream);
@@ -159,12 +161,22 @@ impl State {
 
     /// Whether there is one.
     pub fn is_busy(&self, stream: usize) -> bool {
-        self.busy.get(&stream).is_some_and(|&count| count > 0)
+        !self.is_past(stream, self.began(stream))
+    }
+
+    /// How many began on a stream.
+    pub fn began(&self, stream: usize) -> u64 {
+        self.operations.get(&stream).map_or(0, |[began, _]| *began)
+    }
+
+    /// Whether so many have ended there.
+    pub fn is_past(&self, stream: usize, count: u64) -> bool {
+        self.operations.get(&stream).map_or(0, |[_, ended]| *ended) >= count
     }
 
     /// Whether work still ends.
     pub fn ends(&self) -> bool {
-        self.script.hang.is_none_or(|launch| self.launches < launch)
+        !self.hangs && self.script.hang.is_none_or(|launch| self.launches < launch)
     }
 
     /// An object was made or ended.

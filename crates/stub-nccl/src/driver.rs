@@ -16,12 +16,14 @@ unsafe impl Send for Stream {}
 
 type Begin = unsafe extern "C" fn(*mut c_void, f64) -> c_int;
 type End = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Hang = unsafe extern "C" fn() -> c_int;
 
-/// Its two functions for this library.
+/// Its functions for this library.
 #[derive(Clone, Copy)]
 pub struct Driver {
     begin: Begin,
     end: End,
+    hang: Hang,
 }
 
 /// Every operation takes so many nanoseconds, and each byte so many more.
@@ -40,8 +42,9 @@ impl Driver {
             let library = Library::open(Some(path), RTLD_NOW | RTLD_LOCAL).ok()?;
             let begin = *library.get::<Begin>(b"fizeau_stub_begin").ok()?;
             let end = *library.get::<End>(b"fizeau_stub_end").ok()?;
+            let hang = *library.get::<Hang>(b"fizeau_stub_hang").ok()?;
             std::mem::forget(library);
-            Some(Driver { begin, end })
+            Some(Driver { begin, end, hang })
         }
     }
 
@@ -49,6 +52,12 @@ impl Driver {
     pub fn begin(&self, stream: Stream, bytes: usize, slow: f64) {
         // SAFETY: the stub takes any number for a stream.
         unsafe { (self.begin)(stream.0, slow * (LATENCY + PER_BYTE * bytes as f64)) };
+    }
+
+    /// The device does nothing any more.
+    pub fn hang(&self) {
+        // SAFETY: the function takes nothing.
+        unsafe { (self.hang)() };
     }
 
     /// It is done with them.

@@ -117,13 +117,17 @@ impl Worker {
             if let Some(Fault::Async(code)) = fault {
                 self.state.code.store(code, Ordering::Release);
             }
-            if matches!(fault, Some(Fault::Hang | Fault::Async(_))) {
+            if fault == Some(Fault::Hang) {
+                self.driver.hang();
+            }
+            let is_stuck = matches!(fault, Some(Fault::Hang | Fault::Stuck | Fault::Async(_)));
+            if !is_stuck && !self.perform(&shared, &job, fault == Some(Fault::Wrong)) {
+                return;
+            }
+            if is_stuck || fault == Some(Fault::Late) {
                 while !self.is_over() {
                     thread::sleep(PAUSE);
                 }
-                return;
-            }
-            if !self.perform(&shared, &job, fault == Some(Fault::Wrong)) {
                 return;
             }
             for &stream in &job.streams {

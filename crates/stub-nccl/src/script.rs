@@ -6,7 +6,9 @@
 //! | `version=22703` | the library's version |
 //! | `slow=8` | what is enqueued takes eight times as long |
 //! | `kill@40` | the process ends as by a signal when its 40th operation is enqueued |
-//! | `hang@40` | the 40th operation never ends |
+//! | `hang@40` | the device does nothing from its 40th operation on, and does not answer |
+//! | `stuck@40` | the 40th operation never begins to move bytes; the device answers |
+//! | `late@40` | the 40th operation moves its bytes and never ends |
 //! | `wrong@40` | from the 40th operation on, one bit of each message over 4 KiB is another |
 //! | `async=6@40` | from the 40th operation on, the communicator has this error and nothing ends |
 //!
@@ -17,8 +19,12 @@
 pub enum Fault {
     /// The process ends.
     Kill,
-    /// Nothing ends.
+    /// The device does nothing more.
     Hang,
+    /// Nothing is moved, and nothing ends.
+    Stuck,
+    /// All is moved, and nothing ends.
+    Late,
     /// What is received is wrong.
     Wrong,
     /// An error in the background.
@@ -73,6 +79,8 @@ impl Script {
             Some(("async", code)) => Fault::Async(code.parse().ok()?),
             None if name == "kill" => Fault::Kill,
             None if name == "hang" => Fault::Hang,
+            None if name == "stuck" => Fault::Stuck,
+            None if name == "late" => Fault::Late,
             None if name == "wrong" => Fault::Wrong,
             _ => return None,
         };

@@ -11,7 +11,7 @@ mod engine;
 use super::{
     Communicator, RankBuffers,
     neighbours::{self, Peer},
-    watch::{OnHang, Operation, Watch, pairwise},
+    watch::{Asked, OnHang, Operation, Watch, pairwise},
 };
 use crate::{
     case::{Collective, CollectivePoint, KernelName, Place},
@@ -86,7 +86,7 @@ impl Mpi {
     /// Where there can be no thread.
     pub fn watch(&self, deadline: Seconds, on_hang: OnHang) -> Result<(), DeviceError> {
         let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
-        self.watch.start(deadline, None, on_hang).map_err(refused)
+        self.watch.start(deadline, Asked::default(), on_hang).map_err(refused)
     }
 
     /// Leaves the world, once all ranks do. Dropped without this, the process has failed, and its

@@ -14,6 +14,7 @@ use super::{
     gate::{self, Gate},
     lane::{Lane, Peer},
     module::{Entry, Params, Shape},
+    pulse::Flight,
     tensor_map::Encoding,
 };
 use crate::{
@@ -39,6 +40,7 @@ pub struct Context {
     context: Handle,
     stream: Handle,
     events: [Handle; 2],
+    flight: Flight,
     deadline: Cell<Seconds>,
     /// Why nothing more is asked of it.
     lost: RefCell<Option<String>>,
@@ -79,6 +81,7 @@ impl Context {
             context: null,
             stream: null,
             events: [null; 2],
+            flight: Flight::default(),
             deadline: Cell::new(Seconds(30.0)),
             lost: RefCell::new(None),
             held: RefCell::new(None),
@@ -124,6 +127,15 @@ impl Context {
     }
     pub(super) fn started(&self) -> Handle {
         self.events[0]
+    }
+    pub(super) fn events(&self) -> [Handle; 2] {
+        self.events
+    }
+    pub(super) fn shared_driver(&self) -> Arc<Driver> {
+        Arc::clone(&self.driver)
+    }
+    pub(super) fn flight(&self) -> Flight {
+        self.flight.clone()
     }
 
     /// How much of the last-level cache is set aside; none where the driver does not say.
@@ -318,6 +330,7 @@ impl Context {
         if let Some(gate) = gate {
             gate.close(self)?;
         }
+        self.flight.boards();
         let enqueued = self
             .record(0)
             .and_then(|()| work())
@@ -325,7 +338,9 @@ impl Context {
             .and_then(|()| self.record(1));
         self.release();
         enqueued?;
+        self.flight.departs();
         self.wait_for_event("kernels in flight")?;
+        self.flight.lands();
         let mut milliseconds = 0.0;
         let [start, end] = self.events;
         // SAFETY: both events were recorded and are done.

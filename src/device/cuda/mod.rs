@@ -21,14 +21,15 @@ mod module;
 mod nvml;
 mod nvrtc;
 mod properties;
+mod pulse;
 mod telemetry;
 mod tensor_map;
 mod way;
 mod words;
 
 use super::{
-    Backend, Buffer, Device, DeviceError, Elsewhere, Finding, Function, Identity, Launch, Stream,
-    Timing,
+    Backend, Buffer, Device, DeviceError, Elsewhere, Finding, Function, Identity, Launch, Pulse,
+    Stream, Timing,
 };
 use crate::{
     case::KernelName,
@@ -43,6 +44,7 @@ use driver::{Driver, driver, spelled};
 use gate::Gate;
 use kernels::Kernels;
 use lane::{Owned, Remote};
+use pulse::Heart;
 use std::{cell::OnceCell, env, rc::Rc, sync::Arc};
 use telemetry::Watch;
 use way::Way;
@@ -165,6 +167,8 @@ pub struct CudaDevice {
     capability: (u32, u32),
     /// None where its kernels cannot be had.
     words: OnceCell<Option<Words>>,
+    /// None where what it needs cannot be had.
+    heart: OnceCell<Option<Heart>>,
 }
 
 impl CudaDevice {
@@ -177,8 +181,17 @@ impl CudaDevice {
         let context = Rc::new(Context::open(driver, ordinal)?);
         properties.cache_set_aside = context.cache_set_aside();
         let kernels = Kernels::of(&properties, block_memory)?;
-        let (evictor, gate, words) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Ok(CudaDevice { properties, context, watch, kernels, evictor, gate, capability, words })
+        Ok(CudaDevice {
+            properties,
+            context,
+            watch,
+            kernels,
+            evictor: OnceCell::new(),
+            gate: OnceCell::new(),
+            capability,
+            words: OnceCell::new(),
+            heart: OnceCell::new(),
+        })
     }
 }
 
@@ -306,6 +319,11 @@ impl Device for CudaDevice {
         enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         self.context.foreign(enqueue)
+    }
+
+    fn pulse(&self) -> Option<Pulse> {
+        let heart = self.heart.get_or_init(|| Heart::new(&self.context).ok());
+        heart.as_ref().map(Heart::pulse)
     }
 
     fn identity(&self) -> Identity {

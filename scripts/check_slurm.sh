@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings up a real Slurm of several virtual nodes on this machine, each with its own network, host
 # name and /tmp, and runs every collective between them under `srun`: by MPI among hosts, and by the
-# stub NCCL among GPUs that are not there. Needs root, and Debian or Ubuntu; the first time the
+# stub NCCL among GPUs that are not there; then scripts/slurm.sbatch, and `fizeau localise` by MPI. Needs root, and Debian or Ubuntu; the first time the
 # network, for Slurm's packages and MPICH's wheel. Nothing of it stays up.
 # Usage: scripts/check_slurm.sh [NODES]
 set -euo pipefail
@@ -154,7 +154,7 @@ assert len({line.split(",")[0].split(": ")[1] for line in ranks}) == nodes, rank
 print(f"{kernel}: {right} of {len(plan)} collectives right on {nodes} nodes")
 READ
 }
-program=$PWD/target/debug/fizeau
+program=$PWD/target/debug/fizeau scripts=$PWD/scripts
 cd "$place"
 ran() { # OUT ARGUMENTS: exit code 1 tells of times that cannot be believed, which `right` allows
     local out=$1 status=0
@@ -169,6 +169,14 @@ ran() { # OUT ARGUMENTS: exit code 1 tells of times that cannot be believed, whi
 export FIZEAU_MPI=$mpi/lib/libmpi_abi.so.1
 ran mpi --mpi=pmi2
 right mpi mpi
+
+# Which of the nodes is slow, if any is: on one machine's cores any may be, so that only a fault
+# counts.
+status=0
+timeout 120 srun -N "$nodes" -n "$nodes" --mpi=pmi2 "$program" localise --device host --size 64KiB \
+    >localise.txt 2>&1 || status=$?
+((status <= 1)) || { cat localise.txt >&2; exit 1; }
+echo "localised by MPI: $(head -n 1 localise.txt)"
 
 # Wrong pairs are no result: N singletons are told from a world of N.
 status=0
@@ -188,3 +196,12 @@ FIZEAU_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 export FIZEAU_TOKEN
 ran nccl --mpi=none
 right nccl nccl
+
+# The batch script that users start from, with nodes of one GPU each instead of eight.
+export SUITE=$place/ranks.toml PATH=$(dirname "$program"):$PATH
+unset FIZEAU_TOKEN FIZEAU_RENDEZVOUS
+timeout 240 sbatch --quiet --wait --nodes="$nodes" --ntasks-per-node=1 --gpus-per-node=0 \
+    --cpus-per-task=1 --chdir="$place" --output=batch.txt "$scripts/slurm.sbatch" ||
+    { cat batch.txt >&2; exit 1; }
+mv results/local/* batch
+right batch nccl

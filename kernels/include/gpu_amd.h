@@ -22,6 +22,9 @@ CONSTANT u32 LANES = 32;
 
 #define GLOBAL __attribute__((address_space(1)))
 
+// Blocks go to dies in turn, of which there are 1, 6 or 8: so many blocks further is the same die.
+CONSTANT u32 NEXT_PLACE = 24;
+
 DEVICE u32 thread_index() { return __builtin_amdgcn_workitem_id_x(); }
 DEVICE u32 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
 // Threads of the grid over threads of a block, as the packet of the launch has them (HSA Platform
@@ -101,7 +104,13 @@ DEVICE f64 fused(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
 DEVICE f32 larger(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
 
 // 2^x by the unit for it, 0 below 2^-126.
-DEVICE f32 power_of_two(f32 x) { return __builtin_amdgcn_exp2f(x); }
+DEVICE f32 power_of_two(f32 x) {
+#if __has_builtin(__builtin_amdgcn_exp2f)
+  return __builtin_amdgcn_exp2f(x);
+#else
+  return __builtin_exp2f(x);
+#endif
+}
 
 // Zero, which no compiler knows: blocks are one-dimensional.
 DEVICE u32 zero() { return __builtin_amdgcn_workitem_id_y(); }

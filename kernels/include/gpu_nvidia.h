@@ -7,6 +7,9 @@
 // One block of THREADS threads has a unit for itself, or shares it with (PER_UNIT - 1) others.
 #define KERNEL(THREADS, PER_UNIT) extern "C" __global__ void __launch_bounds__(THREADS, PER_UNIT)
 
+// How many blocks further one takes over what another had in a walk through a cache that all share.
+CONSTANT u32 NEXT_PLACE = 7;
+
 DEVICE u32 thread_index() { return threadIdx.x; }
 DEVICE u32 block_index() { return blockIdx.x; }
 DEVICE u32 block_count() { return gridDim.x; }

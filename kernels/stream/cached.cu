@@ -2,7 +2,8 @@
 // a launch of its own for each walk would take longer than the walk.
 //
 // Loads ask the shared cache and not the unit's own. In each walk a block takes other tiles than in
-// the one before, so that its data come from all parts of the cache.
+// the one before, so that its data come from all parts of the cache; of its own die's, where each die
+// has one.
 #include "params.h"
 
 namespace {
@@ -52,7 +53,7 @@ template <Operation OPERATION> DEVICE void stream(const StreamParams& p, u32 rep
   f64 sum = 0.0;
   // The last walk's places are the blocks' own: what it leaves is checked.
   for (u32 left = repeat; left > 0; left--) {
-    sum = walk<OPERATION>(p, u32((block_index() + 7 * u64(left - 1)) % block_count()));
+    sum = walk<OPERATION>(p, u32((block_index() + NEXT_PLACE * u64(left - 1)) % block_count()));
   }
   const u64 last = p.length - 1;
   const bool odd = p.length % 2 == 1 && block_index() == 0 && thread_index() == 0;

@@ -70,12 +70,15 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     cases
 }
 
-/// Where a sweep starts: half of the first cache of each unit; a sixteenth of a first cache that
-/// all units share, which holds enough for each of them.
+/// Where a sweep starts: half of the first cache of each unit, or of each die where a die's units
+/// share it; a sixteenth of a first cache that all units share, which holds enough for each.
 fn sweep_start(properties: &Properties, units: u32) -> Bytes {
     match properties.caches.first() {
         Some(first) if first.shared_by > 1 && first.shared_by >= properties.units => {
             Bytes(first.size.0 / 16)
+        }
+        Some(first) if first.level > 1 => {
+            Bytes(first.size.0 / 2) * u64::from(units.div_ceil(first.shared_by.max(1)))
         }
         Some(first) => Bytes(first.size.0 / 2) * u64::from(units),
         None => Bytes(FIRST_CACHE_MIN.0 / 2) * u64::from(units),
@@ -93,9 +96,12 @@ fn stores_past_caches(kernel: &KernelName) -> bool {
 }
 
 /// The working set that stands for memory: four times the last-level cache, as STREAM's rules ask,
-/// up to a power of two; never less than 128 MiB.
+/// up to a power of two; never less than 128 MiB. AMD's cache on the memory's side keeps a share of
+/// a stream that is much larger than itself: there it is eight times.
 pub fn memory_working_set(properties: &Properties) -> Bytes {
-    let wanted = properties.last_level_cache() * 4;
+    let is_beside_memory =
+        properties.backend == "hip" && properties.caches.last().is_some_and(|last| last.level > 2);
+    let wanted = properties.last_level_cache() * if is_beside_memory { 8 } else { 4 };
     Bytes(wanted.0.max(128 << 20).next_power_of_two())
 }
 
@@ -258,6 +264,7 @@ impl Workload for Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::CacheLevel;
 
     #[test]
     fn sweeps_go_from_end_to_end_in_whole_kibibytes() {
@@ -267,6 +274,22 @@ mod tests {
         assert!(sizes.is_sorted() && sizes.iter().all(|size| size.0 % 1024 == 0), "{sizes:?}");
         let doublings = sweep(Bytes::KIB * 4, Bytes::MIB, 1);
         assert_eq!(doublings, Vec::from_iter((12..=20).map(|shift| Bytes(1 << shift))));
+    }
+
+    #[test]
+    fn a_sweep_of_dies_starts_within_their_caches_and_ends_far_beyond_the_last() {
+        let cache =
+            |level, size: Bytes, shared_by| CacheLevel { level, size, shared_by, line: Bytes(128) };
+        let caches = vec![cache(2, Bytes::MIB * 4, 38), cache(3, Bytes::MIB * 256, 304)];
+        let backend = "hip".into();
+        let dies = Properties { backend, units: 304, caches, ..Properties::default() };
+        assert_eq!(sweep_start(&dies, 304), Bytes::MIB * 16);
+        assert_eq!(sweep_start(&dies, 1), Bytes::MIB * 2);
+        assert_eq!(memory_working_set(&dies), Bytes::MIB * 2048);
+        let caches = vec![cache(2, Bytes::MIB * 8, 104)];
+        let one = Properties { units: 104, caches, ..dies };
+        assert_eq!(sweep_start(&one, 104), Bytes::KIB * 512);
+        assert_eq!(memory_working_set(&one), Bytes::MIB * 128);
     }
 
     #[test]

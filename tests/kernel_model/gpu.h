@@ -184,6 +184,9 @@ inline const u64* exchange(const u64 (&mine)[8]) {
 
 }  // namespace model
 
+// How many blocks further one takes over what another had in a walk through a cache that all share.
+CONSTANT u32 NEXT_PLACE = 7;
+
 DEVICE u32 thread_index() { return model::current; }
 DEVICE u32 block_index() { return model::block_at; }
 DEVICE u32 block_count() { return model::blocks; }

@@ -4,6 +4,10 @@
 //! `FIZEAU_KERNELS` says how: `auto` (if absent) compiles where there is an nvcc, `off` never does,
 //! `require` fails the build without one. Looked for are `FIZEAU_NVCC`, `CUDA_HOME`, `CUDA_PATH`,
 //! `PATH` and /usr/local/cuda. A kernel that does not compile fails the build, whatever the mode.
+//!
+//! For AMD's targets a clang that knows all of them is looked for in `FIZEAU_CLANG`, `ROCM_PATH` and
+//! /opt/rocm, and used unless the mode is `off`; one of another version that `PATH` has is left
+//! alone, since it may lack a target or its linker.
 
 use std::{
     env,
@@ -35,6 +39,7 @@ fn embed() -> Outcome<()> {
     println!("cargo:rerun-if-changed=build.rs");
     fs::write(out.join("data.rs"), catalogue(&root)?)?;
     fs::write(out.join("kernels.rs"), kernels(&root, &out)?)?;
+    fs::write(out.join("kernels_amd.rs"), kernels_amd(&root, &out)?)?;
     Ok(())
 }
 
@@ -73,7 +78,7 @@ struct Kernel {
 fn kernels(root: &Path, out: &Path) -> Outcome<String> {
     println!("cargo:rerun-if-changed=kernels");
     let folder = root.join("kernels");
-    let list = manifest(&folder)?;
+    let list = manifest(&folder, "kernels.toml")?;
     let nvcc = find_nvcc()?;
     if let Some(nvcc) = &nvcc {
         compile(nvcc, &folder, &list, out)?;
@@ -87,7 +92,7 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
         };
         writeln!(
             table,
-            "    Bundled {{ path: {path:?}, text: include_str!({text:?}), binaries: {binaries} }},"
+            "    Bundled {{ path: {path:?}, text: include_str!({text:?}), binary: {binaries} }},"
         )?;
     }
     table.push_str("];\nstatic HEADERS: &[(&str, &str)] = &[\n");
@@ -100,10 +105,10 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
     Ok(table)
 }
 
-fn manifest(folder: &Path) -> Outcome<Vec<Kernel>> {
-    let list: toml::Table = fs::read_to_string(folder.join("kernels.toml"))?.parse()?;
+fn manifest(folder: &Path, name: &str) -> Outcome<Vec<Kernel>> {
+    let list: toml::Table = fs::read_to_string(folder.join(name))?.parse()?;
     let files = list.get("file").and_then(toml::Value::as_array);
-    let files = files.ok_or("kernels.toml has no [[file]]")?;
+    let files = files.ok_or("a list of kernels has no [[file]]")?;
     let kernel = |file: &toml::Value| -> Option<Kernel> {
         let word = |value: &toml::Value| value.as_str().map(str::to_owned);
         let targets = file.get("targets")?.as_array()?;
@@ -114,7 +119,17 @@ fn manifest(folder: &Path) -> Outcome<Vec<Kernel>> {
         })
     };
     let kernels: Option<Vec<Kernel>> = files.iter().map(kernel).collect();
-    Ok(kernels.ok_or("kernels.toml: a [[file]] without path or targets")?)
+    Ok(kernels.ok_or("a list of kernels has a [[file]] without path or targets")?)
+}
+
+/// How kernels are compiled: `auto`, `off` or `require`.
+fn mode() -> Outcome<String> {
+    println!("cargo:rerun-if-env-changed=FIZEAU_KERNELS");
+    let mode = env::var("FIZEAU_KERNELS").unwrap_or_else(|_| "auto".into());
+    match mode.as_str() {
+        "auto" | "off" | "require" => Ok(mode),
+        _ => Err(format!("FIZEAU_KERNELS={mode}: it is auto, off or require").into()),
+    }
 }
 
 /// A compiler that was found.
@@ -128,13 +143,10 @@ struct Nvcc {
 
 /// The first nvcc that answers, as the mode allows.
 fn find_nvcc() -> Outcome<Option<Nvcc>> {
-    for variable in ["FIZEAU_KERNELS", "FIZEAU_NVCC", "CUDA_HOME", "CUDA_PATH", "PATH"] {
+    for variable in ["FIZEAU_NVCC", "CUDA_HOME", "CUDA_PATH", "PATH"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
-    let mode = env::var("FIZEAU_KERNELS").unwrap_or_else(|_| "auto".into());
-    if !["auto", "off", "require"].contains(&mode.as_str()) {
-        return Err(format!("FIZEAU_KERNELS={mode}: it is auto, off or require").into());
-    }
+    let mode = mode()?;
     if mode == "off" {
         return Ok(None);
     }
@@ -226,4 +238,82 @@ fn compile_one(nvcc: &Nvcc, folder: &Path, kernel: &Kernel, out: &Path) -> Resul
 
 fn binary_name(path: &str) -> String {
     format!("{}.fatbin", path.replace('/', "-").trim_end_matches(".cu"))
+}
+
+/// The table of kernels for AMD's GPUs, and the compiler that made their binaries.
+fn kernels_amd(root: &Path, out: &Path) -> Outcome<String> {
+    let folder = root.join("kernels");
+    let list = manifest(&folder, "amd.toml")?;
+    let clang = find_clang()?;
+    let mut table = String::from("static BUNDLED: &[Files] = &[\n");
+    for Kernel { path, targets, .. } in &list {
+        let mut binaries = String::new();
+        for target in clang.iter().flat_map(|_| targets) {
+            let binary = out.join(format!("{}.{target}.hsaco", path.replace('/', "-")));
+            writeln!(binaries, "({target:?}, include_bytes!({binary:?})),")?;
+        }
+        let text = folder.join(path);
+        writeln!(
+            table,
+            "    Files {{ path: {path:?}, text: include_str!({text:?}), binaries: &[{binaries}] }},"
+        )?;
+    }
+    if let Some((program, _)) = &clang {
+        compile_amd(program, &folder, &list, out)?;
+    }
+    let version = clang.map(|(_, version)| version);
+    writeln!(table, "];\nstatic CLANG: Option<&str> = {version:?};")?;
+    Ok(table)
+}
+
+/// The first clang that answers and can make an object for the newest target; its version.
+fn find_clang() -> Outcome<Option<(PathBuf, String)>> {
+    for variable in ["FIZEAU_CLANG", "ROCM_PATH"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    if mode()? == "off" {
+        return Ok(None);
+    }
+    let named = env::var_os("FIZEAU_CLANG").map(PathBuf::from);
+    let rocm = env::var_os("ROCM_PATH").map(PathBuf::from);
+    let homes = rocm.into_iter().chain([PathBuf::from("/opt/rocm")]);
+    let programs = named.into_iter().chain(homes.map(|home| home.join("llvm/bin/clang")));
+    let answers = |program: PathBuf| {
+        let output = Command::new(&program).arg("--version").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.lines().next()?.trim().to_owned();
+        let targets = Command::new(&program)
+            .args(["--target=amdgcn-amd-amdhsa", "--print-supported-cpus"])
+            .output()
+            .ok()?;
+        let known = [&targets.stdout[..], &targets.stderr].concat();
+        let known = String::from_utf8_lossy(&known).into_owned();
+        let all = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"];
+        all.iter().all(|target| known.contains(target)).then_some((program, version))
+    };
+    Ok(programs.into_iter().find_map(answers))
+}
+
+/// Every file for each of its targets.
+fn compile_amd(clang: &Path, folder: &Path, list: &[Kernel], out: &Path) -> Outcome<()> {
+    for kernel in list {
+        for target in &kernel.targets {
+            let binary = out.join(format!("{}.{target}.hsaco", kernel.path.replace('/', "-")));
+            let output = Command::new(clang)
+                .args(["-x", "hip", "-nogpuinc", "-nogpulib", "--cuda-device-only", "-O3"])
+                .args(["-std=c++17", "--no-gpu-bundle-output", "-mcode-object-version=5"])
+                .arg(format!("--offload-arch={target}"))
+                .arg("-I")
+                .arg(folder.join("include"))
+                .arg(folder.join(&kernel.path))
+                .arg("-o")
+                .arg(&binary)
+                .output()?;
+            if !output.status.success() {
+                let words = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("{} for {target}:\n{words}", kernel.path).into());
+            }
+        }
+    }
+    Ok(())
 }

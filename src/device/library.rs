@@ -108,6 +108,8 @@ pub fn candidates(wanted: &Wanted) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = wanted.folders.iter().map(PathBuf::from).collect();
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
     folders.extend(homes.map(|home| Path::new(&home).join("lib64")));
+    let homes = ["ROCM_PATH", "HIP_PATH"].into_iter().filter_map(env::var_os);
+    folders.extend(homes.map(|home| Path::new(&home).join("lib")));
     folders.extend(["/usr/local/nvidia/lib64", "/usr/local/cuda/lib64"].map(PathBuf::from));
     folders.extend(wheels(python_homes()));
     let mut paths: Vec<PathBuf> = wanted.files.iter().map(PathBuf::from).collect();
@@ -130,8 +132,8 @@ fn python_homes() -> Vec<PathBuf> {
     active.map(PathBuf::from).chain(local).chain(system).collect()
 }
 
-/// The libraries' folders in the vendor's Python packages (`nvidia/cu13/lib`,
-/// `nvidia/cuda_nvrtc/lib`), newest first.
+/// The libraries' folders in the vendors' Python packages (`nvidia/cu13/lib`,
+/// `nvidia/cuda_nvrtc/lib`, `_rocm_sdk_core/lib`), newest first.
 fn wheels(homes: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for home in homes {
@@ -140,6 +142,8 @@ fn wheels(homes: Vec<PathBuf>) -> Vec<PathBuf> {
             for packages in ["site-packages", "dist-packages"] {
                 let vendors = children(&python.join(packages).join("nvidia"), |_| true);
                 found.extend(vendors.into_iter().map(|vendor| vendor.join("lib")));
+                let rocm = python.join(packages).join("_rocm_sdk_core/lib");
+                found.extend(rocm.is_dir().then_some(rocm));
             }
         }
     }
@@ -172,6 +176,14 @@ pub enum Refusal {
     },
 }
 
+/// What a library calls the function that another one calls so; none where it has none.
+pub type Spelling = fn(&'static str) -> Option<&'static str>;
+
+/// Of a library that calls all functions as the table does.
+pub fn as_it_is(name: &'static str) -> Option<&'static str> {
+    Some(name)
+}
+
 /// Declares a struct with one method for each function of a library: by the first symbol of those
 /// named that is exported, with every code but 0 an error.
 macro_rules! functions {
@@ -185,13 +197,19 @@ macro_rules! functions {
         pub struct $table {
             $( $name: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int>, )*
             _library: $crate::device::library::Opened,
+            spelled: $crate::device::library::Spelling,
         }
 
         impl $table {
-            /// Looks all functions up.
-            pub fn of(library: $crate::device::library::Opened) -> $table {
+            /// Looks all functions up by what a library of the same functions calls them; those
+            /// for which it has no name are not there.
+            pub fn of(
+                library: $crate::device::library::Opened,
+                spelled: $crate::device::library::Spelling,
+            ) -> $table {
                 $( let $name = {
-                    let address = library.address(&[$first $(, $other)*]);
+                    let names = [$first $(, $other)*].into_iter().filter_map(spelled);
+                    let address = library.address(&names.collect::<Vec<_>>());
                     // SAFETY: the vendor's header declares this type for the symbol; a null
                     // pointer is `None` of an optional function.
                     unsafe {
@@ -201,7 +219,7 @@ macro_rules! functions {
                         >(address)
                     }
                 }; )*
-                $table { $( $name, )* _library: library }
+                $table { $( $name, )* _library: library, spelled }
             }
 
             $(
@@ -214,11 +232,12 @@ macro_rules! functions {
                     &self, $($arg: $type),*
                 ) -> Result<(), $crate::device::library::Refusal> {
                     use $crate::device::library::Refusal;
-                    let function = self.$name.ok_or(Refusal::NoSymbol($first))?;
+                    let call = (self.spelled)($first).unwrap_or($first);
+                    let function = self.$name.ok_or(Refusal::NoSymbol(call))?;
                     // SAFETY: the caller's promise.
                     match unsafe { function($($arg),*) } {
                         0 => Ok(()),
-                        code => Err(Refusal::Code { call: $first, code }),
+                        code => Err(Refusal::Code { call, code }),
                     }
                 }
             )*
@@ -293,7 +312,7 @@ mod tests {
     #[test]
     fn symbols_fall_back_codes_stay_integers_and_absent_ones_are_errors() {
         let wanted = Wanted { files: &["libc.so.6"], ..NOWHERE };
-        let table = Mathematics::of(open(&wanted).expect("there is a C library"));
+        let table = Mathematics::of(open(&wanted).expect("there is a C library"), as_it_is);
         // SAFETY: `abs` takes an integer and gives one.
         unsafe {
             assert_eq!(table.absolute(0), Ok(()));

@@ -2,6 +2,7 @@
 
 pub mod cuda;
 pub mod fake;
+pub mod hip;
 pub mod host;
 pub mod library;
 
@@ -66,7 +67,7 @@ impl Finding {
 }
 
 /// Every backend of this build, in the order `devices` prints them.
-pub static BACKENDS: &[&dyn Backend] = &[&host::Host, &cuda::Cuda];
+pub static BACKENDS: &[&dyn Backend] = &[&host::Host, &cuda::Cuda, &hip::Hip];
 
 /// One opened device.
 pub trait Device {

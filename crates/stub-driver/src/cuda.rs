@@ -402,18 +402,7 @@ export! {
         config: *const Config, function: Handle, params: *mut Handle, extra: *mut Handle
     ) |state| {
         if !params.is_null() || extra.is_null() { return INVALID_VALUE; }
-        let (config, found) = (&*config, &*function.cast::<Found>());
-        if !is_stream(config.stream) { return INVALID_HANDLE; }
-        let (mut bytes, mut size, mut at) = (std::ptr::null::<u8>(), 0, extra);
-        while !(*at).is_null() {
-            match *at as usize {
-                1 => bytes = (*at.add(1)).cast(),
-                2 => size = (*at.add(1)).cast::<usize>().read(),
-                _ => return INVALID_VALUE,
-            }
-            at = at.add(2);
-        }
-        let bytes = slice::from_raw_parts(bytes, size);
+        let config = &*config;
         let mut cluster = String::new();
         for at in 0..config.count as usize {
             let attribute = &*config.attributes.add(at);
@@ -421,22 +410,8 @@ export! {
                 cluster = format!(" cluster={:?}", &attribute.value[..3]);
             }
         }
-        state.log(format!(
-            "launch {} grid={:?} block={:?} shared={}{cluster} params={}",
-            found.name, config.grid, config.block, config.shared, hex(bytes),
-        ));
-        let blocks: u64 = config.grid.iter().map(|&count| u64::from(count)).product();
-        if let Some((of, launches)) = &mut state.capture
-            && *of == config.stream as usize
-        {
-            launches.push((found.name.clone(), bytes.to_vec(), blocks));
-            return OK;
-        }
-        state.launches += 1;
-        match kernels::run(&found.name, bytes, blocks, &mut state.memory) {
-            Ok(nanoseconds) => { state.pass(nanoseconds); OK }
-            Err(()) => state.give(ILLEGAL_ADDRESS),
-        }
+        let Config { grid, block, shared, stream, .. } = *config;
+        launch(state, function, grid, block, shared, stream, extra, 0, &cluster)
     }
     fizeau_stub_begin(stream: Handle, nanoseconds: f64) |state| {
         state.begin(stream as usize);
@@ -472,5 +447,56 @@ export! {
              fill={fill}"
         ));
         OK
+    }
+}
+
+/// Launches a function: `end` is what ends the list of extras.
+#[expect(clippy::too_many_arguments, reason = "as many as a launch has")]
+pub(crate) unsafe fn launch(
+    state: &mut State,
+    function: Handle,
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: Handle,
+    extra: *mut Handle,
+    end: usize,
+    cluster: &str,
+) -> c_int {
+    if !is_stream(stream) {
+        return INVALID_HANDLE;
+    }
+    // SAFETY: the caller passes a function that was got and a list of extras that ends as it should.
+    let (found, bytes) = unsafe {
+        let (mut bytes, mut size, mut at) = (std::ptr::null::<u8>(), 0, extra);
+        while *at as usize != end {
+            match *at as usize {
+                1 => bytes = (*at.add(1)).cast(),
+                2 => size = (*at.add(1)).cast::<usize>().read(),
+                _ => return INVALID_VALUE,
+            }
+            at = at.add(2);
+        }
+        (&*function.cast::<Found>(), slice::from_raw_parts(bytes, size))
+    };
+    state.log(format!(
+        "launch {} grid={grid:?} block={block:?} shared={shared}{cluster} params={}",
+        found.name,
+        hex(bytes),
+    ));
+    let blocks: u64 = grid.iter().map(|&count| u64::from(count)).product();
+    if let Some((of, launches)) = &mut state.capture
+        && *of == stream as usize
+    {
+        launches.push((found.name.clone(), bytes.to_vec(), blocks));
+        return OK;
+    }
+    state.launches += 1;
+    match kernels::run(&found.name, bytes, blocks, &mut state.memory) {
+        Ok(nanoseconds) => {
+            state.pass(nanoseconds);
+            OK
+        }
+        Err(()) => state.give(ILLEGAL_ADDRESS),
     }
 }

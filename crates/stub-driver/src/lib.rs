@@ -1,5 +1,5 @@
 //! A driver for machines without a GPU: the parts of `libcuda.so.1`, `libnvidia-ml.so.1`,
-//! `libnvrtc.so.13` and `libcublasLt.so.13` that fizeau calls, so that tests run its real
+//! `libnvrtc.so.13`, `libcublasLt.so.13` and of HIP and hipRTC that fizeau calls, so that tests run its real
 //! foreign-function path.
 //!
 //! Device memory is the host's, every range is checked, every launch is written down (variable
@@ -19,6 +19,7 @@
 mod attention;
 mod cublaslt;
 mod cuda;
+mod hip;
 mod kernels;
 mod memory;
 mod nvml;
@@ -28,5 +29,6 @@ mod state;
 
 pub use cublaslt::*;
 pub use cuda::*;
+pub use hip::*;
 pub use nvml::*;
 pub use nvrtc::*;

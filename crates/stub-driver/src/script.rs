@@ -3,6 +3,8 @@
 //! | part | means |
 //! | --- | --- |
 //! | `driver=11040` | the driver's version |
+//! | `hip=50221153` | the version of HIP |
+//! | `gfx=gfx942` | the target of its devices |
 //! | `devices=2` | so many devices |
 //! | `uuid=9` | the number that devices' own numbers begin with |
 //! | `units=8` | so many SMs |
@@ -26,6 +28,10 @@ use std::collections::BTreeMap;
 pub struct Script {
     /// The driver's version.
     pub driver: i32,
+    /// HIP's version.
+    pub hip: i32,
+    /// HIP's target.
+    pub gfx: String,
     /// How many devices.
     pub devices: i32,
     /// Added to the devices' own numbers.
@@ -56,6 +62,8 @@ impl Default for Script {
     fn default() -> Script {
         Script {
             driver: 13_000,
+            hip: 60_300_000,
+            gfx: "gfx942".into(),
             devices: 1,
             uuid: 0,
             units: 4,
@@ -101,6 +109,8 @@ impl Script {
         let (name, value) = part.split_once('=')?;
         match name {
             "driver" => self.driver = value.parse().ok()?,
+            "hip" => self.hip = value.parse().ok()?,
+            "gfx" => self.gfx = value.to_owned(),
             "devices" => self.devices = value.parse().ok()?,
             "uuid" => self.uuid = value.parse().ok()?,
             "units" => self.units = value.parse().ok()?,
@@ -109,7 +119,7 @@ impl Script {
             "slow" => self.slow = value.parse().ok()?,
             "reasons" => self.reasons = value.parse().ok()?,
             "xid" => self.xid = Some(value.parse().ok()?),
-            call if call.starts_with("cu") || call.starts_with("nv") => {
+            call if ["cu", "nv", "hip"].iter().any(|start| call.starts_with(start)) => {
                 let (code, from) = value.split_once('@').unwrap_or((value, "1"));
                 let fault = (code.parse().ok()?, from.parse().ok()?);
                 self.codes.insert(call.to_owned(), fault);

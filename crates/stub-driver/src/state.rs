@@ -98,7 +98,7 @@ impl State {
     pub fn enter(&mut self, call: &'static str) -> Result<(), i32> {
         let count = self.calls.entry(call).or_default();
         *count += 1;
-        if call.starts_with("cu")
+        if (call.starts_with("cu") || call.starts_with("hip") && !call.starts_with("hiprtc"))
             && let Some(code) = self.broken
         {
             return Err(code);

@@ -1,9 +1,14 @@
 //! What the driver's codes mean for a run (`CUresult` of cuda.h, CUDA 13.0).
 
+use super::vendor::Vendor;
 use crate::device::{DeviceError, library::Refusal};
 
 /// Work is not done yet: no error.
 pub const NOT_READY: i32 = 600;
+/// There is no device.
+pub const NO_DEVICE: i32 = 100;
+/// A device that is asked for is not there.
+pub const INVALID_DEVICE: i32 = 101;
 
 /// What a code means for what comes after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,10 +88,11 @@ pub fn meaning(code: i32) -> Meaning {
 }
 
 /// A code in words.
-pub fn words(code: i32) -> String {
+pub fn words(vendor: &Vendor, code: i32) -> String {
+    let interface = vendor.interface;
     match find(code) {
-        Some((code, name, _)) => format!("{name} (CUDA error {code})"),
-        None => format!("CUDA error {code}, which this version of fizeau does not know"),
+        Some((code, name, _)) => format!("{name} ({interface} error {code})"),
+        None => format!("{interface} error {code}, which this version of fizeau does not know"),
     }
 }
 
@@ -95,19 +101,19 @@ fn find(code: i32) -> Option<&'static (i32, &'static str, Meaning)> {
 }
 
 /// A refusal that has nothing to do with a kernel or a size.
-pub fn error(refusal: &Refusal) -> DeviceError {
+pub fn error(vendor: &Vendor, refusal: &Refusal) -> DeviceError {
     match refusal {
         Refusal::NoSymbol(name) => DeviceError::Missing {
-            what: format!("{name} in libcuda.so.1"),
-            mend: "install a newer NVIDIA driver".into(),
+            what: format!("{name} in {}", vendor.library.files[0]),
+            mend: vendor.newer.into(),
         },
         Refusal::Code { call, code } => {
-            let said = format!("{call}: {}", words(*code));
+            let said = format!("{call}: {}", words(vendor, *code));
             match meaning(*code) {
                 Meaning::Gone => DeviceError::Lost(said),
                 Meaning::Setup => DeviceError::Missing {
-                    what: format!("a working NVIDIA driver ({said})"),
-                    mend: mend(*code).into(),
+                    what: format!("a working {} driver ({said})", vendor.maker),
+                    mend: (vendor.mend)(*code).into(),
                 },
                 _ => DeviceError::Driver(said),
             }
@@ -115,8 +121,8 @@ pub fn error(refusal: &Refusal) -> DeviceError {
     }
 }
 
-/// What to do about a machine that is not set up.
-fn mend(code: i32) -> &'static str {
+/// What to do about a machine with NVIDIA's devices that is not set up.
+pub fn mend(code: i32) -> &'static str {
     match code {
         34 => "remove the toolkit's stubs folder from LD_LIBRARY_PATH",
         100 => {
@@ -136,7 +142,7 @@ mod tests {
     use super::*;
 
     fn of(code: i32) -> DeviceError {
-        error(&Refusal::Code { call: "cuCall", code })
+        error(&super::super::CUDA, &Refusal::Code { call: "cuCall", code })
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub struct Library {
 pub fn library() -> Result<Arc<Library>, DeviceError> {
     static LIBRARY_OPENED: OnceLock<Result<Arc<Library>, DeviceError>> = OnceLock::new();
     let open = || {
-        let functions = Functions::of(library::open(&LIBRARY)?);
+        let functions = Functions::of(library::open(&LIBRARY)?, library::as_it_is);
         Ok(Arc::new(Library { functions }))
     };
     LIBRARY_OPENED.get_or_init(open).clone()

@@ -154,8 +154,11 @@ impl Context {
     /// A refusal as the error it means, remembered where nothing can come after it.
     pub(super) fn told(&self, said: Result<(), Refusal>, what: For<'_>) -> Result<(), DeviceError> {
         let Err(refusal) = said else { return Ok(()) };
-        let Refusal::Code { call, code } = refusal else { return Err(code::error(&refusal)) };
-        let why = format!("{call}: {}", code::words(code));
+        let vendor = self.driver.vendor;
+        let Refusal::Code { call, code } = refusal else {
+            return Err(code::error(vendor, &refusal));
+        };
+        let why = format!("{call}: {}", code::words(vendor, code));
         let meaning = code::meaning(code);
         if matches!(meaning, Meaning::Broken | Meaning::Gone) {
             self.lost.replace(Some(why.clone()));
@@ -168,7 +171,7 @@ impl Context {
             (Meaning::Broken, For::Other) => {
                 DeviceError::Launch { kernel: "in flight".into(), why }
             }
-            (_, For::Other) => code::error(&refusal),
+            (_, For::Other) => code::error(vendor, &refusal),
         })
     }
 
@@ -396,14 +399,21 @@ impl Context {
             params.words.as_mut_ptr().cast(),
             PARAM_BUFFER_SIZE as Handle,
             (&raw mut size).cast(),
-            std::ptr::null_mut(),
+            self.driver.vendor.extras_end as Handle,
         ];
+        let [x, y, z] = shape.grid;
         for _ in 0..repeat {
             // SAFETY: the parameters are as long as is said, the list of extras ends with a zero,
             // and the driver copies both before it returns.
             let said = unsafe {
-                let null = std::ptr::null_mut();
-                functions.launch(&raw const config, entry.function, null, extra.as_mut_ptr())
+                let (null, extra) = (std::ptr::null_mut(), extra.as_mut_ptr());
+                let (entry, threads, shared) = (entry.function, shape.threads, shape.shared);
+                if self.driver.vendor.has_attributes {
+                    functions.launch(&raw const config, entry, null, extra)
+                } else {
+                    functions
+                        .launch_plain(entry, x, y, z, threads, 1, 1, shared, stream, null, extra)
+                }
             };
             self.told(said, For::Kernel(&entry.name))?;
             self.enqueued_one();
@@ -443,7 +453,8 @@ impl Context {
         let f = self.current()?;
         let mut on_host = std::ptr::null_mut();
         // SAFETY: the pointers are valid.
-        let said = unsafe { f.host_allocate(&raw mut on_host, bytes, HOST_MAPPED) };
+        let said =
+            unsafe { f.host_allocate(&raw mut on_host, bytes, self.driver.vendor.host_flags) };
         self.told(said, For::Memory(bytes as u64))?;
         let mut pinned = Pinned { context: Rc::clone(self), on_host, on_device: 0 };
         // SAFETY: the memory was just allocated as mapped; zero is the only flag.
@@ -497,8 +508,6 @@ impl Context {
     }
 }
 
-/// `CU_MEMHOSTALLOC_DEVICEMAP`.
-const HOST_MAPPED: u32 = 2;
 /// `CU_STREAM_NON_BLOCKING`: nothing waits for the default stream, which is not used.
 const STREAM_NON_BLOCKING: u32 = 1;
 /// `CU_LIMIT_PERSISTING_L2_CACHE_SIZE`.

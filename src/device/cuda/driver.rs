@@ -3,17 +3,21 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 #![expect(clippy::too_many_arguments, reason = "its functions have as many as they have")]
 
-use super::code;
+use super::{
+    code,
+    vendor::{Peers, Vendor},
+};
 use crate::device::{
     DeviceError,
-    library::{self, Wanted, functions},
+    library::{self, Refusal, Wanted, functions},
 };
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     sync::{Arc, OnceLock},
 };
 
-const LIBRARY: Wanted = Wanted {
+/// NVIDIA's.
+pub const LIBRARY: Wanted = Wanted {
     files: &["libcuda.so.1"],
     before: "",
     folders: &["/usr/lib/wsl/lib", "/run/opengl-driver/lib"],
@@ -22,7 +26,7 @@ const LIBRARY: Wanted = Wanted {
 
 /// The oldest driver whose functions this backend is written for, as CUDA counts: 12.0, the first
 /// with tensor maps and clusters (driver 525).
-const VERSION_MIN: i32 = 12_000;
+pub const VERSION_MIN: i32 = 12_000;
 
 /// An opaque object of the driver.
 pub type Handle = *mut c_void;
@@ -77,15 +81,24 @@ functions! {
     launch = "cuLaunchKernelEx"(
         config: *const LaunchConfig, function: Handle, params: *mut Handle, extra: *mut Handle,
     );
+    launch_plain = "cuLaunchKernel"(
+        function: Handle, blocks_x: c_uint, blocks_y: c_uint, blocks_z: c_uint, threads_x: c_uint,
+        threads_y: c_uint, threads_z: c_uint, shared: c_uint, stream: Handle,
+        params: *mut Handle, extra: *mut Handle,
+    );
     tensor_map = "cuTensorMapEncodeTiled"(
         map: *mut TensorMap, data_type: c_int, rank: c_uint, address: u64, sizes: *const u64,
         strides: *const u64, box_sizes: *const u32, element_strides: *const u32,
         interleave: c_int, swizzle: c_int, promotion: c_int, fill: c_int,
     );
     copy = "cuMemcpyAsync"(to: u64, from: u64, bytes: usize, stream: Handle);
+    copy_of_kind = "hipMemcpyAsync"(
+        to: u64, from: u64, bytes: usize, kind: c_int, stream: Handle,
+    );
     stream_wait = "cuStreamWaitEvent"(stream: Handle, event: Handle, flags: c_uint);
     peer_can = "cuDeviceCanAccessPeer"(can: *mut c_int, device: c_int, peer: c_int);
     peer_enable = "cuCtxEnablePeerAccess"(peer: Handle, flags: c_uint);
+    peer_enable_device = "hipDeviceEnablePeerAccess"(peer: c_int, flags: c_uint);
     limit = "cuCtxGetLimit"(value: *mut usize, limit: c_int);
     capture_begin = "cuStreamBeginCapture_v2"(stream: Handle, mode: c_int);
     capture_end = "cuStreamEndCapture"(stream: Handle, graph: *mut Handle);
@@ -160,6 +173,8 @@ pub struct Driver {
     pub version: i32,
     /// Whether it is a stub for tests, which no number comes from.
     pub is_stub: bool,
+    /// Whose it is.
+    pub vendor: &'static Vendor,
 }
 
 /// The driver, opened once in a process.
@@ -169,30 +184,87 @@ pub struct Driver {
 /// [`DeviceError::Missing`] where there is none, it is too old, or it has no device.
 pub fn driver() -> Result<Arc<Driver>, DeviceError> {
     static DRIVER: OnceLock<Result<Arc<Driver>, DeviceError>> = OnceLock::new();
-    DRIVER.get_or_init(|| Driver::open().map(Arc::new)).clone()
+    DRIVER.get_or_init(|| Driver::open(&super::CUDA).map(Arc::new)).clone()
+}
+
+/// What to say of a driver for an older CUDA.
+pub fn too_old(version: i32) -> DeviceError {
+    DeviceError::Missing {
+        what: format!(
+            "an NVIDIA driver for CUDA {} or newer (this one is for {})",
+            spelled(VERSION_MIN),
+            spelled(version)
+        ),
+        mend: "install driver 525 or newer; 580 or newer runs the built-in kernels".into(),
+    }
 }
 
 impl Driver {
-    fn open() -> Result<Driver, DeviceError> {
-        let functions = Functions::of(library::open(&LIBRARY)?);
+    /// Opens and initialises one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`driver`].
+    pub fn open(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
+        let functions = Functions::of(library::open(&vendor.library)?, vendor.spelled);
+        let error = |refusal: Refusal| code::error(vendor, &refusal);
         let mut version = 0;
         // SAFETY: the pointer is valid; a driver answers this call before it is initialised.
-        unsafe { functions.version(&raw mut version) }.map_err(|refusal| code::error(&refusal))?;
-        if version < VERSION_MIN {
-            return Err(DeviceError::Missing {
-                what: format!(
-                    "an NVIDIA driver for CUDA {} or newer (this one is for {})",
-                    spelled(VERSION_MIN),
-                    spelled(version)
-                ),
-                mend: "install driver 525 or newer; 580 or newer runs the built-in kernels".into(),
-            });
+        unsafe { functions.version(&raw mut version) }.map_err(error)?;
+        if version < vendor.version_min {
+            return Err((vendor.too_old)(version));
         }
         // SAFETY: zero is the only flag there is; the stub's mark takes nothing.
         unsafe {
-            functions.init(0).map_err(|refusal| code::error(&refusal))?;
+            functions.init(0).map_err(error)?;
             let is_stub = functions.stub().is_ok();
-            Ok(Driver { functions, version, is_stub })
+            Ok(Driver { functions, version, is_stub, vendor })
+        }
+    }
+
+    /// Enqueues a copy between memories of any kind.
+    ///
+    /// # Safety
+    ///
+    /// Both ranges are alive until the copy is done.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub unsafe fn copy(
+        &self,
+        to: u64,
+        from: u64,
+        bytes: usize,
+        stream: Handle,
+    ) -> Result<(), Refusal> {
+        let f = &self.functions;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.vendor.copy_kind {
+                Some(kind) => f.copy_of_kind(to, from, bytes, kind, stream),
+                None => f.copy(to, from, bytes, stream),
+            }
+        }
+    }
+
+    /// Brings another device's memory within the current one's reach.
+    ///
+    /// # Safety
+    ///
+    /// The context is alive, and of that device.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub unsafe fn enable_peer(&self, context: Handle, device: c_int) -> Result<(), Refusal> {
+        let f = &self.functions;
+        // SAFETY: the caller's promise; zero is the only flag there is.
+        unsafe {
+            match self.vendor.names_peers {
+                Peers::ByContext => f.peer_enable(context, 0),
+                Peers::ByDevice => f.peer_enable_device(device, 0),
+            }
         }
     }
 
@@ -205,7 +277,7 @@ impl Driver {
         let mut count = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device_count(&raw mut count) }
-            .map_err(|refusal| code::error(&refusal))?;
+            .map_err(|refusal| code::error(self.vendor, &refusal))?;
         Ok(count.max(0) as u32)
     }
 
@@ -218,15 +290,20 @@ impl Driver {
         let mut device = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device(&raw mut device, ordinal as c_int) }
-            .map_err(|refusal| code::error(&refusal))?;
+            .map_err(|refusal| code::error(self.vendor, &refusal))?;
         Ok(device)
     }
 
     /// An attribute; none where the driver does not know it or says zero.
     pub fn attribute(&self, device: c_int, attribute: Attribute) -> Option<u32> {
+        self.number(device, attribute as c_int)
+    }
+
+    /// An attribute by its number; none where the driver does not state it.
+    pub fn number(&self, device: c_int, attribute: c_int) -> Option<u32> {
         let mut value = 0;
         // SAFETY: the pointer is valid.
-        let said = unsafe { self.functions.attribute(&raw mut value, attribute as c_int, device) };
+        let said = unsafe { self.functions.attribute(&raw mut value, attribute, device) };
         said.ok().and_then(|()| u32::try_from(value).ok()).filter(|&value| value > 0)
     }
 

@@ -8,10 +8,11 @@ use super::{
     device::Context,
     driver::TensorMap,
     graph::Graph,
-    manifest::{self, File, Grid, Manifest, Repeat, Row},
+    manifest::{File, Grid, Manifest, Repeat, Row},
     module::{Entry, Module, NotLoaded, Params, Shape},
-    nvrtc::{self, Source},
+    nvrtc::Source,
     tensor_map,
+    vendor::{Bundled, Shelf},
 };
 use crate::{
     case::KernelName,
@@ -31,20 +32,24 @@ use std::{
     rc::Rc,
 };
 
-/// A file of `kernels/`, embedded.
-pub struct Bundled {
-    /// As kernels.toml names it.
-    pub path: &'static str,
-    /// Its text.
-    pub text: &'static str,
-    /// Binaries for all targets, where the build found nvcc.
-    pub binaries: Option<&'static [u8]>,
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// A file of kernels.toml.
+pub fn find(path: &str, _target: &str) -> Option<Bundled> {
+    BUNDLED.iter().find(|bundled| bundled.path == path).copied()
 }
 
-include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+/// Files that kernels may include: name and text.
+#[cfg(test)]
+pub fn headers() -> &'static [(&'static str, &'static str)] {
+    HEADERS
+}
 
 /// What a device can run.
 pub struct Kernels {
+    shelf: Shelf,
+    /// Nanoseconds of the device's timer for each that it counts as one.
+    timer: f64,
     /// Targets whose binaries it runs, its own first.
     targets: Vec<String>,
     files: Vec<File>,
@@ -68,15 +73,17 @@ impl Kernels {
     /// Where kernels.toml is broken, which a test rules out.
     pub fn of(
         properties: &Properties,
+        shelf: Shelf,
+        timer: f64,
         block_memory: Option<Bytes>,
     ) -> Result<Kernels, DeviceError> {
-        let manifest: Manifest = toml::from_str(manifest::TEXT)
-            .map_err(|error| DeviceError::Driver(format!("kernels.toml: {error}")))?;
+        let manifest: Manifest = toml::from_str(shelf.manifest)
+            .map_err(|error| DeviceError::Driver(format!("the list of kernels: {error}")))?;
         let targets = properties.features.clone();
         let runs = |file: &File| file.target(&targets).is_some();
         let files = manifest.file.into_iter().filter(runs).collect();
         let (modules, observer) = (RefCell::default(), OnceCell::new());
-        Ok(Kernels { targets, files, block_memory, modules, observer })
+        Ok(Kernels { shelf, timer, targets, files, block_memory, modules, observer })
     }
 
     /// Every file with each of its kernels.
@@ -133,9 +140,10 @@ impl Kernels {
         if let Some(module) = self.modules.borrow().get(&file.path) {
             return Ok(Rc::clone(module));
         }
-        let bundled = BUNDLED.iter().find(|bundled| bundled.path == file.path);
-        let bundled = bundled.ok_or_else(|| DeviceError::Driver(format!("no {}", file.path)))?;
-        let module = Rc::new(self.load_module(context, file, bundled)?);
+        let target = file.target(&self.targets).unwrap_or_default();
+        let bundled = (self.shelf.find)(&file.path, target)
+            .ok_or_else(|| DeviceError::Driver(format!("no {}", file.path)))?;
+        let module = Rc::new(self.load_module(context, target, &bundled)?);
         self.modules.borrow_mut().insert(file.path.clone(), Rc::clone(&module));
         Ok(module)
     }
@@ -144,24 +152,24 @@ impl Kernels {
     fn load_module(
         &self,
         context: &Rc<Context>,
-        file: &File,
+        target: &str,
         bundled: &Bundled,
     ) -> Result<Module, DeviceError> {
-        let refused = match bundled.binaries.map(|image| context.module(image, &file.path)) {
+        let builder = self.shelf.builder;
+        let refused = match bundled.binary.map(|image| context.module(image, bundled.path)) {
             Some(Ok(module)) => return Ok(module),
             Some(Err(NotLoaded::Device(error))) => return Err(error),
             Some(Err(NotLoaded::WrongImage(why))) => {
                 format!("the built-in binaries do not fit this device and driver ({why})")
             }
-            None => "this build has no binaries of its kernels: no nvcc was found".into(),
+            None => format!("this build has no binaries of its kernels: no {builder} was found"),
         };
-        let compiler = nvrtc::compiler().map_err(|error| match error {
+        let compiler = (self.shelf.compiler)().map_err(|error| match error {
             DeviceError::Missing { what, mend } => {
                 DeviceError::Missing { what: format!("{refused}, and {what}"), mend }
             }
             other => other,
         })?;
-        let target = file.target(&self.targets).unwrap_or("sm_80");
         let (name, text) = (bundled.path, bundled.text);
         let binary =
             compiler.binary(&Source { name, text, headers: HEADERS, options: &[], target })?;
@@ -183,7 +191,8 @@ impl Kernels {
         properties: &Properties,
     ) -> Result<Option<Megahertz>, DeviceError> {
         let made = self.observer.get_or_init(|| Observer::new(self, context, properties).ok());
-        made.as_ref().map(|observer| observer.observe(context)).transpose()
+        let seen = made.as_ref().map(|observer| observer.observe(context)).transpose()?;
+        Ok(seen.map(|Megahertz(clock)| Megahertz(clock / self.timer)))
     }
 }
 
@@ -345,6 +354,7 @@ pub fn built_with() -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{manifest, nvrtc};
     use super::*;
 
     fn manifest() -> Manifest {
@@ -356,7 +366,7 @@ mod tests {
         let files = manifest().file;
         let embedded = |file: &File| BUNDLED.iter().any(|bundled| bundled.path == file.path);
         assert!(files.iter().all(embedded) && files.len() == BUNDLED.len());
-        assert!(BUNDLED.iter().all(|bundled| bundled.binaries.is_some() == NVCC.is_some()));
+        assert!(BUNDLED.iter().all(|bundled| bundled.binary.is_some() == NVCC.is_some()));
     }
 
     /// Runs where an NVRTC is found (`FIZEAU_LIBRARY_PATH` names its folder, or it is installed);

@@ -127,8 +127,9 @@ impl Context {
         let said = unsafe { f.peer_can(&raw mut reaches, self.device(), device) };
         self.told(said, For::Other)?;
         if reaches == 0 {
-            let (kernel, needs) =
-                ("copy".into(), format!("access to the memory of cuda:{ordinal}"));
+            let backend = self.driver().vendor.interface.to_ascii_lowercase();
+            let needs = format!("access to the memory of {backend}:{ordinal}");
+            let kernel = "copy".into();
             return Err(DeviceError::Unsupported { kernel, needs });
         }
         let mut context = std::ptr::null_mut();
@@ -136,7 +137,7 @@ impl Context {
         unsafe {
             self.told(f.context_retain(&raw mut context, device), For::Other)?;
             self.peers.borrow_mut().push(Peer { ordinal, device, context });
-            match f.peer_enable(context, 0) {
+            match self.driver().enable_peer(context, device) {
                 Err(Refusal::Code { code: ALREADY_ENABLED, .. }) => {}
                 said => self.told(said, For::Other)?,
             }
@@ -150,8 +151,9 @@ impl Context {
     ///
     /// What the driver refuses.
     pub fn copy_now(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError> {
+        self.current()?;
         // SAFETY: both ranges lie within buffers, which the caller has checked.
-        let said = unsafe { self.current()?.copy(to, from, bytes, self.stream()) };
+        let said = unsafe { self.driver().copy(to, from, bytes, self.stream()) };
         self.told(said, For::Other)?;
         self.wait("a copy")
     }
@@ -163,10 +165,11 @@ impl Context {
     /// What the driver refuses.
     pub fn copy(&self, params: &TransferParams, repeat: u32) -> Result<(), DeviceError> {
         let stream = self.lane(params.device, params.lane)?;
-        let f = self.current()?;
+        self.current()?;
+        let (driver, length) = (self.driver(), params.length as usize);
         for _ in 0..repeat {
             // SAFETY: both ranges lie within buffers that outlive the copy.
-            let said = unsafe { f.copy(params.to, params.from, params.length as usize, stream) };
+            let said = unsafe { driver.copy(params.to, params.from, length, stream) };
             self.told(said, For::Kernel("copy engine"))?;
             self.enqueued_one();
         }

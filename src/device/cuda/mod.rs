@@ -11,19 +11,20 @@ mod attention;
 pub mod code;
 mod cublaslt;
 mod device;
-mod driver;
+pub(super) mod driver;
 mod gate;
 mod graph;
 mod kernels;
 mod lane;
-mod manifest;
+pub(super) mod manifest;
 mod module;
-mod nvml;
-mod nvrtc;
+pub(super) mod nvml;
+pub(super) mod nvrtc;
 mod properties;
 mod pulse;
-mod telemetry;
+pub(super) mod telemetry;
 mod tensor_map;
+pub(super) mod vendor;
 mod way;
 mod words;
 
@@ -43,15 +44,43 @@ use device::Context;
 use driver::{Driver, driver, spelled};
 use gate::Gate;
 use kernels::Kernels;
+#[cfg(test)]
+pub(super) use kernels::headers;
 use lane::{Owned, Remote};
 use pulse::Heart;
 use std::{cell::OnceCell, env, rc::Rc, sync::Arc};
-use telemetry::Watch;
+use telemetry::{Sense, Watch};
+use vendor::{Peers, Shelf, Vendor};
 use way::Way;
 use words::Words;
 
 /// The backend.
 pub struct Cuda;
+
+/// NVIDIA's driver.
+pub(super) static CUDA: Vendor = Vendor {
+    maker: "NVIDIA",
+    interface: "CUDA",
+    library: driver::LIBRARY,
+    spelled: super::library::as_it_is,
+    version_min: driver::VERSION_MIN,
+    too_old: driver::too_old,
+    version: spelled,
+    newer: "install a newer NVIDIA driver",
+    mend: code::mend,
+    extras_end: 0,
+    // CU_MEMHOSTALLOC_DEVICEMAP.
+    host_flags: 2,
+    has_attributes: true,
+    copy_kind: None,
+    names_peers: Peers::ByContext,
+    kernels: Shelf {
+        manifest: manifest::TEXT,
+        find: kernels::find,
+        compiler: nvrtc::compiler,
+        builder: "nvcc",
+    },
+};
 
 /// What CUDA lets this process see, in the user's words.
 fn visible() -> Option<String> {
@@ -77,7 +106,19 @@ impl Backend for Cuda {
     }
 
     fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
-        Ok(Box::new(CudaDevice::open(driver()?, ordinal)?))
+        let driver = driver()?;
+        let properties = properties::read(&driver, ordinal)?;
+        let sensors = sensors(&driver, ordinal);
+        let device = driver.device(ordinal)?;
+        let capability = properties::capability(&driver, device).unwrap_or_default();
+        let told = Told {
+            timer: 1.0,
+            block_memory: properties::block_memory(&driver, device),
+            capability: Some(capability),
+            describe,
+            identity,
+        };
+        Ok(Box::new(CudaDevice::open(driver, properties, sensors, told)?))
     }
 
     fn findings(&self) -> Vec<Finding> {
@@ -153,49 +194,67 @@ fn sensors(driver: &Driver, ordinal: u32) -> Option<nvml::Sensors> {
     nvml::nvml().ok()?.sensors(&driver.pci(device)?, mig.as_deref())
 }
 
-/// An opened GPU.
-pub struct CudaDevice {
+/// What a vendor knows of a device besides its properties.
+pub(super) struct Told {
+    /// Nanoseconds of its timer for each that kernels count as one.
+    pub timer: f64,
+    /// Shared memory that a block may ask for.
+    pub block_memory: Option<Bytes>,
+    /// NVIDIA's compute capability: major and minor; none of AMD's.
+    pub capability: Option<(u32, u32)>,
+    /// What the vendor adds to what a record says of the machine, given whether there are sensors.
+    pub describe: fn(&Driver, &Properties, bool, &mut Environment),
+    /// What tells the device and how it is linked from others.
+    pub identity: fn(&Driver, u32) -> Identity,
+}
+
+/// An opened GPU, of whichever vendor.
+pub(super) struct CudaDevice<S: Sense> {
     properties: Properties,
     context: Rc<Context>,
-    watch: Option<Watch>,
+    watch: Option<Watch<S>>,
+    told: Told,
     kernels: Kernels,
     /// As large as twice the last-level cache, made when it is first needed.
     evictor: OnceCell<Buffer>,
     /// None where the kernel cannot be had that it is made of.
     gate: OnceCell<Option<Gate>>,
-    /// Compute capability: major and minor.
-    capability: (u32, u32),
     /// None where its kernels cannot be had.
     words: OnceCell<Option<Words>>,
     /// None where what it needs cannot be had.
     heart: OnceCell<Option<Heart>>,
 }
 
-impl CudaDevice {
-    fn open(driver: Arc<Driver>, ordinal: u32) -> Result<CudaDevice, DeviceError> {
-        let mut properties = properties::read(&driver, ordinal)?;
-        let watch = sensors(&driver, ordinal).map(Watch::start);
-        let device = driver.device(ordinal)?;
-        let capability = properties::capability(&driver, device).unwrap_or_default();
-        let block_memory = properties::block_memory(&driver, device);
-        let context = Rc::new(Context::open(driver, ordinal)?);
+impl<S: Sense> CudaDevice<S> {
+    /// Opens one.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn open(
+        driver: Arc<Driver>,
+        mut properties: Properties,
+        sensors: Option<S>,
+        told: Told,
+    ) -> Result<CudaDevice<S>, DeviceError> {
+        let watch = sensors.map(Watch::start);
+        let shelf = driver.vendor.kernels;
+        let context = Rc::new(Context::open(driver, properties.ordinal)?);
         properties.cache_set_aside = context.cache_set_aside();
-        let kernels = Kernels::of(&properties, block_memory)?;
+        let kernels = Kernels::of(&properties, shelf, told.timer, told.block_memory)?;
         Ok(CudaDevice {
             properties,
             context,
             watch,
+            told,
             kernels,
             evictor: OnceCell::new(),
             gate: OnceCell::new(),
-            capability,
             words: OnceCell::new(),
             heart: OnceCell::new(),
         })
     }
-}
 
-impl CudaDevice {
     /// The kernels that fill and compare this device's own memory, in whole words.
     fn words(&self, buffer: &Buffer, offset: Bytes) -> Option<&Words> {
         let own = !buffer.owner.is::<Owned>() && offset.0.is_multiple_of(8);
@@ -206,13 +265,13 @@ impl CudaDevice {
     }
 }
 
-impl Device for CudaDevice {
+impl<S: Sense> Device for CudaDevice<S> {
     fn properties(&self) -> &Properties {
         &self.properties
     }
 
     fn kernels(&self, operation: &str) -> Vec<KernelName> {
-        way::names(&self.kernels, operation, self.capability)
+        way::names(&self.kernels, operation, self.told.capability)
     }
 
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
@@ -327,17 +386,7 @@ impl Device for CudaDevice {
     }
 
     fn identity(&self) -> Identity {
-        let driver = self.context.driver();
-        let device = driver.device(self.properties.ordinal).ok();
-        let sensors = sensors(driver, self.properties.ordinal);
-        let version = nvml::nvml().ok().and_then(|nvml| nvml.driver_version());
-        Identity {
-            uuid: device.and_then(|device| driver.uuid(device)),
-            pci: device.and_then(|device| driver.pci(device)),
-            driver: version.or_else(|| Some(format!("for CUDA {}", spelled(driver.version)))),
-            pcie_width: sensors.as_ref().and_then(|sensors| sensors.pcie()).map(|(_, width)| width),
-            links: sensors.as_ref().map(|sensors| sensors.nvlinks()),
-        }
+        (self.told.identity)(self.context.driver(), self.properties.ordinal)
     }
 
     fn evict_cache(&self) -> Result<(), DeviceError> {
@@ -362,26 +411,8 @@ impl Device for CudaDevice {
     }
 
     fn describe(&self, environment: &mut Environment) {
-        let driver = self.context.driver();
-        environment.libraries.push(format!("NVIDIA driver {}", described(driver)));
-        if let Ok(nvml) = nvml::nvml() {
-            environment.libraries.extend(nvml.driver_version().map(|v| format!("NVML {v}")));
-        }
-        if self.watch.is_none() {
-            let why = nvml::nvml()
-                .err()
-                .map_or("it does not know the device".into(), |error| error.to_string());
-            let warning = format!("no telemetry from NVML: {why}");
-            environment.warnings.push(warning);
-        }
-        if let Some(list) = visible() {
-            environment.warnings.push(format!("only GPUs {list} of this machine are visible"));
-        }
-        if let Some(slice) = &self.properties.virtualised {
-            environment.warnings.push(format!(
-                "this is a slice of a GPU ({slice}): its share of memory and clock is not stated"
-            ));
-        }
+        let has_sensors = self.watch.is_some();
+        (self.told.describe)(self.context.driver(), &self.properties, has_sensors, environment);
         if let Ok([free, _]) = self.context.memory() {
             let host = environment.memory_free.unwrap_or(free);
             environment.memory_free = Some(free.min(host));
@@ -391,5 +422,41 @@ impl Device for CudaDevice {
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
         let seen = self.kernels.observe_clock(&self.context, &self.properties)?;
         Ok(seen.or_else(|| self.watch.as_ref().and_then(Watch::clock)))
+    }
+}
+
+/// What tells a device and how it is linked from others.
+fn identity(driver: &Driver, ordinal: u32) -> Identity {
+    let device = driver.device(ordinal).ok();
+    let sensors = sensors(driver, ordinal);
+    let version = nvml::nvml().ok().and_then(|nvml| nvml.driver_version());
+    Identity {
+        uuid: device.and_then(|device| driver.uuid(device)),
+        pci: device.and_then(|device| driver.pci(device)),
+        driver: version.or_else(|| Some(format!("for CUDA {}", spelled(driver.version)))),
+        pcie_width: sensors.as_ref().and_then(|sensors| sensors.pcie()).map(|(_, width)| width),
+        links: sensors.as_ref().map(|sensors| sensors.nvlinks()),
+    }
+}
+
+/// What stands in a record of NVIDIA's driver.
+fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut Environment) {
+    to.libraries.push(format!("NVIDIA driver {}", described(driver)));
+    if let Ok(nvml) = nvml::nvml() {
+        to.libraries.extend(nvml.driver_version().map(|v| format!("NVML {v}")));
+    }
+    if !sensors {
+        let why = nvml::nvml()
+            .err()
+            .map_or("it does not know the device".into(), |error| error.to_string());
+        to.warnings.push(format!("no telemetry from NVML: {why}"));
+    }
+    if let Some(list) = visible() {
+        to.warnings.push(format!("only GPUs {list} of this machine are visible"));
+    }
+    if let Some(slice) = &properties.virtualised {
+        to.warnings.push(format!(
+            "this is a slice of a GPU ({slice}): its share of memory and clock is not stated"
+        ));
     }
 }

@@ -29,7 +29,7 @@ impl Context {
         match unsafe { f.module_load(&raw mut module, ended.as_ptr().cast()) } {
             Ok(()) => Ok(Module { context: Rc::clone(self), module }),
             Err(Refusal::Code { code, .. }) if code::meaning(code) == Meaning::WrongModule => {
-                Err(NotLoaded::WrongImage(code::words(code)))
+                Err(NotLoaded::WrongImage(code::words(self.driver().vendor, code)))
             }
             said => {
                 let error = self.told(said, For::Kernel(name));

@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "NVML is a C library")]
 
+use super::telemetry::Sense;
 use crate::device::{
     DeviceError,
     library::{self, Refusal, Wanted, functions},
@@ -162,6 +163,18 @@ pub struct Sensors {
 // NVML calls from multiple threads", NVML's reference), and its handles are not bound to one.
 unsafe impl Send for Sensors {}
 
+impl Sense for Sensors {
+    fn reading(&self) -> Reading {
+        Sensors::reading(self)
+    }
+    fn counters(&self) -> Counters {
+        Sensors::counters(self)
+    }
+    fn faults(&self) -> Option<Faults> {
+        Sensors::faults(self)
+    }
+}
+
 /// NVML, opened once in a process.
 ///
 /// # Errors
@@ -187,7 +200,7 @@ fn words(refusal: &Refusal) -> String {
 
 impl Nvml {
     fn open() -> Result<Nvml, DeviceError> {
-        let functions = Functions::of(library::open(&LIBRARY)?);
+        let functions = Functions::of(library::open(&LIBRARY)?, library::as_it_is);
         // SAFETY: the call takes nothing.
         unsafe { functions.init() }.map_err(|refusal| DeviceError::Missing {
             what: format!("a working NVML ({})", words(&refusal)),

@@ -5,7 +5,7 @@
 use crate::{
     device::{
         DeviceError,
-        library::{self, Refusal, Wanted, functions},
+        library::{self, Refusal, Spelling, Wanted, functions},
     },
     spec::STUB,
 };
@@ -18,6 +18,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+/// NVIDIA's library.
 const LIBRARY: Wanted = Wanted {
     files: &["libnvrtc.so.13", "libnvrtc.so.12"],
     // The library opens its built-in headers by their bare name, and has no path to them.
@@ -50,6 +51,7 @@ functions! {
 
 /// An opened NVRTC.
 pub struct Compiler {
+    dialect: &'static Dialect,
     functions: Functions,
     version: (i32, i32),
 }
@@ -76,8 +78,27 @@ pub struct Source<'s> {
 /// [`DeviceError::Missing`] where there is none.
 pub fn compiler() -> Result<Arc<Compiler>, DeviceError> {
     static COMPILER: OnceLock<Result<Arc<Compiler>, DeviceError>> = OnceLock::new();
-    COMPILER.get_or_init(|| Compiler::open().map(Arc::new)).clone()
+    COMPILER.get_or_init(|| Compiler::open(&NVRTC).map(Arc::new)).clone()
 }
+
+/// What differs between compilers that speak the same language.
+pub struct Dialect {
+    /// As people call it.
+    pub name: &'static str,
+    /// The library.
+    pub library: Wanted,
+    /// What it calls the functions of `libnvrtc.so`.
+    pub spelled: Spelling,
+    /// The option that names a target, up to the target.
+    pub target: &'static str,
+}
+
+const NVRTC: Dialect = Dialect {
+    name: "NVRTC",
+    library: LIBRARY,
+    spelled: library::as_it_is,
+    target: "--gpu-architecture=",
+};
 
 /// Destroys a program at the end of its scope.
 struct Held<'c> {
@@ -93,13 +114,18 @@ impl Drop for Held<'_> {
 }
 
 impl Compiler {
-    fn open() -> Result<Compiler, DeviceError> {
-        let functions = Functions::of(library::open(&LIBRARY)?);
+    /// Opens one.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Missing`] where there is none.
+    pub fn open(dialect: &'static Dialect) -> Result<Compiler, DeviceError> {
+        let functions = Functions::of(library::open(&dialect.library)?, dialect.spelled);
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the pointers are valid.
         unsafe { functions.version(&raw mut major, &raw mut minor) }
-            .map_err(|refusal| DeviceError::Driver(format!("NVRTC: {refusal}")))?;
-        Ok(Compiler { functions, version: (major, minor) })
+            .map_err(|refusal| DeviceError::Driver(format!("{}: {refusal}", dialect.name)))?;
+        Ok(Compiler { dialect, functions, version: (major, minor) })
     }
 
     /// Its version, such as 13.0.
@@ -147,13 +173,13 @@ impl Compiler {
     /// As for [`Compiler::binary`].
     pub fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
         let refused = |why: String| DeviceError::Launch { kernel: source.name.into(), why };
-        let failed = |refusal: Refusal| refused(format!("NVRTC: {refusal}"));
+        let failed = |refusal: Refusal| refused(format!("{}: {refusal}", self.dialect.name));
         let c = |text: &str| CString::new(text).map_err(|_| refused("a zero in its text".into()));
         let (text, name) = (c(source.text)?, c(source.name)?);
         let all = |texts: Vec<&str>| texts.into_iter().map(c).collect::<Result<Vec<_>, _>>();
         let names = all(source.headers.iter().map(|header| header.0).collect())?;
         let texts = all(source.headers.iter().map(|header| header.1).collect())?;
-        let options = options(source);
+        let options = self.options(source);
         let options = all(options.iter().map(String::as_str).collect())?;
         // Pointers into the texts above, which live as long as this function.
         let pointers = |texts: &[CString]| -> Vec<_> { texts.iter().map(|t| t.as_ptr()).collect() };
@@ -176,7 +202,8 @@ impl Compiler {
             let compiled =
                 f.compile(held.program, options.len() as c_int, option_pointers.as_ptr());
             if let Err(refusal) = compiled {
-                return Err(refused(format!("NVRTC: {refusal}: {}", self.log(held.program))));
+                let (name, log) = (self.dialect.name, self.log(held.program));
+                return Err(refused(format!("{name}: {refusal}: {log}")));
             }
             let mut size = 0;
             f.cubin_size(held.program, &raw mut size).map_err(failed)?;
@@ -184,6 +211,14 @@ impl Compiler {
             f.cubin(held.program, bytes.as_mut_ptr().cast()).map_err(failed)?;
             Ok(bytes)
         }
+    }
+
+    /// The options of a compilation, the same as those that build.rs gives to its compiler.
+    fn options(&self, source: &Source<'_>) -> Vec<String> {
+        let target = format!("{}{}", self.dialect.target, source.target);
+        let mut options = vec![target, "-std=c++17".into()];
+        options.extend(source.options.iter().cloned());
+        options
     }
 
     /// The first error that a compilation named.
@@ -204,13 +239,6 @@ impl Compiler {
         let error = text.lines().find(|line| line.contains("error"));
         error.or(text.lines().next()).unwrap_or_default().trim().to_owned()
     }
-}
-
-/// The options of a compilation, the same as those that build.rs gives to nvcc.
-fn options(source: &Source<'_>) -> Vec<String> {
-    let mut options = vec![format!("--gpu-architecture={}", source.target), "-std=c++17".into()];
-    options.extend(source.options.iter().cloned());
-    options
 }
 
 /// `$XDG_CACHE_HOME/fizeau`, or `~/.cache/fizeau`; none where there is no home.

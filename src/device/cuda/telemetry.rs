@@ -1,6 +1,6 @@
 //! Sensors read on a thread of their own while cases run, and kept for each of them.
 
-use super::nvml::{self, Counters, Faults, Reading, Sensors};
+use super::nvml::{self, Counters, Faults, Reading};
 use crate::{
     outcome::Telemetry,
     units::{Celsius, Joules, Megahertz, Watts},
@@ -17,9 +17,21 @@ use std::{
 /// Between two readings. Sensors of power are averages over 25 to 100 ms themselves.
 const EVERY_MILLISECONDS: u32 = 50;
 
+/// What reads a device's sensors. Reasons for a clock are told in NVML's bits, whoever reads them.
+pub trait Sense: Clone + Send + 'static {
+    /// What the device is doing now.
+    fn reading(&self) -> Reading;
+    /// What it has counted.
+    fn counters(&self) -> Counters;
+    /// A queue of the faults that the driver reports from now on, where it has one.
+    fn faults(&self) -> Option<Faults> {
+        None
+    }
+}
+
 /// A thread that reads a device's sensors until it is dropped.
-pub struct Watch {
-    sensors: Sensors,
+pub struct Watch<S: Sense> {
+    sensors: S,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -40,16 +52,16 @@ struct Seen {
     faults: Vec<u64>,
 }
 
-impl Watch {
+impl<S: Sense> Watch<S> {
     /// Starts to read.
-    pub fn start(sensors: Sensors) -> Watch {
+    pub fn start(sensors: S) -> Watch<S> {
         let shared = Arc::new(Shared::default());
         shared.seen().start = sensors.counters();
         let (theirs, reader) = (Arc::clone(&shared), sensors.clone());
         let faults = sensors.faults();
         let body = move || read_until_stopped(&reader, faults, &theirs);
         // Without a thread there are the readings at both ends of each case.
-        let thread = thread::Builder::new().name("nvml".into()).spawn(body).ok();
+        let thread = thread::Builder::new().name("telemetry".into()).spawn(body).ok();
         Watch { sensors, shared, thread }
     }
 
@@ -77,7 +89,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl<S: Sense> Drop for Watch<S> {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -95,7 +107,7 @@ impl Shared {
 
 /// The thread. It waits for faults, which is its pause; where a device has no queue of them, it
 /// sleeps.
-fn read_until_stopped(sensors: &Sensors, mut faults: Option<Faults>, shared: &Shared) {
+fn read_until_stopped<S: Sense>(sensors: &S, mut faults: Option<Faults>, shared: &Shared) {
     while !shared.stop.load(Ordering::Relaxed) {
         match faults.as_ref().map(|faults| faults.next(EVERY_MILLISECONDS)) {
             Some(Ok(Some(fault))) => shared.seen().faults.push(fault),

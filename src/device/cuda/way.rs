@@ -36,9 +36,14 @@ pub enum Way {
     Graph(Loaded, RefCell<Option<(LaunchParams, Graph)>>),
 }
 
-/// Names of those for an operation, best guess first, on a device of this compute capability. The
-/// vendor's library is named also where it is missing: its cases then say what would bring it.
-pub fn names(kernels: &Kernels, operation: &str, capability: (u32, u32)) -> Vec<KernelName> {
+/// Names of those for an operation, best guess first, on a device of this compute capability, if it
+/// has one. NVIDIA's library is named also where it is missing: its cases then say what would bring
+/// it.
+pub fn names(
+    kernels: &Kernels,
+    operation: &str,
+    capability: Option<(u32, u32)>,
+) -> Vec<KernelName> {
     let mut names = match operation {
         QUEUED | WAITED | GRAPH => kernels.names("launch"),
         _ => kernels.names(operation),
@@ -46,7 +51,7 @@ pub fn names(kernels: &Kernels, operation: &str, capability: (u32, u32)) -> Vec<
     if operation == COPY {
         names.insert(0, KernelName(COPY_ENGINE.into()));
     }
-    if cublaslt::has(operation, capability) {
+    if capability.is_some_and(|capability| cublaslt::has(operation, capability)) {
         names.push(KernelName(cublaslt::NAME.into()));
     }
     names

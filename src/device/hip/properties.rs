@@ -1,0 +1,195 @@
+//! What an AMD GPU says of itself, as the record keeps it. What it does not say is left out.
+
+#![expect(unsafe_code, reason = "the driver is a C library")]
+
+use super::{
+    LIBRARY,
+    topology::{self, Partition},
+};
+use crate::{
+    device::{
+        DeviceError,
+        cuda::driver::Driver,
+        library::{self, functions},
+    },
+    spec::{CacheLevel, Properties, STUB},
+    units::{Bytes, Megahertz},
+};
+use std::{
+    ffi::{CStr, c_int},
+    path::Path,
+    sync::OnceLock,
+};
+
+functions! {
+    /// What HIP has and CUDA's driver has not.
+    Own:
+    properties = "hipGetDevicePropertiesR0600"(properties: *mut [u8; 4096], device: c_int);
+    properties_old = "hipGetDeviceProperties"(properties: *mut [u8; 4096], device: c_int);
+}
+
+/// Where `gcnArchName` stands in `hipDeviceProp_tR0600` (HIP 6 and newer), and in the struct of
+/// HIP 5.
+pub(super) const ARCHITECTURE: usize = 1160;
+const ARCHITECTURE_OLD: usize = 396;
+
+/// Attributes of a device (`hipDeviceAttribute_t` of hip_runtime_api.h).
+pub(super) const CLOCK_RATE: c_int = 5;
+pub(super) const L2_CACHE_SIZE: c_int = 19;
+pub(super) const MEMORY_BUS_WIDTH: c_int = 59;
+pub(super) const MEMORY_CLOCK_RATE: c_int = 60;
+pub(super) const MULTIPROCESSOR_COUNT: c_int = 63;
+pub(super) const WARP_SIZE: c_int = 87;
+pub(super) const WALL_CLOCK_RATE: c_int = 10_017;
+
+/// The timer's rate that kernels assume, in kHz.
+const TIMER_ASSUMED: f64 = 100_000.0;
+
+/// Reads them.
+///
+/// # Errors
+///
+/// Where there is no such device.
+pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
+    let device = driver.device(ordinal)?;
+    let number = |attribute| driver.number(device, attribute);
+    let architecture = architecture(device).unwrap_or_default();
+    let target = architecture.split(':').next().unwrap_or_default().to_owned();
+    let place = driver.pci(device).unwrap_or_default();
+    let folder = topology::pci_folder(&place).filter(|_| !driver.is_stub);
+    let node = topology::node(Path::new(topology::NODES), &place).filter(|_| folder.is_some());
+    let node = node.unwrap_or_default();
+    let partition = folder.as_deref().map(Partition::of).unwrap_or_default();
+    let whole = partition.is_whole();
+    let counted = number(MULTIPROCESSOR_COUNT).unwrap_or(1) * units_each(&target);
+    // A partition has a share of the package's units, which its own driver counts.
+    let units = node.units.filter(|_| whole).unwrap_or(counted);
+    let name = driver.name(device).unwrap_or_else(|| "AMD GPU".into());
+    let spelled = partition.spelled();
+    let memory_mts = number(MEMORY_CLOCK_RATE)
+        .filter(|_| whole)
+        .map(|khz| f64::from(khz) / 1e3 * transfers_per_clock(&target));
+    let dies = node.dies.unwrap_or(if whole { dies_of(&target, units) } else { 1 });
+    let features = [
+        Some(target.clone()).filter(|target| !target.is_empty()),
+        number(WARP_SIZE).map(|lanes| format!("wave{lanes}")),
+        Some(format!("{dies} XCD")).filter(|_| dies > 1),
+        Some(spelled.clone()).filter(|modes| !modes.is_empty()),
+    ];
+    let modifiers = architecture.split(':').skip(1).map(str::to_owned);
+    Ok(Properties {
+        backend: "hip".into(),
+        ordinal,
+        vendor: if driver.is_stub { STUB.into() } else { "AMD".into() },
+        units,
+        clock: number(CLOCK_RATE).map(|khz| Megahertz(f64::from(khz) / 1e3)),
+        memory: Bytes(driver.memory(device).unwrap_or(0)),
+        memory_mts,
+        memory_bus_bits: number(MEMORY_BUS_WIDTH).filter(|_| whole),
+        caches: caches(
+            number(L2_CACHE_SIZE),
+            units,
+            dies,
+            infinity_cache(node.infinity_cache, &target),
+        ),
+        // A partition is not the part that it is cut from: it is matched to none.
+        pci_id: folder.filter(|_| whole).and_then(|folder| topology::pci_id(&folder)),
+        features: features.into_iter().flatten().chain(modifiers).collect(),
+        name: if whole { name } else { format!("{name} {spelled}") },
+        virtualised: (!whole).then_some(spelled),
+        ..Properties::default()
+    })
+}
+
+/// Nanoseconds of the device's timer for each that kernels count as one.
+pub fn timer(driver: &Driver, ordinal: u32) -> f64 {
+    let device = driver.device(ordinal).ok();
+    let rate = device.and_then(|device| driver.number(device, WALL_CLOCK_RATE));
+    rate.map_or(1.0, |khz| TIMER_ASSUMED / f64::from(khz))
+}
+
+/// The compiler's name of a device with its modes: `gfx942:sramecc+:xnack-`.
+fn architecture(device: c_int) -> Option<String> {
+    static OWN: OnceLock<Option<Own>> = OnceLock::new();
+    let own = OWN.get_or_init(|| {
+        let opened = library::open(&LIBRARY).ok()?;
+        Some(Own::of(opened, library::as_it_is))
+    });
+    let own = own.as_ref()?;
+    // Longer than any version's struct.
+    let mut bytes = [0u8; 4096];
+    // SAFETY: the pointer is to more bytes than the struct has, all of them plain numbers.
+    let at = unsafe {
+        match own.properties(&raw mut bytes, device) {
+            Ok(()) => ARCHITECTURE,
+            Err(_) => {
+                own.properties_old(&raw mut bytes, device).ok()?;
+                ARCHITECTURE_OLD
+            }
+        }
+    };
+    let text = CStr::from_bytes_until_nul(&bytes[at..at + 256]).ok()?;
+    let text = text.to_string_lossy().into_owned();
+    text.starts_with("gfx").then_some(text)
+}
+
+/// Compute units for each that the driver counts: since gfx10 it counts pairs.
+fn units_each(target: &str) -> u32 {
+    if target.starts_with("gfx1") { 2 } else { 1 }
+}
+
+/// Transfers on each pin for each clock of the memory that the driver states: HBM2 moves data on
+/// both edges, HBM3 is stated at half that clock, GDDR6 at an eighth of it.
+fn transfers_per_clock(target: &str) -> f64 {
+    match target {
+        "gfx942" | "gfx950" => 4.0,
+        target if target.starts_with("gfx11") || target.starts_with("gfx12") => 16.0,
+        _ => 2.0,
+    }
+}
+
+/// Compute dies of a device that no topology tells of (CDNA 3 white paper: 38 active units each;
+/// CDNA 4 white paper: 32).
+fn dies_of(target: &str, units: u32) -> u32 {
+    match target {
+        "gfx942" => units.div_ceil(38),
+        "gfx950" => units.div_ceil(32),
+        _ => 1,
+    }
+}
+
+/// The cache behind L2: what the kernel says, else what these targets have (CDNA 3 and 4, RDNA 3
+/// and 4 product pages).
+fn infinity_cache(stated: Option<u64>, target: &str) -> Option<u64> {
+    let known = match target {
+        "gfx942" | "gfx950" => Some(256 << 20),
+        "gfx1100" => Some(96 << 20),
+        "gfx1200" | "gfx1201" => Some(64 << 20),
+        _ => None,
+    };
+    stated.or(known)
+}
+
+/// L2, one on each die, and what stands behind it.
+fn caches(l2: Option<u32>, units: u32, dies: u32, behind: Option<u64>) -> Vec<CacheLevel> {
+    let line = Bytes(128);
+    let level = |level, size, shared_by| CacheLevel { level, size: Bytes(size), shared_by, line };
+    let l2 = l2.map(|size| level(2, u64::from(size), units.div_ceil(dies)));
+    let behind = behind.map(|size| level(3, size, units));
+    l2.into_iter().chain(behind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_die_has_a_cache_of_its_own_and_all_share_the_last() {
+        let found = caches(Some(4 << 20), 304, 8, infinity_cache(None, "gfx942"));
+        let seen: Vec<_> = found.iter().map(|c| (c.level, c.size.0 >> 20, c.shared_by)).collect();
+        assert_eq!(seen, [(2, 4, 38), (3, 256, 304)]);
+        assert_eq!(dies_of("gfx942", 228), 6);
+        assert_eq!(dies_of("gfx950", 256), 8);
+        assert_eq!(caches(Some(8 << 20), 110, 1, infinity_cache(None, "gfx90a")).len(), 1);
+    }
+}

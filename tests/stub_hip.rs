@@ -1,0 +1,404 @@
+//! The program itself on a stub of AMD's driver: its real way through HIP, with no GPU. No number
+//! comes from it, and none is shown.
+
+#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
+mod program;
+
+use fizeau::{
+    outcome::{Failure, Outcome},
+    record::Record,
+};
+use program::{Place, Said, say};
+use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
+
+const SUITE: &str = include_str!("stub.toml");
+
+/// Few, small and of every operation.
+const FEW: [&str; 5] =
+    ["compute/*", "stream/*/512KiB/*", "latency/4KiB/*", "gemm/*", "attention/*"];
+
+const RUNTIME: &str = "libamdhip64.so.6";
+
+/// A directory with a suite and the libraries that a driver would bring.
+struct Machine {
+    place: Place,
+}
+
+/// Where cargo leaves the stub: beside this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let library = test.with_file_name("libfizeau_stub_driver.so");
+    assert!(library.exists(), "{} is not built", library.display());
+    library
+}
+
+impl Machine {
+    fn new() -> Machine {
+        Machine::with(&[RUNTIME, "libhiprtc.so.6"])
+    }
+
+    fn with(libraries: &[&str]) -> Machine {
+        let machine = Machine { place: Place::new() };
+        fs::create_dir(machine.lib()).expect("a folder");
+        for name in libraries {
+            symlink(library(), machine.lib().join(name)).expect("a link");
+        }
+        fs::write(machine.place.path("stub.toml"), SUITE).expect("the suite is written");
+        machine
+    }
+
+    fn lib(&self) -> PathBuf {
+        self.place.path("lib")
+    }
+
+    fn fizeau(&self, script: &str, args: &[&str]) -> Command {
+        let mut command = self.place.fizeau(args);
+        command.env("FIZEAU_LIBRARY_PATH", self.lib()).env("FIZEAU_STUB", script);
+        command.env("FIZEAU_STUB_LOG", self.place.path("log"));
+        command.env("XDG_CACHE_HOME", self.place.path("cache"));
+        for variable in ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    fn run(&self, script: &str) -> (Said, Record) {
+        self.run_of(script, &FEW)
+    }
+
+    fn run_of(&self, script: &str, cases: &[&str]) -> (Said, Record) {
+        let args = ["run", "--suite", "stub.toml", "--out", "out"];
+        let said = say(self.fizeau(script, &args).args(cases));
+        (said, self.place.record("out"))
+    }
+
+    /// A copy of the stub in which a symbol has another name takes a library's place.
+    fn without_symbol(&self, file: &str, symbol: &str) {
+        let mut bytes = fs::read(library()).expect("the stub");
+        let name = [&[0], symbol.as_bytes(), &[0]].concat();
+        let windows = bytes.windows(name.len()).enumerate();
+        let places: Vec<usize> =
+            windows.filter(|(_, window)| *window == name).map(|(at, _)| at + 1).collect();
+        assert!(!places.is_empty(), "the stub has no {symbol}");
+        places.iter().for_each(|&at| bytes[at] = b'_');
+        let path = self.lib().join(file);
+        fs::remove_file(&path).expect("the link");
+        fs::write(path, bytes).expect("the copy");
+    }
+
+    fn log(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.place.path("log")).expect("a log");
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Whether a case was skipped since its kernel is not made for its shape.
+fn is_unfit(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Skipped { case, reason } => match case.kernel.0.as_str() {
+            "portable" => reason.contains("heads of at most 576"),
+            _ if case.to_string().starts_with("attention/") => {
+                reason.contains("in one piece") || reason.contains("heads of")
+            }
+            _ => reason.contains("rows"),
+        },
+        _ => false,
+    }
+}
+
+/// A report of a stub says `stub` wherever a number would stand: no word of it is a number but
+/// those of paths, ids and names.
+#[track_caller]
+fn assert_shows_no_number(text: &str) {
+    assert!(text.contains("stub"), "{text}");
+    let is_number = |word: &&str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    // Titles of columns, and how many are left out of a narrow window, are the page's own.
+    let text = text.replace("95% from", "from");
+    let lines = text.lines().filter(|line| !line.contains("more columns in a wider window"));
+    let numbers: Vec<&str> = lines.flat_map(str::split_whitespace).filter(is_number).collect();
+    assert_eq!(numbers, Vec::<&str>::new(), "{text}");
+}
+
+#[test]
+fn a_whole_run_passes_and_shows_no_number() {
+    for gfx in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"] {
+        let machine = Machine::new();
+        let (said, record) = machine.run(&format!("gfx={gfx}"));
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+        for outcome in &record.outcomes {
+            assert!(outcome.measured().is_some() || is_unfit(outcome), "{gfx}: {outcome:?}");
+        }
+        let operations: BTreeSet<String> = program::planned(&record)
+            .iter()
+            .map(|id| id.split('/').next().unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(operations.len(), FEW.len(), "{operations:?}");
+        let device = &record.header.device;
+        assert_eq!((device.backend.as_str(), device.vendor.as_str()), ("hip", "stub"));
+        assert!(device.features.contains(&gfx.to_owned()), "{:?}", device.features);
+        let lanes = if gfx.starts_with("gfx9") { "wave64" } else { "wave32" };
+        assert!(device.features.contains(&lanes.to_owned()), "{:?}", device.features);
+        // The clock comes from the kernel that counts cycles against the timer.
+        let measured = record.outcomes.iter().filter_map(Outcome::measured);
+        for measurement in measured {
+            assert_eq!(measurement.clock.map(|clock| clock.0), Some(1_000.0));
+        }
+        assert_shows_no_number(&said.out);
+        let page = fs::read_to_string(machine.place.path("out/report.md")).expect("a report");
+        assert_shows_no_number(&page);
+        let compared = say(&mut machine.fizeau("", &["compare", "out", "out"]));
+        assert!(compared.err.contains("stub driver"), "{}", compared.err);
+        // Everything that was made was given back.
+        assert_eq!(machine.log().last().map(String::as_str), Some("release blocks=0 objects=0"));
+    }
+}
+
+/// The launches of an entry, as the driver wrote them down.
+fn launches(log: &[String], entry: &str) -> Vec<String> {
+    let start = format!("launch {entry} ");
+    log.iter().filter_map(|line| line.strip_prefix(&start)).map(str::to_owned).collect()
+}
+
+fn params(launch: &str) -> Vec<u8> {
+    let (_, digits) = launch.split_once("params=").expect("parameters");
+    let pairs = (0..digits.len() / 2).map(|at| &digits[2 * at..2 * at + 2]);
+    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
+}
+
+#[track_caller]
+fn is(launch: &str, start: &str) {
+    assert!(launch.starts_with(start), "{launch}");
+}
+
+#[test]
+fn kernels_are_launched_as_their_list_says() {
+    let machine = Machine::new();
+    machine.run("units=6,gfx=gfx90a");
+    let log = machine.log();
+    // One block of 1024 threads for each unit asked for, and 48 bytes of parameters, behind which
+    // stands how often.
+    let copies = launches(&log, "stream_copy_cached");
+    let copied = copies.iter().find(|line| line.starts_with("grid=[1, 1, 1]")).expect("one unit");
+    is(copied, "grid=[1, 1, 1] block=[1024, 1, 1] shared=0 params=");
+    let bytes = params(copied);
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    assert_eq!((bytes.len(), word(32), word(16)), (52, 32_768, 0));
+    assert!(word(0) > 0 && word(8) >= word(0) + 32_768 * 8);
+    assert_eq!(f64::from_bits(word(40)), 0.7);
+    is(&launches(&log, "compute_f32")[0], "grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
+    is(&launches(&log, "util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
+    let product = launches(&log, "gemm_bf16").remove(0);
+    is(&product, "grid=[12, 1, 1] block=[256, 1, 1] shared=0 params=");
+    let bytes = params(&product);
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (40, 64, 48, 80, 4));
+    is(&launches(&log, "util_hold")[0], "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
+    // One block of 256 threads for each 128 queries, head and sequence.
+    let prefill = launches(&log, "attention_prefill_bf16_64_cdna2").remove(0);
+    is(&prefill, "grid=[2, 1, 1] block=[256, 1, 1] shared=0 params=");
+    assert_eq!(params(&prefill).len(), 136);
+    // One launch for many loads, their number behind the address.
+    let chases: Vec<Vec<u8>> =
+        launches(&log, "latency_chase").iter().map(|launch| params(launch)).collect();
+    assert!(!chases.is_empty() && chases.iter().all(|bytes| bytes.len() == 12));
+}
+
+#[test]
+fn kernels_are_compiled_once_for_the_device_and_kept() {
+    let machine = Machine::new();
+    machine.run("gfx=gfx90a");
+    let compiled = |log: &[String]| log.iter().filter(|line| line.starts_with("options ")).count();
+    let log = machine.log();
+    if compiled(&log) == 0 {
+        eprintln!("skipped: this build has binaries of its kernels, and compiles none");
+        return;
+    }
+    let options = log.iter().find(|line| line.starts_with("options stream/portable.cu"));
+    let options = options.expect("streams are compiled");
+    assert!(options.contains("--offload-arch=gfx90a"), "{options}");
+    fs::remove_file(machine.place.path("log")).expect("a log");
+    fs::remove_dir_all(machine.place.path("out")).expect("a record");
+    machine.run("gfx=gfx90a");
+    assert_eq!(compiled(&machine.log()), 0, "the cache was not used");
+}
+
+#[test]
+fn accesses_transfers_and_launches_go_their_way() {
+    let machine = Machine::new();
+    let (said, record) =
+        machine.run_of("devices=3,gfx=gfx90a", &["access/*", "transfer/*", "launch/*"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    let measured = record.outcomes.iter().filter_map(Outcome::measured);
+    let ids: Vec<String> = measured.map(|measurement| measurement.case.to_string()).collect();
+    for id in [
+        "transfer/host_to_device_memcpy/8B/pageable/ce",
+        "transfer/host_to_device_memcpy/8B/pinned/sm",
+        "transfer/all_to_host_memcpy/1048584B/pinned/3d/ce",
+        "transfer/device_to_device_memcpy_read/1048584B/0-2/ce",
+        "transfer/device_to_device_memcpy_write/8B/0-1/sm",
+        "transfer/device_to_device_latency/2MiB/0-1/portable",
+        "access/gather/128MiB/32B/4u/portable",
+        "access/mix_1r3w/128MiB/16B/4u/portable",
+        "access/shared/4MiB/16B/4u/portable",
+        "launch/queued/1k/portable",
+        "launch/waited/1k/portable",
+        "launch/graph/8k/portable",
+    ] {
+        assert!(ids.iter().any(|one| one == id), "{id}: {ids:#?}");
+    }
+    assert_eq!(ids.len(), record.outcomes.len());
+    let log = machine.log();
+    let has = |line: &str| log.iter().any(|one| one == line);
+    // Peers are reached before they are copied from, copies at once are on streams of their own.
+    assert!(has("peer 1") && has("peer 2") && has("graph kernels=8"));
+    let copies = log.iter().filter(|line| line.starts_with("copy bytes=1048584 "));
+    let streams: BTreeSet<&str> =
+        copies.filter_map(|line| line.split_once("stream=")).map(|(_, stream)| stream).collect();
+    assert!(streams.len() > 2, "{streams:?}");
+    let shared = launches(&log, "access_shared").remove(0);
+    is(&shared, "grid=[4, 1, 1] block=[1024, 1, 1] shared=0 params=");
+    let gather = launches(&log, "access_gather").remove(0);
+    is(&gather, "grid=[8, 1, 1] block=[512, 1, 1] shared=0 params=");
+    let count = launches(&log, "launch_count").remove(0);
+    is(&count, "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
+    assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
+}
+
+#[test]
+fn memory_out_of_reach_is_skipped_and_said() {
+    let machine = Machine::new();
+    let (said, record) = machine.run_of("devices=2,apart", &["transfer/*"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let reasons = record.outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Skipped { reason, .. } => Some(reason.as_str()),
+        _ => None,
+    });
+    let reasons: Vec<&str> = reasons.collect();
+    assert!(!reasons.is_empty());
+    assert!(reasons.iter().all(|reason| reason.contains("memory of hip:1")), "{reasons:?}");
+}
+
+#[test]
+fn a_symbol_that_an_older_runtime_lacks_is_named_with_its_mend() {
+    for symbol in ["hipModuleLaunchKernel", "hipModuleLoadData", "hipModuleGetFunction"] {
+        let machine = Machine::new();
+        machine.without_symbol(RUNTIME, symbol);
+        let (said, record) = machine.run("");
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+        for outcome in &record.outcomes {
+            let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
+            let named = reason.contains(symbol) && reason.contains("newer ROCm runtime");
+            assert!(is_unfit(outcome) || named, "{reason}");
+        }
+    }
+    // The properties of HIP 5, where those of HIP 6 are not there.
+    let machine = Machine::new();
+    machine.without_symbol(RUNTIME, "hipGetDevicePropertiesR0600");
+    let (said, record) = machine.run("gfx=gfx90a");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    assert!(record.header.device.features.contains(&"gfx90a".to_owned()));
+}
+
+/// What a fault of the driver ends in: the first outcome that is none of the measured, and words of
+/// it; and what all after it end in.
+#[track_caller]
+fn assert_ends_in(script: &str, first: Failure, words: &str, after: Option<Failure>) {
+    assert_of_ends_in(&FEW, script, first, words, after);
+}
+
+#[track_caller]
+fn assert_of_ends_in(
+    cases: &[&str],
+    script: &str,
+    first: Failure,
+    words: &str,
+    after: Option<Failure>,
+) {
+    let machine = Machine::new();
+    let (said, record) = machine.run_of(script, cases);
+    assert_eq!(said.code, Some(1), "{script}: {} {}", said.out, said.err);
+    assert!(!said.err.contains("panicked"), "{script}: {}", said.err);
+    assert_eq!(record.outcomes.len(), record.header.plan.len(), "{script}");
+    let mut failed = record.outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Failed { failure, error, .. } => Some((*failure, error)),
+        _ => None,
+    });
+    let (failure, error) = failed.next().unwrap_or_else(|| panic!("{script} was not seen"));
+    assert_eq!(failure, first, "{script}: {error}");
+    assert!(error.contains(words), "{script}: {error}");
+    if let Some(after) = after {
+        let other = failed.find(|(failure, _)| *failure != after);
+        assert!(other.is_none(), "{script}: {other:?}");
+    }
+}
+
+#[test]
+fn each_fault_of_the_driver_ends_in_its_outcome() {
+    let lost = Some(Failure::DeviceLost);
+    assert_ends_in("hipMalloc=2@6", Failure::Allocation, "out of memory (HIP error 2)", None);
+    assert_ends_in("hipModuleLaunchKernel=1@9", Failure::Launch, "invalid value (HIP", None);
+    assert_ends_in("hipModuleLaunchKernel=701@9", Failure::Launch, "more registers", None);
+    assert_ends_in("hipModuleLaunchKernel=98765@9", Failure::Launch, "98765, which this", None);
+    assert_ends_in("hipEventQuery=719@9", Failure::Launch, "launch failure", lost);
+    assert_ends_in("hipEventQuery=700@9", Failure::Launch, "illegal address", lost);
+    assert_ends_in("hipEventQuery=214@9", Failure::DeviceLost, "uncorrectable ECC error", lost);
+    assert_ends_in("hipMemcpyDtoHAsync=999@3", Failure::DeviceLost, "unknown error", lost);
+    assert_ends_in("hang@9", Failure::Hang, "no answer within 500.0 ms", lost);
+    let copied = |script, failure, words, after| {
+        assert_of_ends_in(&["transfer/*", "launch/*"], script, failure, words, after);
+    };
+    copied("hipMemcpyAsync=719@3", Failure::Launch, "launch failure", lost);
+    copied("hipHostMalloc=2@2", Failure::Allocation, "out of memory", None);
+    copied("hipGraphLaunch=1", Failure::Launch, "invalid value", None);
+    let script = "hiprtcCompileProgram=6,hipModuleLoadData=209";
+    assert_ends_in(script, Failure::Launch, "error: scripted", None);
+}
+
+#[test]
+fn a_machine_without_a_device_or_a_library_is_told_what_to_do() {
+    for (script, words) in [
+        ("hipInit=100", "AMD GPU not found: check rocminfo"),
+        ("hipRuntimeGetVersion=101", "AMD GPU not found: check rocminfo"),
+        ("hip=40500000", "HIP 5.0 or newer (this one is 4.5)"),
+        ("devices=0", "AMD GPU not found: check rocminfo"),
+    ] {
+        let machine = Machine::new();
+        let said = say(&mut machine.fizeau(script, &["devices"]));
+        assert_eq!(said.code, Some(0), "{script}: {}", said.err);
+        assert!(said.out.contains(words), "{script}: {}", said.out);
+    }
+    let machine = Machine::with(&[]);
+    let doctor = say(&mut machine.fizeau("", &["doctor"]));
+    assert_eq!(doctor.code, Some(0), "{}", doctor.err);
+    for words in ["libamdhip64.so.6", "hip-runtime-amd", "libamdhip64-5", "/dev/kfd", "HIP kernels"]
+    {
+        assert!(doctor.out.contains(words), "{words}: {}", doctor.out);
+    }
+}
+
+#[test]
+fn without_hiprtc_kernels_without_binaries_are_skipped_with_the_mend() {
+    // A runtime of ROCm 7 has no compiler in it.
+    let machine = Machine::with(&["libamdhip64.so.7"]);
+    let (said, record) = machine.run("hipModuleLoadData=209");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for outcome in &record.outcomes {
+        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
+        assert!(is_unfit(outcome) || reason.contains("install hipRTC"), "{reason}");
+    }
+}
+
+#[test]
+fn what_hides_devices_is_told() {
+    let machine = Machine::new();
+    let said = say(&mut machine.fizeau("devices=2", &["devices"]));
+    assert!(said.out.contains("hip:0 stub GPU") && said.out.contains("hip:1 stub GPU"));
+    let args = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];
+    let run = say(machine.fizeau("devices=2", &args).env("HIP_VISIBLE_DEVICES", "3,5"));
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let warnings = machine.place.record("out").header.environment.warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("=3,5")), "{warnings:?}");
+}

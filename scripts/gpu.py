@@ -10,6 +10,7 @@ import importlib.util
 import json
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -216,6 +217,33 @@ def verify(fizeau, _torch, _peers, missing, until):
 IN_ROUNDS = ["stream", "gemm", "attention"]
 
 
+# AMD's own tools, by the names they have had, and what they are asked for. Each has points of its own:
+# what it says is kept beside the figures as it is.
+TOOLS = [
+    (["rocm-bandwidth-test", "rocm_bandwidth_test"], []),
+    (["TransferBench"], ["p2p", "256M"]),
+    (["rvs"], ["-c", "/opt/rocm/share/rocm-validation-suite/conf/babel.conf"]),
+]
+
+
+def run_tools(fizeau, missing, until):
+    """The vendor's tools on an AMD node, one after the other."""
+    for names, arguments in TOOLS if fizeau.device.startswith("hip") else []:
+        program = next(filter(None, map(shutil.which, names)), None)
+        left = min(120.0, until - time.monotonic())
+        if program is None or left < 5.0:
+            missing.append(f"{names[0]}: " + ("the time was over" if program else "not found"))
+            continue
+        with open(fizeau.out / f"tool-{names[0]}.txt", "w") as said:
+            try:
+                code = subprocess.run([program, *arguments], stdout=said,
+                                      stderr=subprocess.STDOUT, timeout=left).returncode
+            except subprocess.TimeoutExpired:
+                code = f"stopped after {left:.0f} s"
+        if code != 0:
+            missing.append(f"{names[0]}: exit code {code}")
+
+
 def figures(fizeau, torch, peers, missing, until, suite="gpu-figures", name="figures"):
     """The program and the peers in turn, several rounds, the same points."""
     taken = Figures()
@@ -252,6 +280,7 @@ def figures(fizeau, torch, peers, missing, until, suite="gpu-figures", name="fig
                 taken.others.setdefault(key, {}).setdefault(peer.name, []).append(seconds)
                 raw.append({"round": number, "point": point, "peer": peer.name,
                             "seconds": seconds})
+    run_tools(fizeau, missing, until)
     (fizeau.out / f"{name}-peers.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in raw))
     rows = sorted(taken.rows())

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use fizeau::{
     bench::{self, Rank, Workload},
-    case::{Case, GemmPoint, KernelName, Point},
+    case::{Case, Contents, GemmPoint, KernelName, Point},
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
@@ -37,7 +37,7 @@ fn parse(argument: &str) -> Result<GemmPoint> {
     let dtype = Dtype::ALL.into_iter().find(|known| known.name() == dtype).with_context(usage)?;
     let lengths: Vec<u32> = shape.split('x').map(str::parse).collect::<Result<_, _>>()?;
     let &[m, n, k] = &lengths[..] else { anyhow::bail!(usage()) };
-    Ok(GemmPoint { dtype, m, n, k })
+    Ok(GemmPoint { dtype, m, n, k, contents: Contents::Random })
 }
 
 fn compare(device: &dyn Device, point: GemmPoint) -> Result<()> {
@@ -66,7 +66,7 @@ fn compare(device: &dyn Device, point: GemmPoint) -> Result<()> {
     for (kernel, rate) in rates {
         let share = if best > 0.0 { format!("{:.3}", rate.0 / best) } else { "-".into() };
         let (units, name) = (device.properties().units, kernel.0);
-        let GemmPoint { dtype, m, n, k } = point;
+        let GemmPoint { dtype, m, n, k, .. } = point;
         println!("| {dtype} {m}x{n}x{k} | {units} | {name} | {rate} | {share} |");
     }
     Ok(())

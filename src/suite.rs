@@ -3,7 +3,8 @@
 
 use crate::{
     case::{
-        Access, AttentionPoint, Collective, HostMemory, Launching, Place, StreamOperation, Transfer,
+        Access, AttentionPoint, Collective, Contents, HostMemory, Launching, Place,
+        StreamOperation, Transfer,
     },
     dtype::Dtype,
     spec::Properties,
@@ -156,6 +157,13 @@ pub struct GemmAxes {
     pub dtypes: Vec<Dtype>,
     /// `[m, n, k]` each.
     pub shapes: Vec<[u32; 3]>,
+    /// What stands in the operands.
+    #[serde(default = "random_alone")]
+    pub contents: Vec<Contents>,
+}
+
+fn random_alone() -> Vec<Contents> {
+    vec![Contents::Random]
 }
 
 /// The collectives.
@@ -248,6 +256,9 @@ impl Suite {
         let shapes = self.gemm.iter().flat_map(|gemm| &gemm.shapes);
         if shapes.flatten().any(|&size| size == 0 || size > 1 << 20) {
             return Err("[gemm] shapes: every size is from 1 to 1048576".into());
+        }
+        if self.gemm.as_ref().is_some_and(|gemm| gemm.contents.is_empty()) {
+            return Err("[gemm] contents: at least one of random, integers and zeros".into());
         }
         Ok(())
     }

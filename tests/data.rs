@@ -3,7 +3,7 @@
 
 use fizeau::{
     case::{
-        AttentionKind, AttentionPoint, ComputePoint, GemmPoint, Lengths, Mask, Point,
+        AttentionKind, AttentionPoint, ComputePoint, Contents, GemmPoint, Lengths, Mask, Point,
         StreamOperation, StreamPoint,
     },
     data::Catalogue,
@@ -272,7 +272,15 @@ fn the_host_is_set_against_its_own_limits() {
     let floor = spec::floor(&compute, &properties, part, clock).unwrap();
     assert_eq!(floor.bound, Bound::Compute);
     assert!(near(compute.work().flops.0 / floor.time.0, 512e9, 1e-6));
-    let gemm = |m| Point::Gemm(GemmPoint { dtype: Dtype::F32, m, n: 4096, k: 4096 });
+    let gemm = |m| {
+        Point::Gemm(GemmPoint {
+            dtype: Dtype::F32,
+            m,
+            n: 4096,
+            k: 4096,
+            contents: Contents::Random,
+        })
+    };
     assert_eq!(headline(gemm(4096)).unwrap().1, Bound::Compute);
     // A machine in no table, of which nothing is known: no share is made up.
     let unknown = Properties { cpu: None, ..properties.clone() };
@@ -308,7 +316,13 @@ fn a_gpu_in_no_table_gets_its_peaks_from_its_properties() {
         flops_per_clock: BTreeMap::from([(Dtype::Bf16, 4096.0)]),
         ..gpu("Novel", "ffff:0001", 100, 96)
     };
-    let point = Point::Gemm(GemmPoint { dtype: Dtype::Bf16, m: 8192, n: 8192, k: 8192 });
+    let point = Point::Gemm(GemmPoint {
+        dtype: Dtype::Bf16,
+        m: 8192,
+        n: 8192,
+        k: 8192,
+        contents: Contents::Random,
+    });
     let lights = spec::lights(&point, &unknown, None, Some(Megahertz(2000.0)));
     assert_eq!(spec::headline(&lights), Some(Tier::Observed));
     let light = lights.iter().find(|light| light.tier == Tier::Observed).unwrap();

@@ -2,7 +2,7 @@
 
 use fizeau::{
     bench::{self, Rank},
-    case::{Case, GemmPoint, Point},
+    case::{Case, Contents, GemmPoint, Point},
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
@@ -11,10 +11,10 @@ use proptest::prelude::*;
 
 const DTYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::Int8];
 
-fn check_all(device: &dyn Device, [m, n, k]: [u32; 3], repeat: u32) {
+fn check_all(device: &dyn Device, [m, n, k]: [u32; 3], repeat: u32, contents: Contents) {
     for dtype in DTYPES {
         for kernel in device.kernels(&format!("gemm/{dtype}")) {
-            let case = Case { kernel, point: Point::Gemm(GemmPoint { dtype, m, n, k }) };
+            let case = Case { kernel, point: Point::Gemm(GemmPoint { dtype, m, n, k, contents }) };
             let rank = Rank { device, peers: &Alone };
             let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
             workload.poison().expect("C is written");
@@ -38,10 +38,18 @@ fn a_plain_kernel_is_there_for_every_element_type() {
 }
 
 #[test]
+fn light_data_are_checked_as_others_are() {
+    let device = Host.open(0).expect("there is a host");
+    for contents in [Contents::Integers, Contents::Zeros] {
+        check_all(&*device, [33, 70, 129], 1, contents);
+    }
+}
+
+#[test]
 fn shapes_beyond_one_block_are_right() {
     let device = Host.open(0).expect("there is a host");
     for shape in [[1, 1, 1], [1, 513, 1027], [16, 300, 801], [401, 70, 1601], [29, 2100, 65]] {
-        check_all(&*device, shape, 1);
+        check_all(&*device, shape, 1, Contents::Random);
     }
 }
 
@@ -50,6 +58,6 @@ proptest! {
     #[test]
     fn odd_shapes_are_right(m in 1u32..70, n in 1u32..140, k in 1u32..90, repeat in 1u32..4) {
         let device = Host.open(0).expect("there is a host");
-        check_all(&*device, [m, n, k], repeat);
+        check_all(&*device, [m, n, k], repeat, Contents::Random);
     }
 }

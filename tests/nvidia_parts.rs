@@ -9,7 +9,7 @@
 //! known.
 
 use fizeau::{
-    case::{GemmPoint, Point, StreamOperation, StreamPoint},
+    case::{Contents, GemmPoint, Point, StreamOperation, StreamPoint},
     data::Catalogue,
     dtype::Dtype,
     spec::{self, Bound, CacheLevel, Match, Part, Properties, Tier},
@@ -197,7 +197,13 @@ fn products_are_set_against_units_times_operations_times_the_clock() {
         let part = found(&catalogue, &properties);
         let old = part.id.starts_with('v') || part.id == "t4";
         let dtype = if old { Dtype::F16 } else { Dtype::Bf16 };
-        let point = Point::Gemm(GemmPoint { dtype, m: 16_384, n: 16_384, k: 16_384 });
+        let point = Point::Gemm(GemmPoint {
+            dtype,
+            m: 16_384,
+            n: 16_384,
+            k: 16_384,
+            contents: Contents::Random,
+        });
         let observed = rate(&point, &properties, part, Tier::Observed);
         match row.8 {
             Some(tera) => {

@@ -1,7 +1,8 @@
 // Multiplication of tiles that stay in shared memory into tensor memory: the peak of the matrix
-// units of compute capability 10. Of ones each sum counts its multiply-adds.
+// units of compute capability 10. Of ones each sum counts its multiply-adds. 4-bit floats have a scale
+// for each 16, in tensor memory.
 #include "count.h"
-#include "sm100.h"
+#include "sm100_attention.h"
 
 namespace {
 
@@ -23,13 +24,33 @@ template <> struct Type<f16> : Ones<0x3c003c00, 16, 0> {};
 template <> struct Type<bf16> : Ones<0x3f803f80, 16, 1> {};
 template <> struct Type<tf32> : Ones<0x3f800000, 8, 2> {};
 template <> struct Type<e4m3> : Ones<0x38383838, 32, 0> {};
+template <> struct Type<e2m1> {
+  static constexpr u32 ONES = 0x22222222, DEPTH = 64, INSTRUCTION = instruct_scaled(0, ROWS, COLUMNS);
+};
+// Scales of 4-bit floats, all one: beside the sums, those of A in 4 columns and those of B in 8.
+CONSTANT u32 SCALE_ONES = 0x38383838;
+CONSTANT u32 SCALES_A = COLUMNS;
+CONSTANT u32 SCALES_B = COLUMNS + 16;
 
 template <class In> DEVICE void multiply_many(u32 memory, u64 tile, u32 steps) {
   for (u32 step = 0; step < steps; step++) {
     UNROLL for (u32 i = 0; i < UNROLLED; i++) {
-      multiply_into(memory, tile, tile, Type<In>::INSTRUCTION, step + i, In());
+      if constexpr (sizeof(In) == 1 && Type<In>::DEPTH == 64) {
+        multiply_scaled_into(memory, tile, tile, Type<In>::INSTRUCTION, step + i, memory + SCALES_A,
+                             memory + SCALES_B, In());
+      } else {
+        multiply_into(memory, tile, tile, Type<In>::INSTRUCTION, step + i, In());
+      }
     }
   }
+}
+
+// Every lane of every column where scales may be.
+DEVICE void fill_scales(u32 memory) {
+  u32 words[32];
+  UNROLL for (u32 i = 0; i < 32; i++) words[i] = SCALE_ONES;
+  store_words(words, (memory + SCALES_A) + (thread_index() / 32 * 32 << 16));
+  await_words();
 }
 
 // What this thread's row of sums counted.
@@ -60,6 +81,12 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
   block_barrier();
   see_tensor_memory();
   const u32 memory = memory_at[0];
+  if (Type<In>::DEPTH == 64) {
+    fill_scales(memory);
+    show_tensor_memory();
+    block_barrier();
+    see_tensor_memory();
+  }
   const u64 tile = describe_for_tensor_memory(describe_k_major(shared_address(words)));
   const u32 steps = u32(p.flops / 2 / (ROWS * COLUMNS * Type<In>::DEPTH) / UNROLLED);
   f64 counted = 0.0;
@@ -91,3 +118,4 @@ KERNEL(128, 1) compute_bf16_tcgen05(const ComputeParams p, const u32 r) { count_
 KERNEL(128, 1) compute_f16_tcgen05(const ComputeParams p, const u32 r) { count_products<f16>(p, r); }
 KERNEL(128, 1) compute_tf32_tcgen05(const ComputeParams p, const u32 r) { count_products<tf32>(p, r); }
 KERNEL(128, 1) compute_fp8_tcgen05(const ComputeParams p, const u32 r) { count_products<e4m3>(p, r); }
+KERNEL(128, 1) compute_fp4_tcgen05(const ComputeParams p, const u32 r) { count_products<e2m1>(p, r); }

@@ -5,9 +5,6 @@
 #define FIZEAU_SM120_H
 #include "sm80.h"
 
-// Floats of 2 exponent and 1 fraction bits, two in a byte.
-struct e2m1 { u8 pair; };
-
 // As the others of sm80.h, 64 along k, 8 in each unit of 4 bytes. The four scales of a row of A or a
 // column of B, one for each 16 along k, are 8-bit floats without a sign; here each is one.
 DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2], e2m1) {

@@ -1,5 +1,6 @@
 // More multiplications by a warpgroup (9.0 alone, target sm_90a): of 64 and 128 columns, and with the
-// left operand in registers, as attention wants them.
+// left operand in registers, as attention wants them, and products of types that shared memory holds
+// the wrong way round.
 //
 // tests/kernel_model/sm90_attention.h does the same in C++.
 #ifndef FIZEAU_SM90_ATTENTION_H
@@ -76,6 +77,28 @@ VALUES("64", 32, f16, "f16", "{%32, %33, %34, %35}", "%36", "%37")
 VALUES("128", 64, f16, "f16", "{%64, %65, %66, %67}", "%68", "%69")
 VALUES("256", 128, f16, "f16", "{%128, %129, %130, %131}", "%132", "%133")
 
+// Sums (64 x 128) += A (64 x 32 bytes) B, A in registers as above, B k-major.
+DEVICE void multiply_left(f32 (&sums)[64], const u32 (&a)[4], u64 b, u32 accumulate, tf32) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {" NAMES_64
+               "}, {%64, %65, %66, %67}, %68, p, 1, 1;\n}"
+               : SUMS_OF_64
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate) : "memory");
+}
+#define WORDS_8(i)                                                                                \
+  "+r"(sums[i]), "+r"(sums[i + 1]), "+r"(sums[i + 2]), "+r"(sums[i + 3]), "+r"(sums[i + 4]),      \
+      "+r"(sums[i + 5]), "+r"(sums[i + 6]), "+r"(sums[i + 7])
+#define WORDS_32(i) WORDS_8(i), WORDS_8(i + 8), WORDS_8(i + 16), WORDS_8(i + 24)
+DEVICE void multiply_left(i32 (&sums)[64], const u32 (&a)[4], u64 b, u32 accumulate, i8) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" NAMES_64
+               "}, {%64, %65, %66, %67}, %68, p;\n}"
+               : WORDS_32(0), WORDS_32(32)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate) : "memory");
+}
+#undef WORDS_32
+#undef WORDS_8
+
 #undef VALUES
 #undef SCORES_8
 #undef SCORES
@@ -91,6 +114,9 @@ VALUES("256", 128, f16, "f16", "{%128, %129, %130, %131}", "%132", "%133")
 // What reads the sums after this stays after it.
 template <u32 COUNT> DEVICE void settle_sums(f32 (&sums)[COUNT]) {
   UNROLL for (u32 i = 0; i < COUNT; i++) asm volatile("" : "+f"(sums[i]) :: "memory");
+}
+template <u32 COUNT> DEVICE void settle_sums(i32 (&sums)[COUNT]) {
+  UNROLL for (u32 i = 0; i < COUNT; i++) asm volatile("" : "+r"(sums[i]) :: "memory");
 }
 
 #endif

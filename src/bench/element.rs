@@ -18,6 +18,8 @@ pub(super) trait Element: Pod {
     /// A random value: near normal (Irwin and Hall: the sum of four uniform values) with a
     /// variance of one; integers uniform over all there are.
     fn random(random: &mut oorandom::Rand64) -> Self;
+    /// A whole number from -16 to 16, which all types have.
+    fn whole(value: i8) -> Self;
     /// Its value.
     fn value(self) -> f64;
 }
@@ -33,7 +35,8 @@ fn near_normal(random: &mut oorandom::Rand64) -> f64 {
 
 macro_rules! element {
     ($type:ty => $output:ty, sum $sum:expr, output $rounded:expr, poison $poison:expr,
-     random $random:expr, value $value:expr $(, by_columns $by_columns:expr)?) => {
+     random $random:expr,
+     whole $whole:expr, value $value:expr $(, by_columns $by_columns:expr)?) => {
         impl Element for $type {
             type Output = $output;
             const SUM_ROUNDOFF: f64 = $sum;
@@ -42,6 +45,9 @@ macro_rules! element {
             const POISON: $type = $poison;
             fn random(random: &mut oorandom::Rand64) -> $type {
                 $random(random)
+            }
+            fn whole(value: i8) -> $type {
+                $whole(value)
             }
             fn value(self) -> f64 {
                 $value(self)
@@ -62,22 +68,30 @@ const BF16_ROUNDOFF: f64 = 1.0 / 256.0;
 const E4M3_SUM_ROUNDOFF: f64 = 1.0 / 8192.0;
 
 element!(f64 => f64, sum F64_ROUNDOFF, output 0.0, poison f64::NAN,
-    random near_normal, value |value| value);
+    random near_normal,
+    whole f64::from, value |value| value);
 element!(f32 => f32, sum F32_ROUNDOFF, output 0.0, poison f32::NAN,
-    random |random| near_normal(random) as f32, value f64::from);
+    random |random| near_normal(random) as f32,
+    whole f32::from, value f64::from);
 element!(bf16 => bf16, sum F32_ROUNDOFF, output BF16_ROUNDOFF, poison bf16::NAN,
-    random |random| bf16::from_f64(near_normal(random)), value bf16::to_f64);
+    random |random| bf16::from_f64(near_normal(random)),
+    whole bf16::from, value bf16::to_f64);
 element!(f16 => f16, sum F32_ROUNDOFF, output F16_ROUNDOFF, poison f16::NAN,
-    random |random| f16::from_f64(near_normal(random)), value f16::to_f64);
+    random |random| f16::from_f64(near_normal(random)),
+    whole f16::from, value f16::to_f64);
 element!(Tf32 => f32, sum F32_ROUNDOFF, output 0.0, poison Tf32(f32::NAN),
-    random |random| Tf32::from_f64(near_normal(random)), value |value: Tf32| f64::from(value.0));
+    random |random| Tf32::from_f64(near_normal(random)),
+    whole |value| Tf32(f32::from(value)), value |value: Tf32| f64::from(value.0));
 element!(E4m3 => bf16, sum E4M3_SUM_ROUNDOFF, output BF16_ROUNDOFF, poison E4m3(0x7f),
-    random |random| E4m3::from_f64(near_normal(random)), value E4m3::to_f64, by_columns true);
+    random |random| E4m3::from_f64(near_normal(random)),
+    whole |value| E4m3::from_f64(f64::from(value)), value E4m3::to_f64, by_columns true);
 element!(i8 => i32, sum 0.0, output 0.0, poison 0,
-    random |random: &mut oorandom::Rand64| random.rand_u64() as i8, value f64::from);
+    random |random: &mut oorandom::Rand64| random.rand_u64() as i8,
+    whole |value| value, value f64::from);
 // No product of rows of int8 that fits memory reaches it: it is odd, and beyond 2^17 terms.
 element!(i32 => i32, sum 0.0, output 0.0, poison i32::MIN + 1,
-    random |random: &mut oorandom::Rand64| random.rand_u64() as i32, value f64::from);
+    random |random: &mut oorandom::Rand64| random.rand_u64() as i32,
+    whole i32::from, value f64::from);
 
 /// A float of 8 exponent and 10 fraction bits in the place of an [`f32`].
 #[repr(transparent)]

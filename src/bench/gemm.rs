@@ -1,4 +1,4 @@
-//! The operation `gemm`: `C = A B` on random data.
+//! The operation `gemm`: `C = A B` on random data, or on lighter ones where a suite asks for them.
 //!
 //! The kernels of an element type are those the device lists under `gemm/<element type>`.
 //!
@@ -24,7 +24,7 @@ use super::{
     element::{E4m3, Element, F64_ROUNDOFF, Tf32},
 };
 use crate::{
-    case::{Case, GemmPoint, KernelName, Point},
+    case::{Case, Contents, GemmPoint, KernelName, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
     kernel::GemmParams,
@@ -52,8 +52,10 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     for &dtype in &axes.dtypes {
         let kernels = rank.device.kernels(&operation(dtype));
         for &[m, n, k] in &axes.shapes {
-            let point = Point::Gemm(GemmPoint { dtype, m, n, k });
-            cases.extend(kernels.iter().map(|kernel| Case { kernel: kernel.clone(), point }));
+            for &contents in &axes.contents {
+                let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents });
+                cases.extend(kernels.iter().map(|kernel| Case { kernel: kernel.clone(), point }));
+            }
         }
     }
     cases
@@ -109,8 +111,13 @@ fn made<E: Element>(point: &GemmPoint) -> Rc<Made<E>> {
     LAST.set(None);
     let [m, n, k] = [point.m, point.n, point.k].map(|length| length as usize);
     let mut random = oorandom::Rand64::new(u128::from(point.m) << 64 | u128::from(point.n));
-    let a: Vec<E> = (0..m * k).map(|_| E::random(&mut random)).collect();
-    let b: Vec<E> = (0..k * n).map(|_| E::random(&mut random)).collect();
+    let mut draw = || match point.contents {
+        Contents::Random => E::random(&mut random),
+        Contents::Integers => E::whole(random.rand_range(0..9) as i8 - 4),
+        Contents::Zeros => E::whole(0),
+    };
+    let a: Vec<E> = (0..m * k).map(|_| draw()).collect();
+    let b: Vec<E> = (0..k * n).map(|_| draw()).collect();
     let reference = Reference::new(&a, &b, [m, n, k], &mut random);
     let b = if E::BY_COLUMNS { by_columns(&b, n) } else { b };
     let made = Rc::new(Made { a, b, reference });

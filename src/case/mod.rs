@@ -117,6 +117,31 @@ pub struct GemmPoint {
     pub n: u32,
     /// The dimension summed over.
     pub k: u32,
+    /// What stands in A and B.
+    #[serde(default, skip_serializing_if = "Contents::are_random")]
+    pub contents: Contents,
+}
+
+/// What stands in the operands of a matrix product. Units that multiply take power by the bits that
+/// change: with light data a GPU that its power limits runs at a higher clock, and a rate says
+/// little that does not say of which data it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Contents {
+    /// Near normal numbers; integers of all sizes.
+    #[default]
+    Random,
+    /// Whole numbers from -4 to 4.
+    Integers,
+    /// Nothing but zeros.
+    Zeros,
+}
+
+impl Contents {
+    /// Whether they are as in earnest: bests and ceilings are of such alone.
+    pub fn are_random(&self) -> bool {
+        *self == Contents::Random
+    }
 }
 
 /// The STREAM operations: McCalpin's four, and the ends they leave out.
@@ -312,7 +337,10 @@ impl fmt::Display for Point {
             Point::Transfer(p) => write!(f, "{p}"),
             Point::Launch(p) => write!(f, "{p}"),
             Point::Compute(p) => write!(f, "{}/{}u", p.dtype, p.units),
-            Point::Gemm(p) => write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k),
+            Point::Gemm(p) => {
+                write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k)?;
+                if p.contents.are_random() { Ok(()) } else { write!(f, "-{}", p.contents) }
+            }
             Point::Attention(p) => write!(f, "{p}"),
             Point::Collective(p) => write!(
                 f,
@@ -337,6 +365,7 @@ fn compact(size: Bytes) -> String {
     format!("{}B", size.0)
 }
 
+named!(Contents { Random => "random", Integers => "integers", Zeros => "zeros" });
 named!(StreamOperation {
     Read => "read", Write => "write", Copy => "copy", Scale => "scale", Add => "add",
     Triad => "triad", Dot => "dot",

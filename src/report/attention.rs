@@ -77,6 +77,6 @@ fn best_product(record: &Record, dtype: Dtype) -> Option<FlopsPerSecond> {
             .map(|one| one.work.flops / one.summary.median)
             .max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    let product = best(|point| matches!(point, Point::Gemm(_)));
+    let product = best(|point| matches!(point, Point::Gemm(gemm) if gemm.contents.are_random()));
     product.or_else(|| best(|point| matches!(point, Point::Compute(_))))
 }

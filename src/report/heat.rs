@@ -53,7 +53,8 @@ pub fn attention(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
 }
 
 fn shape(point: &GemmPoint) -> String {
-    format!("{} x {} x {}", point.m, point.n, point.k)
+    let shape = format!("{} x {} x {}", point.m, point.n, point.k);
+    if point.contents.are_random() { shape } else { format!("{shape}, {}", point.contents) }
 }
 
 fn sequence(p: &AttentionPoint) -> String {

@@ -187,7 +187,8 @@ fn compute_facts(record: &Record) -> Vec<Fact> {
 }
 
 fn gemm_facts(record: &Record) -> Vec<Fact> {
-    rate_facts(record, "gemm", "Best GEMM", |point| matches!(point, Point::Gemm(_)))
+    let earnest = |point: &Point| matches!(point, Point::Gemm(p) if p.contents.are_random());
+    rate_facts(record, "gemm", "Best GEMM", earnest)
 }
 
 fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {

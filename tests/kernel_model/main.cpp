@@ -4,7 +4,9 @@
 #include "sm80.h"
 #include "sm89.h"
 #include "sm90.h"
+#include "sm90_attention.h"
 #include "sm100.h"
+#include "sm100_attention.h"
 #include "sm120.h"
 
 #include "count.h"
@@ -72,7 +74,9 @@ namespace sm89 {
 namespace sm90 {
 #include "../../kernels/gemm/sm90_wgmma.cu"
 }
-
+namespace sm90_turned {
+#include "../../kernels/gemm/sm90_wgmma_turned.cu"
+}
 namespace sm100 {
 #include "../../kernels/gemm/sm100_tcgen05.cu"
 }
@@ -184,7 +188,7 @@ template <class In, class Out> struct Product {
     const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
     const TensorMap a = {bytes(product.a), IN, k, m, {128 / IN, 128}};
     const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, columns}}
-                                     : TensorMap{bytes(product.b), IN, n, k, {64, 64}};
+                                     : TensorMap{bytes(product.b), IN, n, k, {128 / IN, 128 / IN}};
     const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, rows}};
     model::launch(blocks, threads, 229376, [&] { kernel(params, a, b, c); });
     product.check(blocks);
@@ -229,6 +233,10 @@ void products() {
     Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_promoted", sm90::gemm_fp8_wgmma_promoted, 384,
                                64, 2, 131, 272, k, 128);
   }
+#define TURNED(IN, OUT, NAME)                                                                     \
+  BY_MAPS(IN, OUT, NAME, "sm90_wgmma", sm90_turned::gemm_##NAME##_wgmma, 384, 16)
+  TURNED(f32, f32, tf32);
+  TURNED(i8, i32, int8);
   SM100(bf16, bf16, bf16);
   SM100(f16, f16, f16);
   SM100(e4m3, bf16, fp8);
@@ -427,6 +435,7 @@ void counts() {
   TCGEN05(f16, 16);
   TCGEN05(tf32, 8);
   TCGEN05(fp8, 32);
+  TCGEN05(fp4, 64);
   MMA(bf16, 16);
   MMA(f16, 16);
   MMA(tf32, 8);
@@ -477,6 +486,9 @@ void descriptors() {
   // bf16, B mn-major, 128 x 256: 0x10 | 0x80 | 0x400 | 0x10000 | 32 << 17 | 8 << 24.
   same(instruct(1, 1, 128, 256) == 0x08410490u, "instruct", "bits of bf16");
   same(instruct(0, 0, 128, 256) == 0x08400010u, "instruct", "bits of fp8");
+  // e2m1, scales of ue4m3: 0x80 | 0x400 | 32 << 17 | 1 << 27; of ue8m0 bit 23 more.
+  same(instruct_scaled(0, 128, 256) == 0x08400480u, "instruct_scaled", "bits of nvfp4");
+  same(instruct_scaled(1, 128, 256) == 0x08c00480u, "instruct_scaled", "bits of mxfp4");
   same(describe(0x3fff0, 0x3fff0, 0x3fff0) == 0x40003fff3fff3fffull, "describe", "widest");
 }
 

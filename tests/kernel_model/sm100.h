@@ -70,6 +70,42 @@ DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulat
   model::multiply_into<tf32>(sums, a, b, instruction, accumulate, 2);
 }
 
+// Scales of a row of A or a column of B, 4 bytes in the lane of its number below 32, the others in
+// the columns after; the same for each 32 lanes. Exact for the scales of ones and powers of two.
+DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
+                                 u32 scales_a, u32 scales_b, e2m1) {
+  const u32 rows = (instruction >> 27 & 3) * 128, columns = (instruction >> 17 & 63) * 8;
+  if ((instruction & ~0x187e0000u) != 0x480u) model::fail("another type, or bits that should be 0");
+  if (rows != 128 || columns == 0) model::fail("a tile that cannot be");
+  model::engine.push_back([=] {
+    const auto values = [](u64 descriptor, u32 line, u32 scales) {
+      std::vector<f32> made(64);
+      for (u32 k = 0; k < 64; k++) {
+        u8 pair;
+        memcpy(&pair, model::described(model::older(descriptor), true, 1, line, k / 2), 1);
+        const u32 column = scales + line / 32, byte = k / 16 * 8;
+        const u32 word = bits_of(model::tensor_memory[line % 32][column]);
+        for (u32 lane = line % 32 + 32; lane < 128; lane += 32) {
+          const u32 other = bits_of(model::tensor_memory[lane][column]);
+          if (other != word) model::fail("scales that differ between the lanes of warps");
+        }
+        made[k] = model::value_of_e2m1(pair, k % 2) * widen(e4m3{u8(word >> byte)});
+      }
+      return made;
+    };
+    std::vector<std::vector<f32>> lines;
+    for (u32 row = 0; row < rows; row++) lines.push_back(values(a, row, scales_a));
+    for (u32 column = 0; column < columns; column++) {
+      const std::vector<f32> of_b = values(b, column, scales_b);
+      for (u32 row = 0; row < rows; row++) {
+        f32 sum = accumulate ? model::tensor_memory[row][sums + column] : 0.0f;
+        for (u32 k = 0; k < 64; k++) sum += lines[row][k] * of_b[k];
+        model::tensor_memory[row][sums + column] = sum;
+      }
+    }
+  });
+}
+
 DEVICE void load_sums(f32 (&sums)[32], u32 column) {
   const u32 lane = column >> 16, first = column & 0xffff;
   if (lane != model::current / 32 % 4 * 32) model::fail("a warp reads another's lanes");

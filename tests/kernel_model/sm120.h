@@ -3,16 +3,6 @@
 #define FIZEAU_SM120_H
 #include "sm80.h"
 
-struct e2m1 { u8 pair; };
-
-namespace model {
-inline f32 value_of_e2m1(u64 word, u32 at) {
-  const f32 sizes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
-  const u32 bits = u32(word >> 4 * at & 15);
-  return bits >> 3 ? -sizes[bits & 7] : sizes[bits & 7];
-}
-}  // namespace model
-
 DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2], e2m1) {
   const u64 mine[8] = {a[0], a[1], a[2], a[3], b[0], b[1], 0, 0};
   const u64* all = model::exchange(mine);

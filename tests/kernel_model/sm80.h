@@ -5,6 +5,7 @@
 
 struct tf32 { u32 bits; };
 struct e4m3 { u8 bits; };
+struct e2m1 { u8 pair; };
 
 // 8-bit floats of 4 exponent and 3 fraction bits.
 DEVICE f32 widen(e4m3 value) {
@@ -122,6 +123,12 @@ DEVICE u32 choose_bytes(u32 first, u32 second, u32 chosen) {
 }
 
 namespace model {
+
+inline f32 value_of_e2m1(u64 word, u32 at) {
+  const f32 sizes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  const u32 bits = u32(word >> 4 * at & 15);
+  return bits >> 3 ? -sizes[bits & 7] : sizes[bits & 7];
+}
 
 template <class T> T element(u32 word, u32 at) {
   T value;

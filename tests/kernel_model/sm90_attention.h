@@ -25,28 +25,32 @@ void multiply_scores(f32 (&sums)[COUNT], u64 a, u64 b, u32 accumulate) {
   });
 }
 
-template <class T, u32 COUNT>
-void multiply_values(f32 (&sums)[COUNT], const u32 (&a)[4], u64 b, u32 accumulate) {
+// The left operand in registers, in units of 4 bytes along k.
+template <class T, class Sum, u32 COUNT>
+void multiply_registers(Sum (&sums)[COUNT], const u32 (&a)[4], u64 b, u32 accumulate,
+                        bool b_k_major) {
   const u64 mine[8] = {a[0], planted ? a[2] : a[1], planted ? a[1] : a[2], a[3]};
   const u64* all = exchange(mine);
   const u32 lane = current % 32;
-  // Rows g and g + 8: units of two along k.
+  constexpr u32 UNIT = 4 / sizeof(T);
+  // Rows g and g + 8.
   Line<T> rows[2];
   for (u32 r = 0; r < 2; r++) {
-    for (u32 k = 0; k < 16; k++) {
-      const u64* from = all + (lane / 4 * 4 + k / 2 % 4) * 8;
-      rows[r].at[k] = value_of(element<T>(u32(from[r + k / 8 * 2]), k % 2));
+    for (u32 k = 0; k < Line<T>::DEPTH; k++) {
+      const u32 unit = k / UNIT;
+      const u64* from = all + (lane / 4 * 4 + unit % 4) * 8;
+      rows[r].at[k] = value_of(element<T>(u32(from[r + unit / 4 * 2]), k % UNIT));
     }
   }
-  f32* into = sums;
+  Sum* into = sums;
   const Line<T> low = rows[0], high = rows[1];
   open_multiplications[current].push_back([=] {
     for (u32 i = 0; i < COUNT; i += 4) {
       for (u32 c = 0; c < 2; c++) {
-        const Line<T> column(b, false, i / 4 * 8 + lane % 4 * 2 + c);
-        f32 &one = into[i + c], &two = into[i + 2 + c];
-        one = low.added(accumulate ? one : 0.0f, column);
-        two = high.added(accumulate ? two : 0.0f, column);
+        const Line<T> column(b, b_k_major, i / 4 * 8 + lane % 4 * 2 + c);
+        Sum &one = into[i + c], &two = into[i + 2 + c];
+        one = low.added(accumulate ? one : 0, column);
+        two = high.added(accumulate ? two : 0, column);
       }
     }
   });
@@ -60,9 +64,13 @@ void multiply_scores(f32 (&sums)[COUNT], u64 a, u64 b, u32 accumulate, T) {
 }
 template <u32 COUNT, class T>
 void multiply_values(f32 (&sums)[COUNT], const u32 (&a)[4], u64 b, u32 accumulate, T) {
-  model::multiply_values<T>(sums, a, b, accumulate);
+  model::multiply_registers<T>(sums, a, b, accumulate, false);
 }
-template <u32 COUNT> void settle_sums(f32 (&)[COUNT]) {}
+template <class Sum, class T>
+void multiply_left(Sum (&sums)[64], const u32 (&a)[4], u64 b, u32 accumulate, T) {
+  model::multiply_registers<T>(sums, a, b, accumulate, true);
+}
+template <class Sum, u32 COUNT> void settle_sums(Sum (&)[COUNT]) {}
 template <u32 THREADS> void come_to_barrier(u32 number) {
   model::Barrier& barrier = model::named[number];
   if (++barrier.waiting == THREADS) {

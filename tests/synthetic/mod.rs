@@ -279,7 +279,7 @@ fn gemms() -> Vec<Outcome> {
                 continue;
             }
             for (m, n, k) in shapes {
-                let point = Point::Gemm(GemmPoint { dtype, m, n, k });
+                let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents: Contents::Random });
                 let small = f64::from(m.min(n).min(k));
                 let rate = peak(dtype) * gain * small / (small + 18.0);
                 let median = point.work().flops.0 / rate;
@@ -351,7 +351,9 @@ fn collectives() -> Vec<Outcome> {
 /// One of each thing that goes wrong.
 fn spoil(outcomes: &mut Vec<Outcome>) {
     let case = |point, kernel: &str| Case { kernel: KernelName(kernel.into()), point };
-    let gemm = |m| Point::Gemm(GemmPoint { dtype: Dtype::Bf16, m, n: m, k: m });
+    let gemm = |m| {
+        Point::Gemm(GemmPoint { dtype: Dtype::Bf16, m, n: m, k: m, contents: Contents::Random })
+    };
     outcomes.push(Outcome::Skipped {
         case: case(gemm(2048), "onednn"),
         reason: "libdnnl.so.3 is not installed".into(),

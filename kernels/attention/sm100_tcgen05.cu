@@ -1,5 +1,5 @@
 // Prefill by tensor memory, as compute capability 10 has it (after FlashAttention-4, 2026): bf16 and
-// fp16, heads of 128.
+// fp16, heads of 64 and 128.
 //
 // A block takes 256 queries of one head through their keys, 128 at a time, as two tiles of 128 rows.
 // One thread has keys and values copied by tensor maps; one has everything multiplied. A warpgroup
@@ -12,7 +12,7 @@
 // The matrix unit has the scores of a tile in the time in which the exponential unit makes half of
 // its weights: a quarter of them are made by a polynomial instead.
 //
-// Tensor memory: scores of both tiles, 128 columns each, sums of both, 128 each.
+// Tensor memory: scores of both tiles, 128 columns each, sums of both, a column for each dimension.
 #include "attention.h"
 #include "sm100_attention.h"
 #include "soft_exponential.h"
@@ -25,11 +25,11 @@ template <class T> struct Kind;
 template <> struct Kind<f16> { static constexpr u32 NUMBER = 0; };
 template <> struct Kind<bf16> { static constexpr u32 NUMBER = 1; };
 
-template <class T> struct Prefill100 {
-  static constexpr u32 DIM = 128, ROWS = 128, KEYS = 128, TILES = 2, STAGES = 2, GROUP = 128;
+template <class T, u32 DIM> struct Prefill100 {
+  static constexpr u32 ROWS = 128, KEYS = 128, TILES = 2, STAGES = 2, GROUP = 128;
   // Warpgroups: softmax of either tile, correction, and the one whose warps copy and multiply.
   static constexpr u32 CORRECTING = 2, DIRECTING = 3;
-  static constexpr u32 PANEL = 128 * 128, TILE = 2 * PANEL;
+  static constexpr u32 PANEL = 128 * 128, PANELS = DIM / 64, TILE = PANELS * PANEL;
   static constexpr u32 SHARED_BYTES = TILES * TILE + STAGES * 2 * TILE;
   static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
   // Of the weights of a row, one in so many is made without the exponential unit.
@@ -75,21 +75,24 @@ template <class T> struct Prefill100 {
   static DEVICE_MEMBER void load(const Task& task, Shared& shared, const TensorMap* q,
                                  const TensorMap* k, const TensorMap* v) {
     arrive_expecting(&shared.queries, TILES * TILE);
-    for (u32 i = 0; i < TILES * 2; i++) {
-      tile_load(queries_at(i / 2) + i % 2 * PANEL, q, task.head * DIM + i % 2 * 64,
-                task.sequence.query_first + task.first + i / 2 * ROWS, &shared.queries);
+    for (u32 i = 0; i < TILES * PANELS; i++) {
+      const u32 tile = i / PANELS, panel = i % PANELS;
+      tile_load(queries_at(tile) + panel * PANEL, q, task.head * DIM + panel * 64,
+                task.sequence.query_first + task.first + tile * ROWS, &shared.queries);
     }
     for (u32 at = 0; at < task.most(); at++) {
       const u32 stage = at % STAGES, parity = at / STAGES % 2 ^ 1;
       const u32 row = task.sequence.key_first + at * KEYS, column = task.kv_head * DIM;
       await_phase(&shared.keys_free[stage], parity);
       arrive_expecting(&shared.keys[stage], TILE);
-      tile_load(keys_at(stage), k, column, row, &shared.keys[stage]);
-      tile_load(keys_at(stage) + PANEL, k, column + 64, row, &shared.keys[stage]);
+      for (u32 i = 0; i < PANELS; i++) {
+        tile_load(keys_at(stage) + i * PANEL, k, column + i * 64, row, &shared.keys[stage]);
+      }
       await_phase(&shared.values_free[stage], parity);
       arrive_expecting(&shared.values[stage], TILE);
-      tile_load(values_at(stage), v, column, row, &shared.values[stage]);
-      tile_load(values_at(stage) + PANEL, v, column + 64, row, &shared.values[stage]);
+      for (u32 i = 0; i < PANELS; i++) {
+        tile_load(values_at(stage) + i * PANEL, v, column + i * 64, row, &shared.values[stage]);
+      }
     }
   }
 
@@ -217,6 +220,7 @@ template <class T> struct Prefill100 {
     const f32 factor = shared.factors[tile][thread_index() % GROUP];
     if (at > 0 && any_of_warp(factor != 1.0f)) {
       const u32 sums = sums_at(shared.memory, tile) + lanes();
+#pragma unroll 1
       for (u32 part = 0; part < DIM; part += 32) {
         f32 words[32];
         load_sums(words, sums + part);
@@ -238,6 +242,7 @@ template <class T> struct Prefill100 {
       see_tensor_memory();
     }
     const f32 share = nothing ? 0.0f : shared.factors[tile][row];
+#pragma unroll 1
     for (u32 part = 0; part < DIM; part += 32) {
       f32 words[32] = {};
       if (!nothing) load_sums(words, sums_at(shared.memory, tile) + lanes() + part);
@@ -309,10 +314,10 @@ template <class T> struct Prefill100 {
       if (task.most() > 0 && thread_index() == GROUP * DIRECTING) multiply_all(task, shared);
       if (task.most() > 0 && thread_index() == GROUP * DIRECTING + 32) load(task, shared, q, k, v);
     } else if (warpgroup == CORRECTING) {
-      keep_registers<80>();
+      keep_registers<96>();
       correct_all(p, task, shared);
     } else {
-      take_registers<192>();
+      take_registers<184>();
       soften(p, task, shared);
     }
     // Warps whose one thread worked come together before the block does.
@@ -326,9 +331,15 @@ template <class T> struct Prefill100 {
 
 }  // namespace
 
-KERNEL(512, 1) attention_prefill_bf16_128_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {
-  Prefill100<bf16>::one(p, &q, &k, &v);
-}
-KERNEL(512, 1) attention_prefill_f16_128_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {
-  Prefill100<f16>::one(p, &q, &k, &v);
-}
+#define PREFILL(TYPE, DIM)                                                                        \
+  KERNEL(512, 1)                                                                                  \
+  attention_prefill_##TYPE##_##DIM##_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {      \
+    Prefill100<TYPE, DIM>::one(p, &q, &k, &v);                                                    \
+  }
+
+PREFILL(bf16, 64)
+PREFILL(bf16, 128)
+PREFILL(f16, 64)
+PREFILL(f16, 128)
+
+#undef PREFILL

@@ -3,7 +3,7 @@
 // worker's parts come 64 at a time (attention_parts.h).
 //
 // One warpgroup copies: keys and values may stand in pages of any size, so that its threads look
-// every token up and ask for 16 bytes each, three tiles ahead of those that are in use, from one part
+// every token up and ask for 16 bytes each, tiles ahead of those that are in use, from one part
 // to the next without a pause. Two warpgroups take the tiles in turn, each with sums of its own: one
 // makes weights while the other multiplies. Their sums are added at the end of a part. Warps whose
 // rows are not there make no weights.
@@ -17,18 +17,19 @@
 namespace {
 
 // Q and O, the elements of the multiplications and of the cache.
-template <class Q, class M, class C> struct Split90 {
+template <class Q, class M, class C, u32 DIM> struct Split90 {
   static constexpr bool NARROW = sizeof(C) == 1;
-  static constexpr u32 DIM = 128, KEYS = 64, GROUP = 128, CONSUMERS = 2 * GROUP;
+  static constexpr u32 KEYS = 64, GROUP = 128, CONSUMERS = 2 * GROUP;
   static constexpr u32 ROW_BYTES = DIM * sizeof(C), CHUNKS = ROW_BYTES / 16;
   // Copies of one thread for the keys of a tile.
   static constexpr u32 COPIES = KEYS * CHUNKS / GROUP;
-  // 64 rows of 128 bytes: half of a tile's keys, or of its values, or of the queries.
-  static constexpr u32 PANEL = 64 * 128, TILE = 2 * PANEL;
-  static constexpr u32 STAGES = NARROW ? 3 : 5, AHEAD = 3;
+  // 64 rows of 128 bytes: 64 dimensions of a tile's keys, or of its values, or of the queries.
+  static constexpr u32 PANEL = 64 * 128, TILE = DIM / 64 * PANEL;
+  // As many bytes on their way whatever the dimensions are: 96 KiB, or half of it of 8-bit floats.
+  static constexpr u32 AHEAD = 3 * 128 / DIM, STAGES = (NARROW ? 3 : 5) * 128 / DIM;
   // Tiles of an 8-bit cache as they come.
   static constexpr u32 RAW = 2 * KEYS * ROW_BYTES, RAW_STAGES = NARROW ? AHEAD + 1 : 0;
-  // What one warpgroup leaves for the other: 64 sums and 4 words of each thread.
+  // What one warpgroup leaves for the other: the sums and 4 words of each thread.
   static constexpr u32 WORDS = DIM / 2 + 4, EXCHANGE = WORDS * GROUP * 4;
   static constexpr u32 AT_EXCHANGE = TILE + STAGES * 2 * TILE;
   static constexpr u32 AT_RAW = AT_EXCHANGE + EXCHANGE;
@@ -303,12 +304,16 @@ template <class Q, class M, class C> struct Split90 {
 
 }  // namespace
 
-KERNEL(384, 1) attention_decode_bf16_128_wgmma(const AttentionParams p) {
-  Split90<bf16, bf16, bf16>::all(p);
-}
-KERNEL(384, 1) attention_decode_f16_128_wgmma(const AttentionParams p) {
-  Split90<f16, f16, f16>::all(p);
-}
-KERNEL(384, 1) attention_decode_fp8_128_wgmma(const AttentionParams p) {
-  Split90<bf16, f16, e4m3>::all(p);
-}
+#define DECODE(NAME, Q, M, C, DIM)                                                                \
+  KERNEL(384, 1) attention_decode_##NAME##_##DIM##_wgmma(const AttentionParams p) {               \
+    Split90<Q, M, C, DIM>::all(p);                                                                \
+  }
+
+DECODE(bf16, bf16, bf16, bf16, 64)
+DECODE(bf16, bf16, bf16, bf16, 128)
+DECODE(f16, f16, f16, f16, 64)
+DECODE(f16, f16, f16, f16, 128)
+DECODE(fp8, bf16, f16, e4m3, 64)
+DECODE(fp8, bf16, f16, e4m3, 128)
+
+#undef DECODE

@@ -35,9 +35,9 @@ DEVICE constexpr u32 instruct(u32 type, u32 b_mn_major, u32 rows, u32 columns) {
 }
 
 // The same where blocks of A and B have scales (PTX manual, "Instruction descriptor format for
-// .kind::mxf4 and .kind::mxf4nvf4"): bits 4..5 and 29..30 where in a column of tensor memory scales of
-// B and A are, 7..9 and 10..11 types of A and B (1: e2m1), 17..22 columns / 8, 23 type of the scales (0:
-// ue4m3, 1: ue8m0), 27..28 rows / 128.
+// .kind::mxf4 and .kind::mxf4nvf4"): bits 4..5 and 29..30 where in a column of tensor memory scales
+// of B and A are, 7..9 and 10..11 types of A and B (1: e2m1), 17..22 columns / 8, 23 type of the
+// scales (0: ue4m3, 1: ue8m0), 27..28 rows / 128.
 DEVICE constexpr u32 instruct_scaled(u32 scale_type, u32 rows, u32 columns) {
   return 1u << 7 | 1u << 10 | columns / 8 << 17 | scale_type << 23 | rows / 128 << 27;
 }

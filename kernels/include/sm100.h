@@ -53,8 +53,8 @@ DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulat
 // The same with a scale for each 16 elements along k of a row of A and a column of B, 8-bit floats
 // without a sign, which stand in tensor memory: 4 for each row or column, a 32-bit column for 32 of
 // them, and all of it once for each 32 lanes.
-DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 scales_a,
-                                 u32 scales_b, e2m1) {
+DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
+                                 u32 scales_a, u32 scales_b, e2m1) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
                "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X "
                "[%0], %1, %2, %3, [%5], [%6], p;\n}"

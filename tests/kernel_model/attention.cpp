@@ -177,20 +177,22 @@ void splits() {
   SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 128);
 }
 
-#define SPLIT_90(NAME, IN, CACHE, C, M, E, ROUNDOFF)                                               \
+#define SPLIT_90(NAME, IN, CACHE, C, M, E, ROUNDOFF, DIM)                                          \
   run_split<IN, C>("attention/decode/" NAME "/sm90_wgmma",                                         \
-                   split_sm90::attention_decode_##CACHE##_128_wgmma, 384,                          \
-                   split_sm90::Split90<IN, M, E>::SHARED_BYTES, ROUNDOFF, 128,                     \
-                   {8, 1, 128, 128, 0, 16, {{1, 77}, {1, 200}, {1, 1}, {1, 0}, {1, 419}}});        \
+                   split_sm90::attention_decode_##CACHE##_##DIM##_wgmma, 384,                      \
+                   split_sm90::Split90<IN, M, E, DIM>::SHARED_BYTES, ROUNDOFF, 128,                \
+                   {8, 1, DIM, DIM, 0, 16, {{1, 77}, {1, 200}, {1, 1}, {1, 0}, {1, 419}}});        \
   run_split<IN, C>("attention/decode/" NAME "/sm90_wgmma",                                         \
-                   split_sm90::attention_decode_##CACHE##_128_wgmma, 384,                          \
-                   split_sm90::Split90<IN, M, E>::SHARED_BYTES, ROUNDOFF, 320,                     \
-                   {6, 2, 128, 128, 1, 0, {{7, 131}, {24, 11}, {3, 700}}, 20.0f})
+                   split_sm90::attention_decode_##CACHE##_##DIM##_wgmma, 384,                      \
+                   split_sm90::Split90<IN, M, E, DIM>::SHARED_BYTES, ROUNDOFF, 320,                \
+                   {6, 2, DIM, DIM, 1, 0, {{7, 131}, {24, 11}, {3, 700}}, 20.0f})
 
 void splits_by_warpgroups() {
-  SPLIT_90("bf16", bf16, bf16, bf16, bf16, bf16, BF16);
-  SPLIT_90("f16", f16, f16, f16, f16, f16, F16);
-  SPLIT_90("fp8", bf16, fp8, u8, f16, e4m3, CACHE);
+  SPLIT_90("bf16", bf16, bf16, bf16, bf16, bf16, BF16, 64);
+  SPLIT_90("bf16", bf16, bf16, bf16, bf16, bf16, BF16, 128);
+  SPLIT_90("f16", f16, f16, f16, f16, f16, F16, 128);
+  SPLIT_90("fp8", bf16, fp8, u8, f16, e4m3, CACHE, 64);
+  SPLIT_90("fp8", bf16, fp8, u8, f16, e4m3, CACHE, 128);
 }
 
 #define LATENT(IN, ROUNDOFF)                                                                       \
@@ -214,10 +216,10 @@ void follow(Shape shape, const Dealt& dealt) {
   run_dealt<bf16, u8>("schedule/fp8/sm89_mma", split_sm89::attention_decode_fp8_128_mma, 128, 98304,
                       CACHE, 16, shape, dealt);
   run_dealt<bf16, bf16>("schedule/bf16/sm90_wgmma", split_sm90::attention_decode_bf16_128_wgmma,
-                        384, split_sm90::Split90<bf16, bf16, bf16>::SHARED_BYTES, BF16, 64, shape,
+                        384, split_sm90::Split90<bf16, bf16, bf16, 128>::SHARED_BYTES, BF16, 64, shape,
                         dealt);
   run_dealt<bf16, u8>("schedule/fp8/sm90_wgmma", split_sm90::attention_decode_fp8_128_wgmma, 384,
-                      split_sm90::Split90<bf16, f16, e4m3>::SHARED_BYTES, CACHE, 64, shape, dealt);
+                      split_sm90::Split90<bf16, f16, e4m3, 128>::SHARED_BYTES, CACHE, 64, shape, dealt);
   shape.dim_qk = 576;
   shape.dim_v = 512;
   shape.latent = true;
@@ -280,16 +282,19 @@ void schedules(const char* path) {
 
 // Tiles of queries that are not there, that see no key, that see fewer than the other.
 void by_tensor_memory() {
-#define BY_TENSOR_MEMORY(IN, ROUNDOFF)                                                             \
+#define BY_TENSOR_MEMORY(IN, ROUNDOFF, DIM)                                                        \
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
-                  sm100::attention_prefill_##IN##_128_tcgen05, 196608, 128, ROUNDOFF,              \
-                  {2, 1, 128, 128, 1, 0, {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}}},     \
+                  sm100::attention_prefill_##IN##_##DIM##_tcgen05,                                 \
+                  sm100::Prefill100<IN, DIM>::SHARED_BYTES, 128, ROUNDOFF,                         \
+                  {2, 1, DIM, DIM, 1, 0, {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}}},     \
                   512, 256);                                                                       \
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
-                  sm100::attention_prefill_##IN##_128_tcgen05, 196608, 128, ROUNDOFF,              \
-                  {2, 2, 128, 128, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256)
-  BY_TENSOR_MEMORY(bf16, BF16);
-  BY_TENSOR_MEMORY(f16, F16);
+                  sm100::attention_prefill_##IN##_##DIM##_tcgen05,                                 \
+                  sm100::Prefill100<IN, DIM>::SHARED_BYTES, 128, ROUNDOFF,                         \
+                  {2, 2, DIM, DIM, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256)
+  BY_TENSOR_MEMORY(bf16, BF16, 64);
+  BY_TENSOR_MEMORY(bf16, BF16, 128);
+  BY_TENSOR_MEMORY(f16, F16, 128);
 }
 
 // The exponential without its unit, against the definition: all fractions, all exponents that

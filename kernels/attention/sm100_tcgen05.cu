@@ -1,5 +1,5 @@
 // Prefill by tensor memory, as compute capability 10 has it (after FlashAttention-4, 2026): bf16 and
-// fp16, heads of 64 and 128.
+// fp16, heads of 128.
 //
 // A block takes 256 queries of one head through their keys, 128 at a time, as two tiles of 128 rows.
 // One thread has keys and values copied by tensor maps; one has everything multiplied. A warpgroup
@@ -337,9 +337,7 @@ template <class T, u32 DIM> struct Prefill100 {
     Prefill100<TYPE, DIM>::one(p, &q, &k, &v);                                                    \
   }
 
-PREFILL(bf16, 64)
 PREFILL(bf16, 128)
-PREFILL(f16, 64)
 PREFILL(f16, 128)
 
 #undef PREFILL

@@ -292,7 +292,6 @@ void by_tensor_memory() {
                   sm100::attention_prefill_##IN##_##DIM##_tcgen05,                                 \
                   sm100::Prefill100<IN, DIM>::SHARED_BYTES, 128, ROUNDOFF,                         \
                   {2, 2, DIM, DIM, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256)
-  BY_TENSOR_MEMORY(bf16, BF16, 64);
   BY_TENSOR_MEMORY(bf16, BF16, 128);
   BY_TENSOR_MEMORY(f16, F16, 128);
 }

@@ -27,6 +27,8 @@ summarised kernels
 summarised kernels_amd
 summarised check_nvrtc
 summarised check_valgrind
+# Debian's own HIP, which opens without a GPU.
+summarised check_hip
 # NVIDIA's own NCCL, which opens without a GPU.
 summarised check_nccl
 # Ranks under three MPI libraries.

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The way to AMD's driver, without a GPU. HIP's functions and structs are as this program takes them
-# to be: those of HIP 7 and 6 by bindings made of its headers, the structs of HIP 5 by Debian's
-# headers. Through the real library that Debian packages (HIP 5.2): every function that the program
-# calls is there, its hipRTC compiles every portable kernel from the text that the program embeds,
-# and without a device the program says that there is none.
+# The way to AMD's driver, without a GPU. The structs and numbers of HIP 5 are by Debian's headers what
+# this program takes them to be; with `abi`, functions, structs and numbers of HIP 7 too, by bindings
+# made of its headers, which builds the tests once more. Through the real library that Debian
+# packages (HIP 5.2): every function that the program calls is there, its hipRTC compiles every
+# portable kernel from the text that the program embeds, and without a device the program says that
+# there is none.
 #
 # The library and its headers are installed where they are not, which needs Debian 12 and root.
 set -euo pipefail
@@ -48,7 +49,9 @@ _Static_assert(hipStreamCaptureModeThreadLocal == 1 && hipStreamNonBlocking == 1
 EOF
 echo "HIP ${version%-*}: structs and numbers are as the program has them"
 
-said=$(cargo test --locked --features hip-abi --lib device::hip -- --nocapture 2>&1) || {
+features=()
+[ "${1:-}" != abi ] || features=(--features fizeau/hip-abi)
+said=$(cargo test --locked --workspace "${features[@]}" --lib device::hip -- --nocapture 2>&1) || {
     echo "$said"
     exit 1
 }
@@ -57,7 +60,7 @@ if grep skipped <<<"$said"; then
     echo "fault: the library was not found" >&2
     exit 1
 fi
-cargo build --locked --quiet
+cargo build --locked --workspace --quiet
 devices=$(target/debug/fizeau devices)
 if ! grep -m 1 -e 'AMD GPU not found' -e '^hip:0' <<<"$devices"; then
     echo "fault: what the program says of AMD's devices:" >&2

@@ -31,8 +31,6 @@ summarised check_valgrind
 summarised check_hip
 # NVIDIA's own NCCL, which opens without a GPU.
 summarised check_nccl
-# Ranks under three MPI libraries.
-summarised check_mpi
 
 # What a new user runs first, from a release build: it must leave a record and a report.
 out=$(mktemp -d)

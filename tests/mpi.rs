@@ -123,8 +123,9 @@ fn collectives_of_processes_are_right() {
                 }
             }
             let invalid = |outcome: &Outcome| matches!(outcome, Outcome::Invalid { .. });
-            let code = i32::from(record.outcomes.iter().any(invalid));
-            assert_eq!(output.status.code(), Some(code), "{ranks} ranks: {}", text(&output));
+            // A launcher may kill the ranks that end after one that failed, and tell of that.
+            let well = !record.outcomes.iter().any(invalid);
+            assert_eq!(output.status.success(), well, "{ranks} ranks: {}", text(&output));
             let libraries = &record.header.environment.libraries;
             assert!(libraries.iter().any(|library| library.contains("MPI")), "{libraries:?}");
         }

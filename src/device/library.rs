@@ -16,6 +16,7 @@ use std::{
     ffi::{OsString, c_void},
     fs,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// The folders to look into, and no others, separated by colons.
@@ -246,15 +247,27 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// Ends the process at once, with what was written to standard output flushed, and without what
-/// vendor libraries do at the end of one: OpenBLAS waits there for ever for threads of its own that
-/// found no memory.
+/// Whether what libraries do at the end of the process is waited for.
+static ENDS_IN_ORDER: AtomicBool = AtomicBool::new(false);
+
+/// Has [`leave`] wait for what libraries do at the end of the process: MPICH takes leave of its
+/// launcher there, which kills all ranks where one of them does not.
+pub fn end_in_order() {
+    ENDS_IN_ORDER.store(true, Ordering::Relaxed);
+}
+
+/// Ends the process at once, with what was written to standard output flushed, and, unless
+/// [`end_in_order`] asked for it, without what vendor libraries do at the end of one: OpenBLAS waits
+/// there for ever for threads of its own that found no memory.
 pub fn leave(code: u8) -> ! {
     unsafe extern "C" {
         fn _exit(code: std::ffi::c_int) -> !;
     }
     // Its reader may be gone; the exit code says how the run ended all the same.
     let _ = std::io::Write::flush(&mut std::io::stdout());
+    if ENDS_IN_ORDER.load(Ordering::Relaxed) {
+        std::process::exit(code.into());
+    }
     // SAFETY: `_exit` takes any number.
     unsafe { _exit(code.into()) }
 }

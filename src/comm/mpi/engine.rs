@@ -4,7 +4,7 @@ use super::abi::{self, Count, Handle, Handles, Opened, Table};
 use crate::{
     case::{Collective, CollectivePoint},
     comm::RankBuffers,
-    device::DeviceError,
+    device::{DeviceError, library},
     dtype::Dtype,
     units::Bytes,
 };
@@ -334,6 +334,7 @@ impl<C: Count> Engine for Joined<C> {
     }
 
     fn finish(&self) -> Result<(), DeviceError> {
+        library::end_in_order();
         // SAFETY: the last call of MPI in this process.
         said(&self.table, "MPI_Finalize", unsafe { (self.table.finalize)() })
     }

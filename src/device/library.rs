@@ -257,19 +257,19 @@ pub fn end_in_order() {
 }
 
 /// Ends the process at once, with what was written to standard output flushed, and, unless
-/// [`end_in_order`] asked for it, without what vendor libraries do at the end of one: OpenBLAS waits
-/// there for ever for threads of its own that found no memory.
+/// [`end_in_order`] asked for it, without what vendor libraries do at the end of one: OpenBLAS
+/// waits there for ever for threads of its own that found no memory.
 pub fn leave(code: u8) -> ! {
     unsafe extern "C" {
+        fn exit(code: std::ffi::c_int) -> !;
         fn _exit(code: std::ffi::c_int) -> !;
     }
     // Its reader may be gone; the exit code says how the run ended all the same.
     let _ = std::io::Write::flush(&mut std::io::stdout());
-    if ENDS_IN_ORDER.load(Ordering::Relaxed) {
-        std::process::exit(code.into());
+    // SAFETY: both take any number, and the main thread alone comes here.
+    unsafe {
+        if ENDS_IN_ORDER.load(Ordering::Relaxed) { exit(code.into()) } else { _exit(code.into()) }
     }
-    // SAFETY: `_exit` takes any number.
-    unsafe { _exit(code.into()) }
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@
 // lanes have their weights. The next keys and values are on their way to registers while these are in
 // use; two blocks share a unit, so that one multiplies while the other makes weights.
 #pragma once
-#include "attention.h"
-#include "lane_fragments.h"
+#include "lane_softmax.h"
 
 namespace {
 
@@ -33,8 +32,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   u32 queries[COLUMNS][STEPS][4];
   f32 scores[COLUMNS][FRAGMENTS][4];
   f32 sums[COLUMNS][DIM_V / 16][4];
-  // Of a lane's queries; the sums of their weights are this lane's own.
-  f32 max[COLUMNS], total[COLUMNS];
+  Column columns[COLUMNS];
   u32 seen[COLUMNS];
 
   // Where a chunk stands: exchanged so that lanes of neighbouring rows meet no bank twice.
@@ -48,10 +46,6 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     return (wave_index() * COLUMNS + column) * 16 + lane_index() % 16;
   }
 
-  static DEVICE_MEMBER void get(u32 (&to)[4], const void* from, u64 byte) {
-    get_words(to, static_cast<const u8*>(from) + byte);
-  }
-
   // What is behind the last query or key is read as the last: nothing comes of it.
   DEVICE_MEMBER void start(const AttentionParams& p, const AttentionSequence& sequence, u32 head,
                            u32 first) {
@@ -59,11 +53,10 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       const u32 row = smaller(first + row_of(c), sequence.queries - 1);
       const u64 at = (u64(sequence.query_first + row) * p.heads + head) * BYTES_QK;
       UNROLL for (u32 step = 0; step < STEPS; step++) {
-        get(queries[c][step], p.q, at + (step * 4 + lane_index() / 16) * 16);
+        get_chunk(queries[c][step], p.q, at + (step * 4 + lane_index() / 16) * 16);
       }
       seen[c] = keys_seen(p, sequence, row);
-      max[c] = no_score();
-      total[c] = 0.0f;
+      columns[c].start();
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
         UNROLL for (u32 i = 0; i < 4; i++) sums[c][d][i] = 0.0f;
       }
@@ -80,13 +73,13 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       UNROLL for (u32 i = 0; i < FETCHED; i++) {
         const u32 chunk = i * THREADS + thread_index();
         const u64 row = token(chunk / CHUNKS) * p.kv_heads + kv_head;
-        get(keys[i], p.k, row * BYTES_QK + chunk % CHUNKS * 16);
+        get_chunk(keys[i], p.k, row * BYTES_QK + chunk % CHUNKS * 16);
       }
       if (PIECES < THREADS && thread_index() >= PIECES) return;
       const u32 column = thread_index() / (KEYS / 4) * 8;
       UNROLL for (u32 i = 0; i < 4; i++) {
         const u64 row = token(thread_index() % (KEYS / 4) * 4 + i) * p.kv_heads + kv_head;
-        get(values[i], p.v, row * BYTES_V + column * 2);
+        get_chunk(values[i], p.v, row * BYTES_V + column * 2);
       }
     }
     DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionSequence& sequence,
@@ -113,13 +106,11 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       // Four keys of one lane's weights: those of fragment `piece / 4` in group `piece % 4`.
       const u32 piece = thread_index() % (KEYS / 4), fragment = piece / 4;
       UNROLL for (u32 i = 0; i < 8; i++) {
-        const u32 column = thread_index() / (KEYS / 4) * 8 + i, word = i / 2, shift = i % 2 * 16;
+        const u32 column = thread_index() / (KEYS / 4) * 8 + i;
         Vector<u32>& to = room.values[value_place(column, piece % 4 * 2 + fragment / 2)];
-        UNROLL for (u32 w = 0; w < 2; w++) {
-          const u32 low = values[2 * w][word] >> shift & 0xffff;
-          const u32 high = values[2 * w + 1][word] >> shift & 0xffff;
-          to.at[fragment % 2 * 2 + w] = low | high << 16;
-        }
+        u32 turned[2];
+        turn_column(turned, values, i);
+        UNROLL for (u32 w = 0; w < 2; w++) to.at[fragment % 2 * 2 + w] = turned[w];
       }
     }
   };
@@ -156,29 +147,9 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     }
   }
 
-  // Scores become weights relative to the largest so far, sums are corrected.
   DEVICE_MEMBER void weigh(f32 factor) {
     UNROLL for (u32 c = 0; c < COLUMNS; c++) {
-      f32 largest = max[c];
-      UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-        UNROLL for (u32 i = 0; i < 4; i++) largest = larger(largest, scores[c][f][i]);
-      }
-      largest = larger(largest, shuffle_xor(largest, 16));
-      largest = larger(largest, shuffle_xor(largest, 32));
-      const f32 base = largest == no_score() ? 0.0f : largest * factor;
-      const f32 correction = power_of_two(fused(max[c], factor, -base));
-      max[c] = largest;
-      f32 sum = total[c] * correction;
-      UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-        UNROLL for (u32 i = 0; i < 4; i++) {
-          scores[c][f][i] = power_of_two(fused(scores[c][f][i], factor, -base));
-          sum += scores[c][f][i];
-        }
-      }
-      total[c] = sum;
-      UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
-        UNROLL for (u32 i = 0; i < 4; i++) sums[c][d][i] *= correction;
-      }
+      multiply_sums(sums[c], columns[c].weigh(scores[c], factor));
     }
   }
 
@@ -187,9 +158,8 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     UNROLL for (u32 half = 0; half < FRAGMENTS / 2; half++) {
       u32 weights[COLUMNS][4];
       UNROLL for (u32 c = 0; c < COLUMNS; c++) {
-        UNROLL for (u32 w = 0; w < 4; w++) {
-          const f32(&of)[4] = scores[c][2 * half + w / 2];
-          weights[c][w] = narrow_pair(of[w % 2 * 2], of[w % 2 * 2 + 1], In());
+        UNROLL for (u32 f = 0; f < 2; f++) {
+          pack_weights<In>(weights[c][2 * f], weights[c][2 * f + 1], scores[c][2 * half + f]);
         }
       }
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
@@ -206,9 +176,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   DEVICE_MEMBER void finish(const AttentionParams& p, const AttentionSequence& sequence, u32 head,
                             u32 first) const {
     UNROLL for (u32 c = 0; c < COLUMNS; c++) {
-      f32 sum = total[c];
-      sum += shuffle_xor(sum, 16);
-      sum += shuffle_xor(sum, 32);
+      const f32 sum = columns[c].whole();
       const f32 share = sum > 0.0f ? 1.0f / sum : 0.0f;
       const u32 row = first + row_of(c);
       if (row >= sequence.queries) continue;

@@ -6,7 +6,7 @@
 // turned. As many keys come at a time as one instruction of the second product takes.
 #pragma once
 #include "attention_parts.h"
-#include "lane_fragments.h"
+#include "lane_softmax.h"
 
 namespace {
 
@@ -30,9 +30,6 @@ template <class T> struct LatentLanes {
   // Columns stand so that neither those who write every eighth nor those who read meet a bank twice.
   static DEVICE_MEMBER u32 column_at(u32 index) { return index % (DIM_V / 8) * 8 + index / (DIM_V / 8); }
   static DEVICE_MEMBER u32 index_of(u32 column) { return column % 8 * (DIM_V / 8) + column / 8; }
-  static DEVICE_MEMBER void get(u32 (&to)[4], const void* from, u64 byte) {
-    get_words(to, static_cast<const u8*>(from) + byte);
-  }
 
   // A thread's share of the keys, twice, on its way.
   struct Fetched {
@@ -47,12 +44,12 @@ template <class T> struct LatentLanes {
       };
       UNROLL for (u32 i = 0; i < FETCHED; i++) {
         const u32 chunk = smaller(i * THREADS + thread_index(), KEYS * CHUNKS - 1);
-        get(keys[i], p.k, row(chunk / CHUNKS) + chunk % CHUNKS * 16);
+        get_chunk(keys[i], p.k, row(chunk / CHUNKS) + chunk % CHUNKS * 16);
       }
       UNROLL for (u32 i = 0; i < PIECES; i++) {
         const u32 piece = i * THREADS + thread_index(), column = piece / (KEYS / 4) * 8;
         UNROLL for (u32 k = 0; k < 4; k++) {
-          get(values[i][k], p.k, row(piece % (KEYS / 4) * 4 + k) + column * 2);
+          get_chunk(values[i][k], p.k, row(piece % (KEYS / 4) * 4 + k) + column * 2);
         }
       }
     }
@@ -68,11 +65,9 @@ template <class T> struct LatentLanes {
         const u32 piece = i * THREADS + thread_index(), k = piece % (KEYS / 4);
         UNROLL for (u32 c = 0; c < 8; c++) {
           u32(&to)[T::WORDS] = room.values[index_of(piece / (KEYS / 4) * 8 + c)][k % 4];
-          UNROLL for (u32 w = 0; w < 2; w++) {
-            const u32 low = values[i][2 * w][c / 2] >> c % 2 * 16 & 0xffff;
-            const u32 high = values[i][2 * w + 1][c / 2] >> c % 2 * 16 & 0xffff;
-            to[k / 4 * 2 + w] = low | high << 16;
-          }
+          u32 turned[2];
+          turn_column(turned, values[i], c);
+          UNROLL for (u32 w = 0; w < 2; w++) to[k / 4 * 2 + w] = turned[w];
         }
       }
     }
@@ -80,7 +75,8 @@ template <class T> struct LatentLanes {
 
   // One row, of a lane's column.
   u32 queries[STEPS][4];
-  f32 sums[DIM_V / 16][4], max, total;
+  f32 sums[DIM_V / 16][4];
+  Column column;
   u32 seen;
 
   static DEVICE_MEMBER u32 row_of() { return wave_index() * 16 + lane_index() % 16; }
@@ -90,12 +86,11 @@ template <class T> struct LatentLanes {
     const u32 row = smaller(row_of(), rows - 1);
     const u64 at = output_row(p, part, sequence, row) * ROW_BYTES;
     UNROLL for (u32 step = 0; step < STEPS; step++) {
-      get(queries[step], p.q, at + (step * 4 + lane_index() / 16) * 16);
+      get_chunk(queries[step], p.q, at + (step * 4 + lane_index() / 16) * 16);
     }
     seen = keys_seen(p, sequence, (part.row_first + row) / (p.heads / p.kv_heads));
     seen = smaller(seen, part.key_end);
-    max = no_score();
-    total = 0.0f;
+    column.start();
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
       UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] = 0.0f;
     }
@@ -125,48 +120,29 @@ template <class T> struct LatentLanes {
     }
   }
 
-  // Scores become weights relative to the largest so far, as the second product takes them.
   DEVICE_MEMBER void weigh(u32 (&weights)[T::WORDS], f32 (&scores)[FRAGMENTS][4], u32 from,
                            f32 factor) {
-    f32 largest = no_score();
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
       UNROLL for (u32 i = 0; i < 4; i++) {
         if (from + f * 16 + T::row(lane_index(), i) >= seen) scores[f][i] = no_score();
-        largest = larger(largest, scores[f][i]);
       }
     }
-    largest = larger(largest, shuffle_xor(largest, 16));
-    largest = larger(max, larger(largest, shuffle_xor(largest, 32)) * factor);
-    const f32 base = largest == no_score() ? 0.0f : largest;
-    const f32 correction = power_of_two(max - base);
-    max = largest;
-    f32 sum = total * correction;
+    multiply_sums(sums, column.weigh(scores, factor));
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-      UNROLL for (u32 i = 0; i < 4; i++) {
-        scores[f][i] = power_of_two(fused(scores[f][i], factor, -base));
-        sum += scores[f][i];
-      }
-      UNROLL for (u32 w = 0; w < 2; w++) {
-        weights[2 * f + w] = narrow_pair(scores[f][2 * w], scores[f][2 * w + 1], In());
-      }
-    }
-    total = sum;
-    UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
-      UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] *= correction;
+      pack_weights<In>(weights[2 * f], weights[2 * f + 1], scores[f]);
     }
   }
 
   DEVICE_MEMBER void finish(const AttentionParams& p, const AttentionPart& part,
                             const AttentionSequence& sequence, u32 rows) {
-    total += shuffle_xor(total, 16);
-    total += shuffle_xor(total, 32);
+    const f32 total = column.whole();
     const u32 row = row_of();
     if (row >= rows) return;
     const u64 to = output_row(p, part, sequence, row);
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
       UNROLL for (u32 i = 0; i < 4; i++) {
-        const u32 column = column_at(d * 16 + T::row(lane_index(), i));
-        leave_sum<In>(p, part, to, row, column, sums[d][i], max, total);
+        const u32 at = column_at(d * 16 + T::row(lane_index(), i));
+        leave_sum<In>(p, part, to, row, at, sums[d][i], column.max, total);
       }
     }
   }

@@ -7,7 +7,7 @@
 // sums are added at the end of a part.
 #pragma once
 #include "attention_parts.h"
-#include "lane_fragments.h"
+#include "lane_softmax.h"
 
 namespace {
 
@@ -32,9 +32,6 @@ template <class T, u32 DIM> struct SplitLanes {
   static DEVICE_MEMBER u32 place(u32 column, u32 chunk) {
     return column * COLUMN_CHUNKS + (chunk ^ column / 2 % COLUMN_CHUNKS);
   }
-  static DEVICE_MEMBER void get(u32 (&to)[4], const void* from, u64 byte) {
-    get_words(to, static_cast<const u8*>(from) + byte);
-  }
 
   // A lane's share of keys and values, on its way.
   struct Fetched {
@@ -47,14 +44,14 @@ template <class T, u32 DIM> struct SplitLanes {
       UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
         const u64 row = token(f * 16 + lane % 16) * p.kv_heads + part.kv_head;
         UNROLL for (u32 step = 0; step < STEPS; step++) {
-          get(keys[f][step], p.k, row * ROW_BYTES + (step * 4 + lane / 16) * 16);
+          get_chunk(keys[f][step], p.k, row * ROW_BYTES + (step * 4 + lane / 16) * 16);
         }
       }
       UNROLL for (u32 i = 0; i < PIECES; i++) {
         const u32 piece = i * 64 + lane, column = piece / (KEYS / 4) * 8;
         UNROLL for (u32 k = 0; k < 4; k++) {
           const u64 row = token(piece % (KEYS / 4) * 4 + k) * p.kv_heads + part.kv_head;
-          get(values[i][k], p.v, row * ROW_BYTES + column * 2);
+          get_chunk(values[i][k], p.v, row * ROW_BYTES + column * 2);
         }
       }
     }
@@ -75,13 +72,10 @@ template <class T, u32 DIM> struct SplitLanes {
       UNROLL for (u32 i = 0; i < PIECES; i++) {
         const u32 piece = i * 64 + lane_index(), k = piece % (KEYS / 4);
         UNROLL for (u32 c = 0; c < 8; c++) {
-          const u32 column = piece / (KEYS / 4) * 8 + c, shift = c % 2 * 16;
-          Vector<u32>& to = room[place(column, k % 4)];
-          UNROLL for (u32 w = 0; w < 2; w++) {
-            const u32 low = values[i][2 * w][c / 2] >> shift & 0xffff;
-            const u32 high = values[i][2 * w + 1][c / 2] >> shift & 0xffff;
-            to.at[k / 4 * 2 + w] = low | high << 16;
-          }
+          Vector<u32>& to = room[place(piece / (KEYS / 4) * 8 + c, k % 4)];
+          u32 turned[2];
+          turn_column(turned, values[i], c);
+          UNROLL for (u32 w = 0; w < 2; w++) to.at[k / 4 * 2 + w] = turned[w];
         }
       }
     }
@@ -89,7 +83,8 @@ template <class T, u32 DIM> struct SplitLanes {
 
   // One query row of 16, of a lane's column.
   u32 queries[STEPS][4];
-  f32 sums[DIM / 16][4], max, total;
+  f32 sums[DIM / 16][4];
+  Column column;
   u32 seen;
 
   DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
@@ -97,12 +92,11 @@ template <class T, u32 DIM> struct SplitLanes {
     const u32 lane = lane_index(), row = smaller(first + lane % 16, rows - 1);
     const u64 at = output_row(p, part, sequence, row) * ROW_BYTES;
     UNROLL for (u32 step = 0; step < STEPS; step++) {
-      get(queries[step], p.q, at + (step * 4 + lane / 16) * 16);
+      get_chunk(queries[step], p.q, at + (step * 4 + lane / 16) * 16);
     }
     seen = keys_seen(p, sequence, (part.row_first + row) / (p.heads / p.kv_heads));
     seen = smaller(seen, part.key_end);
-    max = no_score();
-    total = 0.0f;
+    column.start();
     UNROLL for (u32 d = 0; d < DIM / 16; d++) {
       UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] = 0.0f;
     }
@@ -119,30 +113,10 @@ template <class T, u32 DIM> struct SplitLanes {
     }
   }
 
-  // Scores become weights relative to the largest so far, as the second product takes them.
   DEVICE_MEMBER void weigh(u32 (&weights)[4], f32 (&scores)[FRAGMENTS][4], f32 factor) {
-    f32 largest = no_score();
+    multiply_sums(sums, column.weigh(scores, factor));
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-      UNROLL for (u32 i = 0; i < 4; i++) largest = larger(largest, scores[f][i]);
-    }
-    largest = larger(largest, shuffle_xor(largest, 16));
-    largest = larger(max, larger(largest, shuffle_xor(largest, 32)) * factor);
-    const f32 base = largest == no_score() ? 0.0f : largest;
-    const f32 correction = power_of_two(max - base);
-    max = largest;
-    f32 sum = total * correction;
-    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-      UNROLL for (u32 i = 0; i < 4; i++) {
-        scores[f][i] = power_of_two(fused(scores[f][i], factor, -base));
-        sum += scores[f][i];
-      }
-      UNROLL for (u32 w = 0; w < 2; w++) {
-        weights[2 * f + w] = narrow_pair(scores[f][2 * w], scores[f][2 * w + 1], In());
-      }
-    }
-    total = sum;
-    UNROLL for (u32 d = 0; d < DIM / 16; d++) {
-      UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] *= correction;
+      pack_weights<In>(weights[2 * f], weights[2 * f + 1], scores[f]);
     }
   }
 
@@ -160,23 +134,22 @@ template <class T, u32 DIM> struct SplitLanes {
   // Adds the sums of the waves, one after the other, and leaves them.
   DEVICE_MEMBER void finish(const AttentionParams& p, const AttentionPart& part,
                             const AttentionSequence& sequence, u32 first, u32 rows, Room& room) {
-    const u32 lane = lane_index(), wave = wave_index(), column = lane % 16;
-    total += shuffle_xor(total, 16);
-    total += shuffle_xor(total, 32);
+    const u32 lane = lane_index(), wave = wave_index(), own = lane % 16;
+    const f32 total = column.whole();
     block_barrier();
     if (lane < 16) {
-      room.all.max[wave][column] = max;
-      room.all.total[wave][column] = total;
+      room.all.max[wave][own] = column.max;
+      room.all.total[wave][own] = total;
     }
     block_barrier();
     f32 largest = no_score();
-    UNROLL for (u32 w = 0; w < WAVES; w++) largest = larger(largest, room.all.max[w][column]);
-    const f32 weight = power_of_two(max - (largest == no_score() ? 0.0f : largest));
+    UNROLL for (u32 w = 0; w < WAVES; w++) largest = larger(largest, room.all.max[w][own]);
+    const f32 weight = power_of_two(column.max - (largest == no_score() ? 0.0f : largest));
     for (u32 turn = 0; turn < WAVES; turn++) {
       if (turn == wave) {
         UNROLL for (u32 d = 0; d < DIM / 16; d++) {
           UNROLL for (u32 i = 0; i < 4; i++) {
-            f32& to = room.all.sums[column][d * 16 + T::row(lane, i)];
+            f32& to = room.all.sums[own][d * 16 + T::row(lane, i)];
             to = fused(weight, sums[d][i], turn == 0 ? 0.0f : to);
           }
         }

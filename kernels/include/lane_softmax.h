@@ -1,0 +1,75 @@
+// Softmax of one column of scores, a query's, which four lanes of CDNA share: what the kernels of
+// attention by its matrix units have in common (attention_lanes.h).
+#pragma once
+#include "attention.h"
+#include "lane_fragments.h"
+
+namespace {
+
+// 16 bytes of memory, `byte` bytes from `from`.
+DEVICE void get_chunk(u32 (&to)[4], const void* from, u64 byte) {
+  get_words(to, static_cast<const u8*>(from) + byte);
+}
+
+// 4 keys of 8 columns, two elements of 16 bits to a word: the keys of one column, two to a word.
+DEVICE void turn_column(u32 (&to)[2], const u32 (&keys)[4][4], u32 column) {
+  const u32 word = column / 2, shift = column % 2 * 16;
+  UNROLL for (u32 w = 0; w < 2; w++) {
+    const u32 low = keys[2 * w][word] >> shift & 0xffff;
+    const u32 high = keys[2 * w + 1][word] >> shift & 0xffff;
+    to[w] = low | high << 16;
+  }
+}
+
+// What a lane knows of its column: the largest score as an exponent of two, the same on the four
+// lanes, and the sum of the weights that this lane made.
+struct Column {
+  f32 max, total;
+
+  DEVICE_MEMBER void start() {
+    max = no_score();
+    total = 0.0f;
+  }
+
+  // Scores become weights relative to the largest so far; gives what sums are to be multiplied with.
+  template <u32 FRAGMENTS> DEVICE_MEMBER f32 weigh(f32 (&scores)[FRAGMENTS][4], f32 factor) {
+    f32 largest = no_score();
+    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+      UNROLL for (u32 i = 0; i < 4; i++) largest = larger(largest, scores[f][i]);
+    }
+    largest = larger(largest, shuffle_xor(largest, 16));
+    largest = larger(max, larger(largest, shuffle_xor(largest, 32)) * factor);
+    // Where nothing was seen there is nothing to correct either.
+    const f32 base = largest == no_score() ? 0.0f : largest;
+    const f32 correction = power_of_two(max - base);
+    max = largest;
+    total *= correction;
+    UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
+      UNROLL for (u32 i = 0; i < 4; i++) {
+        scores[f][i] = power_of_two(fused(scores[f][i], factor, -base));
+        total += scores[f][i];
+      }
+    }
+    return correction;
+  }
+
+  // The sum of the weights of all four lanes.
+  DEVICE_MEMBER f32 whole() const {
+    const f32 sum = total + shuffle_xor(total, 16);
+    return sum + shuffle_xor(sum, 32);
+  }
+};
+
+// A fragment's weights as the second product takes them.
+template <class In> DEVICE void pack_weights(u32& low, u32& high, const f32 (&weights)[4]) {
+  low = narrow_pair(weights[0], weights[1], In());
+  high = narrow_pair(weights[2], weights[3], In());
+}
+
+template <u32 COUNT> DEVICE void multiply_sums(f32 (&sums)[COUNT][4], f32 correction) {
+  UNROLL for (u32 d = 0; d < COUNT; d++) {
+    UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] *= correction;
+  }
+}
+
+}  // namespace

@@ -206,23 +206,24 @@ fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
     })
 }
 
+/// The best of the longest messages that were measured: shorter ones may never leave a cache.
 fn collective_fact(record: &Record) -> Option<Fact> {
-    let (case, busbw) = measurements(record)
+    let (message, busbw, case) = measurements(record)
         .filter_map(|measurement| match measurement.case.point {
             Point::Collective(point) => {
-                let algbw = point.message / measurement.summary.median;
-                let factor = point.collective.bus_factor(point.ranks);
-                Some((&measurement.case, algbw * factor))
+                let algbw: BytesPerSecond = point.message / measurement.summary.median;
+                let busbw = algbw * point.collective.bus_factor(point.ranks);
+                Some((point.message, busbw, &measurement.case))
             }
             _ => None,
         })
-        .max_by(|a: &(_, BytesPerSecond), b| a.1.0.total_cmp(&b.1.0))?;
+        .max_by(|a, b| a.0.cmp(&b.0).then(a.1.0.total_cmp(&b.1.0)))?;
     Some(Fact {
         key: "collective_busbw".into(),
-        label: "Best bus bandwidth".into(),
+        label: "Bus bandwidth".into(),
         value: Cell::Bandwidth(busbw),
         share: None,
-        of: String::new(),
+        of: format!("({} messages)", size(message)),
         case: case.to_string(),
     })
 }
@@ -322,6 +323,21 @@ fn disturbed(record: &Record) -> Option<String> {
     ))
 }
 
+/// Where more was reached than the limit that stands beside it; what exceeds every limit is invalid.
+fn above(record: &Record) -> Option<String> {
+    let shares = measurements(record).filter_map(|one| Some((one.utilisation()?, &one.case)));
+    let mut shares: Vec<_> = shares.filter(|(share, _)| *share > 1.0).collect();
+    shares.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (most, case) = shares.first()?;
+    let read = if shares.len() == 1 { "case reads" } else { "cases read" };
+    Some(format!(
+        "{} {read} above 100 % of the limit that stands beside it, {case} the most with {:.1} %: \
+         the limit is known no better than that (a clock is observed before and after the samples).",
+        shares.len(),
+        most * 100.0
+    ))
+}
+
 /// What the reader must know before believing a number.
 pub fn warnings(record: &Record) -> Vec<String> {
     let header = &record.header;
@@ -363,6 +379,7 @@ pub fn warnings(record: &Record) -> Vec<String> {
         ));
     }
     warnings.extend(disturbed(record));
+    warnings.extend(above(record));
     warnings.extend(wrong(record));
     warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
     warnings

@@ -9,8 +9,9 @@ RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 cargo test --locked --workspace
 
 # GPU kernels and the way to the driver, which need no GPU: every kernel for every target by three
-# compilers, from the text that the program embeds too, and the program on a stub driver under
-# valgrind. The whole of what they say is kept in target/checks/.
+# compilers, from the text that the program embeds too; what it declares of NVIDIA's libraries by
+# their headers; and the program on a stub driver under valgrind. The whole of what they say is kept
+# in target/checks/.
 mkdir -p target/checks
 summarised() { # script
     local said=target/checks/$1.txt
@@ -26,6 +27,7 @@ summarised() { # script
 summarised kernels
 summarised kernels_amd
 summarised check_nvrtc
+summarised check_headers
 summarised check_valgrind
 # Debian's own HIP, which opens without a GPU.
 summarised check_hip

@@ -18,6 +18,7 @@ const FEW: [&str; 5] =
     ["compute/*", "stream/*/512KiB/*", "latency/4KiB/*", "gemm/*", "attention/*"];
 
 const RUNTIME: &str = "libamdhip64.so.6";
+const PRODUCTS: &str = "libhipblaslt.so.0";
 
 /// A directory with a suite and the libraries that a driver would bring.
 struct Machine {
@@ -34,7 +35,7 @@ fn library() -> PathBuf {
 
 impl Machine {
     fn new() -> Machine {
-        Machine::with(&[RUNTIME, "libhiprtc.so.6"])
+        Machine::with(&[RUNTIME, "libhiprtc.so.6", PRODUCTS])
     }
 
     fn with(libraries: &[&str]) -> Machine {
@@ -97,6 +98,7 @@ fn is_unfit(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Skipped { case, reason } => match case.kernel.0.as_str() {
             "portable" => reason.contains("heads of at most 576"),
+            "hipblaslt" => reason.contains("the library has an algorithm for"),
             _ if case.to_string().starts_with("attention/") => {
                 reason.contains("in one piece") || reason.contains("heads of")
             }
@@ -195,6 +197,9 @@ fn kernels_are_launched_as_their_list_says() {
     let bytes = params(&product);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (40, 64, 48, 80, 4));
+    // The vendor's library multiplies beside it: the third algorithm, since one refuses to run and
+    // one says that it would.
+    assert!(log.iter().any(|line| line == "hipblaslt 64x48x80 kinds=[14, 14, 2, 0] factor=1"));
     is(&launches(&log, "util_hold")[0], "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
     // One block of 256 threads for each 128 queries, head and sequence.
     let prefill = launches(&log, "attention_prefill_bf16_64_cdna2").remove(0);
@@ -289,6 +294,10 @@ fn a_symbol_that_an_older_runtime_lacks_is_named_with_its_mend() {
         let (said, record) = machine.run("");
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
         for outcome in &record.outcomes {
+            // The vendor's library launches by itself.
+            if outcome.case().kernel.0 == "hipblaslt" {
+                continue;
+            }
             let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
             let named = reason.contains(symbol) && reason.contains("newer ROCm runtime");
             assert!(is_unfit(outcome) || named, "{reason}");
@@ -357,6 +366,87 @@ fn each_fault_of_the_driver_ends_in_its_outcome() {
     assert_ends_in(script, Failure::Launch, "error: scripted", None);
 }
 
+/// A run of products alone, by a suite of these element types.
+fn products(machine: &Machine, script: &str, dtypes: &str) -> (Said, Record) {
+    let start = SUITE.split("[compute]").next().expect("how to measure");
+    let gemm = format!("{start}[gemm]\ndtypes = {dtypes}\nshapes = [[64, 48, 80], [5, 7, 3]]\n");
+    fs::write(machine.place.path("products.toml"), gemm).expect("the suite is written");
+    let args = ["run", "--suite", "products.toml", "--out", "out", "gemm/*/*/hipblaslt"];
+    (say(&mut machine.fizeau(script, &args)), machine.place.record("out"))
+}
+
+#[test]
+fn eight_bit_floats_are_multiplied_in_the_form_that_the_device_has() {
+    // The same bits are half the value on CDNA 3: the library's own reading of them, times four,
+    // passes the check of the product.
+    for (gfx, line) in [
+        ("gfx942", "hipblaslt 64x48x80 kinds=[1000, 14, 2, 0] factor=4"),
+        ("gfx950", "hipblaslt 64x48x80 kinds=[28, 14, 2, 0] factor=1"),
+        ("gfx1201", "hipblaslt 64x48x80 kinds=[28, 14, 2, 0] factor=1"),
+    ] {
+        let machine = Machine::new();
+        let (said, record) = products(&machine, &format!("gfx={gfx}"), r#"["fp8", "bf16"]"#);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+        assert_eq!(record.outcomes.iter().filter_map(Outcome::measured).count(), 4, "{gfx}");
+        assert!(machine.log().iter().any(|one| one == line), "{gfx}: {:#?}", machine.log());
+        assert_eq!(machine.log().last().map(String::as_str), Some("release blocks=0 objects=0"));
+    }
+    let machine = Machine::new();
+    let (said, record) = products(&machine, "gfx=gfx942", r#"["tf32"]"#);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(record.outcomes.iter().filter_map(Outcome::measured).count(), 2);
+    let line = "hipblaslt 64x48x80 kinds=[0, 0, 6, 0] factor=1";
+    assert!(machine.log().iter().any(|one| one == line));
+}
+
+#[test]
+fn each_fault_of_the_vendors_products_ends_in_its_outcome() {
+    let of = |script: &str| {
+        let machine = Machine::new();
+        let (said, record) = products(&machine, script, r#"["bf16"]"#);
+        assert!(!said.err.contains("panicked"), "{script}: {}", said.err);
+        (said.code, record.outcomes)
+    };
+    for (script, words) in [
+        ("hipblasLtCreate=8", "hipblasLtCreate answered 8"),
+        ("hipblasLtMatmulAlgoGetHeuristic=7", "a shape or type that the library supports"),
+        ("hipblasLtMatmul=7", "a shape or type that the library has an algorithm for"),
+        ("hipblasLtMatmulDescCreate=98765", "hipblasLtMatmulDescCreate answered 98765"),
+    ] {
+        let (code, outcomes) = of(script);
+        let is_failure = script.ends_with("98765");
+        assert_eq!(code, Some(i32::from(is_failure)), "{script}");
+        assert_eq!(outcomes.len(), 2);
+        for outcome in &outcomes {
+            let said = match outcome {
+                Outcome::Skipped { reason, .. } if !is_failure => reason,
+                Outcome::Failed { failure: Failure::Launch, error, .. } if is_failure => error,
+                other => panic!("{script}: {other:?}"),
+            };
+            assert!(said.contains(words), "{script}: {said}");
+        }
+    }
+    // After the first product's algorithm was chosen, what it answers is a failure of the launch.
+    let (code, outcomes) = of("hipblasLtMatmul=5@30");
+    assert_eq!(code, Some(1));
+    let failed = outcomes.iter().any(|outcome| {
+        matches!(outcome, Outcome::Failed { failure: Failure::Launch, error, .. }
+            if error.contains("hipblasLtMatmul answered 5"))
+    });
+    assert!(failed, "{outcomes:?}");
+    let machine = Machine::new();
+    machine.without_symbol(PRODUCTS, "hipblasLtMatmulAlgoGetHeuristic");
+    let (said, record) = products(&machine, "", r#"["bf16"]"#);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for outcome in &record.outcomes {
+        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
+        assert!(
+            reason.contains("hipblasLtMatmulAlgoGetHeuristic in libhipblaslt.so.1"),
+            "{reason}"
+        );
+    }
+}
+
 #[test]
 fn a_machine_without_a_device_or_a_library_is_told_what_to_do() {
     for (script, words) in [
@@ -373,8 +463,15 @@ fn a_machine_without_a_device_or_a_library_is_told_what_to_do() {
     let machine = Machine::with(&[]);
     let doctor = say(&mut machine.fizeau("", &["doctor"]));
     assert_eq!(doctor.code, Some(0), "{}", doctor.err);
-    for words in ["libamdhip64.so.6", "hip-runtime-amd", "libamdhip64-5", "/dev/kfd", "HIP kernels"]
-    {
+    for words in [
+        "libamdhip64.so.6",
+        "hip-runtime-amd",
+        "libamdhip64-5",
+        "/dev/kfd",
+        "HIP kernels",
+        "libhipblaslt.so.1 or libhipblaslt.so.0 not found",
+        "AMD's package hipblaslt",
+    ] {
         assert!(doctor.out.contains(words), "{words}: {}", doctor.out);
     }
 }
@@ -386,8 +483,12 @@ fn without_hiprtc_kernels_without_binaries_are_skipped_with_the_mend() {
     let (said, record) = machine.run("hipModuleLoadData=209");
     assert_eq!(said.code, Some(0), "{}", said.err);
     for outcome in &record.outcomes {
-        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
-        assert!(is_unfit(outcome) || reason.contains("install hipRTC"), "{reason}");
+        let Outcome::Skipped { case, reason } = outcome else { panic!("{outcome:?}") };
+        let mend = match case.kernel.0.as_str() {
+            "hipblaslt" => "install hipBLASLt (AMD's package hipblaslt)",
+            _ => "install hipRTC",
+        };
+        assert!(is_unfit(outcome) || reason.contains(mend), "{reason}");
     }
 }
 

@@ -134,7 +134,7 @@ fn python_homes() -> Vec<PathBuf> {
 }
 
 /// The libraries' folders in the vendors' Python packages (`nvidia/cu13/lib`,
-/// `nvidia/cuda_nvrtc/lib`, `_rocm_sdk_core/lib`), newest first.
+/// `nvidia/cuda_nvrtc/lib`, `_rocm_sdk_core/lib`, `_rocm_sdk_libraries/lib`), newest first.
 fn wheels(homes: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for home in homes {
@@ -143,8 +143,8 @@ fn wheels(homes: Vec<PathBuf>) -> Vec<PathBuf> {
             for packages in ["site-packages", "dist-packages"] {
                 let vendors = children(&python.join(packages).join("nvidia"), |_| true);
                 found.extend(vendors.into_iter().map(|vendor| vendor.join("lib")));
-                let rocm = python.join(packages).join("_rocm_sdk_core/lib");
-                found.extend(rocm.is_dir().then_some(rocm));
+                let parts = children(&python.join(packages), |name| name.starts_with("_rocm_sdk_"));
+                found.extend(parts.into_iter().map(|part| part.join("lib")));
             }
         }
     }

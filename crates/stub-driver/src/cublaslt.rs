@@ -7,21 +7,50 @@ use crate::{
 };
 use std::ffi::{c_int, c_void};
 
-type Handle = *mut c_void;
+pub(crate) type Handle = *mut c_void;
 
 /// `CUBLAS_STATUS_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 15;
 
 /// What stands behind a product's handle.
-struct Product {
-    transposed: bool,
+pub(crate) struct Product {
+    /// Whether the first operand is transposed.
+    pub transposed: bool,
+    /// How sums are made, and the type of the factors.
+    pub compute: [c_int; 2],
 }
 
 /// And behind a layout's.
-struct Layout {
-    kind: c_int,
-    rows: u64,
-    columns: u64,
+pub(crate) struct Layout {
+    /// The element type.
+    pub kind: c_int,
+    /// Of each column.
+    pub rows: u64,
+    /// How many.
+    pub columns: u64,
+}
+
+/// Whether layouts fit each other; as the kernels' parameters, by rows, with the operands exchanged
+/// again.
+pub(crate) fn params(
+    transposed: bool,
+    addresses: [u64; 3],
+    [a, b, d]: [&Layout; 3],
+) -> Option<(Vec<u8>, String)> {
+    let (n, m, k) = (d.rows, d.columns, b.rows);
+    let wanted = if transposed { [k, n] } else { [n, k] };
+    if [a.rows, a.columns] != wanted || b.columns != m || a.kind != b.kind {
+        return None;
+    }
+    let mut params = Vec::new();
+    let [a, b, d] = addresses;
+    for word in [b, a, d] {
+        params.extend(word.to_le_bytes());
+    }
+    for word in [m, n, k, 0] {
+        params.extend((word as u32).to_le_bytes());
+    }
+    Some((params, format!("{m}x{n}x{k}")))
 }
 
 /// `cublasLtMatmulHeuristicResult_t`.
@@ -41,8 +70,9 @@ export! {
         OK
     }
     cublasLtDestroy(_handle: Handle) |state| { state.count("cublas", -1); OK }
-    cublasLtMatmulDescCreate(product: *mut Handle, _compute: c_int, _scale: c_int) |state| {
-        product.write(Box::into_raw(Box::new(Product { transposed: false })).cast());
+    cublasLtMatmulDescCreate(product: *mut Handle, compute: c_int, scale: c_int) |state| {
+        let made = Product { transposed: false, compute: [compute, scale] };
+        product.write(Box::into_raw(Box::new(made)).cast());
         state.count("cublas", 1);
         OK
     }
@@ -107,26 +137,19 @@ export! {
         _stream: Handle
     ) |state| {
         if (*algorithm)[0] == 0 { return NOT_SUPPORTED; }
-        let [a_layout, b_layout, d_layout] =
-            [a_layout, b_layout, d_layout].map(|layout| &*layout.cast::<Layout>());
-        let (n, m, k) = (d_layout.rows, d_layout.columns, b_layout.rows);
-        let wanted =
-            if (*product.cast::<Product>()).transposed { [k, n] } else { [n, k] };
-        if [a_layout.rows, a_layout.columns] != wanted || b_layout.columns != m {
+        let layouts = [a_layout, b_layout, d_layout].map(|layout| &*layout.cast::<Layout>());
+        let transposed = (*product.cast::<Product>()).transposed;
+        let Some((params, shape)) = params(transposed, [a, b, d], layouts) else {
             return INVALID_VALUE;
-        }
-        let name = match a_layout.kind {
+        };
+        let name = match layouts[0].kind {
             0 => "gemm_f32",
             1 => "gemm_f64",
             14 => "gemm_bf16",
             _ => return NOT_SUPPORTED,
         };
-        // As the kernels' parameters: by rows, with the operands exchanged again.
-        let mut params = Vec::new();
-        for word in [b, a, d] { params.extend(word.to_le_bytes()); }
-        for word in [m, n, k, 0] { params.extend((word as u32).to_le_bytes()); }
         state.launches += 1;
-        state.log(format!("cublaslt {m}x{n}x{k} kind={}", a_layout.kind));
+        state.log(format!("cublaslt {shape} kind={}", layouts[0].kind));
         match kernels::run(name, &params, 1, &mut state.memory) {
             Ok(nanoseconds) => { state.pass(nanoseconds); OK }
             Err(()) => 14,

@@ -272,6 +272,30 @@ fn hold(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
     (released == 0 && params.u64(8)? > 0).then_some(0.0)
 }
 
+/// A product of bytes by what they stand for, B column by column, times a factor.
+pub fn product_of_bytes(
+    params: &[u8],
+    memory: &mut Memory,
+    value: impl Fn(u8) -> f64,
+    factor: f64,
+) -> Option<f64> {
+    let params = Parameters(params);
+    let [m, n, k] = [24, 28, 32].map(|at| params.u32(at));
+    let (m, n, k) = (m?, n?, k?);
+    let (a, b) = (memory.load(params.u64(0)?, m * k)?, memory.load(params.u64(8)?, k * n)?);
+    let sum = |row: &[u8], column: &[u8]| -> f64 {
+        row.iter().zip(column).map(|(&a, &b)| value(a) * value(b)).sum()
+    };
+    let columns = || b.chunks_exact(k as usize);
+    let rows = a.chunks_exact(k as usize);
+    let c: Vec<u16> = rows
+        .flat_map(|row| columns().map(move |column| (row, column)))
+        .map(|(row, column)| narrowed(factor * sum(row, column)))
+        .collect();
+    memory.store(params.u64(16)?, &c)?;
+    Some(LAUNCH + (2 * m * n * k) as f64 / FLOPS)
+}
+
 /// A product by its definition. Tensor maps may stand behind its 40 bytes, and are not looked at.
 fn gemm<I: Copy, O: Copy>(
     params: Parameters<'_>,

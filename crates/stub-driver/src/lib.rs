@@ -1,6 +1,6 @@
 //! A driver for machines without a GPU: the parts of `libcuda.so.1`, `libnvidia-ml.so.1`,
-//! `libnvrtc.so.13`, `libcublasLt.so.13` and of HIP and hipRTC that fizeau calls, so that tests run its real
-//! foreign-function path.
+//! `libnvrtc.so.13`, `libcublasLt.so.13` and of HIP, hipRTC and hipBLASLt that fizeau calls, so that
+//! tests run its real foreign-function path.
 //!
 //! Device memory is the host's, every range is checked, every launch is written down (variable
 //! `FIZEAU_STUB_LOG`), and the few kernels that tests launch are done by Rust functions. Time is
@@ -20,6 +20,7 @@ mod attention;
 mod cublaslt;
 mod cuda;
 mod hip;
+mod hipblaslt;
 mod kernels;
 mod memory;
 mod nvml;
@@ -30,5 +31,6 @@ mod state;
 pub use cublaslt::*;
 pub use cuda::*;
 pub use hip::*;
+pub use hipblaslt::*;
 pub use nvml::*;
 pub use nvrtc::*;

@@ -1,18 +1,19 @@
-//! cuBLASLt, the vendor's matrix products, beside this program's own: the same operands, the same
-//! checks, in turn in the same run.
+//! The vendor's matrix products beside this program's own: the same operands, the same checks, in
+//! turn in the same run. hipBLASLt is cuBLASLt by other names and numbers: a [`Dialect`] is all
+//! that differs.
 //!
 //! Of the algorithms that its heuristics name, the fastest on the case's own operands is kept: each
 //! is run twice and timed the second time, at the first launch. It multiplies by columns, so that
 //! the transposed product is asked for, with the operands exchanged.
 
-#![expect(unsafe_code, reason = "cuBLASLt is a C library")]
+#![expect(unsafe_code, reason = "cuBLASLt and hipBLASLt are C libraries")]
 #![expect(clippy::too_many_arguments, reason = "its functions have as many as they have")]
 
 use super::{device::Context, driver::Handle};
 use crate::{
     device::{
         Buffer, DeviceError,
-        library::{self, Refusal, Wanted, functions},
+        library::{self, Refusal, Spelling, Wanted, functions},
     },
     dtype::Dtype,
     kernel::GemmParams,
@@ -25,16 +26,51 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-const LIBRARY: Wanted = Wanted {
-    files: &["libcublasLt.so.13", "libcublasLt.so.12"],
-    before: "",
-    folders: &[],
-    mend: "install the CUDA toolkit, or `pip install nvidia-cublas` (nvidia-cublas-cu12 for \
-           drivers before 580), to have the vendor's matrix products beside ours",
+/// One vendor's library: what it calls and numbers in its own way.
+pub struct Dialect {
+    /// Its name among kernels.
+    pub name: &'static str,
+    /// The library.
+    pub library: Wanted,
+    /// What it calls the functions of `libcublasLt.so`.
+    pub functions: Spelling,
+    /// Bytes of an algorithm, at most 64.
+    pub algorithm: usize,
+    /// Scratch memory allowed.
+    pub workspace: Bytes,
+    /// The attribute of a product by which its first operand is transposed, and the value for it.
+    pub transpose: (c_int, i32),
+    /// The attribute by which sums of 8-bit floats may be less exact, where there is one.
+    pub fast_sums: Option<c_int>,
+    /// Codes for what it has no product for.
+    pub unsupported: &'static [i32],
+    /// The library, once it is opened.
+    pub opened: OnceLock<Result<Arc<Library>, DeviceError>>,
+}
+
+/// NVIDIA's. The workspace is what PyTorch allows on compute capability 9.0; the codes are
+/// `CUBLAS_STATUS_NOT_SUPPORTED` and `CUBLAS_STATUS_INVALID_VALUE`, which shapes that it does not
+/// take end in as well; the attributes `CUBLASLT_MATMUL_DESC_TRANSA` and `.._FAST_ACCUM`.
+pub static CUBLASLT: Dialect = Dialect {
+    name: "cublaslt",
+    library: Wanted {
+        files: &["libcublasLt.so.13", "libcublasLt.so.12"],
+        before: "",
+        folders: &[],
+        mend: "install the CUDA toolkit, or `pip install nvidia-cublas` (nvidia-cublas-cu12 for \
+               drivers before 580), to have the vendor's matrix products beside ours",
+    },
+    functions: library::as_it_is,
+    algorithm: 64,
+    workspace: Bytes(32 << 20),
+    transpose: (3, 1),
+    fast_sums: Some(25),
+    unsupported: &[15, 7],
+    opened: OnceLock::new(),
 };
 
 functions! {
-    /// The functions of `libcublasLt.so` that are called.
+    /// The functions of the library that are called.
     Functions:
     create = "cublasLtCreate"(handle: *mut Handle);
     destroy = "cublasLtDestroy"(handle: Handle);
@@ -54,7 +90,7 @@ functions! {
     preference_destroy = "cublasLtMatmulPreferenceDestroy"(preference: Handle);
     heuristics = "cublasLtMatmulAlgoGetHeuristic"(
         handle: Handle, product: Handle, a: Handle, b: Handle, c: Handle, d: Handle,
-        preference: Handle, wanted: c_int, found: *mut Found, count: *mut c_int,
+        preference: Handle, wanted: c_int, found: *mut c_void, count: *mut c_int,
     );
     multiply = "cublasLtMatmul"(
         handle: Handle, product: Handle, alpha: *const c_void, a: u64, a_layout: Handle, b: u64,
@@ -63,105 +99,112 @@ functions! {
     );
 }
 
-/// `cublasLtMatmulAlgo_t`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Algorithm([u64; 8]);
+/// `cublasLtMatmulAlgo_t`; hipBLASLt's is shorter.
+pub type Algorithm = [u64; 8];
 
-/// `cublasLtMatmulHeuristicResult_t`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Found {
-    algorithm: Algorithm,
-    workspace: usize,
-    state: c_int,
-    waves: f32,
-    reserved: [c_int; 4],
-}
+/// Bytes of a heuristic's result behind its algorithm: workspace, state, waves and four words that
+/// are reserved.
+pub(in crate::device) const FOUND: usize = 32;
 
-const _: () = assert!(size_of::<Found>() == 96);
-
-/// The name among kernels.
-pub const NAME: &str = "cublaslt";
-
-/// Algorithms asked for, and scratch memory allowed, as PyTorch allows on compute capability 9.0.
+/// Algorithms asked for.
 const ALGORITHMS: usize = 16;
-const WORKSPACE: Bytes = Bytes(32 << 20);
 
-/// `CUBLAS_STATUS_NOT_SUPPORTED`, and `CUBLAS_STATUS_INVALID_VALUE`, which shapes that it does not
-/// take end in as well.
-const NOT_SUPPORTED: [i32; 2] = [15, 7];
-
-/// `CUBLASLT_MATMUL_DESC_TRANSA`, `.._FAST_ACCUM`; `CUBLAS_OP_T`;
-/// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`.
-const TRANSPOSE_A: c_int = 3;
-const FAST_SUMS: c_int = 25;
-const TRANSPOSED: i32 = 1;
+/// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`, of the same number in hipBLASLt.
 const WORKSPACE_MAX: c_int = 1;
 
-/// What an element type's products are asked for by: `cudaDataType` of operands and product,
-/// `cublasComputeType_t` and `cudaDataType` of the factors.
-fn kinds(dtype: Dtype) -> Option<[c_int; 4]> {
-    const F32: c_int = 0;
-    Some(match dtype {
-        Dtype::F64 => [1, 1, 70, 1],
-        Dtype::F32 => [F32, F32, 68, F32],
-        Dtype::Tf32 => [F32, F32, 77, F32],
-        Dtype::F16 => [2, 2, 68, F32],
-        Dtype::Bf16 => [14, 14, 68, F32],
-        Dtype::Fp8 => [28, 14, 68, F32],
-        Dtype::Int8 => [3, 10, 72, 10],
-        Dtype::Fp6 | Dtype::Fp4 => return None,
-    })
+/// What an element type's products are asked for by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kind {
+    /// The element type.
+    pub dtype: Dtype,
+    /// `cudaDataType` of the operands.
+    pub operand: c_int,
+    /// And of the product.
+    pub output: c_int,
+    /// `cublasComputeType_t`.
+    pub compute: c_int,
+    /// `cudaDataType` of the factors.
+    pub scale: c_int,
+    /// What the product is multiplied with: 1, but where the library takes bits for other values.
+    pub factor: f64,
 }
 
-/// Whether it multiplies an operation's element type on a device of this compute capability (major
-/// and minor): 8-bit floats from 8.9 on.
-pub fn has(operation: &str, capability: (u32, u32)) -> bool {
-    let of = |dtype: &&Dtype| operation.strip_prefix("gemm/") == Some(dtype.name());
-    Dtype::ALL.iter().find(of).is_some_and(|&dtype| {
-        kinds(dtype).is_some() && (dtype != Dtype::Fp8 || capability >= (8, 9))
-    })
+/// `CUDA_R_32F`, of the same number in HIP: the factors of most products.
+pub(in crate::device) const F32: c_int = 0;
+
+/// What cuBLASLt multiplies on a device of this compute capability: 8-bit floats from 8.9 on.
+pub fn kinds(capability: (u32, u32)) -> Vec<Kind> {
+    let kind = |dtype, operand, output, compute, scale| Kind {
+        dtype,
+        operand,
+        output,
+        compute,
+        scale,
+        factor: 1.0,
+    };
+    let fp8 = (capability >= (8, 9)).then(|| kind(Dtype::Fp8, 28, 14, 68, F32));
+    [
+        kind(Dtype::F64, 1, 1, 70, 1),
+        kind(Dtype::F32, F32, F32, 68, F32),
+        kind(Dtype::Tf32, F32, F32, 77, F32),
+        kind(Dtype::F16, 2, 2, 68, F32),
+        kind(Dtype::Bf16, 14, 14, 68, F32),
+        kind(Dtype::Int8, 3, 10, 72, 10),
+    ]
+    .into_iter()
+    .chain(fp8)
+    .collect()
 }
 
-/// The opened library.
+/// Whether it multiplies an operation's element type.
+pub fn has(operation: &str, kinds: &[Kind]) -> bool {
+    let dtype = operation.strip_prefix("gemm/");
+    kinds.iter().any(|kind| dtype == Some(kind.dtype.name()))
+}
+
+/// An opened library.
 pub struct Library {
     functions: Functions,
 }
 
-/// The library, opened once in a process.
-///
-/// # Errors
-///
-/// [`DeviceError::Missing`] where there is none.
-pub fn library() -> Result<Arc<Library>, DeviceError> {
-    static LIBRARY_OPENED: OnceLock<Result<Arc<Library>, DeviceError>> = OnceLock::new();
-    let open = || {
-        let functions = Functions::of(library::open(&LIBRARY)?, library::as_it_is);
-        Ok(Arc::new(Library { functions }))
-    };
-    LIBRARY_OPENED.get_or_init(open).clone()
-}
+impl Dialect {
+    /// The library, opened once in a process.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Missing`] where there is none.
+    pub fn library(&self) -> Result<Arc<Library>, DeviceError> {
+        let open = || {
+            let functions = Functions::of(library::open(&self.library)?, self.functions);
+            Ok(Arc::new(Library { functions }))
+        };
+        self.opened.get_or_init(open).clone()
+    }
 
-/// A refusal as an outcome: what it does not support is nobody's fault.
-fn error(refusal: Refusal) -> DeviceError {
-    match refusal {
-        Refusal::Code { code, .. } if NOT_SUPPORTED.contains(&code) => DeviceError::Unsupported {
-            kernel: NAME.into(),
-            needs: format!("a shape or type that the library supports ({refusal})"),
-        },
-        Refusal::NoSymbol(name) => DeviceError::Missing {
-            what: format!("{name} in {}", LIBRARY.files[0]),
-            mend: LIBRARY.mend.into(),
-        },
-        Refusal::Code { .. } => {
-            DeviceError::Launch { kernel: NAME.into(), why: refusal.to_string() }
+    /// A refusal as an outcome: what it does not support is nobody's fault.
+    fn error(&self, refusal: Refusal) -> DeviceError {
+        match refusal {
+            Refusal::Code { code, .. } if self.unsupported.contains(&code) => {
+                DeviceError::Unsupported {
+                    kernel: self.name.into(),
+                    needs: format!("a shape or type that the library supports ({refusal})"),
+                }
+            }
+            Refusal::NoSymbol(name) => DeviceError::Missing {
+                what: format!("{name} in {}", self.library.files[0]),
+                mend: self.library.mend.into(),
+            },
+            Refusal::Code { .. } => {
+                DeviceError::Launch { kernel: self.name.into(), why: refusal.to_string() }
+            }
         }
     }
 }
 
 /// Products of one context.
 pub struct Products {
+    dialect: &'static Dialect,
+    kinds: Vec<Kind>,
     library: Arc<Library>,
     context: Rc<Context>,
     handle: Handle,
@@ -172,6 +215,7 @@ pub struct Products {
 /// One product: what it is described by, and the algorithm that was the fastest.
 struct Planned {
     library: Arc<Library>,
+    kind: Kind,
     product: Handle,
     a: Handle,
     b: Handle,
@@ -180,20 +224,21 @@ struct Planned {
 }
 
 impl Products {
-    /// Opens the library for a context.
+    /// Opens the library of a context's vendor, for the element types that it multiplies there.
     ///
     /// # Errors
     ///
     /// Where it is not there, or refuses.
-    pub fn new(context: &Rc<Context>) -> Result<Products, DeviceError> {
-        let library = library()?;
+    pub fn new(context: &Rc<Context>, kinds: &[Kind]) -> Result<Products, DeviceError> {
+        let dialect = context.driver().vendor.products;
+        let library = dialect.library()?;
         context.current()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the pointer is valid and the context current.
-        unsafe { library.functions.create(&raw mut handle) }.map_err(error)?;
+        unsafe { library.functions.create(&raw mut handle) }.map_err(|code| dialect.error(code))?;
         let context = Rc::clone(context);
         // Made before the struct is: dropped with it.
-        let workspace = match context.allocate(WORKSPACE) {
+        let workspace = match context.allocate(dialect.workspace) {
             Ok(workspace) => workspace,
             Err(refused) => {
                 // SAFETY: created above, destroyed once.
@@ -201,7 +246,8 @@ impl Products {
                 return Err(refused);
             }
         };
-        Ok(Products { library, context, handle, workspace, planned: RefCell::new(None) })
+        let (kinds, planned) = (kinds.to_vec(), RefCell::new(None));
+        Ok(Products { dialect, kinds, library, context, handle, workspace, planned })
     }
 
     /// Enqueues a product `repeat` times; the first time of a shape, chooses its algorithm.
@@ -229,7 +275,7 @@ impl Products {
         algorithm: &Algorithm,
     ) -> Result<(), DeviceError> {
         self.context.current()?;
-        let (one, zero) = factors(dtype_of(gemm));
+        let (one, zero) = factors(&plan.kind);
         // SAFETY: the operands are as large as the layouts say, and outlive what is enqueued; the
         // factors are read before the call returns.
         unsafe {
@@ -248,45 +294,46 @@ impl Products {
                 plan.c,
                 algorithm,
                 self.workspace.address,
-                WORKSPACE.0 as usize,
+                self.dialect.workspace.0 as usize,
                 self.context.stream(),
             )
         }
-        .map_err(error)
+        .map_err(|code| self.dialect.error(code))
     }
 
     fn plan(&self, gemm: &GemmParams) -> Result<Planned, DeviceError> {
         self.context.current()?;
-        let mut plan = Planned::described(&self.library, gemm)?;
-        let found = self.heuristics(&plan)?;
+        let dtype = Dtype::ALL.get(gemm.dtype as usize);
+        let kind = self.kinds.iter().find(|kind| Some(&kind.dtype) == dtype);
+        let kind = kind.ok_or_else(|| DeviceError::Unsupported {
+            kernel: self.dialect.name.into(),
+            needs: "an element type that the library multiplies on this device".into(),
+        })?;
+        let mut plan = Planned::described(self, kind, gemm)?;
         let mut best: Option<(f64, Algorithm)> = None;
-        for found in found.iter().filter(|found| found.state == 0) {
+        for algorithm in self.heuristics(&plan)? {
             // What one algorithm refuses, another may take.
-            let Ok(time) = self.time(gemm, &plan, &found.algorithm)? else { continue };
+            let Ok(time) = self.time(gemm, &plan, &algorithm)? else { continue };
             if best.is_none_or(|(least, _)| time < least) {
-                best = Some((time, found.algorithm));
+                best = Some((time, algorithm));
             }
         }
         let (_, algorithm) = best.ok_or_else(|| DeviceError::Unsupported {
-            kernel: NAME.into(),
+            kernel: self.dialect.name.into(),
             needs: "a shape or type that the library has an algorithm for".into(),
         })?;
         plan.algorithm = algorithm;
         Ok(plan)
     }
 
-    fn heuristics(&self, plan: &Planned) -> Result<Vec<Found>, DeviceError> {
+    /// The algorithms that may do, the best guess first.
+    fn heuristics(&self, plan: &Planned) -> Result<Vec<Algorithm>, DeviceError> {
         let f = &self.library.functions;
-        let empty = Found {
-            algorithm: Algorithm([0; 8]),
-            workspace: 0,
-            state: -1,
-            waves: 0.0,
-            reserved: [0; 4],
-        };
-        let mut found = vec![empty; ALGORITHMS];
+        let words = (self.dialect.algorithm + FOUND) / 8;
+        let mut found = vec![0u64; words * ALGORITHMS];
         let (mut preference, mut count) = (std::ptr::null_mut(), 0);
-        let size = WORKSPACE.0 as usize;
+        let size = self.dialect.workspace.0 as usize;
+        let error = |code| self.dialect.error(code);
         // SAFETY: the pointers are valid, the array as long as is said.
         let said = unsafe {
             f.preference_create(&raw mut preference).map_err(error)?;
@@ -295,7 +342,7 @@ impl Products {
             let said = said.and_then(|()| {
                 let (a, b, c) = (plan.a, plan.b, plan.c);
                 let wanted = ALGORITHMS as c_int;
-                let found = found.as_mut_ptr();
+                let found = found.as_mut_ptr().cast();
                 let (product, count) = (plan.product, &raw mut count);
                 f.heuristics(self.handle, product, b, a, c, c, preference, wanted, found, count)
             });
@@ -303,8 +350,7 @@ impl Products {
             said
         };
         said.map_err(error)?;
-        found.truncate(count.max(0) as usize);
-        Ok(found)
+        Ok(read(&found, self.dialect.algorithm, count.max(0) as usize))
     }
 
     /// The time of the second of two runs; the inner error where the algorithm refuses.
@@ -331,38 +377,45 @@ impl Products {
 /// Products that an algorithm is timed by.
 const TIMED: usize = 5;
 
-fn dtype_of(gemm: &GemmParams) -> Dtype {
-    Dtype::ALL.get(gemm.dtype as usize).copied().unwrap_or(Dtype::F32)
+/// The algorithms of as many results as there are whose state is a success.
+fn read(found: &[u64], algorithm: usize, count: usize) -> Vec<Algorithm> {
+    let at = algorithm / 8;
+    let results = found.chunks_exact(at + FOUND / 8).take(count);
+    // Behind the algorithm the workspace, then the state in the lower half of a word.
+    let good = results.filter(|words| words[at + 1] as u32 == 0);
+    good.map(|words| std::array::from_fn(|word| if word < at { words[word] } else { 0 })).collect()
 }
 
-/// One and zero in the type of the factors, in the first bytes.
-fn factors(dtype: Dtype) -> ([u64; 1], [u64; 1]) {
-    let one = match dtype {
-        Dtype::F64 => 1f64.to_bits(),
-        Dtype::Int8 => 1,
-        _ => u64::from(1f32.to_bits()),
+/// The product's factor and zero in the type of the factors, in the first bytes.
+fn factors(kind: &Kind) -> ([u64; 1], [u64; 1]) {
+    let factor = match kind.dtype {
+        Dtype::F64 => kind.factor.to_bits(),
+        Dtype::Int8 => kind.factor as u64,
+        _ => u64::from((kind.factor as f32).to_bits()),
     };
-    ([one], [0])
+    ([factor], [0])
 }
 
 impl Planned {
     /// C' = B' A' by columns: B' is n x k, or where B is kept by columns its transpose k x n.
-    fn described(library: &Arc<Library>, gemm: &GemmParams) -> Result<Planned, DeviceError> {
-        let dtype = dtype_of(gemm);
-        let [operand, output, compute, scale] = kinds(dtype).ok_or_else(|| {
-            let needs = format!("products of {dtype}, which the library has not");
-            DeviceError::Unsupported { kernel: NAME.into(), needs }
-        })?;
+    fn described(
+        products: &Products,
+        kind: &Kind,
+        gemm: &GemmParams,
+    ) -> Result<Planned, DeviceError> {
+        let (library, dialect) = (&products.library, products.dialect);
+        let error = |code| dialect.error(code);
         let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(u64::from);
-        let by_columns = dtype == Dtype::Fp8;
+        let by_columns = kind.dtype == Dtype::Fp8;
         let null = std::ptr::null_mut();
         let mut plan = Planned {
             library: Arc::clone(library),
+            kind: *kind,
             product: null,
             a: null,
             b: null,
             c: null,
-            algorithm: Algorithm([0; 8]),
+            algorithm: [0; 8],
         };
         let f = &library.functions;
         let layout = |layout: &mut Handle, kind, rows: u64, columns| {
@@ -371,23 +424,26 @@ impl Planned {
         };
         // SAFETY: the pointers are valid, the attributes' values of the size that is said.
         unsafe {
-            f.product_create(&raw mut plan.product, compute, scale).map_err(error)?;
+            f.product_create(&raw mut plan.product, kind.compute, kind.scale).map_err(error)?;
             if by_columns {
-                let value = (&raw const TRANSPOSED_VALUE).cast();
-                f.product_set(plan.product, TRANSPOSE_A, value, size_of::<i32>()).map_err(error)?;
-                let value = (&raw const FAST_VALUE).cast();
-                f.product_set(plan.product, FAST_SUMS, value, 1).map_err(error)?;
+                let (attribute, value) = &dialect.transpose;
+                let value: *const i32 = value;
+                let value = value.cast();
+                f.product_set(plan.product, *attribute, value, size_of::<i32>()).map_err(error)?;
+                if let Some(attribute) = dialect.fast_sums {
+                    let value = (&raw const FAST_VALUE).cast();
+                    f.product_set(plan.product, attribute, value, 1).map_err(error)?;
+                }
             }
         }
         let [rows, columns] = if by_columns { [k, n] } else { [n, k] };
-        layout(&mut plan.b, operand, rows, columns)?;
-        layout(&mut plan.a, operand, k, m)?;
-        layout(&mut plan.c, output, n, m)?;
+        layout(&mut plan.b, kind.operand, rows, columns)?;
+        layout(&mut plan.a, kind.operand, k, m)?;
+        layout(&mut plan.c, kind.output, n, m)?;
         Ok(plan)
     }
 }
 
-static TRANSPOSED_VALUE: i32 = TRANSPOSED;
 static FAST_VALUE: i8 = 1;
 
 impl Drop for Planned {
@@ -420,15 +476,28 @@ mod tests {
 
     #[test]
     fn element_types_have_their_capability() {
+        let has = |operation: &str, capability| super::has(operation, &kinds(capability));
         assert!(has("gemm/bf16", (8, 0)) && !has("gemm/fp8", (8, 6)) && has("gemm/fp8", (8, 9)));
         assert!(!has("gemm/fp4", (10, 0)) && !has("stream/copy", (9, 0)));
     }
 
     #[test]
+    fn results_are_read_by_the_size_of_an_algorithm() {
+        // Two results of 24 bytes of algorithm, of which the first is refused, and room for more.
+        let mut found = vec![0u64; 7 * 4];
+        found[4] = 7 | 0x3f80_0000 << 32;
+        (found[7], found[8], found[9], found[10]) = (11, 12, 13, 99);
+        found[11] = 0x3f80_0000 << 32;
+        assert_eq!(read(&found, 24, 2), [[11, 12, 13, 0, 0, 0, 0, 0]]);
+        assert_eq!(read(&found, 24, 1), [[0; 8]; 0]);
+    }
+
+    #[test]
     fn what_it_does_not_support_is_skipped() {
-        let refused = |code| error(Refusal::Code { call: "cublasLtMatmul", code });
+        let refused = |code| CUBLASLT.error(Refusal::Code { call: "cublasLtMatmul", code });
         assert!(matches!(refused(15), DeviceError::Unsupported { .. }));
         assert!(matches!(refused(13), DeviceError::Launch { .. }));
-        assert!(matches!(error(Refusal::NoSymbol("cublasLtMatmul")), DeviceError::Missing { .. }));
+        let missing = CUBLASLT.error(Refusal::NoSymbol("cublasLtMatmul"));
+        assert!(matches!(missing, DeviceError::Missing { .. }));
     }
 }

@@ -9,7 +9,7 @@
 
 mod attention;
 pub mod code;
-mod cublaslt;
+pub(super) mod cublaslt;
 mod device;
 pub(super) mod driver;
 mod gate;
@@ -40,6 +40,7 @@ use crate::{
     spec::{Properties, STUB},
     units::{Bytes, Megahertz, Seconds},
 };
+use cublaslt::Kind;
 use device::Context;
 use driver::{Driver, driver, spelled};
 use gate::Gate;
@@ -74,6 +75,7 @@ pub(super) static CUDA: Vendor = Vendor {
     has_attributes: true,
     copy_kind: None,
     names_peers: Peers::ByContext,
+    products: &cublaslt::CUBLASLT,
     kernels: Shelf {
         manifest: manifest::TEXT,
         find: kernels::find,
@@ -114,7 +116,7 @@ impl Backend for Cuda {
         let told = Told {
             timer: 1.0,
             block_memory: properties::block_memory(&driver, device),
-            capability: Some(capability),
+            products: cublaslt::kinds(capability),
             describe,
             identity,
         };
@@ -135,7 +137,7 @@ impl Backend for Cuda {
                 Ok(compiler) => Finding::good("NVRTC", compiler.spelled()),
                 Err(error) => Finding::absent("NVRTC", &error),
             },
-            match cublaslt::library() {
+            match cublaslt::CUBLASLT.library() {
                 Ok(_) => Finding::good("cuBLASLt", "found"),
                 Err(error) => Finding::absent("cuBLASLt", &error),
             },
@@ -200,8 +202,8 @@ pub(super) struct Told {
     pub timer: f64,
     /// Shared memory that a block may ask for.
     pub block_memory: Option<Bytes>,
-    /// NVIDIA's compute capability: major and minor; none of AMD's.
-    pub capability: Option<(u32, u32)>,
+    /// What the vendor's library multiplies on it.
+    pub products: Vec<Kind>,
     /// What the vendor adds to what a record says of the machine, given whether there are sensors.
     pub describe: fn(&Driver, &Properties, bool, &mut Environment),
     /// What tells the device and how it is linked from others.
@@ -271,7 +273,8 @@ impl<S: Sense> Device for CudaDevice<S> {
     }
 
     fn kernels(&self, operation: &str) -> Vec<KernelName> {
-        way::names(&self.kernels, operation, self.told.capability)
+        let library = self.context.driver().vendor.products.name;
+        way::names(&self.kernels, operation, (library, &self.told.products))
     }
 
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
@@ -315,7 +318,8 @@ impl<S: Sense> Device for CudaDevice<S> {
     }
 
     fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
-        let way = way::load(&self.kernels, &self.context, operation, &kernel.0)?;
+        let way =
+            way::load(&self.kernels, &self.context, operation, &kernel.0, &self.told.products)?;
         Ok(Function { kernel: kernel.clone(), handle: Box::new(way) })
     }
 

@@ -4,7 +4,7 @@
 //! the same opaque handles, the same codes. So one table of functions and what is built on it serve
 //! both, and this is all that differs.
 
-use super::nvrtc::Compiler;
+use super::{cublaslt::Dialect, nvrtc::Compiler};
 use crate::device::{
     DeviceError,
     library::{Spelling, Wanted},
@@ -42,6 +42,8 @@ pub struct Vendor {
     pub copy_kind: Option<i32>,
     /// How another device is named whose memory is to be reached.
     pub names_peers: Peers,
+    /// Its library of matrix products.
+    pub products: &'static Dialect,
     /// Its kernels.
     pub kernels: Shelf,
 }

@@ -1,7 +1,7 @@
 //! What a function of this backend does when it is launched: most are kernels.
 
 use super::{
-    cublaslt::{self, Products},
+    cublaslt::{self, Kind, Products},
     device::Context,
     graph::Graph,
     kernels::{Kernels, Loaded},
@@ -36,13 +36,13 @@ pub enum Way {
     Graph(Loaded, RefCell<Option<(LaunchParams, Graph)>>),
 }
 
-/// Names of those for an operation, best guess first, on a device of this compute capability, if it
-/// has one. NVIDIA's library is named also where it is missing: its cases then say what would bring
-/// it.
+/// Names of those for an operation, best guess first, on a device where the vendor's library, called
+/// so among kernels, has products of these element types. It is named also where it is missing: its
+/// cases then say what would bring it.
 pub fn names(
     kernels: &Kernels,
     operation: &str,
-    capability: Option<(u32, u32)>,
+    (library, kinds): (&str, &[Kind]),
 ) -> Vec<KernelName> {
     let mut names = match operation {
         QUEUED | WAITED | GRAPH => kernels.names("launch"),
@@ -51,8 +51,8 @@ pub fn names(
     if operation == COPY {
         names.insert(0, KernelName(COPY_ENGINE.into()));
     }
-    if capability.is_some_and(|capability| cublaslt::has(operation, capability)) {
-        names.push(KernelName(cublaslt::NAME.into()));
+    if cublaslt::has(operation, kinds) {
+        names.push(KernelName(library.into()));
     }
     names
 }
@@ -67,11 +67,14 @@ pub fn load(
     context: &Rc<Context>,
     operation: &str,
     name: &str,
+    kinds: &[Kind],
 ) -> Result<Way, DeviceError> {
     let of_launch = || kernels.load(context, "launch", name);
     Ok(match (operation, name) {
         (COPY, COPY_ENGINE) => Way::Copy,
-        (_, cublaslt::NAME) => Way::Library(Products::new(context)?),
+        (_, name) if name == context.driver().vendor.products.name => {
+            Way::Library(Products::new(context, kinds)?)
+        }
         (QUEUED, _) => Way::Kernel(of_launch()?),
         (WAITED, _) => Way::Waited(of_launch()?),
         (GRAPH, _) => Way::Graph(of_launch()?, RefCell::new(None)),

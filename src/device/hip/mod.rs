@@ -7,6 +7,7 @@
 
 #[cfg(all(test, feature = "hip-abi"))]
 mod abi;
+mod hipblaslt;
 mod kernels;
 mod metrics;
 mod properties;
@@ -144,6 +145,7 @@ static HIP: Vendor = Vendor {
     // hipMemcpyDefault.
     copy_kind: Some(4),
     names_peers: Peers::ByDevice,
+    products: &hipblaslt::HIPBLASLT,
     kernels: Shelf {
         manifest: kernels::MANIFEST,
         find: kernels::find,
@@ -246,7 +248,9 @@ impl Backend for Hip {
         let properties = properties::read(&driver, ordinal)?;
         let timer = properties::timer(&driver, ordinal);
         let sensors = sensors(&driver, ordinal);
-        let told = Told { timer, block_memory: None, capability: None, describe, identity };
+        let target = properties.features.first().map(String::as_str).unwrap_or_default();
+        let products = hipblaslt::kinds(target);
+        let told = Told { timer, block_memory: None, products, describe, identity };
         Ok(Box::new(CudaDevice::open(driver, properties, sensors, told)?))
     }
 
@@ -259,6 +263,10 @@ impl Backend for Hip {
             match compiler() {
                 Ok(compiler) => Finding::good("hipRTC", compiler.spelled()),
                 Err(error) => Finding::absent("hipRTC", &error),
+            },
+            match hipblaslt::HIPBLASLT.library() {
+                Ok(_) => Finding::good("hipBLASLt", "found"),
+                Err(error) => Finding::absent("hipBLASLt", &error),
             },
             Finding::good("HIP kernels", kernels::built_with()),
         ];

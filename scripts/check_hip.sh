@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The way to AMD's driver, without a GPU. The structs and numbers of HIP 5 are by Debian's headers what
-# this program takes them to be; with `abi`, functions, structs and numbers of HIP 7 too, by bindings
-# made of its headers, which builds the tests once more. Through the real library that Debian
+# this program takes them to be; with `abi`, functions, structs and numbers of HIP 6, HIP 7 and
+# hipBLASLt too, by bindings made of their headers, which builds the tests once more. Through the real library that Debian
 # packages (HIP 5.2): every function that the program calls is there, its hipRTC compiles every
 # portable kernel from the text that the program embeds, and without a device the program says that
 # there is none.

@@ -129,7 +129,7 @@ export! {
         let chosen = &*algorithm;
         match chosen.data[15] {
             0 => return NOT_SUPPORTED,
-            2 if chosen.workspace_max == 1 << 20 && size >= 1 << 20 && workspace % 16 == 0 => {}
+            2 if chosen.workspace_max == 1 << 20 && size >= 1 << 20 && workspace.is_multiple_of(16) => {}
             _ => return INVALID_VALUE,
         }
         let layouts = [a_layout, b_layout, d_layout].map(|layout| &*layout.cast::<Layout>());

@@ -110,7 +110,7 @@ pub(in crate::device) const FOUND: usize = 32;
 const ALGORITHMS: usize = 16;
 
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`, of the same number in hipBLASLt.
-const WORKSPACE_MAX: c_int = 1;
+pub(in crate::device) const WORKSPACE_MAX: c_int = 1;
 
 /// What an element type's products are asked for by.
 #[derive(Clone, Copy, Debug, PartialEq)]

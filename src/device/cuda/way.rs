@@ -36,9 +36,9 @@ pub enum Way {
     Graph(Loaded, RefCell<Option<(LaunchParams, Graph)>>),
 }
 
-/// Names of those for an operation, best guess first, on a device where the vendor's library, called
-/// so among kernels, has products of these element types. It is named also where it is missing: its
-/// cases then say what would bring it.
+/// Names of those for an operation, best guess first, on a device where the vendor's library,
+/// called so among kernels, has products of these element types. It is named also where it is
+/// missing: its cases then say what would bring it.
 pub fn names(
     kernels: &Kernels,
     operation: &str,

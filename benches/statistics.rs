@@ -3,7 +3,8 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use fizeau::{
-    measure::{clock, stop::Rule},
+    clock,
+    measure::stop::Rule,
     stats::{Summary, bootstrap},
     suite::MeasureSettings,
     units::Seconds,

@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod case;
+pub mod clock;
 pub mod cmd;
 pub mod comm;
 pub mod compare;

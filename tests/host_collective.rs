@@ -4,13 +4,18 @@
 use fizeau::{
     bench::{self, Rank},
     case::{Case, Collective, CollectivePoint, KernelName, Place, Point},
-    comm::{Communicator, RankBuffers},
+    comm::{Communicator, RankBuffers, host::Threads},
     device::{Backend, Buffer, Device, DeviceError, host::Host},
     dtype::Dtype,
     suite::Suite,
     units::Bytes,
 };
 use proptest::prelude::*;
+
+/// So many ranks of the host.
+fn threads(device: &dyn Device, ranks: u32) -> Threads<'_> {
+    Threads::new(device.host().expect("it is the host"), ranks)
+}
 
 /// Numbers of ranks of nodes, pairs of nodes, and racks.
 fn worlds() -> impl Iterator<Item = u32> {
@@ -167,8 +172,8 @@ proptest! {
         ],
     ) {
         let device = Host.open(0).expect("there is a host");
-        let peers = device.communicator(ranks).expect("the host has ranks");
-        let rank = Rank { device: &*device, peers: &*peers };
+        let peers = threads(&*device, ranks);
+        let rank = Rank { device: &*device, peers: &peers };
         for collective in Collective::ALL {
             let message = Bytes(part * u64::from(ranks) * dtype.bits() / 8);
             let point = CollectivePoint { collective, dtype, message, ranks, place };
@@ -202,7 +207,7 @@ proptest! {
     #[test]
     fn a_plain_model_agrees(ranks in 2usize..=5, part in 1usize..70, seed in any::<u64>()) {
         let device = Host.open(0).expect("there is a host");
-        let peers = device.communicator(ranks as u32).expect("the host has ranks");
+        let peers = threads(&*device, ranks as u32);
         let whole = part * ranks;
         let mut random = oorandom::Rand64::new(seed.into());
         let data: Vec<Vec<f32>> = (0..ranks)
@@ -242,7 +247,7 @@ proptest! {
                     Collective::SendReceive => data[(rank + ranks - 1) % ranks].clone(),
                 }
             };
-            let received = exchanged(&*device, &*peers, collective, &data);
+            let received = exchanged(&*device, &peers, collective, &data);
             for (rank, received) in received.iter().enumerate() {
                 prop_assert_eq!(received, &expected(rank), "{} on rank {}", collective, rank);
             }
@@ -295,8 +300,8 @@ proptest! {
     #[test]
     fn one_wrong_element_is_found(rank in 0usize..3, at in 0u64..33, repeat in 1u32..3) {
         let device = Host.open(0).expect("there is a host");
-        let peers = device.communicator(3).expect("the host has ranks");
-        let broken = Broken { device: &*device, peers: &*peers, rank, offset: at * 4 };
+        let peers = threads(&*device, 3);
+        let broken = Broken { device: &*device, peers: &peers, rank, offset: at * 4 };
         for collective in Collective::ALL {
             let message = Bytes(1200);
             let (dtype, place) = (Dtype::F32, Place::OutOfPlace);
@@ -353,7 +358,7 @@ fn exchanged(
 #[test]
 fn messages_that_cannot_be_cut_are_refused() {
     let device = Host.open(0).expect("there is a host");
-    let peers = device.communicator(3).expect("the host has ranks");
+    let peers = threads(&*device, 3);
     let buffers: Vec<Buffer> =
         (0..3).map(|_| device.allocate(Bytes(64)).expect("there is memory")).collect();
     let both = |buffer| RankBuffers {
@@ -372,14 +377,13 @@ fn messages_that_cannot_be_cut_are_refused() {
     assert!(enqueue(Collective::AllReduce, 64, &ranks[..2]).is_err());
     assert!(enqueue(Collective::ReduceScatter, 64, &ranks).is_err());
     assert!(peers.enqueue(Collective::AllReduce, Dtype::F16, Bytes(64), &ranks, 1).is_err());
-    assert!(device.communicator(1).is_none());
 }
 
 /// Threads that write one element more than they should, before or after what is received.
 #[test]
 fn what_is_written_beside_an_unaligned_buffer_is_found() {
     let device = Host.open(0).expect("there is a host");
-    let peers = device.communicator(2).expect("the host has ranks");
+    let peers = threads(&*device, 2);
     let (dtype, place) = (Dtype::F32, Place::Unaligned);
     let point = CollectivePoint {
         collective: Collective::AllReduce,
@@ -389,11 +393,11 @@ fn what_is_written_beside_an_unaligned_buffer_is_found() {
         place,
     };
     let case = Case { kernel: kernel(), point: Point::Collective(point) };
-    let right = Rank { device: &*device, peers: &*peers };
+    let right = Rank { device: &*device, peers: &peers };
     let mut workload = bench::prepare(&case, right).expect("it is ready");
     workload.enqueue(1).expect("it runs");
     assert!(workload.verify().expect("buffers are read").passed());
-    let broken = Broken { device: &*device, peers: &*peers, rank: 1, offset: point.message.0 };
+    let broken = Broken { device: &*device, peers: &peers, rank: 1, offset: point.message.0 };
     let rank = Rank { device: &*device, peers: &broken };
     let mut workload = bench::prepare(&case, rank).expect("it is ready");
     workload.enqueue(1).expect("it runs");

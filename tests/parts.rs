@@ -1,6 +1,6 @@
 //! Every GPU of the data is recognised by what its driver says of it, and gets its peaks: units x
-//! operations per clock x the clock observed, and the rate of the memory's pins. What is stated of a
-//! package of two dies is halved for each of the two devices that it shows.
+//! operations per clock x the clock observed, and the rate of the memory's pins. What is stated of
+//! a package of two dies is halved for each of the two devices that it shows.
 //!
 //! A row of `parts.csv` has what a driver tells of one device: name, PCI number, SMs or compute
 //! units, memory, highest clock, transfers per second and width of its memory. No row was captured

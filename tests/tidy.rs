@@ -16,7 +16,9 @@ const LAYERS: &[&[&str]] = &[
     &["suite"],
     &["data", "outcome"],
     &["record"],
-    &["device", "comm", "measure"],
+    &["clock"],
+    &["device"],
+    &["comm", "measure"],
     &["bench"],
     &["session"],
     &["compare", "localise"],
@@ -27,7 +29,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// Computed from records alone, whatever their line would allow.
 const PURE: &[&str] = &["compare", "localise", "report", "format"];
-const EFFECTS: &[&str] = &["device", "comm", "bench", "measure", "session", "kernel"];
+const EFFECTS: &[&str] = &["clock", "device", "comm", "bench", "measure", "session", "kernel"];
 
 const COLUMNS_MAX: usize = 100;
 const FUNCTION_LINES_MAX: usize = 80;
@@ -156,7 +158,7 @@ fn upward_imports(path: &Path, text: &str) -> Vec<String> {
 
 /// What only one place may say: (words, where they may stand, why).
 const PLACES: &[(&str, &[&str], &str)] = &[
-    ("Instant::now", &["src/measure/clock.rs"], "measure/clock.rs alone reads the clock"),
+    ("Instant::now", &["src/clock.rs"], "clock.rs alone reads the clock"),
     ("print!(", &["src/cmd", "src/main.rs"], "cmd alone prints"),
     ("println!(", &["src/cmd", "src/main.rs"], "cmd alone prints"),
     ("process::exit", &["src/cmd", "src/main.rs"], "cmd alone exits"),

@@ -268,7 +268,8 @@ mod tests {
             let mean = sequences.iter().map(|one| f64::from(one.keys)).sum::<f64>()
                 / f64::from(batch);
             let allowed = 0.5 / f64::from(batch).sqrt() + 0.3;
-            prop_assert!((mean / f64::from(keys) - 0.5).abs() < allowed);
+            let expected = (f64::from(keys) + 1.0) / 2.0;
+            prop_assert!((mean - expected).abs() < allowed * f64::from(keys));
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Global, Usage};
 use crate::{
     bench::{self, Rank},
     case::{Case, KernelName},
-    comm::{Alone, Communicator, Planned, nccl::Engine},
+    comm::{Alone, Communicator, Planned, host::Threads, nccl::Engine},
     data::Catalogue,
     device::{BACKENDS, Backend, Device, fake::Fake},
     selector::Selector,
@@ -121,7 +121,10 @@ pub fn world<'d>(
     if !(2..=1024).contains(&ranks) {
         return Err(Usage(format!("--ranks {ranks}: a world has 2 to 1024 ranks")).into());
     }
-    Ok(device.communicator(ranks).unwrap_or_else(|| Box::new(Alone)))
+    Ok(match device.host() {
+        Some(host) => Box::new(Threads::new(host, ranks)),
+        None => Box::new(Alone),
+    })
 }
 
 impl Plan {

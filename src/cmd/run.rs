@@ -9,10 +9,10 @@ use super::{
 use crate::{
     bench::Rank,
     case::{Case, Point},
+    clock,
     comm::{together::Together, watch},
     data::Catalogue,
     device::{self, Device},
-    measure::clock,
     outcome::Outcome,
     record::{
         Header, Record,

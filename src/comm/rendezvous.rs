@@ -7,7 +7,7 @@
 //! connects without it is not answered. It keeps strangers out who connect, not who listen.
 
 use super::{Communicator, mpi::Mpi};
-use crate::{device::DeviceError, measure::clock, units::Seconds};
+use crate::{clock, device::DeviceError, units::Seconds};
 use std::{
     fs::{self, OpenOptions},
     io::{self, Read, Write},

@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     case::{Collective, CollectivePoint, Place},
+    clock::{self, Moment},
     device::{Pulse, Stage},
     dtype::Dtype,
-    measure::clock::{self, Moment},
     units::{Bytes, Seconds},
 };
 use std::{

@@ -8,7 +8,6 @@ pub mod library;
 
 use crate::{
     case::{HostMemory, KernelName},
-    comm::Communicator,
     kernel::Params,
     outcome::Telemetry,
     record::Environment,
@@ -164,8 +163,8 @@ pub trait Device {
         Ok(Vec::new())
     }
 
-    /// A world of ranks on this device alone, where it can hold several; none elsewhere.
-    fn communicator(&self, _ranks: u32) -> Option<Box<dyn Communicator + '_>> {
+    /// The host, whose threads can be ranks; none where it is another device.
+    fn host(&self) -> Option<&host::HostDevice> {
         None
     }
 

@@ -1,15 +1,13 @@
-//! Warm-up, sampling, stopping, and the clock.
+//! Warm-up, sampling, and stopping.
 //!
 //! A sample is one batch of iterations divided by its length. The batch is found while warming up:
 //! it is doubled until it lasts long enough for the timer not to matter. Cold samples are never
 //! batched, since only the first iteration of a batch would be cold.
 
-pub mod clock;
 pub mod stop;
 
-pub use clock::calibrate;
-
 use crate::{
+    clock,
     device::{Device, DeviceError, Timing},
     outcome::{Cache, Samples, Warmup},
     record::Timer,

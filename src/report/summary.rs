@@ -323,7 +323,7 @@ fn disturbed(record: &Record) -> Option<String> {
     ))
 }
 
-/// Where more was reached than the limit that stands beside it; what exceeds every limit is invalid.
+/// Where more was reached than the limit that stands beside it. What exceeds all is invalid.
 fn above(record: &Record) -> Option<String> {
     let shares = measurements(record).filter_map(|one| Some((one.utilisation()?, &one.case)));
     let mut shares: Vec<_> = shares.filter(|(share, _)| *share > 1.0).collect();
@@ -332,7 +332,7 @@ fn above(record: &Record) -> Option<String> {
     let read = if shares.len() == 1 { "case reads" } else { "cases read" };
     Some(format!(
         "{} {read} above 100 % of the limit that stands beside it, {case} the most with {:.1} %: \
-         the limit is known no better than that (a clock is observed before and after the samples).",
+         the limit is known no better than that (a clock is observed before and after samples).",
         shares.len(),
         most * 100.0
     ))

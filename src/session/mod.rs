@@ -5,8 +5,8 @@ pub mod one;
 use crate::{
     bench::{self, Rank},
     case::Case,
+    clock,
     device::DeviceError,
-    measure::clock,
     outcome::{Failure, Outcome},
     record::{
         Footer, Header, Line,

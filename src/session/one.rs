@@ -3,8 +3,9 @@
 use crate::{
     bench::{self, Rank, Unready, Workload},
     case::Case,
+    clock,
     device::{Device, DeviceError},
-    measure::{self, Taken, clock},
+    measure::{self, Taken},
     outcome::{AVAILABLE_MIN, Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome},
     record::Timer,
     spec::{self, Part, SpeedOfLight},

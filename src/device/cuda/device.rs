@@ -18,8 +18,8 @@ use super::{
     tensor_map::Encoding,
 };
 use crate::{
+    clock,
     device::{Buffer, DeviceError, Stream, library::Refusal},
-    measure::clock,
     units::{Bytes, Seconds},
 };
 use std::{

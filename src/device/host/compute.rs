@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "intrinsics and a few instructions of assembly")]
 
 use super::{HostKernel, Threads, pool::Block};
-use crate::{kernel::ComputeParams, measure::clock, units::Megahertz};
+use crate::{clock, kernel::ComputeParams, units::Megahertz};
 use std::{hint::black_box, sync::Arc};
 
 /// Multiply-adds one after the other in a lane that `flops` make, for this many lanes.

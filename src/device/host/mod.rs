@@ -15,9 +15,8 @@ pub use properties::environment;
 use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing, within};
 use crate::{
     case::KernelName,
-    comm::{Communicator, host::Threads as Ranks},
+    clock,
     kernel::{ComputeParams, Params},
-    measure::clock,
     record::Environment,
     spec::Properties,
     units::{Bytes, Megahertz},
@@ -208,8 +207,8 @@ impl Device for HostDevice {
         environment.cpus = self.pool.borrow().cpus();
     }
 
-    fn communicator(&self, ranks: u32) -> Option<Box<dyn Communicator + '_>> {
-        (ranks > 1).then(|| Box::new(Ranks::new(self, ranks)) as Box<dyn Communicator>)
+    fn host(&self) -> Option<&HostDevice> {
+        Some(self)
     }
 
     /// By multiply-adds on all the units at once, against the clock: a chain of additions, which

@@ -7,8 +7,8 @@
 #![expect(unsafe_code, reason = "work is lent to threads that outlive the call, and memory mapped")]
 
 use crate::{
+    clock,
     device::{Buffer, DeviceError},
-    measure::clock,
     units::{Bytes, Seconds},
 };
 use rustix::{

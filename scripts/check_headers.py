@@ -56,9 +56,6 @@ NUMBERS = [
     ("src/device/cuda/nvml.rs", "EVENT_XID", "nvmlEventTypeXidCriticalError"),
     ("src/device/cuda/nvml.rs", "VOLATILE", "NVML_VOLATILE_ECC"),
     ("src/device/cuda/nvml.rs", "TIMEOUT", "NVML_ERROR_TIMEOUT"),
-    ("src/device/cuda/cublaslt.rs", "TRANSPOSE_A", "CUBLASLT_MATMUL_DESC_TRANSA"),
-    ("src/device/cuda/cublaslt.rs", "FAST_SUMS", "CUBLASLT_MATMUL_DESC_FAST_ACCUM"),
-    ("src/device/cuda/cublaslt.rs", "TRANSPOSED", "CUBLAS_OP_T"),
     ("src/device/cuda/cublaslt.rs", "WORKSPACE_MAX", "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES"),
     ("crates/nccl-rs/src/types.rs", "IN_PROGRESS", "ncclInProgress"),
     ("crates/nccl-rs/src/types.rs", "SIZE", "NCCL_UNIQUE_ID_BYTES"),
@@ -97,6 +94,7 @@ nvmlClocksThrottleReasonHwPowerBrakeSlowdown == 0x80
 sizeof(cublasLtMatmulHeuristicResult_t) == 96 && sizeof(cublasLtMatmulAlgo_t) == 64
 offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64
 offsetof(cublasLtMatmulHeuristicResult_t, state) == 72
+CUBLASLT_MATMUL_DESC_TRANSA == 3 && CUBLAS_OP_T == 1 && CUBLASLT_MATMUL_DESC_FAST_ACCUM == 25
 CUBLAS_STATUS_NOT_SUPPORTED == 15 && CUBLAS_STATUS_INVALID_VALUE == 7
 CUDA_R_32F == 0 && CUDA_R_64F == 1 && CUDA_R_16F == 2 && CUDA_R_8I == 3 && CUDA_R_32I == 10
 CUDA_R_16BF == 14 && CUDA_R_8F_E4M3 == 28

@@ -309,7 +309,7 @@ impl Products {
             kernel: self.dialect.name.into(),
             needs: "an element type that the library multiplies on this device".into(),
         })?;
-        let mut plan = Planned::described(self, kind, gemm)?;
+        let mut plan = Planned::described(self.dialect, &self.library, kind, gemm)?;
         let mut best: Option<(f64, Algorithm)> = None;
         for algorithm in self.heuristics(&plan)? {
             // What one algorithm refuses, another may take.
@@ -399,11 +399,11 @@ fn factors(kind: &Kind) -> ([u64; 1], [u64; 1]) {
 impl Planned {
     /// C' = B' A' by columns: B' is n x k, or where B is kept by columns its transpose k x n.
     fn described(
-        products: &Products,
+        dialect: &Dialect,
+        library: &Arc<Library>,
         kind: &Kind,
         gemm: &GemmParams,
     ) -> Result<Planned, DeviceError> {
-        let (library, dialect) = (&products.library, products.dialect);
         let error = |code| dialect.error(code);
         let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(u64::from);
         let by_columns = kind.dtype == Dtype::Fp8;
@@ -479,6 +479,28 @@ mod tests {
         let has = |operation: &str, capability| super::has(operation, &kinds(capability));
         assert!(has("gemm/bf16", (8, 0)) && !has("gemm/fp8", (8, 6)) && has("gemm/fp8", (8, 9)));
         assert!(!has("gemm/fp4", (10, 0)) && !has("stream/copy", (9, 0)));
+    }
+
+    /// Runs where the library is found (`FIZEAU_LIBRARY_PATH` names its folder, or it is installed):
+    /// it holds numbers and sizes of attributes against its own without a device.
+    /// scripts/check_headers.sh brings it.
+    #[test]
+    fn the_library_takes_every_description() {
+        let library = match CUBLASLT.library() {
+            Ok(library) => library,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let kinds = kinds((9, 0));
+        for kind in &kinds {
+            let gemm = GemmParams { m: 96, n: 256, k: 512, ..bytemuck::Zeroable::zeroed() };
+            let described = Planned::described(&CUBLASLT, &library, kind, &gemm);
+            assert!(described.is_ok(), "{kind:?}: {:?}", described.err());
+        }
+        assert_eq!(kinds.len(), 7);
+        let wrong = Dialect { transpose: (1_000, 1), opened: OnceLock::new(), ..CUBLASLT };
+        let gemm = bytemuck::Zeroable::zeroed();
+        let described = Planned::described(&wrong, &library, &kinds[6], &gemm);
+        assert!(matches!(described, Err(DeviceError::Unsupported { .. })));
     }
 
     #[test]

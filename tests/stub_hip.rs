@@ -400,6 +400,39 @@ fn eight_bit_floats_are_multiplied_in_the_form_that_the_device_has() {
 }
 
 #[test]
+fn a_cache_of_eight_bit_floats_is_decoded_by_the_matrix_kernels() {
+    let start = SUITE.split("[compute]").next().expect("how to measure");
+    let point = |kind: &str, kv_heads: u32, dim_qk: u32, dim_v: u32| {
+        format!(
+            "[[attention]]\nattention = \"{kind}\"\ndtype = \"fp8\"\nbatch = 2\nheads = 4\n\
+             kv_heads = {kv_heads}\nqueries = 1\nkeys = 70\ndim_qk = {dim_qk}\ndim_v = {dim_v}\n\
+             mask = \"full\"\nlengths = \"ragged\"\npage = 16\n"
+        )
+    };
+    let points = point("decode", 2, 64, 64) + &point("decode", 2, 128, 128);
+    let suite = format!("{start}{points}{}", point("mla", 1, 576, 512));
+    for (gfx, family) in [("gfx942", "cdna3"), ("gfx950", "cdna4")] {
+        let machine = Machine::new();
+        fs::write(machine.place.path("cache.toml"), &suite).expect("the suite is written");
+        let args = ["run", "--suite", "cache.toml", "--out", "out", "attention/*/*/*/*mfma"];
+        let said = say(&mut machine.fizeau(&format!("gfx={gfx},units=6"), &args));
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+        let record = machine.place.record("out");
+        assert_eq!(record.outcomes.iter().filter_map(Outcome::measured).count(), 3, "{gfx}");
+        for entry in ["decode_fp8_64", "decode_fp8_128", "mla_fp8"] {
+            let launch = launches(&machine.log(), &format!("attention_{entry}_{family}")).remove(0);
+            is(&launch, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
+            assert_eq!(params(&launch).len(), 136);
+        }
+    }
+    // The generation before has no conversion of 8-bit floats: the portable kernel decodes there.
+    let machine = Machine::new();
+    fs::write(machine.place.path("cache.toml"), &suite).expect("the suite is written");
+    let said = say(&mut machine.fizeau("gfx=gfx90a", &["list", "--suite", "cache.toml"]));
+    assert!(said.out.contains("portable") && !said.out.contains("mfma"), "{}", said.out);
+}
+
+#[test]
 fn each_fault_of_the_vendors_products_ends_in_its_outcome() {
     let of = |script: &str| {
         let machine = Machine::new();

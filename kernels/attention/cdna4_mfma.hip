@@ -1,5 +1,6 @@
 // Prefill and decode by the matrix units of CDNA 4 (MI350): bf16 and f16, heads of 64 and
-// 128, and those of multi-head latent attention.
+// 128, and those of multi-head latent attention; decode also from a cache of 8-bit floats, which
+// become bf16, as queries, weights and output are.
 #include "attention_lanes.h"
 #include "attention_lanes_latent.h"
 #include "attention_lanes_split.h"
@@ -43,6 +44,15 @@ KERNEL(256, 1) attention_decode_f16_64_cdna4(const AttentionParams p) {
 KERNEL(256, 1) attention_decode_f16_128_cdna4(const AttentionParams p) {
   SplitLanes<Half, 128>::all(p);
 }
+KERNEL(256, 1) attention_decode_fp8_64_cdna4(const AttentionParams p) {
+  SplitLanes<Brain, 64, e4m3>::all(p);
+}
+KERNEL(256, 1) attention_decode_fp8_128_cdna4(const AttentionParams p) {
+  SplitLanes<Brain, 128, e4m3>::all(p);
+}
 
 KERNEL(256, 1) attention_mla_bf16_cdna4(const AttentionParams p) { LatentLanes<Brain>::all(p); }
 KERNEL(256, 1) attention_mla_f16_cdna4(const AttentionParams p) { LatentLanes<Half>::all(p); }
+KERNEL(256, 1) attention_mla_fp8_cdna4(const AttentionParams p) {
+  LatentLanes<Brain, e4m3>::all(p);
+}

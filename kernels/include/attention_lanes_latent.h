@@ -6,16 +6,20 @@
 // turned. As many keys come at a time as one instruction of the second product takes.
 #pragma once
 #include "attention_parts.h"
+#include "lane_cache.h"
 #include "lane_softmax.h"
 
 namespace {
 
-template <class T> struct LatentLanes {
+template <class T, class Cache = typename T::In> struct LatentLanes {
   using In = typename T::In;
+  using Kept = Cached<In, Cache>;
   static constexpr u32 THREADS = 256, DIM_QK = 576, DIM_V = 512;
-  static constexpr u32 ROW_BYTES = 2 * DIM_QK, CHUNKS = ROW_BYTES / 16, STEPS = DIM_QK / 32;
+  static constexpr u32 ROW_BYTES = Kept::BYTES * DIM_QK, STEPS = DIM_QK / 32;
+  // Of 8 elements, and of 16 bytes in memory.
+  static constexpr u32 CHUNKS = DIM_QK / 8, LOADS = CHUNKS / Kept::CHUNKS;
   static constexpr u32 KEYS = 8 * T::WORDS, FRAGMENTS = KEYS / 16;
-  static constexpr u32 FETCHED = (KEYS * CHUNKS + THREADS - 1) / THREADS;
+  static constexpr u32 FETCHED = (KEYS * LOADS + THREADS - 1) / THREADS;
   // 8 columns of 4 keys each, of one thread.
   static constexpr u32 PIECES = KEYS / 4 * (DIM_V / 8) / THREADS;
   static_assert(T::GROUPS == 4 && T::SUMS == 4 && PIECES > 0, "CDNA's lanes");
@@ -33,7 +37,7 @@ template <class T> struct LatentLanes {
 
   // A thread's share of the keys, twice, on its way.
   struct Fetched {
-    u32 keys[FETCHED][4], values[PIECES][4][4];
+    u32 keys[FETCHED][4], values[PIECES][4][Kept::WORDS];
 
     // What is behind the part's last key is read as the last: nothing comes of it.
     DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
@@ -43,30 +47,37 @@ template <class T> struct LatentLanes {
         return (token * p.kv_heads + part.kv_head) * ROW_BYTES;
       };
       UNROLL for (u32 i = 0; i < FETCHED; i++) {
-        const u32 chunk = smaller(i * THREADS + thread_index(), KEYS * CHUNKS - 1);
-        get_chunk(keys[i], p.k, row(chunk / CHUNKS) + chunk % CHUNKS * 16);
+        const u32 load = smaller(i * THREADS + thread_index(), KEYS * LOADS - 1);
+        get_chunk(keys[i], p.k, row(load / LOADS) + load % LOADS * 16);
       }
       UNROLL for (u32 i = 0; i < PIECES; i++) {
         const u32 piece = i * THREADS + thread_index(), column = piece / (KEYS / 4) * 8;
         UNROLL for (u32 k = 0; k < 4; k++) {
-          get_chunk(values[i][k], p.k, row(piece % (KEYS / 4) * 4 + k) + column * 2);
+          get_chunk(values[i][k], p.k, row(piece % (KEYS / 4) * 4 + k) + column * Kept::BYTES);
         }
       }
     }
 
     DEVICE_MEMBER void keep(Room& room) const {
       UNROLL for (u32 i = 0; i < FETCHED; i++) {
-        const u32 chunk = i * THREADS + thread_index();
-        if (chunk >= KEYS * CHUNKS) continue;
-        Vector<u32>& to = room.keys[place(chunk / CHUNKS, chunk % CHUNKS)];
-        UNROLL for (u32 w = 0; w < 4; w++) to.at[w] = keys[i][w];
+        const u32 load = i * THREADS + thread_index();
+        if (load >= KEYS * LOADS) continue;
+        UNROLL for (u32 c = 0; c < Kept::CHUNKS; c++) {
+          u32 part[Kept::WORDS], wide[4];
+          UNROLL for (u32 w = 0; w < Kept::WORDS; w++) part[w] = keys[i][c * Kept::WORDS + w];
+          Kept::widen(wide, part);
+          Vector<u32>& to = room.keys[place(load / LOADS, load % LOADS * Kept::CHUNKS + c)];
+          UNROLL for (u32 w = 0; w < 4; w++) to.at[w] = wide[w];
+        }
       }
       UNROLL for (u32 i = 0; i < PIECES; i++) {
         const u32 piece = i * THREADS + thread_index(), k = piece % (KEYS / 4);
+        u32 wide[4][4];
+        UNROLL for (u32 at = 0; at < 4; at++) Kept::widen(wide[at], values[i][at]);
         UNROLL for (u32 c = 0; c < 8; c++) {
           u32(&to)[T::WORDS] = room.values[index_of(piece / (KEYS / 4) * 8 + c)][k % 4];
           u32 turned[2];
-          turn_column(turned, values[i], c);
+          turn_column(turned, wide, c);
           UNROLL for (u32 w = 0; w < 2; w++) to[k / 4 * 2 + w] = turned[w];
         }
       }
@@ -84,7 +95,7 @@ template <class T> struct LatentLanes {
   DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
                            const AttentionSequence& sequence, u32 rows) {
     const u32 row = smaller(row_of(), rows - 1);
-    const u64 at = output_row(p, part, sequence, row) * ROW_BYTES;
+    const u64 at = output_row(p, part, sequence, row) * (2 * DIM_QK);
     UNROLL for (u32 step = 0; step < STEPS; step++) {
       get_chunk(queries[step], p.q, at + (step * 4 + lane_index() / 16) * 16);
     }
@@ -142,7 +153,7 @@ template <class T> struct LatentLanes {
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
       UNROLL for (u32 i = 0; i < 4; i++) {
         const u32 at = column_at(d * 16 + T::row(lane_index(), i));
-        leave_sum<In>(p, part, to, row, at, sums[d][i], column.max, total);
+        leave_sum<In>(p, part, to, row, at, sums[d][i] * Kept::FACTOR, column.max, total);
       }
     }
   }
@@ -159,7 +170,7 @@ template <class T> struct LatentLanes {
         next.keep(room);
         block_barrier();
         if (from + KEYS < part.key_end) next.fetch(p, part, sequence, from + KEYS);
-        if (wave_index() * 16 < rows) made.attend(room, from, p.scale * LOG2_E);
+        if (wave_index() * 16 < rows) made.attend(room, from, p.scale * LOG2_E * Kept::FACTOR);
       }
     }
     made.finish(p, part, sequence, rows);

@@ -1,5 +1,6 @@
-// Split decode by the matrix units of CDNA, for elements of 16 bits: the query rows that share a head
-// of K and V, 16 at a time, are the columns of both products (attention_lanes.h).
+// Split decode by the matrix units of CDNA, for elements of 16 bits, and of 8 in the cache: the query
+// rows that share a head of K and V, 16 at a time, are the columns of both products
+// (attention_lanes.h).
 //
 // Each of 4 waves takes 32 keys of every 128 by itself and waits for nobody: keys go from memory to
 // the registers that multiply them, values through a piece of shared memory of the wave's own, where
@@ -7,14 +8,16 @@
 // sums are added at the end of a part.
 #pragma once
 #include "attention_parts.h"
+#include "lane_cache.h"
 #include "lane_softmax.h"
 
 namespace {
 
-template <class T, u32 DIM> struct SplitLanes {
+template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
   using In = typename T::In;
+  using Kept = Cached<In, Cache>;
   static constexpr u32 WAVES = 4, THREADS = WAVES * 64, KEYS = 32, COLUMNS = 16;
-  static constexpr u32 ROW_BYTES = 2 * DIM, STEPS = DIM / 32, FRAGMENTS = KEYS / 16;
+  static constexpr u32 ROW_BYTES = Kept::BYTES * DIM, STEPS = DIM / 32, FRAGMENTS = KEYS / 16;
   // 16 bytes of a column of the values.
   static constexpr u32 COLUMN_CHUNKS = KEYS / 8;
   // 8 columns of 4 keys each, of one lane.
@@ -35,7 +38,7 @@ template <class T, u32 DIM> struct SplitLanes {
 
   // A lane's share of keys and values, on its way.
   struct Fetched {
-    u32 keys[FRAGMENTS][STEPS][4], values[PIECES][4][4];
+    u32 keys[FRAGMENTS][STEPS / Kept::CHUNKS][4], values[PIECES][4][Kept::WORDS];
 
     // What is behind the part's last key is read as the last: nothing comes of it.
     template <class Token>
@@ -43,15 +46,15 @@ template <class T, u32 DIM> struct SplitLanes {
       const u32 lane = lane_index();
       UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
         const u64 row = token(f * 16 + lane % 16) * p.kv_heads + part.kv_head;
-        UNROLL for (u32 step = 0; step < STEPS; step++) {
-          get_chunk(keys[f][step], p.k, row * ROW_BYTES + (step * 4 + lane / 16) * 16);
+        UNROLL for (u32 i = 0; i < STEPS / Kept::CHUNKS; i++) {
+          get_chunk(keys[f][i], p.k, row * ROW_BYTES + (i * 4 + lane / 16) * 16);
         }
       }
       UNROLL for (u32 i = 0; i < PIECES; i++) {
         const u32 piece = i * 64 + lane, column = piece / (KEYS / 4) * 8;
         UNROLL for (u32 k = 0; k < 4; k++) {
           const u64 row = token(piece % (KEYS / 4) * 4 + k) * p.kv_heads + part.kv_head;
-          get_chunk(values[i][k], p.v, row * ROW_BYTES + column * 2);
+          get_chunk(values[i][k], p.v, row * ROW_BYTES + column * Kept::BYTES);
         }
       }
     }
@@ -71,10 +74,12 @@ template <class T, u32 DIM> struct SplitLanes {
     DEVICE_MEMBER void keep(Vector<u32> (&room)[DIM * COLUMN_CHUNKS]) const {
       UNROLL for (u32 i = 0; i < PIECES; i++) {
         const u32 piece = i * 64 + lane_index(), k = piece % (KEYS / 4);
+        u32 wide[4][4];
+        UNROLL for (u32 at = 0; at < 4; at++) Kept::widen(wide[at], values[i][at]);
         UNROLL for (u32 c = 0; c < 8; c++) {
           Vector<u32>& to = room[place(piece / (KEYS / 4) * 8 + c, k % 4)];
           u32 turned[2];
-          turn_column(turned, values[i], c);
+          turn_column(turned, wide, c);
           UNROLL for (u32 w = 0; w < 2; w++) to.at[k / 4 * 2 + w] = turned[w];
         }
       }
@@ -90,9 +95,12 @@ template <class T, u32 DIM> struct SplitLanes {
   DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
                            const AttentionSequence& sequence, u32 first, u32 rows) {
     const u32 lane = lane_index(), row = smaller(first + lane % 16, rows - 1);
-    const u64 at = output_row(p, part, sequence, row) * ROW_BYTES;
+    const u64 at = output_row(p, part, sequence, row) * (2 * DIM);
     UNROLL for (u32 step = 0; step < STEPS; step++) {
-      get_chunk(queries[step], p.q, at + (step * 4 + lane / 16) * 16);
+      // Of the same elements as the keys': 16 bytes of them may be two steps'.
+      constexpr u32 CHUNKS = Kept::CHUNKS;
+      const u32 chunk = (step / CHUNKS * 4 + lane / 16) * CHUNKS + step % CHUNKS;
+      get_chunk(queries[step], p.q, at + chunk * 16);
     }
     seen = keys_seen(p, sequence, (part.row_first + row) / (p.heads / p.kv_heads));
     seen = smaller(seen, part.key_end);
@@ -105,7 +113,12 @@ template <class T, u32 DIM> struct SplitLanes {
   DEVICE_MEMBER void score(f32 (&scores)[FRAGMENTS][4], const Fetched& got, u32 from) const {
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
       UNROLL for (u32 step = 0; step < STEPS; step++) {
-        multiply_chunks<T>(scores[f], got.keys[f][step], queries[step]);
+        u32 part[Kept::WORDS], keys[4];
+        UNROLL for (u32 w = 0; w < Kept::WORDS; w++) {
+          part[w] = got.keys[f][step / Kept::CHUNKS][step % Kept::CHUNKS * Kept::WORDS + w];
+        }
+        Kept::widen(keys, part);
+        multiply_chunks<T>(scores[f], keys, queries[step]);
       }
       UNROLL for (u32 i = 0; i < 4; i++) {
         if (from + f * 16 + T::row(lane_index(), i) >= seen) scores[f][i] = no_score();
@@ -150,7 +163,7 @@ template <class T, u32 DIM> struct SplitLanes {
         UNROLL for (u32 d = 0; d < DIM / 16; d++) {
           UNROLL for (u32 i = 0; i < 4; i++) {
             f32& to = room.all.sums[own][d * 16 + T::row(lane, i)];
-            to = fused(weight, sums[d][i], turn == 0 ? 0.0f : to);
+            to = fused(weight * Kept::FACTOR, sums[d][i], turn == 0 ? 0.0f : to);
           }
         }
       }
@@ -175,7 +188,7 @@ template <class T, u32 DIM> struct SplitLanes {
   static DEVICE_MEMBER void perform(const AttentionParams& p, const AttentionPart& part,
                                     const AttentionSequence& sequence, u32 first, u32 rows,
                                     Room& room) {
-    const f32 factor = p.scale * LOG2_E;
+    const f32 factor = p.scale * LOG2_E * Kept::FACTOR;
     SplitLanes made;
     made.start(p, part, sequence, first, rows);
     u32 from = part.key_first + KEYS * wave_index();

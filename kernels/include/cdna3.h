@@ -16,4 +16,12 @@ MULTIPLY(i8, i32, 4, 2, long, __builtin_amdgcn_mfma_i32_16x16x32_i8(a, b, c, 0, 
 MULTIPLY(f32, f32, 4, 1, f32, __builtin_amdgcn_mfma_f32_16x16x4f32(a, b, c, 0, 0, 0))
 MULTIPLY(f64, f64, 4, 2, f64, __builtin_amdgcn_mfma_f64_16x16x4f64(a, b, c, 0, 0, 0))
 
+// Four of them as bf16, which is exact: the upper halves of floats.
+DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3_fnuz) {
+  const auto low = __builtin_amdgcn_cvt_pk_f32_fp8(i32(four), false);
+  const auto high = __builtin_amdgcn_cvt_pk_f32_fp8(i32(four), true);
+  to[0] = __builtin_amdgcn_perm(bits_of(low[1]), bits_of(low[0]), 0x07060302);
+  to[1] = __builtin_amdgcn_perm(bits_of(high[1]), bits_of(high[0]), 0x07060302);
+}
+
 #endif  // FIZEAU_CDNA3_H

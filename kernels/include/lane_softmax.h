@@ -6,8 +6,8 @@
 
 namespace {
 
-// 16 bytes of memory, `byte` bytes from `from`.
-DEVICE void get_chunk(u32 (&to)[4], const void* from, u64 byte) {
+// Words of memory, `byte` bytes from `from`.
+template <u32 COUNT> DEVICE void get_chunk(u32 (&to)[COUNT], const void* from, u64 byte) {
   get_words(to, static_cast<const u8*>(from) + byte);
 }
 

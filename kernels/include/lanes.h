@@ -10,6 +10,8 @@
 // and 1 bits, which are packed without gaps.
 struct tf32 { u32 bits; };
 struct e4m3 { u8 bits; };
+// The same bits as AMD's own form of it: half the value, and no negative zero.
+struct e4m3_fnuz { u8 bits; };
 struct e2m3 {};
 struct e2m1 {};
 

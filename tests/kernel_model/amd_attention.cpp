@@ -3,6 +3,18 @@
 #include "gpu.h"
 #include "lanes.h"
 
+namespace {
+
+// To nearest, ties to even; never a negative zero, which is no number on CDNA 3.
+e4m3 narrow(f32 value, e4m3) {
+  const f32 size = std::fabs(value);
+  const int exponent = size < 0x1p-6f ? -6 : std::ilogb(size);
+  const u32 bits = u32(std::nearbyint(std::ldexp(size, 3 - exponent))) + (u32(exponent + 6) << 3);
+  return {u8(value < 0.0f && bits != 0 ? 0x80 | bits : bits)};
+}
+
+}  // namespace
+
 #include "attention_check.h"
 #include "attention_lanes.h"
 #include "attention_lanes_latent.h"
@@ -10,6 +22,9 @@
 
 namespace cdna2 {
 #include "../../kernels/attention/cdna2_mfma.hip"
+}
+namespace cdna3 {
+#include "../../kernels/attention/cdna3_mfma.hip"
 }
 namespace cdna4 {
 #include "../../kernels/attention/cdna4_mfma.hip"
@@ -37,9 +52,9 @@ void prefills(const char* name, Kernel kernel, Roundoff roundoff, u32 dim_qk, u3
 }
 
 // By a schedule, twice: what a launch leaves in scratch memory serves the next.
-template <class T>
+template <class T, class C>
 void run_split(const char* name, Kernel kernel, Roundoff roundoff, u32 piece, const Shape& shape) {
-  Attention<T, T, T> attention(name, shape);
+  Attention<T, C, T> attention(name, shape);
   attention.deal(5, piece);
   for (u32 i = 0; i < 2; i++) {
     memset(static_cast<void*>(attention.o.data()), 0xff, attention.o.size() * 16);
@@ -48,17 +63,19 @@ void run_split(const char* name, Kernel kernel, Roundoff roundoff, u32 piece, co
   }
 }
 
-template <class T> void decodes(const char* name, Kernel kernel, Roundoff roundoff, u32 dim) {
-  run_split<T>(name, kernel, roundoff, 128,
+template <class T, class C = T>
+void decodes(const char* name, Kernel kernel, Roundoff roundoff, u32 dim) {
+  run_split<T, C>(name, kernel, roundoff, 128,
                {8, 1, dim, dim, 0, 16, {{1, 77}, {1, 200}, {1, 1}, {1, 0}, {1, 419}}});
-  run_split<T>(name, kernel, roundoff, 192,
+  run_split<T, C>(name, kernel, roundoff, 192,
                {6, 2, dim, dim, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f});
 }
 
-template <class T> void latents(const char* name, Kernel kernel, Roundoff roundoff) {
-  run_split<T>(name, kernel, roundoff, 64,
+template <class T, class C = T>
+void latents(const char* name, Kernel kernel, Roundoff roundoff) {
+  run_split<T, C>(name, kernel, roundoff, 64,
                {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 150}}, 1.0f, true});
-  run_split<T>(name, kernel, roundoff, 128,
+  run_split<T, C>(name, kernel, roundoff, 128,
                {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true});
 }
 
@@ -70,6 +87,12 @@ template <class T> void latents(const char* name, Kernel kernel, Roundoff roundo
 #define DECODE(TYPE, NAME, ROUNDOFF, FAMILY, DIM)                                                 \
   decodes<TYPE>("attention/decode/" #NAME "/" #FAMILY,                                            \
                 FAMILY::attention_decode_##NAME##_##DIM##_##FAMILY, ROUNDOFF, DIM)
+#define CACHED(FAMILY)                                                                            \
+  decodes<bf16, e4m3>("attention/decode/fp8/" #FAMILY, FAMILY::attention_decode_fp8_64_##FAMILY,  \
+                      BF16, 64);                                                                  \
+  decodes<bf16, e4m3>("attention/decode/fp8/" #FAMILY, FAMILY::attention_decode_fp8_128_##FAMILY, \
+                      BF16, 128);                                                                 \
+  latents<bf16, e4m3>("attention/mla/fp8/" #FAMILY, FAMILY::attention_mla_fp8_##FAMILY, BF16)
 #define PREFILL(TYPE, NAME, ROUNDOFF, FAMILY, DIM_QK, DIM_V)                                      \
   prefills<TYPE>("attention/prefill/" #NAME "/" #FAMILY,                                          \
                  FAMILY::attention_prefill_##NAME##_##DIM_QK##_##FAMILY, ROUNDOFF, DIM_QK, DIM_V)
@@ -100,5 +123,7 @@ int main(int count, char** arguments) {
   LATENT(f16, f16, F16, cdna2);
   LATENT(bf16, bf16, BF16, cdna4);
   LATENT(f16, f16, F16, cdna4);
+  CACHED(cdna3);
+  CACHED(cdna4);
   printf("%u checks passed\n", checked);
 }

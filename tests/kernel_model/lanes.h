@@ -13,6 +13,7 @@ constexpr u32 LANES = MODEL_LANES;
 
 struct tf32 { u32 bits; };
 struct e4m3 { u8 bits; };
+struct e4m3_fnuz { u8 bits; };
 struct e2m3 {};
 struct e2m1 {};
 
@@ -98,6 +99,14 @@ inline f32 value_of(e4m3 value, bool fnuz) {
   return sign * std::ldexp(f32(8 + fraction), exponent - 11);
 }
 
+// v_cvt_pk_f32_fp8 of CDNA 3 and v_cvt_scalef32_pk_bf16_fp8 of CDNA 4: exact in bf16.
+inline void widen_four(u32 (&to)[2], u32 four, bool fnuz) {
+  for (u32 i = 0; i < 2; i++) {
+    const e4m3 low = {u8(four >> 16 * i)}, high = {u8(four >> (16 * i + 8))};
+    to[i] = bits_of(value_of(low, fnuz)) >> 16 | (bits_of(value_of(high, fnuz)) & 0xffff0000u);
+  }
+}
+
 // Rows of sums, by the manuals: of MFMA each lane has four that follow each other, of f64 every
 // fourth; of RDNA 3's WMMA every second, of RDNA 4's eight that follow each other.
 inline u32 row_mfma(u32 lane, u32 sum) { return 4 * (lane / 16) + sum; }
@@ -136,6 +145,9 @@ void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)
 }
 
 }  // namespace model
+
+DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) { model::widen_four(to, four, false); }
+DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3_fnuz) { model::widen_four(to, four, true); }
 
 #define INSTRUCTION(TYPE, SUM, COUNT, WORDS, ROW, ...)                                            \
   DEVICE void multiply(SUM (&sums)[COUNT], const u32 (&left)[WORDS], const u32 (&right)[WORDS],   \

@@ -1,8 +1,8 @@
 //! `gpu_metrics`: the table of sensors that the amdgpu driver shows as one binary file, whose
 //! layout its header names by version. Versions 1.3 to 1.8 are read, at the places that the
-//! kernel's kgd_pp_interface.h gives their fields: 1.3 to 1.5 as Linux has
-//! them, 1.8 as the patch "drm/amd/pm: Add gpu_metrics_v1_8" (2025) declares it. That
-//! 1.3 has 120 bytes is what `rocm-smi` printed for a Radeon of RDNA 4 (ollama, issue 9633). Any other version, those of processors with
+//! kernel's kgd_pp_interface.h gives their fields: 1.3 to 1.5 as Linux has them, 1.8 as the patch
+//! "drm/amd/pm: Add gpu_metrics_v1_8" (2025) declares it. That 1.3 has 120 bytes is what AMD's tool
+//! printed for a Radeon of RDNA 4 (ollama, issue 9633). Any other version, those of processors with
 //! graphics (2.x, 3.x) and the list of attributes of 1.9 among them, and any other size is not
 //! read: nothing is guessed from bytes, and what is missing is asked of hwmon.
 

@@ -3,7 +3,7 @@
 
 use crate::{
     case::{
-        Access, AttentionPoint, Collective, Contents, HostMemory, Launching, Place,
+        Access, AttentionPoint, Buffers, Collective, Contents, HostMemory, Launching, Place,
         StreamOperation, Transfer,
     },
     dtype::Dtype,
@@ -189,6 +189,53 @@ pub struct CollectiveAxes {
     pub sizes: Vec<String>,
     /// In place, out of place, unaligned.
     pub places: Vec<Place>,
+    /// How buffers are had, between GPUs.
+    #[serde(default = "plain_alone")]
+    pub buffers: Vec<Buffers>,
+    /// Enqueued one by one (`queued`) or as graphs, between GPUs.
+    #[serde(default = "queued_alone")]
+    pub ways: Vec<Launching>,
+    /// Collectives of one graph.
+    #[serde(default)]
+    pub graph: Vec<u32>,
+}
+
+fn plain_alone() -> Vec<Buffers> {
+    vec![Buffers::Plain]
+}
+
+fn queued_alone() -> Vec<Launching> {
+    vec![Launching::Queued]
+}
+
+/// The most collectives of one graph.
+const GRAPH_LIMIT: u32 = 1024;
+
+impl CollectiveAxes {
+    /// How many collectives are enqueued as one, by each of the ways: 0 stands for one by one.
+    pub fn graphs(&self) -> Vec<u32> {
+        let counts = |way: &Launching| match way {
+            Launching::Graph => self.graph.clone(),
+            Launching::Queued | Launching::Waited => vec![0],
+        };
+        self.ways.iter().flat_map(counts).collect()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !self.granule.is_power_of_two() || self.granule > 4096 {
+            return Err("[collective] granule: a power of two from 1 to 4096 bytes".into());
+        }
+        if self.ways.contains(&Launching::Waited) {
+            return Err("[collective] ways: queued and graph".into());
+        }
+        if self.ways.contains(&Launching::Graph) == self.graph.is_empty() {
+            return Err("[collective] graph: how many in one, where graph is among the ways".into());
+        }
+        if self.graph.iter().any(|count| !(1..=GRAPH_LIMIT).contains(count)) {
+            return Err(format!("[collective] graph: from 1 to {GRAPH_LIMIT} collectives"));
+        }
+        Ok(())
+    }
 }
 
 /// 16 bytes, the widest access of a GPU's thread.
@@ -242,10 +289,7 @@ impl Suite {
         if self.launch.iter().flat_map(|launch| &launch.graph).any(|&kernels| kernels == 0) {
             return Err("[launch] graph: 1 kernel at least".into());
         }
-        if self.collective.iter().any(|axes| !axes.granule.is_power_of_two() || axes.granule > 4096)
-        {
-            return Err("[collective] granule: a power of two from 1 to 4096 bytes".into());
-        }
+        self.collective.as_ref().map_or(Ok(()), CollectiveAxes::check)?;
         let sweeps = [
             self.stream.as_ref().map(|axes| axes.sweep_points_per_octave),
             self.latency.as_ref().map(|axes| axes.points_per_octave),

@@ -71,6 +71,32 @@ fn factors_and_byte_counts_are_those_of_nccl_tests() {
     }
 }
 
+/// Registered buffers and graphs are a GPU library's: between the host's ranks none is planned, and
+/// every other case keeps its id.
+#[test]
+fn what_only_gpus_have_is_not_planned_on_the_host() {
+    let plan = |text: &str| -> Vec<String> {
+        let suite: Suite = toml::from_str(text).expect("a suite");
+        assert_eq!(suite.check(), Ok(()));
+        let device = Host.open(0).expect("there is a host");
+        let cases = bench::cases(&suite, Rank { device: &*device, peers: &World(2) });
+        cases.iter().map(ToString::to_string).collect()
+    };
+    let more = "buffers = [\"plain\", \"registered\", \"symmetric\"]\n\
+                ways = [\"queued\", \"graph\"]\ngraph = [16]\n";
+    assert_eq!(plan(&format!("{SUITE}{more}")), plan(SUITE));
+    for (line, word) in [
+        ("ways = [\"graph\"]", "how many"),
+        ("ways = [\"waited\"]", "queued and graph"),
+        ("ways = [\"graph\"]\ngraph = [0]", "from 1 to 1024"),
+        ("graph = [4]", "graph is among"),
+    ] {
+        let suite: Suite = toml::from_str(&format!("{SUITE}{line}\n")).expect("a suite");
+        let said = suite.check().expect_err("it cannot be planned");
+        assert!(said.contains(word), "{line}: {said}");
+    }
+}
+
 /// The factors of measuring practice, as numbers.
 #[test]
 fn factors_of_well_known_worlds() {
@@ -95,10 +121,10 @@ fn factors_of_well_known_worlds() {
 /// send is what all receive.
 #[test]
 fn tokens_go_to_some_experts_more_than_to_others() {
-    let (collective, dtype, place) = (Collective::AllToAllV, Dtype::Bf16, Place::OutOfPlace);
+    let (collective, dtype) = (Collective::AllToAllV, Dtype::Bf16);
     for ranks in worlds() {
         let message = Bytes(u64::from(ranks) << 20);
-        let point = CollectivePoint { collective, dtype, message, ranks, place };
+        let point = CollectivePoint::new(collective, dtype, message, ranks);
         let received: Vec<u64> = (0..ranks).map(|rank| point.receives(rank).0).collect();
         let sent: u64 = (0..ranks).map(|rank| point.sends(rank).0).sum();
         assert_eq!(received.iter().sum::<u64>(), sent);
@@ -176,7 +202,10 @@ proptest! {
         let rank = Rank { device: &*device, peers: &peers };
         for collective in Collective::ALL {
             let message = Bytes(part * u64::from(ranks) * dtype.bits() / 8);
-            let point = CollectivePoint { collective, dtype, message, ranks, place };
+            let point = CollectivePoint {
+                place,
+                ..CollectivePoint::new(collective, dtype, message, ranks)
+            };
             let case = Case { kernel: kernel(), point: Point::Collective(point) };
             let prepared = bench::prepare(&case, rank);
             if !collective.exists(place) {
@@ -304,8 +333,7 @@ proptest! {
         let broken = Broken { device: &*device, peers: &peers, rank, offset: at * 4 };
         for collective in Collective::ALL {
             let message = Bytes(1200);
-            let (dtype, place) = (Dtype::F32, Place::OutOfPlace);
-            let point = CollectivePoint { collective, dtype, message, ranks: 3, place };
+            let point = CollectivePoint::new(collective, Dtype::F32, message, 3);
             let case = Case { kernel: kernel(), point: Point::Collective(point) };
             if point.receives(rank as u32) == Bytes(0) {
                 continue;
@@ -384,13 +412,9 @@ fn messages_that_cannot_be_cut_are_refused() {
 fn what_is_written_beside_an_unaligned_buffer_is_found() {
     let device = Host.open(0).expect("there is a host");
     let peers = threads(&*device, 2);
-    let (dtype, place) = (Dtype::F32, Place::Unaligned);
     let point = CollectivePoint {
-        collective: Collective::AllReduce,
-        dtype,
-        message: Bytes(132),
-        ranks: 2,
-        place,
+        place: Place::Unaligned,
+        ..CollectivePoint::new(Collective::AllReduce, Dtype::F32, Bytes(132), 2)
     };
     let case = Case { kernel: kernel(), point: Point::Collective(point) };
     let right = Rank { device: &*device, peers: &peers };

@@ -284,6 +284,128 @@ fn an_older_library_makes_the_same_of_sends_and_receives() {
     assert_all_right(&machine.record(), 2);
 }
 
+/// The lines in which the stub library wrote down what it was asked for.
+fn asked(machine: &Machine) -> Vec<String> {
+    let text = fs::read_to_string(machine.place.path("asked.log")).expect("it wrote");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Two threads with further axes of the sweep, and the log of what the library was asked for.
+fn varied(machine: &Machine, nccl: &str, axes: &str) -> Said {
+    let path = machine.place.path("ranks.toml");
+    let text = fs::read_to_string(&path).expect("the suite");
+    fs::write(path, format!("{text}{axes}\n")).expect("the suite is written");
+    let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];
+    let mut command = machine.fizeau("devices=2", nccl, &args);
+    say(command.env("FIZEAU_STUB_NCCL_LOG", machine.place.path("asked.log")))
+}
+
+#[test]
+fn buffers_are_made_known_to_the_library_as_the_suite_asks() {
+    for (kind, word) in [("registered", "Registered"), ("symmetric", "Symmetric")] {
+        let machine = Machine::new();
+        machine.sweep("f32", 60.0, ["1KiB", UNALIGNED]);
+        let said = varied(&machine, "", &format!("buffers = [\"{kind}\"]"));
+        assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+        let record = machine.record();
+        assert_eq!(record.outcomes.len(), record.header.plan.len());
+        for outcome in &record.outcomes {
+            let Outcome::Measured(measurement) = outcome else { panic!("{outcome:?}") };
+            let id = measurement.case.to_string();
+            assert!(measurement.check.passed() && id.ends_with(&format!("-{kind}/nccl")), "{id}");
+            // Parts of one's own begin elsewhere on each rank.
+            assert!(kind == "registered" || !id.contains("all_gather/f32/188B/2r/in_place"));
+        }
+        // What ranks agree by is not f32 (7), and lies in plain buffers.
+        let lines = asked(&machine);
+        assert!(lines.iter().any(|line| line.contains("data=8 Plain enqueued")), "{lines:?}");
+        let (known, others): (Vec<_>, Vec<_>) = lines
+            .iter()
+            .filter(|line| line.contains("data=7"))
+            .partition(|line| line.contains(word));
+        assert!(known.len() > record.outcomes.len() && others.is_empty(), "{others:?}");
+    }
+}
+
+#[test]
+fn a_library_without_registration_is_said_to_have_none() {
+    for (symbol, kinds) in
+        [("ncclCommWindowRegister", "\"symmetric\""), ("ncclMemAlloc", "\"registered\"")]
+    {
+        let machine = Machine::new();
+        machine.sweep("f32", 60.0, ["256", ""]);
+        without_symbols(&machine, &[symbol]);
+        let said = varied(&machine, "version=21801", &format!("buffers = [\"plain\", {kinds}]"));
+        assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+        let record = machine.record();
+        let mut skipped = 0;
+        for outcome in &record.outcomes {
+            let of_library = outcome.case().to_string().contains('-');
+            if let Outcome::Skipped { reason, .. } = outcome {
+                assert!(
+                    reason.contains(&format!("the library 2.18.1 has no {symbol}")),
+                    "{reason}"
+                );
+                skipped += 1;
+            }
+            assert_eq!(of_library, outcome.measured().is_none(), "{outcome:?}");
+        }
+        assert!(skipped > 10, "{skipped}");
+    }
+}
+
+#[test]
+fn collectives_in_graphs_are_timed_one_by_one_and_right() {
+    let machine = Machine::new();
+    let axes = "ways = [\"queued\", \"graph\"]\ngraph = [5]\nbuffers = [\"plain\", \"registered\"]";
+    let said = varied(&machine, "", axes);
+    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    let record = machine.record();
+    assert_all_right(&record, 2);
+    let medians = |of: &str| -> Vec<f64> {
+        let measured = record.outcomes.iter().filter_map(Outcome::measured);
+        let of = measured.filter(|one| one.case.to_string().ends_with(of));
+        of.map(|one| one.summary.median.0).collect()
+    };
+    let (graphs, others) = (medians("place-graph5/nccl"), medians("place/nccl"));
+    assert_eq!(graphs.len() * 4, record.outcomes.len());
+    // The stub's time is made up of its work, and of the other thread's: for one of five it is
+    // about that for one alone, and not five times as much.
+    for (graph, other) in graphs.iter().zip(others) {
+        assert!((0.3..2.5).contains(&(graph / other)), "{graph} {other}");
+    }
+    for measurement in record.outcomes.iter().filter_map(Outcome::measured) {
+        let Point::Collective(point) = measurement.case.point else { panic!() };
+        let granule = point.graph.max(1);
+        assert!(measurement.samples.batch.is_multiple_of(granule), "{}", measurement.case);
+    }
+    let lines = asked(&machine);
+    let captured = lines.iter().filter(|line| line.ends_with("captured")).count();
+    // A graph of five and one of one, on each of two ranks.
+    assert_eq!(captured, graphs.len() * 2 * 2 * 6);
+    let text = say(&mut machine.fizeau("", "", &["report", "out", "--format", "nccl-tests"])).out;
+    assert!(text.contains("kernel nccl, registered buffers, graphs of 5"), "{text}");
+}
+
+#[test]
+fn a_driver_without_graphs_skips_them_with_its_reason() {
+    let machine = Machine::new();
+    machine.sweep("f32", 60.0, ["256", ""]);
+    let path = machine.place.path("ranks.toml");
+    let text = fs::read_to_string(&path).expect("the suite");
+    fs::write(path, text + "ways = [\"graph\"]\ngraph = [2]\n").expect("written");
+    let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];
+    // CUDA_ERROR_NOT_SUPPORTED.
+    let driver = "devices=2,cuStreamBeginCapture_v2=801@1";
+    let said = say(&mut machine.fizeau(driver, "", &args));
+    let record = machine.record();
+    assert_eq!(record.outcomes.len(), record.header.plan.len(), "{} {}", said.out, said.err);
+    for outcome in &record.outcomes {
+        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("needs capture of streams"), "{reason}");
+    }
+}
+
 /// How two ranks end where something goes wrong with the second: both with exit code 3, the first
 /// with these words in its one line, and as the last outcome of the record.
 #[track_caller]

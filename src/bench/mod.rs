@@ -39,6 +39,11 @@ pub trait Workload {
     /// Enqueues `repeat` iterations, back to back.
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError>;
 
+    /// Iterations that are enqueued as one: those that are timed come in multiples of it.
+    fn granule(&self) -> u32 {
+        1
+    }
+
     /// Spoils the output, so that an iteration that does nothing cannot pass [`Workload::verify`].
     fn poison(&mut self) -> Result<(), DeviceError>;
 

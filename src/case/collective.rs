@@ -1,6 +1,6 @@
 //! The collectives: byte counts and bus factors as `nccl-tests` has them.
 
-use super::Work;
+use super::{Work, compact};
 use crate::{dtype::Dtype, units::Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,51 @@ pub struct CollectivePoint {
     pub ranks: u32,
     /// Whether send and receive buffer are the same.
     pub place: Place,
+    /// How the buffers are had.
+    #[serde(default, skip_serializing_if = "Buffers::are_plain")]
+    pub buffers: Buffers,
+    /// How many of it are enqueued as one graph; 0 where each is enqueued by itself.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub graph: u32,
+}
+
+fn is_none(graph: &u32) -> bool {
+    *graph == 0
+}
+
+/// How the buffers of a collective between GPUs are had.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Buffers {
+    /// Allocated as any memory of the device.
+    #[default]
+    Plain,
+    /// The library's own memory, made known to it (`ncclCommRegister`): transports may read and
+    /// write it without a copy of theirs.
+    Registered,
+    /// The library's own memory in windows that are alike on all ranks
+    /// (`ncclCommWindowRegister`): each rank's kernels reach the others' buffers.
+    Symmetric,
+}
+
+impl Buffers {
+    /// Whether nobody has to make them known.
+    pub fn are_plain(&self) -> bool {
+        *self == Buffers::Plain
+    }
 }
 
 /// Whether send and receive buffer are the same.
@@ -163,6 +208,49 @@ impl Collective {
 }
 
 impl CollectivePoint {
+    /// Out of place, in plain buffers, each enqueued by itself.
+    pub fn new(
+        collective: Collective,
+        dtype: Dtype,
+        message: Bytes,
+        ranks: u32,
+    ) -> CollectivePoint {
+        let (place, buffers) = (Place::OutOfPlace, Buffers::Plain);
+        CollectivePoint { collective, dtype, message, ranks, place, buffers, graph: 0 }
+    }
+
+    /// Whether each rank's buffers begin where every other's do, counted from the start of their
+    /// memory. Windows ask for that ("the offset to the buffer head address from all ranks must be
+    /// equal": NCCL's manual on `NCCL_WIN_COLL_SYMMETRIC`).
+    pub fn offsets_are_alike(&self) -> bool {
+        let in_own_part = match self.collective {
+            Collective::AllGather
+            | Collective::Gather
+            | Collective::ReduceScatter
+            | Collective::Scatter => true,
+            Collective::AllReduce
+            | Collective::AllToAll
+            | Collective::AllToAllV
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::SendReceive => false,
+        };
+        self.place != Place::InPlace || !in_own_part
+    }
+
+    /// What differs from plain buffers and single collectives: `, symmetric buffers, graphs of 16`;
+    /// nothing where nothing does.
+    pub fn variant(&self) -> String {
+        let buffers = match self.buffers {
+            Buffers::Plain => String::new(),
+            other => format!(", {other} buffers"),
+        };
+        match self.graph {
+            0 => buffers,
+            count => format!("{buffers}, graphs of {count}"),
+        }
+    }
+
     /// Elements of one buffer, or of one rank's part where there are parts: the `count` column of
     /// `nccl-tests`, and the argument of NCCL's functions.
     pub fn count(&self) -> u64 {
@@ -237,6 +325,18 @@ named!(Collective {
     ReduceScatter => "reduce_scatter", Broadcast => "broadcast", SendReceive => "send_receive",
     Reduce => "reduce", Gather => "gather", Scatter => "scatter", AllToAllV => "all_to_allv",
 });
+impl fmt::Display for CollectivePoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CollectivePoint { collective, dtype, ranks, place, buffers, graph, .. } = self;
+        write!(f, "{collective}/{dtype}/{}/{ranks}r/{place}", compact(self.message))?;
+        if !buffers.are_plain() {
+            write!(f, "-{buffers}")?;
+        }
+        if *graph > 0 { write!(f, "-graph{graph}") } else { Ok(()) }
+    }
+}
+
+named!(Buffers { Plain => "plain", Registered => "registered", Symmetric => "symmetric" });
 named!(Place {
     InPlace => "in_place", OutOfPlace => "out_of_place", Unaligned => "unaligned",
 });

@@ -22,7 +22,7 @@ mod collective;
 mod machine;
 
 pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask};
-pub use collective::{Collective, CollectivePoint, Place};
+pub use collective::{Buffers, Collective, CollectivePoint, Place};
 pub use machine::{
     Access, AccessPoint, HostMemory, LaunchPoint, Launching, Transfer, TransferPoint,
 };
@@ -342,15 +342,7 @@ impl fmt::Display for Point {
                 if p.contents.are_random() { Ok(()) } else { write!(f, "-{}", p.contents) }
             }
             Point::Attention(p) => write!(f, "{p}"),
-            Point::Collective(p) => write!(
-                f,
-                "{}/{}/{}/{}r/{}",
-                p.collective,
-                p.dtype,
-                compact(p.message),
-                p.ranks,
-                p.place
-            ),
+            Point::Collective(p) => write!(f, "{p}"),
         }
     }
 }

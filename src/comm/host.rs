@@ -21,7 +21,7 @@
 
 use super::{Communicator, RankBuffers};
 use crate::{
-    case::{Collective, CollectivePoint, KernelName, Place},
+    case::{Collective, CollectivePoint, KernelName},
     device::{
         DeviceError,
         host::{HostDevice, pool::Block},
@@ -141,8 +141,7 @@ impl Exchange {
         let receive =
             |rank: &RankBuffers<'_>| (rank.receive.address + rank.receive_offset.0) as usize;
         // Where a buffer lies does not matter to how much of it goes where.
-        let (place, ranks_count) = (Place::OutOfPlace, count as u32);
-        let point = CollectivePoint { collective, dtype, message, ranks: ranks_count, place };
+        let point = CollectivePoint::new(collective, dtype, message, count as u32);
         Ok(Exchange {
             point,
             send: ranks.iter().map(send).collect(),

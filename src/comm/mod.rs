@@ -12,8 +12,8 @@ pub mod together;
 pub mod watch;
 
 use crate::{
-    case::{Collective, KernelName},
-    device::{Buffer, DeviceError},
+    case::{Buffers, Collective, KernelName},
+    device::{Buffer, Device, DeviceError},
     dtype::Dtype,
     units::Bytes,
 };
@@ -31,6 +31,9 @@ pub struct RankBuffers<'b> {
     /// From this offset.
     pub receive_offset: Bytes,
 }
+
+/// Collectives that were captured as one graph: enqueues it so many times.
+pub type Graph<'c> = Box<dyn Fn(u32) -> Result<(), DeviceError> + 'c>;
 
 /// A world of ranks, some of which this process drives.
 pub trait Communicator {
@@ -50,6 +53,35 @@ pub trait Communicator {
         ranks: &[RankBuffers<'_>],
         repeat: u32,
     ) -> Result<(), DeviceError>;
+    /// Whether a library puts collectives onto a device's own stream: then there are buffers that
+    /// are made known to it, and graphs.
+    fn is_on_stream(&self) -> bool {
+        false
+    }
+    /// Memory for a buffer of collectives on this rank. All ranks ask together, and all get it or
+    /// none does.
+    fn allocate(
+        &self,
+        device: &dyn Device,
+        size: Bytes,
+        buffers: Buffers,
+    ) -> Result<Buffer, DeviceError> {
+        match buffers {
+            Buffers::Plain => device.allocate(size),
+            other => Err(only_between_gpus(&format!("{other} buffers"))),
+        }
+    }
+    /// `count` collectives, one after the other, as one graph.
+    fn graph<'c>(
+        &'c self,
+        _collective: Collective,
+        _dtype: Dtype,
+        _message: Bytes,
+        _ranks: &[RankBuffers<'_>],
+        _count: u32,
+    ) -> Result<Graph<'c>, DeviceError> {
+        Err(only_between_gpus("graphs of collectives"))
+    }
     /// Enqueues one exchange with another rank: all of the first buffer, for as much into the
     /// second.
     fn exchange(&self, _partner: u32, _buffers: [&Buffer; 2]) -> Result<(), DeviceError> {
@@ -77,6 +109,10 @@ pub trait Communicator {
     fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError>;
 }
 
+fn only_between_gpus(what: &str) -> DeviceError {
+    DeviceError::Missing { what: what.into(), mend: "start a rank with a GPU each".into() }
+}
+
 /// A world that is planned and not there: `list` asks it for its size.
 pub struct Planned {
     /// What would make the collectives.
@@ -97,6 +133,9 @@ impl Communicator for Planned {
     }
     fn processes(&self) -> u32 {
         self.ranks
+    }
+    fn is_on_stream(&self) -> bool {
+        nccl::is_library(&self.kernel)
     }
     fn enqueue(
         &self,

@@ -7,12 +7,12 @@
 //! ours.
 
 use super::{
-    Communicator, RankBuffers,
+    Communicator, Graph, RankBuffers,
     neighbours::{self, Peer},
     watch::{Asked, OnHang, Operation, Watch, pairwise},
 };
 use crate::{
-    case::{Collective, CollectivePoint, KernelName, Place},
+    case::{Buffers, Collective, CollectivePoint, KernelName},
     device::{
         Buffer, Device, DeviceError, Stream,
         library::{self, Wanted},
@@ -20,7 +20,9 @@ use crate::{
     dtype::Dtype,
     units::{Bytes, Seconds},
 };
-use nccl_rs::{DataType, Error, Library, Monitor, Peers, Reduction, Slice, UniqueId};
+use nccl_rs::{
+    DataType, Error, Library, Memory, Monitor, Peers, Reduction, Registration, Slice, UniqueId,
+};
 use std::{ffi::c_void, sync::Arc, time::Duration};
 
 const NCCL: Wanted = Wanted {
@@ -37,6 +39,14 @@ const RCCL: Wanted = Wanted {
     folders: &["/opt/rocm/lib"],
     mend: "install ROCm's rccl; FIZEAU_LIBRARY_PATH may name its folder",
 };
+
+/// The libraries' names among kernels.
+const NAMES: [&str; 2] = ["nccl", "rccl"];
+
+/// Whether a kernel's name is one of the two libraries'.
+pub(super) fn is_library(kernel: &KernelName) -> bool {
+    NAMES.contains(&kernel.0.as_str())
+}
 
 /// Longest wait for all ranks to join.
 const JOIN_MAX: Duration = Duration::from_secs(120);
@@ -58,8 +68,8 @@ impl Engine {
     /// [`DeviceError::Missing`] with its mend.
     pub fn open(backend: &str) -> Result<Engine, DeviceError> {
         let (name, wanted) = match backend {
-            "cuda" => ("nccl", &NCCL),
-            "hip" => ("rccl", &RCCL),
+            "cuda" => (NAMES[0], &NCCL),
+            "hip" => (NAMES[1], &RCCL),
             other => {
                 let mend = "choose a GPU, or MPI on the host".into();
                 return Err(DeviceError::Missing { what: format!("collectives of {other}"), mend });
@@ -220,6 +230,94 @@ impl<'d> Nccl<'d> {
         Ok(f64::from_le_bytes(bytes))
     }
 
+    /// What this rank has, where every rank has got it; else an error on all of them, so that none
+    /// goes on and waits for another.
+    fn on_all<T>(&self, mine: Result<T, DeviceError>, what: &str) -> Result<T, DeviceError> {
+        let seen = match &mine {
+            Ok(_) => 0.0,
+            Err(DeviceError::Unsupported { .. }) => 1.0,
+            Err(_) => 2.0,
+        };
+        let worst = self.agree(seen)?;
+        match mine {
+            Err(error) => Err(error),
+            Ok(_) if worst >= 2.0 => {
+                Err(DeviceError::Driver(format!("another rank could not have {what}")))
+            }
+            Ok(_) if worst > 0.0 => {
+                let needs = format!("{what} on every rank");
+                Err(DeviceError::Unsupported { kernel: self.engine.name.into(), needs })
+            }
+            Ok(had) => Ok(had),
+        }
+    }
+
+    /// Memory of the library's own, made known to it as is asked. Windows are made by all ranks
+    /// together.
+    fn known(&self, size: Bytes, buffers: Buffers) -> Result<Buffer, DeviceError> {
+        let name = self.engine.name;
+        let what = format!("{buffers} buffers");
+        let told = |error: Error| match error {
+            Error::NoSymbol { .. } | Error::Declined { .. } => {
+                let needs = format!("a library that has {buffers} buffers ({error})");
+                DeviceError::Unsupported { kernel: name.into(), needs }
+            }
+            other => DeviceError::Allocation { size, why: other.to_string() },
+        };
+        let bytes = size.0.max(1) as usize;
+        let mut had = Err(Error::Aborted);
+        self.device.enqueue_foreign(name, &mut |_| {
+            had = self.engine.library.allocate(bytes);
+            Ok(())
+        })?;
+        let memory = self.on_all(had.map_err(told), &what)?;
+        let at = memory.address();
+        let mut made = Err(Error::Aborted);
+        self.device.enqueue_foreign(name, &mut |_| {
+            // SAFETY: memory of that size, which outlives what it is registered as (`Known`).
+            #[expect(unsafe_code, reason = "buffers are given by their addresses")]
+            unsafe {
+                made = match buffers {
+                    Buffers::Symmetric => self.world.window(at, bytes),
+                    Buffers::Plain | Buffers::Registered => self.world.register(at, bytes),
+                };
+            }
+            Ok(())
+        })?;
+        let registration = self.on_all(made.map_err(told), &what)?;
+        let owner = Box::new(Known { _registration: registration, _memory: memory });
+        Ok(Buffer { address: at as u64, size, owner })
+    }
+
+    /// A collective in the library's terms, if it can be had and its buffers hold it.
+    fn plan(&self, operation: Operation, ranks: &[RankBuffers<'_>]) -> Result<Plan, DeviceError> {
+        let Operation { collective, dtype, message } = operation;
+        let name = self.engine.name;
+        let wrong = |why: String| Err(DeviceError::Launch { kernel: name.into(), why });
+        let [buffers] = ranks else {
+            return wrong(format!("{} ranks give buffers in a thread of one", ranks.len()));
+        };
+        let point = CollectivePoint::new(collective, dtype, message, self.size());
+        let [send, receive] = collective.buffer_bytes(message, self.size());
+        let fits = |buffer: &Buffer, offset: Bytes, bytes: Bytes| {
+            offset.0.checked_add(bytes.0).is_some_and(|end| end <= buffer.size.0)
+        };
+        if !fits(buffers.send, buffers.send_offset, send)
+            || !fits(buffers.receive, buffers.receive_offset, receive)
+        {
+            return wrong("a buffer is smaller than its message".into());
+        }
+        let unsupported =
+            |needs: String| Err(DeviceError::Unsupported { kernel: name.into(), needs });
+        let Some(plan) = Plan::new(point, self.world.rank(), buffers) else {
+            return unsupported(format!("collectives of {dtype}"));
+        };
+        if let Err(why) = self.engine.library.knows(plan.data) {
+            return unsupported(format!("a newer library for {dtype} ({why})"));
+        }
+        Ok(plan)
+    }
+
     fn control<T>(&self, run: impl FnOnce() -> Result<T, DeviceError>) -> Result<T, DeviceError> {
         let result = self.watch.control(run);
         result.inspect_err(|error| self.failed(error))
@@ -262,6 +360,12 @@ impl<'d> Nccl<'d> {
 
 fn address(buffer: &Buffer) -> *mut c_void {
     buffer.address as *mut c_void
+}
+
+/// Memory of the library's, and what it is known to it as: given back in this order.
+struct Known {
+    _registration: Registration,
+    _memory: Memory,
 }
 
 /// A collective in the library's terms.
@@ -343,37 +447,61 @@ impl Communicator for Nccl<'_> {
         ranks: &[RankBuffers<'_>],
         repeat: u32,
     ) -> Result<(), DeviceError> {
-        let name = self.engine.name;
-        let wrong = |why: String| Err(DeviceError::Launch { kernel: name.into(), why });
-        let [buffers] = ranks else {
-            return wrong(format!("{} ranks give buffers in a thread of one", ranks.len()));
-        };
-        let (place, size) = (Place::OutOfPlace, self.size());
-        let point = CollectivePoint { collective, dtype, message, ranks: size, place };
-        let [send, receive] = collective.buffer_bytes(message, size);
-        let fits = |buffer: &Buffer, offset: Bytes, bytes: Bytes| {
-            offset.0.checked_add(bytes.0).is_some_and(|end| end <= buffer.size.0)
-        };
-        if !fits(buffers.send, buffers.send_offset, send)
-            || !fits(buffers.receive, buffers.receive_offset, receive)
-        {
-            return wrong("a buffer is smaller than its message".into());
-        }
-        let unsupported =
-            |needs: String| Err(DeviceError::Unsupported { kernel: name.into(), needs });
-        let Some(plan) = Plan::new(point, self.world.rank(), buffers) else {
-            return unsupported(format!("collectives of {dtype}"));
-        };
-        if let Err(why) = self.engine.library.knows(plan.data) {
-            return unsupported(format!("a newer library for {dtype} ({why})"));
-        }
-        self.watch.queued(Operation { collective, dtype, message }, || {
+        let operation = Operation { collective, dtype, message };
+        let plan = self.plan(operation, ranks)?;
+        self.watch.queued(operation, || {
             for _ in 0..repeat {
                 self.watch.enter();
                 self.on_stream(collective.name(), &|stream| self.perform(&plan, stream))?;
             }
             Ok(())
         })
+    }
+
+    fn is_on_stream(&self) -> bool {
+        true
+    }
+
+    fn allocate(
+        &self,
+        _: &dyn Device,
+        size: Bytes,
+        buffers: Buffers,
+    ) -> Result<Buffer, DeviceError> {
+        if buffers.are_plain() {
+            return self.device.allocate(size);
+        }
+        // What a library refuses, all ranks skip alike.
+        self.watch.control(|| self.known(size, buffers))
+    }
+
+    fn graph<'c>(
+        &'c self,
+        collective: Collective,
+        dtype: Dtype,
+        message: Bytes,
+        ranks: &[RankBuffers<'_>],
+        count: u32,
+    ) -> Result<Graph<'c>, DeviceError> {
+        let operation = Operation { collective, dtype, message };
+        let plan = self.plan(operation, ranks)?;
+        let name = self.engine.name;
+        let captured = self.watch.control(|| {
+            self.device.capture(name, &mut |Stream(stream)| {
+                (0..count)
+                    .try_for_each(|_| self.perform(&plan, nccl_rs::Stream(stream)))
+                    .map_err(|error| refused(name, collective.name(), &error))
+            })
+        });
+        let replay = self.watch.control(|| self.on_all(captured, "graphs of collectives"))?;
+        Ok(Box::new(move |repeat| {
+            self.watch.queued(operation, || {
+                (0..repeat).try_for_each(|_| {
+                    (0..count).for_each(|_| self.watch.enter());
+                    replay()
+                })
+            })
+        }))
     }
 
     fn exchange(&self, partner: u32, [send, receive]: [&Buffer; 2]) -> Result<(), DeviceError> {

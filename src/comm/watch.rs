@@ -6,7 +6,7 @@ use super::{
     neighbours::{self, Peer},
 };
 use crate::{
-    case::{Collective, CollectivePoint, Place},
+    case::{Collective, CollectivePoint},
     clock::{self, Moment},
     device::{Pulse, Stage},
     dtype::Dtype,
@@ -325,13 +325,9 @@ impl State {
         for (rank, why) in culprits {
             text += &format!("; {} {why}", self.name(rank));
         }
-        let point = operation.map(|of| CollectivePoint {
-            collective: of.collective,
-            dtype: of.dtype,
-            message: of.message,
-            ranks: self.peers.len() as u32,
-            place: Place::OutOfPlace,
-        });
+        let ranks = self.peers.len() as u32;
+        let point =
+            operation.map(|of| CollectivePoint::new(of.collective, of.dtype, of.message, ranks));
         (text, point)
     }
 

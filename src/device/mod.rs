@@ -152,6 +152,16 @@ pub trait Device {
         Err(DeviceError::Unsupported { kernel: library.into(), needs })
     }
 
+    /// Captures what another library enqueues, instead of doing it.
+    fn capture(
+        &self,
+        library: &str,
+        _enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<Replay, DeviceError> {
+        let needs = "graphs of what other libraries enqueue".into();
+        Err(DeviceError::Unsupported { kernel: library.into(), needs })
+    }
+
     /// What tells it from its neighbours, and how it is connected; less where it cannot tell.
     fn identity(&self) -> Identity {
         Identity::default()
@@ -220,6 +230,9 @@ pub enum Stage {
 /// Asks a device how far it is, from any thread. Comes back when it has answered: never, where it
 /// does not.
 pub type Pulse = Arc<dyn Fn() -> Stage + Send + Sync>;
+
+/// Enqueues what was captured, as one.
+pub type Replay = Box<dyn Fn() -> Result<(), DeviceError>>;
 
 /// Memory that is not a device's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::{
     Axis, Ceilings, Chart, Mark, Quantity, Scale, Series, SeriesKind, ceiling, fit::fit_startup,
 };
 use crate::{
-    case::{Collective, CollectivePoint, Place, Point, StreamPoint},
+    case::{Buffers, Collective, CollectivePoint, Place, Point, StreamPoint},
     dtype::Dtype,
     outcome::Measurement,
     record::Record,
@@ -246,27 +246,47 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     })
 }
 
-/// A collective of one element type.
+/// A collective of one element type, with how its buffers are had and how many are one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct OfType(pub Collective, pub Dtype);
+pub struct Swept {
+    /// Which.
+    pub collective: Collective,
+    dtype: Dtype,
+    buffers: Buffers,
+    graph: u32,
+}
 
-impl OfType {
+impl Swept {
+    fn of(point: &CollectivePoint) -> Swept {
+        let CollectivePoint { collective, dtype, buffers, graph, .. } = *point;
+        Swept { collective, dtype, buffers, graph }
+    }
+
     /// Its name; the element type is left out where a record has but one.
     pub fn named(&self, record: &Record) -> String {
-        let OfType(collective, dtype) = self;
-        let is_one = collectives(record).all(|(_, point)| point.dtype == *dtype);
-        if is_one { collective.to_string() } else { format!("{collective} {dtype}") }
+        let Swept { collective, dtype, buffers, graph } = *self;
+        let is_one = collectives(record).all(|(_, point)| point.dtype == dtype);
+        let named = CollectivePoint {
+            buffers,
+            graph,
+            ..CollectivePoint::new(collective, dtype, Bytes(0), 0)
+        };
+        let variant = named.variant();
+        if is_one {
+            format!("{collective}{variant}")
+        } else {
+            format!("{collective} {dtype}{variant}")
+        }
     }
 }
 
 /// The times of each collective by message size; out of place where both were measured.
-pub fn collective_times(record: &Record) -> BTreeMap<OfType, Vec<(Bytes, Seconds)>> {
-    let mut times: BTreeMap<OfType, BTreeMap<u64, (bool, Seconds)>> = BTreeMap::new();
+pub fn collective_times(record: &Record) -> BTreeMap<Swept, Vec<(Bytes, Seconds)>> {
+    let mut times: BTreeMap<Swept, BTreeMap<u64, (bool, Seconds)>> = BTreeMap::new();
     let of_buffers = |point: &CollectivePoint| point.place != Place::Unaligned;
     for (measurement, point) in collectives(record).filter(|(_, point)| of_buffers(point)) {
         let preferred = point.place == Place::OutOfPlace;
-        let of = OfType(point.collective, point.dtype);
-        let slot = times.entry(of).or_default().entry(point.message.0);
+        let slot = times.entry(Swept::of(&point)).or_default().entry(point.message.0);
         let value = (preferred, measurement.summary.median);
         slot.and_modify(|held| *held = if preferred { value } else { *held }).or_insert(value);
     }
@@ -290,7 +310,7 @@ fn collective_bandwidth(record: &Record) -> Option<Chart> {
         .filter_map(|(of, times)| {
             let busbw = |(message, time): (Bytes, Seconds)| {
                 let algbw: BytesPerSecond = message / time;
-                (message.0 as f64, algbw.0 * of.0.bus_factor(ranks))
+                (message.0 as f64, algbw.0 * of.collective.bus_factor(ranks))
             };
             curve(of.named(record), times.into_iter().map(busbw).collect())
         })

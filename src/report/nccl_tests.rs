@@ -2,7 +2,7 @@
 //! each collective, kernel and element type, one row for each size, out of place beside in place.
 
 use crate::{
-    case::{Case, Collective, CollectivePoint, Place, Point},
+    case::{Buffers, Case, Collective, CollectivePoint, Place, Point},
     dtype::Dtype,
     outcome::{Failure, Outcome},
     record::Record,
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct NcclTest {
     /// The program's name: `all_reduce_perf`.
     pub program: String,
-    /// What performed it: `nccl`, `threads`.
+    /// What performed it: `nccl`, `threads`; `nccl, symmetric buffers, graphs of 16`.
     pub kernel: String,
     /// Ranks in all.
     pub ranks: u32,
@@ -86,7 +86,8 @@ impl NcclTest {
 
 /// The reports of a run, in the order of [`Collective::ALL`].
 pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
-    let mut tests: BTreeMap<(Collective, String, Dtype, u32), NcclTest> = BTreeMap::new();
+    let mut tests: BTreeMap<(Collective, String, Dtype, u32, Buffers, u32), NcclTest> =
+        BTreeMap::new();
     for outcome in &record.outcomes {
         let case = outcome.case();
         let Point::Collective(point) = case.point else { continue };
@@ -94,7 +95,8 @@ pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
         if point.place == Place::Unaligned {
             continue;
         }
-        let key = (point.collective, case.kernel.0.clone(), point.dtype, point.ranks);
+        let CollectivePoint { collective, dtype, ranks, buffers, graph, .. } = point;
+        let key = (collective, case.kernel.0.clone(), dtype, ranks, buffers, graph);
         let test = tests.entry(key).or_insert_with(|| empty(record, case, &point));
         let side = side(outcome, &point);
         if side.is_none() {
@@ -127,7 +129,7 @@ fn empty(record: &Record, case: &Case, point: &CollectivePoint) -> NcclTest {
     let header = &record.header;
     NcclTest {
         program: program(point.collective).into(),
-        kernel: case.kernel.0.clone(),
+        kernel: format!("{}{}", case.kernel.0, point.variant()),
         ranks: point.ranks,
         device: header.device.name.clone(),
         host: header.environment.host.clone().unwrap_or_else(|| "unnamed".into()),

@@ -77,7 +77,8 @@ pub fn heat(record: &Record) -> Option<HeatMap> {
         return None;
     }
     let label = |(point, _): &(CollectivePoint, &Measurement)| {
-        format!("{} {} {} {}", point.collective, point.dtype, point.message, point.place)
+        let CollectivePoint { collective, dtype, message, place, .. } = point;
+        format!("{collective} {dtype} {message} {place}{}", point.variant())
     };
     let value = |rank: usize, measurement: &Measurement| {
         let (_, least, _) = extremes(&measurement.rank_times);

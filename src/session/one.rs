@@ -6,7 +6,9 @@ use crate::{
     clock,
     device::{Device, DeviceError},
     measure::{self, Taken},
-    outcome::{AVAILABLE_MIN, Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome},
+    outcome::{
+        AVAILABLE_MIN, Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome, Samples,
+    },
     record::Timer,
     spec::{self, Part, SpeedOfLight},
     stats::{Summary, quantile},
@@ -115,7 +117,7 @@ fn measure_workload(
     settings: &MeasureSettings,
 ) -> Result<(Measurement, Witness), Stopped> {
     workload.poison()?;
-    device.timed(&mut || workload.enqueue(1))?;
+    device.timed(&mut || workload.enqueue(workload.granule()))?;
     let before = passed(workload.verify()?, "before timing")?;
 
     let (cache, beside) = bench::headline_cache(case);
@@ -170,17 +172,28 @@ fn sample(
     cache: Cache,
     settings: &MeasureSettings,
 ) -> Result<(Taken, Option<f64>), DeviceError> {
-    let ready = measure::warm_up(device, &mut |repeat| workload.enqueue(repeat), cache, settings)?;
+    let granule = workload.granule();
+    let mut warming = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
+    let ready = measure::warm_up(device, &mut warming, cache, settings)?;
     let before = undisturbed(device, units)?;
     workload.poison()?;
     // Only now: a device that has not worked yet shows the clock of a rest.
     let clock = device.observe_clock()?;
-    let mut enqueue = |repeat| workload.enqueue(repeat);
+    let mut enqueue = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
     let mut taken = measure::sample(device, &mut enqueue, cache, ready, settings)?;
     taken.clocks.extend(clock);
     taken.clocks.extend(device.observe_clock()?);
     let after = device.available(units)?;
+    each(&mut taken.samples, granule);
     Ok((taken, before.zip(after).map(|(before, after)| before.min(after))))
+}
+
+/// What was timed as so many at once, for one of them.
+fn each(samples: &mut Samples, granule: u32) {
+    let of_one = 1.0 / f64::from(granule);
+    samples.times.iter_mut().for_each(|time| *time = *time * of_one);
+    samples.batch = samples.batch.saturating_mul(granule);
+    samples.warmup.iterations = samples.warmup.iterations.saturating_mul(granule);
 }
 
 /// Waits a moment for others to leave the device's units, and says what share of them is there.

@@ -333,13 +333,7 @@ fn collectives() -> Vec<Outcome> {
         let collective = *collective;
         for shift in (12..=28).step_by(4) {
             let message = Bytes(1 << shift);
-            let point = CollectivePoint {
-                collective,
-                dtype: Dtype::F32,
-                message,
-                ranks: 2,
-                place: Place::OutOfPlace,
-            };
+            let point = CollectivePoint::new(collective, Dtype::F32, message, 2);
             let rate = 9e9 + 2.5e9 * collective.bus_factor(2);
             let median = 2.4e-6 * collective.bus_factor(2) + message.0 as f64 / rate;
             outcomes.push(measured("threads", Point::Collective(point), median, Cache::Hot));

@@ -228,43 +228,56 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// Whatever the library says; older than 2.19 it has no such function.
+    /// Whatever the library says; older than 2.19 it has no such function. [`Error::Declined`]
+    /// where it keeps no registration.
     ///
     /// # Safety
     ///
     /// The range is device memory that lives longer than the registration.
-    pub unsafe fn register(
-        &self,
-        at: *mut c_void,
-        bytes: usize,
-    ) -> Result<Registration<'_>, Error> {
-        let register = self.library().get(self.library().table.register, "ncclCommRegister")?;
-        let mut handle = ptr::null_mut();
+    pub unsafe fn register(&self, at: *mut c_void, bytes: usize) -> Result<Registration, Error> {
+        let table = &self.library().table;
+        let register = self.library().get(table.register, "ncclCommRegister")?;
         // SAFETY: the caller's promise.
-        let code = unsafe { register(self.comm()?, at, bytes, &raw mut handle) };
-        self.done("ncclCommRegister", code)?;
-        Ok(Registration { communicator: self, handle })
+        let call = |comm, handle| unsafe { register(comm, at, bytes, handle) };
+        self.registered("ncclCommRegister", table.deregister, call)
     }
 
     /// Makes a buffer a window that is alike on all ranks; all of them call this together.
     ///
     /// # Errors
     ///
-    /// Whatever the library says; older than 2.27 it has no such function.
+    /// Whatever the library says; older than 2.27 it has no such function. [`Error::Declined`]
+    /// where these devices cannot have one.
     ///
     /// # Safety
     ///
     /// The range is memory of [`Library::allocate`] that lives longer than the window.
-    pub unsafe fn window(&self, at: *mut c_void, bytes: usize) -> Result<Window<'_>, Error> {
+    pub unsafe fn window(&self, at: *mut c_void, bytes: usize) -> Result<Registration, Error> {
         /// `NCCL_WIN_COLL_SYMMETRIC`.
         const SYMMETRIC: c_int = 1;
-        let library = self.library();
-        let register = library.get(library.table.window_register, "ncclCommWindowRegister")?;
-        let mut handle = ptr::null_mut();
+        let table = &self.library().table;
+        let register = self.library().get(table.window_register, "ncclCommWindowRegister")?;
         // SAFETY: the caller's promise.
-        let code = unsafe { register(self.comm()?, at, bytes, &raw mut handle, SYMMETRIC) };
-        self.done("ncclCommWindowRegister", code)?;
-        Ok(Window { communicator: self, handle })
+        let call = |comm, handle| unsafe { register(comm, at, bytes, handle, SYMMETRIC) };
+        self.registered("ncclCommWindowRegister", table.window_deregister, call)
+    }
+
+    fn registered(
+        &self,
+        call: &'static str,
+        give_back: Option<GiveBack>,
+        register: impl FnOnce(Comm, *mut *mut c_void) -> c_int,
+    ) -> Result<Registration, Error> {
+        // A call that is only begun writes the handle later: it must not lie on this stack, and is
+        // left where it is if the call does not end.
+        let handle = Box::into_raw(Box::new(ptr::null_mut()));
+        self.done(call, register(self.comm()?, handle))?;
+        // SAFETY: made above, and the call that writes it is over.
+        let handle = *unsafe { Box::from_raw(handle) };
+        if handle.is_null() {
+            return Err(Error::Declined { call });
+        }
+        Ok(Registration { shared: Arc::clone(&self.shared), handle, give_back })
     }
 }
 
@@ -462,34 +475,22 @@ impl Drop for Communicator {
     }
 }
 
-/// A registered buffer; given back when dropped.
-pub struct Registration<'c> {
-    communicator: &'c Communicator,
+/// What takes a registration back.
+type GiveBack = unsafe extern "C" fn(Comm, *mut c_void) -> c_int;
+
+/// What a buffer is known to a communicator as: a registration, or a window. Given back when
+/// dropped, unless the communicator has ended before.
+pub struct Registration {
+    shared: Arc<Shared>,
     handle: *mut c_void,
+    give_back: Option<GiveBack>,
 }
 
-impl Drop for Registration<'_> {
+impl Drop for Registration {
     fn drop(&mut self) {
-        let table = &self.communicator.library().table;
-        if let (Some(deregister), Ok(comm)) = (table.deregister, self.communicator.comm()) {
-            // SAFETY: registered once on this communicator.
-            let _ = unsafe { deregister(comm, self.handle) };
-        }
-    }
-}
-
-/// A window; given back when dropped.
-pub struct Window<'c> {
-    communicator: &'c Communicator,
-    handle: *mut c_void,
-}
-
-impl Drop for Window<'_> {
-    fn drop(&mut self) {
-        let table = &self.communicator.library().table;
-        if let (Some(deregister), Ok(comm)) = (table.window_deregister, self.communicator.comm()) {
-            // SAFETY: registered once on this communicator.
-            let _ = unsafe { deregister(comm, self.handle) };
+        if let (Some(give_back), Ok(comm)) = (self.give_back, self.shared.comm()) {
+            // SAFETY: registered once on this communicator. A refusal here helps nobody.
+            let _ = unsafe { give_back(comm, self.handle) };
         }
     }
 }

@@ -33,7 +33,7 @@ mod library;
 mod table;
 mod types;
 
-pub use communicator::{Communicator, Monitor, Registration, Window};
+pub use communicator::{Communicator, Monitor, Registration};
 pub use composed::{Peers, Slice};
 pub use library::{Library, Memory};
 pub use types::{DataType, Error, Reduction, Stream, UniqueId, Version};

@@ -51,6 +51,13 @@ pub enum Error {
         /// The library's version.
         version: Version,
     },
+    /// It took a buffer and keeps no registration of it: switched off (`NCCL_LOCAL_REGISTER=0`), or
+    /// not to be had between these devices.
+    #[error("{call}: the library keeps no registration here")]
+    Declined {
+        /// Which function.
+        call: &'static str,
+    },
     /// The communicator was aborted.
     #[error("the communicator was aborted")]
     Aborted,

@@ -3,8 +3,8 @@
 use crate::{
     kernels,
     state::{
-        Graph, ILLEGAL_ADDRESS, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE,
-        NOT_FOUND, NOT_READY, OK, OUT_OF_MEMORY, State, call, hex,
+        self, Foreign, Graph, ILLEGAL_ADDRESS, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE,
+        INVALID_VALUE, NOT_FOUND, NOT_READY, Node, OK, OUT_OF_MEMORY, State, call, hex,
     },
 };
 use std::{
@@ -268,37 +268,26 @@ export! {
         OK
     }
     cuStreamBeginCapture_v2(stream: Handle, _mode: c_int) |state| {
-        if !is_stream(stream) || state.capture.is_some() { return INVALID_HANDLE; }
-        state.capture = Some((stream as usize, Vec::new()));
+        let known = is_stream(stream) && !state.captures.contains_key(&(stream as usize));
+        if !known { return INVALID_HANDLE; }
+        state.captures.insert(stream as usize, Vec::new());
         OK
     }
     cuStreamEndCapture(stream: Handle, graph: *mut Handle) |state| {
-        match state.capture.take() {
-            Some((of, launches)) if of == stream as usize => {
+        match state.captures.remove(&(stream as usize)) {
+            Some(launches) => {
                 state.log(format!("graph kernels={}", launches.len()));
                 graph.write(Box::into_raw(Box::<Graph>::new(launches)).cast());
                 state.count("graphs", 1);
                 OK
             }
-            _ => INVALID_HANDLE,
+            None => INVALID_HANDLE,
         }
     }
     cuGraphInstantiateWithFlags(made: *mut Handle, graph: Handle, _flags: u64) |state| {
         let launches = (*graph.cast::<Graph>()).clone();
         made.write(Box::into_raw(Box::new(launches)).cast());
         state.count("graphs", 1);
-        OK
-    }
-    cuGraphLaunch(graph: Handle, stream: Handle) |state| {
-        if !is_stream(stream) { return INVALID_HANDLE; }
-        let launches = (*graph.cast::<Graph>()).clone();
-        for (name, params, blocks) in &launches {
-            state.launches += 1;
-            match kernels::run(name, params, *blocks, &mut state.memory) {
-                Ok(nanoseconds) => state.pass(nanoseconds / 2.0),
-                Err(()) => return state.give(ILLEGAL_ADDRESS),
-            }
-        }
         OK
     }
     cuGraphExecDestroy(graph: Handle) |state| {
@@ -418,6 +407,15 @@ export! {
         state.pass_on(stream as usize, nanoseconds);
         OK
     }
+    fizeau_stub_capture(stream: Handle, replay: Foreign, kept: Handle) |state| {
+        match state.captures.get_mut(&(stream as usize)) {
+            Some(nodes) => {
+                nodes.push(Node::Foreign(replay, kept as usize));
+                OK
+            }
+            None => NOT_FOUND,
+        }
+    }
     fizeau_stub_end(stream: Handle) |state| { state.end(stream as usize); OK }
     fizeau_stub_hang() |state| { state.hangs = true; OK }
     cuTensorMapEncodeTiled(
@@ -448,6 +446,42 @@ export! {
         ));
         OK
     }
+}
+
+/// As the vendor documents it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphLaunch(graph: Handle, stream: Handle) -> c_int {
+    // Other libraries call this one back: the state is not held while they are called.
+    let begun = call("cuGraphLaunch", |_| if is_stream(stream) { OK } else { INVALID_HANDLE });
+    if begun != OK {
+        return begun;
+    }
+    // SAFETY: the caller passes a graph that is alive.
+    let nodes = unsafe { (*graph.cast::<Graph>()).clone() };
+    for node in &nodes {
+        let code = match node {
+            // SAFETY: what was given with it lives as long as the process.
+            Node::Foreign(replay, kept) => unsafe {
+                replay(*kept as Handle, stream);
+                OK
+            },
+            Node::Launch(name, params, blocks) => {
+                let state = &mut *state::state();
+                state.launches += 1;
+                match kernels::run(name, params, *blocks, &mut state.memory) {
+                    Ok(nanoseconds) => {
+                        state.pass(nanoseconds / 2.0);
+                        OK
+                    }
+                    Err(()) => state.give(ILLEGAL_ADDRESS),
+                }
+            }
+        };
+        if code != OK {
+            return code;
+        }
+    }
+    OK
 }
 
 /// Launches a function: `end` is what ends the list of extras.
@@ -485,10 +519,8 @@ pub(crate) unsafe fn launch(
         hex(bytes),
     ));
     let blocks: u64 = grid.iter().map(|&count| u64::from(count)).product();
-    if let Some((of, launches)) = &mut state.capture
-        && *of == stream as usize
-    {
-        launches.push((found.name.clone(), bytes.to_vec(), blocks));
+    if let Some(launches) = state.captures.get_mut(&(stream as usize)) {
+        launches.push(Node::Launch(found.name.clone(), bytes.to_vec(), blocks));
         return OK;
     }
     state.launches += 1;

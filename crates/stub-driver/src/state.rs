@@ -20,8 +20,20 @@ pub const NOT_FOUND: i32 = 500;
 pub const NOT_READY: i32 = 600;
 pub const ILLEGAL_ADDRESS: i32 = 700;
 
-/// The launches of a graph: entry, parameters, blocks.
-pub type Graph = Vec<(String, Vec<u8>, u64)>;
+/// What a graph does, one after the other.
+pub type Graph = Vec<Node>;
+
+/// One of those.
+#[derive(Clone)]
+pub enum Node {
+    /// A launch: entry, parameters, blocks.
+    Launch(String, Vec<u8>, u64),
+    /// An operation of another stub library: what it is called back by, and with.
+    Foreign(Foreign, usize),
+}
+
+/// Gets what was given with it, and the stream that the graph is launched on.
+pub type Foreign = unsafe extern "C" fn(*mut std::ffi::c_void, *mut std::ffi::c_void);
 
 /// A copy that waits for its turn on a stream.
 type Behind = Box<dyn FnOnce(&mut State) + Send>;
@@ -42,8 +54,8 @@ pub struct State {
     pub launches: u64,
     /// Streams made so far.
     pub streams: usize,
-    /// The stream that is captured, and its launches.
-    pub capture: Option<(usize, Graph)>,
+    /// The streams that are captured, and what was enqueued on them.
+    pub captures: BTreeMap<usize, Graph>,
     /// How far a stream is ahead of device time.
     ahead: BTreeMap<usize, f64>,
     /// Operations of another stub library, by stream: how many began, and how many ended.
@@ -83,7 +95,7 @@ impl State {
             now: 0.0,
             launches: 0,
             streams: 0,
-            capture: None,
+            captures: BTreeMap::new(),
             ahead: BTreeMap::new(),
             operations: BTreeMap::new(),
             hangs: false,

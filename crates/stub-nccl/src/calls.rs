@@ -3,10 +3,10 @@
 use crate::{
     driver::{Driver, Stream},
     job::{
-        self, At, Copy, IN_PROGRESS, INVALID_ARGUMENT, INVALID_USAGE, Job, OK, Receive, Reduce,
-        Send, Target, UNHANDLED_CUDA,
+        self, At, Copy, IN_PROGRESS, INVALID_ARGUMENT, Job, OK, Receive, Reduce, Send, Target,
+        UNHANDLED_CUDA,
     },
-    rank::Rank,
+    rank::{Kind, Rank},
     script::Script,
 };
 use std::{
@@ -36,11 +36,33 @@ pub struct Config {
 
 /// Declares the functions.
 macro_rules! export {
-    ($( $name:ident($($arg:ident: $type:ty),*) $body:block )*) => {
+    ($( $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block )*) => {
         $(
             #[doc = "As the vendor documents it."]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int { $body }
+        )*
+    };
+}
+
+/// Declares those that move bytes: their bodies say which, and it is enqueued.
+macro_rules! export_moving {
+    ($( $name:ident($($arg:ident: $type:ty),* $(,)?) |$call:ident| $body:block )*) => {
+        $(
+            #[doc = "As the vendor documents it."]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(
+                $($arg: $type,)* comm: Comm, stream: *mut c_void
+            ) -> c_int {
+                let Some(mut $call) = Call::new(stringify!($name), comm, stream) else {
+                    return INVALID_ARGUMENT;
+                };
+                let said: Option<()> = (|| { $body Some(()) })();
+                if said.is_none() {
+                    return INVALID_ARGUMENT;
+                }
+                take(comm, $call.job)
+            }
         )*
     };
 }
@@ -58,12 +80,9 @@ thread_local! {
 
 /// Takes an operation up, or keeps it for the end of its group.
 unsafe fn take(comm: Comm, job: Job) -> c_int {
-    if comm.is_null() {
-        return INVALID_ARGUMENT;
-    }
     GROUP.with_borrow_mut(|group| {
         if group.depth == 0 {
-            return (*comm).enqueue(job);
+            return Rank::enqueue(comm, job);
         }
         match group.jobs.iter_mut().find(|(other, _)| *other == comm) {
             Some((_, jobs)) => jobs.add(job),
@@ -77,34 +96,76 @@ fn at(address: *const c_void) -> At {
     At(address as usize)
 }
 
-fn part(address: *const c_void, index: usize, bytes: usize) -> At {
-    At(address as usize + index * bytes)
+/// A call in the making, as one rank sees it.
+struct Call {
+    rank: usize,
+    size: usize,
+    /// Bytes of a message.
+    bytes: usize,
+    data: c_int,
+    job: Job,
 }
 
-/// The bytes of a count, or the code of an element type that nobody knows.
-macro_rules! bytes {
-    ($count:expr, $data:expr) => {
-        match job::width($data) {
-            Some(width) => $count * width,
-            None => return INVALID_ARGUMENT,
+impl Call {
+    unsafe fn new(name: &'static str, comm: Comm, stream: *mut c_void) -> Option<Call> {
+        if comm.is_null() {
+            return None;
         }
-    };
-}
+        let job = Job { name, streams: vec![Stream(stream)], ..Job::default() };
+        Some(Call { rank: (*comm).rank, size: (*comm).size, bytes: 0, data: 0, job })
+    }
 
-/// The other ranks.
-unsafe fn others(comm: Comm) -> (usize, Vec<usize>) {
-    let (rank, size) = ((*comm).rank, (*comm).size);
-    (rank, (0..size).filter(|&other| other != rank).collect())
-}
+    /// Each message has so many elements; none of a type that nobody knows.
+    fn of(&mut self, count: usize, data: c_int) -> Option<()> {
+        self.bytes = job::width(data)?.checked_mul(count)?;
+        (self.data, self.job.data) = (data, data);
+        Some(())
+    }
 
-fn on(stream: *mut c_void) -> Job {
-    Job { streams: vec![Stream(stream)], ..Job::default() }
-}
+    fn others(&self) -> Vec<usize> {
+        (0..self.size).filter(|&other| other != self.rank).collect()
+    }
 
-/// Messages to each of some ranks, and from each of some; a part's place is its rank's.
-fn messages(job: &mut Job, to: Vec<(usize, At)>, from: Vec<(usize, Target)>, bytes: usize) {
-    job.sends = to.into_iter().map(|(to, from)| Send { to, from, bytes }).collect();
-    job.receives = from.into_iter().map(|(from, into)| Receive { from, into, bytes }).collect();
+    /// A rank's part of a buffer.
+    fn part(&self, address: *const c_void, rank: usize) -> At {
+        At(address as usize + rank * self.bytes)
+    }
+
+    fn send(&mut self, to: usize, from: At) {
+        self.job.sends.push(Send { to, from, bytes: self.bytes });
+    }
+
+    fn receive(&mut self, from: usize, into: Target) {
+        self.job.receives.push(Receive { from, into, bytes: self.bytes });
+    }
+
+    /// The same to every other rank.
+    fn send_all(&mut self, from: *const c_void) {
+        self.others().into_iter().for_each(|to| self.send(to, at(from)));
+    }
+
+    /// To every other rank its part.
+    fn send_parts(&mut self, from: *const c_void) {
+        self.others().into_iter().for_each(|to| self.send(to, self.part(from, to)));
+    }
+
+    /// From every other rank its part.
+    fn receive_parts(&mut self, into: *const c_void) {
+        let others = self.others().into_iter();
+        others.for_each(|from| self.receive(from, Target::Memory(self.part(into, from))));
+    }
+
+    /// What stays on this rank.
+    fn keep(&mut self, from: At, into: At) {
+        self.job.copies.push(Copy { from, into, bytes: self.bytes });
+    }
+
+    /// Every other rank's message and one's own, reduced.
+    fn reduce(&mut self, own: At, into: *mut c_void, operation: c_int) {
+        self.others().into_iter().for_each(|from| self.receive(from, Target::Aside));
+        let (bytes, data) = (self.bytes, self.data);
+        self.job.reduces.push(Reduce { own, into: at(into), bytes, data, operation });
+    }
 }
 
 unsafe fn start(comm: *mut Comm, size: c_int, id: Id, rank: c_int, is_blocking: bool) -> c_int {
@@ -184,161 +245,123 @@ export! {
     }
     ncclCommCount(comm: Comm, count: *mut c_int) { count.write((*comm).size as c_int); OK }
     ncclCommUserRank(comm: Comm, rank: *mut c_int) { rank.write((*comm).rank as c_int); OK }
-    ncclCommRegister(_comm: Comm, _at: *mut c_void, _bytes: usize, handle: *mut *mut c_void) {
-        handle.write(std::ptr::dangling_mut::<u8>().cast());
+    ncclCommRegister(comm: Comm, at: *mut c_void, bytes: usize, handle: *mut *mut c_void) {
+        if comm.is_null() || at.is_null() { return INVALID_ARGUMENT; }
+        handle.write((*comm).register(at as usize, bytes, Kind::Registered));
         OK
     }
-    ncclCommDeregister(_comm: Comm, _handle: *mut c_void) { OK }
+    ncclCommDeregister(comm: Comm, handle: *mut c_void) {
+        if (*comm).deregister(handle, Kind::Registered) { OK } else { INVALID_ARGUMENT }
+    }
+    ncclCommWindowRegister(
+        comm: Comm, at: *mut c_void, bytes: usize, handle: *mut *mut c_void, flags: c_int,
+    ) {
+        if comm.is_null() || at.is_null() || flags != 1 { return INVALID_ARGUMENT; }
+        handle.write((*comm).register(at as usize, bytes, Kind::Symmetric));
+        OK
+    }
+    ncclCommWindowDeregister(comm: Comm, handle: *mut c_void) {
+        if (*comm).deregister(handle, Kind::Symmetric) { OK } else { INVALID_ARGUMENT }
+    }
+    ncclMemAlloc(address: *mut *mut c_void, bytes: usize) {
+        let Some(driver) = Driver::find() else { return UNHANDLED_CUDA };
+        match driver.allocate(bytes) {
+            Some(at) => { address.write(at as *mut c_void); OK }
+            None => UNHANDLED_CUDA,
+        }
+    }
+    ncclMemFree(address: *mut c_void) {
+        let Some(driver) = Driver::find() else { return UNHANDLED_CUDA };
+        if driver.free(address as u64) { OK } else { INVALID_ARGUMENT }
+    }
     ncclGroupStart() { GROUP.with_borrow_mut(|group| group.depth += 1); OK }
     ncclGroupEnd() {
         let jobs = GROUP.with_borrow_mut(|group| {
             group.depth = group.depth.saturating_sub(1);
             if group.depth == 0 { std::mem::take(&mut group.jobs) } else { Vec::new() }
         });
-        jobs.into_iter().map(|(comm, job)| (*comm).enqueue(job)).find(|&code| code != OK).unwrap_or(OK)
+        let mut codes = jobs.into_iter().map(|(comm, job)| Rank::enqueue(comm, job));
+        codes.find(|&code| code != OK).unwrap_or(OK)
     }
+}
+
+export_moving! {
     ncclAllReduce(
-        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, operation: c_int,
-        comm: Comm, stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let (_, others) = others(comm);
-        let mut job = on(stream);
-        let to = others.iter().map(|&other| (other, at(send))).collect();
-        let from = others.iter().map(|&other| (other, Target::Aside)).collect();
-        messages(&mut job, to, from, bytes);
-        job.reduces.push(Reduce { own: at(send), into: at(receive), bytes, data, operation });
-        take(comm, job)
+        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, operation: c_int
+    ) |call| {
+        call.of(count, data)?;
+        call.send_all(send);
+        call.reduce(at(send), receive, operation);
     }
     ncclReduce(
         send: *const c_void, receive: *mut c_void, count: usize, data: c_int, operation: c_int,
-        root: c_int, comm: Comm, stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let (rank, others) = others(comm);
-        let mut job = on(stream);
-        if rank == root as usize {
-            let from = others.iter().map(|&other| (other, Target::Aside)).collect();
-            messages(&mut job, Vec::new(), from, bytes);
-            job.reduces.push(Reduce { own: at(send), into: at(receive), bytes, data, operation });
-        } else {
-            messages(&mut job, vec![(root as usize, at(send))], Vec::new(), bytes);
+        root: c_int,
+    ) |call| {
+        call.of(count, data)?;
+        match call.rank == root as usize {
+            true => call.reduce(at(send), receive, operation),
+            false => call.send(root as usize, at(send)),
         }
-        take(comm, job)
     }
     ncclBroadcast(
-        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, root: c_int,
-        comm: Comm, stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let (rank, others) = others(comm);
-        let mut job = on(stream);
-        if rank == root as usize {
-            let to = others.iter().map(|&other| (other, at(send))).collect();
-            messages(&mut job, to, Vec::new(), bytes);
-            job.copies.push(Copy { from: at(send), into: at(receive), bytes });
+        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, root: c_int
+    ) |call| {
+        call.of(count, data)?;
+        if call.rank == root as usize {
+            call.send_all(send);
+            call.keep(at(send), at(receive));
         } else {
-            let from = vec![(root as usize, Target::Memory(at(receive)))];
-            messages(&mut job, Vec::new(), from, bytes);
+            call.receive(root as usize, Target::Memory(at(receive)));
         }
-        take(comm, job)
     }
-    ncclAllGather(
-        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, comm: Comm,
-        stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let (rank, others) = others(comm);
-        let mut job = on(stream);
-        let to = others.iter().map(|&other| (other, at(send))).collect();
-        let place = |other| Target::Memory(part(receive, other, bytes));
-        let from = others.iter().map(|&other| (other, place(other))).collect();
-        messages(&mut job, to, from, bytes);
-        job.copies.push(Copy { from: at(send), into: part(receive, rank, bytes), bytes });
-        take(comm, job)
+    ncclAllGather(send: *const c_void, receive: *mut c_void, count: usize, data: c_int) |call| {
+        call.of(count, data)?;
+        call.send_all(send);
+        call.receive_parts(receive);
+        call.keep(at(send), call.part(receive, call.rank));
     }
     ncclReduceScatter(
-        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, operation: c_int,
-        comm: Comm, stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let (rank, others) = others(comm);
-        let mut job = on(stream);
-        let to = others.iter().map(|&other| (other, part(send, other, bytes))).collect();
-        let from = others.iter().map(|&other| (other, Target::Aside)).collect();
-        messages(&mut job, to, from, bytes);
-        let own = part(send, rank, bytes);
-        job.reduces.push(Reduce { own, into: at(receive), bytes, data, operation });
-        take(comm, job)
+        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, operation: c_int
+    ) |call| {
+        call.of(count, data)?;
+        call.send_parts(send);
+        call.reduce(call.part(send, call.rank), receive, operation);
     }
-    ncclAlltoAll(
-        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, comm: Comm,
-        stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        if send == receive.cast_const() { return INVALID_USAGE; }
-        let (rank, others) = others(comm);
-        let mut job = on(stream);
-        let to = others.iter().map(|&other| (other, part(send, other, bytes))).collect();
-        let place = |other| Target::Memory(part(receive, other, bytes));
-        let from = others.iter().map(|&other| (other, place(other))).collect();
-        messages(&mut job, to, from, bytes);
-        let (from, into) = (part(send, rank, bytes), part(receive, rank, bytes));
-        job.copies.push(Copy { from, into, bytes });
-        take(comm, job)
+    ncclAlltoAll(send: *const c_void, receive: *mut c_void, count: usize, data: c_int) |call| {
+        call.of(count, data).filter(|()| send != receive.cast_const())?;
+        call.send_parts(send);
+        call.receive_parts(receive);
+        call.keep(call.part(send, call.rank), call.part(receive, call.rank));
     }
     ncclGather(
-        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, root: c_int,
-        comm: Comm, stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let (rank, others) = others(comm);
-        let mut job = on(stream);
-        if rank == root as usize {
-            let place = |other| Target::Memory(part(receive, other, bytes));
-            let from = others.iter().map(|&other| (other, place(other))).collect();
-            messages(&mut job, Vec::new(), from, bytes);
-            job.copies.push(Copy { from: at(send), into: part(receive, rank, bytes), bytes });
+        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, root: c_int
+    ) |call| {
+        call.of(count, data)?;
+        if call.rank == root as usize {
+            call.receive_parts(receive);
+            call.keep(at(send), call.part(receive, call.rank));
         } else {
-            messages(&mut job, vec![(root as usize, at(send))], Vec::new(), bytes);
+            call.send(root as usize, at(send));
         }
-        take(comm, job)
     }
     ncclScatter(
-        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, root: c_int,
-        comm: Comm, stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let (rank, others) = others(comm);
-        let mut job = on(stream);
-        if rank == root as usize {
-            let to = others.iter().map(|&other| (other, part(send, other, bytes))).collect();
-            messages(&mut job, to, Vec::new(), bytes);
-            job.copies.push(Copy { from: part(send, rank, bytes), into: at(receive), bytes });
+        send: *const c_void, receive: *mut c_void, count: usize, data: c_int, root: c_int
+    ) |call| {
+        call.of(count, data)?;
+        if call.rank == root as usize {
+            call.send_parts(send);
+            call.keep(call.part(send, call.rank), at(receive));
         } else {
-            let from = vec![(root as usize, Target::Memory(at(receive)))];
-            messages(&mut job, Vec::new(), from, bytes);
+            call.receive(root as usize, Target::Memory(at(receive)));
         }
-        take(comm, job)
     }
-    ncclSend(
-        send: *const c_void, count: usize, data: c_int, peer: c_int, comm: Comm,
-        stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let mut job = on(stream);
-        messages(&mut job, vec![(peer as usize, at(send))], Vec::new(), bytes);
-        take(comm, job)
+    ncclSend(send: *const c_void, count: usize, data: c_int, peer: c_int) |call| {
+        call.of(count, data)?;
+        call.send(peer as usize, at(send));
     }
-    ncclRecv(
-        receive: *mut c_void, count: usize, data: c_int, peer: c_int, comm: Comm,
-        stream: *mut c_void
-    ) {
-        let bytes = bytes!(count, data);
-        let mut job = on(stream);
-        let from = vec![(peer as usize, Target::Memory(at(receive)))];
-        messages(&mut job, Vec::new(), from, bytes);
-        take(comm, job)
+    ncclRecv(receive: *mut c_void, count: usize, data: c_int, peer: c_int) |call| {
+        call.of(count, data)?;
+        call.receive(peer as usize, Target::Memory(at(receive)));
     }
 }
 

@@ -17,6 +17,10 @@ unsafe impl Send for Stream {}
 type Begin = unsafe extern "C" fn(*mut c_void, f64) -> c_int;
 type End = unsafe extern "C" fn(*mut c_void) -> c_int;
 type Hang = unsafe extern "C" fn() -> c_int;
+type Replay = unsafe extern "C" fn(*mut c_void, *mut c_void);
+type Capture = unsafe extern "C" fn(*mut c_void, Replay, *mut c_void) -> c_int;
+type Allocate = unsafe extern "C" fn(*mut u64, usize) -> c_int;
+type Free = unsafe extern "C" fn(u64) -> c_int;
 
 /// Its functions for this library.
 #[derive(Clone, Copy)]
@@ -24,6 +28,9 @@ pub struct Driver {
     begin: Begin,
     end: End,
     hang: Hang,
+    capture: Capture,
+    allocate: Allocate,
+    free: Free,
 }
 
 /// Every operation takes so many nanoseconds, and each byte so many more.
@@ -43,8 +50,11 @@ impl Driver {
             let begin = *library.get::<Begin>(b"fizeau_stub_begin").ok()?;
             let end = *library.get::<End>(b"fizeau_stub_end").ok()?;
             let hang = *library.get::<Hang>(b"fizeau_stub_hang").ok()?;
+            let capture = *library.get::<Capture>(b"fizeau_stub_capture").ok()?;
+            let allocate = *library.get::<Allocate>(b"cuMemAlloc_v2").ok()?;
+            let free = *library.get::<Free>(b"cuMemFree_v2").ok()?;
             std::mem::forget(library);
-            Some(Driver { begin, end, hang })
+            Some(Driver { begin, end, hang, capture, allocate, free })
         }
     }
 
@@ -58,6 +68,27 @@ impl Driver {
     pub fn hang(&self) {
         // SAFETY: the function takes nothing.
         unsafe { (self.hang)() };
+    }
+
+    /// Whether the stream is captured: then the graph calls back with the pointer and its stream
+    /// each time that it is launched.
+    pub fn capture(&self, stream: Stream, replay: Replay, kept: *mut c_void) -> bool {
+        // SAFETY: as above; whoever calls keeps what the pointer leads to.
+        unsafe { (self.capture)(stream.0, replay, kept) == 0 }
+    }
+
+    /// Memory of the device.
+    pub fn allocate(&self, bytes: usize) -> Option<u64> {
+        let mut address = 0;
+        // SAFETY: the pointer is valid.
+        let code = unsafe { (self.allocate)(&raw mut address, bytes) };
+        (code == 0).then_some(address)
+    }
+
+    /// Gives it back; whether it was there.
+    pub fn free(&self, address: u64) -> bool {
+        // SAFETY: the stub knows what it has given.
+        unsafe { (self.free)(address) == 0 }
     }
 
     /// It is done with them.

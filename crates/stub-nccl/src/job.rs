@@ -17,6 +17,7 @@ pub const IN_PROGRESS: i32 = 7;
 pub struct At(pub usize);
 
 /// Bytes for a rank.
+#[derive(Clone)]
 pub struct Send {
     pub to: usize,
     pub from: At,
@@ -24,6 +25,7 @@ pub struct Send {
 }
 
 /// Bytes from a rank.
+#[derive(Clone)]
 pub struct Receive {
     pub from: usize,
     pub into: Target,
@@ -31,6 +33,7 @@ pub struct Receive {
 }
 
 /// Where bytes go.
+#[derive(Clone)]
 pub enum Target {
     /// Where they belong.
     Memory(At),
@@ -39,6 +42,7 @@ pub enum Target {
 }
 
 /// A reduction of what was received aside with what is here.
+#[derive(Clone)]
 pub struct Reduce {
     pub own: At,
     pub into: At,
@@ -48,6 +52,7 @@ pub struct Reduce {
 }
 
 /// What a rank copies for itself.
+#[derive(Clone)]
 pub struct Copy {
     pub from: At,
     pub into: At,
@@ -55,8 +60,12 @@ pub struct Copy {
 }
 
 /// All of it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Job {
+    /// The function that it was asked by, of a group the first.
+    pub name: &'static str,
+    /// Its element type.
+    pub data: i32,
     pub sends: Vec<Send>,
     pub receives: Vec<Receive>,
     pub copies: Vec<Copy>,
@@ -74,6 +83,17 @@ impl Job {
         self.copies.append(&mut other.copies);
         self.reduces.append(&mut other.reduces);
         self.streams.append(&mut other.streams);
+    }
+
+    /// Where the caller's buffers of it begin.
+    pub fn addresses(&self) -> impl Iterator<Item = usize> {
+        let received = self.receives.iter().filter_map(|receive| match receive.into {
+            Target::Memory(at) => Some(at.0),
+            Target::Aside => None,
+        });
+        let kept = self.copies.iter().flat_map(|copy| [copy.from.0, copy.into.0]);
+        let reduced = self.reduces.iter().flat_map(|reduce| [reduce.own.0, reduce.into.0]);
+        self.sends.iter().map(|send| send.from.0).chain(received).chain(kept).chain(reduced)
     }
 
     /// Bytes that it moves.

@@ -1,12 +1,17 @@
 //! A rank: its operations one after the other, on a thread of its own.
 
 use crate::{
-    driver::Driver,
+    driver::{Driver, Stream},
     job::{self, At, IN_PROGRESS, INVALID_USAGE, Job, OK, SYSTEM, Target},
     script::{Fault, Script},
     shared::Shared,
 };
 use std::{
+    collections::BTreeMap,
+    ffi::c_void,
+    fs::OpenOptions,
+    io::Write,
+    ops::Range,
     slice,
     sync::{
         Arc,
@@ -27,6 +32,17 @@ pub struct Rank {
     pub state: Arc<State>,
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
+    /// Ranges that were made known, by their handles.
+    known: BTreeMap<usize, (Range<usize>, Kind)>,
+    handles: usize,
+}
+
+/// What a range of memory is known as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Plain,
+    Registered,
+    Symmetric,
 }
 
 /// What its thread and its caller both know.
@@ -56,11 +72,57 @@ impl Rank {
         };
         let thread = thread::spawn(move || worker.run(queue));
         let (jobs, thread) = (Some(jobs), Some(thread));
-        Rank { rank, size, driver, script, operations: 0, state, jobs, thread }
+        let known = BTreeMap::new();
+        Rank { rank, size, driver, script, operations: 0, state, jobs, thread, known, handles: 0 }
     }
 
-    /// Takes up an operation: its streams are busy until it is done.
-    pub fn enqueue(&mut self, mut job: Job) -> i32 {
+    /// A range is known as something from now on, under this handle.
+    pub fn register(&mut self, at: usize, bytes: usize, kind: Kind) -> *mut c_void {
+        self.handles += 1;
+        self.known.insert(self.handles, (at..at + bytes, kind));
+        self.handles as *mut c_void
+    }
+
+    /// Whether there was such a handle.
+    pub fn deregister(&mut self, handle: *mut c_void, kind: Kind) -> bool {
+        self.known.remove(&(handle as usize)).is_some_and(|(_, was)| was == kind)
+    }
+
+    /// What the least known of a job's buffers is.
+    fn kind_of(&self, job: &Job) -> Kind {
+        let of = |at: usize| {
+            let range = self.known.values().find(|(range, _)| range.contains(&at));
+            range.map_or(Kind::Plain, |(_, kind)| *kind)
+        };
+        job.addresses().map(of).min().unwrap_or(Kind::Plain)
+    }
+
+    /// Takes up an operation, or leaves it to the graph that its stream is captured into.
+    pub unsafe fn enqueue(comm: *mut Rank, job: Job) -> i32 {
+        let (driver, stream) = ((*comm).driver, job.streams[0]);
+        let kind = (*comm).kind_of(&job);
+        let captured = Box::into_raw(Box::new((comm, job)));
+        if driver.capture(stream, replay, captured.cast()) {
+            // A graph may be launched as long as the process lives: what it needs is kept as long.
+            (*comm).log(&(*captured).1, kind, "captured");
+            return OK;
+        }
+        let (_, job) = *Box::from_raw(captured);
+        (*comm).log(&job, kind, "enqueued");
+        (*comm).begin(job)
+    }
+
+    /// Writes down what was asked for, if the variable `FIZEAU_STUB_NCCL_LOG` names a file.
+    fn log(&self, job: &Job, kind: Kind, how: &str) {
+        let Some(path) = std::env::var_os("FIZEAU_STUB_NCCL_LOG") else { return };
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let line = format!("{} {} data={} {kind:?} {how}\n", self.rank, job.name, job.data);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.expect("FIZEAU_STUB_NCCL_LOG can be written");
+    }
+
+    /// Begins an operation: its streams are busy until it is done.
+    fn begin(&mut self, mut job: Job) -> i32 {
         self.operations += 1;
         job.number = self.operations;
         if self.script.fault(self.operations) == Some(Fault::Kill) {
@@ -85,6 +147,13 @@ impl Rank {
             let _ = thread.join();
         }
     }
+}
+
+/// What a graph calls for each operation that was captured.
+unsafe extern "C" fn replay(captured: *mut c_void, stream: *mut c_void) {
+    let (comm, job) = &*captured.cast::<(*mut Rank, Job)>();
+    let job = Job { streams: vec![Stream(stream)], ..job.clone() };
+    (**comm).begin(job);
 }
 
 struct Worker {

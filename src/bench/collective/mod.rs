@@ -20,8 +20,8 @@ mod element;
 use super::element::E4m3;
 use super::{Rank, Unready, Workload};
 use crate::{
-    case::{Case, Collective, CollectivePoint, KernelName, Place, Point},
-    comm::RankBuffers,
+    case::{Buffers, Case, Collective, CollectivePoint, KernelName, Place, Point},
+    comm::{Graph, RankBuffers},
     device::{Buffer, DeviceError},
     dtype::Dtype,
     outcome::Check,
@@ -35,23 +35,43 @@ use half::{bf16, f16};
 const CHUNK: usize = 1 << 16;
 
 /// The cases of a suite: every size of the axes, rounded down to equal parts for all ranks.
-/// What does not exist in place is not planned.
+/// What does not exist in place is not planned, nor are buffers and graphs of a library's own where
+/// no library puts collectives onto a device's stream.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.collective else { return Vec::new() };
     let ranks = rank.peers.size();
     let mut cases = Vec::new();
+    let is_had = |&(buffers, graph): &(Buffers, u32)| {
+        rank.peers.is_on_stream() || buffers.are_plain() && graph == 0
+    };
+    let graphs = axes.graphs();
+    let of = |&buffers| graphs.iter().map(move |&graph| (buffers, graph));
+    let variants: Vec<_> = axes.buffers.iter().flat_map(of).filter(is_had).collect();
     for kernel in rank.peers.kernels() {
         let of = |collective| axes.dtypes.iter().map(move |&dtype| (collective, dtype));
         for (collective, dtype) in axes.collectives.iter().copied().flat_map(of) {
             for &place in axes.places.iter().filter(|&&place| collective.exists(place)) {
-                for message in sizes(axes, collective, dtype, ranks) {
-                    let point = CollectivePoint { collective, dtype, message, ranks, place };
-                    cases.push(Case { kernel: kernel.clone(), point: Point::Collective(point) });
+                for &(buffers, graph) in &variants {
+                    let point = |message| CollectivePoint {
+                        place,
+                        buffers,
+                        graph,
+                        ..CollectivePoint::new(collective, dtype, message, ranks)
+                    };
+                    let points = sizes(axes, collective, dtype, ranks).into_iter().map(point);
+                    let case =
+                        |point| Case { kernel: kernel.clone(), point: Point::Collective(point) };
+                    cases.extend(points.filter(can_be_asked).map(case));
                 }
             }
         }
     }
     cases
+}
+
+/// Whether a library's manual allows it.
+fn can_be_asked(point: &CollectivePoint) -> bool {
+    point.buffers != Buffers::Symmetric || point.offsets_are_alike()
 }
 
 /// From the first to the last of the axes, without those that leave a rank nothing.
@@ -95,6 +115,9 @@ pub fn prepare<'r>(
     if !collective.exists(place) {
         return refuse(format!("{collective} does not exist {place}"));
     }
+    if !can_be_asked(point) {
+        return refuse(format!("{collective} {place} has other offsets in each rank's window"));
+    }
     match point.dtype {
         Dtype::F64 => made::<f64>(point, rank),
         Dtype::F32 => made::<f32>(point, rank),
@@ -110,7 +133,12 @@ fn made<'r, E: Element + 'r>(
     point: &CollectivePoint,
     rank: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    Ok(Box::new(settled(Exchange::<E>::new(point, rank), rank)?))
+    let mut exchange = settled(Exchange::<E>::new(point, rank), rank)?;
+    if point.graph > 0 {
+        let captured = exchange.capture();
+        settled(captured.map_err(Unready::from), rank)?;
+    }
+    Ok(Box::new(exchange))
 }
 
 /// A workload that is ready in every process, or in none: those that are ready would wait in the
@@ -163,6 +191,9 @@ enum Source {
 struct Exchange<'r, E> {
     rank: Rank<'r>,
     point: CollectivePoint,
+    /// As many collectives as the point has in a graph, and one alone; both before the buffers
+    /// that they use, so that they go first.
+    graphs: Option<[Graph<'r>; 2]>,
     send: Vec<Buffer>,
     /// Empty in place.
     receive: Vec<Buffer>,
@@ -175,7 +206,10 @@ impl<'r, E: Element> Exchange<'r, E> {
     fn new(point: &CollectivePoint, rank: Rank<'r>) -> Result<Self, Unready> {
         let (_, local) = rank.peers.local();
         let [send_bytes, receive_bytes] = point.collective.buffer_bytes(point.message, point.ranks);
-        let buffers = |size| (0..local).map(|_| rank.device.allocate(size)).collect();
+        let buffers = |size| {
+            let buffer = |_| rank.peers.allocate(rank.device, size, point.buffers);
+            (0..local).map(buffer).collect()
+        };
         // An element before and one after.
         let around = Bytes(2 * size_of::<E>() as u64);
         let (send, receive): (Result<_, DeviceError>, Result<_, DeviceError>) = match point.place {
@@ -184,10 +218,30 @@ impl<'r, E: Element> Exchange<'r, E> {
             Place::Unaligned => (buffers(send_bytes + around), buffers(receive_bytes + around)),
         };
         let (send, receive) = (send?, receive?);
-        let elements = std::marker::PhantomData;
-        let mut ready = Exchange { rank, point: *point, send, receive, iterations: 0, elements };
+        let (graphs, elements) = (None, std::marker::PhantomData);
+        let mut ready =
+            Exchange { rank, point: *point, graphs, send, receive, iterations: 0, elements };
         ready.fill()?;
         Ok(ready)
+    }
+
+    /// Captures the graphs. One collective goes before: what a library makes at its first use is
+    /// not to be made while it is captured.
+    fn capture(&mut self) -> Result<(), DeviceError> {
+        let (device, peers) = (self.rank.device, self.rank.peers);
+        device.timed(&mut || self.one_by_one(1))?;
+        let ranks: Vec<_> = (0..self.send.len()).map(|local| self.buffers(local)).collect();
+        let CollectivePoint { collective, dtype, message, graph, .. } = self.point;
+        let of = |count| peers.graph(collective, dtype, message, &ranks, count);
+        let graphs = [of(graph)?, of(1)?];
+        self.graphs = Some(graphs);
+        Ok(())
+    }
+
+    fn one_by_one(&self, repeat: u32) -> Result<(), DeviceError> {
+        let ranks: Vec<_> = (0..self.send.len()).map(|local| self.buffers(local)).collect();
+        let CollectivePoint { collective, dtype, message, .. } = self.point;
+        self.rank.peers.enqueue(collective, dtype, message, &ranks, repeat)
     }
 
     /// Elements of one rank's part of the message.
@@ -358,11 +412,24 @@ impl<'r, E: Element> Exchange<'r, E> {
 
 impl<E: Element> Workload for Exchange<'_, E> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
-        let ranks: Vec<_> = (0..self.send.len()).map(|local| self.buffers(local)).collect();
-        let CollectivePoint { collective, dtype, message, .. } = self.point;
-        self.rank.peers.enqueue(collective, dtype, message, &ranks, repeat)?;
+        match &self.graphs {
+            None => self.one_by_one(repeat)?,
+            Some([whole, one]) => {
+                let count = self.point.graph;
+                if repeat >= count {
+                    whole(repeat / count)?;
+                }
+                if !repeat.is_multiple_of(count) {
+                    one(repeat % count)?;
+                }
+            }
+        }
         self.iterations += u64::from(repeat);
         Ok(())
+    }
+
+    fn granule(&self) -> u32 {
+        self.point.graph.max(1)
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {
@@ -396,6 +463,9 @@ mod tests {
             factor: 16,
             sizes: vec![],
             places: vec![],
+            buffers: vec![],
+            ways: vec![],
+            graph: vec![],
         };
         let of = |collective, ranks| {
             let sizes = sizes(&axes, collective, Dtype::F32, ranks);

@@ -14,7 +14,7 @@ use super::{
     watch::{Asked, OnHang, Operation, Watch, pairwise},
 };
 use crate::{
-    case::{Collective, CollectivePoint, KernelName, Place},
+    case::{Collective, CollectivePoint, KernelName},
     device::{Buffer, DeviceError},
     dtype::Dtype,
     units::{Bytes, Seconds},
@@ -128,9 +128,8 @@ impl Communicator for Mpi {
             let why = format!("{} ranks give buffers in a process of one", ranks.len());
             return Err(DeviceError::Launch { kernel: "mpi".into(), why });
         };
-        let (place, size) = (Place::OutOfPlace, self.size);
-        let point = CollectivePoint { collective, dtype, message, ranks: size, place };
-        let [send, receive] = collective.buffer_bytes(message, size);
+        let point = CollectivePoint::new(collective, dtype, message, self.size);
+        let [send, receive] = collective.buffer_bytes(message, self.size);
         let end = |offset: Bytes, bytes: Bytes| offset.0.checked_add(bytes.0);
         if end(buffers.send_offset, send).is_none_or(|end| end > buffers.send.size.0)
             || end(buffers.receive_offset, receive).is_none_or(|end| end > buffers.receive.size.0)

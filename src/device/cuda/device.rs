@@ -513,7 +513,7 @@ const STREAM_NON_BLOCKING: u32 = 1;
 /// `CU_LIMIT_PERSISTING_L2_CACHE_SIZE`.
 const PERSISTING_SIZE: c_int = 6;
 /// `CUDA_ERROR_NOT_SUPPORTED`.
-const NOT_SUPPORTED: i32 = 801;
+pub(super) const NOT_SUPPORTED: i32 = 801;
 /// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: what is fetched for one copy serves the next.
 const PROMOTE_256_BYTES: c_int = 3;
 /// `CU_LAUNCH_PARAM_BUFFER_POINTER`, `CU_LAUNCH_PARAM_BUFFER_SIZE`.

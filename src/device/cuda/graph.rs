@@ -3,11 +3,11 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    device::{Context, For},
+    device::{Context, For, NOT_SUPPORTED},
     driver::Handle,
     module::{Entry, Params, Shape},
 };
-use crate::device::DeviceError;
+use crate::device::{DeviceError, library::Refusal};
 use std::rc::Rc;
 
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads call is none of it.
@@ -36,6 +36,20 @@ impl Graph {
         params: &mut Params,
         count: u32,
     ) -> Result<Graph, DeviceError> {
+        Graph::captured(context, &mut |stream| {
+            context.launch_on(stream, entry, shape, params, count)
+        })
+    }
+
+    /// Whatever is enqueued on the stream that is given.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses, or what enqueues.
+    pub fn captured(
+        context: &Rc<Context>,
+        enqueue: &mut dyn FnMut(Handle) -> Result<(), DeviceError>,
+    ) -> Result<Graph, DeviceError> {
         let null = std::ptr::null_mut();
         let context = Rc::clone(context);
         let mut made = Graph { context, stream: null, graph: null, executable: null };
@@ -45,10 +59,16 @@ impl Graph {
         unsafe {
             let f = made.context.current()?;
             told(&made.context, f.stream_create(&raw mut made.stream, NON_BLOCKING))?;
-            told(&made.context, f.capture_begin(made.stream, THREAD_LOCAL))?;
-            let launched = made.context.launch_on(made.stream, entry, shape, params, count);
+            match f.capture_begin(made.stream, THREAD_LOCAL) {
+                Err(Refusal::Code { code: NOT_SUPPORTED, .. }) => {
+                    let (kernel, needs) = ("graph".into(), "capture of streams".into());
+                    return Err(DeviceError::Unsupported { kernel, needs });
+                }
+                said => told(&made.context, said)?,
+            }
+            let enqueued = enqueue(made.stream);
             let ended = f.capture_end(made.stream, &raw mut made.graph);
-            launched?;
+            enqueued?;
             told(&made.context, ended)?;
             told(&made.context, f.graph_make(&raw mut made.executable, made.graph, 0))?;
         }

@@ -30,7 +30,7 @@ mod words;
 
 use super::{
     Backend, Buffer, Device, DeviceError, Elsewhere, Finding, Function, Identity, Launch, Pulse,
-    Stream, Timing,
+    Replay, Stream, Timing,
 };
 use crate::{
     case::KernelName,
@@ -44,6 +44,7 @@ use cublaslt::Kind;
 use device::Context;
 use driver::{Driver, driver, spelled};
 use gate::Gate;
+use graph::Graph;
 use kernels::Kernels;
 #[cfg(test)]
 pub(super) use kernels::headers;
@@ -382,6 +383,15 @@ impl<S: Sense> Device for CudaDevice<S> {
         enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         self.context.foreign(enqueue)
+    }
+
+    fn capture(
+        &self,
+        _: &str,
+        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<Replay, DeviceError> {
+        let graph = Graph::captured(&self.context, &mut |stream| enqueue(Stream(stream)))?;
+        Ok(Box::new(move || graph.launch()))
     }
 
     fn pulse(&self) -> Option<Pulse> {

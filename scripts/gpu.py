@@ -153,7 +153,7 @@ def table(rows, path, title, missing, is_stub):
 
 
 # The vendor's library runs in the program itself, and is a peer all the same.
-LIBRARIES = {"cublaslt", "ce"}
+LIBRARIES = {"cublaslt", "hipblaslt", "ce"}
 
 
 class Figures:

@@ -481,8 +481,8 @@ mod tests {
         assert!(!has("gemm/fp4", (10, 0)) && !has("stream/copy", (9, 0)));
     }
 
-    /// Runs where the library is found (`FIZEAU_LIBRARY_PATH` names its folder, or it is installed):
-    /// it holds numbers and sizes of attributes against its own without a device.
+    /// Runs where the library is found (`FIZEAU_LIBRARY_PATH` names its folder, or it is
+    /// installed): it holds numbers and sizes of attributes against its own without a device.
     /// scripts/check_headers.sh brings it.
     #[test]
     fn the_library_takes_every_description() {

@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "NVML is a C library")]
 
-use super::telemetry::Sense;
+use super::sense::{Counters, Faults, Reading, Sense};
 use crate::device::{
     DeviceError,
     library::{self, Refusal, Wanted, functions},
@@ -113,40 +113,6 @@ const EVENT_XID: u64 = 8;
 const LINKS: c_uint = 36;
 const LINK_COUNTERS: c_int = 4;
 
-/// What a device is doing now.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reading {
-    /// Of the SMs, MHz.
-    pub clock: Option<u32>,
-    /// Of the memory, MHz.
-    pub memory_clock: Option<u32>,
-    /// Milliwatts.
-    pub power: Option<u32>,
-    /// Of the GPU, degrees Celsius.
-    pub temperature: Option<u32>,
-    /// Of the memory, degrees Celsius.
-    pub memory_temperature: Option<u32>,
-    /// Why the clock is where it is: bits of `nvmlClocksEventReasons`.
-    pub reasons: Option<u64>,
-}
-
-/// What a device has counted since its driver was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counters {
-    /// Millijoules.
-    pub energy: Option<u64>,
-    /// Memory errors that ECC corrected.
-    pub ecc_corrected: Option<u64>,
-    /// And those that it could not.
-    pub ecc_uncorrected: Option<u64>,
-    /// Rows of memory replaced by spare ones.
-    pub remapped_rows: Option<u64>,
-    /// Packets sent again over PCIe.
-    pub pcie_replays: Option<u64>,
-    /// Errors of all NVLinks: replays, recoveries, CRC.
-    pub nvlink_errors: Option<u64>,
-}
-
 /// NVML, initialised once in a process and never shut down.
 pub struct Nvml {
     functions: Functions,
@@ -170,8 +136,8 @@ impl Sense for Sensors {
     fn counters(&self) -> Counters {
         Sensors::counters(self)
     }
-    fn faults(&self) -> Option<Faults> {
-        Sensors::faults(self)
+    fn faults(&self) -> Option<Box<dyn Faults>> {
+        Some(Box::new(self.queue()?))
     }
 }
 
@@ -368,34 +334,28 @@ impl Sensors {
     }
 
     /// A queue of the faults (Xid) that the driver reports from now on.
-    pub fn faults(&self) -> Option<Faults> {
+    fn queue(&self) -> Option<Queue> {
         let mut set: Sensor = std::ptr::null_mut();
         // SAFETY: a valid pointer; the set is registered before it is waited for.
         unsafe {
             self.functions().events(&raw mut set).ok()?;
             self.functions().events_register(self.device, EVENT_XID, set).ok()?;
         }
-        Some(Faults { sensors: self.clone(), set })
+        Some(Queue { sensors: self.clone(), set })
     }
 }
 
-/// A queue of faults.
-pub struct Faults {
+/// Such a queue.
+struct Queue {
     sensors: Sensors,
     set: Sensor,
 }
 
 // SAFETY: as for `Sensors`.
-unsafe impl Send for Faults {}
+unsafe impl Send for Queue {}
 
-impl Faults {
-    /// The number of the next fault, if one comes within so many milliseconds; an error where
-    /// waiting is not possible at all.
-    ///
-    /// # Errors
-    ///
-    /// Every code but that of a time that ran out.
-    pub fn next(&self, milliseconds: u32) -> Result<Option<u64>, Refusal> {
+impl Faults for Queue {
+    fn next(&self, milliseconds: u32) -> Result<Option<u64>, Refusal> {
         const TIMEOUT: i32 = 10;
         let instances = [0; 2];
         let mut event = Event { device: std::ptr::null_mut(), kind: 0, data: 0, instances };
@@ -406,62 +366,6 @@ impl Faults {
             Ok(()) => Ok(Some(event.data)),
             Err(Refusal::Code { code: TIMEOUT, .. }) => Ok(None),
             Err(refusal) => Err(refusal),
-        }
-    }
-}
-
-/// Why a clock is held where it is, by the bits of `nvmlClocksEventReasons`.
-const REASONS: [(u64, &str); 11] = [
-    (0x1, "idle"),
-    (0x2, "clocks set by a user"),
-    (0x4, "power cap"),
-    (0x8, "hardware slowdown"),
-    (0x10, "sync boost"),
-    (0x20, "software thermal slowdown"),
-    (0x40, "hardware thermal slowdown"),
-    (0x80, "hardware power brake"),
-    (0x100, "display clocks"),
-    (0x200, "board limit"),
-    (0x400, "reliability limit"),
-];
-
-/// The reasons that are none of a device's own work: slowdowns by hardware, heat and the power
-/// brake. A dense product at its power cap is as it should be.
-const HELD: u64 = 0x8 | 0x20 | 0x40 | 0x80;
-
-/// Reasons in words, idleness left out.
-pub fn spelled(reasons: u64) -> Vec<String> {
-    let mut words: Vec<String> = REASONS
-        .iter()
-        .filter(|(bit, _)| reasons & bit != 0 && *bit != 0x1)
-        .map(|(_, word)| (*word).to_owned())
-        .collect();
-    let known = REASONS.iter().fold(0, |all, (bit, _)| all | bit);
-    if reasons & !known != 0 {
-        words.push(format!("reasons {:#x} that fizeau does not know", reasons & !known));
-    }
-    words
-}
-
-/// Whether a device is held below what it could do.
-pub fn is_throttled(reasons: u64) -> bool {
-    reasons & HELD != 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasons_are_decoded() {
-        assert_eq!(spelled(0x1), Vec::<String>::new());
-        assert_eq!(spelled(0x44), ["power cap", "hardware thermal slowdown"]);
-        assert!(spelled(0x1000)[0].contains("0x1000"));
-        for ordinary in [0, 0x1, 0x4, 0x5, 0x2, 0x10, 0x100] {
-            assert!(!is_throttled(ordinary), "{ordinary:#x}");
-        }
-        for held in [0x8, 0x20, 0x40, 0x80, 0x84] {
-            assert!(is_throttled(held), "{held:#x}");
         }
     }
 }

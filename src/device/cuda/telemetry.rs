@@ -1,6 +1,6 @@
 //! Sensors read on a thread of their own while cases run, and kept for each of them.
 
-use super::nvml::{self, Counters, Faults, Reading};
+use super::sense::{self, Counters, Faults, Reading, Sense};
 use crate::{
     outcome::Telemetry,
     units::{Celsius, Joules, Megahertz, Watts},
@@ -16,18 +16,6 @@ use std::{
 
 /// Between two readings. Sensors of power are averages over 25 to 100 ms themselves.
 const EVERY_MILLISECONDS: u32 = 50;
-
-/// What reads a device's sensors. Reasons for a clock are told in NVML's bits, whoever reads them.
-pub trait Sense: Clone + Send + 'static {
-    /// What the device is doing now.
-    fn reading(&self) -> Reading;
-    /// What it has counted.
-    fn counters(&self) -> Counters;
-    /// A queue of the faults that the driver reports from now on, where it has one.
-    fn faults(&self) -> Option<Faults> {
-        None
-    }
-}
 
 /// A thread that reads a device's sensors until it is dropped.
 pub struct Watch<S: Sense> {
@@ -80,7 +68,7 @@ impl<S: Sense> Watch<S> {
 
     /// Whether the device was held down when it was last looked at.
     pub fn is_throttled(&self) -> bool {
-        nvml::is_throttled(self.shared.reasons.load(Ordering::Relaxed))
+        sense::is_throttled(self.shared.reasons.load(Ordering::Relaxed))
     }
 
     /// The clock of the SMs now.
@@ -107,7 +95,7 @@ impl Shared {
 
 /// The thread. It waits for faults, which is its pause; where a device has no queue of them, it
 /// sleeps.
-fn read_until_stopped<S: Sense>(sensors: &S, mut faults: Option<Faults>, shared: &Shared) {
+fn read_until_stopped<S: Sense>(sensors: &S, mut faults: Option<Box<dyn Faults>>, shared: &Shared) {
     while !shared.stop.load(Ordering::Relaxed) {
         match faults.as_ref().map(|faults| faults.next(EVERY_MILLISECONDS)) {
             Some(Ok(Some(fault))) => shared.seen().faults.push(fault),
@@ -145,7 +133,7 @@ fn summarise(
         energy: grown(|c| c.energy).map(|millijoules| Joules(millijoules as f64 / 1e3)),
         temperature_max: values(|r| r.temperature).max().map(celsius),
         memory_temperature_max: values(|r| r.memory_temperature).max().map(celsius),
-        held_by: nvml::spelled(reasons),
+        held_by: sense::spelled(reasons),
         ecc_corrected: grown(|c| c.ecc_corrected),
         ecc_uncorrected: grown(|c| c.ecc_uncorrected),
         remapped_rows: grown(|c| c.remapped_rows),

@@ -4,10 +4,7 @@ use super::{
     metrics::{self, Metrics},
     topology::word,
 };
-use crate::device::cuda::{
-    nvml::{Counters, Reading},
-    telemetry::Sense,
-};
+use crate::device::cuda::sense::{Counters, Reading, Sense};
 use std::{
     fs,
     path::{Path, PathBuf},

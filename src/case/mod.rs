@@ -20,12 +20,14 @@ macro_rules! named {
 mod attention;
 mod collective;
 mod machine;
+mod wire;
 
 pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask};
 pub use collective::{Buffers, Collective, CollectivePoint, Place};
 pub use machine::{
     Access, AccessPoint, HostMemory, LaunchPoint, Launching, Transfer, TransferPoint,
 };
+pub use wire::Algorithm;
 
 use crate::{
     dtype::Dtype,

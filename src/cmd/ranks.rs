@@ -15,7 +15,7 @@ use crate::{
     launch::{self, Launcher, World},
     outcome::{Failure, Outcome},
     record::{
-        Header, Line,
+        Header, Line, Network,
         store::{self, RecordError},
     },
     units::{Bytes, Seconds},
@@ -172,6 +172,11 @@ impl Known {
             format!("rank {}: {}, {} ({})", facts.rank, facts.host, facts.device, facts.name)
         };
         self.ranks.iter().map(line).collect()
+    }
+
+    /// What lies between their nodes.
+    pub fn network(&self) -> Option<Network> {
+        preflight::network(&self.ranks)
     }
 
     /// Ranks that have this one's device.

@@ -120,6 +120,7 @@ impl Run<'_> {
         header.environment.libraries.push(link.version());
         header.environment.warnings.extend(known.warnings.iter().cloned());
         header.environment.ranks = known.lines();
+        header.environment.network = known.network();
         let memory_free = ranks::memory(&link, &known, header.environment.memory_free)?;
         let session = self.session(rank, settings, memory_free);
         let end = match link.rank() {

@@ -1,7 +1,7 @@
 //! What every rank says of itself before the first collective, and what is wrong with them
 //! together: one line that names a rank, where the library would fail later and name nobody.
 
-use crate::device::Identity;
+use crate::{device::Identity, record::Network};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -184,6 +184,22 @@ fn sharers(ranks: &[Facts]) -> Option<(&Facts, &Facts)> {
     None
 }
 
+/// What lies between the ranks' nodes; none where they are on one.
+pub fn network(ranks: &[Facts]) -> Option<Network> {
+    let nodes: BTreeMap<&str, &Facts> =
+        ranks.iter().map(|facts| (facts.host.as_str(), facts)).collect();
+    let up = |facts: &&Facts| -> Vec<u32> {
+        let up = facts.nics.iter().filter(|nic| nic.state == "ACTIVE" && nic.gigabits > 0);
+        up.map(|nic| nic.gigabits).collect()
+    };
+    let rates: Vec<Vec<u32>> = nodes.values().map(up).collect();
+    (nodes.len() > 1).then(|| Network {
+        nodes: nodes.len() as u32,
+        interfaces: rates.iter().map(Vec::len).min().unwrap_or(0) as u32,
+        gigabits: rates.iter().map(|rates| rates.iter().sum()).min().unwrap_or(0),
+    })
+}
+
 /// Ranks that have the same device as one of them.
 pub fn sharing(ranks: &[Facts], rank: u32) -> u32 {
     let place = |facts: &Facts| (facts.host.clone(), facts.identity.uuid.clone());
@@ -257,6 +273,30 @@ mod tests {
         assert!(said[0].contains("ACTIVE at 100 Gbit/s, and the others have"), "{said:?}");
         let said = warned(|ranks| ranks.iter_mut().for_each(|r| r.nics[0].state = "DOWN".into()));
         assert_eq!(said, ["rank 0 on node0 (cuda:0): the interface mlx5_0:1 is down"]);
+    }
+
+    #[test]
+    fn the_network_is_that_of_the_weakest_node() {
+        let nic = |port: u32, state: &str, gigabits: u32| Nic {
+            name: format!("mlx5_{port}:1"),
+            state: state.into(),
+            gigabits,
+        };
+        let mut ranks = ranks(4);
+        assert_eq!(network(&ranks[..2]), None, "one node");
+        let whole = Network { nodes: 2, interfaces: 1, gigabits: 400 };
+        assert_eq!(network(&ranks), Some(whole));
+        for facts in &mut ranks {
+            facts.nics = vec![nic(0, "ACTIVE", 400), nic(1, "ACTIVE", 400)];
+        }
+        for facts in &mut ranks[2..] {
+            facts.nics[1] = nic(1, "DOWN", 400);
+            facts.nics.push(nic(2, "ACTIVE", 200));
+        }
+        assert_eq!(network(&ranks), Some(Network { nodes: 2, interfaces: 2, gigabits: 600 }));
+        ranks[0].nics.clear();
+        ranks[1].nics.clear();
+        assert_eq!(network(&ranks), Some(Network { nodes: 2, interfaces: 0, gigabits: 0 }));
     }
 
     #[test]

@@ -4,7 +4,7 @@ pub mod store;
 pub mod v1;
 
 pub use v1 as current;
-pub use v1::{Environment, Footer, Header, Line, Record, Timer};
+pub use v1::{Environment, Footer, Header, Line, Network, Record, Timer};
 
 /// The JSON Schema of one line of a record, as docs/record-v1.schema.json publishes it.
 pub fn schema() -> serde_json::Value {

@@ -84,8 +84,22 @@ pub struct Environment {
     /// Who is which rank, one line each, where ranks are processes or GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<String>,
+    /// What lies between nodes, where ranks are on several that told their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// What may spoil numbers here, in words: busy machine, virtual machine, ...
     pub warnings: Vec<String>,
+}
+
+/// What lies between the nodes of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Network {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// Network interfaces for messages that are up, on the node with the fewest.
+    pub interfaces: u32,
+    /// Their rate together in Gbit/s, on the node where it is least.
+    pub gigabits: u32,
 }
 
 /// The timer, calibrated at start.

@@ -257,7 +257,8 @@ pub struct Swept {
 }
 
 impl Swept {
-    fn of(point: &CollectivePoint) -> Swept {
+    /// Whose points are one curve.
+    pub fn of(point: &CollectivePoint) -> Swept {
         let CollectivePoint { collective, dtype, buffers, graph, .. } = *point;
         Swept { collective, dtype, buffers, graph }
     }

@@ -17,6 +17,7 @@ mod run;
 mod sensors;
 mod stub;
 mod summary;
+mod wire;
 
 pub use ceiling::Ceilings;
 pub use comparison::document as comparison;

@@ -2,7 +2,7 @@
 
 use super::{Bound, Part, Properties, SpeedOfLight, Tier};
 use crate::{
-    case::{Point, StreamOperation, Work},
+    case::{Algorithm, Point, StreamOperation, Work},
     units::{BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
 };
 
@@ -136,6 +136,15 @@ impl Known<'_> {
         }
     }
 
+    /// What a point has to move and compute. Of a collective, the least that its algorithms put on
+    /// one rank's link: bus bandwidth counts a ring, also where the switch reduces.
+    fn work(&self, point: &Point) -> Work {
+        let work = point.work();
+        let Point::Collective(collective) = point else { return work };
+        let algorithms = self.part.map_or(&Algorithm::ALL[..], |part| part.algorithms);
+        Work { link: collective.wire_least(algorithms), ..work }
+    }
+
     /// Whether what a point touches stays in a cache from one iteration to the next.
     fn fits_cache(&self, point: &Point) -> bool {
         let touched = match point {
@@ -157,7 +166,7 @@ pub fn lights(
     clock: Option<Megahertz>,
 ) -> Vec<SpeedOfLight> {
     let known = Known { properties, part, clock };
-    let work = point.work();
+    let work = known.work(point);
     let cached_stream =
         matches!(point, Point::Stream(_) | Point::Access(_)) && known.fits_cache(point);
     let memory = |rate: Option<BytesPerSecond>| rate.filter(|_| !cached_stream);
@@ -226,7 +235,7 @@ pub fn floor(
     // faster than it says it can.
     let clock = [clock, properties.clock].into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0));
     let known = Known { properties, part, clock };
-    let work = point.work();
+    let work = known.work(point);
     let fastest = |a: Option<f64>, b: Option<f64>| [a, b].into_iter().flatten().reduce(f64::max);
     let in_cache = known.fits_cache(point);
     let memory = fastest(known.pins().map(|rate| rate.0), known.datasheet_memory().map(|r| r.0));

@@ -4,6 +4,7 @@
 
 use super::{CpuId, Properties};
 use crate::{
+    case::Algorithm,
     dtype::Dtype,
     units::{Bytes, BytesPerSecond, FlopsPerSecond},
 };
@@ -42,6 +43,8 @@ pub struct Part {
     pub link_bandwidth: Option<BytesPerSecond>,
     /// Kind of that link.
     pub link: Option<String>,
+    /// How collectives may be carried out over it.
+    pub algorithms: &'static [Algorithm],
     /// Fields that no vendor's text confirms.
     pub unverified: Vec<String>,
     /// How many sources the file names.
@@ -229,6 +232,16 @@ fn by_dtype(table: &BTreeMap<String, f64>) -> BTreeMap<Dtype, f64> {
     Dtype::ALL.into_iter().filter_map(largest).collect()
 }
 
+/// Switches of NVLink reduce since its fourth generation ("NVLink SHARP": NVIDIA H100 Tensor Core
+/// GPU Architecture, 2022); where two GPUs are bridged there is no switch, nor anything to gain.
+fn algorithms(link: &LinkTable) -> &'static [Algorithm] {
+    const PLAIN: [Algorithm; 3] = [Algorithm::Ring, Algorithm::Tree, Algorithm::Direct];
+    match (link.kind.as_str(), link.generation) {
+        ("NVLink", Some(4..)) => &Algorithm::ALL,
+        _ => &PLAIN,
+    }
+}
+
 impl Part {
     /// Of a file of `data/parts`.
     pub fn of_gpu(id: &str, file: &GpuFile) -> Part {
@@ -257,6 +270,7 @@ impl Part {
                 .and_then(|link| link.total_bidir_gbps)
                 .map(|both| giga(both / 2.0)),
             link: link.map(|link| link.kind.clone()),
+            algorithms: link.map_or(&[], algorithms),
             unverified: file.unverified.clone(),
             sources: file.source.len(),
             identity: Identity::Gpu {
@@ -284,6 +298,7 @@ impl Part {
             cache_store_per_clock: file.l1_store_bytes_per_clk,
             link_bandwidth: None,
             link: None,
+            algorithms: &[],
             unverified: file.unverified.clone(),
             sources: file.source.len(),
             identity: Identity::Host {

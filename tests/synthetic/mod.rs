@@ -61,6 +61,7 @@ fn header(plan: Vec<Case>) -> Header {
             memory_free: Some(Bytes(29 << 30)),
             libraries: vec!["openblas 0.3.29".into()],
             ranks: Vec::new(),
+            network: None,
             warnings: vec![
                 "A virtual machine (kvm): neighbours may take cache and bandwidth.".into(),
             ],

@@ -234,6 +234,7 @@ pub fn environment() -> Environment {
         memory_free: memory_free(),
         libraries: super::gemm::library::versions(),
         ranks: Vec::new(),
+        network: None,
         warnings: Vec::new(),
     };
     environment.warnings = warnings(&environment);

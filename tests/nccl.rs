@@ -562,6 +562,26 @@ fn what_is_missing_or_differs_is_named_before_the_first_collective() {
 }
 
 #[test]
+fn a_degraded_link_is_one_line_and_the_run_goes_on() {
+    let machine = Machine::new();
+    machine.sweep("f32", 60.0, ["256", ""]);
+    let healthy = "devices=3,nvlinks=18";
+    let ended = ends(machine.start(&[healthy, "devices=3,nvlinks=17,lanes=8", healthy], ""));
+    for said in &ended {
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    }
+    let warnings = machine.record().header.environment.warnings;
+    for end in [
+        "(cuda:1) has links up: 17, and the others have 18",
+        "(cuda:1) has PCIe lanes: 8, and the others have 16",
+    ] {
+        let lines =
+            warnings.iter().filter(|line| line.starts_with("rank 1 ") && line.ends_with(end));
+        assert_eq!(lines.count(), 1, "{end}: {warnings:?}");
+    }
+}
+
+#[test]
 fn several_ranks_on_one_gpu_have_to_be_allowed() {
     let machine = Machine::new();
     let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];

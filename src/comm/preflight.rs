@@ -91,12 +91,11 @@ pub fn judge(ranks: &[Facts], sharing: Sharing) -> Result<Vec<String>, String> {
         return Err(format!("{}: {trouble}", facts.who()));
     }
     for (what, of) in [
-        ("", (|facts| Some(facts.engine.clone())) as fn(&Facts) -> Option<String>),
-        ("fizeau ", |facts| Some(facts.fizeau.clone())),
+        ("", (|facts| Some((0, facts.engine.clone()))) as fn(&Facts) -> Option<Value>),
+        ("fizeau ", |facts| Some((0, facts.fizeau.clone()))),
     ] {
-        if let Some((odd, its, common)) = odd_one(ranks, of) {
-            let its = its.unwrap_or_default();
-            let who = odd.who();
+        if let Some(Odd { first, its, common, .. }) = odd_ones(ranks, of) {
+            let (who, its) = (first.who(), its.unwrap_or_default());
             return Err(format!("{who} has {what}{its}, and the others have {what}{common}"));
         }
     }
@@ -121,17 +120,23 @@ pub fn judge(ranks: &[Facts], sharing: Sharing) -> Result<Vec<String>, String> {
     Ok(warnings)
 }
 
-/// What is degraded, or differs.
+/// What is degraded, or differs: one line for each thing, whoever many have it.
 fn warnings(ranks: &[Facts]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let different = |what: &str, of: &dyn Fn(&Facts) -> Option<String>| {
-        let (odd, its, common) = odd_one(ranks, of)?;
+    let different = |what: &str, of: &dyn Fn(&Facts) -> Option<Value>| {
+        let Odd { first, others, its, common } = odd_ones(ranks, of)?;
         let its = its.unwrap_or_else(|| "none that can be read".into());
-        Some(format!("{} has {what} {its}, and the others have {common}", odd.who()))
+        let others: Vec<String> = others.iter().map(|facts| facts.rank.to_string()).collect();
+        let besides = match others.is_empty() {
+            true => String::new(),
+            false => format!("; so it is with rank {}", others.join(", ")),
+        };
+        Some(format!("{} has {what} {its}, and the others have {common}{besides}", first.who()))
     };
-    let number = |value: Option<u32>| value.map(|value| value.to_string());
-    warnings.extend(different("the driver", &|facts| facts.identity.driver.clone()));
-    warnings.extend(different("the device", &|facts| Some(facts.name.clone())));
+    let number = |value: Option<u32>| value.map(|value| (u64::from(value), value.to_string()));
+    let word = |text: String| Some((0, text));
+    warnings.extend(different("the driver", &|facts| facts.identity.driver.clone().and_then(word)));
+    warnings.extend(different("the device", &|facts| word(facts.name.clone())));
     warnings.extend(different("PCIe lanes:", &|facts| number(facts.identity.pcie_width)));
     warnings.extend(different("links up:", &|facts| number(facts.identity.links)));
     let names = ranks.iter().flat_map(|facts| &facts.nics).map(|nic| nic.name.clone());
@@ -139,7 +144,8 @@ fn warnings(ranks: &[Facts]) -> Vec<String> {
     for name in names {
         let of = |facts: &Facts| {
             let nic = facts.nics.iter().find(|nic| nic.name == name)?;
-            Some(format!("{} at {} Gbit/s", nic.state, nic.gigabits))
+            let rate = u64::from(nic.gigabits) * u64::from(nic.state == "ACTIVE");
+            Some((rate, format!("{} at {} Gbit/s", nic.state, nic.gigabits)))
         };
         warnings.extend(different(&format!("the interface {name}"), &of));
     }
@@ -156,20 +162,35 @@ fn warnings(ranks: &[Facts]) -> Vec<String> {
     warnings
 }
 
-/// The first rank that differs from what most have, what it has, and what most have. Where there
-/// are as many of one as of the other, the first rank is taken to be right.
-fn odd_one(
-    ranks: &[Facts],
-    of: impl Fn(&Facts) -> Option<String>,
-) -> Option<(&Facts, Option<String>, String)> {
-    let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
+/// What a rank has, in words, behind a number that is larger for what is better.
+type Value = (u64, String);
+
+/// The ranks that differ from what most have.
+struct Odd<'f> {
+    first: &'f Facts,
+    others: Vec<&'f Facts>,
+    /// What the first has.
+    its: Option<String>,
+    /// What most have.
+    common: String,
+}
+
+/// Who differs from what most have. Where there are as many of one as of the other, the better is
+/// taken to be right, and of what is neither better nor worse that of the first rank.
+fn odd_ones(ranks: &[Facts], of: impl Fn(&Facts) -> Option<Value>) -> Option<Odd<'_>> {
+    let mut counts: BTreeMap<Option<Value>, usize> = BTreeMap::new();
     for facts in ranks {
         *counts.entry(of(facts)).or_default() += 1;
     }
     let most = counts.values().copied().max()?;
-    let common = ranks.iter().map(&of).find(|value| counts.get(value) == Some(&most))?;
-    let odd = ranks.iter().find(|facts| of(facts) != common)?;
-    Some((odd, of(odd), common.unwrap_or_else(|| "none".into())))
+    let frequent = ranks.iter().rev().map(&of).filter(|value| counts.get(value) == Some(&most));
+    let goodness = |value: &Option<Value>| value.as_ref().map(|(goodness, _)| *goodness);
+    let common = frequent.max_by_key(goodness)?;
+    let mut odd = ranks.iter().filter(|facts| of(facts) != common);
+    let first = odd.next()?;
+    let text = |value: Option<Value>| value.map(|(_, text)| text);
+    let common_text = text(common.clone()).unwrap_or_else(|| "none".into());
+    Some(Odd { first, its: text(of(first)), common: common_text, others: odd.collect() })
 }
 
 /// Two ranks with one device.
@@ -273,6 +294,22 @@ mod tests {
         assert!(said[0].contains("ACTIVE at 100 Gbit/s, and the others have"), "{said:?}");
         let said = warned(|ranks| ranks.iter_mut().for_each(|r| r.nics[0].state = "DOWN".into()));
         assert_eq!(said, ["rank 0 on node0 (cuda:0): the interface mlx5_0:1 is down"]);
+        let said = warned(|ranks| ranks[3].identity.driver = Some("570.9".into()));
+        assert_eq!(
+            said,
+            ["rank 3 on node1 (cuda:1) has the driver 570.9, and the others have 580.1"]
+        );
+        let said = warned(|ranks| ranks[2].name = "NVIDIA H100".into());
+        assert!(said.len() == 1 && said[0].contains("has the device NVIDIA H100"), "{said:?}");
+        // Half of the ranks: the worse half is named, in one line, whichever comes first.
+        let said = warned(|ranks| ranks[..2].iter_mut().for_each(|r| r.identity.links = Some(9)));
+        let line = "rank 0 on node0 (cuda:0) has links up: 9, and the others have 18; \
+                    so it is with rank 1";
+        assert_eq!(said, [line]);
+        let said = warned(|ranks| ranks[..2].iter_mut().for_each(|r| r.nics.clear()));
+        let found =
+            said.len() == 1 && said[0].starts_with("rank 0 on node0 (cuda:0) has the inter");
+        assert!(found && said[0].ends_with("so it is with rank 1"), "{said:?}");
     }
 
     #[test]

@@ -118,8 +118,8 @@ export! {
         value.write(5);
         OK
     }
-    nvmlDeviceGetCurrPcieLinkWidth(_device: Sensor, value: *mut c_uint) |_state| {
-        value.write(16);
+    nvmlDeviceGetCurrPcieLinkWidth(_device: Sensor, value: *mut c_uint) |state| {
+        value.write(state.script.lanes);
         OK
     }
     nvmlDeviceGetMaxPcieLinkGeneration(_device: Sensor, value: *mut c_uint) |_state| {
@@ -130,8 +130,10 @@ export! {
         value.write(16);
         OK
     }
-    nvmlDeviceGetNvLinkState(_device: Sensor, _link: c_uint, _active: *mut c_uint) |_state| {
-        NOT_SUPPORTED
+    nvmlDeviceGetNvLinkState(_device: Sensor, link: c_uint, active: *mut c_uint) |state| {
+        let Some(up) = state.script.nvlinks else { return NOT_SUPPORTED };
+        active.write(u32::from(link < up));
+        OK
     }
     nvmlDeviceGetNvLinkErrorCounter(
         _device: Sensor, _link: c_uint, _counter: c_int, _count: *mut u64

@@ -14,6 +14,8 @@
 //! | `memory=BYTES` | of each device |
 //! | `hang@5` | no event ends after the fifth launch |
 //! | `slow=2` | everything takes twice the time |
+//! | `lanes=8` | NVML says so many lanes of PCI Express are in use |
+//! | `nvlinks=17` | and so many NVLinks up; none is known where this is not said |
 //! | `reasons=64` | why NVML says the clock is held |
 //! | `xid=79` | a fault that NVML reports |
 //! | `cuMemAlloc_v2=2@3` | the third call of the function and all later ones answer 2 |
@@ -50,6 +52,10 @@ pub struct Script {
     pub hang: Option<u64>,
     /// Factor on all times.
     pub slow: f64,
+    /// Lanes of PCI Express.
+    pub lanes: u32,
+    /// NVLinks that are up.
+    pub nvlinks: Option<u32>,
     /// Bits that NVML gives as reasons for the clock.
     pub reasons: u64,
     /// A fault that NVML reports once.
@@ -73,6 +79,8 @@ impl Default for Script {
             memory: 8 << 30,
             hang: None,
             slow: 1.0,
+            lanes: 16,
+            nvlinks: None,
             reasons: 0,
             xid: None,
             codes: BTreeMap::new(),
@@ -117,6 +125,8 @@ impl Script {
             "capability" => self.capability = value.parse().ok()?,
             "memory" => self.memory = value.parse().ok()?,
             "slow" => self.slow = value.parse().ok()?,
+            "lanes" => self.lanes = value.parse().ok()?,
+            "nvlinks" => self.nvlinks = Some(value.parse().ok()?),
             "reasons" => self.reasons = value.parse().ok()?,
             "xid" => self.xid = Some(value.parse().ok()?),
             call if ["cu", "nv", "hip"].iter().any(|start| call.starts_with(start)) => {

@@ -99,12 +99,14 @@ struct Batch {
     sequences: &'static [(u32, u32)],
 }
 
-const BATCHES: [Batch; 4] = [
+const BATCHES: [Batch; 5] = [
     // One worker for each two blocks or so: the first sequence is cut, and a piece spans two.
     Batch { heads: 8, kv_heads: 1, page: 0, workers: 3, sequences: &[(1, 300), (1, 130), (1, 1)] },
     Batch { heads: 6, kv_heads: 2, page: 16, workers: 5, sequences: &[(1, 0), (1, 450), (1, 64)] },
     // More rows than a part has, several queries of each sequence, lengths that are no multiples.
     Batch { heads: 40, kv_heads: 1, page: 64, workers: 4, sequences: &[(3, 201), (2, 63)] },
+    // Pages that a sequence does not fill, and one that spans two.
+    Batch { heads: 8, kv_heads: 1, page: 256, workers: 3, sequences: &[(1, 70), (1, 330)] },
     // Fewer blocks than workers.
     Batch { heads: 16, kv_heads: 1, page: 1, workers: 9, sequences: &[(1, 65)] },
 ];

@@ -34,8 +34,22 @@ dim_v = 512
 mask = "full"
 "#;
 
+const CACHED: &str = r#"
+[[attention]]
+attention = "mla"
+dtype = "fp8"
+batch = 1
+heads = 2
+kv_heads = 1
+queries = 1
+keys = 9
+dim_qk = 576
+dim_v = 512
+mask = "full"
+"#;
+
 /// Each case by its kernel: measured, or why not.
-fn run(capability: u32) -> Vec<(String, Result<(), String>)> {
+fn run(capability: u32, suite: &str) -> Vec<(String, Result<(), String>)> {
     let place = Place::new();
     let test = std::env::current_exe().expect("a test knows where it is");
     fs::create_dir(place.path("lib")).expect("a folder");
@@ -43,7 +57,7 @@ fn run(capability: u32) -> Vec<(String, Result<(), String>)> {
         let library = test.with_file_name("libfizeau_stub_driver.so");
         symlink(library, place.path("lib").join(name)).expect("a link");
     }
-    fs::write(place.path("latent.toml"), SUITE).expect("the suite is written");
+    fs::write(place.path("latent.toml"), suite).expect("the suite is written");
     let said = say(place
         .fizeau(["run", "--suite", "latent.toml", "--out", "out"])
         .env("FIZEAU_LIBRARY_PATH", place.path("lib"))
@@ -59,19 +73,44 @@ fn run(capability: u32) -> Vec<(String, Result<(), String>)> {
     outcomes.iter().map(|one| (one.case().kernel.0.clone(), ended(one))).collect()
 }
 
+fn measured(kernels: &[&str]) -> Vec<(String, Result<(), String>)> {
+    kernels.iter().map(|&kernel| (kernel.to_owned(), Ok(()))).collect()
+}
+
 #[test]
 fn a_block_has_no_more_shared_memory_than_the_device_says() {
-    let portable = ("portable".to_owned(), Ok(()));
-    // 163 KiB of a block hold it.
-    assert_eq!(run(80), [("sm80_mma".to_owned(), Ok(())), portable.clone()]);
-    // 99 KiB do not: the portable kernel is measured in its place.
+    // 163 KiB of a block hold 64 rows.
+    assert_eq!(run(80, SUITE), measured(&["sm80_mma", "sm80_mma_32", "portable"]));
+    // 99 KiB do not: 32 rows are measured in their place.
     for capability in [86, 89] {
-        let outcomes = run(capability);
-        let [(kernel, Err(reason)), second] = &outcomes[..] else { panic!("{outcomes:?}") };
-        assert_eq!((kernel.as_str(), second), ("sm80_mma", &portable));
+        let outcomes = run(capability, SUITE);
+        let [(kernel, Err(reason)), others @ ..] = &outcomes[..] else { panic!("{outcomes:?}") };
+        assert_eq!(
+            (kernel.as_str(), others),
+            ("sm80_mma", &measured(&["sm80_mma_32", "portable"])[..])
+        );
         assert!(reason.contains("159 KiB of shared memory for a block"), "{reason}");
         assert!(reason.contains("this device has 99"), "{reason}");
     }
-    // Nor is it compiled for targets none of whose devices has so much.
-    assert_eq!(run(120), [portable]);
+    // Nor are they compiled for targets none of whose devices has so much.
+    for capability in [120, 121] {
+        assert_eq!(run(capability, SUITE), measured(&["sm80_mma_32", "portable"]));
+    }
+}
+
+#[test]
+fn an_8_bit_latent_cache_is_read_by_each_generation_that_can() {
+    let suite = SUITE.replace("[[attention]]", &format!("{CACHED}\n[[attention]]"));
+    let of_cache = |capability| {
+        let outcomes = run(capability, &suite);
+        let end = outcomes.iter().position(|(kernel, _)| kernel == "portable");
+        outcomes[..end.expect("the portable kernel")].to_vec()
+    };
+    assert_eq!(of_cache(80), []);
+    for capability in [89, 120, 121] {
+        assert_eq!(of_cache(capability), measured(&["sm89_mma_32"]));
+    }
+    for capability in [90, 100, 103] {
+        assert_eq!(of_cache(capability), measured(&["sm89_mma"]));
+    }
 }

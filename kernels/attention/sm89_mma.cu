@@ -12,3 +12,6 @@ KERNEL(128, 2) attention_prefill_fp8_128_mma(const AttentionParams p) {
 KERNEL(128, 2) attention_prefill_fp8_256_mma(const AttentionParams p) {
   Prefill<e4m3, 256, 256, 1, 32>::all(p);
 }
+KERNEL(128, 2) attention_prefill_fp8_192_mma(const AttentionParams p) {
+  Prefill<e4m3, 192, 128, 2, 32>::all(p);
+}

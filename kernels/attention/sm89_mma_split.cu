@@ -9,3 +9,6 @@ KERNEL(128, 1) attention_decode_fp8_64_mma(const AttentionParams p) {
 KERNEL(128, 1) attention_decode_fp8_128_mma(const AttentionParams p) {
   Split<bf16, f16, e4m3, 128>::all(p);
 }
+KERNEL(128, 1) attention_decode_fp8_256_mma(const AttentionParams p) {
+  Split<bf16, f16, e4m3, 256>::all(p);
+}

@@ -43,7 +43,8 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 DOWN, u32 KEYS> struct Prefill {
 
   // Where byte `byte` of a row stands.
   template <u32 ROW_BYTES> static DEVICE_MEMBER u32 place(u32 start, u32 row, u32 byte) {
-    const u32 exchange = ROW_BYTES >= 128 ? row % 8 : row / 2 % 4;
+    // Rows of 192 bytes start at half of all banks, as those of 64 do.
+    const u32 exchange = ROW_BYTES % 128 == 0 ? row % 8 : row / 2 % 4;
     return start + row * ROW_BYTES + (byte / 16 ^ exchange) * 16 + byte % 16;
   }
 

@@ -73,6 +73,7 @@ DEVICE void combine_if_last(const AttentionParams& p, const AttentionPart& part,
     for (u32 s = 0; s < part.slots; s++) max = larger(max, load_fresh(from + s * words + p.dim_v));
     const f32 base = max == no_score() ? 0.0f : max;
     f32 sum = 0.0f, total = 0.0f;
+#pragma unroll 2
     for (u32 s = 0; s < part.slots; s++) {
       const f32* slot = from + s * words;
       const f32 weight = power_of_two(load_fresh(slot + p.dim_v) - base);

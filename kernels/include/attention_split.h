@@ -1,8 +1,8 @@
 // Split decode by fragments: the few query rows that share a head of K and V are the small side of
 // the multiplications, 8 or 16 columns wide, and keys and values the large one.
 //
-// Each of 4 warps takes 16 keys of every 64 through a ring of its own, so that warps wait for
-// nobody: S' = K Q' makes the scores of 16 keys, whose weights are transposed within the warp to
+// Each of 4 warps (2 where a row has 512 bytes) takes 16 keys of every 64 through a ring of its own,
+// so that warps wait for nobody: S' = K Q' makes the scores of 16 keys, whose weights are transposed within the warp to
 // stand where O' += V' P' wants them. The warps' sums are added at the end of a part.
 //
 // Keys and values of 8 bits become 16-bit floats in registers. The dimensions of a score and the
@@ -15,13 +15,15 @@ namespace {
 
 // Q and O, the elements of the multiplication and of the cache.
 template <class Q, class M, class C, u32 DIM> struct Split {
-  static constexpr u32 THREADS = 128, WARPS = 4, KEYS = 16;
   static constexpr bool NARROW = sizeof(C) == 1;
   static constexpr u32 ROW_BYTES = DIM * sizeof(C);
+  static constexpr u32 WARPS = ROW_BYTES > 256 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16;
   static constexpr u32 TILE = KEYS * ROW_BYTES, STAGE = 2 * TILE;
   static constexpr u32 STAGES = 98304 / (WARPS * STAGE);
   static constexpr u32 SHARED_BYTES = WARPS * STAGE * STAGES;
   static_assert(STAGES >= 3, "a ring");
+  // Rows at once, by 8: of heads of 256 twice as many would not fit into registers.
+  static constexpr u32 TILES_MAX = DIM > 128 ? 1 : 2;
 
   static DEVICE_MEMBER u32 place(u32 start, u32 row, u32 byte) {
     const u32 exchange = ROW_BYTES >= 128 ? row % 8 : row / 2 % 4;
@@ -204,7 +206,8 @@ template <class Q, class M, class C, u32 DIM> struct Split {
           largest = larger(largest, of[w * (8 * TILES * STRIDE) + DIM]);
         }
         const f32 base = largest == no_score() ? 0.0f : largest;
-        UNROLL for (u32 w = 0; w < WARPS; w++) {
+#pragma unroll 2
+        for (u32 w = 0; w < WARPS; w++) {
           const f32* one = of + w * (8 * TILES * STRIDE);
           const f32 weight = power_of_two(one[DIM] - base);
           sum = fused(weight, one[i % DIM], sum);
@@ -257,9 +260,9 @@ template <class Q, class M, class C, u32 DIM> struct Split {
         const AttentionSequence sequence = p.sequences[part.sequence];
         const u32 rows = part_rows(p, part, sequence);
         for (u32 first = 0; first < rows;) {
-          if (rows - first > 8) {
-            perform<2>(p, part, sequence, first, rows);
-            first += 16;
+          if (TILES_MAX > 1 && rows - first > 8) {
+            perform<TILES_MAX>(p, part, sequence, first, rows);
+            first += 8 * TILES_MAX;
           } else {
             perform<1>(p, part, sequence, first, rows);
             first += 8;

@@ -9,6 +9,7 @@
 #include "sm100_attention.h"
 
 #include "attention.h"
+#include "attention_latent.h"
 #include "attention_mma.h"
 #include "attention_split.h"
 #include "attention_wgmma.h"
@@ -32,12 +33,24 @@ namespace sm80 {
 namespace sm89 {
 #include "../../kernels/attention/sm89_mma.cu"
 }
+namespace sm89_64 {
+#include "../../kernels/attention/sm89_mma_64.cu"
+}
 
 namespace split {
 #include "../../kernels/attention/sm80_mma_split.cu"
 }
 namespace latent {
 #include "../../kernels/attention/sm80_mma_latent.cu"
+}
+namespace latent_32 {
+#include "../../kernels/attention/sm80_mma_latent_32.cu"
+}
+namespace latent_sm89 {
+#include "../../kernels/attention/sm89_mma_latent.cu"
+}
+namespace latent_sm89_32 {
+#include "../../kernels/attention/sm89_mma_latent_32.cu"
 }
 namespace sm90 {
 #include "../../kernels/attention/sm90_wgmma.cu"
@@ -135,11 +148,14 @@ void portables() {
 }
 
 #define PREFILL(IN, Q, O, ROUNDOFF, FAMILY, DIM_QK, DIM_V, DOWN, KEYS)                             \
-  run<Q, Q, O>("attention/prefill/" #IN "/" #FAMILY, FAMILY::attention_prefill_##IN##_##DIM_QK##_mma, \
-               5, Prefill<P_##IN, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,               \
+  PREFILL_BY(#IN "/" #FAMILY, FAMILY::attention_prefill_##IN##_##DIM_QK##_mma, P_##IN, Q, O,       \
+             ROUNDOFF, DIM_QK, DIM_V, DOWN, KEYS)
+#define PREFILL_BY(NAME, ENTRY, T, Q, O, ROUNDOFF, DIM_QK, DIM_V, DOWN, KEYS)                      \
+  run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 5,                                                \
+               Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
                {2, 1, DIM_QK, DIM_V, 1, 0, {{130, 130}, {1, 1}, {70, 33}, {3, 0}}});                \
-  run<Q, Q, O>("attention/prefill/" #IN "/" #FAMILY, FAMILY::attention_prefill_##IN##_##DIM_QK##_mma, \
-               2, Prefill<P_##IN, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,               \
+  run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 2,                                                \
+               Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
                {2, 2, DIM_QK, DIM_V, 0, 16, {{5, 97}, {66, 64}}, 30.0f})
 
 using P_bf16 = bf16;
@@ -157,14 +173,23 @@ void prefills() {
   PREFILL(f16, f16, f16, F16, sm80, 256, 256, 1, 32);
   PREFILL(fp8, u8, bf16, E4M3, sm89, 64, 64, 2, 64);
   PREFILL(fp8, u8, bf16, E4M3, sm89, 128, 128, 2, 32);
+  PREFILL(fp8, u8, bf16, E4M3, sm89, 192, 128, 2, 32);
   PREFILL(fp8, u8, bf16, E4M3, sm89, 256, 256, 1, 32);
+#define OF_64(DIM_QK, DIM_V, KEYS)                                                                 \
+  PREFILL_BY("fp8/sm89_mma_64", sm89_64::attention_prefill_fp8_##DIM_QK##_mma_64, e4m3, u8, bf16,  \
+             E4M3, DIM_QK, DIM_V, 1, KEYS)
+  OF_64(64, 64, 64);
+  OF_64(128, 128, 32);
+  OF_64(192, 128, 32);
 }
 
 #define SPLIT(NAME, FAMILY, IN, CACHE, MATRIX, C, ROUNDOFF, DIM)                                   \
-  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma, 128,  \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
                    Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 128,                 \
                    {8, 1, DIM, DIM, 0, 16, {{1, 77}, {1, 200}, {1, 1}, {1, 0}, {1, 419}}});        \
-  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma, 128,  \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
                    Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 192,                 \
                    {6, 2, DIM, DIM, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f})
 
@@ -175,6 +200,9 @@ void splits() {
   SPLIT("f16/sm80_mma", split, f16, f16, f16, f16, F16, 128);
   SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 64);
   SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 128);
+  SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 256);
+  SPLIT("f16/sm80_mma", split, f16, f16, f16, f16, F16, 256);
+  SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 256);
 }
 
 #define SPLIT_90(NAME, IN, CACHE, C, M, E, ROUNDOFF, DIM)                                          \
@@ -195,21 +223,34 @@ void splits_by_warpgroups() {
   SPLIT_90("fp8", bf16, fp8, u8, f16, e4m3, CACHE, 128);
 }
 
-#define LATENT(IN, ROUNDOFF)                                                                       \
-  run_split<IN, IN>("attention/mla/" #IN "/sm80_mma", latent::attention_mla_##IN##_mma, 256,       \
-                    162560, ROUNDOFF, 64,                                                          \
-                    {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 150}}, 1.0f, true});    \
-  run_split<IN, IN>("attention/mla/" #IN "/sm80_mma", latent::attention_mla_##IN##_mma, 256,       \
-                    162560, ROUNDOFF, 128,                                                         \
-                    {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true})
+// Pages of every size that suites have.
+#define LATENT(NAME, IN, C, KERNEL, OF, ROUNDOFF)                                                  \
+  run_split<IN, C>("attention/mla/" NAME, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF, 64,     \
+                   {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 150}}, 1.0f, true});    \
+  run_split<IN, C>("attention/mla/" NAME, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF, 128,    \
+                   {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true});                     \
+  run_split<IN, C>("attention/mla/" NAME, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF, 192,    \
+                   {5, 1, 576, 512, 0, 256, {{1, 300}, {1, 65}}, 1.0f, true})
+
+template <class T> using Latent64 = Latent<T, T, T, 64, 32, 2>;
+template <class T> using Latent32 = Latent<T, T, T, 32, 16, 3>;
+using Narrow64 = Latent<bf16, f16, e4m3, 64, 32, 4>;
+using Narrow32 = Latent<bf16, f16, e4m3, 32, 32, 3>;
 
 void latents() {
-  LATENT(bf16, BF16);
-  LATENT(f16, F16);
+  LATENT("bf16/sm80_mma", bf16, bf16, latent::attention_mla_bf16_mma, Latent64<bf16>, BF16);
+  LATENT("f16/sm80_mma", f16, f16, latent::attention_mla_f16_mma, Latent64<f16>, F16);
+  LATENT("bf16/sm80_mma_32", bf16, bf16, latent_32::attention_mla_bf16_mma_32, Latent32<bf16>, BF16);
+  LATENT("f16/sm80_mma_32", f16, f16, latent_32::attention_mla_f16_mma_32, Latent32<f16>, F16);
+  LATENT("fp8/sm89_mma", bf16, u8, latent_sm89::attention_mla_fp8_mma, Narrow64, CACHE);
+  LATENT("fp8/sm89_mma_32", bf16, u8, latent_sm89_32::attention_mla_fp8_mma_32, Narrow32, CACHE);
 }
 
 // All kernels that follow a schedule, by one that the program made.
 void follow(Shape shape, const Dealt& dealt) {
+  shape.dim_qk = shape.dim_v = 256;
+  run_dealt<bf16, bf16>("schedule/bf16/sm80_mma (256)", split::attention_decode_bf16_256_mma, 64,
+                        98304, BF16, 8, shape, dealt);
   shape.dim_qk = shape.dim_v = 128;
   run_dealt<bf16, bf16>("schedule/bf16/sm80_mma", split::attention_decode_bf16_128_mma, 128, 98304,
                         BF16, 16, shape, dealt);
@@ -223,8 +264,12 @@ void follow(Shape shape, const Dealt& dealt) {
   shape.dim_qk = 576;
   shape.dim_v = 512;
   shape.latent = true;
-  run_dealt<bf16, bf16>("schedule/mla/bf16/sm80_mma", latent::attention_mla_bf16_mma, 256, 162560,
-                        BF16, 64, shape, dealt);
+  run_dealt<bf16, bf16>("schedule/mla/bf16/sm80_mma", latent::attention_mla_bf16_mma, 256,
+                        Latent64<bf16>::SHARED_BYTES, BF16, 64, shape, dealt);
+  run_dealt<bf16, bf16>("schedule/mla/bf16/sm80_mma_32", latent_32::attention_mla_bf16_mma_32, 128,
+                        Latent32<bf16>::SHARED_BYTES, BF16, 32, shape, dealt);
+  run_dealt<bf16, u8>("schedule/mla/fp8/sm89_mma_32", latent_sm89_32::attention_mla_fp8_mma_32, 128,
+                      Narrow32::SHARED_BYTES, CACHE, 32, shape, dealt);
 }
 
 #define BY_MAPS(IN, T, O, ROUNDOFF, DIM_QK, DIM_V, KEYS)                                          \

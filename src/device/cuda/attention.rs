@@ -59,6 +59,40 @@ mod tests {
         assert_eq!(blocks(portable, &params(129, 128)), None);
     }
 
+    /// Operations of attention for which a device with these targets has the portable kernel alone.
+    fn left_to_the_portable_kernel(targets: &[&str]) -> Vec<String> {
+        let targets: Vec<String> = targets.iter().map(|&target| target.to_owned()).collect();
+        let manifest: Manifest = toml::from_str(manifest::TEXT).expect("kernels.toml");
+        let runs = manifest.file.iter().filter(|file| file.target(&targets).is_some());
+        let rows: Vec<&Row> = runs.flat_map(|file| &file.kernels).collect();
+        let heads = ["64x64", "128x128", "256x256"];
+        let kinds = heads.map(|dims| ("prefill", dims)).into_iter();
+        let kinds = kinds.chain([("prefill", "192x128"), ("mla", "576x512")]);
+        let kinds = kinds.chain(heads.map(|dims| ("decode", dims)));
+        let points = kinds.flat_map(|(kind, dims)| {
+            ["bf16", "f16", "fp8"].map(|dtype| format!("attention/{kind}/{dtype}/{dims}"))
+        });
+        points.filter(|point| !rows.iter().any(|row| row.operation == *point)).collect()
+    }
+
+    /// A generation without matrix units for a type has nothing else; what is missing beside that
+    /// stands here, so that none is forgotten in silence.
+    #[test]
+    fn every_generation_has_kernels_of_its_own_or_of_an_older_one() {
+        let ampere = left_to_the_portable_kernel(&["sm_86", "sm_80"]);
+        assert_eq!(ampere.len(), 8);
+        assert!(ampere.iter().all(|operation| operation.contains("/fp8/")), "{ampere:?}");
+        let none: [&str; 0] = [];
+        assert_eq!(left_to_the_portable_kernel(&["sm_89", "sm_86", "sm_80"]), none);
+        assert_eq!(left_to_the_portable_kernel(&["sm_90a", "sm_90"]), none);
+        assert_eq!(left_to_the_portable_kernel(&["sm_120a", "sm_120"]), none);
+        assert_eq!(left_to_the_portable_kernel(&["sm_121a", "sm_121", "sm_120"]), none);
+        for datacentre in ["sm_100a", "sm_103a"] {
+            let left = left_to_the_portable_kernel(&[datacentre]);
+            assert_eq!(left, ["attention/prefill/fp8/256x256"]);
+        }
+    }
+
     #[test]
     fn shapes_beyond_a_kernel_are_refused() {
         let rows = rows();

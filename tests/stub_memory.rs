@@ -110,7 +110,8 @@ fn an_8_bit_latent_cache_is_read_by_each_generation_that_can() {
     for capability in [89, 120, 121] {
         assert_eq!(of_cache(capability), measured(&["sm89_mma_32"]));
     }
-    for capability in [90, 100, 103] {
+    assert_eq!(of_cache(90), measured(&["sm90_wgmma", "sm89_mma"]));
+    for capability in [100, 103] {
         assert_eq!(of_cache(capability), measured(&["sm89_mma"]));
     }
 }

@@ -1,18 +1,25 @@
 // Prefill by tensor memory, as compute capability 10 has it (after FlashAttention-4, 2026): bf16 and
-// fp16, heads of 128.
+// fp16, heads of 64 and 128, and of 192 with values of 128.
 //
 // A block takes 256 queries of one head through their keys, 128 at a time, as two tiles of 128 rows.
 // One thread has keys and values copied by tensor maps; one has everything multiplied. A warpgroup
 // for each tile makes weights of scores, a row for each thread, so that no row needs another thread;
-// weights go back to tensor memory, where they take the place of half of their scores and are the
-// left operand of the second product. A fourth warpgroup corrects the sums where a row's largest score
+// weights go back to tensor memory, where they are the left operand of the second product. A fourth warpgroup corrects the sums where a row's largest score
 // rises by more than 8 (a factor of 2^8), which is rare, and writes the output. Softmax of one tile
 // runs while the other tile is multiplied.
 //
 // The matrix unit has the scores of a tile in the time in which the exponential unit makes half of
 // its weights: a quarter of them are made by a polynomial instead.
 //
-// Tensor memory: scores of both tiles, 128 columns each, sums of both, a column for each dimension.
+// Tensor memory: scores of both tiles, 128 columns each, sums of both, a column for each dimension of
+// the values. Where these are 64, weights have columns of their own; else they take the place of half
+// of their scores, and the next scores that of the weights. Nothing says that those wait: of two
+// multiplications that one thread asks for, the second is done after the first only where both have
+// the same sums and the same shape (PTX manual, "Pipelined tcgen05 Instructions"), and these have
+// neither. So the thread waits until a tile's weights have been multiplied before it asks for the
+// tile's next scores. Steps of one product along k do have the same sums, and need no wait; and a
+// commit is told of all that its thread asked for before it, so that whoever corrects sums after new
+// scores were there finds them complete.
 #include "attention.h"
 #include "sm100_attention.h"
 #include "soft_exponential.h"
@@ -25,25 +32,31 @@ template <class T> struct Kind;
 template <> struct Kind<f16> { static constexpr u32 NUMBER = 0; };
 template <> struct Kind<bf16> { static constexpr u32 NUMBER = 1; };
 
-template <class T, u32 DIM> struct Prefill100 {
-  static constexpr u32 ROWS = 128, KEYS = 128, TILES = 2, STAGES = 2, GROUP = 128;
+template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
+  static constexpr u32 ROWS = 128, KEYS = 128, TILES = 2, GROUP = 128;
+  // Tiles of keys and of values in shared memory, as many as there is room for.
+  static constexpr u32 STAGES = 2, VALUE_STAGES = DIM_QK > DIM_V ? 1 : 2;
   // Warpgroups: softmax of either tile, correction, and the one whose warps copy and multiply.
   static constexpr u32 CORRECTING = 2, DIRECTING = 3;
-  static constexpr u32 PANEL = 128 * 128, PANELS = DIM / 64, TILE = PANELS * PANEL;
-  static constexpr u32 SHARED_BYTES = TILES * TILE + STAGES * 2 * TILE;
+  static constexpr u32 PANEL = 128 * 128, PANELS_QK = DIM_QK / 64, PANELS_V = DIM_V / 64;
+  static constexpr u32 TILE = PANELS_QK * PANEL, VALUES = PANELS_V * PANEL;
+  static constexpr u32 SHARED_BYTES = (TILES + STAGES) * TILE + VALUE_STAGES * VALUES;
   static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
   // Of the weights of a row, one in so many is made without the exponential unit.
   static constexpr u32 SOFT = 4;
   static constexpr u32 SCORES = instruct(Kind<T>::NUMBER, 0, ROWS, KEYS);
-  static constexpr u32 SUMS = instruct(Kind<T>::NUMBER, 1, ROWS, DIM);
+  static constexpr u32 SUMS = instruct(Kind<T>::NUMBER, 1, ROWS, DIM_V);
+  // Whether weights have columns of their own.
+  static constexpr bool APART = TILES * (KEYS + DIM_V + KEYS / 2) <= 512;
 
   struct Shared {
-    u64 queries, keys[STAGES], values[STAGES], keys_free[STAGES], values_free[STAGES];
+    u64 queries, keys[STAGES], values[VALUE_STAGES], keys_free[STAGES], values_free[VALUE_STAGES];
     // Of each tile: its scores are there, its weights are and its sums are corrected, its
-    // corrections are, its sums are complete.
-    u64 scores[TILES], weights[TILES], corrections[TILES], sums[TILES];
+    // corrections are, its sums are complete, its weights have been multiplied.
+    u64 scores[TILES], weights[TILES], corrections[TILES], sums[TILES], used[TILES];
     f32 factors[TILES][ROWS];
-    u32 memory;
+    // As Task::tiles has them, for those who have no register to spare.
+    u32 tiles[TILES], memory;
   };
 
   // What a block works on, and tiles of keys for either tile of queries.
@@ -58,15 +71,16 @@ template <class T, u32 DIM> struct Prefill100 {
   static DEVICE_MEMBER u8* queries_at(u32 tile) { return dynamic_shared() + tile * TILE; }
   static DEVICE_MEMBER u8* keys_at(u32 stage) { return dynamic_shared() + (TILES + stage) * TILE; }
   static DEVICE_MEMBER u8* values_at(u32 stage) {
-    return dynamic_shared() + (TILES + STAGES + stage) * TILE;
+    return dynamic_shared() + (TILES + STAGES) * TILE + stage * VALUES;
   }
   // Columns of tensor memory.
   static DEVICE_MEMBER u32 scores_at(u32 memory, u32 tile) { return memory + tile * KEYS; }
   static DEVICE_MEMBER u32 weights_at(u32 memory, u32 tile) {
-    return memory + tile * KEYS + KEYS / 2;
+    if constexpr (APART) return memory + TILES * (KEYS + DIM_V) + tile * (KEYS / 2);
+    else return memory + tile * KEYS + KEYS / 2;
   }
   static DEVICE_MEMBER u32 sums_at(u32 memory, u32 tile) {
-    return memory + TILES * KEYS + tile * DIM;
+    return memory + TILES * KEYS + tile * DIM_V;
   }
   // This warp's lanes.
   static DEVICE_MEMBER u32 lanes() { return thread_index() % GROUP / 32 * 32 << 16; }
@@ -75,35 +89,37 @@ template <class T, u32 DIM> struct Prefill100 {
   static DEVICE_MEMBER void load(const Task& task, Shared& shared, const TensorMap* q,
                                  const TensorMap* k, const TensorMap* v) {
     arrive_expecting(&shared.queries, TILES * TILE);
-    for (u32 i = 0; i < TILES * PANELS; i++) {
-      const u32 tile = i / PANELS, panel = i % PANELS;
-      tile_load(queries_at(tile) + panel * PANEL, q, task.head * DIM + panel * 64,
+    for (u32 i = 0; i < TILES * PANELS_QK; i++) {
+      const u32 tile = i / PANELS_QK, panel = i % PANELS_QK;
+      tile_load(queries_at(tile) + panel * PANEL, q, task.head * DIM_QK + panel * 64,
                 task.sequence.query_first + task.first + tile * ROWS, &shared.queries);
     }
     for (u32 at = 0; at < task.most(); at++) {
-      const u32 stage = at % STAGES, parity = at / STAGES % 2 ^ 1;
-      const u32 row = task.sequence.key_first + at * KEYS, column = task.kv_head * DIM;
-      await_phase(&shared.keys_free[stage], parity);
+      const u32 stage = at % STAGES, value_stage = at % VALUE_STAGES;
+      const u32 row = task.sequence.key_first + at * KEYS;
+      await_phase(&shared.keys_free[stage], at / STAGES % 2 ^ 1);
       arrive_expecting(&shared.keys[stage], TILE);
-      for (u32 i = 0; i < PANELS; i++) {
-        tile_load(keys_at(stage) + i * PANEL, k, column + i * 64, row, &shared.keys[stage]);
+      for (u32 i = 0; i < PANELS_QK; i++) {
+        tile_load(keys_at(stage) + i * PANEL, k, task.kv_head * DIM_QK + i * 64, row,
+                  &shared.keys[stage]);
       }
-      await_phase(&shared.values_free[stage], parity);
-      arrive_expecting(&shared.values[stage], TILE);
-      for (u32 i = 0; i < PANELS; i++) {
-        tile_load(values_at(stage) + i * PANEL, v, column + i * 64, row, &shared.values[stage]);
+      await_phase(&shared.values_free[value_stage], at / VALUE_STAGES % 2 ^ 1);
+      arrive_expecting(&shared.values[value_stage], VALUES);
+      for (u32 i = 0; i < PANELS_V; i++) {
+        tile_load(values_at(value_stage) + i * PANEL, v, task.kv_head * DIM_V + i * 64, row,
+                  &shared.values[value_stage]);
       }
     }
   }
 
-  // One thread has all multiplied. What it asks for is done in the order in which it asks: scores
-  // may take the place of weights that were asked to be multiplied before.
+  // One thread has all multiplied.
   static DEVICE_MEMBER void ask_scores(Shared& shared, u32 tile, u32 at) {
     const u32 stage = at % STAGES;
     await_phase(&shared.keys[stage], at / STAGES % 2);
+    if (!APART && at > 0) await_phase(&shared.used[tile], (at - 1) % 2);
     see_tensor_memory();
     const u32 queries = shared_address(queries_at(tile)), keys = shared_address(keys_at(stage));
-    UNROLL for (u32 step = 0; step < DIM / 16; step++) {
+    UNROLL for (u32 step = 0; step < DIM_QK / 16; step++) {
       const u32 offset = step / 4 * PANEL + step % 4 * 32;
       multiply_into(scores_at(shared.memory, tile),
                     describe_for_tensor_memory(describe_k_major(queries + offset)),
@@ -112,8 +128,8 @@ template <class T, u32 DIM> struct Prefill100 {
     arrive_when_multiplied(&shared.scores[tile]);
   }
   static DEVICE_MEMBER void ask_sums(Shared& shared, u32 tile, u32 at) {
-    const u32 stage = at % STAGES;
-    await_phase(&shared.values[stage], at / STAGES % 2);
+    const u32 stage = at % VALUE_STAGES;
+    await_phase(&shared.values[stage], at / VALUE_STAGES % 2);
     await_phase(&shared.weights[tile], at % 2);
     see_tensor_memory();
     const u32 values = shared_address(values_at(stage));
@@ -133,10 +149,11 @@ template <class T, u32 DIM> struct Prefill100 {
       for (u32 tile = 0; tile < TILES; tile++) {
         if (at >= task.tiles(tile)) continue;
         ask_sums(shared, tile, at);
+        if (!APART) arrive_when_multiplied(&shared.used[tile]);
         if (at + 1 < task.tiles(tile)) ask_scores(shared, tile, at + 1);
         else arrive_when_multiplied(&shared.sums[tile]);
       }
-      arrive_when_multiplied(&shared.values_free[at % STAGES]);
+      arrive_when_multiplied(&shared.values_free[at % VALUE_STAGES]);
       if (at + 1 < task.most()) arrive_when_multiplied(&shared.keys_free[(at + 1) % STAGES]);
     }
   }
@@ -164,7 +181,7 @@ template <class T, u32 DIM> struct Prefill100 {
   static DEVICE_MEMBER void weigh(const f32 (&scores)[KEYS], Softmax& softmax, f32 factor,
                                   f32 correction, u32 weights) {
     const f32 relative = softmax.max == no_score() ? 0.0f : softmax.max;
-    f32 sum[SOFT] = {};
+    f32 sum[2] = {};
     UNROLL for (u32 half = 0; half < 2; half++) {
       u32 words[32];
       UNROLL for (u32 i = 0; i < 32; i++) {
@@ -173,13 +190,13 @@ template <class T, u32 DIM> struct Prefill100 {
           const u32 at = half * 64 + 2 * i + c;
           const f32 exponent = fused(scores[at], factor, -relative);
           pair[c] = at % SOFT == SOFT - 1 ? soft_power_of_two(exponent) : power_of_two(exponent);
-          sum[at % SOFT] += pair[c];
+          sum[c] += pair[c];
         }
         words[i] = narrow_pair(pair[0], pair[1], T());
       }
       store_words(words, weights + half * 32);
     }
-    softmax.total = fused(softmax.total, correction, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+    softmax.total = fused(softmax.total, correction, sum[0] + sum[1]);
     await_words();
   }
 
@@ -191,7 +208,7 @@ template <class T, u32 DIM> struct Prefill100 {
     const u32 seen_by_all = keys_seen(p, task.sequence, task.first + tile * ROWS);
     const f32 factor = p.scale * LOG2_E;
     Softmax softmax = {no_score(), 0.0f};
-    for (u32 at = 0; at < task.tiles(tile); at++) {
+    for (u32 at = 0; at < shared.tiles[tile]; at++) {
       f32 scores[KEYS];
       await_phase(&shared.scores[tile], at % 2);
       see_tensor_memory();
@@ -207,7 +224,7 @@ template <class T, u32 DIM> struct Prefill100 {
       weigh(scores, softmax, factor, correction, weights_at(shared.memory, tile) + lanes());
       tell(&shared.weights[tile]);
     }
-    if (task.tiles(tile) == 0) return;
+    if (shared.tiles[tile] == 0) return;
     // Whoever corrects has read the last factor before weights were whole, which the sums wait for.
     await_phase(&shared.sums[tile], 0);
     shared.factors[tile][row] = softmax.total > 0.0f ? 1.0f / softmax.total : 0.0f;
@@ -221,7 +238,7 @@ template <class T, u32 DIM> struct Prefill100 {
     if (at > 0 && any_of_warp(factor != 1.0f)) {
       const u32 sums = sums_at(shared.memory, tile) + lanes();
 #pragma unroll 1
-      for (u32 part = 0; part < DIM; part += 32) {
+      for (u32 part = 0; part < DIM_V; part += 32) {
         f32 words[32];
         load_sums(words, sums + part);
         UNROLL for (u32 i = 0; i < 32; i++) words[i] *= factor;
@@ -236,14 +253,14 @@ template <class T, u32 DIM> struct Prefill100 {
     const u32 row = thread_index() % GROUP, query = task.first + tile * ROWS + row;
     const bool there = query < task.sequence.queries, nothing = task.tiles(tile) == 0;
     T* to = static_cast<T*>(p.o) +
-            (u64(task.sequence.query_first + query) * p.heads + task.head) * DIM;
+            (u64(task.sequence.query_first + query) * p.heads + task.head) * DIM_V;
     if (!nothing) {
       await_phase(&shared.corrections[tile], task.tiles(tile) % 2);
       see_tensor_memory();
     }
     const f32 share = nothing ? 0.0f : shared.factors[tile][row];
 #pragma unroll 1
-    for (u32 part = 0; part < DIM; part += 32) {
+    for (u32 part = 0; part < DIM_V; part += 32) {
       f32 words[32] = {};
       if (!nothing) load_sums(words, sums_at(shared.memory, tile) + lanes() + part);
       if (!there) continue;
@@ -271,8 +288,10 @@ template <class T, u32 DIM> struct Prefill100 {
     make_barrier(&shared.queries, 1);
     for (u32 i = 0; i < STAGES; i++) {
       make_barrier(&shared.keys[i], 1);
-      make_barrier(&shared.values[i], 1);
       make_barrier(&shared.keys_free[i], 1);
+    }
+    for (u32 i = 0; i < VALUE_STAGES; i++) {
+      make_barrier(&shared.values[i], 1);
       make_barrier(&shared.values_free[i], 1);
     }
     for (u32 tile = 0; tile < TILES; tile++) {
@@ -281,6 +300,7 @@ template <class T, u32 DIM> struct Prefill100 {
       make_barrier(&shared.weights[tile], 8);
       make_barrier(&shared.corrections[tile], 4);
       make_barrier(&shared.sums[tile], 1);
+      make_barrier(&shared.used[tile], 1);
     }
     barriers_made();
   }
@@ -304,6 +324,7 @@ template <class T, u32 DIM> struct Prefill100 {
                        tiles(first), tiles(first + ROWS)};
     const u32 warpgroup = thread_index() / GROUP, warp = thread_index() / 32;
     if (thread_index() == 0) make_barriers(shared);
+    if (thread_index() < TILES) shared.tiles[thread_index()] = task.tiles(thread_index());
     warp_barrier();
     if (warp == 4 * DIRECTING) take_tensor_memory(&shared.memory);
     show_tensor_memory();
@@ -314,10 +335,10 @@ template <class T, u32 DIM> struct Prefill100 {
       if (task.most() > 0 && thread_index() == GROUP * DIRECTING) multiply_all(task, shared);
       if (task.most() > 0 && thread_index() == GROUP * DIRECTING + 32) load(task, shared, q, k, v);
     } else if (warpgroup == CORRECTING) {
-      keep_registers<96>();
+      keep_registers<APART ? 80 : 96>();
       correct_all(p, task, shared);
     } else {
-      take_registers<184>();
+      take_registers<APART ? 192 : 184>();
       soften(p, task, shared);
     }
     // Warps whose one thread worked come together before the block does.
@@ -331,13 +352,17 @@ template <class T, u32 DIM> struct Prefill100 {
 
 }  // namespace
 
-#define PREFILL(TYPE, DIM)                                                                        \
+#define PREFILL(TYPE, DIM_QK, DIM_V)                                                              \
   KERNEL(512, 1)                                                                                  \
-  attention_prefill_##TYPE##_##DIM##_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {      \
-    Prefill100<TYPE, DIM>::one(p, &q, &k, &v);                                                    \
+  attention_prefill_##TYPE##_##DIM_QK##_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {   \
+    Prefill100<TYPE, DIM_QK, DIM_V>::one(p, &q, &k, &v);                                          \
   }
 
-PREFILL(bf16, 128)
-PREFILL(f16, 128)
+PREFILL(bf16, 64, 64)
+PREFILL(bf16, 128, 128)
+PREFILL(bf16, 192, 128)
+PREFILL(f16, 64, 64)
+PREFILL(f16, 128, 128)
+PREFILL(f16, 192, 128)
 
 #undef PREFILL

@@ -30,6 +30,8 @@
   "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]),      \
       "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
 #define SUMS_32(i) SUMS_8(i), SUMS_8(i + 8), SUMS_8(i + 16), SUMS_8(i + 24)
+#define NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define SUMS_OF_16 SUMS_8(0), SUMS_8(8)
 #define SUMS_OF_32 SUMS_32(0)
 #define SUMS_OF_64 SUMS_32(0), SUMS_32(32)
 #define SUMS_OF_128 SUMS_32(0), SUMS_32(32), SUMS_32(64), SUMS_32(96)
@@ -71,6 +73,7 @@ SCORES_8("128", 64, "%64", "%65", "%66")
 VALUES("64", 32, bf16, "bf16", "{%32, %33, %34, %35}", "%36", "%37")
 VALUES("128", 64, bf16, "bf16", "{%64, %65, %66, %67}", "%68", "%69")
 VALUES("256", 128, bf16, "bf16", "{%128, %129, %130, %131}", "%132", "%133")
+SCORES("32", 16, f16, "f16", "%16", "%17", "%18")
 SCORES("64", 32, f16, "f16", "%32", "%33", "%34")
 SCORES("128", 64, f16, "f16", "%64", "%65", "%66")
 VALUES("64", 32, f16, "f16", "{%32, %33, %34, %35}", "%36", "%37")
@@ -105,11 +108,13 @@ DEVICE void multiply_left(i32 (&sums)[64], const u32 (&a)[4], u64 b, u32 accumul
 #undef SUMS_OF_128
 #undef SUMS_OF_64
 #undef SUMS_OF_32
+#undef SUMS_OF_16
 #undef SUMS_32
 #undef SUMS_8
 #undef NAMES_128
 #undef NAMES_64
 #undef NAMES_32
+#undef NAMES_16
 
 // What reads the sums after this stays after it.
 template <u32 COUNT> DEVICE void settle_sums(f32 (&sums)[COUNT]) {

@@ -46,6 +46,9 @@ namespace latent {
 namespace latent_32 {
 #include "../../kernels/attention/sm80_mma_latent_32.cu"
 }
+namespace latent_sm90 {
+#include "../../kernels/attention/sm90_wgmma_latent.cu"
+}
 namespace latent_sm89 {
 #include "../../kernels/attention/sm89_mma_latent.cu"
 }
@@ -223,27 +226,38 @@ void splits_by_warpgroups() {
   SPLIT_90("fp8", bf16, fp8, u8, f16, e4m3, CACHE, 128);
 }
 
-// Pages of every size that suites have.
-#define LATENT(NAME, IN, C, KERNEL, OF, ROUNDOFF)                                                  \
-  run_split<IN, C>("attention/mla/" NAME, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF, 64,     \
-                   {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 150}}, 1.0f, true});    \
-  run_split<IN, C>("attention/mla/" NAME, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF, 128,    \
-                   {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true});                     \
-  run_split<IN, C>("attention/mla/" NAME, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF, 192,    \
-                   {5, 1, 576, 512, 0, 256, {{1, 300}, {1, 65}}, 1.0f, true})
+#define LATENT(NAME, IN, C, KERNEL, THREADS, SHARED_SIZE, ROUNDOFF)                                \
+  run_split<IN, C>("attention/mla/" NAME, KERNEL, THREADS, SHARED_SIZE, ROUNDOFF, 192,             \
+                   {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 250}}, 1.0f, true});    \
+  run_split<IN, C>("attention/mla/" NAME, KERNEL, THREADS, SHARED_SIZE, ROUNDOFF, 64,              \
+                   {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true})
 
 template <class T> using Latent64 = Latent<T, T, T, 64, 32, 2>;
 template <class T> using Latent32 = Latent<T, T, T, 32, 16, 3>;
 using Narrow64 = Latent<bf16, f16, e4m3, 64, 32, 4>;
 using Narrow32 = Latent<bf16, f16, e4m3, 32, 32, 3>;
 
+template <class T> using Latent90 = latent_sm90::Latent90<T, T, T, 64>;
+using Narrow90 = latent_sm90::Latent90<bf16, f16, e4m3, 32>;
+
 void latents() {
-  LATENT("bf16/sm80_mma", bf16, bf16, latent::attention_mla_bf16_mma, Latent64<bf16>, BF16);
-  LATENT("f16/sm80_mma", f16, f16, latent::attention_mla_f16_mma, Latent64<f16>, F16);
-  LATENT("bf16/sm80_mma_32", bf16, bf16, latent_32::attention_mla_bf16_mma_32, Latent32<bf16>, BF16);
-  LATENT("f16/sm80_mma_32", f16, f16, latent_32::attention_mla_f16_mma_32, Latent32<f16>, F16);
-  LATENT("fp8/sm89_mma", bf16, u8, latent_sm89::attention_mla_fp8_mma, Narrow64, CACHE);
-  LATENT("fp8/sm89_mma_32", bf16, u8, latent_sm89_32::attention_mla_fp8_mma_32, Narrow32, CACHE);
+#define BY_FRAGMENTS(NAME, IN, C, KERNEL, OF, ROUNDOFF)                                            \
+  LATENT(NAME, IN, C, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF)
+  BY_FRAGMENTS("bf16/sm80_mma", bf16, bf16, latent::attention_mla_bf16_mma, Latent64<bf16>, BF16);
+  BY_FRAGMENTS("f16/sm80_mma", f16, f16, latent::attention_mla_f16_mma, Latent64<f16>, F16);
+  BY_FRAGMENTS("bf16/sm80_mma_32", bf16, bf16, latent_32::attention_mla_bf16_mma_32,
+               Latent32<bf16>, BF16);
+  BY_FRAGMENTS("f16/sm80_mma_32", f16, f16, latent_32::attention_mla_f16_mma_32, Latent32<f16>,
+               F16);
+  BY_FRAGMENTS("fp8/sm89_mma", bf16, u8, latent_sm89::attention_mla_fp8_mma, Narrow64, CACHE);
+  BY_FRAGMENTS("fp8/sm89_mma_32", bf16, u8, latent_sm89_32::attention_mla_fp8_mma_32, Narrow32,
+               CACHE);
+  LATENT("bf16/sm90_wgmma", bf16, bf16, latent_sm90::attention_mla_bf16_wgmma, 384,
+         Latent90<bf16>::SHARED_BYTES, BF16);
+  LATENT("f16/sm90_wgmma", f16, f16, latent_sm90::attention_mla_f16_wgmma, 384,
+         Latent90<f16>::SHARED_BYTES, F16);
+  LATENT("fp8/sm90_wgmma", bf16, u8, latent_sm90::attention_mla_fp8_wgmma, 384,
+         Narrow90::SHARED_BYTES, CACHE);
 }
 
 // All kernels that follow a schedule, by one that the program made.
@@ -268,6 +282,10 @@ void follow(Shape shape, const Dealt& dealt) {
                         Latent64<bf16>::SHARED_BYTES, BF16, 64, shape, dealt);
   run_dealt<bf16, bf16>("schedule/mla/bf16/sm80_mma_32", latent_32::attention_mla_bf16_mma_32, 128,
                         Latent32<bf16>::SHARED_BYTES, BF16, 32, shape, dealt);
+  run_dealt<bf16, bf16>("schedule/mla/bf16/sm90_wgmma", latent_sm90::attention_mla_bf16_wgmma, 384,
+                        Latent90<bf16>::SHARED_BYTES, BF16, 64, shape, dealt);
+  run_dealt<bf16, u8>("schedule/mla/fp8/sm90_wgmma", latent_sm90::attention_mla_fp8_wgmma, 384,
+                      Narrow90::SHARED_BYTES, CACHE, 64, shape, dealt);
   run_dealt<bf16, u8>("schedule/mla/fp8/sm89_mma_32", latent_sm89_32::attention_mla_fp8_mma_32, 128,
                       Narrow32::SHARED_BYTES, CACHE, 32, shape, dealt);
 }
@@ -327,18 +345,21 @@ void schedules(const char* path) {
 
 // Tiles of queries that are not there, that see no key, that see fewer than the other.
 void by_tensor_memory() {
-#define BY_TENSOR_MEMORY(IN, ROUNDOFF, DIM)                                                        \
+#define BY_TENSOR_MEMORY(IN, ROUNDOFF, DIM_QK, DIM_V)                                              \
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
-                  sm100::attention_prefill_##IN##_##DIM##_tcgen05,                                 \
-                  sm100::Prefill100<IN, DIM>::SHARED_BYTES, 128, ROUNDOFF,                         \
-                  {2, 1, DIM, DIM, 1, 0, {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}}},     \
+                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
+                  {2, 1, DIM_QK, DIM_V, 1, 0,                                                      \
+                   {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}}},                           \
                   512, 256);                                                                       \
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
-                  sm100::attention_prefill_##IN##_##DIM##_tcgen05,                                 \
-                  sm100::Prefill100<IN, DIM>::SHARED_BYTES, 128, ROUNDOFF,                         \
-                  {2, 2, DIM, DIM, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256)
-  BY_TENSOR_MEMORY(bf16, BF16, 128);
-  BY_TENSOR_MEMORY(f16, F16, 128);
+                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
+                  {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256)
+  BY_TENSOR_MEMORY(bf16, BF16, 64, 64);
+  BY_TENSOR_MEMORY(bf16, BF16, 128, 128);
+  BY_TENSOR_MEMORY(bf16, BF16, 192, 128);
+  BY_TENSOR_MEMORY(f16, F16, 128, 128);
 }
 
 // The exponential without its unit, against the definition: all fractions, all exponents that

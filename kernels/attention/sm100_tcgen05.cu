@@ -167,37 +167,47 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
 
   // Scores of one row become weights, relative to the largest so far where that rose much; what sums
   // are to be multiplied with is left for whoever corrects them.
-  struct Softmax { f32 max, total; };
-  static DEVICE_MEMBER f32 rise(const f32 (&scores)[KEYS], Softmax& softmax, f32 factor) {
-    f32 largest = no_score();
-    UNROLL for (u32 i = 0; i < KEYS; i++) largest = larger(largest, scores[i]);
-    largest *= factor;
-    const f32 before = softmax.max;
-    // Where nothing was seen before, any score is a rise.
-    softmax.max = largest > before + RISE_MAX ? largest : before;
-    const f32 relative = softmax.max == no_score() ? 0.0f : softmax.max;
-    return softmax.max == before ? 1.0f : power_of_two(before - relative);
-  }
-  static DEVICE_MEMBER void weigh(const f32 (&scores)[KEYS], Softmax& softmax, f32 factor,
-                                  f32 correction, u32 weights) {
-    const f32 relative = softmax.max == no_score() ? 0.0f : softmax.max;
-    f32 sum[2] = {};
-    UNROLL for (u32 half = 0; half < 2; half++) {
-      u32 words[32];
-      UNROLL for (u32 i = 0; i < 32; i++) {
-        f32 pair[2];
-        UNROLL for (u32 c = 0; c < 2; c++) {
-          const u32 at = half * 64 + 2 * i + c;
-          const f32 exponent = fused(scores[at], factor, -relative);
-          pair[c] = at % SOFT == SOFT - 1 ? soft_power_of_two(exponent) : power_of_two(exponent);
-          sum[c] += pair[c];
-        }
-        words[i] = narrow_pair(pair[0], pair[1], T());
-      }
-      store_words(words, weights + half * 32);
+  struct Softmax {
+    f32 max, total;
+
+    // Where nothing was seen, weights are relative to no score.
+    DEVICE_MEMBER f32 relative() const { return max == no_score() ? 0.0f : max; }
+
+    DEVICE_MEMBER f32 rise(f32 largest) {
+      const f32 before = max;
+      // Where nothing was seen before, any score is a rise.
+      max = largest > before + RISE_MAX ? largest : before;
+      return max == before ? 1.0f : power_of_two(before - relative());
     }
-    softmax.total = fused(softmax.total, correction, sum[0] + sum[1]);
-    await_words();
+  };
+  template <u32 COUNT> static DEVICE_MEMBER f32 largest_of(const f32 (&scores)[COUNT]) {
+    f32 largest = no_score();
+    UNROLL for (u32 i = 0; i < COUNT; i++) largest = larger(largest, scores[i]);
+    return largest;
+  }
+  // Those from `from` on are of no key that the row sees.
+  template <u32 COUNT>
+  static DEVICE_MEMBER void mask(f32 (&scores)[COUNT], u32 from, u32 seen) {
+    UNROLL for (u32 i = 0; i < COUNT; i++) {
+      if (from + i >= seen) scores[i] = no_score();
+    }
+  }
+  // Weights of 64 keys; gives their sum.
+  static DEVICE_MEMBER f32 weigh(const f32* scores, f32 factor, f32 relative, u32 weights) {
+    f32 sum[2] = {};
+    u32 words[32];
+    UNROLL for (u32 i = 0; i < 32; i++) {
+      f32 pair[2];
+      UNROLL for (u32 c = 0; c < 2; c++) {
+        const u32 at = 2 * i + c;
+        const f32 exponent = fused(scores[at], factor, -relative);
+        pair[c] = at % SOFT == SOFT - 1 ? soft_power_of_two(exponent) : power_of_two(exponent);
+        sum[c] += pair[c];
+      }
+      words[i] = narrow_pair(pair[0], pair[1], T());
+    }
+    store_words(words, weights);
+    return sum[0] + sum[1];
   }
 
   // The warpgroup of a tile of queries.
@@ -209,19 +219,43 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     const f32 factor = p.scale * LOG2_E;
     Softmax softmax = {no_score(), 0.0f};
     for (u32 at = 0; at < shared.tiles[tile]; at++) {
-      f32 scores[KEYS];
+      const u32 from = scores_at(shared.memory, tile) + lanes();
+      const u32 weights = weights_at(shared.memory, tile) + lanes();
+      const bool masked = (at + 1) * KEYS > seen_by_all;
       await_phase(&shared.scores[tile], at % 2);
       see_tensor_memory();
-      load_row(scores, scores_at(shared.memory, tile) + lanes());
-      if ((at + 1) * KEYS > seen_by_all) {
-        UNROLL for (u32 i = 0; i < KEYS; i++) {
-          if (at * KEYS + i >= seen) scores[i] = no_score();
+      f32 correction, sum = 0.0f;
+      const auto rise = [&](f32 largest) {
+        correction = softmax.rise(largest * factor);
+        shared.factors[tile][row] = correction;
+        tell(&shared.corrections[tile]);
+      };
+      if constexpr (APART) {
+        // Scores stay where they are: a half of them at a time is enough in registers.
+        f32 scores[KEYS / 2], largest = no_score();
+        const auto load = [&](u32 half) {
+          load_half(scores, from + half * (KEYS / 2));
+          if (masked) mask(scores, at * KEYS + half * (KEYS / 2), seen);
+        };
+        load(0);
+        largest = largest_of(scores);
+        load(1);
+        rise(larger(largest, largest_of(scores)));
+        sum = weigh(scores, factor, softmax.relative(), weights + KEYS / 4);
+        load(0);
+        sum += weigh(scores, factor, softmax.relative(), weights);
+      } else {
+        f32 scores[KEYS];
+        load_row(scores, from);
+        if (masked) mask(scores, at * KEYS, seen);
+        rise(largest_of(scores));
+        UNROLL for (u32 half = 0; half < 2; half++) {
+          sum += weigh(scores + half * (KEYS / 2), factor, softmax.relative(),
+                       weights + half * (KEYS / 4));
         }
       }
-      const f32 correction = rise(scores, softmax, factor);
-      shared.factors[tile][row] = correction;
-      tell(&shared.corrections[tile]);
-      weigh(scores, softmax, factor, correction, weights_at(shared.memory, tile) + lanes());
+      softmax.total = fused(softmax.total, correction, sum);
+      await_words();
       tell(&shared.weights[tile]);
     }
     if (shared.tiles[tile] == 0) return;
@@ -335,10 +369,10 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       if (task.most() > 0 && thread_index() == GROUP * DIRECTING) multiply_all(task, shared);
       if (task.most() > 0 && thread_index() == GROUP * DIRECTING + 32) load(task, shared, q, k, v);
     } else if (warpgroup == CORRECTING) {
-      keep_registers<APART ? 80 : 96>();
+      keep_registers<96>();
       correct_all(p, task, shared);
     } else {
-      take_registers<APART ? 192 : 184>();
+      take_registers<184>();
       soften(p, task, shared);
     }
     // Warps whose one thread worked come together before the block does.

@@ -26,17 +26,19 @@ DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulat
   EIGHT(CONSTRAINT, i), EIGHT(CONSTRAINT, i + 8), EIGHT(CONSTRAINT, i + 16),                      \
       EIGHT(CONSTRAINT, i + 24)
 
-// 128 columns from `column` on, of this thread's lane.
-DEVICE void load_row(f32 (&row)[128], u32 column) {
-  UNROLL for (u32 part = 0; part < 128; part += 32) {
+// 128 or 64 columns from `column` on, of this thread's lane.
+template <u32 COUNT> DEVICE void load_columns(f32 (&row)[COUNT], u32 column) {
+  UNROLL for (u32 part = 0; part < COUNT; part += 32) {
     f32* words = row + part;
     asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 {" NAMES_32 "}, [%32];"
                  : THIRTY_TWO("=f", 0) : "r"(column + part) : "memory");
   }
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
   // What reads them after this stays after it.
-  UNROLL for (u32 i = 0; i < 128; i++) asm volatile("" : "+f"(row[i]) :: "memory");
+  UNROLL for (u32 i = 0; i < COUNT; i++) asm volatile("" : "+f"(row[i]) :: "memory");
 }
+DEVICE void load_row(f32 (&row)[128], u32 column) { load_columns(row, column); }
+DEVICE void load_half(f32 (&row)[64], u32 column) { load_columns(row, column); }
 // 32 columns.
 #define STORE_WORDS                                                                               \
   asm volatile("tcgen05.st.sync.aligned.32x32b.x32.b32 [%32], {" NAMES_32 "};"

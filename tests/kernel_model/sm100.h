@@ -1,5 +1,6 @@
-// Stands in for kernels/include/sm100.h: multiplications happen by the engine, in the order asked
-// for, and read both descriptors and the instruction bit by bit.
+// Stands in for kernels/include/sm100.h: multiplications happen by the engine, and read both
+// descriptors and the instruction bit by bit. Those into the same sums happen in the order asked for;
+// in every second launch later ones into other sums go before them, as the rules allow.
 #pragma once
 #define FIZEAU_SM100_H
 #include "sm90.h"
@@ -7,6 +8,30 @@
 namespace model {
 
 inline f32 tensor_memory[128][512];
+// Multiplications that were asked for, in this order.
+struct Asked {
+  u32 sums;
+  u64 serial;
+  std::function<void()> perform;
+};
+inline std::deque<Asked> asked;
+inline u64 asked_so_far;
+
+inline void perform_asked(std::deque<Asked>::iterator which) {
+  const std::function<void()> perform = which->perform;
+  asked.erase(which);
+  perform();
+}
+inline void ask(u32 sums, std::function<void()> perform) {
+  asked.push_back({sums, asked_so_far++, perform});
+  engine.push_back([] {
+    if (asked.empty()) return;
+    auto which = asked.begin();
+    while (launches % 2 == 1 && which->sums != asked.back().sums) which++;
+    perform_asked(which);
+  });
+}
+
 // Of each thread: stores to tensor memory that nobody awaited yet.
 inline std::map<u32, std::vector<std::function<void()>>> open_words;
 
@@ -24,7 +49,13 @@ DEVICE void give_tensor_memory(u32 memory) {
 DEVICE void see_tensor_memory() {}
 DEVICE void show_tensor_memory() {}
 DEVICE void arrive_when_multiplied(u64* barrier) {
-  model::engine.push_back([=] { model::arrive_with(barrier, 0); });
+  const u64 before = model::asked_so_far;
+  model::engine.push_back([=] {
+    while (!model::asked.empty() && model::asked.front().serial < before) {
+      model::perform_asked(model::asked.begin());
+    }
+    model::arrive_with(barrier, 0);
+  });
 }
 
 namespace model {
@@ -42,7 +73,7 @@ template <class T> void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u
   if ((instruction & ~0x1f7f1fb0u) != 0) fail("bits of an instruction that should be 0");
   const u32 rows = (instruction >> 24 & 31) * 16, columns = (instruction >> 17 & 63) * 8;
   const bool b_k_major = (instruction >> 16 & 1) == 0;
-  engine.push_back([=] {
+  ask(sums, [=] {
     std::vector<Line<T>> lines;
     for (u32 row = 0; row < rows; row++) lines.emplace_back(older(a), true, row);
     for (u32 column = 0; column < columns; column++) {
@@ -77,7 +108,7 @@ DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 ac
   const u32 rows = (instruction >> 27 & 3) * 128, columns = (instruction >> 17 & 63) * 8;
   if ((instruction & ~0x187e0000u) != 0x480u) model::fail("another type, or bits that should be 0");
   if (rows != 128 || columns == 0) model::fail("a tile that cannot be");
-  model::engine.push_back([=] {
+  model::ask(sums, [=] {
     const auto values = [](u64 descriptor, u32 line, u32 scales) {
       std::vector<f32> made(64);
       for (u32 k = 0; k < 64; k++) {

@@ -14,7 +14,7 @@ DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulat
   const auto of = [type](u32 bits) {
     return type == 1 ? widen(bf16{u16(bits)}) : widen(f16{u16(bits)});
   };
-  model::engine.push_back([=] {
+  model::ask(sums, [=] {
     for (u32 row = 0; row < rows; row++) {
       f32 left[16];
       for (u32 k = 0; k < 16; k++) {
@@ -34,11 +34,13 @@ DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulat
   });
 }
 
-DEVICE void load_row(f32 (&row)[128], u32 column) {
-  for (u32 part = 0; part < 128; part += 32) {
+template <u32 COUNT> void load_columns(f32 (&row)[COUNT], u32 column) {
+  for (u32 part = 0; part < COUNT; part += 32) {
     load_sums(*reinterpret_cast<f32(*)[32]>(row + part), column + part);
   }
 }
+DEVICE void load_row(f32 (&row)[128], u32 column) { load_columns(row, column); }
+DEVICE void load_half(f32 (&row)[64], u32 column) { load_columns(row, column); }
 // Stores are done when they are awaited.
 template <class Word> void store_words(const Word (&words)[32], u32 column) {
   const u32 lane = column >> 16, first = column & 0xffff;

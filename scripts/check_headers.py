@@ -56,6 +56,8 @@ NUMBERS = [
     ("src/device/cuda/nvml.rs", "EVENT_XID", "nvmlEventTypeXidCriticalError"),
     ("src/device/cuda/nvml.rs", "VOLATILE", "NVML_VOLATILE_ECC"),
     ("src/device/cuda/nvml.rs", "TIMEOUT", "NVML_ERROR_TIMEOUT"),
+    ("src/device/cuda/cublaslt.rs", "SCALES", "CUBLASLT_MATMUL_DESC_A_SCALE_POINTER"),
+    ("src/device/cuda/cublaslt.rs", "SCALE_MODE", "CUBLASLT_MATMUL_DESC_A_SCALE_MODE"),
     ("src/device/cuda/cublaslt.rs", "WORKSPACE_MAX", "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES"),
     ("crates/nccl-rs/src/types.rs", "IN_PROGRESS", "ncclInProgress"),
     ("crates/nccl-rs/src/types.rs", "SIZE", "NCCL_UNIQUE_ID_BYTES"),
@@ -97,7 +99,9 @@ offsetof(cublasLtMatmulHeuristicResult_t, state) == 72
 CUBLASLT_MATMUL_DESC_TRANSA == 3 && CUBLAS_OP_T == 1 && CUBLASLT_MATMUL_DESC_FAST_ACCUM == 25
 CUBLAS_STATUS_NOT_SUPPORTED == 15 && CUBLAS_STATUS_INVALID_VALUE == 7
 CUDA_R_32F == 0 && CUDA_R_64F == 1 && CUDA_R_16F == 2 && CUDA_R_8I == 3 && CUDA_R_32I == 10
-CUDA_R_16BF == 14 && CUDA_R_8F_E4M3 == 28
+CUDA_R_16BF == 14 && CUDA_R_8F_E4M3 == 28 && CUDA_R_4F_E2M1 == 33
+CUBLASLT_MATMUL_DESC_B_SCALE_POINTER == 18 && CUBLASLT_MATMUL_DESC_B_SCALE_MODE == 32
+CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 == 1 && CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 == 2
 CUBLAS_COMPUTE_32F == 68 && CUBLAS_COMPUTE_32F_FAST_TF32 == 77 && CUBLAS_COMPUTE_64F == 70
 CUBLAS_COMPUTE_32I == 72
 offsetof(ncclConfig_t, magic) == 8 && offsetof(ncclConfig_t, version) == 12

@@ -29,11 +29,26 @@ pub enum Dtype {
     Fp4,
     /// 8-bit integer, accumulated in 32 bits.
     Int8,
+    /// 8-bit floats (e4m3) with a power of two as scale (MXFP8 of the OCP Microscaling Formats).
+    Mxfp8,
+    /// 4-bit floats (e2m1) with a power of two as scale (MXFP4 of the same).
+    Mxfp4,
+    /// 4-bit floats (e2m1) with an 8-bit float (e4m3) as scale (NVFP4 of NVIDIA's Blackwell).
+    Nvfp4,
+}
+
+/// How elements of a matrix product's operands share scales.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scaling {
+    /// Elements along k that share one.
+    pub block: u64,
+    /// Bits of a scale.
+    pub bits: u64,
 }
 
 impl Dtype {
-    /// All of them, widest first.
-    pub const ALL: [Dtype; 9] = [
+    /// All of them, widest first, those with scales last.
+    pub const ALL: [Dtype; 12] = [
         Dtype::F64,
         Dtype::F32,
         Dtype::Tf32,
@@ -43,6 +58,9 @@ impl Dtype {
         Dtype::Fp6,
         Dtype::Fp4,
         Dtype::Int8,
+        Dtype::Mxfp8,
+        Dtype::Mxfp4,
+        Dtype::Nvfp4,
     ];
 
     /// Bits of one element in memory, scales not counted.
@@ -51,9 +69,27 @@ impl Dtype {
             Dtype::F64 => 64,
             Dtype::F32 | Dtype::Tf32 => 32,
             Dtype::F16 | Dtype::Bf16 => 16,
-            Dtype::Fp8 | Dtype::Int8 => 8,
+            Dtype::Fp8 | Dtype::Int8 | Dtype::Mxfp8 => 8,
             Dtype::Fp6 => 6,
-            Dtype::Fp4 => 4,
+            Dtype::Fp4 | Dtype::Mxfp4 | Dtype::Nvfp4 => 4,
+        }
+    }
+
+    /// How its elements share scales, where they do.
+    pub fn scaling(self) -> Option<Scaling> {
+        match self {
+            Dtype::Mxfp8 | Dtype::Mxfp4 => Some(Scaling { block: 32, bits: 8 }),
+            Dtype::Nvfp4 => Some(Scaling { block: 16, bits: 8 }),
+            _ => None,
+        }
+    }
+
+    /// The type of its elements alone, without their scales.
+    pub fn unscaled(self) -> Dtype {
+        match self {
+            Dtype::Mxfp8 => Dtype::Fp8,
+            Dtype::Mxfp4 | Dtype::Nvfp4 => Dtype::Fp4,
+            other => other,
         }
     }
 
@@ -65,6 +101,7 @@ impl Dtype {
             Dtype::F32 | Dtype::Tf32 | Dtype::Int8 => Dtype::F32,
             Dtype::F16 => Dtype::F16,
             Dtype::Bf16 | Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4 => Dtype::Bf16,
+            Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 => Dtype::Bf16,
         }
     }
 
@@ -80,6 +117,9 @@ impl Dtype {
             Dtype::Fp6 => "fp6",
             Dtype::Fp4 => "fp4",
             Dtype::Int8 => "int8",
+            Dtype::Mxfp8 => "mxfp8",
+            Dtype::Mxfp4 => "mxfp4",
+            Dtype::Nvfp4 => "nvfp4",
         }
     }
 }

@@ -79,6 +79,11 @@ pub struct GemmParams {
     pub k: u32,
     /// [`crate::dtype::Dtype`] by its place in `ALL`.
     pub dtype: u32,
+    /// Scales of A, where its elements have some: tiles of 128 rows and 4 along k, as
+    /// `kernels/include/scaled.h` says.
+    pub scales_a: u64,
+    /// Scales of B, by columns.
+    pub scales_b: u64,
 }
 
 /// Of attention; see [`crate::case::AttentionPoint`]. Layouts, row-major: Q is tokens x heads x

@@ -191,12 +191,12 @@ fn kernels_are_launched_as_their_list_says() {
     // One block for each unit.
     is(of("compute_f32")[0], "grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
     is(of("util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
-    // Two for each unit, 40 bytes: three addresses, three sizes, the element type.
+    // Two for each unit, 56 bytes: three addresses, three sizes, the element type; no scales.
     let product = of("gemm_bf16")[0];
     is(product, "grid=[12, 1, 1] block=[256, 1, 1] shared=0 params=");
     let bytes = params(product);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (40, 64, 48, 80, 4));
+    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (56, 64, 48, 80, 4));
     // More shared memory than is had unasked is asked for.
     is(of("gemm_bf16_mma")[0], "grid=[6, 1, 1] block=[256, 1, 1] shared=98304 params=");
     assert!(log.iter().any(|line| line == "attribute gemm_bf16_mma 8=98304"));

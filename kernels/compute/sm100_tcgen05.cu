@@ -1,6 +1,6 @@
 // Multiplication of tiles that stay in shared memory into tensor memory: the peak of the matrix
-// units of compute capability 10. Of ones each sum counts its multiply-adds. 4-bit floats have a scale
-// for each 16, in tensor memory.
+// units of compute capability 10. Of ones each sum counts its multiply-adds. Block-scaled types have
+// their scales, all one, in tensor memory.
 #include "count.h"
 #include "sm100_attention.h"
 
@@ -18,24 +18,29 @@ CONSTANT u32 ROUNDS = 8;
 // Four bytes of ones, the steps along k of one multiplication, and its order.
 template <u32 WORD, u32 STEPS, u32 TYPE> struct Ones {
   static constexpr u32 ONES = WORD, DEPTH = STEPS, INSTRUCTION = instruct(TYPE, 0, ROWS, COLUMNS);
+  static constexpr bool SCALED = false;
+};
+template <class In, u32 TYPE, u32 SCALE_TYPE> struct Scaled {
+  static constexpr u32 ONES = In::ONES, DEPTH = 256 / In::BITS;
+  static constexpr u32 INSTRUCTION = instruct_scaled(TYPE, SCALE_TYPE, ROWS, COLUMNS);
+  static constexpr bool SCALED = true;
 };
 template <class In> struct Type;
 template <> struct Type<f16> : Ones<0x3c003c00, 16, 0> {};
 template <> struct Type<bf16> : Ones<0x3f803f80, 16, 1> {};
 template <> struct Type<tf32> : Ones<0x3f800000, 8, 2> {};
 template <> struct Type<e4m3> : Ones<0x38383838, 32, 0> {};
-template <> struct Type<e2m1> {
-  static constexpr u32 ONES = 0x22222222, DEPTH = 64, INSTRUCTION = instruct_scaled(0, ROWS, COLUMNS);
-};
-// Scales of 4-bit floats, all one: beside the sums, those of A in 4 columns and those of B in 8.
-CONSTANT u32 SCALE_ONES = 0x38383838;
+template <> struct Type<mxfp8> : Scaled<mxfp8, 0, 1> {};
+template <> struct Type<mxfp4> : Scaled<mxfp4, 1, 1> {};
+template <> struct Type<nvfp4> : Scaled<nvfp4, 1, 0> {};
+// Scales stand beside the sums, those of A in 4 columns and those of B in 8.
 CONSTANT u32 SCALES_A = COLUMNS;
 CONSTANT u32 SCALES_B = COLUMNS + 16;
 
 template <class In> DEVICE void multiply_many(u32 memory, u64 tile, u32 steps) {
   for (u32 step = 0; step < steps; step++) {
     UNROLL for (u32 i = 0; i < UNROLLED; i++) {
-      if constexpr (sizeof(In) == 1 && Type<In>::DEPTH == 64) {
+      if constexpr (Type<In>::SCALED) {
         multiply_scaled_into(memory, tile, tile, Type<In>::INSTRUCTION, step + i, memory + SCALES_A,
                              memory + SCALES_B, In());
       } else {
@@ -46,9 +51,9 @@ template <class In> DEVICE void multiply_many(u32 memory, u64 tile, u32 steps) {
 }
 
 // Every lane of every column where scales may be.
-DEVICE void fill_scales(u32 memory) {
+template <class In> DEVICE void fill_scales(u32 memory) {
   u32 words[32];
-  UNROLL for (u32 i = 0; i < 32; i++) words[i] = SCALE_ONES;
+  UNROLL for (u32 i = 0; i < 32; i++) words[i] = In::SCALE_ONES;
   store_words(words, (memory + SCALES_A) + (thread_index() / 32 * 32 << 16));
   await_words();
 }
@@ -81,8 +86,8 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
   block_barrier();
   see_tensor_memory();
   const u32 memory = memory_at[0];
-  if (Type<In>::DEPTH == 64) {
-    fill_scales(memory);
+  if constexpr (Type<In>::SCALED) {
+    fill_scales<In>(memory);
     show_tensor_memory();
     block_barrier();
     see_tensor_memory();
@@ -118,4 +123,12 @@ KERNEL(128, 1) compute_bf16_tcgen05(const ComputeParams p, const u32 r) { count_
 KERNEL(128, 1) compute_f16_tcgen05(const ComputeParams p, const u32 r) { count_products<f16>(p, r); }
 KERNEL(128, 1) compute_tf32_tcgen05(const ComputeParams p, const u32 r) { count_products<tf32>(p, r); }
 KERNEL(128, 1) compute_fp8_tcgen05(const ComputeParams p, const u32 r) { count_products<e4m3>(p, r); }
-KERNEL(128, 1) compute_fp4_tcgen05(const ComputeParams p, const u32 r) { count_products<e2m1>(p, r); }
+KERNEL(128, 1) compute_mxfp8_tcgen05(const ComputeParams p, const u32 r) {
+  count_products<mxfp8>(p, r);
+}
+KERNEL(128, 1) compute_mxfp4_tcgen05(const ComputeParams p, const u32 r) {
+  count_products<mxfp4>(p, r);
+}
+KERNEL(128, 1) compute_nvfp4_tcgen05(const ComputeParams p, const u32 r) {
+  count_products<nvfp4>(p, r);
+}

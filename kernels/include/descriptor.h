@@ -35,9 +35,19 @@ DEVICE constexpr u32 instruct(u32 type, u32 b_mn_major, u32 rows, u32 columns) {
 }
 
 // The same where blocks of A and B have scales (PTX manual, "Instruction descriptor format for
-// .kind::mxf4 and .kind::mxf4nvf4"): bits 4..5 and 29..30 where in a column of tensor memory scales
-// of B and A are, 7..9 and 10..11 types of A and B (1: e2m1), 17..22 columns / 8, 23 type of the
-// scales (0: ue4m3, 1: ue8m0), 27..28 rows / 128.
-DEVICE constexpr u32 instruct_scaled(u32 scale_type, u32 rows, u32 columns) {
-  return 1u << 7 | 1u << 10 | columns / 8 << 17 | scale_type << 23 | rows / 128 << 27;
+// .kind::mxf8f6f4" and "for .kind::mxf4 and .kind::mxf4nvf4"): bits 4..5 and 29..30 from which byte
+// of a column of tensor memory scales of B and A are taken, 7..9 and 10..12 types of A and B (of
+// 4 bits 1: e2m1, else 0: e4m3), 17..22 columns / 8, 23 type of the scales (0: ue4m3, 1: ue8m0),
+// 27..28 rows / 128.
+DEVICE constexpr u32 instruct_scaled(u32 type, u32 scale_type, u32 rows, u32 columns) {
+  return type << 7 | type << 10 | columns / 8 << 17 | scale_type << 23 | rows / 128 << 27;
+}
+DEVICE constexpr u32 from_byte(u32 instruction, u32 byte) {
+  return instruction | byte << 4 | byte << 29;
+}
+
+// Tiles of rows of 16 bytes that stand one after the other, unchanged: from 8 rows to the next 8 are
+// 128 bytes. As what is copied to tensor memory is described: bits 46..48 are 1, without swizzle.
+DEVICE u64 describe_plain(u32 address) {
+  return u64(address >> 4 & 0x3fff) | u64(128 >> 4) << 32 | u64(1) << 46;
 }

@@ -34,8 +34,10 @@ struct GemmParams {
   u32 n;
   u32 k;
   u32 dtype;
+  const void* scales_a;  // of block-scaled types, in the order of scaled.h
+  const void* scales_b;
 };
-static_assert(sizeof(GemmParams) == 40, "the mirror");
+static_assert(sizeof(GemmParams) == 56, "the mirror");
 
 // Where a sequence's tokens stand among those of all.
 struct AttentionSequence {

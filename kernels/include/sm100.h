@@ -4,6 +4,7 @@
 // tests/kernel_model/sm100.h does the same in C++.
 #ifndef FIZEAU_SM100_H
 #define FIZEAU_SM100_H
+#include "scaled.h"
 #include "sm90.h"
 
 // Takes all of tensor memory; by one whole warp. The place of its first column is left in shared
@@ -50,16 +51,33 @@ DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulat
   MULTIPLY_INTO("tf32");
 }
 #undef MULTIPLY_INTO
-// The same with a scale for each 16 elements along k of a row of A and a column of B, 8-bit floats
-// without a sign, which stand in tensor memory: 4 for each row or column, a 32-bit column for 32 of
-// them, and all of it once for each 32 lanes.
+// The same of elements that share scales, which stand in tensor memory as copy_scales puts them: a
+// 32-bit column for each 32 rows of A or columns of B, in it up to 4 scales along k. `instruction`
+// says from which byte on they are taken.
+#define MULTIPLY_SCALED(KIND)                                                                     \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                        \
+               "tcgen05.mma.cta_group::1.kind::" KIND " [%0], %1, %2, %3, [%5], [%6], p;\n}"      \
+               :: "r"(sums), "l"(a), "l"(b), "r"(instruction), "r"(accumulate), "r"(scales_a),     \
+                  "r"(scales_b) : "memory")
 DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
-                                 u32 scales_a, u32 scales_b, e2m1) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
-               "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X "
-               "[%0], %1, %2, %3, [%5], [%6], p;\n}"
-               :: "r"(sums), "l"(a), "l"(b), "r"(instruction), "r"(accumulate), "r"(scales_a),
-                  "r"(scales_b) : "memory");
+                                 u32 scales_a, u32 scales_b, mxfp8) {
+  MULTIPLY_SCALED("mxf8f6f4.block_scale.scale_vec::1X");
+}
+DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
+                                 u32 scales_a, u32 scales_b, mxfp4) {
+  MULTIPLY_SCALED("mxf4nvf4.block_scale.scale_vec::2X");
+}
+DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
+                                 u32 scales_a, u32 scales_b, nvfp4) {
+  MULTIPLY_SCALED("mxf4nvf4.block_scale.scale_vec::4X");
+}
+#undef MULTIPLY_SCALED
+// Copies 32 rows of 16 bytes to 4 columns of lanes 0..31, and to each 32 lanes after them; by one
+// thread, before the multiplications that it asks for later. Those asked for earlier may still read
+// what stood there.
+DEVICE void copy_scales(u32 column, u64 tile) {
+  asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;"
+               :: "r"(column), "l"(tile) : "memory");
 }
 
 // 32 columns, from `column` on, of this warp's lanes: those of warp w are 32 (w % 4) and on.

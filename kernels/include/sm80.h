@@ -26,6 +26,11 @@ DEVICE u32 load_shared(u32 at, u32) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(got) : "r"(at) : "memory");
   return got;
 }
+DEVICE u64 load_shared(u32 at, u64) {
+  u64 got;
+  asm volatile("ld.shared.u64 %0, [%1];" : "=l"(got) : "r"(at) : "memory");
+  return got;
+}
 DEVICE f64 load_shared(u32 at, f64) {
   f64 got;
   asm volatile("ld.shared.f64 %0, [%1];" : "=d"(got) : "r"(at) : "memory");
@@ -70,8 +75,6 @@ DEVICE u32 transpose_matrix(u32 pair) {
 // Floats of 8 exponent and 10 fraction bits in the place of 32, and of 4 and 3 bits.
 struct tf32 { u32 bits; };
 struct e4m3 { u8 bits; };
-// Of 2 exponent bits and 1, two in a byte.
-struct e2m1 { u8 pair; };
 
 DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2], bf16) {
   MULTIPLY("m16n8k16", "f32.bf16.bf16.f32", "f");

@@ -95,6 +95,12 @@ DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64 p
                :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)),
                   "l"(policy) : "memory");
 }
+DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+               "[%0], [%1], %2, [%3];"
+               :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+}
 DEVICE void bulk_store(void* to, const void* from, u32 bytes, u64 policy) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;"
                :: "l"(to), "r"(shared_address(from)), "r"(bytes), "l"(policy) : "memory");

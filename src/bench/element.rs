@@ -24,7 +24,7 @@ pub(super) trait Element: Pod {
     fn value(self) -> f64;
 }
 
-fn near_normal(random: &mut oorandom::Rand64) -> f64 {
+pub(super) fn near_normal(random: &mut oorandom::Rand64) -> f64 {
     let sum: u64 = [random.rand_u64(), random.rand_u64()]
         .map(|bits| (bits >> 32) + (bits & u64::from(u32::MAX)))
         .iter()
@@ -60,12 +60,12 @@ macro_rules! element {
 pub(super) const F64_ROUNDOFF: f64 = f64::EPSILON / 2.0;
 const F32_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
 const F16_ROUNDOFF: f64 = 1.0 / 2048.0;
-const BF16_ROUNDOFF: f64 = 1.0 / 256.0;
+pub(super) const BF16_ROUNDOFF: f64 = 1.0 / 256.0;
 
 /// Of sums of products of 8-bit floats: NVIDIA's units of compute capability 9.0 keep 14 binary
 /// places of the largest and cut the rest (DeepSeek-V3's report, 2024, section 3.3.2), so that a
 /// whole unit in the 14th may be lost each time.
-const E4M3_SUM_ROUNDOFF: f64 = 1.0 / 8192.0;
+pub(super) const E4M3_SUM_ROUNDOFF: f64 = 1.0 / 8192.0;
 
 element!(f64 => f64, sum F64_ROUNDOFF, output 0.0, poison f64::NAN,
     random near_normal,
@@ -129,6 +129,11 @@ impl E4m3 {
         let bits = ((exponent - Self::EXPONENT_MIN) as u8) * 8 + eighths;
         // Zero has no sign: AMD's FNUZ formats have no negative one, and its bits are no number.
         E4m3(if value.is_sign_negative() && bits > 0 { Self::SIGN | bits } else { bits })
+    }
+
+    /// As it is kept.
+    pub(super) fn bits(self) -> u8 {
+        self.0
     }
 
     /// Its value.

@@ -307,12 +307,16 @@ impl ComputePoint {
 }
 
 impl GemmPoint {
-    /// 2 m n k operations; A and B read once, C written once.
+    /// 2 m n k operations; A and B read once, and what scales they have; C written once.
     fn work(&self) -> Work {
         let (m, n, k) = (f64::from(self.m), f64::from(self.n), f64::from(self.k));
         let bits_in = self.dtype.bits() as f64;
         let bits_out = self.dtype.output().bits() as f64;
-        let memory = ((m * k + k * n) * bits_in + m * n * bits_out) / 8.0;
+        let scales = self.dtype.scaling().map_or(0.0, |scaling| {
+            let along = u64::from(self.k).div_ceil(scaling.block);
+            (m + n) * (along * scaling.bits) as f64
+        });
+        let memory = ((m * k + k * n) * bits_in + m * n * bits_out + scales) / 8.0;
         Work {
             memory: Bytes(memory.ceil() as u64),
             flops: Flops(2.0 * m * n * k),

@@ -12,7 +12,12 @@
 #include "count.h"
 #include "count_mma.h"
 #include "params.h"
+#include "scaled.h"
+#include "sm100_product.h"
 #include "tiles.h"
+
+#include "checks.h"
+#include "scaled_check.h"
 
 namespace stream {
 #include "../../kernels/stream/portable.cu"
@@ -80,43 +85,17 @@ namespace sm90_turned {
 namespace sm100 {
 #include "../../kernels/gemm/sm100_tcgen05.cu"
 }
+namespace portable_scaled {
+#include "../../kernels/gemm/portable_scaled.cu"
+}
+namespace sm120 {
+#include "../../kernels/gemm/sm120_mma.cu"
+}
+namespace sm100_scaled {
+#include "../../kernels/gemm/sm100_tcgen05_scaled.cu"
+}
 
 namespace {
-
-u32 checked = 0;
-
-u64 random_state = 1;
-i32 small_integer() {
-  random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-  return i32(random_state >> 33) % 8 - 3;
-}
-
-void same(bool equal, const char* name, const char* what) {
-  checked++;
-  if (equal) return;
-  printf("fault: %s: %s\n", name, what);
-  exit(1);
-}
-
-// An array with guards on both sides, which nothing may touch.
-template <class T> struct Array {
-  static constexpr u32 GUARD = 256;
-  std::vector<Vector<u8>> bytes;
-  u64 count;
-
-  explicit Array(u64 length) : bytes((length * sizeof(T) + 15) / 16 + 2 * GUARD), count(length) {
-    memset(static_cast<void*>(bytes.data()), 0xa5, bytes.size() * 16);
-  }
-  T* data() { return reinterpret_cast<T*>(bytes.data() + GUARD); }
-  bool intact() const {
-    const u8* all = reinterpret_cast<const u8*>(bytes.data());
-    for (u64 i = 0; i < bytes.size() * 16; i++) {
-      const bool within = i >= GUARD * 16 && i < GUARD * 16 + count * sizeof(T);
-      if (!within && all[i] != 0xa5) return false;
-    }
-    return true;
-  }
-};
 
 // One product: operands, parameters, and whether what was left is right.
 template <class In, class Out> struct Product {
@@ -133,11 +112,7 @@ template <class In, class Out> struct Product {
   static In made(i32 value, f32) { return f32(value); }
   static In made(i32 value, f64) { return f64(value); }
   static In made(i32 value, i8) { return In(value); }
-  // -3 .. 4
-  static In made(i32 value, e4m3) {
-    const u8 sizes[5] = {0x00, 0x38, 0x40, 0x44, 0x48};
-    return {u8(value < 0 ? 0x80 | sizes[-value] : sizes[value])};
-  }
+  static In made(i32 value, e4m3) { return made_e4m3(value); }
 
   Product(const char* name, u32 m, u32 n, u32 k)
       : name(name), m(m), n(n), k(k), a(u64(m) * k), b(u64(k) * n), c(u64(m) * n) {
@@ -245,6 +220,45 @@ void products() {
   PORTABLE(f16, f16, f16);
   PORTABLE(bf16, bf16, bf16);
   PORTABLE(i8, i32, int8);
+}
+
+template <class In, class Plain, class ByMaps>
+void scaled(Plain portable, Plain sm120, ByMaps sm100, const char* (&names)[3]) {
+  using Checked = ScaledProduct<In>;
+  Checked::check(names[0], portable, 3, 0, 1, 1, In::BLOCK);
+  Checked::check(names[0], portable, 2, 0, 130, 67, 5 * In::BLOCK);
+  const u32 shared = In::BLOCK == 16 ? 82944 : 78336;
+  Checked::check(names[1], sm120, 3, shared, 1, 16, 32);
+  // From one stage to the next in the middle of a tile of scales, and to its end.
+  for (u32 k : {288u, 544u}) {
+    Checked::check(names[1], sm120, 2, shared, 131, 424, k);
+    // Tiles of C that begin within a tile of B's scales, the last one's in the last of them.
+    Checked::check(names[2], sm100, 2, 131, 424, k);
+  }
+  Checked::check(names[2], sm100, 3, 1, 16, 32);
+}
+
+void scaled_products() {
+#define SCALED(IN)                                                                                \
+  {                                                                                               \
+    const char* names[3] = {"gemm/" #IN "/portable", "gemm/" #IN "/sm120_mma",                    \
+                            "gemm/" #IN "/sm100_tcgen05"};                                        \
+    scaled<IN>(portable_scaled::gemm_##IN, sm120::gemm_##IN##_mma,                                \
+               sm100_scaled::gemm_##IN##_tcgen05, names);                                         \
+  }
+  SCALED(mxfp8)
+  SCALED(mxfp4)
+  SCALED(nvfp4)
+  // Every value of 8 and 4 bits, made by shifting, against its definition.
+  for (u32 bits = 0; bits < 256; bits++) {
+    if ((bits & 0x7f) != 0x7f) {
+      same(value_of_e4m3(bits) == widen(e4m3{u8(bits)}), "value_of_e4m3", "value");
+    }
+    same(value_of_e2m1(bits & 15) == model::value_of_e2m1(bits, 0), "value_of_e2m1", "value");
+    if (bits < 255) {
+      same(value_of_ue8m0(bits) == std::ldexp(1.0f, int(bits) - 127), "value_of_ue8m0", "value");
+    }
+  }
 }
 
 using StreamKernel = void (*)(StreamParams);
@@ -435,14 +449,21 @@ void counts() {
   TCGEN05(f16, 16);
   TCGEN05(tf32, 8);
   TCGEN05(fp8, 32);
-  TCGEN05(fp4, 64);
+  TCGEN05(mxfp8, 32);
+  TCGEN05(mxfp4, 64);
+  TCGEN05(nvfp4, 64);
   MMA(bf16, 16);
   MMA(f16, 16);
   MMA(tf32, 8);
   MMA(int8, 32);
   MMA(f64, 4);
   check_count("compute/fp8/sm89_mma", compute_sm89::compute_fp8_mma, 256, 0, 2 * 64 * 128 * 32);
-  check_count("compute/fp4/sm120_mma", compute_sm120::compute_fp4_mma, 256, 0, 2 * 64 * 128 * 64);
+#define SM120(NAME, DEPTH)                                                                        \
+  check_count("compute/" #NAME "/sm120_mma", compute_sm120::compute_##NAME##_mma, 256, 0,         \
+              2 * 64 * 128 * DEPTH)
+  SM120(mxfp8, 32);
+  SM120(mxfp4, 64);
+  SM120(nvfp4, 64);
   WGMMA(bf16, 16);
   WGMMA(f16, 16);
   WGMMA(tf32, 8);
@@ -487,8 +508,13 @@ void descriptors() {
   same(instruct(1, 1, 128, 256) == 0x08410490u, "instruct", "bits of bf16");
   same(instruct(0, 0, 128, 256) == 0x08400010u, "instruct", "bits of fp8");
   // e2m1, scales of ue4m3: 0x80 | 0x400 | 32 << 17 | 1 << 27; of ue8m0 bit 23 more.
-  same(instruct_scaled(0, 128, 256) == 0x08400480u, "instruct_scaled", "bits of nvfp4");
-  same(instruct_scaled(1, 128, 256) == 0x08c00480u, "instruct_scaled", "bits of mxfp4");
+  same(instruct_scaled(1, 0, 128, 256) == 0x08400480u, "instruct_scaled", "bits of nvfp4");
+  same(instruct_scaled(1, 1, 128, 256) == 0x08c00480u, "instruct_scaled", "bits of mxfp4");
+  // e4m3: 24 << 17 | 1 << 23 | 1 << 27; scales from byte 3 on: 3 << 4 | 3 << 29.
+  same(instruct_scaled(0, 1, 128, 192) == 0x08b00000u, "instruct_scaled", "bits of mxfp8");
+  same(from_byte(0x08b00000u, 3) == 0x68b00030u, "from_byte", "bits");
+  // 8 rows of 16 bytes: 128 / 16 in bits 32.., 1 in bits 46..48, no swizzle.
+  same(describe_plain(0x2400) == 0x0000400800000240ull, "describe_plain", "bits");
   same(describe(0x3fff0, 0x3fff0, 0x3fff0) == 0x40003fff3fff3fffull, "describe", "widest");
 }
 
@@ -512,6 +538,7 @@ void rasters() {
 int main(int count, char** arguments) {
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
   products();
+  scaled_products();
   streams();
   cached_streams();
   accesses();

@@ -3,6 +3,7 @@
 // in every second launch later ones into other sums go before them, as the rules allow.
 #pragma once
 #define FIZEAU_SM100_H
+#include "scaled_model.h"
 #include "sm90.h"
 
 namespace model {
@@ -101,40 +102,77 @@ DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulat
   model::multiply_into<tf32>(sums, a, b, instruction, accumulate, 2);
 }
 
-// Scales of a row of A or a column of B, 4 bytes in the lane of its number below 32, the others in
-// the columns after; the same for each 32 lanes. Exact for the scales of ones and powers of two.
-DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
-                                 u32 scales_a, u32 scales_b, e2m1) {
+namespace model {
+
+// The scale of a row of A or a column of B: a byte of the column for 32 of them, in the lane of its
+// number below 32; the same for each 32 lanes.
+inline u8 scale_of(u32 scales, u32 line, u32 byte) {
+  const u32 column = scales + line / 32, word = bits_of(tensor_memory[line % 32][column]);
+  for (u32 lane = line % 32 + 32; lane < 128; lane += 32) {
+    if (bits_of(tensor_memory[lane][column]) != word) fail("scales that differ between warps");
+  }
+  return u8(word >> 8 * byte);
+}
+
+// 32 bytes along k of a line, times their scales.
+template <class In>
+std::vector<f32> scaled_line(u64 descriptor, u32 line, u32 scales, u32 byte) {
+  std::vector<f32> made(256 / In::BITS);
+  for (u32 k = 0; k < made.size(); k++) {
+    u8 element;
+    memcpy(&element, described(older(descriptor), true, 1, line, k * In::BITS / 8), 1);
+    made[k] = In::BITS == 8 ? widen(e4m3{element}) : value_of_e2m1(element, k % 2);
+    made[k] *= scale_value(scale_of(scales, line, byte + k / In::BLOCK), In());
+  }
+  return made;
+}
+
+template <class In>
+void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 scales_a,
+                     u32 scales_b) {
   const u32 rows = (instruction >> 27 & 3) * 128, columns = (instruction >> 17 & 63) * 8;
-  if ((instruction & ~0x187e0000u) != 0x480u) model::fail("another type, or bits that should be 0");
-  if (rows != 128 || columns == 0) model::fail("a tile that cannot be");
-  model::ask(sums, [=] {
-    const auto values = [](u64 descriptor, u32 line, u32 scales) {
-      std::vector<f32> made(64);
-      for (u32 k = 0; k < 64; k++) {
-        u8 pair;
-        memcpy(&pair, model::described(model::older(descriptor), true, 1, line, k / 2), 1);
-        const u32 column = scales + line / 32, byte = k / 16 * 8;
-        const u32 word = bits_of(model::tensor_memory[line % 32][column]);
-        for (u32 lane = line % 32 + 32; lane < 128; lane += 32) {
-          const u32 other = bits_of(model::tensor_memory[lane][column]);
-          if (other != word) model::fail("scales that differ between the lanes of warps");
-        }
-        made[k] = model::value_of_e2m1(pair, k % 2) * widen(e4m3{u8(word >> byte)});
-      }
-      return made;
-    };
+  const u32 byte = instruction >> 29 & 3, scale_type = instruction >> 23 & 1;
+  if (byte != (instruction >> 4 & 3)) fail("scales of A and B are not of the same step");
+  if (byte + 256 / In::BITS / In::BLOCK > 4) fail("scales beyond their column");
+  if (scale_type != !std::is_same<In, nvfp4>::value) fail("another type of scales");
+  if ((instruction & ~0x78fe0030u) != (In::BITS == 8 ? 0u : 0x480u)) {
+    fail("another type, or bits that should be 0");
+  }
+  if (rows != 128 || columns == 0 || columns % 16 != 0) fail("a tile that cannot be");
+  ask(sums, [=] {
     std::vector<std::vector<f32>> lines;
-    for (u32 row = 0; row < rows; row++) lines.push_back(values(a, row, scales_a));
+    for (u32 row = 0; row < rows; row++) {
+      lines.push_back(scaled_line<In>(a, row, scales_a, byte));
+    }
     for (u32 column = 0; column < columns; column++) {
-      const std::vector<f32> of_b = values(b, column, scales_b);
+      const std::vector<f32> of_b = scaled_line<In>(b, column, scales_b, byte);
       for (u32 row = 0; row < rows; row++) {
-        f32 sum = accumulate ? model::tensor_memory[row][sums + column] : 0.0f;
-        for (u32 k = 0; k < 64; k++) sum += lines[row][k] * of_b[k];
-        model::tensor_memory[row][sums + column] = sum;
+        f32 sum = accumulate ? tensor_memory[row][sums + column] : 0.0f;
+        for (u32 k = 0; k < of_b.size(); k++) sum += lines[row][k] * of_b[k];
+        tensor_memory[row][sums + column] = sum;
       }
     }
   });
+}
+
+}  // namespace model
+
+template <class In>
+void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 scales_a,
+                          u32 scales_b, In) {
+  model::multiply_scaled<In>(sums, a, b, instruction, accumulate, scales_a, scales_b);
+}
+
+// Done at once, as early as it may be: multiplications that were asked for before it and still read
+// what stood there then compute wrongly.
+DEVICE void copy_scales(u32 column, u64 tile) {
+  if (tile >> 61 != 0 || (tile >> 46 & 7) != 1) model::fail("not a plain descriptor of 10");
+  const u32 start = u32(tile & 0x3fff) << 4, stride = u32(tile >> 32 & 0x3fff) << 4;
+  for (u32 lane = 0; lane < 128; lane++) {
+    const u32 row = lane % 32;
+    const u8* from = model::shared_at(start + row / 8 * stride + row % 8 * 16, 16);
+    memcpy(&model::tensor_memory[lane][column], from, 16);
+  }
 }
 
 DEVICE void load_sums(f32 (&sums)[32], u32 column) {

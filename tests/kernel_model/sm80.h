@@ -5,7 +5,6 @@
 
 struct tf32 { u32 bits; };
 struct e4m3 { u8 bits; };
-struct e2m1 { u8 pair; };
 
 // 8-bit floats of 4 exponent and 3 fraction bits.
 DEVICE f32 widen(e4m3 value) {

@@ -113,6 +113,9 @@ DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) 
     model::complete(barrier, bytes);
   });
 }
+DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
+  bulk_load(to, from, bytes, barrier, 0);
+}
 DEVICE void bulk_store(void* to, const void* from, u32 bytes, u64) {
   if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(to) % 16 != 0) {
     model::fail("a bulk copy is not aligned");

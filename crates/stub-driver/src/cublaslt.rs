@@ -18,6 +18,9 @@ pub(crate) struct Product {
     pub transposed: bool,
     /// How sums are made, and the type of the factors.
     pub compute: [c_int; 2],
+    /// Of both operands: what scales they have, and where.
+    pub modes: [i32; 2],
+    pub scales: [u64; 2],
 }
 
 /// And behind a layout's.
@@ -71,7 +74,8 @@ export! {
     }
     cublasLtDestroy(_handle: Handle) |state| { state.count("cublas", -1); OK }
     cublasLtMatmulDescCreate(product: *mut Handle, compute: c_int, scale: c_int) |state| {
-        let made = Product { transposed: false, compute: [compute, scale] };
+        let compute = [compute, scale];
+        let made = Product { transposed: false, compute, modes: [0; 2], scales: [0; 2] };
         product.write(Box::into_raw(Box::new(made)).cast());
         state.count("cublas", 1);
         OK
@@ -82,6 +86,14 @@ export! {
         match (attribute, size) {
             (3, 4) => (*product.cast::<Product>()).transposed = value.cast::<i32>().read() == 1,
             (25, 1) => {}
+            (17 | 18, 8) => {
+                (*product.cast::<Product>()).scales[attribute as usize - 17] =
+                    value.cast::<u64>().read();
+            }
+            (31 | 32, 4) => {
+                (*product.cast::<Product>()).modes[attribute as usize - 31] =
+                    value.cast::<i32>().read();
+            }
             _ => return INVALID_VALUE,
         }
         OK
@@ -139,15 +151,19 @@ export! {
         if (*algorithm)[0] == 0 { return NOT_SUPPORTED; }
         let layouts = [a_layout, b_layout, d_layout].map(|layout| &*layout.cast::<Layout>());
         let transposed = (*product.cast::<Product>()).transposed;
-        let Some((params, shape)) = params(transposed, [a, b, d], layouts) else {
+        let Some((mut params, shape)) = params(transposed, [a, b, d], layouts) else {
             return INVALID_VALUE;
         };
-        let name = match layouts[0].kind {
-            0 => "gemm_f32",
-            1 => "gemm_f64",
-            14 => "gemm_bf16",
+        let &Product { modes, scales, .. } = &*product.cast::<Product>();
+        let name = match (layouts[0].kind, modes) {
+            (0, [0, 0]) => "gemm_f32",
+            (1, [0, 0]) => "gemm_f64",
+            (14, [0, 0]) => "gemm_bf16",
+            (28, [2, 2]) => "gemm_mxfp8",
+            (33, [1, 1]) => "gemm_nvfp4",
             _ => return NOT_SUPPORTED,
         };
+        for word in [scales[1], scales[0]] { params.extend(word.to_le_bytes()); }
         state.launches += 1;
         state.log(format!("cublaslt {shape} kind={}", layouts[0].kind));
         match kernels::run(name, &params, 1, &mut state.memory) {

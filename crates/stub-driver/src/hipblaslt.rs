@@ -52,7 +52,8 @@ export! {
     }
     hipblasLtDestroy(_handle: Handle) |state| { state.count("hipblas", -1); OK }
     hipblasLtMatmulDescCreate(product: *mut Handle, compute: c_int, scale: c_int) |state| {
-        let made = Product { transposed: false, compute: [compute, scale] };
+        let compute = [compute, scale];
+        let made = Product { transposed: false, compute, modes: [0; 2], scales: [0; 2] };
         product.write(Box::into_raw(Box::new(made)).cast());
         state.count("hipblas", 1);
         OK
@@ -133,7 +134,7 @@ export! {
             _ => return INVALID_VALUE,
         }
         let layouts = [a_layout, b_layout, d_layout].map(|layout| &*layout.cast::<Layout>());
-        let &Product { transposed, compute } = &*product.cast::<Product>();
+        let &Product { transposed, compute, .. } = &*product.cast::<Product>();
         let Some((params, shape)) = params(transposed, [a, b, d], layouts) else {
             return INVALID_VALUE;
         };

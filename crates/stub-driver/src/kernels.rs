@@ -2,12 +2,12 @@
 //! they took is made up. Parameters are read by the offsets of kernels/include/params.h, written
 //! down here a second time: a slip on either side shows as a wrong result.
 
-use crate::{attention, memory::Memory};
+use crate::{attention, memory::Memory, scaled};
 
 /// What a launch costs, what memory moves and what arithmetic does in a nanosecond.
-const LAUNCH: f64 = 2_000.0;
+pub const LAUNCH: f64 = 2_000.0;
 const BYTES: f64 = 100.0;
-const FLOPS: f64 = 100.0;
+pub const FLOPS: f64 = 100.0;
 
 /// The clock that [`clock`] lets be seen, in cycles a nanosecond.
 const CLOCK: f64 = 1.0;
@@ -61,6 +61,9 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
         (_, Some("f32" | "tf32")) => gemm(params, memory, |x: f32| f64::from(x), |x| x as f32),
         (_, Some("f64")) => gemm(params, memory, |x: f64| x, |x| x),
         (_, Some("bf16")) => gemm(params, memory, widened, narrowed),
+        (_, Some(dtype)) if scaled::format(dtype).is_some() => {
+            scaled::format(dtype).and_then(|format| scaled::product(params, format, memory))
+        }
         (_, Some("int8")) => gemm(params, memory, |x: i8| f64::from(x), |x| x as i32),
         _ => stream(name).and_then(|operation| run_stream(operation, params, blocks, memory)),
     };
@@ -97,7 +100,9 @@ fn stream(name: &str) -> Option<&str> {
 /// The element type of a product's entry: `gemm_bf16`, `gemm_bf16_mma`.
 fn product(name: &str) -> Option<&str> {
     let dtype = name.strip_prefix("gemm_")?.split('_').next()?;
-    ["f32", "tf32", "f64", "bf16", "int8"].into_iter().find(|&known| known == dtype)
+    ["f32", "tf32", "f64", "bf16", "int8", "mxfp8", "mxfp4", "nvfp4"]
+        .into_iter()
+        .find(|&known| known == dtype)
 }
 
 fn run_stream(
@@ -296,7 +301,7 @@ pub fn product_of_bytes(
     Some(LAUNCH + (2 * m * n * k) as f64 / FLOPS)
 }
 
-/// A product by its definition. Tensor maps may stand behind its 40 bytes, and are not looked at.
+/// A product by its definition. Tensor maps may stand behind its 56 bytes, and are not looked at.
 fn gemm<I: Copy, O: Copy>(
     params: Parameters<'_>,
     memory: &mut Memory,

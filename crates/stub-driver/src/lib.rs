@@ -25,7 +25,8 @@ mod kernels;
 mod memory;
 mod nvml;
 mod nvrtc;
-pub mod script;
+pub mod scaled;
+mod script;
 mod state;
 
 pub use cublaslt::*;

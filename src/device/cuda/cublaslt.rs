@@ -132,7 +132,22 @@ pub struct Kind {
 /// `CUDA_R_32F`, of the same number in HIP: the factors of most products.
 pub(in crate::device) const F32: c_int = 0;
 
-/// What cuBLASLt multiplies on a device of this compute capability: 8-bit floats from 8.9 on.
+/// `cublasLtMatmulMatrixScale_t` of types whose elements share scales:
+/// `CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3`, `.._VEC32_UE8M0`.
+fn scale_mode(dtype: Dtype) -> Option<i32> {
+    match dtype {
+        Dtype::Nvfp4 => Some(1),
+        Dtype::Mxfp8 => Some(2),
+        _ => None,
+    }
+}
+
+/// `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER` and `.._A_SCALE_MODE`; those of B are one more.
+const SCALES: c_int = 17;
+const SCALE_MODE: c_int = 31;
+
+/// What cuBLASLt multiplies on a device of this compute capability: 8-bit floats from 8.9 on, types
+/// whose elements share scales from 10.0 on.
 pub fn kinds(capability: (u32, u32)) -> Vec<Kind> {
     let kind = |dtype, operand, output, compute, scale| Kind {
         dtype,
@@ -143,6 +158,8 @@ pub fn kinds(capability: (u32, u32)) -> Vec<Kind> {
         factor: 1.0,
     };
     let fp8 = (capability >= (8, 9)).then(|| kind(Dtype::Fp8, 28, 14, 68, F32));
+    let scaled = [kind(Dtype::Mxfp8, 28, 14, 68, F32), kind(Dtype::Nvfp4, 33, 14, 68, F32)];
+    let scaled = scaled.into_iter().filter(|_| capability >= (10, 0));
     [
         kind(Dtype::F64, 1, 1, 70, 1),
         kind(Dtype::F32, F32, F32, 68, F32),
@@ -153,6 +170,7 @@ pub fn kinds(capability: (u32, u32)) -> Vec<Kind> {
     ]
     .into_iter()
     .chain(fp8)
+    .chain(scaled)
     .collect()
 }
 
@@ -406,7 +424,7 @@ impl Planned {
     ) -> Result<Planned, DeviceError> {
         let error = |code| dialect.error(code);
         let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(u64::from);
-        let by_columns = kind.dtype == Dtype::Fp8;
+        let by_columns = matches!(kind.dtype.unscaled(), Dtype::Fp8 | Dtype::Fp4);
         let null = std::ptr::null_mut();
         let mut plan = Planned {
             library: Arc::clone(library),
@@ -430,9 +448,20 @@ impl Planned {
                 let value: *const i32 = value;
                 let value = value.cast();
                 f.product_set(plan.product, *attribute, value, size_of::<i32>()).map_err(error)?;
-                if let Some(attribute) = dialect.fast_sums {
+                if let (Some(attribute), Dtype::Fp8) = (dialect.fast_sums, kind.dtype) {
                     let value = (&raw const FAST_VALUE).cast();
                     f.product_set(plan.product, attribute, value, 1).map_err(error)?;
+                }
+            }
+            if let Some(mode) = scale_mode(kind.dtype) {
+                // Operands are exchanged, and so are their scales.
+                for (of, scales) in (0..).zip([gemm.scales_b, gemm.scales_a]) {
+                    let value = (&raw const mode).cast();
+                    f.product_set(plan.product, SCALE_MODE + of, value, size_of::<i32>())
+                        .map_err(error)?;
+                    let value = (&raw const scales).cast();
+                    f.product_set(plan.product, SCALES + of, value, size_of::<u64>())
+                        .map_err(error)?;
                 }
             }
         }
@@ -478,6 +507,7 @@ mod tests {
     fn element_types_have_their_capability() {
         let has = |operation: &str, capability| super::has(operation, &kinds(capability));
         assert!(has("gemm/bf16", (8, 0)) && !has("gemm/fp8", (8, 6)) && has("gemm/fp8", (8, 9)));
+        assert!(!has("gemm/nvfp4", (9, 0)) && has("gemm/nvfp4", (10, 0)));
         assert!(!has("gemm/fp4", (10, 0)) && !has("stream/copy", (9, 0)));
     }
 
@@ -490,13 +520,13 @@ mod tests {
             Ok(library) => library,
             Err(error) => return eprintln!("skipped: {error}"),
         };
-        let kinds = kinds((9, 0));
+        let kinds = kinds((10, 0));
         for kind in &kinds {
             let gemm = GemmParams { m: 96, n: 256, k: 512, ..bytemuck::Zeroable::zeroed() };
             let described = Planned::described(&CUBLASLT, &library, kind, &gemm);
             assert!(described.is_ok(), "{kind:?}: {:?}", described.err());
         }
-        assert_eq!(kinds.len(), 7);
+        assert_eq!(kinds.len(), 9);
         let wrong = Dialect { transpose: (1_000, 1), opened: OnceLock::new(), ..CUBLASLT };
         let gemm = bytemuck::Zeroable::zeroed();
         let described = Planned::described(&wrong, &library, &kinds[6], &gemm);

@@ -28,7 +28,7 @@ type Matrix = (Dtype, u64, [u32; 2]);
 
 fn matrix(gemm: &GemmParams, operand: Operand) -> Option<Matrix> {
     let dtype = Dtype::ALL.get(gemm.dtype as usize).copied().unwrap_or(Dtype::F32);
-    let narrow = matches!(dtype, Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4);
+    let narrow = matches!(dtype.unscaled(), Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4);
     match operand {
         Operand::A => Some((dtype, gemm.a, [gemm.m, gemm.k])),
         Operand::B if narrow => Some((dtype, gemm.b, [gemm.n, gemm.k])),
@@ -49,15 +49,16 @@ fn tokens(p: &AttentionParams, operand: Operand) -> Option<Matrix> {
     }
 }
 
-/// `CUtensorMapDataType` of cuda.h. Integers of 32 bits are moved as floats are.
+/// `CUtensorMapDataType` of cuda.h. Integers of 32 bits are moved as floats are, elements of fewer
+/// bits than a byte has as the bytes that they share.
 fn data_type(dtype: Dtype) -> i32 {
-    match dtype {
-        Dtype::Fp8 | Dtype::Fp6 | Dtype::Int8 => 0,
+    match dtype.unscaled() {
+        Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4 | Dtype::Int8 => 0,
         Dtype::F16 => 6,
         Dtype::F32 | Dtype::Tf32 => 7,
         Dtype::F64 => 8,
         Dtype::Bf16 => 9,
-        Dtype::Fp4 => 13,
+        Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 => 0,
     }
 }
 
@@ -73,11 +74,13 @@ pub fn of_attention(map: &Map, params: &AttentionParams) -> Option<Encoding> {
 }
 
 fn encoding(map: &Map, (dtype, address, [rows, columns]): Matrix) -> Encoding {
+    let stride = u64::from(columns) * dtype.bits() / 8;
+    let moved = if dtype.bits() < 8 { stride } else { u64::from(columns) };
     Encoding {
         data_type: data_type(dtype),
         address,
-        sizes: [u64::from(columns), u64::from(rows)],
-        stride: u64::from(columns) * dtype.bits() / 8,
+        sizes: [moved, u64::from(rows)],
+        stride,
         tile: map.size,
         swizzle: match map.swizzle {
             32 => 1,
@@ -100,7 +103,8 @@ mod tests {
 
     fn gemm(dtype: Dtype) -> GemmParams {
         let dtype = Dtype::ALL.iter().position(|&one| one == dtype).expect("one of all") as u32;
-        GemmParams { a: 0x100, b: 0x200, c: 0x300, m: 96, n: 256, k: 512, dtype }
+        let (m, n, k) = (96, 256, 512);
+        GemmParams { a: 0x100, b: 0x200, c: 0x300, m, n, k, dtype, scales_a: 0, scales_b: 0 }
     }
 
     #[test]
@@ -120,6 +124,9 @@ mod tests {
         // The second operand of narrow types is kept by columns, their product in bfloat16.
         let b = of(&map(Operand::B), &gemm(Dtype::Fp8)).expect("a product has a B");
         assert_eq!((b.data_type, b.sizes, b.stride), (0, [512, 256], 512));
+        // Two of 4 bits are moved as a byte.
+        let b = of(&map(Operand::B), &gemm(Dtype::Nvfp4)).expect("a product has a B");
+        assert_eq!((b.data_type, b.sizes, b.stride), (0, [256, 256], 256));
         let c = of(&map(Operand::C), &gemm(Dtype::Fp8)).expect("a product has a C");
         assert_eq!((c.data_type, c.sizes, c.stride), (9, [256, 96], 512));
     }

@@ -1,8 +1,4 @@
-//! The operation `gemm`: `C = A B` on random data, or on lighter ones where a suite asks for them.
-//!
-//! The kernels of an element type are those the device lists under `gemm/<element type>`.
-//!
-//! # How a product is checked
+//! How a product is checked.
 //!
 //! Every element of C is covered by products with random vectors (Freivalds, "Probabilistic
 //! machines can use less running time", 1977): with signs x, `C x` is compared with `A (B x)` row
@@ -19,21 +15,8 @@
 //! `|a_i|_2 |B|_F` bounds the root of the sum of squares of `|A||B|` in row i (Cauchy and
 //! Schwarz). Integer products are exact, and nothing is allowed.
 
-use super::{
-    Rank, Unready, Workload,
-    element::{E4m3, Element, F64_ROUNDOFF, Tf32},
-};
-use crate::{
-    case::{Case, Contents, GemmPoint, KernelName, Point},
-    device::{Buffer, Device, DeviceError, Function, Launch},
-    dtype::Dtype,
-    kernel::GemmParams,
-    outcome::Check,
-    suite::Suite,
-    units::Bytes,
-};
-use half::{bf16, f16};
-use std::{any::Any, cell::RefCell, rc::Rc};
+use super::super::element::{Element, F64_ROUNDOFF};
+use crate::outcome::Check;
 
 /// Elements that are compared one by one, at least (all of them if there are fewer).
 const SAMPLED: usize = 256;
@@ -45,151 +28,11 @@ const VECTORS: usize = 4;
 /// Deviations allowed of a random walk.
 const DEVIATIONS: f64 = 8.0;
 
-/// The cases of a suite: every kernel the device has for an element type.
-pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
-    let mut cases = Vec::new();
-    let Some(axes) = &suite.gemm else { return cases };
-    for &dtype in &axes.dtypes {
-        let kernels = rank.device.kernels(&operation(dtype));
-        for &[m, n, k] in &axes.shapes {
-            for &contents in &axes.contents {
-                let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents });
-                cases.extend(kernels.iter().map(|kernel| Case { kernel: kernel.clone(), point }));
-            }
-        }
-    }
-    cases
-}
-
-/// Makes a case ready.
-pub fn prepare<'r>(
-    point: &GemmPoint,
-    kernel: &KernelName,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
-    match point.dtype {
-        Dtype::F64 => Ok(Box::new(Gemm::<f64>::new(point, kernel, rank)?)),
-        Dtype::F32 => Ok(Box::new(Gemm::<f32>::new(point, kernel, rank)?)),
-        Dtype::Tf32 => Ok(Box::new(Gemm::<Tf32>::new(point, kernel, rank)?)),
-        Dtype::F16 => Ok(Box::new(Gemm::<f16>::new(point, kernel, rank)?)),
-        Dtype::Bf16 => Ok(Box::new(Gemm::<bf16>::new(point, kernel, rank)?)),
-        Dtype::Fp8 => Ok(Box::new(Gemm::<E4m3>::new(point, kernel, rank)?)),
-        Dtype::Int8 => Ok(Box::new(Gemm::<i8>::new(point, kernel, rank)?)),
-        other => Err(Unready::Unsupported(format!("no kernel multiplies {other} matrices"))),
-    }
-}
-
-/// Under which name a device lists the kernels of an element type.
-fn operation(dtype: Dtype) -> String {
-    format!("gemm/{dtype}")
-}
-
-/// Operands on the host's side, and what comes out of them: the same for every kernel of a point.
-struct Made<E> {
-    a: Vec<E>,
-    /// By columns where the element type wants it.
-    b: Vec<E>,
-    reference: Reference<E>,
-}
-
-thread_local! {
-    /// The point made last. Kernels of one point come one after the other, and to make a large one
-    /// takes longer than to measure it.
-    static LAST: RefCell<Option<(GemmPoint, Rc<dyn Any>)>> = const { RefCell::new(None) };
-}
-
-/// What a point is made of: as it was made last, else anew.
-fn made<E: Element>(point: &GemmPoint) -> Rc<Made<E>> {
-    let last = LAST.with_borrow(|last| match last {
-        Some((of, made)) if of == point => Rc::clone(made).downcast().ok(),
-        _ => None,
-    });
-    if let Some(made) = last {
-        return made;
-    }
-    // The one before is given back first: both may not fit.
-    LAST.set(None);
-    let [m, n, k] = [point.m, point.n, point.k].map(|length| length as usize);
-    let mut random = oorandom::Rand64::new(u128::from(point.m) << 64 | u128::from(point.n));
-    let mut draw = || match point.contents {
-        Contents::Random => E::random(&mut random),
-        Contents::Integers => E::whole(random.rand_range(0..9) as i8 - 4),
-        Contents::Zeros => E::whole(0),
-    };
-    let a: Vec<E> = (0..m * k).map(|_| draw()).collect();
-    let b: Vec<E> = (0..k * n).map(|_| draw()).collect();
-    let reference = Reference::new(&a, &b, [m, n, k], &mut random);
-    let b = if E::BY_COLUMNS { by_columns(&b, n) } else { b };
-    let made = Rc::new(Made { a, b, reference });
-    LAST.set(Some((*point, Rc::clone(&made) as Rc<dyn Any>)));
-    made
-}
-
-/// A product made ready.
-struct Gemm<'r, E: Element> {
-    device: &'r dyn Device,
-    function: Function,
-    params: GemmParams,
-    c: Buffer,
-    /// Operands: only the device looks into them.
-    _operands: [Buffer; 2],
-    made: Rc<Made<E>>,
-}
-
-impl<'r, E: Element> Gemm<'r, E> {
-    fn new(point: &GemmPoint, kernel: &KernelName, rank: Rank<'r>) -> Result<Self, Unready> {
-        let device = rank.device;
-        let function = device.load(&operation(point.dtype), kernel)?;
-        let dtype = Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32;
-        let GemmPoint { m, n, k, .. } = *point;
-        // Before operands are made, which takes far longer than to be refused.
-        let shape = GemmParams { a: 0, b: 0, c: 0, m, n, k, dtype };
-        device.takes(&function, &shape)?;
-        let place = |elements: &[E]| -> Result<Buffer, DeviceError> {
-            let bytes = bytemuck::cast_slice(elements);
-            let buffer = device.allocate(Bytes(bytes.len() as u64))?;
-            device.write(&buffer, Bytes(0), bytes)?;
-            Ok(buffer)
-        };
-        let made = made::<E>(point);
-        let operands = [place(&made.a)?, place(&made.b)?];
-        let elements = u64::from(m) * u64::from(n);
-        let c = device.allocate(Bytes(elements * size_of::<E::Output>() as u64))?;
-        let [a, b] = [operands[0].address, operands[1].address];
-        let params = GemmParams { a, b, c: c.address, ..shape };
-        Ok(Gemm { device, function, params, c, _operands: operands, made })
-    }
-}
-
-/// A matrix of so many columns, column by column.
-fn by_columns<E: Element>(matrix: &[E], columns: usize) -> Vec<E> {
-    (0..columns).flat_map(|column| matrix[column..].iter().step_by(columns).copied()).collect()
-}
-
-impl<E: Element> Workload for Gemm<'_, E> {
-    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
-        let blocks = self.device.properties().units;
-        let (function, params) = (&self.function, &self.params);
-        self.device.launch(&Launch { function, blocks, repeat, params })
-    }
-
-    fn poison(&mut self) -> Result<(), DeviceError> {
-        let poison = vec![E::Output::POISON; self.made.reference.elements()];
-        self.device.write(&self.c, Bytes(0), bytemuck::cast_slice(&poison))
-    }
-
-    fn verify(&mut self) -> Result<Check, DeviceError> {
-        let mut output = vec![E::Output::POISON; self.made.reference.elements()];
-        self.device.read(&self.c, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
-        Ok(self.made.reference.check(&output))
-    }
-}
-
 /// One row times each of the random vectors.
 type Products = [f64; VECTORS];
 
 /// What a right product is known by; see the module's text.
-struct Reference<E> {
+pub(super) struct Reference<E> {
     /// Columns of C.
     n: usize,
     /// A random sign for each column of C and vector.
@@ -201,7 +44,25 @@ struct Reference<E> {
     sampled: Vec<Sampled>,
     /// Error allowed in an element, relative to `|A||B|`.
     tolerance: f64,
+    /// Unit roundoff of C's elements.
+    output_roundoff: f64,
     elements: std::marker::PhantomData<E>,
+}
+
+/// Unit roundoffs of a product.
+#[derive(Clone, Copy)]
+pub(super) struct Roundoff {
+    /// Of sums; 0 where they are exact.
+    pub(super) sum: f64,
+    /// Of C's elements where they are narrower than the sums, else 0.
+    pub(super) output: f64,
+}
+
+impl Roundoff {
+    /// Of an element type.
+    pub(super) fn of<E: Element>() -> Roundoff {
+        Roundoff { sum: E::SUM_ROUNDOFF, output: E::OUTPUT_ROUNDOFF }
+    }
 }
 
 /// One element of C, known by itself.
@@ -212,12 +73,20 @@ struct Sampled {
 }
 
 impl<E: Element> Reference<E> {
-    fn new(a: &[E], b: &[E], [m, n, k]: [usize; 3], random: &mut oorandom::Rand64) -> Self {
+    /// Of values whose product has elements of this type.
+    pub(super) fn new<V: Element>(
+        a: &[V],
+        b: &[V],
+        [m, n, k]: [usize; 3],
+        roundoff: Roundoff,
+        random: &mut oorandom::Rand64,
+    ) -> Self {
         let sign =
             |random: &mut oorandom::Rand64| if random.rand_u64() >> 63 == 0 { 1.0 } else { -1.0 };
         let signs: Vec<Products> = (0..n).map(|_| std::array::from_fn(|_| sign(random))).collect();
         let rows = multiply(a, &multiply(b, &signs));
-        let tolerance = tolerance::<E>(k);
+        let tolerance = tolerance(k, roundoff.sum);
+        let output_roundoff = roundoff.output;
         let norm_b = squares(b).sqrt();
         let allowed =
             a.chunks(k).map(|row| DEVIATIONS * tolerance * squares(row).sqrt() * norm_b).collect();
@@ -227,20 +96,20 @@ impl<E: Element> Reference<E> {
                 let (row, column) = (at / n, at % n);
                 let pairs = a[row * k..][..k].iter().zip(b[column..].iter().step_by(n));
                 let (value, magnitude) = dot(pairs.map(|(a, b)| (a.value(), b.value())));
-                let allowed = tolerance * magnitude + E::OUTPUT_ROUNDOFF * value.abs();
+                let allowed = tolerance * magnitude + output_roundoff * value.abs();
                 Sampled { at, value, allowed }
             })
             .collect();
         let elements = std::marker::PhantomData;
-        Reference { n, signs, rows, allowed, sampled, tolerance, elements }
+        Reference { n, signs, rows, allowed, sampled, tolerance, output_roundoff, elements }
     }
 
     /// Of C.
-    fn elements(&self) -> usize {
+    pub(super) fn elements(&self) -> usize {
         self.rows.len() * self.n
     }
 
-    fn check(&self, output: &[E::Output]) -> Check {
+    pub(super) fn check(&self, output: &[E]) -> Check {
         let mut worst = 0f64;
         let mut wrong = 0;
         let mut compare = |error: f64, allowed: f64| {
@@ -251,9 +120,9 @@ impl<E: Element> Reference<E> {
         };
         let products = multiply(output, &self.signs);
         for (row, products) in products.iter().enumerate() {
-            let rounding = if E::OUTPUT_ROUNDOFF > 0.0 {
+            let rounding = if self.output_roundoff > 0.0 {
                 let row = &output[row * self.n..][..self.n];
-                DEVIATIONS * E::OUTPUT_ROUNDOFF * squares(row).sqrt()
+                DEVIATIONS * self.output_roundoff * squares(row).sqrt()
             } else {
                 0.0
             };
@@ -270,12 +139,12 @@ impl<E: Element> Reference<E> {
 
 /// What rounding may do to an element, relative to `|A||B|`: of the kernel's sums, and of the
 /// reference's own.
-fn tolerance<E: Element>(k: usize) -> f64 {
-    if E::SUM_ROUNDOFF == 0.0 {
+fn tolerance(k: usize, sum_roundoff: f64) -> f64 {
+    if sum_roundoff == 0.0 {
         return 0.0;
     }
     let roundings = k as f64;
-    roundings.min(DEVIATIONS * roundings.sqrt()) * (E::SUM_ROUNDOFF + F64_ROUNDOFF)
+    roundings.min(DEVIATIONS * roundings.sqrt()) * (sum_roundoff + F64_ROUNDOFF)
 }
 
 /// A matrix, row by row, times each of the vectors.
@@ -326,13 +195,19 @@ fn sample(m: usize, n: usize, random: &mut oorandom::Rand64) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::super::element::{E4m3, Tf32},
+        *,
+    };
+    use half::{bf16, f16};
     use proptest::prelude::*;
 
     const SHAPE: [usize; 3] = [23, 37, 41];
 
     /// A reference and the right output for it.
-    fn right<E: Element>(round: impl Fn(f64) -> E::Output) -> (Reference<E>, Vec<E::Output>) {
+    fn right<E: Element>(
+        round: impl Fn(f64) -> E::Output,
+    ) -> (Reference<E::Output>, Vec<E::Output>) {
         let [m, n, k] = SHAPE;
         let mut random = oorandom::Rand64::new(7);
         let a: Vec<E> = (0..m * k).map(|_| E::random(&mut random)).collect();
@@ -342,12 +217,7 @@ mod tests {
             round(pairs.map(|(a, b)| a.value() * b.value()).sum())
         };
         let output = (0..m * n).map(element).collect();
-        (Reference::new(&a, &b, SHAPE, &mut random), output)
-    }
-
-    #[test]
-    fn columns_come_one_after_the_other() {
-        assert_eq!(by_columns(&[1i8, 2, 3, 4, 5, 6], 3), [1, 4, 2, 5, 3, 6]);
+        (Reference::new(&a, &b, SHAPE, Roundoff::of::<E>(), &mut random), output)
     }
 
     #[test]

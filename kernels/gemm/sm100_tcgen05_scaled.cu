@@ -1,0 +1,172 @@
+// Matrix products into tensor memory of elements that share scales along k, as compute capability 10
+// multiplies them: mxfp8, mxfp4, nvfp4. B is kept column by column. Rows of A and columns of B must
+// be multiples of 16 bytes.
+//
+// As sm100_tcgen05.cu, but scales need tensor memory too, and two tiles of 256 columns would leave
+// none: tiles are 128 x 192. A stage is 128 bytes along k and the tiles of scales that go with them;
+// before its multiplications they are copied to one of two places in tensor memory. Every second
+// tile of C begins in the middle of a tile of B's scales, which is two of their columns.
+#include "params.h"
+#include "sm100_product.h"
+
+namespace {
+
+CONSTANT u32 ROWS = 128;
+CONSTANT u32 COLUMNS = 192;
+CONSTANT u32 ROW_BYTES = 128;
+CONSTANT u32 STAGES = 4;
+// Multiplications of a stage, of 32 bytes along k each.
+CONSTANT u32 PARTS = 4;
+CONSTANT u32 BYTES_A = ROWS * ROW_BYTES;
+CONSTANT u32 BYTES_B = COLUMNS * ROW_BYTES;
+// Tiles of scales of A along k, and those of B in two rows of tiles.
+CONSTANT u32 SCALES_BYTES = PARTS * SCALE_BYTES;
+CONSTANT u32 BYTES = BYTES_A + BYTES_B + 3 * SCALES_BYTES;
+using Stages = Ring<STAGES>;
+
+// In tensor memory: sums of two tiles, then twice scales, those of A first.
+CONSTANT u32 SCALES_AT = 2 * COLUMNS;
+CONSTANT u32 SCALES_STEP = 64;
+CONSTANT u32 SCALES_B = PARTS * 4;
+
+// `TYPE` and `SCALE_TYPE` as instruct_scaled takes them.
+template <class In, u32 TYPE, u32 SCALE_TYPE> struct Format {
+  static constexpr u32 INSTRUCTION = instruct_scaled(TYPE, SCALE_TYPE, ROWS, COLUMNS);
+  static constexpr u32 DEPTH = ROW_BYTES * 8 / In::BITS;
+  // Along k, of a multiplication: elements and scales.
+  static constexpr u32 PART = DEPTH / PARTS;
+  static constexpr u32 SCALES = PART / In::BLOCK;
+  // Of a stage.
+  static constexpr u32 SCALE_TILES = DEPTH / In::BLOCK / SCALE_STEPS;
+};
+template <class In> struct Type;
+template <> struct Type<mxfp8> : Format<mxfp8, 0, 1> {};
+template <> struct Type<mxfp4> : Format<mxfp4, 1, 1> {};
+template <> struct Type<nvfp4> : Format<nvfp4, 1, 0> {};
+
+struct Scales {
+  const u8* a;
+  const u8* b;
+  // Tiles along k, and rows of them that B has.
+  u32 tiles, rows_b;
+};
+
+// The first row of tiles of B's scales that a tile of C needs: it needs two, if there are as many.
+DEVICE u32 scales_row(u32 column) { return column * COLUMNS / SCALE_ROWS; }
+// Columns of tensor memory that come before its own.
+DEVICE u32 scales_before(u32 column) { return column * COLUMNS % SCALE_ROWS / 32; }
+
+// Has stage after stage copied, through all tiles.
+template <class In>
+DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const TensorMap* a,
+                    const TensorMap* b) {
+  using T = Type<In>;
+  for (u32 index = block_index(); index < work.tiles(); index += block_count()) {
+    const Tile tile = tile_at<PRODUCT_GROUP>(index, work.rows, work.columns);
+    const u32 row_b = scales_row(tile.column), rows_b = row_b + 1 < scales.rows_b ? 2 : 1;
+    for (u32 step = 0; step < work.steps; step++) {
+      await_phase(&ring.empty[ring.at], ring.parity ^ 1);
+      u64* full = &ring.full[ring.at];
+      u8* to = shared + ring.at * BYTES;
+      u8* scales_to = to + BYTES_A + BYTES_B;
+      const u32 first = step * T::SCALE_TILES, left = scales.tiles - first;
+      const u32 bytes = (left < T::SCALE_TILES ? left : T::SCALE_TILES) * SCALE_BYTES;
+      arrive_expecting(full, BYTES_A + BYTES_B + (1 + rows_b) * bytes);
+      tile_load(to, a, step * ROW_BYTES, tile.row * ROWS, full);
+      tile_load(to + BYTES_A, b, step * ROW_BYTES, tile.column * COLUMNS, full);
+      const u64 of_a = (u64(tile.row) * scales.tiles + first) * SCALE_BYTES;
+      bulk_load(scales_to, scales.a + of_a, bytes, full);
+      for (u32 row = 0; row < rows_b; row++) {
+        const u64 of_b = (u64(row_b + row) * scales.tiles + first) * SCALE_BYTES;
+        bulk_load(scales_to + (1 + row) * SCALES_BYTES, scales.b + of_b, bytes, full);
+      }
+      ring.advance();
+    }
+  }
+}
+
+// Has a stage's scales copied to tensor memory.
+template <class In> DEVICE void place_scales(u32 scales, u32 from) {
+  UNROLL for (u32 tile = 0; tile < Type<In>::SCALE_TILES; tile++) {
+    const u32 at = from + tile * SCALE_BYTES;
+    copy_scales(scales + tile * 4, describe_plain(at));
+    UNROLL for (u32 row = 0; row < 2; row++) {
+      copy_scales(scales + SCALES_B + tile * 8 + row * 4,
+                  describe_plain(at + (1 + row) * SCALES_BYTES));
+    }
+  }
+}
+
+// Has stage after stage multiplied; each is given back, and each tile of sums handed over, when what
+// was asked for so far is done. Of the last stage only what k has: scales behind it are not there.
+template <class In>
+DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work work, u32 k) {
+  using T = Type<In>;
+  u32 count = 0;
+  for (u32 index = block_index(); index < work.tiles(); index += block_count()) {
+    const u32 column = tile_at<PRODUCT_GROUP>(index, work.rows, work.columns).column;
+    await_phase(&sums.empty[sums.at], sums.parity ^ 1);
+    see_tensor_memory();
+    for (u32 step = 0; step < work.steps; step++, count++) {
+      await_phase(&ring.full[ring.at], ring.parity);
+      // The stage before the last one, which read scales in this place, has been multiplied.
+      if (count >= 2) await_phase(&ring.empty[(count - 2) % STAGES], (count - 2) / STAGES % 2);
+      see_tensor_memory();
+      const u32 a = shared_address(shared) + ring.at * BYTES;
+      const u32 scales = memory + SCALES_AT + count % 2 * SCALES_STEP;
+      const u32 scales_b = scales + SCALES_B + scales_before(column);
+      place_scales<In>(scales, a + BYTES_A + BYTES_B);
+      UNROLL for (u32 part = 0; part < PARTS; part++) {
+        if (step * T::DEPTH + part * T::PART >= k) continue;
+        const u32 scale = part * T::SCALES, tile = scale / SCALE_STEPS;
+        multiply_scaled_into(memory + sums.at * COLUMNS,
+                             describe_for_tensor_memory(describe_k_major(a + part * 32)),
+                             describe_for_tensor_memory(describe_k_major(a + BYTES_A + part * 32)),
+                             from_byte(T::INSTRUCTION, scale % SCALE_STEPS), step + part,
+                             scales + tile * 4, scales_b + tile * 8, In());
+      }
+      arrive_when_multiplied(&ring.empty[ring.at]);
+      ring.advance();
+    }
+    arrive_when_multiplied(&sums.full[sums.at]);
+    sums.advance();
+  }
+}
+
+template <class In>
+DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
+                    const TensorMap* c) {
+  SHARED u64 barriers[2 * STAGES + 4];
+  SHARED u32 memory_at[1];
+  u8* shared = dynamic_shared();
+  const Stages stages = {barriers, barriers + STAGES, 0, 0};
+  const Sums sums = {barriers + 2 * STAGES, barriers + 2 * STAGES + 2, 0, 0};
+  const Work work = {tiles_along(p.m, ROWS), tiles_along(p.n, COLUMNS),
+                     tiles_along(p.k, Type<In>::DEPTH)};
+  const Scales scales = {static_cast<const u8*>(p.scales_a), static_cast<const u8*>(p.scales_b),
+                         scale_tiles<In>(p.k), tiles_along(p.n, SCALE_ROWS)};
+  if (thread_index() == 0) {
+    prefetch_map(a);
+    prefetch_map(b);
+    prefetch_map(c);
+  }
+  with_tensor_memory(
+      stages, sums, STAGES, memory_at,
+      [&] { produce<In>(stages, shared, work, scales, a, b); },
+      [&](u32 memory) { multiply_all<In>(stages, sums, memory, shared, work, p.k); },
+      [&](u32 memory) {
+        write_all<bf16, COLUMNS>(sums, memory, shared + STAGES * BYTES, work, c);
+      });
+}
+
+}  // namespace
+
+KERNEL(256, 1) gemm_mxfp8_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<mxfp8>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_mxfp4_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<mxfp4>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_nvfp4_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<nvfp4>(p, &a, &b, &c);
+}

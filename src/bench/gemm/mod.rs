@@ -1,0 +1,248 @@
+//! The operation `gemm`: `C = A B` on random data, or on lighter ones where a suite asks for them.
+//!
+//! The kernels of an element type are those the device lists under `gemm/<element type>`.
+
+mod reference;
+mod scaled;
+
+use self::{
+    reference::{Reference, Roundoff},
+    scaled::{Choice, Format},
+};
+use super::{
+    Rank, Unready, Workload,
+    element::{BF16_ROUNDOFF, E4M3_SUM_ROUNDOFF, E4m3, Element, Tf32, near_normal},
+};
+use crate::{
+    case::{Case, Contents, GemmPoint, KernelName, Point},
+    device::{Buffer, Device, DeviceError, Function, Launch},
+    dtype::Dtype,
+    kernel::GemmParams,
+    outcome::Check,
+    suite::Suite,
+    units::Bytes,
+};
+use bytemuck::Zeroable;
+use half::{bf16, f16};
+use std::{any::Any, cell::RefCell, rc::Rc};
+
+/// The cases of a suite: every kernel the device has for an element type.
+pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let Some(axes) = &suite.gemm else { return cases };
+    for &dtype in &axes.dtypes {
+        let kernels = rank.device.kernels(&operation(dtype));
+        for &[m, n, k] in &axes.shapes {
+            for &contents in &axes.contents {
+                let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents });
+                cases.extend(kernels.iter().map(|kernel| Case { kernel: kernel.clone(), point }));
+            }
+        }
+    }
+    cases
+}
+
+/// Makes a case ready.
+pub fn prepare<'r>(
+    point: &GemmPoint,
+    kernel: &KernelName,
+    rank: Rank<'r>,
+) -> Result<Box<dyn Workload + 'r>, Unready> {
+    match point.dtype {
+        Dtype::F64 => ready(point, kernel, rank, plain::<f64>),
+        Dtype::F32 => ready(point, kernel, rank, plain::<f32>),
+        Dtype::Tf32 => ready(point, kernel, rank, plain::<Tf32>),
+        Dtype::F16 => ready(point, kernel, rank, plain::<f16>),
+        Dtype::Bf16 => ready(point, kernel, rank, plain::<bf16>),
+        Dtype::Fp8 => ready(point, kernel, rank, plain::<E4m3>),
+        Dtype::Int8 => ready(point, kernel, rank, plain::<i8>),
+        other => match Format::of(other) {
+            Some(format) if point.k as usize % format.block == 0 => {
+                ready(point, kernel, rank, move |point| scaled(point, format))
+            }
+            Some(Format { block, .. }) => {
+                let needs = format!("{other} has scales for whole blocks of {block} along k");
+                Err(Unready::Unsupported(needs))
+            }
+            None => Err(Unready::Unsupported(format!("no kernel multiplies {other} matrices"))),
+        },
+    }
+}
+
+fn ready<'r, O: Element>(
+    point: &GemmPoint,
+    kernel: &KernelName,
+    rank: Rank<'r>,
+    make: impl Fn(&GemmPoint) -> Made<O>,
+) -> Result<Box<dyn Workload + 'r>, Unready> {
+    Ok(Box::new(Gemm::new(point, kernel, rank, make)?))
+}
+
+/// Under which name a device lists the kernels of an element type.
+fn operation(dtype: Dtype) -> String {
+    format!("gemm/{dtype}")
+}
+
+/// Operands as the device gets them, and what comes out of them: the same for every kernel of a
+/// point.
+struct Made<O> {
+    a: Vec<u8>,
+    /// By columns where the element type wants it.
+    b: Vec<u8>,
+    /// Of A and B; nothing where elements have none.
+    scales: [Vec<u8>; 2],
+    reference: Reference<O>,
+}
+
+thread_local! {
+    /// The point made last. Kernels of one point come one after the other, and to make a large one
+    /// takes longer than to measure it.
+    static LAST: RefCell<Option<(GemmPoint, Rc<dyn Any>)>> = const { RefCell::new(None) };
+}
+
+/// What a point is made of: as it was made last, else anew.
+fn made<O: Element>(point: &GemmPoint, make: impl Fn(&GemmPoint) -> Made<O>) -> Rc<Made<O>> {
+    let last = LAST.with_borrow(|last| match last {
+        Some((of, made)) if of == point => Rc::clone(made).downcast().ok(),
+        _ => None,
+    });
+    if let Some(made) = last {
+        return made;
+    }
+    // The one before is given back first: both may not fit.
+    LAST.set(None);
+    let made = Rc::new(make(point));
+    LAST.set(Some((*point, Rc::clone(&made) as Rc<dyn Any>)));
+    made
+}
+
+fn shape(point: &GemmPoint) -> [usize; 3] {
+    [point.m, point.n, point.k].map(|length| length as usize)
+}
+
+/// The same data for every kernel and run.
+fn randomness(point: &GemmPoint) -> oorandom::Rand64 {
+    oorandom::Rand64::new(u128::from(point.m) << 64 | u128::from(point.n))
+}
+
+/// A whole number from -4 to 4.
+fn small(random: &mut oorandom::Rand64) -> i8 {
+    random.rand_range(0..9) as i8 - 4
+}
+
+/// Elements by themselves.
+fn plain<E: Element>(point: &GemmPoint) -> Made<E::Output> {
+    let [m, n, k] = shape(point);
+    let mut random = randomness(point);
+    let mut draw = || match point.contents {
+        Contents::Random => E::random(&mut random),
+        Contents::Integers => E::whole(small(&mut random)),
+        Contents::Zeros => E::whole(0),
+    };
+    let a: Vec<E> = (0..m * k).map(|_| draw()).collect();
+    let b: Vec<E> = (0..k * n).map(|_| draw()).collect();
+    let reference = Reference::new(&a, &b, [m, n, k], Roundoff::of::<E>(), &mut random);
+    let b = if E::BY_COLUMNS { by_columns(&b, n) } else { b };
+    let bytes = |elements: &[E]| bytemuck::cast_slice(elements).to_vec();
+    Made { a: bytes(&a), b: bytes(&b), scales: [Vec::new(), Vec::new()], reference }
+}
+
+/// Elements that share scales.
+fn scaled(point: &GemmPoint, format: Format) -> Made<bf16> {
+    let [m, n, k] = shape(point);
+    let mut random = randomness(point);
+    let mut draw = || match point.contents {
+        Contents::Random => near_normal(&mut random) as f32,
+        Contents::Integers => f32::from(small(&mut random)),
+        Contents::Zeros => 0.0,
+    };
+    let choice = if point.contents.are_random() { Choice::Fitting } else { Choice::One };
+    let mut operand =
+        |lines: usize| format.operand((0..lines * k).map(|_| draw()).collect(), k, choice);
+    let (a, b) = (operand(m), operand(n));
+    // Nothing is published of how the units of compute capability 10 and 12 add: as those of 9.0.
+    let roundoff = Roundoff { sum: E4M3_SUM_ROUNDOFF, output: BF16_ROUNDOFF };
+    let values = by_columns(&b.values, k);
+    let reference = Reference::new(&a.values, &values, [m, n, k], roundoff, &mut random);
+    Made { a: a.elements, b: b.elements, scales: [a.scales, b.scales], reference }
+}
+
+/// A product made ready.
+struct Gemm<'r, O> {
+    device: &'r dyn Device,
+    function: Function,
+    params: GemmParams,
+    c: Buffer,
+    /// Operands and their scales: only the device looks into them.
+    _operands: Vec<Buffer>,
+    made: Rc<Made<O>>,
+}
+
+impl<'r, O: Element> Gemm<'r, O> {
+    fn new(
+        point: &GemmPoint,
+        kernel: &KernelName,
+        rank: Rank<'r>,
+        make: impl Fn(&GemmPoint) -> Made<O>,
+    ) -> Result<Self, Unready> {
+        let device = rank.device;
+        let function = device.load(&operation(point.dtype), kernel)?;
+        let dtype = Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32;
+        let GemmPoint { m, n, k, .. } = *point;
+        // Before operands are made, which takes far longer than to be refused.
+        let shape = GemmParams { m, n, k, dtype, ..GemmParams::zeroed() };
+        device.takes(&function, &shape)?;
+        let made = made(point, make);
+        let mut operands = Vec::new();
+        let mut place = |bytes: &[u8]| -> Result<u64, DeviceError> {
+            if bytes.is_empty() {
+                return Ok(0);
+            }
+            let buffer = device.allocate(Bytes(bytes.len() as u64))?;
+            device.write(&buffer, Bytes(0), bytes)?;
+            let address = buffer.address;
+            operands.push(buffer);
+            Ok(address)
+        };
+        let (a, b) = (place(&made.a)?, place(&made.b)?);
+        let (scales_a, scales_b) = (place(&made.scales[0])?, place(&made.scales[1])?);
+        let elements = u64::from(m) * u64::from(n);
+        let c = device.allocate(Bytes(elements * size_of::<O>() as u64))?;
+        let params = GemmParams { a, b, c: c.address, scales_a, scales_b, ..shape };
+        Ok(Gemm { device, function, params, c, _operands: operands, made })
+    }
+}
+
+/// A matrix of so many columns, column by column.
+fn by_columns<E: Copy>(matrix: &[E], columns: usize) -> Vec<E> {
+    (0..columns).flat_map(|column| matrix[column..].iter().step_by(columns).copied()).collect()
+}
+
+impl<O: Element> Workload for Gemm<'_, O> {
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let blocks = self.device.properties().units;
+        let (function, params) = (&self.function, &self.params);
+        self.device.launch(&Launch { function, blocks, repeat, params })
+    }
+
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        let poison = vec![O::POISON; self.made.reference.elements()];
+        self.device.write(&self.c, Bytes(0), bytemuck::cast_slice(&poison))
+    }
+
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        let mut output = vec![O::POISON; self.made.reference.elements()];
+        self.device.read(&self.c, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
+        Ok(self.made.reference.check(&output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_come_one_after_the_other() {
+        assert_eq!(by_columns(&[1i8, 2, 3, 4, 5, 6], 3), [1, 4, 2, 5, 3, 6]);
+    }
+}

@@ -35,6 +35,9 @@ pub enum Dtype {
     Mxfp4,
     /// 4-bit floats (e2m1) with an 8-bit float (e4m3) as scale (NVFP4 of NVIDIA's Blackwell).
     Nvfp4,
+    /// 8-bit floats (e4m3) with an f32 as scale for each 128 along k of a row of A and each 128 x
+    /// 128 of B, as DeepSeek-V3 has them.
+    Fp8Block,
 }
 
 /// How elements of a matrix product's operands share scales.
@@ -42,13 +45,15 @@ pub enum Dtype {
 pub struct Scaling {
     /// Elements along k that share one.
     pub block: u64,
+    /// Rows of A, and columns of B, that share one.
+    pub lines: [u64; 2],
     /// Bits of a scale.
     pub bits: u64,
 }
 
 impl Dtype {
     /// All of them, widest first, those with scales last.
-    pub const ALL: [Dtype; 12] = [
+    pub const ALL: [Dtype; 13] = [
         Dtype::F64,
         Dtype::F32,
         Dtype::Tf32,
@@ -61,6 +66,7 @@ impl Dtype {
         Dtype::Mxfp8,
         Dtype::Mxfp4,
         Dtype::Nvfp4,
+        Dtype::Fp8Block,
     ];
 
     /// Bits of one element in memory, scales not counted.
@@ -69,7 +75,7 @@ impl Dtype {
             Dtype::F64 => 64,
             Dtype::F32 | Dtype::Tf32 => 32,
             Dtype::F16 | Dtype::Bf16 => 16,
-            Dtype::Fp8 | Dtype::Int8 | Dtype::Mxfp8 => 8,
+            Dtype::Fp8 | Dtype::Int8 | Dtype::Mxfp8 | Dtype::Fp8Block => 8,
             Dtype::Fp6 => 6,
             Dtype::Fp4 | Dtype::Mxfp4 | Dtype::Nvfp4 => 4,
         }
@@ -78,8 +84,9 @@ impl Dtype {
     /// How its elements share scales, where they do.
     pub fn scaling(self) -> Option<Scaling> {
         match self {
-            Dtype::Mxfp8 | Dtype::Mxfp4 => Some(Scaling { block: 32, bits: 8 }),
-            Dtype::Nvfp4 => Some(Scaling { block: 16, bits: 8 }),
+            Dtype::Mxfp8 | Dtype::Mxfp4 => Some(Scaling { block: 32, lines: [1, 1], bits: 8 }),
+            Dtype::Nvfp4 => Some(Scaling { block: 16, lines: [1, 1], bits: 8 }),
+            Dtype::Fp8Block => Some(Scaling { block: 128, lines: [1, 128], bits: 32 }),
             _ => None,
         }
     }
@@ -87,7 +94,7 @@ impl Dtype {
     /// The type of its elements alone, without their scales.
     pub fn unscaled(self) -> Dtype {
         match self {
-            Dtype::Mxfp8 => Dtype::Fp8,
+            Dtype::Mxfp8 | Dtype::Fp8Block => Dtype::Fp8,
             Dtype::Mxfp4 | Dtype::Nvfp4 => Dtype::Fp4,
             other => other,
         }
@@ -101,7 +108,7 @@ impl Dtype {
             Dtype::F32 | Dtype::Tf32 | Dtype::Int8 => Dtype::F32,
             Dtype::F16 => Dtype::F16,
             Dtype::Bf16 | Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4 => Dtype::Bf16,
-            Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 => Dtype::Bf16,
+            Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 | Dtype::Fp8Block => Dtype::Bf16,
         }
     }
 
@@ -120,6 +127,7 @@ impl Dtype {
             Dtype::Mxfp8 => "mxfp8",
             Dtype::Mxfp4 => "mxfp4",
             Dtype::Nvfp4 => "nvfp4",
+            Dtype::Fp8Block => "fp8block",
         }
     }
 }

@@ -26,8 +26,8 @@ deadline = 20.0
 dtypes = ["mxfp8", "mxfp4", "nvfp4"]
 
 [gemm]
-dtypes = ["mxfp8", "mxfp4", "nvfp4"]
-shapes = [[131, 200, 160], [5, 7, 48]]
+dtypes = ["mxfp8", "mxfp4", "nvfp4", "fp8block"]
+shapes = [[131, 200, 160], [5, 7, 48], [131, 200, 256]]
 "#;
 
 /// What became of each case, by id, and the driver's log.
@@ -124,11 +124,17 @@ fn compute_capability_12_has_them_by_fragments() {
 }
 
 #[test]
-fn others_have_them_on_the_vector_units_alone() {
+fn compute_capability_9_has_large_blocks_by_warpgroups() {
     let (outcomes, log) = run(90);
     assert_eq!(measured(&outcomes, "gemm/mxfp8/131x200x160"), ["portable"]);
     let (shape, bytes) = launch(&log, "gemm_mxfp8");
     assert_eq!((shape.as_str(), bytes.len()), ("grid=[12, 1, 1] block=[256, 1, 1] shared=0", 56));
+    // Of 128 along k and f32, by warpgroups too.
+    assert_eq!(measured(&outcomes, "gemm/fp8block/131x200x256"), ["sm90_wgmma", "portable"]);
+    let (shape, bytes) = launch(&log, "gemm_fp8block_wgmma");
+    assert_eq!(shape, "grid=[6, 1, 1] block=[384, 1, 1] shared=229376");
+    assert_eq!((bytes.len(), word(&bytes, 24)), (448, 131 | 200 << 32));
+    assert!(word(&bytes, 40) > 0 && word(&bytes, 48) > 0);
     // 48 are three blocks of 16, and no whole number of blocks of 32.
     assert_eq!(measured(&outcomes, "gemm/nvfp4/5x7x48"), ["portable"]);
     let why = |id: &str| outcomes.iter().find(|one| one.0 == id).map(|one| one.1.clone());

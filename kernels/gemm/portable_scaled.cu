@@ -19,18 +19,28 @@ CONSTANT u32 STRIDE = TILE + 4;
 // Rows of A, or columns of B.
 struct Lines {
   const u8* elements;
-  const u8* scales;
+  const void* scales;
   u32 count, k;
+  bool of_b;
 };
+
+template <class In> DEVICE f32 scale_at(const Lines& lines, u32 line, u32 block, In type) {
+  const u8* scales = static_cast<const u8*>(lines.scales);
+  return value_of_scale(scales[scale_place(line, block, scale_tiles<In>(lines.k))], type);
+}
+DEVICE f32 scale_at(const Lines& lines, u32 line, u32 block, fp8block) {
+  const f32* scales = static_cast<const f32*>(lines.scales);
+  if (!lines.of_b) return scales[u64(block) * lines.count + line];
+  return scales[u64(line / fp8block::BLOCK) * (lines.k / fp8block::BLOCK) + block];
+}
 
 template <class In> DEVICE f32 value_at(const Lines& lines, u32 line, u32 k) {
   if (line >= lines.count || k >= lines.k) return 0.0f;
   const u64 at = u64(line) * lines.k + k;
-  const u32 scale = lines.scales[scale_place(line, k / In::BLOCK, scale_tiles<In>(lines.k))];
   f32 element;
   if constexpr (In::BITS == 8) element = value_of_e4m3(lines.elements[at]);
   else element = value_of_e2m1(lines.elements[at / 2] >> 4 * (at % 2));
-  return element * value_of_scale(scale, In());
+  return element * scale_at(lines, line, k / In::BLOCK, In());
 }
 
 // One thread's share of 32 along k of 64 lines.
@@ -50,8 +60,8 @@ template <class In> DEVICE void product(const GemmParams& p) {
   alignas(16) SHARED f32 a[DEPTH][STRIDE];
   alignas(16) SHARED f32 b[DEPTH][STRIDE];
   const auto bytes = [](const void* at) { return static_cast<const u8*>(at); };
-  const Lines of_a = {bytes(p.a), bytes(p.scales_a), p.m, p.k};
-  const Lines of_b = {bytes(p.b), bytes(p.scales_b), p.n, p.k};
+  const Lines of_a = {bytes(p.a), p.scales_a, p.m, p.k, false};
+  const Lines of_b = {bytes(p.b), p.scales_b, p.n, p.k, true};
   const u32 rows = tiles_along(p.m, TILE), columns = tiles_along(p.n, TILE);
   const u32 down = thread_index() / 16 * 4, across = thread_index() % 16 * 4;
   for (u32 index = block_index(); index < rows * columns; index += block_count()) {
@@ -90,3 +100,4 @@ template <class In> DEVICE void product(const GemmParams& p) {
 KERNEL(256, 2) gemm_mxfp8(const GemmParams p) { product<mxfp8>(p); }
 KERNEL(256, 2) gemm_mxfp4(const GemmParams p) { product<mxfp4>(p); }
 KERNEL(256, 2) gemm_nvfp4(const GemmParams p) { product<nvfp4>(p); }
+KERNEL(256, 2) gemm_fp8block(const GemmParams p) { product<fp8block>(p); }

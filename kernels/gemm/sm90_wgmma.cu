@@ -9,8 +9,10 @@
 //
 // The matrix unit adds products of fp8 in some 14 binary places. Where that is too few, the sums of
 // every 128 along k are promoted: added to others in f32, while the next 128 are multiplied. Tiles
-// are then of 128 columns, since there are three times as many sums for each.
+// are then of 128 columns, since there are three times as many sums for each. Where every 128 along
+// k of a row of A have a scale, and every 128 x 128 of B, that is where sums are multiplied by both.
 #include "params.h"
+#include "scaled.h"
 #include "sm90.h"
 #include "tiles.h"
 
@@ -168,50 +170,82 @@ DEVICE void consume(Ring ring, u8* shared, Work work, const TensorMap* c) {
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
-template <u32 SUMS> DEVICE void promote(f32 (&all)[SUMS], f32 (&sums)[SUMS]) {
+// What a stage's sums are worth, in each of a thread's two rows.
+struct Factors { f32 of_row[2]; };
+
+struct NoScales {
+  DEVICE_MEMBER Factors load(Tile, u32) const { return {{1.0f, 1.0f}}; }
+};
+struct BlockScales {
+  const f32* a;
+  const f32* b;
+  u32 rows, blocks;
+
+  DEVICE_MEMBER Factors load(Tile tile, u32 step) const {
+    const u32 thread = thread_index() - 128;
+    const u32 row = tile.row * ROWS + thread / 32 * 16 + thread % 32 / 4;
+    const f32 of_b = b[u64(tile.column) * blocks + step];
+    Factors factors;
+    UNROLL for (u32 i = 0; i < 2; i++) {
+      const bool there = row + 8 * i < rows;
+      factors.of_row[i] = there ? a[u64(step) * rows + row + 8 * i] * of_b : 0.0f;
+    }
+    return factors;
+  }
+};
+
+template <u32 SUMS>
+DEVICE void promote(f32 (&all)[SUMS], f32 (&sums)[SUMS], Factors factors) {
   settle(sums);
-  UNROLL for (u32 i = 0; i < SUMS; i++) all[i] += sums[i];
+  UNROLL for (u32 i = 0; i < SUMS; i++) {
+    all[i] = fused(sums[i], factors.of_row[i / 2 % 2], all[i]);
+  }
 }
 
 // The same, with the sums of each stage promoted while the next one is multiplied: two in turn.
-template <class In, class Shape, class Ring>
-DEVICE void consume_promoting(Ring ring, u8* shared, Work work, const TensorMap* c) {
+template <class In, class Shape, class Ring, class Scales>
+DEVICE void consume_promoting(Ring ring, u8* shared, Work work, Scales scales,
+                              const TensorMap* c) {
   const u32 consumer = thread_index() / 128 - 1;
   const bool speaks = thread_index() % 32 == 0;
   for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
+    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
     f32 all[Shape::SUMS] = {}, even[Shape::SUMS], odd[Shape::SUMS];
+    Factors of_odd = {};
     u64* previous = nullptr;
     for (u32 step = 0; step < work.steps; step += 2) {
+      const Factors of_even = scales.load(tile, step);
       u64* empty = multiply_stage<In, Shape>(even, ring, shared, consumer, 0);
       await_multiplications<1>();
       if (previous != nullptr) {
-        promote(all, odd);
+        promote(all, odd, of_odd);
         if (speaks) arrive(previous);
       }
       previous = nullptr;
       if (step + 1 < work.steps) {
+        of_odd = scales.load(tile, step + 1);
         previous = multiply_stage<In, Shape>(odd, ring, shared, consumer, 0);
         await_multiplications<1>();
       } else {
         await_multiplications<0>();
       }
-      promote(all, even);
+      promote(all, even, of_even);
       if (speaks) arrive(empty);
     }
     await_multiplications<0>();
     if (previous != nullptr) {
-      promote(all, odd);
+      promote(all, odd, of_odd);
       if (speaks) arrive(previous);
     }
-    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
     leave<typename Type<In>::Out>(all, shared + Shape::STAGES * Shape::BYTES, consumer, tile, c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
-template <class In, class Shape, bool PROMOTES>
+// `consume` is what the two warpgroups that multiply do.
+template <class In, class Shape, class Consume>
 DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
-                    const TensorMap* c) {
+                    const TensorMap* c, Consume consume) {
   constexpr u32 STAGES = Shape::STAGES;
   SHARED u64 barriers[2 * STAGES];
   u8* shared = dynamic_shared();
@@ -235,22 +269,42 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
     if (thread_index() == 0) produce<In, Shape>(ring, shared, work, a, b);
   } else {
     take_registers<232>();
-    if constexpr (PROMOTES) consume_promoting<In, Shape>(ring, shared, work, c);
-    else consume<In, Shape>(ring, shared, work, c);
+    consume(ring, shared, work);
   }
+}
+
+template <class In>
+DEVICE void plain_product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
+                          const TensorMap* c) {
+  product<In, Shape<256>>(p, a, b, c, [&](Ring<Shape<256>::STAGES> ring, u8* shared, Work work) {
+    consume<In, Shape<256>>(ring, shared, work, c);
+  });
+}
+
+template <class Scales>
+DEVICE void promoted_product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
+                             const TensorMap* c, Scales scales) {
+  product<e4m3, Shape<128>>(p, a, b, c, [&](Ring<Shape<128>::STAGES> ring, u8* shared, Work work) {
+    consume_promoting<e4m3, Shape<128>>(ring, shared, work, scales, c);
+  });
 }
 
 }  // namespace
 
 KERNEL(384, 1) gemm_bf16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<bf16, Shape<256>, false>(p, &a, &b, &c);
+  plain_product<bf16>(p, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_f16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<f16, Shape<256>, false>(p, &a, &b, &c);
+  plain_product<f16>(p, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<e4m3, Shape<256>, false>(p, &a, &b, &c);
+  plain_product<e4m3>(p, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_promoted(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<e4m3, Shape<128>, true>(p, &a, &b, &c);
+  promoted_product(p, &a, &b, &c, NoScales());
+}
+KERNEL(384, 1) gemm_fp8block_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
+  const BlockScales scales = {static_cast<const f32*>(p.scales_a),
+                              static_cast<const f32*>(p.scales_b), p.m, p.k / fp8block::BLOCK};
+  promoted_product(p, &a, &b, &c, scales);
 }

@@ -34,7 +34,7 @@ struct GemmParams {
   u32 n;
   u32 k;
   u32 dtype;
-  const void* scales_a;  // of block-scaled types, in the order of scaled.h
+  const void* scales_a;  // where elements share some, in the order of scaled.h
   const void* scales_b;
 };
 static_assert(sizeof(GemmParams) == 56, "the mirror");

@@ -20,7 +20,14 @@ struct nvfp4 {
   static constexpr u32 ONES = 0x22222222, SCALE_ONES = 0x38383838;
 };
 
-// Scales stand in tiles of 128 rows (of A; columns of B) and 4 along k, as the units of compute
+// 8-bit floats (e4m3), an f32 for each 128 of a row of A and for each 128 x 128 of B, as DeepSeek-V3
+// is trained and run. Scales of A stand block after block along k, rows beside each other; those of B
+// columns after columns, blocks along k beside each other.
+struct fp8block {
+  static constexpr u32 BITS = 8, BLOCK = 128;
+};
+
+// Scales of the others stand in tiles of 128 rows (of A; columns of B) and 4 along k, as the units of compute
 // capability 10 want them and as cuBLASLt takes them: 16 bytes have 4 scales of row r, then those of
 // rows r + 32, r + 64 and r + 96. Tile comes after tile along k, then down; what is outside is 0.
 CONSTANT u32 SCALE_ROWS = 128;

@@ -313,8 +313,9 @@ impl GemmPoint {
         let bits_in = self.dtype.bits() as f64;
         let bits_out = self.dtype.output().bits() as f64;
         let scales = self.dtype.scaling().map_or(0.0, |scaling| {
-            let along = u64::from(self.k).div_ceil(scaling.block);
-            (m + n) * (along * scaling.bits) as f64
+            let of = |length: u32, shared: u64| u64::from(length).div_ceil(shared);
+            let lines = of(self.m, scaling.lines[0]) + of(self.n, scaling.lines[1]);
+            (lines * of(self.k, scaling.block) * scaling.bits) as f64
         });
         let memory = ((m * k + k * n) * bits_in + m * n * bits_out + scales) / 8.0;
         Work {

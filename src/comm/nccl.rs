@@ -419,7 +419,7 @@ fn data_type(dtype: Dtype) -> Option<DataType> {
         Dtype::Fp8 => DataType::Float8E4M3,
         Dtype::Int8 => DataType::Int8,
         Dtype::Tf32 | Dtype::Fp6 | Dtype::Fp4 => return None,
-        Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 => return None,
+        Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 | Dtype::Fp8Block => return None,
     })
 }
 

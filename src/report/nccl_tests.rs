@@ -167,7 +167,7 @@ fn type_name(dtype: Dtype) -> &'static str {
         Dtype::Int8 => "int8",
         Dtype::Fp6 => "fp6",
         Dtype::Fp4 => "fp4",
-        Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 => dtype.name(),
+        Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 | Dtype::Fp8Block => dtype.name(),
     }
 }
 

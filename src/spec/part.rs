@@ -216,7 +216,7 @@ fn keys(dtype: Dtype) -> &'static [&'static str] {
         Dtype::Tf32 => &["tf32_matrix"],
         Dtype::F16 => &["fp16_matrix", "fp16_vector"],
         Dtype::Bf16 => &["bf16_matrix"],
-        Dtype::Fp8 | Dtype::Mxfp8 => &["fp8_matrix"],
+        Dtype::Fp8 | Dtype::Mxfp8 | Dtype::Fp8Block => &["fp8_matrix"],
         Dtype::Fp6 => &["fp6_matrix"],
         Dtype::Fp4 | Dtype::Mxfp4 | Dtype::Nvfp4 => &["fp4_matrix"],
         Dtype::Int8 => &["int8_matrix", "int8_vector"],

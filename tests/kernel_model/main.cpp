@@ -249,6 +249,16 @@ void scaled_products() {
   SCALED(mxfp8)
   SCALED(mxfp4)
   SCALED(nvfp4)
+  for (u32 k : {128u, 256u, 384u}) {
+    BlockProduct plain(67, 200, k), product(131, 272, k);
+    model::launch(2, 256, 0, [&] { portable_scaled::gemm_fp8block(plain.params()); });
+    plain.check("gemm/fp8block/portable");
+    const TensorMap a = {product.a.data(), 1, k, product.m, {128, 128}};
+    const TensorMap b = {product.b.data(), 1, k, product.n, {128, 128}};
+    const TensorMap c = {reinterpret_cast<u8*>(product.c.data()), 2, product.n, product.m, {64, 64}};
+    model::launch(2, 384, 229376, [&] { sm90::gemm_fp8block_wgmma(product.params(), a, b, c); });
+    product.check("gemm/fp8block/sm90_wgmma");
+  }
   // Every value of 8 and 4 bits, made by shifting, against its definition.
   for (u32 bits = 0; bits < 256; bits++) {
     if ((bits & 0x7f) != 0x7f) {

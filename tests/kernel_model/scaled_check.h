@@ -108,4 +108,51 @@ template <class In> struct ScaledProduct {
   }
 };
 
+// fp8 with scales of 128 along k for each row of A, and of 128 x 128 for B. Scales are powers of two.
+struct BlockProduct {
+  u32 m, n, k;
+  Array<u8> a, b;
+  Array<f32> scales_a, scales_b;
+  Array<bf16> c;
+
+  BlockProduct(u32 m, u32 n, u32 k)
+      : m(m), n(n), k(k), a(u64(m) * k), b(u64(n) * k), scales_a(u64(k / 128) * m),
+        scales_b(u64((n + 127) / 128) * (k / 128)), c(u64(m) * n) {
+    for (auto* elements : {&a, &b}) {
+      for (u64 i = 0; i < elements->count; i++) {
+        elements->data()[i] = made_e4m3(small_integer()).bits;
+      }
+    }
+    for (auto* scales : {&scales_a, &scales_b}) {
+      for (u64 i = 0; i < scales->count; i++) {
+        scales->data()[i] = std::ldexp(1.0f, small_integer() / 2);
+      }
+    }
+  }
+  GemmParams params() {
+    return {a.data(), b.data(), c.data(), m, n, k, 0, scales_a.data(), scales_b.data()};
+  }
+  f32 element(u32 row, u32 column) {
+    f32 sum = 0.0f;
+    for (u32 i = 0; i < k; i++) {
+      const f32 left = widen(e4m3{a.data()[u64(row) * k + i]});
+      const f32 right = widen(e4m3{b.data()[u64(column) * k + i]});
+      const f32 scale = scales_b.data()[column / 128 * (k / 128) + i / 128];
+      sum += left * scales_a.data()[i / 128 * m + row] * (right * scale);
+    }
+    return sum;
+  }
+  void check(const char* name) {
+    bool equal = c.intact();
+    for (u64 at = 0; at < c.count; at++) {
+      const bf16 wanted = narrow(element(u32(at / n), u32(at % n)), bf16());
+      equal = equal && memcmp(&wanted, &c.data()[at], sizeof wanted) == 0;
+    }
+    char shape[64];
+    snprintf(shape, sizeof shape, "%u x %u x %u", m, n, k);
+    same(equal, name, shape);
+    printf("%s %s\n", name, shape);
+  }
+};
+
 }  // namespace

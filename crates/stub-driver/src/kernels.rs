@@ -100,7 +100,7 @@ fn stream(name: &str) -> Option<&str> {
 /// The element type of a product's entry: `gemm_bf16`, `gemm_bf16_mma`.
 fn product(name: &str) -> Option<&str> {
     let dtype = name.strip_prefix("gemm_")?.split('_').next()?;
-    ["f32", "tf32", "f64", "bf16", "int8", "mxfp8", "mxfp4", "nvfp4"]
+    ["f32", "tf32", "f64", "bf16", "int8", "mxfp8", "mxfp4", "nvfp4", "fp8block"]
         .into_iter()
         .find(|&known| known == dtype)
 }

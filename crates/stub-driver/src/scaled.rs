@@ -19,6 +19,7 @@ pub fn format(dtype: &str) -> Option<Format> {
         "mxfp8" => Some(Format { bits: 8, block: 32 }),
         "mxfp4" => Some(Format { bits: 4, block: 32 }),
         "nvfp4" => Some(Format { bits: 4, block: 16 }),
+        "fp8block" => Some(Format { bits: 8, block: 128 }),
         _ => None,
     }
 }
@@ -52,7 +53,25 @@ impl Format {
     }
 
     /// Rows of A, or columns of B: their values.
-    fn lines(self, memory: &mut Memory, at: [u64; 2], count: u64, k: u64) -> Option<Vec<f64>> {
+    fn lines(
+        self,
+        memory: &mut Memory,
+        at: [u64; 2],
+        [count, k]: [u64; 2],
+        of_b: bool,
+    ) -> Option<Vec<f64>> {
+        if self.block == 128 {
+            // Of A a row of scales for each block; of B for each 128 columns.
+            let (lines, steps) = (if of_b { count.div_ceil(128) } else { count }, k / 128);
+            let elements = memory.load::<u8>(at[0], count * k)?;
+            let scales = memory.load::<f32>(at[1], lines * steps)?;
+            let value = |of: u64| {
+                let (line, step) = (of / k, of % k / 128);
+                let place = if of_b { line / 128 * steps + step } else { step * count + line };
+                self.element(&elements, of) * f64::from(scales[place as usize])
+            };
+            return Some((0..count * k).map(value).collect());
+        }
         let tiles = (k / self.block).div_ceil(4);
         let elements = memory.load::<u8>(at[0], count * k * self.bits / 8)?;
         let scales = memory.load::<u8>(at[1], count.div_ceil(128) * tiles * 512)?;
@@ -74,8 +93,8 @@ pub fn product(params: Parameters<'_>, format: Format, memory: &mut Memory) -> O
     if k % format.block != 0 {
         return None;
     }
-    let a = format.lines(memory, [params.u64(0)?, params.u64(40)?], m, k)?;
-    let b = format.lines(memory, [params.u64(8)?, params.u64(48)?], n, k)?;
+    let a = format.lines(memory, [params.u64(0)?, params.u64(40)?], [m, k], false)?;
+    let b = format.lines(memory, [params.u64(8)?, params.u64(48)?], [n, k], true)?;
     let element = |at: u64| -> f64 {
         let line = |of: u64| (of * k) as usize..((of + 1) * k) as usize;
         a[line(at / n)].iter().zip(&b[line(at % n)]).map(|(a, b)| a * b).sum()

@@ -7,7 +7,7 @@ mod scaled;
 
 use self::{
     reference::{Reference, Roundoff},
-    scaled::{Choice, Format},
+    scaled::{Choice, Format, Side},
 };
 use super::{
     Rank, Unready, Workload,
@@ -157,9 +157,10 @@ fn scaled(point: &GemmPoint, format: Format) -> Made<bf16> {
         Contents::Zeros => 0.0,
     };
     let choice = if point.contents.are_random() { Choice::Fitting } else { Choice::One };
-    let mut operand =
-        |lines: usize| format.operand((0..lines * k).map(|_| draw()).collect(), k, choice);
-    let (a, b) = (operand(m), operand(n));
+    let mut operand = |lines: usize, side| {
+        format.operand((0..lines * k).map(|_| draw()).collect(), k, side, choice)
+    };
+    let (a, b) = (operand(m, Side::A), operand(n, Side::B));
     // Nothing is published of how the units of compute capability 10 and 12 add: as those of 9.0.
     let roundoff = Roundoff { sum: E4M3_SUM_ROUNDOFF, output: BF16_ROUNDOFF };
     let values = by_columns(&b.values, k);

@@ -4,12 +4,15 @@
 //! A power of two is chosen as the OCP Microscaling Formats specification (1.0, section 6.3) says:
 //! that of the largest value of a block less that of the largest number of the element type; what
 //! is then beyond the largest number becomes it. An 8-bit float is the largest value over 6, the
-//! largest number of 4 bits, to the nearest. There is no further scale of the whole matrix.
+//! largest number of 4 bits, to the nearest. There is no further scale of the whole matrix. An f32 is
+//! the largest value over 448, the largest number of e4m3; it is kept to 8 places, so that element
+//! times scale is exact in an f32.
 //!
 //! What the checks compare with are the values that the elements and scales stand for.
 
 use super::super::element::E4m3;
-use crate::dtype::Dtype;
+use crate::dtype::{Dtype, Scaling};
+use half::bf16;
 
 /// Rows of a tile of scales, and scales along k; see `kernels/include/scaled.h`.
 const TILE: [usize; 2] = [128, 4];
@@ -25,8 +28,18 @@ const E2M1: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, E2M1_MAX];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Format {
     dtype: Dtype,
-    /// Elements that share a scale.
+    scaling: Scaling,
+    /// Elements along k that share a scale.
     pub(super) block: usize,
+}
+
+/// Which of the operands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Side {
+    /// Rows are lines.
+    A,
+    /// Columns are.
+    B,
 }
 
 /// A, or B by columns: lines of k elements each.
@@ -50,53 +63,90 @@ pub(super) enum Choice {
 impl Format {
     /// That of an element type; none where elements have no scales.
     pub(super) fn of(dtype: Dtype) -> Option<Format> {
-        Some(Format { dtype, block: dtype.scaling()?.block as usize })
+        let scaling = dtype.scaling()?;
+        Some(Format { dtype, scaling, block: scaling.block as usize })
     }
 
     /// Values brought into the format; whole blocks in each line.
-    pub(super) fn operand(self, mut values: Vec<f32>, k: usize, choice: Choice) -> Operand {
-        let lines = values.len() / k;
-        let along = (k / self.block).div_ceil(TILE[1]);
-        let bytes_of_element = self.dtype.bits() as usize;
-        let mut elements = vec![0u8; values.len() * bytes_of_element / 8];
-        let mut scales = vec![0u8; lines.div_ceil(TILE[0]) * along * TILE[0] * TILE[1]];
-        for (at, block) in values.chunks_mut(self.block).enumerate() {
-            let (line, step) = (at * self.block / k, at % (k / self.block));
-            let (bits, scale) = self.scale(block, choice);
-            scales[place(line, step, along)] = bits;
-            for (within, value) in block.iter_mut().enumerate() {
-                let (bits, rounded) = self.element(f64::from(*value) / scale);
-                let element = at * self.block + within;
-                match bytes_of_element {
-                    8 => elements[element] = bits,
-                    _ => elements[element / 2] |= bits << (4 * (element % 2)),
+    pub(super) fn operand(
+        self,
+        mut values: Vec<f32>,
+        k: usize,
+        side: Side,
+        choice: Choice,
+    ) -> Operand {
+        let (lines, steps) = (values.len() / k, k / self.block);
+        let shared = self.scaling.lines[side as usize] as usize;
+        let bits_of_element = self.dtype.bits() as usize;
+        let mut elements = vec![0u8; values.len() * bits_of_element / 8];
+        let mut scales = vec![0u8; self.scales_bytes(lines.div_ceil(shared), steps)];
+        for (group, step) in
+            (0..lines.div_ceil(shared)).flat_map(|group| (0..steps).map(move |step| (group, step)))
+        {
+            let of_group = group * shared..lines.min((group + 1) * shared);
+            let blocks = of_group.map(|line| line * k + step * self.block);
+            let of_block = |first: usize| first..first + self.block;
+            let all = blocks.clone().flat_map(|first| &values[of_block(first)]);
+            let largest = all.fold(0f64, |most, &value| most.max(f64::from(value).abs()));
+            let fits = (choice == Choice::Fitting && largest > 0.0).then_some(largest);
+            let (bits, scale) = self.scale(fits);
+            let at = self.scale_place(group, step, [lines, steps], side);
+            match self.scaling.bits {
+                8 => scales[at] = bits[0],
+                _ => scales[4 * at..][..4].copy_from_slice(&bits),
+            }
+            for at in blocks.flat_map(of_block) {
+                let (bits, rounded) = self.element(f64::from(values[at]) / scale);
+                match bits_of_element {
+                    8 => elements[at] = bits,
+                    _ => elements[at / 2] |= bits << (4 * (at % 2)),
                 }
                 // Exact: a few bits times a few, or a power of two.
-                *value = (rounded * scale) as f32;
+                values[at] = (rounded * scale) as f32;
             }
         }
         Operand { elements, scales, values }
     }
 
-    /// A block's scale: its bits and its value.
-    fn scale(self, block: &[f32], choice: Choice) -> (u8, f64) {
-        let largest = block.iter().fold(0f64, |most, &value| most.max(f64::from(value).abs()));
-        let fits = choice == Choice::Fitting && largest > 0.0;
+    fn scales_bytes(self, lines: usize, steps: usize) -> usize {
+        match self.scaling.bits {
+            8 => lines.div_ceil(TILE[0]) * steps.div_ceil(TILE[1]) * TILE[0] * TILE[1],
+            _ => lines * steps * 4,
+        }
+    }
+
+    /// Where the scale of a group of lines and a block stands.
+    fn scale_place(self, group: usize, step: usize, of: [usize; 2], side: Side) -> usize {
+        let [lines, steps] = of;
+        match (self.scaling.bits, side) {
+            (8, _) => place(group, step, steps.div_ceil(TILE[1])),
+            (_, Side::A) => step * lines + group,
+            (_, Side::B) => group * steps + step,
+        }
+    }
+
+    /// A scale that the largest value fits, one where nothing has to: its bits, of 8 the first, and
+    /// its value.
+    fn scale(self, largest: Option<f64>) -> ([u8; 4], f64) {
+        if self.dtype == Dtype::Fp8Block {
+            let scale = bf16::from_f64(largest.map_or(1.0, |largest| largest / E4M3_MAX)).to_f64();
+            return ((scale as f32).to_le_bytes(), scale);
+        }
         if self.dtype == Dtype::Nvfp4 {
-            let wanted = if fits { largest / E2M1_MAX } else { 1.0 };
+            let wanted = largest.map_or(1.0, |largest| largest / E2M1_MAX);
             // Not less than the least there is: 0 would lose the block.
             let scale = E4m3::from_f64(wanted.clamp(2f64.powi(-9), E4M3_MAX));
-            return (scale.bits(), scale.to_f64());
+            return ([scale.bits(), 0, 0, 0], scale.to_f64());
         }
         let most = if self.dtype == Dtype::Mxfp8 { E4M3_MAX } else { E2M1_MAX };
-        let exponent = if fits { largest.log2().floor() - most.log2().floor() } else { 0.0 };
-        let exponent = exponent.clamp(-127.0, 127.0) as i32;
-        ((exponent + 127) as u8, 2f64.powi(exponent))
+        let fitting = |largest: f64| largest.log2().floor() - most.log2().floor();
+        let exponent = largest.map_or(0.0, fitting).clamp(-127.0, 127.0) as i32;
+        ([(exponent + 127) as u8, 0, 0, 0], 2f64.powi(exponent))
     }
 
     /// The nearest element, ties to even: its bits and its value.
     fn element(self, value: f64) -> (u8, f64) {
-        if self.dtype == Dtype::Mxfp8 {
+        if self.dtype.bits() == 8 {
             let element = E4m3::from_f64(value.clamp(-E4M3_MAX, E4M3_MAX));
             return (element.bits(), element.to_f64());
         }
@@ -167,7 +217,7 @@ mod tests {
             let (lines, k) = (131, 5 * format.block);
             let drawn: Vec<f32> =
                 (0..lines * k).map(|_| (random.rand_float() * 8.0 - 4.0) as f32).collect();
-            let operand = format.operand(drawn.clone(), k, Choice::Fitting);
+            let operand = format.operand(drawn.clone(), k, Side::A, Choice::Fitting);
             let values: Vec<f64> = operand.values.iter().map(|&value| f64::from(value)).collect();
             assert_eq!(decoded(format, &operand, k), values, "{dtype}");
             // Near what was drawn: half of the widest step, 2 of 6 or 32 of 448, of a scale that
@@ -187,22 +237,46 @@ mod tests {
         // The largest is 5 = 1.25 x 2^2: scale 2^(2 - 2) for e2m1, 2^(2 - 8) for e4m3.
         let mut block = vec![0f32; 32];
         (block[0], block[1], block[2], block[3]) = (5.0, -1.0, 0.25, 2.5);
-        let four = format(Dtype::Mxfp4).operand(block.clone(), 32, Choice::Fitting);
+        let four = format(Dtype::Mxfp4).operand(block.clone(), 32, Side::A, Choice::Fitting);
         // 5 is half way between 4 and 6: to even, 4; 0.25 to 0; 2.5 between 2 and 3: 2.
         assert_eq!((four.scales[0], &four.elements[..2]), (127, &[0xa6, 0x40][..]));
         assert_eq!(four.values[..4], [4.0, -1.0, 0.0, 2.0]);
-        let eight = format(Dtype::Mxfp8).operand(block.clone(), 32, Choice::Fitting);
+        let eight = format(Dtype::Mxfp8).operand(block.clone(), 32, Side::A, Choice::Fitting);
         // 320 = 1.25 x 2^8: exponent 8 + 7, fraction 2.
         assert_eq!((eight.scales[0], eight.elements[0]), (127 - 6, 15 << 3 | 2));
         block.truncate(16);
         block[0] = 6.0;
-        let other = format(Dtype::Nvfp4).operand(block, 16, Choice::Fitting);
+        let other = format(Dtype::Nvfp4).operand(block, 16, Side::A, Choice::Fitting);
         assert_eq!((other.scales[0], other.elements[0]), (0x38, 0xa7));
         // Nothing, and whole numbers that 4 bits have: scales of one.
-        let whole = format(Dtype::Nvfp4).operand(vec![3.0; 16], 16, Choice::One);
+        let whole = format(Dtype::Nvfp4).operand(vec![3.0; 16], 16, Side::A, Choice::One);
         assert_eq!((whole.scales[0], whole.elements[0], whole.values[0]), (0x38, 0x55, 3.0));
-        let nothing = format(Dtype::Mxfp8).operand(vec![0.0; 32], 32, Choice::Fitting);
+        let nothing = format(Dtype::Mxfp8).operand(vec![0.0; 32], 32, Side::A, Choice::Fitting);
         assert_eq!((nothing.scales[0], nothing.values[0]), (127, 0.0));
+    }
+
+    #[test]
+    fn large_blocks_have_their_scales_in_rows() {
+        let format = format(Dtype::Fp8Block);
+        let (lines, k) = (130, 256);
+        // The largest of each block is 448 times a power of two: that of line and block in A, that
+        // of 128 lines and block in B.
+        let power = |line: usize, step: usize| 2f32.powi((line % 3 + step) as i32);
+        let values: Vec<f32> =
+            (0..lines * k).map(|at| 448.0 * power(at / k, at % k / 128)).collect();
+        let scales = |operand: &Operand| -> Vec<f32> {
+            let word = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("4 bytes"));
+            operand.scales.chunks(4).map(word).collect()
+        };
+        let a = format.operand(values.clone(), k, Side::A, Choice::Fitting);
+        let wanted = (0..2).flat_map(|step| (0..lines).map(move |line| (line, step)));
+        let wanted: Vec<f32> = wanted.map(|(line, step)| power(line, step)).collect();
+        assert_eq!(scales(&a), wanted);
+        assert!(a.elements.iter().all(|&element| element == 0x7e) && a.values == values);
+        let b = format.operand(values.clone(), k, Side::B, Choice::Fitting);
+        // Lines 128 and 129 are 2 and 0 more than a multiple of 3.
+        assert_eq!(scales(&b), [4.0, 8.0, 4.0, 8.0]);
+        assert_eq!(b.values, values);
     }
 
     #[test]
@@ -219,7 +293,7 @@ mod tests {
                 }
             }
         }
-        let lines = format(Dtype::Nvfp4).operand(vec![1.0; 129 * 80], 80, Choice::One);
+        let lines = format(Dtype::Nvfp4).operand(vec![1.0; 129 * 80], 80, Side::A, Choice::One);
         assert_eq!(lines.scales.len(), 2 * 2 * 512);
         // What no line or block has is zero.
         assert_eq!(lines.scales.iter().filter(|&&scale| scale != 0).count(), 129 * 5);

@@ -58,7 +58,7 @@ fn data_type(dtype: Dtype) -> i32 {
         Dtype::F32 | Dtype::Tf32 => 7,
         Dtype::F64 => 8,
         Dtype::Bf16 => 9,
-        Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 => 0,
+        Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 | Dtype::Fp8Block => 0,
     }
 }
 

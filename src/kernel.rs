@@ -46,7 +46,22 @@ pub struct StreamParams {
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct LatencyParams {
     /// Address of the cell that holds the address to load from next; left there at the end.
+    /// Kernels of `latency/side` leave the number of their unit in the word behind it.
     pub position: u64,
+}
+
+/// Of `latency/probe`: cycles of an operation on each of some lines.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct ProbeParams {
+    /// Zeros, 64 bytes for each line.
+    pub cells: u64,
+    /// How many.
+    pub lines: u64,
+    /// Where each line's cycles are left, a word each.
+    pub taken: u64,
+    /// Where the number of the unit that counted them is left.
+    pub unit: u64,
 }
 
 /// Of a compute kernel.

@@ -3,7 +3,7 @@
 
 use crate::{
     case::{
-        Access, AttentionPoint, Buffers, Collective, Contents, HostMemory, Launching, Place,
+        Access, AttentionPoint, Buffers, Collective, Contents, HostMemory, Launching, Place, Side,
         StreamOperation, Transfer,
     },
     dtype::Dtype,
@@ -115,6 +115,9 @@ impl Units {
 pub struct LatencyAxes {
     /// Sizes in each doubling.
     pub points_per_octave: u32,
+    /// Beside the sizes, parts of the last cache by how far they are.
+    #[serde(default)]
+    pub sides: Vec<Side>,
 }
 
 /// Access other than in streams.

@@ -52,7 +52,7 @@ fn chases_end_where_they_should() {
     let device = host();
     let rank = Rank { device: &*device, peers: &Alone };
     for size in [4 << 10, 100 << 10, 3 << 20] {
-        let point = Point::Latency(LatencyPoint { working_set: Bytes(size) });
+        let point = Point::Latency(LatencyPoint { working_set: Bytes(size), side: None });
         let kernel = device.kernels("latency")[0].clone();
         let mut workload = bench::prepare(&Case { kernel, point }, rank).expect("there is memory");
         for repeat in [1, 2, 63, 64, 65, 100_000] {

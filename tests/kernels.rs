@@ -31,6 +31,7 @@ fn parameters_are_the_same_on_both_sides() {
     let mirrored = BTreeMap::from([
         layout!(StreamParams: a b c partial length scale),
         layout!(LatencyParams: position),
+        layout!(ProbeParams: cells lines taken unit),
         layout!(ComputeParams: partial flops),
         layout!(GemmParams: a b c m n k dtype scales_a scales_b),
         layout!(AttentionSequence: query_first queries key_first keys),

@@ -30,8 +30,11 @@ dtypes = ["mxfp8", "mxfp4", "nvfp4", "fp8block"]
 shapes = [[131, 200, 160], [5, 7, 48], [131, 200, 256]]
 "#;
 
-/// What became of each case, by id, and the driver's log.
-fn run(capability: u32) -> (Vec<(String, Result<(), String>)>, Vec<String>) {
+/// A case's id, and what became of it: measured, or why not.
+type Ended = (String, Result<(), String>);
+
+/// What became of each case, and the driver's log.
+fn run(capability: u32) -> (Vec<Ended>, Vec<String>) {
     let place = Place::new();
     let test = std::env::current_exe().expect("a test knows where it is");
     fs::create_dir(place.path("lib")).expect("a folder");
@@ -59,8 +62,8 @@ fn run(capability: u32) -> (Vec<(String, Result<(), String>)>, Vec<String>) {
 }
 
 /// The kernels of a point, those measured.
-fn measured(outcomes: &[(String, Result<(), String>)], point: &str) -> Vec<String> {
-    let kernel = |(id, ended): &(String, Result<(), String>)| {
+fn measured(outcomes: &[Ended], point: &str) -> Vec<String> {
+    let kernel = |(id, ended): &Ended| {
         let kernel = id.strip_prefix(point)?.strip_prefix('/')?;
         ended.is_ok().then(|| kernel.to_owned())
     };

@@ -131,6 +131,19 @@ DEVICE u64* load_address(u64* const* from) {
   return got;
 }
 
+// What stood there before these bits were added to it.
+DEVICE u64 fetch_or(u64* at, u64 bits) {
+  u64 before;
+  asm volatile("atom.global.or.b64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(bits) : "memory");
+  return before;
+}
+// Which multiprocessor this block is on.
+DEVICE u32 unit_number() {
+  u32 number;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
+  return number;
+}
+
 // Cycles of this unit's clock, and nanoseconds of a timer that all units share.
 DEVICE u64 cycles() { return u64(clock64()); }
 DEVICE u64 cycles_since(u64 start) { return cycles() - start; }

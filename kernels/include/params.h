@@ -16,9 +16,18 @@ struct StreamParams {
 static_assert(sizeof(StreamParams) == 48, "the mirror");
 
 struct LatencyParams {
-  u64** position;    // the cell that holds the address to load from next; left there at the end
+  u64** position;    // the cell that holds the address to load from next; left there at the end;
+                     // behind it, by `latency_side`, the number of the unit
 };
 static_assert(sizeof(LatencyParams) == 8, "the mirror");
+
+struct ProbeParams {
+  u64* cells;        // zeros, one at the start of each 64 bytes
+  u64 lines;
+  u64* taken;        // cycles for each line
+  u64* unit;         // which one took them
+};
+static_assert(sizeof(ProbeParams) == 32, "the mirror");
 
 struct ComputeParams {
   f64* partial;      // one count for each block, 64 bytes apart

@@ -7,7 +7,7 @@
 //! Where the chase ends after so many loads is known from the order: one wrong or missing load, and
 //! it ends elsewhere.
 
-use super::{Rank, Unready, Workload, stream};
+use super::{Rank, Unready, Workload, sides, stream};
 use crate::{
     case::{Case, KernelName, LatencyPoint, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
@@ -31,9 +31,10 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let sizes = stream::sweep(SWEEP_START, end, axes.points_per_octave);
     let case = |kernel: &KernelName, working_set| Case {
         kernel: kernel.clone(),
-        point: Point::Latency(LatencyPoint { working_set }),
+        point: Point::Latency(LatencyPoint { working_set, side: None }),
     };
-    kernels.iter().flat_map(|kernel| sizes.iter().map(move |&size| case(kernel, size))).collect()
+    let sizes = kernels.iter().flat_map(|kernel| sizes.iter().map(move |&size| case(kernel, size)));
+    sizes.chain(sides::cases(&axes.sides, rank)).collect()
 }
 
 struct LatencyWorkload<'d> {
@@ -42,8 +43,12 @@ struct LatencyWorkload<'d> {
     chain: Buffer,
     /// Where each chase ends, and the next one starts.
     end: Buffer,
-    /// The place of each cell in the order of the chain.
-    places: Vec<u32>,
+    /// The place of each cell in the order of the chain, of those that are in it.
+    places: Vec<Option<u32>>,
+    /// How many are.
+    cells: u64,
+    /// The unit that has to walk it, where it matters.
+    unit: Option<u64>,
     /// Loads since the chain's start, modulo its length.
     walked: u64,
 }
@@ -52,8 +57,11 @@ struct LatencyWorkload<'d> {
 pub fn prepare<'r>(
     point: &LatencyPoint,
     kernel: &KernelName,
-    Rank { device, .. }: Rank<'r>,
+    rank @ Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
+    if let Some(side) = point.side {
+        return sides::prepare(point.working_set, side, kernel, rank);
+    }
     let function = device.load("latency", kernel)?;
     let cells = (point.working_set.0 / LINE).max(2);
     let chain = device.allocate(stream::in_huge_pages(Bytes(cells * LINE)))?;
@@ -67,19 +75,34 @@ pub(super) fn over<'r>(
     chain: Buffer,
     cells: usize,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
+    let all: Vec<u32> = (0..cells as u32).collect();
+    through(device, function, chain, &all, None)
+}
+
+/// The same through some of a memory's lines, by the unit of a number where one has to do it.
+pub(super) fn through<'r>(
+    device: &'r dyn Device,
+    function: Function,
+    chain: Buffer,
+    lines: &[u32],
+    unit: Option<u64>,
+) -> Result<Box<dyn Workload + 'r>, Unready> {
     let end = device.allocate(Bytes(LINE))?;
-    let order = cycle(cells);
-    let mut bytes = vec![0u8; cells * LINE as usize];
-    let mut places = vec![0u32; cells];
+    let order: Vec<u32> = cycle(lines.len()).iter().map(|&at| lines[at as usize]).collect();
+    let most = lines.iter().max().map_or(0, |&line| line as usize + 1);
+    let mut bytes = vec![0u8; most * LINE as usize];
+    let mut places = vec![None; most];
     for (place, &cell) in order.iter().enumerate() {
-        let next = order[(place + 1) % cells];
+        let next = order[(place + 1) % order.len()];
         let address = chain.address + u64::from(next) * LINE;
         let at = cell as usize * LINE as usize;
         bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
-        places[cell as usize] = place as u32;
+        places[cell as usize] = Some(place as u32);
     }
     device.write(&chain, Bytes(0), &bytes)?;
-    let mut workload = LatencyWorkload { device, function, chain, end, places, walked: 0 };
+    let cells = order.len() as u64;
+    let mut workload =
+        LatencyWorkload { device, function, chain, end, places, cells, unit, walked: 0 };
     workload.poison()?;
     Ok(Box::new(workload))
 }
@@ -99,26 +122,27 @@ impl Workload for LatencyWorkload<'_> {
     /// One iteration is one load.
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let params = LatencyParams { position: self.end.address };
-        self.walked = (self.walked + u64::from(repeat)) % self.places.len() as u64;
+        self.walked = (self.walked + u64::from(repeat)) % self.cells;
         let function = &self.function;
         self.device.launch(&Launch { function, blocks: 1, repeat, params: &params })
     }
 
     /// Back to the chain's first cell; a chase that does not move is then found out.
     fn poison(&mut self) -> Result<(), DeviceError> {
-        let first = self.places.iter().position(|&place| place == 0).unwrap_or(0);
+        let first = self.places.iter().position(|&place| place == Some(0)).unwrap_or(0);
         self.walked = 0;
         let address = self.chain.address + first as u64 * LINE;
         self.device.write(&self.end, Bytes(0), &address.to_le_bytes())
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
-        let mut bytes = [0u8; 8];
-        self.device.read(&self.end, Bytes(0), &mut bytes)?;
-        let cell = u64::from_le_bytes(bytes).wrapping_sub(self.chain.address) / LINE;
-        let place = self.places.get(cell as usize).copied().map(u64::from);
+        let mut words = [0u64; 2];
+        self.device.read(&self.end, Bytes(0), bytemuck::bytes_of_mut(&mut words))?;
+        let cell = words[0].wrapping_sub(self.chain.address) / LINE;
+        let place = self.places.get(cell as usize).copied().flatten().map(u64::from);
+        let by_whom = self.unit.is_none_or(|unit| unit == words[1]);
         let mut check = Check::NONE;
-        check.count(if place == Some(self.walked) { 0.0 } else { 1.0 }, 0.0);
+        check.count(if place == Some(self.walked) && by_whom { 0.0 } else { 1.0 }, 0.0);
         Ok(check)
     }
 }

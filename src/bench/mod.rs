@@ -12,6 +12,7 @@ mod element;
 pub mod gemm;
 pub mod latency;
 pub mod launch;
+mod sides;
 pub mod stream;
 pub mod transfer;
 mod verify;

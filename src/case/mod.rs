@@ -97,6 +97,28 @@ pub struct StreamPoint {
 pub struct LatencyPoint {
     /// Bytes the chain of pointers covers.
     pub working_set: Bytes,
+    /// Only lines of the last cache that are so far from the unit; absent: all there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<Side>,
+}
+
+/// Where slices of the last cache are as a unit sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// In the unit's own part of the chip.
+    Near,
+    /// In another.
+    Far,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Near => "near",
+            Side::Far => "far",
+        })
+    }
 }
 
 /// Independent multiply-adds on registers.
@@ -339,7 +361,10 @@ impl fmt::Display for Point {
             Point::Stream(p) => {
                 write!(f, "{}/{}/{}u", p.stream, compact(p.working_set), p.units)
             }
-            Point::Latency(p) => write!(f, "{}", compact(p.working_set)),
+            Point::Latency(p) => {
+                write!(f, "{}", compact(p.working_set))?;
+                p.side.map_or(Ok(()), |side| write!(f, "-{side}"))
+            }
             Point::Access(p) => write!(f, "{p}"),
             Point::Transfer(p) => write!(f, "{p}"),
             Point::Launch(p) => write!(f, "{p}"),

@@ -128,6 +128,9 @@ fn latency(record: &Record) -> Option<Chart> {
     let mut curves: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for measurement in measurements(record) {
         let Point::Latency(point) = measurement.case.point else { continue };
+        if point.side.is_some() {
+            continue;
+        }
         curves
             .entry(measurement.case.kernel.0.clone())
             .or_default()

@@ -285,4 +285,16 @@ DEVICE void store_evict_first(Vector<u64>* to, Vector<u64> value) {
 DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
   return aligned_load(reinterpret_cast<const Vector<u64>*>(static_cast<const u8*>(start) + offset));
 }
+DEVICE u64 fetch_or(u64* at, u64 bits) {
+  const u64 before = *at;
+  *at |= bits;
+  return before;
+}
+DEVICE u32 unit_number() { return 7; }
+// A clock that goes on by 16 whenever it is read.
+DEVICE u64 cycles() {
+  static u64 now;
+  return now += 16;
+}
+DEVICE u64 cycles_since(u64 start) { return cycles() - start; }
 DEVICE u64* load_address(u64* const* from) { return *from; }

@@ -43,6 +43,9 @@ namespace bulk {
 namespace latency {
 #include "../../kernels/latency/portable.cu"
 }
+namespace sides {
+#include "../../kernels/latency/sides.cu"
+}
 namespace compute {
 #include "../../kernels/compute/vector.cu"
 }
@@ -425,6 +428,15 @@ void chases() {
   model::launch(1, 32, 0, [&] { latency::latency_chase(params, 100); });
   model::launch(1, 32, 0, [&] { latency::latency_chase(params, 7); });
   same(position == &cells[107 * 10 % CELLS], "latency/portable", "where the chase ends");
+  u64* end[2] = {&cells[0], nullptr};
+  model::launch(1, 32, 0, [&] { sides::latency_side({end}, 107); });
+  same(end[0] == position && u64(end[1]) == 7, "latency/side", "where the chase ends");
+  std::vector<u64> zeros(8 * 5), taken(5);
+  u64 unit = 0;
+  model::launch(1, 32, 0, [&] { sides::latency_probe({zeros.data(), 5, taken.data(), &unit}); });
+  for (u64 cycles : taken) same(cycles == 1, "latency/probe", "cycles of 16 operations in 16");
+  for (u64 zero : zeros) same(zero == 0, "latency/probe", "lines stay as they were");
+  same(unit == 7, "latency/probe", "the unit's number");
 }
 
 using Counter = void (*)(ComputeParams, u32);

@@ -16,6 +16,8 @@ const CLOCK: f64 = 1.0;
 pub fn knows(name: &str) -> bool {
     let other = [
         "latency_chase",
+        "latency_probe",
+        "latency_side",
         "util_clock",
         "util_hold",
         "util_fill",
@@ -47,6 +49,8 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
     }
     let took = match (name, product(name)) {
         ("latency_chase", _) => chase(params, memory),
+        ("latency_probe", _) => probe(params, memory),
+        ("latency_side", _) => side(params, memory),
         (counting, _) if counting.starts_with("compute_") => compute(params, blocks, memory),
         ("util_clock", _) => clock(params, blocks, memory),
         ("util_hold", _) => hold(params, memory),
@@ -243,6 +247,39 @@ fn chase(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
     }
     memory.store(position, &[at])?;
     Some(LAUNCH + repeat as f64 * 100.0)
+}
+
+/// What an operation on a line takes: every second 256 bytes are far. The chip's only unit is 3.
+fn distance(address: u64) -> u64 {
+    if (address / 256).is_multiple_of(2) { 200 } else { 300 }
+}
+const UNIT: u64 = 3;
+
+/// Lines of zeros, how many, where cycles are left, where the unit.
+fn probe(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(32)?;
+    let (cells, lines) = (params.u64(0)?, params.u64(8)?);
+    if memory.load::<u64>(cells, 8 * lines)?.iter().any(|&word| word != 0) {
+        return None;
+    }
+    let taken: Vec<u64> = (0..lines).map(|line| distance(cells + 64 * line)).collect();
+    memory.store(params.u64(16)?, &taken)?;
+    memory.store(params.u64(24)?, &[UNIT])?;
+    Some(LAUNCH + taken.iter().sum::<u64>() as f64)
+}
+
+/// As a chase, by operations whose time is told by the line.
+fn side(params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let params = params.sized(12)?;
+    let (position, repeat) = (params.u64(0)?, params.u32(8)?);
+    let mut at = memory.load::<u64>(position, 1)?[0];
+    let mut took = 0;
+    for _ in 0..repeat {
+        took += distance(at);
+        at = u64::from_le_bytes(memory.bytes(at, 8)?.try_into().ok()?);
+    }
+    memory.store(position, &[at, UNIT])?;
+    Some(LAUNCH + took as f64)
 }
 
 /// The sums' address and the operations of a block; then how often, where the kernel repeats.

@@ -57,7 +57,7 @@ pub fn prepare<'r>(
         Dtype::Fp8 => ready(point, kernel, rank, plain::<E4m3>),
         Dtype::Int8 => ready(point, kernel, rank, plain::<i8>),
         other => match Format::of(other) {
-            Some(format) if point.k as usize % format.block == 0 => {
+            Some(format) if (point.k as usize).is_multiple_of(format.block) => {
                 ready(point, kernel, rank, move |point| scaled(point, format))
             }
             Some(Format { block, .. }) => {

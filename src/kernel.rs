@@ -94,7 +94,7 @@ pub struct GemmParams {
     pub k: u32,
     /// [`crate::dtype::Dtype`] by its place in `ALL`.
     pub dtype: u32,
-    /// Scales of A, where its elements have some, in the order that `kernels/include/scaled.h` says.
+    /// Scales of A, where its elements have some, in the order of `kernels/include/scaled.h`.
     pub scales_a: u64,
     /// Scales of B, by columns.
     pub scales_b: u64,

@@ -27,9 +27,10 @@ struct fp8block {
   static constexpr u32 BITS = 8, BLOCK = 128;
 };
 
-// Scales of the others stand in tiles of 128 rows (of A; columns of B) and 4 along k, as the units of compute
-// capability 10 want them and as cuBLASLt takes them: 16 bytes have 4 scales of row r, then those of
-// rows r + 32, r + 64 and r + 96. Tile comes after tile along k, then down; what is outside is 0.
+// Scales of the others stand in tiles of 128 rows (of A; columns of B) and 4 along k, as the units
+// of compute capability 10 want them and as cuBLASLt takes them: 16 bytes have 4 scales of row r,
+// then those of rows r + 32, r + 64 and r + 96. Tile comes after tile along k, then down; what is
+// outside is 0.
 CONSTANT u32 SCALE_ROWS = 128;
 CONSTANT u32 SCALE_STEPS = 4;
 CONSTANT u32 SCALE_BYTES = SCALE_ROWS * SCALE_STEPS;

@@ -1,11 +1,11 @@
 //! Latency of the last cache's parts, by how far they are from a unit.
 //!
 //! A large chip has its last cache in two parts, and a unit reaches the slices of one sooner. Which
-//! line belongs to which slice is not published. So each line of a working set that any cache holds
-//! is probed first: how many cycles does the slice it belongs to take for an atomic operation, which
-//! a copy elsewhere cannot answer? Where the lines fall into two groups, a chain of such operations
-//! through those of one group is the case. It has to be walked by the unit that probed; another one
-//! makes the result a wrong one.
+//! line belongs to which slice is not published. So each line of a working set that any cache
+//! holds is probed first: how many cycles does the slice it belongs to take for an atomic
+//! operation, which a copy elsewhere cannot answer? Where the lines fall into two groups, a chain
+//! of such operations through those of one group is the case. It has to be walked by the unit that
+//! probed; another one makes the result a wrong one.
 
 use super::{
     Rank, Unready, Workload,
@@ -81,9 +81,9 @@ fn probe(
     Ok((words, unit))
 }
 
-/// The least number of the upper of two groups: the cut at which the groups differ most beside what
-/// differs within them (Otsu, "A threshold selection method from gray-level histograms", 1979). None
-/// where that is no more than any cut through one group would give.
+/// The least number of the upper of two groups: the cut at which the groups differ most beside
+/// what differs within them (Otsu, "A threshold selection method from gray-level histograms",
+/// 1979). None where that is no more than any cut through one group would give.
 fn split(numbers: &[u64]) -> Option<u64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();

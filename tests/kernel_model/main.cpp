@@ -232,12 +232,11 @@ void scaled(Plain portable, Plain sm120, ByMaps sm100, const char* (&names)[3]) 
   Checked::check(names[0], portable, 2, 0, 130, 67, 5 * In::BLOCK);
   const u32 shared = In::BLOCK == 16 ? 82944 : 78336;
   Checked::check(names[1], sm120, 3, shared, 1, 16, 32);
-  // From one stage to the next in the middle of a tile of scales, and to its end.
-  for (u32 k : {288u, 544u}) {
-    Checked::check(names[1], sm120, 2, shared, 131, 424, k);
-    // Tiles of C that begin within a tile of B's scales, the last one's in the last of them.
-    Checked::check(names[2], sm100, 2, 131, 424, k);
-  }
+  // More than a stage, and a part of one that is no whole tile of scales. Tiles of C begin within a
+  // tile of B's scales, the last one's in the last of them.
+  const u32 k = In::BITS == 8 ? 288 : 544;
+  Checked::check(names[1], sm120, 2, shared, 131, 424, k);
+  Checked::check(names[2], sm100, 2, 131, 424, k);
   Checked::check(names[2], sm100, 3, 1, 16, 32);
 }
 

@@ -4,9 +4,9 @@
 //! A power of two is chosen as the OCP Microscaling Formats specification (1.0, section 6.3) says:
 //! that of the largest value of a block less that of the largest number of the element type; what
 //! is then beyond the largest number becomes it. An 8-bit float is the largest value over 6, the
-//! largest number of 4 bits, to the nearest. There is no further scale of the whole matrix. An f32 is
-//! the largest value over 448, the largest number of e4m3; it is kept to 8 places, so that element
-//! times scale is exact in an f32.
+//! largest number of 4 bits, to the nearest. There is no further scale of the whole matrix. An f32
+//! is the largest value over 448, the largest number of e4m3; it is kept to 8 places, so that
+//! element times scale is exact in an f32.
 //!
 //! What the checks compare with are the values that the elements and scales stand for.
 

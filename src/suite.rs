@@ -8,7 +8,7 @@ use crate::{
     },
     dtype::Dtype,
     spec::Properties,
-    units::Seconds,
+    units::{Bytes, Seconds},
 };
 use serde::Deserialize;
 
@@ -211,6 +211,9 @@ fn queued_alone() -> Vec<Launching> {
     vec![Launching::Queued]
 }
 
+/// The longest message.
+const MESSAGE_LIMIT: u64 = 1 << 40;
+
 /// The most collectives of one graph.
 const GRAPH_LIMIT: u32 = 1024;
 
@@ -227,6 +230,24 @@ impl CollectiveAxes {
     fn check(&self) -> Result<(), String> {
         if !self.granule.is_power_of_two() || self.granule > 4096 {
             return Err("[collective] granule: a power of two from 1 to 4096 bytes".into());
+        }
+        let size = |text: &String| {
+            let size = text.parse::<Bytes>().map_err(|error| format!("[collective] {error}"))?;
+            match size.0 {
+                1..=MESSAGE_LIMIT => Ok(size),
+                _ => Err(format!("[collective] {text:?}: messages are from 1 B to 1 TiB")),
+            }
+        };
+        let (from, to) = (size(&self.from)?, size(&self.to)?);
+        self.sizes.iter().try_for_each(|text| size(text).map(drop))?;
+        if from > to {
+            return Err(format!("[collective] from {from} to {to}: nothing lies between"));
+        }
+        if self.factor < 2 && self.sizes.is_empty() {
+            return Err("[collective] factor: 2 at least".into());
+        }
+        if self.ways.is_empty() || self.buffers.is_empty() {
+            return Err("[collective] ways and buffers: at least one of each".into());
         }
         if self.ways.contains(&Launching::Waited) {
             return Err("[collective] ways: queued and graph".into());

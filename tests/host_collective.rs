@@ -90,10 +90,26 @@ fn what_only_gpus_have_is_not_planned_on_the_host() {
         ("ways = [\"waited\"]", "queued and graph"),
         ("ways = [\"graph\"]\ngraph = [0]", "from 1 to 1024"),
         ("graph = [4]", "graph is among"),
+        ("ways = []", "at least one"),
+        ("sizes = [\"x1\"]", "x1"),
+        ("sizes = [\"0\"]", "from 1 B to 1 TiB"),
     ] {
         let suite: Suite = toml::from_str(&format!("{SUITE}{line}\n")).expect("a suite");
         let said = suite.check().expect_err("it cannot be planned");
         assert!(said.contains(word), "{line}: {said}");
+    }
+    // What is no size would be zero, and zero times any factor is never the last size.
+    for (sound, spoilt, word) in [
+        ("from = \"4KiB\"", "from = \"abc\"", "abc"),
+        ("from = \"4KiB\"", "from = \"0\"", "from 1 B to 1 TiB"),
+        ("from = \"4KiB\"", "from = \"8GiB\"", "nothing lies between"),
+        ("to = \"4GiB\"", "to = \"99999999TiB\"", "TiB"),
+        ("factor = 16", "factor = 1", "2 at least"),
+    ] {
+        assert!(SUITE.contains(sound));
+        let suite: Suite = toml::from_str(&SUITE.replace(sound, spoilt)).expect("a suite");
+        let said = suite.check().expect_err("it cannot be planned");
+        assert!(said.contains(word), "{spoilt}: {said}");
     }
 }
 

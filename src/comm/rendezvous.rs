@@ -99,13 +99,19 @@ impl Way {
         };
         match text.split_once(':') {
             Some(("file", folder)) if !folder.is_empty() => Ok(Way::Files(folder.into(), token()?)),
-            Some(("tcp", address)) if address.contains(':') => {
+            Some(("tcp", address)) if has_port(address) => {
                 Ok(Way::Tcp(address.to_owned(), token()?))
             }
             _ if text == "mpi" => Ok(Way::Mpi),
             _ => Err(MeetingError::Unknown(text)),
         }
     }
+}
+
+/// Whether an address is a host and a port: what is none would be asked for until the deadline.
+fn has_port(address: &str) -> bool {
+    let split = address.rsplit_once(':');
+    split.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|p| p > 0))
 }
 
 /// Where threads of one process meet.
@@ -190,14 +196,35 @@ fn files(
     mine: &[u8],
     limit: Seconds,
 ) -> Result<Vec<Vec<u8>>, MeetingError> {
+    let of = |kind: &str| PathBuf::from(format!("{}.{}{kind}", path.display(), seat[0]));
+    let met = exchange_files(path, seat, mine, limit);
+    if met.is_err() {
+        // Who comes with the same token later must not take them for those of a rank that is there.
+        for kind in [".new", "", ".read"] {
+            // What was never written is not there.
+            let _ = fs::remove_file(of(kind));
+        }
+    }
+    met
+}
+
+fn exchange_files(
+    path: &Path,
+    seat: Seat,
+    mine: &[u8],
+    limit: Seconds,
+) -> Result<Vec<Vec<u8>>, MeetingError> {
     let [rank, size] = seat;
     let of = |rank: u32, kind: &str| PathBuf::from(format!("{}.{rank}{kind}", path.display()));
+    // The file's name is not said: nobody else is to know the token in it.
+    let folder = path.parent().unwrap_or(path).display().to_string();
+    let blocked = || broken(format!("the ranks cannot meet in {folder}"));
     let start = clock::now();
     let wait = |path: PathBuf, rank: u32| loop {
         match fs::read(&path) {
             Ok(bytes) => return Ok(bytes),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(broken(path.display().to_string())(error));
+                return Err(blocked()(error));
             }
             Err(_) if start.elapsed() > limit => {
                 return Err(absent(rank, seat, limit, "files"));
@@ -210,7 +237,7 @@ fn files(
         let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&hidden);
         new.and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&hidden, &shown))
-            .map_err(broken(hidden.display().to_string()))
+            .map_err(blocked())
     };
     put("", mine)?;
     let all: Vec<Vec<u8>> =
@@ -404,13 +431,22 @@ mod tests {
         let path = folder.path().join(format!("fizeau-{TOKEN}"));
         all(|seat, mine| files(&path, seat, mine, LIMIT));
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
-        let error = files(&path, [0, 2], b"x", Seconds(0.1)).expect_err("alone");
-        assert!(error.to_string().contains("rank 1 did not come"), "{error}");
-        let left = format!("{}.0", path.display());
-        let mode = std::os::unix::fs::PermissionsExt::mode(
-            &fs::metadata(left).expect("it stays").permissions(),
-        );
-        assert_eq!(mode & 0o777, 0o600);
+        thread::scope(|scope| {
+            let alone = scope.spawn(|| files(&path, [0, 2], b"x", Seconds(2.0)));
+            let own = format!("{}.0", path.display());
+            let mut permissions = None;
+            while permissions.is_none() && !alone.is_finished() {
+                permissions = fs::metadata(&own).ok().map(|file| file.permissions());
+            }
+            let permissions = permissions.expect("it is there while others are waited for");
+            assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
+            let error = alone.join().expect("it ends").expect_err("alone");
+            assert!(error.to_string().contains("rank 1 did not come"), "{error}");
+        });
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "nothing stays");
+        let nowhere = Path::new("/nowhere").join(format!("fizeau-{TOKEN}"));
+        let said = files(&nowhere, [1, 2], b"x", LIMIT).expect_err("no folder").to_string();
+        assert!(said.contains("cannot meet in /nowhere: ") && !said.contains(TOKEN), "{said}");
     }
 
     #[test]
@@ -453,6 +489,9 @@ mod tests {
         assert_eq!(of("tcp:n1:4000", TOKEN).ok(), Some(tcp));
         assert!(matches!(of("tcp:n1:4000", "short"), Err(MeetingError::Token)));
         assert!(matches!(of("file:/shared", "../../../../etc/x"), Err(MeetingError::Token)));
+        for address in ["tcp:n1", "tcp:n1:", "tcp:n1:99999", "tcp::4000", "tcp:n1:0"] {
+            assert!(matches!(of(address, TOKEN), Err(MeetingError::Unknown(_))), "{address}");
+        }
         assert!(matches!(of("pigeon", TOKEN), Err(MeetingError::Unknown(_))));
     }
 }

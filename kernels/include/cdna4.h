@@ -6,6 +6,7 @@
 #ifndef FIZEAU_CDNA4_H
 #define FIZEAU_CDNA4_H
 #include "lanes.h"
+#include "scaled.h"
 
 typedef __bf16 Brain8 __attribute__((ext_vector_type(8)));
 
@@ -24,6 +25,30 @@ MULTIPLY(e4m3, f32, 4, 8, Int8, SCALED(0))
 MULTIPLY(e2m3, f32, 4, 8, Int8, SCALED(2))
 MULTIPLY(e2m1, f32, 4, 8, Int8, SCALED(4))
 #undef SCALED
+
+// The same with scales, in the first bytes of words: a lane's are of its row, and of the 32 elements
+// along k that begin at 32 times its group. Of 8 bits a lane's elements are 16 from 16 times its group
+// on and 16 from 64 further on; of 4 bits 32 from 32 times its group on.
+DEVICE void multiply_scaled(f32 (&sums)[4], const u32 (&left)[8], const u32 (&right)[8],
+                            u32 scale_left, u32 scale_right, mxfp8) {
+  typedef f32 Sums __attribute__((ext_vector_type(4)));
+  const Sums c = __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(
+      bytes_as<Int8>(left), bytes_as<Int8>(right), bytes_as<Sums>(sums), 0, 0, 0, i32(scale_left), 0,
+      i32(scale_right));
+  UNROLL for (u32 i = 0; i < 4; i++) sums[i] = c[i];
+}
+DEVICE void multiply_scaled(f32 (&sums)[4], const u32 (&left)[4], const u32 (&right)[4],
+                            u32 scale_left, u32 scale_right, mxfp4) {
+  typedef f32 Sums __attribute__((ext_vector_type(4)));
+  Int8 a = {}, b = {};
+  UNROLL for (u32 i = 0; i < 4; i++) {
+    a[i] = i32(left[i]);
+    b[i] = i32(right[i]);
+  }
+  const Sums c = __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(
+      a, b, bytes_as<Sums>(sums), 4, 4, 0, i32(scale_left), 0, i32(scale_right));
+  UNROLL for (u32 i = 0; i < 4; i++) sums[i] = c[i];
+}
 
 // Four 8-bit floats as bf16, two by one instruction.
 DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) {

@@ -261,10 +261,21 @@ DEVICE void leave(const GemmParams& p, Tile tile,
   }
 }
 
+// What a multiplication takes beside the fragments of a step: here nothing. It is told of each step
+// when the one before was multiplied.
+template <class T, class S> struct Alone {
+  DEVICE_MEMBER Alone(const GemmParams&, Tile) {}
+  DEVICE_MEMBER void fetch(u32) {}
+  DEVICE_MEMBER void multiply(const Fragments<T, S>& fragments,
+                              typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
+    fragments.multiply(sums);
+  }
+};
+
 // The stages of one tile, half of the waves a barrier behind.
-template <class T, class S>
+template <class T, class S, class Beside>
 DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Place* stages,
-                                 Fetched<T, S>& fetched,
+                                 Fetched<T, S>& fetched, Beside& beside,
                                  typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   static_assert(S::STEPS == 1, "all fragments of a stage are loaded at once");
   const bool late = wave_index() >= 4;
@@ -276,7 +287,8 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Plac
     if (step + 2 < steps) fetched.fetch(p, tile, step + 2);
     block_barrier();
     go_first();
-    fragments.multiply(sums);
+    beside.multiply(fragments, sums);
+    if (step + 1 < steps) beside.fetch(step + 1);
     go_as_others();
     block_barrier();
   }
@@ -300,7 +312,7 @@ DEVICE void multiply_together(const GemmParams& p, Tile tile, u32 steps, Place* 
   }
 }
 
-template <class T, class S> DEVICE void product(const GemmParams& p) {
+template <class T, class S, class Beside = Alone<T, S>> DEVICE void product(const GemmParams& p) {
   SHARED Place stages[2 * S::STAGE];
   const u32 rows = tiles_along(p.m, S::ROWS), columns = tiles_along(p.n, S::COLUMNS);
   const u32 steps = tiles_along(p.k, S::DEPTH);
@@ -313,7 +325,9 @@ template <class T, class S> DEVICE void product(const GemmParams& p) {
     typename T::Sum sums[S::DOWN][S::ACROSS][T::SUMS] = {};
     block_barrier();
     if constexpr (S::ALTERNATES) {
-      multiply_alternating<T, S>(p, tile, steps, stages, fetched, sums);
+      Beside beside(p, tile);
+      beside.fetch(0);
+      multiply_alternating<T, S>(p, tile, steps, stages, fetched, beside, sums);
     } else {
       multiply_together<T, S>(p, tile, steps, stages, fetched, sums);
     }

@@ -9,6 +9,8 @@
 #define FIZEAU_RDNA3_H
 #define FIZEAU_RDNA4_H
 
+#include "scaled.h"
+
 constexpr u32 LANES = MODEL_LANES;
 
 struct tf32 { u32 bits; };
@@ -192,6 +194,54 @@ DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[8], const u32 (&b)[8], e2m3)
 }
 DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[8], const u32 (&b)[8], e2m1) {
   model::count_packed<4, 0x2>(sums, a, b);
+}
+
+namespace model {
+// v_mfma_scale_f32_16x16x128_f8f6f4 of CDNA 4, by the mapping of registers that AMD's own tests of the
+// instruction state (composable_kernel, test/mx_mfma_op): of 8 bits group g of lanes has 16 elements from
+// 16 g and 16 from 64 + 16 g along k, of 4 bits 32 from 32 g; its scale is that of 32 g to 32 g + 31.
+template <u32 BITS, u32 WORDS, class Value>
+void scaled_instruction(f32 (&sums)[4], const u32 (&left)[WORDS], const u32 (&right)[WORDS],
+                        u32 scale_left, u32 scale_right, Value value) {
+  struct Held { u8 bytes[2][32]; u8 scales[2]; };
+  // Not static: other waves' threads run in between.
+  std::vector<Held> all(64);
+  u64 mine[8] = {};
+  memcpy(mine, left, 4 * WORDS);
+  memcpy(mine + 4, right, 4 * WORDS);
+  const u64* operands = exchange(mine);
+  for (u32 lane = 0; lane < 64; lane++) memcpy(all[lane].bytes, operands + lane * 8, 64);
+  u64 scales[8] = {u64(scale_left & 0xff), u64(scale_right & 0xff)};
+  const u64* given = exchange(scales);
+  for (u32 lane = 0; lane < 64; lane++) {
+    for (u32 operand = 0; operand < 2; operand++) {
+      all[lane].scales[operand] = u8(given[lane * 8 + operand]);
+    }
+  }
+  const auto element = [&](u32 line, u32 k, u32 operand) {
+    const u32 group = BITS == 8 ? k % 64 / 16 : k / 32;
+    const u32 at = BITS == 8 ? k / 64 * 16 + k % 16 : k % 32;
+    const u8 byte = all[line + 16 * group].bytes[operand][at * BITS / 8];
+    const u8 scale = all[line + 16 * (k / 32)].scales[operand];
+    return value(BITS == 8 ? byte : byte >> at % 2 * 4 & 15) * std::ldexp(1.0f, int(scale) - 127);
+  };
+  const u32 lane = lane_index(), column = lane % 16;
+  for (u32 s = 0; s < 4; s++) {
+    const u32 row = planted ? (row_mfma(lane, s) + 1) % 16 : row_mfma(lane, s);
+    for (u32 k = 0; k < 128; k++) sums[s] += element(row, k, 0) * element(column, k, 1);
+  }
+}
+}  // namespace model
+DEVICE void multiply_scaled(f32 (&sums)[4], const u32 (&left)[8], const u32 (&right)[8],
+                            u32 scale_left, u32 scale_right, mxfp8) {
+  model::scaled_instruction<8>(sums, left, right, scale_left, scale_right,
+                               [](u8 bits) { return widen(e4m3{bits}); });
+}
+DEVICE void multiply_scaled(f32 (&sums)[4], const u32 (&left)[4], const u32 (&right)[4],
+                            u32 scale_left, u32 scale_right, mxfp4) {
+  const f32 sizes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  model::scaled_instruction<4>(sums, left, right, scale_left, scale_right,
+                               [&](u8 bits) { return (bits & 8 ? -1.0f : 1.0f) * sizes[bits & 7]; });
 }
 #else
 // v_wmma_f32_16x16x16_bf16 and _f16, v_wmma_i32_16x16x16_iu8 of RDNA 3.

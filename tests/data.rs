@@ -329,6 +329,40 @@ fn a_gpu_in_no_table_gets_its_peaks_from_its_properties() {
     assert!(near(point.work().flops.0 / light.time.0, 819.2e12, 1e-6));
 }
 
+#[test]
+fn scales_are_counted_and_have_the_peak_of_their_elements() {
+    let gemm = |dtype| {
+        let (m, n, k) = (256, 192, 512);
+        Point::Gemm(GemmPoint { dtype, m, n, k, contents: Contents::Random })
+    };
+    // C of 2 bytes; A and B of 1, of 4 bits half of it; a scale for each 32 along k, 16 of nvfp4;
+    // of fp8block 4 bytes for 128 of each row of A and for 128 x 128 of B, of which n has two.
+    let (c, elements) = (256 * 192 * 2, (256 + 192) * 512);
+    let scales = [
+        (Dtype::Fp8, elements),
+        (Dtype::Mxfp8, elements + (256 + 192) * 16),
+        (Dtype::Mxfp4, elements / 2 + (256 + 192) * 16),
+        (Dtype::Nvfp4, elements / 2 + (256 + 192) * 32),
+        (Dtype::Fp8Block, elements + (256 + 2) * 4 * 4),
+    ];
+    for (dtype, bytes) in scales {
+        assert_eq!(gemm(dtype).work().memory, Bytes(c + bytes), "{dtype}");
+    }
+    let catalogue = Catalogue::load(None).unwrap();
+    let die = gpu("NVIDIA B200", "10de:2901", 148, 180);
+    let part = catalogue.part_of(&die).unwrap();
+    for (dtype, of) in [
+        (Dtype::Mxfp8, Dtype::Fp8),
+        (Dtype::Fp8Block, Dtype::Fp8),
+        (Dtype::Mxfp4, Dtype::Fp4),
+        (Dtype::Nvfp4, Dtype::Fp4),
+    ] {
+        assert!(part.peaks[&dtype] == part.peaks[&of] && dtype.unscaled() == of, "{dtype}");
+        let light = spec::lights(&gemm(dtype), &die, Some(part), Some(Megahertz(1500.0)));
+        assert!(light.iter().any(|light| light.tier == Tier::Observed), "{dtype}: {light:?}");
+    }
+}
+
 /// Hopper, heads of 64: 8-bit products take half as long as the exponentials between them.
 #[test]
 fn exponentials_bind_attention_where_products_are_fast() {

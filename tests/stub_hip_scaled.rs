@@ -63,7 +63,7 @@ fn elements_that_share_scales_are_multiplied_by_matrix_units_of_cdna_4() {
             .map(u64::swap_bytes)
             .collect();
         assert_eq!(launch.len(), 2 * 56, "{launch}");
-        assert!(words[5] != 0 && words[6] != 0 && words[5] % 256 == 0, "{words:x?}");
+        assert!(words[5] != 0 && words[6] != 0 && words[5].is_multiple_of(256), "{words:x?}");
     }
 }
 

@@ -5,7 +5,7 @@
 //! Device memory is the host's, every range is checked, every launch is written down (variable
 //! `FIZEAU_STUB_LOG`), and the few kernels that tests launch are done by Rust functions. Time is
 //! made up: events tell how much work was enqueued between them. What goes wrong is scripted by the
-//! variable `FIZEAU_STUB` (see [`script`]).
+//! variable `FIZEAU_STUB` (see `script`).
 //!
 //! The program knows this library by its function `fizeau_stub_driver` and prints `stub` wherever
 //! a number would stand.

@@ -25,7 +25,7 @@ run() { # SCRIPT EXIT_CODE
     FIZEAU_STUB=$1 FIZEAU_LIBRARY_PATH=$place/lib XDG_CACHE_HOME=$place/cache \
         valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite \
         --show-leak-kinds=definite --error-exitcode=99 \
-        target/debug/fizeau run --suite tests/stub.toml --out "$place/out" \
+        target/debug/fizeau run --suite tests/stub/suite.toml --out "$place/out" \
         'compute/*' 'latency/4KiB/*' 'gemm/*' 'stream/*/512KiB/*' 'transfer/*' 'launch/*' \
         'access/shared/*' >"$place/said" || status=$?
     rm -rf "$place/out"

@@ -1,26 +1,8 @@
-//! Kernels that want more shared memory than a block of the device can have, on a stub driver.
+//! Kernels that want more shared memory than a block of the device can have.
 
-#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
-mod program;
-
-use fizeau::outcome::Outcome;
-use program::{Place, say};
-use std::{fs, os::unix::fs::symlink};
+use super::machine::{Machine, NVIDIA};
 
 const SUITE: &str = r#"
-name = "latent"
-description = "Decode of latent attention in its usual shape"
-
-[measure]
-samples_min = 10
-samples_max = 12
-noise_max = 0.01
-time_min = 0.0
-time_max = 0.005
-warmup_max = 0.001
-sample_min = 0.0001
-deadline = 20.0
-
 [[attention]]
 attention = "mla"
 dtype = "bf16"
@@ -50,27 +32,11 @@ mask = "full"
 
 /// Each case by its kernel: measured, or why not.
 fn run(capability: u32, suite: &str) -> Vec<(String, Result<(), String>)> {
-    let place = Place::new();
-    let test = std::env::current_exe().expect("a test knows where it is");
-    fs::create_dir(place.path("lib")).expect("a folder");
-    for name in ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"] {
-        let library = test.with_file_name("libfizeau_stub_driver.so");
-        symlink(library, place.path("lib").join(name)).expect("a link");
-    }
-    fs::write(place.path("latent.toml"), suite).expect("the suite is written");
-    let said = say(place
-        .fizeau(["run", "--suite", "latent.toml", "--out", "out"])
-        .env("FIZEAU_LIBRARY_PATH", place.path("lib"))
-        .env("FIZEAU_STUB", format!("capability={capability}"))
-        .env("XDG_CACHE_HOME", place.path("cache")));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    let ended = |outcome: &Outcome| match outcome {
-        Outcome::Measured(_) => Ok(()),
-        Outcome::Skipped { reason, .. } => Err(reason.clone()),
-        other => panic!("{other:?}"),
-    };
-    let outcomes = place.record("out").outcomes;
-    outcomes.iter().map(|one| (one.case().kernel.0.clone(), ended(one))).collect()
+    let machine = Machine::with(&NVIDIA);
+    machine.suite(suite);
+    let ended = machine.run_own(&format!("capability={capability}"), &[]);
+    let kernel = |id: String| id.rsplit('/').next().unwrap_or_default().to_owned();
+    ended.into_iter().map(|(id, ended)| (kernel(id), ended)).collect()
 }
 
 fn measured(kernels: &[&str]) -> Vec<(String, Result<(), String>)> {

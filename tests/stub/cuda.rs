@@ -1,81 +1,12 @@
-//! The program itself on a stub driver: its real way through the vendor's libraries, with no GPU.
-//! No number comes from it, and none is shown.
+//! On a stub of NVIDIA's driver.
 
-#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
-mod program;
-
+use super::machine::{FEW, Machine, NVIDIA, assert_shows_no_number};
+use crate::program::{self, Said, say};
 use fizeau::{
     outcome::{Failure, Invalidity, Measurement, Outcome},
     record::Record,
 };
-use program::{Place, Said, say};
-use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
-
-const SUITE: &str = include_str!("stub.toml");
-
-/// Few, small and of every operation.
-const FEW: [&str; 5] =
-    ["compute/*", "stream/*/512KiB/*", "latency/4KiB/*", "gemm/*", "attention/*"];
-
-/// A directory with a suite and the libraries that a driver would bring.
-struct Machine {
-    place: Place,
-}
-
-/// Where cargo leaves the stub: beside this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let library = test.with_file_name("libfizeau_stub_driver.so");
-    assert!(library.exists(), "{} is not built", library.display());
-    library
-}
-
-const LIBRARIES: [&str; 4] =
-    ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13"];
-
-impl Machine {
-    /// With all libraries.
-    fn new() -> Machine {
-        Machine::with(&LIBRARIES)
-    }
-
-    /// With some.
-    fn with(libraries: &[&str]) -> Machine {
-        let machine = Machine { place: Place::new() };
-        fs::create_dir(machine.lib()).expect("a folder");
-        for name in libraries {
-            symlink(library(), machine.lib().join(name)).expect("a link");
-        }
-        fs::write(machine.place.path("stub.toml"), SUITE).expect("the suite is written");
-        machine
-    }
-
-    fn lib(&self) -> PathBuf {
-        self.place.path("lib")
-    }
-
-    /// The program with arguments, on a driver with a script.
-    fn fizeau(&self, script: &str, args: &[&str]) -> Command {
-        let mut command = self.place.fizeau(args);
-        command.env("FIZEAU_LIBRARY_PATH", self.lib()).env("FIZEAU_STUB", script);
-        command.env("FIZEAU_STUB_LOG", self.place.path("log"));
-        command.env("XDG_CACHE_HOME", self.place.path("cache"));
-        command
-    }
-
-    /// A run of a few cases.
-    fn run(&self, script: &str) -> (Said, Record) {
-        let said =
-            say(self.fizeau(script, &["run", "--suite", "stub.toml", "--out", "out"]).args(FEW));
-        (said, self.place.record("out"))
-    }
-
-    /// The lines that the driver wrote down.
-    fn log(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.place.path("log")).expect("a log");
-        text.lines().map(str::to_owned).collect()
-    }
-}
+use std::{collections::BTreeSet, fs};
 
 /// How each case ended, in a word.
 fn word(outcome: &Outcome) -> String {
@@ -93,7 +24,7 @@ fn measurements(record: &Record) -> Vec<&Measurement> {
 
 #[test]
 fn a_whole_run_passes_and_shows_no_number() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let (said, record) = machine.run("");
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     // All but shapes on kernels that are not made for them.
@@ -139,22 +70,6 @@ fn is_unfit(outcome: &Outcome) -> bool {
     }
 }
 
-/// A report of a stub says `stub` wherever a number would stand: no word of it is a number but
-/// those of paths, ids and names.
-#[track_caller]
-fn assert_shows_no_number(text: &str) {
-    assert!(text.contains("stub"), "{text}");
-    let is_number = |word: &&str| {
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-        word.starts_with(|c: char| c.is_ascii_digit())
-    };
-    // Titles of columns, and how many are left out of a narrow window, are the page's own.
-    let text = text.replace("95% from", "from");
-    let lines = text.lines().filter(|line| !line.contains("more columns in a wider window"));
-    let numbers: Vec<&str> = lines.flat_map(str::split_whitespace).filter(is_number).collect();
-    assert_eq!(numbers, Vec::<&str>::new(), "{text}");
-}
-
 /// Launches, as the driver wrote them down: entry, and the rest.
 fn launches(log: &[String]) -> Vec<(&str, &str)> {
     let lines = log.iter().filter_map(|line| line.strip_prefix("launch "));
@@ -163,7 +78,7 @@ fn launches(log: &[String]) -> Vec<(&str, &str)> {
 
 #[test]
 fn kernels_are_launched_as_their_list_says() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     machine.run("units=6");
     let log = machine.log();
     let launches = launches(&log);
@@ -224,7 +139,7 @@ fn kernels_are_launched_as_their_list_says() {
 
 #[test]
 fn attention_is_launched_as_its_kernels_ask() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     machine.run("units=6");
     let log = machine.log();
     let launches = launches(&log);
@@ -254,7 +169,7 @@ fn attention_is_launched_as_its_kernels_ask() {
 
 #[test]
 fn kernels_are_compiled_once_for_the_device_and_kept() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     machine.run("capability=86");
     let compiled = |log: &[String]| log.iter().filter(|line| line.starts_with("options ")).count();
     let log = machine.log();
@@ -277,7 +192,7 @@ fn kernels_are_compiled_once_for_the_device_and_kept() {
 /// many words it must say; and what all after it end in.
 #[track_caller]
 fn assert_ends_in(script: &str, first: Failure, words: &str, after: Option<Failure>) {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let (said, record) = machine.run(script);
     assert_eq!(said.code, Some(1), "{script}: {} {}", said.out, said.err);
     assert!(!said.err.contains("panicked"), "{script}: {}", said.err);
@@ -313,7 +228,7 @@ fn each_fault_of_the_driver_ends_in_its_outcome() {
 
 #[test]
 fn a_kernel_that_does_not_compile_is_a_failed_launch() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let (said, record) = machine.run("nvrtcCompileProgram=6,cuModuleLoadData=209");
     assert_eq!(said.code, Some(1), "{}", said.err);
     let Some(Outcome::Failed { failure: Failure::Launch, error, .. }) = record.outcomes.first()
@@ -325,7 +240,7 @@ fn a_kernel_that_does_not_compile_is_a_failed_launch() {
 
 #[test]
 fn a_clock_that_is_held_makes_samples_invalid_and_faults_are_kept() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let (said, record) = machine.run("reasons=64,xid=79");
     assert_eq!(said.code, Some(1), "{}", said.err);
     let seen: Vec<&Measurement> = record
@@ -343,29 +258,10 @@ fn a_clock_that_is_held_makes_samples_invalid_and_faults_are_kept() {
     assert_eq!(held(&seen[0]), ["hardware thermal slowdown"]);
 }
 
-/// A copy of the stub in which a symbol has another name.
-fn without_symbol(machine: &Machine, symbol: &str) {
-    let mut bytes = fs::read(library()).expect("the stub");
-    let name: Vec<u8> = [symbol.as_bytes(), b"\0"].concat();
-    let places: Vec<usize> = bytes
-        .windows(name.len() + 1)
-        .enumerate()
-        .filter(|(_, window)| window[0] == 0 && window[1..] == name)
-        .map(|(at, _)| at + 1)
-        .collect();
-    assert!(!places.is_empty(), "the stub has no {symbol}");
-    for at in places {
-        bytes[at] = b'_';
-    }
-    let path = machine.lib().join("libcuda.so.1");
-    fs::remove_file(&path).expect("the link");
-    fs::write(path, bytes).expect("the copy");
-}
-
 #[test]
 fn a_symbol_that_an_older_driver_lacks_is_named_with_its_mend() {
-    let machine = Machine::new();
-    without_symbol(&machine, "cuLaunchKernelEx");
+    let machine = Machine::with(&NVIDIA);
+    machine.without_symbol("libcuda.so.1", "cuLaunchKernelEx");
     // The vendor's library launches by itself.
     fs::remove_file(machine.lib().join("libcublasLt.so.13")).expect("the link");
     let (said, record) = machine.run("");
@@ -380,14 +276,14 @@ fn a_symbol_that_an_older_driver_lacks_is_named_with_its_mend() {
         assert!(is_unfit(outcome) || named, "{reason}");
     }
     // An older symbol of the same function serves as well.
-    let machine = Machine::new();
-    without_symbol(&machine, "cuEventElapsedTime_v2");
+    let machine = Machine::with(&NVIDIA);
+    machine.without_symbol("libcuda.so.1", "cuEventElapsedTime_v2");
     assert_eq!(machine.run("").0.code, Some(0));
 }
 
 #[test]
 fn a_driver_that_is_too_old_is_told_with_both_versions() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let said = say(&mut machine.fizeau("driver=11040", &["list", "--device", "cuda"]));
     assert_eq!(said.code, Some(3), "{}", said.out);
     assert!(said.err.contains("CUDA 12.0") && said.err.contains("11.4"), "{}", said.err);
@@ -462,7 +358,7 @@ fn run_all(machine: &Machine, script: &str, beside: &str) -> (Said, Record) {
 
 #[test]
 fn transfers_accesses_and_launches_go_their_way() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let (said, record) = run_all(&machine, "devices=3", "access/*");
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     let ids: Vec<String> = measurements(&record).iter().map(|m| m.case.to_string()).collect();
@@ -515,7 +411,7 @@ fn transfers_accesses_and_launches_go_their_way() {
 
 #[test]
 fn memory_out_of_reach_is_skipped_and_said() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let (said, record) = run_all(&machine, "devices=2,apart", "access/shared/*");
     assert_eq!(said.code, Some(0), "{}", said.err);
     let skipped: Vec<&str> = record
@@ -528,7 +424,7 @@ fn memory_out_of_reach_is_skipped_and_said() {
         .collect();
     assert!(!skipped.is_empty());
     assert!(skipped.iter().all(|reason| reason.contains("memory of cuda:1")), "{skipped:?}");
-    let alone = Machine::new();
+    let alone = Machine::with(&NVIDIA);
     let (said, record) = run_all(&alone, "", "access/shared/*");
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(!program::planned(&record).iter().any(|id| id.contains("device_to_device")));
@@ -542,7 +438,7 @@ fn faults_of_copies_and_graphs_end_in_their_outcomes() {
         ("cuGraphLaunch=1", Failure::Launch, "invalid value"),
         ("cuStreamWaitEvent=214", Failure::DeviceLost, "ECC"),
     ] {
-        let machine = Machine::new();
+        let machine = Machine::with(&NVIDIA);
         let (said, record) = run_all(&machine, script, "access/shared/*");
         assert_eq!(said.code, Some(1), "{script}: {}", said.err);
         let first = record.outcomes.iter().find_map(|outcome| match outcome {
@@ -556,7 +452,7 @@ fn faults_of_copies_and_graphs_end_in_their_outcomes() {
 
 #[test]
 fn several_devices_and_what_hides_them_are_told() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let said = say(&mut machine.fizeau("devices=2", &["devices"]));
     assert!(said.out.contains("cuda:0 stub GPU") && said.out.contains("cuda:1 stub GPU"));
     let list = |device: &str| {
@@ -579,7 +475,7 @@ fn several_devices_and_what_hides_them_are_told() {
 
 #[test]
 fn a_slice_of_a_gpu_is_no_part() {
-    let machine = Machine::new();
+    let machine = Machine::with(&NVIDIA);
     let (said, record) = machine.run("mig");
     assert_eq!(said.code, Some(0), "{}", said.err);
     let header = &record.header;

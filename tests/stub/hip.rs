@@ -1,103 +1,17 @@
-//! The program itself on a stub of AMD's driver: its real way through HIP, with no GPU. No number
-//! comes from it, and none is shown.
+//! On a stub of AMD's driver.
 
-#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
-mod program;
-
+use super::machine::{AMD, FEW, Machine, assert_shows_no_number};
+use crate::program::{self, Said, say};
 use fizeau::{
     outcome::{Failure, Outcome},
     record::Record,
 };
-use program::{Place, Said, say};
 use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::{PermissionsExt, symlink},
-    path::PathBuf,
-    process::Command,
+    collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command,
 };
-
-const SUITE: &str = include_str!("stub.toml");
-
-/// Few, small and of every operation.
-const FEW: [&str; 5] =
-    ["compute/*", "stream/*/512KiB/*", "latency/4KiB/*", "gemm/*", "attention/*"];
 
 const RUNTIME: &str = "libamdhip64.so.6";
 const PRODUCTS: &str = "libhipblaslt.so.0";
-
-/// A directory with a suite and the libraries that a driver would bring.
-struct Machine {
-    place: Place,
-}
-
-/// Where cargo leaves the stub: beside this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let library = test.with_file_name("libfizeau_stub_driver.so");
-    assert!(library.exists(), "{} is not built", library.display());
-    library
-}
-
-impl Machine {
-    fn new() -> Machine {
-        Machine::with(&[RUNTIME, "libhiprtc.so.6", PRODUCTS])
-    }
-
-    fn with(libraries: &[&str]) -> Machine {
-        let machine = Machine { place: Place::new() };
-        fs::create_dir(machine.lib()).expect("a folder");
-        for name in libraries {
-            symlink(library(), machine.lib().join(name)).expect("a link");
-        }
-        fs::write(machine.place.path("stub.toml"), SUITE).expect("the suite is written");
-        machine
-    }
-
-    fn lib(&self) -> PathBuf {
-        self.place.path("lib")
-    }
-
-    fn fizeau(&self, script: &str, args: &[&str]) -> Command {
-        let mut command = self.place.fizeau(args);
-        command.env("FIZEAU_LIBRARY_PATH", self.lib()).env("FIZEAU_STUB", script);
-        command.env("FIZEAU_STUB_LOG", self.place.path("log"));
-        command.env("XDG_CACHE_HOME", self.place.path("cache"));
-        for variable in ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"] {
-            command.env_remove(variable);
-        }
-        command
-    }
-
-    fn run(&self, script: &str) -> (Said, Record) {
-        self.run_of(script, &FEW)
-    }
-
-    fn run_of(&self, script: &str, cases: &[&str]) -> (Said, Record) {
-        let args = ["run", "--suite", "stub.toml", "--out", "out"];
-        let said = say(self.fizeau(script, &args).args(cases));
-        (said, self.place.record("out"))
-    }
-
-    /// A copy of the stub in which a symbol has another name takes a library's place.
-    fn without_symbol(&self, file: &str, symbol: &str) {
-        let mut bytes = fs::read(library()).expect("the stub");
-        let name = [&[0], symbol.as_bytes(), &[0]].concat();
-        let windows = bytes.windows(name.len()).enumerate();
-        let places: Vec<usize> =
-            windows.filter(|(_, window)| *window == name).map(|(at, _)| at + 1).collect();
-        assert!(!places.is_empty(), "the stub has no {symbol}");
-        places.iter().for_each(|&at| bytes[at] = b'_');
-        let path = self.lib().join(file);
-        fs::remove_file(&path).expect("the link");
-        fs::write(path, bytes).expect("the copy");
-    }
-
-    fn log(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.place.path("log")).expect("a log");
-        text.lines().map(str::to_owned).collect()
-    }
-}
 
 /// Whether a case was skipped since its kernel is not made for its shape.
 fn is_unfit(outcome: &Outcome) -> bool {
@@ -114,26 +28,10 @@ fn is_unfit(outcome: &Outcome) -> bool {
     }
 }
 
-/// A report of a stub says `stub` wherever a number would stand: no word of it is a number but
-/// those of paths, ids and names.
-#[track_caller]
-fn assert_shows_no_number(text: &str) {
-    assert!(text.contains("stub"), "{text}");
-    let is_number = |word: &&str| {
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-        word.starts_with(|c: char| c.is_ascii_digit())
-    };
-    // Titles of columns, and how many are left out of a narrow window, are the page's own.
-    let text = text.replace("95% from", "from");
-    let lines = text.lines().filter(|line| !line.contains("more columns in a wider window"));
-    let numbers: Vec<&str> = lines.flat_map(str::split_whitespace).filter(is_number).collect();
-    assert_eq!(numbers, Vec::<&str>::new(), "{text}");
-}
-
 #[test]
 fn a_whole_run_passes_and_shows_no_number() {
     for gfx in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"] {
-        let machine = Machine::new();
+        let machine = Machine::with(&AMD);
         let (said, record) = machine.run(&format!("gfx={gfx}"));
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
         for outcome in &record.outcomes {
@@ -183,7 +81,7 @@ fn is(launch: &str, start: &str) {
 
 #[test]
 fn kernels_are_launched_as_their_list_says() {
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     machine.run("units=6,gfx=gfx90a");
     let log = machine.log();
     // One block of 1024 threads for each unit asked for, and 48 bytes of parameters, behind which
@@ -219,7 +117,7 @@ fn kernels_are_launched_as_their_list_says() {
 
 #[test]
 fn kernels_are_compiled_once_for_the_device_and_kept() {
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     machine.run("gfx=gfx90a");
     let compiled = |log: &[String]| log.iter().filter(|line| line.starts_with("options ")).count();
     let log = machine.log();
@@ -238,7 +136,7 @@ fn kernels_are_compiled_once_for_the_device_and_kept() {
 
 #[test]
 fn accesses_transfers_and_launches_go_their_way() {
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     let (said, record) =
         machine.run_of("devices=3,gfx=gfx90a", &["access/*", "transfer/*", "launch/*"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
@@ -280,7 +178,7 @@ fn accesses_transfers_and_launches_go_their_way() {
 
 #[test]
 fn memory_out_of_reach_is_skipped_and_said() {
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     let (said, record) = machine.run_of("devices=2,apart", &["transfer/*"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let reasons = record.outcomes.iter().filter_map(|outcome| match outcome {
@@ -295,7 +193,7 @@ fn memory_out_of_reach_is_skipped_and_said() {
 #[test]
 fn a_symbol_that_an_older_runtime_lacks_is_named_with_its_mend() {
     for symbol in ["hipModuleLaunchKernel", "hipModuleLoadData", "hipModuleGetFunction"] {
-        let machine = Machine::new();
+        let machine = Machine::with(&AMD);
         machine.without_symbol(RUNTIME, symbol);
         let (said, record) = machine.run("");
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
@@ -310,7 +208,7 @@ fn a_symbol_that_an_older_runtime_lacks_is_named_with_its_mend() {
         }
     }
     // The properties of HIP 5, where those of HIP 6 are not there.
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     machine.without_symbol(RUNTIME, "hipGetDevicePropertiesR0600");
     let (said, record) = machine.run("gfx=gfx90a");
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
@@ -332,7 +230,7 @@ fn assert_of_ends_in(
     words: &str,
     after: Option<Failure>,
 ) {
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     let (said, record) = machine.run_of(script, cases);
     assert_eq!(said.code, Some(1), "{script}: {} {}", said.out, said.err);
     assert!(!said.err.contains("panicked"), "{script}: {}", said.err);
@@ -374,10 +272,8 @@ fn each_fault_of_the_driver_ends_in_its_outcome() {
 
 /// A run of products alone, by a suite of these element types.
 fn products(machine: &Machine, script: &str, dtypes: &str) -> (Said, Record) {
-    let start = SUITE.split("[compute]").next().expect("how to measure");
-    let gemm = format!("{start}[gemm]\ndtypes = {dtypes}\nshapes = [[64, 48, 80], [5, 7, 3]]\n");
-    fs::write(machine.place.path("products.toml"), gemm).expect("the suite is written");
-    let args = ["run", "--suite", "products.toml", "--out", "out", "gemm/*/*/hipblaslt"];
+    machine.suite(&format!("[gemm]\ndtypes = {dtypes}\nshapes = [[64, 48, 80], [5, 7, 3]]\n"));
+    let args = ["run", "--suite", "own.toml", "--out", "out", "gemm/*/*/hipblaslt"];
     (say(&mut machine.fizeau(script, &args)), machine.place.record("out"))
 }
 
@@ -390,14 +286,14 @@ fn eight_bit_floats_are_multiplied_in_the_form_that_the_device_has() {
         ("gfx950", "hipblaslt 64x48x80 kinds=[28, 14, 2, 0] factor=1"),
         ("gfx1201", "hipblaslt 64x48x80 kinds=[28, 14, 2, 0] factor=1"),
     ] {
-        let machine = Machine::new();
+        let machine = Machine::with(&AMD);
         let (said, record) = products(&machine, &format!("gfx={gfx}"), r#"["fp8", "bf16"]"#);
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
         assert_eq!(record.outcomes.iter().filter_map(Outcome::measured).count(), 4, "{gfx}");
         assert!(machine.log().iter().any(|one| one == line), "{gfx}: {:#?}", machine.log());
         assert_eq!(machine.log().last().map(String::as_str), Some("release blocks=0 objects=0"));
     }
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     let (said, record) = products(&machine, "gfx=gfx942", r#"["tf32"]"#);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert_eq!(record.outcomes.iter().filter_map(Outcome::measured).count(), 2);
@@ -407,7 +303,6 @@ fn eight_bit_floats_are_multiplied_in_the_form_that_the_device_has() {
 
 #[test]
 fn a_cache_of_eight_bit_floats_is_decoded_by_the_matrix_kernels() {
-    let start = SUITE.split("[compute]").next().expect("how to measure");
     let point = |kind: &str, kv_heads: u32, dim_qk: u32, dim_v: u32| {
         format!(
             "[[attention]]\nattention = \"{kind}\"\ndtype = \"fp8\"\nbatch = 2\nheads = 4\n\
@@ -416,15 +311,12 @@ fn a_cache_of_eight_bit_floats_is_decoded_by_the_matrix_kernels() {
         )
     };
     let points = point("decode", 2, 64, 64) + &point("decode", 2, 128, 128);
-    let suite = format!("{start}{points}{}", point("mla", 1, 576, 512));
+    let points = points + &point("mla", 1, 576, 512);
     for (gfx, family) in [("gfx942", "cdna3"), ("gfx950", "cdna4")] {
-        let machine = Machine::new();
-        fs::write(machine.place.path("cache.toml"), &suite).expect("the suite is written");
-        let args = ["run", "--suite", "cache.toml", "--out", "out", "attention/*/*/*/*mfma"];
-        let said = say(&mut machine.fizeau(&format!("gfx={gfx},units=6"), &args));
-        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
-        let record = machine.place.record("out");
-        assert_eq!(record.outcomes.iter().filter_map(Outcome::measured).count(), 3, "{gfx}");
+        let machine = Machine::with(&AMD);
+        machine.suite(&points);
+        let ended = machine.run_own(&format!("gfx={gfx},units=6"), &["attention/*/*/*/*mfma"]);
+        assert_eq!(ended.iter().filter(|(_, ended)| ended.is_ok()).count(), 3, "{gfx}");
         for entry in ["decode_fp8_64", "decode_fp8_128", "mla_fp8"] {
             let launch = launches(&machine.log(), &format!("attention_{entry}_{family}")).remove(0);
             is(&launch, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
@@ -432,16 +324,16 @@ fn a_cache_of_eight_bit_floats_is_decoded_by_the_matrix_kernels() {
         }
     }
     // The generation before has no conversion of 8-bit floats: the portable kernel decodes there.
-    let machine = Machine::new();
-    fs::write(machine.place.path("cache.toml"), &suite).expect("the suite is written");
-    let said = say(&mut machine.fizeau("gfx=gfx90a", &["list", "--suite", "cache.toml"]));
+    let machine = Machine::with(&AMD);
+    machine.suite(&points);
+    let said = say(&mut machine.fizeau("gfx=gfx90a", &["list", "--suite", "own.toml"]));
     assert!(said.out.contains("portable") && !said.out.contains("mfma"), "{}", said.out);
 }
 
 #[test]
 fn each_fault_of_the_vendors_products_ends_in_its_outcome() {
     let of = |script: &str| {
-        let machine = Machine::new();
+        let machine = Machine::with(&AMD);
         let (said, record) = products(&machine, script, r#"["bf16"]"#);
         assert!(!said.err.contains("panicked"), "{script}: {}", said.err);
         (said.code, record.outcomes)
@@ -473,7 +365,7 @@ fn each_fault_of_the_vendors_products_ends_in_its_outcome() {
             if error.contains("hipblasLtMatmul answered 5"))
     });
     assert!(failed, "{outcomes:?}");
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     machine.without_symbol(PRODUCTS, "hipblasLtMatmulAlgoGetHeuristic");
     let (said, record) = products(&machine, "", r#"["bf16"]"#);
     assert_eq!(said.code, Some(0), "{}", said.err);
@@ -494,7 +386,7 @@ fn a_machine_without_a_device_or_a_library_is_told_what_to_do() {
         ("hip=40500000", "HIP 5.0 or newer (this one is 4.5)"),
         ("devices=0", "AMD GPU not found: check rocminfo"),
     ] {
-        let machine = Machine::new();
+        let machine = Machine::with(&AMD);
         let said = say(&mut machine.fizeau(script, &["devices"]));
         assert_eq!(said.code, Some(0), "{script}: {}", said.err);
         assert!(said.out.contains(words), "{script}: {}", said.out);
@@ -553,7 +445,7 @@ fn the_script_of_the_first_day_goes_its_way_and_shows_no_figure() {
     if Command::new("python3").arg("--version").output().is_err() {
         return eprintln!("skipped: no python3");
     }
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     // One of AMD's tools is there, and says something.
     let tool = machine.place.path("tools/TransferBench");
     fs::create_dir(machine.place.path("tools")).expect("a folder");
@@ -578,7 +470,7 @@ fn the_script_of_the_first_day_goes_its_way_and_shows_no_figure() {
 
 #[test]
 fn what_hides_devices_is_told() {
-    let machine = Machine::new();
+    let machine = Machine::with(&AMD);
     let said = say(&mut machine.fizeau("devices=2", &["devices"]));
     assert!(said.out.contains("hip:0 stub GPU") && said.out.contains("hip:1 stub GPU"));
     let args = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];

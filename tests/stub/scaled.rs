@@ -1,27 +1,10 @@
-//! Matrix products whose elements share scales, on a stub driver: which kernels of which devices
-//! are launched for them, and with what.
+//! Matrix products whose elements share scales: which kernels of which devices are launched for
+//! them, and with what.
 
-#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
-mod program;
+use super::machine::{AMD, Ended, Machine, NVIDIA};
+use crate::program::say;
 
-use fizeau::outcome::Outcome;
-use program::{Place, say};
-use std::{fs, os::unix::fs::symlink};
-
-const SUITE: &str = r#"
-name = "scaled"
-description = "Products of elements that share scales"
-
-[measure]
-samples_min = 10
-samples_max = 12
-noise_max = 0.01
-time_min = 0.0
-time_max = 0.005
-warmup_max = 0.001
-sample_min = 0.0001
-deadline = 20.0
-
+const NVIDIA_SUITE: &str = r#"
 [compute]
 dtypes = ["mxfp8", "mxfp4", "nvfp4"]
 
@@ -30,35 +13,18 @@ dtypes = ["mxfp8", "mxfp4", "nvfp4", "fp8block"]
 shapes = [[131, 200, 160], [5, 7, 48], [131, 200, 256]]
 "#;
 
-/// A case's id, and what became of it: measured, or why not.
-type Ended = (String, Result<(), String>);
+const AMD_SUITE: &str = r#"
+[gemm]
+dtypes = ["mxfp8", "mxfp4"]
+shapes = [[64, 48, 96], [5, 16, 160]]
+"#;
 
 /// What became of each case, and the driver's log.
 fn run(capability: u32) -> (Vec<Ended>, Vec<String>) {
-    let place = Place::new();
-    let test = std::env::current_exe().expect("a test knows where it is");
-    fs::create_dir(place.path("lib")).expect("a folder");
-    for name in ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13"] {
-        let library = test.with_file_name("libfizeau_stub_driver.so");
-        symlink(library, place.path("lib").join(name)).expect("a link");
-    }
-    fs::write(place.path("scaled.toml"), SUITE).expect("the suite is written");
-    let said = say(place
-        .fizeau(["run", "--suite", "scaled.toml", "--out", "out"])
-        .env("FIZEAU_LIBRARY_PATH", place.path("lib"))
-        .env("FIZEAU_STUB", format!("capability={capability},units=6"))
-        .env("FIZEAU_STUB_LOG", place.path("log"))
-        .env("XDG_CACHE_HOME", place.path("cache")));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    let ended = |outcome: &Outcome| match outcome {
-        Outcome::Measured(_) => Ok(()),
-        Outcome::Skipped { reason, .. } => Err(reason.clone()),
-        other => panic!("{other:?}"),
-    };
-    let outcomes = place.record("out").outcomes;
-    let ended = outcomes.iter().map(|one| (one.case().to_string(), ended(one))).collect();
-    let log = fs::read_to_string(place.path("log")).expect("a log");
-    (ended, log.lines().map(str::to_owned).collect())
+    let machine = Machine::with(&NVIDIA);
+    machine.suite(NVIDIA_SUITE);
+    let ended = machine.run_own(&format!("capability={capability},units=6"), &[]);
+    (ended, machine.log())
 }
 
 /// The kernels of a point, those measured.
@@ -143,4 +109,37 @@ fn compute_capability_9_has_large_blocks_by_warpgroups() {
     let why = |id: &str| outcomes.iter().find(|one| one.0 == id).map(|one| one.1.clone());
     let reason = why("gemm/mxfp8/5x7x48/portable").expect("planned").expect_err("skipped");
     assert!(reason.contains("whole blocks of 32 along k"), "{reason}");
+}
+
+#[test]
+fn elements_that_share_scales_are_multiplied_by_matrix_units_of_cdna_4() {
+    let machine = Machine::with(&AMD);
+    machine.suite(AMD_SUITE);
+    let ended = machine.run_own("gfx=gfx950,units=6", &["gemm/*/*/cdna4_mfma"]);
+    assert_eq!(ended.iter().filter(|(_, ended)| ended.is_ok()).count(), 4);
+    let log = machine.log();
+    for entry in ["gemm_mxfp8_cdna4", "gemm_mxfp4_cdna4"] {
+        let start = format!("launch {entry} grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
+        let launch = log.iter().find_map(|line| line.strip_prefix(&start)).expect("a launch");
+        // Three operands, three lengths, a type, and where both operands' scales stand.
+        let words: Vec<u64> = (0..7)
+            .map(|at| u64::from_str_radix(&launch[16 * at..16 * at + 16], 16).expect("digits"))
+            .map(u64::swap_bytes)
+            .collect();
+        assert_eq!(launch.len(), 2 * 56, "{launch}");
+        assert!(words[5] != 0 && words[6] != 0 && words[5].is_multiple_of(256), "{words:x?}");
+    }
+}
+
+#[test]
+fn elsewhere_the_portable_kernel_multiplies_them() {
+    let machine = Machine::with(&AMD);
+    machine.suite(AMD_SUITE);
+    for gfx in ["gfx90a", "gfx942", "gfx1100", "gfx1201"] {
+        let list = ["list", "--suite", "own.toml"];
+        let said = say(&mut machine.fizeau(&format!("gfx={gfx}"), &list));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.out.contains("gemm/mxfp4/64x48x96/portable"), "{}", said.out);
+        assert!(!said.out.contains("cdna4"), "{}", said.out);
+    }
 }

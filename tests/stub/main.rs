@@ -1,0 +1,13 @@
+//! The program itself on stub drivers of both vendors: its real way through their libraries, with
+//! no GPU. No number comes from them, and none is shown.
+
+#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
+#[path = "../program/mod.rs"]
+mod program;
+
+mod cuda;
+mod hip;
+mod machine;
+mod memory;
+mod scaled;
+mod sides;

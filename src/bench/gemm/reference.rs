@@ -13,7 +13,9 @@
 //! rounding v to C's element type, `v |C|`. For a row with signs these errors add like a random
 //! walk (Hoeffding): allowed is 8 times the root of the sum of their squares, where
 //! `|a_i|_2 |B|_F` bounds the root of the sum of squares of `|A||B|` in row i (Cauchy and
-//! Schwarz). Integer products are exact, and nothing is allowed.
+//! Schwarz). The sums of n products with signs are rounded themselves, at sizes that grow like a
+//! walk too: `u sqrt(n / 2)` of the row's root of squares for each of the two sides, u of `f64`.
+//! Integer products are exact, and nothing is allowed.
 
 use super::super::element::{Element, F64_ROUNDOFF};
 use crate::outcome::Check;
@@ -88,8 +90,9 @@ impl<E: Element> Reference<E> {
         let tolerance = tolerance(k, roundoff.sum);
         let output_roundoff = roundoff.output;
         let norm_b = squares(b).sqrt();
-        let allowed =
-            a.chunks(k).map(|row| DEVIATIONS * tolerance * squares(row).sqrt() * norm_b).collect();
+        let of_signs = if tolerance > 0.0 { F64_ROUNDOFF * (n as f64).sqrt() } else { 0.0 };
+        let share = DEVIATIONS * (tolerance + of_signs) * norm_b;
+        let allowed = a.chunks(k).map(|row| share * squares(row).sqrt()).collect();
         let sampled = sample(m, n, random)
             .into_iter()
             .map(|at| {

@@ -34,8 +34,8 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
   typename T::Sum sums[128];
   for (u32 round = 0; round < repeat; round += ROUNDS) {
     const u32 rounds = repeat - round < ROUNDS ? repeat - round : ROUNDS;
-    begin_multiplications();
     for (u32 step = 0; step < rounds * steps; step++) {
+      begin_multiplications();
       UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) multiply_tiles(sums, tile, tile, step + i, In());
       close_multiplications();
       await_multiplications<1>();

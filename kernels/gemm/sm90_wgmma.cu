@@ -202,7 +202,9 @@ DEVICE void promote(f32 (&all)[SUMS], f32 (&sums)[SUMS], Factors factors) {
   }
 }
 
-// The same, with the sums of each stage promoted while the next one is multiplied: two in turn.
+// The same, with the sums of each stage promoted while the other warpgroup's are multiplied: sums
+// that are read while multiplications of the same warpgroup are under way make the compiler have
+// all of them wait for each other.
 template <class In, class Shape, class Ring, class Scales>
 DEVICE void consume_promoting(Ring ring, u8* shared, Work work, Scales scales,
                               const TensorMap* c) {
@@ -210,32 +212,13 @@ DEVICE void consume_promoting(Ring ring, u8* shared, Work work, Scales scales,
   const bool speaks = thread_index() % 32 == 0;
   for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
     const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
-    f32 all[Shape::SUMS] = {}, even[Shape::SUMS], odd[Shape::SUMS];
-    Factors of_odd = {};
-    u64* previous = nullptr;
-    for (u32 step = 0; step < work.steps; step += 2) {
-      const Factors of_even = scales.load(tile, step);
-      u64* empty = multiply_stage<In, Shape>(even, ring, shared, consumer, 0);
-      await_multiplications<1>();
-      if (previous != nullptr) {
-        promote(all, odd, of_odd);
-        if (speaks) arrive(previous);
-      }
-      previous = nullptr;
-      if (step + 1 < work.steps) {
-        of_odd = scales.load(tile, step + 1);
-        previous = multiply_stage<In, Shape>(odd, ring, shared, consumer, 0);
-        await_multiplications<1>();
-      } else {
-        await_multiplications<0>();
-      }
-      promote(all, even, of_even);
+    f32 all[Shape::SUMS] = {}, sums[Shape::SUMS];
+    for (u32 step = 0; step < work.steps; step++) {
+      const Factors factors = scales.load(tile, step);
+      u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, 0);
+      await_multiplications<0>();
       if (speaks) arrive(empty);
-    }
-    await_multiplications<0>();
-    if (previous != nullptr) {
-      promote(all, odd, of_odd);
-      if (speaks) arrive(previous);
+      promote(all, sums, factors);
     }
     leave<typename Type<In>::Out>(all, shared + Shape::STAGES * Shape::BYTES, consumer, tile, c);
   }

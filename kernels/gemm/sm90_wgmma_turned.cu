@@ -192,21 +192,15 @@ template <class In> DEVICE void consume(Ring ring, u8* shared, Work work, const 
   const bool speaks = thread_index() % 32 == 0;
   for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
     typename Type<In>::Sum sums[BLOCKS][ROWS / 2];
-    Fragments even, odd;
-    u64* previous = nullptr;
-    // All but the multiplications just closed are done: the stage before has been read.
-    const auto settled = [&](u64* empty) {
-      await_multiplications<1>();
-      if (speaks && previous != nullptr) arrive(previous);
-      previous = empty;
-    };
-    for (u32 step = 0; step < work.steps; step += 2) {
-      settled(multiply_stage<In>(sums, even, ring, shared, step));
-      if (step + 1 < work.steps) settled(multiply_stage<In>(sums, odd, ring, shared, 1));
+    Fragments a;
+    for (u32 step = 0; step < work.steps; step++) {
+      u64* empty = multiply_stage<In>(sums, a, ring, shared, step);
+      // Operands in registers that are written while multiplications are under way make the compiler
+      // have all of them wait for each other: the other warpgroup's fill the time.
+      await_multiplications<0>();
+      if (speaks) arrive(empty);
     }
-    await_multiplications<0>();
     UNROLL for (u32 block = 0; block < BLOCKS; block++) settle_sums(sums[block]);
-    if (speaks) arrive(previous);
     leave<In>(sums, shared + STAGES * BYTES, tile_at<GROUP>(index, work.rows, work.columns), c);
   }
   if (speaks) await_stores<0>();

@@ -276,6 +276,9 @@ const SAMPLES_LIMIT: u32 = 1_000_000;
 /// The most points in a doubling of a sweep: sizes lie on a grid of 64ths.
 const POINTS_LIMIT: u32 = 64;
 
+/// The most sequences of a batch.
+const BATCH_LIMIT: u32 = 1 << 20;
+
 impl Suite {
     /// What is wrong with its numbers, if anything is.
     pub fn check(&self) -> Result<(), String> {
@@ -327,6 +330,15 @@ impl Suite {
         }
         if self.gemm.as_ref().is_some_and(|gemm| gemm.contents.is_empty()) {
             return Err("[gemm] contents: at least one of random, integers and zeros".into());
+        }
+        let too_many =
+            |point: &&AttentionPoint| point.batch > BATCH_LIMIT || !point.can_be_counted();
+        if let Some(point) = self.attention.iter().find(too_many) {
+            return Err(format!(
+                "[attention] batch = {}, queries = {}, keys = {}: at most {BATCH_LIMIT} sequences, \
+                 and 4294967295 tokens in all, whole pages counted",
+                point.batch, point.queries, point.keys
+            ));
         }
         Ok(())
     }

@@ -123,7 +123,10 @@ pub fn memory_needed(case: &Case) -> Bytes {
         Point::Latency(point) => point.working_set * 2,
         Point::Compute(_) => Bytes::MIB,
         Point::Gemm(_) => case.point.work().memory * 2,
-        Point::Attention(_) => Bytes(case.point.work().memory.0 * 2 + attention::SCRATCH_MAX),
+        Point::Attention(point) => {
+            let padding = point.padding();
+            Bytes((case.point.work().memory + padding).0 * 2 + attention::SCRATCH_MAX)
+        }
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,
         Point::Access(point) => point.working_set,

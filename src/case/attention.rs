@@ -125,6 +125,34 @@ impl AttentionPoint {
         (0..self.batch).map(sequence).collect()
     }
 
+    /// Tokens of K and V in all, those in no sequence that fill pages among them.
+    fn key_tokens(&self) -> u64 {
+        let page = u64::from(self.page.unwrap_or(1).max(1));
+        let keys = |at| u64::from(self.lengths.keys(at, self.keys));
+        (0..self.batch).map(|at| keys(at).next_multiple_of(page)).sum()
+    }
+
+    /// Whether all tokens can be counted in 32 bits, as kernels count them.
+    pub fn can_be_counted(&self) -> bool {
+        let most = u64::from(u32::MAX);
+        let queries = u64::from(self.batch) * u64::from(self.queries);
+        queries <= most && self.key_tokens() <= most
+    }
+
+    /// Bytes of K and V that only fill pages: they are had and never read.
+    pub fn padding(&self) -> Bytes {
+        let keys: u64 = (0..self.batch).map(|at| u64::from(self.lengths.keys(at, self.keys))).sum();
+        let width = match self.attention {
+            AttentionKind::Mla => self.dim_qk,
+            AttentionKind::Prefill | AttentionKind::Decode => self.dim_qk + self.dim_v,
+        };
+        let elements = u128::from(self.key_tokens() - keys)
+            * u128::from(self.kv_heads)
+            * u128::from(width)
+            * u128::from(self.dtype.bits());
+        Bytes(u64::try_from(elements / 8).unwrap_or(u64::MAX / 4))
+    }
+
     /// How often a query of any sequence sees a key.
     fn pairs(&self) -> f64 {
         self.sequences().iter().map(|sequence| self.pairs_of(sequence)).sum()
@@ -238,6 +266,17 @@ mod tests {
         let latent = AttentionPoint { attention: mla, kv_heads: 1, dim_qk: 576, ..point() };
         let latent = AttentionPoint { dim_v: 512, ..latent };
         assert_eq!(latent.work().memory, Bytes(4 * (4096 * 576 + 32 * (576 + 512)) * 2));
+    }
+
+    #[test]
+    fn pages_are_had_whole() {
+        let paged = |keys, page| AttentionPoint { keys, page: Some(page), batch: 2, ..point() };
+        assert_eq!(paged(128, 64).padding(), Bytes(0));
+        // 8 heads of 2 x 128 elements of 2 bytes.
+        assert_eq!(paged(70, 64).padding(), Bytes(2 * 58 * 8 * 256 * 2));
+        assert!(paged(70, 1 << 30).can_be_counted() && !paged(70, 1 << 31).can_be_counted());
+        let long = AttentionPoint { batch: 70_000, keys: 70_000, ..point() };
+        assert!(!long.can_be_counted());
     }
 
     proptest! {

@@ -97,7 +97,6 @@ impl Ceilings {
                     .compute
                     .get(&dtype)
                     .or_else(|| self.compute.get(&dtype.unscaled()))
-                    .or_else(|| self.compute.get(&Dtype::F32))
                     .map(|best| (work.flops / best.rate, Bound::Compute));
                 let cached = measurement.cache == Cache::Hot && work.memory <= self.cache;
                 slower(compute, memory.filter(|_| !cached))

@@ -484,3 +484,17 @@ fn a_slice_of_a_gpu_is_no_part() {
     // NVML knows it by its own number.
     assert!(measurements(&record).iter().all(|measurement| measurement.telemetry.is_some()));
 }
+
+/// What the first day runs holds every operation that a GPU has.
+#[test]
+fn the_suites_of_the_first_day_have_every_operation() {
+    let machine = Machine::with(&NVIDIA);
+    for suite in ["gpu-verify", "gpu-figures", "gpu"] {
+        let said = say(&mut machine.fizeau("", &["list", "--suite", suite]));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        for operation in ["compute", "stream", "latency", "gemm", "attention"] {
+            let start = format!("{operation}/");
+            assert!(said.out.lines().any(|line| line.starts_with(&start)), "{suite}: {operation}");
+        }
+    }
+}

@@ -165,6 +165,14 @@ const LAUNCHERS: [Variables; 7] = [
     },
 ];
 
+/// The variables that any launcher tells a process its place by: who launches inside of another's
+/// step hides them from its own ranks.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    LAUNCHERS
+        .iter()
+        .flat_map(|one| [Some(one.rank), one.size, one.local_rank].into_iter().flatten())
+}
+
 /// The world that a launcher has put this process into; none where nobody has, or it is alone.
 ///
 /// # Errors

@@ -5,11 +5,17 @@ use super::{Usage, exit, plan};
 use crate::comm::mpi::abi;
 use anyhow::Context;
 use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::{
     hash::{BuildHasher, Hasher},
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, ExitCode, ExitStatus},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -87,6 +93,9 @@ fn start_all(args: &LaunchArgs, program: &Path) -> anyhow::Result<ExitCode> {
     for place in 0..args.ranks {
         let mut command = Command::new(program);
         command.args(&args.command);
+        crate::launch::variables().for_each(|variable| {
+            command.env_remove(variable);
+        });
         command.env("RANK", (args.node * args.ranks + place).to_string());
         command.env("LOCAL_RANK", place.to_string()).env("WORLD_SIZE", size.to_string());
         if args.nodes == 1 {
@@ -94,14 +103,26 @@ fn start_all(args: &LaunchArgs, program: &Path) -> anyhow::Result<ExitCode> {
         }
         ranks.push(command.spawn().context("cannot start a rank")?);
     }
+    // A terminal's Ctrl-C reaches the ranks too, which end in order; a request to end is handed on.
+    let [interrupted, asked]: [Arc<AtomicBool>; 2] = Default::default();
+    signal_hook::flag::register(SIGINT, Arc::clone(&interrupted)).context("cannot wait")?;
+    signal_hook::flag::register(SIGTERM, Arc::clone(&asked)).context("cannot wait")?;
     let mut failed: Option<ExitStatus> = None;
     let mut looks_left = GRACE.as_millis() / LOOK_EVERY.as_millis();
     loop {
         let mut left = false;
-        for rank in &mut ranks {
+        if asked.swap(false, Ordering::Relaxed) {
+            ranks.iter().for_each(hand_on);
+        }
+        for (place, rank) in ranks.iter_mut().enumerate() {
             match rank.try_wait().context("cannot wait for a rank")? {
-                Some(status) if !status.success() => {
-                    failed.get_or_insert(status);
+                Some(status) if !status.success() && failed.is_none() => {
+                    // One that ended by itself has said why.
+                    if status.code().is_none() {
+                        let number = args.node * args.ranks + place as u32;
+                        eprintln!("error: rank {number} was ended ({status})");
+                    }
+                    failed = Some(status);
                 }
                 Some(_) => {}
                 None => left = true,
@@ -127,6 +148,13 @@ fn start_all(args: &LaunchArgs, program: &Path) -> anyhow::Result<ExitCode> {
     };
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::COULD_NOT_RUN);
     Ok(ExitCode::from(code))
+}
+
+/// Asks a rank to end in order.
+fn hand_on(rank: &Child) {
+    let process = Pid::from_child(rank);
+    // One that has ended by itself is not there any more.
+    let _ = kill_process(process, Signal::TERM);
 }
 
 fn end(ranks: &mut [Child]) {

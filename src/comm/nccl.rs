@@ -189,6 +189,14 @@ impl<'d> Nccl<'d> {
         })
     }
 
+    /// What came of an exchange. After one that failed the communicator is aborted: to give it back
+    /// in order would wait for the rank that is gone, and nobody would hear why.
+    fn exchanged<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        result.inspect_err(|_| {
+            let _ = self.world.monitor().abort();
+        })
+    }
+
     /// Bytes of equal length from every rank.
     fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
         let (length, size) = (mine.len(), self.world.size());
@@ -199,16 +207,16 @@ impl<'d> Nccl<'d> {
         let receive = self.device.allocate(Bytes(length as u64) * u64::from(size))?;
         self.device.write(&send, Bytes(0), mine)?;
         let (from, into) = (address(&send), address(&receive));
-        self.on_stream("control", &|stream| {
+        self.exchanged(self.on_stream("control", &|stream| {
             // SAFETY: the two buffers, allocated above for this many bytes of every rank; the
             // read below waits for the stream.
             #[expect(unsafe_code, reason = "buffers are given by their addresses")]
             unsafe {
                 self.world.all_gather(from, into, length, DataType::Uint8, stream)
             }
-        })?;
+        }))?;
         let mut all = vec![0; length * size as usize];
-        self.device.read(&receive, Bytes(0), &mut all)?;
+        self.exchanged(self.device.read(&receive, Bytes(0), &mut all))?;
         Ok(all.chunks_exact(length).map(<[u8]>::to_vec).collect())
     }
 
@@ -218,15 +226,15 @@ impl<'d> Nccl<'d> {
         self.device.write(own, Bytes(0), &mine.to_le_bytes())?;
         let (from, into) = (address(own), address(all));
         let (data, largest) = (DataType::Float64, Reduction::Max);
-        self.on_stream("control", &|stream| {
+        self.exchanged(self.on_stream("control", &|stream| {
             // SAFETY: eight bytes each, which live as long as `self`.
             #[expect(unsafe_code, reason = "buffers are given by their addresses")]
             unsafe {
                 self.world.all_reduce(from, into, 1, data, largest, stream)
             }
-        })?;
+        }))?;
         let mut bytes = [0; 8];
-        self.device.read(all, Bytes(0), &mut bytes)?;
+        self.exchanged(self.device.read(all, Bytes(0), &mut bytes))?;
         Ok(f64::from_le_bytes(bytes))
     }
 

@@ -80,7 +80,8 @@ impl NcclTest {
     pub fn average_bus_bandwidth(&self) -> BytesPerSecond {
         let sides = self.rows.iter().flat_map(|row| [&row.out_of_place, &row.in_place]).flatten();
         let rates: Vec<f64> = sides.map(|side| side.bus_bandwidth.0).collect();
-        BytesPerSecond(rates.iter().sum::<f64>() / rates.len().max(1) as f64)
+        // Of none: 0, where their sum is -0.
+        BytesPerSecond(rates.iter().fold(0.0, |all, rate| all + rate) / rates.len().max(1) as f64)
     }
 }
 

@@ -69,6 +69,14 @@ pub enum LaunchError {
         /// What it says.
         value: String,
     },
+    /// More ranks than anybody has.
+    #[error("{launcher} says a world of {size} ranks; there are {RANKS_MAX} at most")]
+    TooMany {
+        /// Who.
+        launcher: Launcher,
+        /// The size.
+        size: u32,
+    },
     /// A rank beyond its world.
     #[error("{launcher} says rank {rank} of {size}")]
     Beyond {
@@ -100,6 +108,9 @@ pub enum LaunchError {
         engine_size: u32,
     },
 }
+
+/// Most ranks of a world: what ranks keep of each other is made for as many.
+pub const RANKS_MAX: u32 = 1 << 16;
 
 /// Launcher, and its variables for rank, size and place on the node. A launcher is recognised by
 /// its rank, and where `size_needed`, by its size too.
@@ -173,11 +184,14 @@ pub fn variables() -> impl Iterator<Item = &'static str> {
         .flat_map(|one| [Some(one.rank), one.size, one.local_rank].into_iter().flatten())
 }
 
-/// The world that a launcher has put this process into; none where nobody has, or it is alone.
+/// The world that a launcher has put this process into; none where nobody has, or it is alone. Who
+/// is alone for one launcher may have been launched by another within: a step of one task often
+/// only starts what launches the ranks.
 ///
 /// # Errors
-/// Where a variable is no number, or the rank is beyond the world.
+/// Where a variable is no number, the rank is beyond the world, or the world is beyond reason.
 pub fn world(variable: impl Fn(&str) -> Option<String>) -> Result<Option<World>, LaunchError> {
+    let mut is_alone = false;
     for Variables { launcher, rank, size, size_needed, local_rank } in LAUNCHERS {
         let number = |name: &'static str| -> Result<Option<u32>, LaunchError> {
             let Some(value) = variable(name) else { return Ok(None) };
@@ -196,9 +210,16 @@ pub fn world(variable: impl Fn(&str) -> Option<String>) -> Result<Option<World>,
         {
             return Err(LaunchError::Beyond { launcher, rank, size });
         }
-        let local_rank = local_rank.map(number).transpose()?.flatten();
-        let world = World { launcher, rank, size, local_rank };
-        return Ok((world.size != Some(1)).then_some(world));
+        match size {
+            Some(1) => is_alone = true,
+            // PMIx of the step that was of one.
+            None if is_alone => {}
+            Some(size) if size > RANKS_MAX => return Err(LaunchError::TooMany { launcher, size }),
+            _ => {
+                let local_rank = local_rank.map(number).transpose()?.flatten();
+                return Ok(Some(World { launcher, rank, size, local_rank }));
+            }
+        }
     }
     Ok(None)
 }

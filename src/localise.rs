@@ -14,6 +14,14 @@
 //! their other nodes no more, and the rest is weighed again (peeling), until nobody is left whose
 //! odds are worth a name. How often there is congestion is taken from the slow pairs that no named
 //! node explains.
+//!
+//! # Few nodes
+//!
+//! Of four nodes a bad one makes half of all pairs slow, so that no median says what is healthy,
+//! and there are few pairs to weigh. Up to eight nodes the pairs are therefore first cut in two at
+//! the widest gap between rates, and the set of nodes that would make just the slower ones slow is
+//! named, if there is one alone: of three and of four nodes three rounds tell any one. Of two
+//! nothing can be told: there is no pair without either.
 
 use std::collections::{HashMap, HashSet};
 
@@ -61,6 +69,127 @@ pub struct Suspect {
     pub exchanges: u32,
     /// Median rate of the slow ones, as a share of the median of all exchanges.
     pub rate: f64,
+}
+
+/// What exchanges tell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// These nodes are slow, most certain first.
+    Named(Vec<Suspect>),
+    /// Nobody is: a slow node would have shown.
+    Nobody,
+    /// It cannot be told who is, for this reason.
+    Undecided(String),
+}
+
+/// Up to so many nodes every explanation is tried before evidence is weighed.
+const FEW_MAX: u32 = 8;
+
+/// From so many nodes on there is enough to weigh.
+const WEIGHED_MIN: u32 = 5;
+
+/// Congestion slows no larger share of exchanges than this; what is more and has no node to explain
+/// it is not healthy.
+const CONGESTION_MAX: f64 = 0.05;
+
+/// What exchanges tell of nodes that are numbered from 0.
+pub fn verdict(nodes: u32, exchanges: &[Exchange]) -> Verdict {
+    if nodes > FEW_MAX {
+        return weighed(nodes, exchanges);
+    }
+    match few(nodes, exchanges) {
+        Verdict::Undecided(why) if nodes >= WEIGHED_MIN => match weighed(nodes, exchanges) {
+            // Where rates scatter and none stands out they may still be all healthy.
+            Verdict::Nobody if why == SCATTER => Verdict::Nobody,
+            Verdict::Named(suspects) => Verdict::Named(suspects),
+            Verdict::Nobody | Verdict::Undecided(_) => Verdict::Undecided(why),
+        },
+        found => found,
+    }
+}
+
+/// By the weight of the evidence.
+fn weighed(nodes: u32, exchanges: &[Exchange]) -> Verdict {
+    let suspects = suspects(nodes, exchanges);
+    if !suspects.is_empty() {
+        return Verdict::Named(suspects);
+    }
+    let evidence = Evidence::new(nodes, exchanges);
+    let slow = evidence.of.iter().flatten().filter(|(_, _, slow)| *slow).count() / 2;
+    let all = exchanges.len();
+    if slow as f64 > CONGESTION_MAX * all as f64 {
+        let why = format!("{slow} of {all} exchanges were slow, and no node explains them");
+        return Verdict::Undecided(why);
+    }
+    nobody(nodes, exchanges)
+}
+
+/// Nobody is slow, if a slow node would have shown.
+fn nobody(nodes: u32, exchanges: &[Exchange]) -> Verdict {
+    match hidden(nodes, exchanges) {
+        None => Verdict::Nobody,
+        Some(node) => Verdict::Undecided(format!(
+            "there are too few pairs with and without rank {node} to compare it with others"
+        )),
+    }
+}
+
+/// A node that could be slow and not be seen: it was in no exchange, or in every one.
+fn hidden(nodes: u32, exchanges: &[Exchange]) -> Option<u32> {
+    let of = |node: u32| move |one: &&Exchange| one.one == node || one.other == node;
+    let count = |node: u32| exchanges.iter().filter(of(node)).count();
+    (0..nodes).find(|&node| count(node) == 0 || count(node) == exchanges.len())
+}
+
+/// Why few exchanges tell nothing.
+const SCATTER: &str = "rates scatter widely, and none stands out from the others";
+const NO_NODE: &str = "some exchanges were slow, and not all those of any node: it may be a link, \
+                       congestion, or a fault that comes and goes";
+
+/// Few nodes: names the one set of them, half of all at most, that makes slow just what is.
+fn few(nodes: u32, exchanges: &[Exchange]) -> Verdict {
+    // One that failed is as slow as can be.
+    let rate = |one: &Exchange| if one.rate.is_finite() { one.rate } else { 0.0 };
+    let mut rates: Vec<f64> = exchanges.iter().map(rate).collect();
+    rates.sort_by(f64::total_cmp);
+    let (Some(&least), Some(&most)) = (rates.first(), rates.last()) else {
+        return Verdict::Undecided("there is no pair to compare".into());
+    };
+    if least >= SLOW * most {
+        return nobody(nodes, exchanges);
+    }
+    let gap = |pair: &&[f64]| pair[0] / pair[1];
+    let widest = rates.windows(2).min_by(|a, b| gap(a).total_cmp(&gap(b)));
+    let Some(pair) = widest.filter(|pair| gap(pair) < SLOW) else {
+        return Verdict::Undecided(SCATTER.into());
+    };
+    let is_slow = |one: &Exchange| rate(one) < pair[1];
+    let has = |bad: u32, node: u32| bad >> node & 1 == 1;
+    let explains = |bad: &u32| {
+        let touched = |one: &Exchange| has(*bad, one.one) || has(*bad, one.other);
+        bad.count_ones() <= nodes / 2 && exchanges.iter().all(|one| touched(one) == is_slow(one))
+    };
+    let sets: Vec<u32> = (0..1 << nodes).filter(explains).collect();
+    match sets.as_slice() {
+        [] => Verdict::Undecided(NO_NODE.into()),
+        [bad] => {
+            let suspect = |node: u32| {
+                let of = exchanges.iter().filter(|one| one.one == node || one.other == node);
+                let shares: Vec<f64> = of.map(|one| rate(one) / most).collect();
+                let count = shares.len() as u32;
+                let (odds, rate) = (f64::INFINITY, median(&shares));
+                Suspect { node, odds, slow: count, exchanges: count, rate }
+            };
+            Verdict::Named((0..nodes).filter(|&node| has(*bad, node)).map(suspect).collect())
+        }
+        several => {
+            let any = several.iter().fold(0, |any, bad| any | bad);
+            let any = (0..nodes).filter(|&node| has(any, node));
+            let ranks: Vec<String> = any.map(|node| node.to_string()).collect();
+            let why = format!("it may be any of ranks {}: more rounds may tell", ranks.join(", "));
+            Verdict::Undecided(why)
+        }
+    }
 }
 
 /// What all exchanges say together.
@@ -195,7 +324,7 @@ fn median(values: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// The nodes that exchanges name, most certain first. Nodes are numbered from 0.
+/// The nodes that exchanges between many name, most certain first. Nodes are numbered from 0.
 pub fn suspects(nodes: u32, exchanges: &[Exchange]) -> Vec<Suspect> {
     let evidence = Evidence::new(nodes, exchanges);
     // First everything slow is taken for congestion; then what the nodes named by that leave.
@@ -204,8 +333,8 @@ pub fn suspects(nodes: u32, exchanges: &[Exchange]) -> Vec<Suspect> {
 }
 
 /// The pairs of the next round. Nodes with unexplained slow exchanges meet nodes that have none,
-/// nobody meets a partner again while there are others, and with an odd number of nodes one of
-/// those without blame waits. `seed` makes the rest random.
+/// nobody meets a partner again while there are others, and with an odd number of nodes one waits
+/// that has met most, of those without blame. `seed` makes the rest random.
 pub fn pairs(nodes: u32, exchanges: &[Exchange], seed: u64) -> Vec<(u32, u32)> {
     let evidence = Evidence::new(nodes, exchanges);
     let blame = |node: u32| evidence.of[node as usize].iter().filter(|(_, _, slow)| *slow).count();
@@ -219,8 +348,13 @@ pub fn pairs(nodes: u32, exchanges: &[Exchange], seed: u64) -> Vec<(u32, u32)> {
     for last in (1..order.len()).rev() {
         order.swap(last, random.rand_range(0..last as u64 + 1) as usize);
     }
-    // Stable: random among equals. The most blamed choose first, from the least blamed.
-    order.sort_by_key(|&node| std::cmp::Reverse(blame(node)));
+    let partners = |node: u32| met.get(&node).map_or(0, HashSet::len);
+    // Stable: random among equals. Who has met all has nothing new to tell. The most blamed choose
+    // first, from the least blamed.
+    order.sort_by_key(|&node| {
+        let met = partners(node);
+        (met + 1 >= nodes as usize, std::cmp::Reverse(blame(node)), met)
+    });
     let mut free: Vec<u32> = order;
     let mut pairs = Vec::new();
     while free.len() > 1 {

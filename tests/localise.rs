@@ -1,6 +1,13 @@
-//! Bad nodes are named from simulated rounds of pairs.
+//! Bad nodes are named from simulated rounds of pairs, and slow ranks of stub GPUs by the program.
 
-use fizeau::localise::{Exchange, pairs, suspects};
+#[expect(dead_code, reason = "some of it is for the sweeps")]
+mod gpus;
+#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
+mod program;
+
+use fizeau::localise::{Exchange, Verdict, pairs, suspects, verdict};
+use gpus::Machine;
+use program::say;
 use std::collections::HashSet;
 
 const NODES: u32 = 1024;
@@ -137,4 +144,101 @@ fn an_exchange_that_failed_blames_too() {
     let named = suspects(64, &exchanges);
     assert_eq!(named.iter().map(|suspect| suspect.node).collect::<Vec<_>>(), [9]);
     assert_eq!((named[0].slow, named[0].exchanges), (3, 3));
+}
+
+/// What so many rounds tell where a pair's rate is so.
+fn told(nodes: u32, rounds: u64, rate: impl Fn(u32, u32) -> f64) -> Verdict {
+    let mut exchanges = Vec::new();
+    for round in 0..rounds {
+        for (one, other) in pairs(nodes, &exchanges, round) {
+            let scatter = 1.0 + 0.01 * (f64::from(one * 7 + other * 3) + round as f64 * 5.0).sin();
+            exchanges.push(Exchange { one, other, rate: 45e9 * scatter * rate(one, other) });
+        }
+    }
+    verdict(nodes, &exchanges)
+}
+
+fn named(verdict: &Verdict) -> Vec<u32> {
+    let Verdict::Named(suspects) = verdict else { panic!("{verdict:?}") };
+    suspects.iter().map(|suspect| suspect.node).collect()
+}
+
+#[test]
+fn one_bad_node_of_few_is_named_after_three_rounds() {
+    for nodes in 3..=16 {
+        for bad in 0..nodes {
+            let rounds = if nodes < 5 { 3 } else { 4 };
+            let rate = |one, other| if one == bad || other == bad { 0.5 } else { 1.0 };
+            let found = told(nodes, rounds, rate);
+            assert_eq!(named(&found), [bad], "of {nodes}: {found:?}");
+        }
+        assert_eq!(told(nodes, 4, |_, _| 1.0), Verdict::Nobody, "{nodes}");
+    }
+    // Of four, two as well: one pair is left that is fast.
+    let found = told(4, 3, |one, other| if one.max(other) < 2 { 1.0 } else { 0.3 });
+    assert_eq!(named(&found), [2, 3]);
+}
+
+#[test]
+fn what_few_nodes_cannot_tell_is_not_told() {
+    let why = |verdict: Verdict| match verdict {
+        Verdict::Undecided(why) => why,
+        other => panic!("{other:?}"),
+    };
+    // Nobody else is there to compare with.
+    assert!(why(told(1, 4, |_, _| 1.0)).contains("no pair"));
+    assert!(why(told(2, 4, |_, _| 0.2)).contains("too few pairs with and without rank 0"));
+    // Of three, after one round one has met nobody; after two, one has been in both.
+    for rounds in [1, 2] {
+        assert!(why(told(3, rounds, |_, _| 1.0)).contains("too few pairs"), "{rounds}");
+    }
+    // One round of four: either of the slow pair, or both.
+    let rate = |one: u32, other: u32| if one == 0 || other == 0 { 0.5 } else { 1.0 };
+    assert!(why(told(4, 1, rate)).contains("it may be any of ranks 0, "));
+    // A link between two nodes which are fast with all others.
+    let link = |one: u32, other: u32| if one + other == 1 { 0.5 } else { 1.0 };
+    assert!(why(told(4, 3, link)).contains("a link, congestion"));
+    assert!(why(told(3, 3, link)).contains("a link, congestion"));
+    // Every rate another: nobody stands out.
+    let all = |one: u32, other: u32| {
+        let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+        let at = pairs.iter().position(|&pair| pair == (one.min(other), one.max(other)));
+        0.94f64.powi(at.expect("a pair") as i32)
+    };
+    assert!(why(told(4, 3, all)).contains("scatter widely"));
+}
+
+#[test]
+fn a_slow_rank_is_localised_whoever_it_exchanges_with() {
+    let machine = Machine::new();
+    let args = ["localise", "--ranks", "8", "--size", "64KiB"];
+    let said = say(&mut machine.fizeau("devices=8", "5:slow=8", &args));
+    assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines.len(), 1, "{}", said.out);
+    let named = lines[0].starts_with("rank 5: ") && lines[0].contains("(stub GPU): 4 of 4 exch");
+    assert!(named && lines[0].contains("at stub of the median"), "{}", said.out);
+    let said =
+        say(&mut machine.fizeau("devices=4", "", &["localise", "--ranks", "4", "--size", "1MiB"]));
+    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    assert!(said.out.contains("4 ranks, 4 rounds of 1 MiB: nobody is slow"), "{}", said.out);
+    let alone = say(&mut machine.fizeau("", "", &["localise", "--device", "host"]));
+    assert_eq!(alone.code, Some(2), "{}", alone.err);
+}
+
+#[test]
+fn ranks_too_few_to_tell_are_an_exit_code_of_their_own() {
+    let machine = Machine::new();
+    for ranks in ["1", "2"] {
+        let args = ["localise", "--ranks", ranks, "--size", "64KiB"];
+        let said = say(&mut machine.fizeau("devices=2", "", &args));
+        assert_eq!(said.code, Some(4), "{} {}", said.out, said.err);
+        assert!(said.out.contains("who is slow cannot be told: "), "{}", said.out);
+    }
+    let args = ["localise", "--ranks", "4", "--rounds", "3", "--size", "64KiB", "--json"];
+    let said = say(&mut machine.fizeau("devices=4", "2:slow=8", &args));
+    assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
+    let found: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(found["suspects"][0]["rank"], 2, "{found}");
+    assert_eq!(found["suspects"].as_array().map(Vec::len), Some(1), "{found}");
 }

@@ -1,163 +1,23 @@
 //! Ranks with a GPU each, by a stub NCCL on a stub driver: their bytes really go from one to the
 //! other, so that what is verified is real. No number comes from it.
 
+mod gpus;
 #[expect(dead_code, reason = "a fake device's part of it is for other tests")]
 mod program;
 
 use fizeau::{
-    case::{Collective, Place, Point},
-    dtype::Dtype,
+    case::Point,
     outcome::{Failure, Outcome},
-    record::Record,
 };
-use program::{Place as Folder, Said, said, say};
+use gpus::{LATER, Machine, NCCL, TOKEN, TWO, UNALIGNED, assert_all_right, built, ends};
+use program::{Said, said, say};
 use std::{
-    collections::BTreeSet,
-    env, fs,
+    fs,
     net::TcpListener,
-    os::unix::fs::symlink,
-    path::PathBuf,
     process::{Child, Command},
     thread,
     time::Duration,
 };
-
-const SUITE: &str = r#"
-name = "ranks"
-description = "Every collective at odd counts"
-
-[measure]
-samples_min = 3
-samples_max = 4
-noise_max = 0.0
-time_min = 0.0
-time_max = 0.01
-warmup_max = 0.0001
-sample_min = 0.00001
-deadline = DEADLINE
-
-[collective]
-collectives = ["all_reduce", "all_to_all", "all_gather", "reduce_scatter", "broadcast",
-    "send_receive", "reduce", "gather", "scatter", "all_to_allv"]
-dtypes = ["DTYPE"]
-# Odd counts for 2, 3 and 4 ranks, whether of the message or of a part of it.
-granule = 1
-from = "188"
-to = "LARGEST"
-factor = 97
-places = ["out_of_place", "in_place"OTHER]
-"#;
-
-/// One more place.
-const UNALIGNED: &str = r#", "unaligned""#;
-
-const TOKEN: &str = "00112233445566778899aabbccddeeff";
-
-/// A machine with a stub driver and a stub NCCL.
-struct Machine {
-    place: Folder,
-}
-
-fn built(name: &str) -> PathBuf {
-    let test = env::current_exe().expect("a test knows where it is");
-    let library = test.with_file_name(name);
-    assert!(library.exists(), "{} is not built", library.display());
-    library
-}
-
-const DRIVER: &str = "libfizeau_stub_driver.so";
-const NCCL: &str = "libfizeau_stub_nccl.so";
-
-impl Machine {
-    fn new() -> Machine {
-        let machine = Machine { place: Folder::new() };
-        let lib = machine.place.path("lib");
-        fs::create_dir(&lib).expect("a folder");
-        for name in ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"] {
-            symlink(built(DRIVER), lib.join(name)).expect("a link");
-        }
-        symlink(built(NCCL), lib.join("libnccl.so.2")).expect("a link");
-        machine.suite("f32", 60.0);
-        machine
-    }
-
-    fn suite(&self, dtype: &str, deadline: f64) {
-        self.sweep(dtype, deadline, ["256KiB", ""]);
-    }
-
-    fn sweep(&self, dtype: &str, deadline: f64, [largest, other]: [&str; 2]) {
-        let text = SUITE
-            .replace("DTYPE", dtype)
-            .replace("LARGEST", largest)
-            .replace("OTHER", other)
-            .replace("DEADLINE", &deadline.to_string());
-        fs::write(self.place.path("ranks.toml"), text).expect("the suite is written");
-    }
-
-    /// The program on stubs with scripts.
-    fn fizeau(&self, driver: &str, nccl: &str, args: &[&str]) -> Command {
-        let mut command = self.place.fizeau(args);
-        command.env("FIZEAU_LIBRARY_PATH", self.place.path("lib"));
-        command.env("FIZEAU_STUB", driver).env("FIZEAU_STUB_NCCL", nccl);
-        command.env("XDG_CACHE_HOME", self.place.path("cache"));
-        for variable in ["FIZEAU_RENDEZVOUS", "FIZEAU_TOKEN", "NCCL_MULTI_RANK_GPU_ENABLE"] {
-            command.env_remove(variable);
-        }
-        command
-    }
-
-    /// One of several ranks, a process each, that meet in a folder.
-    fn rank(&self, [rank, size]: [u32; 2], driver: &str, nccl: &str) -> Command {
-        let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out"];
-        let mut command = self.fizeau(driver, nccl, &args);
-        command.env("RANK", rank.to_string()).env("LOCAL_RANK", rank.to_string());
-        command.env("WORLD_SIZE", size.to_string());
-        let meeting = format!("file:{}", self.place.path("").display());
-        command.env("FIZEAU_RENDEZVOUS", meeting).env("FIZEAU_TOKEN", TOKEN);
-        command
-    }
-
-    /// All ranks of a world, with a script of NCCL's and one of the driver's for each rank.
-    fn start(&self, drivers: &[&str], nccl: &str) -> Vec<Child> {
-        let size = drivers.len() as u32;
-        let start = |(rank, driver): (usize, &&str)| {
-            self.rank([rank as u32, size], driver, nccl).spawn().expect("it starts")
-        };
-        drivers.iter().enumerate().map(start).collect()
-    }
-
-    fn record(&self) -> Record {
-        self.place.record("out")
-    }
-}
-
-fn ends(children: Vec<Child>) -> Vec<Said> {
-    let end = |child: Child| said(child.wait_with_output().expect("it ends"));
-    children.into_iter().map(end).collect()
-}
-
-const TWO: [&str; 2] = ["devices=2", "devices=2"];
-
-/// Every planned collective was measured, and every element of it was right.
-#[track_caller]
-fn assert_all_right(record: &Record, ranks: u32) {
-    assert_eq!(record.outcomes.len(), record.header.plan.len());
-    let mut seen = BTreeSet::new();
-    for outcome in &record.outcomes {
-        let Outcome::Measured(measurement) = outcome else { panic!("{outcome:?}") };
-        let Point::Collective(point) = measurement.case.point else { panic!("{outcome:?}") };
-        let check = measurement.check;
-        assert!(check.passed() && check.compared > 0, "{}: {check:?}", measurement.case);
-        assert_eq!((point.ranks, measurement.case.kernel.0.as_str()), (ranks, "nccl"));
-        assert_eq!(measurement.rank_times.len(), ranks as usize);
-        assert!(point.dtype != Dtype::F32 || point.count() % 2 == 1, "{}", measurement.case);
-        seen.insert((point.collective, point.place.to_string()));
-    }
-    let in_place = Collective::ALL.iter().filter(|which| which.exists(Place::InPlace)).count();
-    let unaligned = seen.iter().filter(|(_, place)| place == "unaligned").count();
-    assert_eq!(seen.len() - unaligned, Collective::ALL.len() + in_place);
-    assert!(unaligned == 0 || unaligned == Collective::ALL.len(), "{unaligned}");
-}
 
 #[test]
 fn threads_with_a_gpu_each_run_the_whole_sweep() {
@@ -407,118 +267,10 @@ fn a_driver_without_graphs_skips_them_with_its_reason() {
     }
 }
 
-/// How two ranks end where something goes wrong with the second: both with exit code 3, the first
-/// with these words in its one line, and as the last outcome of the record.
-#[track_caller]
-fn assert_ended(machine: &Machine, ended: &[Said], words: &[&str]) {
-    let first = &ended[0];
-    assert_eq!(first.code, Some(3), "{} {}", first.out, first.err);
-    assert!(!first.err.contains("panicked"), "{}", first.err);
-    for word in words {
-        assert!(first.err.contains(word), "{word}: {}", first.err);
-    }
-    let record = machine.record();
-    assert!(record.footer.is_none());
-    let Some(Outcome::Failed { failure: Failure::Hang, error, .. }) = record.outcomes.last() else {
-        panic!("{:?}", record.outcomes.last())
-    };
-    assert!(error.contains(words[0]), "{error}");
-}
-
-/// So many operations are past joining, and within the sweep.
-const LATER: u32 = 60;
-
-#[test]
-fn a_rank_that_is_killed_is_named_within_the_deadline() {
-    let machine = Machine::new();
-    machine.suite("f32", 2.0);
-    let ended = ends(machine.start(&TWO, &format!("1:kill@{LATER}")));
-    let words = ["no answer within 2.000 s: rank 0 on ", "; rank 1 on ", "does not run any more"];
-    assert_ended(&machine, &ended, &words);
-    assert!(ended[0].err.contains("stub GPU, process "), "{}", ended[0].err);
-    assert_eq!(ended[1].code, None, "by a signal");
-}
-
-/// Rank 1's device is at fault after both ranks have entered the collective: both end with exit
-/// code 3, and what the first says and keeps has these words.
-#[track_caller]
-fn assert_device_at_fault(fault: &str, deadline: f64, culprit: Option<&str>) {
-    let machine = Machine::new();
-    machine.suite("f32", deadline);
-    let ended = ends(machine.start(&TWO, &format!("1:{fault}@{LATER}")));
-    assert_ended(&machine, &ended, &["rank 0 on ", " waited ", " B, iteration "]);
-    assert_eq!(ended[1].code, Some(3), "{}", ended[1].err);
-    let said = &ended[0].err;
-    let record = machine.record();
-    let Some(Outcome::Failed { error, .. }) = record.outcomes.last() else { panic!("{said}") };
-    let after = |rank: &str| said.split("; ").skip(1).any(|part| part.starts_with(rank));
-    assert_eq!(after("rank 1 on "), culprit.is_some(), "{said}");
-    assert!(!after("rank 0 on "), "{said}");
-    let words = culprit.unwrap_or("every device that could be asked answers and is in it");
-    assert!(said.contains(words) && error.contains(words), "{words}: {said}");
-    assert!(culprit.is_none() || said.contains("(stub GPU, process "), "{said}");
-}
-
-#[test]
-fn a_device_that_hangs_is_named() {
-    assert_device_at_fault("hang", 4.0, Some("has entered it, and its device does not answer"));
-}
-
-#[test]
-fn a_device_that_does_not_end_what_the_others_have_ended_is_named() {
-    // Seen at its events, or because the others have gone on.
-    assert_device_at_fault("late", 2.0, Some("; rank 1 on "));
-}
-
-#[test]
-fn nobody_is_named_where_every_device_answers_and_waits() {
-    assert_device_at_fault("stuck", 4.0, None);
-}
-
-#[test]
-fn a_process_that_stops_is_named() {
-    let machine = Machine::new();
-    machine.suite("f32", 2.0);
-    let mut first = machine.rank([0, 2], "devices=2", "").spawn().expect("it starts");
-    let second = machine.rank([1, 2], "devices=2", "").spawn();
-    let mut second = second.expect("it starts");
-    let record = machine.place.file("out");
-    for _ in 0..600 {
-        thread::sleep(Duration::from_millis(50));
-        if record.exists() || first.try_wait().expect("a child").is_some() {
-            break;
-        }
-    }
-    let signal = |name: &str| {
-        let id = second.id().to_string();
-        Command::new("kill").args([name, &id]).status().expect("kill starts")
-    };
-    signal("-STOP");
-    let ended = said(first.wait_with_output().expect("it ends"));
-    signal("-KILL");
-    let process = second.id();
-    second.wait().expect("it ends");
-    assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
-    let culprit = format!("process {process}) does not run any more");
-    assert!(ended.err.contains(&culprit), "{}", ended.err);
-}
-
-#[test]
-fn an_error_in_the_background_ends_all_ranks_with_the_librarys_words() {
-    let machine = Machine::new();
-    let ended = ends(machine.start(&TWO, &format!("1:async=6@{LATER}")));
-    let words = ["another rank of this node has given up: rank 0 on "];
-    assert_ended(&machine, &ended, &words);
-    let said = &ended[1];
-    assert_eq!(said.code, Some(3), "{}", said.err);
-    assert!(said.err.contains("ncclCommGetAsyncError: remote process exited"), "{}", said.err);
-    assert!(said.err.contains(": rank 1 on "), "{}", said.err);
-}
-
 #[test]
 fn wrong_data_is_a_failed_case_on_every_rank() {
     let machine = Machine::new();
-    let ended = ends(machine.start(&TWO, "1:wrong@40"));
+    let ended = ends(machine.start(&TWO, &format!("1:wrong@{LATER}")));
     for said in &ended {
         assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
     }
@@ -598,24 +350,6 @@ fn several_ranks_on_one_gpu_have_to_be_allowed() {
 }
 
 #[test]
-fn a_slow_rank_is_localised_whoever_it_exchanges_with() {
-    let machine = Machine::new();
-    let args = ["localise", "--ranks", "8", "--size", "64KiB"];
-    let said = say(&mut machine.fizeau("devices=8", "5:slow=8", &args));
-    assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
-    let lines: Vec<&str> = said.out.lines().collect();
-    assert_eq!(lines.len(), 1, "{}", said.out);
-    let named = lines[0].starts_with("rank 5: ") && lines[0].contains("(stub GPU): 4 of 4 exch");
-    assert!(named && lines[0].contains("at stub of the median"), "{}", said.out);
-    let said =
-        say(&mut machine.fizeau("devices=4", "", &["localise", "--ranks", "4", "--size", "1MiB"]));
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
-    assert!(said.out.contains("4 ranks, 4 rounds of 1 MiB: nobody is slow"), "{}", said.out);
-    let alone = say(&mut machine.fizeau("", "", &["localise", "--device", "host"]));
-    assert_eq!(alone.code, Some(2), "{}", alone.err);
-}
-
-#[test]
 fn without_a_token_nobody_meets() {
     let machine = Machine::new();
     let mut rank = machine.rank([0, 2], "devices=2", "");
@@ -639,4 +373,82 @@ fn the_plan_of_many_gpus_is_listed_with_its_time_and_what_does_not_fit() {
     assert!(small["skipped"].is_null(), "{small}");
     assert!(small["estimated_seconds"].as_f64() > Some(0.0), "{small}");
     assert!(listing["estimated_seconds"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn a_plan_has_no_more_ranks_than_a_run() {
+    let machine = Machine::new();
+    for verb in ["list", "run"] {
+        let said =
+            say(&mut machine.fizeau("devices=2", "", &[verb, "collective", "--ranks", "2000"]));
+        assert_eq!(said.code, Some(2), "{verb}: {} {}", said.out, said.err);
+        assert!(said.err.contains("--ranks 2000: a world has 1 to 1024 ranks"), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_world_beyond_reason_is_refused_before_anything_is_kept_for_it() {
+    let machine = Machine::new();
+    let mut rank = machine.rank([0, 2], "devices=2", "");
+    rank.env("WORLD_SIZE", "4000000000").env("FIZEAU_RENDEZVOUS", "tcp:127.0.0.1:4000");
+    let said = say(&mut rank);
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    assert!(said.err.contains("a world of 4000000000 ranks; there are 65536 at"), "{}", said.err);
+}
+
+#[test]
+fn a_run_goes_on_with_every_rank_on_its_own_gpu() {
+    let machine = Machine::new();
+    machine.sweep("f32", 60.0, ["1KiB", ""]);
+    let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];
+    let said = say(&mut machine.fizeau("devices=2", "", &args));
+    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    let whole = machine.record();
+    // As if it had been killed in its middle.
+    let cut = || {
+        let text = machine.place.text("out");
+        let lines: Vec<&str> = text.lines().take(1 + whole.outcomes.len() / 2).collect();
+        fs::write(machine.place.file("out"), lines.join("\n") + "\n").expect("it is cut");
+    };
+    let resume = ["run", "--resume", "out"];
+    let launched = [&["launch", "-n", "2", "--"][..], &resume[..]].concat();
+    for args in [&resume[..], &launched[..]] {
+        cut();
+        let said = say(&mut machine.fizeau("devices=2", "", args));
+        assert_eq!(said.code, Some(0), "{args:?}: {} {}", said.out, said.err);
+        let record = machine.record();
+        assert_all_right(&record, 2);
+        let ranks = &record.header.environment.ranks;
+        assert!(ranks[0].contains(", cuda:0 (") && ranks[1].contains(", cuda:1 ("), "{ranks:?}");
+    }
+}
+
+#[test]
+fn the_place_of_a_job_counts_only_among_several_nodes() {
+    let machine = Machine::new();
+    machine.sweep("f32", 60.0, ["256", ""]);
+    let args = ["launch", "-n", "2", "--", "run", "collective", "--suite", "ranks.toml"];
+    let args = [args.as_slice(), &["--out", "out"]].concat();
+    let said = say(machine.fizeau("devices=2", "", &args).env("JOB_COMPLETION_INDEX", "1"));
+    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    assert_all_right(&machine.record(), 2);
+    let args = ["launch", "-n", "2", "--node", "1", "--", "run", "collective"];
+    let said = say(&mut machine.fizeau("devices=2", "", &args));
+    assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
+}
+
+#[test]
+fn a_rank_that_waits_for_the_others_ends_by_one_interruption() {
+    let machine = Machine::new();
+    let child = machine.rank([0, 2], "devices=2", "").spawn().expect("it starts");
+    let waits = machine.place.path(&format!("fizeau-{TOKEN}.0"));
+    while !waits.exists() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let asked = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(asked.expect("there is a kill").success());
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(130), "{}", said.err);
+    assert!(said.err.contains("interrupted while the ranks met"), "{}", said.err);
+    assert!(!waits.exists());
 }

@@ -65,12 +65,29 @@ fn who_is_alone_is_in_no_world() {
 }
 
 #[test]
+fn a_step_of_one_does_not_hide_a_world_within_it() {
+    let torchrun = [("RANK", "2"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "2")];
+    let within = Ok(found(Launcher::Torchrun, 2, 4, Some(2)));
+    let open_mpi = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "1")];
+    let srun = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")];
+    for outer in [open_mpi, srun, [("PMI_RANK", "0"), ("PMI_SIZE", "1")]] {
+        assert_eq!(read(&[&outer[..], &torchrun[..]].concat()), within, "{outer:?}");
+        // The same step as PMIx tells it, which knows no size.
+        let pmix = [&outer[..], &[("PMIX_RANK", "0")], &torchrun[..]].concat();
+        assert_eq!(read(&pmix), within, "{outer:?}");
+        assert_eq!(read(&[&outer[..], &[("PMIX_RANK", "0")]].concat()), Ok(None), "{outer:?}");
+    }
+}
+
+#[test]
 fn nonsense_is_refused_by_its_name() {
     let said = |variables: &[(&str, &str)]| read(variables).expect_err("nonsense").to_string();
     let text = said(&[("PMI_RANK", "one"), ("PMI_SIZE", "2")]);
     assert_eq!(text, "PMI says PMI_RANK=\"one\", which is no number");
     assert_eq!(said(&[("RANK", "4"), ("WORLD_SIZE", "4")]), "torchrun says rank 4 of 4");
     assert!(said(&[("RANK", "-1"), ("WORLD_SIZE", "4")]).contains("RANK"));
+    let text = said(&[("RANK", "1"), ("WORLD_SIZE", "4000000000")]);
+    assert_eq!(text, "torchrun says a world of 4000000000 ranks; there are 65536 at most");
 }
 
 #[test]

@@ -29,9 +29,9 @@ pub struct LaunchArgs {
     /// Nodes that this is called on, each with as many GPUs; FIZEAU_RENDEZVOUS says where they meet
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nodes: u32,
-    /// Which of them this is, counted from 0
-    #[arg(long, value_name = "K", default_value_t = 0, env = "JOB_COMPLETION_INDEX")]
-    pub node: u32,
+    /// Which of them this is, counted from 0 [default: JOB_COMPLETION_INDEX, or 0]
+    #[arg(long, value_name = "K")]
+    pub node: Option<u32>,
     /// What each of them does, such as `run collective`
     #[arg(last = true, required = true, value_name = "VERB")]
     pub command: Vec<String>,
@@ -49,7 +49,7 @@ pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     if !plan::is_host(&device(&args.command)) {
-        return start_all(args, &program);
+        return start_all(args, node(args)?, &program);
     }
     if args.nodes != 1 {
         let why = "--nodes is for GPUs: start ranks on many hosts by mpiexec or srun".into();
@@ -66,6 +66,23 @@ pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
     Err(error).with_context(|| format!("cannot start {}", launcher.display()))
 }
 
+/// Which of the nodes this is. A lone one may well have another place in a Job that is not ours.
+fn node(args: &LaunchArgs) -> anyhow::Result<u32> {
+    let told = || std::env::var("JOB_COMPLETION_INDEX").ok().filter(|_| args.nodes > 1);
+    let node = match (args.node, told()) {
+        (Some(node), _) => node,
+        (None, None) => 0,
+        (None, Some(text)) => text.trim().parse().map_err(|_| {
+            Usage(format!("JOB_COMPLETION_INDEX={text:?}, which is no number: say --node K"))
+        })?,
+    };
+    if node >= args.nodes {
+        let why = format!("--node {node} of --nodes {}: they count from 0", args.nodes);
+        return Err(Usage(why).into());
+    }
+    Ok(node)
+}
+
 /// The device that the ranks will choose.
 fn device(command: &[String]) -> String {
     let given = command.iter().enumerate().find_map(|(at, word)| {
@@ -80,14 +97,10 @@ fn device(command: &[String]) -> String {
 
 /// Starts one process for each rank, which meet through files that nobody else can name, and waits
 /// for all. Once one has failed the others are ended.
-fn start_all(args: &LaunchArgs, program: &Path) -> anyhow::Result<ExitCode> {
+fn start_all(args: &LaunchArgs, node: u32, program: &Path) -> anyhow::Result<ExitCode> {
     let random = || std::collections::hash_map::RandomState::new().build_hasher().finish();
     let token = format!("{:016x}{:016x}", random(), random());
     let meeting = format!("file:{}", std::env::temp_dir().display());
-    if args.node >= args.nodes {
-        let why = format!("--node {} of --nodes {}: they count from 0", args.node, args.nodes);
-        return Err(Usage(why).into());
-    }
     let size = args.ranks.saturating_mul(args.nodes);
     let mut ranks = Vec::new();
     for place in 0..args.ranks {
@@ -96,7 +109,7 @@ fn start_all(args: &LaunchArgs, program: &Path) -> anyhow::Result<ExitCode> {
         crate::launch::variables().for_each(|variable| {
             command.env_remove(variable);
         });
-        command.env("RANK", (args.node * args.ranks + place).to_string());
+        command.env("RANK", (node * args.ranks + place).to_string());
         command.env("LOCAL_RANK", place.to_string()).env("WORLD_SIZE", size.to_string());
         if args.nodes == 1 {
             command.env("FIZEAU_RENDEZVOUS", &meeting).env("FIZEAU_TOKEN", &token);
@@ -119,7 +132,7 @@ fn start_all(args: &LaunchArgs, program: &Path) -> anyhow::Result<ExitCode> {
                 Some(status) if !status.success() && failed.is_none() => {
                     // One that ended by itself has said why.
                     if status.code().is_none() {
-                        let number = args.node * args.ranks + place as u32;
+                        let number = node * args.ranks + place as u32;
                         eprintln!("error: rank {number} was ended ({status})");
                     }
                     failed = Some(status);

@@ -7,14 +7,14 @@ use super::{
 use crate::{
     comm::{Communicator, watch},
     device::{Buffer, Device},
-    localise::{self, Exchange, Suspect},
+    localise::{self, Exchange, Verdict},
     stats::quantile,
     units::{Bytes, Seconds},
 };
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
-use std::{process::ExitCode, thread};
+use std::{process::ExitCode, sync::atomic::AtomicBool, thread};
 
 /// Arguments of `localise`.
 #[derive(Args, Clone, Debug)]
@@ -47,6 +47,8 @@ struct Found {
     rounds: u32,
     size_bytes: Bytes,
     suspects: Vec<Named>,
+    /// Why it cannot be told who is slow, where it cannot.
+    undecided: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -92,7 +94,7 @@ fn one_rank(
     seat: Seat,
 ) -> anyhow::Result<ExitCode> {
     let (candidate, device) = Candidate::new(seat, plan, HostName::Told);
-    let known = match candidate.meet() {
+    let known = match candidate.meet(&AtomicBool::new(false)) {
         Err(error) if error.is::<Quiet>() => return Ok(ExitCode::from(exit::COULD_NOT_RUN)),
         known => known?,
     };
@@ -100,22 +102,22 @@ fn one_rank(
     let link = candidate.join(&known, device.as_ref())?;
     device.set_deadline(DEADLINE * watch::PATIENCE);
     ranks::guard(&link, DEADLINE, None)?;
-    let suspects = search(args, device.as_ref(), &link)?;
+    let verdict = search(args, device.as_ref(), &link)?;
     let is_first = link.rank() == 0;
     link.finish()?;
-    let code = if suspects.is_empty() { 0 } else { exit::FAILED };
+    let code = match &verdict {
+        Verdict::Nobody => 0,
+        Verdict::Named(_) => exit::FAILED,
+        Verdict::Undecided(_) => exit::INCONCLUSIVE,
+    };
     if is_first {
-        tell(args, &known, &suspects, device.properties().is_stub(), global)?;
+        tell(args, &known, &verdict, device.properties().is_stub(), global)?;
     }
     Ok(ExitCode::from(code))
 }
 
 /// All rounds; every rank comes to the same answer.
-fn search(
-    args: &LocaliseArgs,
-    device: &dyn Device,
-    link: &Link<'_>,
-) -> anyhow::Result<Vec<Suspect>> {
+fn search(args: &LocaliseArgs, device: &dyn Device, link: &Link<'_>) -> anyhow::Result<Verdict> {
     let (peers, rank) = (link.peers(), link.rank());
     let [send, receive] = [device.allocate(args.size)?, device.allocate(args.size)?];
     let mut seen: Vec<Exchange> = Vec::new();
@@ -137,7 +139,7 @@ fn search(
             Exchange { one, other, rate: args.size.0 as f64 / slower }
         }));
     }
-    Ok(localise::suspects(peers.size(), &seen))
+    Ok(localise::verdict(peers.size(), &seen))
 }
 
 /// The median time of an exchange with a partner; who has none waits for the others.
@@ -163,12 +165,17 @@ fn exchange(
 fn tell(
     args: &LocaliseArgs,
     known: &Known,
-    suspects: &[Suspect],
+    verdict: &Verdict,
     is_stub: bool,
     global: &Global,
 ) -> anyhow::Result<()> {
     let ranks = known.lines();
-    let named = |suspect: &Suspect| Named {
+    let (suspects, undecided) = match verdict {
+        Verdict::Named(suspects) => (suspects.as_slice(), None),
+        Verdict::Nobody => (&[][..], None),
+        Verdict::Undecided(why) => (&[][..], Some(why.clone())),
+    };
+    let named = |suspect: &localise::Suspect| Named {
         rank: suspect.node,
         name: ranks.get(suspect.node as usize).cloned().unwrap_or_default(),
         slow: suspect.slow,
@@ -178,13 +185,17 @@ fn tell(
     let suspects: Vec<Named> = suspects.iter().map(named).collect();
     let (rounds, size_bytes) = (args.rounds, args.size);
     if global.json {
-        let found = Found { ranks, rounds, size_bytes, suspects };
+        let found = Found { ranks, rounds, size_bytes, suspects, undecided };
         print(&serde_json::to_string_pretty(&found)?)?;
         return Ok(());
     }
     if suspects.is_empty() {
+        let found = match undecided {
+            None => "nobody is slow".into(),
+            Some(why) => format!("who is slow cannot be told: {why}"),
+        };
         let count = ranks.len();
-        print(&format!("{count} ranks, {rounds} rounds of {size_bytes}: nobody is slow"))?;
+        print(&format!("{count} ranks, {rounds} rounds of {size_bytes}: {found}"))?;
     }
     for Named { name, slow, exchanges, rate_share, .. } in suspects {
         let rate = rate_share.map_or("stub".into(), |share| format!("{:.0} %", share * 100.0));

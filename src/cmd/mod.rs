@@ -12,6 +12,7 @@ mod ranks;
 pub mod report;
 pub mod run;
 
+use crate::comm::rendezvous::MeetingError;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::{
     io::{self, IsTerminal, Write},
@@ -162,11 +163,16 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         let usage = error.downcast_ref::<Usage>().is_some();
+        let interrupted = matches!(error.downcast_ref(), Some(MeetingError::Interrupted));
         // Nowhere is left to say that standard error is gone.
         // What a record or a driver says may hold anything.
         let said: Vec<_> = format!("{error:#}").lines().map(crate::format::clean).collect();
         let _ = writeln!(io::stderr(), "fizeau: {}", said.join("\n"));
-        ExitCode::from(if usage { exit::USAGE } else { exit::COULD_NOT_RUN })
+        ExitCode::from(match (usage, interrupted) {
+            (true, _) => exit::USAGE,
+            (_, true) => exit::INTERRUPTED,
+            _ => exit::COULD_NOT_RUN,
+        })
     })
 }
 

@@ -107,19 +107,33 @@ pub struct Plan {
     pub cases: Vec<Case>,
 }
 
+/// Most ranks of one process.
+const RANKS_MAX: u32 = 1024;
+
+/// Holds `--ranks` against what there can be, for a plan as for a run.
+pub fn ranks_allowed(ranks: u32) -> Result<(), Usage> {
+    if (1..=RANKS_MAX).contains(&ranks) {
+        return Ok(());
+    }
+    Err(Usage(format!("--ranks {ranks}: a world has 1 to {RANKS_MAX} ranks")))
+}
+
 /// The world of a device: its own ranks where it has some.
 pub fn world<'d>(
     args: &PlanArgs,
     device: &'d dyn Device,
 ) -> anyhow::Result<Box<dyn Communicator + 'd>> {
     let gpu = &device.properties().backend;
+    if let Some(ranks) = args.ranks {
+        ranks_allowed(ranks)?;
+    }
     if let Some(ranks) = args.ranks.filter(|_| matches!(gpu.as_str(), "cuda" | "hip")) {
         let engine = Engine::open(gpu)?;
         return Ok(Box::new(Planned { kernel: KernelName(engine.name.into()), ranks }));
     }
     let ranks = args.ranks.unwrap_or_else(|| device.properties().units.max(2));
-    if !(2..=1024).contains(&ranks) {
-        return Err(Usage(format!("--ranks {ranks}: a world has 2 to 1024 ranks")).into());
+    if !(2..=RANKS_MAX).contains(&ranks) {
+        return Err(Usage(format!("--ranks {ranks}: a world has 2 to {RANKS_MAX} ranks")).into());
     }
     Ok(match device.host() {
         Some(host) => Box::new(Threads::new(host, ranks)),

@@ -9,7 +9,7 @@ use crate::{
         mpi::Mpi,
         nccl::{Engine, Nccl},
         preflight::{self, Facts, Sharing},
-        rendezvous::{Meeting, Room, Way},
+        rendezvous::{Meeting, Patience, Room, Way},
     },
     device::{Device, host},
     launch::{self, Launcher, World},
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     io::{self, Write},
     path::Path,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     thread,
     time::Duration,
 };
@@ -71,10 +71,7 @@ pub fn seats(args: &plan::PlanArgs) -> anyhow::Result<Seats> {
     let Some(size) = args.ranks.filter(|_| !plan::is_host(&args.device())) else {
         return Ok(Seats::Alone);
     };
-    if !(1..=1024).contains(&size) {
-        let why = format!("--ranks {size}: a world has 1 to 1024 ranks");
-        return Err(super::Usage(why).into());
-    }
+    plan::ranks_allowed(size)?;
     let room = Arc::new(Room::default());
     let seat = |rank: u32| Seat {
         world: World {
@@ -245,7 +242,7 @@ impl Candidate {
 
     /// Exchanges what ranks know of themselves, before anything else: what is missing anywhere
     /// ends all of them with the same words.
-    pub fn meet(&self) -> anyhow::Result<Known> {
+    pub fn meet(&self, interrupted: &AtomicBool) -> anyhow::Result<Known> {
         let World { launcher, rank, size, .. } = self.seat.world;
         let size = match (&self.seat.meeting, size) {
             (Meeting::Mpi(mpi), _) => mpi.size(),
@@ -259,7 +256,11 @@ impl Candidate {
         }
         let id = id.and_then(Result::ok).map(|id| id.0.to_vec());
         let words = serde_json::to_vec(&Words { facts, id })?;
-        let all = self.seat.meeting.exchange([rank, size], &words, MEETING_MAX)?;
+        let all = self.seat.meeting.exchange(
+            [rank, size],
+            &words,
+            Patience::new(MEETING_MAX, interrupted),
+        )?;
         let read = |bytes: &Vec<u8>| serde_json::from_slice(bytes);
         let all: Vec<Words> =
             all.iter().map(read).collect::<Result<_, _>>().context(

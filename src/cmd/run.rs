@@ -20,6 +20,7 @@ use crate::{
         store::{self, Writer},
     },
     session::{End, Session, Watcher},
+    spec::Properties,
     suite::{MeasureSettings, Suite},
     units::{Bytes, Seconds},
 };
@@ -106,7 +107,7 @@ impl Run<'_> {
     fn one_of_many(&self, seat: Seat) -> anyhow::Result<ExitCode> {
         let host_name = if self.args.no_host_name { HostName::LeftOut } else { HostName::Told };
         let (candidate, device) = Candidate::new(seat, &self.plan_args, host_name);
-        let known = match candidate.meet() {
+        let known = match candidate.meet(self.interrupted) {
             Err(error) if error.is::<Quiet>() => return Ok(ExitCode::from(exit::COULD_NOT_RUN)),
             known => known?,
         };
@@ -257,11 +258,27 @@ fn plan_of(args: &RunArgs, old: Option<&Record>) -> plan::PlanArgs {
             _ => None,
         });
         let device = &old.header.device;
+        let ranks = old.header.environment.ranks.len() as u32;
+        if ranks > 1 && !plan::is_host(&device.backend) {
+            plan.ranks = Some(ranks);
+        }
         if device::BACKENDS.iter().any(|backend| backend.name() == device.backend) {
-            plan.device.get_or_insert_with(|| format!("{}:{}", device.backend, device.ordinal));
+            plan.device.get_or_insert_with(|| device_of(&old.header));
         }
     }
     plan
+}
+
+/// The device of a run that was begun: the one that it had, or where its ranks had one each, their
+/// backend, of which each rank takes its own by its place as it did before.
+fn device_of(header: &Header) -> String {
+    let Properties { backend, ordinal, .. } = &header.device;
+    let own = format!("{backend}:{ordinal}");
+    let on_it = |line: &&String| line.contains(&format!(", {own} ("));
+    match header.environment.ranks.iter().all(|line| on_it(&line)) {
+        true => own,
+        false => backend.clone(),
+    }
 }
 
 /// Watches for the ends that come from outside: a flag that SIGINT and SIGTERM set, of which the

@@ -6,24 +6,29 @@
 //! first rank. Files and TCP need a token that nobody guesses: it is the name of the files, and who
 //! connects without it is not answered. It keeps strangers out who connect, not who listen.
 
+mod tcp;
+
 use super::{Communicator, mpi::Mpi};
-use crate::{clock, device::DeviceError, units::Seconds};
+use crate::{
+    clock::{self, Moment},
+    device::DeviceError,
+    units::Seconds,
+};
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Read, Write},
-    net::{TcpListener, TcpStream, ToSocketAddrs},
+    io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
 
 /// Shortest token: 16 hexadecimal digits are 64 bits.
 const TOKEN_MIN: usize = 16;
-
-/// Longest word of one rank; a connection that says more is none of ours.
-const BYTES_MAX: u64 = 1 << 20;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -60,9 +65,46 @@ pub enum MeetingError {
         /// The system's words.
         why: String,
     },
+    /// Asked to end while others had not come.
+    #[error("interrupted while the ranks met; nothing was measured")]
+    Interrupted,
     /// The engine.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+/// How long a rank waits for the others: until a deadline, or until it is asked to end.
+#[derive(Clone, Copy)]
+pub struct Patience<'p> {
+    limit: Seconds,
+    start: Moment,
+    interrupted: &'p AtomicBool,
+}
+
+impl<'p> Patience<'p> {
+    /// From now on; a flag that becomes true ends it.
+    pub fn new(limit: Seconds, interrupted: &'p AtomicBool) -> Patience<'p> {
+        Patience { limit, start: clock::now(), interrupted }
+    }
+
+    /// What is left, which is something; past the deadline none.
+    fn left(&self) -> Result<Option<Duration>, MeetingError> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(MeetingError::Interrupted);
+        }
+        let left = self.limit.0 - self.start.elapsed().0;
+        Ok((left > 0.0).then(|| Duration::from_secs_f64(left).max(Duration::from_millis(1))))
+    }
+
+    /// Goes on while there is time left: else it is this rank that did not come.
+    fn go_on(&self, missing: u32, [_, size]: Seat, by: &str) -> Result<(), MeetingError> {
+        match self.left()? {
+            Some(_) => Ok(()),
+            None => {
+                Err(MeetingError::Absent { rank: missing, size, limit: self.limit, by: by.into() })
+            }
+        }
+    }
 }
 
 fn broken(what: impl Into<String>) -> impl FnOnce(io::Error) -> MeetingError {
@@ -139,27 +181,26 @@ impl Meeting {
     ///
     /// # Errors
     ///
-    /// Where somebody does not come within `limit`, or the way is blocked.
+    /// Where somebody does not come in time, the way is blocked, or this is asked to end. MPI waits
+    /// as long as its launcher lets it.
     pub fn exchange(
         &self,
         seat: Seat,
         mine: &[u8],
-        limit: Seconds,
+        patience: Patience<'_>,
     ) -> Result<Vec<Vec<u8>>, MeetingError> {
         match self {
-            Meeting::Threads(room) => room.exchange(seat, mine, limit),
+            Meeting::Threads(room) => room.exchange(seat, mine, patience),
             Meeting::Mpi(mpi) => Ok(mpi.all_gather_bytes(mine)?),
             Meeting::Remote(Way::Files(folder, token)) => {
-                files(&folder.join(format!("fizeau-{token}")), seat, mine, limit)
+                files(&folder.join(format!("fizeau-{token}")), seat, mine, patience)
             }
-            Meeting::Remote(Way::Tcp(address, token)) => tcp(address, token, seat, mine, limit),
+            Meeting::Remote(Way::Tcp(address, token)) => {
+                tcp::exchange(address, token, seat, mine, patience)
+            }
             Meeting::Remote(Way::Mpi) => Err(MeetingError::Unknown("mpi".into())),
         }
     }
-}
-
-fn absent(rank: u32, [_, size]: Seat, limit: Seconds, by: impl Into<String>) -> MeetingError {
-    MeetingError::Absent { rank, size, limit, by: by.into() }
 }
 
 impl Room {
@@ -167,21 +208,18 @@ impl Room {
         &self,
         seat: Seat,
         mine: &[u8],
-        limit: Seconds,
+        patience: Patience<'_>,
     ) -> Result<Vec<Vec<u8>>, MeetingError> {
         let [rank, size] = seat;
         let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         words.resize(size as usize, None);
         words[rank as usize] = Some(mine.to_vec());
         self.came.notify_all();
-        let start = clock::now();
         loop {
             let Some(missing) = words.iter().position(Option::is_none) else {
                 return Ok(words.iter().flatten().cloned().collect());
             };
-            if start.elapsed() > limit {
-                return Err(absent(missing as u32, seat, limit, "threads"));
-            }
+            patience.go_on(missing as u32, seat, "threads")?;
             let waited = self.came.wait_timeout(words, PAUSE);
             words = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -194,10 +232,10 @@ fn files(
     path: &Path,
     seat: Seat,
     mine: &[u8],
-    limit: Seconds,
+    patience: Patience<'_>,
 ) -> Result<Vec<Vec<u8>>, MeetingError> {
     let of = |kind: &str| PathBuf::from(format!("{}.{}{kind}", path.display(), seat[0]));
-    let met = exchange_files(path, seat, mine, limit);
+    let met = exchange_files(path, seat, mine, patience);
     if met.is_err() {
         // Who comes with the same token later must not take them for those of a rank that is there.
         for kind in [".new", "", ".read"] {
@@ -212,24 +250,23 @@ fn exchange_files(
     path: &Path,
     seat: Seat,
     mine: &[u8],
-    limit: Seconds,
+    patience: Patience<'_>,
 ) -> Result<Vec<Vec<u8>>, MeetingError> {
     let [rank, size] = seat;
     let of = |rank: u32, kind: &str| PathBuf::from(format!("{}.{rank}{kind}", path.display()));
     // The file's name is not said: nobody else is to know the token in it.
     let folder = path.parent().unwrap_or(path).display().to_string();
     let blocked = || broken(format!("the ranks cannot meet in {folder}"));
-    let start = clock::now();
     let wait = |path: PathBuf, rank: u32| loop {
         match fs::read(&path) {
             Ok(bytes) => return Ok(bytes),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(blocked()(error));
             }
-            Err(_) if start.elapsed() > limit => {
-                return Err(absent(rank, seat, limit, "files"));
+            Err(_) => {
+                patience.go_on(rank, seat, "files")?;
+                thread::sleep(PAUSE);
             }
-            Err(_) => thread::sleep(PAUSE),
         }
     };
     let put = |kind: &str, bytes: &[u8]| {
@@ -257,149 +294,17 @@ fn exchange_files(
     Ok(all)
 }
 
-/// Over TCP: the first rank listens, the others connect, show the first half of the token, are
-/// shown the second, and give their bytes for those of all.
-fn tcp(
-    address: &str,
-    token: &str,
-    seat: Seat,
-    mine: &[u8],
-    limit: Seconds,
-) -> Result<Vec<Vec<u8>>, MeetingError> {
-    let (ours, theirs) = token.split_at(token.len() / 2);
-    if seat[0] == 0 {
-        serve(address, [ours, theirs], seat, mine, limit)
-    } else {
-        visit(address, [ours, theirs], seat, mine, limit)
-    }
-}
-
-fn serve(
-    address: &str,
-    [ours, theirs]: [&str; 2],
-    seat: Seat,
-    mine: &[u8],
-    limit: Seconds,
-) -> Result<Vec<Vec<u8>>, MeetingError> {
-    let [_, size] = seat;
-    let by = || format!("tcp {address}");
-    let listener = TcpListener::bind(address).map_err(broken(by()))?;
-    listener.set_nonblocking(true).map_err(broken(by()))?;
-    let mut words: Vec<Option<Vec<u8>>> = vec![None; size as usize];
-    words[0] = Some(mine.to_vec());
-    let mut visitors = Vec::new();
-    let start = clock::now();
-    while let Some(missing) = words.iter().position(Option::is_none) {
-        if start.elapsed() > limit {
-            return Err(absent(missing as u32, seat, limit, by()));
-        }
-        match listener.accept() {
-            Ok((mut stream, _)) => {
-                // A stranger is not answered, and whoever stays silent is not waited for.
-                if let Ok((rank, said)) = welcome(&mut stream, ours, theirs, size) {
-                    words[rank as usize] = Some(said);
-                    visitors.push(stream);
-                }
-            }
-            Err(_) => thread::sleep(PAUSE),
-        }
-    }
-    let all: Vec<Vec<u8>> = words.into_iter().flatten().collect();
-    for mut stream in visitors {
-        for bytes in &all {
-            send(&mut stream, bytes).map_err(broken(by()))?;
-        }
-    }
-    Ok(all)
-}
-
-fn welcome(
-    stream: &mut TcpStream,
-    ours: &str,
-    theirs: &str,
-    size: u32,
-) -> io::Result<(u32, Vec<u8>)> {
-    const POLITE: Duration = Duration::from_secs(5);
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(POLITE))?;
-    stream.set_write_timeout(Some(POLITE))?;
-    let shown = receive(stream)?;
-    if !same(&shown, ours.as_bytes()) {
-        return Err(io::Error::other("another token"));
-    }
-    send(stream, theirs.as_bytes())?;
-    let rank = receive(stream)?.try_into().map(u32::from_le_bytes);
-    let said = receive(stream)?;
-    match rank {
-        Ok(rank) if rank > 0 && rank < size => Ok((rank, said)),
-        _ => Err(io::Error::other("no rank of this world")),
-    }
-}
-
-fn visit(
-    address: &str,
-    [ours, theirs]: [&str; 2],
-    seat: Seat,
-    mine: &[u8],
-    limit: Seconds,
-) -> Result<Vec<Vec<u8>>, MeetingError> {
-    let [rank, size] = seat;
-    let start = clock::now();
-    let wait = Duration::from_secs_f64(limit.0.max(1.0));
-    let attempt = || -> io::Result<Vec<Vec<u8>>> {
-        let place = address.to_socket_addrs()?.next();
-        let place = place.ok_or_else(|| io::Error::other("no such host"))?;
-        let mut stream = TcpStream::connect_timeout(&place, Duration::from_secs(5))?;
-        stream.set_read_timeout(Some(wait))?;
-        send(&mut stream, ours.as_bytes())?;
-        if !same(&receive(&mut stream)?, theirs.as_bytes()) {
-            return Err(io::Error::other("the first rank has another token"));
-        }
-        send(&mut stream, &rank.to_le_bytes())?;
-        send(&mut stream, mine)?;
-        (0..size).map(|_| receive(&mut stream)).collect()
-    };
-    loop {
-        match attempt() {
-            Ok(all) => return Ok(all),
-            Err(error) if start.elapsed() > limit => {
-                return Err(broken(format!("tcp {address}, within {limit}"))(error));
-            }
-            // The first rank may not listen yet.
-            Err(_) => thread::sleep(PAUSE * 5),
-        }
-    }
-}
-
-/// In a time that does not tell how much was right.
-fn same(one: &[u8], other: &[u8]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |seen, (a, b)| seen | (a ^ b));
-    one.len() == other.len() && differences == 0
-}
-
-fn send(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    stream.write_all(&(bytes.len() as u64).to_le_bytes())?;
-    stream.write_all(bytes)
-}
-
-fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut length = [0; 8];
-    stream.read_exact(&mut length)?;
-    let length = u64::from_le_bytes(length);
-    if length > BYTES_MAX {
-        return Err(io::Error::other("too long"));
-    }
-    let mut bytes = vec![0; length as usize];
-    stream.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-    const LIMIT: Seconds = Seconds(60.0);
+
+    static ON: AtomicBool = AtomicBool::new(false);
+
+    fn within(seconds: f64) -> Patience<'static> {
+        Patience::new(Seconds(seconds), &ON)
+    }
 
     /// What each rank gets where all come.
     fn all(meet: impl Fn(Seat, &[u8]) -> Result<Vec<Vec<u8>>, MeetingError> + Sync) {
@@ -420,8 +325,8 @@ mod tests {
     #[test]
     fn threads_meet_in_memory() {
         let room = Room::default();
-        all(|seat, mine| room.exchange(seat, mine, LIMIT));
-        let alone = Room::default().exchange([1, 2], b"", Seconds(0.1)).expect_err("alone");
+        all(|seat, mine| room.exchange(seat, mine, within(60.0)));
+        let alone = Room::default().exchange([1, 2], b"", within(0.1)).expect_err("alone");
         assert!(alone.to_string().starts_with("rank 0 did not come within"), "{alone}");
     }
 
@@ -429,10 +334,10 @@ mod tests {
     fn processes_meet_through_files_that_nobody_else_reads_and_that_go_away() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(format!("fizeau-{TOKEN}"));
-        all(|seat, mine| files(&path, seat, mine, LIMIT));
+        all(|seat, mine| files(&path, seat, mine, within(60.0)));
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
         thread::scope(|scope| {
-            let alone = scope.spawn(|| files(&path, [0, 2], b"x", Seconds(2.0)));
+            let alone = scope.spawn(|| files(&path, [0, 2], b"x", within(2.0)));
             let own = format!("{}.0", path.display());
             let mut permissions = None;
             while permissions.is_none() && !alone.is_finished() {
@@ -445,32 +350,23 @@ mod tests {
         });
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "nothing stays");
         let nowhere = Path::new("/nowhere").join(format!("fizeau-{TOKEN}"));
-        let said = files(&nowhere, [1, 2], b"x", LIMIT).expect_err("no folder").to_string();
+        let said = files(&nowhere, [1, 2], b"x", within(60.0)).expect_err("no folder").to_string();
         assert!(said.contains("cannot meet in /nowhere: ") && !said.contains(TOKEN), "{said}");
     }
 
     #[test]
-    fn processes_meet_over_tcp_and_strangers_are_not_answered() {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address").to_string();
-        drop(free);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                // One who has no token, again and again.
-                for _ in 0..50 {
-                    if let Ok(mut stream) = TcpStream::connect(&address) {
-                        let _ = send(&mut stream, b"a guess");
-                        let mut answer = Vec::new();
-                        let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
-                        let read = stream.read_to_end(&mut answer);
-                        assert!(read.is_err() || answer.is_empty(), "{answer:?}");
-                        return;
-                    }
-                    thread::sleep(PAUSE);
-                }
-            });
-            all(|seat, mine| tcp(&address, TOKEN, seat, mine, LIMIT));
-        });
+    fn who_is_asked_to_end_does_not_wait_for_the_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(format!("fizeau-{TOKEN}"));
+        let asked = AtomicBool::new(true);
+        let patience = Patience::new(Seconds(1e4), &asked);
+        let ended = files(&path, [0, 2], b"x", patience);
+        assert!(matches!(ended, Err(MeetingError::Interrupted)), "{ended:?}");
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "nothing stays");
+        let ended = Room::default().exchange([0, 2], b"x", patience);
+        assert!(matches!(ended, Err(MeetingError::Interrupted)), "{ended:?}");
+        let ended = tcp::exchange("127.0.0.1:9", TOKEN, [1, 2], b"x", patience);
+        assert!(matches!(ended, Err(MeetingError::Interrupted)), "{ended:?}");
     }
 
     #[test]

@@ -1,0 +1,116 @@
+//! Ranks of stub GPUs that die, hang or are stopped: the others end, and say who it was.
+
+#[expect(dead_code, reason = "some of it is for the sweeps")]
+mod gpus;
+#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
+mod program;
+
+use fizeau::outcome::{Failure, Outcome};
+use gpus::{LATER, Machine, TWO, ends};
+use program::{Said, said};
+use std::{process::Command, thread, time::Duration};
+
+/// How two ranks end where something goes wrong with the second: both with exit code 3, the first
+/// with these words in its one line, and as the last outcome of the record.
+#[track_caller]
+fn assert_ended(machine: &Machine, ended: &[Said], words: &[&str]) {
+    let first = &ended[0];
+    assert_eq!(first.code, Some(3), "{} {}", first.out, first.err);
+    assert!(!first.err.contains("panicked"), "{}", first.err);
+    for word in words {
+        assert!(first.err.contains(word), "{word}: {}", first.err);
+    }
+    let record = machine.record();
+    assert!(record.footer.is_none());
+    let Some(Outcome::Failed { failure: Failure::Hang, error, .. }) = record.outcomes.last() else {
+        panic!("{:?}", record.outcomes.last())
+    };
+    assert!(error.contains(words[0]), "{error}");
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_within_the_deadline() {
+    let machine = Machine::new();
+    machine.suite("f32", 2.0);
+    let ended = ends(machine.start(&TWO, &format!("1:kill@{LATER}")));
+    let words = ["no answer within 2.000 s: rank 0 on ", "; rank 1 on ", "does not run any more"];
+    assert_ended(&machine, &ended, &words);
+    assert!(ended[0].err.contains("stub GPU, process "), "{}", ended[0].err);
+    assert_eq!(ended[1].code, None, "by a signal");
+}
+
+/// Rank 1's device is at fault after both ranks have entered the collective: both end with exit
+/// code 3, and what the first says and keeps has these words.
+#[track_caller]
+fn assert_device_at_fault(fault: &str, deadline: f64, culprit: Option<&str>) {
+    let machine = Machine::new();
+    machine.suite("f32", deadline);
+    let ended = ends(machine.start(&TWO, &format!("1:{fault}@{LATER}")));
+    assert_ended(&machine, &ended, &["rank 0 on ", " waited ", " B, iteration "]);
+    assert_eq!(ended[1].code, Some(3), "{}", ended[1].err);
+    let said = &ended[0].err;
+    let record = machine.record();
+    let Some(Outcome::Failed { error, .. }) = record.outcomes.last() else { panic!("{said}") };
+    let after = |rank: &str| said.split("; ").skip(1).any(|part| part.starts_with(rank));
+    assert_eq!(after("rank 1 on "), culprit.is_some(), "{said}");
+    assert!(!after("rank 0 on "), "{said}");
+    let words = culprit.unwrap_or("every device that could be asked answers and is in it");
+    assert!(said.contains(words) && error.contains(words), "{words}: {said}");
+    assert!(culprit.is_none() || said.contains("(stub GPU, process "), "{said}");
+}
+
+#[test]
+fn a_device_that_hangs_is_named() {
+    assert_device_at_fault("hang", 4.0, Some("has entered it, and its device does not answer"));
+}
+
+#[test]
+fn a_device_that_does_not_end_what_the_others_have_ended_is_named() {
+    // Seen at its events, or because the others have gone on.
+    assert_device_at_fault("late", 2.0, Some("; rank 1 on "));
+}
+
+#[test]
+fn nobody_is_named_where_every_device_answers_and_waits() {
+    assert_device_at_fault("stuck", 4.0, None);
+}
+
+#[test]
+fn a_process_that_stops_is_named() {
+    let machine = Machine::new();
+    machine.suite("f32", 2.0);
+    let mut first = machine.rank([0, 2], "devices=2", "").spawn().expect("it starts");
+    let second = machine.rank([1, 2], "devices=2", "").spawn();
+    let mut second = second.expect("it starts");
+    let record = machine.place.file("out");
+    for _ in 0..600 {
+        thread::sleep(Duration::from_millis(50));
+        if record.exists() || first.try_wait().expect("a child").is_some() {
+            break;
+        }
+    }
+    let signal = |name: &str| {
+        let id = second.id().to_string();
+        Command::new("kill").args([name, &id]).status().expect("kill starts")
+    };
+    signal("-STOP");
+    let ended = said(first.wait_with_output().expect("it ends"));
+    signal("-KILL");
+    let process = second.id();
+    second.wait().expect("it ends");
+    assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
+    let culprit = format!("process {process}) does not run any more");
+    assert!(ended.err.contains(&culprit), "{}", ended.err);
+}
+
+#[test]
+fn an_error_in_the_background_ends_all_ranks_with_the_librarys_words() {
+    let machine = Machine::new();
+    let ended = ends(machine.start(&TWO, &format!("1:async=6@{LATER}")));
+    let words = ["another rank of this node has given up: rank 0 on "];
+    assert_ended(&machine, &ended, &words);
+    let said = &ended[1];
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    assert!(said.err.contains("ncclCommGetAsyncError: remote process exited"), "{}", said.err);
+    assert!(said.err.contains(": rank 1 on "), "{}", said.err);
+}

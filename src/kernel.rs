@@ -100,6 +100,33 @@ pub struct GemmParams {
     pub scales_b: u64,
 }
 
+/// Of a grouped product; see [`crate::case::GroupedPoint`]. Rows are packed, and those of a group
+/// follow each other.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct GroupedParams {
+    /// m x k.
+    pub a: u64,
+    /// For each group as for a product, one after the other.
+    pub b: u64,
+    /// m x n, of the output's element type.
+    pub c: u64,
+    /// Of each group the first of its rows in A and C, and m behind them, as `u32`.
+    pub firsts: u64,
+    /// Rows of all groups together.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// Dimension summed over.
+    pub k: u32,
+    /// Groups.
+    pub groups: u32,
+    /// Rows of the group that has the most.
+    pub rows_max: u32,
+    /// [`crate::dtype::Dtype`] by its place in `ALL`.
+    pub dtype: u32,
+}
+
 /// Of attention; see [`crate::case::AttentionPoint`]. Layouts, row-major: Q is tokens x heads x
 /// dim_qk; K tokens x kv_heads x dim_qk; V tokens x kv_heads x dim_v (none for MLA: the first
 /// dim_v of K); O tokens x heads x dim_v. Tokens of all sequences follow each other.

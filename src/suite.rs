@@ -3,8 +3,8 @@
 
 use crate::{
     case::{
-        Access, AttentionPoint, Buffers, Collective, Contents, HostMemory, Launching, Place, Side,
-        StreamOperation, Transfer,
+        Access, AttentionPoint, Buffers, Collective, Contents, HostMemory, Launching, Place,
+        Routing, Side, StreamOperation, Transfer,
     },
     dtype::Dtype,
     spec::Properties,
@@ -36,6 +36,8 @@ pub struct Suite {
     pub launch: Option<LaunchAxes>,
     /// Absent: none planned.
     pub gemm: Option<GemmAxes>,
+    /// Absent: none planned.
+    pub grouped: Option<GroupedAxes>,
     /// One shape each.
     #[serde(default)]
     pub attention: Vec<AttentionPoint>,
@@ -164,6 +166,40 @@ pub struct GemmAxes {
     #[serde(default = "random_alone")]
     pub contents: Vec<Contents>,
 }
+
+/// The grouped products.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupedAxes {
+    /// Element types.
+    pub dtypes: Vec<Dtype>,
+    /// `[m, n, k, groups]` each, with the rows of all groups together.
+    pub shapes: Vec<[u32; 4]>,
+    /// How rows are dealt to groups.
+    pub routings: Vec<Routing>,
+}
+
+/// The most groups of a product.
+const GROUPS_LIMIT: u32 = 1 << 16;
+
+impl GroupedAxes {
+    fn check(&self) -> Result<(), String> {
+        let sizes = self.shapes.iter().flatten();
+        if sizes.into_iter().any(|&size| size == 0 || size > SIZE_LIMIT) {
+            return Err(format!("[grouped] shapes: every size is from 1 to {SIZE_LIMIT}"));
+        }
+        if self.shapes.iter().any(|[.., groups]| *groups > GROUPS_LIMIT) {
+            return Err(format!("[grouped] shapes: groups are {GROUPS_LIMIT} at most"));
+        }
+        if self.routings.is_empty() {
+            return Err("[grouped] routings: at least one of balanced and skewed".into());
+        }
+        Ok(())
+    }
+}
+
+/// The longest side of a matrix.
+const SIZE_LIMIT: u32 = 1 << 20;
 
 fn random_alone() -> Vec<Contents> {
     vec![Contents::Random]
@@ -325,12 +361,13 @@ impl Suite {
             return Err(format!("points in an octave of a sweep are from 1 to {POINTS_LIMIT}"));
         }
         let shapes = self.gemm.iter().flat_map(|gemm| &gemm.shapes);
-        if shapes.flatten().any(|&size| size == 0 || size > 1 << 20) {
-            return Err("[gemm] shapes: every size is from 1 to 1048576".into());
+        if shapes.flatten().any(|&size| size == 0 || size > SIZE_LIMIT) {
+            return Err(format!("[gemm] shapes: every size is from 1 to {SIZE_LIMIT}"));
         }
         if self.gemm.as_ref().is_some_and(|gemm| gemm.contents.is_empty()) {
             return Err("[gemm] contents: at least one of random, integers and zeros".into());
         }
+        self.grouped.as_ref().map_or(Ok(()), GroupedAxes::check)?;
         let too_many =
             |point: &&AttentionPoint| point.batch > BATCH_LIMIT || !point.can_be_counted();
         if let Some(point) = self.attention.iter().find(too_many) {

@@ -2,7 +2,7 @@
 
 use fizeau::{
     bench::{self, Rank},
-    case::{Case, Contents, GemmPoint, Point},
+    case::{Case, Contents, GemmPoint, GroupedPoint, KernelName, Point, Routing},
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
@@ -15,16 +15,38 @@ fn check_all(device: &dyn Device, [m, n, k]: [u32; 3], repeat: u32, contents: Co
     for dtype in DTYPES {
         for kernel in device.kernels(&format!("gemm/{dtype}")) {
             let case = Case { kernel, point: Point::Gemm(GemmPoint { dtype, m, n, k, contents }) };
-            let rank = Rank { device, peers: &Alone };
-            let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
-            workload.poison().expect("C is written");
-            let before = workload.verify().expect("C is read");
-            assert!(!before.passed(), "{case}: poison passes");
-            workload.enqueue(repeat).expect("it runs");
-            let check = workload.verify().expect("C is read");
-            assert!(check.passed(), "{case}: {check:?}");
+            check(device, &case, repeat);
         }
     }
+}
+
+fn check_all_grouped(device: &dyn Device, [m, n, k, groups]: [u32; 4], repeat: u32) {
+    for dtype in DTYPES {
+        for kernel in device.kernels(&format!("grouped/{dtype}")) {
+            for routing in [Routing::Balanced, Routing::Skewed] {
+                let kernel = kernel.clone();
+                let point = Point::Grouped(GroupedPoint { dtype, m, n, k, groups, routing });
+                check(device, &Case { kernel, point }, repeat);
+            }
+        }
+    }
+}
+
+fn check(device: &dyn Device, case: &Case, repeat: u32) {
+    let rank = Rank { device, peers: &Alone };
+    let mut workload = bench::prepare(case, rank).expect("a listed kernel is ready");
+    workload.poison().expect("C is written");
+    let before = workload.verify().expect("C is read");
+    assert!(!before.passed(), "{case}: poison passes");
+    workload.enqueue(repeat).expect("it runs");
+    let check = workload.verify().expect("C is read");
+    assert!(check.passed(), "{case}: {check:?}");
+    let (Point::Gemm(GemmPoint { m, n, .. }) | Point::Grouped(GroupedPoint { m, n, .. })) =
+        case.point
+    else {
+        unreachable!("a product");
+    };
+    assert_eq!(check.compared, u64::from(m) * u64::from(n), "{case}");
 }
 
 #[test]
@@ -33,6 +55,12 @@ fn a_plain_kernel_is_there_for_every_element_type() {
     for dtype in DTYPES {
         let kernels = device.kernels(&format!("gemm/{dtype}"));
         assert!(kernels.iter().any(|kernel| kernel.0 == "portable"), "{dtype}: {kernels:?}");
+        // What makes one product makes one for each group as well.
+        let bundled = |kernels: Vec<KernelName>| -> Vec<KernelName> {
+            let ours = |kernel: &KernelName| kernel.0 == "portable" || kernel.0.starts_with("avx");
+            kernels.into_iter().filter(ours).collect()
+        };
+        assert_eq!(bundled(device.kernels(&format!("grouped/{dtype}"))), bundled(kernels));
     }
     assert!(device.kernels("gemm/fp4").is_empty());
 }
@@ -57,11 +85,26 @@ fn shapes_beyond_one_block_are_right() {
     }
 }
 
+#[test]
+fn groups_of_any_size_are_right() {
+    let device = Host.open(0).expect("there is a host");
+    // Fewer rows than groups; one group; groups beyond a block and below one.
+    for shape in [[3, 17, 31, 8], [1, 1, 1, 1], [70, 40, 33, 1], [300, 70, 129, 5]] {
+        check_all_grouped(&*device, shape, 2);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn odd_shapes_are_right(m in 1u32..70, n in 1u32..140, k in 1u32..90, repeat in 1u32..4) {
         let device = Host.open(0).expect("there is a host");
         check_all(&*device, [m, n, k], repeat, Contents::Random);
+    }
+
+    #[test]
+    fn odd_groups_are_right(m in 1u32..70, n in 1u32..70, k in 1u32..40, groups in 1u32..20) {
+        let device = Host.open(0).expect("there is a host");
+        check_all_grouped(&*device, [m, n, k, groups], 1);
     }
 }

@@ -34,6 +34,7 @@ fn parameters_are_the_same_on_both_sides() {
         layout!(ProbeParams: cells lines taken unit),
         layout!(ComputeParams: partial flops),
         layout!(GemmParams: a b c m n k dtype scales_a scales_b),
+        layout!(GroupedParams: a b c firsts m n k groups rows_max dtype),
         layout!(AttentionSequence: query_first queries key_first keys),
         layout!(AttentionPart: sequence kv_head row_first key_first key_end slot slot_first slots),
         layout!(AttentionParams: q k v o sequences pages parts part_firsts scratch scratch_bytes

@@ -4,6 +4,7 @@
 // 256 threads make a tile of 128 x 128; each makes 8 x 8 of it, in four corners of 4 x 4, so that
 // a warp's loads from shared memory are of 16 bytes without conflicts. The next 64 bytes
 // along k are fetched into registers while the present ones are multiplied.
+#include "grouped.h"
 #include "params.h"
 #include "tiles.h"
 
@@ -88,11 +89,11 @@ DEVICE void leave(const GemmParams& p, Tile tile, const Sum (&sums)[8][8]) {
   }
 }
 
-template <class In, class Sum, class Out> DEVICE void product(const GemmParams& p) {
+template <class In, class Sum, class Out, class Groups> DEVICE void product(Groups groups) {
   SHARED Operands<Sum> operands;
-  const u32 rows = tiles_along(p.m, TILE), columns = tiles_along(p.n, TILE);
-  for (u32 index = block_index(); index < rows * columns; index += block_count()) {
-    const Tile tile = tile_at<GROUP>(index, rows, columns);
+  for (u32 index = block_index(); groups.seek(index); index += block_count()) {
+    const GemmParams p = groups.template product<sizeof(In), sizeof(Out)>();
+    const Tile tile = tile_at<GROUP>(groups.within(index), groups.rows, groups.columns);
     Sum sums[8][8] = {};
     Fetched<In, Sum> fetched;
     fetched.fetch(p, tile, 0);
@@ -110,8 +111,17 @@ template <class In, class Sum, class Out> DEVICE void product(const GemmParams& 
 
 }  // namespace
 
-KERNEL(256, 1) gemm_f64(const GemmParams p) { product<f64, f64, f64>(p); }
-KERNEL(256, 2) gemm_f32(const GemmParams p) { product<f32, f32, f32>(p); }
-KERNEL(256, 2) gemm_f16(const GemmParams p) { product<f16, f32, f16>(p); }
-KERNEL(256, 2) gemm_bf16(const GemmParams p) { product<bf16, f32, bf16>(p); }
-KERNEL(256, 1) gemm_int8(const GemmParams p) { product<i8, i32, i32>(p); }
+KERNEL(256, 1) gemm_f64(const GemmParams p) { product<f64, f64, f64>(single<TILE, TILE>(p)); }
+KERNEL(256, 2) gemm_f32(const GemmParams p) { product<f32, f32, f32>(single<TILE, TILE>(p)); }
+KERNEL(256, 2) gemm_f16(const GemmParams p) { product<f16, f32, f16>(single<TILE, TILE>(p)); }
+KERNEL(256, 2) gemm_bf16(const GemmParams p) { product<bf16, f32, bf16>(single<TILE, TILE>(p)); }
+KERNEL(256, 1) gemm_int8(const GemmParams p) { product<i8, i32, i32>(single<TILE, TILE>(p)); }
+KERNEL(256, 1) grouped_f32(const GroupedParams p) {
+  product<f32, f32, f32>(grouped<TILE, TILE>(p));
+}
+KERNEL(256, 1) grouped_f16(const GroupedParams p) {
+  product<f16, f32, f16>(grouped<TILE, TILE>(p));
+}
+KERNEL(256, 1) grouped_bf16(const GroupedParams p) {
+  product<bf16, f32, bf16>(grouped<TILE, TILE>(p));
+}

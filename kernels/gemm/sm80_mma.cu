@@ -7,6 +7,7 @@
 //
 // In shared memory a row's 16-byte chunks are exchanged by the row's number, so that the loads of
 // fragments, which go down rows, meet no bank twice.
+#include "grouped.h"
 #include "params.h"
 #include "sm80.h"
 #include "tiles.h"
@@ -252,17 +253,23 @@ DEVICE void leave(const GemmParams& p, Tile tile,
   }
 }
 
-template <class In> DEVICE void product(const GemmParams& p) {
+template <class In, class Groups> DEVICE Tile tile_of(const Groups& groups, u32 index) {
+  return tile_at<GROUP>(groups.within(index), groups.rows, groups.columns);
+}
+
+template <class In, class Groups> DEVICE void product(Groups groups) {
   using L = Layout<In>;
+  constexpr u32 BYTES = Type<In>::BYTES, BYTES_OUT = sizeof(typename Type<In>::Out);
   const u32 shared = shared_address(dynamic_shared());
-  const u32 rows = tiles_along(p.m, ROWS), columns = tiles_along(p.n, L::COLUMNS);
-  const u32 steps = tiles_along(p.k, L::DEPTH);
+  const u32 steps = tiles_along(groups.p.k, L::DEPTH);
   Walk<In> fetched = {block_index(), 0};
+  // What is fetched may be of a later group than what is multiplied.
+  Groups ahead = groups;
   u32 filled = 0;
   auto fetch_next = [&] {
-    if (fetched.index < rows * columns) {
-      const Tile tile = tile_at<GROUP>(fetched.index, rows, columns);
-      fetch<In>(p, tile, fetched.step, shared + filled * L::BYTES);
+    if (ahead.seek(fetched.index)) {
+      fetch<In>(ahead.template product<BYTES, BYTES_OUT>(), tile_of<In>(ahead, fetched.index),
+                fetched.step, shared + filled * L::BYTES);
       fetched.advance(steps);
     }
     // Closed even where it is empty: groups are counted.
@@ -271,7 +278,7 @@ template <class In> DEVICE void product(const GemmParams& p) {
   };
   for (u32 i = 0; i < STAGES - 1; i++) fetch_next();
   u32 stage = 0;
-  for (u32 index = block_index(); index < rows * columns; index += block_count()) {
+  for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     typename Type<In>::Sum sums[L::DOWN][L::ACROSS][4] = {};
     for (u32 step = 0; step < steps; step++) {
       await_copies<STAGES - 2>();
@@ -280,14 +287,23 @@ template <class In> DEVICE void product(const GemmParams& p) {
       multiply_stage<In>(sums, shared + stage * L::BYTES);
       stage = (stage + 1) % STAGES;
     }
-    leave<In>(p, tile_at<GROUP>(index, rows, columns), sums);
+    leave<In>(groups.template product<BYTES, BYTES_OUT>(), tile_of<In>(groups, index), sums);
   }
+}
+
+template <class In> DEVICE void one_product(const GemmParams& p) {
+  product<In>(single<ROWS, Layout<In>::COLUMNS>(p));
+}
+template <class In> DEVICE void all_products(const GroupedParams& p) {
+  product<In>(grouped<ROWS, Layout<In>::COLUMNS>(p));
 }
 
 }  // namespace
 
-KERNEL(256, 1) gemm_bf16_mma(const GemmParams p) { product<bf16>(p); }
-KERNEL(256, 1) gemm_f16_mma(const GemmParams p) { product<f16>(p); }
-KERNEL(256, 1) gemm_tf32_mma(const GemmParams p) { product<tf32>(p); }
-KERNEL(256, 1) gemm_int8_mma(const GemmParams p) { product<i8>(p); }
-KERNEL(256, 1) gemm_f64_mma(const GemmParams p) { product<f64>(p); }
+KERNEL(256, 1) gemm_bf16_mma(const GemmParams p) { one_product<bf16>(p); }
+KERNEL(256, 1) gemm_f16_mma(const GemmParams p) { one_product<f16>(p); }
+KERNEL(256, 1) gemm_tf32_mma(const GemmParams p) { one_product<tf32>(p); }
+KERNEL(256, 1) gemm_int8_mma(const GemmParams p) { one_product<i8>(p); }
+KERNEL(256, 1) gemm_f64_mma(const GemmParams p) { one_product<f64>(p); }
+KERNEL(256, 1) grouped_bf16_mma(const GroupedParams p) { all_products<bf16>(p); }
+KERNEL(256, 1) grouped_f16_mma(const GroupedParams p) { all_products<f16>(p); }

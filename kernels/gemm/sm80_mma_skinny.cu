@@ -4,6 +4,7 @@
 // A block makes a tile of 16 x 32, so that a layer's 4096 columns are 128 blocks. Its 8 warps share
 // the dimension summed over: each has every eighth stage of 32 along k, in a ring of its own of
 // four, and waits for no other warp until the sums are added. Rows must be multiples of 16 bytes.
+#include "grouped.h"
 #include "params.h"
 #include "sm80.h"
 #include "tiles.h"
@@ -89,15 +90,16 @@ DEVICE void multiply_share(const GemmParams& p, Tile tile, u32 ring, f32 (&sums)
   await_copies<0>();
 }
 
-template <class In> DEVICE void product(const GemmParams& p) {
+template <class In, class Groups> DEVICE void product(Groups groups) {
   u8* bytes = dynamic_shared();
   f32* shares = reinterpret_cast<f32*>(bytes);
   const u32 warp = thread_index() / 32, g = thread_index() % 32 / 4, t = thread_index() % 4;
   const u32 ring = shared_address(bytes) + warp * (STAGES * BYTES);
-  const u32 rows = tiles_along(p.m, ROWS), columns = tiles_along(p.n, COLUMNS);
-  for (u32 index = block_index(); index < rows * columns; index += block_count()) {
+  for (u32 index = block_index(); groups.seek(index); index += block_count()) {
+    const GemmParams p = groups.template product<2, 2>();
     // Down the rows first: what a block reads of B, its neighbours read too.
-    const Tile tile = {index % rows, index / rows};
+    const u32 within = groups.within(index);
+    const Tile tile = {within % groups.rows, within / groups.rows};
     f32 sums[FRAGMENTS][4] = {};
     multiply_share<In>(p, tile, ring, sums);
     // The shares stand where the stages stood.
@@ -127,5 +129,13 @@ template <class In> DEVICE void product(const GemmParams& p) {
 
 }  // namespace
 
-KERNEL(256, 1) gemm_bf16_mma_skinny(const GemmParams p) { product<bf16>(p); }
-KERNEL(256, 1) gemm_f16_mma_skinny(const GemmParams p) { product<f16>(p); }
+KERNEL(256, 1) gemm_bf16_mma_skinny(const GemmParams p) {
+  product<bf16>(single<ROWS, COLUMNS>(p));
+}
+KERNEL(256, 1) gemm_f16_mma_skinny(const GemmParams p) { product<f16>(single<ROWS, COLUMNS>(p)); }
+KERNEL(256, 1) grouped_bf16_mma_skinny(const GroupedParams p) {
+  product<bf16>(grouped<ROWS, COLUMNS>(p));
+}
+KERNEL(256, 1) grouped_f16_mma_skinny(const GroupedParams p) {
+  product<f16>(grouped<ROWS, COLUMNS>(p));
+}

@@ -11,6 +11,10 @@
 // every 128 along k are promoted: added to others in f32, while the next 128 are multiplied. Tiles
 // are then of 128 columns, since there are three times as many sums for each. Where every 128 along
 // k of a row of A have a scale, and every 128 x 128 of B, that is where sums are multiplied by both.
+//
+// Where each group of rows has a B of its own, the maps are of all groups: a box of A may reach into
+// the next group's rows, whose sums are then not left. 128 bytes along a row end with a group.
+#include "grouped.h"
 #include "params.h"
 #include "scaled.h"
 #include "sm90.h"
@@ -42,9 +46,12 @@ template <class In> struct Half {
   static constexpr u32 DEPTH = ROW_BYTES / 2;
   // Rows of B are along n, 64 columns in each of 4 boxes.
   static constexpr u32 BOX_BYTES = DEPTH * ROW_BYTES;
-  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, u32 column, u32 step, u64* full) {
+  template <class Groups>
+  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, const Groups& groups, u32 column,
+                                   u32 step, u64* full) {
+    const u32 row = groups.group * groups.p.k + step * DEPTH;
     UNROLL for (u32 box = 0; box < 256 / 64; box++) {
-      tile_load(to + box * BOX_BYTES, b, column + box * 64, step * DEPTH, full);
+      tile_load(to + box * BOX_BYTES, b, column + box * 64, row, full);
     }
   }
   // 16 along k are 16 rows.
@@ -57,8 +64,10 @@ template <> struct Type<f16> : Half<f16> {};
 template <> struct Type<e4m3> {
   using Out = bf16;
   static constexpr u32 DEPTH = ROW_BYTES;
-  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, u32 column, u32 step, u64* full) {
-    tile_load(to, b, step * DEPTH, column, full);
+  template <class Groups>
+  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, const Groups& groups, u32 column,
+                                   u32 step, u64* full) {
+    tile_load(to, b, step * DEPTH, groups.group * groups.p.n + column, full);
   }
   // 32 along k are 32 bytes of each row.
   static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
@@ -78,35 +87,63 @@ template <u32 STAGES> struct Ring {
   }
 };
 
-struct Work {
-  u32 rows, columns, steps;
-};
+template <class Groups> DEVICE Tile tile_of(const Groups& groups, u32 index) {
+  return tile_at<GROUP>(groups.within(index), groups.rows, groups.columns);
+}
 
 // Has stage after stage copied, through all tiles.
-template <class In, class Shape, class Ring>
-DEVICE void produce(Ring ring, u8* shared, Work work, const TensorMap* a, const TensorMap* b) {
-  for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
-    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
-    for (u32 step = 0; step < work.steps; step++) {
+template <class In, class Shape, class Ring, class Groups>
+DEVICE void produce(Ring ring, u8* shared, Groups groups, const TensorMap* a,
+                    const TensorMap* b) {
+  const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
+  for (u32 index = block_index(); groups.seek(index); index += block_count()) {
+    const Tile tile = tile_of(groups, index);
+    for (u32 step = 0; step < steps; step++) {
       // Of a stage that was never used, the phase before the first is over.
       await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
       u64* full = &ring.full[ring.stage];
       u8* to = shared + ring.stage * Shape::BYTES;
       arrive_expecting(full, Shape::BYTES);
-      tile_load(to, a, step * Type<In>::DEPTH, tile.row * ROWS, full);
-      Type<In>::load_b(to + BYTES_A, b, tile.column * Shape::COLUMNS, step, full);
+      tile_load(to, a, step * Type<In>::DEPTH, groups.first + tile.row * ROWS, full);
+      Type<In>::load_b(to + BYTES_A, b, groups, tile.column * Shape::COLUMNS, step, full);
       ring.advance();
     }
   }
 }
 
-// Writes a warpgroup's 64 rows, 64 columns at a time.
+// Writes those of a warpgroup's 64 rows that a group has, where the next group's follow.
 template <class Out, u32 SUMS>
-DEVICE void leave(const f32 (&sums)[SUMS], u8* buffers, u32 consumer, Tile tile,
-                  const TensorMap* c) {
+DEVICE void leave_some(const f32 (&sums)[SUMS], Out* c, u32 columns, u32 column_first, u32 rows) {
+  const u32 thread = thread_index() % 128, lane = thread % 32;
+  const u32 row_first = thread / 32 * 16 + lane / 4;
+  UNROLL for (u32 half = 0; half < 2; half++) {
+    const u32 row = row_first + 8 * half;
+    Out* to = c + u64(row) * columns;
+    UNROLL for (u32 i = 0; i < SUMS / 4; i++) {
+      const u32 column = column_first + 8 * i + lane % 4 * 2;
+      const u32 pair = narrow_pair(sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1], Out());
+      if (row < rows && column < columns) *reinterpret_cast<u32*>(to + column) = pair;
+    }
+  }
+}
+
+// Writes a warpgroup's 64 rows, 64 columns at a time.
+template <class Out, u32 SUMS, class Groups>
+DEVICE void leave(const f32 (&sums)[SUMS], u8* buffers, u32 consumer, const Groups& groups,
+                  Tile tile, const TensorMap* c) {
   constexpr u32 COLUMNS = 2 * SUMS;
   const u32 thread = thread_index() % 128, warp = thread / 32, lane = thread % 32;
   const u32 row = warp * 16 + lane % 16;
+  const u32 row_first = tile.row * ROWS + consumer * 64;
+  if constexpr (Groups::GROUPS) {
+    const GemmParams of_group = groups.template product<1, sizeof(Out)>();
+    const u32 rows = row_first < of_group.m ? of_group.m - row_first : 0;
+    if (rows < 64) {
+      Out* to = static_cast<Out*>(of_group.c) + u64(row_first) * of_group.n;
+      leave_some<Out>(sums, to, of_group.n, tile.column * COLUMNS, rows);
+      return;
+    }
+  }
   UNROLL for (u32 part = 0; part < COLUMNS / 64; part++) {
     u8* buffer = buffers + (consumer * BUFFERS + part % BUFFERS) * BUFFER_BYTES;
     // The store before the last one, which read this buffer, has done so.
@@ -124,7 +161,7 @@ DEVICE void leave(const f32 (&sums)[SUMS], u8* buffers, u32 consumer, Tile tile,
     show_to_copies();
     barrier_of<128>(1 + consumer);
     if (thread == 0) {
-      tile_store(c, buffer, tile.column * COLUMNS + part * 64, tile.row * ROWS + consumer * 64);
+      tile_store(c, buffer, tile.column * COLUMNS + part * 64, groups.first + row_first);
       close_stores();
     }
   }
@@ -147,14 +184,15 @@ DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32
   return empty;
 }
 
-template <class In, class Shape, class Ring>
-DEVICE void consume(Ring ring, u8* shared, Work work, const TensorMap* c) {
+template <class In, class Shape, class Ring, class Groups>
+DEVICE void consume(Ring ring, u8* shared, Groups groups, const TensorMap* c) {
+  const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
   const u32 consumer = thread_index() / 128 - 1;
   const bool speaks = thread_index() % 32 == 0;
   f32 sums[Shape::SUMS];
-  for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
+  for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     u64* previous = nullptr;
-    for (u32 step = 0; step < work.steps; step++) {
+    for (u32 step = 0; step < steps; step++) {
       u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step);
       // All but the ones just closed are done: the stage before has been read.
       await_multiplications<1>();
@@ -164,8 +202,8 @@ DEVICE void consume(Ring ring, u8* shared, Work work, const TensorMap* c) {
     await_multiplications<0>();
     settle(sums);
     if (speaks) arrive(previous);
-    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
-    leave<typename Type<In>::Out>(sums, shared + Shape::STAGES * Shape::BYTES, consumer, tile, c);
+    leave<typename Type<In>::Out>(sums, shared + Shape::STAGES * Shape::BYTES, consumer, groups,
+                                  tile_of(groups, index), c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
@@ -205,36 +243,36 @@ DEVICE void promote(f32 (&all)[SUMS], f32 (&sums)[SUMS], Factors factors) {
 // The same, with the sums of each stage promoted while the other warpgroup's are multiplied: sums
 // that are read while multiplications of the same warpgroup are under way make the compiler have
 // all of them wait for each other.
-template <class In, class Shape, class Ring, class Scales>
-DEVICE void consume_promoting(Ring ring, u8* shared, Work work, Scales scales,
+template <class In, class Shape, class Ring, class Groups, class Scales>
+DEVICE void consume_promoting(Ring ring, u8* shared, Groups groups, Scales scales,
                               const TensorMap* c) {
+  const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
   const u32 consumer = thread_index() / 128 - 1;
   const bool speaks = thread_index() % 32 == 0;
-  for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
-    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
+  for (u32 index = block_index(); groups.seek(index); index += block_count()) {
+    const Tile tile = tile_of(groups, index);
     f32 all[Shape::SUMS] = {}, sums[Shape::SUMS];
-    for (u32 step = 0; step < work.steps; step++) {
+    for (u32 step = 0; step < steps; step++) {
       const Factors factors = scales.load(tile, step);
       u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, 0);
       await_multiplications<0>();
       if (speaks) arrive(empty);
       promote(all, sums, factors);
     }
-    leave<typename Type<In>::Out>(all, shared + Shape::STAGES * Shape::BYTES, consumer, tile, c);
+    leave<typename Type<In>::Out>(all, shared + Shape::STAGES * Shape::BYTES, consumer, groups,
+                                  tile, c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
 // `consume` is what the two warpgroups that multiply do.
-template <class In, class Shape, class Consume>
-DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
+template <class In, class Shape, class Groups, class Consume>
+DEVICE void product(const Groups& groups, const TensorMap* a, const TensorMap* b,
                     const TensorMap* c, Consume consume) {
   constexpr u32 STAGES = Shape::STAGES;
   SHARED u64 barriers[2 * STAGES];
   u8* shared = dynamic_shared();
   const Ring<STAGES> ring = {barriers, barriers + STAGES, 0, 0};
-  const Work work = {tiles_along(p.m, ROWS), tiles_along(p.n, Shape::COLUMNS),
-                     tiles_along(p.k, Type<In>::DEPTH)};
   if (thread_index() == 0) {
     for (u32 stage = 0; stage < STAGES; stage++) {
       make_barrier(&ring.full[stage], 1);
@@ -249,39 +287,40 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
   block_barrier();
   if (thread_index() < 128) {
     keep_registers<40>();
-    if (thread_index() == 0) produce<In, Shape>(ring, shared, work, a, b);
+    if (thread_index() == 0) produce<In, Shape>(ring, shared, groups, a, b);
   } else {
     take_registers<232>();
-    consume(ring, shared, work);
+    consume(ring, shared);
   }
 }
 
-template <class In>
-DEVICE void plain_product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
+template <class In, class Groups>
+DEVICE void plain_product(const Groups& groups, const TensorMap* a, const TensorMap* b,
                           const TensorMap* c) {
-  product<In, Shape<256>>(p, a, b, c, [&](Ring<Shape<256>::STAGES> ring, u8* shared, Work work) {
-    consume<In, Shape<256>>(ring, shared, work, c);
+  product<In, Shape<256>>(groups, a, b, c, [&](Ring<Shape<256>::STAGES> ring, u8* shared) {
+    consume<In, Shape<256>>(ring, shared, groups, c);
   });
 }
 
 template <class Scales>
 DEVICE void promoted_product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
                              const TensorMap* c, Scales scales) {
-  product<e4m3, Shape<128>>(p, a, b, c, [&](Ring<Shape<128>::STAGES> ring, u8* shared, Work work) {
-    consume_promoting<e4m3, Shape<128>>(ring, shared, work, scales, c);
+  const auto groups = single<ROWS, 128>(p);
+  product<e4m3, Shape<128>>(groups, a, b, c, [&](Ring<Shape<128>::STAGES> ring, u8* shared) {
+    consume_promoting<e4m3, Shape<128>>(ring, shared, groups, scales, c);
   });
 }
 
 }  // namespace
 
 KERNEL(384, 1) gemm_bf16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  plain_product<bf16>(p, &a, &b, &c);
+  plain_product<bf16>(single<ROWS, 256>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_f16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  plain_product<f16>(p, &a, &b, &c);
+  plain_product<f16>(single<ROWS, 256>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  plain_product<e4m3>(p, &a, &b, &c);
+  plain_product<e4m3>(single<ROWS, 256>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_promoted(const GemmParams p, MAP a, MAP b, MAP c) {
   promoted_product(p, &a, &b, &c, NoScales());
@@ -290,4 +329,13 @@ KERNEL(384, 1) gemm_fp8block_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
   const BlockScales scales = {static_cast<const f32*>(p.scales_a),
                               static_cast<const f32*>(p.scales_b), p.m, p.k / fp8block::BLOCK};
   promoted_product(p, &a, &b, &c, scales);
+}
+KERNEL(384, 1) grouped_bf16_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
+  plain_product<bf16>(grouped<ROWS, 256>(p), &a, &b, &c);
+}
+KERNEL(384, 1) grouped_f16_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
+  plain_product<f16>(grouped<ROWS, 256>(p), &a, &b, &c);
+}
+KERNEL(384, 1) grouped_fp8_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
+  plain_product<e4m3>(grouped<ROWS, 256>(p), &a, &b, &c);
 }

@@ -48,6 +48,20 @@ struct GemmParams {
 };
 static_assert(sizeof(GemmParams) == 56, "the mirror");
 
+struct GroupedParams {
+  const void* a;     // m x k, row by row, those of a group one after the other
+  const void* b;     // for each group as above
+  void* c;           // m x n, row by row
+  const u32* firsts; // of each group its first row, and m
+  u32 m;
+  u32 n;
+  u32 k;
+  u32 groups;
+  u32 rows_max;      // of the group that has the most
+  u32 dtype;
+};
+static_assert(sizeof(GroupedParams) == 56, "the mirror");
+
 // Where a sequence's tokens stand among those of all.
 struct AttentionSequence {
   u32 query_first;   // of Q and O

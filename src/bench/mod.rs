@@ -78,6 +78,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan.extend(transfer::cases(suite, rank));
     plan.extend(launch::cases(suite, rank));
     plan.extend(gemm::cases(suite, rank));
+    plan.extend(gemm::grouped::cases(suite, rank));
     plan.extend(attention::cases(suite, rank));
     plan.extend(collective::cases(suite, rank));
     plan
@@ -90,6 +91,7 @@ pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>
         Point::Latency(point) => latency::prepare(point, &case.kernel, rank),
         Point::Compute(point) => compute::prepare(point, &case.kernel, rank),
         Point::Gemm(point) => gemm::prepare(point, &case.kernel, rank),
+        Point::Grouped(point) => gemm::grouped::prepare(point, &case.kernel, rank),
         Point::Attention(point) => attention::prepare(point, &case.kernel, rank),
         Point::Collective(point) => collective::prepare(point, &case.kernel, rank),
         Point::Access(point) => access::prepare(point, &case.kernel, rank),
@@ -109,7 +111,7 @@ pub fn headline_cache(case: &Case) -> (Cache, Option<Cache>) {
         | Point::Access(_)
         | Point::Transfer(_)
         | Point::Launch(_) => (Cache::Hot, None),
-        Point::Gemm(_) => (Cache::Hot, Some(Cache::Cold)),
+        Point::Gemm(_) | Point::Grouped(_) => (Cache::Hot, Some(Cache::Cold)),
         Point::Attention(_) => (Cache::Cold, Some(Cache::Hot)),
     }
 }
@@ -123,6 +125,8 @@ pub fn memory_needed(case: &Case) -> Bytes {
         Point::Latency(point) => point.working_set * 2,
         Point::Compute(_) => Bytes::MIB,
         Point::Gemm(_) => case.point.work().memory * 2,
+        // Beside the device's operands those of one group, drawn and kept as they are checked.
+        Point::Grouped(point) => point.memory() + gemm::grouped::drawn(point),
         Point::Attention(point) => {
             let padding = point.padding();
             Bytes((case.point.work().memory + padding).0 * 2 + attention::SCRATCH_MAX)

@@ -19,11 +19,13 @@ macro_rules! named {
 
 mod attention;
 mod collective;
+mod grouped;
 mod machine;
 mod wire;
 
 pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask};
 pub use collective::{Buffers, Collective, CollectivePoint, Place};
+pub use grouped::{GroupedPoint, Routing};
 pub use machine::{
     Access, AccessPoint, HostMemory, LaunchPoint, Launching, Transfer, TransferPoint,
 };
@@ -69,6 +71,8 @@ pub enum Point {
     Compute(ComputePoint),
     /// A matrix product.
     Gemm(GemmPoint),
+    /// A matrix product for each of some groups.
+    Grouped(GroupedPoint),
     /// Attention, forward.
     Attention(AttentionPoint),
     /// A collective over all ranks.
@@ -250,6 +254,7 @@ impl Point {
             Point::Latency(_) => Work::default(),
             Point::Compute(point) => point.work(),
             Point::Gemm(point) => point.work(),
+            Point::Grouped(point) => point.work(),
             Point::Attention(point) => point.work(),
             Point::Collective(point) => point.work(),
             Point::Access(point) => point.work(),
@@ -265,6 +270,7 @@ impl Point {
             Point::Latency(_) | Point::Access(_) | Point::Transfer(_) | Point::Launch(_) => None,
             Point::Compute(point) => Some(point.dtype),
             Point::Gemm(point) => Some(point.dtype),
+            Point::Grouped(point) => Some(point.dtype),
             Point::Attention(point) => Some(point.dtype),
             Point::Collective(_) => None,
         }
@@ -278,6 +284,7 @@ impl Point {
             Point::Compute(point) => Some(point.units),
             Point::Access(point) => Some(point.units),
             Point::Gemm(_)
+            | Point::Grouped(_)
             | Point::Attention(_)
             | Point::Collective(_)
             | Point::Transfer(_)
@@ -292,6 +299,7 @@ impl Point {
             Point::Latency(_) => "latency",
             Point::Compute(_) => "compute",
             Point::Gemm(_) => "gemm",
+            Point::Grouped(_) => "grouped",
             Point::Attention(_) => "attention",
             Point::Collective(_) => "collective",
             Point::Access(_) => "access",
@@ -373,6 +381,7 @@ impl fmt::Display for Point {
                 write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k)?;
                 if p.contents.are_random() { Ok(()) } else { write!(f, "-{}", p.contents) }
             }
+            Point::Grouped(p) => write!(f, "{p}"),
             Point::Attention(p) => write!(f, "{p}"),
             Point::Collective(p) => write!(f, "{p}"),
         }

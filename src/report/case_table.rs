@@ -99,7 +99,7 @@ pub fn rate(measurement: &Measurement) -> Cell {
         Point::Access(_) => Cell::Bandwidth(measurement.work.memory / median),
         Point::Transfer(point) if point.transfer.is_latency() => Cell::Time(median),
         Point::Transfer(point) => Cell::Bandwidth(point.moved() / median),
-        Point::Compute(_) | Point::Gemm(_) | Point::Attention(_) => {
+        Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => {
             Cell::Throughput(measurement.work.flops / median)
         }
         Point::Collective(point) => Cell::Bandwidth(point.message / median),

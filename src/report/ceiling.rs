@@ -91,7 +91,7 @@ impl Ceilings {
             Point::Latency(_) | Point::Collective(_) | Point::Transfer(_) | Point::Launch(_) => {
                 None
             }
-            Point::Compute(_) | Point::Gemm(_) | Point::Attention(_) => {
+            Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => {
                 let dtype = measurement.case.point.dtype()?;
                 let compute = self
                     .compute

@@ -2,7 +2,7 @@
 
 use super::{Ceilings, Cell, Heat, HeatMap, HeatRow, chart::measurements};
 use crate::{
-    case::{AttentionPoint, GemmPoint, Point},
+    case::{AttentionPoint, GemmPoint, GroupedPoint, Point},
     outcome::Measurement,
     record::Record,
 };
@@ -23,6 +23,30 @@ pub fn gemm(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
         title: "Matrix products".into(),
         caption: "Arithmetic rate; the shade is the share of the best rate this run measured for \
                   the element type, or of memory's where the shape is bound by it."
+            .into(),
+        corner: "m x n x k".into(),
+        columns: map.0,
+        rows: map.1,
+    })
+}
+
+/// Grouped products over shapes and element type with kernel.
+pub fn grouped(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
+    let cells = measurements(record).filter_map(|measurement| match measurement.case.point {
+        Point::Grouped(point) => Some((
+            groups(&point),
+            format!("{} {}", point.dtype, measurement.case.kernel.0),
+            measurement,
+        )),
+        _ => None,
+    });
+    let map = grid(cells, ceilings);
+    (!map.1.is_empty()).then(|| HeatMap {
+        name: "grouped".into(),
+        title: "Grouped matrix products".into(),
+        caption: "Arithmetic rate of one product for each expert of a mixture, with the rows of \
+                  all together; the shade is the share of this machine's own ceilings: the slower \
+                  of its best arithmetic and its best memory bandwidth, as the shape needs them."
             .into(),
         corner: "m x n x k".into(),
         columns: map.0,
@@ -55,6 +79,11 @@ pub fn attention(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
 fn shape(point: &GemmPoint) -> String {
     let shape = format!("{} x {} x {}", point.m, point.n, point.k);
     if point.contents.are_random() { shape } else { format!("{shape}, {}", point.contents) }
+}
+
+fn groups(point: &GroupedPoint) -> String {
+    let GroupedPoint { m, n, k, groups, routing, .. } = point;
+    format!("{m} x {n} x {k}, {groups} groups, {routing}")
 }
 
 fn sequence(p: &AttentionPoint) -> String {

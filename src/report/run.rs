@@ -24,6 +24,7 @@ pub fn document(record: &Record) -> Document {
     let mut collective: Vec<_> = chart::collective(record).map(Block::Chart).collect();
     memory.extend(level::table(record).map(Block::Table));
     arithmetic.extend(heat::gemm(record, &ceilings).map(Block::HeatMap));
+    arithmetic.extend(heat::grouped(record, &ceilings).map(Block::HeatMap));
     arithmetic.extend(heat::attention(record, &ceilings).map(Block::HeatMap));
     arithmetic.extend(attention::table(record, &ceilings).map(Block::Table));
     collective.extend(fits(record).map(Block::Table));

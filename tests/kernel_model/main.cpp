@@ -11,12 +11,14 @@
 
 #include "count.h"
 #include "count_mma.h"
+#include "grouped.h"
 #include "params.h"
 #include "scaled.h"
 #include "sm100_product.h"
 #include "tiles.h"
 
 #include "checks.h"
+#include "grouped_check.h"
 #include "scaled_check.h"
 
 namespace stream {
@@ -223,6 +225,22 @@ void products() {
   PORTABLE(f16, f16, f16);
   PORTABLE(bf16, bf16, bf16);
   PORTABLE(i8, i32, int8);
+}
+
+void grouped_products() {
+  grouped_plain<f32, f32>("grouped/f32/portable", portable::grouped_f32, 0, 131, 19);
+  grouped_plain<f16, f16>("grouped/f16/portable", portable::grouped_f16, 0, 67, 5);
+  grouped_plain<bf16, bf16>("grouped/bf16/portable", portable::grouped_bf16, 0, 1, 33);
+  grouped_plain<bf16, bf16>("grouped/bf16/sm80_mma", sm80::grouped_bf16_mma, 98304, 272, 208);
+  grouped_plain<bf16, bf16>("grouped/bf16/sm80_mma", sm80::grouped_bf16_mma, 98304, 16, 24);
+  grouped_plain<f16, f16>("grouped/f16/sm80_mma", sm80::grouped_f16_mma, 98304, 520, 40);
+  grouped_plain<bf16, bf16>("grouped/bf16/sm80_mma_skinny", skinny::grouped_bf16_mma_skinny, 98304,
+                            72, 312);
+  grouped_plain<f16, f16>("grouped/f16/sm80_mma_skinny", skinny::grouped_f16_mma_skinny, 98304, 40,
+                          8);
+  grouped_by_maps<bf16, bf16>("grouped/bf16/sm90_wgmma", sm90::grouped_bf16_wgmma);
+  grouped_by_maps<f16, f16>("grouped/f16/sm90_wgmma", sm90::grouped_f16_wgmma);
+  grouped_by_maps<e4m3, bf16>("grouped/fp8/sm90_wgmma", sm90::grouped_fp8_wgmma);
 }
 
 template <class In, class Plain, class ByMaps>
@@ -559,6 +577,7 @@ void rasters() {
 int main(int count, char** arguments) {
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
   products();
+  grouped_products();
   scaled_products();
   streams();
   cached_streams();

@@ -124,6 +124,24 @@ fn kernels_are_launched_as_their_list_says() {
     let b = "tensor_map type=9 sizes=[48, 80] strides=[96] box=[64, 64] steps=[1, 1] interleave=0 \
              swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == b), "{log:#?}");
+    // Products for groups: 70 x 64 x 128 of 12, of which the largest of balanced ones has 6 rows.
+    let grouped = of("grouped_bf16")[0];
+    is(grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
+    let bytes = params(grouped);
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    let words: Vec<u32> = (32..56).step_by(4).map(word).collect();
+    assert_eq!((bytes.len(), words), (56, vec![70, 64, 128, 12, 6, 4]));
+    for entry in ["grouped_bf16_mma", "grouped_bf16_mma_skinny"] {
+        is(of(entry)[0], "grid=[6, 1, 1] block=[256, 1, 1] shared=98304 params=");
+    }
+    let mapped = of("grouped_bf16_wgmma")[0];
+    is(mapped, "grid=[6, 1, 1] block=[384, 1, 1] shared=229376 params=");
+    let bytes = params(mapped);
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    assert_eq!((bytes.len(), word(64), word(192), word(320)), (448, word(0), word(8), word(16)));
+    // The map of B is of all groups.
+    let all = "tensor_map type=9 sizes=[64, 1536] strides=[128] box=[64, 64] steps=[1, 1]";
+    assert!(log.iter().any(|line| line.starts_with(all)), "{log:#?}");
     // The vendor's library multiplies beside: the second algorithm, since the first refuses.
     assert!(log.iter().any(|line| line == "cublaslt 64x48x80 kind=14"));
     // What is timed is held by one warp until it is enqueued.
@@ -492,7 +510,7 @@ fn the_suites_of_the_first_day_have_every_operation() {
     for suite in ["gpu-verify", "gpu-figures", "gpu"] {
         let said = say(&mut machine.fizeau("", &["list", "--suite", suite]));
         assert_eq!(said.code, Some(0), "{}", said.err);
-        for operation in ["compute", "stream", "latency", "gemm", "attention"] {
+        for operation in ["compute", "stream", "latency", "gemm", "grouped", "attention"] {
             let start = format!("{operation}/");
             assert!(said.out.lines().any(|line| line.starts_with(&start)), "{suite}: {operation}");
         }

@@ -101,6 +101,9 @@ fn kernels_are_launched_as_their_list_says() {
     let bytes = params(&product);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (56, 64, 48, 80, 4));
+    let grouped = launches(&log, "grouped_bf16").remove(0);
+    is(&grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
+    assert_eq!(params(&grouped).len(), 56);
     // The vendor's library multiplies beside it: the third algorithm, since one refuses to run and
     // one says that it would.
     assert!(log.iter().any(|line| line == "hipblaslt 64x48x80 kinds=[14, 14, 2, 0] factor=1"));

@@ -12,8 +12,8 @@ pub const NVIDIA: [&str; 4] =
 pub const AMD: [&str; 3] = ["libamdhip64.so.6", "libhiprtc.so.6", "libhipblaslt.so.0"];
 
 /// Few, small and of every operation.
-pub const FEW: [&str; 5] =
-    ["compute/*", "stream/*/512KiB/*", "latency/4KiB/*", "gemm/*", "attention/*"];
+pub const FEW: [&str; 6] =
+    ["compute/*", "stream/*/512KiB/*", "latency/4KiB/*", "gemm/*", "grouped/*", "attention/*"];
 
 /// How long the suites of one test measure.
 const MEASURE: &str = r#"

@@ -35,6 +35,7 @@ pub fn knows(name: &str) -> bool {
         || attention::dtypes(name).is_some()
         || stream(name).is_some()
         || product(name).is_some()
+        || grouped(name).is_some()
         || name.starts_with("compute_")
 }
 
@@ -46,6 +47,9 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
         // Tensor maps may stand behind its 136 bytes.
         let done = attention::run(params, dtypes, memory);
         return done.map(|done| LAUNCH + 2.0 * done / FLOPS).ok_or(());
+    }
+    if let Some(dtype) = grouped(name) {
+        return products(dtype, params, memory).ok_or(());
     }
     let took = match (name, product(name)) {
         ("latency_chase", _) => chase(params, memory),
@@ -107,6 +111,12 @@ fn product(name: &str) -> Option<&str> {
     ["f32", "tf32", "f64", "bf16", "int8", "mxfp8", "mxfp4", "nvfp4", "fp8block"]
         .into_iter()
         .find(|&known| known == dtype)
+}
+
+/// The element type of the entry of products for groups: `grouped_bf16`, `grouped_bf16_mma`.
+fn grouped(name: &str) -> Option<&str> {
+    let dtype = name.strip_prefix("grouped_")?.split('_').next()?;
+    ["f32", "bf16"].into_iter().find(|&known| known == dtype)
 }
 
 fn run_stream(
@@ -345,12 +355,44 @@ fn gemm<I: Copy, O: Copy>(
     widen: impl Fn(I) -> f64,
     narrow: impl Fn(f64) -> O,
 ) -> Option<f64> {
-    let [m, n, k] = [24, 28, 32].map(|at| params.u32(at));
-    let (m, n, k) = (m?, n?, k?);
+    let sizes = [params.u32(24)?, params.u32(28)?, params.u32(32)?];
+    let places = [params.u64(0)?, params.u64(8)?, params.u64(16)?];
+    multiply(places, sizes, memory, widen, narrow)
+}
+
+/// One product for each group. Tensor maps may stand behind its 56 bytes.
+fn products(dtype: &str, params: Parameters<'_>, memory: &mut Memory) -> Option<f64> {
+    let [a, b, c, firsts] = [params.u64(0)?, params.u64(8)?, params.u64(16)?, params.u64(24)?];
+    let (n, k, groups) = (params.u32(36)?, params.u32(40)?, params.u32(44)?);
+    let firsts: Vec<u32> = memory.load(firsts, groups + 1)?;
+    let size = if dtype == "f32" { 4 } else { 2 };
+    let mut took = LAUNCH;
+    for (group, pair) in firsts.windows(2).enumerate() {
+        let (first, rows) = (u64::from(pair[0]), u64::from(pair[1].checked_sub(pair[0])?));
+        let places = [a + first * k * size, b + group as u64 * k * n * size, c + first * n * size];
+        let sizes = [rows, n, k];
+        took += match (rows, dtype) {
+            (0, _) => 0.0,
+            (_, "f32") => {
+                multiply(places, sizes, memory, |x: f32| f64::from(x), |x| x as f32)? - LAUNCH
+            }
+            _ => multiply(places, sizes, memory, widened, narrowed)? - LAUNCH,
+        };
+    }
+    Some(took)
+}
+
+fn multiply<I: Copy, O: Copy>(
+    [a, b, c]: [u64; 3],
+    [m, n, k]: [u64; 3],
+    memory: &mut Memory,
+    widen: impl Fn(I) -> f64,
+    narrow: impl Fn(f64) -> O,
+) -> Option<f64> {
     let load = |memory: &mut Memory, at, count| -> Option<Vec<f64>> {
-        Some(memory.load::<I>(params.u64(at)?, count)?.into_iter().map(&widen).collect())
+        Some(memory.load::<I>(at, count)?.into_iter().map(&widen).collect())
     };
-    let (a, b) = (load(memory, 0, m * k)?, load(memory, 8, k * n)?);
+    let (a, b) = (load(memory, a, m * k)?, load(memory, b, k * n)?);
     let row = |row: usize| {
         let mut sums = vec![0.0; n as usize];
         for (at, factor) in a[row * k as usize..][..k as usize].iter().enumerate() {
@@ -360,8 +402,8 @@ fn gemm<I: Copy, O: Copy>(
         }
         sums
     };
-    let c: Vec<O> = (0..m as usize).flat_map(row).map(narrow).collect();
-    memory.store(params.u64(16)?, &c)?;
+    let made: Vec<O> = (0..m as usize).flat_map(row).map(narrow).collect();
+    memory.store(c, &made)?;
     Some(LAUNCH + (2 * m * n * k) as f64 / FLOPS)
 }
 

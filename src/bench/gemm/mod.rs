@@ -2,6 +2,7 @@
 //!
 //! The kernels of an element type are those the device lists under `gemm/<element type>`.
 
+pub mod grouped;
 mod reference;
 mod scaled;
 

@@ -18,7 +18,8 @@ use crate::{
     case::KernelName,
     device::{Buffer, DeviceError, Launch},
     kernel::{
-        AttentionParams, ClockParams, GemmParams, LaunchParams, StreamParams, TransferParams,
+        AttentionParams, ClockParams, GemmParams, GroupedParams, LaunchParams, StreamParams,
+        TransferParams,
     },
     spec::Properties,
     stats::quantile,
@@ -226,6 +227,9 @@ impl Loaded {
         if let Some(gemm) = params.downcast_ref::<GemmParams>() {
             self.check_shape(gemm)?;
             maps.extend(row.maps.iter().filter_map(|map| tensor_map::of(map, gemm)));
+        } else if let Some(groups) = params.downcast_ref::<GroupedParams>() {
+            self.check_groups(groups)?;
+            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of_groups(map, groups)));
         } else if let Some(attention) = params.downcast_ref::<AttentionParams>() {
             attention::check(row, attention)?;
             tiles = attention::blocks(row, attention);
@@ -270,7 +274,9 @@ impl Loaded {
     ///
     /// [`DeviceError::Unsupported`] where it is not.
     pub fn takes(&self, params: &dyn crate::kernel::Params) -> Result<(), DeviceError> {
-        params.any().downcast_ref().map_or(Ok(()), |gemm| self.check_shape(gemm))
+        let params = params.any();
+        params.downcast_ref().map_or(Ok(()), |gemm| self.check_shape(gemm))?;
+        params.downcast_ref().map_or(Ok(()), |groups| self.check_groups(groups))
     }
 
     /// Enqueues it once on so many units, with parameters that are all it takes.
@@ -290,11 +296,19 @@ impl Loaded {
     }
 
     fn check_shape(&self, gemm: &GemmParams) -> Result<(), DeviceError> {
+        self.check_rows(tensor_map::row_bytes(gemm), gemm.m)
+    }
+
+    fn check_groups(&self, groups: &GroupedParams) -> Result<(), DeviceError> {
+        self.check_rows(tensor_map::row_bytes_of_groups(groups), groups.rows_max)
+    }
+
+    /// Whether it is made for rows of so many bytes, and for so many of them in one product.
+    fn check_rows(&self, rows: [u64; 3], most: u32) -> Result<(), DeviceError> {
         let (alignment, rows_max) = (self.row.alignment, self.row.rows_max);
-        let rows = tensor_map::row_bytes(gemm);
         let needs = if !rows.iter().all(|row| row.is_multiple_of(u64::from(alignment))) {
             format!("rows of whole {alignment} bytes in A, B and C")
-        } else if let Some(rows_max) = rows_max.filter(|&rows_max| gemm.m > rows_max) {
+        } else if let Some(rows_max) = rows_max.filter(|&rows_max| most > rows_max) {
             format!("at most {rows_max} rows")
         } else {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::manifest::{Map, Operand};
 use crate::{
     dtype::Dtype,
-    kernel::{AttentionParams, GemmParams},
+    kernel::{AttentionParams, GemmParams, GroupedParams},
 };
 
 /// What a matrix's descriptor is encoded from, in the terms of `cuTensorMapEncodeTiled`.
@@ -38,6 +38,16 @@ fn matrix(gemm: &GemmParams, operand: Operand) -> Option<Matrix> {
     }
 }
 
+/// Of all groups together: those of A and C follow each other as rows do.
+fn matrix_of_groups(p: &GroupedParams, operand: Operand) -> Option<Matrix> {
+    let GroupedParams { a, b, c, m, n, k, dtype, .. } = *p;
+    let gemm = GemmParams { a, b, c, m, n, k, dtype, scales_a: 0, scales_b: 0 };
+    let (dtype, address, [rows, columns]) = matrix(&gemm, operand)?;
+    // No box can name a row beyond 32 bits, which a driver refuses.
+    let rows = if operand == Operand::B { rows.saturating_mul(p.groups) } else { rows };
+    Some((dtype, address, [rows, columns]))
+}
+
 /// Tokens are rows, heads beside each other columns.
 fn tokens(p: &AttentionParams, operand: Operand) -> Option<Matrix> {
     let dtype = Dtype::ALL.get(p.dtype as usize).copied().unwrap_or(Dtype::F32);
@@ -68,6 +78,11 @@ pub fn of(map: &Map, gemm: &GemmParams) -> Option<Encoding> {
     Some(encoding(map, matrix(gemm, map.operand)?))
 }
 
+/// The same for products of groups.
+pub fn of_groups(map: &Map, params: &GroupedParams) -> Option<Encoding> {
+    Some(encoding(map, matrix_of_groups(params, map.operand)?))
+}
+
 /// The same for attention.
 pub fn of_attention(map: &Map, params: &AttentionParams) -> Option<Encoding> {
     Some(encoding(map, tokens(params, map.operand)?))
@@ -93,8 +108,17 @@ fn encoding(map: &Map, (dtype, address, [rows, columns]): Matrix) -> Encoding {
 
 /// Bytes of a row of A, B and C.
 pub fn row_bytes(gemm: &GemmParams) -> [u64; 3] {
+    bytes_of_rows(|operand| matrix(gemm, operand))
+}
+
+/// The same for products of groups.
+pub fn row_bytes_of_groups(params: &GroupedParams) -> [u64; 3] {
+    bytes_of_rows(|operand| matrix_of_groups(params, operand))
+}
+
+fn bytes_of_rows(matrix: impl Fn(Operand) -> Option<Matrix>) -> [u64; 3] {
     let bytes = |(dtype, _, [_, columns]): Matrix| u64::from(columns) * dtype.bits() / 8;
-    [Operand::A, Operand::B, Operand::C].map(|operand| matrix(gemm, operand).map_or(0, bytes))
+    [Operand::A, Operand::B, Operand::C].map(|operand| matrix(operand).map_or(0, bytes))
 }
 
 #[cfg(test)]
@@ -129,6 +153,22 @@ mod tests {
         assert_eq!((b.data_type, b.sizes, b.stride), (0, [256, 256], 256));
         let c = of(&map(Operand::C), &gemm(Dtype::Fp8)).expect("a product has a C");
         assert_eq!((c.data_type, c.sizes, c.stride), (9, [256, 96], 512));
+    }
+
+    #[test]
+    fn matrices_of_groups_follow_each_other() {
+        let map = |operand| Map { operand, size: [64, 64], swizzle: 128 };
+        let of = |dtype, operand| {
+            let GemmParams { a, b, c, m, n, k, dtype, .. } = gemm(dtype);
+            let zeroed: GroupedParams = bytemuck::Zeroable::zeroed();
+            let params = GroupedParams { a, b, c, m, n, k, dtype, groups: 5, ..zeroed };
+            assert_eq!(row_bytes_of_groups(&params), row_bytes(&gemm(Dtype::ALL[dtype as usize])));
+            of_groups(&map(operand), &params).expect("a product has it").sizes
+        };
+        assert_eq!(of(Dtype::Bf16, Operand::A), [512, 96]);
+        assert_eq!(of(Dtype::Bf16, Operand::B), [256, 5 * 512]);
+        assert_eq!(of(Dtype::Fp8, Operand::B), [512, 5 * 256]);
+        assert_eq!(of(Dtype::Fp8, Operand::C), [256, 96]);
     }
 
     #[test]

@@ -2,10 +2,14 @@
 
 use super::{
     bundled,
-    product::product,
+    grouped::grouped,
+    product::{Share, product},
     tile::{Into, Tile},
 };
-use crate::device::host::{HostKernel, pool::Block};
+use crate::{
+    device::host::{HostKernel, pool::Block},
+    kernel::GemmParams,
+};
 use std::arch::x86_64::*;
 
 /// `f32` and `f64`; none if the CPU lacks the instructions.
@@ -14,15 +18,24 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         return Vec::new();
     }
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn inner<T: Tile>(block: &Block<'_>) {
+    unsafe fn one<T: Tile>(params: &GemmParams, share: Share) {
         // SAFETY: the caller's promise.
-        unsafe { product::<T>(block) }
+        unsafe { product::<T>(params, share) }
     }
     fn run<T: Tile>(block: &Block<'_>) {
         // SAFETY: whoever launches passes operands that live; the CPU was asked above.
-        unsafe { inner::<T>(block) }
+        unsafe { one::<T>(block.params(), Share::of(block)) }
     }
-    vec![bundled("gemm/f64", "avx2", run::<F64>), bundled("gemm/f32", "avx2", run::<F32>)]
+    fn run_grouped<T: Tile>(block: &Block<'_>) {
+        // SAFETY: as above.
+        unsafe { grouped(block, [size_of::<T::Input>(), size_of::<T::Output>()], one::<T>) }
+    }
+    vec![
+        bundled("gemm/f64", "avx2", run::<F64>),
+        bundled("gemm/f32", "avx2", run::<F32>),
+        bundled("grouped/f64", "avx2", run_grouped::<F64>),
+        bundled("grouped/f32", "avx2", run_grouped::<F32>),
+    ]
 }
 
 macro_rules! avx2 {

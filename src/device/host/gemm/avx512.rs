@@ -5,7 +5,8 @@
 
 use super::{
     bundled,
-    product::product,
+    grouped::grouped,
+    product::{Share, product},
     stream::{self, Stream, stream},
     tile::{Into, Tile},
     transpose::{words_32, words_64},
@@ -27,13 +28,19 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     if !has {
         return Vec::new();
     }
-    let mut kernels =
-        vec![bundled("gemm/f64", "avx512", F64::run), bundled("gemm/f32", "avx512", F32::run)];
+    let mut kernels = vec![
+        bundled("gemm/f64", "avx512", F64::run),
+        bundled("gemm/f32", "avx512", F32::run),
+        bundled("grouped/f64", "avx512", F64::run_grouped),
+        bundled("grouped/f32", "avx512", F32::run_grouped),
+    ];
     if is_x86_feature_detected!("avx512bf16") {
         kernels.push(bundled("gemm/bf16", "avx512", Bf16::run));
+        kernels.push(bundled("grouped/bf16", "avx512", Bf16::run_grouped));
     }
     if is_x86_feature_detected!("avx512vnni") {
         kernels.push(bundled("gemm/int8", "avx512", Int8::run));
+        kernels.push(bundled("grouped/int8", "avx512", Int8::run_grouped));
     }
     kernels
 }
@@ -60,19 +67,24 @@ macro_rules! avx512 {
             fn run(block: &Block<'_>) {
                 // SAFETY: whoever launches passes operands that live; the CPU is asked before
                 // this kernel is listed.
-                unsafe { $name::run_inner(block) }
+                unsafe { $name::one(block.params(), Share::of(block)) }
+            }
+
+            fn run_grouped(block: &Block<'_>) {
+                // SAFETY: as above.
+                unsafe { grouped(block, [size_of::<$input>(), size_of::<$output>()], $name::one) }
             }
 
             // All that is inlined here may use these instructions.
             #[target_feature(enable = $features)]
-            unsafe fn run_inner(block: &Block<'_>) {
-                let rows = block.params::<GemmParams>().m as usize;
+            unsafe fn one(params: &GemmParams, share: Share) {
+                let rows = params.m as usize;
                 // SAFETY: the caller's promise.
                 unsafe {
                     if rows <= stream::ROWS_MAX {
-                        stream::<$name>(block);
+                        stream::<$name>(params, share);
                     } else {
-                        product::<$name>(block);
+                        product::<$name>(params, share);
                     }
                 }
             }

@@ -2,23 +2,39 @@
 
 use super::{
     bundled,
-    product::product,
+    grouped::grouped,
+    product::{Share, product},
     tile::{Into, Tile},
 };
-use crate::device::host::{HostKernel, pool::Block};
+use crate::{
+    device::host::{HostKernel, pool::Block},
+    kernel::GemmParams,
+};
 use half::bf16;
 
 /// One for each element type.
 pub(super) fn kernels() -> Vec<HostKernel> {
+    unsafe fn one<T: Tile>(params: &GemmParams, share: Share) {
+        // SAFETY: the caller's promise; plain Rust runs anywhere.
+        unsafe { product::<T>(params, share) }
+    }
     fn run<T: Tile>(block: &Block<'_>) {
-        // SAFETY: whoever launches passes operands that live; plain Rust runs anywhere.
-        unsafe { product::<T>(block) }
+        // SAFETY: whoever launches passes operands that live.
+        unsafe { one::<T>(block.params(), Share::of(block)) }
+    }
+    fn run_grouped<T: Tile>(block: &Block<'_>) {
+        // SAFETY: whoever launches passes operands that live.
+        unsafe { grouped(block, [size_of::<T::Input>(), size_of::<T::Output>()], one::<T>) }
     }
     vec![
         bundled("gemm/f64", "portable", run::<F64>),
         bundled("gemm/f32", "portable", run::<F32>),
         bundled("gemm/bf16", "portable", run::<Bf16>),
         bundled("gemm/int8", "portable", run::<Int8>),
+        bundled("grouped/f64", "portable", run_grouped::<F64>),
+        bundled("grouped/f32", "portable", run_grouped::<F32>),
+        bundled("grouped/bf16", "portable", run_grouped::<Bf16>),
+        bundled("grouped/int8", "portable", run_grouped::<Int8>),
     ]
 }
 

@@ -111,17 +111,34 @@ struct Nest<T: Tile> {
     sums: *mut T::Sum,
 }
 
-/// Runs a launch's iterations for one thread.
+/// One thread's share of a product.
+#[derive(Clone, Copy)]
+pub(super) struct Share {
+    /// Which thread.
+    pub index: usize,
+    /// Of how many.
+    pub count: usize,
+    /// Iterations to run.
+    pub repeat: u32,
+}
+
+impl Share {
+    /// That of a launch's block.
+    pub fn of(block: &Block<'_>) -> Share {
+        let (index, count) = (block.index as usize, block.count as usize);
+        Share { index, count, repeat: block.repeat }
+    }
+}
+
+/// Runs a product's iterations for one thread.
 ///
 /// # Safety
 ///
-/// The launch's parameters describe operands that live, and the CPU has the tile's instructions.
+/// The parameters describe operands that live, and the CPU has the tile's instructions.
 #[inline(always)]
-pub(super) unsafe fn product<T: Tile>(block: &Block<'_>) {
-    let params: &GemmParams = block.params();
+pub(super) unsafe fn product<T: Tile>(params: &GemmParams, share: Share) {
     let [m, n, k] = [params.m, params.n, params.k].map(|length| length as usize);
-    let (index, count) = (block.index as usize, block.count as usize);
-    let part = Part::of(m, n, (T::ROWS, T::COLUMNS), index, count);
+    let part = Part::of(m, n, (T::ROWS, T::COLUMNS), share.index, share.count);
     if part.is_empty() {
         return;
     }
@@ -149,7 +166,7 @@ pub(super) unsafe fn product<T: Tile>(block: &Block<'_>) {
         sums: sums as *mut T::Sum,
     };
     // A plain loop: in a closure the compiler would forget the instruction set.
-    for _ in 0..block.repeat {
+    for _ in 0..share.repeat {
         // SAFETY: the caller's promise, and scratch of the sizes above.
         unsafe { nest.run() };
     }

@@ -6,10 +6,10 @@
 //! rows leaves them, and are put right once, at the end.
 
 use super::{
-    product::{Scratch, cut},
+    product::{Scratch, Share, cut},
     tile::Tile,
 };
-use crate::{device::host::pool::Block, kernel::GemmParams};
+use crate::kernel::GemmParams;
 use std::{arch::x86_64::*, mem::size_of, ops::Range};
 
 /// Rows of A that are few.
@@ -84,18 +84,17 @@ struct Streamed<T: Stream> {
     sums: *mut __m512i,
 }
 
-/// Runs a launch's iterations for one thread.
+/// Runs a product's iterations for one thread.
 ///
 /// # Safety
 ///
-/// The launch's parameters describe operands that live, with [`ROWS_MAX`] rows of A at most, and
+/// The parameters describe operands that live, with [`ROWS_MAX`] rows of A at most, and
 /// the CPU has the tile's instructions.
 #[inline(always)]
-pub(super) unsafe fn stream<T: Stream>(block: &Block<'_>) {
-    let params: &GemmParams = block.params();
+pub(super) unsafe fn stream<T: Stream>(params: &GemmParams, share: Share) {
     let [m, n, k] = [params.m, params.n, params.k].map(|length| length as usize);
     let across = VECTOR / size_of::<T::Input>();
-    let part = cut(n, across, block.index as usize, block.count as usize);
+    let part = cut(n, across, share.index, share.count);
     if part.is_empty() {
         return;
     }
@@ -115,7 +114,7 @@ pub(super) unsafe fn stream<T: Stream>(block: &Block<'_>) {
         words: words as *mut T::Word,
         sums: sums as *mut __m512i,
     };
-    for _ in 0..block.repeat {
+    for _ in 0..share.repeat {
         // SAFETY: the caller's promise, and scratch of the sizes above.
         unsafe {
             streamed.pack();

@@ -7,7 +7,7 @@ mod program;
 
 use fizeau::outcome::{Failure, Outcome};
 use gpus::{LATER, Machine, TWO, ends};
-use program::{Said, said};
+use program::{Said, said, say};
 use std::{process::Command, thread, time::Duration};
 
 /// How two ranks end where something goes wrong with the second: both with exit code 3, the first
@@ -113,4 +113,76 @@ fn an_error_in_the_background_ends_all_ranks_with_the_librarys_words() {
     assert_eq!(said.code, Some(3), "{}", said.err);
     assert!(said.err.contains("ncclCommGetAsyncError: remote process exited"), "{}", said.err);
     assert!(said.err.contains(": rank 1 on "), "{}", said.err);
+    for said in &ended {
+        assert!(!said.err.contains("look at"), "the library has said what it is: {}", said.err);
+    }
+}
+
+/// Who is named, in the parts after what the first rank says of itself.
+fn named(said: &str) -> Vec<&str> {
+    said.split("; ").skip(1).filter(|part| part.starts_with("rank ")).collect()
+}
+
+#[test]
+fn a_rank_that_dies_before_the_first_collective_is_named() {
+    // In the first exchanges after all have joined.
+    for operation in [1, 3] {
+        let machine = Machine::new();
+        let ended = ends(machine.start(&TWO, &format!("1:kill@{operation}")));
+        let said = &ended[0].err;
+        assert_eq!(ended[0].code, Some(3), "{said}");
+        // Long before the deadline of 60 s: who is dead does not come back.
+        assert!(said.contains("no answer within 2.000 s: rank 0 on "), "{operation}: {said}");
+        let named = named(said);
+        assert!(named.len() == 1 && named[0].starts_with("rank 1 on "), "{operation}: {said}");
+        assert!(named[0].contains("does not run any more"), "{operation}: {said}");
+    }
+}
+
+#[test]
+fn a_device_that_hangs_in_an_exchange_is_named_within_one_deadline() {
+    for operation in [2, 4] {
+        let machine = Machine::new();
+        machine.suite("f32", 4.0);
+        let ended = ends(machine.start(&TWO, &format!("1:hang@{operation}")));
+        for said in &ended {
+            assert_eq!(said.code, Some(3), "{}", said.err);
+        }
+        let said = &ended[0].err;
+        assert!(said.contains("rank 0 on ") && said.contains(" in the first exchange"), "{said}");
+        let named = named(said);
+        assert!(named.len() == 1 && named[0].starts_with("rank 1 on "), "{operation}: {said}");
+        assert!(named[0].contains("its device does not answer"), "{operation}: {said}");
+        let waited = said.split(" waited ").nth(1).and_then(|text| text.split(' ').next());
+        let waited: f64 = waited.and_then(|text| text.parse().ok()).expect("seconds");
+        // Ten deadlines are 40 s.
+        assert!((2.0..35.0).contains(&waited), "{said}");
+    }
+}
+
+#[test]
+fn what_ends_the_first_rank_is_one_line_of_it_alone() {
+    let machine = Machine::new();
+    machine.sweep("f32", 60.0, ["256", ""]);
+    for said in ends(machine.start(&TWO, "")) {
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    }
+    // The record of the first run is in its way.
+    let ended = ends(machine.start(&TWO, ""));
+    assert_eq!((ended[0].code, ended[1].code), (Some(3), Some(3)));
+    let said = &ended[0].err;
+    assert!(said.contains("exists") && said.lines().count() == 1, "{said}");
+    assert_eq!(ended[1].err, "", "the first rank has said it");
+}
+
+#[test]
+fn of_threads_the_one_whose_device_hangs_is_named() {
+    let machine = Machine::new();
+    machine.suite("f32", 4.0);
+    let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];
+    let said = say(&mut machine.fizeau("devices=2", &format!("1:hang@{LATER}"), &args));
+    assert_eq!(said.code, Some(3), "{} {}", said.out, said.err);
+    let named = named(&said.err);
+    assert!(named[0].starts_with("rank 1 on "), "{}", said.err);
+    assert!(!named.iter().any(|part| part.starts_with("rank 0 on ")), "{}", said.err);
 }

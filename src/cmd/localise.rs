@@ -2,10 +2,10 @@
 
 use super::{
     Global, Usage, exit, plan, print,
-    ranks::{self, Candidate, HostName, Known, Link, Quiet, Seat, Seats},
+    ranks::{self, Candidate, HostName, Kept, Known, Link, Quiet, Seat, Seats},
 };
 use crate::{
-    comm::{Communicator, watch},
+    comm::Communicator,
     device::{Buffer, Device},
     localise::{self, Exchange, Verdict},
     stats::quantile,
@@ -99,9 +99,7 @@ fn one_rank(
         known => known?,
     };
     let device = device.with_context(|| format!("cannot open {}", candidate.device()))?;
-    let link = candidate.join(&known, device.as_ref())?;
-    device.set_deadline(DEADLINE * watch::PATIENCE);
-    ranks::guard(&link, DEADLINE, None)?;
+    let link = candidate.join(&known, device.as_ref(), DEADLINE, &Kept::default())?;
     let verdict = search(args, device.as_ref(), &link)?;
     let is_first = link.rank() == 0;
     link.finish()?;

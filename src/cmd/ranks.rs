@@ -6,10 +6,13 @@ use crate::{
     case::{Case, CollectivePoint, Point},
     comm::{
         Communicator,
+        board::{Board, BoardFile},
         mpi::Mpi,
         nccl::{Engine, Nccl},
+        neighbours,
         preflight::{self, Facts, Sharing},
         rendezvous::{Meeting, Patience, Room, Way},
+        watch,
     },
     device::{Device, host},
     launch::{self, Launcher, World},
@@ -25,8 +28,8 @@ use nccl_rs::{Monitor, UniqueId};
 use serde::{Deserialize, Serialize};
 use std::{
     io::{self, Write},
-    path::Path,
-    sync::{Arc, atomic::AtomicBool},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     thread,
     time::Duration,
 };
@@ -141,9 +144,9 @@ pub enum HostName {
 pub struct Candidate {
     seat: Seat,
     name: String,
-    host: String,
     engine: Option<Engine>,
     facts: Facts,
+    board: Option<BoardFile>,
 }
 
 /// What a rank gives the others.
@@ -176,6 +179,14 @@ impl Known {
         preflight::network(&self.ranks)
     }
 
+    /// The board of a rank's node: at the file of the first rank there.
+    fn board(&self, rank: u32) -> Option<Board> {
+        let host = &self.ranks.get(rank as usize)?.host;
+        let mut here = self.ranks.iter().filter(|facts| facts.host == *host);
+        let count = here.clone().count();
+        Board::open(here.next()?.board.as_deref()?, count).ok()
+    }
+
     /// Ranks that have this one's device.
     fn sharing(&self, rank: u32) -> u32 {
         preflight::sharing(&self.ranks, rank)
@@ -192,10 +203,14 @@ impl Candidate {
         let place = seat.world.local_rank.unwrap_or(seat.world.rank);
         let host = host::environment().host.filter(|_| host_name == HostName::Told);
         let host = host.unwrap_or_else(|| "a host".into());
+        // Without one the others of this node are not seen, and the run goes on.
+        let board = BoardFile::create().ok();
         let mut facts = Facts {
             rank: seat.world.rank,
-            host: host.clone(),
+            host,
             fizeau: env!("CARGO_PKG_VERSION").into(),
+            process: std::process::id(),
+            board: board.as_ref().map(|file| file.path().to_owned()),
             nics: preflight::nics(Path::new("/sys/class/infiniband")),
             ..Facts::default()
         };
@@ -237,7 +252,7 @@ impl Candidate {
                 None
             }
         };
-        (Candidate { seat, name, host, engine, facts }, device)
+        (Candidate { seat, name, engine, facts, board }, device)
     }
 
     /// Exchanges what ranks know of themselves, before anything else: what is missing anywhere
@@ -284,22 +299,38 @@ impl Candidate {
         }
     }
 
-    /// Joins the others.
-    pub fn join<'d>(self, known: &Known, device: &'d dyn Device) -> anyhow::Result<Link<'d>> {
-        let Candidate { seat: Seat { world, meeting }, engine, host, .. } = self;
+    /// Joins the others, and watches from then on that nobody is waited for beyond the deadline.
+    pub fn join<'d>(
+        self,
+        known: &Known,
+        device: &'d dyn Device,
+        deadline: Seconds,
+        kept: &Kept,
+    ) -> anyhow::Result<Link<'d>> {
+        // The name of the board's file goes once all have joined, and so have opened it.
+        let Candidate { seat: Seat { world, meeting }, engine, board: _board, .. } = self;
+        // The watch ends the run before whoever waits for the device has lost patience.
+        device.set_deadline(deadline * watch::PATIENCE);
+        let on_hang = on_hang(world.rank, kept.clone());
+        let peers = neighbours::peers(&known.ranks);
+        let board = known.board(world.rank);
         let mpi = match meeting {
             Meeting::Mpi(mpi) => Some(mpi),
             Meeting::Threads(_) | Meeting::Remote(_) => None,
         };
-        let name = &device.properties().name;
         let Some(engine) = engine else {
             let mut mpi = mpi.context("ranks on hosts are connected by MPI alone")?;
-            mpi.introduce(&host, name)?;
+            mpi.join(
+                peers,
+                board,
+                deadline,
+                Box::new(move |said, point| on_hang(said, point, None)),
+            )?;
             return Ok(Link::Mpi(mpi));
         };
         let id = known.id.context("the first rank gave no id")?;
-        let seat = [world.rank, known.ranks.len() as u32];
-        let nccl = Nccl::join(device, &engine, &id, seat, &host)?;
+        let on_hang = Box::new(on_hang);
+        let nccl = Nccl::join(device, &engine, &id, world.rank, (peers, board), deadline, on_hang)?;
         let [rank, size] = nccl.place()?;
         world.agrees(engine.name, rank, size)?;
         Ok(Link::Nccl(Box::new(nccl), mpi))
@@ -335,40 +366,62 @@ pub fn memory(
     Ok(Some(Bytes(least as u64 * u64::from(peers.size()))))
 }
 
-/// Ends this process past the deadline of a collective: says who hangs, and where a record is
+/// What this rank has, where every rank has got it. Else the first rank says whose fault it is, and
+/// the others end without a word.
+pub fn settled<T>(link: &Link<'_>, mine: anyhow::Result<T>) -> anyhow::Result<T> {
+    let words = mine.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
+    let all = link.peers().all_gather_bytes(words.as_bytes())?;
+    let Some(rank) = all.iter().position(|words| !words.is_empty()) else { return mine };
+    if link.rank() != 0 {
+        thread::sleep(GRACE);
+        return Err(Quiet.into());
+    }
+    // The first rank's own error is told as it is, with its exit code.
+    mine.and_then(|_| bail!("rank {rank}: {}", String::from_utf8_lossy(&all[rank])))
+}
+
+/// A record's directory, and its plan.
+type Place = (PathBuf, Vec<Case>);
+
+/// The record that this rank keeps, once there is one.
+#[derive(Clone, Default)]
+pub struct Kept(Arc<Mutex<Option<Place>>>);
+
+impl Kept {
+    /// It is in this directory from now on.
+    pub fn in_directory(&self, directory: &Path, header: &Header) {
+        let kept = (directory.to_owned(), header.plan.clone());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+    }
+
+    fn take(&self) -> Option<Place> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What ends this process past the deadline of a collective: says who hangs, and where a record is
 /// kept, that the case failed.
-pub fn guard(
-    link: &Link<'_>,
-    deadline: Seconds,
-    record: Option<(&Path, &Header)>,
-) -> anyhow::Result<()> {
-    let record = record.map(|(directory, header)| (directory.to_owned(), header.plan.clone()));
-    let monitor = match link {
-        Link::Mpi(_) => None,
-        Link::Nccl(nccl, _) => Some(nccl.monitor()),
-    };
-    let on_hang = move |said: String, point: Option<CollectivePoint>| {
-        let kept = record.as_ref().map(|(directory, plan)| {
-            match append_failure(directory, plan, point, &said) {
+fn on_hang(
+    rank: u32,
+    kept: Kept,
+) -> impl FnOnce(String, Option<CollectivePoint>, Option<Monitor>) + Send {
+    move |said, point, monitor| {
+        let kept = kept.take().map(|(directory, plan)| {
+            match append_failure(&directory, &plan, point, &said) {
                 Ok(()) => format!("; the record is kept in {}", directory.display()),
                 Err(error) => format!("; the record ends before this case: {error}"),
             }
         });
         // Nowhere is left to say that standard error is gone.
-        let _ = writeln!(io::stderr(), "fizeau: {said}{}", kept.as_deref().unwrap_or_default());
+        let _ = writeln!(io::stderr(), "fizeau: {said}{}", kept.unwrap_or_default());
         if let Some(monitor) = monitor {
             abort(monitor);
         }
-        if record.is_none() {
+        if rank != 0 {
             thread::sleep(GRACE);
         }
         std::process::exit(i32::from(exit::COULD_NOT_RUN));
-    };
-    match link {
-        Link::Mpi(mpi) => mpi.watch(deadline, Box::new(on_hang))?,
-        Link::Nccl(nccl, _) => nccl.watch(deadline, Box::new(on_hang))?,
     }
-    Ok(())
 }
 
 /// Ends what a GPU still waits for, so that it is free for others; not for longer than it is worth.

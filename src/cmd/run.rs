@@ -1,16 +1,16 @@
 //! `fizeau run`: measure, record, report.
 
 use super::{
-    Global, exit, plan,
+    Global, Usage, exit, plan,
     progress::Progress,
-    ranks::{self, Candidate, HostName, Link, Quiet, Seat, Seats},
+    ranks::{self, Candidate, HostName, Kept, Known, Link, Quiet, Seat, Seats},
     report::{self, ReportFormat},
 };
 use crate::{
     bench::Rank,
     case::{Case, Point},
     clock,
-    comm::{together::Together, watch},
+    comm::together::Together,
     data::Catalogue,
     device::{self, Device},
     outcome::Outcome,
@@ -112,24 +112,51 @@ impl Run<'_> {
             known => known?,
         };
         let device = device.with_context(|| format!("cannot open {}", candidate.device()))?;
-        let link = candidate.join(&known, device.as_ref())?;
-        let together = Together::new(device.as_ref(), link.peers());
+        let kept = Kept::default();
+        let link = candidate.join(&known, device.as_ref(), self.deadline()?, &kept)?;
+        match self.joined(&link, device.as_ref(), &known, &kept) {
+            Err(error) if error.is::<Quiet>() => Ok(ExitCode::from(exit::COULD_NOT_RUN)),
+            Err(error) => Err(error),
+            Ok(end) => {
+                link.finish()?;
+                Ok(end)
+            }
+        }
+    }
+
+    /// What ranks do that have joined.
+    fn joined(
+        &self,
+        link: &Link<'_>,
+        device: &dyn Device,
+        known: &Known,
+        kept: &Kept,
+    ) -> anyhow::Result<ExitCode> {
+        let together = Together::new(device, link.peers());
         let rank = Rank { device: &together, peers: link.peers() };
-        let (mut header, settings) = self.header(rank)?;
-        // The watch ends the run before whoever waits for the device has lost patience.
-        device.set_deadline(settings.deadline * watch::PATIENCE);
+        let (mut header, settings) = ranks::settled(link, self.header(rank))?;
         header.environment.libraries.push(link.version());
         header.environment.warnings.extend(known.warnings.iter().cloned());
         header.environment.ranks = known.lines();
         header.environment.network = known.network();
-        let memory_free = ranks::memory(&link, &known, header.environment.memory_free)?;
+        let memory_free = ranks::memory(link, known, header.environment.memory_free)?;
         let session = self.session(rank, settings, memory_free);
-        let end = match link.rank() {
-            0 => self.keep(&session, &header, Some(&link))?,
-            _ => self.follow(&session, &header, &link)?,
+        match link.rank() {
+            0 => self.keep(&session, &header, Some((link, kept))),
+            _ => self.follow(&session, &header, link),
+        }
+    }
+
+    /// Longest wait for a collective, as the suite has it.
+    fn deadline(&self) -> anyhow::Result<Seconds> {
+        let settings = match &self.old {
+            Some(old) => resumed(self.args, &old.header, self.catalogue)?.1,
+            None => {
+                let found = self.catalogue.suite(self.plan_args.suite());
+                found.map_err(|error| Usage(error.to_string()))?.0.measure
+            }
         };
-        link.finish()?;
-        Ok(end)
+        Ok(settings.deadline)
     }
 
     fn session<'s>(
@@ -164,34 +191,44 @@ impl Run<'_> {
         &self,
         session: &Session<'_>,
         header: &Header,
-        link: Option<&Link<'_>>,
+        link: Option<(&Link<'_>, &Kept)>,
     ) -> anyhow::Result<ExitCode> {
-        let args = self.args;
-        let directory = match args.resume.as_ref().or(args.out.as_ref()) {
-            Some(directory) => directory.clone(),
-            None => new_directory(header),
+        let begun = self.begin(header);
+        let begun = match link {
+            Some((link, _)) => ranks::settled(link, begun)?,
+            None => begun?,
         };
-        if let Some(old) = &self.old {
-            store::same_run(&directory.join(store::FILE), &old.header, header)?;
-            if complete(old) {
-                return finish(&directory, End::Complete, self.global);
-            }
-        }
-        let (mut writer, done) = match self.old {
-            Some(_) => {
-                let (writer, record) = Writer::resume(&directory, header)?;
-                (writer, record.outcomes)
-            }
-            None => (Writer::create(&directory, header)?, Vec::new()),
+        let Begun { directory, writer } = begun;
+        let Some((mut writer, done)) = writer else {
+            return finish(&directory, End::Complete, self.global);
         };
-        if let Some(link) = link {
-            ranks::guard(link, session.settings.deadline, Some((&directory, header)))?;
+        if let Some((_, kept)) = link {
+            kept.in_directory(&directory, header);
         }
         let left = header.plan.len().saturating_sub(done.len());
         let mut progress = Progress::new(left, session.rank.device.properties());
         let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
         drop((progress, writer));
         finish(&directory, end, self.global)
+    }
+
+    /// Begins the record, or goes on with it.
+    fn begin(&self, header: &Header) -> anyhow::Result<Begun> {
+        let args = self.args;
+        let directory = match args.resume.as_ref().or(args.out.as_ref()) {
+            Some(directory) => directory.clone(),
+            None => new_directory(header),
+        };
+        let Some(old) = &self.old else {
+            let writer = Writer::create(&directory, header)?;
+            return Ok(Begun { directory, writer: Some((writer, Vec::new())) });
+        };
+        store::same_run(&directory.join(store::FILE), &old.header, header)?;
+        if complete(old) {
+            return Ok(Begun { directory, writer: None });
+        }
+        let (writer, record) = Writer::resume(&directory, header)?;
+        Ok(Begun { directory, writer: Some((writer, record.outcomes)) })
     }
 
     /// Runs the session as a rank that keeps no record.
@@ -201,7 +238,7 @@ impl Run<'_> {
         header: &Header,
         link: &Link<'_>,
     ) -> anyhow::Result<ExitCode> {
-        ranks::guard(link, session.settings.deadline, None)?;
+        ranks::settled(link, Ok(()))?;
         if self.old.as_ref().is_some_and(complete) {
             return Ok(ExitCode::SUCCESS);
         }
@@ -215,6 +252,13 @@ impl Run<'_> {
             (End::Complete, false) => 0,
         }))
     }
+}
+
+/// A record that is kept from now on.
+struct Begun {
+    directory: PathBuf,
+    /// None where it is complete; with what it has already.
+    writer: Option<(Writer, Vec<Outcome>)>,
 }
 
 /// Says nothing, and remembers whether anything failed, which it does on every rank. Whether a time

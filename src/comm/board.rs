@@ -23,10 +23,21 @@ struct Slot {
     entered: AtomicU64,
     /// Counts on while its process lives.
     beats: AtomicU64,
-    /// Not zero: it has given up, and so must the others.
+    /// Counts on while it is at work by itself.
+    works: AtomicU64,
+    /// Not zero: it has given up, and so must the others; why, as a number of [`Ended`].
     ended: AtomicU64,
     /// What its device answered: [`Stage`] as a number.
     stage: AtomicU64,
+}
+
+/// Why a rank has given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A wait was too long.
+    Late = 1,
+    /// It knows what is wrong, and says so.
+    Told = 2,
 }
 
 /// The slots of a node's ranks.
@@ -40,13 +51,19 @@ unsafe impl Send for Board {}
 // SAFETY: as above.
 unsafe impl Sync for Board {}
 
-impl Board {
-    /// Makes one for so many ranks: a file of mode 0600 with a name that nobody guesses, in
-    /// memory. Remove it once all have opened it.
+/// Most ranks of a node. Nothing is kept for those that are not there.
+const RANKS_MAX: usize = 1024;
+
+/// A file for a board: of mode 0600 with a name that nobody guesses, in memory. Every rank makes
+/// one before it knows who is on its node; they open the first one's. It goes with this.
+pub struct BoardFile(PathBuf);
+
+impl BoardFile {
+    /// Makes it.
     ///
     /// # Errors
     /// Whatever the file system says.
-    pub fn create(count: usize) -> io::Result<(Board, PathBuf)> {
+    pub fn create() -> io::Result<BoardFile> {
         let random = || std::collections::hash_map::RandomState::new().build_hasher().finish();
         let name = format!("fizeau-{:016x}{:016x}", random(), random());
         let path = [Path::new("/dev/shm"), &std::env::temp_dir()]
@@ -56,25 +73,36 @@ impl Board {
             .join(name);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let file = open(&path, flags, Mode::RUSR | Mode::WUSR)?;
-        ftruncate(&file, (count * size_of::<Slot>()) as u64)?;
-        Ok((Board::map(file, count)?, path))
+        let made = BoardFile(path);
+        ftruncate(&file, (RANKS_MAX * size_of::<Slot>()) as u64)?;
+        Ok(made)
     }
 
-    /// Opens one that another rank of the node has made.
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for BoardFile {
+    fn drop(&mut self) {
+        // Where it cannot be removed it stays until the node restarts: it is empty.
+        let _ = unlink(&self.0);
+    }
+}
+
+impl Board {
+    /// Opens the board of a node, at the first of its ranks' files. Those who have it open keep it
+    /// when its name goes.
     ///
     /// # Errors
     /// Whatever the file system says.
     pub fn open(path: &Path, count: usize) -> io::Result<Board> {
+        if count > RANKS_MAX {
+            return Err(io::Error::other("more ranks on a node than there are slots"));
+        }
         let file = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         Board::map(file, count)
-    }
-
-    /// Takes its name away; those who have it open keep it.
-    ///
-    /// # Errors
-    /// Whatever the file system says.
-    pub fn remove(path: &Path) -> io::Result<()> {
-        Ok(unlink(path)?)
     }
 
     fn map(file: rustix::fd::OwnedFd, count: usize) -> io::Result<Board> {
@@ -113,6 +141,17 @@ impl Board {
         self.slot(index).beats.load(Ordering::Relaxed)
     }
 
+    /// Shows that a rank gets on with what it does alone.
+    #[inline]
+    pub fn work(&self, index: usize) {
+        self.slot(index).works.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often a rank has entered something or shown that it gets on.
+    pub fn steps(&self, index: usize) -> u64 {
+        self.entered(index) + self.slot(index).works.load(Ordering::Relaxed)
+    }
+
     /// A rank's device answers so, or is asked ([`Stage::Silent`]).
     pub fn set_stage(&self, index: usize, stage: Stage) {
         self.slot(index).stage.store(stage as u64, Ordering::Release);
@@ -126,13 +165,17 @@ impl Board {
     }
 
     /// Gives up for all.
-    pub fn end(&self, index: usize) {
-        self.slot(index).ended.store(1, Ordering::Release);
+    pub fn end(&self, index: usize, why: Ended) {
+        self.slot(index).ended.store(why as u64, Ordering::Release);
     }
 
-    /// Whether any rank of the node has given up.
-    pub fn ended(&self) -> bool {
-        (0..self.count).any(|index| self.slot(index).ended.load(Ordering::Acquire) != 0)
+    /// Whether any rank of the node has given up, and why.
+    pub fn ended(&self) -> Option<Ended> {
+        let of = |index| self.slot(index).ended.load(Ordering::Acquire);
+        (0..self.count).map(of).find(|&why| why != 0).map(|why| match why {
+            1 => Ended::Late,
+            _ => Ended::Told,
+        })
     }
 }
 
@@ -150,23 +193,27 @@ mod tests {
 
     #[test]
     fn two_mappings_show_the_same() {
-        let (one, path) = Board::create(3).expect("a board");
+        let file = BoardFile::create().expect("a file");
+        let path = file.path().to_owned();
+        let one = Board::open(&path, 3).expect("a board");
         let mode = std::os::unix::fs::PermissionsExt::mode(
             &std::fs::metadata(&path).expect("it is there").permissions(),
         );
         assert_eq!(mode & 0o777, 0o600);
         let other = Board::open(&path, 3).expect("the same board");
-        Board::remove(&path).expect("its name goes");
+        drop(file);
         one.enter(2);
         one.enter(2);
         other.beat(1);
         assert_eq!((other.entered(2), other.entered(0), one.beats(1)), (2, 0, 1));
+        other.work(2);
+        assert_eq!((one.steps(2), one.entered(2)), (3, 2));
         assert_eq!(other.stage(0), Stage::Unknown);
         one.set_stage(0, Stage::Begun);
         assert_eq!(other.stage(0), Stage::Begun);
-        assert!(!one.ended());
-        other.end(0);
-        assert!(one.ended());
+        assert_eq!(one.ended(), None);
+        other.end(0, Ended::Late);
+        assert_eq!(one.ended(), Some(Ended::Late));
         assert!(Board::open(&path, 3).is_err());
     }
 }

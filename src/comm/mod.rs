@@ -1,13 +1,14 @@
 //! Collectives between ranks. A [`Communicator`] drives the ranks of this process: threads of the
 //! host, GPUs of the node, or one of each of many processes.
 
-mod board;
+pub mod board;
 pub mod host;
 pub mod mpi;
 pub mod nccl;
 pub mod neighbours;
 pub mod preflight;
 pub mod rendezvous;
+mod signs;
 pub mod together;
 pub mod watch;
 
@@ -92,6 +93,8 @@ pub trait Communicator {
     fn processes(&self) -> u32 {
         1
     }
+    /// This rank gets on with something that it does alone, while others wait.
+    fn works(&self) {}
     /// What was enqueued last is done on this rank.
     fn completed(&self) {}
     /// This rank cannot go on, for this reason. Where the others would wait for it without end,

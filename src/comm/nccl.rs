@@ -8,7 +8,8 @@
 
 use super::{
     Communicator, Graph, RankBuffers,
-    neighbours::{self, Peer},
+    board::Board,
+    neighbours::Peer,
     watch::{Asked, OnHang, Operation, Watch, pairwise},
 };
 use crate::{
@@ -23,7 +24,11 @@ use crate::{
 use nccl_rs::{
     DataType, Error, Library, Memory, Monitor, Peers, Reduction, Registration, Slice, UniqueId,
 };
-use std::{ffi::c_void, sync::Arc, time::Duration};
+use std::{
+    ffi::c_void,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 const NCCL: Wanted = Wanted {
     files: Library::NCCL,
@@ -109,39 +114,56 @@ pub struct Nccl<'d> {
     world: nccl_rs::Communicator,
     /// One number to agree on: what this rank has seen, and what all have.
     control: [Buffer; 2],
-    peers: Vec<Peer>,
     watch: Watch,
 }
 
+/// What a hang of GPUs calls: what is to be said, the collective, and what ends the communicator,
+/// where there is one yet.
+pub type OnHangOfGpus = Box<dyn FnOnce(String, Option<CollectivePoint>, Option<Monitor>) + Send>;
+
 impl<'d> Nccl<'d> {
-    /// Joins the world of an id on an opened device, and makes every rank known to all.
+    /// Joins the world of an id on an opened device, as one of ranks that know each other, and
+    /// watches from then on: past the deadline, or where the library meets an error in the
+    /// background, `on_hang` is called.
     ///
     /// # Errors
     ///
-    /// Whatever the library says.
+    /// Whatever the library says, or where there can be no thread.
     pub fn join(
         device: &'d dyn Device,
         engine: &Engine,
         id: &UniqueId,
-        [rank, size]: [u32; 2],
-        host: &str,
+        rank: u32,
+        (peers, board): (Vec<Peer>, Option<Board>),
+        deadline: Seconds,
+        on_hang: OnHangOfGpus,
     ) -> Result<Nccl<'d>, DeviceError> {
+        let size = peers.len() as u32;
+        let watch = Watch::new(rank, peers, board);
+        let monitor: Arc<OnceLock<Monitor>> = Arc::default();
+        let asked = Arc::clone(&monitor);
+        let ask = move || asked.get()?.async_error().map(|error| error.to_string());
+        let ended = Arc::clone(&monitor);
+        let on_hang: OnHang = Box::new(move |said, point| {
+            on_hang(said, point, ended.get().cloned());
+        });
+        let asked = Asked { error: Some(Box::new(ask)), pulse: device.pulse() };
+        let no_thread = |error: std::io::Error| DeviceError::Driver(error.to_string());
+        watch.start(deadline, asked, on_hang).map_err(no_thread)?;
         let mut joined = Err(Error::Aborted);
         // Only the context counts here: it is current on this thread inside the call.
-        device.enqueue_foreign(engine.name, &mut |_| {
-            let library = &engine.library;
-            joined = nccl_rs::Communicator::new(library, id, rank, size, JOIN_MAX);
-            Ok(())
+        watch.joining(|| {
+            device.enqueue_foreign(engine.name, &mut |_| {
+                let library = &engine.library;
+                joined = nccl_rs::Communicator::new(library, id, rank, size, JOIN_MAX);
+                Ok(())
+            })
         })?;
         let world = joined.map_err(|error| refused(engine.name, "join", &error))?;
+        // Nobody else has set it.
+        let _ = monitor.set(world.monitor());
         let control = [device.allocate(Bytes(8))?, device.allocate(Bytes(8))?];
-        let peers = vec![Peer::unknown(); size as usize];
-        let watch = Watch::new(rank, peers.clone(), None);
-        let mut made = Nccl { device, engine: engine.clone(), world, control, peers, watch };
-        made.peers = neighbours::introduce(&made, host, &device.properties().name)?;
-        let board = neighbours::board(&made, rank, &made.peers)?;
-        made.watch = Watch::new(rank, made.peers.clone(), board);
-        Ok(made)
+        Ok(Nccl { device, engine: engine.clone(), world, control, watch })
     }
 
     /// Rank and size as the library has them.
@@ -156,25 +178,6 @@ impl<'d> Nccl<'d> {
     /// The library, with its version.
     pub fn version(&self) -> String {
         self.engine.spelled()
-    }
-
-    /// Ends the communicator from any thread.
-    pub fn monitor(&self) -> Monitor {
-        self.world.monitor()
-    }
-
-    /// Starts the watch: past the deadline, or where the library meets an error in the
-    /// background, `on_hang` is called.
-    ///
-    /// # Errors
-    ///
-    /// Where there can be no thread.
-    pub fn watch(&self, deadline: Seconds, on_hang: OnHang) -> Result<(), DeviceError> {
-        let monitor = self.world.monitor();
-        let ask = move || monitor.async_error().map(|error| error.to_string());
-        let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
-        let engine = Asked { error: Some(Box::new(ask)), pulse: self.device.pulse() };
-        self.watch.start(deadline, engine, on_hang).map_err(refused)
     }
 
     /// Enqueues something of the library on the device's stream.
@@ -528,6 +531,10 @@ impl Communicator for Nccl<'_> {
                 }
             })
         })
+    }
+
+    fn works(&self) {
+        self.watch.works();
     }
 
     fn completed(&self) {

@@ -3,7 +3,11 @@
 
 use crate::{device::Identity, record::Network};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// One rank's words about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,6 +26,10 @@ pub struct Facts {
     pub name: String,
     /// What tells the device from others.
     pub identity: Identity,
+    /// Its process.
+    pub process: u32,
+    /// Where its node's board would be, if it is the first one there.
+    pub board: Option<PathBuf>,
     /// Its network interfaces for messages.
     pub nics: Vec<Nic>,
     /// Why it cannot take part, if so.
@@ -247,6 +255,8 @@ mod tests {
                 pcie_width: Some(16),
                 links: Some(18),
             },
+            process: 1000 + rank,
+            board: None,
             nics: vec![Nic { name: "mlx5_0:1".into(), state: "ACTIVE".into(), gigabits: 400 }],
             trouble: None,
         };

@@ -39,18 +39,23 @@ impl Device for Together<'_> {
         self.device.kernels(operation)
     }
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+        self.peers.works();
         self.device.allocate(size)
     }
     fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.peers.works();
         self.device.write(buffer, offset, bytes)
     }
     fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.peers.works();
         self.device.read(buffer, offset, bytes)
     }
     fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+        self.peers.works();
         self.device.load(operation, kernel)
     }
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        self.peers.works();
         self.device.launch(launch)
     }
     fn timed(

@@ -2,8 +2,9 @@
 //! rank has been waiting, and ends the run with words when that is too long.
 
 use super::{
-    board::Board,
+    board::{Board, Ended},
     neighbours::{self, Peer},
+    signs::{Seen, Signs},
 };
 use crate::{
     case::{Collective, CollectivePoint},
@@ -25,12 +26,19 @@ use std::{
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Between collectives a rank may be at work alone (it compares what it received), and the others
-/// wait; so many deadlines, as long as its process shows that it lives.
+/// wait: so many deadlines, as long as it shows that it gets on, or is on another node, where
+/// nobody here sees it.
 const BETWEEN: f64 = 10.0;
+
+/// A rank of this node whose process is dead is not waited for longer.
+const DEAD_MAX: Seconds = Seconds(2.0);
 
 /// So many deadlines whoever waits for a device has to wait: the watch must be the first to end
 /// the run, since it knows whom to name.
 pub const PATIENCE: f64 = BETWEEN + 2.0;
+
+/// Milliseconds of a wait after which it is asked who is there.
+const LOOK_UP_AFTER: u64 = 500;
 
 /// A collective as it is enqueued.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +65,8 @@ enum Wait {
     Queued(Operation),
     /// The engine's own, after that collective if there was one.
     After(Option<Operation>),
+    /// For the engine to make a world of all ranks, which takes the time it takes.
+    Joining,
 }
 
 impl Wait {
@@ -64,6 +74,7 @@ impl Wait {
         match self {
             Wait::In(operation) | Wait::Queued(operation) => Some(operation),
             Wait::After(operation) => operation,
+            Wait::Joining => None,
         }
     }
 }
@@ -71,6 +82,7 @@ impl Wait {
 struct State {
     rank: u32,
     peers: Vec<Peer>,
+    /// None where ranks share no memory.
     board: Option<Board>,
     origin: Moment,
     /// Milliseconds since `origin` at which the wait began, plus one; zero while there is none.
@@ -133,9 +145,25 @@ impl Watch {
     pub fn start(&self, deadline: Seconds, asked: Asked, on_hang: OnHang) -> std::io::Result<()> {
         let state = Arc::clone(&self.state);
         state.looks.store(true, Ordering::Release);
+        if let Some(board) = &state.board {
+            board.beat(state.me().slot);
+        }
         let look = move || state.look(deadline, asked, on_hang);
         thread::Builder::new().name("watch".into()).spawn(look)?;
         Ok(())
+    }
+
+    /// This rank gets on with something that it does alone.
+    #[inline]
+    pub fn works(&self) {
+        if let Some(board) = &self.state.board {
+            board.work(self.state.me().slot);
+        }
+    }
+
+    /// Makes a world of all ranks.
+    pub fn joining<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.wait(Wait::Joining, run)
     }
 
     /// Collectives are on the device from here until [`Watch::completed`].
@@ -224,8 +252,7 @@ impl State {
         let Asked { error: engine, pulse } = asked;
         // The wait in which the device was asked.
         let mut asked_in = 0;
-        // Of each rank: how often it had shown that it lives, and when that last changed.
-        let mut beats: Vec<(u64, u64)> = vec![(0, self.now()); self.peers.len()];
+        let mut signs = Signs::new(self.neighbours(), self.now());
         let limit = (deadline.0 * 1e3) as u64;
         loop {
             thread::sleep(LOOK_EVERY);
@@ -235,13 +262,8 @@ impl State {
             let now = self.now();
             if let Some(board) = &self.board {
                 board.beat(self.me().slot);
-                for (rank, peer) in self.neighbours() {
-                    let seen = board.beats(peer.slot);
-                    if seen != beats[rank].0 {
-                        beats[rank] = (seen, now);
-                    }
-                }
             }
+            signs.read(self.board.as_ref(), now);
             let since = self.since.load(Ordering::Acquire);
             let waited = if since == 0 { 0 } else { now.saturating_sub(since - 1) };
             if let Some(pulse) = &pulse
@@ -251,25 +273,29 @@ impl State {
                 asked_in = since;
                 self.ask(pulse, since);
             }
-            let silent: Vec<usize> = (0..beats.len())
-                .filter(|&rank| self.board.is_some() && self.peers[rank].host == self.me().host)
-                .filter(|&rank| now.saturating_sub(beats[rank].1) > limit)
-                .collect();
-            let ended = self.board.as_ref().is_some_and(Board::ended);
+            // Processes are looked up where somebody waits, and not beside what is measured.
+            let seen =
+                if waited > LOOK_UP_AFTER { signs.seen(now, limit) } else { Seen::default() };
+            let ended = self.board.as_ref().and_then(Board::ended);
             let failed = lock(&self.failed).take();
             let failed = failed.or_else(|| engine.as_ref().and_then(|ask| ask()));
-            if failed.is_some() || ended || self.hangs(waited, limit, &silent) {
-                if let Some(board) = &self.board {
-                    board.end(self.me().slot);
-                }
-                let why = failed.unwrap_or_else(|| match ended {
-                    true => "another rank of this node has given up".into(),
-                    false => format!("no answer within {deadline}"),
-                });
-                let (said, point) = self.say(why, waited, &silent);
-                on_hang(said, point);
-                return;
+            let cause = match failed {
+                Some(why) => (Ended::Told, why),
+                None => match (self.hangs(waited, limit, &seen), ended) {
+                    (Some(limit), _) => {
+                        let limit = Seconds(limit as f64 / 1e3);
+                        (Ended::Late, format!("no answer within {limit}"))
+                    }
+                    (None, Some(ended)) => (ended, "another rank of this node has given up".into()),
+                    (None, None) => continue,
+                },
+            };
+            if let Some(board) = &self.board {
+                board.end(self.me().slot, cause.0);
             }
+            let (said, point) = self.say(cause, waited, &seen);
+            on_hang(said, point);
+            return;
         }
     }
 
@@ -292,35 +318,73 @@ impl State {
         }
     }
 
-    fn hangs(&self, waited: u64, limit: u64, silent: &[usize]) -> bool {
-        match *lock(&self.wait) {
-            Wait::In(_) | Wait::Queued(_) => waited > limit,
-            Wait::After(_) if silent.is_empty() => waited as f64 > BETWEEN * limit as f64,
-            Wait::After(_) => waited > limit,
+    /// After what limit this wait is too long, if it is, in milliseconds.
+    fn hangs(&self, waited: u64, limit: u64, seen: &Seen) -> Option<u64> {
+        let dead_max = limit.min((DEAD_MAX.0 * 1e3) as u64);
+        if waited > dead_max && !seen.dead.is_empty() {
+            return Some(dead_max);
+        }
+        let is_late = waited > limit;
+        let hangs = match *lock(&self.wait) {
+            Wait::In(_) | Wait::Queued(_) => is_late,
+            // The engine has a limit of its own.
+            Wait::Joining => false,
+            Wait::After(_) if is_late => {
+                !seen.silent.is_empty()
+                    || self.nobody_gets_on(seen)
+                    || waited as f64 > BETWEEN * limit as f64
+            }
+            Wait::After(_) => false,
+        };
+        hangs.then_some(limit)
+    }
+
+    /// Whether no rank that has not entered gets on with anything: where all have entered, all
+    /// ranks have to be here, since what those on other nodes do is not seen.
+    fn nobody_gets_on(&self, seen: &Seen) -> bool {
+        let Some(board) = &self.board else { return false };
+        let entered = |peer: &Peer| board.entered(peer.slot);
+        let most = self.neighbours().map(|(_, peer)| entered(peer)).max().unwrap_or(0);
+        let mut behind = self.neighbours().filter(|(_, peer)| entered(peer) < most).peekable();
+        match behind.peek() {
+            None => self.neighbours().count() == self.peers.len(),
+            Some(_) => behind.any(|(rank, _)| seen.idle.contains(&rank)),
         }
     }
 
     /// What there is to say: who, where, in what, and for how long.
-    fn say(&self, why: String, waited: u64, silent: &[usize]) -> (String, Option<CollectivePoint>) {
+    fn say(
+        &self,
+        (cause, why): (Ended, String),
+        waited: u64,
+        seen: &Seen,
+    ) -> (String, Option<CollectivePoint>) {
         let iteration = self.iteration.load(Ordering::Relaxed);
         let wait = *lock(&self.wait);
         let (place, numbers) = match wait {
             Wait::In(_) => ("in", format!("{iteration}")),
             Wait::Queued(_) => ("in", format!("1 to {iteration} of its batch")),
             Wait::After(_) => ("after", format!("{iteration}")),
+            Wait::Joining => ("for all ranks to join, before", String::new()),
         };
         let operation = wait.operation();
         let what = operation.map_or("the first exchange".into(), |of| {
             format!("{} {} {}, iteration {numbers}", of.collective, of.dtype, of.message)
         });
+        let place = if operation.is_none() && place == "after" { "in" } else { place };
         let waited = Seconds(waited as f64 / 1e3);
         let mut text =
             format!("{why}: {} waited {waited} {place} {what}", self.name(self.rank as usize));
-        let culprits = self.culprits(silent);
-        if culprits.is_empty() {
-            text += "; every rank of this node has entered it, and every device that could be \
+        let culprits = self.culprits(seen);
+        if culprits.is_empty() && cause == Ended::Late {
+            text += match &self.board {
+                Some(_) => {
+                    "; every rank of this node has entered it, and every device that could be \
                      asked answers and is in it, so look at the other nodes' messages, or at the \
-                     network";
+                     network"
+                }
+                None => "; ranks of this node share no memory that would tell how far each is",
+            };
         }
         for (rank, why) in culprits {
             text += &format!("; {} {why}", self.name(rank));
@@ -337,15 +401,19 @@ impl State {
     }
 
     /// Who of this node keeps the others waiting, and how that shows.
-    fn culprits(&self, silent: &[usize]) -> Vec<(usize, String)> {
-        let Some(board) = &self.board else { return Vec::new() };
+    fn culprits(&self, seen: &Seen) -> Vec<(usize, String)> {
+        let gone = |rank: usize| seen.dead.contains(&rank) || seen.silent.contains(&rank);
+        let why_gone = "does not run any more (stopped, or killed)";
+        let Some(board) = &self.board else {
+            return Vec::new();
+        };
         let entered = |peer: &Peer| board.entered(peer.slot);
         let most = self.neighbours().map(|(_, peer)| entered(peer)).max().unwrap_or(0);
         let mut culprits = Vec::new();
         for (rank, peer) in self.neighbours() {
             let behind = most - entered(peer);
-            if silent.contains(&rank) || neighbours::is_gone(peer.process) {
-                culprits.push((rank, "does not run any more (stopped, or killed)".into()));
+            if gone(rank) || neighbours::is_gone(peer.process) {
+                culprits.push((rank, why_gone.into()));
             } else if behind > 0 {
                 culprits.push((rank, format!("has not entered it ({behind} exchanges behind)")));
             }
@@ -378,6 +446,7 @@ fn behind(stages: &[(usize, Stage)]) -> Vec<(usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::board::BoardFile;
     use std::sync::mpsc;
 
     fn peers() -> Vec<Peer> {
@@ -392,10 +461,9 @@ mod tests {
 
     #[test]
     fn a_rank_that_stays_away_is_named() {
-        let (board, path) = Board::create(3).expect("a board");
-        let others = Board::open(&path, 3).expect("the board");
-        Board::remove(&path).expect("its name goes");
-        let watch = Watch::new(0, peers(), Some(board));
+        let file = BoardFile::create().expect("a file");
+        let board = || Board::open(file.path(), 3).expect("the board");
+        let (watch, others) = (Watch::new(0, peers(), Some(board())), board());
         let (send, receive) = mpsc::channel();
         let told = send.clone();
         let hang: OnHang = Box::new(move |said, point| {
@@ -425,7 +493,7 @@ mod tests {
         assert!(said.contains(") has not entered it (1 exchanges behind)"), "{said}");
         assert!(!said.contains("rank 2"), "{said}");
         assert_eq!(point.map(|point| point.ranks), Some(3));
-        assert!(others.ended(), "the others are told");
+        assert_eq!(others.ended(), Some(Ended::Late), "the others are told");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::{
     },
 };
 use std::{
+    cell::Cell,
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     slice,
 };
@@ -96,6 +97,11 @@ pub struct Config {
 /// Objects whose handles must be known where they are used. Streams count up from theirs.
 const STREAM: usize = 0x57_0000;
 const STREAMS: usize = 0x1000;
+
+thread_local! {
+    /// The context of calls that take none.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
 
 /// What stands behind an event's handle.
 struct Event {
@@ -186,7 +192,9 @@ export! {
         OK
     }
     cuCtxSetCurrent(context: Handle) |_state| {
-        if (context as usize) < CONTEXT { INVALID_HANDLE } else { OK }
+        if (context as usize) < CONTEXT { return INVALID_HANDLE; }
+        CURRENT.set(context as usize);
+        OK
     }
     cuCtxResetPersistingL2Cache() |_state| { OK }
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |state| {
@@ -313,7 +321,9 @@ export! {
         OK
     }
     cuStreamCreate(stream: *mut Handle, _flags: c_uint) |state| {
-        stream.write((STREAM + state.streams % STREAMS) as Handle);
+        let made = STREAM + state.streams % STREAMS;
+        stream.write(made as Handle);
+        state.contexts.insert(made, CURRENT.get());
         state.streams += 1;
         state.count("streams", 1);
         OK
@@ -341,7 +351,7 @@ export! {
     cuEventQuery(event: Handle) |state| {
         let event = &*event.cast::<Event>();
         if event.time.is_nan() { return INVALID_HANDLE; }
-        if state.ends() && state.is_past(event.stream, event.after) { OK } else { NOT_READY }
+        if state.ends(event.stream) && state.is_past(event.stream, event.after) { OK } else { NOT_READY }
     }
     cuEventElapsedTime_v2(milliseconds: *mut f32, start: Handle, end: Handle) |_state| {
         let nanoseconds = (*end.cast::<Event>()).time - (*start.cast::<Event>()).time;
@@ -417,7 +427,7 @@ export! {
         }
     }
     fizeau_stub_end(stream: Handle) |state| { state.end(stream as usize); OK }
-    fizeau_stub_hang() |state| { state.hangs = true; OK }
+    fizeau_stub_hang(stream: Handle) |state| { state.hang(stream as usize); OK }
     cuTensorMapEncodeTiled(
         map: *mut [u8; 128], data_type: c_int, rank: c_uint, address: u64, sizes: *const u64,
         strides: *const u64, box_sizes: *const u32, element_strides: *const u32,

@@ -60,8 +60,10 @@ pub struct State {
     ahead: BTreeMap<usize, f64>,
     /// Operations of another stub library, by stream: how many began, and how many ended.
     operations: BTreeMap<usize, [u64; 2]>,
-    /// The device does nothing any more.
-    pub hangs: bool,
+    /// In which context each stream was made.
+    pub contexts: BTreeMap<usize, usize>,
+    /// Those whose devices do nothing any more.
+    hung: BTreeSet<usize>,
     /// What was enqueued behind them.
     behind: Vec<(usize, Behind)>,
     /// Opaque objects that are alive, by kind.
@@ -98,7 +100,8 @@ impl State {
             captures: BTreeMap::new(),
             ahead: BTreeMap::new(),
             operations: BTreeMap::new(),
-            hangs: false,
+            contexts: Default::default(),
+            hung: Default::default(),
             behind: Vec::new(),
             alive: BTreeMap::new(),
             log,
@@ -186,9 +189,16 @@ impl State {
         self.operations.get(&stream).map_or(0, |[_, ended]| *ended) >= count
     }
 
-    /// Whether work still ends.
-    pub fn ends(&self) -> bool {
-        !self.hangs && self.script.hang.is_none_or(|launch| self.launches < launch)
+    /// The device of a stream does nothing any more.
+    pub fn hang(&mut self, stream: usize) {
+        let context = self.contexts.get(&stream).copied().unwrap_or_default();
+        self.hung.insert(context);
+    }
+
+    /// Whether work on a stream still ends.
+    pub fn ends(&self, stream: usize) -> bool {
+        let hangs = self.contexts.get(&stream).is_some_and(|context| self.hung.contains(context));
+        !hangs && self.script.hang.is_none_or(|launch| self.launches < launch)
     }
 
     /// An object was made or ended.

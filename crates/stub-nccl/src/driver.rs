@@ -16,7 +16,7 @@ unsafe impl Send for Stream {}
 
 type Begin = unsafe extern "C" fn(*mut c_void, f64) -> c_int;
 type End = unsafe extern "C" fn(*mut c_void) -> c_int;
-type Hang = unsafe extern "C" fn() -> c_int;
+type Hang = unsafe extern "C" fn(*mut c_void) -> c_int;
 type Replay = unsafe extern "C" fn(*mut c_void, *mut c_void);
 type Capture = unsafe extern "C" fn(*mut c_void, Replay, *mut c_void) -> c_int;
 type Allocate = unsafe extern "C" fn(*mut u64, usize) -> c_int;
@@ -64,10 +64,10 @@ impl Driver {
         unsafe { (self.begin)(stream.0, slow * (LATENCY + PER_BYTE * bytes as f64)) };
     }
 
-    /// The device does nothing any more.
-    pub fn hang(&self) {
-        // SAFETY: the function takes nothing.
-        unsafe { (self.hang)() };
+    /// The device of a stream does nothing any more.
+    pub fn hang(&self, stream: Stream) {
+        // SAFETY: the stub takes any number for a stream.
+        unsafe { (self.hang)(stream.0) };
     }
 
     /// Whether the stream is captured: then the graph calls back with the pointer and its stream

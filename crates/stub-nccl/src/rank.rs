@@ -187,7 +187,7 @@ impl Worker {
                 self.state.code.store(code, Ordering::Release);
             }
             if fault == Some(Fault::Hang) {
-                self.driver.hang();
+                self.driver.hang(job.streams[0]);
             }
             let is_stuck = matches!(fault, Some(Fault::Hang | Fault::Stuck | Fault::Async(_)));
             if !is_stuck && !self.perform(&shared, &job, fault == Some(Fault::Wrong)) {

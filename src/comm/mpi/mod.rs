@@ -10,7 +10,8 @@ mod engine;
 
 use super::{
     Communicator, RankBuffers,
-    neighbours::{self, Peer},
+    board::Board,
+    neighbours::Peer,
     watch::{Asked, OnHang, Operation, Watch, pairwise},
 };
 use crate::{
@@ -48,20 +49,27 @@ impl Mpi {
         })?;
         let engine = engine::join(opened)?;
         let ([rank, size], version) = (engine.place(), engine.version());
-        let watch = Watch::new(rank, vec![Peer::unknown(); size as usize], None);
-        let peers = vec![Peer::unknown(); size as usize];
-        Ok(Mpi { engine, rank, size, version, peers, watch })
+        let watch = Watch::new(rank, Vec::new(), None);
+        Ok(Mpi { engine, rank, size, version, peers: Vec::new(), watch })
     }
 
-    /// Makes every rank known to all by its host, device and process.
+    /// Joins ranks that know each other, and watches from then on: past the deadline `on_hang` is
+    /// called.
     ///
     /// # Errors
-    /// Whatever the library says.
-    pub fn introduce(&mut self, host: &str, device: &str) -> Result<(), DeviceError> {
-        self.peers = neighbours::introduce(self, host, device)?;
-        let board = neighbours::board(self, self.rank, &self.peers)?;
+    /// Whatever the library says, or where there can be no thread.
+    pub fn join(
+        &mut self,
+        peers: Vec<Peer>,
+        board: Option<Board>,
+        deadline: Seconds,
+        on_hang: OnHang,
+    ) -> Result<(), DeviceError> {
+        self.peers = peers;
         self.watch = Watch::new(self.rank, self.peers.clone(), board);
-        Ok(())
+        let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
+        self.watch.start(deadline, Asked::default(), on_hang).map_err(refused)?;
+        self.barrier()
     }
 
     /// The library's own words for what it is.
@@ -78,15 +86,6 @@ impl Mpi {
     pub fn ranks_here(&self) -> u32 {
         let host = &self.peers[self.rank as usize].host;
         self.peers.iter().filter(|peer| peer.host == *host).count() as u32
-    }
-
-    /// Starts the watch: past the deadline `on_hang` is called.
-    ///
-    /// # Errors
-    /// Where there can be no thread.
-    pub fn watch(&self, deadline: Seconds, on_hang: OnHang) -> Result<(), DeviceError> {
-        let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
-        self.watch.start(deadline, Asked::default(), on_hang).map_err(refused)
     }
 
     /// Leaves the world, once all ranks do. Dropped without this, the process has failed, and its
@@ -156,6 +155,10 @@ impl Communicator for Mpi {
             // SAFETY: as many bytes as both buffers have.
             unsafe { self.engine.exchange(partner, addresses, bytes) }
         })
+    }
+
+    fn works(&self) {
+        self.watch.works();
     }
 
     fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {

@@ -2,15 +2,16 @@
 
 use fizeau::{
     bench::{self, Rank},
-    case::{AttentionKind, AttentionPoint, Case, Lengths, Mask, Point},
+    case::{AttentionKind, AttentionPoint, Case, KernelName, Lengths, Mask, Point},
     comm::Alone,
     device::{
-        Backend, Device, Launch,
+        Backend, Buffer, Device, DeviceError, Function, Launch, Timing,
         host::{Host, HostDevice},
     },
     dtype::Dtype,
     kernel::{AttentionParams, AttentionSequence},
-    units::Bytes,
+    spec::Properties,
+    units::{Bytes, Megahertz},
 };
 use proptest::prelude::*;
 
@@ -166,5 +167,73 @@ fn large_scores_are_safe() {
         let mut output = vec![0f32; dim];
         device.read(&o, Bytes(0), bytemuck::cast_slice_mut(&mut output)).expect("it is there");
         assert!(output.iter().all(|&value| value == largest as f32), "{}: {output:?}", kernel.0);
+    }
+}
+
+/// The host, but that its kernels see other lengths than the sequences of a case have: so many keys
+/// less.
+struct Forgetful {
+    host: HostDevice,
+    lost: u32,
+}
+
+impl Device for Forgetful {
+    fn properties(&self) -> &Properties {
+        self.host.properties()
+    }
+    fn kernels(&self, operation: &str) -> Vec<KernelName> {
+        self.host.kernels(operation)
+    }
+    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+        self.host.allocate(size)
+    }
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+        // Of one sequence the table is 16 bytes, and nothing else of what a case writes here.
+        if bytes.len() != size_of::<AttentionSequence>() {
+            return self.host.write(buffer, offset, bytes);
+        }
+        let mut sequence: AttentionSequence = bytemuck::pod_read_unaligned(bytes);
+        sequence.keys -= self.lost;
+        self.host.write(buffer, offset, bytemuck::bytes_of(&sequence))
+    }
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.host.read(buffer, offset, bytes)
+    }
+    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+        self.host.load(operation, kernel)
+    }
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        self.host.launch(launch)
+    }
+    fn timed(
+        &self,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Timing, DeviceError> {
+        self.host.timed(work)
+    }
+    fn evict_cache(&self) -> Result<(), DeviceError> {
+        self.host.evict_cache()
+    }
+    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+        self.host.observe_clock()
+    }
+}
+
+/// Among 32 thousand keys of random data, 64 weigh less than rounding may do: planted ones do not.
+#[test]
+fn one_block_of_a_long_context_is_missed() {
+    let shape = point(AttentionKind::Decode, [1, 1, 4, 1, 32_768, 32, 32], Mask::Full);
+    let point = Point::Attention(AttentionPoint { dtype: Dtype::Bf16, ..shape });
+    for kernel in host_of(1).kernels("attention/bf16") {
+        for (lost, right) in [(0, true), (64, false)] {
+            let device = Forgetful { host: host_of(2), lost };
+            let case = Case { kernel: kernel.clone(), point };
+            let rank = Rank { device: &device, peers: &Alone };
+            let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
+            workload.poison().expect("O is written");
+            workload.enqueue(1).expect("it runs");
+            let check = workload.verify().expect("O is read");
+            assert_eq!(check.passed(), right, "{case} without {lost} keys: {check:?}");
+        }
     }
 }

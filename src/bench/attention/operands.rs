@@ -117,7 +117,7 @@ impl<E: Element> Operand<E> {
         Operand((0..made).map(|_| E::of(near_normal(random) * spread)).collect())
     }
 
-    #[cfg(test)]
+    /// These, which repeat.
     pub fn given(elements: Vec<E>) -> Operand<E> {
         Operand(elements)
     }
@@ -139,13 +139,20 @@ impl<E: Element> Operand<E> {
 
     /// Memory of the device with so many elements.
     pub fn place(&self, device: &dyn Device, length: u64) -> Result<Buffer, DeviceError> {
+        let buffer = device.allocate(Bytes(length * size_of::<E>() as u64))?;
+        self.replace(device, &buffer)?;
+        Ok(buffer)
+    }
+
+    /// Fills memory of the device.
+    pub fn replace(&self, device: &dyn Device, buffer: &Buffer) -> Result<(), DeviceError> {
         let size = size_of::<E>() as u64;
-        let buffer = device.allocate(Bytes(length * size))?;
+        let length = buffer.size.0 / size;
         for from in (0..length).step_by(self.0.len()) {
             let count = (length - from).min(self.0.len() as u64) as usize;
-            device.write(&buffer, Bytes(from * size), bytemuck::cast_slice(&self.0[..count]))?;
+            device.write(buffer, Bytes(from * size), bytemuck::cast_slice(&self.0[..count]))?;
         }
-        Ok(buffer)
+        Ok(())
     }
 }
 

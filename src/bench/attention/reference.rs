@@ -4,6 +4,7 @@
 use super::operands::{Element, Operands, Roundoff};
 use crate::{
     case::{AttentionPoint, Mask},
+    kernel::AttentionSequence,
     outcome::Check,
 };
 
@@ -80,7 +81,7 @@ impl Reference {
 }
 
 /// Whether a value is above a limit, or no number at all.
-fn is_beyond(value: f64, limit: f64) -> bool {
+pub(super) fn is_beyond(value: f64, limit: f64) -> bool {
     value.is_nan() || value > limit
 }
 
@@ -105,6 +106,14 @@ pub(super) fn scale(point: &AttentionPoint) -> f64 {
     1.0 / f64::from(point.dim_qk).sqrt()
 }
 
+/// How many keys a query sees, the first of its sequence.
+pub(super) fn keys_seen(point: &AttentionPoint, sequence: &AttentionSequence, query: u32) -> u32 {
+    match point.mask {
+        Mask::Full => sequence.keys,
+        Mask::Causal => (sequence.keys + query + 1).saturating_sub(sequence.queries),
+    }
+}
+
 /// A row of the output by the definition, and its tolerance.
 fn row<Q: Element, C: Element>(
     point: &AttentionPoint,
@@ -120,10 +129,7 @@ fn row<Q: Element, C: Element>(
     let sequence = &places.sequences[which];
     let query = token - sequence.query_first;
     let kv_head = (head / (heads / point.kv_heads as usize)) as u64;
-    let seen = match point.mask {
-        Mask::Full => sequence.keys,
-        Mask::Causal => (sequence.keys + query + 1).saturating_sub(sequence.queries),
-    };
+    let seen = keys_seen(point, sequence, query);
     let key_row = |key: u32| places.key(sequence, key) * kv_heads + kv_head;
     let q: Vec<f64> = operands.q.values((at * dim_qk) as u64, dim_qk).collect();
     let mut magnitude = 0f64;

@@ -399,6 +399,56 @@ fn exponentials_bind_attention_where_products_are_fast() {
     assert_eq!(bound(Dtype::Fp8, 64), Bound::Exp);
 }
 
+/// Queries of 16 bits against an 8-bit cache: no product of 8-bit operands.
+#[test]
+fn an_8_bit_cache_is_multiplied_in_16_bits() {
+    let point = |attention| {
+        Point::Attention(AttentionPoint {
+            attention,
+            dtype: Dtype::Fp8,
+            batch: 1,
+            heads: 128,
+            kv_heads: 1,
+            queries: 1,
+            keys: 8192,
+            dim_qk: 576,
+            dim_v: 512,
+            mask: Mask::Full,
+            lengths: Lengths::Equal,
+            page: None,
+        })
+    };
+    assert_eq!(point(AttentionKind::Mla).dtype(), Some(Dtype::Bf16));
+    assert_eq!(point(AttentionKind::Decode).dtype(), Some(Dtype::Bf16));
+    assert_eq!(point(AttentionKind::Prefill).dtype(), Some(Dtype::Fp8));
+}
+
+/// Every exponential, 16 each clock and unit, whatever else binds.
+#[test]
+fn the_time_of_exponentials_is_known_where_their_units_are() {
+    let units = Properties { exps_per_clock: Some(16.0), ..gpu("Novel", "ffff:0001", 100, 1) };
+    let point = Point::Attention(AttentionPoint {
+        attention: AttentionKind::Prefill,
+        dtype: Dtype::Bf16,
+        batch: 1,
+        heads: 2,
+        kv_heads: 1,
+        queries: 1000,
+        keys: 800,
+        dim_qk: 64,
+        dim_v: 64,
+        mask: Mask::Full,
+        lengths: Lengths::Equal,
+        page: None,
+    });
+    let clock = Some(Megahertz(1000.0));
+    let time = spec::exps_time(&point, &units, clock).expect("all is known");
+    assert!((time.0 - 1e-6).abs() < 1e-12, "{time}");
+    let unknown = Properties { exps_per_clock: None, ..units.clone() };
+    assert_eq!(spec::exps_time(&point, &unknown, clock), None);
+    assert_eq!(spec::exps_time(&point, &units, None), None);
+}
+
 #[test]
 fn data_of_ones_own_overlays_the_built_in() {
     let folder = tempfile::tempdir().unwrap();

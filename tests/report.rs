@@ -174,6 +174,40 @@ fn shown(record: &Record, format: ReportFormat) -> String {
     render(&report::run(record), format, PLAIN).expect("it renders")
 }
 
+/// The summary and the table say the same of attention, and each names what it is set against.
+#[test]
+fn attention_is_set_against_one_thing_that_has_a_name() {
+    let without = |left_out: &[&str]| {
+        let mut record = synthetic::record();
+        record.outcomes.retain(|outcome| {
+            let id = outcome.case().to_string();
+            !left_out.iter().any(|start| id.starts_with(start))
+        });
+        shown(&record, ReportFormat::Json)
+    };
+    for (left_out, memory, arithmetic) in [
+        (&[][..], "stream/read", "gemm/bf16"),
+        (&["gemm/"], "stream/read", "compute/bf16"),
+        (&["gemm/", "stream/read"], "stream/copy", "compute/bf16"),
+    ] {
+        let page: Value = serde_json::from_str(&without(left_out)).expect("JSON");
+        let fact = &page["facts"]["attention"];
+        let rows = page["tables"]["attention"].as_array().expect("a table");
+        let words = fact["of"].as_str().expect("words");
+        assert!(words.contains(arithmetic), "{words}");
+        let share = |row: &Value| {
+            let of = |key: &str| row[key].as_f64().expect("a share");
+            of("share_of_memory").max(of("share_of_arithmetic"))
+        };
+        let shares: Vec<f64> = rows.iter().map(share).collect();
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        let told = fact["share"].as_f64().expect("a share");
+        assert!((told - most).abs() < 1e-12, "{told} in the summary, {shares:?} in the table");
+        let named = format!("{memory} and {arithmetic}");
+        assert!(rows.iter().all(|row| row["set_against"] == *named), "{rows:?}, not {named}");
+    }
+}
+
 #[test]
 fn a_hostile_record_is_harmless_in_html() {
     let page = shown(&hostile(), ReportFormat::Html);

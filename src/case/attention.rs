@@ -109,6 +109,12 @@ impl AttentionPoint {
         }
     }
 
+    /// Element type that both products multiply: that of Q, which is the wider one. What comes from
+    /// an 8-bit cache is widened for it.
+    pub fn multiplied_dtype(&self) -> Dtype {
+        self.queries_dtype()
+    }
+
     /// Where the tokens of each sequence stand among all of Q and O, and of K and V. In pages, each
     /// sequence starts with a page of its own.
     pub fn sequences(&self) -> Vec<AttentionSequence> {

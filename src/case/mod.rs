@@ -271,7 +271,7 @@ impl Point {
             Point::Compute(point) => Some(point.dtype),
             Point::Gemm(point) => Some(point.dtype),
             Point::Grouped(point) => Some(point.dtype),
-            Point::Attention(point) => Some(point.dtype),
+            Point::Attention(point) => Some(point.multiplied_dtype()),
             Point::Collective(_) => None,
         }
     }

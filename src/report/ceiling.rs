@@ -3,7 +3,7 @@
 //! a peak, and for whole machines whose peaks are unknown.
 
 use crate::{
-    case::Point,
+    case::{Point, StreamOperation},
     dtype::Dtype,
     outcome::{Cache, Measurement},
     record::Record,
@@ -20,8 +20,12 @@ const MEMORY_FACTOR: u64 = 4;
 pub struct Ceilings {
     /// Bytes to and from memory, caches left behind.
     pub memory: Option<Best<BytesPerSecond>>,
+    /// Bytes from memory, by a stream that only reads.
+    pub read: Option<Best<BytesPerSecond>>,
     /// Arithmetic of each element type, by a compute kernel or a matrix product.
     pub compute: BTreeMap<Dtype, Best<FlopsPerSecond>>,
+    /// Arithmetic of each element type, by a matrix product.
+    pub products: BTreeMap<Dtype, Best<FlopsPerSecond>>,
     /// Smallest working set that counts as memory.
     pub memory_from: Bytes,
     /// The last-level cache, all of it.
@@ -35,6 +39,35 @@ pub struct Best<Rate> {
     pub rate: Rate,
     /// Id of the case.
     pub case: String,
+}
+
+impl<Rate: Copy + PartialOrd> Best<Rate> {
+    fn new(rate: Rate, measurement: &Measurement) -> Best<Rate> {
+        Best { rate, case: measurement.case.to_string() }
+    }
+
+    fn keep(self, slot: &mut Option<Best<Rate>>) {
+        if slot.as_ref().is_none_or(|best| best.rate < self.rate) {
+            *slot = Some(self);
+        }
+    }
+
+    /// What was done, without how much of it and how: `stream/read`, `gemm/bf16`.
+    pub fn kind(&self) -> &str {
+        let ends = self.case.match_indices('/').nth(1);
+        ends.map_or(&self.case[..], |(end, _)| &self.case[..end])
+    }
+}
+
+/// What a case of attention is set against: the best read, and the best matrix product of the
+/// element type that it multiplies; where none was measured, the best stream, and the best
+/// arithmetic.
+#[derive(Clone, Copy, Debug)]
+pub struct BesideAttention<'c> {
+    /// For its bytes; none where they stay in a cache.
+    pub memory: Option<&'c Best<BytesPerSecond>>,
+    /// For its arithmetic.
+    pub arithmetic: Option<&'c Best<FlopsPerSecond>>,
 }
 
 impl Ceilings {
@@ -52,22 +85,23 @@ impl Ceilings {
 
     fn take(&mut self, measurement: &Measurement) {
         let median = measurement.summary.median;
-        let case = || measurement.case.to_string();
         match &measurement.case.point {
             Point::Stream(point) if self.in_memory(point.working_set) => {
-                let rate = measurement.work.memory / median;
-                if self.memory.as_ref().is_none_or(|best| best.rate < rate) {
-                    self.memory = Some(Best { rate, case: case() });
+                let best = Best::new(measurement.work.memory / median, measurement);
+                if point.stream == StreamOperation::Read {
+                    best.clone().keep(&mut self.read);
                 }
+                best.keep(&mut self.memory);
             }
             // Light data are no ceiling of others.
             Point::Gemm(point) if !point.contents.are_random() => {}
             Point::Compute(_) | Point::Gemm(_) => {
                 let Some(dtype) = measurement.case.point.dtype() else { return };
-                let rate = measurement.work.flops / median;
-                if self.compute.get(&dtype).is_none_or(|best| best.rate < rate) {
-                    self.compute.insert(dtype, Best { rate, case: case() });
+                let best = Best::new(measurement.work.flops / median, measurement);
+                if let Point::Gemm(_) = measurement.case.point {
+                    keep_of(dtype, best.clone(), &mut self.products);
                 }
+                keep_of(dtype, best, &mut self.compute);
             }
             _ => {}
         }
@@ -76,6 +110,22 @@ impl Ceilings {
     /// Whether a working set lies in memory: a smaller one may be a cache's.
     pub fn in_memory(&self, working_set: Bytes) -> bool {
         working_set >= self.memory_from
+    }
+
+    /// Whether what a case touches stays in a cache from one iteration to the next.
+    fn is_cached(&self, measurement: &Measurement) -> bool {
+        measurement.cache == Cache::Hot && measurement.work.memory <= self.cache
+    }
+
+    /// What a case of attention is set against, wherever a report does so.
+    pub fn beside_attention(&self, measurement: &Measurement) -> BesideAttention<'_> {
+        let memory = self.read.as_ref().or(self.memory.as_ref());
+        let dtype = measurement.case.point.dtype();
+        BesideAttention {
+            memory: memory.filter(|_| !self.is_cached(measurement)),
+            arithmetic: dtype
+                .and_then(|dtype| self.products.get(&dtype).or_else(|| self.compute.get(&dtype))),
+        }
     }
 
     /// The least time at these ceilings, and what binds: none where no ceiling applies, as for a
@@ -91,15 +141,21 @@ impl Ceilings {
             Point::Latency(_) | Point::Collective(_) | Point::Transfer(_) | Point::Launch(_) => {
                 None
             }
-            Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => {
+            Point::Attention(_) => {
+                let BesideAttention { memory, arithmetic } = self.beside_attention(measurement);
+                slower(
+                    arithmetic.map(|best| (work.flops / best.rate, Bound::Compute)),
+                    memory.map(|best| (work.memory / best.rate, Bound::Memory)),
+                )
+            }
+            Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) => {
                 let dtype = measurement.case.point.dtype()?;
                 let compute = self
                     .compute
                     .get(&dtype)
                     .or_else(|| self.compute.get(&dtype.unscaled()))
                     .map(|best| (work.flops / best.rate, Bound::Compute));
-                let cached = measurement.cache == Cache::Hot && work.memory <= self.cache;
-                slower(compute, memory.filter(|_| !cached))
+                slower(compute, memory.filter(|_| !self.is_cached(measurement)))
             }
         }
     }
@@ -108,6 +164,16 @@ impl Ceilings {
     pub fn share(&self, measurement: &Measurement) -> Option<f64> {
         self.light(measurement).map(|(time, _)| time / measurement.summary.median)
     }
+}
+
+fn keep_of(
+    dtype: Dtype,
+    best: Best<FlopsPerSecond>,
+    of: &mut BTreeMap<Dtype, Best<FlopsPerSecond>>,
+) {
+    let mut slot = of.remove(&dtype);
+    best.keep(&mut slot);
+    of.extend(slot.map(|best| (dtype, best)));
 }
 
 fn slower(a: Option<(Seconds, Bound)>, b: Option<(Seconds, Bound)>) -> Option<(Seconds, Bound)> {

@@ -66,9 +66,9 @@ pub fn attention(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
     (!map.1.is_empty()).then(|| HeatMap {
         name: "attention".into(),
         title: "Attention".into(),
-        caption: "Arithmetic rate; the shade is the share of this machine's own ceilings: the \
-                  slower of its best arithmetic and its best memory bandwidth, as the shape needs \
-                  them."
+        caption: "Arithmetic rate; the shade is the share of the slower of this run's own best \
+                  read and best matrix product of the type that is multiplied; the table below \
+                  names them."
             .into(),
         corner: "shape".into(),
         columns: map.0,

@@ -196,12 +196,19 @@ fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
         .filter(|measurement| matches!(measurement.case.point, Point::Attention(_)))
         .filter_map(|measurement| Some((measurement, ceilings.share(measurement)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let beside = ceilings.beside_attention(measurement);
+    let bound = ceilings.light(measurement).map(|(_, bound)| bound);
+    let of = match (bound, beside.memory, beside.arithmetic) {
+        (Some(Bound::Memory), Some(best), _) => format!("{} ({})", best.rate, best.kind()),
+        (_, _, Some(best)) => format!("{} ({})", best.rate, best.kind()),
+        _ => return None,
+    };
     Some(Fact {
         key: "attention".into(),
         label: "Best attention".into(),
         value: Cell::Throughput(measurement.work.flops / measurement.summary.median),
         share: Some(share),
-        of: "of this run's own ceilings".into(),
+        of: format!("of this run's own {of}"),
         case: measurement.case.to_string(),
     })
 }
@@ -255,8 +262,12 @@ fn limits(facts: &[Fact]) -> Option<String> {
     if !products.is_empty() {
         clauses.push(format!("matrix products reach {} of peak arithmetic", join(&products)));
     }
-    if let Some(share) = share_of("attention") {
-        clauses.push(format!("attention reaches {} of this run's own ceilings", percent(share)));
+    if let Some((share, of)) = facts
+        .iter()
+        .find(|fact| fact.key == "attention")
+        .and_then(|fact| Some((fact.share?, &fact.of)))
+    {
+        clauses.push(format!("attention reaches {} {of}", percent(share)));
     }
     (!clauses.is_empty()).then(|| format!("At best, {}.", clauses.join("; ")))
 }
@@ -378,11 +389,24 @@ pub fn warnings(record: &Record) -> Vec<String> {
             "{throttled} {cases} samples taken while the device held its clock down."
         ));
     }
+    warnings.extend(exps_unknown(record));
     warnings.extend(disturbed(record));
     warnings.extend(above(record));
     warnings.extend(wrong(record));
     warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
     warnings
+}
+
+/// Where attention was measured on a GPU of which nobody says how fast it makes exponentials.
+fn exps_unknown(record: &Record) -> Option<String> {
+    let device = &record.header.device;
+    let attends = |one: &Measurement| matches!(one.case.point, Point::Attention(_));
+    let unknown = device.backend != "host" && device.exps_per_clock.is_none();
+    (unknown && measurements(record).any(attends)).then(|| {
+        "How many exponentials a unit of this device makes each clock is unknown: attention is not \
+         set against them."
+            .into()
+    })
 }
 
 /// Failed and invalid cases, said on top too.

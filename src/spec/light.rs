@@ -201,6 +201,17 @@ pub fn lights(
     tiers.iter().filter_map(|(peaks, tier)| speed_of_light(point, &work, peaks, *tier)).collect()
 }
 
+/// How long the exponentials of a point take where all are made by the units that are there for
+/// it. None where it has none, or where nothing is known of such units.
+pub fn exps_time(
+    point: &Point,
+    properties: &Properties,
+    clock: Option<Megahertz>,
+) -> Option<Seconds> {
+    let exps = Some(point.work().exps).filter(|&exps| exps > 0.0)?;
+    Some(Seconds(exps / Known { properties, part: None, clock }.exps(point)?))
+}
+
 /// Memory's bandwidth by the datasheet, and by the clock and width that the device reports.
 pub fn memory_peaks(
     properties: &Properties,

@@ -3,7 +3,7 @@
 pub mod light;
 pub mod part;
 
-pub use light::{floor, headline, lights, memory_peaks};
+pub use light::{exps_time, floor, headline, lights, memory_peaks};
 pub use part::{Match, Part, identify};
 
 use crate::{

@@ -21,7 +21,7 @@
 //! `sqrt(sum p^2 v^2)`, at most v. The last rounding adds v of the element.
 //!
 //! Of random data a few keys among a hundred thousand are within all that. So before random data
-//! stand in Q, K and V, others do once of which every key shows: see [`planted`].
+//! stand in Q, K and V, others do once of which every key shows: see `planted.rs`.
 
 mod operands;
 mod planted;

@@ -6,10 +6,10 @@
 //! zero, or `-LARGE`: drawn for each, so that a query gives the same weight to about half of the
 //! keys it sees and none to the others, whose exponentials are zero in any arithmetic. Values are
 //! -2, -1, 1 or 2. A row of the output is then a sum of small whole numbers over a count. The sum
-//! walks at random and stays below a few times `2 sqrt(keys)`, so that arithmetic of 14 binary places
-//! adds it exactly; a weight of one is exact in every type. What is left is the rounding of the
-//! output, 2^-9 of a sum that is about 600 for a hundred thousand keys: less than the difference
-//! that a single key makes in some column.
+//! walks at random and stays below a few times `2 sqrt(keys)`, so that arithmetic of 14 binary
+//! places adds it exactly; a weight of one is exact in every type. What is left is the rounding of
+//! the output, at most 2^-8 of a sum that is about 400 for a hundred thousand keys: less than the
+//! difference that a single key makes in some column.
 //!
 //! What a row must be is counted for every row of the output, which costs one addition for each
 //! value, or less: tokens repeat after [`CYCLE`].
@@ -314,8 +314,8 @@ mod tests {
         }
     }
 
-    /// Right attention passes; with any so-manieth of the blocks of 64 keys of the second sequence's
-    /// first head lost or taken twice, it does not.
+    /// Right attention passes; with a block of 64 keys of the second sequence's first head lost or
+    /// taken twice, it does not: any block, or each so-manieth.
     fn check_blocks<Q: Element, C: Element, O: Element>(point: &AttentionPoint, each: usize) {
         const BLOCK: u32 = 64;
         let (planted, places) = (Planted::new(point), Places::new(point));

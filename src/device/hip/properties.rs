@@ -92,6 +92,7 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
             dies,
             infinity_cache(node.infinity_cache, &target),
         ),
+        exps_per_clock: exps_per_clock(&target),
         // A partition is not the part that it is cut from: it is matched to none.
         pci_id: folder.filter(|_| whole).and_then(|folder| topology::pci_id(&folder)),
         features: features.into_iter().flatten().chain(modifiers).collect(),
@@ -131,6 +132,16 @@ fn architecture(device: c_int) -> Option<String> {
     let text = CStr::from_bytes_until_nul(&bytes[at..at + 256]).ok()?;
     let text = text.to_string_lossy().into_owned();
     text.starts_with("gfx").then_some(text)
+}
+
+/// Exponentials that a compute unit makes each clock: a quarter of its 64 lanes (LLVM's scheduling
+/// model of these targets, `SISchedule.td`: transcendental instructions are of quarter rate).
+/// Unknown where no source was found: CDNA 4, and RDNA, whose units are others.
+fn exps_per_clock(target: &str) -> Option<f64> {
+    match target {
+        "gfx908" | "gfx90a" | "gfx942" => Some(16.0),
+        _ => None,
+    }
 }
 
 /// Compute units for each that the driver counts: since gfx10 it counts pairs.

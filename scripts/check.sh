@@ -28,6 +28,8 @@ summarised kernels
 summarised kernels_amd
 summarised check_nvrtc
 summarised check_headers
+# What peers give PyTorch, whose kernels need a GPU: by a stand-in.
+python3 scripts/check_peers.py
 summarised check_valgrind
 # Debian's own HIP, which opens without a GPU.
 summarised check_hip

@@ -214,7 +214,7 @@ def verify(fizeau, _torch, _peers, missing, until):
 
 
 # Operations that have peers, or that are compared with each other: measured in every round.
-IN_ROUNDS = ["stream", "gemm", "attention"]
+IN_ROUNDS = ["stream", "gemm", "grouped", "attention"]
 
 
 # AMD's own tools, by the names they have had, and what they are asked for. Each has points of its own:

@@ -10,6 +10,7 @@
 #include "grouped.h"
 #include "params.h"
 #include "sm80.h"
+#include "stream_k.h"
 #include "tiles.h"
 
 namespace {
@@ -291,6 +292,48 @@ template <class In, class Groups> DEVICE void product(Groups groups) {
   }
 }
 
+// The same with tiles that several blocks share where there are not enough of them for all.
+template <class In> DEVICE void shared_product(const GemmParams& p, f32* scratch) {
+  using L = Layout<In>;
+  constexpr u32 SUMS = L::DOWN * L::ACROSS * 4;
+  SHARED u32 told[1];
+  const u32 shared = shared_address(dynamic_shared());
+  const u32 rows = tiles_along(p.m, ROWS), columns = tiles_along(p.n, L::COLUMNS);
+  const Line line = line_of(rows * columns, tiles_along(p.k, L::DEPTH));
+  Stretch fetched = first_stretch(line);
+  u32 filled = 0;
+  auto fetch_next = [&] {
+    if (fetched.there(line)) {
+      const Tile tile = tile_at<GROUP>(fetched.index, rows, columns);
+      fetch<In>(p, tile, fetched.step, shared + filled * L::BYTES);
+      fetched.advance(line);
+    }
+    close_copies();
+    filled = (filled + 1) % STAGES;
+  };
+  for (u32 i = 0; i < STAGES - 1; i++) fetch_next();
+  u32 stage = 0;
+  for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
+    f32 sums[L::DOWN][L::ACROSS][4] = {};
+    for (u32 step = now.step; step < now.end; step++) {
+      await_copies<STAGES - 2>();
+      block_barrier();
+      fetch_next();
+      multiply_stage<In>(sums, shared + stage * L::BYTES);
+      stage = (stage + 1) % STAGES;
+    }
+    if (now.end - now.step < line.steps) {
+      const Sharers<SUMS, THREADS, 1> sharers = {scratch, told, 0, thread_index()};
+      const auto sum = [&](u32 i) -> f32& {
+        return sums[i / 4 / L::ACROSS][i / 4 % L::ACROSS][i % 4];
+      };
+      const auto meet = [] { block_barrier(); };
+      if (!sharers.complete(line, now.index, now.step, now.end, sum, meet)) continue;
+    }
+    leave<In>(p, tile_at<GROUP>(now.index, rows, columns), sums);
+  }
+}
+
 template <class In> DEVICE void one_product(const GemmParams& p) {
   product<In>(single<ROWS, Layout<In>::COLUMNS>(p));
 }
@@ -307,3 +350,6 @@ KERNEL(256, 1) gemm_int8_mma(const GemmParams p) { one_product<i8>(p); }
 KERNEL(256, 1) gemm_f64_mma(const GemmParams p) { one_product<f64>(p); }
 KERNEL(256, 1) grouped_bf16_mma(const GroupedParams p) { all_products<bf16>(p); }
 KERNEL(256, 1) grouped_f16_mma(const GroupedParams p) { all_products<f16>(p); }
+KERNEL(256, 1) gemm_bf16_mma_stream_k(const GemmParams p, f32* scratch) {
+  shared_product<bf16>(p, scratch);
+}

@@ -18,6 +18,7 @@
 #include "params.h"
 #include "scaled.h"
 #include "sm90.h"
+#include "stream_k.h"
 #include "tiles.h"
 
 namespace {
@@ -265,10 +266,10 @@ DEVICE void consume_promoting(Ring ring, u8* shared, Groups groups, Scales scale
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
-// `consume` is what the two warpgroups that multiply do.
-template <class In, class Shape, class Groups, class Consume>
-DEVICE void product(const Groups& groups, const TensorMap* a, const TensorMap* b,
-                    const TensorMap* c, Consume consume) {
+// `produce` is what one thread does, `consume` what the two warpgroups that multiply do.
+template <class Shape, class Produce, class Consume>
+DEVICE void run(const TensorMap* a, const TensorMap* b, const TensorMap* c, Produce produce,
+                Consume consume) {
   constexpr u32 STAGES = Shape::STAGES;
   SHARED u64 barriers[2 * STAGES];
   u8* shared = dynamic_shared();
@@ -287,11 +288,20 @@ DEVICE void product(const Groups& groups, const TensorMap* a, const TensorMap* b
   block_barrier();
   if (thread_index() < 128) {
     keep_registers<40>();
-    if (thread_index() == 0) produce<In, Shape>(ring, shared, groups, a, b);
+    if (thread_index() == 0) produce(ring, shared);
   } else {
     take_registers<232>();
     consume(ring, shared);
   }
+}
+
+template <class In, class Shape, class Groups, class Consume>
+DEVICE void product(const Groups& groups, const TensorMap* a, const TensorMap* b,
+                    const TensorMap* c, Consume consume) {
+  const auto fetch = [&](Ring<Shape::STAGES> ring, u8* shared) {
+    produce<In, Shape>(ring, shared, groups, a, b);
+  };
+  run<Shape>(a, b, c, fetch, consume);
 }
 
 template <class In, class Groups>
@@ -308,6 +318,69 @@ DEVICE void promoted_product(const GemmParams& p, const TensorMap* a, const Tens
   const auto groups = single<ROWS, 128>(p);
   product<e4m3, Shape<128>>(groups, a, b, c, [&](Ring<Shape<128>::STAGES> ring, u8* shared) {
     consume_promoting<e4m3, Shape<128>>(ring, shared, groups, scales, c);
+  });
+}
+
+// Tiles that several blocks share where there are not enough of them for all.
+template <class In, class Shape, class Ring>
+DEVICE void produce_stretches(Ring ring, u8* shared, const Single<ROWS, Shape::COLUMNS>& single,
+                              const Line& line, const TensorMap* a, const TensorMap* b) {
+  for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
+    const Tile tile = tile_of(single, now.index);
+    for (u32 step = now.step; step < now.end; step++) {
+      await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
+      u64* full = &ring.full[ring.stage];
+      u8* to = shared + ring.stage * Shape::BYTES;
+      arrive_expecting(full, Shape::BYTES);
+      tile_load(to, a, step * Type<In>::DEPTH, tile.row * ROWS, full);
+      Type<In>::load_b(to + BYTES_A, b, single, tile.column * Shape::COLUMNS, step, full);
+      ring.advance();
+    }
+  }
+}
+
+template <class In, class Shape, class Ring>
+DEVICE void consume_stretches(Ring ring, u8* shared, const Single<ROWS, Shape::COLUMNS>& single,
+                              const Line& line, f32* scratch, u32* told, const TensorMap* c) {
+  const u32 consumer = thread_index() / 128 - 1;
+  const bool speaks = thread_index() % 32 == 0;
+  f32 sums[Shape::SUMS];
+  for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
+    u64* previous = nullptr;
+    for (u32 step = now.step; step < now.end; step++) {
+      u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step - now.step);
+      await_multiplications<1>();
+      if (speaks && previous != nullptr) arrive(previous);
+      previous = empty;
+    }
+    await_multiplications<0>();
+    settle(sums);
+    if (speaks) arrive(previous);
+    if (now.end - now.step < line.steps) {
+      const Sharers<Shape::SUMS, 128, CONSUMERS> sharers = {scratch, told, consumer,
+                                                            thread_index() % 128};
+      const auto sum = [&](u32 i) -> f32& { return sums[i]; };
+      const auto meet = [&] { barrier_of<128>(1 + consumer); };
+      if (!sharers.complete(line, now.index, now.step, now.end, sum, meet)) continue;
+    }
+    leave<typename Type<In>::Out>(sums, shared + Shape::STAGES * Shape::BYTES, consumer, single,
+                                  tile_of(single, now.index), c);
+  }
+  if (thread_index() % 128 == 0) await_stores<0>();
+}
+
+template <class In>
+DEVICE void shared_product(const GemmParams& p, f32* scratch, const TensorMap* a,
+                           const TensorMap* b, const TensorMap* c) {
+  using S = Shape<256>;
+  SHARED u32 told[CONSUMERS];
+  const auto one = single<ROWS, 256>(p);
+  const Line line = line_of(one.rows * one.columns, tiles_along(p.k, Type<In>::DEPTH));
+  const auto produce = [&](Ring<S::STAGES> ring, u8* shared) {
+    produce_stretches<In, S>(ring, shared, one, line, a, b);
+  };
+  run<S>(a, b, c, produce, [&](Ring<S::STAGES> ring, u8* shared) {
+    consume_stretches<In, S>(ring, shared, one, line, scratch, told, c);
   });
 }
 
@@ -338,4 +411,10 @@ KERNEL(384, 1) grouped_f16_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
 }
 KERNEL(384, 1) grouped_fp8_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
   plain_product<e4m3>(grouped<ROWS, 256>(p), &a, &b, &c);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_stream_k(const GemmParams p, f32* scratch, MAP a, MAP b, MAP c) {
+  shared_product<bf16>(p, scratch, &a, &b, &c);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_stream_k(const GemmParams p, f32* scratch, MAP a, MAP b, MAP c) {
+  shared_product<e4m3>(p, scratch, &a, &b, &c);
 }

@@ -1,8 +1,35 @@
-"""Matrix products of PyTorch (cuBLASLt beneath) and of Triton."""
+"""Matrix products of PyTorch (cuBLASLt beneath) and of Triton.
+
+What `torch._scaled_mm` asks of elements and scales stands in PyTorch's
+aten/src/ATen/native/cuda/ScaledBlas.cpp (`is_blockwise_..._scaling`); scripts/check_peers.py holds
+these peers against it without a GPU.
+"""
+
+import math
+
+
+def up(length, multiple):
+    """The next multiple."""
+    return -(-length // multiple) * multiple
+
+
+def dealt(point):
+    """Rows of each group, as `Routing::deal` of src/case/grouped.rs, largest first."""
+    rows, groups = point["m"], point["groups"]
+    if point["routing"] == "balanced":
+        return [rows // groups + (group < rows % groups) for group in range(groups)]
+    shares = [1 / math.sqrt(rank + 1) for rank in range(groups)]
+    left, of, result = rows, sum(shares), []
+    for rank, share in enumerate(shares):
+        wanted = math.floor(left * (share / of) + 0.5) if rank + 1 < groups else left
+        result.append(min(wanted, left))
+        of -= share
+        left -= result[-1]
+    return result
 
 
 def peers(torch):
-    """torch.matmul, torch._scaled_mm, torch._int_mm; torch.compile's Triton kernels."""
+    """torch.matmul, torch._scaled_mm, torch._int_mm, torch._grouped_mm; Triton by torch.compile."""
     dtypes = {"f64": torch.float64, "f32": torch.float32, "tf32": torch.float32,
               "f16": torch.float16, "bf16": torch.bfloat16}
 
@@ -33,6 +60,62 @@ def peers(torch):
         return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one,
                                         out_dtype=torch.bfloat16, use_fast_accum=True)
 
+    def powers(lines, blocks):
+        # For whole tiles of 128 lines and 4 blocks; 127 is one.
+        count = up(lines, 128) * up(blocks, 4)
+        exponents = torch.randint(125, 129, (count,), device="cuda", dtype=torch.uint8)
+        return exponents.view(torch.float8_e8m0fnu)
+
+    def fours(lines, k):
+        """Near normal numbers as e2m1, two in a byte, the first the lower."""
+        edges = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0], device="cuda")
+        drawn = torch.randn(lines, k, device="cuda") * 2
+        codes = torch.bucketize(drawn.abs(), edges).to(torch.uint8)
+        codes = codes + (drawn < 0).to(torch.uint8) * 8
+        return (codes[:, ::2] + codes[:, 1::2] * 16).view(torch.float4_e2m1fn_x2)
+
+    def eights(lines, blocks):
+        # From 0.5 on, below 2.
+        count = up(lines, 128) * up(blocks, 4)
+        scales = torch.randint(0x30, 0x40, (count,), device="cuda", dtype=torch.uint8)
+        return scales.view(torch.float8_e4m3fn)
+
+    def elements(lines, k):
+        return torch.randn(lines, k, device="cuda").to(torch.float8_e4m3fn)
+
+    def block_scaled(point):
+        if point["operation"] != "gemm" or point["dtype"] not in ("mxfp8", "nvfp4", "fp8block"):
+            return None
+        m, n, k = point["m"], point["n"], point["k"]
+        if point["dtype"] == "mxfp8":
+            a, b = elements(m, k), elements(n, k)
+            scale_a, scale_b = powers(m, up(k, 32) // 32), powers(n, up(k, 32) // 32)
+        elif point["dtype"] == "nvfp4":
+            a, b = fours(m, k), fours(n, k)
+            scale_a, scale_b = eights(m, up(k, 16) // 16), eights(n, up(k, 16) // 16)
+        else:
+            a, b = elements(m, k), elements(n, k)
+            blocks, lines = up(k, 128) // 128, up(n, 128) // 128
+            # A: a column for each 128 along k. B: rows of 128 columns, 4 blocks or a multiple.
+            scale_a = (torch.rand(blocks, m, device="cuda") + 0.5).t()
+            scale_b = (torch.rand(lines, up(blocks, 4), device="cuda") + 0.5)[:, :blocks].t()
+        return lambda: torch._scaled_mm(a, b.t(), scale_a=scale_a, scale_b=scale_b,
+                                        out_dtype=torch.bfloat16)
+
+    def grouped(point):
+        if point["operation"] != "grouped" or point["dtype"] != "bf16":
+            return None
+        shape = point["groups"], point["n"], point["k"]
+        a = torch.randn(point["m"], point["k"], device="cuda", dtype=torch.bfloat16)
+        # Kept by columns, as the library wants them.
+        b = torch.randn(*shape, device="cuda", dtype=torch.bfloat16).transpose(-2, -1)
+        ends, end = [], 0
+        for rows in dealt(point):
+            end += rows
+            ends.append(end)
+        offsets = torch.tensor(ends, device="cuda", dtype=torch.int32)
+        return lambda: torch._grouped_mm(a, b, offs=offsets)
+
     def integers(point):
         if point["operation"] != "gemm" or point["dtype"] != "int8":
             return None
@@ -51,5 +134,6 @@ def peers(torch):
         function(a, b)
         return lambda: function(a, b)
 
-    return [("torch.matmul", matmul), ("torch._scaled_mm", scaled), ("torch._int_mm", integers),
-            ("triton", triton)]
+    return [("torch.matmul", matmul), ("torch._scaled_mm", scaled),
+            ("torch._scaled_mm in blocks", block_scaled), ("torch._int_mm", integers),
+            ("torch._grouped_mm", grouped), ("triton", triton)]

@@ -15,11 +15,14 @@
 #include "params.h"
 #include "scaled.h"
 #include "sm100_product.h"
+#include "stream_k.h"
 #include "tiles.h"
 
 #include "checks.h"
 #include "grouped_check.h"
+#include "product_check.h"
 #include "scaled_check.h"
+#include "stream_k_check.h"
 
 namespace stream {
 #include "../../kernels/stream/portable.cu"
@@ -102,79 +105,6 @@ namespace sm100_scaled {
 
 namespace {
 
-// One product: operands, parameters, and whether what was left is right.
-template <class In, class Out> struct Product {
-  using Wide = decltype(widen(In()));
-  static constexpr bool COLUMNS_OF_B = std::is_same<In, e4m3>::value;
-
-  const char* name;
-  u32 m, n, k;
-  Array<In> a, b;
-  Array<Out> c;
-
-  static In made(i32 value, bf16) { return narrow(f32(value), In()); }
-  static In made(i32 value, f16) { return narrow(f32(value), In()); }
-  static In made(i32 value, f32) { return f32(value); }
-  static In made(i32 value, f64) { return f64(value); }
-  static In made(i32 value, i8) { return In(value); }
-  static In made(i32 value, e4m3) { return made_e4m3(value); }
-
-  Product(const char* name, u32 m, u32 n, u32 k)
-      : name(name), m(m), n(n), k(k), a(u64(m) * k), b(u64(k) * n), c(u64(m) * n) {
-    for (u64 i = 0; i < a.count; i++) a.data()[i] = made(small_integer(), In());
-    for (u64 i = 0; i < b.count; i++) b.data()[i] = made(small_integer(), In());
-  }
-  GemmParams params() { return {a.data(), b.data(), c.data(), m, n, k, 0}; }
-
-  Wide element(u32 row, u32 column) {
-    Wide sum = 0;
-    for (u32 i = 0; i < k; i++) {
-      const u64 at = COLUMNS_OF_B ? u64(column) * k + i : u64(i) * n + column;
-      sum += widen(a.data()[u64(row) * k + i]) * widen(b.data()[at]);
-    }
-    return sum;
-  }
-
-  void check(u32 blocks) {
-    bool equal = c.intact();
-    for (u32 row = 0; row < m; row++) {
-      for (u32 column = 0; column < n; column++) {
-        const Out wanted = narrow(element(row, column), Out());
-        equal = equal && memcmp(&wanted, &c.data()[u64(row) * n + column], sizeof(Out)) == 0;
-      }
-    }
-    char shape[64];
-    snprintf(shape, sizeof shape, "%u x %u x %u on %u blocks", m, n, k, blocks);
-    same(equal, name, shape);
-    same(model::bank_conflicts == 0, name, "bank conflicts");
-    printf("%s %s\n", name, shape);
-  }
-
-  static void check(const char* name, void (*kernel)(GemmParams), u32 blocks, u32 shared, u32 m,
-                    u32 n, u32 k) {
-    Product product(name, m, n, k);
-    const GemmParams params = product.params();
-    model::launch(blocks, 256, shared, [&] { kernel(params); });
-    product.check(blocks);
-  }
-
-  using ByMaps = void (*)(GemmParams, TensorMap, TensorMap, TensorMap);
-  // By a kernel of so many threads that stores boxes of so many rows.
-  static void check(const char* name, ByMaps kernel, u32 threads, u32 rows, u32 blocks, u32 m,
-                    u32 n, u32 k, u32 columns = 256) {
-    Product product(name, m, n, k);
-    const GemmParams params = product.params();
-    constexpr u32 IN = sizeof(In), OUT = sizeof(Out);
-    const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
-    const TensorMap a = {bytes(product.a), IN, k, m, {128 / IN, 128}};
-    const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, columns}}
-                                     : TensorMap{bytes(product.b), IN, n, k, {128 / IN, 128 / IN}};
-    const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, rows}};
-    model::launch(blocks, threads, 229376, [&] { kernel(params, a, b, c); });
-    product.check(blocks);
-  }
-};
-
 #define PORTABLE(IN, OUT, NAME)                                                                   \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 3, 0, 1, 1, 1);       \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 2, 0, 130, 131, 19)
@@ -225,6 +155,20 @@ void products() {
   PORTABLE(f16, f16, f16);
   PORTABLE(bf16, bf16, bf16);
   PORTABLE(i8, i32, int8);
+}
+
+// One tile of many blocks, and of fewer stages than blocks; a whole round and a rest; no rest.
+void shared_products() {
+  const u32 shapes[][4] = {{4, 16, 32, 528}, {5, 16, 16, 72}, {3, 300, 264, 336}, {2, 131, 272, 80},
+                           {2, 131, 256, 80}};
+  for (const auto& [blocks, m, n, k] : shapes) {
+    Product<bf16, bf16>::check("gemm/bf16/sm80_mma_stream_k", sm80::gemm_bf16_mma_stream_k, blocks,
+                               m, n, k);
+    Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_stream_k", sm90::gemm_bf16_wgmma_stream_k,
+                               blocks, m, n, k);
+  }
+  Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_stream_k", sm90::gemm_fp8_wgmma_stream_k, 5, 300,
+                             272, 528);
 }
 
 void grouped_products() {
@@ -577,6 +521,8 @@ void rasters() {
 int main(int count, char** arguments) {
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
   products();
+  lines();
+  shared_products();
   grouped_products();
   scaled_products();
   streams();

@@ -124,6 +124,15 @@ fn kernels_are_launched_as_their_list_says() {
     let b = "tensor_map type=9 sizes=[48, 80] strides=[96] box=[64, 64] steps=[1, 1] interleave=0 \
              swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == b), "{log:#?}");
+    // The address of scratch memory stands between them and the parameters.
+    let shared = of("gemm_bf16_wgmma_stream_k");
+    let scratch = |launch: &str| {
+        let bytes = params(launch);
+        assert_eq!(bytes.len(), 448);
+        u64::from_le_bytes(bytes[56..64].try_into().expect("8 bytes"))
+    };
+    assert!(scratch(shared[0]) > 0 && shared.iter().all(|one| scratch(one) == scratch(shared[0])));
+    assert_eq!(params(of("gemm_bf16_mma_stream_k")[0]).len(), 64);
     // Products for groups: 70 x 64 x 128 of 12, of which the largest of balanced ones has 6 rows.
     let grouped = of("grouped_bf16")[0];
     is(grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");

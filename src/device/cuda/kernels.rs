@@ -64,6 +64,8 @@ pub struct Kernels {
 pub struct Loaded {
     entry: Entry,
     row: Row,
+    /// Its scratch memory, for so many blocks.
+    scratch: RefCell<Option<(u32, Buffer)>>,
 }
 
 impl Kernels {
@@ -133,7 +135,7 @@ impl Kernels {
         let name = CString::new(row.entry.as_str())
             .map_err(|_| DeviceError::Driver("a symbol with a zero in it".into()))?;
         let entry = module.entry(&name, &shape(row, 1))?;
-        Ok(Loaded { entry, row: row.clone() })
+        Ok(Loaded { entry, row: row.clone(), scratch: RefCell::default() })
     }
 
     /// The module of a file, loaded once.
@@ -215,12 +217,15 @@ impl Loaded {
     /// # Errors
     ///
     /// What the driver refuses; [`DeviceError::Unsupported`] where it is not made for the shape.
-    pub fn launch(&self, context: &Context, launch: &Launch<'_>) -> Result<(), DeviceError> {
+    pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<(), DeviceError> {
         let row = &self.row;
         let params = launch.params.any();
         let mut bytes = launch.params.bytes().to_vec();
         if row.repeat == Repeat::Inside {
             bytes.extend(launch.repeat.to_le_bytes());
+        }
+        if row.scratch > 0 {
+            bytes.extend(self.scratch(context, launch.blocks * row.per_unit)?.to_le_bytes());
         }
         let mut tiles = None;
         let mut maps = Vec::new();
@@ -252,6 +257,19 @@ impl Loaded {
         let stream = context.lane(context.ordinal(), lane)?;
         let mut params = Params::new(&bytes);
         context.launch_on(stream, &self.entry, &shape(row, blocks), &mut params, launches)
+    }
+
+    /// The address of scratch memory for so many blocks, which is had when it is first needed and
+    /// left as it was by every launch.
+    fn scratch(&self, context: &Rc<Context>, blocks: u32) -> Result<u64, DeviceError> {
+        let mut scratch = self.scratch.borrow_mut();
+        if let Some((_, buffer)) = scratch.as_ref().filter(|(of, _)| *of == blocks) {
+            return Ok(buffer.address);
+        }
+        let buffer = context.allocate(Bytes(self.row.scratch) * u64::from(blocks))?;
+        let address = buffer.address;
+        *scratch = Some((blocks, buffer));
+        Ok(address)
     }
 
     /// A graph of as many launches as is said.

@@ -51,6 +51,9 @@ pub struct Row {
     /// Bytes of dynamic shared memory.
     #[serde(default)]
     pub shared: u32,
+    /// Bytes of the device's memory for each block, zeros at first, which the kernel is given.
+    #[serde(default)]
+    pub scratch: u64,
     /// How a launch's repetitions are made.
     #[serde(default)]
     pub repeat: Repeat,

@@ -1,0 +1,193 @@
+"""Holds what the peers of matrix products give PyTorch against what it asks for, without PyTorch.
+
+A stand-in has the shapes, strides and element types of tensors and no numbers. Rules are those of
+aten/src/ATen/native/cuda/ScaledBlas.cpp and ATen/native/GroupedMMUtils.h of PyTorch, with the padding
+of scales of 128 x 128 that pull request 166752 asks for. Needs Python alone.
+"""
+
+import importlib.util
+import math
+import pathlib
+
+SIZES = {"uint8": 1, "float8_e4m3fn": 1, "float8_e8m0fnu": 1, "float4_e2m1fn_x2": 1,
+         "bfloat16": 2, "float16": 2, "float32": 4, "int32": 4, "int8": 1, "int64": 8,
+         "float64": 8}
+
+
+def packed(shape):
+    """Strides of rows one after the other."""
+    return tuple(math.prod(shape[at + 1:]) for at in range(len(shape)))
+
+
+class Tensor:
+    """Shape, strides and element type."""
+
+    def __init__(self, shape, dtype="float32", strides=None, values=None):
+        self.shape, self.dtype, self.values = tuple(shape), dtype, values
+        self.strides = tuple(strides or packed(self.shape))
+
+    def like(self, dtype=None):
+        return Tensor(self.shape, dtype or self.dtype)
+
+    def to(self, dtype):
+        return self.like(dtype)
+
+    def view(self, dtype):
+        assert SIZES[dtype] == SIZES[self.dtype], f"{self.dtype} is not seen as {dtype}"
+        return Tensor(self.shape, dtype, self.strides)
+
+    def contiguous(self):
+        return Tensor(self.shape, self.dtype)
+
+    def is_contiguous(self):
+        return self.strides == packed(self.shape)
+
+    def transpose(self, one, other):
+        shape, strides = list(self.shape), list(self.strides)
+        shape[one], shape[other] = shape[other], shape[one]
+        strides[one], strides[other] = strides[other], strides[one]
+        return Tensor(shape, self.dtype, strides)
+
+    def t(self):
+        return self if len(self.shape) < 2 else self.transpose(0, 1)
+
+    def abs(self):
+        return self.like()
+
+    def __add__(self, other):
+        assert not isinstance(other, Tensor) or other.shape == self.shape, "shapes of a sum"
+        return self.like()
+
+    def __mul__(self, _):
+        return self.like()
+
+    def __lt__(self, _):
+        return self.like("uint8")
+
+    def __getitem__(self, places):
+        shape, strides = [], []
+        for place, length, stride in zip(places, self.shape, self.strides, strict=True):
+            first, end, step = place.indices(length)
+            shape.append(len(range(first, end, step)))
+            strides.append(stride * step)
+        return Tensor(shape, self.dtype, strides)
+
+
+class Torch:
+    """As much of the module as the peers use; a product is checked, not made."""
+
+    def __init__(self):
+        self.products = 0
+        for name in SIZES:
+            setattr(self, name, name)
+
+    def randn(self, *shape, device, dtype="float32"):
+        return Tensor(shape, dtype)
+
+    rand = randn
+
+    def ones(self, shape, device):
+        return Tensor(shape)
+
+    def randint(self, low, high, shape, device, dtype):
+        assert low < high
+        return Tensor(shape, dtype)
+
+    def tensor(self, values, device, dtype="float32"):
+        return Tensor((len(values),), dtype, values=values)
+
+    def bucketize(self, values, edges):
+        assert len(edges.shape) == 1
+        return values.like("int64")
+
+    def _scaled_mm(self, a, b, scale_a, scale_b, out_dtype, use_fast_accum=False):
+        assert out_dtype == "bfloat16"
+        (m, k), (inner, n) = a.shape, b.shape
+        assert k == inner, f"{a.shape} times {b.shape}"
+        assert a.strides == (k, 1) and b.strides == (1, k), "A by rows, B by columns"
+        assert k % 16 == 0 and n % 16 == 0, "whole 16 bytes"
+        scalings = {is_of_all, is_1x16, is_1x32, is_1x128, is_128x128}
+        of = [{rule for rule in scalings if rule(matrix, scale)}
+              for matrix, scale in ((a, scale_a), (b.t(), scale_b.t()))]
+        allowed = [(is_of_all, is_of_all), (is_1x16, is_1x16), (is_1x32, is_1x32),
+                   (is_1x128, is_128x128), (is_1x128, is_1x128)]
+        assert any(one in of[0] and other in of[1] for one, other in allowed), "no such scaling"
+        self.products += 1
+
+    def _grouped_mm(self, a, b, offs):
+        (m, k), (groups, inner, n) = a.shape, b.shape
+        assert k == inner and offs.shape == (groups,) and offs.dtype == "int32"
+        assert offs.values[-1] == m and sorted(offs.values) == offs.values
+        assert a.dtype == b.dtype == "bfloat16"
+        assert k * 2 % 16 == 0 and b.strides == (n * k, 1, k), "whole 16 bytes, by columns"
+        self.products += 1
+
+
+def up(length, multiple):
+    return -(-length // multiple) * multiple
+
+
+def has(scale, at, size, stride):
+    return scale.shape[at] == size and (size <= 1 or scale.strides[at] == stride)
+
+
+def is_of_all(matrix, scale):
+    return matrix.dtype == "float8_e4m3fn" and scale.dtype == "float32" and scale.shape == ()
+
+
+def tiles(lines, blocks):
+    return up(lines, 128) * up(blocks, 4)
+
+
+def is_1x16(matrix, scale):
+    return (matrix.dtype == "float4_e2m1fn_x2" and scale.dtype == "float8_e4m3fn"
+            and math.prod(scale.shape) == tiles(matrix.shape[0], up(matrix.shape[1] * 2, 16) // 16)
+            and scale.is_contiguous())
+
+
+def is_1x32(matrix, scale):
+    return (matrix.dtype == "float8_e4m3fn" and scale.dtype == "float8_e8m0fnu"
+            and math.prod(scale.shape) == tiles(matrix.shape[0], up(matrix.shape[1], 32) // 32)
+            and scale.is_contiguous())
+
+
+def is_1x128(matrix, scale):
+    return (matrix.dtype == "float8_e4m3fn" and scale.dtype == "float32" and len(scale.shape) == 2
+            and has(scale, 0, matrix.shape[0], 1)
+            and has(scale, 1, up(matrix.shape[1], 128) // 128, matrix.shape[0]))
+
+
+def is_128x128(matrix, scale):
+    blocks = up(matrix.shape[1], 128) // 128
+    return (matrix.dtype == "float8_e4m3fn" and scale.dtype == "float32" and len(scale.shape) == 2
+            and has(scale, 0, up(matrix.shape[0], 128) // 128, up(blocks, 4))
+            and has(scale, 1, blocks, 1))
+
+
+def main():
+    path = pathlib.Path(__file__).resolve().parent / "gpu_peers" / "gemm.py"
+    spec = importlib.util.spec_from_file_location("gemm", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    torch = Torch()
+    peers = dict(module.peers(torch))
+    made = 0
+    for m, n, k in ((1, 4096, 4096), (131, 272, 640), (4096, 28672, 4096)):
+        for dtype in ("fp8", "mxfp8", "nvfp4", "fp8block"):
+            name = "torch._scaled_mm" + ("" if dtype == "fp8" else " in blocks")
+            point = {"operation": "gemm", "dtype": dtype, "m": m, "n": n, "k": k}
+            peers[name](point)()
+            made += 1
+        assert peers["torch._scaled_mm in blocks"]({**point, "dtype": "mxfp4"}) is None
+    for routing in ("balanced", "skewed"):
+        point = {"operation": "grouped", "dtype": "bf16", "m": 1280, "n": 256, "k": 128,
+                 "groups": 128, "routing": routing}
+        peers["torch._grouped_mm"](point)()
+        made += 1
+    # As the program deals them.
+    assert [module.dealt(point)[rank] for rank in (0, 3)] == [60, 30]
+    assert torch.products == made
+    print(f"{made} products of peers have the arguments that PyTorch asks for")
+
+
+main()

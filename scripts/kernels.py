@@ -1,8 +1,8 @@
 """Compiles every kernel for each of its targets and proves what kernels.toml claims of it.
 
 Called by scripts/kernels.sh, which installs the compilers. Fails on a kernel that does not compile,
-spills registers, lacks a claimed instruction, has not as many exponentials or registers as its row
-says, does not fit its target, or is missing from the machine code or the list.
+spills registers, lacks a claimed instruction, has not as many products, exponentials or registers as
+its row says, does not fit its target, or is missing from the machine code or the list.
 """
 
 import argparse
@@ -117,12 +117,57 @@ def instructions(tools, cubin):
     return found
 
 
+# Element types as opcodes of the matrix units name them; of 16-bit floats only bfloat16 has a name.
+TYPES = {"BF16", "TF32", "E4M3", "E5M2", "E2M1", "S8", "U8"}
+
+
+def is_one(code, name):
+    """Whether an opcode starts with a name, and multiplies no other types than it says."""
+    rest = code[len(name):].split(".")
+    return code.startswith(name) and not rest[0] and (
+        "MMA" not in name or TYPES.isdisjoint(rest))
+
+
 def missing_claims(claims, opcodes):
-    """The claims that no opcode starts with."""
+    """The claims that no opcode satisfies."""
     def there(claim):
-        return any(code == name or code.startswith(name + ".")
-                   for name in claim.split("|") for code in opcodes)
+        return any(is_one(code, name) for name in claim.split("|") for code in opcodes)
     return [claim for claim in claims if not there(claim)]
+
+
+def check_claims():
+    """That a product of one type is not taken for that of another."""
+    assert missing_claims(["HMMA.16816.F32"], {"HMMA.16816.F32.BF16"})
+    assert missing_claims(["HGMMA.64x64x16.F32"], {"HGMMA.64x64x16.F32.BF16"})
+    assert missing_claims(["HGMMA.64x64x16.F32.BF16"], {"HGMMA.64x64x16.F32"})
+    assert not missing_claims(["HMMA.16816.F32", "LDGSTS.E"], {"HMMA.16816.F32", "LDGSTS.E.128"})
+    assert not missing_claims(["UTCHMMA"], {"UTCHMMA.2CTA"}) and missing_claims(["LDG"], {"LDGSTS"})
+
+
+def products(kernel):
+    """How many of each opcode of the matrix units the design has: kernels/README.md."""
+    made, of, (dim_qk, dim_v) = kernel["exps"], kernel["products"], dimensions(kernel)
+    rows, keys = made["rows"], of.get("keys", made["keys"])
+    designed = collections.Counter()
+    for code, columns, depth, copies, rounds in (
+            (of["scores"], keys, dim_qk, of["copies"][0], of.get("rounds", 1)),
+            (of["sums"], dim_v, keys, of["copies"][1], 1)):
+        if shape := re.match(r"[HQ]GMMA\.(\d+)x(\d+)x(\d+)\.", code):
+            one, lanes = [int(length) for length in shape.groups()], 128
+        elif shape := re.match(r"[HQ]MMA\.168(\d\d)\.", code):
+            one, lanes = [16, 8, int(shape[1])], 32
+        else:
+            one, lanes = [rows, columns, 16], made["threads"]
+        each = one[0] * one[1] * one[2] * made["threads"] // lanes * rounds
+        whole = rows * columns * depth * copies
+        assert whole % each == 0, kernel["entry"]
+        designed[code] += whole // each
+    return designed
+
+
+def dimensions(kernel):
+    """Of queries and of values."""
+    return [int(length) for length in kernel["operation"].split("/")[-1].split("x")]
 
 
 def exponentials(exps):
@@ -157,6 +202,16 @@ def broken_plans(kernel, target, count, shared, found):
         there = sum(n for code, n in found["codes"].items() if code.startswith("MUFU.EX2"))
         if not least <= there <= most:
             faults.append(f"{there} exponentials, not {least} to {most}")
+    if "products" in kernel:
+        for name, designed in products(kernel).items():
+            there = sum(n for code, n in found["codes"].items() if is_one(code, name))
+            if there != designed:
+                faults.append(f"{there} {name}, not {designed}")
+        claimed = {name.split(".")[0] for name in products(kernel)}
+        for code in found["codes"]:
+            if code.split(".")[0] in claimed and not any(
+                    is_one(code, name) for name in products(kernel)):
+                faults.append(f"{code}, which its design has not")
     return faults
 
 
@@ -221,6 +276,7 @@ def main():
         print(nvrtc(library, source, str(target), cubin))
         return 0
 
+    check_claims()
     compilers = [("nvcc", lambda *a: nvcc(given.bin, *a))]
     for library in given.nvrtc:
         name = next(path.name for path in library.iterdir() if "builtins.so" in path.name)

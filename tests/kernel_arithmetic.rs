@@ -50,14 +50,67 @@ fn check(source: &str, lanes: u32, planted: &str) {
     }
 }
 
+/// What the model said where nothing was planted.
 #[track_caller]
-fn check_made(mut program: Command, planted: &str) {
+fn check_made(mut program: Command, planted: &str) -> String {
     let right = program.output().expect("the model runs");
     assert!(right.status.success(), "{}", text(&right));
     assert!(text(&right).contains("checks passed"));
     let wrong = program.arg("--planted").output().expect("the model runs");
     assert_eq!(wrong.status.code(), Some(1));
     assert!(text(&wrong).contains(planted), "{}", text(&wrong));
+    text(&right)
+}
+
+/// That each kernel of attention in a list of kernels was run with the dimensions it is made for.
+#[track_caller]
+fn assert_all_are_run(said: &str, list: &str) {
+    #[derive(serde::Deserialize)]
+    struct List {
+        file: Vec<File>,
+    }
+    #[derive(serde::Deserialize)]
+    struct File {
+        kernels: Vec<Row>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Row {
+        operation: String,
+        name: String,
+    }
+    let list: List = toml::from_str(list).expect("a list of kernels");
+    let mut counted = 0;
+    for Row { operation, name } in list.file.into_iter().flat_map(|file| file.kernels) {
+        let Some((operation, dims)) = operation.rsplit_once('/') else { continue };
+        let Some((dim_qk, dim_v)) = dims.split_once('x') else { continue };
+        if operation.starts_with("attention/") {
+            let start = format!("{operation}/{name}: {dim_qk} x {dim_v},");
+            assert!(said.lines().any(|line| line.starts_with(&start)), "no {start} in\n{said}");
+            counted += 1;
+        }
+    }
+    assert!(counted > 20, "only {counted} kernels are listed");
+}
+
+/// That a program follows schedules as they are, and finds those that leave a block to two workers
+/// or to none.
+#[track_caller]
+fn check_schedules(folder: &Path, program: &Command, words: &str) {
+    let file = folder.join("schedules");
+    let follow = |batches: &[Batch], break_it: fn(&mut Schedule)| {
+        fs::write(&file, schedules(batches, break_it)).expect("the schedules are written");
+        let mut program = Command::new(program.get_program());
+        program.arg("--schedules").arg(&file).output().expect("the model runs")
+    };
+    let right = follow(&BATCHES, |_| ());
+    assert!(right.status.success(), "{}", text(&right));
+    assert!(text(&right).contains("checks passed"));
+    let twice = follow(&BATCHES[..1], |schedule| schedule.parts[1].key_first -= 64);
+    let never = follow(&BATCHES[..1], |schedule| schedule.parts[1].key_first += 64);
+    for wrong in [twice, never] {
+        assert_eq!(wrong.status.code(), Some(1));
+        assert!(text(&wrong).contains(words), "{}", text(&wrong));
+    }
 }
 
 #[test]
@@ -68,24 +121,10 @@ fn kernels_compute_what_they_say() {
 #[test]
 fn attention_is_what_it_is_defined_as() {
     let folder = tempfile::tempdir().expect("a directory");
-    let Some(mut program) = model(folder.path(), "attention.cpp", 32) else { return };
-    let file = folder.path().join("schedules");
-    let mut follow = |batches: &[Batch], break_it: fn(&mut Schedule)| {
-        fs::write(&file, schedules(batches, break_it)).expect("the schedules are written");
-        program.arg("--schedules").arg(&file).output().expect("the model runs")
-    };
-    let right = follow(&BATCHES, |_| ());
-    assert!(right.status.success(), "{}", text(&right));
-    assert!(text(&right).contains("checks passed"));
-    // A schedule that leaves a block to two workers, and one that leaves it to none.
-    let twice = follow(&BATCHES[..1], |schedule| schedule.parts[1].key_first -= 64);
-    let never = follow(&BATCHES[..1], |schedule| schedule.parts[1].key_first += 64);
-    for wrong in [twice, never] {
-        assert_eq!(wrong.status.code(), Some(1));
-        assert!(text(&wrong).contains("keys are not visited once"), "{}", text(&wrong));
-    }
-    let program = Command::new(program.get_program());
-    check_made(program, "fault: attention/prefill/bf16/sm80");
+    let Some(program) = model(folder.path(), "attention.cpp", 32) else { return };
+    check_schedules(folder.path(), &program, "keys are not visited once");
+    let said = check_made(program, "fault: attention/prefill/bf16/sm80_mma");
+    assert_all_are_run(&said, include_str!("../kernels/kernels.toml"));
 }
 
 /// Sequences that are decoded together.
@@ -146,7 +185,11 @@ fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
 
 #[test]
 fn attention_of_amd_is_what_it_is_defined_as() {
-    check("amd_attention.cpp", 64, "fault: attention/prefill/bf16/cdna2");
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(program) = model(folder.path(), "amd_attention.cpp", 64) else { return };
+    check_schedules(folder.path(), &program, "fault: schedule/bf16/cdna2_mfma");
+    let said = check_made(program, "fault: attention/prefill/bf16/cdna2_mfma");
+    assert_all_are_run(&said, include_str!("../kernels/amd.toml"));
 }
 
 #[test]

@@ -148,18 +148,36 @@ void portables() {
                     {2, 1, 64, 64, 1, 0, ODD});
   run<bf16, u8, bf16>("attention/fp8/portable (cache)", portable::attention_fp8_cache, 1, 0,
                       {0.0, 1.0 / 256}, {8, 2, 128, 128, 0, 16, {{1, 77}, {1, 200}}});
+  const auto any = [] {
+    const u32 dim = 8 * (1 + random_below(20));
+    return random_shape(dim, dim - random_below(8), 9, 200, Keys::ANYWHERE);
+  };
+  for (u32 i = 0; i < 3; i++) {
+    run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 2, 0, EXACT, any());
+    run<f16, f16, f16>("attention/f16/portable", portable::attention_f16, 3, 0, {0.0, 1.0 / 2048},
+                       any());
+    run<bf16, bf16, bf16>("attention/bf16/portable", portable::attention_bf16, 2, 0,
+                          {0.0, 1.0 / 256}, any());
+    run<u8, u8, bf16>("attention/fp8/portable", portable::attention_fp8, 3, 0, {0.0, 1.0 / 256},
+                      any());
+    run<bf16, u8, bf16>("attention/fp8/portable (cache)", portable::attention_fp8_cache, 2, 0,
+                        {0.0, 1.0 / 256}, any());
+  }
 }
 
 #define PREFILL(IN, Q, O, ROUNDOFF, FAMILY, DIM_QK, DIM_V, DOWN, KEYS)                             \
-  PREFILL_BY(#IN "/" #FAMILY, FAMILY::attention_prefill_##IN##_##DIM_QK##_mma, P_##IN, Q, O,       \
-             ROUNDOFF, DIM_QK, DIM_V, DOWN, KEYS)
+  PREFILL_BY(#IN "/" #FAMILY "_mma", FAMILY::attention_prefill_##IN##_##DIM_QK##_mma, P_##IN,      \
+             Q, O, ROUNDOFF, DIM_QK, DIM_V, DOWN, KEYS)
 #define PREFILL_BY(NAME, ENTRY, T, Q, O, ROUNDOFF, DIM_QK, DIM_V, DOWN, KEYS)                      \
   run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 5,                                                \
                Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
-               {2, 1, DIM_QK, DIM_V, 1, 0, {{130, 130}, {1, 1}, {70, 33}, {3, 0}}});                \
+               {2, 1, DIM_QK, DIM_V, 1, 0, {{130, 130}, {1, 1}, {70, 33}, {3, 0}}});               \
   run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 2,                                                \
                Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
-               {2, 2, DIM_QK, DIM_V, 0, 16, {{5, 97}, {66, 64}}, 30.0f})
+               {2, 2, DIM_QK, DIM_V, 0, 16, {{5, 97}, {66, 64}}, 30.0f});                          \
+  run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 1 + random_below(4),                              \
+               Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
+               random_shape(DIM_QK, DIM_V, 40, 100, Keys::ANYWHERE))
 
 using P_bf16 = bf16;
 using P_f16 = f16;
@@ -194,7 +212,11 @@ void prefills() {
   run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
                    Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
                    Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 192,                 \
-                   {6, 2, DIM, DIM, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f})
+                   {6, 2, DIM, DIM, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f});                 \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF,                      \
+                   64 * (1 + random_below(3)), random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE))
 
 void splits() {
   SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 64);
@@ -216,11 +238,16 @@ void splits() {
   run_split<IN, C>("attention/decode/" NAME "/sm90_wgmma",                                         \
                    split_sm90::attention_decode_##CACHE##_##DIM##_wgmma, 384,                      \
                    split_sm90::Split90<IN, M, E, DIM>::SHARED_BYTES, ROUNDOFF, 320,                \
-                   {6, 2, DIM, DIM, 1, 0, {{7, 131}, {24, 11}, {3, 700}}, 20.0f})
+                   {6, 2, DIM, DIM, 1, 0, {{7, 131}, {24, 11}, {3, 700}}, 20.0f});                 \
+  run_split<IN, C>("attention/decode/" NAME "/sm90_wgmma",                                         \
+                   split_sm90::attention_decode_##CACHE##_##DIM##_wgmma, 384,                      \
+                   split_sm90::Split90<IN, M, E, DIM>::SHARED_BYTES, ROUNDOFF,                     \
+                   64 * (1 + random_below(4)), random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE))
 
 void splits_by_warpgroups() {
   SPLIT_90("bf16", bf16, bf16, bf16, bf16, bf16, BF16, 64);
   SPLIT_90("bf16", bf16, bf16, bf16, bf16, bf16, BF16, 128);
+  SPLIT_90("f16", f16, f16, f16, f16, f16, F16, 64);
   SPLIT_90("f16", f16, f16, f16, f16, f16, F16, 128);
   SPLIT_90("fp8", bf16, fp8, u8, f16, e4m3, CACHE, 64);
   SPLIT_90("fp8", bf16, fp8, u8, f16, e4m3, CACHE, 128);
@@ -228,9 +255,11 @@ void splits_by_warpgroups() {
 
 #define LATENT(NAME, IN, C, KERNEL, THREADS, SHARED_SIZE, ROUNDOFF)                                \
   run_split<IN, C>("attention/mla/" NAME, KERNEL, THREADS, SHARED_SIZE, ROUNDOFF, 192,             \
-                   {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 250}}, 1.0f, true});    \
+                   {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 250}}, 1.0f, true});     \
   run_split<IN, C>("attention/mla/" NAME, KERNEL, THREADS, SHARED_SIZE, ROUNDOFF, 64,              \
-                   {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true})
+                   {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true});                      \
+  run_split<IN, C>("attention/mla/" NAME, KERNEL, THREADS, SHARED_SIZE, ROUNDOFF,                  \
+                   64 * (1 + random_below(2)), random_latent_shape())
 
 template <class T> using Latent64 = Latent<T, T, T, 64, 32, 2>;
 template <class T> using Latent32 = Latent<T, T, T, 32, 16, 3>;
@@ -290,57 +319,31 @@ void follow(Shape shape, const Dealt& dealt) {
                       Narrow32::SHARED_BYTES, CACHE, 32, shape, dealt);
 }
 
-#define BY_MAPS(IN, T, O, ROUNDOFF, DIM_QK, DIM_V, KEYS)                                          \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                          \
+#define BY_MAPS(IN, T, O, ROUNDOFF, DIM_QK, DIM_V, KEYS)                                           \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                        \
                   sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                                 \
-                  sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,          \
+                  sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,      \
                   {2, 1, DIM_QK, DIM_V, 1, 0, {{131, 131}, {1, 1}, {70, 433}, {3, 0}, {37, 5}}});  \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                          \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                        \
                   sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                                 \
-                  sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,          \
-                  {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {66, 300}}, 30.0f})
+                  sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,      \
+                  {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {66, 300}}, 30.0f});                       \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                        \
+                    sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                               \
+                    sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,    \
+                    random_shape(DIM_QK, DIM_V, 70, 200, Keys::IN_ONE_PIECE))
 
 void by_maps() {
   BY_MAPS(bf16, bf16, bf16, BF16, 64, 64, 128);
   BY_MAPS(bf16, bf16, bf16, BF16, 128, 128, 128);
   BY_MAPS(bf16, bf16, bf16, BF16, 192, 128, 128);
   BY_MAPS(bf16, bf16, bf16, BF16, 256, 256, 64);
+  BY_MAPS(f16, f16, f16, F16, 64, 64, 128);
   BY_MAPS(f16, f16, f16, F16, 128, 128, 128);
+  BY_MAPS(f16, f16, f16, F16, 192, 128, 128);
+  BY_MAPS(f16, f16, f16, F16, 256, 256, 64);
   BY_MAPS(fp8, u8, bf16, CACHE, 128, 128, 128);
   BY_MAPS(fp8, u8, bf16, CACHE, 256, 256, 64);
-}
-
-u32 number(FILE* file) {
-  u32 read = 0;
-  if (fscanf(file, "%u", &read) != 1) model::fail("a schedule that ends early");
-  return read;
-}
-
-// Schedules as tests/kernel_arithmetic.rs writes what the program made: numbers in this order.
-void schedules(const char* path) {
-  FILE* file = fopen(path, "r");
-  if (file == nullptr) model::fail("no file of schedules");
-  for (u32 left = number(file); left > 0; left--) {
-    Shape shape = {};
-    shape.heads = number(file);
-    shape.kv_heads = number(file);
-    shape.page = number(file);
-    shape.causal = 1;
-    for (u32 count = number(file); count > 0; count--) {
-      const u32 queries = number(file);
-      shape.sequences.push_back({queries, number(file)});
-    }
-    Dealt dealt = {};
-    for (u32 count = number(file); count > 0; count--) {
-      u32 of[8];
-      for (u32& field : of) field = number(file);
-      dealt.parts.push_back({of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7]});
-    }
-    for (u32 count = number(file); count > 0; count--) dealt.firsts.push_back(number(file));
-    dealt.slots = number(file);
-    follow(shape, dealt);
-  }
-  fclose(file);
 }
 
 // Tiles of queries that are not there, that see no key, that see fewer than the other.
@@ -355,11 +358,17 @@ void by_tensor_memory() {
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
                   sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
-                  {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256)
+                  {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256);            \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
+                  random_shape(DIM_QK, DIM_V, 140, 200, Keys::IN_ONE_PIECE), 512, 256)
   BY_TENSOR_MEMORY(bf16, BF16, 64, 64);
   BY_TENSOR_MEMORY(bf16, BF16, 128, 128);
   BY_TENSOR_MEMORY(bf16, BF16, 192, 128);
+  BY_TENSOR_MEMORY(f16, F16, 64, 64);
   BY_TENSOR_MEMORY(f16, F16, 128, 128);
+  BY_TENSOR_MEMORY(f16, F16, 192, 128);
 }
 
 // The exponential without its unit, against the definition: all fractions, all exponents that
@@ -383,7 +392,7 @@ void soft_exponentials() {
 
 int main(int count, char** arguments) {
   if (count > 2 && strcmp(arguments[1], "--schedules") == 0) {
-    schedules(arguments[2]);
+    schedules(arguments[2], follow);
     printf("%u checks passed\n", checked);
     return 0;
   }

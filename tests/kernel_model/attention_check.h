@@ -29,7 +29,39 @@ struct Shape {
   f32 spread = 1.0f;
   // V is a part of K.
   bool latent = false;
+  // Contents of which every key shows that is lost or taken twice, as the program plants them
+  // (src/bench/attention/planted.rs): whole numbers over a count.
+  bool planted = false;
 };
+
+// A shape that nobody chose, small enough to be done in no time: sequences of any length, with fewer
+// queries than keys or more, one that has none now and then; `together` says how many heads may share
+// keys, and whether keys may stand in pages.
+enum class Keys { IN_ONE_PIECE, ANYWHERE };
+Shape random_shape(u32 dim_qk, u32 dim_v, u32 queries_most, u32 keys_most, Keys where) {
+  Shape shape = {};
+  shape.kv_heads = 1 + random_below(2);
+  shape.heads = shape.kv_heads * (1 + random_below(3));
+  shape.dim_qk = dim_qk;
+  shape.dim_v = dim_v;
+  shape.causal = random_below(2);
+  const u32 pages[] = {0, 1, 7, 16, 64};
+  shape.page = where == Keys::ANYWHERE ? pages[random_below(5)] : 0;
+  for (u32 left = 1 + random_below(2); left > 0; left--) {
+    const u32 queries = 1 + random_below(queries_most);
+    shape.sequences.push_back({queries, random_below(8) == 0 ? 0 : 1 + random_below(keys_most)});
+  }
+  shape.planted = random_below(2) == 1;
+  if (!shape.planted) shape.spread = f32(1 + random_below(20));
+  return shape;
+}
+Shape random_latent_shape() {
+  Shape shape = random_shape(576, 512, 2, 80, Keys::ANYWHERE);
+  shape.heads = 1 + random_below(35);
+  shape.kv_heads = 1;
+  shape.latent = true;
+  return shape;
+}
 
 // How far rounding may take a weight before it is multiplied, and the output.
 // `least`: of a weight however small, relative to the largest.
@@ -77,6 +109,7 @@ template <class Q, class C, class O> struct Attention {
     fill<Q>(q, u64(query_tokens) * shape.heads * shape.dim_qk, shape.spread);
     fill<C>(k, u64(key_tokens) * shape.kv_heads * shape.dim_qk, 1.0f);
     if (!shape.latent) fill<C>(v, u64(key_tokens) * shape.kv_heads * shape.dim_v, 1.0f);
+    if (shape.planted) plant();
     // Never written: not a number.
     o.resize(u64(query_tokens) * shape.heads * shape.dim_v * sizeof(O) / 16 + 1);
     memset(static_cast<void*>(o.data()), 0xff, o.size() * 16);
@@ -98,6 +131,22 @@ template <class Q, class C, class O> struct Attention {
     params.scale = 1.0f / std::sqrt(f32(shape.dim_qk));
     params.query_tokens = query_tokens;
     params.key_tokens = key_tokens;
+  }
+
+  void plant() {
+    const u32 last = shape.dim_qk - 1;
+    for (u64 i = 0; i < u64(query_tokens) * shape.heads * shape.dim_qk; i++) {
+      of<Q>(q)[i] = narrow(i % shape.dim_qk == last ? 256.0f : 0.0f, Q());
+    }
+    const f32 small[] = {-2.0f, -1.0f, 1.0f, 2.0f};
+    for (u64 i = 0; i < u64(key_tokens) * shape.kv_heads * shape.dim_qk; i++) {
+      const f32 scored = random_below(2) == 0 ? 0.0f : -256.0f;
+      of<C>(k)[i] = narrow(i % shape.dim_qk == last ? scored : small[random_below(4)], C());
+    }
+    if (shape.latent) return;
+    for (u64 i = 0; i < u64(key_tokens) * shape.kv_heads * shape.dim_v; i++) {
+      of<C>(v)[i] = narrow(small[random_below(4)], C());
+    }
   }
 
   // Deals the keys of every sequence and head to workers, in pieces of so many at most. (That the
@@ -204,8 +253,12 @@ template <class Q, class C, class O> struct Attention {
         size += std::fabs(term);
       }
       const f64 sums = 2.0 * (shape.dim_qk * terms_most + seen + 16.0) * 6e-8 + 1e-6;
-      const f64 allowed = (sums + roundoff.weights) * size + roundoff.output * std::fabs(value) +
-                          roundoff.least * values;
+      // Of planted contents, `total` is the number of keys that weigh.
+      const f64 allowed =
+          shape.planted && seen > 0
+              ? (roundoff.output + 0x1p-18) * std::fabs(value) + 0.25 / total + 0x1p-25
+              : (sums + roundoff.weights) * size + roundoff.output * std::fabs(value) +
+                    roundoff.least * values;
       const f64 found = widen(of<O>(o)[row * shape.dim_v + column]);
       if (std::fabs(found - value) <= allowed) continue;
       printf("fault: %s: query %u of %u, head %u, column %u of %u keys: %g, not %g +- %g\n", name,
@@ -225,10 +278,44 @@ template <class Q, class C, class O> struct Attention {
       exit(1);
     }
     checked++;
-    printf("%s: %u sequences, %u of %u heads, %u x %u%s%s\n", name, params.batch, shape.kv_heads,
-           shape.heads, shape.dim_qk, shape.dim_v, shape.causal ? ", causal" : "",
-           shape.page ? ", in pages" : "");
+    printf("%s: %u x %u, %u sequences, %u of %u heads%s%s%s\n", name, shape.dim_qk, shape.dim_v,
+           params.batch, shape.kv_heads, shape.heads, shape.causal ? ", causal" : "",
+           shape.page ? ", in pages" : "", shape.planted ? ", planted" : "");
   }
 };
+
+u32 number(FILE* file) {
+  u32 read = 0;
+  if (fscanf(file, "%u", &read) != 1) model::fail("a schedule that ends early");
+  return read;
+}
+
+// Schedules as tests/kernel_arithmetic.rs writes what the program made: numbers in this order.
+// `follow` has kernels follow each.
+template <class Follow> void schedules(const char* path, Follow follow) {
+  FILE* file = fopen(path, "r");
+  if (file == nullptr) model::fail("no file of schedules");
+  for (u32 left = number(file); left > 0; left--) {
+    Shape shape = {};
+    shape.heads = number(file);
+    shape.kv_heads = number(file);
+    shape.page = number(file);
+    shape.causal = 1;
+    for (u32 count = number(file); count > 0; count--) {
+      const u32 queries = number(file);
+      shape.sequences.push_back({queries, number(file)});
+    }
+    Dealt dealt = {};
+    for (u32 count = number(file); count > 0; count--) {
+      u32 of[8];
+      for (u32& field : of) field = number(file);
+      dealt.parts.push_back({of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7]});
+    }
+    for (u32 count = number(file); count > 0; count--) dealt.firsts.push_back(number(file));
+    dealt.slots = number(file);
+    follow(shape, dealt);
+  }
+  fclose(file);
+}
 
 }  // namespace

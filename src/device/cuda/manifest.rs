@@ -74,11 +74,30 @@ pub struct Row {
     pub maps: Vec<Map>,
     /// Instructions that scripts/kernels.sh looks for.
     pub claims: Vec<String>,
+    /// Multiplications of attention's two products that it counts.
+    pub products: Option<Products>,
     /// Exponentials that it counts.
     pub exps: Option<Exps>,
     /// Registers of a thread of each warpgroup, that it looks for where warpgroups exchange them.
     #[serde(default)]
     pub registers: Vec<u32>,
+}
+
+/// How many multiplications of attention's two products a kernel's machine code has, as
+/// scripts/kernels.sh counts them: kernels/README.md has the formula.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Products {
+    /// The instruction that multiplies queries and keys.
+    pub scores: String,
+    /// The one that multiplies weights and values.
+    pub sums: String,
+    /// Times that the text of either stands in the kernel.
+    pub copies: [u32; 2],
+    /// Keys of a tile, where they are not those of its exponentials.
+    pub keys: Option<u32>,
+    /// Times that a tile goes through the text of its scores.
+    pub rounds: Option<u32>,
 }
 
 /// How many exponentials a kernel's machine code has, as scripts/kernels.sh counts them:

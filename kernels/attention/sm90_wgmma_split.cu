@@ -132,25 +132,6 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
 
   // --- The warpgroups that multiply.
 
-  static DEVICE_MEMBER void load_queries(const AttentionParams& p, const AttentionPart& part,
-                                         const AttentionSequence& sequence, u32 rows) {
-    for (u32 i = thread_index(); i < PART_ROWS * DIM / 8; i += CONSUMERS) {
-      const u32 row = i / (DIM / 8), chunk = i % (DIM / 8);
-      Vector<u32> made = {};
-      if (row < rows) {
-        const Q* from = static_cast<const Q*>(p.q) + output_row(p, part, sequence, row) * DIM;
-        made = *reinterpret_cast<const Vector<u32>*>(from + chunk * 8);
-        if constexpr (NARROW) {
-          UNROLL for (u32 w = 0; w < 4; w++) {
-            const bf16 low = {u16(made.at[w])}, high = {u16(made.at[w] >> 16)};
-            made.at[w] = narrow_pair(widen(low), widen(high), M());
-          }
-        }
-      }
-      *reinterpret_cast<Vector<u32>*>(place(dynamic_shared(), row, chunk)) = made;
-    }
-  }
-
   // What a warpgroup knows of a part's rows.
   struct Rows {
     f32 sums[DIM / 2];
@@ -262,7 +243,9 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
         const AttentionPart part = p.parts[i];
         const AttentionSequence sequence = p.sequences[part.sequence];
         const u32 rows = part_rows(p, part, sequence);
-        load_queries(p, part, sequence, rows);
+        load_part_queries<M, Q, NARROW, PART_ROWS, DIM, CONSUMERS>(
+            p, part, sequence, rows,
+            [](u32 row, u32 chunk) { return place(dynamic_shared(), row, chunk); });
         show_to_copies();
         together();
         Rows mine;

@@ -87,4 +87,26 @@ DEVICE void combine_if_last(const AttentionParams& p, const AttentionPart& part,
   if (thread_index() == 0) *count = 0;
 }
 
+// A part's queries as the left operand of the first product, 16 bytes at a time to where `place` of
+// a row and a chunk says: zeros in rows that are none. CONVERTED ones become M.
+template <class M, class Q, bool CONVERTED, u32 ROWS, u32 DIM, u32 THREADS, class Place>
+DEVICE void load_part_queries(const AttentionParams& p, const AttentionPart& part,
+                              const AttentionSequence& sequence, u32 rows, Place place) {
+  for (u32 i = thread_index(); i < ROWS * DIM / 8; i += THREADS) {
+    const u32 row = i / (DIM / 8), chunk = i % (DIM / 8);
+    Vector<u32> made = {};
+    if (row < rows) {
+      const Q* from = static_cast<const Q*>(p.q) + output_row(p, part, sequence, row) * DIM;
+      made = *reinterpret_cast<const Vector<u32>*>(from + chunk * 8);
+      if constexpr (CONVERTED) {
+        UNROLL for (u32 w = 0; w < 4; w++) {
+          const Q low = {u16(made.at[w])}, high = {u16(made.at[w] >> 16)};
+          made.at[w] = narrow_pair(widen(low), widen(high), M());
+        }
+      }
+    }
+    *reinterpret_cast<Vector<u32>*>(place(row, chunk)) = made;
+  }
+}
+
 }  // namespace

@@ -10,6 +10,7 @@
 #include "lane_product.h"
 #include "lane_scaled.h"
 #include "params.h"
+#include "faults.h"
 
 #if MODEL_LANES == 64
 namespace cdna2 {
@@ -44,21 +45,6 @@ namespace rdna4 {
 #endif
 
 namespace {
-
-u32 checked = 0;
-u64 random_state = 1;
-
-i32 small_integer() {
-  random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-  return i32(random_state >> 33) % 8 - 3;
-}
-
-void same(bool equal, const char* name, const char* what) {
-  checked++;
-  if (equal) return;
-  printf("fault: %s: %s\n", name, what);
-  exit(1);
-}
 
 bf16 made(i32 value, bf16 type) { return narrow(f32(value), type); }
 f16 made(i32 value, f16 type) { return narrow(f32(value), type); }

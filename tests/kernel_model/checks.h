@@ -1,23 +1,9 @@
-// What tests of kernels on the CPU share: values, arrays with guards, what is said of a fault.
+// Arrays with guards, for tests of NVIDIA's kernels on the CPU.
 #pragma once
 #include "sm80.h"
+#include "faults.h"
 
 namespace {
-
-u32 checked = 0;
-
-u64 random_state = 1;
-i32 small_integer() {
-  random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-  return i32(random_state >> 33) % 8 - 3;
-}
-
-void same(bool equal, const char* name, const char* what) {
-  checked++;
-  if (equal) return;
-  printf("fault: %s: %s\n", name, what);
-  exit(1);
-}
 
 // An array with guards on both sides, which nothing may touch.
 template <class T> struct Array {

@@ -1,6 +1,6 @@
 //! On a stub of NVIDIA's driver.
 
-use super::machine::{FEW, Machine, NVIDIA, assert_shows_no_number};
+use super::machine::{FEW, Machine, NVIDIA, assert_compiled_once, assert_shows_no_number};
 use crate::program::{self, Said, say};
 use fizeau::{
     outcome::{Failure, Invalidity, Measurement, Outcome},
@@ -196,23 +196,7 @@ fn attention_is_launched_as_its_kernels_ask() {
 
 #[test]
 fn kernels_are_compiled_once_for_the_device_and_kept() {
-    let machine = Machine::with(&NVIDIA);
-    machine.run("capability=86");
-    let compiled = |log: &[String]| log.iter().filter(|line| line.starts_with("options ")).count();
-    let log = machine.log();
-    if compiled(&log) == 0 {
-        eprintln!("skipped: this build has binaries of its kernels, and compiles none");
-        return;
-    }
-    let options = log.iter().find(|line| line.starts_with("options stream/portable.cu"));
-    let options = options.expect("streams are compiled");
-    assert!(options.contains("--gpu-architecture=sm_80"), "{options}");
-    let headers = log.iter().find(|line| line.starts_with("compile stream/portable.cu"));
-    assert!(headers.expect("with headers").contains("\"params.h\""));
-    fs::remove_file(machine.place.path("log")).expect("a log");
-    fs::remove_dir_all(machine.place.path("out")).expect("a record");
-    machine.run("capability=86");
-    assert_eq!(compiled(&machine.log()), 0, "the cache was not used");
+    assert_compiled_once(&NVIDIA, "capability=86", "--gpu-architecture=sm_80");
 }
 
 /// What a fault of the driver ends in: the first outcome that is none of the measured, and how

@@ -1,6 +1,6 @@
 //! On a stub of AMD's driver.
 
-use super::machine::{AMD, FEW, Machine, assert_shows_no_number};
+use super::machine::{AMD, FEW, Machine, assert_compiled_once, assert_shows_no_number};
 use crate::program::{self, Said, say};
 use fizeau::{
     outcome::{Failure, Outcome},
@@ -120,21 +120,7 @@ fn kernels_are_launched_as_their_list_says() {
 
 #[test]
 fn kernels_are_compiled_once_for_the_device_and_kept() {
-    let machine = Machine::with(&AMD);
-    machine.run("gfx=gfx90a");
-    let compiled = |log: &[String]| log.iter().filter(|line| line.starts_with("options ")).count();
-    let log = machine.log();
-    if compiled(&log) == 0 {
-        eprintln!("skipped: this build has binaries of its kernels, and compiles none");
-        return;
-    }
-    let options = log.iter().find(|line| line.starts_with("options stream/portable.cu"));
-    let options = options.expect("streams are compiled");
-    assert!(options.contains("--offload-arch=gfx90a"), "{options}");
-    fs::remove_file(machine.place.path("log")).expect("a log");
-    fs::remove_dir_all(machine.place.path("out")).expect("a record");
-    machine.run("gfx=gfx90a");
-    assert_eq!(compiled(&machine.log()), 0, "the cache was not used");
+    assert_compiled_once(&AMD, "gfx=gfx90a", "--offload-arch=gfx90a");
 }
 
 #[test]

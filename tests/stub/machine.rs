@@ -144,3 +144,25 @@ pub fn assert_shows_no_number(text: &str) {
     let numbers: Vec<&str> = lines.flat_map(str::split_whitespace).filter(is_number).collect();
     assert_eq!(numbers, Vec::<&str>::new(), "{text}");
 }
+
+/// A run by a script compiles kernels with an option; the next one takes what was kept.
+#[track_caller]
+pub fn assert_compiled_once(libraries: &[&str], script: &str, option: &str) {
+    let machine = Machine::with(libraries);
+    machine.run(script);
+    let compiled = |log: &[String]| log.iter().filter(|line| line.starts_with("options ")).count();
+    let log = machine.log();
+    if compiled(&log) == 0 {
+        eprintln!("skipped: this build has binaries of its kernels, and compiles none");
+        return;
+    }
+    let options = log.iter().find(|line| line.starts_with("options stream/portable.cu"));
+    let options = options.expect("streams are compiled");
+    assert!(options.contains(option), "{options}");
+    let headers = log.iter().find(|line| line.starts_with("compile stream/portable.cu"));
+    assert!(headers.expect("with headers").contains("\"params.h\""));
+    fs::remove_file(machine.place.path("log")).expect("a log");
+    fs::remove_dir_all(machine.place.path("out")).expect("a record");
+    machine.run(script);
+    assert_eq!(compiled(&machine.log()), 0, "the cache was not used");
+}

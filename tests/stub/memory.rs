@@ -16,20 +16,6 @@ dim_v = 512
 mask = "full"
 "#;
 
-const CACHED: &str = r#"
-[[attention]]
-attention = "mla"
-dtype = "fp8"
-batch = 1
-heads = 2
-kv_heads = 1
-queries = 1
-keys = 9
-dim_qk = 576
-dim_v = 512
-mask = "full"
-"#;
-
 /// Each case by its kernel: measured, or why not.
 fn run(capability: u32, suite: &str) -> Vec<(String, Result<(), String>)> {
     let machine = Machine::with(&NVIDIA);
@@ -66,7 +52,7 @@ fn a_block_has_no_more_shared_memory_than_the_device_says() {
 
 #[test]
 fn an_8_bit_latent_cache_is_read_by_each_generation_that_can() {
-    let suite = SUITE.replace("[[attention]]", &format!("{CACHED}\n[[attention]]"));
+    let suite = SUITE.replace("bf16", "fp8") + SUITE;
     let of_cache = |capability| {
         let outcomes = run(capability, &suite);
         let end = outcomes.iter().position(|(kernel, _)| kernel == "portable");

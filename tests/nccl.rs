@@ -97,6 +97,60 @@ fn launch_starts_a_rank_for_each_gpu_without_any_mpi() {
     assert_all_right(&machine.record(), 2);
 }
 
+/// What `launch` starts for two GPUs.
+const LAUNCH: [&str; 9] =
+    ["launch", "-n", "2", "--", "run", "collective", "--out", "out", "--suite"];
+
+#[test]
+fn launch_hides_the_step_around_it_from_its_ranks() {
+    let machine = Machine::new();
+    let mut command = machine.fizeau("devices=2", "", &[&LAUNCH[..], &["ranks.toml"]].concat());
+    for (rank, size) in
+        [("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")]
+    {
+        command.env(rank, "0").env(size, "1");
+    }
+    let said = say(&mut command);
+    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    assert_all_right(&machine.record(), 2);
+}
+
+#[test]
+fn launch_names_a_rank_that_a_signal_ended() {
+    let machine = Machine::new();
+    let script = format!("1:kill@{LATER}");
+    let said =
+        say(&mut machine.fizeau("devices=2", &script, &[&LAUNCH[..], &["ranks.toml"]].concat()));
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    assert!(said.err.contains("error: rank 1 was ended (signal"), "{}", said.err);
+}
+
+#[test]
+fn launch_hands_a_request_to_end_on_to_its_ranks() {
+    let machine = Machine::new();
+    let args = [&LAUNCH[..], &["collectives"]].concat();
+    let child = machine.fizeau("devices=2", "", &args).spawn().expect("it starts");
+    // Ranks that have met: two outcomes are kept.
+    let kept =
+        || fs::read_to_string(machine.place.file("out")).map_or(0, |text| text.lines().count());
+    while kept() < 3 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(asked.expect("there is a kill").success());
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(130), "{}", said.err);
+    assert!(said.err.contains("interrupted"), "{}", said.err);
+}
+
+#[test]
+fn a_rank_that_dies_before_the_first_collective_does_not_make_the_other_wait_for_ever() {
+    let machine = Machine::new();
+    let ended = ends(machine.start(&TWO, "1:kill@3"));
+    assert_eq!(ended[0].code, Some(3), "{}", ended[0].err);
+    assert!(ended[0].err.contains("no answer within"), "{}", ended[0].err);
+}
+
 #[test]
 fn launch_counts_ranks_on_over_several_nodes() {
     let machine = Machine::new();

@@ -7,7 +7,7 @@
 //! Where the chase ends after so many loads is known from the order: one wrong or missing load, and
 //! it ends elsewhere.
 
-use super::{Rank, Unready, Workload, sides, stream};
+use super::{Rank, Unready, Workload, filled, sides, stream};
 use crate::{
     case::{Case, KernelName, LatencyPoint, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
@@ -90,7 +90,7 @@ pub(super) fn through<'r>(
     let end = device.allocate(Bytes(LINE))?;
     let order: Vec<u32> = cycle(lines.len()).iter().map(|&at| lines[at as usize]).collect();
     let most = lines.iter().max().map_or(0, |&line| line as usize + 1);
-    let mut bytes = vec![0u8; most * LINE as usize];
+    let mut bytes = filled(0u8, most * LINE as usize)?;
     let mut places = vec![None; most];
     for (place, &cell) in order.iter().enumerate() {
         let next = order[(place + 1) % order.len()];

@@ -116,6 +116,22 @@ pub fn headline_cache(case: &Case) -> (Cache, Option<Cache>) {
     }
 }
 
+/// So many values in memory of the host: an error, and no end of the program, where it has no room.
+fn collected<T>(count: usize, values: impl Iterator<Item = T>) -> Result<Vec<T>, DeviceError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(count).map_err(|_| {
+        let size = Bytes((count as u64).saturating_mul(size_of::<T>() as u64));
+        DeviceError::Allocation { size, why: "the host has no more".into() }
+    })?;
+    all.extend(values);
+    Ok(all)
+}
+
+/// The same of one value.
+fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, DeviceError> {
+    collected(count, std::iter::repeat_n(value, count))
+}
+
 /// Memory that a case takes, operands and reference together: what `list` prints and `run` holds
 /// against what there is.
 pub fn memory_needed(case: &Case) -> Bytes {
@@ -124,7 +140,7 @@ pub fn memory_needed(case: &Case) -> Bytes {
         // The chain, and the copy that it is written from.
         Point::Latency(point) => point.working_set * 2,
         Point::Compute(_) => Bytes::MIB,
-        Point::Gemm(_) => case.point.work().memory * 2,
+        Point::Gemm(point) => case.point.work().memory * 2 + gemm::room(point),
         // Beside the device's operands those of one group, drawn and kept as they are checked.
         Point::Grouped(point) => point.memory() + gemm::grouped::drawn(point),
         Point::Attention(point) => {
@@ -136,5 +152,17 @@ pub fn memory_needed(case: &Case) -> Bytes {
         Point::Access(point) => point.working_set,
         Point::Transfer(point) => point.moved() * 2,
         Point::Launch(_) => Bytes::KIB,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_has_no_room_for_is_an_error() {
+        let refused = filled(0u64, usize::MAX / 16);
+        assert!(matches!(refused, Err(DeviceError::Allocation { .. })), "{:?}", refused.err());
+        assert_eq!(filled(7u8, 3), Ok(vec![7, 7, 7]));
     }
 }

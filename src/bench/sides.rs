@@ -8,7 +8,7 @@
 //! probed; another one makes the result a wrong one.
 
 use super::{
-    Rank, Unready, Workload,
+    Rank, Unready, Workload, filled,
     latency::{self, LINE},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub fn prepare<'r>(
     let function = device.load("latency/side", kernel)?;
     let chain = device.allocate(working_set)?;
     let (taken, unit) = probe(device, kernel, chain.address, working_set.0 / LINE, || {
-        device.write(&chain, Bytes(0), &vec![0u8; working_set.0 as usize])
+        device.write(&chain, Bytes(0), &filled(0u8, working_set.0 as usize)?)
     })?;
     let Some(far_from) = split(&taken) else {
         let words = "no two groups of lines of the last cache differ in their distance";

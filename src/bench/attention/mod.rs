@@ -28,7 +28,7 @@ mod planted;
 mod reference;
 pub mod schedule;
 
-use super::{Rank, Unready, Workload, element::E4m3};
+use super::{Rank, Unready, Workload, element::E4m3, filled};
 use crate::{
     case::{AttentionKind, AttentionPoint, Case, KernelName, Mask, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
@@ -241,7 +241,7 @@ impl<O: Output> Workload for Attention<'_, O> {
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {
-        let poison = vec![O::POISON; self.reference.elements];
+        let poison = filled(O::POISON, self.reference.elements)?;
         self.device.write(&self.output, Bytes(0), bytemuck::cast_slice(&poison))
     }
 
@@ -255,7 +255,7 @@ impl<O: Output> Workload for Attention<'_, O> {
 
 impl<O: Output> Attention<'_, O> {
     fn read(&self) -> Result<Vec<O>, DeviceError> {
-        let mut output = vec![O::POISON; self.reference.elements];
+        let mut output = filled(O::POISON, self.reference.elements)?;
         self.device.read(&self.output, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
         Ok(output)
     }

@@ -6,10 +6,11 @@
 
 use super::{
     super::{
-        Rank, Unready, Workload,
+        Rank, Unready, Workload, collected,
         element::{E4m3, Element, Tf32},
+        filled,
     },
-    by_columns,
+    WORKSPACE_MAX, by_columns,
     reference::{Reference, Roundoff},
 };
 use crate::{
@@ -61,14 +62,14 @@ pub fn prepare<'r>(
     })
 }
 
-/// Host memory that making one ready and checking it takes: of the largest group A, B twice, and C
-/// as it is read back.
+/// Host memory that making one ready, working and checking it takes: of the largest group A, B
+/// twice, and C as it is read back.
 pub fn drawn(point: &GroupedPoint) -> Bytes {
     let rows = point.rows().into_iter().max().unwrap_or(0);
     let group = GroupedPoint { m: rows, groups: 1, ..*point };
     let two = GroupedPoint { groups: 2, ..group };
     // What a reference keeps of each row: products with random vectors, and what rounding may do.
-    two.memory() + Bytes(u64::from(point.m) * 48)
+    two.memory() + Bytes(u64::from(point.m) * 48) + WORKSPACE_MAX
 }
 
 fn operation(dtype: Dtype) -> String {
@@ -146,7 +147,7 @@ fn place<E: Element>(
 ) -> Result<Vec<Group<E::Output>>, DeviceError> {
     let [n, k] = [point.n, point.k].map(|length| length as usize);
     let mut random = oorandom::Rand64::new(u128::from(point.m) << 64 | u128::from(point.n));
-    let mut of_b: Vec<E> = (0..k * n).map(|_| E::random(&mut random)).collect();
+    let mut of_b = collected(k * n, (0..k * n).map(|_| E::random(&mut random)))?;
     let mut groups = Vec::new();
     for (group, pair) in firsts.windows(2).enumerate() {
         let (first, rows) = (pair[0], (pair[1] - pair[0]) as usize);
@@ -156,14 +157,14 @@ fn place<E: Element>(
         if rows == 0 {
             continue;
         }
-        let of_a: Vec<E> = (0..rows * k).map(|_| E::random(&mut random)).collect();
+        let of_a = collected(rows * k, (0..rows * k).map(|_| E::random(&mut random)))?;
         let roundoff = Roundoff::of::<E>();
         let reference = Reference::new(&of_a, &of_b, [rows, n, k], roundoff, &mut random);
         let at = |elements: u64| Bytes(elements * size_of::<E>() as u64);
         device.write(a, at(u64::from(first) * k as u64), bytemuck::cast_slice(&of_a))?;
         let at_b = at(group as u64 * (k * n) as u64);
         if E::BY_COLUMNS {
-            device.write(b, at_b, bytemuck::cast_slice(&by_columns(&of_b, n)))?;
+            device.write(b, at_b, bytemuck::cast_slice(&by_columns(&of_b, n)?))?;
         } else {
             device.write(b, at_b, bytemuck::cast_slice(&of_b))?;
         }
@@ -181,7 +182,7 @@ impl<E: Element> Workload for Grouped<'_, E> {
 
     fn poison(&mut self) -> Result<(), DeviceError> {
         for group in &self.groups {
-            let poison = vec![E::Output::POISON; group.reference.elements()];
+            let poison = filled(E::Output::POISON, group.reference.elements())?;
             self.device.write(&self.c, self.at(group), bytemuck::cast_slice(&poison))?;
         }
         Ok(())
@@ -190,7 +191,7 @@ impl<E: Element> Workload for Grouped<'_, E> {
     fn verify(&mut self) -> Result<Check, DeviceError> {
         let mut all = Check { error: 0.0, tolerance: 0.0, compared: 0, wrong: 0 };
         for group in &self.groups {
-            let mut output = vec![E::Output::POISON; group.reference.elements()];
+            let mut output = filled(E::Output::POISON, group.reference.elements())?;
             let bytes = bytemuck::cast_slice_mut(&mut output);
             self.device.read(&self.c, self.at(group), bytes)?;
             let check = group.reference.check(&output);

@@ -11,8 +11,9 @@ use self::{
     scaled::{Choice, Format, Side},
 };
 use super::{
-    Rank, Unready, Workload,
+    Rank, Unready, Workload, collected,
     element::{BF16_ROUNDOFF, E4M3_SUM_ROUNDOFF, E4m3, Element, Tf32, near_normal},
+    filled,
 };
 use crate::{
     case::{Case, Contents, GemmPoint, KernelName, Point},
@@ -41,6 +42,18 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Memory that kernels and libraries work in: OpenBLAS takes 128 MiB for its packed operands, and
+/// asks for ever where it gets none.
+const WORKSPACE_MAX: Bytes = Bytes(160 << 20);
+
+/// Memory beside operands and result: what is worked in, and the values that scaled elements stand
+/// for.
+pub fn room(point: &GemmPoint) -> Bytes {
+    let [m, n, k] = [point.m, point.n, point.k].map(u64::from);
+    let values = point.dtype.scaling().map_or(0, |_| (m + 2 * n) * k * size_of::<f32>() as u64);
+    WORKSPACE_MAX + Bytes(values)
 }
 
 /// Makes a case ready.
@@ -74,7 +87,7 @@ fn ready<'r, O: Element>(
     point: &GemmPoint,
     kernel: &KernelName,
     rank: Rank<'r>,
-    make: impl Fn(&GemmPoint) -> Made<O>,
+    make: impl Fn(&GemmPoint) -> Result<Made<O>, DeviceError>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
     Ok(Box::new(Gemm::new(point, kernel, rank, make)?))
 }
@@ -102,19 +115,22 @@ thread_local! {
 }
 
 /// What a point is made of: as it was made last, else anew.
-fn made<O: Element>(point: &GemmPoint, make: impl Fn(&GemmPoint) -> Made<O>) -> Rc<Made<O>> {
+fn made<O: Element>(
+    point: &GemmPoint,
+    make: impl Fn(&GemmPoint) -> Result<Made<O>, DeviceError>,
+) -> Result<Rc<Made<O>>, DeviceError> {
     let last = LAST.with_borrow(|last| match last {
         Some((of, made)) if of == point => Rc::clone(made).downcast().ok(),
         _ => None,
     });
     if let Some(made) = last {
-        return made;
+        return Ok(made);
     }
     // The one before is given back first: both may not fit.
     LAST.set(None);
-    let made = Rc::new(make(point));
+    let made = Rc::new(make(point)?);
     LAST.set(Some((*point, Rc::clone(&made) as Rc<dyn Any>)));
-    made
+    Ok(made)
 }
 
 fn shape(point: &GemmPoint) -> [usize; 3] {
@@ -132,7 +148,7 @@ fn small(random: &mut oorandom::Rand64) -> i8 {
 }
 
 /// Elements by themselves.
-fn plain<E: Element>(point: &GemmPoint) -> Made<E::Output> {
+fn plain<E: Element>(point: &GemmPoint) -> Result<Made<E::Output>, DeviceError> {
     let [m, n, k] = shape(point);
     let mut random = randomness(point);
     let mut draw = || match point.contents {
@@ -140,16 +156,19 @@ fn plain<E: Element>(point: &GemmPoint) -> Made<E::Output> {
         Contents::Integers => E::whole(small(&mut random)),
         Contents::Zeros => E::whole(0),
     };
-    let a: Vec<E> = (0..m * k).map(|_| draw()).collect();
-    let b: Vec<E> = (0..k * n).map(|_| draw()).collect();
+    let a = collected(m * k, (0..m * k).map(|_| draw()))?;
+    let b = collected(k * n, (0..k * n).map(|_| draw()))?;
     let reference = Reference::new(&a, &b, [m, n, k], Roundoff::of::<E>(), &mut random);
-    let b = if E::BY_COLUMNS { by_columns(&b, n) } else { b };
-    let bytes = |elements: &[E]| bytemuck::cast_slice(elements).to_vec();
-    Made { a: bytes(&a), b: bytes(&b), scales: [Vec::new(), Vec::new()], reference }
+    let b = if E::BY_COLUMNS { by_columns(&b, n)? } else { b };
+    let bytes = |elements: &[E]| {
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        collected(bytes.len(), bytes.iter().copied())
+    };
+    Ok(Made { a: bytes(&a)?, b: bytes(&b)?, scales: [Vec::new(), Vec::new()], reference })
 }
 
 /// Elements that share scales.
-fn scaled(point: &GemmPoint, format: Format) -> Made<bf16> {
+fn scaled(point: &GemmPoint, format: Format) -> Result<Made<bf16>, DeviceError> {
     let [m, n, k] = shape(point);
     let mut random = randomness(point);
     let mut draw = || match point.contents {
@@ -159,14 +178,15 @@ fn scaled(point: &GemmPoint, format: Format) -> Made<bf16> {
     };
     let choice = if point.contents.are_random() { Choice::Fitting } else { Choice::One };
     let mut operand = |lines: usize, side| {
-        format.operand((0..lines * k).map(|_| draw()).collect(), k, side, choice)
+        let values = collected(lines * k, (0..lines * k).map(|_| draw()))?;
+        format.operand(values, k, side, choice)
     };
-    let (a, b) = (operand(m, Side::A), operand(n, Side::B));
+    let (a, b) = (operand(m, Side::A)?, operand(n, Side::B)?);
     // Nothing is published of how the units of compute capability 10 and 12 add: as those of 9.0.
     let roundoff = Roundoff { sum: E4M3_SUM_ROUNDOFF, output: BF16_ROUNDOFF };
-    let values = by_columns(&b.values, k);
+    let values = by_columns(&b.values, k)?;
     let reference = Reference::new(&a.values, &values, [m, n, k], roundoff, &mut random);
-    Made { a: a.elements, b: b.elements, scales: [a.scales, b.scales], reference }
+    Ok(Made { a: a.elements, b: b.elements, scales: [a.scales, b.scales], reference })
 }
 
 /// A product made ready.
@@ -185,7 +205,7 @@ impl<'r, O: Element> Gemm<'r, O> {
         point: &GemmPoint,
         kernel: &KernelName,
         rank: Rank<'r>,
-        make: impl Fn(&GemmPoint) -> Made<O>,
+        make: impl Fn(&GemmPoint) -> Result<Made<O>, DeviceError>,
     ) -> Result<Self, Unready> {
         let device = rank.device;
         let function = device.load(&operation(point.dtype), kernel)?;
@@ -194,7 +214,7 @@ impl<'r, O: Element> Gemm<'r, O> {
         // Before operands are made, which takes far longer than to be refused.
         let shape = GemmParams { m, n, k, dtype, ..GemmParams::zeroed() };
         device.takes(&function, &shape)?;
-        let made = made(point, make);
+        let made = made(point, make)?;
         let mut operands = Vec::new();
         let mut place = |bytes: &[u8]| -> Result<u64, DeviceError> {
             if bytes.is_empty() {
@@ -216,8 +236,9 @@ impl<'r, O: Element> Gemm<'r, O> {
 }
 
 /// A matrix of so many columns, column by column.
-fn by_columns<E: Copy>(matrix: &[E], columns: usize) -> Vec<E> {
-    (0..columns).flat_map(|column| matrix[column..].iter().step_by(columns).copied()).collect()
+fn by_columns<E: Copy>(matrix: &[E], columns: usize) -> Result<Vec<E>, DeviceError> {
+    let column = |at: usize| matrix[at..].iter().step_by(columns).copied();
+    collected(matrix.len(), (0..columns).flat_map(column))
 }
 
 impl<O: Element> Workload for Gemm<'_, O> {
@@ -228,12 +249,12 @@ impl<O: Element> Workload for Gemm<'_, O> {
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {
-        let poison = vec![O::POISON; self.made.reference.elements()];
+        let poison = filled(O::POISON, self.made.reference.elements())?;
         self.device.write(&self.c, Bytes(0), bytemuck::cast_slice(&poison))
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
-        let mut output = vec![O::POISON; self.made.reference.elements()];
+        let mut output = filled(O::POISON, self.made.reference.elements())?;
         self.device.read(&self.c, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
         Ok(self.made.reference.check(&output))
     }
@@ -245,6 +266,6 @@ mod tests {
 
     #[test]
     fn columns_come_one_after_the_other() {
-        assert_eq!(by_columns(&[1i8, 2, 3, 4, 5, 6], 3), [1, 4, 2, 5, 3, 6]);
+        assert_eq!(by_columns(&[1i8, 2, 3, 4, 5, 6], 3), Ok(vec![1, 4, 2, 5, 3, 6]));
     }
 }

@@ -10,8 +10,11 @@
 //!
 //! What the checks compare with are the values that the elements and scales stand for.
 
-use super::super::element::E4m3;
-use crate::dtype::{Dtype, Scaling};
+use super::super::{element::E4m3, filled};
+use crate::{
+    device::DeviceError,
+    dtype::{Dtype, Scaling},
+};
 use half::bf16;
 
 /// Rows of a tile of scales, and scales along k; see `kernels/include/scaled.h`.
@@ -74,12 +77,12 @@ impl Format {
         k: usize,
         side: Side,
         choice: Choice,
-    ) -> Operand {
+    ) -> Result<Operand, DeviceError> {
         let (lines, steps) = (values.len() / k, k / self.block);
         let shared = self.scaling.lines[side as usize] as usize;
         let bits_of_element = self.dtype.bits() as usize;
-        let mut elements = vec![0u8; values.len() * bits_of_element / 8];
-        let mut scales = vec![0u8; self.scales_bytes(lines.div_ceil(shared), steps)];
+        let mut elements = filled(0u8, values.len() * bits_of_element / 8)?;
+        let mut scales = filled(0u8, self.scales_bytes(lines.div_ceil(shared), steps))?;
         for (group, step) in
             (0..lines.div_ceil(shared)).flat_map(|group| (0..steps).map(move |step| (group, step)))
         {
@@ -105,7 +108,7 @@ impl Format {
                 values[at] = (rounded * scale) as f32;
             }
         }
-        Operand { elements, scales, values }
+        Ok(Operand { elements, scales, values })
     }
 
     fn scales_bytes(self, lines: usize, steps: usize) -> usize {
@@ -209,6 +212,10 @@ mod tests {
         (0..operand.values.len()).map(value).collect()
     }
 
+    fn operand(format: Format, values: Vec<f32>, k: usize, side: Side, choice: Choice) -> Operand {
+        format.operand(values, k, side, choice).expect("there is room")
+    }
+
     #[test]
     fn elements_and_scales_stand_for_the_values() {
         let mut random = oorandom::Rand64::new(1);
@@ -217,9 +224,9 @@ mod tests {
             let (lines, k) = (131, 5 * format.block);
             let drawn: Vec<f32> =
                 (0..lines * k).map(|_| (random.rand_float() * 8.0 - 4.0) as f32).collect();
-            let operand = format.operand(drawn.clone(), k, Side::A, Choice::Fitting);
-            let values: Vec<f64> = operand.values.iter().map(|&value| f64::from(value)).collect();
-            assert_eq!(decoded(format, &operand, k), values, "{dtype}");
+            let made = operand(format, drawn.clone(), k, Side::A, Choice::Fitting);
+            let values: Vec<f64> = made.values.iter().map(|&value| f64::from(value)).collect();
+            assert_eq!(decoded(format, &made, k), values, "{dtype}");
             // Near what was drawn: half of the widest step, 2 of 6 or 32 of 448, of a scale that
             // may leave out a half of the range; beyond the end, 2 of 8 or 64 of 512.
             let share = if dtype == Dtype::Mxfp8 { 64.0 / 512.0 } else { 2.0 / 8.0 };
@@ -237,21 +244,21 @@ mod tests {
         // The largest is 5 = 1.25 x 2^2: scale 2^(2 - 2) for e2m1, 2^(2 - 8) for e4m3.
         let mut block = vec![0f32; 32];
         (block[0], block[1], block[2], block[3]) = (5.0, -1.0, 0.25, 2.5);
-        let four = format(Dtype::Mxfp4).operand(block.clone(), 32, Side::A, Choice::Fitting);
+        let four = operand(format(Dtype::Mxfp4), block.clone(), 32, Side::A, Choice::Fitting);
         // 5 is half way between 4 and 6: to even, 4; 0.25 to 0; 2.5 between 2 and 3: 2.
         assert_eq!((four.scales[0], &four.elements[..2]), (127, &[0xa6, 0x40][..]));
         assert_eq!(four.values[..4], [4.0, -1.0, 0.0, 2.0]);
-        let eight = format(Dtype::Mxfp8).operand(block.clone(), 32, Side::A, Choice::Fitting);
+        let eight = operand(format(Dtype::Mxfp8), block.clone(), 32, Side::A, Choice::Fitting);
         // 320 = 1.25 x 2^8: exponent 8 + 7, fraction 2.
         assert_eq!((eight.scales[0], eight.elements[0]), (127 - 6, 15 << 3 | 2));
         block.truncate(16);
         block[0] = 6.0;
-        let other = format(Dtype::Nvfp4).operand(block, 16, Side::A, Choice::Fitting);
+        let other = operand(format(Dtype::Nvfp4), block, 16, Side::A, Choice::Fitting);
         assert_eq!((other.scales[0], other.elements[0]), (0x38, 0xa7));
         // Nothing, and whole numbers that 4 bits have: scales of one.
-        let whole = format(Dtype::Nvfp4).operand(vec![3.0; 16], 16, Side::A, Choice::One);
+        let whole = operand(format(Dtype::Nvfp4), vec![3.0; 16], 16, Side::A, Choice::One);
         assert_eq!((whole.scales[0], whole.elements[0], whole.values[0]), (0x38, 0x55, 3.0));
-        let nothing = format(Dtype::Mxfp8).operand(vec![0.0; 32], 32, Side::A, Choice::Fitting);
+        let nothing = operand(format(Dtype::Mxfp8), vec![0.0; 32], 32, Side::A, Choice::Fitting);
         assert_eq!((nothing.scales[0], nothing.values[0]), (127, 0.0));
     }
 
@@ -268,12 +275,12 @@ mod tests {
             let word = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("4 bytes"));
             operand.scales.chunks(4).map(word).collect()
         };
-        let a = format.operand(values.clone(), k, Side::A, Choice::Fitting);
+        let a = operand(format, values.clone(), k, Side::A, Choice::Fitting);
         let wanted = (0..2).flat_map(|step| (0..lines).map(move |line| (line, step)));
         let wanted: Vec<f32> = wanted.map(|(line, step)| power(line, step)).collect();
         assert_eq!(scales(&a), wanted);
         assert!(a.elements.iter().all(|&element| element == 0x7e) && a.values == values);
-        let b = format.operand(values.clone(), k, Side::B, Choice::Fitting);
+        let b = operand(format, values.clone(), k, Side::B, Choice::Fitting);
         // Lines 128 and 129 are 2 and 0 more than a multiple of 3.
         assert_eq!(scales(&b), [4.0, 8.0, 4.0, 8.0]);
         assert_eq!(b.values, values);
@@ -293,7 +300,7 @@ mod tests {
                 }
             }
         }
-        let lines = format(Dtype::Nvfp4).operand(vec![1.0; 129 * 80], 80, Side::A, Choice::One);
+        let lines = operand(format(Dtype::Nvfp4), vec![1.0; 129 * 80], 80, Side::A, Choice::One);
         assert_eq!(lines.scales.len(), 2 * 2 * 512);
         // What no line or block has is zero.
         assert_eq!(lines.scales.iter().filter(|&&scale| scale != 0).count(), 129 * 5);

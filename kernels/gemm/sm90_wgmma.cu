@@ -37,6 +37,8 @@ template <u32 WIDE> struct Shape {
   static constexpr u32 COLUMNS = WIDE;
   static constexpr u32 BYTES = BYTES_A + WIDE * ROW_BYTES;
   static constexpr u32 STAGES = WIDE == 256 ? 4 : 6;
+  // Where barriers stand that another block arrives at.
+  static constexpr u32 BARRIERS_AT = STAGES * BYTES + CONSUMERS * BUFFERS * BUFFER_BYTES;
   // Of one thread.
   static constexpr u32 SUMS = WIDE / 2;
 };
@@ -53,6 +55,14 @@ template <class In> struct Half {
     const u32 row = groups.group * groups.p.k + step * DEPTH;
     UNROLL for (u32 box = 0; box < 256 / 64; box++) {
       tile_load(to + box * BOX_BYTES, b, column + box * 64, row, full);
+    }
+  }
+  // One block's half, to both of a cluster.
+  static DEVICE_MEMBER void load_half_of_b(u8* to, const TensorMap* b, u32 column, u32 step,
+                                           u64* full) {
+    UNROLL for (u32 i = 0; i < 2; i++) {
+      const u32 box = cluster_place() * 2 + i;
+      tile_load_to_both(to + box * BOX_BYTES, b, column + box * 64, step * DEPTH, full);
     }
   }
   // 16 along k are 16 rows.
@@ -92,6 +102,28 @@ template <class Groups> DEVICE Tile tile_of(const Groups& groups, u32 index) {
   return tile_at<GROUP>(groups.within(index), groups.rows, groups.columns);
 }
 
+// One product in pairs of tiles, one below the other, of the two blocks of a cluster: both need the
+// same B, of which each fetches a half for both. The last pair may reach beyond C.
+struct Pairs {
+  static constexpr bool GROUPS = false;
+  static constexpr u32 SHARERS = 2;
+  static constexpr u32 first = 0;
+  GemmParams p;
+  u32 rows, columns;  // of pairs
+
+  DEVICE_MEMBER bool seek(u32 index) const { return index / 2 < rows * columns; }
+};
+DEVICE Tile tile_of(const Pairs& pairs, u32 index) {
+  const Tile pair = tile_at<GROUP / 2>(index / 2, pairs.rows, pairs.columns);
+  return {pair.row * 2 + index % 2, pair.column};
+}
+
+// A stage has been read: whoever fills it may know, which are both blocks where each fills both's.
+template <u32 SHARERS> DEVICE void release(u64* empty) {
+  arrive(empty);
+  if (SHARERS == 2) arrive_in_cluster(empty, cluster_place() ^ 1);
+}
+
 // Has stage after stage copied, through all tiles.
 template <class In, class Shape, class Ring, class Groups>
 DEVICE void produce(Ring ring, u8* shared, Groups groups, const TensorMap* a,
@@ -106,7 +138,12 @@ DEVICE void produce(Ring ring, u8* shared, Groups groups, const TensorMap* a,
       u8* to = shared + ring.stage * Shape::BYTES;
       arrive_expecting(full, Shape::BYTES);
       tile_load(to, a, step * Type<In>::DEPTH, groups.first + tile.row * ROWS, full);
-      Type<In>::load_b(to + BYTES_A, b, groups, tile.column * Shape::COLUMNS, step, full);
+      const u32 column = tile.column * Shape::COLUMNS;
+      if constexpr (Groups::SHARERS == 2) {
+        Type<In>::load_half_of_b(to + BYTES_A, b, column, step, full);
+      } else {
+        Type<In>::load_b(to + BYTES_A, b, groups, column, step, full);
+      }
       ring.advance();
     }
   }
@@ -197,12 +234,12 @@ DEVICE void consume(Ring ring, u8* shared, Groups groups, const TensorMap* c) {
       u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step);
       // All but the ones just closed are done: the stage before has been read.
       await_multiplications<1>();
-      if (speaks && previous != nullptr) arrive(previous);
+      if (speaks && previous != nullptr) release<Groups::SHARERS>(previous);
       previous = empty;
     }
     await_multiplications<0>();
     settle(sums);
-    if (speaks) arrive(previous);
+    if (speaks) release<Groups::SHARERS>(previous);
     leave<typename Type<In>::Out>(sums, shared + Shape::STAGES * Shape::BYTES, consumer, groups,
                                   tile_of(groups, index), c);
   }
@@ -267,31 +304,38 @@ DEVICE void consume_promoting(Ring ring, u8* shared, Groups groups, Scales scale
 }
 
 // `produce` is what one thread does, `consume` what the two warpgroups that multiply do.
-template <class Shape, class Produce, class Consume>
+template <class Shape, u32 SHARERS = 1, class Produce, class Consume>
 DEVICE void run(const TensorMap* a, const TensorMap* b, const TensorMap* c, Produce produce,
                 Consume consume) {
   constexpr u32 STAGES = Shape::STAGES;
-  SHARED u64 barriers[2 * STAGES];
+  SHARED u64 own[2 * STAGES];
   u8* shared = dynamic_shared();
+  u64* barriers = SHARERS == 1 ? own : reinterpret_cast<u64*>(shared + Shape::BARRIERS_AT);
   const Ring<STAGES> ring = {barriers, barriers + STAGES, 0, 0};
   if (thread_index() == 0) {
     for (u32 stage = 0; stage < STAGES; stage++) {
       make_barrier(&ring.full[stage], 1);
       // One thread of each warp of the consumers.
-      make_barrier(&ring.empty[stage], CONSUMERS * 4);
+      make_barrier(&ring.empty[stage], CONSUMERS * 4 * SHARERS);
     }
     barriers_made();
     prefetch_map(a);
     prefetch_map(b);
     prefetch_map(c);
   }
-  block_barrier();
+  if (SHARERS == 1) block_barrier();
+  else cluster_barrier();
   if (thread_index() < 128) {
     keep_registers<40>();
     if (thread_index() == 0) produce(ring, shared);
   } else {
     take_registers<232>();
     consume(ring, shared);
+  }
+  // The other block may still fill this one's memory, and arrive at its barriers.
+  if (SHARERS == 2) {
+    warp_barrier();
+    cluster_barrier();
   }
 }
 
@@ -301,7 +345,7 @@ DEVICE void product(const Groups& groups, const TensorMap* a, const TensorMap* b
   const auto fetch = [&](Ring<Shape::STAGES> ring, u8* shared) {
     produce<In, Shape>(ring, shared, groups, a, b);
   };
-  run<Shape>(a, b, c, fetch, consume);
+  run<Shape, Groups::SHARERS>(a, b, c, fetch, consume);
 }
 
 template <class In, class Groups>
@@ -388,6 +432,10 @@ DEVICE void shared_product(const GemmParams& p, f32* scratch, const TensorMap* a
 
 KERNEL(384, 1) gemm_bf16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
   plain_product<bf16>(single<ROWS, 256>(p), &a, &b, &c);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_pair(const GemmParams p, MAP a, MAP b, MAP c) {
+  const Pairs pairs = {p, tiles_along(p.m, 2 * ROWS), tiles_along(p.n, 256)};
+  plain_product<bf16>(pairs, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_f16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
   plain_product<f16>(single<ROWS, 256>(p), &a, &b, &c);

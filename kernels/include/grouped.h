@@ -8,6 +8,8 @@
 // One product, in tiles of ROWS x COLUMNS.
 template <u32 ROWS, u32 COLUMNS> struct Single {
   static constexpr bool GROUPS = false;
+  // Blocks that share what they fetch.
+  static constexpr u32 SHARERS = 1;
   static constexpr u32 group = 0, first = 0;
   GemmParams p;
   u32 rows, columns;
@@ -26,6 +28,7 @@ template <u32 ROWS, u32 COLUMNS> DEVICE Single<ROWS, COLUMNS> single(const GemmP
 // that no list of tiles is made before.
 template <u32 ROWS, u32 COLUMNS> struct Grouped {
   static constexpr bool GROUPS = true;
+  static constexpr u32 SHARERS = 1;
   GroupedParams p;
   u32 rows, columns;       // of tiles, of the present group
   u32 group, first, end;   // the group and its rows of A and C

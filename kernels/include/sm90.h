@@ -74,6 +74,12 @@ DEVICE u32 address_in_cluster(u32 at, u32 place) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(place));
   return there;
 }
+// Arrives at the same barrier of another block.
+DEVICE void arrive_in_cluster(u64* barrier, u32 place) {
+  const u32 there = address_in_cluster(shared_address(barrier), place);
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
+               :: "r"(there) : "memory");
+}
 DEVICE Vector<u64> load_from_cluster(u32 at) {
   Vector<u64> got;
   asm volatile("ld.shared::cluster.v2.u64 {%0, %1}, [%2];"
@@ -111,6 +117,14 @@ DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* 
                "[%0], [%1, {%2, %3}], [%4];"
                :: "r"(shared_address(to)), "l"(map), "r"(column), "r"(row),
                   "r"(shared_address(barrier)) : "memory");
+}
+// The same for both blocks of a cluster, at the same place of each; each block's barrier gets the
+// bytes that come to it.
+DEVICE void tile_load_to_both(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(shared_address(to)), "l"(map), "r"(column), "r"(row),
+                  "r"(shared_address(barrier)), "h"(static_cast<unsigned short>(3)) : "memory");
 }
 DEVICE void tile_store(const TensorMap* map, const void* from, u32 column, u32 row) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"

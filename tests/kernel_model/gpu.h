@@ -68,10 +68,15 @@ struct Copy { u32 to; const void* from; u32 valid; };
 inline std::vector<Fiber> fibers;
 inline std::vector<Barrier> warps;
 inline std::vector<std::deque<std::vector<Copy>>> groups;
-inline Barrier block;
+// Blocks of a cluster that run at once, two at most, each with its own part of `shared`. Static
+// arrays are common to both: kernels that are run so have none.
+inline u32 cluster = 1;
+inline Barrier block[2], whole_cluster;
 inline ucontext_t scheduler;
 inline std::function<void()> body;
-inline u32 current, block_at, blocks, launches;
+inline u32 current, block_at, blocks, block_threads = 1, launches;
+// Which block of the cluster this thread is of.
+inline u32 place() { return current / block_threads; }
 inline u64 bank_conflicts;
 // A wrong model of fragments, to see that the tests find it.
 inline bool planted;
@@ -97,8 +102,16 @@ inline std::vector<u64> shown;
 inline std::vector<u32> exchanges;
 
 constexpr u32 SHARED_BYTES = 227 << 10;
-alignas(1024) inline u8 shared[SHARED_BYTES];
+alignas(1024) inline u8 shared[2 * SHARED_BYTES];
 inline u32 shared_size;
+
+// Whether any thread of a block of the cluster has something to do still.
+inline bool lives(u32 which) {
+  for (u32 i = 0; i < block_threads; i++) {
+    if (!fibers[which * block_threads + i].done) return true;
+  }
+  return false;
+}
 
 inline void yield() {
   const u32 me = current;
@@ -125,8 +138,8 @@ inline void run_fiber() {
   swapcontext(&fibers[current].context, &scheduler);
 }
 
-inline void run_block(u32 threads) {
-  block = Barrier();
+inline void run_blocks(u32 threads) {
+  block[0] = block[1] = whole_cluster = Barrier();
   warps.assign(threads / MODEL_LANES, Barrier());
   groups.assign(threads, {{}});
   shown.assign(threads * 16, 0);
@@ -143,13 +156,21 @@ inline void run_block(u32 threads) {
     makecontext(&fiber.context, run_fiber, 0);
   }
   const bool reversed = launches % 2 == 1;
-  for (u32 left = threads, idle = 0; left > 0;) {
+  // Of a cluster's blocks one stands still for a while, then the other, in every launch for another
+  // while: neither may count on it.
+  const u32 still = 11 + launches % 9 * 13;
+  u32 round = 0;
+  for (u32 left = threads, idle = 0; left > 0; round++) {
     const u32 left_before = left;
     const u64 before = progress;
     left = 0;
     for (u32 i = 0; i < threads; i++) {
       current = reversed ? threads - 1 - i : i;
       if (fibers[current].done) continue;
+      if (cluster == 2 && place() != round / still % 2) {
+        left++;
+        continue;
+      }
       swapcontext(&scheduler, &fibers[current].context);
       left += !fibers[current].done;
     }
@@ -159,17 +180,21 @@ inline void run_block(u32 threads) {
       progress++;
     }
     idle = progress == before && left == left_before ? idle + 1 : 0;
-    if (idle > 4) fail("threads wait for what never comes");
+    if (idle > (cluster == 1 ? 4 : 4 * still)) fail("threads wait for what never comes");
   }
   if (!engine.empty()) fail("a block ended before its copies");
 }
 
-inline void launch(u32 grid, u32 threads, u32 dynamic, std::function<void()> entry) {
+inline void launch(u32 grid, u32 threads, u32 dynamic, std::function<void()> entry,
+                   u32 together = 1) {
   body = entry;
+  cluster = together;
+  block_threads = threads;
   blocks = grid;
   shared_size = dynamic;
-  fibers.resize(threads);
-  for (block_at = 0; block_at < grid; block_at++) run_block(threads);
+  fibers.resize(threads * cluster);
+  for (block_at = 0; block_at < grid; block_at += cluster) run_blocks(threads * cluster);
+  cluster = 1;
   launches++;
 }
 
@@ -187,11 +212,11 @@ inline const u64* exchange(const u64 (&mine)[8]) {
 // How many blocks further one takes over what another had in a walk through a cache that all share.
 CONSTANT u32 NEXT_PLACE = 7;
 
-DEVICE u32 thread_index() { return model::current; }
-DEVICE u32 block_index() { return model::block_at; }
+DEVICE u32 thread_index() { return model::current % model::block_threads; }
+DEVICE u32 block_index() { return model::block_at + model::place(); }
 DEVICE u32 block_count() { return model::blocks; }
 DEVICE u32 zero() { return 0; }
-DEVICE void block_barrier() { model::wait(model::block, u32(model::fibers.size())); }
+DEVICE void block_barrier() { model::wait(model::block[model::place()], model::block_threads); }
 DEVICE void warp_barrier() { model::wait_warp(); }
 DEVICE f64 shuffle_xor(f64 value, u32 mask) {
   u64 mine[8] = {};
@@ -206,7 +231,7 @@ template <class T> T atomic_add(T* at, T value) {
   *at += value;
   return before;
 }
-DEVICE u8* dynamic_shared() { return model::shared; }
+DEVICE u8* dynamic_shared() { return model::shared + model::place() * model::SHARED_BYTES; }
 
 DEVICE u32 bits_of(f32 value) {
   u32 bits;

@@ -171,6 +171,18 @@ void shared_products() {
                              272, 528);
 }
 
+// In clusters of two blocks that run at once: one row of tiles, two, and three; more stages than a
+// ring has.
+void paired_products() {
+  const u32 shapes[][4] = {{2, 5, 16, 72}, {2, 131, 528, 592}, {4, 300, 264, 336}, {6, 640, 72, 520}};
+  for (u32 turn = 0; turn < 5; turn++) {
+    for (const auto& [blocks, m, n, k] : shapes) {
+      Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_pair", sm90::gemm_bf16_wgmma_pair, 384, 64,
+                                 blocks, m, n, k, 256, 2);
+    }
+  }
+}
+
 void grouped_products() {
   grouped_plain<f32, f32>("grouped/f32/portable", portable::grouped_f32, 0, 131, 19);
   grouped_plain<f16, f16>("grouped/f16/portable", portable::grouped_f16, 0, 67, 5);
@@ -523,6 +535,7 @@ int main(int count, char** arguments) {
   products();
   lines();
   shared_products();
+  paired_products();
   grouped_products();
   scaled_products();
   streams();

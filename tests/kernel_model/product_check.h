@@ -73,7 +73,7 @@ template <class In, class Out> struct Product {
   using ByMaps = void (*)(GemmParams, TensorMap, TensorMap, TensorMap);
   // By a kernel of so many threads that stores boxes of so many rows.
   static void check(const char* name, ByMaps kernel, u32 threads, u32 rows, u32 blocks, u32 m,
-                    u32 n, u32 k, u32 columns = 256) {
+                    u32 n, u32 k, u32 columns = 256, u32 cluster = 1) {
     Product product(name, m, n, k);
     const GemmParams params = product.params();
     constexpr u32 IN = sizeof(In), OUT = sizeof(Out);
@@ -82,7 +82,8 @@ template <class In, class Out> struct Product {
     const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, columns}}
                                      : TensorMap{bytes(product.b), IN, n, k, {128 / IN, 128 / IN}};
     const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, rows}};
-    model::launch(blocks, threads, 229376, [&] { kernel(params, a, b, c); });
+    model::launch(blocks, threads, cluster == 1 ? 229376 : 229440,
+                  [&] { kernel(params, a, b, c); }, cluster);
     product.check(blocks);
   }
 

@@ -20,7 +20,7 @@ namespace model {
 inline u8* shared_at(u32 at, u32 size) {
   if (at % size != 0) fail("an access to shared memory is not aligned");
   if (at + size > shared_size) fail("an access is past the end of shared memory");
-  return shared + at;
+  return shared + place() * SHARED_BYTES + at;
 }
 
 // Banks are 4 bytes wide and 32; what some lanes want of one bank comes at once if it is one word.
@@ -46,8 +46,10 @@ inline void gather(u32 at, u32 size) {
 
 }  // namespace model
 
+// In the block's own memory; of what stands elsewhere, how far from the first block's.
 DEVICE u32 shared_address(const void* at) {
-  return u32(static_cast<const u8*>(at) - model::shared);
+  const auto from = static_cast<const u8*>(at) - model::shared;
+  return u32(from >= 0 && u64(from) < sizeof model::shared ? from % model::SHARED_BYTES : from);
 }
 
 DEVICE void copy_async(u32 to, const void* from, u32 valid) {

@@ -16,10 +16,13 @@ struct TensorMap {
   u64 columns, rows;
   u32 box[2];    // elements along a row, rows
 };
-// A cluster's blocks run one after the other here, and what one reads of another it reads of itself:
-// both have filled their memory alike.
+// A cluster's blocks run one after the other where a launch does not say otherwise, and what one
+// reads of another it reads of itself: both have filled their memory alike.
 DEVICE u32 cluster_place() { return block_index() % 2; }
-DEVICE void cluster_barrier() { block_barrier(); }
+DEVICE void cluster_barrier() {
+  if (model::cluster == 1) block_barrier();
+  else model::wait(model::whole_cluster, u32(model::fibers.size()));
+}
 DEVICE u32 address_in_cluster(u32 at, u32 place) {
   if (place > 1 || place == cluster_place()) model::fail("not the other block of the cluster");
   return at;
@@ -101,7 +104,20 @@ DEVICE void arrive_expecting(u64* barrier, u32 bytes) { model::arrive_with(barri
 DEVICE void await_phase(u64* barrier, u32 parity) {
   while ((model::phase_barrier(barrier).phase & 1) == parity) model::yield();
 }
-template <u32 THREADS> void barrier_of(u32 number) { model::wait(model::named[number], THREADS); }
+template <u32 THREADS> void barrier_of(u32 number) {
+  model::wait(model::named[model::place() * 16 + number], THREADS);
+}
+// Only of clusters whose blocks run at once.
+template <class T> T* in_other_block(T* at) {
+  if (model::cluster != 2 || !model::lives(1 - model::place())) {
+    model::fail("the other block does not run");
+  }
+  const long step = model::place() == 0 ? long(model::SHARED_BYTES) : -long(model::SHARED_BYTES);
+  return reinterpret_cast<T*>(reinterpret_cast<intptr_t>(at) + step);
+}
+DEVICE void arrive_in_cluster(u64* barrier, u32 place) {
+  arrive(place == cluster_place() ? barrier : in_other_block(barrier));
+}
 
 DEVICE u64 policy_evict_first() { return 0; }
 DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) {
@@ -135,6 +151,15 @@ DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* 
     }
     model::complete(barrier, map.box[1] * 128);
   });
+}
+// Both blocks get the tile, and both barriers its bytes: first the other, as it may be.
+DEVICE void tile_load_to_both(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  const u32 other = 1 - model::place();
+  tile_load(in_other_block(static_cast<u8*>(to)), map, column, row, in_other_block(barrier));
+  model::engine.push_back([=] {
+    if (!model::lives(other)) model::fail("a copy to a block that has ended");
+  });
+  tile_load(to, map, column, row, barrier);
 }
 DEVICE void tile_store(const TensorMap* map, const void* from, u32 column, u32 row) {
   model::check_tile(*map, from);

@@ -133,6 +133,9 @@ fn kernels_are_launched_as_their_list_says() {
     };
     assert!(scratch(shared[0]) > 0 && shared.iter().all(|one| scratch(one) == scratch(shared[0])));
     assert_eq!(params(of("gemm_bf16_mma_stream_k")[0]).len(), 64);
+    let paired = of("gemm_bf16_wgmma_pair")[0];
+    let clustered = "grid=[6, 1, 1] block=[384, 1, 1] shared=229440 cluster=[2, 1, 1] params=";
+    is(paired, clustered);
     // Products for groups: 70 x 64 x 128 of 12, of which the largest of balanced ones has 6 rows.
     let grouped = of("grouped_bf16")[0];
     is(grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");

@@ -227,6 +227,32 @@ impl AttentionPart {
     pub const ROWS: u32 = 64;
 }
 
+/// Of `collective/check_...`: how many elements that a rank received are not what they ought to be.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct CheckParams {
+    /// What was received.
+    pub values: u64,
+    /// Where each block leaves how many are wrong, 64 bytes apart.
+    pub wrong: u64,
+    /// Where each leaves the largest relative error as an `f64`, 64 bytes apart.
+    pub error: u64,
+    /// Elements.
+    pub length: u64,
+    /// Elements in a row that are copies of what one rank sends.
+    pub slice: u64,
+    /// Elements of what each sends before those.
+    pub before: u64,
+    /// Who sends the first slice.
+    pub peer: u64,
+    /// Terms of each sum; 0: copies.
+    pub ranks: u64,
+    /// Not 0: sums may be larger, since they were added up again in place.
+    pub grown: u64,
+    /// Errors up to this are none.
+    pub tolerance: f64,
+}
+
 /// Of `util/fill`: a target repeats a pattern, in words of 8 bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]

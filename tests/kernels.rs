@@ -40,6 +40,7 @@ fn parameters_are_the_same_on_both_sides() {
         layout!(AttentionParams: q k v o sequences pages parts part_firsts scratch scratch_bytes
             workers batch heads kv_heads queries keys dim_qk dim_v causal dtype page scale
             query_tokens key_tokens),
+        layout!(CheckParams: values wrong error length slice before peer ranks grown tolerance),
         layout!(FillParams: target pattern length period),
         layout!(CompareParams: values pattern length period differing),
         layout!(HashParams: values length hash),

@@ -506,3 +506,35 @@ fn a_rank_that_waits_for_the_others_ends_by_one_interruption() {
     assert!(said.err.contains("interrupted while the ranks met"), "{}", said.err);
     assert!(!waits.exists());
 }
+
+#[test]
+fn what_was_received_is_compared_on_the_device() {
+    let machine = Machine::new();
+    machine.sweep("bf16", 60.0, ["256KiB", UNALIGNED]);
+    let log = machine.place.path("driver.log");
+    let start = |rank: u32| {
+        let mut command = machine.rank([rank, 2], "devices=2", &format!("1:wrong@{LATER}"));
+        // Rank 1 receives what is wrong.
+        command.env("FIZEAU_STUB_LOG", if rank == 1 { log.clone() } else { "/dev/null".into() });
+        command.spawn().expect("it starts")
+    };
+    for said in ends(vec![start(0), start(1)]) {
+        assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
+    }
+    let text = fs::read_to_string(log).expect("the driver wrote");
+    let launches = text.lines().filter(|line| line.contains("collective_check_bf16")).count();
+    assert!(launches > 0, "{text}");
+    let record = machine.record();
+    let (mut wrong, mut right) = (0, 0);
+    for outcome in &record.outcomes {
+        match outcome {
+            Outcome::Failed { failure: Failure::WrongResult, .. } => wrong += 1,
+            Outcome::Measured(measurement) => {
+                right += 1;
+                assert!(measurement.check.passed() && measurement.check.compared > 0);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(wrong > 0 && right > 0, "{wrong} {right}");
+}

@@ -112,6 +112,21 @@ struct AttentionParams {
 };
 static_assert(sizeof(AttentionParams) == 136, "the mirror");
 
+// What a rank received of a collective: copies of what ranks send, or sums of it.
+struct CheckParams {
+  const void* values;
+  u64* wrong;        // elements that are, of each block, 64 bytes apart
+  f64* error;        // the largest of each block, relative, 64 bytes apart
+  u64 length;        // elements
+  u64 slice;         // elements in a row that are copies of what one rank sends
+  u64 before;        // elements of what each sends before those
+  u64 peer;          // who sends the first slice
+  u64 ranks;         // terms of each sum; 0: copies
+  u64 grown;         // not 0: sums may be larger
+  f64 tolerance;     // errors up to this are none
+};
+static_assert(sizeof(CheckParams) == 80, "the mirror");
+
 struct FillParams {
   u64* target;
   const u64* pattern;

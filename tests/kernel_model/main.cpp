@@ -72,6 +72,10 @@ namespace compute_sm100 {
 namespace memory {
 #include "../../kernels/util/memory.cu"
 }
+namespace collective {
+#include "../../kernels/collective/check.cu"
+#include "collective_check.h"
+}
 namespace portable {
 #include "../../kernels/gemm/portable.cu"
 }
@@ -545,6 +549,7 @@ int main(int count, char** arguments) {
   chases();
   counts();
   words();
+  collective::checks();
   rasters();
   descriptors();
   printf("%u checks passed\n", checked);

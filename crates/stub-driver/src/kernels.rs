@@ -2,7 +2,7 @@
 //! they took is made up. Parameters are read by the offsets of kernels/include/params.h, written
 //! down here a second time: a slip on either side shows as a wrong result.
 
-use crate::{attention, memory::Memory, scaled};
+use crate::{attention, check, memory::Memory, scaled};
 
 /// What a launch costs, what memory moves and what arithmetic does in a nanosecond.
 pub const LAUNCH: f64 = 2_000.0;
@@ -32,6 +32,7 @@ pub fn knows(name: &str) -> bool {
     ]
     .contains(&name);
     other
+        || check::kind(name).is_some()
         || attention::dtypes(name).is_some()
         || stream(name).is_some()
         || product(name).is_some()
@@ -50,6 +51,9 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
     }
     if let Some(dtype) = grouped(name) {
         return products(dtype, params, memory).ok_or(());
+    }
+    if check::kind(name).is_some() {
+        return check::run(name, params, blocks, memory).ok_or(());
     }
     let took = match (name, product(name)) {
         ("latency_chase", _) => chase(params, memory),
@@ -83,7 +87,8 @@ pub fn run(name: &str, params: &[u8], blocks: u64, memory: &mut Memory) -> Resul
 pub struct Parameters<'p>(&'p [u8]);
 
 impl Parameters<'_> {
-    fn sized(self, length: usize) -> Option<Self> {
+    /// Itself, where it is that long.
+    pub fn sized(self, length: usize) -> Option<Self> {
         (self.0.len() == length).then_some(self)
     }
 

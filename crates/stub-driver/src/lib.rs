@@ -17,6 +17,7 @@
 )]
 
 mod attention;
+mod check;
 mod cublaslt;
 mod cuda;
 mod hip;

@@ -155,6 +155,50 @@ mod tests {
         sums_are_exact::<E4m3>();
     }
 
+    /// All of what three of so many ranks send at 200 places, in one number.
+    fn digest<E: Element>(terms: u64) -> f64 {
+        let of = |rank: usize, at: usize| sent::<E>(rank, at, Terms(terms)).value();
+        let places = (0..200).flat_map(|at| (0..3).map(move |rank| (rank, at)));
+        places.fold(0.0, |sum, (rank, at)| sum + of(rank, at) * (at + 1) as f64)
+    }
+
+    #[test]
+    fn what_is_sent_is_what_the_devices_check_makes_anew() {
+        // The same numbers stand in tests/kernel_model/collective_check.h, for the kernel's text.
+        let found = [1, 8, 72].map(|terms| {
+            [
+                digest::<f64>(terms),
+                digest::<f32>(terms),
+                digest::<bf16>(terms),
+                digest::<f16>(terms),
+                digest::<i8>(terms),
+                digest::<E4m3>(terms),
+            ]
+        });
+        assert_eq!(found, DIGESTS);
+    }
+
+    /// For one term of each sum, eight, and more than some types count.
+    const DIGESTS: [[f64; 6]; 3] = [
+        [
+            60_659.993_932_843_21,
+            60_659.993_917_286_396,
+            7_625_900.0,
+            60_528_300.0,
+            3_858_799.0,
+            501_324.0,
+        ],
+        [
+            60_659.993_932_843_21,
+            60_659.993_917_286_396,
+            1_011_148.0,
+            7_625_900.0,
+            481_115.0,
+            64_112.0,
+        ],
+        [60_659.993_932_843_21, 60_659.993_917_286_396, 89_500.0, 862_392.0, 28_080.0, 11_449.0],
+    ];
+
     #[test]
     fn what_is_sent_differs_from_place_to_place_and_rank_to_rank() {
         let row = |rank: usize| -> Vec<f64> {

@@ -2,7 +2,8 @@
 //!
 //! # How a collective is checked
 //!
-//! Every element that every rank receives is compared: copies bit by bit, sums with the sum in
+//! Every element that every rank receives is compared, on the device where that lists a kernel for
+//! it (`collective/check_...`), else by the host: copies bit by bit, sums with the sum in
 //! `f64`. Data is a function of rank and place (`element`), so that what ought to be received is
 //! computed and not kept. Adding n positive values leaves a sum off by at most `(n - 1) u` of
 //! itself with unit roundoff u; narrow types are drawn so that their sums are exact. Before it
@@ -15,6 +16,7 @@
 //! type grows; the buffers are then filled anew, and one iteration by itself is compared as above.
 //! `nccl-tests` checks one such iteration too.
 
+mod check;
 mod element;
 
 use super::element::E4m3;
@@ -28,6 +30,7 @@ use crate::{
     suite::{CollectiveAxes, Suite},
     units::Bytes,
 };
+use check::{Checker, Pattern};
 use element::{Element, Terms, sent};
 use half::{bf16, f16};
 
@@ -179,14 +182,6 @@ pub fn elements_made(point: &CollectivePoint) -> u64 {
     (0..point.ranks).map(of_rank).sum::<u64>() / (point.dtype.bits() / 8).max(1)
 }
 
-/// What an element that is received ought to be.
-enum Source {
-    /// The same bits as a rank sends at a place.
-    Copy(usize, usize),
-    /// The sum of what all ranks send at a place.
-    Sum(usize),
-}
-
 /// A collective made ready on all local ranks.
 struct Exchange<'r, E> {
     rank: Rank<'r>,
@@ -197,6 +192,8 @@ struct Exchange<'r, E> {
     send: Vec<Buffer>,
     /// Empty in place.
     receive: Vec<Buffer>,
+    /// None where the host compares.
+    checker: Option<Checker<'r>>,
     /// Since the buffers were filled.
     iterations: u64,
     elements: std::marker::PhantomData<E>,
@@ -219,8 +216,9 @@ impl<'r, E: Element> Exchange<'r, E> {
         };
         let (send, receive) = (send?, receive?);
         let (graphs, elements) = (None, std::marker::PhantomData);
+        let (point, checker) = (*point, Checker::new(rank, point.dtype)?);
         let mut ready =
-            Exchange { rank, point: *point, graphs, send, receive, iterations: 0, elements };
+            Exchange { rank, point, graphs, send, receive, checker, iterations: 0, elements };
         ready.fill()?;
         Ok(ready)
     }
@@ -317,22 +315,26 @@ impl<'r, E: Element> Exchange<'r, E> {
         Ok(())
     }
 
-    /// What a rank ought to receive, place by place.
-    fn sources(&self, rank: usize) -> impl Fn(usize) -> Source + use<E> {
+    /// What a rank ought to receive.
+    fn pattern(&self, rank: usize) -> Pattern {
         let CollectivePoint { collective, ranks, .. } = self.point;
         let (part, ranks) = (self.part(), ranks as usize);
-        let slice = self.count(self.point.part(rank as u32)).max(1);
-        let before = self.count(self.point.sent_before(rank as u32));
-        move |at| match collective {
-            Collective::AllReduce | Collective::Reduce => Source::Sum(at),
-            Collective::ReduceScatter => Source::Sum(rank * part + at),
-            Collective::AllToAll | Collective::AllToAllV => {
-                Source::Copy(at / slice, before + at % slice)
+        // All that one rank gives, and more.
+        let of = |peer, before| Pattern::Copy { peer, slice: usize::MAX, before };
+        match collective {
+            Collective::AllReduce | Collective::Reduce => Pattern::Sum { before: 0 },
+            Collective::ReduceScatter => Pattern::Sum { before: rank * part },
+            Collective::AllToAll | Collective::AllToAllV => Pattern::Copy {
+                peer: 0,
+                slice: self.count(self.point.part(rank as u32)).max(1),
+                before: self.count(self.point.sent_before(rank as u32)),
+            },
+            Collective::AllGather | Collective::Gather => {
+                Pattern::Copy { peer: 0, slice: part.max(1), before: 0 }
             }
-            Collective::AllGather | Collective::Gather => Source::Copy(at / part, at % part),
-            Collective::Scatter => Source::Copy(0, rank * part + at),
-            Collective::Broadcast => Source::Copy(0, at),
-            Collective::SendReceive => Source::Copy((rank + ranks - 1) % ranks, at),
+            Collective::Scatter => of(0, rank * part),
+            Collective::Broadcast => of(0, 0),
+            Collective::SendReceive => of((rank + ranks - 1) % ranks, 0),
         }
     }
 
@@ -347,30 +349,55 @@ impl<'r, E: Element> Exchange<'r, E> {
     fn check(&self) -> Result<Check, DeviceError> {
         let tolerance = self.tolerance();
         let mut check = Check { error: 0.0, tolerance, compared: 0, wrong: 0 };
-        let mut chunk = [E::POISON; CHUNK];
         for local in 0..self.send.len() {
             let rank = self.rank_of(local);
             let count = self.count(self.point.receives(rank as u32));
-            let (buffers, source) = (self.buffers(local), self.sources(rank));
-            for start in (0..count).step_by(CHUNK) {
-                let chunk = &mut chunk[..CHUNK.min(count - start)];
-                let at = Bytes(buffers.receive_offset.0 + (start * size_of::<E>()) as u64);
-                let bytes = bytemuck::cast_slice_mut(chunk);
-                self.rank.device.read(buffers.receive, at, bytes)?;
-                for (index, &received) in chunk.iter().enumerate() {
-                    let error = self.error(source(start + index), received);
-                    check.wrong += u64::from(error.is_nan() || error > tolerance);
-                    check.error =
-                        check.error.max(if error.is_nan() { f64::INFINITY } else { error });
+            let (buffers, pattern) = (self.buffers(local), self.pattern(rank));
+            let (wrong, error) = match &self.checker {
+                Some(checker) => {
+                    let at = buffers.receive.address + buffers.receive_offset.0;
+                    let (ranks, has_grown) = (self.point.ranks, self.has_grown());
+                    checker.check(at, count, pattern, ranks, has_grown, tolerance)?
                 }
-                check.compared += chunk.len() as u64;
-            }
+                None => self.compared(&buffers, pattern, count)?,
+            };
+            check.wrong += wrong;
+            check.error = check.error.max(error);
+            check.compared += count as u64;
             check.wrong += self.spilt(&buffers)?;
         }
         if check.wrong > 0 && check.error <= tolerance {
             check.error = f64::INFINITY;
         }
         agreed(check, self.rank)
+    }
+
+    /// Whether what was received has been added up more than once.
+    fn has_grown(&self) -> bool {
+        self.iterations > 1 && self.grows()
+    }
+
+    /// Compares by the host: how many of so many elements are wrong, and the largest error.
+    fn compared(
+        &self,
+        buffers: &RankBuffers<'_>,
+        pattern: Pattern,
+        count: usize,
+    ) -> Result<(u64, f64), DeviceError> {
+        let mut chunk = vec![E::POISON; CHUNK.min(count)];
+        let (mut wrong, mut largest) = (0, 0.0f64);
+        for start in (0..count).step_by(CHUNK) {
+            let chunk = &mut chunk[..CHUNK.min(count - start)];
+            let at = Bytes(buffers.receive_offset.0 + (start * size_of::<E>()) as u64);
+            let bytes = bytemuck::cast_slice_mut(chunk);
+            self.rank.device.read(buffers.receive, at, bytes)?;
+            for (index, &received) in chunk.iter().enumerate() {
+                let error = self.error(pattern, start + index, received);
+                wrong += u64::from(error.is_nan() || error > self.tolerance());
+                largest = largest.max(if error.is_nan() { f64::INFINITY } else { error });
+            }
+        }
+        Ok((wrong, largest))
     }
 
     /// Elements around what was received that are not as they were: 0 to 2.
@@ -391,17 +418,18 @@ impl<'r, E: Element> Exchange<'r, E> {
     }
 
     /// How far an element is from what it ought to be, relative to it; a copy is right or not.
-    fn error(&self, source: Source, received: E) -> f64 {
-        match source {
-            Source::Copy(peer, at) => {
-                f64::from(u8::from(received != sent::<E>(peer, at, self.terms())))
+    fn error(&self, pattern: Pattern, at: usize, received: E) -> f64 {
+        match pattern {
+            Pattern::Copy { peer, slice, before } => {
+                let copied = sent::<E>(peer + at / slice, before + at % slice, self.terms());
+                f64::from(u8::from(received != copied))
             }
-            Source::Sum(at) => {
-                let term = |peer| sent::<E>(peer, at, self.terms()).value();
+            Pattern::Sum { before } => {
+                let term = |peer| sent::<E>(peer, before + at, self.terms()).value();
                 let sum: f64 = (0..self.point.ranks as usize).map(term).sum();
                 let received = received.value();
                 // Grown in place: infinite in the end.
-                if self.iterations > 1 && self.grows() && (received >= sum || !E::GROWS) {
+                if self.has_grown() && (received >= sum || !E::GROWS) {
                     return 0.0;
                 }
                 if received == sum { 0.0 } else { (received - sum).abs() / sum }

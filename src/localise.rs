@@ -141,6 +141,10 @@ fn hidden(nodes: u32, exchanges: &[Exchange]) -> Option<u32> {
     (0..nodes).find(|&node| count(node) == 0 || count(node) == exchanges.len())
 }
 
+/// What few exchanges have to lose for it to be a node's fault: more than one healthy exchange
+/// loses against another, and at least twice what they scatter.
+const GAP_MIN: f64 = 0.2;
+
 /// Why few exchanges tell nothing.
 const SCATTER: &str = "rates scatter widely, and none stands out from the others";
 const NO_NODE: &str = "some exchanges were slow, and not all those of any node: it may be a link, \
@@ -158,12 +162,18 @@ fn few(nodes: u32, exchanges: &[Exchange]) -> Verdict {
     if least >= SLOW * most {
         return nobody(nodes, exchanges);
     }
-    let gap = |pair: &&[f64]| pair[0] / pair[1];
-    let widest = rates.windows(2).min_by(|a, b| gap(a).total_cmp(&gap(b)));
-    let Some(pair) = widest.filter(|pair| gap(pair) < SLOW) else {
+    // What is lost from the faster of two rates to the slower.
+    let lost = |slower: f64, faster: f64| if faster > 0.0 { 1.0 - slower / faster } else { 0.0 };
+    let gap = |at: usize| lost(rates[at - 1], rates[at]);
+    let widest = (1..rates.len()).max_by(|&a, &b| gap(a).total_cmp(&gap(b)));
+    let stands_out = |&at: &usize| {
+        let scatter = lost(rates[0], rates[at - 1]).max(lost(rates[at], most));
+        gap(at) >= GAP_MIN && gap(at) >= 2.0 * scatter
+    };
+    let Some(at) = widest.filter(stands_out) else {
         return Verdict::Undecided(SCATTER.into());
     };
-    let is_slow = |one: &Exchange| rate(one) < pair[1];
+    let is_slow = |one: &Exchange| rate(one) < rates[at];
     let has = |bad: u32, node: u32| bad >> node & 1 == 1;
     let explains = |bad: &u32| {
         let touched = |one: &Exchange| has(*bad, one.one) || has(*bad, one.other);

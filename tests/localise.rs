@@ -206,6 +206,16 @@ fn what_few_nodes_cannot_tell_is_not_told() {
         0.94f64.powi(at.expect("a pair") as i32)
     };
     assert!(why(told(4, 3, all)).contains("scatter widely"));
+    // One pair that is a little faster than the others makes no slow node of the third; nor does a
+    // gap that is no wider than what lies on its sides.
+    for others in [[0.85, 0.84], [0.75, 0.6]] {
+        let rate = |one: u32, other: u32| match (one.min(other), one.max(other)) {
+            (0, 1) => 1.0,
+            (0, _) => others[0],
+            _ => others[1],
+        };
+        assert!(why(told(3, 4, rate)).contains("scatter widely"), "{others:?}");
+    }
 }
 
 #[test]

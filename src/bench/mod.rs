@@ -145,7 +145,8 @@ pub fn memory_needed(case: &Case) -> Bytes {
         Point::Grouped(point) => point.memory() + gemm::grouped::drawn(point),
         Point::Attention(point) => {
             let padding = point.padding();
-            Bytes((case.point.work().memory + padding).0 * 2 + attention::SCRATCH_MAX)
+            let operands = Bytes((case.point.work().memory + padding).0 * 2);
+            operands + attention::drawn(point) + Bytes(attention::SCRATCH_MAX)
         }
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,

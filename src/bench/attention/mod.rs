@@ -21,7 +21,7 @@
 //! `sqrt(sum p^2 v^2)`, at most v. The last rounding adds v of the element.
 //!
 //! Of random data a few keys among a hundred thousand are within all that. So before random data
-//! stand in Q, K and V, others do once of which every key shows: see `planted.rs`.
+//! stand in Q, K and V, others do once of which every block of keys shows: see `planted.rs`.
 
 mod operands;
 mod planted;
@@ -98,6 +98,11 @@ fn refuse_impossible(point: &AttentionPoint) -> Result<(), Unready> {
         return refuse("a page of no tokens holds nothing");
     }
     Ok(())
+}
+
+/// Host memory for contents before they are written to the device.
+pub(super) fn drawn(point: &AttentionPoint) -> Bytes {
+    planted::memory(point)
 }
 
 /// Under which names a device lists the kernels of a point: made for its very dimensions, for its

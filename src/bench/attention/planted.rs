@@ -1,15 +1,17 @@
-//! Contents of Q, K and V of which every key that is lost, taken twice or found in the wrong place
-//! shows, however long a context is. Random ones cannot: among a hundred thousand keys each weighs
-//! less than what rounding may do.
+//! Contents of Q, K and V of which every block of keys that is lost, taken twice or found in the
+//! wrong place shows, up to some hundred thousand keys. Random ones cannot: among as many each
+//! weighs less than what rounding may do.
 //!
 //! Every query is zero but for its last element, which is [`LARGE`]. The last element of a key is
 //! zero, or `-LARGE`: drawn for each, so that a query gives the same weight to about half of the
-//! keys it sees and none to the others, whose exponentials are zero in any arithmetic. Values are
-//! -2, -1, 1 or 2. A row of the output is then a sum of small whole numbers over a count. The sum
-//! walks at random and stays below a few times `2 sqrt(keys)`, so that arithmetic of 14 binary
-//! places adds it exactly; a weight of one is exact in every type. What is left is the rounding of
-//! the output, at most 2^-8 of a sum that is about 400 for a hundred thousand keys: less than the
-//! difference that a single key makes in some column.
+//! keys it sees and none to the others, whose exponentials are zero in any arithmetic: of those,
+//! one that is lost alone does not show. Values are -2, -1, 1 or 2. A row of the output is then a
+//! sum of small whole numbers over a count. The sum walks at random for [`CYCLE`] tokens and then
+//! repeats: a few tens for each time, some thousands for a hundred thousand keys. Sums kept in
+//! f32 are exact; so are those of 14 binary places up to some ten thousand keys, and no suite asks
+//! for more where they are used. A weight of one is exact in every type. What is left is the
+//! rounding of the output, at most 2^-8 of the sum: less than the difference that a block of 64
+//! keys makes in some column, up to half a million keys.
 //!
 //! What a row must be is counted for every row of the output, which costs one addition for each
 //! value, or less: tokens repeat after [`CYCLE`].
@@ -21,6 +23,7 @@ use super::{
 use crate::{
     case::{AttentionKind, AttentionPoint},
     outcome::Check,
+    units::Bytes,
 };
 
 /// Tokens after which contents repeat: a prime, so that blocks and pages whose distance is no
@@ -30,6 +33,9 @@ const CYCLE: usize = 1021;
 /// `LARGE^2 / sqrt(d)` is beyond what any exponential makes anything of, for every dimension d
 /// up to 2^18; 8-bit floats have it.
 const LARGE: i16 = 256;
+
+/// Elements that are repeated up to, so that copies are no small ones.
+const LITTLE: usize = 1 << 20;
 
 /// Of one key among as many as weigh: what sums of exponentials that are not exactly one may be
 /// off by.
@@ -41,6 +47,14 @@ const RATIO: f64 = 1.0 / (1 << 18) as f64;
 
 /// Half the smallest 16-bit float.
 const LEAST: f64 = 1.0 / (1 << 25) as f64;
+
+/// Host memory that planted contents take: as they are drawn and as elements of 4 bytes at most.
+pub(super) fn memory(point: &AttentionPoint) -> Bytes {
+    let [kv_heads, columns] = [point.kv_heads, point.dim_qk + point.dim_v].map(u64::from);
+    Bytes(
+        (CYCLE as u64 * kv_heads).saturating_mul(columns * 6).saturating_add(3 * LITTLE as u64 * 8),
+    )
+}
 
 /// The contents of one cycle of tokens, row by row as K and V have them.
 pub(super) struct Planted {
@@ -126,8 +140,6 @@ impl Planted {
 
 /// An operand that repeats these elements, often enough for a copy of it to be no small one.
 fn operand<E: Element>(cycle: &[i16], length: u64) -> Operand<E> {
-    /// Elements.
-    const LITTLE: usize = 1 << 20;
     let wanted = usize::try_from(length).unwrap_or(LITTLE).min(LITTLE);
     let times = wanted.div_ceil(cycle.len()).max(1);
     let once: Vec<E> = cycle.iter().map(|&element| E::of(f64::from(element))).collect();

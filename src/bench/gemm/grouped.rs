@@ -68,8 +68,12 @@ pub fn drawn(point: &GroupedPoint) -> Bytes {
     let rows = point.rows().into_iter().max().unwrap_or(0);
     let group = GroupedPoint { m: rows, groups: 1, ..*point };
     let two = GroupedPoint { groups: 2, ..group };
-    // What a reference keeps of each row: products with random vectors, and what rounding may do.
-    two.memory() + Bytes(u64::from(point.m) * 48) + WORKSPACE_MAX
+    // What references keep: of each row products with random vectors and what rounding may do, and
+    // for each group the vectors and its samples; while one is made, B's own products with them.
+    let groups = u64::from(point.groups.min(point.m));
+    let of_groups = groups.saturating_mul(u64::from(point.n) * 32 + (8 << 10));
+    let kept = Bytes(of_groups.saturating_add(u64::from(point.m) * 48 + u64::from(point.k) * 32));
+    two.memory() + kept + WORKSPACE_MAX
 }
 
 fn operation(dtype: Dtype) -> String {

@@ -64,7 +64,8 @@ impl Visitor {
         let mut chunk = [0; 4096];
         loop {
             // A stranger is not heard further than to the end of the token.
-            let most = if self.is_ours { chunk.len() } else { 8 + ours.len() - self.said.len() };
+            let all = if self.is_ours { chunk.len() } else { 8 + ours.len() - self.said.len() };
+            let most = all.min(chunk.len());
             match self.stream.read(&mut chunk[..most]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => self.said.extend(&chunk[..read]),

@@ -140,13 +140,12 @@ pub fn memory_needed(case: &Case) -> Bytes {
         // The chain, and the copy that it is written from.
         Point::Latency(point) => point.working_set * 2,
         Point::Compute(_) => Bytes::MIB,
-        Point::Gemm(point) => case.point.work().memory * 2 + gemm::room(point),
+        Point::Gemm(point) => case.point.work().memory * 2 + gemm::beside(point),
         // Beside the device's operands those of one group, drawn and kept as they are checked.
-        Point::Grouped(point) => point.memory() + gemm::grouped::drawn(point),
+        Point::Grouped(point) => point.memory() + gemm::grouped::beside(point),
         Point::Attention(point) => {
             let padding = point.padding();
-            let operands = Bytes((case.point.work().memory + padding).0 * 2);
-            operands + attention::drawn(point) + Bytes(attention::SCRATCH_MAX)
+            (case.point.work().memory + padding) * 2 + attention::beside(point)
         }
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,

@@ -2,46 +2,32 @@
 
 use super::{Ceilings, Cell, Heat, HeatMap, HeatRow, chart::measurements};
 use crate::{
-    case::{AttentionPoint, GemmPoint, GroupedPoint, Point},
+    case::{AttentionPoint, Case, GemmPoint, GroupedPoint, Point},
     outcome::Measurement,
     record::Record,
 };
 
 /// Matrix products over shapes and element type with kernel.
 pub fn gemm(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
-    let cells = measurements(record).filter_map(|measurement| match measurement.case.point {
-        Point::Gemm(point) => Some((
-            shape(&point),
-            format!("{} {}", point.dtype, measurement.case.kernel.0),
-            measurement,
-        )),
-        _ => None,
-    });
-    let map = grid(cells, ceilings);
-    (!map.1.is_empty()).then(|| HeatMap {
+    let empty = HeatMap {
         name: "gemm".into(),
         title: "Matrix products".into(),
         caption: "Arithmetic rate; the shade is the share of the best rate this run measured for \
                   the element type, or of memory's where the shape is bound by it."
             .into(),
         corner: "m x n x k".into(),
-        columns: map.0,
-        rows: map.1,
+        columns: Vec::new(),
+        rows: Vec::new(),
+    };
+    filled(empty, record, ceilings, |case| match case.point {
+        Point::Gemm(point) => Some((shape(&point), format!("{} {}", point.dtype, case.kernel.0))),
+        _ => None,
     })
 }
 
 /// Grouped products over shapes and element type with kernel.
 pub fn grouped(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
-    let cells = measurements(record).filter_map(|measurement| match measurement.case.point {
-        Point::Grouped(point) => Some((
-            groups(&point),
-            format!("{} {}", point.dtype, measurement.case.kernel.0),
-            measurement,
-        )),
-        _ => None,
-    });
-    let map = grid(cells, ceilings);
-    (!map.1.is_empty()).then(|| HeatMap {
+    let empty = HeatMap {
         name: "grouped".into(),
         title: "Grouped matrix products".into(),
         caption: "Arithmetic rate of one product for each expert of a mixture, with the rows of \
@@ -49,21 +35,20 @@ pub fn grouped(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
                   of its best arithmetic and its best memory bandwidth, as the shape needs them."
             .into(),
         corner: "m x n x k".into(),
-        columns: map.0,
-        rows: map.1,
+        columns: Vec::new(),
+        rows: Vec::new(),
+    };
+    filled(empty, record, ceilings, |case| match case.point {
+        Point::Grouped(point) => {
+            Some((groups(&point), format!("{} {}", point.dtype, case.kernel.0)))
+        }
+        _ => None,
     })
 }
 
 /// Attention over shapes and kernels.
 pub fn attention(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
-    let cells = measurements(record).filter_map(|measurement| match measurement.case.point {
-        Point::Attention(point) => {
-            Some((sequence(&point), measurement.case.kernel.0.clone(), measurement))
-        }
-        _ => None,
-    });
-    let map = grid(cells, ceilings);
-    (!map.1.is_empty()).then(|| HeatMap {
+    let empty = HeatMap {
         name: "attention".into(),
         title: "Attention".into(),
         caption: "Arithmetic rate; the shade is the share of the slower of this run's own best \
@@ -71,8 +56,12 @@ pub fn attention(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
                   names them."
             .into(),
         corner: "shape".into(),
-        columns: map.0,
-        rows: map.1,
+        columns: Vec::new(),
+        rows: Vec::new(),
+    };
+    filled(empty, record, ceilings, |case| match case.point {
+        Point::Attention(point) => Some((sequence(&point), case.kernel.0.clone())),
+        _ => None,
     })
 }
 
@@ -102,12 +91,19 @@ fn sequence(p: &AttentionPoint) -> String {
     )
 }
 
-/// Rows and columns in the order they first appear; the record's order is the suite's.
-fn grid<'r>(
-    cells: impl Iterator<Item = (String, String, &'r Measurement)>,
+/// The map with the cases that have a place in it: none where no case has. `place` says row and
+/// column; both come in the order they first appear, and the record's order is the suite's.
+fn filled<'r>(
+    empty: HeatMap,
+    record: &'r Record,
     ceilings: &Ceilings,
-) -> (Vec<String>, Vec<HeatRow>) {
-    let cells: Vec<_> = cells.collect();
+    place: impl Fn(&Case) -> Option<(String, String)>,
+) -> Option<HeatMap> {
+    let cell = |measurement: &'r Measurement| {
+        let (row, column) = place(&measurement.case)?;
+        Some((row, column, measurement))
+    };
+    let cells: Vec<_> = measurements(record).filter_map(cell).collect();
     let mut columns: Vec<String> = Vec::new();
     let mut labels: Vec<String> = Vec::new();
     for (row, column, _) in &cells {
@@ -125,12 +121,12 @@ fn grid<'r>(
             share: ceilings.share(measurement),
         })
     };
-    let rows = labels
+    let rows: Vec<HeatRow> = labels
         .iter()
         .map(|label| HeatRow {
             label: label.clone(),
             values: columns.iter().map(|column| heat(label, column)).collect(),
         })
         .collect();
-    (columns, rows)
+    (!rows.is_empty()).then_some(HeatMap { columns, rows, ..empty })
 }

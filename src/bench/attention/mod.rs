@@ -46,7 +46,7 @@ use schedule::Schedule;
 
 /// Scratch memory of the host's kernels is never more: they split the keys into as few parts as
 /// fit.
-pub(super) const SCRATCH_MAX: u64 = 64 << 20;
+const SCRATCH_MAX: u64 = 64 << 20;
 
 /// The cases of a suite: every kernel the device has for a point.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
@@ -100,9 +100,9 @@ fn refuse_impossible(point: &AttentionPoint) -> Result<(), Unready> {
     Ok(())
 }
 
-/// Host memory for contents before they are written to the device.
-pub(super) fn drawn(point: &AttentionPoint) -> Bytes {
-    planted::memory(point)
+/// Memory beside operands and result: what is worked in, and contents before they are written.
+pub(super) fn beside(point: &AttentionPoint) -> Bytes {
+    Bytes(SCRATCH_MAX) + planted::memory(point)
 }
 
 /// Under which names a device lists the kernels of a point: made for its very dimensions, for its

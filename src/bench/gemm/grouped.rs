@@ -64,7 +64,7 @@ pub fn prepare<'r>(
 
 /// Host memory that making one ready, working and checking it takes: of the largest group A, B
 /// twice, and C as it is read back.
-pub fn drawn(point: &GroupedPoint) -> Bytes {
+pub fn beside(point: &GroupedPoint) -> Bytes {
     let rows = point.rows().into_iter().max().unwrap_or(0);
     let group = GroupedPoint { m: rows, groups: 1, ..*point };
     let two = GroupedPoint { groups: 2, ..group };

@@ -50,7 +50,7 @@ const WORKSPACE_MAX: Bytes = Bytes(160 << 20);
 
 /// Memory beside operands and result: what is worked in, and the values that scaled elements stand
 /// for.
-pub fn room(point: &GemmPoint) -> Bytes {
+pub fn beside(point: &GemmPoint) -> Bytes {
     let [m, n, k] = [point.m, point.n, point.k].map(u64::from);
     let values = point.dtype.scaling().map_or(0, |_| (m + 2 * n) * k * size_of::<f32>() as u64);
     WORKSPACE_MAX + Bytes(values)

@@ -38,6 +38,7 @@ fn embed() -> Outcome<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=build.rs");
     fs::write(out.join("data.rs"), catalogue(&root)?)?;
+    fs::write(out.join("headers.rs"), headers(&root)?)?;
     fs::write(out.join("kernels.rs"), kernels(&root, &out)?)?;
     fs::write(out.join("kernels_amd.rs"), kernels_amd(&root, &out)?)?;
     Ok(())
@@ -54,6 +55,20 @@ fn catalogue(root: &Path) -> Outcome<String> {
         }
     }
     table.push_str("]\n");
+    Ok(table)
+}
+
+/// The table of the headers that kernels may include, as Rust: name and text.
+fn headers(root: &Path) -> Outcome<String> {
+    let mut table = String::from(
+        "/// Files that kernels may include: name and text.\n\
+                                  pub static HEADERS: &[(&str, &str)] = &[\n",
+    );
+    for path in files(&root.join("kernels/include"), "h")? {
+        let name = path.file_name().ok_or("a header has a name")?.to_string_lossy();
+        writeln!(table, "    ({name:?}, include_str!({path:?})),")?;
+    }
+    table.push_str("];\n");
     Ok(table)
 }
 
@@ -94,11 +109,6 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
             table,
             "    Bundled {{ path: {path:?}, text: include_str!({text:?}), binary: {binaries} }},"
         )?;
-    }
-    table.push_str("];\nstatic HEADERS: &[(&str, &str)] = &[\n");
-    for path in files(&folder.join("include"), "h")? {
-        let name = path.file_name().ok_or("a header has a name")?.to_string_lossy();
-        writeln!(table, "    ({name:?}, include_str!({path:?})),")?;
     }
     let version = nvcc.map(|nvcc| nvcc.version);
     writeln!(table, "];\nstatic NVCC: Option<&str> = {version:?};")?;

@@ -2,6 +2,7 @@
 
 pub mod cuda;
 pub mod fake;
+mod gpu;
 pub mod hip;
 pub mod host;
 pub mod library;

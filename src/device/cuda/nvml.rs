@@ -3,9 +3,9 @@
 
 #![expect(unsafe_code, reason = "NVML is a C library")]
 
-use super::sense::{Counters, Faults, Reading, Sense};
 use crate::device::{
     DeviceError,
+    gpu::sensors::{Counters, Faults, ReadSensors, Reading},
     library::{self, Refusal, Wanted, functions},
 };
 use std::{
@@ -129,7 +129,7 @@ pub struct Sensors {
 // NVML calls from multiple threads", NVML's reference), and its handles are not bound to one.
 unsafe impl Send for Sensors {}
 
-impl Sense for Sensors {
+impl ReadSensors for Sensors {
     fn reading(&self) -> Reading {
         Sensors::reading(self)
     }

@@ -1,11 +1,8 @@
 //! What a GPU says of itself, as the record keeps it. What it does not say is left out.
 
-use super::{
-    driver::{Attribute, Driver},
-    nvml,
-};
+use super::{driver::Attribute, nvml};
 use crate::{
-    device::DeviceError,
+    device::{DeviceError, gpu::driver::Driver},
     spec::{CacheLevel, Properties, STUB},
     units::{Bytes, Megahertz},
 };
@@ -21,7 +18,7 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
     let name = driver.name(device).unwrap_or_else(|| "NVIDIA GPU".into());
     // A slice's name says so: `NVIDIA H200 MIG 1g.18gb`.
     let slice = name.split_once(" MIG ").map(|(_, profile)| format!("MIG {profile}"));
-    let attribute = |which| driver.attribute(device, which);
+    let attribute = |which| attribute(driver, device, which);
     let units = attribute(Attribute::MultiprocessorCount).unwrap_or(1);
     // Memory's clock is stated in kHz and moves data on both of its edges. A slice has a share of
     // the memory that the driver does not tell.
@@ -56,6 +53,11 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
     })
 }
 
+/// An attribute; none where the driver does not know it or says zero.
+fn attribute(driver: &Driver, device: c_int, attribute: Attribute) -> Option<u32> {
+    driver.number(device, attribute as c_int)
+}
+
 /// `10de:2335`, from the kernel's files or from NVML.
 fn pci_id(driver: &Driver, device: c_int) -> Option<String> {
     let place = driver.pci(device)?;
@@ -77,15 +79,15 @@ fn pcie(driver: &Driver, device: c_int) -> Option<[u32; 2]> {
 /// The most shared memory that a block can have, where it is asked for: 99 KiB of 8.6, 8.9 and 12,
 /// 163 of 8.0, 227 of 9.0 and 10.
 pub fn block_memory(driver: &Driver, device: c_int) -> Option<Bytes> {
-    let most = driver.attribute(device, Attribute::MaxSharedMemoryPerBlockOptin)?;
+    let most = attribute(driver, device, Attribute::MaxSharedMemoryPerBlockOptin)?;
     Some(Bytes(u64::from(most)))
 }
 
 /// Major and minor of the compute capability.
 pub fn capability(driver: &Driver, device: c_int) -> Option<(u32, u32)> {
-    let major = driver.attribute(device, Attribute::ComputeCapabilityMajor)?;
+    let major = attribute(driver, device, Attribute::ComputeCapabilityMajor)?;
     // Zero is a minor like any other, and `attribute` leaves it out.
-    let minor = driver.attribute(device, Attribute::ComputeCapabilityMinor).unwrap_or(0);
+    let minor = attribute(driver, device, Attribute::ComputeCapabilityMinor).unwrap_or(0);
     Some((major, minor))
 }
 

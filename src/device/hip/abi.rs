@@ -2,7 +2,7 @@
 
 use super::{COMPILER_NAMES, NAMES, hipblaslt, properties::Own};
 use crate::device::{
-    cuda::{cublaslt, driver::Functions, nvrtc},
+    gpu::{blas_lt, compiler, driver::Functions},
     library::Refusal,
 };
 use std::ffi::c_int;
@@ -109,7 +109,7 @@ macro_rules! hip {
             graph_executable_destroy = hipGraphExecDestroy(_);
             graph_destroy = hipGraphDestroy(_);
         }
-        same! { $seen nvrtc::Functions, $abi $compiler:
+        same! { $seen compiler::Functions, $abi $compiler:
             version = hiprtcVersion(_, _);
             create = hiprtcCreateProgram(_, _, _, _, _, _);
             compile = hiprtcCompileProgram(_, _, _);
@@ -145,7 +145,7 @@ fn functions_have_the_parameters_that_the_headers_of_hip_6_declare() {
 fn hipblaslt_is_called_as_its_header_declares() {
     use rocmrc::hipblaslt::sys::*;
     let mut seen = Vec::new();
-    same! { seen cublaslt::Functions, "Rust" rocmrc::hipblaslt::sys:
+    same! { seen blas_lt::Functions, "Rust" rocmrc::hipblaslt::sys:
         create = hipblasLtCreate(_);
         destroy = hipblasLtDestroy(_);
         product_create = hipblasLtMatmulDescCreate(_, _, _);
@@ -162,7 +162,7 @@ fn hipblaslt_is_called_as_its_header_declares() {
     assert!(hipblaslt::NAMES.iter().all(|(_, name)| seen.contains(name)));
     type Found = hipblasLtMatmulHeuristicResult_t;
     assert_eq!(size_of::<hipblasLtMatmulAlgo_t>(), hipblaslt::ALGORITHM);
-    assert_eq!(size_of::<Found>(), hipblaslt::ALGORITHM + cublaslt::FOUND);
+    assert_eq!(size_of::<Found>(), hipblaslt::ALGORITHM + blas_lt::FOUND);
     assert_eq!(std::mem::offset_of!(Found, state), hipblaslt::ALGORITHM + 8);
     use hipDataType::*;
     let kinds = [HIP_R_16F, HIP_R_8I, HIP_R_32I, HIP_R_16BF, HIP_R_8F_E4M3, HIP_R_8F_E4M3_FNUZ];
@@ -175,7 +175,7 @@ fn hipblaslt_is_called_as_its_header_declares() {
         hipblaslt::E4M3_FNUZ,
     ];
     assert_eq!(kinds.map(|kind| kind as c_int), ours);
-    assert_eq!(HIP_R_32F as c_int, cublaslt::F32);
+    assert_eq!(HIP_R_32F as c_int, blas_lt::F32);
     use hipblasComputeType_t::*;
     let sums = [HIPBLAS_COMPUTE_32F, HIPBLAS_COMPUTE_32F_FAST_TF32, HIPBLAS_COMPUTE_32I];
     let ours = [hipblaslt::IN_F32, hipblaslt::IN_TF32, hipblaslt::IN_I32];
@@ -193,7 +193,7 @@ fn hipblaslt_is_called_as_its_header_declares() {
         hipblasLtMatmulPreferenceAttributes_t::HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
     assert_eq!(
         [attribute as c_int, workspace as c_int],
-        [hipblaslt::TRANSPOSE_A, cublaslt::WORKSPACE_MAX]
+        [hipblaslt::TRANSPOSE_A, blas_lt::WORKSPACE_MAX]
     );
     assert_eq!(hipblasOperation_t::HIPBLAS_OP_T as i32, hipblaslt::TRANSPOSED);
 }

@@ -3,9 +3,10 @@
 //! Names and numbers are those of its header hipblaslt.h and of hipblas-common.h (ROCm 6.4 and
 //! 7.2); `scripts/check_hip.sh abi` holds them against bindings made of these headers.
 
+use super::driver::{FOLDERS, spelled_in};
 use crate::{
     device::{
-        cuda::cublaslt::{Dialect, F32, Kind},
+        gpu::blas_lt::{BlasLtDialect, F32, Kind},
         library::Wanted,
     },
     dtype::Dtype,
@@ -40,16 +41,16 @@ pub(super) const UNSUPPORTED: &[i32] = &[3, 7, 8, 10];
 pub(super) const ALGORITHM: usize = 24;
 
 /// AMD's library. The workspace is what PyTorch allows it.
-pub(super) static HIPBLASLT: Dialect = Dialect {
+pub(super) static HIPBLASLT: BlasLtDialect = BlasLtDialect {
     name: "hipblaslt",
     library: Wanted {
         files: &["libhipblaslt.so.1", "libhipblaslt.so.0"],
         before: "",
-        folders: super::FOLDERS,
+        folders: FOLDERS,
         mend: "install hipBLASLt (AMD's package hipblaslt), to have the vendor's matrix products \
                beside ours",
     },
-    functions: |name| super::spelled_in(NAMES, name),
+    functions: |name| spelled_in(NAMES, name),
     algorithm: ALGORITHM,
     workspace: Bytes(76 << 20),
     transpose: (TRANSPOSE_A, TRANSPOSED),
@@ -104,7 +105,7 @@ pub(super) fn kinds(target: &str) -> Vec<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cuda::cublaslt::{CUBLASLT, has};
+    use crate::device::gpu::blas_lt::has;
 
     #[test]
     fn element_types_are_those_of_the_target() {
@@ -120,10 +121,11 @@ mod tests {
 
     #[test]
     fn every_function_of_the_table_has_a_name_here() {
-        assert!(NAMES.iter().all(|(nvidia, amd)| {
-            amd.strip_prefix("hip") == nvidia.strip_prefix("cu")
-                && (CUBLASLT.functions)(nvidia) == Some(nvidia)
-        }));
+        assert!(
+            NAMES
+                .iter()
+                .all(|(nvidia, amd)| { amd.strip_prefix("hip") == nvidia.strip_prefix("cu") })
+        );
         assert_eq!((HIPBLASLT.functions)("cublasLtMatmul"), Some("hipblasLtMatmul"));
         assert_eq!((HIPBLASLT.functions)("cublasLtGetVersion"), None);
     }

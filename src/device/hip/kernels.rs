@@ -1,6 +1,6 @@
 //! The kernels of `kernels/amd.toml`: texts and binaries that this build has.
 
-use crate::device::cuda::vendor::Bundled;
+use crate::device::gpu::vendor::Bundled;
 
 /// The list's text.
 pub const MANIFEST: &str = include_str!("../../../kernels/amd.toml");
@@ -36,8 +36,8 @@ pub fn built_with() -> String {
 mod tests {
     use super::*;
     use crate::device::{
-        cuda::{self, manifest::Manifest, nvrtc::Source},
-        hip,
+        gpu::{compiler::Source, kernels::HEADERS, manifest::Manifest},
+        hip::hiprtc,
     };
 
     #[test]
@@ -58,14 +58,14 @@ mod tests {
     /// gfx90a and no later target of Instinct's.
     #[test]
     fn portable_kernels_compile_through_hiprtc_from_their_embedded_text() {
-        let compiler = match hip::compiler() {
+        let compiler = match hiprtc::compiler() {
             Ok(compiler) => compiler,
             Err(error) => return eprintln!("skipped: {error}"),
         };
         let manifest: Manifest = toml::from_str(MANIFEST).expect("amd.toml");
         for file in manifest.file.iter().filter(|file| file.path.ends_with(".cu")) {
             let Bundled { path: name, text, .. } = find(&file.path, "gfx90a").expect("embedded");
-            let headers = cuda::headers();
+            let headers = HEADERS;
             let source = Source { name, text, headers, options: &[], target: "gfx90a" };
             let binary = compiler.compile(&source).unwrap_or_else(|error| panic!("{error}"));
             assert!(binary.starts_with(b"\x7fELF"), "{name}");

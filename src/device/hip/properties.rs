@@ -3,13 +3,13 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    LIBRARY,
+    driver::LIBRARY,
     topology::{self, Partition},
 };
 use crate::{
     device::{
         DeviceError,
-        cuda::driver::Driver,
+        gpu::driver::Driver,
         library::{self, functions},
     },
     spec::{CacheLevel, Properties, STUB},

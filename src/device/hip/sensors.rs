@@ -4,7 +4,7 @@ use super::{
     metrics::{self, Metrics},
     topology::word,
 };
-use crate::device::cuda::sense::{Counters, Reading, Sense};
+use crate::device::gpu::sensors::{Counters, ReadSensors, Reading};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -119,7 +119,7 @@ impl Sensors {
     }
 }
 
-impl Sense for Sensors {
+impl ReadSensors for Sensors {
     fn reading(&self) -> Reading {
         let metrics = self.metrics();
         let milliwatts = |file| self.hwmon(file, 1_000);

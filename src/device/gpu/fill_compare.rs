@@ -2,7 +2,7 @@
 //! copy a hundredth of it there.
 
 use super::{
-    device::Context,
+    context::Context,
     kernels::{Kernels, Loaded},
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 use std::{cell::RefCell, rc::Rc};
 
 /// The kernels, and where they find a pattern and leave a count.
-pub struct Words {
+pub struct FillCompare {
     fill: Loaded,
     compare: Loaded,
     units: u32,
@@ -21,14 +21,18 @@ pub struct Words {
     pattern: RefCell<Option<Buffer>>,
 }
 
-impl Words {
+impl FillCompare {
     /// Loads them.
     ///
     /// # Errors
     ///
     /// Where they cannot be had.
-    pub fn new(kernels: &Kernels, context: &Rc<Context>, units: u32) -> Result<Words, DeviceError> {
-        Ok(Words {
+    pub fn new(
+        kernels: &Kernels,
+        context: &Rc<Context>,
+        units: u32,
+    ) -> Result<FillCompare, DeviceError> {
+        Ok(FillCompare {
             fill: kernels.load(context, "util/fill", "portable")?,
             compare: kernels.load(context, "util/compare", "portable")?,
             units,

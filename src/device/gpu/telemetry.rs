@@ -1,6 +1,6 @@
 //! Sensors read on a thread of their own while cases run, and kept for each of them.
 
-use super::sense::{self, Counters, Faults, Reading, Sense};
+use super::sensors::{self, Counters, Faults, ReadSensors, Reading};
 use crate::{
     outcome::Telemetry,
     units::{Celsius, Joules, Megahertz, Watts},
@@ -18,7 +18,7 @@ use std::{
 const EVERY_MILLISECONDS: u32 = 50;
 
 /// A thread that reads a device's sensors until it is dropped.
-pub struct Watch<S: Sense> {
+pub struct Sampler<S: ReadSensors> {
     sensors: S,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -32,7 +32,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// What was seen since the last [`Watch::take`].
+/// What was seen since the last [`Sampler::take`].
 #[derive(Default)]
 struct Seen {
     readings: Vec<Reading>,
@@ -40,9 +40,9 @@ struct Seen {
     faults: Vec<u64>,
 }
 
-impl<S: Sense> Watch<S> {
+impl<S: ReadSensors> Sampler<S> {
     /// Starts to read.
-    pub fn start(sensors: S) -> Watch<S> {
+    pub fn start(sensors: S) -> Sampler<S> {
         let shared = Arc::new(Shared::default());
         shared.seen().start = sensors.counters();
         let (theirs, reader) = (Arc::clone(&shared), sensors.clone());
@@ -50,7 +50,7 @@ impl<S: Sense> Watch<S> {
         let body = move || read_until_stopped(&reader, faults, &theirs);
         // Without a thread there are the readings at both ends of each case.
         let thread = thread::Builder::new().name("telemetry".into()).spawn(body).ok();
-        Watch { sensors, shared, thread }
+        Sampler { sensors, shared, thread }
     }
 
     /// What was seen since this was last called.
@@ -68,7 +68,7 @@ impl<S: Sense> Watch<S> {
 
     /// Whether the device was held down when it was last looked at.
     pub fn is_throttled(&self) -> bool {
-        sense::is_throttled(self.shared.reasons.load(Ordering::Relaxed))
+        sensors::is_throttled(self.shared.reasons.load(Ordering::Relaxed))
     }
 
     /// The clock of the SMs now.
@@ -77,7 +77,7 @@ impl<S: Sense> Watch<S> {
     }
 }
 
-impl<S: Sense> Drop for Watch<S> {
+impl<S: ReadSensors> Drop for Sampler<S> {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -95,7 +95,11 @@ impl Shared {
 
 /// The thread. It waits for faults, which is its pause; where a device has no queue of them, it
 /// sleeps.
-fn read_until_stopped<S: Sense>(sensors: &S, mut faults: Option<Box<dyn Faults>>, shared: &Shared) {
+fn read_until_stopped<S: ReadSensors>(
+    sensors: &S,
+    mut faults: Option<Box<dyn Faults>>,
+    shared: &Shared,
+) {
     while !shared.stop.load(Ordering::Relaxed) {
         match faults.as_ref().map(|faults| faults.next(EVERY_MILLISECONDS)) {
             Some(Ok(Some(fault))) => shared.seen().faults.push(fault),
@@ -133,7 +137,7 @@ fn summarise(
         energy: grown(|c| c.energy).map(|millijoules| Joules(millijoules as f64 / 1e3)),
         temperature_max: values(|r| r.temperature).max().map(celsius),
         memory_temperature_max: values(|r| r.memory_temperature).max().map(celsius),
-        held_by: sense::spelled(reasons),
+        held_by: sensors::spelled(reasons),
         ecc_corrected: grown(|c| c.ecc_corrected),
         ecc_uncorrected: grown(|c| c.ecc_uncorrected),
         remapped_rows: grown(|c| c.remapped_rows),

@@ -121,42 +121,12 @@ pub fn error(vendor: &Vendor, refusal: &Refusal) -> DeviceError {
     }
 }
 
-/// What to do about a machine with NVIDIA's devices that is not set up.
-pub fn mend(code: i32) -> &'static str {
-    match code {
-        34 => "remove the toolkit's stubs folder from LD_LIBRARY_PATH",
-        100 => {
-            "check nvidia-smi, CUDA_VISIBLE_DEVICES, and that the container was given the GPU \
-             (--gpus all)"
-        }
-        802 => "start nvidia-fabricmanager, of the driver's own version",
-        803 => "reboot, or reload the nvidia kernel modules, after a driver update",
-        804 => "remove the cuda-compat package, or use a data-centre GPU",
-        805 => "start nvidia-cuda-mps-control, or unset CUDA_MPS_PIPE_DIRECTORY",
-        _ => "check nvidia-smi and the kernel log (dmesg | grep -i nvrm)",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(code: i32) -> DeviceError {
-        error(&super::super::CUDA, &Refusal::Code { call: "cuCall", code })
-    }
-
     #[test]
     fn codes_are_in_order_and_once() {
         assert!(CODES.windows(2).all(|pair| pair[0].0 < pair[1].0));
-    }
-
-    #[test]
-    fn a_code_is_an_outcome() {
-        assert!(matches!(of(214), DeviceError::Lost(words) if words.contains("ECC")));
-        assert!(matches!(of(802), DeviceError::Missing { mend, .. } if mend.contains("fabric")));
-        assert!(matches!(of(1), DeviceError::Driver(words) if words.contains("invalid value")));
-        let unknown = of(123_456).to_string();
-        assert!(unknown.contains("123456") && unknown.contains("does not know"), "{unknown}");
-        assert_eq!(meaning(-7), Meaning::Unknown);
     }
 }

@@ -30,10 +30,11 @@ pub fn check(row: &Row, params: &AttentionParams) -> Result<(), DeviceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cuda::manifest::{self, Manifest};
+    use crate::device::gpu::manifest::Manifest;
 
     fn rows() -> Vec<Row> {
-        let manifest: Manifest = toml::from_str(manifest::TEXT).expect("kernels.toml");
+        let manifest: Manifest =
+            toml::from_str(include_str!("../../../kernels/kernels.toml")).expect("kernels.toml");
         let rows = manifest.file.into_iter().flat_map(|file| file.kernels);
         rows.filter(|row| row.operation.starts_with("attention/")).collect()
     }
@@ -62,7 +63,8 @@ mod tests {
     /// Operations of attention for which a device with these targets has the portable kernel alone.
     fn left_to_the_portable_kernel(targets: &[&str]) -> Vec<String> {
         let targets: Vec<String> = targets.iter().map(|&target| target.to_owned()).collect();
-        let manifest: Manifest = toml::from_str(manifest::TEXT).expect("kernels.toml");
+        let manifest: Manifest =
+            toml::from_str(include_str!("../../../kernels/kernels.toml")).expect("kernels.toml");
         let runs = manifest.file.iter().filter(|file| file.target(&targets).is_some());
         let rows: Vec<&Row> = runs.flat_map(|file| &file.kernels).collect();
         let heads = ["64x64", "128x128", "256x256"];

@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    code::{self, Meaning},
-    device::{Context, For},
+    context::{Context, For},
     driver::{Handle, MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER},
+    status::{self, Meaning},
 };
 use crate::device::{DeviceError, library::Refusal};
 use std::{
@@ -28,8 +28,8 @@ impl Context {
         // SAFETY: the image outlives the call, which copies it.
         match unsafe { f.module_load(&raw mut module, ended.as_ptr().cast()) } {
             Ok(()) => Ok(Module { context: Rc::clone(self), module }),
-            Err(Refusal::Code { code, .. }) if code::meaning(code) == Meaning::WrongModule => {
-                Err(NotLoaded::WrongImage(code::words(self.driver().vendor, code)))
+            Err(Refusal::Code { code, .. }) if status::meaning(code) == Meaning::WrongModule => {
+                Err(NotLoaded::WrongImage(status::words(self.driver().vendor, code)))
             }
             said => {
                 let error = self.told(said, For::Kernel(name));
@@ -123,7 +123,7 @@ pub struct Shape {
 }
 
 /// The bytes of a kernel's parameters, aligned as a tensor map is.
-pub struct Params {
+pub struct Arguments {
     pub(super) words: Vec<Aligned>,
     pub(super) length: usize,
 }
@@ -132,14 +132,14 @@ pub struct Params {
 #[derive(Clone, Copy)]
 pub(super) struct Aligned([u8; 64]);
 
-impl Params {
+impl Arguments {
     /// Of a kernel's struct and what stands behind it.
-    pub fn new(bytes: &[u8]) -> Params {
+    pub fn new(bytes: &[u8]) -> Arguments {
         let words = bytes.chunks(64).map(|chunk| {
             let mut word = Aligned([0; 64]);
             word.0[..chunk.len()].copy_from_slice(chunk);
             word
         });
-        Params { words: words.collect(), length: bytes.len() }
+        Arguments { words: words.collect(), length: bytes.len() }
     }
 }

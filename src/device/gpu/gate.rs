@@ -8,8 +8,9 @@
 #![expect(unsafe_code, reason = "the device reads a word of the host's memory")]
 
 use super::{
-    device::{Context, Pinned},
+    context::{Barrier, Context},
     kernels::{Kernels, Loaded},
+    memory::Pinned,
 };
 use crate::{
     device::{Buffer, DeviceError},
@@ -25,7 +26,7 @@ const LIMIT_NANOSECONDS: u64 = 50_000_000;
 pub struct Gate {
     kernel: Loaded,
     params: HoldParams,
-    word: Rc<Pinned>,
+    word: Rc<Word>,
     _waited: Buffer,
 }
 
@@ -37,10 +38,10 @@ impl Gate {
     /// Where the kernel or the memory cannot be had.
     pub fn new(kernels: &Kernels, context: &Rc<Context>) -> Result<Gate, DeviceError> {
         let kernel = kernels.load(context, "util/hold", "portable")?;
-        let word = Rc::new(context.pinned(size_of::<u32>())?);
+        let word = Rc::new(Word(context.pinned(size_of::<u32>())?));
         let waited = context.allocate(Bytes(8))?;
         let params = HoldParams {
-            released: word.on_device,
+            released: word.0.on_device,
             limit: LIMIT_NANOSECONDS,
             waited: waited.address,
         };
@@ -54,20 +55,27 @@ impl Gate {
     ///
     /// What the driver refuses.
     pub fn close(&self, context: &Context) -> Result<(), DeviceError> {
-        set(&self.word, 0);
+        self.word.set(0);
         self.kernel.launch_plain(context, 1, &self.params)?;
-        context.hold(Rc::clone(&self.word));
+        let word: Rc<Word> = Rc::clone(&self.word);
+        context.hold(word);
         Ok(())
     }
 }
 
-/// Lets the stream go on.
-pub fn open(word: &Pinned) {
-    set(word, 1);
+/// The word of the host's memory that the kernel waits for: 0 while the gate is closed.
+struct Word(Pinned);
+
+impl Word {
+    fn set(&self, value: u32) {
+        // SAFETY: the word is the host's memory, as large and aligned; the device reads it
+        // meanwhile, so that it is written as one.
+        unsafe { self.0.on_host.cast::<u32>().write_volatile(value) };
+    }
 }
 
-fn set(word: &Pinned, value: u32) {
-    // SAFETY: the word is the host's memory, as large and aligned; the device reads it meanwhile,
-    // so that it is written as one.
-    unsafe { word.on_host.cast::<u32>().write_volatile(value) };
+impl Barrier for Word {
+    fn open(&self) {
+        self.set(1);
+    }
 }

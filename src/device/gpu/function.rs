@@ -1,10 +1,11 @@
 //! What a function of this backend does when it is launched: most are kernels.
 
 use super::{
-    cublaslt::{self, Kind, Products},
-    device::Context,
+    blas_lt::{self, Kind},
+    context::Context,
     graph::Graph,
     kernels::{Kernels, Loaded},
+    products::Products,
 };
 use crate::{
     case::KernelName,
@@ -23,7 +24,7 @@ const WAITED: &str = "launch/waited";
 const GRAPH: &str = "launch/graph";
 
 /// One of them.
-pub enum Way {
+pub enum Action {
     /// A kernel.
     Kernel(Loaded),
     /// Copy engines.
@@ -51,7 +52,7 @@ pub fn names(
     if operation == COPY {
         names.insert(0, KernelName(COPY_ENGINE.into()));
     }
-    if cublaslt::has(operation, kinds) {
+    if blas_lt::has(operation, kinds) {
         names.push(KernelName(library.into()));
     }
     names
@@ -68,21 +69,21 @@ pub fn load(
     operation: &str,
     name: &str,
     kinds: &[Kind],
-) -> Result<Way, DeviceError> {
+) -> Result<Action, DeviceError> {
     let of_launch = || kernels.load(context, "launch", name);
     Ok(match (operation, name) {
-        (COPY, COPY_ENGINE) => Way::Copy,
+        (COPY, COPY_ENGINE) => Action::Copy,
         (_, name) if name == context.driver().vendor.products.name => {
-            Way::Library(Products::new(context, kinds)?)
+            Action::Library(Products::new(context, kinds)?)
         }
-        (QUEUED, _) => Way::Kernel(of_launch()?),
-        (WAITED, _) => Way::Waited(of_launch()?),
-        (GRAPH, _) => Way::Graph(of_launch()?, RefCell::new(None)),
-        _ => Way::Kernel(kernels.load(context, operation, name)?),
+        (QUEUED, _) => Action::Kernel(of_launch()?),
+        (WAITED, _) => Action::Waited(of_launch()?),
+        (GRAPH, _) => Action::Graph(of_launch()?, RefCell::new(None)),
+        _ => Action::Kernel(kernels.load(context, operation, name)?),
     })
 }
 
-impl Way {
+impl Action {
     /// Enqueues it.
     ///
     /// # Errors
@@ -92,20 +93,20 @@ impl Way {
         let params = launch.params.any();
         let other = || DeviceError::Driver("parameters of another operation".into());
         match self {
-            Way::Kernel(kernel) => kernel.launch(context, launch),
-            Way::Library(products) => {
+            Action::Kernel(kernel) => kernel.launch(context, launch),
+            Action::Library(products) => {
                 let params: &GemmParams = params.downcast_ref().ok_or_else(other)?;
                 products.launch(params, launch.repeat)
             }
-            Way::Copy => {
+            Action::Copy => {
                 let params: &TransferParams = params.downcast_ref().ok_or_else(other)?;
                 context.copy(params, launch.repeat)
             }
-            Way::Waited(kernel) => (0..launch.repeat).try_for_each(|_| {
+            Action::Waited(kernel) => (0..launch.repeat).try_for_each(|_| {
                 kernel.launch(context, &Launch { repeat: 1, ..*launch })?;
                 context.wait("a kernel")
             }),
-            Way::Graph(kernel, made) => {
+            Action::Graph(kernel, made) => {
                 let params: &LaunchParams = params.downcast_ref().ok_or_else(other)?;
                 let mut made = made.borrow_mut();
                 if made.as_ref().is_none_or(|(of, _)| of != params) {

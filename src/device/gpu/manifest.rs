@@ -3,9 +3,6 @@
 
 use serde::Deserialize;
 
-/// The list's text.
-pub const TEXT: &str = include_str!("../../../kernels/kernels.toml");
-
 /// All kernels.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -203,7 +200,8 @@ mod tests {
 
     #[test]
     fn the_list_is_read_and_names_each_kernel_once() {
-        let manifest: Manifest = toml::from_str(TEXT).expect("kernels.toml");
+        let manifest: Manifest =
+            toml::from_str(include_str!("../../../kernels/kernels.toml")).expect("kernels.toml");
         let mut names: Vec<_> = manifest
             .file
             .iter()

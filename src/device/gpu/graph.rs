@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    device::{Context, For, NOT_SUPPORTED},
+    context::{Context, For, NOT_SUPPORTED},
     driver::Handle,
-    module::{Entry, Params, Shape},
+    module::{Arguments, Entry, Shape},
 };
 use crate::device::{DeviceError, library::Refusal};
 use std::rc::Rc;
@@ -33,7 +33,7 @@ impl Graph {
         context: &Rc<Context>,
         entry: &Entry,
         shape: &Shape,
-        params: &mut Params,
+        params: &mut Arguments,
         count: u32,
     ) -> Result<Graph, DeviceError> {
         Graph::captured(context, &mut |stream| {

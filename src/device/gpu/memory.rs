@@ -1,22 +1,17 @@
-//! Copies: by copy engines, from and to the host's memory and that of other devices, several at
-//! once.
-//!
-//! Copies that go at once are each on a lane: a stream of the device whose engine copies. A lane
-//! starts when what is timed starts, and what is timed ends when all lanes have.
+//! Memory of a device, of the host and of other devices: allocated, written, read, set and freed.
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    device::{Context, For},
+    context::{Context, For, Peer},
     driver::Handle,
 };
 use crate::{
     case::HostMemory,
     device::{Buffer, DeviceError, library::Refusal},
-    kernel::TransferParams,
     units::Bytes,
 };
-use std::{alloc, ffi::c_int, rc::Rc};
+use std::{alloc, ffi::c_void, rc::Rc};
 
 /// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every device.
 const PORTABLE: u32 = 1;
@@ -24,22 +19,6 @@ const PORTABLE: u32 = 1;
 const ALREADY_ENABLED: i32 = 704;
 /// Pages of the host, which pageable memory is aligned to.
 const PAGE: usize = 4096;
-
-/// Another device, with memory that this one reaches.
-pub struct Peer {
-    ordinal: u32,
-    device: c_int,
-    context: Handle,
-}
-
-/// A stream of a device, and the event that tells its end.
-pub struct Lane {
-    of: (u32, u32),
-    context: Handle,
-    stream: Handle,
-    event: Handle,
-    used: bool,
-}
 
 /// Memory that is not the device's own.
 pub enum Remote {
@@ -59,6 +38,85 @@ pub struct Owned {
 }
 
 impl Context {
+    /// Memory, zeroed.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Allocation`] where there is not so much.
+    pub fn allocate(self: &Rc<Context>, size: Bytes) -> Result<Buffer, DeviceError> {
+        let mut address = 0;
+        // The driver refuses to allocate nothing.
+        let bytes = size.0.max(1) as usize;
+        let f = self.current()?;
+        // SAFETY: the pointer is valid.
+        let said = unsafe { f.allocate(&raw mut address, bytes) };
+        self.told(said, For::Memory(size.0))?;
+        let owner = Memory { context: Rc::clone(self), address };
+        // SAFETY: the memory was just allocated with this size.
+        self.told(unsafe { f.set(address, 0, bytes, self.stream()) }, For::Other)?;
+        Ok(Buffer { address, size, owner: Box::new(owner) })
+    }
+
+    /// Copies bytes to an address and waits.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        // SAFETY: the caller's range lies within a buffer; the bytes live until the wait is over.
+        let said = unsafe {
+            self.current()?.to_device(address, bytes.as_ptr().cast(), bytes.len(), self.stream())
+        };
+        self.told(said, For::Other)?;
+        self.wait("a copy to the device")
+    }
+
+    /// Copies bytes from an address and waits.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        // SAFETY: as in `write`.
+        let said = unsafe {
+            let bytes_at = bytes.as_mut_ptr().cast();
+            self.current()?.to_host(bytes_at, address, bytes.len(), self.stream())
+        };
+        self.told(said, For::Other)?;
+        self.wait("a copy from the device")
+    }
+
+    /// Sets bytes, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn set(&self, buffer: &Buffer, value: u8) -> Result<(), DeviceError> {
+        let size = buffer.size.0 as usize;
+        // SAFETY: the buffer is of this size.
+        let said = unsafe { self.current()?.set(buffer.address, value, size, self.stream()) };
+        self.told(said, For::Other)
+    }
+
+    /// Memory of the host that the device reaches.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Allocation`] where there is none.
+    pub fn pinned(self: &Rc<Context>, bytes: usize) -> Result<Pinned, DeviceError> {
+        let f = self.current()?;
+        let mut on_host = std::ptr::null_mut();
+        // SAFETY: the pointers are valid.
+        let said =
+            unsafe { f.host_allocate(&raw mut on_host, bytes, self.driver().vendor.host_flags) };
+        self.told(said, For::Memory(bytes as u64))?;
+        let mut pinned = Pinned { context: Rc::clone(self), on_host, on_device: 0 };
+        // SAFETY: the memory was just allocated as mapped; zero is the only flag.
+        let said = unsafe { f.host_address(&raw mut pinned.on_device, on_host, 0) };
+        self.told(said, For::Other)?;
+        Ok(pinned)
+    }
+
     /// Memory of the host.
     ///
     /// # Errors
@@ -116,7 +174,7 @@ impl Context {
     }
 
     /// The context of another device, made once, with its memory within reach.
-    fn peer(&self, ordinal: u32) -> Result<Handle, DeviceError> {
+    pub(super) fn peer(&self, ordinal: u32) -> Result<Handle, DeviceError> {
         if let Some(peer) = self.peers.borrow().iter().find(|peer| peer.ordinal == ordinal) {
             return Ok(peer.context);
         }
@@ -144,143 +202,37 @@ impl Context {
         }
         Ok(context)
     }
+}
 
-    /// Copies bytes and waits: memories of any kind.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn copy_now(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError> {
-        self.current()?;
-        // SAFETY: both ranges lie within buffers, which the caller has checked.
-        let said = unsafe { self.driver().copy(to, from, bytes, self.stream()) };
-        self.told(said, For::Other)?;
-        self.wait("a copy")
-    }
+/// Frees memory when dropped.
+struct Memory {
+    context: Rc<Context>,
+    address: u64,
+}
 
-    /// Enqueues a copy `repeat` times.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn copy(&self, params: &TransferParams, repeat: u32) -> Result<(), DeviceError> {
-        let stream = self.lane(params.device, params.lane)?;
-        self.current()?;
-        let (driver, length) = (self.driver(), params.length as usize);
-        for _ in 0..repeat {
-            // SAFETY: both ranges lie within buffers that outlive the copy.
-            let said = unsafe { driver.copy(params.to, params.from, length, stream) };
-            self.told(said, For::Kernel("copy engine"))?;
-            self.enqueued_one();
-        }
-        Ok(())
-    }
-
-    /// The stream of a lane, which starts with what is timed; lane 0 of this device is its own.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn lane(&self, ordinal: u32, lane: u32) -> Result<Handle, DeviceError> {
-        if (ordinal, lane) == (self.ordinal(), 0) {
-            return Ok(self.stream());
-        }
-        let of = (ordinal, lane);
-        let at = self.lanes.borrow().iter().position(|lane| lane.of == of);
-        let at = match at {
-            Some(at) => at,
-            None => self.make_lane(of)?,
-        };
-        let (stream, used, context) = {
-            let lanes = self.lanes.borrow();
-            (lanes[at].stream, lanes[at].used, lanes[at].context)
-        };
-        if !used {
-            let f = self.current()?;
-            // SAFETY: stream and event are alive; one of another context may be waited for.
-            let said = unsafe {
-                self.told(f.context_set(context), For::Other)?;
-                f.stream_wait(stream, self.started(), 0)
-            };
-            self.told(said, For::Other)?;
-            self.lanes.borrow_mut()[at].used = true;
-        }
-        Ok(stream)
-    }
-
-    fn make_lane(&self, of: (u32, u32)) -> Result<usize, DeviceError> {
-        let context = match of.0 == self.ordinal() {
-            true => self.own(),
-            false => self.peer(of.0)?,
-        };
-        let null = std::ptr::null_mut();
-        let f = self.current()?;
-        let mut lane = Lane { of, context, stream: null, event: null, used: false };
-        // SAFETY: the pointers are valid; what is made is destroyed by `drop`.
-        unsafe {
-            self.told(f.context_set(context), For::Other)?;
-            self.told(f.stream_create(&raw mut lane.stream, 1), For::Other)?;
-            let said = f.event_create(&raw mut lane.event, 0);
-            self.lanes.borrow_mut().push(lane);
-            let mut lanes = self.lanes.borrow_mut();
-            let at = lanes.len() - 1;
-            // A lane without an event is made again, and its stream freed at the end.
-            if said.is_err() {
-                lanes[at].of = (u32::MAX, u32::MAX);
-            }
-            drop(lanes);
-            self.told(said, For::Other)?;
-            Ok(at)
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Ok(functions) = self.context.current() {
+            // SAFETY: allocated once, freed once. The next call will tell of an error.
+            let _ = unsafe { functions.free(self.address) };
         }
     }
+}
 
-    /// What is timed ends when all lanes have ended.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn join_lanes(&self) -> Result<(), DeviceError> {
-        let used: Vec<[Handle; 3]> = self
-            .lanes
-            .borrow_mut()
-            .iter_mut()
-            .filter(|lane| lane.used)
-            .map(|lane| {
-                lane.used = false;
-                [lane.context, lane.stream, lane.event]
-            })
-            .collect();
-        for [context, stream, event] in used {
-            let f = self.current()?;
-            // SAFETY: all are alive.
-            unsafe {
-                self.told(f.context_set(context), For::Other)?;
-                self.told(f.event_record(event, stream), For::Other)?;
-                self.told(f.context_set(self.own()), For::Other)?;
-                self.told(f.stream_wait(self.stream(), event, 0), For::Other)?;
-            }
-        }
-        Ok(())
-    }
+/// Memory of the host that the device reaches, freed when dropped.
+pub struct Pinned {
+    context: Rc<Context>,
+    /// Where the host has it.
+    pub on_host: *mut c_void,
+    /// Where the device has it.
+    pub on_device: u64,
+}
 
-    /// Frees lanes and peers, at the end.
-    pub(super) fn free_lanes(&self) {
-        let f = &self.driver().functions;
-        for lane in self.lanes.borrow_mut().drain(..) {
-            // SAFETY: each is destroyed once. A refusal at the end helps nobody.
-            unsafe {
-                let _ = f.context_set(lane.context);
-                if !lane.event.is_null() {
-                    let _ = f.event_destroy(lane.event);
-                }
-                if !lane.stream.is_null() {
-                    let _ = f.stream_destroy(lane.stream);
-                }
-            }
-        }
-        for peer in self.peers.borrow_mut().drain(..) {
-            // SAFETY: retained once, released once.
-            let _ = unsafe { f.context_release(peer.device) };
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Ok(functions) = self.context.current() {
+            // SAFETY: allocated once, freed once.
+            let _ = unsafe { functions.host_free(self.on_host) };
         }
     }
 }

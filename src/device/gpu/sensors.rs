@@ -3,7 +3,7 @@
 use crate::device::library::Refusal;
 
 /// What reads a device's sensors. Reasons for a clock are told in NVML's bits.
-pub trait Sense: Clone + Send + 'static {
+pub trait ReadSensors: Clone + Send + 'static {
     /// What the device is doing now.
     fn reading(&self) -> Reading;
     /// What it has counted.

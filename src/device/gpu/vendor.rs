@@ -4,7 +4,7 @@
 //! the same opaque handles, the same codes. So one table of functions and what is built on it serve
 //! both, and this is all that differs.
 
-use super::{cublaslt::Dialect, nvrtc::Compiler};
+use super::{blas_lt::BlasLtDialect, compiler::Compiler};
 use crate::device::{
     DeviceError,
     library::{Spelling, Wanted},
@@ -43,9 +43,9 @@ pub struct Vendor {
     /// How another device is named whose memory is to be reached.
     pub names_peers: Peers,
     /// Its library of matrix products.
-    pub products: &'static Dialect,
+    pub products: &'static BlasLtDialect,
     /// Its kernels.
-    pub kernels: Shelf,
+    pub kernels: KernelSet,
 }
 
 /// How a driver is told of another device.
@@ -59,7 +59,7 @@ pub enum Peers {
 
 /// Where a vendor's kernels are found.
 #[derive(Clone, Copy)]
-pub struct Shelf {
+pub struct KernelSet {
     /// The list's text.
     pub manifest: &'static str,
     /// The text of a file, and its binary for a target where this build has one.

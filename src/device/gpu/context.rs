@@ -9,22 +9,18 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    code::{self, Meaning, NOT_READY},
-    driver::{CLUSTER_DIMENSION, Driver, Handle, LaunchAttribute, LaunchConfig, TensorMap},
-    gate::{self, Gate},
-    lane::{Lane, Peer},
-    module::{Entry, Params, Shape},
-    pulse::Flight,
-    tensor_map::Encoding,
+    driver::{Driver, Handle},
+    progress::Progress,
+    status::{self, Meaning, NOT_READY},
 };
 use crate::{
     clock,
-    device::{Buffer, DeviceError, Stream, library::Refusal},
+    device::{DeviceError, Stream, library::Refusal},
     units::{Bytes, Seconds},
 };
 use std::{
     cell::{Cell, RefCell},
-    ffi::{c_int, c_uint, c_void},
+    ffi::c_int,
     rc::Rc,
     sync::Arc,
 };
@@ -40,17 +36,39 @@ pub struct Context {
     context: Handle,
     stream: Handle,
     events: [Handle; 2],
-    flight: Flight,
+    progress: Progress,
     deadline: Cell<Seconds>,
     /// Why nothing more is asked of it.
     lost: RefCell<Option<String>>,
-    /// The word that holds the stream, and how much was enqueued since it does.
-    held: RefCell<Option<Rc<Pinned>>>,
+    /// What holds the stream, and how much was enqueued since then.
+    held: RefCell<Option<Rc<dyn Barrier>>>,
     enqueued: Cell<u32>,
     ordinal: u32,
     /// Other devices, and streams of this one and of those.
     pub(super) peers: RefCell<Vec<Peer>>,
     pub(super) lanes: RefCell<Vec<Lane>>,
+}
+
+/// Another device, with memory that this one reaches.
+pub(super) struct Peer {
+    pub ordinal: u32,
+    pub device: c_int,
+    pub context: Handle,
+}
+
+/// A stream of a device, and the event that tells its end.
+pub(super) struct Lane {
+    pub of: (u32, u32),
+    pub context: Handle,
+    pub stream: Handle,
+    pub event: Handle,
+    pub used: bool,
+}
+
+/// What holds a stream until the host opens it.
+pub trait Barrier {
+    /// Lets the stream go on.
+    fn open(&self);
 }
 
 /// What a call was for: names the error that its refusal becomes.
@@ -81,7 +99,7 @@ impl Context {
             context: null,
             stream: null,
             events: [null; 2],
-            flight: Flight::default(),
+            progress: Progress::default(),
             deadline: Cell::new(Seconds(30.0)),
             lost: RefCell::new(None),
             held: RefCell::new(None),
@@ -134,8 +152,8 @@ impl Context {
     pub(super) fn shared_driver(&self) -> Arc<Driver> {
         Arc::clone(&self.driver)
     }
-    pub(super) fn flight(&self) -> Flight {
-        self.flight.clone()
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// How much of the last-level cache is set aside; none where the driver does not say.
@@ -156,10 +174,10 @@ impl Context {
         let Err(refusal) = said else { return Ok(()) };
         let vendor = self.driver.vendor;
         let Refusal::Code { call, code } = refusal else {
-            return Err(code::error(vendor, &refusal));
+            return Err(status::error(vendor, &refusal));
         };
-        let why = format!("{call}: {}", code::words(vendor, code));
-        let meaning = code::meaning(code);
+        let why = format!("{call}: {}", status::words(vendor, code));
+        let meaning = status::meaning(code);
         if matches!(meaning, Meaning::Broken | Meaning::Gone) {
             self.lost.replace(Some(why.clone()));
         }
@@ -171,7 +189,7 @@ impl Context {
             (Meaning::Broken, For::Other) => {
                 DeviceError::Launch { kernel: "in flight".into(), why }
             }
-            (_, For::Other) => code::error(vendor, &refusal),
+            (_, For::Other) => status::error(vendor, &refusal),
         })
     }
 
@@ -199,66 +217,6 @@ impl Context {
         let said = unsafe { self.current()?.memory_info(&raw mut free, &raw mut total) };
         self.told(said, For::Other)?;
         Ok([free, total].map(|bytes| Bytes(bytes as u64)))
-    }
-
-    /// Memory, zeroed.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Allocation`] where there is not so much.
-    pub fn allocate(self: &Rc<Context>, size: Bytes) -> Result<Buffer, DeviceError> {
-        let mut address = 0;
-        // The driver refuses to allocate nothing.
-        let bytes = size.0.max(1) as usize;
-        let f = self.current()?;
-        // SAFETY: the pointer is valid.
-        let said = unsafe { f.allocate(&raw mut address, bytes) };
-        self.told(said, For::Memory(size.0))?;
-        let owner = Memory { context: Rc::clone(self), address };
-        // SAFETY: the memory was just allocated with this size.
-        self.told(unsafe { f.set(address, 0, bytes, self.stream) }, For::Other)?;
-        Ok(Buffer { address, size, owner: Box::new(owner) })
-    }
-
-    /// Copies bytes to an address and waits.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        // SAFETY: the caller's range lies within a buffer; the bytes live until the wait is over.
-        let said = unsafe {
-            self.current()?.to_device(address, bytes.as_ptr().cast(), bytes.len(), self.stream)
-        };
-        self.told(said, For::Other)?;
-        self.wait("a copy to the device")
-    }
-
-    /// Copies bytes from an address and waits.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        // SAFETY: as in `write`.
-        let said = unsafe {
-            let bytes_at = bytes.as_mut_ptr().cast();
-            self.current()?.to_host(bytes_at, address, bytes.len(), self.stream)
-        };
-        self.told(said, For::Other)?;
-        self.wait("a copy from the device")
-    }
-
-    /// Sets bytes, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn set(&self, buffer: &Buffer, value: u8) -> Result<(), DeviceError> {
-        let size = buffer.size.0 as usize;
-        // SAFETY: the buffer is of this size.
-        let said = unsafe { self.current()?.set(buffer.address, value, size, self.stream) };
-        self.told(said, For::Other)
     }
 
     /// Waits until all that was enqueued is done.
@@ -306,34 +264,29 @@ impl Context {
     /// its queue full the driver would make the host wait for the device.
     pub const HELD_MAX: u32 = 512;
 
-    /// A word holds the stream from now on.
-    pub fn hold(&self, word: Rc<Pinned>) {
+    /// The stream is held from now on, until `barrier` is opened.
+    pub fn hold(&self, barrier: Rc<dyn Barrier>) {
         self.enqueued.set(0);
-        self.held.replace(Some(word));
+        self.held.replace(Some(barrier));
     }
 
     /// Lets the stream go on, where it is held.
     fn release(&self) {
-        if let Some(word) = self.held.take() {
-            gate::open(&word);
+        if let Some(barrier) = self.held.take() {
+            barrier.open();
         }
     }
 
-    /// Runs work between two events behind a gate, if there is one, waits for its end, and gives
-    /// the time between the events.
+    /// Runs work between two events, waits for its end, and gives the time between the events.
     ///
     /// # Errors
     ///
     /// What the work or the driver refuses; [`DeviceError::Hang`] past the deadline.
     pub fn timed(
         &self,
-        gate: Option<&Gate>,
         work: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<Seconds, DeviceError> {
-        if let Some(gate) = gate {
-            gate.close(self)?;
-        }
-        self.flight.boards();
+        self.progress.enqueueing();
         let enqueued = self
             .record(0)
             .and_then(|()| work())
@@ -341,9 +294,9 @@ impl Context {
             .and_then(|()| self.record(1));
         self.release();
         enqueued?;
-        self.flight.departs();
+        self.progress.enqueued();
         self.wait_for_event("kernels in flight")?;
-        self.flight.lands();
+        self.progress.ended();
         let mut milliseconds = 0.0;
         let [start, end] = self.events;
         // SAFETY: both events were recorded and are done.
@@ -352,73 +305,54 @@ impl Context {
         Ok(Seconds(f64::from(milliseconds) / 1e3))
     }
 
-    /// Enqueues a kernel `repeat` times.
+    /// What is timed ends when all lanes have ended.
     ///
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn launch(
-        &self,
-        entry: &Entry,
-        shape: &Shape,
-        params: &mut Params,
-        repeat: u32,
-    ) -> Result<(), DeviceError> {
-        self.launch_on(self.stream, entry, shape, params, repeat)
-    }
-
-    /// The same on another stream of this device.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn launch_on(
-        &self,
-        stream: Handle,
-        entry: &Entry,
-        shape: &Shape,
-        params: &mut Params,
-        repeat: u32,
-    ) -> Result<(), DeviceError> {
-        let functions = self.current()?;
-        let [x, y, z] = shape.cluster;
-        let mut value = [0; 16];
-        value[..3].copy_from_slice(&[x, y, z]);
-        let cluster = LaunchAttribute { id: CLUSTER_DIMENSION, padding: [0; 4], value };
-        let config = LaunchConfig {
-            grid: shape.grid,
-            block: [shape.threads, 1, 1],
-            shared: shape.shared,
-            stream,
-            attributes: &raw const cluster,
-            attribute_count: c_uint::from(shape.cluster != [1, 1, 1]),
-        };
-        let mut size = params.length;
-        let mut extra = [
-            PARAM_BUFFER_POINTER as Handle,
-            params.words.as_mut_ptr().cast(),
-            PARAM_BUFFER_SIZE as Handle,
-            (&raw mut size).cast(),
-            self.driver.vendor.extras_end as Handle,
-        ];
-        let [x, y, z] = shape.grid;
-        for _ in 0..repeat {
-            // SAFETY: the parameters are as long as is said, the list of extras ends with a zero,
-            // and the driver copies both before it returns.
-            let said = unsafe {
-                let (null, extra) = (std::ptr::null_mut(), extra.as_mut_ptr());
-                let (entry, threads, shared) = (entry.function, shape.threads, shape.shared);
-                if self.driver.vendor.has_attributes {
-                    functions.launch(&raw const config, entry, null, extra)
-                } else {
-                    functions
-                        .launch_plain(entry, x, y, z, threads, 1, 1, shared, stream, null, extra)
-                }
-            };
-            self.told(said, For::Kernel(&entry.name))?;
-            self.enqueued_one();
+    pub fn join_lanes(&self) -> Result<(), DeviceError> {
+        let used: Vec<[Handle; 3]> = self
+            .lanes
+            .borrow_mut()
+            .iter_mut()
+            .filter(|lane| lane.used)
+            .map(|lane| {
+                lane.used = false;
+                [lane.context, lane.stream, lane.event]
+            })
+            .collect();
+        for [context, stream, event] in used {
+            let f = self.current()?;
+            // SAFETY: all are alive.
+            unsafe {
+                self.told(f.context_set(context), For::Other)?;
+                self.told(f.event_record(event, stream), For::Other)?;
+                self.told(f.context_set(self.own()), For::Other)?;
+                self.told(f.stream_wait(self.stream(), event, 0), For::Other)?;
+            }
         }
         Ok(())
+    }
+
+    /// Frees lanes and peers, at the end.
+    pub(super) fn free_lanes(&self) {
+        let f = &self.driver().functions;
+        for lane in self.lanes.borrow_mut().drain(..) {
+            // SAFETY: each is destroyed once. A refusal at the end helps nobody.
+            unsafe {
+                let _ = f.context_set(lane.context);
+                if !lane.event.is_null() {
+                    let _ = f.event_destroy(lane.event);
+                }
+                if !lane.stream.is_null() {
+                    let _ = f.stream_destroy(lane.stream);
+                }
+            }
+        }
+        for peer in self.peers.borrow_mut().drain(..) {
+            // SAFETY: retained once, released once.
+            let _ = unsafe { f.context_release(peer.device) };
+        }
     }
 
     /// Lets another library enqueue on the stream, in this context.
@@ -444,56 +378,6 @@ impl Context {
         }
     }
 
-    /// Memory of the host that the device reaches.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Allocation`] where there is none.
-    pub fn pinned(self: &Rc<Context>, bytes: usize) -> Result<Pinned, DeviceError> {
-        let f = self.current()?;
-        let mut on_host = std::ptr::null_mut();
-        // SAFETY: the pointers are valid.
-        let said =
-            unsafe { f.host_allocate(&raw mut on_host, bytes, self.driver.vendor.host_flags) };
-        self.told(said, For::Memory(bytes as u64))?;
-        let mut pinned = Pinned { context: Rc::clone(self), on_host, on_device: 0 };
-        // SAFETY: the memory was just allocated as mapped; zero is the only flag.
-        let said = unsafe { f.host_address(&raw mut pinned.on_device, on_host, 0) };
-        self.told(said, For::Other)?;
-        Ok(pinned)
-    }
-
-    /// Encodes a tensor map.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn encode(&self, encoding: &Encoding, entry: &Entry) -> Result<TensorMap, DeviceError> {
-        let mut map = TensorMap([0; 128]);
-        let Encoding { data_type, address, sizes, stride, tile, swizzle } = *encoding;
-        const PLAIN: c_int = 0;
-        // SAFETY: the map is aligned as it has to be, and the arrays are as long as the rank says
-        // (strides: one less).
-        let said = unsafe {
-            self.current()?.tensor_map(
-                &raw mut map,
-                data_type,
-                2,
-                address,
-                sizes.as_ptr(),
-                &raw const stride,
-                tile.as_ptr(),
-                [1, 1].as_ptr(),
-                PLAIN,
-                swizzle,
-                PROMOTE_256_BYTES,
-                PLAIN,
-            )
-        };
-        self.told(said, For::Kernel(&entry.name))?;
-        Ok(map)
-    }
-
     /// Forgets which lines of the last-level cache were set aside to stay.
     ///
     /// # Errors
@@ -514,12 +398,6 @@ const STREAM_NON_BLOCKING: u32 = 1;
 const PERSISTING_SIZE: c_int = 6;
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 pub(super) const NOT_SUPPORTED: i32 = 801;
-/// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: what is fetched for one copy serves the next.
-const PROMOTE_256_BYTES: c_int = 3;
-/// `CU_LAUNCH_PARAM_BUFFER_POINTER`, `CU_LAUNCH_PARAM_BUFFER_SIZE`.
-const PARAM_BUFFER_POINTER: usize = 1;
-const PARAM_BUFFER_SIZE: usize = 2;
-
 impl Drop for Context {
     fn drop(&mut self) {
         if self.lost.borrow().is_some() {
@@ -539,39 +417,6 @@ impl Drop for Context {
             if !self.context.is_null() {
                 let _ = f.context_release(self.device);
             }
-        }
-    }
-}
-
-/// Frees memory when dropped.
-struct Memory {
-    context: Rc<Context>,
-    address: u64,
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if let Ok(functions) = self.context.current() {
-            // SAFETY: allocated once, freed once. The next call will tell of an error.
-            let _ = unsafe { functions.free(self.address) };
-        }
-    }
-}
-
-/// Memory of the host that the device reaches, freed when dropped.
-pub struct Pinned {
-    context: Rc<Context>,
-    /// Where the host has it.
-    pub on_host: *mut c_void,
-    /// Where the device has it.
-    pub on_device: u64,
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        if let Ok(functions) = self.context.current() {
-            // SAFETY: allocated once, freed once.
-            let _ = unsafe { functions.host_free(self.on_host) };
         }
     }
 }

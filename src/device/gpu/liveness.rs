@@ -8,8 +8,9 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    device::{Context, For},
+    context::{Context, For},
     driver::{Driver, Handle},
+    progress::{Progress, Step},
 };
 use crate::{
     device::{Buffer, DeviceError, Pulse, Stage, library::Refusal},
@@ -17,41 +18,13 @@ use crate::{
 };
 use std::{
     rc::Rc,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
 };
 
 /// Between two looks whether the device has answered.
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// What the host has done of what is timed.
-#[derive(Clone, Default)]
-pub struct Flight(Arc<AtomicU8>);
-
-impl Flight {
-    const GROUND: u8 = 0;
-    const BOARDING: u8 = 1;
-    const AIR: u8 = 2;
-
-    /// It begins to enqueue.
-    pub fn boards(&self) {
-        self.0.store(Flight::BOARDING, Ordering::Release);
-    }
-
-    /// All is enqueued, the event that tells its end too.
-    pub fn departs(&self) {
-        self.0.store(Flight::AIR, Ordering::Release);
-    }
-
-    /// It has ended.
-    pub fn lands(&self) {
-        self.0.store(Flight::GROUND, Ordering::Release);
-    }
-}
 
 /// The driver's objects that are asked.
 struct Asked {
@@ -68,21 +41,21 @@ struct Asked {
 unsafe impl Send for Asked {}
 
 /// Answers as long as it lives, and those that it has given away know when it does not.
-pub struct Heart {
+pub struct LivenessProbe {
     driver: Arc<Driver>,
     asked: Arc<Mutex<Option<Asked>>>,
-    flight: Flight,
+    progress: Progress,
     /// Its memory goes with it.
     _word: Buffer,
 }
 
-impl Heart {
+impl LivenessProbe {
     /// Makes what will be asked now, while the device does answer.
     ///
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn new(context: &Rc<Context>) -> Result<Heart, DeviceError> {
+    pub fn new(context: &Rc<Context>) -> Result<LivenessProbe, DeviceError> {
         let word = context.allocate(Bytes(4))?;
         let (mut stream, mut answered) = (std::ptr::null_mut(), std::ptr::null_mut());
         let f = context.current()?;
@@ -98,10 +71,10 @@ impl Heart {
             answered,
             word: word.address,
         };
-        Ok(Heart {
+        Ok(LivenessProbe {
             driver: context.shared_driver(),
             asked: Arc::new(Mutex::new(Some(asked))),
-            flight: context.flight(),
+            progress: context.progress(),
             _word: word,
         })
     }
@@ -109,19 +82,19 @@ impl Heart {
     /// What another thread may ask.
     pub fn pulse(&self) -> Pulse {
         let (driver, asked) = (Arc::clone(&self.driver), Arc::clone(&self.asked));
-        let flight = self.flight.clone();
+        let progress = self.progress.clone();
         Arc::new(move || {
             let asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-            asked.as_ref().map_or(Stage::Unknown, |asked| asked.stage(&driver, &flight))
+            asked.as_ref().map_or(Stage::Unknown, |asked| asked.stage(&driver, progress.step()))
         })
     }
 }
 
 impl Asked {
     /// Comes back once the device has answered, or refused to.
-    fn stage(&self, driver: &Driver, flight: &Flight) -> Stage {
+    fn stage(&self, driver: &Driver, step: Step) -> Stage {
         let f = &driver.functions;
-        // SAFETY: all of these live until `Heart` is dropped, which waits for the lock.
+        // SAFETY: all of these live until `LivenessProbe` is dropped, which waits for the lock.
         let sent = unsafe {
             f.context_set(self.context)
                 .and_then(|()| f.set(self.word, 1, 4, self.stream))
@@ -138,14 +111,14 @@ impl Asked {
             }
         }
         let [start, end] = self.events;
-        let reached = match flight.0.load(Ordering::Acquire) {
+        let reached = match step {
             // Copies and what ranks agree by have the event of their end alone.
-            Flight::GROUND => match is_done(driver, end) {
+            Step::Idle => match is_done(driver, end) {
                 Some(true) => return Stage::Ended,
                 other => other.map(|_| true),
             },
-            Flight::BOARDING => is_done(driver, start),
-            _ => match is_done(driver, end) {
+            Step::Enqueueing => is_done(driver, start),
+            Step::Enqueued => match is_done(driver, end) {
                 Some(true) => return Stage::Ended,
                 _ => is_done(driver, start),
             },
@@ -163,12 +136,12 @@ fn is_done(driver: &Driver, event: Handle) -> Option<bool> {
     // SAFETY: the event lives, as above.
     match unsafe { driver.functions.event_query(event) } {
         Ok(()) => Some(true),
-        Err(Refusal::Code { code: super::code::NOT_READY, .. }) => Some(false),
+        Err(Refusal::Code { code: super::status::NOT_READY, .. }) => Some(false),
         Err(_) => None,
     }
 }
 
-impl Drop for Heart {
+impl Drop for LivenessProbe {
     fn drop(&mut self) {
         // Held by whoever asks a device that does not answer: then the process is about to end.
         let Ok(mut asked) = self.asked.try_lock() else { return };

@@ -1,0 +1,147 @@
+//! The vendor's library of matrix products. hipBLASLt is cuBLASLt by other names and numbers: a
+//! [`BlasLtDialect`] is all that differs.
+
+#![expect(unsafe_code, reason = "cuBLASLt and hipBLASLt are C libraries")]
+#![expect(clippy::too_many_arguments, reason = "its functions have as many as they have")]
+
+use super::driver::Handle;
+use crate::{
+    device::{
+        DeviceError,
+        library::{self, Refusal, Spelling, Wanted, functions},
+    },
+    dtype::Dtype,
+    units::Bytes,
+};
+use std::{
+    ffi::{c_int, c_void},
+    sync::{Arc, OnceLock},
+};
+
+/// One vendor's library: what it calls and numbers in its own way.
+pub struct BlasLtDialect {
+    /// Its name among kernels.
+    pub name: &'static str,
+    /// The library.
+    pub library: Wanted,
+    /// What it calls the functions of `libcublasLt.so`.
+    pub functions: Spelling,
+    /// Bytes of an algorithm, at most 64.
+    pub algorithm: usize,
+    /// Scratch memory allowed.
+    pub workspace: Bytes,
+    /// The attribute of a product by which its first operand is transposed, and the value for it.
+    pub transpose: (c_int, i32),
+    /// The attribute by which sums of 8-bit floats may be less exact, where there is one.
+    pub fast_sums: Option<c_int>,
+    /// Codes for what it has no product for.
+    pub unsupported: &'static [i32],
+    /// The library, once it is opened.
+    pub opened: OnceLock<Result<Arc<Library>, DeviceError>>,
+}
+
+functions! {
+    /// The functions of the library that are called.
+    Functions:
+    create = "cublasLtCreate"(handle: *mut Handle);
+    destroy = "cublasLtDestroy"(handle: Handle);
+    product_create = "cublasLtMatmulDescCreate"(product: *mut Handle, compute: c_int, scale: c_int);
+    product_set = "cublasLtMatmulDescSetAttribute"(
+        product: Handle, attribute: c_int, value: *const c_void, size: usize,
+    );
+    product_destroy = "cublasLtMatmulDescDestroy"(product: Handle);
+    layout_create = "cublasLtMatrixLayoutCreate"(
+        layout: *mut Handle, kind: c_int, rows: u64, columns: u64, leading: i64,
+    );
+    layout_destroy = "cublasLtMatrixLayoutDestroy"(layout: Handle);
+    preference_create = "cublasLtMatmulPreferenceCreate"(preference: *mut Handle);
+    preference_set = "cublasLtMatmulPreferenceSetAttribute"(
+        preference: Handle, attribute: c_int, value: *const c_void, size: usize,
+    );
+    preference_destroy = "cublasLtMatmulPreferenceDestroy"(preference: Handle);
+    heuristics = "cublasLtMatmulAlgoGetHeuristic"(
+        handle: Handle, product: Handle, a: Handle, b: Handle, c: Handle, d: Handle,
+        preference: Handle, wanted: c_int, found: *mut c_void, count: *mut c_int,
+    );
+    multiply = "cublasLtMatmul"(
+        handle: Handle, product: Handle, alpha: *const c_void, a: u64, a_layout: Handle, b: u64,
+        b_layout: Handle, beta: *const c_void, c: u64, c_layout: Handle, d: u64, d_layout: Handle,
+        algorithm: *const Algorithm, workspace: u64, workspace_size: usize, stream: Handle,
+    );
+}
+
+/// `cublasLtMatmulAlgo_t`; hipBLASLt's is shorter.
+pub type Algorithm = [u64; 8];
+
+/// Bytes of a heuristic's result behind its algorithm: workspace, state, waves and four words that
+/// are reserved.
+pub const FOUND: usize = 32;
+
+/// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`, of the same number in hipBLASLt.
+pub const WORKSPACE_MAX: c_int = 1;
+
+/// What an element type's products are asked for by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kind {
+    /// The element type.
+    pub dtype: Dtype,
+    /// `cudaDataType` of the operands.
+    pub operand: c_int,
+    /// And of the product.
+    pub output: c_int,
+    /// `cublasComputeType_t`.
+    pub compute: c_int,
+    /// `cudaDataType` of the factors.
+    pub scale: c_int,
+    /// What the product is multiplied with: 1, but where the library takes bits for other values.
+    pub factor: f64,
+}
+
+/// `CUDA_R_32F`, of the same number in HIP: the factors of most products.
+pub const F32: c_int = 0;
+
+/// Whether it multiplies an operation's element type.
+pub fn has(operation: &str, kinds: &[Kind]) -> bool {
+    let dtype = operation.strip_prefix("gemm/");
+    kinds.iter().any(|kind| dtype == Some(kind.dtype.name()))
+}
+
+/// An opened library.
+pub struct Library {
+    /// Its functions.
+    pub functions: Functions,
+}
+
+impl BlasLtDialect {
+    /// The library, opened once in a process.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Missing`] where there is none.
+    pub fn library(&self) -> Result<Arc<Library>, DeviceError> {
+        let open = || {
+            let functions = Functions::of(library::open(&self.library)?, self.functions);
+            Ok(Arc::new(Library { functions }))
+        };
+        self.opened.get_or_init(open).clone()
+    }
+
+    /// A refusal as an outcome: what it does not support is nobody's fault.
+    pub fn error(&self, refusal: Refusal) -> DeviceError {
+        match refusal {
+            Refusal::Code { code, .. } if self.unsupported.contains(&code) => {
+                DeviceError::Unsupported {
+                    kernel: self.name.into(),
+                    needs: format!("a shape or type that the library supports ({refusal})"),
+                }
+            }
+            Refusal::NoSymbol(name) => DeviceError::Missing {
+                what: format!("{name} in {}", self.library.files[0]),
+                mend: self.library.mend.into(),
+            },
+            Refusal::Code { .. } => {
+                DeviceError::Launch { kernel: self.name.into(), why: refusal.to_string() }
+            }
+        }
+    }
+}

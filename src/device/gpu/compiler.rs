@@ -1,0 +1,234 @@
+//! NVRTC: kernels compiled from their text where no binary of this build fits, and kept on disk.
+
+#![expect(unsafe_code, reason = "NVRTC is a C library")]
+
+use crate::{
+    device::{
+        DeviceError,
+        library::{self, Refusal, Spelling, Wanted, functions},
+    },
+    spec::STUB,
+};
+use std::{
+    env,
+    ffi::{CStr, CString, c_char, c_int},
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+};
+
+type Program = *mut std::ffi::c_void;
+
+functions! {
+    /// The functions of `libnvrtc.so` that are called.
+    Functions:
+    version = "nvrtcVersion"(major: *mut c_int, minor: *mut c_int);
+    create = "nvrtcCreateProgram"(
+        program: *mut Program, source: *const c_char, name: *const c_char, headers: c_int,
+        texts: *const *const c_char, names: *const *const c_char,
+    );
+    compile = "nvrtcCompileProgram"(
+        program: Program, count: c_int, options: *const *const c_char,
+    );
+    log_size = "nvrtcGetProgramLogSize"(program: Program, size: *mut usize);
+    log = "nvrtcGetProgramLog"(program: Program, text: *mut c_char);
+    cubin_size = "nvrtcGetCUBINSize"(program: Program, size: *mut usize);
+    cubin = "nvrtcGetCUBIN"(program: Program, bytes: *mut c_char);
+    destroy = "nvrtcDestroyProgram"(program: *mut Program);
+    stub = "fizeau_stub_driver"();
+}
+
+/// An opened NVRTC.
+pub struct Compiler {
+    dialect: &'static CompilerDialect,
+    functions: Functions,
+    version: (i32, i32),
+}
+
+/// What is compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'s> {
+    /// The kernel's file, for messages.
+    pub name: &'s str,
+    /// Its text.
+    pub text: &'s str,
+    /// Files that it may include: name and text.
+    pub headers: &'s [(&'s str, &'s str)],
+    /// Macros, such as `-DTILE=128`.
+    pub options: &'s [String],
+    /// For which target, such as `sm_90a`.
+    pub target: &'s str,
+}
+
+/// What differs between compilers that speak the same language.
+pub struct CompilerDialect {
+    /// As people call it.
+    pub name: &'static str,
+    /// The library.
+    pub library: Wanted,
+    /// What it calls the functions of `libnvrtc.so`.
+    pub spelled: Spelling,
+    /// The option that names a target, up to the target.
+    pub target: &'static str,
+}
+
+/// Destroys a program at the end of its scope.
+struct Held<'c> {
+    functions: &'c Functions,
+    program: Program,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the program was created and is destroyed once. What it answers helps nobody.
+        let _ = unsafe { self.functions.destroy(&raw mut self.program) };
+    }
+}
+
+impl Compiler {
+    /// Opens one.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Missing`] where there is none.
+    pub fn open(dialect: &'static CompilerDialect) -> Result<Compiler, DeviceError> {
+        let functions = Functions::of(library::open(&dialect.library)?, dialect.spelled);
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: the pointers are valid.
+        unsafe { functions.version(&raw mut major, &raw mut minor) }
+            .map_err(|refusal| DeviceError::Driver(format!("{}: {refusal}", dialect.name)))?;
+        Ok(Compiler { dialect, functions, version: (major, minor) })
+    }
+
+    /// Its version, such as 13.0.
+    pub fn spelled(&self) -> String {
+        let (major, minor) = self.version;
+        // SAFETY: the stub's mark takes nothing.
+        match unsafe { self.functions.stub() } {
+            Ok(()) => STUB.into(),
+            Err(_) => format!("{major}.{minor}"),
+        }
+    }
+
+    /// A binary for one target: from the cache where the same was compiled before, else compiled
+    /// and kept there.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Launch`] with the compiler's first words where it refuses the text.
+    pub fn binary(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
+        let kept = cache_folder().map(|folder| folder.join(self.file_name(source)));
+        if let Some(bytes) = kept.as_deref().and_then(|path| fs::read(path).ok())
+            && bytes.starts_with(b"\x7fELF")
+        {
+            return Ok(bytes);
+        }
+        let bytes = self.compile(source)?;
+        if let Some(path) = kept {
+            keep(&path, &bytes);
+        }
+        Ok(bytes)
+    }
+
+    /// A name that no other text, option, target or compiler has.
+    fn file_name(&self, source: &Source<'_>) -> String {
+        let mut hasher = DefaultHasher::new();
+        (source.text, source.headers, source.options, self.version).hash(&mut hasher);
+        let (name, target) = (source.name.replace('/', "-"), source.target);
+        format!("{name}-{target}-{:016x}.cubin", hasher.finish())
+    }
+
+    /// A binary for one target, compiled anew.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Compiler::binary`].
+    pub fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
+        let refused = |why: String| DeviceError::Launch { kernel: source.name.into(), why };
+        let failed = |refusal: Refusal| refused(format!("{}: {refusal}", self.dialect.name));
+        let c = |text: &str| CString::new(text).map_err(|_| refused("a zero in its text".into()));
+        let (text, name) = (c(source.text)?, c(source.name)?);
+        let all = |texts: Vec<&str>| texts.into_iter().map(c).collect::<Result<Vec<_>, _>>();
+        let names = all(source.headers.iter().map(|header| header.0).collect())?;
+        let texts = all(source.headers.iter().map(|header| header.1).collect())?;
+        let options = self.options(source);
+        let options = all(options.iter().map(String::as_str).collect())?;
+        // Pointers into the texts above, which live as long as this function.
+        let pointers = |texts: &[CString]| -> Vec<_> { texts.iter().map(|t| t.as_ptr()).collect() };
+        let [name_pointers, text_pointers, option_pointers] =
+            [&names, &texts, &options].map(|texts| pointers(texts));
+        let mut held = Held { functions: &self.functions, program: std::ptr::null_mut() };
+        let f = &self.functions;
+        // SAFETY: all texts end with a zero and outlive the calls; counts are those of the arrays;
+        // the result is written into as many bytes as the library asks for.
+        unsafe {
+            f.create(
+                &raw mut held.program,
+                text.as_ptr(),
+                name.as_ptr(),
+                texts.len() as c_int,
+                text_pointers.as_ptr(),
+                name_pointers.as_ptr(),
+            )
+            .map_err(failed)?;
+            let compiled =
+                f.compile(held.program, options.len() as c_int, option_pointers.as_ptr());
+            if let Err(refusal) = compiled {
+                let (name, log) = (self.dialect.name, self.log(held.program));
+                return Err(refused(format!("{name}: {refusal}: {log}")));
+            }
+            let mut size = 0;
+            f.cubin_size(held.program, &raw mut size).map_err(failed)?;
+            let mut bytes = vec![0u8; size];
+            f.cubin(held.program, bytes.as_mut_ptr().cast()).map_err(failed)?;
+            Ok(bytes)
+        }
+    }
+
+    /// The options of a compilation, the same as those that build.rs gives to its compiler.
+    fn options(&self, source: &Source<'_>) -> Vec<String> {
+        let target = format!("{}{}", self.dialect.target, source.target);
+        let mut options = vec![target, "-std=c++17".into()];
+        options.extend(source.options.iter().cloned());
+        options
+    }
+
+    /// The first error that a compilation named.
+    fn log(&self, program: Program) -> String {
+        let mut size = 0;
+        // SAFETY: as in `compile`.
+        let text = unsafe {
+            if self.functions.log_size(program, &raw mut size).is_err() {
+                return String::new();
+            }
+            let mut bytes = vec![0u8; size + 1];
+            if self.functions.log(program, bytes.as_mut_ptr().cast()).is_err() {
+                return String::new();
+            }
+            CStr::from_bytes_until_nul(&bytes).map(|text| text.to_string_lossy().into_owned())
+        };
+        let text = text.unwrap_or_default();
+        let error = text.lines().find(|line| line.contains("error"));
+        error.or(text.lines().next()).unwrap_or_default().trim().to_owned()
+    }
+}
+
+/// `$XDG_CACHE_HOME/fizeau`, or `~/.cache/fizeau`; none where there is no home.
+fn cache_folder() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(caches.join("fizeau"))
+}
+
+/// Puts a file into the cache, whole or not at all. A cache that cannot be written costs the time
+/// to compile again, and nothing else.
+fn keep(path: &Path, bytes: &[u8]) {
+    let Some(folder) = path.parent() else { return };
+    let beside = path.with_extension(format!("{}.part", std::process::id()));
+    let written = fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&beside, bytes))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+}

@@ -1,0 +1,279 @@
+//! One opened GPU, of either vendor: what the driver, the kernels and the sensors do together.
+
+use super::{
+    blas_lt::Kind,
+    context::Context,
+    driver::Driver,
+    fill_compare::FillCompare,
+    function::{self, Action},
+    gate::Gate,
+    graph::Graph,
+    kernels::Kernels,
+    liveness::LivenessProbe,
+    memory::{self, Owned, Remote},
+    sensors::ReadSensors,
+    telemetry::Sampler,
+};
+use crate::{
+    case::KernelName,
+    device::{
+        self, Buffer, Device, DeviceError, Elsewhere, Function, Identity, Launch, Pulse, Replay,
+        Stream, Timing,
+    },
+    kernel::Params,
+    outcome::Telemetry,
+    record::Environment,
+    spec::Properties,
+    units::{Bytes, Megahertz, Seconds},
+};
+use std::{cell::OnceCell, rc::Rc, sync::Arc};
+
+/// What a vendor knows of a device besides its properties.
+pub struct DeviceDetails {
+    /// Nanoseconds of its timer for each that kernels count as one.
+    pub timer: f64,
+    /// Shared memory that a block may ask for.
+    pub block_memory: Option<Bytes>,
+    /// What the vendor's library multiplies on it.
+    pub products: Vec<Kind>,
+    /// What the vendor adds to what a record says of the machine, given whether there are sensors.
+    pub describe: fn(&Driver, &Properties, bool, &mut Environment),
+    /// What tells the device and how it is linked from others.
+    pub identity: fn(&Driver, u32) -> Identity,
+}
+
+/// An opened GPU, of whichever vendor.
+pub struct GpuDevice<S: ReadSensors> {
+    properties: Properties,
+    context: Rc<Context>,
+    watch: Option<Sampler<S>>,
+    told: DeviceDetails,
+    kernels: Kernels,
+    /// As large as twice the last-level cache, made when it is first needed.
+    evictor: OnceCell<Buffer>,
+    /// None where the kernel cannot be had that it is made of.
+    gate: OnceCell<Option<Gate>>,
+    /// None where its kernels cannot be had.
+    words: OnceCell<Option<FillCompare>>,
+    /// None where what it needs cannot be had.
+    heart: OnceCell<Option<LivenessProbe>>,
+}
+
+impl<S: ReadSensors> GpuDevice<S> {
+    /// Opens one.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn open(
+        driver: Arc<Driver>,
+        mut properties: Properties,
+        sensors: Option<S>,
+        told: DeviceDetails,
+    ) -> Result<GpuDevice<S>, DeviceError> {
+        let watch = sensors.map(Sampler::start);
+        let shelf = driver.vendor.kernels;
+        let context = Rc::new(Context::open(driver, properties.ordinal)?);
+        properties.cache_set_aside = context.cache_set_aside();
+        let kernels = Kernels::of(&properties, shelf, told.timer, told.block_memory)?;
+        Ok(GpuDevice {
+            properties,
+            context,
+            watch,
+            told,
+            kernels,
+            evictor: OnceCell::new(),
+            gate: OnceCell::new(),
+            words: OnceCell::new(),
+            heart: OnceCell::new(),
+        })
+    }
+
+    /// The kernels that fill and compare this device's own memory, in whole words.
+    fn words(&self, buffer: &Buffer, offset: Bytes) -> Option<&FillCompare> {
+        let own = !buffer.owner.is::<Owned>() && offset.0.is_multiple_of(8);
+        let made = self.words.get_or_init(|| {
+            FillCompare::new(&self.kernels, &self.context, self.properties.units).ok()
+        });
+        made.as_ref().filter(|_| own)
+    }
+}
+
+impl<S: ReadSensors> Device for GpuDevice<S> {
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn kernels(&self, operation: &str) -> Vec<KernelName> {
+        let library = self.context.driver().vendor.products.name;
+        function::names(&self.kernels, operation, (library, &self.told.products))
+    }
+
+    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+        self.context.allocate(size)
+    }
+
+    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
+        match place {
+            Elsewhere::Host(kind) => self.context.of_host(kind, size),
+            Elsewhere::Peer(ordinal) => self.context.of_peer(ordinal, size),
+        }
+    }
+
+    fn peers(&self) -> Vec<u32> {
+        let own = self.properties.ordinal;
+        (0..self.context.driver().count().unwrap_or(0)).filter(|&one| one != own).collect()
+    }
+
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+        device::within(buffer, offset, bytes.len())?;
+        let address = buffer.address + offset.0;
+        match buffer.owner.downcast_ref::<Owned>().map(|owned| &owned.remote) {
+            Some(Remote::Host(_)) => memory::write_host(buffer, offset, bytes),
+            Some(Remote::Peer(_)) => {
+                self.context.copy_now(address, bytes.as_ptr() as u64, bytes.len())
+            }
+            None => self.context.write(address, bytes),
+        }
+    }
+
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        device::within(buffer, offset, bytes.len())?;
+        let address = buffer.address + offset.0;
+        match buffer.owner.downcast_ref::<Owned>().map(|owned| &owned.remote) {
+            Some(Remote::Host(_)) => memory::read_host(buffer, offset, bytes),
+            Some(Remote::Peer(_)) => {
+                self.context.copy_now(bytes.as_mut_ptr() as u64, address, bytes.len())
+            }
+            None => self.context.read(address, bytes),
+        }
+    }
+
+    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+        let way = function::load(
+            &self.kernels,
+            &self.context,
+            operation,
+            &kernel.0,
+            &self.told.products,
+        )?;
+        Ok(Function { kernel: kernel.clone(), handle: Box::new(way) })
+    }
+
+    fn takes(&self, function: &Function, params: &dyn Params) -> Result<(), DeviceError> {
+        match function.handle.downcast_ref() {
+            Some(Action::Kernel(kernel)) => kernel.takes(params),
+            _ => Ok(()),
+        }
+    }
+
+    fn fill(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<(), DeviceError> {
+        device::within(buffer, offset, words as usize * 8)?;
+        match self.words(buffer, offset) {
+            Some(own) => own.fill(&self.context, buffer.address + offset.0, pattern, words),
+            None => device::fill_by_writes(self, buffer, offset, pattern, words),
+        }
+    }
+
+    fn differing(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<Option<u64>, DeviceError> {
+        device::within(buffer, offset, words as usize * 8)?;
+        let own = self.words(buffer, offset);
+        let address = buffer.address + offset.0;
+        own.map(|own| own.differing(&self.context, address, pattern, words)).transpose()
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        let way: &Action = launch
+            .function
+            .handle
+            .downcast_ref()
+            .ok_or_else(|| DeviceError::Driver("a function of another device".into()))?;
+        way.launch(&self.context, launch)
+    }
+
+    fn timed(
+        &self,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Timing, DeviceError> {
+        let gate = self.gate.get_or_init(|| Gate::new(&self.kernels, &self.context).ok());
+        if let Some(gate) = gate {
+            gate.close(&self.context)?;
+        }
+        let time = self.context.timed(work)?;
+        let throttled = self.watch.as_ref().is_some_and(Sampler::is_throttled);
+        Ok(Timing { time, clock: None, throttled })
+    }
+
+    fn enqueue_foreign(
+        &self,
+        _: &str,
+        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.context.foreign(enqueue)
+    }
+
+    fn capture(
+        &self,
+        _: &str,
+        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<Replay, DeviceError> {
+        let graph = Graph::captured(&self.context, &mut |stream| enqueue(Stream(stream)))?;
+        Ok(Box::new(move || graph.launch()))
+    }
+
+    fn pulse(&self) -> Option<Pulse> {
+        let heart = self.heart.get_or_init(|| LivenessProbe::new(&self.context).ok());
+        heart.as_ref().map(LivenessProbe::pulse)
+    }
+
+    fn identity(&self) -> Identity {
+        (self.told.identity)(self.context.driver(), self.properties.ordinal)
+    }
+
+    fn evict_cache(&self) -> Result<(), DeviceError> {
+        let size = self.properties.last_level_cache() * 2;
+        if self.evictor.get().is_none() {
+            // Set a moment ago by nobody: there is one thread.
+            let _ = self.evictor.set(self.context.allocate(size)?);
+        }
+        self.context.reset_persisting()?;
+        match self.evictor.get() {
+            Some(buffer) => self.context.set(buffer, 0xa5),
+            None => Ok(()),
+        }
+    }
+
+    fn set_deadline(&self, deadline: Seconds) {
+        self.context.set_deadline(deadline);
+    }
+
+    fn telemetry(&self) -> Option<Telemetry> {
+        self.watch.as_ref().map(Sampler::take)
+    }
+
+    fn describe(&self, environment: &mut Environment) {
+        let has_sensors = self.watch.is_some();
+        (self.told.describe)(self.context.driver(), &self.properties, has_sensors, environment);
+        if let Ok([free, _]) = self.context.memory() {
+            let host = environment.memory_free.unwrap_or(free);
+            environment.memory_free = Some(free.min(host));
+        }
+    }
+
+    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+        let seen = self.kernels.observe_clock(&self.context, &self.properties)?;
+        Ok(seen.or_else(|| self.watch.as_ref().and_then(Sampler::clock)))
+    }
+}

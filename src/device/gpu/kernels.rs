@@ -1,0 +1,366 @@
+//! The kernels of `kernels/` on a device: which it can run, how each is loaded and launched.
+//!
+//! A kernel is loaded from the binaries that build.rs embedded where one of them is made for this
+//! device and its driver, else from its text through NVRTC.
+
+use super::{
+    attention,
+    compiler::Source,
+    context::Context,
+    driver::TensorMap,
+    graph::Graph,
+    manifest::{File, Grid, Manifest, Repeat, Row},
+    module::{Arguments, Entry, Module, NotLoaded, Shape},
+    tensor_map,
+    vendor::{Bundled, KernelSet},
+};
+use crate::{
+    case::KernelName,
+    device::{Buffer, DeviceError, Launch},
+    kernel::{
+        AttentionParams, ClockParams, GemmParams, GroupedParams, LaunchParams, StreamParams,
+        TransferParams,
+    },
+    spec::Properties,
+    stats::quantile,
+    units::{Bytes, Megahertz},
+};
+use bytemuck::NoUninit;
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+    ffi::CString,
+    rc::Rc,
+};
+
+include!(concat!(env!("OUT_DIR"), "/headers.rs"));
+
+/// What a device can run.
+pub struct Kernels {
+    set: KernelSet,
+    /// Nanoseconds of the device's timer for each that it counts as one.
+    timer: f64,
+    /// Targets whose binaries it runs, its own first.
+    targets: Vec<String>,
+    files: Vec<File>,
+    /// The most shared memory that a block of this device can have, where it says so.
+    block_memory: Option<Bytes>,
+    modules: RefCell<BTreeMap<String, Rc<Module>>>,
+    observer: OnceCell<Option<Observer>>,
+}
+
+/// A kernel that was loaded.
+pub struct Loaded {
+    entry: Entry,
+    row: Row,
+    /// Its scratch memory, for so many blocks.
+    scratch: RefCell<Option<(u32, Buffer)>>,
+}
+
+impl Kernels {
+    /// Those of a device, whose blocks can have so much shared memory.
+    ///
+    /// # Errors
+    ///
+    /// Where kernels.toml is broken, which a test rules out.
+    pub fn of(
+        properties: &Properties,
+        set: KernelSet,
+        timer: f64,
+        block_memory: Option<Bytes>,
+    ) -> Result<Kernels, DeviceError> {
+        let manifest: Manifest = toml::from_str(set.manifest)
+            .map_err(|error| DeviceError::Driver(format!("the list of kernels: {error}")))?;
+        let targets = properties.features.clone();
+        let runs = |file: &File| file.target(&targets).is_some();
+        let files = manifest.file.into_iter().filter(runs).collect();
+        let (modules, observer) = (RefCell::default(), OnceCell::new());
+        Ok(Kernels { set, timer, targets, files, block_memory, modules, observer })
+    }
+
+    /// Every file with each of its kernels.
+    fn rows(&self) -> impl Iterator<Item = (&File, &Row)> {
+        self.files.iter().flat_map(|file| file.kernels.iter().map(move |row| (file, row)))
+    }
+
+    /// Names of those for an operation, best guess first.
+    pub fn names(&self, operation: &str) -> Vec<KernelName> {
+        let of_operation = self.rows().filter(|(_, row)| row.operation == operation);
+        of_operation.map(|(_, row)| KernelName(row.name.clone())).collect()
+    }
+
+    /// Loads one.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where this device has none of the name, or less shared memory
+    /// than its blocks want,
+    /// [`DeviceError::Missing`] where it would have to be compiled and NVRTC is not there.
+    pub fn load(
+        &self,
+        context: &Rc<Context>,
+        operation: &str,
+        kernel: &str,
+    ) -> Result<Loaded, DeviceError> {
+        let mut rows = self.rows();
+        let (file, row) = rows
+            .find(|(_, row)| row.operation == operation && row.name == kernel)
+            .ok_or_else(|| DeviceError::Unsupported {
+                kernel: format!("{operation}/{kernel}"),
+                needs: format!("a target other than {}", self.targets.join(", ")),
+            })?;
+        let shared = Bytes(u64::from(row.shared));
+        if let Some(most) = self.block_memory.filter(|&most| shared > most) {
+            let wanted = shared.0.div_ceil(1 << 10);
+            return Err(DeviceError::Unsupported {
+                kernel: row.entry.clone(),
+                needs: format!(
+                    "{wanted} KiB of shared memory for a block, where this device has {}",
+                    most.0 >> 10
+                ),
+            });
+        }
+        let module = self.module(context, file)?;
+        let name = CString::new(row.entry.as_str())
+            .map_err(|_| DeviceError::Driver("a symbol with a zero in it".into()))?;
+        let entry = module.entry(&name, &shape(row, 1))?;
+        Ok(Loaded { entry, row: row.clone(), scratch: RefCell::default() })
+    }
+
+    /// The module of a file, loaded once.
+    fn module(&self, context: &Rc<Context>, file: &File) -> Result<Rc<Module>, DeviceError> {
+        if let Some(module) = self.modules.borrow().get(&file.path) {
+            return Ok(Rc::clone(module));
+        }
+        let target = file.target(&self.targets).unwrap_or_default();
+        let bundled = (self.set.find)(&file.path, target)
+            .ok_or_else(|| DeviceError::Driver(format!("no {}", file.path)))?;
+        let module = Rc::new(self.load_module(context, target, &bundled)?);
+        self.modules.borrow_mut().insert(file.path.clone(), Rc::clone(&module));
+        Ok(module)
+    }
+
+    /// From the embedded binaries where one fits, else compiled.
+    fn load_module(
+        &self,
+        context: &Rc<Context>,
+        target: &str,
+        bundled: &Bundled,
+    ) -> Result<Module, DeviceError> {
+        let builder = self.set.builder;
+        let refused = match bundled.binary.map(|image| context.module(image, bundled.path)) {
+            Some(Ok(module)) => return Ok(module),
+            Some(Err(NotLoaded::Device(error))) => return Err(error),
+            Some(Err(NotLoaded::WrongImage(why))) => {
+                format!("the built-in binaries do not fit this device and driver ({why})")
+            }
+            None => format!("this build has no binaries of its kernels: no {builder} was found"),
+        };
+        let compiler = (self.set.compiler)().map_err(|error| match error {
+            DeviceError::Missing { what, mend } => {
+                DeviceError::Missing { what: format!("{refused}, and {what}"), mend }
+            }
+            other => other,
+        })?;
+        let (name, text) = (bundled.path, bundled.text);
+        let binary =
+            compiler.binary(&Source { name, text, headers: HEADERS, options: &[], target })?;
+        context.module(&binary, name).map_err(|error| match error {
+            NotLoaded::WrongImage(why) => DeviceError::Launch { kernel: name.into(), why },
+            NotLoaded::Device(error) => error,
+        })
+    }
+
+    /// The clock of the units: the median of what each counts against the device's own timer.
+    /// None where the kernel that does so cannot be had.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn observe_clock(
+        &self,
+        context: &Rc<Context>,
+        properties: &Properties,
+    ) -> Result<Option<Megahertz>, DeviceError> {
+        let made = self.observer.get_or_init(|| Observer::new(self, context, properties).ok());
+        let seen = made.as_ref().map(|observer| observer.observe(context)).transpose()?;
+        Ok(seen.map(|Megahertz(clock)| Megahertz(clock / self.timer)))
+    }
+}
+
+/// How a kernel is launched on so many blocks.
+fn shape(row: &Row, blocks: u32) -> Shape {
+    let cluster = row.cluster.max(1);
+    let whole = (blocks / cluster * cluster).max(cluster);
+    Shape {
+        grid: [whole, 1, 1],
+        threads: row.threads,
+        shared: row.shared,
+        cluster: [cluster, 1, 1],
+    }
+}
+
+impl Loaded {
+    /// Enqueues it.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses; [`DeviceError::Unsupported`] where it is not made for the shape.
+    pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        let row = &self.row;
+        let params = launch.params.any();
+        let mut bytes = launch.params.bytes().to_vec();
+        if row.repeat == Repeat::Inside {
+            bytes.extend(launch.repeat.to_le_bytes());
+        }
+        if row.scratch > 0 {
+            bytes.extend(self.scratch(context, launch.blocks * row.per_unit)?.to_le_bytes());
+        }
+        let mut tiles = None;
+        let mut maps = Vec::new();
+        if let Some(gemm) = params.downcast_ref::<GemmParams>() {
+            self.check_shape(gemm)?;
+            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of(map, gemm)));
+        } else if let Some(groups) = params.downcast_ref::<GroupedParams>() {
+            self.check_groups(groups)?;
+            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of_groups(map, groups)));
+        } else if let Some(attention) = params.downcast_ref::<AttentionParams>() {
+            attention::check(row, attention)?;
+            tiles = attention::blocks(row, attention);
+            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of_attention(map, attention)));
+        }
+        for encoding in &maps {
+            let TensorMap(map) = context.encode(encoding, &self.entry)?;
+            bytes.resize(bytes.len().next_multiple_of(64), 0);
+            bytes.extend(map);
+        }
+        let length = params.downcast_ref::<StreamParams>().map(|stream| stream.length);
+        let blocks = match (row.elements, length, row.grid) {
+            (Some(elements), Some(length), _) => length.div_ceil(elements).max(1) as u32,
+            (_, _, Grid::One) => 1,
+            (_, _, Grid::Units) => tiles.unwrap_or(launch.blocks * row.per_unit),
+        };
+        let launches = if row.repeat == Repeat::Inside { 1 } else { launch.repeat };
+        // Copies that go at once are on streams of their own.
+        let lane = params.downcast_ref::<TransferParams>().map_or(0, |transfer| transfer.lane);
+        let stream = context.lane(context.ordinal(), lane)?;
+        let mut params = Arguments::new(&bytes);
+        context.launch_on(stream, &self.entry, &shape(row, blocks), &mut params, launches)
+    }
+
+    /// The address of scratch memory for so many blocks, which is had when it is first needed and
+    /// left as it was by every launch.
+    fn scratch(&self, context: &Rc<Context>, blocks: u32) -> Result<u64, DeviceError> {
+        let mut scratch = self.scratch.borrow_mut();
+        if let Some((_, buffer)) = scratch.as_ref().filter(|(of, _)| *of == blocks) {
+            return Ok(buffer.address);
+        }
+        let buffer = context.allocate(Bytes(self.row.scratch) * u64::from(blocks))?;
+        let address = buffer.address;
+        *scratch = Some((blocks, buffer));
+        Ok(address)
+    }
+
+    /// A graph of as many launches as is said.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn graph(
+        &self,
+        context: &Rc<Context>,
+        params: &LaunchParams,
+    ) -> Result<Graph, DeviceError> {
+        let mut bytes = Arguments::new(bytemuck::bytes_of(params));
+        Graph::of(context, &self.entry, &shape(&self.row, 1), &mut bytes, params.kernels as u32)
+    }
+
+    /// Whether it is made for these parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where it is not.
+    pub fn takes(&self, params: &dyn crate::kernel::Params) -> Result<(), DeviceError> {
+        let params = params.any();
+        params.downcast_ref().map_or(Ok(()), |gemm| self.check_shape(gemm))?;
+        params.downcast_ref().map_or(Ok(()), |groups| self.check_groups(groups))
+    }
+
+    /// Enqueues it once on so many units, with parameters that are all it takes.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn launch_plain<P: NoUninit>(
+        &self,
+        context: &Context,
+        units: u32,
+        params: &P,
+    ) -> Result<(), DeviceError> {
+        let mut params = Arguments::new(bytemuck::bytes_of(params));
+        let blocks = if self.row.grid == Grid::One { 1 } else { units * self.row.per_unit };
+        context.launch(&self.entry, &shape(&self.row, blocks), &mut params, 1)
+    }
+
+    fn check_shape(&self, gemm: &GemmParams) -> Result<(), DeviceError> {
+        self.check_rows(tensor_map::row_bytes(gemm), gemm.m)
+    }
+
+    fn check_groups(&self, groups: &GroupedParams) -> Result<(), DeviceError> {
+        self.check_rows(tensor_map::row_bytes_of_groups(groups), groups.rows_max)
+    }
+
+    /// Whether it is made for rows of so many bytes, and for so many of them in one product.
+    fn check_rows(&self, rows: [u64; 3], most: u32) -> Result<(), DeviceError> {
+        let (alignment, rows_max) = (self.row.alignment, self.row.rows_max);
+        let needs = if !rows.iter().all(|row| row.is_multiple_of(u64::from(alignment))) {
+            format!("rows of whole {alignment} bytes in A, B and C")
+        } else if let Some(rows_max) = rows_max.filter(|&rows_max| most > rows_max) {
+            format!("at most {rows_max} rows")
+        } else {
+            return Ok(());
+        };
+        Err(DeviceError::Unsupported { kernel: self.row.entry.clone(), needs })
+    }
+}
+
+/// The kernel that observes the clock, and where each block leaves what it saw.
+struct Observer {
+    kernel: Loaded,
+    counted: Buffer,
+    params: ClockParams,
+    units: u32,
+}
+
+/// Long beside the timer's steps of a microsecond or less, short beside the pause between looks.
+const OBSERVATION_MICROSECONDS: f64 = 200.0;
+/// Assumed where the driver states none, to know how many cycles to count.
+const CLOCK_ASSUMED: Megahertz = Megahertz(1_500.0);
+/// FillCompare from one block's place to the next.
+const PLACE: usize = 8;
+
+impl Observer {
+    fn new(
+        kernels: &Kernels,
+        context: &Rc<Context>,
+        properties: &Properties,
+    ) -> Result<Observer, DeviceError> {
+        let kernel = kernels.load(context, "util/clock", "portable")?;
+        let units = properties.units;
+        let counted = context.allocate(Bytes(64 * u64::from(units)))?;
+        let clock = properties.clock.unwrap_or(CLOCK_ASSUMED);
+        let cycles = (clock.0 * OBSERVATION_MICROSECONDS) as u64;
+        let params = ClockParams { counted: counted.address, cycles };
+        Ok(Observer { kernel, counted, params, units })
+    }
+
+    fn observe(&self, context: &Context) -> Result<Megahertz, DeviceError> {
+        let mut params = Arguments::new(bytemuck::bytes_of(&self.params));
+        context.launch(&self.kernel.entry, &shape(&self.kernel.row, self.units), &mut params, 1)?;
+        let mut words = vec![0u64; PLACE * self.units as usize];
+        context.read(self.counted.address, bytemuck::cast_slice_mut(&mut words))?;
+        let clock = |place: &[u64]| place[0] as f64 / place[1].max(1) as f64 * 1e3;
+        let clocks: Vec<f64> = words.chunks_exact(PLACE).map(clock).collect();
+        Ok(Megahertz(quantile::median(&clocks)))
+    }
+}

@@ -1,0 +1,33 @@
+//! What the GPUs of both vendors share. HIP's driver interface is CUDA's by other names, so that one
+//! table of functions, and contexts, modules, launches, copies, graphs and the compiler's cache on
+//! top of it, serve both: [`vendor::Vendor`] is all that differs.
+//!
+//! From the bottom up: `vendor` (what differs), `driver` (the table of functions), `context` (one
+//! opened GPU), `memory`, `copies`, `module`, `launching` and `graph` (what a context does),
+//! `kernels` (those of `kernels/`) and `products` (the vendor's), `gate`, `fill_compare` and
+//! `liveness` (tools made of these), `function` (what a launch does), `device` (the whole).
+
+mod attention;
+pub mod blas_lt;
+pub mod compiler;
+mod context;
+mod copies;
+pub mod device;
+pub mod driver;
+mod fill_compare;
+mod function;
+mod gate;
+mod graph;
+pub mod kernels;
+mod launching;
+mod liveness;
+pub mod manifest;
+mod memory;
+mod module;
+pub mod products;
+mod progress;
+pub mod sensors;
+pub mod status;
+mod telemetry;
+mod tensor_map;
+pub mod vendor;

@@ -8,7 +8,7 @@ use fizeau::{
     comm::Alone,
     compare::{Comparison, Incomparable, THRESHOLD, Verdict},
     device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
-    kernel::StreamParams,
+    kernel::{Operation, StreamParams},
     outcome::{Check, Outcome},
     record::Record,
     session::one,
@@ -35,7 +35,7 @@ impl Workload for Work<'_> {
         let Work(device, function, a, length) = self;
         let (a, length) = (a.address, *length);
         let params = StreamParams { a, b: 0, c: 0, partial: 0, length, scale: 2.0 };
-        device.launch(&Launch { function, blocks: 1, repeat, params: &params })
+        device.launch(&Launch { function, blocks: 1, repeat, params: params.into() })
     }
     fn poison(&mut self) -> Result<(), DeviceError> {
         self.0.write(&self.2, Bytes(0), &[0xff; 8])
@@ -78,7 +78,7 @@ fn measure(fake: &Fake, length: u64) -> Outcome {
     let case = Case { kernel: KernelName("fake".into()), point: Point::Stream(point) };
     let rank = Rank { device: &device, peers: &Alone };
     one::measure_prepared(&case, rank, None, &SETTINGS, || {
-        let function = device.load("stream/write", &case.kernel)?;
+        let function = device.load(Operation::Stream(StreamOperation::Write), &case.kernel)?;
         let buffer = device.allocate(working_set)?;
         Ok(Box::new(Work(&device, function, buffer, length)))
     })

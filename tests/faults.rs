@@ -8,7 +8,8 @@ use fizeau::{
         Backend, Buffer, Device, DeviceError, Function, Launch,
         fake::{Fake, Fault},
     },
-    kernel::StreamParams,
+    dtype::Dtype,
+    kernel::{Operation, StreamParams},
     outcome::{Check, Failure, Invalidity, Measurement, Outcome, StopReason},
     session::one,
     suite::MeasureSettings,
@@ -41,7 +42,8 @@ impl<'d> Copy<'d> {
         let size = Bytes(LENGTH * 8);
         let (a, b) = (device.allocate(size)?, device.allocate(size)?);
         device.write(&b, Bytes(0), bytemuck::cast_slice(&operand()))?;
-        let function = device.load("stream/copy", &KernelName("fake".into()))?;
+        let function =
+            device.load(Operation::Stream(StreamOperation::Copy), &KernelName("fake".into()))?;
         Ok(Box::new(Copy { device, function, a, b }))
     }
 }
@@ -60,7 +62,12 @@ impl Workload for Copy<'_> {
             length: LENGTH,
             scale: 1.0,
         };
-        self.device.launch(&Launch { function: &self.function, blocks: 2, repeat, params: &params })
+        self.device.launch(&Launch {
+            function: &self.function,
+            blocks: 2,
+            repeat,
+            params: params.into(),
+        })
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {
@@ -200,7 +207,7 @@ fn what_a_device_cannot_do_is_skipped() {
     let device = Fake::default().device();
     let rank = Rank { device: &device, peers: &Alone };
     let prepare = || {
-        device.load("gemm", &KernelName("fake".into()))?;
+        device.load(Operation::Gemm(Dtype::F32), &KernelName("fake".into()))?;
         Copy::prepare(&device)
     };
     match one::measure_prepared(&case(), rank, None, &SETTINGS, prepare) {

@@ -9,7 +9,7 @@ use fizeau::{
         host::{Host, HostDevice},
     },
     dtype::Dtype,
-    kernel::{AttentionParams, AttentionSequence},
+    kernel::{AttentionParams, AttentionSequence, Operation},
     spec::Properties,
     units::{Bytes, Megahertz},
 };
@@ -38,7 +38,7 @@ fn point(attention: AttentionKind, lengths: [u32; 7], mask: Mask) -> AttentionPo
 
 fn check_all(device: &dyn Device, point: AttentionPoint, repeat: u32) {
     for dtype in DTYPES {
-        for kernel in device.kernels(&format!("attention/{dtype}")) {
+        for kernel in device.kernels(Operation::any_attention(dtype)) {
             let point = Point::Attention(AttentionPoint { dtype, ..point });
             let case = Case { kernel, point };
             let rank = Rank { device, peers: &Alone };
@@ -64,10 +64,10 @@ fn host_of(units: u32) -> HostDevice {
 fn a_plain_kernel_is_there_for_every_element_type() {
     let device = host_of(1);
     for dtype in DTYPES {
-        let kernels = device.kernels(&format!("attention/{dtype}"));
+        let kernels = device.kernels(Operation::any_attention(dtype));
         assert!(kernels.iter().any(|kernel| kernel.0 == "portable"), "{dtype}: {kernels:?}");
     }
-    assert!(device.kernels("attention/fp4").is_empty());
+    assert!(device.kernels(Operation::any_attention(Dtype::Fp4)).is_empty());
 }
 
 #[test]
@@ -128,7 +128,7 @@ proptest! {
 fn large_scores_are_safe() {
     let device = host_of(2);
     let (keys, dim) = (130usize, 16usize);
-    for kernel in device.kernels("attention/f32") {
+    for kernel in device.kernels(Operation::any_attention(Dtype::F32)) {
         let place_bytes = |bytes: &[u8]| {
             let buffer = device.allocate(Bytes(bytes.len() as u64)).expect("there is memory");
             device.write(&buffer, Bytes(0), bytes).expect("it fits");
@@ -160,9 +160,10 @@ fn large_scores_are_safe() {
             scale: 1.0,
             ..bytemuck::Zeroable::zeroed()
         };
-        let function = device.load("attention/f32", &kernel).expect("it is listed");
+        let function =
+            device.load(Operation::any_attention(Dtype::F32), &kernel).expect("it is listed");
         device
-            .launch(&Launch { function: &function, blocks: 2, repeat: 1, params: &params })
+            .launch(&Launch { function: &function, blocks: 2, repeat: 1, params: params.into() })
             .expect("it runs");
         let mut output = vec![0f32; dim];
         device.read(&o, Bytes(0), bytemuck::cast_slice_mut(&mut output)).expect("it is there");
@@ -181,7 +182,7 @@ impl Device for Forgetful {
     fn properties(&self) -> &Properties {
         self.host.properties()
     }
-    fn kernels(&self, operation: &str) -> Vec<KernelName> {
+    fn kernels(&self, operation: Operation) -> Vec<KernelName> {
         self.host.kernels(operation)
     }
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
@@ -199,7 +200,7 @@ impl Device for Forgetful {
     fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.host.read(buffer, offset, bytes)
     }
-    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
         self.host.load(operation, kernel)
     }
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
@@ -217,6 +218,15 @@ impl Device for Forgetful {
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
         self.host.observe_clock()
     }
+    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
+        self.host.takes(function, params)
+    }
+    fn set_deadline(&self, deadline: Seconds) {
+        self.host.set_deadline(deadline);
+    }
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.host.capabilities()
+    }
 }
 
 /// Among 32 thousand keys of random data, 64 weigh less than rounding may do: planted ones do not.
@@ -224,7 +234,7 @@ impl Device for Forgetful {
 fn one_block_of_a_long_context_is_missed() {
     let shape = point(AttentionKind::Decode, [1, 1, 4, 1, 32_768, 32, 32], Mask::Full);
     let point = Point::Attention(AttentionPoint { dtype: Dtype::Bf16, ..shape });
-    for kernel in host_of(1).kernels("attention/bf16") {
+    for kernel in host_of(1).kernels(Operation::any_attention(Dtype::Bf16)) {
         for (lost, right) in [(0, true), (64, false)] {
             let device = Forgetful { host: host_of(2), lost };
             let case = Case { kernel: kernel.clone(), point };

@@ -4,7 +4,7 @@
 use fizeau::{
     bench::{self, Rank},
     case::{Case, Collective, CollectivePoint, KernelName, Place, Point},
-    comm::{Communicator, RankBuffers, host::Threads},
+    comm::{Communicator, RankBuffers, host::ThreadRanks},
     device::{Backend, Buffer, Device, DeviceError, host::Host},
     dtype::Dtype,
     suite::Suite,
@@ -13,8 +13,8 @@ use fizeau::{
 use proptest::prelude::*;
 
 /// So many ranks of the host.
-fn threads(device: &dyn Device, ranks: u32) -> Threads<'_> {
-    Threads::new(device.host().expect("it is the host"), ranks)
+fn threads(device: &dyn Device, ranks: u32) -> ThreadRanks<'_> {
+    ThreadRanks::new(device.capabilities().threads.expect("the host has threads"), ranks)
 }
 
 /// Numbers of ranks of nodes, pairs of nodes, and racks.

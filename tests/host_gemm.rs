@@ -6,6 +6,7 @@ use fizeau::{
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
+    kernel::Operation,
 };
 use proptest::prelude::*;
 
@@ -13,7 +14,7 @@ const DTYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::Int8];
 
 fn check_all(device: &dyn Device, [m, n, k]: [u32; 3], repeat: u32, contents: Contents) {
     for dtype in DTYPES {
-        for kernel in device.kernels(&format!("gemm/{dtype}")) {
+        for kernel in device.kernels(Operation::Gemm(dtype)) {
             let case = Case { kernel, point: Point::Gemm(GemmPoint { dtype, m, n, k, contents }) };
             check(device, &case, repeat);
         }
@@ -22,7 +23,7 @@ fn check_all(device: &dyn Device, [m, n, k]: [u32; 3], repeat: u32, contents: Co
 
 fn check_all_grouped(device: &dyn Device, [m, n, k, groups]: [u32; 4], repeat: u32) {
     for dtype in DTYPES {
-        for kernel in device.kernels(&format!("grouped/{dtype}")) {
+        for kernel in device.kernels(Operation::Grouped(dtype)) {
             for routing in [Routing::Balanced, Routing::Skewed] {
                 let kernel = kernel.clone();
                 let point = Point::Grouped(GroupedPoint { dtype, m, n, k, groups, routing });
@@ -53,16 +54,16 @@ fn check(device: &dyn Device, case: &Case, repeat: u32) {
 fn a_plain_kernel_is_there_for_every_element_type() {
     let device = Host.open(0).expect("there is a host");
     for dtype in DTYPES {
-        let kernels = device.kernels(&format!("gemm/{dtype}"));
+        let kernels = device.kernels(Operation::Gemm(dtype));
         assert!(kernels.iter().any(|kernel| kernel.0 == "portable"), "{dtype}: {kernels:?}");
         // What makes one product makes one for each group as well.
         let bundled = |kernels: Vec<KernelName>| -> Vec<KernelName> {
             let ours = |kernel: &KernelName| kernel.0 == "portable" || kernel.0.starts_with("avx");
             kernels.into_iter().filter(ours).collect()
         };
-        assert_eq!(bundled(device.kernels(&format!("grouped/{dtype}"))), bundled(kernels));
+        assert_eq!(bundled(device.kernels(Operation::Grouped(dtype))), bundled(kernels));
     }
-    assert!(device.kernels("gemm/fp4").is_empty());
+    assert!(device.kernels(Operation::Gemm(Dtype::Fp4)).is_empty());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use fizeau::{
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
+    kernel::Operation,
     units::Bytes,
 };
 
@@ -35,7 +36,7 @@ fn streams_are_right_in_every_variant() {
         for units in [1, 2, 3] {
             for stream in StreamOperation::ALL {
                 let point = Point::Stream(StreamPoint { stream, working_set: Bytes(size), units });
-                let kernels = device.kernels(&format!("stream/{stream}"));
+                let kernels = device.kernels(Operation::Stream(stream));
                 assert!(kernels.iter().any(|kernel| kernel.0 == "plain"));
                 for kernel in kernels {
                     let case = Case { kernel, point };
@@ -53,7 +54,7 @@ fn chases_end_where_they_should() {
     let rank = Rank { device: &*device, peers: &Alone };
     for size in [4 << 10, 100 << 10, 3 << 20] {
         let point = Point::Latency(LatencyPoint { working_set: Bytes(size), side: None });
-        let kernel = device.kernels("latency")[0].clone();
+        let kernel = device.kernels(Operation::Latency)[0].clone();
         let mut workload = bench::prepare(&Case { kernel, point }, rank).expect("there is memory");
         for repeat in [1, 2, 63, 64, 65, 100_000] {
             workload.poison().expect("the host's memory can be written");
@@ -69,7 +70,7 @@ fn chases_end_where_they_should() {
 fn multiply_adds_are_all_made_in_every_variant() {
     let device = host();
     for dtype in [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::Int8] {
-        for kernel in device.kernels(&format!("compute/{dtype}")) {
+        for kernel in device.kernels(Operation::Compute(dtype)) {
             let point = Point::Compute(ComputePoint { dtype, units: 2 });
             let case = Case { kernel, point };
             let check = check(&*device, &case);

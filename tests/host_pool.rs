@@ -1,7 +1,10 @@
 //! The host's threads: every block runs, once, also where there are more of them than cores, and a
 //! panic ends a launch instead of hanging it.
 
-use fizeau::device::host::pool::{Block, Pool};
+use fizeau::{
+    device::host::pool::{Block, Pool},
+    kernel::{LatencyParams, Params},
+};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
@@ -9,11 +12,17 @@ use std::{
     time::Duration,
 };
 
+const POSITION: LatencyParams = LatencyParams { position: 7 };
+const PARAMS: Params = Params::Latency(POSITION);
+
 /// How often each of some blocks ran.
 fn counts(pool: &mut Pool, blocks: u32, repeat: u32) -> Vec<u32> {
     let ran: Vec<AtomicU32> = (0..blocks).map(|_| AtomicU32::new(0)).collect();
-    pool.run(blocks, repeat, &7u64, &|block: &Block<'_>| {
-        assert_eq!((block.count, block.repeat, *block.params::<u64>()), (blocks, repeat, 7));
+    pool.run(blocks, repeat, &PARAMS, &|block: &Block<'_>| {
+        assert_eq!(
+            (block.count, block.repeat, *block.params::<LatencyParams>()),
+            (blocks, repeat, POSITION)
+        );
         ran[block.index as usize].fetch_add(1, Ordering::Relaxed);
     });
     ran.into_iter().map(AtomicU32::into_inner).collect()
@@ -44,7 +53,7 @@ fn blocks_meet_at_barriers_also_when_cores_are_few() {
     const ROUNDS: u64 = 200;
     let mut pool = Pool::new();
     let arrived = AtomicU64::new(0);
-    pool.run(BLOCKS, 1, &(), &|block: &Block<'_>| {
+    pool.run(BLOCKS, 1, &Params::None, &|block: &Block<'_>| {
         for round in 1..=ROUNDS {
             arrived.fetch_add(1, Ordering::Relaxed);
             block.synchronise();
@@ -61,7 +70,7 @@ fn a_panic_ends_the_launch_and_not_the_pool() {
     let mut pool = Pool::new();
     for culprit in [0, 1, 3] {
         let launch = AssertUnwindSafe(|| {
-            pool.run(4, 1, &(), &|block: &Block<'_>| {
+            pool.run(4, 1, &Params::None, &|block: &Block<'_>| {
                 assert_ne!(block.index, culprit, "planted");
                 // Nobody else comes: they would wait here without end.
                 block.synchronise();
@@ -70,7 +79,7 @@ fn a_panic_ends_the_launch_and_not_the_pool() {
         assert!(catch_unwind(launch).is_err(), "block {culprit} panicked unheard");
         assert_eq!(counts(&mut pool, 4, 1), [1; 4], "after a panic of block {culprit}");
         let meets = AtomicU32::new(0);
-        pool.run(4, 1, &(), &|block: &Block<'_>| {
+        pool.run(4, 1, &Params::None, &|block: &Block<'_>| {
             meets.fetch_add(1, Ordering::Relaxed);
             block.synchronise();
             assert_eq!(meets.load(Ordering::Relaxed), 4);
@@ -83,7 +92,7 @@ fn parts_cover_everything_once() {
     let mut pool = Pool::new();
     for length in [0, 1, 511, 512, 513, 4096, 100_001] {
         let touched: Vec<AtomicU32> = (0..length).map(|_| AtomicU32::new(0)).collect();
-        pool.run(3, 1, &(), &|block: &Block<'_>| {
+        pool.run(3, 1, &Params::None, &|block: &Block<'_>| {
             let part = block.part(length, 512);
             assert!(part.start == length || part.start.is_multiple_of(512));
             part.for_each(|at| _ = touched[at].fetch_add(1, Ordering::Relaxed));

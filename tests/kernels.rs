@@ -43,8 +43,6 @@ fn parameters_are_the_same_on_both_sides() {
         layout!(CheckParams: values wrong error length slice before peer ranks grown tolerance),
         layout!(FillParams: target pattern length period),
         layout!(CompareParams: values pattern length period differing),
-        layout!(HashParams: values length hash),
-        layout!(EvictParams: memory length),
         layout!(ClockParams: counted cycles),
         layout!(HoldParams: released limit waited),
         layout!(AccessParams: a order partial rows row row_shift),

@@ -144,19 +144,6 @@ struct CompareParams {
 };
 static_assert(sizeof(CompareParams) == 40, "the mirror");
 
-struct HashParams {
-  const u64* values;
-  u64 length;        // words
-  u64* hash;         // counted up by each word's hash; the order of blocks does not matter
-};
-static_assert(sizeof(HashParams) == 24, "the mirror");
-
-struct EvictParams {
-  u64* memory;
-  u64 length;        // words
-};
-static_assert(sizeof(EvictParams) == 16, "the mirror");
-
 struct ClockParams {
   u64* counted;      // [cycles, nanoseconds] for each block, 64 bytes apart
   u64 cycles;        // to work for

@@ -39,17 +39,3 @@ KERNEL(256, 4) util_compare(const CompareParams p) {
   }
   leave_sum(p.differing, differing);
 }
-
-// A word counts with its place, so that two words that change places are found out.
-KERNEL(256, 4) util_hash(const HashParams p) {
-  u64 hash = 0;
-  for (u64 at = first_word(); at < p.length; at += stride()) {
-    hash += mixed(p.values[at] + 0x9E3779B97F4A7C15ull * (at + 1));
-  }
-  leave_sum(p.hash, hash);
-}
-
-// Reads and writes memory larger than the last cache, so that nothing else is left in it.
-KERNEL(256, 4) util_evict(const EvictParams p) {
-  for (u64 at = first_word(); at < p.length; at += stride()) p.memory[at] += 1;
-}

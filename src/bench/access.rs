@@ -9,7 +9,7 @@ use super::{Rank, Unready, Workload, stream};
 use crate::{
     case::{Access, AccessPoint, Case, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
-    kernel::AccessParams,
+    kernel::{AccessParams, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -50,16 +50,11 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
         };
         let points = points.into_iter().filter(|point| point.units > 0);
         for point in points.map(Point::Access) {
-            let kernels = rank.device.kernels(&operation(access)).into_iter();
+            let kernels = rank.device.kernels(Operation::Access(access)).into_iter();
             cases.extend(kernels.map(|kernel| Case { kernel, point }));
         }
     }
     cases
-}
-
-/// Under which name a device lists the kernels of a way.
-fn operation(access: Access) -> String {
-    format!("access/{access}")
 }
 
 struct Accessing<'d> {
@@ -95,7 +90,7 @@ pub fn prepare<'r>(
     kernel: &crate::case::KernelName,
     Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let function = device.load(&operation(point.access), kernel)?;
+    let function = device.load(Operation::Access(point.access), kernel)?;
     let partial = device.allocate(Bytes(64 * u64::from(point.units) * BLOCKS_MAX))?;
     let made = match point.access {
         Access::Gather => gather(point, device)?,
@@ -215,7 +210,12 @@ impl Accessing<'_> {
 impl Workload for Accessing<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let (function, params) = (&self.function, &self.params);
-        self.device.launch(&Launch { function, blocks: self.point.units, repeat, params })
+        self.device.launch(&Launch {
+            function,
+            blocks: self.point.units,
+            repeat,
+            params: (*params).into(),
+        })
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {

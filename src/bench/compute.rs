@@ -5,7 +5,7 @@ use crate::{
     case::{Case, ComputePoint, KernelName, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
-    kernel::ComputeParams,
+    kernel::{ComputeParams, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -17,17 +17,13 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let units = rank.device.properties().units;
     let cases = |&dtype: &Dtype| {
         let point = Point::Compute(ComputePoint { dtype, units });
-        let kernels = rank.device.kernels(&operation(dtype)).into_iter();
+        let kernels = rank.device.kernels(Operation::Compute(dtype)).into_iter();
         kernels.map(move |kernel| Case { kernel, point })
     };
     axes.dtypes.iter().flat_map(cases).collect()
 }
 
 /// Under which name a device lists the kernels of an element type.
-fn operation(dtype: Dtype) -> String {
-    format!("compute/{dtype}")
-}
-
 struct ComputeWorkload<'d> {
     device: &'d dyn Device,
     function: Function,
@@ -42,7 +38,7 @@ pub fn prepare<'r>(
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let function = device.load(&operation(point.dtype), kernel)?;
+    let function = device.load(Operation::Compute(point.dtype), kernel)?;
     let partial = device.allocate(Bytes(64 * u64::from(point.units)))?;
     let flops = ComputePoint::FLOPS_PER_UNIT as u64;
     let params = ComputeParams { partial: partial.address, flops };
@@ -52,7 +48,12 @@ pub fn prepare<'r>(
 impl Workload for ComputeWorkload<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let (function, params) = (&self.function, &self.params);
-        self.device.launch(&Launch { function, blocks: self.point.units, repeat, params })
+        self.device.launch(&Launch {
+            function,
+            blocks: self.point.units,
+            repeat,
+            params: (*params).into(),
+        })
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {

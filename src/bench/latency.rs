@@ -11,7 +11,7 @@ use super::{Rank, Unready, Workload, filled, sides, stream};
 use crate::{
     case::{Case, KernelName, LatencyPoint, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
-    kernel::LatencyParams,
+    kernel::{LatencyParams, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -26,7 +26,7 @@ pub(super) const LINE: u64 = 64;
 /// The cases of a suite.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.latency else { return Vec::new() };
-    let kernels = rank.device.kernels("latency");
+    let kernels = rank.device.kernels(Operation::Latency);
     let end = stream::memory_working_set(rank.device.properties());
     let sizes = stream::sweep(SWEEP_START, end, axes.points_per_octave);
     let case = |kernel: &KernelName, working_set| Case {
@@ -62,7 +62,7 @@ pub fn prepare<'r>(
     if let Some(side) = point.side {
         return sides::prepare(point.working_set, side, kernel, rank);
     }
-    let function = device.load("latency", kernel)?;
+    let function = device.load(Operation::Latency, kernel)?;
     let cells = (point.working_set.0 / LINE).max(2);
     let chain = device.allocate(stream::in_huge_pages(Bytes(cells * LINE)))?;
     over(device, function, chain, cells as usize)
@@ -124,7 +124,7 @@ impl Workload for LatencyWorkload<'_> {
         let params = LatencyParams { position: self.end.address };
         self.walked = (self.walked + u64::from(repeat)) % self.cells;
         let function = &self.function;
-        self.device.launch(&Launch { function, blocks: 1, repeat, params: &params })
+        self.device.launch(&Launch { function, blocks: 1, repeat, params: params.into() })
     }
 
     /// Back to the chain's first cell; a chase that does not move is then found out.

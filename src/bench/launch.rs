@@ -5,7 +5,7 @@ use super::{Rank, Unready, Workload};
 use crate::{
     case::{Case, KernelName, LaunchPoint, Launching, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
-    kernel::LaunchParams,
+    kernel::{LaunchParams, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -19,16 +19,11 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
         let counts = if launching == Launching::Graph { &axes.graph[..] } else { &[1] };
         for &kernels in counts {
             let point = Point::Launch(LaunchPoint { launching, kernels });
-            let names = rank.device.kernels(&operation(launching)).into_iter();
+            let names = rank.device.kernels(Operation::Launch(launching)).into_iter();
             cases.extend(names.map(|kernel| Case { kernel, point }));
         }
     }
     cases
-}
-
-/// Under which name a device lists the ways.
-fn operation(launching: Launching) -> String {
-    format!("launch/{launching}")
 }
 
 struct Launches<'d> {
@@ -45,7 +40,7 @@ pub fn prepare<'r>(
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let function = device.load(&operation(point.launching), kernel)?;
+    let function = device.load(Operation::Launch(point.launching), kernel)?;
     let count = device.allocate(Bytes(8))?;
     Ok(Box::new(Launches { device, function, kernels: point.kernels, count, expected: 0 }))
 }
@@ -56,7 +51,7 @@ impl Workload for Launches<'_> {
         let params = LaunchParams { count: self.count.address, kernels };
         self.expected += kernels * u64::from(repeat);
         let function = &self.function;
-        self.device.launch(&Launch { function, blocks: 1, repeat, params: &params })
+        self.device.launch(&Launch { function, blocks: 1, repeat, params: params.into() })
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {

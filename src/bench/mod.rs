@@ -17,23 +17,14 @@ pub mod stream;
 pub mod transfer;
 mod verify;
 
+pub use crate::comm::Rank;
 use crate::{
     case::{Case, Point},
-    comm::Communicator,
-    device::{Device, DeviceError},
+    device::DeviceError,
     outcome::{Cache, Check},
     suite::Suite,
     units::Bytes,
 };
-
-/// Where a case runs.
-#[derive(Clone, Copy)]
-pub struct Rank<'r> {
-    /// On what.
-    pub device: &'r dyn Device,
-    /// With whom.
-    pub peers: &'r dyn Communicator,
-}
 
 /// A case made ready on a rank: operands allocated and filled with random data.
 pub trait Workload {

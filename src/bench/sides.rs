@@ -14,7 +14,7 @@ use super::{
 use crate::{
     case::{Case, KernelName, LatencyPoint, Point, Side},
     device::{Device, Launch},
-    kernel::ProbeParams,
+    kernel::{Operation, ProbeParams},
     units::Bytes,
 };
 
@@ -29,7 +29,7 @@ const SHARE: f64 = 1.0 / 8.0;
 
 /// The cases of some sides, on devices whose kernels tell them apart.
 pub fn cases(sides: &[Side], rank: Rank<'_>) -> Vec<Case> {
-    let kernels = rank.device.kernels("latency/side");
+    let kernels = rank.device.kernels(Operation::LatencySide);
     let case = |kernel: &KernelName, side| Case {
         kernel: kernel.clone(),
         point: Point::Latency(LatencyPoint { working_set: WORKING_SET, side: Some(side) }),
@@ -44,7 +44,7 @@ pub fn prepare<'r>(
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let function = device.load("latency/side", kernel)?;
+    let function = device.load(Operation::LatencySide, kernel)?;
     let chain = device.allocate(working_set)?;
     let (taken, unit) = probe(device, kernel, chain.address, working_set.0 / LINE, || {
         device.write(&chain, Bytes(0), &filled(0u8, working_set.0 as usize)?)
@@ -66,14 +66,14 @@ fn probe(
     lines: u64,
     empty: impl FnOnce() -> Result<(), crate::device::DeviceError>,
 ) -> Result<(Vec<u64>, u64), Unready> {
-    let function = &device.load("latency/probe", kernel)?;
+    let function = &device.load(Operation::LatencyProbe, kernel)?;
     let left = device.allocate(Bytes(8 * (lines + 1)))?;
     empty()?;
     let unit = left.address + 8 * lines;
     let params = &ProbeParams { cells, lines, taken: left.address, unit };
     // Twice: the first brings the lines into the cache.
     for _ in 0..2 {
-        device.launch(&Launch { function, blocks: 1, repeat: 1, params })?;
+        device.launch(&Launch { function, blocks: 1, repeat: 1, params: (*params).into() })?;
     }
     let mut words = vec![0u64; lines as usize + 1];
     device.read(&left, Bytes(0), bytemuck::cast_slice_mut(&mut words))?;

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     case::{Case, KernelName, Point, StreamOperation, StreamPoint},
     device::{Buffer, Device, DeviceError, Function, Launch},
-    kernel::StreamParams,
+    kernel::{Operation, StreamParams},
     outcome::Check,
     spec::Properties,
     suite::Suite,
@@ -39,7 +39,7 @@ const SKEW: Bytes = Bytes(1344);
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.stream else { return Vec::new() };
     let properties = rank.device.properties();
-    let kernels = |stream| rank.device.kernels(&operation(stream));
+    let kernels = |stream| rank.device.kernels(Operation::Stream(stream));
     let memory = memory_working_set(properties);
     let units = properties.units;
     let case = |stream, working_set, units, kernel| Case {
@@ -83,11 +83,6 @@ fn sweep_start(properties: &Properties, units: u32) -> Bytes {
         Some(first) => Bytes(first.size.0 / 2) * u64::from(units),
         None => Bytes(FIRST_CACHE_MIN.0 / 2) * u64::from(units),
     }
-}
-
-/// Under which name a device lists the kernels of an operation.
-fn operation(stream: StreamOperation) -> String {
-    format!("stream/{stream}")
 }
 
 /// Whether a kernel, by its name, stores past the caches.
@@ -171,7 +166,7 @@ impl<'r> Stream<'r> {
         kernel: &KernelName,
         device: &'r dyn Device,
     ) -> Result<Stream<'r>, DeviceError> {
-        let function = device.load(&operation(point.stream), kernel)?;
+        let function = device.load(Operation::Stream(point.stream), kernel)?;
         let (count, length) = (point.stream.arrays(), point.length());
         let stride = Bytes((length * 8).next_multiple_of(4096)) + SKEW;
         let size = stride * (count - 1) + Bytes(length * 8);
@@ -224,7 +219,7 @@ impl Workload for Stream<'_> {
             function: &self.function,
             blocks: self.point.units,
             repeat,
-            params: &self.params,
+            params: self.params.into(),
         })
     }
 

@@ -7,7 +7,7 @@ use super::{Rank, Unready, Workload, access, latency};
 use crate::{
     case::{Case, HostMemory, KernelName, Point, Transfer, TransferPoint},
     device::{Buffer, Device, DeviceError, Elsewhere, Function, Launch},
-    kernel::TransferParams,
+    kernel::{Operation, TransferParams},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -56,8 +56,8 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 }
 
 /// Under which name a device lists what copies, or what chases pointers.
-fn operation(transfer: Transfer) -> &'static str {
-    if transfer.is_latency() { "latency" } else { "transfer/copy" }
+fn operation(transfer: Transfer) -> Operation {
+    if transfer.is_latency() { Operation::Latency } else { Operation::Copy }
 }
 
 /// Whether a kernel can do it: units do not reach pageable memory, and copies on behalf of other
@@ -184,7 +184,7 @@ impl Workload for Transfers<'_> {
         let blocks = self.device.properties().units;
         self.lanes.iter().try_for_each(|lane| {
             let (function, params) = (&self.function, &lane.params);
-            self.device.launch(&Launch { function, blocks, repeat, params })
+            self.device.launch(&Launch { function, blocks, repeat, params: (*params).into() })
         })
     }
 

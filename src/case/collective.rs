@@ -112,20 +112,6 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// All of them, in the order of reports.
-    pub const ALL: [Collective; 10] = [
-        Collective::AllReduce,
-        Collective::AllToAll,
-        Collective::AllGather,
-        Collective::ReduceScatter,
-        Collective::Broadcast,
-        Collective::SendReceive,
-        Collective::Reduce,
-        Collective::Gather,
-        Collective::Scatter,
-        Collective::AllToAllV,
-    ];
-
     /// The rank from which a broadcast or scatter comes, and to which a reduce or gather goes.
     pub const ROOT: u32 = 0;
 

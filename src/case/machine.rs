@@ -111,23 +111,6 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// All of them.
-    pub const ALL: [Transfer; 13] = [
-        Transfer::HostToDeviceMemcpy,
-        Transfer::DeviceToHostMemcpy,
-        Transfer::HostToDeviceBidirectionalMemcpy,
-        Transfer::HostToAllMemcpy,
-        Transfer::AllToHostMemcpy,
-        Transfer::DeviceLocalCopy,
-        Transfer::DeviceToDeviceMemcpyRead,
-        Transfer::DeviceToDeviceMemcpyWrite,
-        Transfer::DeviceToDeviceBidirectionalMemcpyRead,
-        Transfer::AllToOneRead,
-        Transfer::OneToAllWrite,
-        Transfer::HostDeviceLatency,
-        Transfer::DeviceToDeviceLatency,
-    ];
-
     /// Whether it is the time of one load.
     pub fn is_latency(self) -> bool {
         matches!(self, Transfer::HostDeviceLatency | Transfer::DeviceToDeviceLatency)

@@ -4,6 +4,9 @@
 macro_rules! named {
     ($type:ty { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $type {
+            /// All of them, in the order of reports.
+            pub const ALL: [$type; [$($name),+].len()] = [$(Self::$variant),+];
+
             /// The name in ids, files and flags.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
@@ -193,17 +196,6 @@ pub enum StreamOperation {
 }
 
 impl StreamOperation {
-    /// All of them, in the order of reports.
-    pub const ALL: [StreamOperation; 7] = [
-        StreamOperation::Read,
-        StreamOperation::Write,
-        StreamOperation::Copy,
-        StreamOperation::Scale,
-        StreamOperation::Add,
-        StreamOperation::Triad,
-        StreamOperation::Dot,
-    ];
-
     /// How many arrays an iteration touches, each once: the byte count of STREAM, which does not
     /// count a write-allocate's hidden read.
     pub fn arrays(self) -> u64 {

@@ -4,7 +4,7 @@ use super::{Global, Usage};
 use crate::{
     bench::{self, Rank},
     case::{Case, KernelName},
-    comm::{Alone, Communicator, Planned, host::Threads, nccl::Engine},
+    comm::{Alone, Communicator, Planned, host::ThreadRanks, nccl::Engine},
     data::Catalogue,
     device::{BACKENDS, Backend, Device, fake::Fake},
     selector::Selector,
@@ -135,8 +135,8 @@ pub fn world<'d>(
     if !(2..=RANKS_MAX).contains(&ranks) {
         return Err(Usage(format!("--ranks {ranks}: a world has 2 to {RANKS_MAX} ranks")).into());
     }
-    Ok(match device.host() {
-        Some(host) => Box::new(Threads::new(host, ranks)),
+    Ok(match device.capabilities().threads {
+        Some(threads) => Box::new(ThreadRanks::new(threads, ranks)),
         None => Box::new(Alone),
     })
 }

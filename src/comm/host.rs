@@ -22,10 +22,7 @@
 use super::{Communicator, RankBuffers};
 use crate::{
     case::{Collective, CollectivePoint, KernelName},
-    device::{
-        DeviceError,
-        host::{HostDevice, pool::Block},
-    },
+    device::{DeviceError, Threads},
     dtype::Dtype,
     units::Bytes,
 };
@@ -38,19 +35,19 @@ const ROOT: usize = Collective::ROOT as usize;
 const CHUNK: usize = 1024;
 
 /// A world of pinned threads. More ranks than cores is allowed, and slow: they take turns.
-pub struct Threads<'d> {
-    device: &'d HostDevice,
+pub struct ThreadRanks<'d> {
+    threads: &'d dyn Threads,
     ranks: u32,
 }
 
-impl<'d> Threads<'d> {
-    /// So many ranks on a device's threads.
-    pub fn new(device: &'d HostDevice, ranks: u32) -> Threads<'d> {
-        Threads { device, ranks }
+impl<'d> ThreadRanks<'d> {
+    /// A world of `ranks` on a device's threads.
+    pub fn new(threads: &'d dyn Threads, ranks: u32) -> ThreadRanks<'d> {
+        ThreadRanks { threads, ranks }
     }
 }
 
-impl Communicator for Threads<'_> {
+impl Communicator for ThreadRanks<'_> {
     fn kernels(&self) -> Vec<KernelName> {
         vec![KernelName("threads".into())]
     }
@@ -76,11 +73,11 @@ impl Communicator for Threads<'_> {
             let why = format!("{} ranks give buffers in a world of {}", ranks.len(), self.ranks);
             return Err(refused(collective, why));
         }
-        self.device.run(self.ranks, repeat, &(), &|block: &Block<'_>| {
-            for _ in 0..block.repeat {
-                block.synchronise();
-                exchange.share(block.index as usize);
-                block.synchronise();
+        self.threads.run_together(self.ranks, &|index, synchronise| {
+            for _ in 0..repeat {
+                synchronise();
+                exchange.share(index as usize);
+                synchronise();
             }
         });
         Ok(())

@@ -19,6 +19,15 @@ use crate::{
     units::Bytes,
 };
 
+/// Where a case runs.
+#[derive(Clone, Copy)]
+pub struct Rank<'r> {
+    /// On what.
+    pub device: &'r dyn Device,
+    /// With whom.
+    pub peers: &'r dyn Communicator,
+}
+
 /// One rank's part in a collective. Send and receive may be the same buffer, at the offsets that
 /// `nccl-tests` uses in place.
 #[derive(Clone, Copy)]

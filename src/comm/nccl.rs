@@ -147,13 +147,15 @@ impl<'d> Nccl<'d> {
         let on_hang: OnHang = Box::new(move |said, point| {
             on_hang(said, point, ended.get().cloned());
         });
-        let asked = Asked { error: Some(Box::new(ask)), pulse: device.pulse() };
+        let stream = device.foreign_stream(engine.name)?;
+        let pulse = stream.pulse();
+        let asked = Asked { error: Some(Box::new(ask)), pulse };
         let no_thread = |error: std::io::Error| DeviceError::Driver(error.to_string());
         watch.start(deadline, asked, on_hang).map_err(no_thread)?;
         let mut joined = Err(Error::Aborted);
         // Only the context counts here: it is current on this thread inside the call.
         watch.joining(|| {
-            device.enqueue_foreign(engine.name, &mut |_| {
+            stream.enqueue_foreign(&mut |_| {
                 let library = &engine.library;
                 joined = nccl_rs::Communicator::new(library, id, rank, size, JOIN_MAX);
                 Ok(())
@@ -187,7 +189,7 @@ impl<'d> Nccl<'d> {
         run: &dyn Fn(nccl_rs::Stream) -> Result<(), Error>,
     ) -> Result<(), DeviceError> {
         let name = self.engine.name;
-        self.device.enqueue_foreign(name, &mut |Stream(stream)| {
+        self.device.foreign_stream(name)?.enqueue_foreign(&mut |Stream(stream)| {
             run(nccl_rs::Stream(stream)).map_err(|error| refused(name, what, &error))
         })
     }
@@ -277,14 +279,14 @@ impl<'d> Nccl<'d> {
         };
         let bytes = size.0.max(1) as usize;
         let mut had = Err(Error::Aborted);
-        self.device.enqueue_foreign(name, &mut |_| {
+        self.device.foreign_stream(name)?.enqueue_foreign(&mut |_| {
             had = self.engine.library.allocate(bytes);
             Ok(())
         })?;
         let memory = self.on_all(had.map_err(told), &what)?;
         let at = memory.address();
         let mut made = Err(Error::Aborted);
-        self.device.enqueue_foreign(name, &mut |_| {
+        self.device.foreign_stream(name)?.enqueue_foreign(&mut |_| {
             // SAFETY: memory of that size, which outlives what it is registered as (`Known`).
             #[expect(unsafe_code, reason = "buffers are given by their addresses")]
             unsafe {
@@ -499,7 +501,7 @@ impl Communicator for Nccl<'_> {
         let plan = self.plan(operation, ranks)?;
         let name = self.engine.name;
         let captured = self.watch.control(|| {
-            self.device.capture(name, &mut |Stream(stream)| {
+            self.device.foreign_stream(name)?.capture(&mut |Stream(stream)| {
                 (0..count)
                     .try_for_each(|_| self.perform(&plan, nccl_rs::Stream(stream)))
                     .map_err(|error| refused(name, collective.name(), &error))

@@ -4,9 +4,10 @@
 use super::Communicator;
 use crate::{
     case::KernelName,
-    device::{Buffer, Device, DeviceError, Function, Identity, Launch, Timing},
-    outcome::Telemetry,
-    record::Environment,
+    device::{
+        Buffer, Capabilities, Device, DeviceError, Fills, Function, Launch, RankTimes, Timing,
+    },
+    kernel::{Operation, Params},
     spec::Properties,
     stats::quantile,
     units::{Bytes, Megahertz, Seconds},
@@ -35,7 +36,7 @@ impl Device for Together<'_> {
     fn properties(&self) -> &Properties {
         self.device.properties()
     }
-    fn kernels(&self, operation: &str) -> Vec<KernelName> {
+    fn kernels(&self, operation: Operation) -> Vec<KernelName> {
         self.device.kernels(operation)
     }
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
@@ -50,7 +51,7 @@ impl Device for Together<'_> {
         self.peers.works();
         self.device.read(buffer, offset, bytes)
     }
-    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
         self.peers.works();
         self.device.load(operation, kernel)
     }
@@ -67,7 +68,8 @@ impl Device for Together<'_> {
         self.peers.completed();
         let timing = timed.inspect_err(|error| self.peers.failed(error))?;
         self.own.borrow_mut().push(timing.time.0);
-        Ok(Timing { time: self.agree(timing.time)?, ..timing })
+        let slowest = self.peers.largest(timing.time.0).map(Seconds)?;
+        Ok(Timing { time: slowest, ..timing })
     }
     fn evict_cache(&self) -> Result<(), DeviceError> {
         self.device.evict_cache()
@@ -75,28 +77,57 @@ impl Device for Together<'_> {
     fn set_deadline(&self, deadline: Seconds) {
         self.device.set_deadline(deadline);
     }
-    fn telemetry(&self) -> Option<Telemetry> {
-        self.own.borrow_mut().clear();
-        self.device.telemetry()
+    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
+        self.device.takes(function, params)
     }
-    fn identity(&self) -> Identity {
-        self.device.identity()
+    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+        self.device.observe_clock()
     }
+    fn capabilities(&self) -> Capabilities<'_> {
+        let Capabilities { remote_memory, fills, foreign_stream, reports, rank_times: _, threads } =
+            self.device.capabilities();
+        let fills = fills.is_some().then_some(self as &dyn Fills);
+        Capabilities {
+            remote_memory,
+            fills,
+            foreign_stream,
+            reports,
+            rank_times: Some(self),
+            threads,
+        }
+    }
+}
+
+impl Fills for Together<'_> {
+    fn fill(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<(), DeviceError> {
+        self.peers.works();
+        self.device.fill(buffer, offset, pattern, words)
+    }
+    fn differing(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<Option<u64>, DeviceError> {
+        self.peers.works();
+        self.device.differing(buffer, offset, pattern, words)
+    }
+}
+
+impl RankTimes for Together<'_> {
     fn rank_times(&self, last: usize) -> Result<Vec<Seconds>, DeviceError> {
-        let own = self.own.borrow();
+        let own = self.own.take();
         let own = &own[own.len().saturating_sub(last)..];
         let median = if own.is_empty() { 0.0 } else { quantile::median(own) };
         let all = self.peers.all_gather_bytes(&median.to_le_bytes())?;
         let time = |bytes: Vec<u8>| bytes.try_into().map_or(f64::NAN, f64::from_le_bytes);
         Ok(all.into_iter().map(time).map(Seconds).collect())
-    }
-    fn describe(&self, environment: &mut Environment) {
-        self.device.describe(environment);
-    }
-    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
-        self.device.observe_clock()
-    }
-    fn agree(&self, seen: Seconds) -> Result<Seconds, DeviceError> {
-        self.peers.largest(seen.0).map(Seconds)
     }
 }

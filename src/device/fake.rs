@@ -5,11 +5,15 @@
 //! as `launch-error` or `slow=1.1,throttling`: see [`Fake::parse`]. Everything it says of itself
 //! says `fake`.
 
-use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing};
+use super::{
+    Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports, Timing,
+};
 use crate::{
     case::{KernelName, StreamOperation},
     dtype::Dtype,
-    kernel::StreamParams,
+    kernel::{Operation, Params, StreamParams},
+    outcome::Telemetry,
+    record::Environment,
     spec::{CacheLevel, Properties},
     units::{Bytes, BytesPerSecond, Megahertz, Seconds},
 };
@@ -299,8 +303,8 @@ impl Device for FakeDevice {
         &self.properties
     }
 
-    fn kernels(&self, operation: &str) -> Vec<KernelName> {
-        if stream_operation(operation).is_some() {
+    fn kernels(&self, operation: Operation) -> Vec<KernelName> {
+        if matches!(operation, Operation::Stream(_)) {
             vec![KernelName("fake".into())]
         } else {
             Vec::new()
@@ -337,10 +341,10 @@ impl Device for FakeDevice {
         Ok(())
     }
 
-    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
         self.present()?;
-        match stream_operation(operation) {
-            Some(stream) if kernel.0 == "fake" => {
+        match operation {
+            Operation::Stream(stream) if kernel.0 == "fake" => {
                 Ok(Function { kernel: kernel.clone(), handle: Box::new(stream) })
             }
             _ => Err(DeviceError::Unsupported {
@@ -352,11 +356,7 @@ impl Device for FakeDevice {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
         self.present()?;
-        let params: &StreamParams = launch
-            .params
-            .any()
-            .downcast_ref()
-            .ok_or_else(|| DeviceError::Driver("parameters of another operation".into()))?;
+        let params: &StreamParams = (&launch.params).try_into()?;
         let &operation: &StreamOperation = launch
             .function
             .handle
@@ -393,21 +393,44 @@ impl Device for FakeDevice {
         self.present()
     }
 
-    fn available(&self, _units: u32) -> Result<Option<f64>, DeviceError> {
-        self.present()?;
-        Ok(Some(if self.has(Fault::Disturbance) { 0.5 } else { 1.0 }))
-    }
-
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
         self.present()?;
         Ok(Some(if self.has(Fault::Throttling) { CLOCK_THROTTLED } else { CLOCK }))
     }
+
+    fn takes(&self, _: &Function, _: &Params) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn set_deadline(&self, _: Seconds) {}
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            remote_memory: None,
+            fills: None,
+            foreign_stream: None,
+            reports: Some(self),
+            rank_times: None,
+            threads: None,
+        }
+    }
 }
 
-/// The operation that kernels are asked for by, such as `stream/copy`.
-fn stream_operation(operation: &str) -> Option<StreamOperation> {
-    let name = operation.strip_prefix("stream/")?;
-    StreamOperation::ALL.into_iter().find(|stream| stream.name() == name)
+impl Reports for FakeDevice {
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+
+    fn telemetry(&self) -> Option<Telemetry> {
+        None
+    }
+
+    fn describe(&self, _: &mut Environment) {}
+
+    fn available(&self, _units: u32) -> Result<Option<f64>, DeviceError> {
+        self.present()?;
+        Ok(Some(if self.has(Fault::Disturbance) { 0.5 } else { 1.0 }))
+    }
 }
 
 /// The bytes at an address.

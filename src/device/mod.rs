@@ -9,7 +9,7 @@ pub mod library;
 
 use crate::{
     case::{HostMemory, KernelName},
-    kernel::Params,
+    kernel::{Operation, OtherOperation, Params},
     outcome::Telemetry,
     record::Environment,
     spec::Properties,
@@ -69,66 +69,31 @@ impl Finding {
 /// Every backend of this build, in the order `devices` prints them.
 pub static BACKENDS: &[&dyn Backend] = &[&host::Host, &cuda::Cuda, &hip::Hip];
 
-/// One opened device.
+/// One opened device: what every device does. What only some can do is found through
+/// [`Device::capabilities`]. No method has a default, so that a device which wraps another cannot
+/// lose a part of it without a word.
 pub trait Device {
     /// What it is.
     fn properties(&self) -> &Properties;
 
-    /// The kernels it could load, by operation (`stream`, `latency`, ...), best guess first; vendor
-    /// libraries that are present among them. Matrix products have an operation for each element
-    /// type (`gemm/f32`), since not every kernel takes every type.
-    fn kernels(&self, operation: &str) -> Vec<KernelName>;
+    /// The kernels it could load for an operation, best guess first; vendor libraries that are
+    /// present among them.
+    fn kernels(&self, operation: Operation) -> Vec<KernelName>;
+
+    /// Makes a kernel of an operation ready to launch.
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError>;
+
+    /// Whether a kernel takes such parameters, addresses aside: an error where it does not.
+    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError>;
 
     /// Memory of the device, 64-byte aligned at least, zeroed.
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError>;
-
-    /// Memory that is not the device's own, and that it reaches or copies to and from. Where that
-    /// is nowhere, an error says so.
-    fn allocate_at(&self, place: Elsewhere, _size: Bytes) -> Result<Buffer, DeviceError> {
-        let needs = format!("memory of {place}");
-        Err(DeviceError::Unsupported { kernel: "copy".into(), needs })
-    }
-
-    /// The ordinals of the other devices behind the same driver.
-    fn peers(&self) -> Vec<u32> {
-        Vec::new()
-    }
 
     /// Copies bytes into a buffer, at an offset.
     fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Copies bytes out of a buffer, from an offset.
     fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError>;
-
-    /// Makes a kernel of an operation ready to launch.
-    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError>;
-
-    /// Whether a kernel takes such parameters, addresses aside: an error where it does not.
-    fn takes(&self, _function: &Function, _params: &dyn Params) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// Fills `words` words of 8 bytes from an offset with a pattern that repeats.
-    fn fill(
-        &self,
-        buffer: &Buffer,
-        offset: Bytes,
-        pattern: &[u64],
-        words: u64,
-    ) -> Result<(), DeviceError> {
-        fill_by_writes(self, buffer, offset, pattern, words)
-    }
-
-    /// How many of those words differ from the pattern; none where the device does not tell.
-    fn differing(
-        &self,
-        _buffer: &Buffer,
-        _offset: Bytes,
-        _pattern: &[u64],
-        _words: u64,
-    ) -> Result<Option<u64>, DeviceError> {
-        Ok(None)
-    }
 
     /// Enqueues a kernel `repeat` times, back to back.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError>;
@@ -143,74 +108,195 @@ pub trait Device {
     /// Displaces the contents of all caches.
     fn evict_cache(&self) -> Result<(), DeviceError>;
 
-    /// Lets another library enqueue its work on the device's own stream, in its context.
-    fn enqueue_foreign(
-        &self,
-        library: &str,
-        _enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        let needs = "a stream that other libraries enqueue on".into();
-        Err(DeviceError::Unsupported { kernel: library.into(), needs })
-    }
-
-    /// Captures what another library enqueues, instead of doing it.
-    fn capture(
-        &self,
-        library: &str,
-        _enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
-    ) -> Result<Replay, DeviceError> {
-        let needs = "graphs of what other libraries enqueue".into();
-        Err(DeviceError::Unsupported { kernel: library.into(), needs })
-    }
-
-    /// What tells it from its neighbours, and how it is connected; less where it cannot tell.
-    fn identity(&self) -> Identity {
-        Identity::default()
-    }
-
-    /// The median time of each rank's own last so many timed regions, by rank; none where ranks
-    /// have no times of their own.
-    fn rank_times(&self, _last: usize) -> Result<Vec<Seconds>, DeviceError> {
-        Ok(Vec::new())
-    }
-
-    /// The host, whose threads can be ranks; none where it is another device.
-    fn host(&self) -> Option<&host::HostDevice> {
-        None
-    }
-
     /// The longest that whoever waits for it is to wait, from now on.
-    fn set_deadline(&self, _deadline: Seconds) {}
-
-    /// What its sensors saw since this was last called; none where it has no sensors.
-    fn telemetry(&self) -> Option<Telemetry> {
-        None
-    }
-
-    /// Adds to what a record says of the machine around it.
-    fn describe(&self, _environment: &mut Environment) {}
-
-    /// What another thread may ask of it while work is in flight; none where there is nothing to
-    /// ask.
-    fn pulse(&self) -> Option<Pulse> {
-        None
-    }
-
-    /// The largest of what every rank in a process of its own has seen; what this one has, where
-    /// it is alone.
-    fn agree(&self, seen: Seconds) -> Result<Seconds, DeviceError> {
-        Ok(seen)
-    }
-
-    /// The share of these units' arithmetic that is theirs to use now, of the most that was ever
-    /// seen: 0.5 where two of them share a core, or where another process takes half of its time.
-    /// None where the device cannot tell.
-    fn available(&self, _units: u32) -> Result<Option<f64>, DeviceError> {
-        Ok(None)
-    }
+    fn set_deadline(&self, deadline: Seconds);
 
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
+
+    /// What it can do beyond the above.
+    fn capabilities(&self) -> Capabilities<'_>;
+}
+
+/// What a device can do that not every device can. All fields are written out wherever one is
+/// made: a device that wraps another decides about each.
+#[derive(Clone, Copy)]
+pub struct Capabilities<'d> {
+    /// Reaches memory that is not its own.
+    pub remote_memory: Option<&'d dyn RemoteMemory>,
+    /// Fills and compares its memory by itself.
+    pub fills: Option<&'d dyn Fills>,
+    /// Lets other libraries enqueue on its stream.
+    pub foreign_stream: Option<&'d dyn ForeignStream>,
+    /// Tells what state it is in.
+    pub reports: Option<&'d dyn Reports>,
+    /// Has times of each rank.
+    pub rank_times: Option<&'d dyn RankTimes>,
+    /// Has threads that can be ranks of one process.
+    pub threads: Option<&'d dyn Threads>,
+}
+
+/// A device that reaches memory which is not its own.
+pub trait RemoteMemory {
+    /// Memory of the host or of another device, for kernels or copies.
+    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError>;
+
+    /// The ordinals of the other devices behind the same driver.
+    fn peers(&self) -> Vec<u32>;
+}
+
+/// A device that fills and compares its memory by kernels, which is far faster than by copies.
+pub trait Fills {
+    /// Fills `words` words of 8 bytes from an offset with a pattern that repeats.
+    fn fill(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<(), DeviceError>;
+
+    /// How many of those words differ from the pattern; `None` where it cannot tell of this buffer.
+    fn differing(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<Option<u64>, DeviceError>;
+}
+
+/// A device on whose stream other libraries can enqueue, in its context.
+pub trait ForeignStream {
+    /// Enqueues what the closure gives to the stream.
+    fn enqueue_foreign(
+        &self,
+        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError>;
+
+    /// Captures what the closure gives to the stream, instead of doing it.
+    fn capture(
+        &self,
+        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
+    ) -> Result<Replay, DeviceError>;
+
+    /// What another thread may ask of it while work is in flight; `None` where that cannot be had.
+    fn pulse(&self) -> Option<Pulse>;
+}
+
+/// A device that tells what state it is in.
+pub trait Reports {
+    /// What tells it from its neighbours, and how it is connected; less where it cannot tell.
+    fn identity(&self) -> Identity;
+
+    /// What its sensors saw since this was last called; `None` where it has no sensors.
+    fn telemetry(&self) -> Option<Telemetry>;
+
+    /// Adds to what a record says of the machine around it.
+    fn describe(&self, environment: &mut Environment);
+
+    /// The share of these units' arithmetic that is theirs to use now, of the most that was ever
+    /// seen: 0.5 where two of them share a core, or where another process takes half of its time.
+    /// `None` where the device cannot tell.
+    fn available(&self, units: u32) -> Result<Option<f64>, DeviceError>;
+}
+
+/// A device whose timed regions are those of all ranks together.
+pub trait RankTimes {
+    /// The median time of each rank's own last `last` timed regions, by rank.
+    fn rank_times(&self, last: usize) -> Result<Vec<Seconds>, DeviceError>;
+}
+
+/// A device whose threads can be ranks of one process.
+pub trait Threads {
+    /// Runs `work` on `count` pinned threads at once and waits for all. Each is told its number and
+    /// a barrier of all of them.
+    fn run_together(&self, count: u32, work: &(dyn Fn(u32, &dyn Fn()) + Sync));
+}
+
+impl dyn Device + '_ {
+    /// The stream that a library enqueues on.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where the device has none.
+    pub fn foreign_stream(&self, library: &str) -> Result<&dyn ForeignStream, DeviceError> {
+        self.capabilities().foreign_stream.ok_or_else(|| DeviceError::Unsupported {
+            kernel: library.into(),
+            needs: "a stream that other libraries enqueue on".into(),
+        })
+    }
+
+    /// Memory of the host or of another device.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where the device reaches none.
+    pub fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
+        let Some(remote) = self.capabilities().remote_memory else {
+            let needs = format!("memory of {place}");
+            return Err(DeviceError::Unsupported { kernel: "copy".into(), needs });
+        };
+        remote.allocate_at(place, size)
+    }
+
+    /// The ordinals of the other devices behind the same driver.
+    pub fn peers(&self) -> Vec<u32> {
+        self.capabilities().remote_memory.map(RemoteMemory::peers).unwrap_or_default()
+    }
+
+    /// Fills `words` words of 8 bytes from an offset with a pattern that repeats.
+    ///
+    /// # Errors
+    ///
+    /// What the device refuses.
+    pub fn fill(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<(), DeviceError> {
+        match self.capabilities().fills {
+            Some(fills) => fills.fill(buffer, offset, pattern, words),
+            None => fill_by_writes(self, buffer, offset, pattern, words),
+        }
+    }
+
+    /// How many of those words differ from the pattern; `None` where the device does not tell.
+    ///
+    /// # Errors
+    ///
+    /// What the device refuses.
+    pub fn differing(
+        &self,
+        buffer: &Buffer,
+        offset: Bytes,
+        pattern: &[u64],
+        words: u64,
+    ) -> Result<Option<u64>, DeviceError> {
+        match self.capabilities().fills {
+            Some(fills) => fills.differing(buffer, offset, pattern, words),
+            None => Ok(None),
+        }
+    }
+
+    /// Adds to what a record says of the machine around it.
+    pub fn describe(&self, environment: &mut Environment) {
+        if let Some(reports) = self.capabilities().reports {
+            reports.describe(environment);
+        }
+    }
+
+    /// What its sensors saw since this was last called.
+    pub fn telemetry(&self) -> Option<Telemetry> {
+        self.capabilities().reports?.telemetry()
+    }
+
+    /// What tells it from its neighbours.
+    pub fn identity(&self) -> Identity {
+        self.capabilities().reports.map(Reports::identity).unwrap_or_default()
+    }
 }
 
 /// How far a device is with what is timed on it, and whether it answers at all.
@@ -299,7 +385,7 @@ pub struct Launch<'l> {
     /// How many times, back to back.
     pub repeat: u32,
     /// With which parameters.
-    pub params: &'l dyn Params,
+    pub params: Params,
 }
 
 /// What a device measured.
@@ -362,6 +448,12 @@ pub enum DeviceError {
     /// Anything else the driver says.
     #[error("{0}")]
     Driver(String),
+}
+
+impl From<OtherOperation> for DeviceError {
+    fn from(error: OtherOperation) -> DeviceError {
+        DeviceError::Driver(error.to_string())
+    }
 }
 
 /// Fills memory from the host's side.

@@ -8,6 +8,7 @@ pub mod stop;
 
 use crate::{
     clock,
+    comm::{Alone, Communicator, Rank},
     device::{Device, DeviceError, Timing},
     outcome::{Cache, Samples, Warmup},
     record::Timer,
@@ -73,7 +74,7 @@ pub fn calibrate_on(device: &dyn Device) -> Result<Timer, DeviceError> {
 ///
 /// Whatever the device says, and [`DeviceError::Hang`] past the deadline.
 pub fn warm_up(
-    device: &dyn Device,
+    Rank { device, peers }: Rank<'_>,
     enqueue: &mut Enqueue<'_>,
     cache: Cache,
     settings: &MeasureSettings,
@@ -87,7 +88,7 @@ pub fn warm_up(
         let time = region(device, enqueue, cache, batch, settings)?.time;
         iterations = iterations.saturating_add(batch);
         spent = spent + time;
-        let over = longer(spent, device.agree(start.elapsed())?) >= settings.warmup_max;
+        let over = longer(spent, agreed(peers, start.elapsed())?) >= settings.warmup_max;
         if cache == Cache::Hot && time < settings.sample_min && batch < BATCH_MAX && !over {
             let wanted = settings.sample_min / Seconds(time.0.max(1e-9)) * 1.1;
             let factor = wanted.clamp(2.0, BATCH_GROWTH_MAX);
@@ -116,7 +117,7 @@ pub fn warm_up(
 ///
 /// Whatever the device says, and [`DeviceError::Hang`] past the deadline.
 pub fn sample(
-    device: &dyn Device,
+    Rank { device, peers }: Rank<'_>,
     enqueue: &mut Enqueue<'_>,
     cache: Cache,
     Ready { batch, warmup }: Ready,
@@ -140,7 +141,7 @@ pub fn sample(
             looked = clock::now();
         }
         spent = spent + timing.time;
-        if let Some(reason) = rule.stop(&times, longer(spent, device.agree(start.elapsed())?)) {
+        if let Some(reason) = rule.stop(&times, longer(spent, agreed(peers, start.elapsed())?)) {
             break reason;
         }
     };
@@ -165,6 +166,11 @@ fn region(
         return Err(DeviceError::Hang { what, limit: settings.deadline });
     }
     Ok(timing)
+}
+
+/// The longest time that a rank has seen, so that all ranks take the same decisions.
+fn agreed(peers: &dyn Communicator, seen: Seconds) -> Result<Seconds, DeviceError> {
+    peers.largest(seen.0).map(Seconds)
 }
 
 fn longer(one: Seconds, other: Seconds) -> Seconds {
@@ -197,6 +203,7 @@ pub fn self_test(device: &dyn Device) -> Result<Vec<KnownDuration>, DeviceError>
         sample_min: Seconds(0.0),
         deadline: Seconds(10.0),
     };
+    let rank = Rank { device, peers: &Alone };
     let measure = |known: Seconds| {
         let mut work = |_: u32| {
             if known.0 > 0.0 {
@@ -204,8 +211,8 @@ pub fn self_test(device: &dyn Device) -> Result<Vec<KnownDuration>, DeviceError>
             }
             Ok(())
         };
-        let ready = warm_up(device, &mut work, Cache::Hot, &settings)?;
-        let taken = sample(device, &mut work, Cache::Hot, ready, &settings)?;
+        let ready = warm_up(rank, &mut work, Cache::Hot, &settings)?;
+        let taken = sample(rank, &mut work, Cache::Hot, ready, &settings)?;
         let times: Vec<f64> = taken.samples.times.iter().map(|time| time.0).collect();
         Ok(KnownDuration { known, found: Seconds(quantile::median(&times)) })
     };
@@ -249,9 +256,10 @@ mod tests {
     #[test]
     fn an_empty_iteration_is_batched_until_nothing_is_left_of_the_timer() {
         let device = Host.open(0).expect("there is always a host");
-        let ready = warm_up(device.as_ref(), &mut |_| Ok(()), Cache::Hot, &SETTINGS);
+        let rank = Rank { device: device.as_ref(), peers: &Alone };
+        let ready = warm_up(rank, &mut |_| Ok(()), Cache::Hot, &SETTINGS);
         let ready = ready.expect("nothing can fail");
-        let taken = sample(device.as_ref(), &mut |_| Ok(()), Cache::Hot, ready, &SETTINGS);
+        let taken = sample(rank, &mut |_| Ok(()), Cache::Hot, ready, &SETTINGS);
         let times: Vec<f64> =
             taken.expect("nor here").samples.times.iter().map(|time| time.0).collect();
         assert_eq!(ready.batch, BATCH_MAX);
@@ -266,8 +274,9 @@ mod tests {
             repeats.push(repeat);
             Ok(())
         };
-        let ready = warm_up(&device, &mut work, Cache::Cold, &SETTINGS).expect("no fault");
-        let taken = sample(&device, &mut work, Cache::Cold, ready, &SETTINGS).expect("no fault");
+        let rank = Rank { device: &device, peers: &Alone };
+        let ready = warm_up(rank, &mut work, Cache::Cold, &SETTINGS).expect("no fault");
+        let taken = sample(rank, &mut work, Cache::Cold, ready, &SETTINGS).expect("no fault");
         assert!(repeats.iter().all(|&repeat| repeat == 1));
         let warmups = ready.warmup.iterations as usize;
         assert_eq!(device.evictions() as usize, warmups + taken.samples.times.len());

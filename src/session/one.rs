@@ -4,7 +4,7 @@ use crate::{
     bench::{self, Rank, Unready, Workload},
     case::Case,
     clock,
-    device::{Device, DeviceError},
+    device::DeviceError,
     measure::{self, Taken},
     outcome::{
         AVAILABLE_MIN, Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome, Samples,
@@ -113,9 +113,10 @@ pub fn measure_prepared<'r>(
 fn measure_workload(
     case: &Case,
     workload: &mut (dyn Workload + '_),
-    Rank { device, .. }: Rank<'_>,
+    rank: Rank<'_>,
     settings: &MeasureSettings,
 ) -> Result<(Measurement, Witness), Stopped> {
+    let device = rank.device;
     workload.poison()?;
     device.timed(&mut || workload.enqueue(workload.granule()))?;
     let before = passed(workload.verify()?, "before timing")?;
@@ -124,20 +125,23 @@ fn measure_workload(
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
     let units = case.point.units().unwrap_or(device.properties().units);
-    let (mut taken, mut available) = sample(device, workload, units, cache, settings)?;
+    let (mut taken, mut available) = sample(rank, workload, units, cache, settings)?;
     if available.is_some_and(|share| share < AVAILABLE_MIN) {
-        let again = sample(device, workload, units, cache, settings)?;
+        let again = sample(rank, workload, units, cache, settings)?;
         if again.1 > available {
             (taken, available) = again;
         }
     }
-    let rank_times = device.rank_times(taken.samples.times.len())?;
+    let last = taken.samples.times.len();
+    let rank_times = device.capabilities().rank_times;
+    let rank_times =
+        rank_times.map(|times| times.rank_times(last)).transpose()?.unwrap_or_default();
     let of_one = 1.0 / f64::from(taken.samples.batch);
     let rank_times = rank_times.into_iter().map(|time| time * of_one).collect();
     let telemetry = device.telemetry();
     let check = worse(before, passed(workload.verify()?, "after timing")?);
     let contrast =
-        beside.map(|other| contrast(device, workload, units, other, settings)).transpose()?;
+        beside.map(|other| contrast(rank, workload, units, other, settings)).transpose()?;
 
     let Taken { samples, clocks } = taken;
     let clocks = quantile::sorted(&clocks.iter().map(|clock| clock.0).collect::<Vec<f64>>());
@@ -166,7 +170,7 @@ fn measure_workload(
 /// afterwards is then the timed loop's own work, also where an iteration could leave out what one
 /// before has done. With the samples comes the share of the units that was available for them.
 fn sample(
-    device: &dyn Device,
+    rank: Rank<'_>,
     workload: &mut (dyn Workload + '_),
     units: u32,
     cache: Cache,
@@ -174,16 +178,16 @@ fn sample(
 ) -> Result<(Taken, Option<f64>), DeviceError> {
     let granule = workload.granule();
     let mut warming = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
-    let ready = measure::warm_up(device, &mut warming, cache, settings)?;
-    let before = undisturbed(device, units)?;
+    let ready = measure::warm_up(rank, &mut warming, cache, settings)?;
+    let before = undisturbed(rank, units)?;
     workload.poison()?;
     // Only now: a device that has not worked yet shows the clock of a rest.
-    let clock = device.observe_clock()?;
+    let clock = rank.device.observe_clock()?;
     let mut enqueue = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
-    let mut taken = measure::sample(device, &mut enqueue, cache, ready, settings)?;
+    let mut taken = measure::sample(rank, &mut enqueue, cache, ready, settings)?;
     taken.clocks.extend(clock);
-    taken.clocks.extend(device.observe_clock()?);
-    let after = device.available(units)?;
+    taken.clocks.extend(rank.device.observe_clock()?);
+    let after = available(rank, units)?;
     each(&mut taken.samples, granule);
     Ok((taken, before.zip(after).map(|(before, after)| before.min(after))))
 }
@@ -197,14 +201,27 @@ fn each(samples: &mut Samples, granule: u32) {
 }
 
 /// Waits a moment for others to leave the device's units, and says what share of them is there.
-fn undisturbed(device: &dyn Device, units: u32) -> Result<Option<f64>, DeviceError> {
+fn undisturbed(rank: Rank<'_>, units: u32) -> Result<Option<f64>, DeviceError> {
     for _ in 0..WAITS {
-        match device.available(units)? {
+        match available(rank, units)? {
             Some(share) if share < AVAILABLE_MIN => clock::rest(WAIT),
             enough => return Ok(enough),
         }
     }
-    device.available(units)
+    available(rank, units)
+}
+
+/// The least share of its units that any rank has, on which all agree; `None` where one of them
+/// cannot tell.
+fn available(Rank { device, peers }: Rank<'_>, units: u32) -> Result<Option<f64>, DeviceError> {
+    let reports = device.capabilities().reports;
+    let own = reports.map(|reports| reports.available(units)).transpose()?.flatten();
+    let unknown = f64::from(u8::from(own.is_none()));
+    if peers.largest(unknown)? > 0.0 {
+        return Ok(None);
+    }
+    let taken = peers.largest(own.map_or(0.0, |share| 1.0 - share))?;
+    Ok(Some(1.0 - taken))
 }
 
 /// The check that came nearer to its tolerance.
@@ -232,7 +249,7 @@ fn passed(check: Check, when: &str) -> Result<Check, Stopped> {
 }
 
 fn contrast(
-    device: &dyn Device,
+    rank: Rank<'_>,
     workload: &mut (dyn Workload + '_),
     units: u32,
     cache: Cache,
@@ -245,7 +262,7 @@ fn contrast(
         warmup_max: settings.warmup_max * CONTRAST_SHARE,
         ..*settings
     };
-    let (taken, _) = sample(device, workload, units, cache, &short)?;
+    let (taken, _) = sample(rank, workload, units, cache, &short)?;
     let summary = summary_of(&taken.samples.times)?;
     Ok(Contrast { cache, samples: taken.samples, summary })
 }

@@ -33,7 +33,7 @@ use crate::{
     case::{AttentionKind, AttentionPoint, Case, KernelName, Mask, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
-    kernel::{AttentionParams, AttentionPart},
+    kernel::{AttentionParams, AttentionPart, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -52,7 +52,8 @@ const SCRATCH_MAX: u64 = 64 << 20;
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let of = |point: &AttentionPoint| {
         let mut kernels: Vec<KernelName> = Vec::new();
-        for kernel in operations(point).iter().flat_map(|name| rank.device.kernels(name)) {
+        for kernel in operations(point).iter().flat_map(|&operation| rank.device.kernels(operation))
+        {
             if !kernels.contains(&kernel) {
                 kernels.push(kernel);
             }
@@ -107,10 +108,10 @@ pub(super) fn beside(point: &AttentionPoint) -> Bytes {
 
 /// Under which names a device lists the kernels of a point: made for its very dimensions, for its
 /// kind, for any.
-fn operations(point: &AttentionPoint) -> [String; 3] {
-    let AttentionPoint { attention, dtype, dim_qk, dim_v, .. } = point;
-    let kind = format!("attention/{attention}/{dtype}");
-    [format!("{kind}/{dim_qk}x{dim_v}"), kind, format!("attention/{dtype}")]
+fn operations(point: &AttentionPoint) -> [Operation; 3] {
+    let AttentionPoint { attention, dtype, dim_qk, dim_v, .. } = *point;
+    let of = |kind, dims| Operation::Attention { kind, dtype, dims };
+    [of(Some(attention), Some([dim_qk, dim_v])), of(Some(attention), None), of(None, None)]
 }
 
 /// Attention made ready.
@@ -141,9 +142,9 @@ fn made<'r, Q: Element, C: Element, O: Output>(
     rank: Rank<'r>,
 ) -> Result<Attention<'r, O>, Unready> {
     let device = rank.device;
-    let listed = |name: &&String| device.kernels(name).contains(kernel);
+    let listed = |operation: &&Operation| device.kernels(**operation).contains(kernel);
     let names = operations(point);
-    let function = device.load(names.iter().find(listed).unwrap_or(&names[2]), kernel)?;
+    let function = device.load(*names.iter().find(listed).unwrap_or(&names[2]), kernel)?;
     let operands = Operands::<Q, C>::random(point, 1.0);
     let places = &operands.places;
     let [q, k, v, _] = operands::lengths(point, places);
@@ -242,7 +243,7 @@ impl<O: Output> Workload for Attention<'_, O> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let blocks = self.device.properties().units;
         let (function, params) = (&self.function, &self.params);
-        self.device.launch(&Launch { function, blocks, repeat, params })
+        self.device.launch(&Launch { function, blocks, repeat, params: (*params).into() })
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {

@@ -5,7 +5,7 @@ use crate::{
     bench::Rank,
     device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
-    kernel::CheckParams,
+    kernel::{CheckParams, Operation},
     units::Bytes,
 };
 
@@ -44,9 +44,9 @@ impl<'r> Checker<'r> {
     /// Of a device that has such a kernel.
     pub fn new(rank: Rank<'r>, dtype: Dtype) -> Result<Option<Checker<'r>>, DeviceError> {
         let device = rank.device;
-        let operation = format!("collective/check_{dtype}");
-        let Some(kernel) = device.kernels(&operation).into_iter().next() else { return Ok(None) };
-        let function = device.load(&operation, &kernel)?;
+        let operation = Operation::Check(dtype);
+        let Some(kernel) = device.kernels(operation).into_iter().next() else { return Ok(None) };
+        let function = device.load(operation, &kernel)?;
         let blocks = device.properties().units.max(1);
         let found = device.allocate(Bytes(2 * APART) * u64::from(blocks))?;
         Ok(Some(Checker { device, function, blocks, found }))
@@ -84,7 +84,7 @@ impl<'r> Checker<'r> {
         let mut bytes = vec![0xff; (2 * APART * blocks) as usize];
         self.device.write(&self.found, Bytes(0), &bytes)?;
         let (function, blocks) = (&self.function, self.blocks);
-        self.device.launch(&Launch { function, blocks, repeat: 1, params: &params })?;
+        self.device.launch(&Launch { function, blocks, repeat: 1, params: params.into() })?;
         self.device.read(&self.found, Bytes(0), &mut bytes)?;
         let (wrongs, errors) = bytes.split_at(bytes.len() / 2);
         let of = |bytes: &[u8]| -> Vec<u64> {

@@ -17,7 +17,7 @@ use crate::{
     case::{Case, GroupedPoint, KernelName, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
-    kernel::GroupedParams,
+    kernel::{GroupedParams, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -30,7 +30,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let mut cases = Vec::new();
     let Some(axes) = &suite.grouped else { return cases };
     for &dtype in &axes.dtypes {
-        let kernels = rank.device.kernels(&operation(dtype));
+        let kernels = rank.device.kernels(Operation::Grouped(dtype));
         for &[m, n, k, groups] in &axes.shapes {
             for &routing in &axes.routings {
                 let point = Point::Grouped(GroupedPoint { dtype, m, n, k, groups, routing });
@@ -76,10 +76,6 @@ pub fn beside(point: &GroupedPoint) -> Bytes {
     two.memory() + kept + WORKSPACE_MAX
 }
 
-fn operation(dtype: Dtype) -> String {
-    format!("grouped/{dtype}")
-}
-
 /// A group's rows in C, and what stands in them.
 struct Group<O> {
     first: u32,
@@ -101,14 +97,14 @@ struct Grouped<'r, E: Element> {
 impl<'r, E: Element> Grouped<'r, E> {
     fn new(point: &GroupedPoint, kernel: &KernelName, rank: Rank<'r>) -> Result<Self, Unready> {
         let device = rank.device;
-        let function = device.load(&operation(point.dtype), kernel)?;
+        let function = device.load(Operation::Grouped(point.dtype), kernel)?;
         let dtype = Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32;
         let GroupedPoint { m, n, k, groups, .. } = *point;
         let rows = point.rows();
         let rows_max = rows.iter().copied().max().unwrap_or(0);
         let shape = GroupedParams { m, n, k, groups, rows_max, dtype, ..GroupedParams::zeroed() };
         // Before operands are made, which takes far longer than to be refused.
-        device.takes(&function, &shape)?;
+        device.takes(&function, &shape.into())?;
         let allocate = |elements: [u32; 3], size: usize| {
             let bytes =
                 elements.iter().fold(size as u64, |all, &more| all.saturating_mul(u64::from(more)));
@@ -181,7 +177,7 @@ impl<E: Element> Workload for Grouped<'_, E> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let blocks = self.device.properties().units;
         let (function, params) = (&self.function, &self.params);
-        self.device.launch(&Launch { function, blocks, repeat, params })
+        self.device.launch(&Launch { function, blocks, repeat, params: (*params).into() })
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {

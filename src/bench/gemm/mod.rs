@@ -19,7 +19,7 @@ use crate::{
     case::{Case, Contents, GemmPoint, KernelName, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
-    kernel::GemmParams,
+    kernel::{GemmParams, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -33,7 +33,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let mut cases = Vec::new();
     let Some(axes) = &suite.gemm else { return cases };
     for &dtype in &axes.dtypes {
-        let kernels = rank.device.kernels(&operation(dtype));
+        let kernels = rank.device.kernels(Operation::Gemm(dtype));
         for &[m, n, k] in &axes.shapes {
             for &contents in &axes.contents {
                 let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents });
@@ -90,11 +90,6 @@ fn ready<'r, O: Element>(
     make: impl Fn(&GemmPoint) -> Result<Made<O>, DeviceError>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
     Ok(Box::new(Gemm::new(point, kernel, rank, make)?))
-}
-
-/// Under which name a device lists the kernels of an element type.
-fn operation(dtype: Dtype) -> String {
-    format!("gemm/{dtype}")
 }
 
 /// Operands as the device gets them, and what comes out of them: the same for every kernel of a
@@ -208,12 +203,12 @@ impl<'r, O: Element> Gemm<'r, O> {
         make: impl Fn(&GemmPoint) -> Result<Made<O>, DeviceError>,
     ) -> Result<Self, Unready> {
         let device = rank.device;
-        let function = device.load(&operation(point.dtype), kernel)?;
+        let function = device.load(Operation::Gemm(point.dtype), kernel)?;
         let dtype = Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32;
         let GemmPoint { m, n, k, .. } = *point;
         // Before operands are made, which takes far longer than to be refused.
         let shape = GemmParams { m, n, k, dtype, ..GemmParams::zeroed() };
-        device.takes(&function, &shape)?;
+        device.takes(&function, &shape.into())?;
         let made = made(point, make)?;
         let mut operands = Vec::new();
         let mut place = |bytes: &[u8]| -> Result<u64, DeviceError> {
@@ -245,7 +240,7 @@ impl<O: Element> Workload for Gemm<'_, O> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let blocks = self.device.properties().units;
         let (function, params) = (&self.function, &self.params);
-        self.device.launch(&Launch { function, blocks, repeat, params })
+        self.device.launch(&Launch { function, blocks, repeat, params: (*params).into() })
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {

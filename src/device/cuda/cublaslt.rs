@@ -71,7 +71,9 @@ mod tests {
 
     #[test]
     fn element_types_have_their_capability() {
-        let has = |operation: &str, capability| has(operation, &kinds(capability));
+        let has = |operation: &str, capability| {
+            has(operation.parse().expect("an operation"), &kinds(capability))
+        };
         assert!(has("gemm/bf16", (8, 0)) && !has("gemm/fp8", (8, 6)) && has("gemm/fp8", (8, 9)));
         assert!(!has("gemm/nvfp4", (9, 0)) && has("gemm/nvfp4", (10, 0)));
         assert!(!has("gemm/fp4", (10, 0)) && !has("stream/copy", (9, 0)));

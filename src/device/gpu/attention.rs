@@ -30,13 +30,13 @@ pub fn check(row: &Row, params: &AttentionParams) -> Result<(), DeviceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::gpu::manifest::Manifest;
+    use crate::{device::gpu::manifest::Manifest, kernel::Operation};
 
     fn rows() -> Vec<Row> {
         let manifest: Manifest =
             toml::from_str(include_str!("../../../kernels/kernels.toml")).expect("kernels.toml");
         let rows = manifest.file.into_iter().flat_map(|file| file.kernels);
-        rows.filter(|row| row.operation.starts_with("attention/")).collect()
+        rows.filter(|row| matches!(row.operation, Operation::Attention { .. })).collect()
     }
 
     fn params(queries: u32, dim: u32) -> AttentionParams {
@@ -74,7 +74,7 @@ mod tests {
         let points = kinds.flat_map(|(kind, dims)| {
             ["bf16", "f16", "fp8"].map(|dtype| format!("attention/{kind}/{dtype}/{dims}"))
         });
-        points.filter(|point| !rows.iter().any(|row| row.operation == *point)).collect()
+        points.filter(|point| !rows.iter().any(|row| row.operation.to_string() == *point)).collect()
     }
 
     /// A generation without matrix units for a type has nothing else; what is missing beside that

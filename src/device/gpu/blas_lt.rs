@@ -11,6 +11,7 @@ use crate::{
         library::{self, Refusal, Spelling, Wanted, functions},
     },
     dtype::Dtype,
+    kernel::Operation,
     units::Bytes,
 };
 use std::{
@@ -101,9 +102,8 @@ pub struct Kind {
 pub const F32: c_int = 0;
 
 /// Whether it multiplies an operation's element type.
-pub fn has(operation: &str, kinds: &[Kind]) -> bool {
-    let dtype = operation.strip_prefix("gemm/");
-    kinds.iter().any(|kind| dtype == Some(kind.dtype.name()))
+pub fn has(operation: Operation, kinds: &[Kind]) -> bool {
+    kinds.iter().any(|kind| operation == Operation::Gemm(kind.dtype))
 }
 
 /// An opened library.

@@ -17,10 +17,10 @@ use super::{
 use crate::{
     case::KernelName,
     device::{
-        self, Buffer, Device, DeviceError, Elsewhere, Function, Identity, Launch, Pulse, Replay,
-        Stream, Timing,
+        self, Buffer, Capabilities, Device, DeviceError, Elsewhere, Fills, ForeignStream, Function,
+        Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Stream, Timing,
     },
-    kernel::Params,
+    kernel::{Operation, Params},
     outcome::Telemetry,
     record::Environment,
     spec::Properties,
@@ -104,25 +104,13 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         &self.properties
     }
 
-    fn kernels(&self, operation: &str) -> Vec<KernelName> {
+    fn kernels(&self, operation: Operation) -> Vec<KernelName> {
         let library = self.context.driver().vendor.products.name;
         function::names(&self.kernels, operation, (library, &self.told.products))
     }
 
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
         self.context.allocate(size)
-    }
-
-    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
-        match place {
-            Elsewhere::Host(kind) => self.context.of_host(kind, size),
-            Elsewhere::Peer(ordinal) => self.context.of_peer(ordinal, size),
-        }
-    }
-
-    fn peers(&self) -> Vec<u32> {
-        let own = self.properties.ordinal;
-        (0..self.context.driver().count().unwrap_or(0)).filter(|&one| one != own).collect()
     }
 
     fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
@@ -149,7 +137,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         }
     }
 
-    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
         let way = function::load(
             &self.kernels,
             &self.context,
@@ -160,13 +148,84 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         Ok(Function { kernel: kernel.clone(), handle: Box::new(way) })
     }
 
-    fn takes(&self, function: &Function, params: &dyn Params) -> Result<(), DeviceError> {
+    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
         match function.handle.downcast_ref() {
             Some(Action::Kernel(kernel)) => kernel.takes(params),
             _ => Ok(()),
         }
     }
 
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        let way: &Action = launch
+            .function
+            .handle
+            .downcast_ref()
+            .ok_or_else(|| DeviceError::Driver("a function of another device".into()))?;
+        way.launch(&self.context, launch)
+    }
+
+    fn timed(
+        &self,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Timing, DeviceError> {
+        let gate = self.gate.get_or_init(|| Gate::new(&self.kernels, &self.context).ok());
+        if let Some(gate) = gate {
+            gate.close(&self.context)?;
+        }
+        let time = self.context.timed(work)?;
+        let throttled = self.watch.as_ref().is_some_and(Sampler::is_throttled);
+        Ok(Timing { time, clock: None, throttled })
+    }
+
+    fn evict_cache(&self) -> Result<(), DeviceError> {
+        let size = self.properties.last_level_cache() * 2;
+        if self.evictor.get().is_none() {
+            // Set a moment ago by nobody: there is one thread.
+            let _ = self.evictor.set(self.context.allocate(size)?);
+        }
+        self.context.reset_persisting()?;
+        match self.evictor.get() {
+            Some(buffer) => self.context.set(buffer, 0xa5),
+            None => Ok(()),
+        }
+    }
+
+    fn set_deadline(&self, deadline: Seconds) {
+        self.context.set_deadline(deadline);
+    }
+
+    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+        let seen = self.kernels.observe_clock(&self.context, &self.properties)?;
+        Ok(seen.or_else(|| self.watch.as_ref().and_then(Sampler::clock)))
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            remote_memory: Some(self),
+            fills: Some(self),
+            foreign_stream: Some(self),
+            reports: Some(self),
+            rank_times: None,
+            threads: None,
+        }
+    }
+}
+
+impl<S: ReadSensors> RemoteMemory for GpuDevice<S> {
+    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
+        match place {
+            Elsewhere::Host(kind) => self.context.of_host(kind, size),
+            Elsewhere::Peer(ordinal) => self.context.of_peer(ordinal, size),
+        }
+    }
+
+    fn peers(&self) -> Vec<u32> {
+        let own = self.properties.ordinal;
+        (0..self.context.driver().count().unwrap_or(0)).filter(|&one| one != own).collect()
+    }
+}
+
+impl<S: ReadSensors> Fills for GpuDevice<S> {
     fn fill(
         &self,
         buffer: &Buffer,
@@ -193,32 +252,11 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         let address = buffer.address + offset.0;
         own.map(|own| own.differing(&self.context, address, pattern, words)).transpose()
     }
+}
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
-        let way: &Action = launch
-            .function
-            .handle
-            .downcast_ref()
-            .ok_or_else(|| DeviceError::Driver("a function of another device".into()))?;
-        way.launch(&self.context, launch)
-    }
-
-    fn timed(
-        &self,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Timing, DeviceError> {
-        let gate = self.gate.get_or_init(|| Gate::new(&self.kernels, &self.context).ok());
-        if let Some(gate) = gate {
-            gate.close(&self.context)?;
-        }
-        let time = self.context.timed(work)?;
-        let throttled = self.watch.as_ref().is_some_and(Sampler::is_throttled);
-        Ok(Timing { time, clock: None, throttled })
-    }
-
+impl<S: ReadSensors> ForeignStream for GpuDevice<S> {
     fn enqueue_foreign(
         &self,
-        _: &str,
         enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         self.context.foreign(enqueue)
@@ -226,7 +264,6 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
 
     fn capture(
         &self,
-        _: &str,
         enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
     ) -> Result<Replay, DeviceError> {
         let graph = Graph::captured(&self.context, &mut |stream| enqueue(Stream(stream)))?;
@@ -237,26 +274,11 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         let heart = self.heart.get_or_init(|| LivenessProbe::new(&self.context).ok());
         heart.as_ref().map(LivenessProbe::pulse)
     }
+}
 
+impl<S: ReadSensors> Reports for GpuDevice<S> {
     fn identity(&self) -> Identity {
         (self.told.identity)(self.context.driver(), self.properties.ordinal)
-    }
-
-    fn evict_cache(&self) -> Result<(), DeviceError> {
-        let size = self.properties.last_level_cache() * 2;
-        if self.evictor.get().is_none() {
-            // Set a moment ago by nobody: there is one thread.
-            let _ = self.evictor.set(self.context.allocate(size)?);
-        }
-        self.context.reset_persisting()?;
-        match self.evictor.get() {
-            Some(buffer) => self.context.set(buffer, 0xa5),
-            None => Ok(()),
-        }
-    }
-
-    fn set_deadline(&self, deadline: Seconds) {
-        self.context.set_deadline(deadline);
     }
 
     fn telemetry(&self) -> Option<Telemetry> {
@@ -272,8 +294,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         }
     }
 
-    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
-        let seen = self.kernels.observe_clock(&self.context, &self.properties)?;
-        Ok(seen.or_else(|| self.watch.as_ref().and_then(Sampler::clock)))
+    fn available(&self, _: u32) -> Result<Option<f64>, DeviceError> {
+        Ok(None)
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     device::{Buffer, DeviceError},
-    kernel::{CompareParams, FillParams},
+    kernel::{CompareParams, FillParams, Operation},
     units::Bytes,
 };
 use std::{cell::RefCell, rc::Rc};
@@ -33,8 +33,8 @@ impl FillCompare {
         units: u32,
     ) -> Result<FillCompare, DeviceError> {
         Ok(FillCompare {
-            fill: kernels.load(context, "util/fill", "portable")?,
-            compare: kernels.load(context, "util/compare", "portable")?,
+            fill: kernels.load(context, Operation::Fill, "portable")?,
+            compare: kernels.load(context, Operation::Compare, "portable")?,
             units,
             differing: context.allocate(Bytes(8))?,
             pattern: RefCell::new(None),

@@ -8,22 +8,16 @@ use super::{
     products::Products,
 };
 use crate::{
-    case::KernelName,
+    case::{KernelName, Launching},
     device::{DeviceError, Launch},
-    kernel::{GemmParams, LaunchParams, TransferParams},
+    kernel::{GemmParams, LaunchParams, Operation, TransferParams},
 };
 use std::{cell::RefCell, rc::Rc};
 
 /// The copy engines' name among kernels, as nvbandwidth abbreviates it.
 const COPY_ENGINE: &str = "ce";
-const COPY: &str = "transfer/copy";
 
-/// The ways to launch next to nothing, all with the kernels of `launch`.
-const QUEUED: &str = "launch/queued";
-const WAITED: &str = "launch/waited";
-const GRAPH: &str = "launch/graph";
-
-/// One of them.
+/// What launching a [`Function`](crate::device::Function) does.
 pub enum Action {
     /// A kernel.
     Kernel(Loaded),
@@ -42,20 +36,26 @@ pub enum Action {
 /// missing: its cases then say what would bring it.
 pub fn names(
     kernels: &Kernels,
-    operation: &str,
+    operation: Operation,
     (library, kinds): (&str, &[Kind]),
 ) -> Vec<KernelName> {
-    let mut names = match operation {
-        QUEUED | WAITED | GRAPH => kernels.names("launch"),
-        _ => kernels.names(operation),
-    };
-    if operation == COPY {
+    let mut names = kernels.names(of_kernel(operation));
+    if operation == Operation::Copy {
         names.insert(0, KernelName(COPY_ENGINE.into()));
     }
     if blas_lt::has(operation, kinds) {
         names.push(KernelName(library.into()));
     }
     names
+}
+
+/// The operation that the list of kernels has a kernel for: all ways to launch next to nothing share
+/// one.
+fn of_kernel(operation: Operation) -> Operation {
+    match operation {
+        Operation::Launch(_) => Operation::Launch(Launching::Queued),
+        other => other,
+    }
 }
 
 /// Makes one ready.
@@ -66,20 +66,19 @@ pub fn names(
 pub fn load(
     kernels: &Kernels,
     context: &Rc<Context>,
-    operation: &str,
+    operation: Operation,
     name: &str,
     kinds: &[Kind],
 ) -> Result<Action, DeviceError> {
-    let of_launch = || kernels.load(context, "launch", name);
+    let kernel = || kernels.load(context, of_kernel(operation), name);
     Ok(match (operation, name) {
-        (COPY, COPY_ENGINE) => Action::Copy,
+        (Operation::Copy, COPY_ENGINE) => Action::Copy,
         (_, name) if name == context.driver().vendor.products.name => {
             Action::Library(Products::new(context, kinds)?)
         }
-        (QUEUED, _) => Action::Kernel(of_launch()?),
-        (WAITED, _) => Action::Waited(of_launch()?),
-        (GRAPH, _) => Action::Graph(of_launch()?, RefCell::new(None)),
-        _ => Action::Kernel(kernels.load(context, operation, name)?),
+        (Operation::Launch(Launching::Waited), _) => Action::Waited(kernel()?),
+        (Operation::Launch(Launching::Graph), _) => Action::Graph(kernel()?, RefCell::new(None)),
+        _ => Action::Kernel(kernel()?),
     })
 }
 
@@ -90,16 +89,14 @@ impl Action {
     ///
     /// What the driver refuses.
     pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<(), DeviceError> {
-        let params = launch.params.any();
-        let other = || DeviceError::Driver("parameters of another operation".into());
         match self {
             Action::Kernel(kernel) => kernel.launch(context, launch),
             Action::Library(products) => {
-                let params: &GemmParams = params.downcast_ref().ok_or_else(other)?;
+                let params: &GemmParams = (&launch.params).try_into()?;
                 products.launch(params, launch.repeat)
             }
             Action::Copy => {
-                let params: &TransferParams = params.downcast_ref().ok_or_else(other)?;
+                let params: &TransferParams = (&launch.params).try_into()?;
                 context.copy(params, launch.repeat)
             }
             Action::Waited(kernel) => (0..launch.repeat).try_for_each(|_| {
@@ -107,7 +104,7 @@ impl Action {
                 context.wait("a kernel")
             }),
             Action::Graph(kernel, made) => {
-                let params: &LaunchParams = params.downcast_ref().ok_or_else(other)?;
+                let params: &LaunchParams = (&launch.params).try_into()?;
                 let mut made = made.borrow_mut();
                 if made.as_ref().is_none_or(|(of, _)| of != params) {
                     *made = Some((*params, kernel.graph(context, params)?));

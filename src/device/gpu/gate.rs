@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     device::{Buffer, DeviceError},
-    kernel::HoldParams,
+    kernel::{HoldParams, Operation},
     units::Bytes,
 };
 use std::rc::Rc;
@@ -37,7 +37,7 @@ impl Gate {
     ///
     /// Where the kernel or the memory cannot be had.
     pub fn new(kernels: &Kernels, context: &Rc<Context>) -> Result<Gate, DeviceError> {
-        let kernel = kernels.load(context, "util/hold", "portable")?;
+        let kernel = kernels.load(context, Operation::Hold, "portable")?;
         let word = Rc::new(Word(context.pinned(size_of::<u32>())?));
         let waited = context.allocate(Bytes(8))?;
         let params = HoldParams {

@@ -17,10 +17,7 @@ use super::{
 use crate::{
     case::KernelName,
     device::{Buffer, DeviceError, Launch},
-    kernel::{
-        AttentionParams, ClockParams, GemmParams, GroupedParams, LaunchParams, StreamParams,
-        TransferParams,
-    },
+    kernel::{ClockParams, GemmParams, GroupedParams, LaunchParams, Operation, Params},
     spec::Properties,
     stats::quantile,
     units::{Bytes, Megahertz},
@@ -84,7 +81,7 @@ impl Kernels {
     }
 
     /// Names of those for an operation, best guess first.
-    pub fn names(&self, operation: &str) -> Vec<KernelName> {
+    pub fn names(&self, operation: Operation) -> Vec<KernelName> {
         let of_operation = self.rows().filter(|(_, row)| row.operation == operation);
         of_operation.map(|(_, row)| KernelName(row.name.clone())).collect()
     }
@@ -99,7 +96,7 @@ impl Kernels {
     pub fn load(
         &self,
         context: &Rc<Context>,
-        operation: &str,
+        operation: Operation,
         kernel: &str,
     ) -> Result<Loaded, DeviceError> {
         let mut rows = self.rows();
@@ -208,7 +205,6 @@ impl Loaded {
     /// What the driver refuses; [`DeviceError::Unsupported`] where it is not made for the shape.
     pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<(), DeviceError> {
         let row = &self.row;
-        let params = launch.params.any();
         let mut bytes = launch.params.bytes().to_vec();
         if row.repeat == Repeat::Inside {
             bytes.extend(launch.repeat.to_le_bytes());
@@ -218,23 +214,33 @@ impl Loaded {
         }
         let mut tiles = None;
         let mut maps = Vec::new();
-        if let Some(gemm) = params.downcast_ref::<GemmParams>() {
-            self.check_shape(gemm)?;
-            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of(map, gemm)));
-        } else if let Some(groups) = params.downcast_ref::<GroupedParams>() {
-            self.check_groups(groups)?;
-            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of_groups(map, groups)));
-        } else if let Some(attention) = params.downcast_ref::<AttentionParams>() {
-            attention::check(row, attention)?;
-            tiles = attention::blocks(row, attention);
-            maps.extend(row.maps.iter().filter_map(|map| tensor_map::of_attention(map, attention)));
+        match &launch.params {
+            Params::Gemm(gemm) => {
+                self.check_shape(gemm)?;
+                maps.extend(row.maps.iter().filter_map(|map| tensor_map::of(map, gemm)));
+            }
+            Params::Grouped(groups) => {
+                self.check_groups(groups)?;
+                maps.extend(row.maps.iter().filter_map(|map| tensor_map::of_groups(map, groups)));
+            }
+            Params::Attention(attention) => {
+                attention::check(row, attention)?;
+                tiles = attention::blocks(row, attention);
+                maps.extend(
+                    row.maps.iter().filter_map(|map| tensor_map::of_attention(map, attention)),
+                );
+            }
+            _ => {}
         }
         for encoding in &maps {
             let TensorMap(map) = context.encode(encoding, &self.entry)?;
             bytes.resize(bytes.len().next_multiple_of(64), 0);
             bytes.extend(map);
         }
-        let length = params.downcast_ref::<StreamParams>().map(|stream| stream.length);
+        let length = match &launch.params {
+            Params::Stream(stream) => Some(stream.length),
+            _ => None,
+        };
         let blocks = match (row.elements, length, row.grid) {
             (Some(elements), Some(length), _) => length.div_ceil(elements).max(1) as u32,
             (_, _, Grid::One) => 1,
@@ -242,7 +248,10 @@ impl Loaded {
         };
         let launches = if row.repeat == Repeat::Inside { 1 } else { launch.repeat };
         // Copies that go at once are on streams of their own.
-        let lane = params.downcast_ref::<TransferParams>().map_or(0, |transfer| transfer.lane);
+        let lane = match &launch.params {
+            Params::Transfer(transfer) => transfer.lane,
+            _ => 0,
+        };
         let stream = context.lane(context.ordinal(), lane)?;
         let mut params = Arguments::new(&bytes);
         context.launch_on(stream, &self.entry, &shape(row, blocks), &mut params, launches)
@@ -280,10 +289,12 @@ impl Loaded {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] where it is not.
-    pub fn takes(&self, params: &dyn crate::kernel::Params) -> Result<(), DeviceError> {
-        let params = params.any();
-        params.downcast_ref().map_or(Ok(()), |gemm| self.check_shape(gemm))?;
-        params.downcast_ref().map_or(Ok(()), |groups| self.check_groups(groups))
+    pub fn takes(&self, params: &Params) -> Result<(), DeviceError> {
+        match params {
+            Params::Gemm(gemm) => self.check_shape(gemm),
+            Params::Grouped(groups) => self.check_groups(groups),
+            _ => Ok(()),
+        }
     }
 
     /// Enqueues it once on so many units, with parameters that are all it takes.
@@ -345,7 +356,7 @@ impl Observer {
         context: &Rc<Context>,
         properties: &Properties,
     ) -> Result<Observer, DeviceError> {
-        let kernel = kernels.load(context, "util/clock", "portable")?;
+        let kernel = kernels.load(context, Operation::Clock, "portable")?;
         let units = properties.units;
         let counted = context.allocate(Bytes(64 * u64::from(units)))?;
         let clock = properties.clock.unwrap_or(CLOCK_ASSUMED);

@@ -1,6 +1,7 @@
 //! `kernels/kernels.toml`: what kernels there are, and how each is launched. kernels/README.md
 //! explains the fields.
 
+use crate::kernel::Operation;
 use serde::Deserialize;
 
 /// All kernels.
@@ -30,7 +31,7 @@ pub struct File {
 #[serde(deny_unknown_fields)]
 pub struct Row {
     /// As the device lists it: `stream/copy`, `gemm/bf16`, `util/clock`.
-    pub operation: String,
+    pub operation: Operation,
     /// The last segment of a case's id.
     pub name: String,
     /// The symbol.
@@ -206,7 +207,7 @@ mod tests {
             .file
             .iter()
             .flat_map(|file| &file.kernels)
-            .map(|row| (&row.operation, &row.name))
+            .map(|row| (row.operation.to_string(), &row.name))
             .collect();
         let count = names.len();
         names.sort();

@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn element_types_are_those_of_the_target() {
-        let has = |operation: &str, target| has(operation, &kinds(target));
+        let has =
+            |operation: &str, target| has(operation.parse().expect("an operation"), &kinds(target));
         for target in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"] {
             assert!(has("gemm/bf16", target) && has("gemm/int8", target));
             assert!(!has("gemm/f64", target) && !has("gemm/fp4", target));

@@ -6,8 +6,13 @@
 
 #![expect(unsafe_code, reason = "intrinsics and a few instructions of assembly")]
 
-use super::{HostKernel, Threads, pool::Block};
-use crate::{clock, kernel::ComputeParams, units::Megahertz};
+use super::{HostKernel, KernelThreads, pool::Block};
+use crate::{
+    clock,
+    dtype::Dtype,
+    kernel::{ComputeParams, Operation},
+    units::Megahertz,
+};
 use std::{hint::black_box, sync::Arc};
 
 /// Multiply-adds one after the other in a lane that `flops` make, for this many lanes.
@@ -16,7 +21,7 @@ fn steps(flops: u64, lanes: u64) -> u64 {
 }
 
 fn kernel(
-    operation: &'static str,
+    operation: Operation,
     name: &'static str,
     features: &'static [&'static str],
     count: unsafe fn(u64) -> f64,
@@ -31,7 +36,7 @@ fn kernel(
         // SAFETY: `partial` has a line of 64 bytes for each block.
         unsafe { (params.partial as *mut f64).add(8 * block.index as usize).write(sum) };
     };
-    HostKernel { operation, name, features, threads: Threads::Pool, run: Arc::new(run) }
+    HostKernel { operation, name, features, threads: KernelThreads::Pool, run: Arc::new(run) }
 }
 
 /// All of them, the widest first; the device leaves out those whose instruction set is not there.
@@ -39,8 +44,8 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     let mut kernels = Vec::new();
     #[cfg(target_arch = "x86_64")]
     kernels.extend(x86::kernels());
-    kernels.push(kernel("compute/f64", "plain", &[], plain_f64));
-    kernels.push(kernel("compute/f32", "plain", &[], plain_f32));
+    kernels.push(kernel(Operation::Compute(Dtype::F64), "plain", &[], plain_f64));
+    kernels.push(kernel(Operation::Compute(Dtype::F32), "plain", &[], plain_f32));
     kernels
 }
 
@@ -66,7 +71,7 @@ plain!(plain_f32, f32);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{HostKernel, kernel, steps};
+    use super::{Dtype, HostKernel, Operation, kernel, steps};
     use std::{arch::x86_64::*, hint::black_box};
 
     /// Registers that accumulate: two pipes of four cycles need eight.
@@ -176,12 +181,22 @@ mod x86 {
 
     pub(super) fn kernels() -> Vec<HostKernel> {
         vec![
-            kernel("compute/f64", "avx512", &["avx512f"], avx512_f64),
-            kernel("compute/f32", "avx512", &["avx512f"], avx512_f32),
-            kernel("compute/bf16", "avx512", &["avx512f", "avx512bf16"], avx512_bf16),
-            kernel("compute/int8", "avx512", &["avx512f", "avx512vnni"], avx512_int8),
-            kernel("compute/f64", "avx2", &["avx2", "fma"], avx2_f64),
-            kernel("compute/f32", "avx2", &["avx2", "fma"], avx2_f32),
+            kernel(Operation::Compute(Dtype::F64), "avx512", &["avx512f"], avx512_f64),
+            kernel(Operation::Compute(Dtype::F32), "avx512", &["avx512f"], avx512_f32),
+            kernel(
+                Operation::Compute(Dtype::Bf16),
+                "avx512",
+                &["avx512f", "avx512bf16"],
+                avx512_bf16,
+            ),
+            kernel(
+                Operation::Compute(Dtype::Int8),
+                "avx512",
+                &["avx512f", "avx512vnni"],
+                avx512_int8,
+            ),
+            kernel(Operation::Compute(Dtype::F64), "avx2", &["avx2", "fma"], avx2_f64),
+            kernel(Operation::Compute(Dtype::F32), "avx2", &["avx2", "fma"], avx2_f32),
         ]
     }
 }

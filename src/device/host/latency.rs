@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "the chain is followed through its addresses")]
 
-use super::{HostKernel, Threads, pool::Block};
-use crate::kernel::LatencyParams;
+use super::{HostKernel, KernelThreads, pool::Block};
+use crate::kernel::{LatencyParams, Operation};
 use std::sync::Arc;
 
 /// Follows the chain by as many loads as the launch repeats, from where it was left.
@@ -23,10 +23,10 @@ fn chase(block: &Block<'_>) {
 /// All of them: the same loads on every CPU.
 pub(super) fn kernels() -> Vec<HostKernel> {
     vec![HostKernel {
-        operation: "latency",
+        operation: Operation::Latency,
         name: "chase",
         features: &[],
-        threads: Threads::Pool,
+        threads: KernelThreads::Pool,
         run: Arc::new(chase),
     }]
 }

@@ -12,14 +12,19 @@ mod stream;
 pub use gemm::library::{missing as libraries_missing, versions as library_versions};
 pub use properties::environment;
 
-use super::{Backend, Buffer, Device, DeviceError, Function, Launch, Timing, within};
+use super::{
+    Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,
+    Threads, Timing, within,
+};
 use crate::{
     case::KernelName,
     clock,
-    kernel::{ComputeParams, Params},
+    dtype::Dtype,
+    kernel::{ComputeParams, Operation, OtherOperation, Params},
+    outcome::Telemetry,
     record::Environment,
     spec::Properties,
-    units::{Bytes, Megahertz},
+    units::{Bytes, Megahertz, Seconds},
 };
 pub use gemm::library;
 pub use pool::keep_to_core;
@@ -54,21 +59,21 @@ impl Backend for Host {
 
 /// A kernel of the host.
 pub(crate) struct HostKernel {
-    /// Its operation: `stream`, `gemm`, ...
-    pub operation: &'static str,
+    /// What it computes.
+    pub operation: Operation,
     /// Its name: the last segment of a case's id.
     pub name: &'static str,
     /// Instruction sets it needs, by the names in [`Properties::features`].
     pub features: &'static [&'static str],
     /// Who makes its threads.
-    pub threads: Threads,
+    pub threads: KernelThreads,
     /// The code of one block. Runs [`Block::repeat`] iterations.
     pub run: Arc<dyn Fn(&Block<'_>) + Send + Sync>,
 }
 
 /// Who makes the threads of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Threads {
+pub(crate) enum KernelThreads {
     /// The pool: `run` is called once on each pinned thread.
     Pool,
     /// A vendor library: `run` is called once, unpinned, and starts [`Block::count`] of its own.
@@ -109,10 +114,10 @@ impl HostDevice {
         &self,
         blocks: u32,
         repeat: u32,
-        params: &dyn Params,
+        params: &Params,
         work: &(dyn Fn(&Block<'_>) + Sync),
     ) {
-        self.pool.borrow_mut().run(blocks, repeat, params.any(), work);
+        self.pool.borrow_mut().run(blocks, repeat, params, work);
     }
 
     /// Whether threads are pinned to cores.
@@ -126,7 +131,7 @@ impl Device for HostDevice {
         &self.properties
     }
 
-    fn kernels(&self, operation: &str) -> Vec<KernelName> {
+    fn kernels(&self, operation: Operation) -> Vec<KernelName> {
         let of_operation = self.kernels.iter().filter(|kernel| kernel.operation == operation);
         of_operation.map(|kernel| KernelName(kernel.name.into())).collect()
     }
@@ -157,7 +162,7 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn load(&self, operation: &str, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
         let found = self
             .kernels
             .iter()
@@ -170,18 +175,15 @@ impl Device for HostDevice {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
-        let kernel: &Arc<HostKernel> = launch
-            .function
-            .handle
-            .downcast_ref()
-            .ok_or_else(|| DeviceError::Driver("a function of another device".into()))?;
+        self.takes(launch.function, &launch.params)?;
+        let kernel = of_host(launch.function)?;
         let mut pool = self.pool.borrow_mut();
         match kernel.threads {
-            Threads::Pool => {
-                pool.run(launch.blocks, launch.repeat, launch.params.any(), &*kernel.run);
+            KernelThreads::Pool => {
+                pool.run(launch.blocks, launch.repeat, &launch.params, &*kernel.run);
             }
-            Threads::Library => {
-                pool.run_unpinned(launch.blocks, launch.repeat, launch.params.any(), &*kernel.run);
+            KernelThreads::Library => {
+                pool.run_unpinned(launch.blocks, launch.repeat, &launch.params, &*kernel.run);
             }
         }
         Ok(())
@@ -202,25 +204,69 @@ impl Device for HostDevice {
         self.pool.borrow_mut().evict(blocks, self.properties.last_level_cache() * 2)
     }
 
+    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+        Ok(compute::observe_clock())
+    }
+
+    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
+        if of_host(function)?.operation.takes(params) {
+            return Ok(());
+        }
+        Err(OtherOperation.into())
+    }
+
+    /// The thread that calls a kernel cannot be ended: whoever measures looks at the time after.
+    fn set_deadline(&self, _: Seconds) {}
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            remote_memory: None,
+            fills: None,
+            foreign_stream: None,
+            reports: Some(self),
+            rank_times: None,
+            threads: Some(self),
+        }
+    }
+}
+
+/// The host's own kernel behind a function.
+fn of_host(function: &Function) -> Result<&Arc<HostKernel>, DeviceError> {
+    let kernel = function.handle.downcast_ref();
+    kernel.ok_or_else(|| DeviceError::Driver("a function of another device".into()))
+}
+
+impl Threads for HostDevice {
+    fn run_together(&self, count: u32, work: &(dyn Fn(u32, &dyn Fn()) + Sync)) {
+        self.run(count, 1, &Params::None, &|block| work(block.index, &|| block.synchronise()));
+    }
+}
+
+impl Reports for HostDevice {
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+
+    fn telemetry(&self) -> Option<Telemetry> {
+        None
+    }
+
     /// This thread is pinned by now: the pool knows where it was let run.
     fn describe(&self, environment: &mut Environment) {
         environment.cpus = self.pool.borrow().cpus();
     }
 
-    fn host(&self) -> Option<&HostDevice> {
-        Some(self)
-    }
-
     /// By multiply-adds on all the units at once, against the clock: a chain of additions, which
     /// shows the clock, leaves most of a core to others and is not slowed by them.
     fn available(&self, units: u32) -> Result<Option<f64>, DeviceError> {
-        let Some(kernel) = self.kernels.iter().find(|kernel| kernel.operation == "compute/f64")
+        let Some(kernel) =
+            self.kernels.iter().find(|kernel| kernel.operation == Operation::Compute(Dtype::F64))
         else {
             return Ok(None);
         };
         let Some(clock) = compute::observe_clock() else { return Ok(None) };
         let partial = self.allocate(Bytes(64 * u64::from(units)))?;
-        let params = ComputeParams { partial: partial.address, flops: PROBE_FLOPS };
+        let params = ComputeParams { partial: partial.address, flops: PROBE_FLOPS }.into();
         let mut pool = self.pool.borrow_mut();
         let probe = |_| {
             let start = clock::now();
@@ -233,10 +279,6 @@ impl Device for HostDevice {
         let most = self.flops_per_cycle.get().max(flops_per_cycle);
         self.flops_per_cycle.set(most);
         Ok(Some(flops_per_cycle / most))
-    }
-
-    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
-        Ok(compute::observe_clock())
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::{
     clock,
     device::{Buffer, DeviceError},
+    kernel::{OtherOperation, Params},
     units::{Bytes, Seconds},
 };
 use rustix::{
@@ -16,7 +17,6 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 use std::{
-    any::Any,
     cell::UnsafeCell,
     hint,
     sync::{
@@ -53,7 +53,7 @@ pub struct Block<'b> {
     pub count: u32,
     /// Iterations to run.
     pub repeat: u32,
-    params: &'b (dyn Any + Send + Sync),
+    params: &'b Params,
     barrier: &'b Barrier,
 }
 
@@ -63,8 +63,11 @@ impl Block<'_> {
     /// # Panics
     ///
     /// Where the kernel belongs to another operation, which is our own mistake.
-    pub fn params<T: Any>(&self) -> &T {
-        self.params.downcast_ref().expect("the kernel's operation has these parameters")
+    pub fn params<'p, T>(&'p self) -> &'p T
+    where
+        &'p T: TryFrom<&'p Params, Error = OtherOperation>,
+    {
+        self.params.try_into().expect("the launch was refused where they are of another operation")
     }
 
     /// Waits for all blocks of the launch.
@@ -131,7 +134,7 @@ type Work<'w> = dyn Fn(&Block<'_>) + Sync + 'w;
 #[derive(Clone, Copy)]
 struct Job {
     work: *const Work<'static>,
-    params: *const (dyn Any + Send + Sync),
+    params: *const Params,
     repeat: u32,
 }
 
@@ -227,13 +230,7 @@ impl Pool {
     /// # Panics
     ///
     /// Where `work` panics on any of them.
-    pub fn run(
-        &mut self,
-        blocks: u32,
-        repeat: u32,
-        params: &(dyn Any + Send + Sync),
-        work: &Work<'_>,
-    ) {
+    pub fn run(&mut self, blocks: u32, repeat: u32, params: &Params, work: &Work<'_>) {
         self.pin_caller(true);
         self.grow(blocks);
         let shared = Arc::clone(&self.shared);
@@ -246,10 +243,7 @@ impl Pool {
         let job = unsafe {
             Job {
                 work: std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work),
-                params: std::mem::transmute::<
-                    *const (dyn Any + Send + Sync + '_),
-                    *const (dyn Any + Send + Sync + 'static),
-                >(params),
+                params,
                 repeat,
             }
         };
@@ -264,13 +258,7 @@ impl Pool {
     }
 
     /// Runs `work` on the caller alone, free to run anywhere, for libraries that bring threads.
-    pub fn run_unpinned(
-        &mut self,
-        count: u32,
-        repeat: u32,
-        params: &(dyn Any + Send + Sync),
-        work: &Work<'_>,
-    ) {
+    pub fn run_unpinned(&mut self, count: u32, repeat: u32, params: &Params, work: &Work<'_>) {
         self.pin_caller(false);
         let barrier = Barrier::default();
         work(&Block { index: 0, count, repeat, params, barrier: &barrier });
@@ -283,7 +271,7 @@ impl Pool {
             _ => allocate(size)?,
         };
         let (address, length) = (buffer.address as usize, buffer.size.0 as usize);
-        self.run(blocks, 1, &(), &|block: &Block<'_>| {
+        self.run(blocks, 1, &Params::None, &|block: &Block<'_>| {
             for at in block.part(length, 4096).step_by(64) {
                 // SAFETY: within the buffer, and no other block has this part.
                 unsafe {

@@ -5,7 +5,11 @@ use super::{
     blocks, bundled,
     engine::{COLUMNS, EXP2, Engine, KEYS, Rows, Softmax},
 };
-use crate::device::host::{HostKernel, pool::Block};
+use crate::{
+    device::host::{HostKernel, pool::Block},
+    dtype::Dtype,
+    kernel::Operation,
+};
 use half::bf16;
 use std::{arch::x86_64::*, array::from_fn, mem::transmute};
 
@@ -15,9 +19,9 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
     {
-        kernels.push(bundled("attention/f32", "avx512", run::<F32>));
+        kernels.push(bundled(Operation::any_attention(Dtype::F32), "avx512", run::<F32>));
         if is_x86_feature_detected!("avx512bf16") {
-            kernels.push(bundled("attention/bf16", "avx512", run::<Bf16>));
+            kernels.push(bundled(Operation::any_attention(Dtype::Bf16), "avx512", run::<Bf16>));
         }
     }
     kernels

@@ -14,7 +14,8 @@ mod blocks;
 mod engine;
 mod portable;
 
-use super::{HostKernel, Threads, pool::Block};
+use super::{HostKernel, KernelThreads, pool::Block};
+use crate::kernel::Operation;
 use std::sync::Arc;
 
 /// All of them that this CPU can run, by `attention/<element type>`, best guess first.
@@ -26,6 +27,6 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     kernels
 }
 
-fn bundled(operation: &'static str, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
-    HostKernel { operation, name, features: &[], threads: Threads::Pool, run: Arc::new(run) }
+fn bundled(operation: Operation, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
+    HostKernel { operation, name, features: &[], threads: KernelThreads::Pool, run: Arc::new(run) }
 }

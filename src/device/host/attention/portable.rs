@@ -4,7 +4,11 @@ use super::{
     blocks, bundled,
     engine::{COLUMNS, EXP2, Engine, KEYS, Rows, Softmax},
 };
-use crate::device::host::{HostKernel, pool::Block};
+use crate::{
+    device::host::{HostKernel, pool::Block},
+    dtype::Dtype,
+    kernel::Operation,
+};
 use half::bf16;
 use std::marker::PhantomData;
 
@@ -12,11 +16,11 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     let mut kernels = Vec::new();
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        kernels.push(bundled("attention/f32", "avx2", avx2::<f32>));
-        kernels.push(bundled("attention/bf16", "avx2", avx2::<bf16>));
+        kernels.push(bundled(Operation::any_attention(Dtype::F32), "avx2", avx2::<f32>));
+        kernels.push(bundled(Operation::any_attention(Dtype::Bf16), "avx2", avx2::<bf16>));
     }
-    kernels.push(bundled("attention/f32", "portable", portable::<f32>));
-    kernels.push(bundled("attention/bf16", "portable", portable::<bf16>));
+    kernels.push(bundled(Operation::any_attention(Dtype::F32), "portable", portable::<f32>));
+    kernels.push(bundled(Operation::any_attention(Dtype::Bf16), "portable", portable::<bf16>));
     kernels
 }
 

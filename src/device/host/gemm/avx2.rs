@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     device::host::{HostKernel, pool::Block},
-    kernel::GemmParams,
+    dtype::Dtype,
+    kernel::{GemmParams, Operation},
 };
 use std::arch::x86_64::*;
 
@@ -31,10 +32,10 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         unsafe { grouped(block, [size_of::<T::Input>(), size_of::<T::Output>()], one::<T>) }
     }
     vec![
-        bundled("gemm/f64", "avx2", run::<F64>),
-        bundled("gemm/f32", "avx2", run::<F32>),
-        bundled("grouped/f64", "avx2", run_grouped::<F64>),
-        bundled("grouped/f32", "avx2", run_grouped::<F32>),
+        bundled(Operation::Gemm(Dtype::F64), "avx2", run::<F64>),
+        bundled(Operation::Gemm(Dtype::F32), "avx2", run::<F32>),
+        bundled(Operation::Grouped(Dtype::F64), "avx2", run_grouped::<F64>),
+        bundled(Operation::Grouped(Dtype::F32), "avx2", run_grouped::<F32>),
     ]
 }
 

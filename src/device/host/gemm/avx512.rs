@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     device::host::{HostKernel, pool::Block},
-    kernel::GemmParams,
+    dtype::Dtype,
+    kernel::{GemmParams, Operation},
 };
 use half::bf16;
 use std::{arch::x86_64::*, mem::transmute};
@@ -29,18 +30,18 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         return Vec::new();
     }
     let mut kernels = vec![
-        bundled("gemm/f64", "avx512", F64::run),
-        bundled("gemm/f32", "avx512", F32::run),
-        bundled("grouped/f64", "avx512", F64::run_grouped),
-        bundled("grouped/f32", "avx512", F32::run_grouped),
+        bundled(Operation::Gemm(Dtype::F64), "avx512", F64::run),
+        bundled(Operation::Gemm(Dtype::F32), "avx512", F32::run),
+        bundled(Operation::Grouped(Dtype::F64), "avx512", F64::run_grouped),
+        bundled(Operation::Grouped(Dtype::F32), "avx512", F32::run_grouped),
     ];
     if is_x86_feature_detected!("avx512bf16") {
-        kernels.push(bundled("gemm/bf16", "avx512", Bf16::run));
-        kernels.push(bundled("grouped/bf16", "avx512", Bf16::run_grouped));
+        kernels.push(bundled(Operation::Gemm(Dtype::Bf16), "avx512", Bf16::run));
+        kernels.push(bundled(Operation::Grouped(Dtype::Bf16), "avx512", Bf16::run_grouped));
     }
     if is_x86_feature_detected!("avx512vnni") {
-        kernels.push(bundled("gemm/int8", "avx512", Int8::run));
-        kernels.push(bundled("grouped/int8", "avx512", Int8::run_grouped));
+        kernels.push(bundled(Operation::Gemm(Dtype::Int8), "avx512", Int8::run));
+        kernels.push(bundled(Operation::Grouped(Dtype::Int8), "avx512", Int8::run_grouped));
     }
     kernels
 }

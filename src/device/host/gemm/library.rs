@@ -3,8 +3,11 @@
 //! Each is opened with local symbols, so that two of them that both export `cblas_sgemm` never
 //! answer for one another.
 
-use super::super::{HostKernel, Threads, pool::Block};
-use crate::kernel::GemmParams;
+use super::super::{HostKernel, KernelThreads, pool::Block};
+use crate::{
+    dtype::Dtype,
+    kernel::{GemmParams, Operation},
+};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::{
     ffi::{CStr, c_char, c_int},
@@ -148,21 +151,21 @@ impl Opened {
             if self.name == "onednn" {
                 if let Some(gemm) = self.function::<DnnlSgemm>("dnnl_sgemm") {
                     let run = move |p: &GemmParams| dnnl_sgemm(gemm, p);
-                    kernels.push(self.kernel("gemm/f32", threads, run));
+                    kernels.push(self.kernel(Operation::Gemm(Dtype::F32), threads, run));
                 }
                 if let Some(gemm) = self.function::<DnnlInt8>("dnnl_gemm_s8s8s32") {
                     let run = move |p: &GemmParams| dnnl_int8(gemm, p);
-                    kernels.push(self.kernel("gemm/int8", threads, run));
+                    kernels.push(self.kernel(Operation::Gemm(Dtype::Int8), threads, run));
                 }
                 return kernels;
             }
             if let Some(gemm) = self.function::<Cblas<f64>>("cblas_dgemm") {
                 let run = move |p: &GemmParams| cblas(gemm, (1.0, 0.0), p);
-                kernels.push(self.kernel("gemm/f64", threads, run));
+                kernels.push(self.kernel(Operation::Gemm(Dtype::F64), threads, run));
             }
             if let Some(gemm) = self.function::<Cblas<f32>>("cblas_sgemm") {
                 let run = move |p: &GemmParams| cblas(gemm, (1.0, 0.0), p);
-                kernels.push(self.kernel("gemm/f32", threads, run));
+                kernels.push(self.kernel(Operation::Gemm(Dtype::F32), threads, run));
             }
             kernels
         }
@@ -170,7 +173,7 @@ impl Opened {
 
     fn kernel(
         &self,
-        operation: &'static str,
+        operation: Operation,
         threads: SetLibraryThreads,
         run: impl Fn(&GemmParams) + Send + Sync + 'static,
     ) -> HostKernel {
@@ -181,7 +184,13 @@ impl Opened {
             }
         };
         let name = self.name;
-        HostKernel { operation, name, features: &[], threads: Threads::Library, run: Arc::new(run) }
+        HostKernel {
+            operation,
+            name,
+            features: &[],
+            threads: KernelThreads::Library,
+            run: Arc::new(run),
+        }
     }
 
     /// How its threads are counted; none if it is built in a way that cannot be told.

@@ -22,7 +22,8 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use super::{HostKernel, Threads, pool::Block};
+use super::{HostKernel, KernelThreads, pool::Block};
+use crate::kernel::Operation;
 use std::sync::Arc;
 
 /// All of them that this CPU can run, by `gemm/<element type>`, best guess first.
@@ -41,6 +42,6 @@ pub(super) fn kernels() -> Vec<HostKernel> {
 }
 
 /// A bundled kernel.
-fn bundled(operation: &'static str, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
-    HostKernel { operation, name, features: &[], threads: Threads::Pool, run: Arc::new(run) }
+fn bundled(operation: Operation, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
+    HostKernel { operation, name, features: &[], threads: KernelThreads::Pool, run: Arc::new(run) }
 }

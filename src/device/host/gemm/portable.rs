@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     device::host::{HostKernel, pool::Block},
-    kernel::GemmParams,
+    dtype::Dtype,
+    kernel::{GemmParams, Operation},
 };
 use half::bf16;
 
@@ -27,14 +28,14 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         unsafe { grouped(block, [size_of::<T::Input>(), size_of::<T::Output>()], one::<T>) }
     }
     vec![
-        bundled("gemm/f64", "portable", run::<F64>),
-        bundled("gemm/f32", "portable", run::<F32>),
-        bundled("gemm/bf16", "portable", run::<Bf16>),
-        bundled("gemm/int8", "portable", run::<Int8>),
-        bundled("grouped/f64", "portable", run_grouped::<F64>),
-        bundled("grouped/f32", "portable", run_grouped::<F32>),
-        bundled("grouped/bf16", "portable", run_grouped::<Bf16>),
-        bundled("grouped/int8", "portable", run_grouped::<Int8>),
+        bundled(Operation::Gemm(Dtype::F64), "portable", run::<F64>),
+        bundled(Operation::Gemm(Dtype::F32), "portable", run::<F32>),
+        bundled(Operation::Gemm(Dtype::Bf16), "portable", run::<Bf16>),
+        bundled(Operation::Gemm(Dtype::Int8), "portable", run::<Int8>),
+        bundled(Operation::Grouped(Dtype::F64), "portable", run_grouped::<F64>),
+        bundled(Operation::Grouped(Dtype::F32), "portable", run_grouped::<F32>),
+        bundled(Operation::Grouped(Dtype::Bf16), "portable", run_grouped::<Bf16>),
+        bundled(Operation::Grouped(Dtype::Int8), "portable", run_grouped::<Int8>),
     ]
 }
 

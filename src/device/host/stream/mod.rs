@@ -13,8 +13,11 @@ mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::{HostKernel, Threads, pool::Block};
-use crate::kernel::StreamParams;
+use super::{HostKernel, KernelThreads, pool::Block};
+use crate::{
+    case::StreamOperation,
+    kernel::{Operation, StreamParams},
+};
 use std::{hint, sync::Arc};
 
 /// Elements that blocks are divided in: whole cache lines, whole turns of every unrolled loop.
@@ -41,17 +44,6 @@ type Body = unsafe fn(&Part) -> f64;
 /// the variant means nothing.
 type Bodies = [Option<Body>; 7];
 
-/// The operations by the names that kernels are asked for with, in the order of `ALL`.
-const OPERATIONS: [&str; 7] = [
-    "stream/read",
-    "stream/write",
-    "stream/copy",
-    "stream/scale",
-    "stream/add",
-    "stream/triad",
-    "stream/dot",
-];
-
 /// All of them, best for memory first; the device leaves out those whose instruction set is not
 /// there.
 pub(super) fn kernels() -> Vec<HostKernel> {
@@ -70,10 +62,11 @@ fn variant(
     features: &'static [&'static str],
     bodies: Bodies,
 ) -> impl Iterator<Item = HostKernel> {
-    OPERATIONS.into_iter().zip(bodies).filter_map(move |(operation, body)| {
+    StreamOperation::ALL.into_iter().zip(bodies).filter_map(move |(stream, body)| {
         let body = body?;
-        let threads = Threads::Pool;
+        let threads = KernelThreads::Pool;
         let run = Arc::new(move |block: &Block<'_>| run(block, body));
+        let operation = Operation::Stream(stream);
         Some(HostKernel { operation, name, features, threads, run })
     })
 }

@@ -1,26 +1,97 @@
-//! The parameters of kernels: one plain struct for each operation, the same for every kernel of
-//! it, passed by value. Choosing another kernel changes no code that prepares a case.
+//! The parameters of kernels: one plain struct for each kind of operation, the same for every kernel
+//! of it, passed by value. Choosing another kernel changes no code that prepares a case.
 //!
 //! Addresses are those of [`crate::device::Buffer`].
 
-use bytemuck::{NoUninit, Pod, Zeroable};
-use std::any::Any;
+use bytemuck::{Pod, Zeroable};
 
-/// Parameters of a launch: bytes for a GPU, a struct for the host.
-pub trait Params: Any + Send + Sync {
-    /// As a GPU's launch takes them.
-    fn bytes(&self) -> &[u8];
-    /// As the host's kernels take them.
-    fn any(&self) -> &(dyn Any + Send + Sync);
+/// Declares [`Params`], and how each struct becomes one of them and is had back.
+macro_rules! closed_set {
+    ($($(#[$meta:meta])* $name:ident($type:ident),)*) => {
+        /// The parameters of a launch: one struct for each kind of operation.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum Params {
+            /// A launch that takes none.
+            None,
+            $($(#[$meta])* $name($type),)*
+        }
+
+        impl Params {
+            /// As a GPU's launch takes them.
+            pub fn bytes(&self) -> &[u8] {
+                match self {
+                    Params::None => &[],
+                    $(Params::$name(params) => bytemuck::bytes_of(params),)*
+                }
+            }
+
+            /// Whether both are of the same kind, whatever their values.
+            pub fn is_kind_of(&self, other: &Params) -> bool {
+                std::mem::discriminant(self) == std::mem::discriminant(other)
+            }
+
+            /// Zeros of every kind, for tests of what each operation takes.
+            pub fn zeros() -> Vec<Params> {
+                vec![Params::None, $(Params::$name($type::zeroed()),)*]
+            }
+        }
+
+        $(
+            impl From<$type> for Params {
+                fn from(params: $type) -> Params {
+                    Params::$name(params)
+                }
+            }
+
+            impl<'p> TryFrom<&'p Params> for &'p $type {
+                type Error = OtherOperation;
+                fn try_from(params: &'p Params) -> Result<&'p $type, OtherOperation> {
+                    match params {
+                        Params::$name(params) => Ok(params),
+                        _ => Err(OtherOperation),
+                    }
+                }
+            }
+        )*
+    };
 }
 
-impl<T: NoUninit + Any + Send + Sync> Params for T {
-    fn bytes(&self) -> &[u8] {
-        bytemuck::bytes_of(self)
-    }
-    fn any(&self) -> &(dyn Any + Send + Sync) {
-        self
-    }
+/// Parameters were given to a kernel of another operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parameters of another operation")]
+pub struct OtherOperation;
+
+closed_set! {
+    /// `stream/*`.
+    Stream(StreamParams),
+    /// `latency`, `latency/side`.
+    Latency(LatencyParams),
+    /// `latency/probe`.
+    Probe(ProbeParams),
+    /// `compute/*`.
+    Compute(ComputeParams),
+    /// `gemm/*`.
+    Gemm(GemmParams),
+    /// `grouped/*`.
+    Grouped(GroupedParams),
+    /// `attention/*`.
+    Attention(AttentionParams),
+    /// `access/*`.
+    Access(AccessParams),
+    /// `transfer/copy`.
+    Transfer(TransferParams),
+    /// `launch/*`.
+    Launch(LaunchParams),
+    /// `collective/check_*`.
+    Check(CheckParams),
+    /// `util/fill`.
+    Fill(FillParams),
+    /// `util/compare`.
+    Compare(CompareParams),
+    /// `util/clock`.
+    Clock(ClockParams),
+    /// `util/hold`.
+    Hold(HoldParams),
 }
 
 /// Of a stream kernel; see [`crate::case::StreamOperation`].
@@ -281,28 +352,6 @@ pub struct CompareParams {
     pub period: u64,
     /// A word that is counted up by those that differ.
     pub differing: u64,
-}
-
-/// Of `util/hash`: a number that every word and its place go into.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-pub struct HashParams {
-    /// What is hashed.
-    pub values: u64,
-    /// Words of it.
-    pub length: u64,
-    /// A word that is counted up by the hash.
-    pub hash: u64,
-}
-
-/// Of `util/evict`: memory that takes the caches' place.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-pub struct EvictParams {
-    /// More than the last cache holds.
-    pub memory: u64,
-    /// Words of it.
-    pub length: u64,
 }
 
 /// Of `util/clock`: work of so many cycles, counted by the units' clock and by a timer.

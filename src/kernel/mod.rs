@@ -1,0 +1,12 @@
+//! What the program and its kernels agree on: which operations there are, and the parameters that a
+//! kernel of each takes.
+
+mod operation;
+mod params;
+
+pub use operation::{NotAnOperation, Operation};
+pub use params::{
+    AccessParams, AttentionParams, AttentionPart, AttentionSequence, CheckParams, ClockParams,
+    CompareParams, ComputeParams, FillParams, GemmParams, GroupedParams, HoldParams, LatencyParams,
+    LaunchParams, OtherOperation, Params, ProbeParams, StreamParams, TransferParams,
+};

@@ -1,0 +1,241 @@
+//! What a kernel computes: the closed set of operations that devices list kernels of.
+
+use super::Params;
+use crate::{
+    case::{Access, AttentionKind, Launching, StreamOperation},
+    dtype::Dtype,
+};
+use bytemuck::Zeroable;
+use serde::{Deserialize, Deserializer};
+use std::{fmt, str::FromStr};
+
+/// What a kernel computes. Its `Display` is the name in `kernels/kernels.toml` and
+/// `kernels/amd.toml`, such as `gemm/bf16`, which [`FromStr`] reads back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// `stream/copy`: an operation of STREAM.
+    Stream(StreamOperation),
+    /// `latency`: a chain of dependent loads.
+    Latency,
+    /// `latency/side`: the same chain by atomic operations, whose time tells the cache's slice.
+    LatencySide,
+    /// `latency/probe`: the cycles of one atomic operation on each of some lines.
+    LatencyProbe,
+    /// `compute/f32`: arithmetic in registers.
+    Compute(Dtype),
+    /// `gemm/bf16`: a matrix product.
+    Gemm(Dtype),
+    /// `grouped/bf16`: matrix products of groups of rows.
+    Grouped(Dtype),
+    /// `attention/prefill/bf16/128x128`: attention of one kind and of one pair of head dimensions.
+    Attention {
+        /// `None` for a kernel of all kinds.
+        kind: Option<AttentionKind>,
+        /// Element type of keys and values.
+        dtype: Dtype,
+        /// Dimensions of a query (and key) and of a value; `None` for a kernel of any.
+        dims: Option<[u32; 2]>,
+    },
+    /// `access/gather`: access to memory other than in streams.
+    Access(Access),
+    /// `transfer/copy`: one copy between two memories.
+    Copy,
+    /// `launch/queued`: launches of next to nothing.
+    Launch(Launching),
+    /// `collective/check_bf16`: counts what a collective left wrong on the device.
+    Check(Dtype),
+    /// `util/fill`: fills memory with a pattern.
+    Fill,
+    /// `util/compare`: counts words that differ from a pattern.
+    Compare,
+    /// `util/clock`: counts the units' cycles against a timer.
+    Clock,
+    /// `util/hold`: holds a stream until the host lets it go on.
+    Hold,
+}
+
+impl Operation {
+    /// Attention of an element type by a kernel of all kinds and dimensions.
+    pub const fn any_attention(dtype: Dtype) -> Operation {
+        Operation::Attention { kind: None, dtype, dims: None }
+    }
+
+    /// Parameters of the kind that its kernels take, all zeros.
+    pub fn params(&self) -> Params {
+        match self {
+            Operation::Stream(_) => Params::Stream(Zeroable::zeroed()),
+            Operation::Latency | Operation::LatencySide => Params::Latency(Zeroable::zeroed()),
+            Operation::LatencyProbe => Params::Probe(Zeroable::zeroed()),
+            Operation::Compute(_) => Params::Compute(Zeroable::zeroed()),
+            Operation::Gemm(_) => Params::Gemm(Zeroable::zeroed()),
+            Operation::Grouped(_) => Params::Grouped(Zeroable::zeroed()),
+            Operation::Attention { .. } => Params::Attention(Zeroable::zeroed()),
+            Operation::Access(_) => Params::Access(Zeroable::zeroed()),
+            Operation::Copy => Params::Transfer(Zeroable::zeroed()),
+            Operation::Launch(_) => Params::Launch(Zeroable::zeroed()),
+            Operation::Check(_) => Params::Check(Zeroable::zeroed()),
+            Operation::Fill => Params::Fill(Zeroable::zeroed()),
+            Operation::Compare => Params::Compare(Zeroable::zeroed()),
+            Operation::Clock => Params::Clock(Zeroable::zeroed()),
+            Operation::Hold => Params::Hold(Zeroable::zeroed()),
+        }
+    }
+
+    /// Whether its kernels take parameters of this kind.
+    pub fn takes(&self, params: &Params) -> bool {
+        self.params().is_kind_of(params)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Stream(stream) => write!(f, "stream/{stream}"),
+            Operation::Latency => f.write_str("latency"),
+            Operation::LatencySide => f.write_str("latency/side"),
+            Operation::LatencyProbe => f.write_str("latency/probe"),
+            Operation::Compute(dtype) => write!(f, "compute/{dtype}"),
+            Operation::Gemm(dtype) => write!(f, "gemm/{dtype}"),
+            Operation::Grouped(dtype) => write!(f, "grouped/{dtype}"),
+            Operation::Attention { kind, dtype, dims } => {
+                f.write_str("attention/")?;
+                if let Some(kind) = kind {
+                    write!(f, "{kind}/")?;
+                }
+                write!(f, "{dtype}")?;
+                dims.map_or(Ok(()), |[dim_qk, dim_v]| write!(f, "/{dim_qk}x{dim_v}"))
+            }
+            Operation::Access(access) => write!(f, "access/{access}"),
+            Operation::Copy => f.write_str("transfer/copy"),
+            Operation::Launch(launching) => write!(f, "launch/{launching}"),
+            Operation::Check(dtype) => write!(f, "collective/check_{dtype}"),
+            Operation::Fill => f.write_str("util/fill"),
+            Operation::Compare => f.write_str("util/compare"),
+            Operation::Clock => f.write_str("util/clock"),
+            Operation::Hold => f.write_str("util/hold"),
+        }
+    }
+}
+
+/// A text that names no operation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no operation that this version of fizeau knows")]
+pub struct NotAnOperation(String);
+
+impl FromStr for Operation {
+    type Err = NotAnOperation;
+
+    fn from_str(text: &str) -> Result<Operation, NotAnOperation> {
+        let (family, rest) = text.split_once('/').unwrap_or((text, ""));
+        let found = match family {
+            "stream" => one_of(StreamOperation::ALL, rest).map(Operation::Stream),
+            "latency" => match rest {
+                "" => Some(Operation::Latency),
+                "side" => Some(Operation::LatencySide),
+                "probe" => Some(Operation::LatencyProbe),
+                _ => None,
+            },
+            "compute" => one_of(Dtype::ALL, rest).map(Operation::Compute),
+            "gemm" => one_of(Dtype::ALL, rest).map(Operation::Gemm),
+            "grouped" => one_of(Dtype::ALL, rest).map(Operation::Grouped),
+            "attention" => attention(rest),
+            "access" => one_of(Access::ALL, rest).map(Operation::Access),
+            "transfer" => (rest == "copy").then_some(Operation::Copy),
+            "launch" => one_of(Launching::ALL, rest).map(Operation::Launch),
+            "collective" => rest
+                .strip_prefix("check_")
+                .and_then(|dtype| one_of(Dtype::ALL, dtype))
+                .map(Operation::Check),
+            "util" => match rest {
+                "fill" => Some(Operation::Fill),
+                "compare" => Some(Operation::Compare),
+                "clock" => Some(Operation::Clock),
+                "hold" => Some(Operation::Hold),
+                _ => None,
+            },
+            _ => None,
+        };
+        // Only the one spelling that `Display` gives: `latency/` is none.
+        found
+            .filter(|operation| operation.to_string() == text)
+            .ok_or_else(|| NotAnOperation(text.to_owned()))
+    }
+}
+
+/// `prefill/bf16/128x128`, `prefill/bf16` or `bf16`.
+fn attention(text: &str) -> Option<Operation> {
+    let mut parts: Vec<&str> = text.split('/').collect();
+    let dims = parts.last().and_then(|last| {
+        let (dim_qk, dim_v) = last.split_once('x')?;
+        Some([dim_qk.parse().ok()?, dim_v.parse().ok()?])
+    });
+    if dims.is_some() {
+        parts.pop();
+    }
+    let (kind, dtype) = match parts[..] {
+        [kind, dtype] => (Some(one_of(AttentionKind::ALL, kind)?), dtype),
+        [dtype] => (None, dtype),
+        _ => return None,
+    };
+    Some(Operation::Attention { kind, dtype: one_of(Dtype::ALL, dtype)?, dims })
+}
+
+/// The one of some values that is written like this.
+fn one_of<T: fmt::Display, const N: usize>(all: [T; N], text: &str) -> Option<T> {
+    all.into_iter().find(|one| one.to_string() == text)
+}
+
+impl<'de> Deserialize<'de> for Operation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Operation, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back() {
+        for text in [
+            "stream/triad",
+            "latency",
+            "latency/side",
+            "latency/probe",
+            "compute/int8",
+            "gemm/nvfp4",
+            "grouped/bf16",
+            "attention/prefill/bf16/192x128",
+            "attention/mla/fp8",
+            "attention/f32",
+            "access/mix_3r1w",
+            "transfer/copy",
+            "launch/graph",
+            "collective/check_bf16",
+            "util/fill",
+            "util/compare",
+            "util/clock",
+            "util/hold",
+        ] {
+            let operation: Operation = text.parse().expect(text);
+            assert_eq!(operation.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_operation_is_refused() {
+        for text in ["", "latency/", "gemm/f31", "attention/bf16/128", "stream", "util/evict"] {
+            let error = text.parse::<Operation>().expect_err(text);
+            assert!(error.to_string().contains(text));
+        }
+    }
+
+    #[test]
+    fn an_operation_takes_one_kind_of_parameters() {
+        let gemm: Operation = "gemm/f32".parse().expect("an operation");
+        let taken: Vec<Params> =
+            Params::zeros().into_iter().filter(|params| gemm.takes(params)).collect();
+        assert!(matches!(taken[..], [Params::Gemm(_)]), "{taken:?}");
+    }
+}

@@ -1,6 +1,9 @@
 //! The rules of the house that no linter knows. Every rule has a planted fault beside it that
 //! proves it can fail.
 
+mod imports;
+
+use imports::{Tree, circles, fold};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -35,12 +38,15 @@ const COLUMNS_MAX: usize = 100;
 const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 600;
 
+/// No file below these folders uses itself by way of others, and no folder in them another that
+/// uses it.
+const WITHOUT_CIRCLES: &[&str] = &["src/device"];
+
 #[test]
 fn the_tree_is_tidy() {
     let mut faults = Vec::new();
-    for path in sources(Path::new("src")) {
-        let text = fs::read_to_string(&path).expect("a source file is UTF-8");
-        faults.extend(faults_of(&path, &text));
+    for (path, text) in &texts_of("src") {
+        faults.extend(faults_of(Path::new(path), text));
     }
     for folder in ["tests", "benches"] {
         for path in sources(Path::new(folder)) {
@@ -49,6 +55,34 @@ fn the_tree_is_tidy() {
         }
     }
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn no_import_goes_upwards() {
+    let faults = upward_imports(&tree_of_src());
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn no_imports_go_in_circles() {
+    let faults = circular_imports(&tree_of_src());
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// The modules of the library. The program is a file of its own beside it.
+fn tree_of_src() -> Tree {
+    let texts = texts_of("src");
+    let library = texts.iter().filter(|(path, _)| path != "src/main.rs");
+    Tree::of(library.map(|(path, text)| (path.as_str(), text.as_str())))
+}
+
+/// The path and text of every source file below a folder.
+fn texts_of(folder: &str) -> Vec<(String, String)> {
+    let text = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a source file is UTF-8");
+        (path.to_string_lossy().replace('\\', "/"), text)
+    };
+    sources(Path::new(folder)).into_iter().map(text).collect()
 }
 
 /// Every `.rs` file below a folder, in order.
@@ -72,7 +106,6 @@ fn faults_of(path: &Path, text: &str) -> Vec<String> {
     let mut faults = wide_lines(path, text);
     faults.extend(long_file(path, text));
     faults.extend(long_functions(path, &code));
-    faults.extend(upward_imports(path, &code));
     faults.extend(words_out_of_place(path, &code));
     faults
 }
@@ -132,26 +165,42 @@ fn is_function(code: &str) -> bool {
     code.split_whitespace().find(|word| !before(word)) == Some("fn")
 }
 
-fn upward_imports(path: &Path, text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    let Some(module) = path.components().nth(1) else { return faults };
-    let module = module.as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned();
+fn upward_imports(tree: &Tree) -> Vec<String> {
     let height = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
-    let Some(own) = height(&module) else {
-        if !matches!(module.as_str(), "lib" | "main") {
-            faults.push(format!("{}: no layer names {module}", path.display()));
-        }
-        return faults;
-    };
-    for name in used_modules(text) {
-        let Some(other) = height(&name) else { continue };
+    let mut faults = Vec::new();
+    for (file, used) in tree.uses() {
+        let below_src = file.trim_start_matches("src/");
+        let module = below_src.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        let Some(own) = height(module) else {
+            if module != "lib" {
+                faults.push(format!("{file}: no layer names {module}"));
+            }
+            continue;
+        };
+        let [root, name, ..] = used.as_slice() else { continue };
+        let Some(other) = height(name).filter(|_| root == "crate") else { continue };
         if other > own {
-            faults.push(format!("{}: {module} may not use {name}", path.display()));
+            faults.push(format!("{file}: {module} may not use {name}"));
         }
-        if PURE.contains(&module.as_str()) && EFFECTS.contains(&name.as_str()) {
-            let place = path.display();
-            faults.push(format!("{place}: {module} is computed from records alone, not {name}"));
+        if PURE.contains(&module) && EFFECTS.contains(&name.as_str()) {
+            faults.push(format!("{file}: {module} is computed from records alone, not {name}"));
         }
+    }
+    faults.dedup();
+    faults
+}
+
+fn circular_imports(tree: &Tree) -> Vec<String> {
+    let mut faults = Vec::new();
+    for folder in WITHOUT_CIRCLES {
+        let graph = tree.graph(folder);
+        faults.extend(circles(&graph));
+        // `src/device/cuda/gate.rs` stands in `src/device/cuda`.
+        let part = |node: &str| {
+            let inner = node.trim_start_matches(folder).trim_start_matches('/');
+            inner.split_once('/').map_or(node.into(), |(part, _)| format!("{folder}/{part}"))
+        };
+        faults.extend(circles(&fold(&graph, part)));
     }
     faults
 }
@@ -183,51 +232,10 @@ fn words_out_of_place(path: &Path, text: &str) -> Vec<String> {
     faults
 }
 
-/// The first segment of every path below `crate::`, groups included.
-fn used_modules(text: &str) -> Vec<String> {
-    let code = |line: &&str| !line.trim_start().starts_with("//");
-    let text: String = text.lines().filter(code).map(|line| format!("{line}\n")).collect();
-    let mut names = Vec::new();
-    for (at, _) in text.match_indices("crate::") {
-        let rest = &text[at + "crate::".len()..];
-        let Some(group) = rest.strip_prefix('{') else {
-            names.push(identifier(rest));
-            continue;
-        };
-        let mut depth = 0;
-        let mut item = 0;
-        for (index, byte) in group.bytes().enumerate() {
-            match byte {
-                b'{' => depth += 1,
-                b'}' if depth == 0 => {
-                    names.push(identifier(group[item..index].trim_start()));
-                    break;
-                }
-                b'}' => depth -= 1,
-                b',' if depth == 0 => {
-                    names.push(identifier(group[item..index].trim_start()));
-                    item = index + 1;
-                }
-                _ => {}
-            }
-        }
-    }
-    names
-}
-
-fn identifier(text: &str) -> String {
-    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
-}
-
 #[test]
 fn planted_faults_are_found() {
     let at = |path: &str, text: &str| faults_of(Path::new(path), text).join("\n");
     assert_eq!(at("src/units.rs", "fn f() {}\n"), "");
-    assert!(at("src/units.rs", "use crate::session::run;\n").contains("may not use session"));
-    let group = "use crate::{\n    case::Case,\n    bench::Rank,\n};\n";
-    assert!(at("src/spec/mod.rs", group).contains("may not use bench"));
-    assert!(at("src/report/mod.rs", "use crate::device::Device;\n").contains("records alone"));
-    assert!(at("src/novel.rs", "").contains("no layer names novel"));
     assert!(at("src/stats/mod.rs", "let t = Instant::now();\n").contains("reads the clock"));
     assert!(at("src/session/mod.rs", "println!(\"hello\");\n").contains("cmd alone prints"));
     assert!(at("src/units.rs", "#[allow(dead_code)]\n").contains("expect"));
@@ -244,10 +252,80 @@ fn comments_and_unit_tests_are_not_code() {
     assert!(faults_of(Path::new("src/units.rs"), comment).is_empty());
     let tests = "#[cfg(test)]\nmod tests {\n    use crate::session;\n}\n";
     assert!(faults_of(Path::new("src/units.rs"), tests).is_empty());
+    assert!(upward_imports(&Tree::of([("src/units.rs", tests)])).is_empty());
+    let comment = "//! See [`crate::session`].\n/// And [`crate::cmd`].\nstruct S;\n";
+    assert!(upward_imports(&Tree::of([("src/units.rs", comment)])).is_empty());
 }
 
 #[test]
-fn used_modules_reads_groups() {
-    let text = "use crate::{a::{b, c}, d};\ncrate::e::f()";
-    assert_eq!(used_modules(text), ["a", "d", "e"]);
+fn planted_upward_imports_are_found() {
+    let at = |path: &str, text: &str| upward_imports(&Tree::of([(path, text)])).join("\n");
+    assert_eq!(at("src/session/mod.rs", "use crate::{bench::Rank, units};\n"), "");
+    assert!(at("src/units.rs", "use crate::session::run;\n").contains("may not use session"));
+    let group = "use crate::{\n    case::Case,\n    bench::{Rank, Workload},\n};\n";
+    assert!(at("src/spec/mod.rs", group).contains("may not use bench"));
+    let path = "fn f() { let x = super::super::session::run(); }\n";
+    assert!(at("src/device/host.rs", path).contains("may not use session"));
+    assert!(at("src/stats.rs", "fn f() { g!(crate::cmd::h()) }\n").contains("may not use cmd"));
+    assert!(at("src/report/mod.rs", "use crate::device::Device;\n").contains("records alone"));
+    assert!(at("src/novel.rs", "use crate::units;").contains("no layer names novel"));
+}
+
+/// The circles of `src/device` with these files in it, below a `mod.rs` that declares `Device`.
+fn circles_with(files: &[(&str, &str)]) -> String {
+    let seam = ("src/device/mod.rs", "pub trait Device {}\nstatic ALL: &[&str] = &[cuda::NAME];");
+    circular_imports(&Tree::of(files.iter().copied().chain([seam]))).join("\n")
+}
+
+#[test]
+fn planted_circles_are_found() {
+    let gate = |text| ("src/device/cuda/gate.rs", text);
+    let context = |text| ("src/device/cuda/context.rs", text);
+    let found = circles_with(&[
+        gate("use super::context::Context;"),
+        context("use crate::device::{Device, cuda::{gate::{self, Gate}}};"),
+    ]);
+    assert!(found.contains("context.rs uses crate::device::cuda::gate"), "{found}");
+    assert!(found.contains("gate.rs uses crate::device::cuda::context::Context"), "{found}");
+    let found = circles_with(&[
+        gate("fn f() { super::context::f() }"),
+        context("fn f() { vec![crate::device::cuda::gate::f()] }"),
+    ]);
+    assert!(found.contains("2 in a circle"), "{found}");
+    // By a third file, and by a re-export.
+    let found = circles_with(&[
+        ("src/device/cuda/mod.rs", "mod context; mod gate; mod way; use way::Way as Named;"),
+        ("src/device/cuda/way.rs", "use super::gate::Gate; pub struct Way;"),
+        gate("use super::context::*;"),
+        context("fn f(way: super::Named) {}"),
+    ]);
+    assert!(found.contains("3 in a circle"), "{found}");
+}
+
+#[test]
+fn a_child_may_use_what_its_parent_declares_without_it() {
+    let parent = "mod gate;\nuse gate::Gate;\npub struct Plain(u8);\nimpl Plain {}\n\
+                  pub struct Both { gate: Gate }\npub struct Later;\n\
+                  impl Drop for Later { fn drop(&mut self) { gate::open() } }\n";
+    let with = |gate| {
+        circles_with(&[("src/device/cuda/mod.rs", parent), ("src/device/cuda/gate.rs", gate)])
+    };
+    assert_eq!(with("use super::Plain;\nfn f(gate: u8) { gate.both() }"), "");
+    assert!(with("use super::Both;").contains("mod.rs: Both uses crate::device::cuda::gate::Gate"));
+    assert!(with("use super::{Plain, Later};").contains("mod.rs: Later uses"));
+    assert!(with("use super::*;").contains("3 in a circle:"));
+}
+
+#[test]
+fn folders_that_use_each_other_are_found() {
+    let cuda = ("src/device/cuda/nvml.rs", "use super::super::gpu::sensors::Sensors;");
+    let gpu = ("src/device/gpu/sensors.rs", "pub struct Sensors;");
+    assert_eq!(circles_with(&[cuda, gpu]), "");
+    let back = ("src/device/gpu/vendor.rs", "use crate::device::cuda::driver::Driver;");
+    let driver = ("src/device/cuda/driver.rs", "pub struct Driver;");
+    let found = circles_with(&[cuda, gpu, back, driver]);
+    assert!(found.contains("src/device/gpu uses crate::device::cuda"), "{found}");
+    // What only tests use is no import.
+    let tests = ("src/device/gpu/vendor.rs", "#[cfg(all(test, unix))] use super::super::cuda::X;");
+    assert_eq!(circles_with(&[cuda, gpu, tests, driver]), "");
 }

@@ -185,6 +185,9 @@ pub fn as_it_is(name: &'static str) -> Option<&'static str> {
     Some(name)
 }
 
+/// An opaque object of a vendor's library.
+pub type Handle = *mut c_void;
+
 /// Declares a struct with one method for each function of a library: by the first symbol of those
 /// named that is exported, with every code but 0 an error.
 macro_rules! functions {

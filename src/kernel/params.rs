@@ -1,5 +1,5 @@
-//! The parameters of kernels: one plain struct for each kind of operation, the same for every kernel
-//! of it, passed by value. Choosing another kernel changes no code that prepares a case.
+//! The parameters of kernels: one plain struct for each kind of operation, the same for every
+//! kernel of it, passed by value. Choosing another kernel changes no code that prepares a case.
 //!
 //! Addresses are those of [`crate::device::Buffer`].
 

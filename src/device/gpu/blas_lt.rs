@@ -4,11 +4,10 @@
 #![expect(unsafe_code, reason = "cuBLASLt and hipBLASLt are C libraries")]
 #![expect(clippy::too_many_arguments, reason = "its functions have as many as they have")]
 
-use super::driver::Handle;
 use crate::{
     device::{
         DeviceError,
-        library::{self, Refusal, Spelling, Wanted, functions},
+        library::{self, Handle, Refusal, Spelling, Wanted, functions},
     },
     dtype::Dtype,
     kernel::Operation,

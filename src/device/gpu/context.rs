@@ -9,13 +9,16 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    driver::{Driver, Handle},
+    driver::Driver,
     progress::Progress,
     status::{self, Meaning, NOT_READY},
 };
 use crate::{
     clock,
-    device::{DeviceError, Stream, library::Refusal},
+    device::{
+        DeviceError, Stream,
+        library::{Handle, Refusal},
+    },
     units::{Bytes, Seconds},
 };
 use std::{

@@ -6,11 +6,11 @@
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
-use super::{
-    context::{Context, For, Lane},
-    driver::Handle,
+use super::context::{Context, For, Lane};
+use crate::{
+    device::{DeviceError, library::Handle},
+    kernel::TransferParams,
 };
-use crate::{device::DeviceError, kernel::TransferParams};
 
 impl Context {
     /// Copies bytes and waits: memories of any kind.

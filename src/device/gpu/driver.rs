@@ -9,12 +9,9 @@ use super::{
 };
 use crate::device::{
     DeviceError,
-    library::{self, Refusal, functions},
+    library::{self, Handle, Refusal, functions},
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-
-/// An opaque object of the driver.
-pub type Handle = *mut c_void;
 
 functions! {
     /// The functions of `libcuda.so.1` that are called.

@@ -49,8 +49,8 @@ pub fn names(
     names
 }
 
-/// The operation that the list of kernels has a kernel for: all ways to launch next to nothing share
-/// one.
+/// The operation that the list of kernels has a kernel for: all ways to launch next to nothing
+/// share one.
 fn of_kernel(operation: Operation) -> Operation {
     match operation {
         Operation::Launch(_) => Operation::Launch(Launching::Queued),

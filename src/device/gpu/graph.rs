@@ -4,10 +4,12 @@
 
 use super::{
     context::{Context, For, NOT_SUPPORTED},
-    driver::Handle,
     module::{Arguments, Entry, Shape},
 };
-use crate::device::{DeviceError, library::Refusal};
+use crate::device::{
+    DeviceError,
+    library::{Handle, Refusal},
+};
 use std::rc::Rc;
 
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads call is none of it.

@@ -4,11 +4,11 @@
 
 use super::{
     context::{Context, For},
-    driver::{CLUSTER_DIMENSION, Handle, LaunchAttribute, LaunchConfig, TensorMap},
+    driver::{CLUSTER_DIMENSION, LaunchAttribute, LaunchConfig, TensorMap},
     module::{Arguments, Entry, Shape},
     tensor_map::Encoding,
 };
-use crate::device::DeviceError;
+use crate::device::{DeviceError, library::Handle};
 use std::ffi::{c_int, c_uint};
 
 /// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: what is fetched for one copy serves the next.

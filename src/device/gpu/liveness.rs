@@ -9,11 +9,14 @@
 
 use super::{
     context::{Context, For},
-    driver::{Driver, Handle},
+    driver::Driver,
     progress::{Progress, Step},
 };
 use crate::{
-    device::{Buffer, DeviceError, Pulse, Stage, library::Refusal},
+    device::{
+        Buffer, DeviceError, Pulse, Stage,
+        library::{Handle, Refusal},
+    },
     units::Bytes,
 };
 use std::{

@@ -2,13 +2,13 @@
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
-use super::{
-    context::{Context, For, Peer},
-    driver::Handle,
-};
+use super::context::{Context, For, Peer};
 use crate::{
     case::HostMemory,
-    device::{Buffer, DeviceError, library::Refusal},
+    device::{
+        Buffer, DeviceError,
+        library::{Handle, Refusal},
+    },
     units::Bytes,
 };
 use std::{alloc, ffi::c_void, rc::Rc};

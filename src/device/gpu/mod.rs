@@ -1,5 +1,5 @@
-//! What the GPUs of both vendors share. HIP's driver interface is CUDA's by other names, so that one
-//! table of functions, and contexts, modules, launches, copies, graphs and the compiler's cache on
+//! What the GPUs of both vendors share. HIP's driver interface is CUDA's by other names, so that
+//! one table of functions, and contexts, modules, launches, copies, graphs and the compiler's cache on
 //! top of it, serve both: [`vendor::Vendor`] is all that differs.
 //!
 //! From the bottom up: `vendor` (what differs), `driver` (the table of functions), `context` (one

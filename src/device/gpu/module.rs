@@ -4,10 +4,13 @@
 
 use super::{
     context::{Context, For},
-    driver::{Handle, MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER},
+    driver::{MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER},
     status::{self, Meaning},
 };
-use crate::device::{DeviceError, library::Refusal};
+use crate::device::{
+    DeviceError,
+    library::{Handle, Refusal},
+};
 use std::{
     ffi::{CStr, c_int},
     rc::Rc,

@@ -10,10 +10,9 @@
 use super::{
     blas_lt::{Algorithm, BlasLtDialect, FOUND, Kind, Library, WORKSPACE_MAX},
     context::Context,
-    driver::Handle,
 };
 use crate::{
-    device::{Buffer, DeviceError},
+    device::{Buffer, DeviceError, library::Handle},
     dtype::Dtype,
     kernel::GemmParams,
 };

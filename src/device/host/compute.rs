@@ -6,7 +6,10 @@
 
 #![expect(unsafe_code, reason = "intrinsics and a few instructions of assembly")]
 
-use super::{HostKernel, KernelThreads, pool::Block};
+use super::{
+    kernel::{HostKernel, KernelThreads},
+    pool::Block,
+};
 use crate::{
     clock,
     dtype::Dtype,

@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "the chain is followed through its addresses")]
 
-use super::{HostKernel, KernelThreads, pool::Block};
+use super::{
+    kernel::{HostKernel, KernelThreads},
+    pool::Block,
+};
 use crate::kernel::{LatencyParams, Operation};
 use std::sync::Arc;
 

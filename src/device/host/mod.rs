@@ -2,15 +2,20 @@
 
 mod attention;
 mod compute;
+pub mod cpus;
 mod dmi;
+mod environment;
 mod gemm;
+mod kernel;
 mod latency;
+mod memory;
 pub mod pool;
 mod properties;
 mod stream;
 
+pub use environment::environment;
 pub use gemm::library::{missing as libraries_missing, versions as library_versions};
-pub use properties::environment;
+pub use memory::memory_free;
 
 use super::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,
@@ -26,8 +31,9 @@ use crate::{
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
 };
+pub use cpus::keep_to_core;
 pub use gemm::library;
-pub use pool::keep_to_core;
+use kernel::{HostKernel, KernelThreads};
 use pool::{Block, Pool};
 use std::{
     cell::{Cell, RefCell},
@@ -55,29 +61,6 @@ impl Backend for Host {
     fn open(&self, _ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
         Ok(Box::new(HostDevice::open(properties::read())))
     }
-}
-
-/// A kernel of the host.
-pub(crate) struct HostKernel {
-    /// What it computes.
-    pub operation: Operation,
-    /// Its name: the last segment of a case's id.
-    pub name: &'static str,
-    /// Instruction sets it needs, by the names in [`Properties::features`].
-    pub features: &'static [&'static str],
-    /// Who makes its threads.
-    pub threads: KernelThreads,
-    /// The code of one block. Runs [`Block::repeat`] iterations.
-    pub run: Arc<dyn Fn(&Block<'_>) + Send + Sync>,
-}
-
-/// Who makes the threads of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KernelThreads {
-    /// The pool: `run` is called once on each pinned thread.
-    Pool,
-    /// A vendor library: `run` is called once, unpinned, and starts [`Block::count`] of its own.
-    Library,
 }
 
 /// The opened host.
@@ -137,7 +120,7 @@ impl Device for HostDevice {
     }
 
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
-        pool::allocate(size)
+        memory::allocate(size)
     }
 
     #[expect(unsafe_code, reason = "the buffer's memory is reached through its address")]
@@ -280,9 +263,4 @@ impl Reports for HostDevice {
         self.flops_per_cycle.set(most);
         Ok(Some(flops_per_cycle / most))
     }
-}
-
-/// Memory that can be had without swapping (`MemAvailable`), within the cgroup's limit.
-pub(crate) fn memory_free() -> Option<Bytes> {
-    properties::memory_free()
 }

@@ -6,16 +6,17 @@
 
 #![expect(unsafe_code, reason = "work is lent to threads that outlive the call, and memory mapped")]
 
+use super::{
+    cpus::{allowed_cpus, cores_first},
+    memory::allocate,
+};
 use crate::{
     clock,
     device::{Buffer, DeviceError},
     kernel::{OtherOperation, Params},
     units::{Bytes, Seconds},
 };
-use rustix::{
-    mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap},
-    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
-};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{
     cell::UnsafeCell,
     hint,
@@ -33,17 +34,6 @@ const SPIN_MAX: Seconds = Seconds(200e-6);
 /// Spins (some 5 us) before a thread that waits for another lets it have the core: there may be
 /// more threads than cores.
 const SPINS_BEFORE_YIELD: u32 = 256;
-
-/// Keeps this process to one of the cores it may use, counted around: for ranks that share a node
-/// and would all start on the first one. Where that is refused they run where the system puts them.
-pub fn keep_to_core(index: u32) {
-    let cpus = cores_first(&allowed_cpus());
-    let mut set = CpuSet::new();
-    if let Some(&cpu) = cpus.get(index as usize % cpus.len().max(1)) {
-        set.set(cpu);
-        let _ = sched_setaffinity(None, &set);
-    }
-}
 
 /// One thread's part of a launch.
 pub struct Block<'b> {
@@ -419,74 +409,4 @@ fn wait_for_block(shared: &Shared, index: u32, mut seen: Ticket) -> Ticket {
             thread::yield_now();
         }
     }
-}
-
-/// The CPUs this thread may use.
-pub fn allowed_cpus() -> Vec<usize> {
-    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-    (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
-}
-
-/// The first CPU of each core, and after them the others: two hardware threads of a core share its
-/// arithmetic and its caches, and a unit is a whole core.
-fn cores_first(cpus: &[usize]) -> Vec<usize> {
-    let cores = super::properties::cores(cpus);
-    let others = cpus.iter().filter(|cpu| !cores.contains(cpu));
-    cores.iter().chain(others).copied().collect()
-}
-
-/// Whether the OS allows pinning: tried by asking for what is already so.
-pub fn can_pin() -> bool {
-    sched_getaffinity(None).and_then(|set| sched_setaffinity(None, &set)).is_ok()
-}
-
-/// Anonymous memory, unmapped when dropped.
-struct Mapping {
-    address: *mut std::ffi::c_void,
-    length: usize,
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `allocate` with this length, and nothing else unmaps it.
-        let _ = unsafe { munmap(self.address, self.length) };
-    }
-}
-
-/// Memory for operands: page-aligned and zeroed, in huge pages where the OS has them (asked for
-/// from 2 MiB on).
-pub fn allocate(size: Bytes) -> Result<Buffer, DeviceError> {
-    const HUGE_PAGE: usize = 2 << 20;
-    let refuse = |why: String| DeviceError::Allocation { size, why };
-    let wanted = usize::try_from(size.0).map_err(|error| refuse(error.to_string()))?.max(1);
-    let free = crate::device::host::memory_free();
-    if let Some(free) = free
-        && size > free
-    {
-        return Err(refuse(format!("{free} are free")));
-    }
-    let length = wanted
-        .checked_next_multiple_of(4096)
-        .and_then(
-            |length| if wanted >= HUGE_PAGE { length.checked_add(HUGE_PAGE) } else { Some(length) },
-        )
-        .ok_or_else(|| refuse("more than an address space".into()))?;
-    // SAFETY: a new mapping, anywhere.
-    let mapped = unsafe {
-        mmap_anonymous(
-            std::ptr::null_mut(),
-            length,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::PRIVATE,
-        )
-    };
-    let address = mapped.map_err(|error| refuse(error.to_string()))?;
-    let owner = Mapping { address, length };
-    let mut start = address as usize;
-    if wanted >= HUGE_PAGE {
-        start = start.next_multiple_of(HUGE_PAGE);
-        // SAFETY: within the mapping; advice does not change its contents.
-        let _ = unsafe { madvise(address, length, Advice::LinuxHugepage) };
-    }
-    Ok(Buffer { address: start as u64, size, owner: Box::new(owner) })
 }

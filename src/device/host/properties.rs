@@ -1,10 +1,13 @@
 //! What the host says of itself: CPUID, sysfs, /proc. Nothing here is guessed: what cannot be read
 //! is left out.
 
-use super::{dmi, pool};
+use super::{
+    cpus::{CPUS, allowed_cpus, cores, cpu_list, number},
+    dmi,
+    memory::meminfo,
+};
 use crate::{
     dtype::Dtype,
-    record::Environment,
     spec::{CacheLevel, CpuId, Properties},
     units::{Bytes, Megahertz},
 };
@@ -14,11 +17,9 @@ use std::{
     path::Path,
 };
 
-const CPUS: &str = "/sys/devices/system/cpu";
-
 /// Reads them, for the CPUs that this process may use.
 pub fn read() -> Properties {
-    let cpus = cores(&pool::allowed_cpus());
+    let cpus = cores(&allowed_cpus());
     let modules = dmi::modules();
     let mut properties = Properties {
         backend: "host".into(),
@@ -102,25 +103,6 @@ fn flops_per_clock(features: &[String], tiles: bool) -> BTreeMap<Dtype, f64> {
     flops
 }
 
-/// The first of the CPUs in each core, by the sets of hardware threads that the kernel lists.
-pub(super) fn cores(cpus: &[usize]) -> Vec<usize> {
-    one_of_each(cpus, |cpu| {
-        let path = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
-        fs::read_to_string(path).map(|list| cpu_list(&list)).unwrap_or_default()
-    })
-}
-
-/// Those that share with none before them.
-fn one_of_each(cpus: &[usize], siblings: impl Fn(usize) -> BTreeSet<usize>) -> Vec<usize> {
-    let mut taken = BTreeSet::new();
-    let mut first = |&cpu: &usize| {
-        let free = taken.insert(cpu);
-        taken.extend(siblings(cpu));
-        free
-    };
-    cpus.iter().copied().filter(|cpu| first(cpu)).collect()
-}
-
 /// Sockets that the CPUs are in.
 fn sockets(cpus: &[usize]) -> u32 {
     let of = |cpu: &usize| number(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id"));
@@ -131,7 +113,7 @@ fn sockets(cpus: &[usize]) -> u32 {
 #[cfg(not(target_arch = "x86_64"))]
 fn identify(_properties: &mut Properties) {}
 
-fn model_name() -> Option<String> {
+pub(super) fn model_name() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
@@ -172,127 +154,9 @@ fn caches(cpus: &[usize]) -> Vec<CacheLevel> {
     caches
 }
 
-/// `0-3,8` as the kernel writes sets of CPUs.
-fn cpu_list(text: &str) -> BTreeSet<usize> {
-    let mut cpus = BTreeSet::new();
-    for range in text.trim().split(',') {
-        let (from, to) = range.split_once('-').unwrap_or((range, range));
-        if let (Ok(from), Ok(to)) = (from.parse::<usize>(), to.parse::<usize>()) {
-            cpus.extend(from..=to.min(from + 65_536));
-        }
-    }
-    cpus
-}
-
-fn number(path: &str) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-fn meminfo(field: &str) -> Option<Bytes> {
-    kibibytes("/proc/meminfo", field)
-}
-
-/// A field of a file in the manner of `/proc/meminfo`.
-fn kibibytes(path: &str, field: &str) -> Option<Bytes> {
-    let text = fs::read_to_string(path).ok()?;
-    let line = text.lines().find(|line| line.starts_with(field))?;
-    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Bytes(kibibytes * 1024))
-}
-
-/// Memory that can be had without swapping: what the kernel says is available, within the limits
-/// of the control group and of the process (`ulimit -v`).
-pub fn memory_free() -> Option<Bytes> {
-    let group = "/sys/fs/cgroup";
-    let of_group = number(&format!("{group}/memory.max"))
-        .zip(number(&format!("{group}/memory.current")))
-        .map(|(limit, used)| Bytes(limit.saturating_sub(used)));
-    let of_process = rustix::process::getrlimit(rustix::process::Resource::As)
-        .current
-        .zip(kibibytes("/proc/self/status", "VmSize"))
-        .map(|(limit, used)| Bytes(limit.saturating_sub(used.0)));
-    [meminfo("MemAvailable"), of_group, of_process].into_iter().flatten().min()
-}
-
-/// What the host's programs run in. Nothing of the user, no variables, no paths.
-pub fn environment() -> Environment {
-    let cpus = pool::allowed_cpus();
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let huge = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    let load = fs::read_to_string("/proc/loadavg").ok();
-    let cpu = cpus.first().copied().unwrap_or(0);
-    let governor = fs::read_to_string(format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")).ok();
-    let mut environment = Environment {
-        host: fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().into()),
-        os: format!("{} {}", std::env::consts::OS, release.trim()).trim().to_owned(),
-        cpu: model_name().unwrap_or_default(),
-        cpus: cpus.len() as u32,
-        pinned: pool::can_pin(),
-        huge_pages: huge.ok().and_then(|text| chosen(&text)).unwrap_or_else(|| "none".into()),
-        governor: governor.map(|governor| governor.trim().to_owned()),
-        load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
-        memory_free: memory_free(),
-        libraries: super::gemm::library::versions(),
-        ranks: Vec::new(),
-        network: None,
-        warnings: Vec::new(),
-    };
-    environment.warnings = warnings(&environment);
-    environment
-}
-
-/// The word in brackets, which is how sysfs marks a choice: `always [madvise] never`.
-fn chosen(text: &str) -> Option<String> {
-    Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
-}
-
-/// What may spoil numbers, in words.
-fn warnings(environment: &Environment) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let Some(kind) = read().virtualised {
-        warnings.push(format!(
-            "runs under {kind}: neighbours share its memory and clock, and cannot be seen"
-        ));
-    }
-    if let Some(load) = environment.load
-        && load > 0.5
-    {
-        warnings.push(format!("the machine was busy at the start: load average {load:.2}"));
-    }
-    if environment.governor.as_deref() == Some("powersave") {
-        warnings.push("the frequency governor is powersave: clocks may stay low".into());
-    }
-    if !environment.pinned {
-        warnings.push("threads could not be pinned to cores".into());
-    }
-    if matches!(environment.huge_pages.as_str(), "none" | "never") {
-        warnings.push("no transparent huge pages: translation misses slow large arrays".into());
-    }
-    for variable in super::gemm::library::steered() {
-        warnings.push(format!("{variable} is set: the library may not choose its best kernels"));
-    }
-    warnings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kernel_lists_parse() {
-        assert_eq!(cpu_list("0-2,5\n"), BTreeSet::from([0, 1, 2, 5]));
-        assert_eq!(cpu_list(""), BTreeSet::new());
-        assert_eq!(chosen("always [madvise] never"), Some("madvise".into()));
-        assert_eq!(chosen("none"), None);
-    }
-
-    #[test]
-    fn a_core_counts_once_however_many_threads_it_has() {
-        let siblings = |cpu: usize| BTreeSet::from([cpu % 4, cpu % 4 + 4]);
-        assert_eq!(one_of_each(&[0, 1, 2, 3, 4, 5, 6, 7], siblings), [0, 1, 2, 3]);
-        assert_eq!(one_of_each(&[2, 5, 6], siblings), [2, 5]);
-        assert_eq!(one_of_each(&[0, 1], |_| BTreeSet::new()), [0, 1]);
-    }
 
     #[test]
     fn the_host_has_units_and_caches_in_order() {

@@ -14,7 +14,10 @@ mod blocks;
 mod engine;
 mod portable;
 
-use super::{HostKernel, KernelThreads, pool::Block};
+use super::{
+    kernel::{HostKernel, KernelThreads},
+    pool::Block,
+};
 use crate::kernel::Operation;
 use std::sync::Arc;
 

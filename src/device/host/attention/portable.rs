@@ -5,7 +5,7 @@ use super::{
     engine::{COLUMNS, EXP2, Engine, KEYS, Rows, Softmax},
 };
 use crate::{
-    device::host::{HostKernel, pool::Block},
+    device::host::{kernel::HostKernel, pool::Block},
     dtype::Dtype,
     kernel::Operation,
 };

@@ -7,7 +7,7 @@ use super::{
     tile::{Into, Tile},
 };
 use crate::{
-    device::host::{HostKernel, pool::Block},
+    device::host::{kernel::HostKernel, pool::Block},
     dtype::Dtype,
     kernel::{GemmParams, Operation},
 };

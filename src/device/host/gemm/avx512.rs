@@ -12,7 +12,7 @@ use super::{
     transpose::{words_32, words_64},
 };
 use crate::{
-    device::host::{HostKernel, pool::Block},
+    device::host::{kernel::HostKernel, pool::Block},
     dtype::Dtype,
     kernel::{GemmParams, Operation},
 };

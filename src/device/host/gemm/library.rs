@@ -3,7 +3,10 @@
 //! Each is opened with local symbols, so that two of them that both export `cblas_sgemm` never
 //! answer for one another.
 
-use super::super::{HostKernel, KernelThreads, pool::Block};
+use super::super::{
+    kernel::{HostKernel, KernelThreads},
+    pool::Block,
+};
 use crate::{
     dtype::Dtype,
     kernel::{GemmParams, Operation},

@@ -22,7 +22,10 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use super::{HostKernel, KernelThreads, pool::Block};
+use super::{
+    kernel::{HostKernel, KernelThreads},
+    pool::Block,
+};
 use crate::kernel::Operation;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::tile::{Into, Tile};
 use crate::{
     device::{
         Buffer,
-        host::pool::{self, Block},
+        host::{memory, pool::Block},
     },
     kernel::GemmParams,
     units::Bytes,
@@ -68,7 +68,7 @@ impl Scratch {
     pub fn take(wanted: usize) -> Scratch {
         let wanted = Bytes(wanted as u64);
         let kept = SCRATCH.take().filter(|buffer| buffer.size >= wanted);
-        let fresh = || pool::allocate(wanted).expect("memory for packed operands");
+        let fresh = || memory::allocate(wanted).expect("memory for packed operands");
         Scratch(Some(kept.unwrap_or_else(fresh)))
     }
 

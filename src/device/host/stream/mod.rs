@@ -13,7 +13,10 @@ mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::{HostKernel, KernelThreads, pool::Block};
+use super::{
+    kernel::{HostKernel, KernelThreads},
+    pool::Block,
+};
 use crate::{
     case::StreamOperation,
     kernel::{Operation, StreamParams},

@@ -1,0 +1,81 @@
+//! What the host's programs run in, as the record keeps it.
+
+use super::{
+    cpus::{self, CPUS},
+    gemm::library,
+    memory::memory_free,
+    properties::{model_name, read},
+};
+use crate::record::Environment;
+use std::fs;
+
+/// What the host's programs run in. Nothing of the user, no variables, no paths.
+pub fn environment() -> Environment {
+    let cpus = cpus::allowed_cpus();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let huge = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let load = fs::read_to_string("/proc/loadavg").ok();
+    let cpu = cpus.first().copied().unwrap_or(0);
+    let governor = fs::read_to_string(format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")).ok();
+    let mut environment = Environment {
+        host: fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().into()),
+        os: format!("{} {}", std::env::consts::OS, release.trim()).trim().to_owned(),
+        cpu: model_name().unwrap_or_default(),
+        cpus: cpus.len() as u32,
+        pinned: cpus::can_pin(),
+        huge_pages: huge.ok().and_then(|text| chosen(&text)).unwrap_or_else(|| "none".into()),
+        governor: governor.map(|governor| governor.trim().to_owned()),
+        load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
+        memory_free: memory_free(),
+        libraries: library::versions(),
+        ranks: Vec::new(),
+        network: None,
+        warnings: Vec::new(),
+    };
+    environment.warnings = warnings(&environment);
+    environment
+}
+
+/// The word in brackets, which is how sysfs marks a choice: `always [madvise] never`.
+fn chosen(text: &str) -> Option<String> {
+    Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
+}
+
+/// What may spoil numbers, in words.
+fn warnings(environment: &Environment) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(kind) = read().virtualised {
+        warnings.push(format!(
+            "runs under {kind}: neighbours share its memory and clock, and cannot be seen"
+        ));
+    }
+    if let Some(load) = environment.load
+        && load > 0.5
+    {
+        warnings.push(format!("the machine was busy at the start: load average {load:.2}"));
+    }
+    if environment.governor.as_deref() == Some("powersave") {
+        warnings.push("the frequency governor is powersave: clocks may stay low".into());
+    }
+    if !environment.pinned {
+        warnings.push("threads could not be pinned to cores".into());
+    }
+    if matches!(environment.huge_pages.as_str(), "none" | "never") {
+        warnings.push("no transparent huge pages: translation misses slow large arrays".into());
+    }
+    for variable in library::steered() {
+        warnings.push(format!("{variable} is set: the library may not choose its best kernels"));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chosen_word_is_in_brackets() {
+        assert_eq!(chosen("always [madvise] never"), Some("madvise".into()));
+        assert_eq!(chosen("none"), None);
+    }
+}

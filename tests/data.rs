@@ -62,9 +62,9 @@ fn gpu_faults(file: &GpuFile) -> Vec<String> {
             }
         }
     }
-    let bandwidth = file.memory_bandwidth_gbps;
+    let bandwidth = file.memory_bandwidth_gb_per_s;
     if let (Some(bits), Some(rate), Some(printed)) =
-        (file.memory_bus_bits, file.memory_data_rate_gbps, bandwidth)
+        (file.memory_bus_bits, file.memory_data_rate_gbit_per_s_per_pin, bandwidth)
     {
         let computed = f64::from(bits) * rate / 8.0;
         if !near(computed, printed, file.bandwidth_check_tolerance.unwrap_or(TOLERANCE)) {
@@ -73,7 +73,7 @@ fn gpu_faults(file: &GpuFile) -> Vec<String> {
     }
     if let Some(link) = &file.link
         && let (Some(links), Some(each), Some(total)) =
-            (link.links, link.gbps_per_link_per_dir, link.total_bidir_gbps)
+            (link.links, link.gb_per_s_per_link_per_dir, link.total_bidir_gb_per_s)
         && !near(f64::from(links) * each * 2.0, total, 0.01)
     {
         faults.push(format!("link: {links} x {each} x 2 is not {total}"));
@@ -106,8 +106,8 @@ fn host_faults(file: &HostFile) -> Vec<String> {
     if let (Some(channels), Some(mts)) = (file.memory_channels, file.memory_mts) {
         let bytes = f64::from(file.memory_bus_bits_per_channel) / 8.0;
         let computed = f64::from(channels) * mts * bytes / 1e3;
-        if !near(computed, file.bandwidth_gbps_per_socket, 0.01) {
-            let printed = file.bandwidth_gbps_per_socket;
+        if !near(computed, file.bandwidth_gb_per_s_per_socket, 0.01) {
+            let printed = file.bandwidth_gb_per_s_per_socket;
             faults.push(format!("bandwidth: {printed} printed, {computed:.1} computed"));
         }
     }
@@ -123,7 +123,7 @@ fn host_faults(file: &HostFile) -> Vec<String> {
 
 fn link_faults(file: &LinkFile) -> Vec<String> {
     let mut faults = Vec::new();
-    let raw = file.raw_gbps_per_dir;
+    let raw = file.raw_gb_per_s_per_dir;
     let mut hold = |what: &str, computed: Option<f64>| {
         if let Some(computed) = computed
             && !near(raw, computed, 0.01)
@@ -133,10 +133,10 @@ fn link_faults(file: &LinkFile) -> Vec<String> {
     };
     let per_lane = |rate: f64, lanes: u32| rate * f64::from(lanes) * file.encoding.unwrap_or(1.0);
     hold("lanes", file.gt_per_s.zip(file.lanes).map(|(rate, lanes)| per_lane(rate, lanes) / 8.0));
-    let links = file.links.zip(file.gbps_per_link_per_dir);
+    let links = file.links.zip(file.gb_per_s_per_link_per_dir);
     hold("links", links.map(|(links, each)| f64::from(links) * each));
     hold("bits", file.gbit_per_s.map(|bits| bits / 8.0));
-    if file.practical_gbps_per_dir.is_some_and(|practical| practical > raw) {
+    if file.practical_gb_per_s_per_dir.is_some_and(|practical| practical > raw) {
         faults.push("practical is above raw".into());
     }
     faults
@@ -167,7 +167,7 @@ fn planted_faults_are_found() {
         gpu_faults(&file).join("\n")
     };
     assert!(spoilt(&|file| *file.peak.get_mut("bf16_matrix").unwrap() *= 2.0).contains("bf16"));
-    assert!(spoilt(&|file| file.memory_bandwidth_gbps = Some(5e3)).contains("bandwidth"));
+    assert!(spoilt(&|file| file.memory_bandwidth_gb_per_s = Some(5e3)).contains("bandwidth"));
     assert!(spoilt(&|file| file.link.as_mut().unwrap().links = Some(17)).contains("link"));
     assert!(spoilt(&|file| file.source.clear()).contains("no source"));
     assert!(spoilt(&|file| file.ambiguous_pci_ids.push("1:2".into())).contains("ambiguous"));
@@ -178,7 +178,7 @@ fn planted_faults_are_found() {
     assert_eq!(host_faults(&host).len(), 2);
     let mut link = files::<LinkFile>("links").into_values().find(|l| l.gbit_per_s.is_some());
     let link = link.as_mut().unwrap();
-    link.raw_gbps_per_dir *= 1.5;
+    link.raw_gb_per_s_per_dir *= 1.5;
     assert!(!link_faults(link).is_empty());
 }
 
@@ -508,7 +508,7 @@ fn pci_express_carries_what_its_generation_says() {
     for (id, generation) in [("pcie3-x16", 3), ("pcie4-x16", 4), ("pcie5-x16", 5)] {
         let properties = Properties { pcie: Some([generation, 16]), ..Properties::default() };
         let carried = properties.pcie_bandwidth().expect("a known generation").0 / 1e9;
-        assert!(near(carried, catalogue.links[id].raw_gbps_per_dir, 1e-2), "{id}: {carried}");
+        assert!(near(carried, catalogue.links[id].raw_gb_per_s_per_dir, 1e-2), "{id}: {carried}");
     }
     let newer = Properties { pcie: Some([9, 16]), ..Properties::default() };
     assert_eq!(newer.pcie_bandwidth(), None);

@@ -77,6 +77,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 
 /// Makes a case ready.
 pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>, Unready> {
+    gemm::keep_only(&case.point);
     match &case.point {
         Point::Stream(point) => stream::prepare(point, &case.kernel, rank),
         Point::Latency(point) => latency::prepare(point, &case.kernel, rank),

@@ -90,10 +90,10 @@ pub struct GpuFile {
     pub driver_reported_mib: Option<u64>,
     pub driver_reported_gb_decimal: Option<f64>,
     pub memory_bus_bits: Option<u32>,
-    pub memory_data_rate_gbps: Option<f64>,
-    pub memory_bandwidth_gbps: Option<f64>,
+    pub memory_data_rate_gbit_per_s_per_pin: Option<f64>,
+    pub memory_bandwidth_gb_per_s: Option<f64>,
     #[serde(default)]
-    pub memory_bandwidth_alt_gbps: Vec<f64>,
+    pub memory_bandwidth_alt_gb_per_s: Vec<f64>,
     pub bandwidth_check_tolerance: Option<f64>,
     pub l2_mb: Option<f64>,
     pub infinity_cache_mb: Option<f64>,
@@ -140,8 +140,8 @@ pub struct LinkTable {
     pub kind: String,
     pub generation: Option<u32>,
     pub links: Option<u32>,
-    pub gbps_per_link_per_dir: Option<f64>,
-    pub total_bidir_gbps: Option<f64>,
+    pub gb_per_s_per_link_per_dir: Option<f64>,
+    pub total_bidir_gb_per_s: Option<f64>,
     pub max_domain: u32,
     pub note: Option<String>,
 }
@@ -171,7 +171,7 @@ pub struct HostFile {
     pub memory_type: String,
     pub memory_mts: Option<f64>,
     pub memory_bus_bits_per_channel: u32,
-    pub bandwidth_gbps_per_socket: f64,
+    pub bandwidth_gb_per_s_per_socket: f64,
     pub avx512: bool,
     pub amx: bool,
     pub cpuid_family: Option<u32>,
@@ -194,14 +194,14 @@ pub struct HostFile {
 #[expect(missing_docs, reason = "the fields are those of data/README.md, by the same names")]
 pub struct LinkFile {
     pub name: String,
-    pub raw_gbps_per_dir: f64,
-    pub practical_gbps_per_dir: Option<f64>,
-    pub practical_gbps_per_link_per_dir: Option<f64>,
+    pub raw_gb_per_s_per_dir: f64,
+    pub practical_gb_per_s_per_dir: Option<f64>,
+    pub practical_gb_per_s_per_link_per_dir: Option<f64>,
     pub gt_per_s: Option<f64>,
     pub lanes: Option<u32>,
     pub encoding: Option<f64>,
     pub links: Option<u32>,
-    pub gbps_per_link_per_dir: Option<f64>,
+    pub gb_per_s_per_link_per_dir: Option<f64>,
     pub gbit_per_s: Option<f64>,
     pub unverified: Vec<String>,
     pub note: Option<String>,
@@ -260,14 +260,14 @@ impl Part {
                 .collect(),
             flops_per_clock: by_dtype(&file.flop_per_clk_per_unit),
             memory_bus_bits: None,
-            memory_bandwidth: file.memory_bandwidth_gbps.map(giga),
+            memory_bandwidth: file.memory_bandwidth_gb_per_s.map(giga),
             memory: Some(Bytes((file.capacity_gb * 1e9 / devices) as u64)),
             // Of shared memory and the first-level cache that it is a part of: 32 banks of 4 bytes
             // (CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and newer).
             cache_load_per_clock: (file.vendor == "NVIDIA").then_some(BANKS_BYTES),
             cache_store_per_clock: (file.vendor == "NVIDIA").then_some(BANKS_BYTES),
             link_bandwidth: link
-                .and_then(|link| link.total_bidir_gbps)
+                .and_then(|link| link.total_bidir_gb_per_s)
                 .map(|both| giga(both / 2.0)),
             link: link.map(|link| link.kind.clone()),
             algorithms: link.map_or(&[], algorithms),
@@ -292,7 +292,7 @@ impl Part {
             memory_bus_bits: file
                 .memory_channels
                 .map(|channels| channels * file.memory_bus_bits_per_channel),
-            memory_bandwidth: Some(BytesPerSecond(file.bandwidth_gbps_per_socket * 1e9)),
+            memory_bandwidth: Some(BytesPerSecond(file.bandwidth_gb_per_s_per_socket * 1e9)),
             memory: None,
             cache_load_per_clock: file.l1_load_bytes_per_clk,
             cache_store_per_clock: file.l1_store_bytes_per_clk,

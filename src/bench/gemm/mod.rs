@@ -104,9 +104,21 @@ struct Made<O> {
 }
 
 thread_local! {
-    /// The point made last. Kernels of one point come one after the other, and to make a large one
-    /// takes longer than to measure it.
+    /// The point made last, until a case of another point is prepared: kernels of one point come
+    /// one after the other, and to make a large one takes longer than to measure it.
     static LAST: RefCell<Option<(GemmPoint, Rc<dyn Any>)>> = const { RefCell::new(None) };
+}
+
+/// Gives back the operands of the point made last, unless they are those of this point: no other
+/// case has its memory taken by them.
+pub(super) fn keep_only(point: &Point) {
+    let is_kept = LAST.with_borrow(|last| match (last, point) {
+        (Some((of, _)), Point::Gemm(point)) => of == point,
+        _ => false,
+    });
+    if !is_kept {
+        LAST.set(None);
+    }
 }
 
 /// What a point is made of: as it was made last, else anew.

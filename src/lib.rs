@@ -16,7 +16,7 @@ pub mod device;
 pub mod dtype;
 pub mod format;
 pub mod kernel;
-pub mod launch;
+pub mod launcher;
 pub mod localise;
 pub mod measure;
 pub mod outcome;

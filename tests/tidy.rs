@@ -12,7 +12,7 @@ use std::{
 /// The modules from the bottom up; a module may use those on lines above it here, and its own
 /// line. docs/architecture.md draws the same.
 const LAYERS: &[&[&str]] = &[
-    &["units", "dtype", "launch"],
+    &["units", "dtype", "launcher"],
     &["case", "kernel"],
     &["stats"],
     &["spec", "selector"],

@@ -24,7 +24,7 @@ mod attention;
 mod collective;
 mod grouped;
 mod machine;
-mod wire;
+mod wire_bytes;
 
 pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask};
 pub use collective::{Buffers, Collective, CollectivePoint, Place};
@@ -32,7 +32,7 @@ pub use grouped::{GroupedPoint, Routing};
 pub use machine::{
     Access, AccessPoint, HostMemory, LaunchPoint, Launching, Transfer, TransferPoint,
 };
-pub use wire::Algorithm;
+pub use wire_bytes::Algorithm;
 
 use crate::{
     dtype::Dtype,

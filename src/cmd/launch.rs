@@ -106,7 +106,7 @@ fn start_all(args: &LaunchArgs, node: u32, program: &Path) -> anyhow::Result<Exi
     for place in 0..args.ranks {
         let mut command = Command::new(program);
         command.args(&args.command);
-        crate::launch::variables().for_each(|variable| {
+        crate::launcher::variables().for_each(|variable| {
             command.env_remove(variable);
         });
         command.env("RANK", (node * args.ranks + place).to_string());

@@ -6,16 +6,17 @@ use crate::{
     case::{Case, CollectivePoint, Point},
     comm::{
         Communicator,
-        board::{Board, BoardFile},
         mpi::Mpi,
         nccl::{Engine, Nccl},
-        neighbours,
         preflight::{self, Facts, Sharing},
         rendezvous::{Meeting, Patience, Room, Way},
-        watch,
+        watchdog::{
+            self, neighbours,
+            shared_board::{Board, BoardFile},
+        },
     },
     device::{Device, host},
-    launch::{self, Launcher, World},
+    launcher::{self, Launcher, World},
     outcome::{Failure, Outcome},
     record::{
         Header, Line, Network,
@@ -59,7 +60,7 @@ pub enum Seats {
 /// The seats of this process: as its launcher says, else as `--ranks` does for GPUs.
 pub fn seats(args: &plan::PlanArgs) -> anyhow::Result<Seats> {
     let variable = |name: &str| std::env::var(name).ok();
-    if let Some(world) = launch::world(variable)? {
+    if let Some(world) = launcher::world(variable)? {
         let meeting = match Way::of(variable)? {
             Way::Mpi => {
                 let told = || format!("{} launched this as rank {}", world.launcher, world.rank);
@@ -310,7 +311,7 @@ impl Candidate {
         // The name of the board's file goes once all have joined, and so have opened it.
         let Candidate { seat: Seat { world, meeting }, engine, board: _board, .. } = self;
         // The watch ends the run before whoever waits for the device has lost patience.
-        device.set_deadline(deadline * watch::PATIENCE);
+        device.set_deadline(deadline * watchdog::PATIENCE);
         let on_hang = on_hang(world.rank, kept.clone());
         let peers = neighbours::peers(&known.ranks);
         let board = known.board(world.rank);

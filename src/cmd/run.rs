@@ -10,7 +10,7 @@ use crate::{
     bench::Rank,
     case::{Case, Point},
     clock,
-    comm::together::Together,
+    comm::synchronised_device::SynchronisedDevice,
     data::Catalogue,
     device::{self, Device},
     outcome::Outcome,
@@ -132,8 +132,8 @@ impl Run<'_> {
         known: &Known,
         kept: &Kept,
     ) -> anyhow::Result<ExitCode> {
-        let together = Together::new(device, link.peers());
-        let rank = Rank { device: &together, peers: link.peers() };
+        let device = SynchronisedDevice::new(device, link.peers());
+        let rank = Rank { device: &device, peers: link.peers() };
         let (mut header, settings) = ranks::settled(link, self.header(rank))?;
         header.environment.libraries.push(link.version());
         header.environment.warnings.extend(known.warnings.iter().cloned());

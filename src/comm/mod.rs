@@ -1,16 +1,13 @@
 //! Collectives between ranks. A [`Communicator`] drives the ranks of this process: threads of the
 //! host, GPUs of the node, or one of each of many processes.
 
-pub mod board;
 pub mod host;
 pub mod mpi;
 pub mod nccl;
-pub mod neighbours;
 pub mod preflight;
 pub mod rendezvous;
-mod signs;
-pub mod together;
-pub mod watch;
+pub mod synchronised_device;
+pub mod watchdog;
 
 use crate::{
     case::{Buffers, Collective, KernelName},

@@ -8,9 +8,9 @@
 
 use super::{
     Communicator, Graph, RankBuffers,
-    board::Board,
-    neighbours::Peer,
-    watch::{Asked, OnHang, Operation, Watch, pairwise},
+    watchdog::{
+        Asked, OnHang, Operation, Watchdog, neighbours::Peer, pairwise, shared_board::Board,
+    },
 };
 use crate::{
     case::{Buffers, Collective, CollectivePoint, KernelName},
@@ -114,7 +114,7 @@ pub struct Nccl<'d> {
     world: nccl_rs::Communicator,
     /// One number to agree on: what this rank has seen, and what all have.
     control: [Buffer; 2],
-    watch: Watch,
+    watch: Watchdog,
 }
 
 /// What a hang of GPUs calls: what is to be said, the collective, and what ends the communicator,
@@ -139,7 +139,7 @@ impl<'d> Nccl<'d> {
         on_hang: OnHangOfGpus,
     ) -> Result<Nccl<'d>, DeviceError> {
         let size = peers.len() as u32;
-        let watch = Watch::new(rank, peers, board);
+        let watch = Watchdog::new(rank, peers, board);
         let monitor: Arc<OnceLock<Monitor>> = Arc::default();
         let asked = Arc::clone(&monitor);
         let ask = move || asked.get()?.async_error().map(|error| error.to_string());

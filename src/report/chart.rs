@@ -1,7 +1,8 @@
 //! The charts of a run: which outcomes become which curves.
 
 use super::{
-    Axis, Ceilings, Chart, Mark, Quantity, Scale, Series, SeriesKind, ceiling, fit::fit_startup,
+    Axis, Ceilings, Chart, Mark, Quantity, Scale, Series, SeriesKind, ceiling,
+    startup_fit::fit_startup,
 };
 use crate::{
     case::{Buffers, Collective, CollectivePoint, Place, Point, StreamPoint},

@@ -8,22 +8,22 @@ mod case_table;
 mod ceiling;
 mod chart;
 mod comparison;
-mod fit;
 mod heat;
 mod level;
 pub mod nccl_tests;
 mod rank;
 mod run;
 mod sensors;
+mod startup_fit;
 mod stub;
 mod summary;
-mod wire;
+mod wire_bandwidth;
 
 pub use ceiling::Ceilings;
 pub use comparison::document as comparison;
-pub use fit::{StartupFit, fit_startup};
 pub use nccl_tests::nccl_tests;
 pub use run::document as run;
+pub use startup_fit::{StartupFit, fit_startup};
 pub use stub::without_numbers;
 
 use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};

@@ -1,8 +1,8 @@
 //! The report of one run.
 
 use super::{
-    Block, Ceilings, Cell, Column, Document, Table, Weight, attention, case_table, chart,
-    fit::fit_startup, heat, level, rank, sensors, summary, wire, without_numbers,
+    Block, Ceilings, Cell, Column, Document, Table, Weight, attention, case_table, chart, heat,
+    level, rank, sensors, startup_fit::fit_startup, summary, wire_bandwidth, without_numbers,
 };
 use crate::{record::Record, units::Bytes};
 
@@ -28,7 +28,7 @@ pub fn document(record: &Record) -> Document {
     arithmetic.extend(heat::attention(record, &ceilings).map(Block::HeatMap));
     arithmetic.extend(attention::table(record, &ceilings).map(Block::Table));
     collective.extend(fits(record).map(Block::Table));
-    collective.extend(wire::table(record).map(Block::Table));
+    collective.extend(wire_bandwidth::table(record).map(Block::Table));
     collective.extend(rank::table(record).map(Block::Table));
     collective.extend(rank::heat(record).map(Block::HeatMap));
     let mut cases: Vec<_> = case_table::unmeasured(record).map(Block::Table).into_iter().collect();

@@ -1,10 +1,10 @@
 //! What the vendor promises and what physics allows: parts, properties, peaks, speed of light.
 
-pub mod light;
 pub mod part;
+pub mod speed_of_light;
 
-pub use light::{exps_time, floor, headline, lights, memory_peaks};
 pub use part::{Match, Part, identify};
+pub use speed_of_light::{exps_time, floor, headline, lights, memory_peaks};
 
 use crate::{
     dtype::Dtype,

@@ -10,9 +10,9 @@ mod engine;
 
 use super::{
     Communicator, RankBuffers,
-    board::Board,
-    neighbours::Peer,
-    watch::{Asked, OnHang, Operation, Watch, pairwise},
+    watchdog::{
+        Asked, OnHang, Operation, Watchdog, neighbours::Peer, pairwise, shared_board::Board,
+    },
 };
 use crate::{
     case::{Collective, CollectivePoint, KernelName},
@@ -34,7 +34,7 @@ pub struct Mpi {
     size: u32,
     version: String,
     peers: Vec<Peer>,
-    watch: Watch,
+    watch: Watchdog,
 }
 
 impl Mpi {
@@ -49,7 +49,7 @@ impl Mpi {
         })?;
         let engine = engine::join(opened)?;
         let ([rank, size], version) = (engine.place(), engine.version());
-        let watch = Watch::new(rank, Vec::new(), None);
+        let watch = Watchdog::new(rank, Vec::new(), None);
         Ok(Mpi { engine, rank, size, version, peers: Vec::new(), watch })
     }
 
@@ -66,7 +66,7 @@ impl Mpi {
         on_hang: OnHang,
     ) -> Result<(), DeviceError> {
         self.peers = peers;
-        self.watch = Watch::new(self.rank, self.peers.clone(), board);
+        self.watch = Watchdog::new(self.rank, self.peers.clone(), board);
         let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
         self.watch.start(deadline, Asked::default(), on_hang).map_err(refused)?;
         self.barrier()

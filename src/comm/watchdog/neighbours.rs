@@ -1,6 +1,6 @@
 //! Who the other ranks are, and which of them share this rank's node.
 
-use super::preflight::Facts;
+use crate::comm::preflight::Facts;
 use std::fs;
 
 /// One rank, as the others know it.

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 
 /// A device whose timed regions begin at a barrier and last until the slowest rank's has ended.
 /// Every rank then takes the same decisions from the same times.
-pub struct Together<'t> {
+pub struct SynchronisedDevice<'t> {
     /// This rank's own.
     pub device: &'t dyn Device,
     /// The others.
@@ -25,14 +25,14 @@ pub struct Together<'t> {
     own: RefCell<Vec<f64>>,
 }
 
-impl<'t> Together<'t> {
+impl<'t> SynchronisedDevice<'t> {
     /// A device among others.
-    pub fn new(device: &'t dyn Device, peers: &'t dyn Communicator) -> Together<'t> {
-        Together { device, peers, own: RefCell::default() }
+    pub fn new(device: &'t dyn Device, peers: &'t dyn Communicator) -> SynchronisedDevice<'t> {
+        SynchronisedDevice { device, peers, own: RefCell::default() }
     }
 }
 
-impl Device for Together<'_> {
+impl Device for SynchronisedDevice<'_> {
     fn properties(&self) -> &Properties {
         self.device.properties()
     }

@@ -1,8 +1,8 @@
 //! What the ranks of a node show of themselves: that their processes live, and that they get on.
 
 use super::{
-    board::Board,
     neighbours::{self, Peer},
+    shared_board::Board,
 };
 
 /// A rank of this node.
@@ -20,7 +20,7 @@ struct Neighbour {
 }
 
 /// What the ranks of this node have last shown.
-pub(super) struct Signs {
+pub(super) struct NeighbourStates {
     neighbours: Vec<Neighbour>,
     has_board: bool,
 }
@@ -36,9 +36,12 @@ pub(super) struct Seen {
     pub idle: Vec<usize>,
 }
 
-impl Signs {
+impl NeighbourStates {
     /// Nothing yet, of these ranks.
-    pub fn new<'p>(neighbours: impl Iterator<Item = (usize, &'p Peer)>, now: u64) -> Signs {
+    pub fn new<'p>(
+        neighbours: impl Iterator<Item = (usize, &'p Peer)>,
+        now: u64,
+    ) -> NeighbourStates {
         let of = |(rank, peer): (usize, &Peer)| Neighbour {
             rank,
             slot: peer.slot,
@@ -47,7 +50,7 @@ impl Signs {
             beats: (0, now),
             steps: (0, now),
         };
-        Signs { neighbours: neighbours.map(of).collect(), has_board: false }
+        NeighbourStates { neighbours: neighbours.map(of).collect(), has_board: false }
     }
 
     /// Looks at the board; without one, all is as if it had just changed.

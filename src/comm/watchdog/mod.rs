@@ -1,11 +1,10 @@
 //! Watches that no collective hangs in silence: a thread beside each rank that looks how long its
 //! rank has been waiting, and ends the run with words when that is too long.
 
-use super::{
-    board::{Board, Ended},
-    neighbours::{self, Peer},
-    signs::{Seen, Signs},
-};
+mod neighbour_state;
+pub mod neighbours;
+pub mod shared_board;
+
 use crate::{
     case::{Collective, CollectivePoint},
     clock::{self, Moment},
@@ -13,6 +12,9 @@ use crate::{
     dtype::Dtype,
     units::{Bytes, Seconds},
 };
+use neighbour_state::{NeighbourStates, Seen};
+use neighbours::Peer;
+use shared_board::{Board, Ended};
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -97,7 +99,7 @@ struct State {
 }
 
 /// What a rank tells its watch.
-pub struct Watch {
+pub struct Watchdog {
     state: Arc<State>,
 }
 
@@ -120,9 +122,9 @@ pub struct Asked {
 /// Called once, from the watching thread, with what is to be said. It ends the process.
 pub type OnHang = Box<dyn FnOnce(String, Option<CollectivePoint>) + Send>;
 
-impl Watch {
+impl Watchdog {
     /// A watch that does not look yet.
-    pub fn new(rank: u32, peers: Vec<Peer>, board: Option<Board>) -> Watch {
+    pub fn new(rank: u32, peers: Vec<Peer>, board: Option<Board>) -> Watchdog {
         let state = State {
             rank,
             peers,
@@ -135,7 +137,7 @@ impl Watch {
             looks: AtomicBool::new(false),
             over: AtomicBool::new(false),
         };
-        Watch { state: Arc::new(state) }
+        Watchdog { state: Arc::new(state) }
     }
 
     /// Starts to look, and to ask the engine whether anything went wrong in the background.
@@ -166,7 +168,7 @@ impl Watch {
         self.wait(Wait::Joining, run)
     }
 
-    /// Collectives are on the device from here until [`Watch::completed`].
+    /// Collectives are on the device from here until [`Watchdog::completed`].
     pub fn queued<T>(&self, operation: Operation, enqueue: impl FnOnce() -> T) -> T {
         self.state.iteration.store(0, Ordering::Relaxed);
         self.state.begin(Wait::Queued(operation));
@@ -223,7 +225,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::Release);
     }
@@ -252,7 +254,7 @@ impl State {
         let Asked { error: engine, pulse } = asked;
         // The wait in which the device was asked.
         let mut asked_in = 0;
-        let mut signs = Signs::new(self.neighbours(), self.now());
+        let mut signs = NeighbourStates::new(self.neighbours(), self.now());
         let limit = (deadline.0 * 1e3) as u64;
         loop {
             thread::sleep(LOOK_EVERY);
@@ -445,8 +447,8 @@ fn behind(stages: &[(usize, Stage)]) -> Vec<(usize, String)> {
 
 #[cfg(test)]
 mod tests {
+    use super::shared_board::BoardFile;
     use super::*;
-    use crate::comm::board::BoardFile;
     use std::sync::mpsc;
 
     fn peers() -> Vec<Peer> {
@@ -463,7 +465,7 @@ mod tests {
     fn a_rank_that_stays_away_is_named() {
         let file = BoardFile::create().expect("a file");
         let board = || Board::open(file.path(), 3).expect("the board");
-        let (watch, others) = (Watch::new(0, peers(), Some(board())), board());
+        let (watch, others) = (Watchdog::new(0, peers(), Some(board())), board());
         let (send, receive) = mpsc::channel();
         let told = send.clone();
         let hang: OnHang = Box::new(move |said, point| {
@@ -515,7 +517,7 @@ mod tests {
 
     #[test]
     fn what_the_engine_met_in_the_background_ends_the_wait_before_its_deadline() {
-        let watch = Watch::new(1, peers(), None);
+        let watch = Watchdog::new(1, peers(), None);
         let (send, receive) = mpsc::channel();
         let hang: OnHang = Box::new(move |said, point| drop(send.send((said, point))));
         let ask: Ask = Box::new(|| Some("remote process exited".into()));
@@ -536,7 +538,7 @@ mod tests {
 
     #[test]
     fn nobody_is_named_while_all_goes_well() {
-        let watch = Watch::new(0, peers(), None);
+        let watch = Watchdog::new(0, peers(), None);
         let (send, receive) = mpsc::channel();
         let hang: OnHang = Box::new(move |said, _| drop(send.send(said)));
         watch.start(Seconds(0.2), Asked::default(), hang).expect("a thread");

@@ -150,15 +150,17 @@ impl Vector for f64 {
     const LANES: usize = 1;
     #[inline(always)]
     unsafe fn load(from: *const f64) -> f64 {
-        // SAFETY: the caller's promise, as below.
+        // SAFETY: the caller promises that `from` is the address of an element.
         unsafe { *from }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f64) {
+        // SAFETY: the caller promises that `to` is the address of an element.
         unsafe { *to = self }
     }
     #[inline(always)]
     unsafe fn store_past(self, to: *mut f64) {
+        // SAFETY: the caller promises that `to` is the address of an element.
         unsafe { *to = self }
     }
     #[inline(always)]

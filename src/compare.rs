@@ -13,12 +13,14 @@ use crate::{
     case::Case,
     outcome::{Measurement, Outcome},
     record::{Environment, Header, Record},
+    selector::{Selector, SelectorError},
     stats::{bootstrap, quantile},
     units::Seconds,
+    verdict::Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, fmt, str::FromStr};
 
 /// The change that counts where nothing else is asked for.
 pub const THRESHOLD: f64 = 0.05;
@@ -78,7 +80,7 @@ pub struct Row {
     /// Which.
     pub case: Case,
     /// What became of it.
-    pub verdict: Verdict,
+    pub fate: Fate,
     /// In numbers, where both records measured it.
     pub change: Option<Change>,
     /// Why there are no numbers, or why they tell nothing.
@@ -105,7 +107,7 @@ pub struct Change {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Fate {
     /// Measured in A; failed or invalid in B.
     Broken,
     /// The whole interval lies above 1 + threshold.
@@ -117,6 +119,8 @@ pub enum Verdict {
     /// The ratio is within the threshold, and its interval narrow enough that a change of twice
     /// the threshold would have shown.
     Same,
+    /// Slower or broken, which a waiver says not to count.
+    Waived,
     /// Measured in A; skipped or not reached in B.
     Lost,
     /// A did not measure it.
@@ -127,34 +131,59 @@ pub enum Verdict {
     OnlyAfter,
 }
 
-impl Verdict {
+impl Fate {
     /// All of them, worst first.
-    pub const ALL: [Verdict; 9] = [
-        Verdict::Broken,
-        Verdict::Slower,
-        Verdict::Unclear,
-        Verdict::Faster,
-        Verdict::Same,
-        Verdict::Lost,
-        Verdict::NotMeasured,
-        Verdict::OnlyBefore,
-        Verdict::OnlyAfter,
+    pub const ALL: [Fate; 10] = [
+        Fate::Broken,
+        Fate::Slower,
+        Fate::Unclear,
+        Fate::Faster,
+        Fate::Same,
+        Fate::Waived,
+        Fate::Lost,
+        Fate::NotMeasured,
+        Fate::OnlyBefore,
+        Fate::OnlyAfter,
     ];
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Verdict::Broken => "broken",
-            Verdict::Slower => "slower",
-            Verdict::Unclear => "unclear",
-            Verdict::Faster => "faster",
-            Verdict::Same => "same",
-            Verdict::Lost => "not run in B",
-            Verdict::NotMeasured => "not measured",
-            Verdict::OnlyBefore => "only in A",
-            Verdict::OnlyAfter => "only in B",
+            Fate::Broken => "broken",
+            Fate::Slower => "slower",
+            Fate::Unclear => "unclear",
+            Fate::Faster => "faster",
+            Fate::Same => "same",
+            Fate::Waived => "waived",
+            Fate::Lost => "not run in B",
+            Fate::NotMeasured => "not measured",
+            Fate::OnlyBefore => "only in A",
+            Fate::OnlyAfter => "only in B",
         })
+    }
+}
+
+/// Says beforehand that some cases may be slower or broken.
+#[derive(Clone, Debug)]
+pub struct Waiver {
+    selector: Selector,
+    reason: Option<String>,
+    /// As it was written.
+    words: String,
+}
+
+impl FromStr for Waiver {
+    type Err = SelectorError;
+
+    /// From `SELECTOR` or `SELECTOR=REASON`.
+    fn from_str(words: &str) -> Result<Waiver, SelectorError> {
+        let (selector, reason) = match words.split_once('=') {
+            Some((selector, reason)) => (selector, Some(reason.trim().to_owned())),
+            None => (words, None),
+        };
+        let selector = Selector::parse(&[selector.to_owned()])?;
+        Ok(Waiver { selector, reason, words: words.to_owned() })
     }
 }
 
@@ -213,14 +242,50 @@ impl Comparison {
         Ok(Comparison { before, after, threshold, drift, rows, warnings })
     }
 
-    /// How many cases have a verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.rows.iter().filter(|row| row.verdict == verdict).count()
+    /// How many cases have a fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.rows.iter().filter(|row| row.fate == fate).count()
     }
 
-    /// How many cases are worse in B: slower or broken. What the exit code tells.
+    /// How many cases are worse in B, slower or broken, and not waived.
     pub fn regressions(&self) -> usize {
-        self.count(Verdict::Slower) + self.count(Verdict::Broken)
+        self.count(Fate::Slower) + self.count(Fate::Broken)
+    }
+
+    /// Waives cases that are slower or broken: they are no regressions any more. A waiver that
+    /// waives nothing is no error, since the next run may need it again; one whose selector knows
+    /// no case is a warning.
+    pub fn waive(&mut self, waivers: &[Waiver]) {
+        for waiver in waivers {
+            let mut knows_any = false;
+            for row in &mut self.rows {
+                if !waiver.selector.selects(&row.case.to_string()) {
+                    continue;
+                }
+                knows_any = true;
+                if matches!(row.fate, Fate::Slower | Fate::Broken) {
+                    let why = waiver.reason.iter().map(|reason| format!("waived: {reason}"));
+                    let notes = std::iter::once(row.fate.to_string()).chain(why);
+                    let notes: Vec<String> = notes.chain(row.note.take()).collect();
+                    (row.fate, row.note) = (Fate::Waived, Some(notes.join("; ")));
+                }
+            }
+            if !knows_any {
+                self.warnings.push(format!("--waive {:?} knows no case", waiver.words));
+            }
+        }
+    }
+
+    /// The verdict on B. A regression fails it. It is inconclusive where more cases are unclear or
+    /// not run than are judged, or none is.
+    pub fn verdict(&self) -> Verdict {
+        let judged = self.count(Fate::Same) + self.count(Fate::Faster);
+        let unknown = self.count(Fate::Unclear) + self.count(Fate::Lost);
+        let regressed = (self.regressions() > 0).then_some(Verdict::Fail);
+        let waived = (self.count(Fate::Waived) > 0).then_some(Verdict::Waived);
+        let passed = (judged > 0).then_some(Verdict::Pass);
+        let unclear = (unknown > judged).then_some(Verdict::Inconclusive);
+        Verdict::on_all([regressed, waived, passed, unclear].into_iter().flatten())
     }
 }
 
@@ -236,34 +301,33 @@ impl Side {
     }
 }
 
-/// Pairs the cases of both plans; intervals hold what the samples show, and verdicts are yet to
-/// come where there are numbers.
+/// Pairs the cases of both plans; intervals hold what the samples show, and fates are yet to come
+/// where there are numbers.
 fn join(before: &Record, after: &Record) -> Vec<Row> {
     let (old, new) = (by_case(before), by_case(after));
-    let row =
-        |case: &Case, verdict, change, note| Row { case: case.clone(), verdict, change, note };
+    let row = |case: &Case, fate, change, note| Row { case: case.clone(), fate, change, note };
     let of_before = before.header.plan.iter().map(|case| {
         if !after.header.plan.contains(case) {
-            return row(case, Verdict::OnlyBefore, None, None);
+            return row(case, Fate::OnlyBefore, None, None);
         }
         match (old.get(case).copied(), new.get(case).copied()) {
             (Some(Outcome::Measured(a)), Some(Outcome::Measured(b))) => {
-                row(case, Verdict::Unclear, Some(change(a, b)), disturbance(a, b))
+                row(case, Fate::Unclear, Some(change(a, b)), disturbance(a, b))
             }
             (
                 Some(Outcome::Measured(_)),
                 Some(b @ (Outcome::Failed { .. } | Outcome::Invalid { .. })),
-            ) => row(case, Verdict::Broken, None, Some(format!("B: {}", describe(Some(b))))),
+            ) => row(case, Fate::Broken, None, Some(format!("B: {}", describe(Some(b))))),
             (a, b) => {
                 let note = format!("A: {}; B: {}", describe(a), describe(b));
                 let measured = a.is_some_and(|a| a.measured().is_some());
-                let verdict = if measured { Verdict::Lost } else { Verdict::NotMeasured };
-                row(case, verdict, None, Some(note))
+                let fate = if measured { Fate::Lost } else { Fate::NotMeasured };
+                row(case, fate, None, Some(note))
             }
         }
     });
     let new_in_after = after.header.plan.iter().filter(|case| !before.header.plan.contains(case));
-    let of_after = new_in_after.map(|case| row(case, Verdict::OnlyAfter, None, None));
+    let of_after = new_in_after.map(|case| row(case, Fate::OnlyAfter, None, None));
     of_before.chain(of_after).collect()
 }
 
@@ -322,8 +386,8 @@ fn drifts(changes: impl Iterator<Item = Change>) -> Vec<f64> {
     (0..logs.len()).map(around).collect()
 }
 
-/// Widens the interval by the drift between runs and gives the verdict. In logarithms, where
-/// twice as fast and twice as slow are equally far from one.
+/// Widens the interval by the drift between runs and decides what became of the case. In
+/// logarithms, where twice as fast and twice as slow are equally far from one.
 fn judge(row: &mut Row, threshold: f64, drift: f64) {
     let Some(change) = &mut row.change else { return };
     let limit = threshold.ln_1p();
@@ -332,14 +396,14 @@ fn judge(row: &mut Row, threshold: f64, drift: f64) {
     let below = (middle - change.low.ln()).max(0.0).hypot(between);
     let above = (change.high.ln() - middle).max(0.0).hypot(between);
     (change.low, change.high) = ((middle - below).exp(), (middle + above).exp());
-    row.verdict = if middle - below > limit {
-        Verdict::Slower
+    row.fate = if middle - below > limit {
+        Fate::Slower
     } else if middle + above < -limit {
-        Verdict::Faster
+        Fate::Faster
     } else if middle.abs() <= limit && below + above <= 2.0 * limit {
-        Verdict::Same
+        Fate::Same
     } else {
-        Verdict::Unclear
+        Fate::Unclear
     };
 }
 

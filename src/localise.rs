@@ -23,6 +23,7 @@
 //! named, if there is one alone: of three and of four nodes three rounds tell any one. Of two
 //! nothing can be told: there is no pair without either.
 
+use crate::verdict::Verdict;
 use std::collections::{HashMap, HashSet};
 
 /// Slower than this share of the median pair is slow, unless healthy pairs scatter more widely.
@@ -73,13 +74,24 @@ pub struct Suspect {
 
 /// What exchanges tell.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum Answer {
     /// These nodes are slow, most certain first.
     Named(Vec<Suspect>),
     /// Nobody is: a slow node would have shown.
     Nobody,
     /// It cannot be told who is, for this reason.
     Undecided(String),
+}
+
+impl Answer {
+    /// The verdict on the nodes.
+    pub fn verdict(&self) -> Verdict {
+        match self {
+            Answer::Named(_) => Verdict::Fail,
+            Answer::Nobody => Verdict::Pass,
+            Answer::Undecided(_) => Verdict::Inconclusive,
+        }
+    }
 }
 
 /// Up to so many nodes every explanation is tried before evidence is weighed.
@@ -93,42 +105,42 @@ const WEIGHED_MIN: u32 = 5;
 const CONGESTION_MAX: f64 = 0.05;
 
 /// What exchanges tell of nodes that are numbered from 0.
-pub fn verdict(nodes: u32, exchanges: &[Exchange]) -> Verdict {
+pub fn answer(nodes: u32, exchanges: &[Exchange]) -> Answer {
     if nodes > FEW_MAX {
         return weighed(nodes, exchanges);
     }
     match few(nodes, exchanges) {
-        Verdict::Undecided(why) if nodes >= WEIGHED_MIN => match weighed(nodes, exchanges) {
+        Answer::Undecided(why) if nodes >= WEIGHED_MIN => match weighed(nodes, exchanges) {
             // Where rates scatter and none stands out they may still be all healthy.
-            Verdict::Nobody if why == SCATTER => Verdict::Nobody,
-            Verdict::Named(suspects) => Verdict::Named(suspects),
-            Verdict::Nobody | Verdict::Undecided(_) => Verdict::Undecided(why),
+            Answer::Nobody if why == SCATTER => Answer::Nobody,
+            Answer::Named(suspects) => Answer::Named(suspects),
+            Answer::Nobody | Answer::Undecided(_) => Answer::Undecided(why),
         },
         found => found,
     }
 }
 
 /// By the weight of the evidence.
-fn weighed(nodes: u32, exchanges: &[Exchange]) -> Verdict {
+fn weighed(nodes: u32, exchanges: &[Exchange]) -> Answer {
     let suspects = suspects(nodes, exchanges);
     if !suspects.is_empty() {
-        return Verdict::Named(suspects);
+        return Answer::Named(suspects);
     }
     let evidence = Evidence::new(nodes, exchanges);
     let slow = evidence.of.iter().flatten().filter(|(_, _, slow)| *slow).count() / 2;
     let all = exchanges.len();
     if slow as f64 > CONGESTION_MAX * all as f64 {
         let why = format!("{slow} of {all} exchanges were slow, and no node explains them");
-        return Verdict::Undecided(why);
+        return Answer::Undecided(why);
     }
     nobody(nodes, exchanges)
 }
 
 /// Nobody is slow, if a slow node would have shown.
-fn nobody(nodes: u32, exchanges: &[Exchange]) -> Verdict {
+fn nobody(nodes: u32, exchanges: &[Exchange]) -> Answer {
     match hidden(nodes, exchanges) {
-        None => Verdict::Nobody,
-        Some(node) => Verdict::Undecided(format!(
+        None => Answer::Nobody,
+        Some(node) => Answer::Undecided(format!(
             "there are too few pairs with and without rank {node} to compare it with others"
         )),
     }
@@ -151,13 +163,13 @@ const NO_NODE: &str = "some exchanges were slow, and not all those of any node: 
                        congestion, or a fault that comes and goes";
 
 /// Few nodes: names the one set of them, half of all at most, that makes slow just what is.
-fn few(nodes: u32, exchanges: &[Exchange]) -> Verdict {
+fn few(nodes: u32, exchanges: &[Exchange]) -> Answer {
     // One that failed is as slow as can be.
     let rate = |one: &Exchange| if one.rate.is_finite() { one.rate } else { 0.0 };
     let mut rates: Vec<f64> = exchanges.iter().map(rate).collect();
     rates.sort_by(f64::total_cmp);
     let (Some(&least), Some(&most)) = (rates.first(), rates.last()) else {
-        return Verdict::Undecided("there is no pair to compare".into());
+        return Answer::Undecided("there is no pair to compare".into());
     };
     if least >= SLOW * most {
         return nobody(nodes, exchanges);
@@ -171,7 +183,7 @@ fn few(nodes: u32, exchanges: &[Exchange]) -> Verdict {
         gap(at) >= GAP_MIN && gap(at) >= 2.0 * scatter
     };
     let Some(at) = widest.filter(stands_out) else {
-        return Verdict::Undecided(SCATTER.into());
+        return Answer::Undecided(SCATTER.into());
     };
     let is_slow = |one: &Exchange| rate(one) < rates[at];
     let has = |bad: u32, node: u32| bad >> node & 1 == 1;
@@ -181,7 +193,7 @@ fn few(nodes: u32, exchanges: &[Exchange]) -> Verdict {
     };
     let sets: Vec<u32> = (0..1 << nodes).filter(explains).collect();
     match sets.as_slice() {
-        [] => Verdict::Undecided(NO_NODE.into()),
+        [] => Answer::Undecided(NO_NODE.into()),
         [bad] => {
             let suspect = |node: u32| {
                 let of = exchanges.iter().filter(|one| one.one == node || one.other == node);
@@ -190,14 +202,14 @@ fn few(nodes: u32, exchanges: &[Exchange]) -> Verdict {
                 let (odds, rate) = (f64::INFINITY, median(&shares));
                 Suspect { node, odds, slow: count, exchanges: count, rate }
             };
-            Verdict::Named((0..nodes).filter(|&node| has(*bad, node)).map(suspect).collect())
+            Answer::Named((0..nodes).filter(|&node| has(*bad, node)).map(suspect).collect())
         }
         several => {
             let any = several.iter().fold(0, |any, bad| any | bad);
             let any = (0..nodes).filter(|&node| has(any, node));
             let ranks: Vec<String> = any.map(|node| node.to_string()).collect();
             let why = format!("it may be any of ranks {}: more rounds may tell", ranks.join(", "));
-            Verdict::Undecided(why)
+            Answer::Undecided(why)
         }
     }
 }

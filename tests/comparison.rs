@@ -3,10 +3,10 @@
 mod synthetic;
 
 use fizeau::{
+    X,
     bench::{Rank, Workload},
     case::{Case, KernelName, Point, StreamOperation, StreamPoint},
     comm::Alone,
-    compare::{Comparison, Incomparable, THRESHOLD, Verdict},
     device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
     kernel::{Operation, StreamParams},
     outcome::{Check, Outcome},
@@ -14,6 +14,7 @@ use fizeau::{
     session::one,
     suite::MeasureSettings,
     units::{Bytes, Seconds},
+    verdict::Verdict,
 };
 
 const SETTINGS: MeasureSettings = MeasureSettings {
@@ -94,7 +95,7 @@ fn two_runs_of_one_machine_are_the_same() {
     for seed in 0..10 {
         let found = compare(&run(2 * seed, 0.01, |_| false), &run(2 * seed + 1, 0.01, |_| false));
         assert_eq!(found.regressions(), 0, "{found:?}");
-        same += found.count(Verdict::Same);
+        same += found.count(Fate::Same);
     }
     assert!(same as f64 >= 0.95 * (10 * CASES) as f64, "{same} of {}", 10 * CASES);
 }
@@ -111,13 +112,13 @@ fn a_planted_slowdown_is_found() {
             let found = compare(&before, &after);
             for (number, row) in found.rows.iter().enumerate() {
                 let planted = planted(number as u64);
-                let never = if planted { Verdict::Same } else { Verdict::Slower };
-                assert_ne!(row.verdict, never, "{name}: {row:?}, drift {}", found.drift);
+                let never = if planted { Fate::Same } else { Fate::Slower };
+                assert_ne!(row.fate, never, "{name}: {row:?}, drift {}", found.drift);
                 planted_all += usize::from(planted);
             }
-            found_slower += found.count(Verdict::Slower);
+            found_slower += found.count(Fate::Slower);
             let back = compare(&after, &before);
-            assert_eq!(back.count(Verdict::Faster), found.count(Verdict::Slower));
+            assert_eq!(back.count(Fate::Faster), found.count(Fate::Slower));
         }
         assert!(found_slower * 20 >= planted_all * 19, "{name}: {found_slower} of {planted_all}");
     }
@@ -128,8 +129,8 @@ fn a_machine_that_drifts_makes_cases_unclear_and_not_slower() {
     let (mut changed, mut unclear) = (0, 0);
     for seed in 0..10 {
         let found = compare(&run(2 * seed, 0.06, |_| false), &run(2 * seed + 1, 0.06, |_| false));
-        changed += found.count(Verdict::Slower) + found.count(Verdict::Faster);
-        unclear += found.count(Verdict::Unclear);
+        changed += found.count(Fate::Slower) + found.count(Fate::Faster);
+        unclear += found.count(Fate::Unclear);
     }
     let cases = 10 * CASES as usize;
     assert!(changed * 20 < cases && unclear > cases / 2, "{changed} changed, {unclear} unclear");
@@ -144,8 +145,8 @@ fn a_wide_interval_is_unclear_and_never_the_same() {
         time.0 *= if at % 2 == 0 { 0.7 } else { 1.3 };
     }
     let found = compare(&before, &after);
-    assert_eq!(found.rows[0].verdict, Verdict::Unclear, "{:?}", found.rows[0]);
-    assert_eq!(found.count(Verdict::Same), CASES as usize - 1);
+    assert_eq!(found.rows[0].fate, Fate::Unclear, "{:?}", found.rows[0]);
+    assert_eq!(found.count(Fate::Same), CASES as usize - 1);
 }
 
 #[test]
@@ -157,10 +158,7 @@ fn a_disturbed_case_is_unclear_and_moves_no_other() {
         after.outcomes[at] = measure(&fake, 256 * (at as u64 + 1));
     }
     let found = compare(&before, &after);
-    assert_eq!(
-        (found.count(Verdict::Unclear), found.count(Verdict::Same)),
-        (8, CASES as usize - 8)
-    );
+    assert_eq!((found.count(Fate::Unclear), found.count(Fate::Same)), (8, CASES as usize - 8));
     assert_eq!(found.rows[0].note.as_deref(), Some("disturbed: B had 50 % of its cores"));
 }
 
@@ -176,17 +174,62 @@ fn nothing_vanishes_from_a_comparison() {
     after.header.plan[3] = measure(&fake, 1 << 20).case().clone();
     after.footer = None;
     let found = compare(&before, &after);
-    let verdicts: Vec<Verdict> = found.rows.iter().map(|row| row.verdict).collect();
-    use Verdict::{Broken, Lost, OnlyAfter, OnlyBefore, Same};
-    assert_eq!(verdicts[..5], [Broken, Lost, Lost, OnlyBefore, Same]);
-    assert_eq!(verdicts[CASES as usize..], [OnlyAfter]);
+    let fates: Vec<Fate> = found.rows.iter().map(|row| row.fate).collect();
+    use Fate::{Broken, Lost, OnlyAfter, OnlyBefore, Same};
+    assert_eq!(fates[..5], [Broken, Lost, Lost, OnlyBefore, Same]);
+    assert_eq!(fates[CASES as usize..], [OnlyAfter]);
     assert_eq!(found.regressions(), 1);
     let note = |at: usize| found.rows[at].note.clone().unwrap_or_default();
     assert!(note(0).contains("refuses") && note(1).contains("no room"), "{:?}", found.rows);
     assert_eq!(note(2), "A: measured; B: not run");
     assert_eq!(found.warnings, ["B did not run to its end"]);
-    let counted: usize = Verdict::ALL.iter().map(|&verdict| found.count(verdict)).sum();
+    let counted: usize = Fate::ALL.iter().map(|&fate| found.count(fate)).sum();
     assert_eq!(counted, found.rows.len());
+}
+
+fn waivers(words: &[&str]) -> Vec<Waiver> {
+    words.iter().map(|one| one.parse().expect("a waiver")).collect()
+}
+
+#[test]
+fn what_is_waived_is_shown_and_fails_nothing() {
+    let before = run(1, 0.0, |_| false);
+    let mut after = run(2, 0.0, |number| number == 1);
+    let fake = Fake::parse("launch-error").expect("a script");
+    after.outcomes[0] = measure(&fake, 256);
+    let mut found = compare(&before, &after);
+    assert_eq!((found.regressions(), found.verdict()), (2, Verdict::Fail));
+    let slower = found.rows[1].case.to_string();
+    found.waive(&waivers(&[&format!("{slower}=known, new driver"), "gemm/*"]));
+    assert_eq!((found.regressions(), found.verdict()), (1, Verdict::Fail));
+    assert_eq!(found.rows[1].note.as_deref(), Some("slower; waived: known, new driver"));
+    assert!(found.rows[1].change.is_some_and(|change| change.ratio > 1.05));
+    assert_eq!(found.warnings, ["--waive \"gemm/*\" knows no case"]);
+    found.waive(&waivers(&["stream"]));
+    assert_eq!((found.regressions(), found.verdict()), (0, Verdict::Pass));
+    let note = found.rows[0].note.clone().unwrap_or_default();
+    assert!(note.starts_with("broken; B: failed: "), "{note}");
+    assert_eq!((found.count(Fate::Waived), found.count(Fate::Same)), (2, CASES as usize - 2));
+}
+
+#[test]
+fn a_waiver_makes_nothing_better_than_it_is() {
+    let before = run(1, 0.0, |_| false);
+    let all = compare(&before, &run(2, 0.0, |_| true));
+    let mut waived = all.clone();
+    waived.waive(&waivers(&["*"]));
+    assert_eq!((all.verdict(), waived.verdict()), (Verdict::Fail, Verdict::Waived));
+    // What was not run, or cannot be told, is no less unknown for a waiver.
+    let mut after = run(2, 0.0, |number| number == 0);
+    after.outcomes.truncate(15);
+    let mut found = compare(&before, &after);
+    found.waive(&waivers(&["*"]));
+    assert_eq!((found.count(Fate::Lost), found.verdict()), (25, Verdict::Inconclusive));
+    let mut same = compare(&before, &run(2, 0.0, |_| false));
+    let rows = same.rows.clone();
+    same.waive(&waivers(&["*=nothing to waive"]));
+    assert_eq!((same.rows.clone(), same.verdict()), (rows, Verdict::Pass));
+    assert!("[".parse::<Waiver>().is_err());
 }
 
 #[test]
@@ -206,5 +249,5 @@ fn a_record_against_itself_says_so() {
     let record = run(1, 0.0, |_| false);
     let found = compare(&record, &record);
     assert_eq!(found.warnings, ["both are the run run-1"]);
-    assert_eq!(found.count(Verdict::Same), CASES as usize);
+    assert_eq!(found.count(Fate::Same), CASES as usize);
 }

@@ -5,7 +5,7 @@ mod gpus;
 #[expect(dead_code, reason = "a fake device's part of it is for other tests")]
 mod program;
 
-use fizeau::localise::{Exchange, Verdict, pairs, suspects, verdict};
+use fizeau::localise::{Answer, Exchange, answer, pairs, suspects};
 use gpus::Machine;
 use program::say;
 use std::collections::HashSet;
@@ -147,7 +147,7 @@ fn an_exchange_that_failed_blames_too() {
 }
 
 /// What so many rounds tell where a pair's rate is so.
-fn told(nodes: u32, rounds: u64, rate: impl Fn(u32, u32) -> f64) -> Verdict {
+fn told(nodes: u32, rounds: u64, rate: impl Fn(u32, u32) -> f64) -> Answer {
     let mut exchanges = Vec::new();
     for round in 0..rounds {
         for (one, other) in pairs(nodes, &exchanges, round) {
@@ -155,11 +155,11 @@ fn told(nodes: u32, rounds: u64, rate: impl Fn(u32, u32) -> f64) -> Verdict {
             exchanges.push(Exchange { one, other, rate: 45e9 * scatter * rate(one, other) });
         }
     }
-    verdict(nodes, &exchanges)
+    answer(nodes, &exchanges)
 }
 
-fn named(verdict: &Verdict) -> Vec<u32> {
-    let Verdict::Named(suspects) = verdict else { panic!("{verdict:?}") };
+fn named(answer: &Answer) -> Vec<u32> {
+    let Answer::Named(suspects) = answer else { panic!("{answer:?}") };
     suspects.iter().map(|suspect| suspect.node).collect()
 }
 
@@ -172,7 +172,7 @@ fn one_bad_node_of_few_is_named_after_three_rounds() {
             let found = told(nodes, rounds, rate);
             assert_eq!(named(&found), [bad], "of {nodes}: {found:?}");
         }
-        assert_eq!(told(nodes, 4, |_, _| 1.0), Verdict::Nobody, "{nodes}");
+        assert_eq!(told(nodes, 4, |_, _| 1.0), Answer::Nobody, "{nodes}");
     }
     // Of four, two as well: one pair is left that is fast.
     let found = told(4, 3, |one, other| if one.max(other) < 2 { 1.0 } else { 0.3 });
@@ -181,8 +181,8 @@ fn one_bad_node_of_few_is_named_after_three_rounds() {
 
 #[test]
 fn what_few_nodes_cannot_tell_is_not_told() {
-    let why = |verdict: Verdict| match verdict {
-        Verdict::Undecided(why) => why,
+    let why = |answer: Answer| match answer {
+        Answer::Undecided(why) => why,
         other => panic!("{other:?}"),
     };
     // Nobody else is there to compare with.

@@ -12,27 +12,44 @@ use std::{
 /// The modules from the bottom up; a module may use those on lines above it here, and its own
 /// line. docs/architecture.md draws the same.
 const LAYERS: &[&[&str]] = &[
-    &["units", "dtype", "launcher"],
+    &["units", "dtype", "launcher", "verdict"],
     &["case", "kernel"],
     &["stats"],
     &["spec", "selector"],
     &["suite"],
     &["data", "outcome"],
     &["record"],
+    &["compare", "localise", "guard"],
+    &["report"],
+    &["format"],
     &["clock"],
     &["device"],
     &["comm", "measure"],
     &["bench"],
     &["session"],
-    &["compare", "localise"],
-    &["report"],
-    &["format"],
+    &["world"],
     &["cmd"],
 ];
 
-/// Computed from records alone, whatever their line would allow.
-const PURE: &[&str] = &["compare", "localise", "report", "format"];
-const EFFECTS: &[&str] = &["clock", "device", "comm", "bench", "measure", "session", "kernel"];
+/// What describes and judges: from records and other data alone, so that it can be done again.
+const PURE: &[&str] = &[
+    "units", "dtype", "launcher", "verdict", "case", "stats", "spec", "selector", "suite",
+    "outcome", "compare", "localise", "guard", "report", "format",
+];
+
+/// What the pure ones may not use: what drives, reads or waits.
+const EFFECTS: &[&str] = &[
+    "crate::clock",
+    "crate::data",
+    "crate::record::store",
+    "std::env",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::time::Instant",
+    "std::time::SystemTime",
+];
 
 const COLUMNS_MAX: usize = 100;
 const FUNCTION_LINES_MAX: usize = 80;
@@ -177,13 +194,17 @@ fn upward_imports(tree: &Tree) -> Vec<String> {
             }
             continue;
         };
+        let path = used.join("::");
+        let is_below = |effect: &&&str| {
+            path.strip_prefix(**effect).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        };
+        if let Some(effect) = EFFECTS.iter().find(is_below).filter(|_| PURE.contains(&module)) {
+            faults.push(format!("{file}: {module} judges or describes, and may not use {effect}"));
+        }
         let [root, name, ..] = used.as_slice() else { continue };
         let Some(other) = height(name).filter(|_| root == "crate") else { continue };
         if other > own {
             faults.push(format!("{file}: {module} may not use {name}"));
-        }
-        if PURE.contains(&module) && EFFECTS.contains(&name.as_str()) {
-            faults.push(format!("{file}: {module} is computed from records alone, not {name}"));
         }
     }
     faults.dedup();
@@ -208,8 +229,9 @@ fn circular_imports(tree: &Tree) -> Vec<String> {
 /// What only one place may say: (words, where they may stand, why).
 const PLACES: &[(&str, &[&str], &str)] = &[
     ("Instant::now", &["src/clock.rs"], "clock.rs alone reads the clock"),
-    ("print!(", &["src/cmd", "src/main.rs"], "cmd alone prints"),
-    ("println!(", &["src/cmd", "src/main.rs"], "cmd alone prints"),
+    ("print!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
+    ("println!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
+    ("io::stderr()", &["src/cmd/mod.rs", "src/cmd/progress.rs"], "cmd::say alone complains"),
     ("process::exit", &["src/cmd", "src/main.rs"], "cmd alone exits"),
     ("#[allow(", &[], "write #[expect(.., reason = \"..\")]"),
     ("todo!(", &[], "nothing unfinished is committed"),
@@ -238,6 +260,8 @@ fn planted_faults_are_found() {
     assert_eq!(at("src/units.rs", "fn f() {}\n"), "");
     assert!(at("src/stats/mod.rs", "let t = Instant::now();\n").contains("reads the clock"));
     assert!(at("src/session/mod.rs", "println!(\"hello\");\n").contains("cmd alone prints"));
+    assert!(at("src/cmd/run.rs", "eprintln!(\"{why}\");\n").contains("a closed pipe"));
+    assert!(at("src/cmd/run.rs", "writeln!(io::stderr(), \"x\");\n").contains("cmd::say alone"));
     assert!(at("src/units.rs", "#[allow(dead_code)]\n").contains("expect"));
     assert!(at("src/units.rs", "fn f() {\n    todo!()\n}\n").contains("unfinished"));
     assert!(at("src/units.rs", &format!("// {}\n", "x".repeat(COLUMNS_MAX))).contains("columns"));
@@ -267,8 +291,30 @@ fn planted_upward_imports_are_found() {
     let path = "fn f() { let x = super::super::session::run(); }\n";
     assert!(at("src/device/host.rs", path).contains("may not use session"));
     assert!(at("src/stats.rs", "fn f() { g!(crate::cmd::h()) }\n").contains("may not use cmd"));
-    assert!(at("src/report/mod.rs", "use crate::device::Device;\n").contains("records alone"));
+    assert!(at("src/report/mod.rs", "use crate::device::Device;\n").contains("may not use device"));
     assert!(at("src/novel.rs", "use crate::units;").contains("no layer names novel"));
+}
+
+#[test]
+fn planted_effects_in_what_judges_are_found() {
+    let at = |path: &str, text: &str| upward_imports(&Tree::of([(path, text)])).join("\n");
+    for (path, text, effect) in [
+        ("src/compare.rs", "use crate::record::store;", "crate::record::store"),
+        ("src/guard.rs", "use crate::record::{Header, store::read};", "crate::record::store"),
+        ("src/localise.rs", "fn f() { std::thread::sleep(x) }", "std::thread"),
+        ("src/report/run.rs", "use std::{fmt, fs};", "std::fs"),
+        ("src/verdict.rs", "use std::env; fn f() { g!(env::var(x)) }", "std::env"),
+        ("src/format/mod.rs", "use std::time::{Duration, Instant};", "std::time::Instant"),
+        ("src/spec/mod.rs", "fn f() { let id = std::process::id(); }", "std::process"),
+    ] {
+        assert!(at(path, text).contains(&format!("may not use {effect}")), "{path}: {text}");
+    }
+    for (path, what) in [("src/localise.rs", "clock"), ("src/report/run.rs", "world")] {
+        let found = at(path, &format!("use crate::{what}::x;"));
+        assert!(found.contains(&format!("may not use {what}")), "{path}: {found}");
+    }
+    assert_eq!(at("src/compare.rs", "use crate::record::{self, Record}; use std::fmt;"), "");
+    assert_eq!(at("src/session/mod.rs", "use std::{fs, env, thread};"), "");
 }
 
 /// The circles of `src/device` with these files in it, below a `mod.rs` that declares `Device`.

@@ -1,11 +1,11 @@
 //! `fizeau compare`: what changed from one run to another.
 
 use super::{
-    Global, Usage, exit,
+    Global, Usage,
     report::{self, ReportFormat},
 };
 use crate::{
-    compare::{Comparison, Incomparable, THRESHOLD, Verdict},
+    compare::{Comparison, Incomparable, THRESHOLD, Waiver},
     record::store,
 };
 use anyhow::Context as _;
@@ -24,6 +24,10 @@ pub struct CompareArgs {
     /// The change that counts: a share (0.05) or a percentage (5%)
     #[arg(long, value_name = "SHARE", default_value_t = Share(THRESHOLD))]
     pub threshold: Share,
+    /// Do not count regressions in cases whose ids match a glob, such as 'gemm/bf16/*'; repeat it
+    /// for more. The reason is shown with each of them
+    #[arg(long, value_name = "SELECTOR[=REASON]")]
+    pub waive: Vec<Waiver>,
     /// How it is written [default: terminal, or json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
@@ -54,19 +58,21 @@ impl std::str::FromStr for Share {
     }
 }
 
-/// Compares. Exit code 1 where a case got worse, 4 where most cases could not be judged.
+/// Compares. The exit code is the verdict's: 1 where a case got worse that is not waived, 4 where
+/// most cases could not be judged.
 ///
 /// # Errors
 /// Where a record cannot be read, the two do not compare, or the result cannot be written.
 pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let (before, after) = (store::read(&args.before)?, store::read(&args.after)?);
-    let comparison =
+    let mut comparison =
         Comparison::of(&before, &after, args.threshold.0).map_err(|error| match error {
             Incomparable::Threshold(_) => Usage(error.to_string()).into(),
             Incomparable::DifferentDevices { .. } | Incomparable::Stub => {
                 anyhow::Error::from(error)
             }
         })?;
+    comparison.waive(&args.waive);
     let document = crate::report::comparison(&comparison);
     let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let format = args.format.unwrap_or(default);
@@ -79,14 +85,5 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
             super::write_out(&text)?;
         }
     }
-    let judged = comparison.count(Verdict::Same) + comparison.count(Verdict::Faster);
-    Ok(ExitCode::from(if comparison.regressions() > 0 {
-        exit::FAILED
-    } else if judged == 0
-        || comparison.count(Verdict::Unclear) + comparison.count(Verdict::Lost) > judged
-    {
-        exit::INCONCLUSIVE
-    } else {
-        0
-    }))
+    Ok(ExitCode::from(comparison.verdict().exit_code()))
 }

@@ -1,10 +1,11 @@
 //! `fizeau doctor`: what would spoil numbers here, and how to mend it.
 
-use super::{Global, plan};
+use super::Global;
 use crate::{
     device::{self, BACKENDS, Finding},
     measure,
     units::Seconds,
+    world::choice,
 };
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -86,7 +87,7 @@ fn surroundings() -> Vec<Finding> {
 
 /// The timer, and the harness on durations that are known.
 fn timer() -> anyhow::Result<Vec<Finding>> {
-    let device = plan::open("host")?;
+    let device = choice::open("host")?;
     let timer = measure::calibrate_on(device.as_ref())?;
     let mut findings = vec![finding(
         timer.resolution <= Seconds(1e-6),

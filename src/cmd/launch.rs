@@ -1,8 +1,11 @@
 //! `fizeau launch`: starts fizeau as many ranks on this node: for hosts by the launcher of the MPI
 //! that connects them, for GPUs by itself.
 
-use super::{Usage, exit, plan};
-use crate::comm::mpi::abi;
+use super::{Usage, exit};
+use crate::{
+    comm::mpi::abi,
+    world::{Choice, choice},
+};
 use anyhow::Context;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
@@ -48,7 +51,7 @@ pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
         return Err(Usage(format!("{size} ranks: a world has 2 to 1024")).into());
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    if !plan::is_host(&device(&args.command)) {
+    if !choice::is_host(&device(&args.command)) {
         return start_all(args, node(args)?, &program);
     }
     if args.nodes != 1 {
@@ -92,7 +95,7 @@ fn device(command: &[String]) -> String {
             word => word.strip_prefix("--device=").map(str::to_owned),
         }
     });
-    given.unwrap_or_else(|| plan::PlanArgs::default().device())
+    given.unwrap_or_else(|| Choice::default().device())
 }
 
 /// Starts one process for each rank, which meet through files that nobody else can name, and waits

@@ -8,6 +8,7 @@ use crate::{
     spec::Properties,
     suite::MeasureSettings,
     units::{Bytes, Seconds},
+    world::choice,
 };
 use clap::Args;
 use serde::Serialize;
@@ -45,8 +46,9 @@ struct Row {
 /// Prints the plan.
 pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
-    let device = plan::open(&args.plan.device())?;
-    let peers = plan::world(&args.plan, device.as_ref())?;
+    let choice = args.plan.choice();
+    let device = choice::open(&choice.device())?;
+    let peers = choice.peers(device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;
     let mut environment = device::host::environment();

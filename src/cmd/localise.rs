@@ -1,20 +1,14 @@
 //! `fizeau localise`: names the rank whose exchanges are slow, whoever it exchanges with.
 
-use super::{
-    Global, Usage, exit, plan, print,
-    ranks::{self, Candidate, HostName, Kept, Known, Link, Quiet, Seat, Seats},
-};
+use super::{Global, Usage, print};
 use crate::{
-    comm::Communicator,
-    device::{Buffer, Device},
-    localise::{self, Exchange, Verdict},
-    stats::quantile,
+    localise::{self, Answer},
     units::{Bytes, Seconds},
+    world::{self, Choice, HostName, Joined, Seats, Terms, exchanges},
 };
-use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
-use std::{process::ExitCode, sync::atomic::AtomicBool, thread};
+use std::{process::ExitCode, sync::atomic::AtomicBool};
 
 /// Arguments of `localise`.
 #[derive(Args, Clone, Debug)]
@@ -33,9 +27,6 @@ pub struct LocaliseArgs {
     #[arg(long, alias = "backend", value_name = "NAME")]
     pub device: Option<String>,
 }
-
-/// Exchanges of a round that are timed, after one that is not.
-const TIMED: usize = 5;
 
 /// Longest wait for one exchange.
 const DEADLINE: Seconds = Seconds(60.0);
@@ -61,128 +52,74 @@ struct Named {
     rate_share: Option<f64>,
 }
 
-/// Finds who is slow.
+/// Finds who is slow. The exit code is the verdict's.
+///
+/// # Errors
+/// Where there are no ranks, or they cannot exchange data.
 pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if args.rounds == 0 || args.size == Bytes(0) {
         return Err(Usage("--rounds and --size are 1 at least".into()).into());
     }
-    let plan =
-        plan::PlanArgs { ranks: args.ranks, device: args.device.clone(), ..Default::default() };
-    let one = |seat| one_rank(args, &plan, global, seat);
-    match ranks::seats(&plan)? {
-        Seats::Alone => {
-            let why = "nobody to exchange with: start ranks by mpiexec, srun or fizeau launch, \
-                       or say --ranks N for so many GPUs";
-            Err(Usage(why.into()).into())
+    let choice = Choice { device: args.device.clone(), ranks: args.ranks };
+    let alone = || {
+        let why = "nobody to exchange with: start ranks by mpiexec, srun or fizeau launch, \
+                   or say --ranks N for so many GPUs";
+        Err(Usage(why.into()).into())
+    };
+    let interrupted = AtomicBool::new(false);
+    let terms = Terms {
+        choice: &choice,
+        host_name: HostName::Told,
+        deadline: DEADLINE,
+        interrupted: &interrupted,
+        ending: super::ENDING,
+    };
+    Seats::of(&choice)?.run(alone, |seat| {
+        let found = world::attend(seat, terms, |joined| find(args, &joined))?;
+        if found.is_first {
+            tell(args, &found, global)?;
         }
-        Seats::One(seat) => one(seat),
-        Seats::Threads(seats) => thread::scope(|scope| {
-            let mut seats = seats.into_iter();
-            let first = seats.next().context("a world of no ranks")?;
-            for seat in seats {
-                scope.spawn(|| one(seat));
-            }
-            one(first)
-        }),
-    }
+        Ok(ExitCode::from(found.answer.verdict().exit_code()))
+    })
 }
 
-fn one_rank(
-    args: &LocaliseArgs,
-    plan: &plan::PlanArgs,
-    global: &Global,
-    seat: Seat,
-) -> anyhow::Result<ExitCode> {
-    let (candidate, device) = Candidate::new(seat, plan, HostName::Told);
-    let known = match candidate.meet(&AtomicBool::new(false)) {
-        Err(error) if error.is::<Quiet>() => return Ok(ExitCode::from(exit::COULD_NOT_RUN)),
-        known => known?,
-    };
-    let device = device.with_context(|| format!("cannot open {}", candidate.device()))?;
-    let link = candidate.join(&known, device.as_ref(), DEADLINE, &Kept::default())?;
-    let verdict = search(args, device.as_ref(), &link)?;
-    let is_first = link.rank() == 0;
-    link.finish()?;
-    let code = match &verdict {
-        Verdict::Nobody => 0,
-        Verdict::Named(_) => exit::FAILED,
-        Verdict::Undecided(_) => exit::INCONCLUSIVE,
-    };
-    if is_first {
-        tell(args, &known, &verdict, device.properties().is_stub(), global)?;
-    }
-    Ok(ExitCode::from(code))
-}
-
-/// All rounds; every rank comes to the same answer.
-fn search(args: &LocaliseArgs, device: &dyn Device, link: &Link<'_>) -> anyhow::Result<Verdict> {
-    let (peers, rank) = (link.peers(), link.rank());
-    let [send, receive] = [device.allocate(args.size)?, device.allocate(args.size)?];
-    let mut seen: Vec<Exchange> = Vec::new();
-    for round in 0..args.rounds {
-        let pairs = localise::pairs(peers.size(), &seen, u64::from(round) + 1);
-        let partner = pairs.iter().find_map(|&(one, other)| match rank {
-            rank if rank == one => Some(other),
-            rank if rank == other => Some(one),
-            _ => None,
-        });
-        let time = exchange(device, peers, partner, [&send, &receive])?;
-        let all = peers.all_gather_bytes(&time.0.to_le_bytes())?;
-        let time = |rank: u32| {
-            let bytes = all.get(rank as usize).and_then(|bytes| bytes.as_slice().try_into().ok());
-            bytes.map_or(f64::NAN, f64::from_le_bytes)
-        };
-        seen.extend(pairs.iter().map(|&(one, other)| {
-            let slower = time(one).max(time(other));
-            Exchange { one, other, rate: args.size.0 as f64 / slower }
-        }));
-    }
-    Ok(localise::verdict(peers.size(), &seen))
-}
-
-/// The median time of an exchange with a partner; who has none waits for the others.
-fn exchange(
-    device: &dyn Device,
-    peers: &dyn Communicator,
-    partner: Option<u32>,
-    buffers: [&Buffer; 2],
-) -> anyhow::Result<Seconds> {
-    let mut times = Vec::new();
-    for _ in 0..=TIMED {
-        peers.barrier()?;
-        let timed = device.timed(&mut || match partner {
-            Some(partner) => peers.exchange(partner, buffers),
-            None => Ok(()),
-        });
-        peers.completed();
-        times.push(timed.inspect_err(|error| peers.failed(error))?.time.0);
-    }
-    Ok(Seconds(quantile::median(&times[1..])))
-}
-
-fn tell(
-    args: &LocaliseArgs,
-    known: &Known,
-    verdict: &Verdict,
+/// What a rank knows in the end.
+struct Ended {
+    answer: Answer,
+    ranks: Vec<String>,
+    is_first: bool,
     is_stub: bool,
-    global: &Global,
-) -> anyhow::Result<()> {
-    let ranks = known.lines();
-    let (suspects, undecided) = match verdict {
-        Verdict::Named(suspects) => (suspects.as_slice(), None),
-        Verdict::Nobody => (&[][..], None),
-        Verdict::Undecided(why) => (&[][..], Some(why.clone())),
+}
+
+/// Every rank comes to the same answer.
+fn find(args: &LocaliseArgs, joined: &Joined<'_>) -> anyhow::Result<Ended> {
+    let exchanges = exchanges::measure(joined, args.rounds, args.size)?;
+    Ok(Ended {
+        answer: localise::answer(joined.link.peers().size(), &exchanges),
+        ranks: joined.roster.lines(),
+        is_first: joined.link.rank() == 0,
+        is_stub: joined.device.properties().is_stub(),
+    })
+}
+
+fn tell(args: &LocaliseArgs, ended: &Ended, global: &Global) -> anyhow::Result<()> {
+    let Ended { answer, ranks, is_stub, .. } = ended;
+    let (suspects, undecided) = match answer {
+        Answer::Named(suspects) => (suspects.as_slice(), None),
+        Answer::Nobody => (&[][..], None),
+        Answer::Undecided(why) => (&[][..], Some(why.clone())),
     };
     let named = |suspect: &localise::Suspect| Named {
         rank: suspect.node,
         name: ranks.get(suspect.node as usize).cloned().unwrap_or_default(),
         slow: suspect.slow,
         exchanges: suspect.exchanges,
-        rate_share: (!is_stub).then_some(suspect.rate),
+        rate_share: (!*is_stub).then_some(suspect.rate),
     };
     let suspects: Vec<Named> = suspects.iter().map(named).collect();
     let (rounds, size_bytes) = (args.rounds, args.size);
     if global.json {
+        let ranks = ranks.clone();
         let found = Found { ranks, rounds, size_bytes, suspects, undecided };
         print(&serde_json::to_string_pretty(&found)?)?;
         return Ok(());

@@ -8,11 +8,13 @@ pub mod list;
 pub mod localise;
 pub mod plan;
 mod progress;
-mod ranks;
 pub mod report;
 pub mod run;
 
-use crate::comm::rendezvous::MeetingError;
+use crate::{
+    comm::rendezvous::MeetingError,
+    world::{Ending, NoSuchDevice, ToldByAnother},
+};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::{
     io::{self, IsTerminal, Write},
@@ -22,14 +24,14 @@ use std::{
 
 /// Exit codes, as the help and README state them.
 pub mod exit {
+    use crate::verdict::Verdict;
+
     /// Something failed, or was invalid, or got slower.
-    pub const FAILED: u8 = 1;
+    pub const FAILED: u8 = Verdict::Fail.exit_code();
     /// The command line is wrong.
     pub const USAGE: u8 = 2;
     /// It could not run.
     pub const COULD_NOT_RUN: u8 = 3;
-    /// Nothing can be concluded.
-    pub const INCONCLUSIVE: u8 = 4;
     /// Ended from outside.
     pub const INTERRUPTED: u8 = 130;
 }
@@ -162,12 +164,14 @@ pub fn main() -> ExitCode {
         {
             return ExitCode::SUCCESS;
         }
-        let usage = error.downcast_ref::<Usage>().is_some();
+        if error.is::<ToldByAnother>() {
+            return ExitCode::from(exit::COULD_NOT_RUN);
+        }
+        let usage = error.is::<Usage>() || error.is::<NoSuchDevice>();
         let interrupted = matches!(error.downcast_ref(), Some(MeetingError::Interrupted));
-        // Nowhere is left to say that standard error is gone.
         // What a record or a driver says may hold anything.
-        let said: Vec<_> = format!("{error:#}").lines().map(crate::format::clean).collect();
-        let _ = writeln!(io::stderr(), "fizeau: {}", said.join("\n"));
+        let lines: Vec<_> = format!("{error:#}").lines().map(crate::format::clean).collect();
+        say(&lines.join("\n"));
         ExitCode::from(match (usage, interrupted) {
             (true, _) => exit::USAGE,
             (_, true) => exit::INTERRUPTED,
@@ -180,6 +184,15 @@ pub fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
+
+/// Writes a line to standard error. Where that is closed there is nobody to tell, and what the
+/// program does must not depend on it: `eprintln!` would panic.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "fizeau: {text}");
+}
+
+/// How a run ends in which a rank hangs.
+const ENDING: Ending = Ending { say, exit: || std::process::exit(i32::from(exit::COULD_NOT_RUN)) };
 
 /// Prints a text and a line's end.
 pub fn print(text: &str) -> anyhow::Result<ExitCode> {

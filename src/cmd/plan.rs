@@ -1,16 +1,15 @@
-//! What `list` and `run` share: a device, a suite, and the cases that selectors leave.
+//! What `list` and `run` share: a suite, and the cases that selectors leave.
 
 use super::{Global, Usage};
 use crate::{
     bench::{self, Rank},
-    case::{Case, KernelName},
-    comm::{Alone, Communicator, Planned, host::ThreadRanks, nccl::Engine},
+    case::Case,
     data::Catalogue,
-    device::{BACKENDS, Backend, Device, fake::Fake},
     selector::Selector,
     suite::Suite,
+    world::Choice,
 };
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use std::collections::HashSet;
 
@@ -39,61 +38,9 @@ impl PlanArgs {
         self.suite.as_deref().unwrap_or("quick")
     }
 
-    /// The device's name: as given, else the first GPU, else the host.
-    pub fn device(&self) -> String {
-        let found = || {
-            let gpus = BACKENDS.iter().filter(|backend| backend.name() != HOST);
-            gpus.map(|backend| (backend.name(), backend.devices()))
-                .find_map(|(name, devices)| Some((name, devices.ok()?.first()?.ordinal)))
-        };
-        let first = || found().map_or(HOST.into(), |(name, ordinal)| format!("{name}:{ordinal}"));
-        self.device.clone().unwrap_or_else(first)
-    }
-}
-
-/// The device of one of many ranks: as given, or the GPU of its place on its node, or the host
-/// where there is no GPU.
-pub fn device_of_rank(args: &PlanArgs, place: u32) -> anyhow::Result<String> {
-    let name = args.device();
-    if is_host(&name) || args.device.as_ref().is_some_and(|given| given.contains(':')) {
-        return Ok(name);
-    }
-    let (family, _) = name.split_once(':').unwrap_or((&name, ""));
-    let count = backend(family)?.devices()?.len().max(1);
-    Ok(format!("{family}:{}", place as usize % count))
-}
-
-/// Whether a device's name is the host's.
-pub fn is_host(name: &str) -> bool {
-    name.split(':').next() == Some(HOST)
-}
-
-fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
-    let found = BACKENDS.iter().find(|backend| backend.name() == family);
-    Ok(*found.ok_or_else(|| {
-        let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name()).collect();
-        Usage(format!("no backend is called {family:?}; there are: {}", known.join(", ")))
-    })?)
-}
-
-/// The backend that is always there.
-const HOST: &str = "host";
-
-/// A device opened by its name: `host`, `cuda` (its first), `cuda:1`.
-pub fn open(name: &str) -> anyhow::Result<Box<dyn Device>> {
-    // Never in the list of backends: nobody is to meet it by chance.
-    if let Some(script) = name.strip_prefix("fake:") {
-        let fake = Fake::parse(script).map_err(|error| Usage(error.to_string()))?;
-        return Ok(fake.open(0)?);
-    }
-    let (family, ordinal) = name.split_once(':').unwrap_or((name, "0"));
-    let backend = backend(family)?;
-    let count = backend.devices().with_context(|| format!("cannot open {name}"))?.len();
-    match ordinal.parse::<u32>() {
-        Ok(ordinal) if (ordinal as usize) < count => {
-            backend.open(ordinal).with_context(|| format!("cannot open {name}"))
-        }
-        _ => Err(Usage(format!("no device {name}: {family} has {count}, counted from 0")).into()),
+    /// Which device, and how many ranks.
+    pub fn choice(&self) -> Choice {
+        Choice { device: self.device.clone(), ranks: self.ranks }
     }
 }
 
@@ -105,40 +52,6 @@ pub struct Plan {
     pub suite_text: String,
     /// The cases, in order.
     pub cases: Vec<Case>,
-}
-
-/// Most ranks of one process.
-const RANKS_MAX: u32 = 1024;
-
-/// Holds `--ranks` against what there can be, for a plan as for a run.
-pub fn ranks_allowed(ranks: u32) -> Result<(), Usage> {
-    if (1..=RANKS_MAX).contains(&ranks) {
-        return Ok(());
-    }
-    Err(Usage(format!("--ranks {ranks}: a world has 1 to {RANKS_MAX} ranks")))
-}
-
-/// The world of a device: its own ranks where it has some.
-pub fn world<'d>(
-    args: &PlanArgs,
-    device: &'d dyn Device,
-) -> anyhow::Result<Box<dyn Communicator + 'd>> {
-    let gpu = &device.properties().backend;
-    if let Some(ranks) = args.ranks {
-        ranks_allowed(ranks)?;
-    }
-    if let Some(ranks) = args.ranks.filter(|_| matches!(gpu.as_str(), "cuda" | "hip")) {
-        let engine = Engine::open(gpu)?;
-        return Ok(Box::new(Planned { kernel: KernelName(engine.name.into()), ranks }));
-    }
-    let ranks = args.ranks.unwrap_or_else(|| device.properties().units.max(2));
-    if !(2..=RANKS_MAX).contains(&ranks) {
-        return Err(Usage(format!("--ranks {ranks}: a world has 2 to {RANKS_MAX} ranks")).into());
-    }
-    Ok(match device.capabilities().threads {
-        Some(threads) => Box::new(ThreadRanks::new(threads, ranks)),
-        None => Box::new(Alone),
-    })
 }
 
 impl Plan {

@@ -3,7 +3,6 @@
 use super::{
     Global, Usage, exit, plan,
     progress::Progress,
-    ranks::{self, Candidate, HostName, Kept, Known, Link, Quiet, Seat, Seats},
     report::{self, ReportFormat},
 };
 use crate::{
@@ -23,16 +22,15 @@ use crate::{
     spec::Properties,
     suite::{MeasureSettings, Suite},
     units::{Bytes, Seconds},
+    world::{self, Choice, HostName, Joined, KeptRecord, Link, Seat, Seats, Terms, choice, memory},
 };
 use anyhow::Context;
 use clap::Args;
 use std::{
     cell::Cell,
-    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
-    thread,
 };
 
 /// Below the working directory, where records go that are nobody's but this machine's.
@@ -64,22 +62,10 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     let old = args.resume.as_deref().map(store::read).transpose()?;
     let plan_args = plan_of(args, old.as_ref());
-    let run =
-        Run { args, global, catalogue: &catalogue, interrupted: &interrupted, old, plan_args };
-    match ranks::seats(&run.plan_args)? {
-        Seats::Alone => run.alone(),
-        Seats::One(seat) => run.one_of_many(seat),
-        Seats::Threads(seats) => thread::scope(|scope| {
-            let mut seats = seats.into_iter();
-            let first = seats.next().context("a world of no ranks")?;
-            for seat in seats {
-                let run = &run;
-                // The first rank waits for all in what they do together, and says how it ended.
-                scope.spawn(move || run.one_of_many(seat));
-            }
-            run.one_of_many(first)
-        }),
-    }
+    let choice = plan_args.choice();
+    let (catalogue, interrupted) = (&catalogue, &interrupted);
+    let run = Run { args, global, catalogue, interrupted, old, plan_args, choice };
+    Seats::of(&run.choice)?.run(|| run.alone(), |seat| run.one_of_many(seat))
 }
 
 /// What all ranks of this process have in common.
@@ -90,12 +76,13 @@ struct Run<'r> {
     interrupted: &'r AtomicBool,
     old: Option<Record>,
     plan_args: plan::PlanArgs,
+    choice: Choice,
 }
 
 impl Run<'_> {
     fn alone(&self) -> anyhow::Result<ExitCode> {
-        let device = plan::open(&self.plan_args.device())?;
-        let peers = plan::world(&self.plan_args, device.as_ref())?;
+        let device = choice::open(&self.choice.device())?;
+        let peers = self.choice.peers(device.as_ref())?;
         let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
         let (header, settings) = self.header(rank)?;
         device.set_deadline(settings.deadline);
@@ -105,44 +92,32 @@ impl Run<'_> {
     }
 
     fn one_of_many(&self, seat: Seat) -> anyhow::Result<ExitCode> {
-        let host_name = if self.args.no_host_name { HostName::LeftOut } else { HostName::Told };
-        let (candidate, device) = Candidate::new(seat, &self.plan_args, host_name);
-        let known = match candidate.meet(self.interrupted) {
-            Err(error) if error.is::<Quiet>() => return Ok(ExitCode::from(exit::COULD_NOT_RUN)),
-            known => known?,
+        let terms = Terms {
+            choice: &self.choice,
+            host_name: if self.args.no_host_name { HostName::LeftOut } else { HostName::Told },
+            deadline: self.deadline()?,
+            interrupted: self.interrupted,
+            ending: super::ENDING,
         };
-        let device = device.with_context(|| format!("cannot open {}", candidate.device()))?;
-        let kept = Kept::default();
-        let link = candidate.join(&known, device.as_ref(), self.deadline()?, &kept)?;
-        match self.joined(&link, device.as_ref(), &known, &kept) {
-            Err(error) if error.is::<Quiet>() => Ok(ExitCode::from(exit::COULD_NOT_RUN)),
-            Err(error) => Err(error),
-            Ok(end) => {
-                link.finish()?;
-                Ok(end)
-            }
-        }
+        world::attend(seat, terms, |joined| self.joined(joined))
     }
 
     /// What ranks do that have joined.
     fn joined(
         &self,
-        link: &Link<'_>,
-        device: &dyn Device,
-        known: &Known,
-        kept: &Kept,
+        Joined { link, device, roster, record }: Joined<'_>,
     ) -> anyhow::Result<ExitCode> {
         let device = SynchronisedDevice::new(device, link.peers());
         let rank = Rank { device: &device, peers: link.peers() };
-        let (mut header, settings) = ranks::settled(link, self.header(rank))?;
+        let (mut header, settings) = world::settle(link, self.header(rank))?;
         header.environment.libraries.push(link.version());
-        header.environment.warnings.extend(known.warnings.iter().cloned());
-        header.environment.ranks = known.lines();
-        header.environment.network = known.network();
-        let memory_free = ranks::memory(link, known, header.environment.memory_free)?;
+        header.environment.warnings.extend(roster.warnings.iter().cloned());
+        header.environment.ranks = roster.lines();
+        header.environment.network = roster.network();
+        let memory_free = memory::allowed(link, roster, header.environment.memory_free)?;
         let session = self.session(rank, settings, memory_free);
         match link.rank() {
-            0 => self.keep(&session, &header, Some((link, kept))),
+            0 => self.keep(&session, &header, Some((link, record))),
             _ => self.follow(&session, &header, link),
         }
     }
@@ -191,11 +166,11 @@ impl Run<'_> {
         &self,
         session: &Session<'_>,
         header: &Header,
-        link: Option<(&Link<'_>, &Kept)>,
+        link: Option<(&Link<'_>, &KeptRecord)>,
     ) -> anyhow::Result<ExitCode> {
         let begun = self.begin(header);
         let begun = match link {
-            Some((link, _)) => ranks::settled(link, begun)?,
+            Some((link, _)) => world::settle(link, begun)?,
             None => begun?,
         };
         let Begun { directory, writer } = begun;
@@ -238,7 +213,7 @@ impl Run<'_> {
         header: &Header,
         link: &Link<'_>,
     ) -> anyhow::Result<ExitCode> {
-        ranks::settled(link, Ok(()))?;
+        world::settle(link, Ok(()))?;
         if self.old.as_ref().is_some_and(complete) {
             return Ok(ExitCode::SUCCESS);
         }
@@ -303,7 +278,7 @@ fn plan_of(args: &RunArgs, old: Option<&Record>) -> plan::PlanArgs {
         });
         let device = &old.header.device;
         let ranks = old.header.environment.ranks.len() as u32;
-        if ranks > 1 && !plan::is_host(&device.backend) {
+        if ranks > 1 && !choice::is_host(&device.backend) {
             plan.ranks = Some(ranks);
         }
         if device::BACKENDS.iter().any(|backend| backend.name() == device.backend) {
@@ -433,13 +408,10 @@ fn finish(directory: &Path, end: End, global: &Global) -> anyhow::Result<ExitCod
     if end == End::Interrupted {
         let (kept, planned) = (record.outcomes.len(), record.header.plan.len());
         let directory = directory.display();
-        let mut err = io::stderr().lock();
-        // Nowhere is left to say that standard error is gone.
-        let _ = writeln!(
-            err,
-            "fizeau: interrupted; {kept} of {planned} cases are kept. Go on with `fizeau run \
-             --resume {directory}`"
-        );
+        super::say(&format!(
+            "interrupted; {kept} of {planned} cases are kept. Go on with `fizeau run --resume \
+             {directory}`"
+        ));
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     Ok(ExitCode::from(if record.outcomes.iter().any(is_broken) { exit::FAILED } else { 0 }))

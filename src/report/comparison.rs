@@ -4,7 +4,7 @@ use super::{
     Axis, Block, Cell, Chart, Column, Document, Fact, Quantity, Scale, Series, SeriesKind, Table,
     Weight,
 };
-use crate::compare::{Comparison, Row, Side, Verdict};
+use crate::compare::{Comparison, Fate, Row, Side};
 
 const COLUMNS: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
@@ -25,11 +25,11 @@ pub fn document(comparison: &Comparison) -> Document {
     blocks.push(Block::Text(method(comparison)));
     blocks.extend(chart(comparison).map(Block::Chart));
     let mut rows: Vec<&Row> = comparison.rows.iter().collect();
-    // Worst first: by verdict, then by how much slower.
+    // Worst first: by fate, then by how much slower.
     let slowness = |row: &Row| row.change.map_or(0.0, |change| -change.ratio);
-    rows.sort_by(|a, b| a.verdict.cmp(&b.verdict).then(slowness(a).total_cmp(&slowness(b))));
+    rows.sort_by(|a, b| a.fate.cmp(&b.fate).then(slowness(a).total_cmp(&slowness(b))));
     let (same, other): (Vec<&Row>, Vec<&Row>) =
-        rows.into_iter().partition(|row| row.verdict == Verdict::Same);
+        rows.into_iter().partition(|row| row.fate == Fate::Same);
     blocks.extend(table("changed", "Cases that are not the same", &other).map(Block::Table));
     blocks.extend(table("same", "Cases that are the same", &same).map(Block::Table));
     Document {
@@ -49,17 +49,18 @@ fn outcome(comparison: &Comparison) -> String {
         1 => "1 case".to_owned(),
         many => format!("{many} cases"),
     };
-    let counts: Vec<_> = Verdict::ALL
+    let counts: Vec<_> = Fate::ALL
         .into_iter()
-        .map(|verdict| (comparison.count(verdict), verdict))
+        .map(|fate| (comparison.count(fate), fate))
         .filter(|(count, _)| *count > 0)
-        .map(|(count, verdict)| format!("{count} {verdict}"))
+        .map(|(count, fate)| format!("{count} {fate}"))
         .collect();
-    let verdict = match comparison.regressions() {
+    let found = match comparison.regressions() {
+        0 if comparison.count(Fate::Waived) > 0 => "Only waived cases got worse".to_owned(),
         0 => "No case got worse".to_owned(),
         worse => format!("{} got worse", cases(worse)),
     };
-    format!("{verdict}: of {}, {}.", cases(comparison.rows.len()), counts.join(", "))
+    format!("{found}: of {}, {}.", cases(comparison.rows.len()), counts.join(", "))
 }
 
 fn method(comparison: &Comparison) -> String {
@@ -73,13 +74,13 @@ fn method(comparison: &Comparison) -> String {
 }
 
 fn facts(comparison: &Comparison) -> Vec<Fact> {
-    Verdict::ALL
+    Fate::ALL
         .into_iter()
-        .map(|verdict| (verdict, comparison.count(verdict)))
-        .filter(|(verdict, count)| *count > 0 || *verdict <= Verdict::Same)
-        .map(|(verdict, count)| Fact {
-            key: verdict.to_string().replace(' ', "_").to_lowercase(),
-            label: verdict.to_string(),
+        .map(|fate| (fate, comparison.count(fate)))
+        .filter(|(fate, count)| *count > 0 || *fate <= Fate::Same)
+        .map(|(fate, count)| Fact {
+            key: fate.to_string().replace(' ', "_").to_lowercase(),
+            label: fate.to_string(),
             value: Cell::Count(count as u64),
             share: None,
             of: String::new(),
@@ -98,7 +99,7 @@ fn table(name: &str, title: &str, rows: &[&Row]) -> Option<Table> {
 }
 
 fn cells(row: &Row) -> Vec<Cell> {
-    let mut cells = vec![Cell::Code(row.case.to_string()), Cell::Text(row.verdict.to_string())];
+    let mut cells = vec![Cell::Code(row.case.to_string()), Cell::Text(row.fate.to_string())];
     cells.extend(match row.change {
         Some(change) => [
             Cell::Ratio(change.ratio),
@@ -113,12 +114,12 @@ fn cells(row: &Row) -> Vec<Cell> {
     cells
 }
 
-/// Every ratio from the smallest to the largest, by verdict, between the two limits.
+/// Every ratio from the smallest to the largest, by fate, between the two limits.
 fn chart(comparison: &Comparison) -> Option<Chart> {
     let mut ratios: Vec<_> = comparison
         .rows
         .iter()
-        .filter_map(|row| Some((row.change?.ratio, row.verdict)))
+        .filter_map(|row| Some((row.change?.ratio, row.fate)))
         .filter(|(ratio, _)| ratio.is_finite() && *ratio > 0.0)
         .collect();
     ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -135,15 +136,15 @@ fn chart(comparison: &Comparison) -> Option<Chart> {
         limit("equal".into(), 1.0),
         limit(format!("{percent:.1} % faster"), 1.0 / threshold),
     ];
-    for verdict in [Verdict::Same, Verdict::Slower, Verdict::Faster, Verdict::Unclear] {
+    for fate in [Fate::Same, Fate::Slower, Fate::Faster, Fate::Waived, Fate::Unclear] {
         let points: Vec<_> = ratios
             .iter()
             .enumerate()
-            .filter(|(_, (_, of))| *of == verdict)
+            .filter(|(_, (_, of))| *of == fate)
             .map(|(place, (ratio, _))| (place as f64 + 1.0, *ratio))
             .collect();
         if !points.is_empty() {
-            series.push(Series { name: verdict.to_string(), kind: SeriesKind::Points, points });
+            series.push(Series { name: fate.to_string(), kind: SeriesKind::Points, points });
         }
     }
     (!ratios.is_empty()).then(|| Chart {

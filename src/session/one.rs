@@ -1,30 +1,20 @@
-//! One case from plan to outcome. Every fault ends in one.
+//! One case from plan to outcome. Every fault ends in one. Whether a time can be believed is for
+//! [`guard`] to judge.
 
 use crate::{
     bench::{self, Rank, Unready, Workload},
     case::Case,
     clock,
     device::DeviceError,
+    guard::{self, Witness},
     measure::{self, Taken},
-    outcome::{
-        AVAILABLE_MIN, Cache, Check, Contrast, Failure, Invalidity, Measurement, Outcome, Samples,
-    },
-    record::Timer,
-    spec::{self, Part, SpeedOfLight},
+    outcome::{AVAILABLE_MIN, Cache, Check, Contrast, Failure, Measurement, Outcome, Samples},
+    spec::Part,
     stats::{Summary, quantile},
     suite::MeasureSettings,
     units::{Megahertz, Seconds},
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// A median faster than the physical limit by more than this is not believed.
-const FASTER_THAN_LIGHT: f64 = 1.02;
-
-/// A sample shorter than so many steps of its timer is off by more than 5 %.
-const TIMER_STEPS_MIN: f64 = 20.0;
-
-/// A case of which more than this share of samples was throttled is not believed.
-const THROTTLED_SHARE_MAX: f64 = 0.5;
 
 /// The other state of the caches is measured with this share of the headline's budgets.
 const CONTRAST_SHARE: f64 = 0.25;
@@ -32,14 +22,6 @@ const CONTRAST_SHARE: f64 = 0.25;
 /// How often and how long a disturbed device is waited for before it is measured as it is.
 const WAITS: u32 = 6;
 const WAIT: Seconds = Seconds(0.01);
-
-/// What a measurement is believed by.
-struct Witness {
-    /// The device's own timer.
-    timer: Timer,
-    /// The fastest clock seen: no kernel runs faster, where the median would accuse an honest one.
-    clock_max: Option<Megahertz>,
-}
 
 /// Why a case has no measurement.
 enum Stopped {
@@ -102,7 +84,9 @@ pub fn measure_prepared<'r>(
         Err(Stopped::Failed(Failure::Other, error))
     });
     match result {
-        Ok((measurement, witness)) => judge(measurement, witness, rank, part),
+        Ok((measurement, witness)) => {
+            guard::judge(measurement, witness, rank.device.properties(), part)
+        }
         Err(Stopped::Skipped(reason)) => Outcome::Skipped { case: case.clone(), reason },
         Err(Stopped::Failed(failure, error)) => {
             Outcome::Failed { case: case.clone(), failure, error }
@@ -265,62 +249,4 @@ fn contrast(
     let (taken, _) = sample(rank, workload, units, cache, &short)?;
     let summary = summary_of(&taken.samples.times)?;
     Ok(Contrast { cache, samples: taken.samples, summary })
-}
-
-/// Sets a measurement against the speed of light, and refuses what cannot be.
-fn judge(
-    mut measurement: Measurement,
-    witness: Witness,
-    rank: Rank<'_>,
-    part: Option<&Part>,
-) -> Outcome {
-    let properties = rank.device.properties();
-    let (point, clock) = (measurement.case.point, measurement.clock);
-    measurement.speed_of_light = spec::lights(&point, properties, part, clock);
-    measurement.tier = spec::headline(&measurement.speed_of_light);
-    let limit = spec::floor(&point, properties, part, witness.clock_max);
-    match disbelief(&measurement, witness.timer, limit.as_ref()) {
-        Some((invalidity, reason)) => {
-            Outcome::Invalid { invalidity, reason, measurement: Box::new(measurement) }
-        }
-        None => Outcome::Measured(Box::new(measurement)),
-    }
-}
-
-/// Why a measurement cannot be believed, if so.
-fn disbelief(
-    measurement: &Measurement,
-    timer: Timer,
-    limit: Option<&SpeedOfLight>,
-) -> Option<(Invalidity, String)> {
-    let median = measurement.summary.median;
-    let region = median * f64::from(measurement.samples.batch);
-    let step = timer.resolution.0.max(timer.overhead.0);
-    if median.0 <= 0.0 || region.0 < TIMER_STEPS_MIN * step {
-        let reason = format!(
-            "samples of {region} are too short for a timer with steps and an overhead of {}",
-            Seconds(step)
-        );
-        return Some((Invalidity::Unresolved, reason));
-    }
-    if let Some(limit) = limit
-        && median.0 * FASTER_THAN_LIGHT < limit.time.0
-    {
-        let factor = limit.time / median;
-        return Some((
-            Invalidity::FasterThanLight,
-            format!(
-                "{median} is {factor:.2} times faster than {} can be: suspect work left out, a \
-                 working set that fits a cache, a wrong byte count or a wrong clock",
-                limit.bound
-            ),
-        ));
-    }
-    let throttled = measurement.samples.throttled.len();
-    let count = measurement.samples.times.len();
-    if throttled as f64 > THROTTLED_SHARE_MAX * count as f64 {
-        let reason = format!("{throttled} of {count} samples were taken at a throttled clock");
-        return Some((Invalidity::Throttled, reason));
-    }
-    None
 }

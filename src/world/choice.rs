@@ -1,0 +1,130 @@
+//! Which device, and how many ranks: by the names of a command line.
+
+use crate::{
+    case::KernelName,
+    comm::{Alone, Communicator, Planned, host::ThreadRanks, nccl::Engine},
+    device::{BACKENDS, Backend, Device, fake::Fake},
+};
+use anyhow::Context;
+
+/// The backend that is always there.
+const HOST: &str = "host";
+
+/// Most ranks of one process.
+const RANKS_MAX: u32 = 1024;
+
+/// A device or a number of ranks that cannot be had, by what was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoSuchDevice(String);
+
+/// What was asked for; an absent field is chosen by what there is.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// A device as `fizeau devices` names it, such as `cuda:1`, or its backend alone.
+    pub device: Option<String>,
+    /// Ranks of collectives.
+    pub ranks: Option<u32>,
+}
+
+impl Choice {
+    /// The device's name: as given, else the first GPU, else the host.
+    pub fn device(&self) -> String {
+        let found = || {
+            let gpus = BACKENDS.iter().filter(|backend| backend.name() != HOST);
+            gpus.map(|backend| (backend.name(), backend.devices()))
+                .find_map(|(name, devices)| Some((name, devices.ok()?.first()?.ordinal)))
+        };
+        let first = || found().map_or(HOST.into(), |(name, ordinal)| format!("{name}:{ordinal}"));
+        self.device.clone().unwrap_or_else(first)
+    }
+
+    /// The device of one of many ranks: as given, or the GPU of its place on its node, or the host
+    /// where there is no GPU.
+    ///
+    /// # Errors
+    /// Where no backend has the name, or its devices cannot be listed.
+    pub fn device_of_rank(&self, place: u32) -> anyhow::Result<String> {
+        let name = self.device();
+        if is_host(&name) || self.device.as_ref().is_some_and(|given| given.contains(':')) {
+            return Ok(name);
+        }
+        let (family, _) = name.split_once(':').unwrap_or((&name, ""));
+        let count = backend(family)?.devices()?.len().max(1);
+        Ok(format!("{family}:{}", place as usize % count))
+    }
+
+    /// The ranks beside a device that is opened by one process alone: threads of the host, or GPUs
+    /// that are only planned for.
+    ///
+    /// # Errors
+    /// Where there cannot be as many ranks, or the library that connects GPUs is missing.
+    pub fn peers<'d>(&self, device: &'d dyn Device) -> anyhow::Result<Box<dyn Communicator + 'd>> {
+        let backend = &device.properties().backend;
+        if let Some(ranks) = self.ranks {
+            ranks_allowed(ranks)?;
+        }
+        if let Some(ranks) = self.ranks.filter(|_| matches!(backend.as_str(), "cuda" | "hip")) {
+            let engine = Engine::open(backend)?;
+            return Ok(Box::new(Planned { kernel: KernelName(engine.name.into()), ranks }));
+        }
+        let ranks = self.ranks.unwrap_or_else(|| device.properties().units.max(2));
+        if !(2..=RANKS_MAX).contains(&ranks) {
+            let why = format!("--ranks {ranks}: a world has 2 to {RANKS_MAX} ranks");
+            return Err(NoSuchDevice(why).into());
+        }
+        Ok(match device.capabilities().threads {
+            Some(threads) => Box::new(ThreadRanks::new(threads, ranks)),
+            None => Box::new(Alone),
+        })
+    }
+}
+
+/// Refuses a number of ranks that one process cannot have.
+///
+/// # Errors
+/// Where it cannot.
+pub fn ranks_allowed(ranks: u32) -> Result<(), NoSuchDevice> {
+    if (1..=RANKS_MAX).contains(&ranks) {
+        return Ok(());
+    }
+    Err(NoSuchDevice(format!("--ranks {ranks}: a world has 1 to {RANKS_MAX} ranks")))
+}
+
+/// Whether a device's name is the host's.
+pub fn is_host(name: &str) -> bool {
+    name.split(':').next() == Some(HOST)
+}
+
+fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
+    let found = BACKENDS.iter().find(|backend| backend.name() == family);
+    Ok(*found.ok_or_else(|| {
+        let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name()).collect();
+        let known = known.join(", ");
+        NoSuchDevice(format!("no backend is called {family:?}; there are: {known}"))
+    })?)
+}
+
+/// Opens a device by its name: `host`, `cuda` (its first), `cuda:1`.
+///
+/// # Errors
+/// Where there is no such device, or it cannot be opened.
+pub fn open(name: &str) -> anyhow::Result<Box<dyn Device>> {
+    // Never in the list of backends: nobody is to meet it by chance.
+    if let Some(script) = name.strip_prefix("fake:") {
+        let fake = Fake::parse(script).map_err(|error| NoSuchDevice(error.to_string()))?;
+        return Ok(fake.open(0)?);
+    }
+    let (family, ordinal) = name.split_once(':').unwrap_or((name, "0"));
+    let backend = backend(family)?;
+    let count = backend.devices().with_context(|| format!("cannot open {name}"))?.len();
+    match ordinal.parse::<u32>() {
+        Ok(ordinal) if (ordinal as usize) < count => {
+            backend.open(ordinal).with_context(|| format!("cannot open {name}"))
+        }
+        _ => {
+            let why = format!("no device {name}: {family} has {count}, counted from 0");
+            Err(NoSuchDevice(why).into())
+        }
+    }
+}

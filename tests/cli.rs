@@ -60,6 +60,8 @@ fn a_wrong_command_line_is_exit_code_2() {
         (&["list", "--backend", "fake:hicc"], "hicc"),
         (&["compare", "a"], "<B>"),
         (&["compare", "a", "b", "--threshold", "much"], "0.05 or 5%"),
+        (&["compare", "a", "b", "--waive", "["], "is not a selector"),
+        (&["launch", "-n", "2", "--", "run", "--devise=cuda"], "--device"),
     ] {
         let said = fizeau(args);
         assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
@@ -217,6 +219,12 @@ fn a_slower_run_is_a_regression() {
     let slower = say(&mut place.fizeau(["compare", "a", "c"]));
     assert_eq!(slower.code, Some(1), "{}{}", slower.out, slower.err);
     assert!(slower.out.contains("slower"));
+    let waived = say(&mut place.fizeau(["compare", "a", "c", "--waive", "stream=an old disk"]));
+    assert_eq!(waived.code, Some(0), "{}{}", waived.out, waived.err);
+    assert!(waived.out.contains("Only waived cases got worse"), "{}", waived.out);
+    let missed = say(&mut place.fizeau(["compare", "a", "c", "--waive", "gemm"]));
+    assert_eq!(missed.code, Some(1), "{}{}", missed.out, missed.err);
+    assert!(missed.out.contains("knows no case"), "{}", missed.out);
     let lenient = say(&mut place.fizeau(["compare", "a", "c", "--threshold", "20%"]));
     assert_eq!(lenient.code, Some(0), "{}", lenient.err);
     let json = say(&mut place.fizeau(["compare", "a", "c", "--json"]));

@@ -1,13 +1,13 @@
 //! `fizeau launch`: starts fizeau as many ranks on this node: for hosts by the launcher of the MPI
 //! that connects them, for GPUs by itself.
 
-use super::{Usage, exit};
+use super::{Cli, Usage, Verb, exit};
 use crate::{
     comm::mpi::abi,
     world::{Choice, choice},
 };
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, Parser};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::{
@@ -51,7 +51,15 @@ pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
         return Err(Usage(format!("{size} ranks: a world has 2 to 1024")).into());
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    if !choice::is_host(&device(&args.command)) {
+    let device = match device(&args.command) {
+        Ok(device) => device,
+        Err(error) => {
+            // What clap cannot print has no reader.
+            let _ = error.print();
+            return Ok(ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 }));
+        }
+    };
+    if !choice::is_host(&device) {
         return start_all(args, node(args)?, &program);
     }
     if args.nodes != 1 {
@@ -86,16 +94,20 @@ fn node(args: &LaunchArgs) -> anyhow::Result<u32> {
     Ok(node)
 }
 
-/// The device that the ranks will choose.
-fn device(command: &[String]) -> String {
-    let given = command.iter().enumerate().find_map(|(at, word)| {
-        let next = || command.get(at + 1).cloned();
-        match word.as_str() {
-            "--device" | "--backend" => next(),
-            word => word.strip_prefix("--device=").map(str::to_owned),
-        }
-    });
-    given.unwrap_or_else(|| Choice::default().device())
+/// The device that the ranks will choose, by their own command line.
+///
+/// # Errors
+/// Where the command line is wrong, or asks for help: then no rank starts.
+fn device(command: &[String]) -> Result<String, clap::Error> {
+    let program = std::iter::once("fizeau");
+    let cli = Cli::try_parse_from(program.chain(command.iter().map(String::as_str)))?;
+    let device = match cli.verb {
+        Some(Verb::Run(args)) => args.plan.device,
+        Some(Verb::List(args)) => args.plan.device,
+        Some(Verb::Localise(args)) => args.device,
+        _ => None,
+    };
+    Ok(Choice { device, ranks: None }.device())
 }
 
 /// Starts one process for each rank, which meet through files that nobody else can name, and waits
@@ -136,7 +148,7 @@ fn start_all(args: &LaunchArgs, node: u32, program: &Path) -> anyhow::Result<Exi
                     // One that ended by itself has said why.
                     if status.code().is_none() {
                         let number = node * args.ranks + place as u32;
-                        eprintln!("error: rank {number} was ended ({status})");
+                        super::say(&format!("rank {number} was ended ({status})"));
                     }
                     failed = Some(status);
                 }
@@ -177,5 +189,36 @@ fn end(ranks: &mut [Child]) {
     for rank in ranks {
         // One that has ended by itself cannot be killed any more.
         let _ = rank.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::device;
+
+    #[test]
+    fn the_ranks_device_is_read_as_they_read_it() {
+        let of = |words: &str| {
+            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+            device(&words).expect("a command line")
+        };
+        for words in [
+            "run --backend=cuda:1",
+            "run --backend cuda:1 stream",
+            "run --device=cuda:1 -- collective",
+            "--json run collective --device cuda:1",
+            "localise --backend=cuda:1 --rounds 2",
+        ] {
+            assert_eq!(of(words), "cuda:1", "{words}");
+        }
+        assert_eq!(of("run --label=--device --backend=host"), "host");
+    }
+
+    #[test]
+    fn a_wrong_command_line_starts_no_rank() {
+        let error = device(&["run".into(), "--devise=cuda".into()]).expect_err("a typing error");
+        assert!(error.use_stderr());
+        let help = device(&["run".into(), "--help".into()]).expect_err("help");
+        assert!(!help.use_stderr());
     }
 }

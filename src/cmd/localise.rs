@@ -1,4 +1,4 @@
-//! `fizeau localise`: names the rank whose exchanges are slow, whoever it exchanges with.
+//! `fizeau localise`: finds the rank that is slow with every partner.
 
 use super::{Global, Usage, print};
 use crate::{
@@ -20,7 +20,7 @@ pub struct LocaliseArgs {
     /// Bytes that each rank sends in an exchange
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub size: Bytes,
-    /// So many GPUs of this process, where no launcher has started ranks
+    /// Number of GPUs of this process, where no launcher has started ranks
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
     /// A device as `fizeau devices` names it [default: the GPUs, or the host where there is none]
@@ -63,7 +63,7 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let choice = Choice { device: args.device.clone(), ranks: args.ranks };
     let alone = || {
         let why = "nobody to exchange with: start ranks by mpiexec, srun or fizeau launch, \
-                   or say --ranks N for so many GPUs";
+                   or say --ranks N for N GPUs of this process";
         Err(Usage(why.into()).into())
     };
     let interrupted = AtomicBool::new(false);

@@ -110,7 +110,7 @@ pub enum Verb {
     Run(run::RunArgs),
     /// Start ranks on this node, each a process: fizeau launch -n 2 -- run collective
     Launch(launch::LaunchArgs),
-    /// Name the rank whose exchanges are slow, whoever it exchanges with
+    /// Find the rank that is slow with every partner
     Localise(localise::LocaliseArgs),
     /// Make the report of a run again, from its record
     Report(report::ReportArgs),

@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// Between two looks.
+/// Polling interval of the watchdog thread.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Between collectives a rank may be at work alone (it compares what it received), and the others
@@ -32,14 +32,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// nobody here sees it.
 const BETWEEN: f64 = 10.0;
 
-/// A rank of this node whose process is dead is not waited for longer.
+/// How long to wait for a rank on this node whose process has exited.
 const DEAD_MAX: Seconds = Seconds(2.0);
 
-/// So many deadlines whoever waits for a device has to wait: the watch must be the first to end
-/// the run, since it knows whom to name.
+/// Device time-out, in deadlines. Longer than the watchdog's, because only the watchdog can name
+/// the rank at fault.
 pub const PATIENCE: f64 = BETWEEN + 2.0;
 
-/// Milliseconds of a wait after which it is asked who is there.
+/// After waiting this many milliseconds, the watchdog checks which ranks are still alive.
 const LOOK_UP_AFTER: u64 = 500;
 
 /// A collective as it is enqueued.
@@ -58,7 +58,7 @@ pub fn pairwise(message: Bytes) -> Operation {
     Operation { collective: Collective::SendReceive, dtype: Dtype::Int8, message }
 }
 
-/// What a rank waits in.
+/// The blocking call that a rank is in.
 #[derive(Clone, Copy, PartialEq)]
 enum Wait {
     /// A collective that is measured.
@@ -98,7 +98,7 @@ struct State {
     over: AtomicBool,
 }
 
-/// What a rank tells its watch.
+/// What a rank tells its watchdog.
 pub struct Watchdog {
     state: Arc<State>,
 }
@@ -110,7 +110,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Asks the engine for an error that it met in the background.
 pub type Ask = Box<dyn Fn() -> Option<String> + Send>;
 
-/// What the watch asks besides the board.
+/// What the watchdog asks besides the board.
 #[derive(Default)]
 pub struct Asked {
     /// The engine, at each look.
@@ -123,7 +123,7 @@ pub struct Asked {
 pub type OnHang = Box<dyn FnOnce(String, Option<CollectivePoint>) + Send>;
 
 impl Watchdog {
-    /// A watch that does not look yet.
+    /// A watchdog that does not look yet.
     pub fn new(rank: u32, peers: Vec<Peer>, board: Option<Board>) -> Watchdog {
         let state = State {
             rank,
@@ -180,8 +180,8 @@ impl Watchdog {
         self.state.since.store(0, Ordering::Release);
     }
 
-    /// This rank cannot go on, and the others would wait for it: the watch ends the run, and this
-    /// does not come back. Where nobody watches it does.
+    /// This rank cannot go on, and the others would wait for it: the watchdog ends the run. The
+    /// call returns only if no watchdog runs.
     pub fn fail(&self, why: String) {
         if !self.state.looks.load(Ordering::Acquire) {
             return;

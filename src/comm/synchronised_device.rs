@@ -98,7 +98,7 @@ impl Device for SynchronisedDevice<'_> {
     }
 }
 
-impl Fills for Together<'_> {
+impl Fills for SynchronisedDevice<'_> {
     fn fill(
         &self,
         buffer: &Buffer,
@@ -121,7 +121,7 @@ impl Fills for Together<'_> {
     }
 }
 
-impl RankTimes for Together<'_> {
+impl RankTimes for SynchronisedDevice<'_> {
     fn rank_times(&self, last: usize) -> Result<Vec<Seconds>, DeviceError> {
         let own = self.own.take();
         let own = &own[own.len().saturating_sub(last)..];

@@ -16,8 +16,6 @@ use crate::{
     stats::{bootstrap, quantile},
     units::Seconds,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fmt};
 
 /// The change that counts where nothing else is asked for.
@@ -40,7 +38,7 @@ const DEVIATIONS: f64 = 1.96;
 const DEVIATION_OF_MAD: f64 = 1.4826;
 
 /// Two records, compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// A: what is compared against.
     pub before: Side,
@@ -58,7 +56,7 @@ pub struct Comparison {
 }
 
 /// One of the two records.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Side {
     /// The run's name.
     pub run: String,
@@ -73,7 +71,7 @@ pub struct Side {
 }
 
 /// One case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Which.
     pub case: Case,
@@ -86,7 +84,7 @@ pub struct Row {
 }
 
 /// A change in numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
     /// Median of A.
     pub before: Seconds,
@@ -101,10 +99,7 @@ pub struct Change {
 }
 
 /// What became of a case from A to B.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// Measured in A; failed or invalid in B.
     Broken,

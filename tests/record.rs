@@ -145,15 +145,14 @@ fn any_fields(schema: &Value) -> BoxedStrategy<Map<String, Value>> {
     let required = |name: &String| {
         schema["required"].as_array().is_some_and(|list| list.contains(&json!(name)))
     };
-    let fields: Vec<_> = listed
-        .iter()
-        .map(|(name, field)| {
-            let share = if required(name) { 1.0 } else { 0.5 };
-            let name = name.clone();
-            let field = option::weighted(share, any_of(field));
-            field.prop_map(move |value| value.map(|value| (name.clone(), value)))
-        })
-        .collect();
+    let field = |(name, schema): (&String, &Value)| {
+        let value = any_of(schema);
+        let value =
+            if required(name) { value.prop_map(Some).boxed() } else { option::of(value).boxed() };
+        let name = name.clone();
+        value.prop_map(move |value| value.map(|value| (name.clone(), value)))
+    };
+    let fields: Vec<_> = listed.iter().map(field).collect();
     fields.prop_map(|fields| fields.into_iter().flatten().collect()).boxed()
 }
 

@@ -72,8 +72,8 @@ mod tests {
 
     const GOLDEN: &str = include_str!("../../tests/golden/v1.jsonl");
 
-    /// A second version, made up: lines are tagged by another word, the header is laid out in
-    /// another way, the footer says the opposite. What it leaves as it was it has from version 1.
+    /// A made-up version 2. It tags lines by another word and another name, lays out the header in
+    /// another order, and its footer says the opposite. It uses the other types of version 1.
     mod v2 {
         use crate::record::{self, mirror::Mirror, mirror::mirror, v1};
         use schemars::JsonSchema;
@@ -82,37 +82,20 @@ mod tests {
         #[derive(Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case", tag = "kind")]
         pub enum Line {
-            Start(Header),
-            Case(v1::Outcome),
-            End(Footer),
+            #[serde(rename = "start")]
+            Header(Box<Header>),
+            Outcome(v1::Outcome),
+            Footer(Footer),
         }
 
-        impl Mirror for Line {
-            type Domain = record::Line;
-
-            fn from_domain(line: &record::Line) -> Line {
-                match line {
-                    record::Line::Header(header) => Line::Start(Mirror::from_domain(&**header)),
-                    record::Line::Outcome(outcome) => Line::Case(Mirror::from_domain(outcome)),
-                    record::Line::Footer(footer) => Line::End(Mirror::from_domain(footer)),
-                }
-            }
-
-            fn into_domain(self) -> record::Line {
-                match self {
-                    Line::Start(header) => record::Line::Header(Box::new(header.into_domain())),
-                    Line::Case(outcome) => record::Line::Outcome(outcome.into_domain()),
-                    Line::End(footer) => record::Line::Footer(footer.into_domain()),
-                }
-            }
-        }
+        mirror!(enum Line of record::Line { Header(header), Outcome(outcome), Footer(footer) });
 
         #[derive(Serialize, Deserialize, JsonSchema)]
         pub struct Header {
             version: u32,
-            run: String,
-            fizeau: String,
             started: String,
+            fizeau: String,
+            run: String,
             label: Option<String>,
             suite: String,
             suite_text: String,

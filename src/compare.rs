@@ -18,8 +18,6 @@ use crate::{
     units::Seconds,
     verdict::Verdict,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fmt, str::FromStr};
 
 /// The change that counts where nothing else is asked for.
@@ -42,7 +40,7 @@ const DEVIATIONS: f64 = 1.96;
 const DEVIATION_OF_MAD: f64 = 1.4826;
 
 /// Two records, compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// A: what is compared against.
     pub before: Side,
@@ -60,7 +58,7 @@ pub struct Comparison {
 }
 
 /// One of the two records.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Side {
     /// The run's name.
     pub run: String,
@@ -75,7 +73,7 @@ pub struct Side {
 }
 
 /// One case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Which.
     pub case: Case,
@@ -88,7 +86,7 @@ pub struct Row {
 }
 
 /// A change in numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
     /// Median of A.
     pub before: Seconds,
@@ -103,10 +101,7 @@ pub struct Change {
 }
 
 /// What became of a case from A to B.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
     /// Measured in A; failed or invalid in B.
     Broken,

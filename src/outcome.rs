@@ -6,12 +6,9 @@ use crate::{
     stats::Summary,
     units::{Celsius, Joules, Megahertz, Seconds, Watts},
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// What became of one case. The plan has one for each of its cases; none is ever left out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", tag = "outcome")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It ran, its result was right, and its time is possible.
     Measured(Box<Measurement>),
@@ -43,8 +40,7 @@ pub enum Outcome {
 }
 
 /// In what way a case failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The result differs from the reference by more than the tolerance.
     WrongResult,
@@ -61,8 +57,7 @@ pub enum Failure {
 }
 
 /// In what way a measurement cannot be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidity {
     /// Faster than the physical limit.
     FasterThanLight,
@@ -73,7 +68,7 @@ pub enum Invalidity {
 }
 
 /// One measured case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     /// What was measured.
     pub case: Case,
@@ -96,22 +91,19 @@ pub struct Measurement {
     pub tier: Option<Tier>,
     /// Median time of an iteration on each rank alone, by rank, where ranks have times of their
     /// own; the headline is each iteration's slowest.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_times: Vec<Seconds>,
     /// Whether the answer was right, before timing and after.
     pub check: Check,
     /// The share of the units' arithmetic that was theirs to use, just before the samples or just
     /// after them, whichever was less: below one where somebody else worked on the same cores.
     /// None where the device cannot tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
 }
 
 /// What a device's sensors saw while a case ran. Counters are what was added meanwhile.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Telemetry {
     /// How often they were read.
     pub readings: u32,
@@ -132,7 +124,6 @@ pub struct Telemetry {
     /// Highest temperature of its memory.
     pub memory_temperature_max: Option<Celsius>,
     /// What held the clock down: `power cap`, `hardware thermal slowdown`, ...
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<String>,
     /// Memory errors that were corrected.
     pub ecc_corrected: Option<u64>,
@@ -145,7 +136,6 @@ pub struct Telemetry {
     /// Errors of the links to other devices.
     pub nvlink_errors: Option<u64>,
     /// Numbers of the faults that the driver reported (NVIDIA: Xid).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<u64>,
 }
 
@@ -153,8 +143,7 @@ pub struct Telemetry {
 pub const AVAILABLE_MIN: f64 = 0.8;
 
 /// The state of the caches before each sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cache {
     /// Evicted.
     Cold,
@@ -163,7 +152,7 @@ pub enum Cache {
 }
 
 /// Samples in the other state of the caches than the headline's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Contrast {
     /// Which.
     pub cache: Cache,
@@ -174,7 +163,7 @@ pub struct Contrast {
 }
 
 /// The times of one case, in the order they were taken.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     /// Of one iteration each, after the warm-up.
     pub times: Vec<Seconds>,
@@ -189,7 +178,7 @@ pub struct Samples {
 }
 
 /// The iterations before the first sample.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmup {
     /// How many.
     pub iterations: u32,
@@ -200,8 +189,7 @@ pub struct Warmup {
 }
 
 /// Why sampling ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// The noise fell below the goal.
     Quiet,
@@ -214,7 +202,7 @@ pub enum StopReason {
 }
 
 /// Whether the result of a case was right.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Check {
     /// The largest error found, in the measure that `tolerance` is in.
     pub error: f64,

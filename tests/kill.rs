@@ -3,6 +3,7 @@
 
 mod program;
 
+use fizeau::record::{CURRENT, Line};
 use program::{Place, SMALL, ended, planned, say};
 use std::{
     collections::BTreeSet,
@@ -16,8 +17,9 @@ use std::{
 fn on_disk(text: &str) -> BTreeSet<String> {
     let whole = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
     let lines = whole.lines().map(|line| serde_json::from_str(line).expect("a whole line"));
+    let lines = lines.map(|line| CURRENT.read(line).expect("a line of a record"));
     let outcomes = lines.filter_map(|line| match line {
-        fizeau::record::Line::Outcome(outcome) => Some(outcome.case().to_string()),
+        Line::Outcome(outcome) => Some(outcome.case().to_string()),
         _ => None,
     });
     outcomes.collect()

@@ -3,12 +3,18 @@
 
 mod program;
 
-use fizeau::record::{
-    Header, Line, Record,
-    store::{self, RecordError, Writer},
+use fizeau::{
+    dtype::Dtype,
+    record::{
+        CURRENT, Header, Line, Record,
+        store::{self, RecordError, Writer},
+        v1,
+    },
 };
 use program::{Place, SMALL, say};
-use std::{fs, path::Path};
+use proptest::{collection, option, prelude::*, sample, strategy::Union};
+use serde_json::{Map, Value, json};
+use std::{fs, path::Path, sync::LazyLock};
 
 /// A few cases.
 const FEW: &str = "stream/read/{?,??}KiB/*";
@@ -16,8 +22,12 @@ const FEW: &str = "stream/read/{?,??}KiB/*";
 const GOLDEN: &str = include_str!("golden/v1.jsonl");
 const SCHEMA: &str = include_str!("../docs/record-v1.schema.json");
 
+fn line_of(text: &str) -> Line {
+    CURRENT.read(serde_json::from_str(text).expect("JSON")).expect("a line of the record")
+}
+
 fn lines() -> Vec<Line> {
-    GOLDEN.lines().map(|line| serde_json::from_str(line).expect("a line of the record")).collect()
+    GOLDEN.lines().map(line_of).collect()
 }
 
 /// Reads a text as a record.
@@ -55,7 +65,7 @@ fn the_published_schema_is_that_of_the_types() {
 #[test]
 fn the_golden_file_reads_and_writes_the_same() {
     for (text, line) in GOLDEN.lines().zip(lines()) {
-        assert_eq!(serde_json::to_string(&line).expect("JSON"), text);
+        assert_eq!(CURRENT.write(&line).expect("JSON"), text);
     }
     let record = read(GOLDEN).expect("the golden record");
     assert_eq!(record.header.label.as_deref(), Some("golden"));
@@ -78,6 +88,97 @@ fn records_are_valid_by_the_schema_and_spoilt_ones_are_not() {
     }
     assert!(!valid(r#"{"line":"footer","ended":"x","elapsed":"long","interrupted":false}"#));
     assert!(!valid(r#"{"line":"outcome","outcome":"maybe"}"#));
+}
+
+static WHOLE_SCHEMA: LazyLock<Value> = LazyLock::new(|| CURRENT.schema());
+
+/// Any JSON that a schema allows: each of its variants, optional fields there or not. It knows the
+/// words that the record's schema uses.
+fn any_of(schema: &Value) -> BoxedStrategy<Value> {
+    if let Some(constant) = schema.get("const") {
+        return Just(constant.clone()).boxed();
+    }
+    if let Some(choices) = schema.get("oneOf").or(schema.get("anyOf")) {
+        return Union::new(choices.as_array().expect("a list").iter().map(any_of)).boxed();
+    }
+    if let Some(path) = schema.get("$ref") {
+        let path = path.as_str().and_then(|path| path.strip_prefix('#')).expect("a path");
+        let named = any_of(WHOLE_SCHEMA.pointer(path).expect("a definition"));
+        return (named, any_fields(schema)).prop_map(|(named, own)| with(named, own)).boxed();
+    }
+    match &schema["type"] {
+        Value::Array(types) => Union::new(types.iter().map(|name| any_typed(name, schema))).boxed(),
+        name => any_typed(name, schema),
+    }
+}
+
+fn any_typed(name: &Value, schema: &Value) -> BoxedStrategy<Value> {
+    use proptest::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
+    let length = |key: &str, otherwise| schema[key].as_u64().map_or(otherwise, |n| n as usize);
+    match (name.as_str().expect("a type's name"), schema["format"].as_str()) {
+        ("null", _) => Just(Value::Null).boxed(),
+        ("boolean", _) => any::<bool>().prop_map(Value::from).boxed(),
+        ("string", _) => any::<String>().prop_map(Value::from).boxed(),
+        ("integer", Some("uint32")) => any::<u32>().prop_map(Value::from).boxed(),
+        ("integer", Some("uint64")) => any::<u64>().prop_map(Value::from).boxed(),
+        ("number", Some("double")) => {
+            (NEGATIVE | POSITIVE | NORMAL | SUBNORMAL | ZERO).prop_map(Value::from).boxed()
+        }
+        ("array", _) => {
+            let lengths = length("minItems", 0)..=length("maxItems", 3);
+            collection::vec(any_of(&schema["items"]), lengths).prop_map(Value::from).boxed()
+        }
+        // By element type.
+        ("object", _) if schema.get("additionalProperties").is_some() => {
+            let names = sample::select(Dtype::ALL.map(Dtype::name).to_vec());
+            let value = any_of(&schema["additionalProperties"]);
+            collection::btree_map(names, value, 0..4).prop_map(|map| json!(map)).boxed()
+        }
+        ("object", _) => any_fields(schema).prop_map(Value::from).boxed(),
+        other => panic!("the test does not know {other:?}"),
+    }
+}
+
+/// The fields that a schema lists by itself.
+fn any_fields(schema: &Value) -> BoxedStrategy<Map<String, Value>> {
+    let listed = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let required = |name: &String| {
+        schema["required"].as_array().is_some_and(|list| list.contains(&json!(name)))
+    };
+    let field = |(name, schema): (&String, &Value)| {
+        let value = any_of(schema);
+        let value =
+            if required(name) { value.prop_map(Some).boxed() } else { option::of(value).boxed() };
+        let name = name.clone();
+        value.prop_map(move |value| value.map(|value| (name.clone(), value)))
+    };
+    let fields: Vec<_> = listed.iter().map(field).collect();
+    fields.prop_map(|fields| fields.into_iter().flatten().collect()).boxed()
+}
+
+fn with(value: Value, fields: Map<String, Value>) -> Value {
+    match value {
+        Value::Object(mut object) => {
+            object.extend(fields);
+            Value::Object(object)
+        }
+        other => other,
+    }
+}
+
+proptest! {
+    /// From the wire to the domain, to the wire, and once more: nothing is lost on the way.
+    #[test]
+    fn any_line_is_read_and_written_the_same(mut value in any_of(&WHOLE_SCHEMA)) {
+        if value["line"] == "header" {
+            value["version"] = json!(CURRENT.number());
+        }
+        let line = CURRENT.read(value.clone()).expect("a line of the schema");
+        let text = CURRENT.write(&line).expect("JSON");
+        let wire = |value| serde_json::from_value::<v1::Line>(value).expect("a line");
+        prop_assert_eq!(wire(serde_json::from_str(&text).expect("JSON")), wire(value));
+        prop_assert_eq!(line_of(&text), line);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use fizeau::{
     compare::Comparison,
     format::terminal::{Colour, Terminal},
     outcome::{Failure, Outcome},
-    record::Record,
+    record::{CURRENT, Line, Record},
     report,
     spec::Properties,
 };
@@ -98,18 +98,30 @@ const HOSTILE: &[&str] = &[
 /// Every free string of a record replaced by hostile text of its own; tags of enums and the
 /// numbers stay, so that it is still a record.
 fn hostile() -> Record {
-    let original = serde_json::to_value(synthetic::record()).expect("a record is JSON");
     let long = "very long ".repeat(5_000);
     let texts: Vec<&str> = HOSTILE.iter().copied().chain([long.as_str()]).collect();
     let mut replaced = HashMap::new();
-    let mut value = original;
-    poison(&mut value, &mut |text| {
+    let mut text = |text: &str| {
         // Equal strings stay equal, so that cases still belong together.
         let next = replaced.len();
         replaced.entry(text.to_owned()).or_insert_with(|| texts[next % texts.len()]).to_string()
-    });
+    };
+    let mut record = synthetic::record();
+    let header = Line::Header(Box::new(record.header.clone()));
+    let outcomes: Vec<Line> = record.outcomes.drain(..).map(Line::Outcome).collect();
+    for line in [header].into_iter().chain(outcomes).chain(record.footer.take().map(Line::Footer)) {
+        let line = CURRENT.write(&line).expect("JSON");
+        let mut value = serde_json::from_str(&line).expect("JSON");
+        poison(&mut value, &mut text);
+        match CURRENT.read(value).expect("still a line of a record") {
+            Line::Header(header) => record.header = *header,
+            Line::Outcome(outcome) => record.outcomes.push(outcome),
+            Line::Footer(footer) => record.footer = Some(footer),
+        }
+    }
+    record.notes = HOSTILE.iter().copied().map(String::from).collect();
     assert!(replaced.len() > texts.len(), "each text stands somewhere");
-    serde_json::from_value(value).expect("still a record")
+    record
 }
 
 /// Replaces strings under keys that hold free text.
@@ -133,7 +145,6 @@ fn poison(value: &mut Value, text: &mut dyn FnMut(&str) -> String) {
         "reason",
         "error",
         "ended",
-        "notes",
         "backend",
         "name",
         "vendor",

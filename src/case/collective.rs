@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A collective over all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CollectivePoint {
     /// Which of the collectives.
     pub collective: Collective,
@@ -22,15 +22,9 @@ pub struct CollectivePoint {
     /// Whether send and receive buffer are the same.
     pub place: Place,
     /// How the buffers are had.
-    #[serde(default, skip_serializing_if = "Buffers::are_plain")]
     pub buffers: Buffers,
     /// How many of it are enqueued as one graph; 0 where each is enqueued by itself.
-    #[serde(default, skip_serializing_if = "is_none")]
     pub graph: u32,
-}
-
-fn is_none(graph: &u32) -> bool {
-    *graph == 0
 }
 
 /// How the buffers of a collective between GPUs are had.

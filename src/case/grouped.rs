@@ -12,7 +12,7 @@ use std::fmt;
 
 /// One product for each of some groups, as a mixture of experts needs them: the rows of A are dealt
 /// to groups, those of a group follow each other, and each group has a B of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupedPoint {
     /// Element type of A and B.
     pub dtype: Dtype,

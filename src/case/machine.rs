@@ -42,7 +42,7 @@ impl Access {
 }
 
 /// Access to memory other than in streams, by all units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AccessPoint {
     /// Which way.
     pub access: Access,
@@ -163,7 +163,7 @@ pub enum HostMemory {
 }
 
 /// A transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferPoint {
     /// Which.
     pub transfer: Transfer,
@@ -174,7 +174,6 @@ pub struct TransferPoint {
     /// The device that it is measured on, and its peer where there is one.
     pub device: u32,
     /// The peer, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<u32>,
     /// Copies at once.
     pub copies: u32,
@@ -229,7 +228,7 @@ pub enum Launching {
 }
 
 /// Launches of next to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchPoint {
     /// How.
     pub launching: Launching,

@@ -44,7 +44,7 @@ use std::fmt;
 
 /// One fully specified thing to measure, before any device is involved. Its `Display` is the
 /// stable id that selectors match and comparisons join on.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Case {
     /// Which kernel performs it.
     pub kernel: KernelName,
@@ -63,8 +63,7 @@ pub struct KernelName(pub String);
 
 /// What is measured, one shape for each operation. Closed on purpose: the compiler then finds
 /// every report and guard that a new operation must teach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", tag = "operation")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Point {
     /// A STREAM operation over a working set.
     Stream(StreamPoint),
@@ -89,7 +88,7 @@ pub enum Point {
 }
 
 /// A STREAM operation on `f64` elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamPoint {
     /// Which of the operations.
     pub stream: StreamOperation,
@@ -100,12 +99,11 @@ pub struct StreamPoint {
 }
 
 /// Loads that each depend on the one before, at random over a working set, one unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LatencyPoint {
     /// Bytes the chain of pointers covers.
     pub working_set: Bytes,
     /// Only lines of the last cache that are so far from the unit; absent: all there are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Side>,
 }
 
@@ -129,7 +127,7 @@ impl fmt::Display for Side {
 }
 
 /// Independent multiply-adds on registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ComputePoint {
     /// Element type.
     pub dtype: Dtype,
@@ -138,7 +136,7 @@ pub struct ComputePoint {
 }
 
 /// `C[m, n] = A[m, k] B[k, n]`, all row-major.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmPoint {
     /// Element type of A and B.
     pub dtype: Dtype,
@@ -149,7 +147,6 @@ pub struct GemmPoint {
     /// The dimension summed over.
     pub k: u32,
     /// What stands in A and B.
-    #[serde(default, skip_serializing_if = "Contents::are_random")]
     pub contents: Contents,
 }
 
@@ -226,7 +223,7 @@ impl StreamOperation {
 }
 
 /// The least data movement and arithmetic that one iteration of a case can do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     /// To and from memory, summed over all units.
     pub memory: Bytes,

@@ -209,7 +209,7 @@ fn man() -> anyhow::Result<ExitCode> {
 }
 
 fn schema() -> anyhow::Result<ExitCode> {
-    print(&serde_json::to_string_pretty(&crate::record::schema())?)
+    print(&serde_json::to_string_pretty(&crate::record::CURRENT.schema())?)
 }
 
 /// Writes to standard output, for whoever still reads it: what a verb found out, and its exit

@@ -15,7 +15,6 @@ use crate::{
     outcome::Outcome,
     record::{
         Header, Record,
-        current::VERSION,
         store::{self, Writer},
     },
     session::{End, Session, Watcher},
@@ -319,7 +318,6 @@ fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
 /// The header of a new run.
 fn started(plan: plan::Plan, args: &RunArgs) -> Header {
     Header {
-        version: VERSION,
         run: run_id(),
         fizeau: env!("CARGO_PKG_VERSION").into(),
         started: clock::utc_now(),

@@ -1,12 +1,134 @@
 //! The record: what a run leaves behind, and the only thing reports are made from.
+//!
+//! The types here are what the program works with. Each [`Version`] of the format has wire types of
+//! its own ([`v1`]), which alone know JSON, and converts between the two.
 
+mod mirror;
 pub mod store;
 pub mod v1;
+mod version;
 
-pub use v1 as current;
-pub use v1::{Environment, Footer, Header, Line, Network, Record, Timer};
+pub use version::{CURRENT, Version};
 
-/// The JSON Schema of one line of a record, as docs/record-v1.schema.json publishes it.
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(Line).to_value()
+use crate::{
+    case::Case,
+    outcome::Outcome,
+    spec::Properties,
+    units::{Bytes, Seconds},
+};
+
+/// One line of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line {
+    /// The first, and again where a run was resumed.
+    Header(Box<Header>),
+    /// What became of one case.
+    Outcome(Outcome),
+    /// The last, if the run came to its end.
+    Footer(Footer),
+}
+
+/// What was to be measured, and on what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// Names this run: random, so that two runs are never taken for one.
+    pub run: String,
+    /// The program's version.
+    pub fizeau: String,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// The user's words for this run.
+    pub label: Option<String>,
+    /// The suite's name.
+    pub suite: String,
+    /// The suite's text, whole, so that the run can be made again.
+    pub suite_text: String,
+    /// Selectors given, if any.
+    pub selectors: Vec<String>,
+    /// The device.
+    pub device: Properties,
+    /// Name of the part it was matched to, if any; `data/` has its numbers.
+    pub part: Option<String>,
+    /// What it runs in.
+    pub environment: Environment,
+    /// The timer, calibrated.
+    pub timer: Timer,
+    /// Every case that was planned. Planned = measured + skipped + failed + invalid.
+    pub plan: Vec<Case>,
+}
+
+/// The machine around the device, as far as it helps to understand a number. No environment
+/// variables, no user, no paths.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Environment {
+    /// Host name, unless it was left out.
+    pub host: Option<String>,
+    /// `linux`, with the kernel's release.
+    pub os: String,
+    /// CPU model.
+    pub cpu: String,
+    /// CPUs that this process may use.
+    pub cpus: u32,
+    /// Whether threads could be pinned.
+    pub pinned: bool,
+    /// Whether huge pages were had: `transparent`, `none`, ...
+    pub huge_pages: String,
+    /// Frequency governor, where it shows.
+    pub governor: Option<String>,
+    /// Load average over one minute at start.
+    pub load: Option<f64>,
+    /// Memory free at start.
+    pub memory_free: Option<Bytes>,
+    /// Vendor libraries that were found, with their versions.
+    pub libraries: Vec<String>,
+    /// Who is which rank, one line each, where ranks are processes or GPUs.
+    pub ranks: Vec<String>,
+    /// What lies between nodes, where ranks are on several that told their names.
+    pub network: Option<Network>,
+    /// What may spoil numbers here, in words: busy machine, virtual machine, ...
+    pub warnings: Vec<String>,
+}
+
+/// What lies between the nodes of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// Network interfaces for messages that are up, on the node with the fewest.
+    pub interfaces: u32,
+    /// Their rate together in Gbit/s, on the node where it is least.
+    pub gigabits: u32,
+}
+
+/// The timer, calibrated at start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timer {
+    /// Smallest step it shows.
+    pub resolution: Seconds,
+    /// Median of an empty timed region: taken off nothing, stated.
+    pub overhead: Seconds,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Footer {
+    /// End, RFC 3339 in UTC.
+    pub ended: String,
+    /// Time it took in all.
+    pub elapsed: Seconds,
+    /// Whether it was ended from outside before its plan was done.
+    pub interrupted: bool,
+}
+
+/// A whole record, as read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Of the first line.
+    pub header: Header,
+    /// In the order they were written; at most one for each case.
+    pub outcomes: Vec<Outcome>,
+    /// None where the run was killed or still goes on.
+    pub footer: Option<Footer>,
+    /// What was passed over while reading, such as a last line cut short.
+    pub notes: Vec<String>,
 }

@@ -3,13 +3,17 @@
 //! Each line is written by one call and synced before the next case starts. A writer that dies
 //! leaves at most one line cut short, which readers pass over and a resumed run cuts off.
 
-use super::{Header, Line, Record, current::VERSION};
+use super::{
+    Header, Line, Record,
+    version::{CURRENT, VERSIONS, Version},
+};
 use crate::{
     case::{Case, Point},
     outcome::Outcome,
     units::Seconds,
 };
 use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
 use std::{
     collections::HashSet,
     fs::{self, File, OpenOptions},
@@ -60,13 +64,15 @@ pub enum RecordError {
     /// It is of a later program.
     #[error(
         "{path} has version {found} of the record format, and this fizeau reads up to version \
-         {VERSION}: update fizeau"
+         {newest}: update fizeau"
     )]
     Newer {
         /// Which file.
         path: PathBuf,
         /// Its version.
         found: u64,
+        /// The newest version that this program reads.
+        newest: u32,
     },
     /// It is no record.
     #[error("{path}:{line}: not a record of fizeau: {why}")]
@@ -141,7 +147,7 @@ impl Writer {
         let file = OpenOptions::new().append(true).read(true).open(&path).map_err(refuse)?;
         lock(&file, &path)?;
         let text = fs::read(&path).map_err(refuse)?;
-        let record = parse(&path, &text)?;
+        let record = parse(VERSIONS, &path, &text)?;
         same_run(&path, &record.header, header)?;
         let length = whole(&text).len() as u64;
         file.set_len(length).map_err(refuse)?;
@@ -157,10 +163,9 @@ impl Writer {
     /// # Errors
     /// Where the disk is full or the file system refuses.
     pub fn append(&mut self, line: &Line) -> Result<(), RecordError> {
-        let mut text = serde_json::to_vec(line)
-            .map_err(|error| RecordError::File { path: self.path.clone(), error: error.into() })?;
-        text.push(b'\n');
-        let written = self.file.write_all(&text).and_then(|()| self.file.sync_data());
+        let text =
+            text_of(line).map_err(|error| RecordError::File { path: self.path.clone(), error })?;
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             // If this fails too, the reader passes over the cut line.
             let _ = self.file.set_len(self.length);
@@ -191,11 +196,14 @@ impl Writer {
 /// # Errors
 /// Where the file system refuses.
 pub fn append_last(directory: &Path, line: &Line) -> io::Result<()> {
-    let mut text = serde_json::to_vec(line)?;
-    text.push(b'\n');
+    let text = text_of(line)?;
     let mut file = OpenOptions::new().append(true).open(directory.join(FILE))?;
-    file.write_all(&text)?;
+    file.write_all(text.as_bytes())?;
     file.sync_data()
+}
+
+fn text_of(line: &Line) -> io::Result<String> {
+    Ok(CURRENT.write(line)? + "\n")
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
@@ -213,7 +221,7 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
 pub fn read(path: &Path) -> Result<Record, RecordError> {
     let path = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
     let text = fs::read(&path).map_err(|error| RecordError::File { path: path.clone(), error })?;
-    parse(&path, &text)
+    parse(VERSIONS, &path, &text)
 }
 
 /// The lines that were written to their ends.
@@ -222,16 +230,28 @@ fn whole(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// Parses the lines of a record.
-fn parse(path: &Path, text: &[u8]) -> Result<Record, RecordError> {
+/// Parses the lines of a record. `versions` are those that can be read, oldest first.
+pub(super) fn parse(versions: &[Version], path: &Path, text: &[u8]) -> Result<Record, RecordError> {
     let malformed =
         |line, why: &str| RecordError::Malformed { path: path.to_owned(), line, why: why.into() };
+    // A header says in which version the lines after it are.
+    let mut version = &versions[0];
     let mut read: Option<Record> = None;
     let mut seen = HashSet::new();
     let lines = whole(text);
     for (index, text) in lines.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let number = index + 1;
-        match (parse_line(path, number, text)?, &mut read) {
+        let refuse = |error: serde_json::Error| malformed(number, &error.to_string());
+        let value: Value = serde_json::from_slice(text).map_err(refuse)?;
+        // Before anything else of the line: another version need not parse as this one.
+        if let Some(found) = value.get("version").and_then(Value::as_u64) {
+            version = find(versions, found, path, number)?;
+        }
+        let line = version.read(value).map_err(refuse)?;
+        if let Some(why) = impossible(&line) {
+            return Err(malformed(number, &why));
+        }
+        match (line, &mut read) {
             (Line::Header(header), None) => {
                 read = Some(Record {
                     header: *header,
@@ -269,25 +289,23 @@ fn parse(path: &Path, text: &[u8]) -> Result<Record, RecordError> {
     Ok(record)
 }
 
-fn parse_line(path: &Path, line: usize, text: &[u8]) -> Result<Line, RecordError> {
-    let malformed = |error: serde_json::Error| RecordError::Malformed {
-        path: path.to_owned(),
-        line,
-        why: error.to_string(),
-    };
-    // The version first: a later format need not parse as this one.
-    let value: serde_json::Value = serde_json::from_slice(text).map_err(malformed)?;
-    let version = value.get("version").and_then(serde_json::Value::as_u64);
-    if let Some(found) = version
-        && found > u64::from(VERSION)
-    {
-        return Err(RecordError::Newer { path: path.to_owned(), found });
-    }
-    let read = serde_json::from_value(value).map_err(malformed)?;
-    match impossible(&read) {
-        None => Ok(read),
-        Some(why) => Err(RecordError::Malformed { path: path.to_owned(), line, why }),
-    }
+/// The version that a line names.
+fn find<'v>(
+    versions: &'v [Version],
+    found: u64,
+    path: &Path,
+    line: usize,
+) -> Result<&'v Version, RecordError> {
+    let path = path.to_owned();
+    let newest = versions.iter().map(Version::number).max().unwrap_or_default();
+    versions.iter().find(|version| u64::from(version.number()) == found).ok_or_else(|| {
+        if found > u64::from(newest) {
+            RecordError::Newer { path, found, newest }
+        } else {
+            let why = format!("there is no version {found} of the record format");
+            RecordError::Malformed { path, line, why }
+        }
+    })
 }
 
 /// The most ranks that a world can have.

@@ -10,8 +10,6 @@ use crate::{
     dtype::Dtype,
     units::{Bytes, BytesPerSecond, Megahertz, Seconds},
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The [`Properties::vendor`] of a stub driver's devices, which tests run against. No number comes
@@ -20,7 +18,7 @@ pub const STUB: &str = "stub";
 
 /// What a device says about itself: everything needed to match it to a part and to compute its
 /// peaks without one. Kept in the record.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Properties {
     /// `host`, `cuda`, `hip` or `fake`.
     pub backend: String,
@@ -33,7 +31,6 @@ pub struct Properties {
     /// Units that work can be put on: SMs, CUs; on the host the cores this process may use.
     pub units: u32,
     /// Sockets that the units are in, each with memory of its own; 0 where nothing says so.
-    #[serde(default)]
     pub sockets: u32,
     /// Clock that the driver states (host: base or nominal), where it does.
     pub clock: Option<Megahertz>,
@@ -49,7 +46,6 @@ pub struct Properties {
     /// clock, dense. A part's own number goes before it. Absent: unknown.
     pub flops_per_clock: BTreeMap<Dtype, f64>,
     /// Exponentials that a unit's special function units complete each clock, where it has some.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exps_per_clock: Option<f64>,
     /// CPU family and model, as CPUID counts them; none on a GPU.
     pub cpu: Option<CpuId>,
@@ -60,15 +56,13 @@ pub struct Properties {
     /// The hypervisor or container it runs under, where it shows.
     pub virtualised: Option<String>,
     /// PCI Express between host and device, the fastest that both can: generation and lanes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pcie: Option<[u32; 2]>,
     /// How much of the last-level cache is set aside for data that are to stay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_set_aside: Option<Bytes>,
 }
 
 /// One level of cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLevel {
     /// 1 for the first.
     pub level: u32,
@@ -81,7 +75,7 @@ pub struct CacheLevel {
 }
 
 /// A CPU's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuId {
     /// Display family: base plus extended.
     pub family: u32,
@@ -122,10 +116,7 @@ impl Properties {
 }
 
 /// The resource that limits.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bound {
     /// Bytes to and from memory.
     Memory,
@@ -140,10 +131,7 @@ pub enum Bound {
 }
 
 /// Which peak a speed of light refers to; a percentage without it means nothing.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// 1: the vendor's printed dense peak.
     Datasheet,
@@ -156,7 +144,7 @@ pub enum Tier {
 }
 
 /// The least time that some work can take.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpeedOfLight {
     /// For one iteration.
     pub time: Seconds,

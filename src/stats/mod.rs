@@ -7,14 +7,12 @@ pub mod bootstrap;
 pub mod quantile;
 
 use crate::units::Seconds;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// Samples from which the 99.9th percentile is more than the maximum by another name.
 const SAMPLES_FOR_P999: usize = 1_000;
 
 /// The times of one case in numbers. All of it can be computed again from the raw samples.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// How many samples.
     pub count: u64,
@@ -43,7 +41,7 @@ pub struct Summary {
 }
 
 /// A confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Its lower end.
     pub low: Seconds,

@@ -39,7 +39,6 @@ pub fn record() -> Record {
 
 fn header(plan: Vec<Case>) -> Header {
     Header {
-        version: 1,
         run: "7f3a19c2".into(),
         fizeau: "0.1.0".into(),
         started: "2026-03-01T12:00:00Z".into(),

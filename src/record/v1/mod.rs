@@ -1,20 +1,29 @@
 //! The first version of the format: JSON Lines, one [`Line`] each, appended and flushed case by
 //! case. The first line is the header, then one line for each outcome, last the footer.
+//!
+//! Doc comments here are the descriptions in docs/record-v1.schema.json.
 
+mod case;
+mod device;
+mod outcome;
+
+pub use case::*;
+pub use device::*;
+pub use outcome::*;
+
+use super::mirror::mirror;
 use crate::{
-    case::Case,
-    outcome::Outcome,
-    spec::Properties,
+    record,
     units::{Bytes, Seconds},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The version this module reads and writes.
+/// The number that headers of this version carry.
 pub const VERSION: u32 = 1;
 
 /// One line of a record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "line")]
 pub enum Line {
     /// The first, and again where a run was resumed.
@@ -25,8 +34,10 @@ pub enum Line {
     Footer(Footer),
 }
 
+mirror!(enum Line of record::Line { Header(header), Outcome(outcome), Footer(footer) });
+
 /// What was to be measured, and on what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
     /// Always [`VERSION`].
     pub version: u32,
@@ -57,9 +68,14 @@ pub struct Header {
     pub plan: Vec<Case>,
 }
 
+mirror!(Header of record::Header {
+    run, fizeau, started, label, suite, suite_text, selectors, device, part, environment, timer,
+    plan; version = VERSION
+});
+
 /// The machine around the device, as far as it helps to understand a number. No environment
 /// variables, no user, no paths.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// Host name, unless it was left out.
     pub host: Option<String>,
@@ -91,8 +107,13 @@ pub struct Environment {
     pub warnings: Vec<String>,
 }
 
+mirror!(Environment of record::Environment {
+    host, os, cpu, cpus, pinned, huge_pages, governor, load, memory_free, libraries, ranks, network,
+    warnings
+});
+
 /// What lies between the nodes of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Network {
     /// How many nodes there are.
     pub nodes: u32,
@@ -102,8 +123,10 @@ pub struct Network {
     pub gigabits: u32,
 }
 
+mirror!(Network of record::Network { nodes, interfaces, gigabits });
+
 /// The timer, calibrated at start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timer {
     /// Smallest step it shows.
     pub resolution: Seconds,
@@ -111,8 +134,10 @@ pub struct Timer {
     pub overhead: Seconds,
 }
 
+mirror!(Timer of record::Timer { resolution, overhead });
+
 /// The end of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Footer {
     /// End, RFC 3339 in UTC.
     pub ended: String,
@@ -122,16 +147,4 @@ pub struct Footer {
     pub interrupted: bool,
 }
 
-/// A whole record, as read back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Record {
-    /// Of the first line.
-    pub header: Header,
-    /// In the order they were written; at most one for each case.
-    pub outcomes: Vec<Outcome>,
-    /// None where the run was killed or still goes on.
-    pub footer: Option<Footer>,
-    /// What was passed over while reading, such as a last line cut short.
-    #[serde(default)]
-    pub notes: Vec<String>,
-}
+mirror!(Footer of record::Footer { ended, elapsed, interrupted });

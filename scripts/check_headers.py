@@ -35,8 +35,6 @@ KINDS = {
 # Numbers: file, name here, name there.
 NUMBERS = [
     ("src/device/cuda/code.rs", "NOT_READY", "CUDA_ERROR_NOT_READY"),
-    ("src/device/cuda/code.rs", "NO_DEVICE", "CUDA_ERROR_NO_DEVICE"),
-    ("src/device/cuda/code.rs", "INVALID_DEVICE", "CUDA_ERROR_INVALID_DEVICE"),
     ("src/device/cuda/driver.rs", "MAX_DYNAMIC_SHARED",
      "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"),
     ("src/device/cuda/driver.rs", "NON_PORTABLE_CLUSTER",

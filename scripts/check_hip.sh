@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The way to AMD's driver, without a GPU. The structs and numbers of HIP 5 are by Debian's headers what
-# this program takes them to be; with `abi`, functions, structs and numbers of HIP 6, HIP 7 and
-# hipBLASLt too, by bindings made of their headers, which builds the tests once more. Through the real library that Debian
-# packages (HIP 5.2): every function that the program calls is there, its hipRTC compiles every
-# portable kernel from the text that the program embeds, and without a device the program says that
-# there is none.
+# AMD's HIP without a GPU, by what Debian 12 packages (HIP 5.2). The headers say of every declaration of
+# crates/hip-sys what crates/hip-sys/abi/hip-5.2.txt says; the real library exports every function that
+# the crate calls; its hipRTC compiles every portable kernel from the text that the program embeds;
+# and without a device the program says that there is none.
+#
+# With `abi`, also: the other files of crates/hip-sys/abi are what bindings of HIP 6, HIP 7 and
+# hipBLASLt say. That compiles the bindings, and matters only where these files change: the tests of
+# the crate compare its declarations with all files in any case.
 #
 # The library and its headers are installed where they are not, which needs Debian 12 and root.
 set -euo pipefail
@@ -26,32 +28,24 @@ if ! ldconfig -p | grep -q 'libamdhip64\.so\.5' || [ ! -e "$cache/complete" ]; t
     touch "$cache/complete"
 fi
 
-# What the program has in its text, as HIP 5 declares it.
-number() { # NAME
-    sed -nE "s/^.*const $1: [a-z_]+ = ([0-9_]+);.*/\1/p" src/device/hip/properties.rs | tr -d _
-}
-"${CC:-cc}" -std=c11 -Werror -fsyntax-only -x c -I "$cache/usr/include" - <<EOF
-#define __HIP_PLATFORM_AMD__
-#include <hip/hip_runtime_api.h>
-#include <stddef.h>
-_Static_assert(offsetof(hipDeviceProp_t, gcnArchName) == $(number ARCHITECTURE_OLD), "its place");
-_Static_assert(sizeof(((hipDeviceProp_t*)0)->gcnArchName) == 256, "its length");
-_Static_assert(sizeof(hipDeviceProp_t) <= 4096, "the struct");
-_Static_assert(hipDeviceAttributeClockRate == $(number CLOCK_RATE), "clock");
-_Static_assert(hipDeviceAttributeL2CacheSize == $(number L2_CACHE_SIZE), "cache");
-_Static_assert(hipDeviceAttributeMemoryBusWidth == $(number MEMORY_BUS_WIDTH), "bus");
-_Static_assert(hipDeviceAttributeMemoryClockRate == $(number MEMORY_CLOCK_RATE), "memory");
-_Static_assert(hipDeviceAttributeMultiprocessorCount == $(number MULTIPROCESSOR_COUNT), "units");
-_Static_assert(hipDeviceAttributeWarpSize == $(number WARP_SIZE), "lanes");
-_Static_assert(hipMemcpyDefault == 4 && hipErrorPeerAccessAlreadyEnabled == 704, "copies");
-_Static_assert(hipErrorNotReady == 600 && hipErrorECCNotCorrectable == 214, "codes");
-_Static_assert(hipStreamCaptureModeThreadLocal == 1 && hipStreamNonBlocking == 1, "streams");
-EOF
-echo "HIP ${version%-*}: structs and numbers are as the program has them"
+held=crates/hip-sys/abi/hip-5.2.txt
+if ! diff "$held" <(bash crates/hip-sys/abi/headers.sh "$cache/usr/include" "$held"); then
+    echo "fault: $held is not what the headers of HIP ${version%-*} say" >&2
+    exit 1
+fi
+echo "HIP ${version%-*}: $(grep -vc '^[#u]' "$held") functions, numbers and places are as in $held"
 
-features=()
-[ "${1:-}" != abi ] || features=(--features fizeau/hip-abi)
-said=$(cargo test --locked --workspace "${features[@]}" --lib device::hip -- --nocapture 2>&1) || {
+if [ "${1:-}" = abi ]; then
+    # One feature for one version of the headers: the newest of those asked for is taken.
+    for features in abi abi,rocmrc/rocm-07024; do
+        cargo test --locked -p hip-sys --features "$features" --lib abi::
+    done
+fi
+
+said=$(
+    cargo test --locked -p hip-sys --test tables the_real_library -- --nocapture 2>&1 &&
+        cargo test --locked --workspace --lib device::hip -- --nocapture 2>&1
+) || {
     echo "$said"
     exit 1
 }

@@ -15,6 +15,7 @@ use std::{
     env,
     ffi::{OsString, c_void},
     fs,
+    mem::ManuallyDrop,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -39,7 +40,7 @@ pub struct Wanted {
 
 /// An opened library. Never closed: drivers start threads that outlive any handle.
 pub struct Opened {
-    library: Library,
+    library: ManuallyDrop<Library>,
 }
 
 impl Opened {
@@ -68,7 +69,7 @@ pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
         open_before(&path, wanted.before);
         // SAFETY: initialisers of drivers and toolkit libraries touch nothing of this program.
         match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) } {
-            Ok(library) => return Ok(Opened { library }),
+            Ok(library) => return Ok(Opened { library: ManuallyDrop::new(library) }),
             Err(error) if path.is_absolute() => {
                 refused.get_or_insert_with(|| format!("{error}"));
             }
@@ -177,19 +178,20 @@ pub enum Refusal {
     },
 }
 
-/// What a library calls the function that another one calls so; none where it has none.
-pub type Spelling = fn(&'static str) -> Option<&'static str>;
-
-/// Of a library that calls all functions as the table does.
-pub fn as_it_is(name: &'static str) -> Option<&'static str> {
-    Some(name)
+/// One function of a library, with the name that errors give it.
+#[derive(Clone, Copy, Debug)]
+pub struct Symbol<F> {
+    /// The name.
+    pub name: &'static str,
+    /// The function; `None` where the library does not export it.
+    pub function: Option<F>,
 }
 
 /// An opaque object of a vendor's library.
 pub type Handle = *mut c_void;
 
-/// Declares a struct with one method for each function of a library: by the first symbol of those
-/// named that is exported, with every code but 0 an error.
+/// Declares a struct with one [`Symbol`] and one method for each function of a library: by the
+/// first symbol of those named that is exported, with every code but 0 an error.
 macro_rules! functions {
     (
         $(#[$meta:meta])*
@@ -199,31 +201,29 @@ macro_rules! functions {
     ) => {
         $(#[$meta])*
         pub struct $table {
-            $( $name: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int>, )*
-            _library: $crate::device::library::Opened,
-            spelled: $crate::device::library::Spelling,
+            $(
+                #[doc = concat!("`", $first, "`.")]
+                pub $name: $crate::device::library::Symbol<
+                    unsafe extern "C" fn($($type),*) -> std::ffi::c_int
+                >,
+            )*
         }
 
         impl $table {
-            /// Looks all functions up by what a library of the same functions calls them; those
-            /// for which it has no name are not there.
-            pub fn of(
-                library: $crate::device::library::Opened,
-                spelled: $crate::device::library::Spelling,
-            ) -> $table {
-                $( let $name = {
-                    let names = [$first $(, $other)*].into_iter().filter_map(spelled);
-                    let address = library.address(&names.collect::<Vec<_>>());
+            /// Looks all functions up.
+            pub fn of(library: &$crate::device::library::Opened) -> $table {
+                $table { $( $name: {
+                    let address = library.address(&[$first $(, $other)*]);
                     // SAFETY: the vendor's header declares this type for the symbol; a null
                     // pointer is `None` of an optional function.
-                    unsafe {
+                    let function = unsafe {
                         std::mem::transmute::<
                             *const std::ffi::c_void,
                             Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int>,
                         >(address)
-                    }
-                }; )*
-                $table { $( $name, )* _library: library, spelled }
+                    };
+                    $crate::device::library::Symbol { name: $first, function }
+                }, )* }
             }
 
             $(
@@ -236,8 +236,8 @@ macro_rules! functions {
                     &self, $($arg: $type),*
                 ) -> Result<(), $crate::device::library::Refusal> {
                     use $crate::device::library::Refusal;
-                    let call = (self.spelled)($first).unwrap_or($first);
-                    let function = self.$name.ok_or(Refusal::NoSymbol(call))?;
+                    let call = self.$name.name;
+                    let function = self.$name.function.ok_or(Refusal::NoSymbol(call))?;
                     // SAFETY: the caller's promise.
                     match unsafe { function($($arg),*) } {
                         0 => Ok(()),
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn symbols_fall_back_codes_stay_integers_and_absent_ones_are_errors() {
         let wanted = Wanted { files: &["libc.so.6"], ..NOWHERE };
-        let table = Mathematics::of(open(&wanted).expect("there is a C library"), as_it_is);
+        let table = Mathematics::of(&open(&wanted).expect("there is a C library"));
         // SAFETY: `abs` takes an integer and gives one.
         unsafe {
             assert_eq!(table.absolute(0), Ok(()));

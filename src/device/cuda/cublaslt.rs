@@ -2,8 +2,8 @@
 
 use crate::{
     device::{
-        gpu::blas_lt::{BlasLtDialect, F32, Kind},
-        library::{self, Wanted},
+        gpu::blas_lt::{BlasLtDialect, F32, Functions, Kind},
+        library::Wanted,
     },
     dtype::Dtype,
     units::Bytes,
@@ -22,7 +22,7 @@ pub static CUBLASLT: BlasLtDialect = BlasLtDialect {
         mend: "install the CUDA toolkit, or `pip install nvidia-cublas` (nvidia-cublas-cu12 for \
                drivers before 580), to have the vendor's matrix products beside ours",
     },
-    functions: library::as_it_is,
+    functions: Functions::of,
     algorithm: 64,
     workspace: Bytes(32 << 20),
     transpose: (3, 1),

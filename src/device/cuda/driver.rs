@@ -5,9 +5,10 @@ use crate::device::{
     DeviceError,
     gpu::{
         driver::Driver,
+        table::Functions,
         vendor::{KernelSet, Peers, Vendor},
     },
-    library::{self, Wanted},
+    library::Wanted,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -28,11 +29,12 @@ pub static CUDA: Vendor = Vendor {
     maker: "NVIDIA",
     interface: "CUDA",
     library: LIBRARY,
-    spelled: library::as_it_is,
+    functions: Functions::of,
     version_min: VERSION_MIN,
     too_old,
     version: spelled,
     newer: "install a newer NVIDIA driver",
+    opening: |_| None,
     mend,
     extras_end: 0,
     // CU_MEMHOSTALLOC_DEVICEMAP.

@@ -166,7 +166,7 @@ fn words(refusal: &Refusal) -> String {
 
 impl Nvml {
     fn open() -> Result<Nvml, DeviceError> {
-        let functions = Functions::of(library::open(&LIBRARY)?, library::as_it_is);
+        let functions = Functions::of(&library::open(&LIBRARY)?);
         // SAFETY: the call takes nothing.
         unsafe { functions.init() }.map_err(|refusal| DeviceError::Missing {
             what: format!("a working NVML ({})", words(&refusal)),

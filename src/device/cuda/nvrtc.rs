@@ -2,8 +2,8 @@
 
 use crate::device::{
     DeviceError,
-    gpu::compiler::{Compiler, CompilerDialect},
-    library::{self, Wanted},
+    gpu::compiler::{Compiler, CompilerDialect, Functions},
+    library::Wanted,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +20,7 @@ const LIBRARY: Wanted = Wanted {
 const NVRTC: CompilerDialect = CompilerDialect {
     name: "NVRTC",
     library: LIBRARY,
-    spelled: library::as_it_is,
+    functions: Functions::of,
     target: "--gpu-architecture=",
 };
 

@@ -7,7 +7,7 @@
 use crate::{
     device::{
         DeviceError,
-        library::{self, Handle, Refusal, Spelling, Wanted, functions},
+        library::{self, Handle, Opened, Refusal, Wanted, functions},
     },
     dtype::Dtype,
     kernel::Operation,
@@ -24,8 +24,8 @@ pub struct BlasLtDialect {
     pub name: &'static str,
     /// The library.
     pub library: Wanted,
-    /// What it calls the functions of `libcublasLt.so`.
-    pub functions: Spelling,
+    /// Its functions, as the opened library exports them.
+    pub functions: fn(&Opened) -> Functions,
     /// Bytes of an algorithm, at most 64.
     pub algorithm: usize,
     /// Scratch memory allowed.
@@ -119,7 +119,7 @@ impl BlasLtDialect {
     /// [`DeviceError::Missing`] where there is none.
     pub fn library(&self) -> Result<Arc<Library>, DeviceError> {
         let open = || {
-            let functions = Functions::of(library::open(&self.library)?, self.functions);
+            let functions = (self.functions)(&library::open(&self.library)?);
             Ok(Arc::new(Library { functions }))
         };
         self.opened.get_or_init(open).clone()

@@ -5,7 +5,7 @@
 use crate::{
     device::{
         DeviceError,
-        library::{self, Refusal, Spelling, Wanted, functions},
+        library::{self, Opened, Refusal, Wanted, functions},
     },
     spec::STUB,
 };
@@ -66,8 +66,8 @@ pub struct CompilerDialect {
     pub name: &'static str,
     /// The library.
     pub library: Wanted,
-    /// What it calls the functions of `libnvrtc.so`.
-    pub spelled: Spelling,
+    /// Its functions, as the opened library exports them.
+    pub functions: fn(&Opened) -> Functions,
     /// The option that names a target, up to the target.
     pub target: &'static str,
 }
@@ -92,7 +92,7 @@ impl Compiler {
     ///
     /// [`DeviceError::Missing`] where there is none.
     pub fn open(dialect: &'static CompilerDialect) -> Result<Compiler, DeviceError> {
-        let functions = Functions::of(library::open(&dialect.library)?, dialect.spelled);
+        let functions = (dialect.functions)(&library::open(&dialect.library)?);
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the pointers are valid.
         unsafe { functions.version(&raw mut major, &raw mut minor) }

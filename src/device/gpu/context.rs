@@ -197,7 +197,7 @@ impl Context {
     }
 
     /// The functions, with this context current; an error where the device is lost.
-    pub(super) fn current(&self) -> Result<&super::driver::Functions, DeviceError> {
+    pub(super) fn current(&self) -> Result<&super::table::Functions, DeviceError> {
         if let Some(why) = &*self.lost.borrow() {
             return Err(DeviceError::Lost(format!(
                 "nothing more can run in this process after: {why}"

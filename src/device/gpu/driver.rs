@@ -1,137 +1,17 @@
-//! `libcuda.so.1`: its functions, and the few facts that need no context.
+//! A driver, opened, and the few facts that need no context.
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
-#![expect(clippy::too_many_arguments, reason = "its functions have as many as they have")]
 
 use super::{
     status,
+    table::Functions,
     vendor::{Peers, Vendor},
 };
 use crate::device::{
     DeviceError,
-    library::{self, Handle, Refusal, functions},
+    library::{self, Handle, Refusal},
 };
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-
-functions! {
-    /// The functions of `libcuda.so.1` that are called.
-    Functions:
-    init = "cuInit"(flags: c_uint);
-    version = "cuDriverGetVersion"(version: *mut c_int);
-    device_count = "cuDeviceGetCount"(count: *mut c_int);
-    device = "cuDeviceGet"(device: *mut c_int, ordinal: c_int);
-    device_name = "cuDeviceGetName"(name: *mut c_char, length: c_int, device: c_int);
-    device_uuid = "cuDeviceGetUuid_v2" or "cuDeviceGetUuid"(uuid: *mut [u8; 16], device: c_int);
-    device_pci = "cuDeviceGetPCIBusId"(text: *mut c_char, length: c_int, device: c_int);
-    device_memory = "cuDeviceTotalMem_v2"(bytes: *mut usize, device: c_int);
-    attribute = "cuDeviceGetAttribute"(value: *mut c_int, attribute: c_int, device: c_int);
-    context_retain = "cuDevicePrimaryCtxRetain"(context: *mut Handle, device: c_int);
-    context_release = "cuDevicePrimaryCtxRelease_v2" or "cuDevicePrimaryCtxRelease"(device: c_int);
-    context_set = "cuCtxSetCurrent"(context: Handle);
-    persisting_reset = "cuCtxResetPersistingL2Cache"();
-    memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
-    allocate = "cuMemAlloc_v2"(address: *mut u64, bytes: usize);
-    free = "cuMemFree_v2"(address: u64);
-    host_allocate = "cuMemHostAlloc"(bytes: *mut *mut c_void, length: usize, flags: c_uint);
-    host_address = "cuMemHostGetDevicePointer_v2"(
-        address: *mut u64, bytes: *mut c_void, flags: c_uint,
-    );
-    host_free = "cuMemFreeHost"(bytes: *mut c_void);
-    set = "cuMemsetD8Async"(address: u64, value: u8, bytes: usize, stream: Handle);
-    to_device = "cuMemcpyHtoDAsync_v2"(
-        address: u64, bytes: *const c_void, length: usize, stream: Handle,
-    );
-    to_host = "cuMemcpyDtoHAsync_v2"(
-        bytes: *mut c_void, address: u64, length: usize, stream: Handle,
-    );
-    stream_create = "cuStreamCreate"(stream: *mut Handle, flags: c_uint);
-    stream_destroy = "cuStreamDestroy_v2"(stream: Handle);
-    event_create = "cuEventCreate"(event: *mut Handle, flags: c_uint);
-    event_destroy = "cuEventDestroy_v2"(event: Handle);
-    event_record = "cuEventRecord"(event: Handle, stream: Handle);
-    event_query = "cuEventQuery"(event: Handle);
-    event_elapsed = "cuEventElapsedTime_v2" or "cuEventElapsedTime"(
-        milliseconds: *mut f32, start: Handle, end: Handle,
-    );
-    module_load = "cuModuleLoadData"(module: *mut Handle, image: *const c_void);
-    module_unload = "cuModuleUnload"(module: Handle);
-    module_function = "cuModuleGetFunction"(
-        function: *mut Handle, module: Handle, name: *const c_char,
-    );
-    function_load = "cuFuncLoad"(function: Handle);
-    function_set = "cuFuncSetAttribute"(function: Handle, attribute: c_int, value: c_int);
-    launch = "cuLaunchKernelEx"(
-        config: *const LaunchConfig, function: Handle, params: *mut Handle, extra: *mut Handle,
-    );
-    launch_plain = "cuLaunchKernel"(
-        function: Handle, blocks_x: c_uint, blocks_y: c_uint, blocks_z: c_uint, threads_x: c_uint,
-        threads_y: c_uint, threads_z: c_uint, shared: c_uint, stream: Handle,
-        params: *mut Handle, extra: *mut Handle,
-    );
-    tensor_map = "cuTensorMapEncodeTiled"(
-        map: *mut TensorMap, data_type: c_int, rank: c_uint, address: u64, sizes: *const u64,
-        strides: *const u64, box_sizes: *const u32, element_strides: *const u32,
-        interleave: c_int, swizzle: c_int, promotion: c_int, fill: c_int,
-    );
-    copy = "cuMemcpyAsync"(to: u64, from: u64, bytes: usize, stream: Handle);
-    copy_of_kind = "hipMemcpyAsync"(
-        to: u64, from: u64, bytes: usize, kind: c_int, stream: Handle,
-    );
-    stream_wait = "cuStreamWaitEvent"(stream: Handle, event: Handle, flags: c_uint);
-    peer_can = "cuDeviceCanAccessPeer"(can: *mut c_int, device: c_int, peer: c_int);
-    peer_enable = "cuCtxEnablePeerAccess"(peer: Handle, flags: c_uint);
-    peer_enable_device = "hipDeviceEnablePeerAccess"(peer: c_int, flags: c_uint);
-    limit = "cuCtxGetLimit"(value: *mut usize, limit: c_int);
-    capture_begin = "cuStreamBeginCapture_v2"(stream: Handle, mode: c_int);
-    capture_end = "cuStreamEndCapture"(stream: Handle, graph: *mut Handle);
-    graph_make = "cuGraphInstantiateWithFlags"(executable: *mut Handle, graph: Handle, flags: u64);
-    graph_launch = "cuGraphLaunch"(executable: Handle, stream: Handle);
-    graph_executable_destroy = "cuGraphExecDestroy"(executable: Handle);
-    graph_destroy = "cuGraphDestroy"(graph: Handle);
-    stub = "fizeau_stub_driver"();
-}
-
-/// `CUlaunchConfig`.
-#[repr(C)]
-pub struct LaunchConfig {
-    /// Blocks.
-    pub grid: [c_uint; 3],
-    /// Threads of one.
-    pub block: [c_uint; 3],
-    /// Dynamic shared memory of one, in bytes.
-    pub shared: c_uint,
-    /// On this stream.
-    pub stream: Handle,
-    /// An array.
-    pub attributes: *const LaunchAttribute,
-    /// Its length.
-    pub attribute_count: c_uint,
-}
-
-/// `CUlaunchAttribute`: a number, padding, and a union of 64 bytes.
-#[repr(C, align(8))]
-pub struct LaunchAttribute {
-    /// Which attribute; 4 is the cluster's dimension.
-    pub id: c_uint,
-    /// None.
-    pub padding: [u8; 4],
-    /// For a cluster: x, y and z first.
-    pub value: [c_uint; 16],
-}
-
-const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<LaunchAttribute>() == 72);
-
-/// `CUtensorMap`: aligned to 64 bytes, since CUDA 13.0 to 128.
-#[repr(C, align(128))]
-#[derive(Clone, Copy)]
-pub struct TensorMap(pub [u8; 128]);
-
-/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
-pub const MAX_DYNAMIC_SHARED: c_int = 8;
-/// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
-pub const NON_PORTABLE_CLUSTER: c_int = 14;
-/// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
-pub const CLUSTER_DIMENSION: c_uint = 4;
+use std::ffi::{CStr, c_char, c_int};
 
 /// The opened and initialised driver.
 pub struct Driver {
@@ -152,8 +32,8 @@ impl Driver {
     ///
     /// As for [`driver`].
     pub fn open(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
-        let functions = Functions::of(library::open(&vendor.library)?, vendor.spelled);
-        let error = |refusal: Refusal| status::error(vendor, &refusal);
+        let functions = (vendor.functions)(&library::open(&vendor.library)?);
+        let error = |refusal: Refusal| opening_error(vendor, &refusal);
         let mut version = 0;
         // SAFETY: the pointer is valid; a driver answers this call before it is initialised.
         unsafe { functions.version(&raw mut version) }.map_err(error)?;
@@ -223,7 +103,7 @@ impl Driver {
         let mut count = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device_count(&raw mut count) }
-            .map_err(|refusal| status::error(self.vendor, &refusal))?;
+            .map_err(|refusal| opening_error(self.vendor, &refusal))?;
         Ok(count.max(0) as u32)
     }
 
@@ -279,6 +159,11 @@ impl Driver {
         unsafe { self.functions.device_memory(&raw mut bytes, device) }.ok()?;
         Some(bytes as u64)
     }
+}
+
+/// A refusal while the driver is opened or devices are counted.
+pub fn opening_error(vendor: &Vendor, refusal: &Refusal) -> DeviceError {
+    (vendor.opening)(refusal).unwrap_or_else(|| status::error(vendor, refusal))
 }
 
 /// A text that a function writes into a buffer.

@@ -7,10 +7,10 @@ use super::{
     attention,
     compiler::Source,
     context::Context,
-    driver::TensorMap,
     graph::Graph,
     manifest::{File, Grid, Manifest, Repeat, Row},
     module::{Arguments, Entry, Module, NotLoaded, Shape},
+    table::TensorMap,
     tensor_map,
     vendor::{Bundled, KernelSet},
 };

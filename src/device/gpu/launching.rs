@@ -4,8 +4,8 @@
 
 use super::{
     context::{Context, For},
-    driver::{CLUSTER_DIMENSION, LaunchAttribute, LaunchConfig, TensorMap},
     module::{Arguments, Entry, Shape},
+    table::{CLUSTER_DIMENSION, LaunchAttribute, LaunchConfig, TensorMap},
     tensor_map::Encoding,
 };
 use crate::device::{DeviceError, library::Handle};

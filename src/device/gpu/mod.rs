@@ -2,7 +2,7 @@
 //! one table of functions, and contexts, modules, launches, copies, graphs and the compiler's cache on
 //! top of it, serve both: [`vendor::Vendor`] is all that differs.
 //!
-//! From the bottom up: `vendor` (what differs), `driver` (the table of functions), `context` (one
+//! From the bottom up: `table` (the functions), `vendor` (what differs), `driver` (opened), `context` (one
 //! opened GPU), `memory`, `copies`, `module`, `launching` and `graph` (what a context does),
 //! `kernels` (those of `kernels/`) and `products` (the vendor's), `gate`, `fill_compare` and
 //! `liveness` (tools made of these), `function` (what a launch does), `device` (the whole).
@@ -28,6 +28,7 @@ pub mod products;
 mod progress;
 pub mod sensors;
 pub mod status;
+pub mod table;
 mod telemetry;
 mod tensor_map;
 pub mod vendor;

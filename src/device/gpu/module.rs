@@ -4,8 +4,8 @@
 
 use super::{
     context::{Context, For},
-    driver::{MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER},
     status::{self, Meaning},
+    table::{MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER},
 };
 use crate::device::{
     DeviceError,

@@ -5,10 +5,6 @@ use crate::device::{DeviceError, library::Refusal};
 
 /// Work is not done yet: no error.
 pub const NOT_READY: i32 = 600;
-/// There is no device.
-pub const NO_DEVICE: i32 = 100;
-/// A device that is asked for is not there.
-pub const INVALID_DEVICE: i32 = 101;
 
 /// What a code means for what comes after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 //! the same opaque handles, the same codes. So one table of functions and what is built on it serve
 //! both, and this is all that differs.
 
-use super::{blas_lt::BlasLtDialect, compiler::Compiler};
+use super::{blas_lt::BlasLtDialect, compiler::Compiler, table::Functions};
 use crate::device::{
     DeviceError,
-    library::{Spelling, Wanted},
+    library::{Opened, Refusal, Wanted},
 };
 use std::{ffi::c_uint, sync::Arc};
 
@@ -19,8 +19,8 @@ pub struct Vendor {
     pub interface: &'static str,
     /// The library.
     pub library: Wanted,
-    /// What it calls the functions of `libcuda.so.1`.
-    pub spelled: Spelling,
+    /// Its functions, as the opened library exports them.
+    pub functions: fn(&Opened) -> Functions,
     /// The oldest version that will do, as the library counts.
     pub version_min: i32,
     /// What to say of an older one, given its version.
@@ -29,6 +29,9 @@ pub struct Vendor {
     pub version: fn(i32) -> String,
     /// What to do about a library that lacks a function.
     pub newer: &'static str,
+    /// What a refusal while the driver is opened or devices are counted means, where that is more
+    /// than its code says elsewhere.
+    pub opening: fn(&Refusal) -> Option<DeviceError>,
     /// What to do about a machine that is not set up, by the driver's code.
     pub mend: fn(i32) -> &'static str,
     /// What ends a list of a launch's extras.

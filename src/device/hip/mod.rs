@@ -1,13 +1,12 @@
 //! AMD GPUs, through `libamdhip64.so`.
 //!
 //! HIP's driver interface is CUDA's by other names, so that contexts, modules, launches, gates and
-//! the compiler's cache are those of [`super::gpu`]: this module says what HIP calls the
-//! functions, where its library is, and what AMD's devices say of themselves. Nothing in it has run
+//! the compiler's cache are those of [`super::gpu`]: this module says which of
+//! HIP's functions they call, where its library is, and what AMD's devices say of themselves. Nothing in it has run
 //! on an AMD GPU: docs/architecture.md says what it was proved by instead.
 
-#[cfg(all(test, feature = "hip-abi"))]
-mod abi;
 mod driver;
+mod functions;
 mod hipblaslt;
 mod hiprtc;
 mod kernels;
@@ -27,7 +26,7 @@ use crate::{
     record::Environment,
     spec::{Properties, STUB},
 };
-use driver::{NO_DEVICE_MEND, driver, no_device};
+use driver::{NO_DEVICE_MEND, driver};
 use sensors::Sensors;
 use std::env;
 
@@ -47,7 +46,7 @@ impl Backend for Hip {
 
     fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
         let driver = driver()?;
-        let count = driver.count().map_err(no_device)?;
+        let count = driver.count()?;
         if count == 0 {
             let hidden = visible().map(|list| format!(" ({list})")).unwrap_or_default();
             let what = format!("AMD GPU{hidden}");

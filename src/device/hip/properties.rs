@@ -4,43 +4,21 @@
 
 use super::{
     driver::LIBRARY,
+    functions,
     topology::{self, Partition},
 };
 use crate::{
-    device::{
-        DeviceError,
-        gpu::driver::Driver,
-        library::{self, functions},
-    },
+    device::{DeviceError, gpu::driver::Driver, library},
     spec::{CacheLevel, Properties, STUB},
     units::{Bytes, Megahertz},
 };
-use std::{
-    ffi::{CStr, c_int},
-    path::Path,
-    sync::OnceLock,
+use hip_sys::{
+    Hip, hipDeviceAttributeClockRate, hipDeviceAttributeL2CacheSize,
+    hipDeviceAttributeMemoryBusWidth, hipDeviceAttributeMemoryClockRate,
+    hipDeviceAttributeMultiprocessorCount, hipDeviceAttributeWallClockRate,
+    hipDeviceAttributeWarpSize, hipDeviceProp_tR0000, hipDeviceProp_tR0600,
 };
-
-functions! {
-    /// What HIP has and CUDA's driver has not.
-    Own:
-    properties = "hipGetDevicePropertiesR0600"(properties: *mut [u8; 4096], device: c_int);
-    properties_old = "hipGetDeviceProperties"(properties: *mut [u8; 4096], device: c_int);
-}
-
-/// Where `gcnArchName` stands in `hipDeviceProp_tR0600` (HIP 6 and newer), and in the struct of
-/// HIP 5.
-pub(super) const ARCHITECTURE: usize = 1160;
-const ARCHITECTURE_OLD: usize = 396;
-
-/// Attributes of a device (`hipDeviceAttribute_t` of hip_runtime_api.h).
-pub(super) const CLOCK_RATE: c_int = 5;
-pub(super) const L2_CACHE_SIZE: c_int = 19;
-pub(super) const MEMORY_BUS_WIDTH: c_int = 59;
-pub(super) const MEMORY_CLOCK_RATE: c_int = 60;
-pub(super) const MULTIPROCESSOR_COUNT: c_int = 63;
-pub(super) const WARP_SIZE: c_int = 87;
-pub(super) const WALL_CLOCK_RATE: c_int = 10_017;
+use std::{ffi::c_int, path::Path, sync::OnceLock};
 
 /// The timer's rate that kernels assume, in kHz.
 const TIMER_ASSUMED: f64 = 100_000.0;
@@ -61,18 +39,18 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
     let node = node.unwrap_or_default();
     let partition = folder.as_deref().map(Partition::of).unwrap_or_default();
     let whole = partition.is_whole();
-    let counted = number(MULTIPROCESSOR_COUNT).unwrap_or(1) * units_each(&target);
+    let counted = number(hipDeviceAttributeMultiprocessorCount).unwrap_or(1) * units_each(&target);
     // A partition has a share of the package's units, which its own driver counts.
     let units = node.units.filter(|_| whole).unwrap_or(counted);
     let name = driver.name(device).unwrap_or_else(|| "AMD GPU".into());
     let spelled = partition.spelled();
-    let memory_mts = number(MEMORY_CLOCK_RATE)
+    let memory_mts = number(hipDeviceAttributeMemoryClockRate)
         .filter(|_| whole)
         .map(|khz| f64::from(khz) / 1e3 * transfers_per_clock(&target));
     let dies = node.dies.unwrap_or(if whole { dies_of(&target, units) } else { 1 });
     let features = [
         Some(target.clone()).filter(|target| !target.is_empty()),
-        number(WARP_SIZE).map(|lanes| format!("wave{lanes}")),
+        number(hipDeviceAttributeWarpSize).map(|lanes| format!("wave{lanes}")),
         Some(format!("{dies} XCD")).filter(|_| dies > 1),
         Some(spelled.clone()).filter(|modes| !modes.is_empty()),
     ];
@@ -82,12 +60,12 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
         ordinal,
         vendor: if driver.is_stub { STUB.into() } else { "AMD".into() },
         units,
-        clock: number(CLOCK_RATE).map(|khz| Megahertz(f64::from(khz) / 1e3)),
+        clock: number(hipDeviceAttributeClockRate).map(|khz| Megahertz(f64::from(khz) / 1e3)),
         memory: Bytes(driver.memory(device).unwrap_or(0)),
         memory_mts,
-        memory_bus_bits: number(MEMORY_BUS_WIDTH).filter(|_| whole),
+        memory_bus_bits: number(hipDeviceAttributeMemoryBusWidth).filter(|_| whole),
         caches: caches(
-            number(L2_CACHE_SIZE),
+            number(hipDeviceAttributeL2CacheSize),
             units,
             dies,
             infinity_cache(node.infinity_cache, &target),
@@ -105,33 +83,28 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
 /// Nanoseconds of the device's timer for each that kernels count as one.
 pub fn timer(driver: &Driver, ordinal: u32) -> f64 {
     let device = driver.device(ordinal).ok();
-    let rate = device.and_then(|device| driver.number(device, WALL_CLOCK_RATE));
+    let rate = device.and_then(|device| driver.number(device, hipDeviceAttributeWallClockRate));
     rate.map_or(1.0, |khz| TIMER_ASSUMED / f64::from(khz))
 }
 
 /// The compiler's name of a device with its modes: `gfx942:sramecc+:xnack-`.
 fn architecture(device: c_int) -> Option<String> {
-    static OWN: OnceLock<Option<Own>> = OnceLock::new();
-    let own = OWN.get_or_init(|| {
-        let opened = library::open(&LIBRARY).ok()?;
-        Some(Own::of(opened, library::as_it_is))
-    });
-    let own = own.as_ref()?;
-    // Longer than any version's struct.
-    let mut bytes = [0u8; 4096];
-    // SAFETY: the pointer is to more bytes than the struct has, all of them plain numbers.
-    let at = unsafe {
-        match own.properties(&raw mut bytes, device) {
-            Ok(()) => ARCHITECTURE,
+    static HIP: OnceLock<Option<Hip>> = OnceLock::new();
+    let opened = || Some(functions::hip(&library::open(&LIBRARY).ok()?));
+    let hip = HIP.get_or_init(opened).as_ref()?;
+    let mut properties = hipDeviceProp_tR0600::zeroed();
+    let mut properties_old = hipDeviceProp_tR0000::zeroed();
+    // SAFETY: the pointers are to the structs that the functions write.
+    let text = unsafe {
+        match hip.hipGetDevicePropertiesR0600(&raw mut properties, device) {
+            Ok(()) => properties.architecture(),
             Err(_) => {
-                own.properties_old(&raw mut bytes, device).ok()?;
-                ARCHITECTURE_OLD
+                hip.hipGetDeviceProperties(&raw mut properties_old, device).ok()?;
+                properties_old.architecture()
             }
         }
     };
-    let text = CStr::from_bytes_until_nul(&bytes[at..at + 256]).ok()?;
-    let text = text.to_string_lossy().into_owned();
-    text.starts_with("gfx").then_some(text)
+    text.filter(|text| text.starts_with("gfx"))
 }
 
 /// Exponentials that a compute unit makes each clock: a quarter of its 64 lanes (LLVM's scheduling

@@ -3,10 +3,10 @@
 mod synthetic;
 
 use fizeau::{
-    X,
     bench::{Rank, Workload},
     case::{Case, KernelName, Point, StreamOperation, StreamPoint},
     comm::Alone,
+    compare::{Comparison, Fate, Incomparable, THRESHOLD, Waiver},
     device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
     kernel::{Operation, StreamParams},
     outcome::{Check, Outcome},

@@ -4,14 +4,10 @@
 # where valgrind sees it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/common.sh
 
-if ! command -v valgrind >/dev/null; then
-    echo "installing valgrind (Debian, Ubuntu)" >&2
-    sudo=
-    ((EUID == 0)) || sudo=sudo
-    $sudo apt-get update -q >&2
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q valgrind >&2
-fi
+# valgrind reads the names of libc's functions from libc6-dbg.
+command -v valgrind >/dev/null || install_packages valgrind libc6-dbg
 cargo build --locked --quiet --workspace
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT

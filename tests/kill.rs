@@ -2,6 +2,7 @@
 //! completed case is lost, and going on completes the plan. `FIZEAU_KILLS=50` kills more often.
 
 mod program;
+mod skipped;
 
 use fizeau::record::{CURRENT, Line};
 use program::{Place, SMALL, ended, planned, say};
@@ -95,8 +96,7 @@ fn a_full_disk_ends_the_run_with_its_record_whole() {
     let place = Place::new();
     let probe = Command::new("unshare").args(["--mount", "--map-root-user", "true"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        println!("skipped: this system lets nobody mount a small disk for a test");
-        return;
+        return skipped::because("mount", "this system lets nobody mount a small disk for a test");
     }
     // The disk goes away with the program, so the record is copied out of it.
     let script = "mkdir disk out && mount -t tmpfs -o size=64k none disk && cd disk && \

@@ -432,7 +432,7 @@ fn first_day(machine: &Machine, part: &str, selectors: &[&str]) -> (Said, PathBu
 #[test]
 fn the_script_of_the_first_day_goes_its_way_and_shows_no_figure() {
     if Command::new("python3").arg("--version").output().is_err() {
-        return eprintln!("skipped: no python3");
+        return skipped::because("python3", "no python3");
     }
     let machine = Machine::with(&AMD);
     // One of AMD's tools is there, and says something.

@@ -31,9 +31,4 @@ stage "HIP" summarised check_hip
 # NVIDIA's own NCCL, which opens without a GPU.
 stage "NCCL" summarised check_nccl
 
-# What a new user runs first: it must leave a record and a report.
-out=$(mktemp -d "$stages/run.XXX")
-stage "first run" timeout 120 target/debug/fizeau run --out "$out/run" >"$out/report.txt"
-test -s "$out/run/record.jsonl"
-test -s "$out/run/report.html"
-tail -n 5 "$out/report.txt"
+stage "first run" first_run target/debug/fizeau

@@ -35,11 +35,11 @@ impi=$(environment impi-rt-2021.19.0 --no-deps impi-rt==2021.19.0)
 export FIZEAU_REQUIRE_ALL=1 FIZEAU_ELSEWHERE=
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-cargo test --locked --quiet --test mpi --no-run
+cargo test --locked --quiet --test runs --no-run
 for mpi in "$mpich" "$openmpi" "$impi"; do
     echo "$(basename "$mpi"): collectives of 2, 3 and 4 ranks"
     PATH=$mpi/bin:$PATH LD_LIBRARY_PATH=$mpi/lib \
-        cargo test --locked --quiet --test mpi
+        cargo test --locked --quiet --test runs mpi::
 done
 version=4.1.4-3+b1
 if apt-cache show "libopenmpi3=$version" >/dev/null 2>&1 && [ "$(uname -m)" = x86_64 ]; then
@@ -51,7 +51,7 @@ if apt-cache show "libopenmpi3=$version" >/dev/null 2>&1 && [ "$(uname -m)" = x8
     OPAL_PREFIX=$root/usr LD_LIBRARY_PATH=$root/lib:$root/lib/pmix2/lib PATH=$root/bin:$PATH \
         OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mca_base_component_show_load_errors=0 \
         PMIX_MCA_pcompress_base_silence_warning=1 \
-        cargo test --locked --quiet --test mpi
+        cargo test --locked --quiet --test runs mpi::
 else
     skipped "apt-get has no Open MPI $version of Debian 12 here"
 fi

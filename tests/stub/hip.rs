@@ -1,7 +1,10 @@
 //! On a stub of AMD's driver.
 
 use super::machine::{AMD, FEW, Machine, assert_compiled_once, assert_shows_no_number};
-use crate::program::{self, Said, say};
+use crate::{
+    program::{self, Said, say},
+    skipped,
+};
 use fizeau::{
     outcome::{Failure, Outcome},
     record::Record,

@@ -1,6 +1,9 @@
 //! A machine whose drivers are stubs, in a directory that goes away.
 
-use crate::program::{Place, Said, say};
+use crate::{
+    program::{Place, Said, say},
+    skipped,
+};
 use fizeau::{outcome::Outcome, record::Record};
 use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 

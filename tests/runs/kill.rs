@@ -1,11 +1,9 @@
 //! Real runs that are killed at random moments or run out of disk: every record can be read, no
 //! completed case is lost, and going on completes the plan. `FIZEAU_KILLS=50` kills more often.
 
-mod program;
-mod skipped;
-
+use crate::program::{self, Place, SMALL, ended, planned, say};
+use crate::skipped;
 use fizeau::record::{CURRENT, Line};
-use program::{Place, SMALL, ended, planned, say};
 use std::{
     collections::BTreeSet,
     env, fs,

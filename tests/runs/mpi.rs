@@ -2,8 +2,7 @@
 //! Open MPI. Where none is, these tests say so and pass: `scripts/check_mpi.sh` brings three and
 //! runs them under each.
 
-mod skipped;
-
+use crate::skipped;
 use fizeau::{
     case::Point,
     comm::mpi::abi::launcher,

@@ -17,7 +17,6 @@ FIZEAU_ELSEWHERE="nvrtc cublaslt hip nccl mpi" stage "tests: run" cargo test --l
 # GPU kernels and the way to the driver, which need no GPU: every kernel for every target by three
 # compilers, the program's own way to them, what it declares of NVIDIA's libraries by their headers,
 # and the program on a stub driver under valgrind.
-stage "compilers: install" compilers
 stage "kernels: NVIDIA" summarised kernels
 stage "kernels: AMD" summarised kernels_amd
 stage "kernels: verdicts" summarised check_verdicts
@@ -31,4 +30,9 @@ stage "HIP" summarised check_hip
 # NVIDIA's own NCCL, which opens without a GPU.
 stage "NCCL" summarised check_nccl
 
+# The program optimised as it is released, but for optimisation across crates, on the dependencies that
+# the tests were built with.
+own=profile.dev.package.fizeau
+stage "first run: build" build_program --config "$own.opt-level=3" \
+    --config "$own.debug-assertions=false" --config "$own.overflow-checks=false"
 stage "first run" first_run target/debug/fizeau

@@ -41,7 +41,7 @@ fi
 
 required_tests --test tables the_real_library
 required_tests --lib device::hip
-cargo build --locked --workspace --quiet
+build_program
 devices=$(target/debug/fizeau devices)
 if ! grep -m 1 -e 'AMD GPU not found' -e '^hip:0' <<<"$devices"; then
     echo "fault: what the program says of AMD's devices:" >&2

@@ -27,7 +27,7 @@ if ! command -v slurmctld slurmd srun munged >/dev/null; then
     install_packages munge slurmctld slurmd slurm-client iproute2
 fi
 mpi=$(environment mpich-5.0.2 --no-deps mpich==5.0.2)
-cargo build --locked --quiet --workspace
+build_program
 
 # Not below /tmp: each node has its own.
 place=$cache/slurm.$$

@@ -8,7 +8,7 @@ source scripts/common.sh
 
 # valgrind reads the names of libc's functions from libc6-dbg.
 command -v valgrind >/dev/null || install_packages valgrind libc6-dbg
-cargo build --locked --quiet --workspace
+build_program
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir "$place/lib"

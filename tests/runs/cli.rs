@@ -1,6 +1,6 @@
 //! The command line: what it says, and its exit codes.
 
-use crate::program::{Place, SMALL, Said, say};
+use crate::program::{self, Place, SMALL, Said, say};
 use fizeau::outcome::{Failure, Outcome};
 use std::fs;
 

@@ -10,10 +10,12 @@
 //! alone, since it may lack a target or its linker.
 
 use std::{
+    collections::BTreeSet,
     env,
     error::Error,
     fmt::Write as _,
     fs,
+    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
     sync::Mutex,
@@ -96,7 +98,12 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
     let list = manifest(&folder, "kernels.toml")?;
     let nvcc = find_nvcc()?;
     if let Some(nvcc) = &nvcc {
-        compile(nvcc, &folder, &list, out)?;
+        // A name that PATH resolves is no file; PATH itself is watched.
+        if nvcc.program.is_absolute() {
+            println!("cargo:rerun-if-changed={}", nvcc.program.display());
+        }
+        let jobs = list.iter().map(|kernel| nvcc_job(nvcc, &folder, kernel, out));
+        compile(jobs.collect::<Outcome<_>>()?)?;
     }
     let mut table = String::from("static BUNDLED: &[Bundled] = &[\n");
     for Kernel { path, .. } in &list {
@@ -191,43 +198,91 @@ fn answers(program: &Path) -> Option<Nvcc> {
     })
 }
 
-/// Compiles every file, some at a time; the first that fails ends the build with nvcc's words.
-fn compile(nvcc: &Nvcc, folder: &Path, list: &[Kernel], out: &Path) -> Outcome<()> {
-    // A name that PATH resolves is no file; PATH itself is watched.
-    if nvcc.program.is_absolute() {
-        println!("cargo:rerun-if-changed={}", nvcc.program.display());
+/// One run of a compiler.
+struct Job {
+    /// What is compiled, for messages.
+    name: String,
+    command: Command,
+    binary: PathBuf,
+    /// Changes with everything that the binary depends on.
+    key: String,
+}
+
+impl Job {
+    fn new(
+        mut command: Command,
+        version: &str,
+        folder: &Path,
+        kernel: &Kernel,
+        binary: PathBuf,
+    ) -> Outcome<Job> {
+        command.arg("-I").arg(folder.join("include"));
+        command.arg(folder.join(&kernel.path)).arg("-o").arg(&binary);
+        let mut hasher = DefaultHasher::new();
+        (version, format!("{command:?}")).hash(&mut hasher);
+        hash_text(folder, &folder.join(&kernel.path), &mut BTreeSet::new(), &mut hasher)?;
+        let key = format!("{:016x}", hasher.finish());
+        Ok(Job { name: format!("{version} refuses {}", kernel.path), command, binary, key })
     }
-    let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(2);
-    let left = Mutex::new(list.iter());
-    let failed = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                loop {
-                    let next = left.lock().map(|mut left| left.next()).ok().flatten();
-                    let Some(kernel) = next else { break };
-                    if let Err(words) = compile_one(nvcc, folder, kernel, out)
-                        && let Ok(mut failed) = failed.lock()
-                    {
-                        failed.push(format!("{}:\n{words}", kernel.path));
-                    }
-                }
-            });
+
+    /// Compiles, unless the binary of an earlier build is of the same key. The same text gives the
+    /// same bytes.
+    fn run(mut self) -> Result<(), String> {
+        let key = self.binary.with_added_extension("key");
+        if self.binary.exists() && fs::read_to_string(&key).is_ok_and(|kept| kept == self.key) {
+            return Ok(());
         }
-    });
-    match failed.into_inner() {
-        Ok(failed) if failed.is_empty() => Ok(()),
-        Ok(failed) => Err(format!("{} refuses {}", nvcc.version, failed.join("\n")).into()),
-        Err(_) => Err("a thread that compiles kernels panicked".into()),
+        // Of a binary that is half written, no key is left.
+        let _ = fs::remove_file(&key);
+        let output = self.command.output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{}:\n{said}", self.name));
+        }
+        fs::write(key, self.key).map_err(|error| error.to_string())
     }
 }
 
-/// One file to one binary with code for every target that this nvcc knows. The same text gives the
-/// same bytes.
-fn compile_one(nvcc: &Nvcc, folder: &Path, kernel: &Kernel, out: &Path) -> Result<(), String> {
+/// Hashes a file and every header of `kernels/` that it includes, directly or not.
+fn hash_text(
+    folder: &Path,
+    file: &Path,
+    seen: &mut BTreeSet<PathBuf>,
+    hasher: &mut DefaultHasher,
+) -> Outcome<()> {
+    if !seen.insert(file.to_owned()) {
+        return Ok(());
+    }
+    let text = fs::read_to_string(file)?;
+    text.hash(hasher);
+    for line in text.lines().filter(|line| line.trim_start().starts_with("#include")) {
+        let name = line.split('"').nth(1).ok_or_else(|| format!("{}: {line}", file.display()))?;
+        hash_text(folder, &folder.join("include").join(name), seen, hasher)?;
+    }
+    Ok(())
+}
+
+/// Runs all, as many at a time as cargo allows; if some fail, the build ends with what their
+/// compilers said.
+fn compile(jobs: Vec<Job>) -> Outcome<()> {
+    let at_once = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(2);
+    let left = Mutex::new(jobs.into_iter());
+    let work = || {
+        let next = || left.lock().ok().and_then(|mut left| left.next());
+        std::iter::from_fn(next).filter_map(|job| job.run().err()).collect::<Vec<_>>()
+    };
+    let failed = thread::scope(|scope| {
+        let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Result<Vec<_>, _>>()
+    });
+    let failed = failed.map_err(|_| "a thread that compiles kernels panicked")?.concat();
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
+
+/// One file to one binary with code for every target that this nvcc knows.
+fn nvcc_job(nvcc: &Nvcc, folder: &Path, kernel: &Kernel, out: &Path) -> Outcome<Job> {
     let mut command = Command::new(&nvcc.program);
-    command.args(["-fatbin", "-std=c++17", "-O3", "--frandom-seed=1", "-I"]);
-    command.arg(folder.join("include"));
+    command.args(["-fatbin", "-std=c++17", "-O3", "--frandom-seed=1"]);
     let number = |target: &str| target.trim_start_matches("sm_").to_owned();
     let plain = |target: &str| number(target).trim_end_matches('a').to_owned();
     let known = kernel.targets.iter().filter(|target| nvcc.known.contains(&plain(target)));
@@ -238,12 +293,7 @@ fn compile_one(nvcc: &Nvcc, folder: &Path, kernel: &Kernel, out: &Path) -> Resul
     if let Some(ptx) = &kernel.ptx {
         command.arg(format!("-gencode=arch={ptx},code={ptx}"));
     }
-    command.arg(folder.join(&kernel.path)).arg("-o").arg(out.join(binary_name(&kernel.path)));
-    let output = command.output().map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
+    Job::new(command, &nvcc.version, folder, kernel, out.join(binary_name(&kernel.path)))
 }
 
 fn binary_name(path: &str) -> String {
@@ -256,11 +306,15 @@ fn kernels_amd(root: &Path, out: &Path) -> Outcome<String> {
     let list = manifest(&folder, "amd.toml")?;
     let clang = find_clang()?;
     let mut table = String::from("static BUNDLED: &[Files] = &[\n");
-    for Kernel { path, targets, .. } in &list {
+    let mut jobs = Vec::new();
+    for kernel in &list {
+        let Kernel { path, targets, .. } = kernel;
         let mut binaries = String::new();
-        for target in clang.iter().flat_map(|_| targets) {
+        for (clang, target) in clang.iter().flat_map(|one| targets.iter().map(move |to| (one, to)))
+        {
             let binary = out.join(format!("{}.{target}.hsaco", path.replace('/', "-")));
             writeln!(binaries, "({target:?}, include_bytes!({binary:?})),")?;
+            jobs.push(clang_job(clang, &folder, kernel, target, binary)?);
         }
         let text = folder.join(path);
         writeln!(
@@ -268,9 +322,7 @@ fn kernels_amd(root: &Path, out: &Path) -> Outcome<String> {
             "    Files {{ path: {path:?}, text: include_str!({text:?}), binaries: &[{binaries}] }},"
         )?;
     }
-    if let Some((program, _)) = &clang {
-        compile_amd(program, &folder, &list, out)?;
-    }
+    compile(jobs)?;
     let version = clang.map(|(_, version)| version);
     writeln!(table, "];\nstatic CLANG: Option<&str> = {version:?};")?;
     Ok(table)
@@ -304,26 +356,17 @@ fn find_clang() -> Outcome<Option<(PathBuf, String)>> {
     Ok(programs.into_iter().find_map(answers))
 }
 
-/// Every file for each of its targets.
-fn compile_amd(clang: &Path, folder: &Path, list: &[Kernel], out: &Path) -> Outcome<()> {
-    for kernel in list {
-        for target in &kernel.targets {
-            let binary = out.join(format!("{}.{target}.hsaco", kernel.path.replace('/', "-")));
-            let output = Command::new(clang)
-                .args(["-x", "hip", "-nogpuinc", "-nogpulib", "--cuda-device-only", "-O3"])
-                .args(["-std=c++17", "--no-gpu-bundle-output", "-mcode-object-version=5"])
-                .arg(format!("--offload-arch={target}"))
-                .arg("-I")
-                .arg(folder.join("include"))
-                .arg(folder.join(&kernel.path))
-                .arg("-o")
-                .arg(&binary)
-                .output()?;
-            if !output.status.success() {
-                let words = String::from_utf8_lossy(&output.stderr);
-                return Err(format!("{} for {target}:\n{words}", kernel.path).into());
-            }
-        }
-    }
-    Ok(())
+/// One file to an object for one target.
+fn clang_job(
+    (clang, version): &(PathBuf, String),
+    folder: &Path,
+    kernel: &Kernel,
+    target: &str,
+    binary: PathBuf,
+) -> Outcome<Job> {
+    let mut command = Command::new(clang);
+    command.args(["-x", "hip", "-nogpuinc", "-nogpulib", "--cuda-device-only", "-O3"]);
+    command.args(["-std=c++17", "--no-gpu-bundle-output", "-mcode-object-version=5"]);
+    command.arg(format!("--offload-arch={target}"));
+    Job::new(command, version, folder, kernel, binary)
 }

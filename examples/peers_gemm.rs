@@ -8,6 +8,7 @@ use fizeau::{
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
+    kernel::Operation,
     units::{FlopsPerSecond, Seconds},
 };
 use std::{env, thread, time::Duration};
@@ -42,7 +43,7 @@ fn parse(argument: &str) -> Result<GemmPoint> {
 
 fn compare(device: &dyn Device, point: GemmPoint) -> Result<()> {
     let rank = Rank { device, peers: &Alone };
-    let mut kernels = device.kernels(&format!("gemm/{}", point.dtype));
+    let mut kernels = device.kernels(Operation::Gemm(point.dtype));
     kernels.retain(|kernel| kernel.0 != "portable" || kernels_are_few(device, point));
     let mut rivals = Vec::new();
     for kernel in kernels {
@@ -78,7 +79,7 @@ fn bundled(kernel: &KernelName) -> bool {
 
 /// The plain kernel is of interest only where little else is there: it takes long.
 fn kernels_are_few(device: &dyn Device, point: GemmPoint) -> bool {
-    device.kernels(&format!("gemm/{}", point.dtype)).len() < 3
+    device.kernels(Operation::Gemm(point.dtype)).len() < 3
 }
 
 fn turn(device: &dyn Device, workload: &mut dyn Workload) -> Result<Seconds> {

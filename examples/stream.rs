@@ -7,6 +7,7 @@ use fizeau::{
     case::{Case, Point, StreamOperation, StreamPoint},
     comm::Alone,
     device::{Backend, host::Host},
+    kernel::Operation,
     units::{Bytes, Seconds},
 };
 
@@ -24,7 +25,7 @@ fn main() -> anyhow::Result<()> {
     let budget = Seconds(seconds.parse()?);
 
     let device = Host.open(0)?;
-    let mut kernels = device.kernels(&format!("stream/{stream}"));
+    let mut kernels = device.kernels(Operation::Stream(stream));
     kernels.retain(|kernel| wanted.is_empty() || wanted.contains(&kernel.0));
     for kernel in kernels {
         let case = Case { kernel, point };

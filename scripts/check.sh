@@ -1,46 +1,38 @@
 #!/usr/bin/env bash
-# Every check of this repository, in the order in which they are quick to fail.
+# Every check of this repository that needs no other machine and no other server, in the order in
+# which they are quick to fail. scripts/check_long.sh has the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/common.sh
+source scripts/stages.sh
 
-cargo fmt --all --check
-cargo clippy --locked --workspace --all-targets -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
-cargo test --locked --workspace
+stage "format" cargo fmt --all --check
+stage "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
+RUSTDOCFLAGS="-D warnings" stage "documentation" \
+    cargo doc --locked --workspace --no-deps --quiet
+stage "tests: build" cargo test --locked --workspace --no-run --quiet
+# Scripts below bring the first four, and check_long.sh the last.
+FIZEAU_ELSEWHERE="nvrtc cublaslt hip nccl mpi" stage "tests: run" cargo test --locked --workspace
 
 # GPU kernels and the way to the driver, which need no GPU: every kernel for every target by three
-# compilers, from the text that the program embeds too; what it declares of NVIDIA's libraries by
-# their headers; and the program on a stub driver under valgrind. The whole of what they say is kept
-# in target/checks/.
-mkdir -p target/checks
-summarised() { # script
-    local said=target/checks/$1.txt
-    if ! bash "scripts/$1.sh" >"$said" 2>&1; then
-        grep '^fault' "$said" | head -n 40 >&2 || true
-        tail -n 40 "$said" >&2
-        echo "scripts/$1.sh failed; the whole of it: $said" >&2
-        exit 1
-    fi
-    echo "scripts/$1.sh:"
-    tail -n 3 "$said"
-}
-summarised kernels
-summarised kernels_amd
-summarised check_nvrtc
-summarised check_headers
+# compilers, the program's own way to them, what it declares of NVIDIA's libraries by their headers,
+# and the program on a stub driver under valgrind.
+stage "kernels: NVIDIA" summarised kernels
+stage "kernels: AMD" summarised kernels_amd
+stage "kernels: verdicts" summarised check_verdicts
+stage "NVRTC" summarised check_nvrtc
+stage "headers" summarised check_headers
 # What peers give PyTorch, whose kernels need a GPU: by a stand-in.
-python3 scripts/check_peers.py
-summarised check_valgrind
+stage "peers" python3 scripts/check_peers.py
+stage "valgrind" summarised check_valgrind
 # Debian's own HIP, which opens without a GPU.
-summarised check_hip
+stage "HIP" summarised check_hip
 # NVIDIA's own NCCL, which opens without a GPU.
-summarised check_nccl
+stage "NCCL" summarised check_nccl
 
-# What a new user runs first, from a release build: it must leave a record and a report.
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-cargo build --locked --release
-timeout 120 target/release/fizeau run --out "$out/run" >"$out/report.txt"
-test -s "$out/run/record.jsonl"
-test -s "$out/run/report.html"
-tail -n 5 "$out/report.txt"
+# The program optimised as it is released, but for optimisation across crates, on the dependencies that
+# the tests were built with.
+own=profile.dev.package.fizeau
+stage "first run: build" build_program --config "$own.opt-level=3" \
+    --config "$own.debug-assertions=false" --config "$own.overflow-checks=false"
+stage "first run" first_run target/debug/fizeau

@@ -15,13 +15,6 @@ packages() { echo "$1"/lib/python3*/site-packages/nvidia; }
 python3 scripts/check_headers.py "$toolkit/include" "$(packages "$nvml")/cu13/include" \
     "$(packages "$cublas")/cu13/include" "$(packages "$nccl")/nccl/include"
 
-said=$(FIZEAU_LIBRARY_PATH=$(packages "$cublas")/cu13/lib \
-    cargo test --locked --lib the_library_takes_every_description -- --nocapture 2>&1) || {
-    echo "$said"
-    exit 1
-}
-if grep '^skipped' <<<"$said"; then
-    echo "fault: cuBLASLt was not found" >&2
-    exit 1
-fi
+FIZEAU_LIBRARY_PATH=$(packages "$cublas")/cu13/lib \
+    required_tests --lib the_library_takes_every_description
 echo "cuBLASLt 13.0.0.19 takes the description of a product of each element type"

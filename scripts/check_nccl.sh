@@ -5,17 +5,10 @@
 # Usage: scripts/check_nccl.sh [VERSION]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/common.sh
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/fizeau-ci
 version=${1:-2.28.3}
-venv=$cache/nvidia-nccl-cu13-$version
-if [ ! -e "$venv/complete" ]; then
-    rm -rf "$venv"
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps \
-        "nvidia-nccl-cu13==$version" >&2
-    touch "$venv/complete"
-fi
+venv=$(environment "nvidia-nccl-cu13-$version" --no-deps "nvidia-nccl-cu13==$version")
 echo "NCCL $version"
 NCCL_LIBRARY=$(find "$venv" -name libnccl.so.2) NCCL_VERSION_WANTED=$version \
-    cargo test --locked --quiet -p nccl-rs --test wheel
+    required_tests --test wheel

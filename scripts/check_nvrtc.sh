@@ -1,17 +1,13 @@
 #!/usr/bin/env bash
-# Compiles every GPU kernel from the text that the program embeds, for every target, through the
-# program's own way to NVRTC: with the NVRTC of two toolkits. No GPU is needed.
+# Compiles GPU kernels from the text that the program embeds, through the program's own way to NVRTC:
+# one for every target, with the NVRTC of two toolkits. No GPU is needed. The program's tests prove
+# that it embeds the files' own text and gives NVRTC the options of scripts/kernels.py, which compiles
+# all files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/compilers.sh
 
-cargo test --locked --quiet --lib --no-run
-check() { # folder of NVRTC
-    FIZEAU_LIBRARY_PATH=$1 cargo test --locked --quiet --lib \
-        every_kernel_compiles_from_its_embedded_text
-}
-# Two versions do not live in one process; they do in two.
-check "$toolkit/lib" &
-first=$!
-check "$older/lib"
-wait "$first"
+# Two versions do not live in one process.
+for library in "$toolkit/lib" "$older/lib"; do
+    FIZEAU_LIBRARY_PATH=$library required_tests --lib a_kernel_of_each_target_compiles
+done

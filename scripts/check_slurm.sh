@@ -8,35 +8,26 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 nodes=${1:-3}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/fizeau-ci
+source scripts/common.sh
 
 if [[ $PWD == /tmp/* ]]; then
     echo "the virtual nodes have a /tmp of their own, and would not see $PWD: clone it elsewhere" >&2
     exit 2
 fi
 if ((EUID != 0)); then
-    echo "skipped: virtual nodes need root" >&2
+    skipped "virtual nodes need root"
     exit 0
 fi
 if ! ip link add fizeau-try type bridge 2>/dev/null; then
-    echo "skipped: this machine cannot make network bridges (a container without rights?)" >&2
+    skipped "this machine cannot make network bridges (a container without rights?)"
     exit 0
 fi
 ip link del fizeau-try
 if ! command -v slurmctld slurmd srun munged >/dev/null; then
-    echo "installing munge and Slurm (Debian, Ubuntu)" >&2
-    apt-get update -q >&2
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
-        munge slurmctld slurmd slurm-client iproute2 >&2
+    install_packages munge slurmctld slurmd slurm-client iproute2
 fi
-mpi=$cache/mpich-5.0.2
-if [ ! -e "$mpi/complete" ]; then
-    rm -rf "$mpi"
-    python3 -m venv "$mpi"
-    "$mpi/bin/pip" install --quiet --disable-pip-version-check mpich==5.0.2 >&2
-    touch "$mpi/complete"
-fi
-cargo build --locked --quiet --workspace
+mpi=$(environment mpich-5.0.2 --no-deps mpich==5.0.2)
+build_program
 
 # Not below /tmp: each node has its own.
 place=$cache/slurm.$$

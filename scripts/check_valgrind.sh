@@ -4,15 +4,11 @@
 # where valgrind sees it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/common.sh
 
-if ! command -v valgrind >/dev/null; then
-    echo "installing valgrind (Debian, Ubuntu)" >&2
-    sudo=
-    ((EUID == 0)) || sudo=sudo
-    $sudo apt-get update -q >&2
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q valgrind >&2
-fi
-cargo build --locked --quiet --workspace
+# valgrind reads the names of libc's functions from libc6-dbg.
+command -v valgrind >/dev/null || install_packages valgrind libc6-dbg
+build_program
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir "$place/lib"
@@ -21,23 +17,26 @@ for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13 libcublasLt.so.13; 
 done
 
 run() { # SCRIPT EXIT_CODE
-    status=0
-    FIZEAU_STUB=$1 FIZEAU_LIBRARY_PATH=$place/lib XDG_CACHE_HOME=$place/cache \
+    local status=0 own
+    own=$(mktemp -d "$place/XXXXXX")
+    FIZEAU_STUB=$1 FIZEAU_LIBRARY_PATH=$place/lib XDG_CACHE_HOME=$own/cache \
         valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite \
         --show-leak-kinds=definite --error-exitcode=99 \
-        target/debug/fizeau run --suite tests/stub/suite.toml --out "$place/out" \
+        target/debug/fizeau run --suite tests/stub/suite.toml --out "$own/out" \
         'compute/*' 'latency/4KiB/*' 'gemm/*' 'stream/*/512KiB/*' 'transfer/*' 'launch/*' \
-        'access/shared/*' >"$place/said" || status=$?
-    rm -rf "$place/out"
+        'access/shared/*' >"$own/said" 2>&1 || status=$?
     if [ "$status" != "$2" ]; then
-        cat "$place/said"
+        cat "$own/said"
         echo "FIZEAU_STUB='$1': exit code $status, not $2" >&2
-        exit 1
+        return 1
     fi
     echo "FIZEAU_STUB='$1': clean"
 }
 
-run "devices=2" 0
+# Two at a time: valgrind runs the threads of a program one after the other.
+run "devices=2" 0 &
 run "cuLaunchKernelEx=1@9" 1
-run "cuMemAlloc_v2=2@6" 1
+wait $!
+run "cuMemAlloc_v2=2@6" 1 &
 run "cuMemcpyAsync=1@7" 1
+wait $!

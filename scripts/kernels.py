@@ -2,7 +2,8 @@
 
 Called by scripts/kernels.sh, which installs the compilers. Fails on a kernel that does not compile,
 spills registers, lacks a claimed instruction, has not as many products, exponentials or registers as
-its row says, does not fit its target, or is missing from the machine code or the list.
+its row says, does not fit its target, or is missing from the machine code or the list. What was proved
+before of the same text, row, target and compiler is not proved again: scripts/verdicts.py.
 """
 
 import argparse
@@ -17,8 +18,12 @@ import sys
 import tempfile
 import tomllib
 
+from verdicts import Verdicts, included, of_files
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "kernels"
 INCLUDE = ROOT / "include"
+# What the program gives to NVRTC; a test of the program holds this line against its own.
+PROGRAM_OPTIONS = ["--gpu-architecture={target}", "-std=c++17"]
 
 
 def run(command, **options):
@@ -39,7 +44,9 @@ def nvcc(tools, source, target, cubin):
 
 
 def nvrtc(library, source, target, cubin):
-    """Compiles through NVRTC from text alone, as the backend does; gives the compiler's log."""
+    """Compiles through NVRTC from text alone, as the backend does; gives the compiler's log.
+
+    The program's tests prove that the text it embeds is the text of these files."""
     api = open_nvrtc(library)
     headers = sorted(INCLUDE.glob("*.h"))
     texts = (ctypes.c_char_p * len(headers))(*[header.read_bytes() for header in headers])
@@ -48,7 +55,8 @@ def nvrtc(library, source, target, cubin):
     name = source.name.encode()
     said(api, api.nvrtcCreateProgram(
         ctypes.byref(program), source.read_bytes(), name, len(headers), texts, names))
-    options = [f"--gpu-architecture={target}".encode(), b"-std=c++17", b"--ptxas-options=-v"]
+    options = [option.format(target=target).encode() for option in PROGRAM_OPTIONS]
+    options.append(b"--ptxas-options=-v")
     given = (ctypes.c_char_p * len(options))(*options)
     code = api.nvrtcCompileProgram(program, len(options), given)
     log = fetch(api, program, "ProgramLog").decode().rstrip("\0")
@@ -221,9 +229,28 @@ def broken_plans(kernel, target, count, shared, found):
 LOST = re.compile(r"warning|\(C\d{4}\)|Potential Performance Loss|\b[1-9]\d* bytes stack frame", re.I)
 
 
-def prove(job):
+class Compiler:
+    """A compiler and the tools that read its machine code, with a hash of their files."""
+
+    def __init__(self, name, compile_with, tools, files):
+        self.name, self.compile_with, self.tools = name, compile_with, tools
+        self.files = of_files([tools, *files])
+
+
+def judge(job):
+    """One file for one target by one compiler: rows to print, faults found, kept or proved now."""
+    file, target, compiler, verdicts = job
+    try:
+        texts = included(ROOT / file["path"], INCLUDE)
+    except (OSError, RuntimeError) as error:
+        return [], [str(error)]
+    depends_on = [texts, file, target, compiler.name, compiler.files]
+    return verdicts.rows(depends_on, lambda: prove(file, target, compiler))
+
+
+def prove(file, target, compiler):
     """One file for one target by one compiler: rows to print, faults found."""
-    file, target, compiler, compile_with, tools = job
+    compiler, compile_with, tools = compiler.name, compiler.compile_with, compiler.tools
     source = ROOT / file["path"]
     rows, faults = [], []
     place = f"{file['path']} {target} {compiler}"
@@ -277,21 +304,27 @@ def main():
         return 0
 
     check_claims()
-    compilers = [("nvcc", lambda *a: nvcc(given.bin, *a))]
+    # nvcc preprocesses by g++, whose version is part of its name.
+    toolkit, host = given.bin.parent, run(["g++", "--version"]).splitlines()[0]
+    compilers = [Compiler("nvcc", lambda *a: nvcc(given.bin, *a), given.bin,
+                          [toolkit / "nvvm", toolkit / "include"])]
+    compilers[0].files += host
     for library in given.nvrtc:
         name = next(path.name for path in library.iterdir() if "builtins.so" in path.name)
         version = ".".join(name.split(".so.")[1].split(".")[:2])
-        compilers.append((f"NVRTC {version}", nvrtc_in_child(library)))
+        compilers.append(Compiler(
+            f"NVRTC {version}", nvrtc_in_child(library), given.bin, library.glob("libnvrtc*")))
     files = tomllib.loads((ROOT / "kernels.toml").read_text())["file"]
-    jobs = [(file, target, name, compile_with, given.bin)
+    verdicts = Verdicts(__file__)
+    jobs = [(file, target, compiler, verdicts)
             for file in files if given.only in file["path"]
-            for target in file["targets"] for name, compile_with in compilers]
+            for target in file["targets"] for compiler in compilers]
 
     print(f"{'entry':34} {'target':8} {'compiler':10} {'registers':>9} {'shared':>7} "
           f"{'spills':>6}  claimed instructions")
     faults, count = [], 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for rows, found in pool.map(prove, jobs):
+        for rows, found in pool.map(judge, jobs):
             faults += found
             count += len(rows)
             for entry, target, compiler, registers, shared, spills, verdict in rows:
@@ -302,6 +335,7 @@ def main():
             faults.append(f"{path.relative_to(ROOT)} is not listed")
     for fault in faults:
         print(f"fault: {fault}", file=sys.stderr)
+    print(f"{len(jobs)} compilations, {verdicts.reused} of them proved before")
     print(f"{count} kernels proved, {len(faults)} faults")
     return 1 if faults or not count else 0
 

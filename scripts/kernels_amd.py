@@ -2,7 +2,8 @@
 
 Called by scripts/kernels_amd.sh, which installs the compiler. Fails on a kernel that does not
 compile, spills registers, uses scratch memory, lacks a claimed instruction, or is missing from the
-machine code or the list.
+machine code or the list. What was proved before of the same text, row, target and compiler is not
+proved again: scripts/verdicts.py.
 """
 
 import argparse
@@ -13,6 +14,8 @@ import re
 import subprocess
 import sys
 import tomllib
+
+from verdicts import Verdicts, included, of_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "kernels"
 
@@ -66,9 +69,19 @@ def statistics(text):
     return found
 
 
-def prove(job):
+def judge(job):
+    """One file for one target: rows to print, faults found, kept or proved now."""
+    file, target, compiler, compiler_files, verdicts = job
+    try:
+        texts = included(ROOT / file["path"], ROOT / "include")
+    except (OSError, RuntimeError) as error:
+        return [], [str(error)]
+    depends_on = [texts, file, target, compiler_files]
+    return verdicts.rows(depends_on, lambda: prove(file, target, compiler))
+
+
+def prove(file, target, compiler):
     """One file for one target: rows to print, faults found."""
-    file, target, compiler = job
     rows, faults = [], []
     place = f"{file['path']} {target}"
     try:
@@ -101,16 +114,20 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--only", default="", help="files whose path contains this")
     arguments.add_argument("--target", default="", help="this target alone")
+    arguments.add_argument("--files", type=pathlib.Path, required=True,
+                           help="folder of the compiler, which its hash is taken of")
     arguments.add_argument("compiler", nargs="+", help="a clang for AMD's targets")
     given = arguments.parse_args()
     files = tomllib.loads((ROOT / "amd.toml").read_text())["file"]
-    jobs = [(file, target, given.compiler) for file in files if given.only in file["path"]
+    verdicts, compiler_files = Verdicts(__file__), of_files([given.files])
+    jobs = [(file, target, given.compiler, compiler_files, verdicts)
+            for file in files if given.only in file["path"]
             for target in file["targets"] if given.target in ("", target)]
     print(f"{'entry':34} {'target':8} {'VGPR':>4} {'AGPR':>4} {'LDS':>6} {'scratch':>7} "
           f"{'spills':>6} {'waves':>5}  claimed instructions")
     faults, count = [], 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for rows, found in pool.map(prove, jobs):
+        for rows, found in pool.map(judge, jobs):
             faults += found
             count += len(rows)
             for entry, target, vgprs, agprs, lds, scratch, spills, occupancy, claims in rows:
@@ -122,6 +139,7 @@ def main():
             faults.append(f"{path.relative_to(ROOT)} is not listed")
     for fault in faults:
         print(f"fault: {fault}", file=sys.stderr)
+    print(f"{len(jobs)} compilations, {verdicts.reused} of them proved before")
     print(f"{count} kernels proved, {len(faults)} faults")
     return 1 if faults or not count else 0
 

@@ -5,12 +5,9 @@
 # repository. No GPU, no ROCm and no root is needed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/common.sh
 
-venv=${XDG_CACHE_HOME:-$HOME/.cache}/fizeau-ci/ziglang-0.17.1
-if [ ! -e "$venv/complete" ]; then
-    rm -rf "$venv"
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check ziglang==0.17.1 >&2
-    touch "$venv/complete"
-fi
-exec "$venv/bin/python3" scripts/kernels_amd.py "$@" -- "$venv/bin/python3" -m ziglang clang
+venv=$(environment ziglang-0.17.1 ziglang==0.17.1)
+clang=$(echo "$venv"/lib/python3*/site-packages/ziglang)
+exec "$venv/bin/python3" scripts/kernels_amd.py --files "$clang" "$@" -- \
+    "$venv/bin/python3" -m ziglang clang

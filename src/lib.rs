@@ -25,6 +25,9 @@ pub mod record;
 pub mod report;
 pub mod selector;
 pub mod session;
+#[cfg(test)]
+#[path = "../tests/skipped/mod.rs"]
+mod skipped;
 pub mod spec;
 pub mod stats;
 pub mod suite;

@@ -3,6 +3,8 @@
 //!
 //! It needs a C++ compiler and says so where there is none.
 
+mod skipped;
+
 use fizeau::{bench::attention::schedule::Schedule, kernel::AttentionSequence};
 use std::{
     fmt::Write,
@@ -26,7 +28,7 @@ fn model(folder: &Path, source: &str, lanes: u32) -> Option<Command> {
         .output();
     match made {
         Err(error) => {
-            eprintln!("skipped: no C++ compiler ({compiler}: {error})");
+            skipped::because("c++", format!("no C++ compiler ({compiler}: {error})"));
             None
         }
         Ok(made) => {

@@ -1,7 +1,10 @@
 //! On a stub of AMD's driver.
 
 use super::machine::{AMD, FEW, Machine, assert_compiled_once, assert_shows_no_number};
-use crate::program::{self, Said, say};
+use crate::{
+    program::{self, Said, say},
+    skipped,
+};
 use fizeau::{
     outcome::{Failure, Outcome},
     record::Record,
@@ -432,7 +435,7 @@ fn first_day(machine: &Machine, part: &str, selectors: &[&str]) -> (Said, PathBu
 #[test]
 fn the_script_of_the_first_day_goes_its_way_and_shows_no_figure() {
     if Command::new("python3").arg("--version").output().is_err() {
-        return eprintln!("skipped: no python3");
+        return skipped::because("python3", "no python3");
     }
     let machine = Machine::with(&AMD);
     // One of AMD's tools is there, and says something.

@@ -1,6 +1,9 @@
 //! A machine whose drivers are stubs, in a directory that goes away.
 
-use crate::program::{Place, Said, say};
+use crate::{
+    program::{Place, Said, say},
+    skipped,
+};
 use fizeau::{outcome::Outcome, record::Record};
 use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
@@ -153,8 +156,10 @@ pub fn assert_compiled_once(libraries: &[&str], script: &str, option: &str) {
     let compiled = |log: &[String]| log.iter().filter(|line| line.starts_with("options ")).count();
     let log = machine.log();
     if compiled(&log) == 0 {
-        eprintln!("skipped: this build has binaries of its kernels, and compiles none");
-        return;
+        return skipped::because(
+            "kernels",
+            "this build has binaries of its kernels, and compiles none",
+        );
     }
     let options = log.iter().find(|line| line.starts_with("options stream/portable.cu"));
     let options = options.expect("streams are compiled");

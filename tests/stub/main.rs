@@ -4,6 +4,8 @@
 #[expect(dead_code, reason = "a fake device's part of it is for other tests")]
 #[path = "../program/mod.rs"]
 mod program;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 
 mod cuda;
 mod hip;

@@ -1,6 +1,9 @@
 //! Tables over libraries that lack functions, over functions of this test, and over the real
 //! libraries where they are installed.
 
+#[path = "../../../tests/skipped/mod.rs"]
+mod skipped;
+
 use hip_sys::{Error, Hip, HipBlasLt, HipRtc, hipErrorNotReady, hipErrorOutOfMemory};
 use std::{
     ffi::{c_char, c_int, c_void},
@@ -95,7 +98,7 @@ fn functions_are_asked_for_by_the_names_of_the_headers() {
 fn the_real_library_has_every_function_and_says_that_there_is_no_device() {
     let hip = match Hip::open(hip_sys::HIP_FILES) {
         Ok(hip) => hip,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return skipped::because("hip", error),
     };
     let rtc = HipRtc::open(hip_sys::HIPRTC_FILES).expect("before ROCm 7 in the same library");
     let mut version = 0;

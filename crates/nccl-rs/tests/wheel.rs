@@ -1,14 +1,16 @@
 //! The vendor's own library, where `NCCL_LIBRARY` names one: `scripts/check_nccl.sh` brings it as a
 //! Python wheel. It opens without a GPU, and its errors without one are real.
 
+#[path = "../../../tests/skipped/mod.rs"]
+mod skipped;
+
 use nccl_rs::{Communicator, DataType, Error, Library, Version};
 use std::{env, sync::Arc, time::Duration};
 
 fn library(test: &str) -> Option<Arc<Library>> {
     let Some(path) = env::var_os("NCCL_LIBRARY") else {
-        println!(
-            "{test}: skipped, NCCL_LIBRARY names no libnccl.so.2; scripts/check_nccl.sh brings one"
-        );
+        let why = "NCCL_LIBRARY names no libnccl.so.2; scripts/check_nccl.sh brings one";
+        skipped::because("nccl", format!("{test}: {why}"));
         return None;
     };
     Some(Arc::new(Library::open([path]).expect("it can be opened")))

@@ -67,7 +67,7 @@ mod tests {
         gpu::{blas_lt::has, products::try_description},
         library::Refusal,
     };
-    use crate::kernel::GemmParams;
+    use crate::{kernel::GemmParams, skipped};
 
     #[test]
     fn element_types_have_their_capability() {
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_library_takes_every_description() {
         if let Err(error) = CUBLASLT.library() {
-            return eprintln!("skipped: {error}");
+            return skipped::because("cublaslt", error);
         }
         let kinds = kinds((10, 0));
         for kind in &kinds {

@@ -33,3 +33,19 @@ pub fn compiler() -> Result<Arc<Compiler>, DeviceError> {
     static COMPILER: OnceLock<Result<Arc<Compiler>, DeviceError>> = OnceLock::new();
     COMPILER.get_or_init(|| Compiler::open(&NVRTC).map(Arc::new)).clone()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::gpu::compiler::Source;
+    use std::{fs, path::Path};
+
+    #[test]
+    fn kernels_are_proved_with_the_options_of_the_program() {
+        let source = Source { name: "", text: "", headers: &[], options: &[], target: "{target}" };
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/kernels.py");
+        let script = fs::read_to_string(script).expect("the script that proves kernels");
+        let line = format!("\nPROGRAM_OPTIONS = {:?}\n", NVRTC.options(&source));
+        assert!(script.contains(&line), "scripts/kernels.py has no line{line}");
+    }
+}

@@ -72,6 +72,16 @@ pub struct CompilerDialect {
     pub target: &'static str,
 }
 
+impl CompilerDialect {
+    /// The options of a compilation, the same as those that build.rs gives to its compiler.
+    pub fn options(&self, source: &Source<'_>) -> Vec<String> {
+        let target = format!("{}{}", self.target, source.target);
+        let mut options = vec![target, "-std=c++17".into()];
+        options.extend(source.options.iter().cloned());
+        options
+    }
+}
+
 /// Destroys a program at the end of its scope.
 struct Held<'c> {
     functions: &'c Functions,
@@ -151,7 +161,7 @@ impl Compiler {
         let all = |texts: Vec<&str>| texts.into_iter().map(c).collect::<Result<Vec<_>, _>>();
         let names = all(source.headers.iter().map(|header| header.0).collect())?;
         let texts = all(source.headers.iter().map(|header| header.1).collect())?;
-        let options = self.options(source);
+        let options = self.dialect.options(source);
         let options = all(options.iter().map(String::as_str).collect())?;
         // Pointers into the texts above, which live as long as this function.
         let pointers = |texts: &[CString]| -> Vec<_> { texts.iter().map(|t| t.as_ptr()).collect() };
@@ -183,14 +193,6 @@ impl Compiler {
             f.cubin(held.program, bytes.as_mut_ptr().cast()).map_err(failed)?;
             Ok(bytes)
         }
-    }
-
-    /// The options of a compilation, the same as those that build.rs gives to its compiler.
-    fn options(&self, source: &Source<'_>) -> Vec<String> {
-        let target = format!("{}{}", self.dialect.target, source.target);
-        let mut options = vec![target, "-std=c++17".into()];
-        options.extend(source.options.iter().cloned());
-        options
     }
 
     /// The first error that a compilation named.

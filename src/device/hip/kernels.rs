@@ -35,10 +35,14 @@ pub fn built_with() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{
-        gpu::{compiler::Source, kernels::HEADERS, manifest::Manifest},
-        hip::hiprtc,
+    use crate::{
+        device::{
+            gpu::{compiler::Source, kernels::HEADERS, manifest::Manifest},
+            hip::hiprtc,
+        },
+        skipped,
     };
+    use std::{fs, path::Path};
 
     #[test]
     fn every_file_of_the_list_is_embedded_with_all_its_binaries_or_none() {
@@ -50,6 +54,9 @@ mod tests {
                 let is_elf = |bytes: &[u8]| bytes.starts_with(b"\x7fELF");
                 assert!(bundled.binary.is_none_or(is_elf), "{} {target}", file.path);
             }
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels").join(&file.path);
+            let text = find(&file.path, &file.targets[0]).expect("embedded").text;
+            assert!(fs::read_to_string(path).expect("a file") == text, "{}: its text", file.path);
         }
         assert_eq!(manifest.file.len(), BUNDLED.len());
     }
@@ -60,7 +67,7 @@ mod tests {
     fn portable_kernels_compile_through_hiprtc_from_their_embedded_text() {
         let compiler = match hiprtc::compiler() {
             Ok(compiler) => compiler,
-            Err(error) => return eprintln!("skipped: {error}"),
+            Err(error) => return skipped::because("hip", error),
         };
         let manifest: Manifest = toml::from_str(MANIFEST).expect("amd.toml");
         for file in manifest.file.iter().filter(|file| file.path.ends_with(".cu")) {

@@ -5,13 +5,13 @@ use fizeau::{
     case::{AttentionKind, AttentionPoint, Case, KernelName, Lengths, Mask, Point},
     comm::Alone,
     device::{
-        Backend, Buffer, Device, DeviceError, Function, Launch, Timing,
+        Backend, Buffer, Capabilities, Device, DeviceError, Function, Launch, Timing,
         host::{Host, HostDevice},
     },
     dtype::Dtype,
-    kernel::{AttentionParams, AttentionSequence, Operation},
+    kernel::{AttentionParams, AttentionSequence, Operation, Params},
     spec::Properties,
-    units::{Bytes, Megahertz},
+    units::{Bytes, Megahertz, Seconds},
 };
 use proptest::prelude::*;
 

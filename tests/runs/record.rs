@@ -1,8 +1,7 @@
 //! The record: its schema, its golden file, and what readers and writers do with records that are
 //! cut short, of another version, or spoilt.
 
-mod program;
-
+use crate::program::{self, Place, SMALL, say};
 use fizeau::{
     dtype::Dtype,
     record::{
@@ -11,7 +10,6 @@ use fizeau::{
         v1,
     },
 };
-use program::{Place, SMALL, say};
 use proptest::{collection, option, prelude::*, sample, strategy::Union};
 use serde_json::{Map, Value, json};
 use std::{fs, path::Path, sync::LazyLock};
@@ -19,8 +17,8 @@ use std::{fs, path::Path, sync::LazyLock};
 /// A few cases.
 const FEW: &str = "stream/read/{?,??}KiB/*";
 
-const GOLDEN: &str = include_str!("golden/v1.jsonl");
-const SCHEMA: &str = include_str!("../docs/record-v1.schema.json");
+const GOLDEN: &str = include_str!("../golden/v1.jsonl");
+const SCHEMA: &str = include_str!("../../docs/record-v1.schema.json");
 
 fn line_of(text: &str) -> Line {
     CURRENT.read(serde_json::from_str(text).expect("JSON")).expect("a line of the record")

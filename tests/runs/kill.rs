@@ -1,10 +1,9 @@
 //! Real runs that are killed at random moments or run out of disk: every record can be read, no
 //! completed case is lost, and going on completes the plan. `FIZEAU_KILLS=50` kills more often.
 
-mod program;
-
+use crate::program::{self, Place, SMALL, ended, planned, say};
+use crate::skipped;
 use fizeau::record::{CURRENT, Line};
-use program::{Place, SMALL, ended, planned, say};
 use std::{
     collections::BTreeSet,
     env, fs,
@@ -95,8 +94,7 @@ fn a_full_disk_ends_the_run_with_its_record_whole() {
     let place = Place::new();
     let probe = Command::new("unshare").args(["--mount", "--map-root-user", "true"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        println!("skipped: this system lets nobody mount a small disk for a test");
-        return;
+        return skipped::because("mount", "this system lets nobody mount a small disk for a test");
     }
     // The disk goes away with the program, so the record is copied out of it.
     let script = "mkdir disk out && mount -t tmpfs -o size=64k none disk && cd disk && \

@@ -1,13 +1,8 @@
 //! Bad nodes are named from simulated rounds of pairs, and slow ranks of stub GPUs by the program.
 
-#[expect(dead_code, reason = "some of it is for the sweeps")]
-mod gpus;
-#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
-mod program;
-
+use crate::gpus::Machine;
+use crate::program::say;
 use fizeau::localise::{Answer, Exchange, answer, pairs, suspects};
-use gpus::Machine;
-use program::say;
 use std::collections::HashSet;
 
 const NODES: u32 = 1024;

@@ -1,8 +1,7 @@
 //! Collectives as `nccl-tests` reports them, read as its readers do: by column position, by white
 //! space, by key.
 
-mod synthetic;
-
+use crate::synthetic;
 use fizeau::{
     case::{Collective, Place, Point},
     format::nccl_tests,

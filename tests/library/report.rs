@@ -1,9 +1,7 @@
 //! Every report in every format, from a synthetic record; and a hostile one that must stay
 //! harmless.
 
-mod sha256;
-mod synthetic;
-
+use crate::{sha256, synthetic};
 use fizeau::{
     cmd::report::{ReportFormat, render, write_all},
     compare::Comparison,

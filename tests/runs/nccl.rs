@@ -1,16 +1,12 @@
 //! Ranks with a GPU each, by a stub NCCL on a stub driver: their bytes really go from one to the
 //! other, so that what is verified is real. No number comes from it.
 
-mod gpus;
-#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
-mod program;
-
+use crate::gpus::{LATER, Machine, NCCL, TOKEN, TWO, UNALIGNED, assert_all_right, built, ends};
+use crate::program::{Said, said, say};
 use fizeau::{
     case::Point,
     outcome::{Failure, Outcome},
 };
-use gpus::{LATER, Machine, NCCL, TOKEN, TWO, UNALIGNED, assert_all_right, built, ends};
-use program::{Said, said, say};
 use std::{
     fs,
     net::TcpListener,

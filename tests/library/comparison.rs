@@ -1,7 +1,6 @@
 //! Comparing runs: equal machines are the same, planted changes are found.
 
-mod synthetic;
-
+use crate::synthetic;
 use fizeau::{
     bench::{Rank, Workload},
     case::{Case, KernelName, Point, StreamOperation, StreamPoint},

@@ -33,7 +33,7 @@ struct Row {
 }
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
-    let rows = csv::Reader::from_reader(include_str!("parts.csv").as_bytes()).into_deserialize();
+    let rows = csv::Reader::from_reader(include_str!("../parts.csv").as_bytes()).into_deserialize();
     rows.collect::<Result<_, _>>().expect("a table of parts")
 });
 

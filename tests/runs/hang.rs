@@ -1,13 +1,8 @@
 //! Ranks of stub GPUs that die, hang or are stopped: the others end, and say who it was.
 
-#[expect(dead_code, reason = "some of it is for the sweeps")]
-mod gpus;
-#[expect(dead_code, reason = "a fake device's part of it is for other tests")]
-mod program;
-
+use crate::gpus::{LATER, Machine, TWO, ends};
+use crate::program::{Said, said, say};
 use fizeau::outcome::{Failure, Outcome};
-use gpus::{LATER, Machine, TWO, ends};
-use program::{Said, said, say};
 use std::{process::Command, thread, time::Duration};
 
 /// How two ranks end where something goes wrong with the second: both with exit code 3, the first

@@ -1,7 +1,6 @@
 //! What collectives put on the wire: the speed of light of links, and the report's table.
 
-mod synthetic;
-
+use crate::synthetic;
 use fizeau::{
     case::{Algorithm, Case, Collective, CollectivePoint, KernelName, Point},
     data::Catalogue,

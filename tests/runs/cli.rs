@@ -1,9 +1,7 @@
 //! The command line: what it says, and its exit codes.
 
-mod program;
-
+use crate::program::{self, Place, SMALL, Said, say};
 use fizeau::outcome::{Failure, Outcome};
-use program::{Place, SMALL, Said, say};
 use std::fs;
 
 /// A few cases.

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The checks that scripts/check.sh leaves out, since they take long or bring up real servers: MPI
+# libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, and the
+# program as it is released. Needs root and Debian 12 for all of them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/common.sh
+source scripts/stages.sh
+
+stage "HIP's bindings" summarised check_hip abi
+stage "MPI" summarised check_mpi
+stage "Slurm" summarised check_slurm
+stage "release: build" cargo build --locked --release
+stage "release: first run" first_run target/release/fizeau

@@ -1,0 +1,18 @@
+//! What the library computes, called as functions. Nothing here takes all cores or starts the
+//! program.
+
+#[path = "../sha256/mod.rs"]
+mod sha256;
+#[path = "../synthetic/mod.rs"]
+mod synthetic;
+
+mod comparison;
+mod data;
+mod faults;
+mod kernels;
+mod nccl_tests;
+mod parts;
+mod report;
+mod statistics;
+mod wire;
+mod world;

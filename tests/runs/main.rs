@@ -1,0 +1,16 @@
+//! The program itself, in processes of its own: what it says, keeps and survives.
+
+#[path = "../gpus/mod.rs"]
+mod gpus;
+#[path = "../program/mod.rs"]
+mod program;
+#[path = "../skipped/mod.rs"]
+mod skipped;
+
+mod cli;
+mod hang;
+mod kill;
+mod localise;
+mod mpi;
+mod nccl;
+mod record;

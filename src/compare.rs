@@ -194,7 +194,9 @@ pub enum Incomparable {
         after: String,
     },
     /// One of them is of a stub driver, and the other is not.
-    #[error("one of A and B is of a stub driver, which measures nothing that a GPU's compares with")]
+    #[error(
+        "one of A and B is of a stub driver, which measures nothing that a GPU's compares with"
+    )]
     Stub,
     /// The threshold is not a share.
     #[error("the threshold {0} is not between 0 and 1; write 0.05 for 5 %")]

@@ -12,9 +12,10 @@ pub fn text(cell: &Cell) -> String {
         Cell::Time(time) => time.to_string(),
         Cell::Size(size) => size.to_string(),
         Cell::Share(share) => percent(*share),
-        Cell::Ratio(ratio) => format!("{ratio:.3}x"),
-        Cell::Relative { value, is_stub: false } => format!("{value:.3}"),
-        Cell::Relative { value, is_stub: true } => format!("{value:.3} ({STUB})"),
+        Cell::Ratio(ratio) | Cell::Relative { value: ratio, is_stub: false } => {
+            format!("{ratio:.3}x")
+        }
+        Cell::Relative { value, is_stub: true } => format!("{value:.3}x ({STUB})"),
         Cell::Count(count) => count.to_string(),
         Cell::Absent => "\u{2013}".into(),
     }

@@ -160,10 +160,8 @@ fn column(key: &'static str, title: &'static str, weight: Weight) -> Column {
 pub fn summary(record: &Record) -> Option<Table> {
     let cases = cases(record);
     let all = rates(&cases);
-    let mut columns = vec![
-        column("rank", "rank", Weight::Essential),
-        column("device", "device", Weight::Useful),
-    ];
+    let mut columns =
+        vec![column("rank", "rank", Weight::Essential), column("device", "device", Weight::Useful)];
     columns.extend(all.iter().map(|of| column(of.operation, of.operation, Weight::Essential)));
     let row = |rank: usize| {
         let place = place(record, rank).map_or(Cell::Absent, |place| Cell::Code(place.into()));

@@ -124,7 +124,8 @@ mod tests {
         let rows: Vec<_> = hidden.tables().flat_map(|table| table.rows.concat()).collect();
         let marked = |value| Cell::Relative { value, is_stub: true };
         assert_eq!(rows, [Cell::Text("stub".into()), Cell::Absent, marked(0.85)]);
-        let maps: Vec<_> = hidden.blocks.iter().filter(|b| matches!(b, Block::HeatMap(_))).collect();
+        let maps: Vec<_> =
+            hidden.blocks.iter().filter(|b| matches!(b, Block::HeatMap(_))).collect();
         let [Block::HeatMap(map)] = maps[..] else { panic!("{maps:?}") };
         assert_eq!(map.rows[0].values, [Heat { value: marked(0.9), share: None }]);
     }

@@ -11,3 +11,4 @@ mod machine;
 mod memory;
 mod scaled;
 mod sides;
+mod speed;

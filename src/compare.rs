@@ -193,8 +193,10 @@ pub enum Incomparable {
         /// B's.
         after: String,
     },
-    /// One of them is of a stub driver.
-    #[error("a stub driver measures nothing that could be compared")]
+    /// One of them is of a stub driver, and the other is not.
+    #[error(
+        "one of A and B is of a stub driver, which measures nothing that a GPU's compares with"
+    )]
     Stub,
     /// The threshold is not a share.
     #[error("the threshold {0} is not between 0 and 1; write 0.05 for 5 %")]
@@ -212,7 +214,7 @@ impl Comparison {
             return Err(Incomparable::Threshold(threshold));
         }
         let (a, b) = (&before.header, &after.header);
-        if a.device.is_stub() || b.device.is_stub() {
+        if a.device.is_stub() != b.device.is_stub() {
             return Err(Incomparable::Stub);
         }
         let device = |header: &Header| {

@@ -14,6 +14,7 @@ pub mod latency;
 pub mod launch;
 mod sides;
 pub mod stream;
+mod together;
 pub mod transfer;
 mod verify;
 
@@ -58,16 +59,20 @@ pub enum Unready {
 /// them.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let mut plan = Vec::new();
-    // Ranks in processes of their own share their nodes: only what they do together is measured.
-    if rank.peers.processes() > 1 {
+    let has_others = rank.peers.processes() > 1;
+    // Ranks on hosts share their nodes: only what they do together is measured.
+    if has_others && rank.device.capabilities().threads.is_some() {
         return collective::cases(suite, rank);
     }
     plan.extend(compute::cases(suite, rank));
     plan.extend(stream::cases(suite, rank));
     plan.extend(latency::cases(suite, rank));
     plan.extend(access::cases(suite, rank));
-    plan.extend(transfer::cases(suite, rank));
-    plan.extend(launch::cases(suite, rank));
+    // GPUs share links and the host's cores, and have all else for themselves.
+    if !has_others {
+        plan.extend(transfer::cases(suite, rank));
+        plan.extend(launch::cases(suite, rank));
+    }
     plan.extend(gemm::cases(suite, rank));
     plan.extend(gemm::grouped::cases(suite, rank));
     plan.extend(attention::cases(suite, rank));
@@ -75,8 +80,14 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan
 }
 
-/// Makes a case ready.
+/// Makes a case ready, on all ranks or on none.
 pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>, Unready> {
+    let alone = rank.peers.processes() == 1 || matches!(case.point, Point::Collective(_));
+    let ready = prepare_alone(case, rank);
+    if alone { ready } else { together::beside_each_other(ready, rank) }
+}
+
+fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>, Unready> {
     gemm::keep_only(&case.point);
     match &case.point {
         Point::Stream(point) => stream::prepare(point, &case.kernel, rank),

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     compare::{Comparison, Incomparable, THRESHOLD, Waiver},
     record::store,
+    report::without_numbers,
 };
 use anyhow::Context as _;
 use clap::Args;
@@ -73,7 +74,10 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
             }
         })?;
     comparison.waive(&args.waive);
-    let document = crate::report::comparison(&comparison);
+    let mut document = crate::report::comparison(&comparison);
+    if after.header.device.is_stub() {
+        document = without_numbers(document);
+    }
     let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let format = args.format.unwrap_or(default);
     let text = report::render(&document, format, report::window(global))?;

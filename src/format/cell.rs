@@ -1,6 +1,6 @@
 //! A cell in digits, for people and for machines.
 
-use crate::report::Cell;
+use crate::{report::Cell, spec::STUB};
 use serde_json::{Number, Value};
 
 /// For people: few digits, with a unit. Not yet [clean](super::clean).
@@ -12,7 +12,10 @@ pub fn text(cell: &Cell) -> String {
         Cell::Time(time) => time.to_string(),
         Cell::Size(size) => size.to_string(),
         Cell::Share(share) => percent(*share),
-        Cell::Ratio(ratio) => format!("{ratio:.3}x"),
+        Cell::Ratio(ratio) | Cell::Relative { value: ratio, is_stub: false } => {
+            format!("{ratio:.3}x")
+        }
+        Cell::Relative { value, is_stub: true } => format!("{value:.3}x ({STUB})"),
         Cell::Count(count) => count.to_string(),
         Cell::Absent => "\u{2013}".into(),
     }
@@ -27,6 +30,11 @@ pub fn percent(share: f64) -> String {
 /// Whether it is set at the right, so that digits stand under each other.
 pub fn is_number(cell: &Cell) -> bool {
     !matches!(cell, Cell::Text(_) | Cell::Code(_))
+}
+
+/// Whether a number is a stub's, and is marked so wherever it stands.
+pub fn is_stub(cell: &Cell) -> bool {
+    matches!(cell, Cell::Relative { is_stub: true, .. })
 }
 
 /// For machines: SI units, all digits. What JSON cannot say is null.
@@ -46,7 +54,9 @@ pub fn number(cell: &Cell) -> Option<f64> {
         Cell::Throughput(rate) => Some(rate.0),
         Cell::Time(time) => Some(time.0),
         Cell::Size(size) => Some(size.0 as f64),
-        Cell::Share(number) | Cell::Ratio(number) => Some(*number),
+        Cell::Share(number) | Cell::Ratio(number) | Cell::Relative { value: number, .. } => {
+            Some(*number)
+        }
         Cell::Count(count) => Some(*count as f64),
         Cell::Text(_) | Cell::Code(_) | Cell::Absent => None,
     }

@@ -1,11 +1,15 @@
 //! CSV: one line for each case, measured or not, in SI units with all digits.
 //!
 //! Tables that have a `case` column are joined: its line has the columns of all of them. A column
-//! of mixed quantities (`rate`) is followed by one with the unit. Spreadsheets run a field that
+//! of mixed quantities (`rate`) is followed by one with the unit. A stub's relative number is
+//! followed by `(stub)`. Spreadsheets run a field that
 //! starts with `=`, `+`, `-` or `@` as a formula: such text is led by an apostrophe.
 
 use super::{cell, clean};
-use crate::report::{Cell, Column, Document, Table};
+use crate::{
+    report::{Cell, Column, Document, Table},
+    spec::STUB,
+};
 
 /// Renders the cases of a document.
 ///
@@ -62,6 +66,8 @@ fn field(cell: &Cell) -> String {
     match cell {
         Cell::Absent => String::new(),
         Cell::Text(text) | Cell::Code(text) => harmless(text),
+        // With its mark no program takes it for a number.
+        _ if cell::is_stub(cell) => format!("{} ({STUB})", cell::value(cell)),
         _ => cell::value(cell).to_string(),
     }
 }

@@ -41,7 +41,10 @@ pub fn render(document: &Document) -> Result<String, HtmlError> {
     let mut environment = Environment::new();
     // The name's ending turns escaping on.
     environment.add_template("report.html", TEMPLATE)?;
-    let blocks: Vec<Value> = document.blocks.iter().map(block).collect::<Result<_, _>>()?;
+    let for_people =
+        |block: &&Block| !matches!(block, Block::Table(table) if table.shown().is_empty());
+    let blocks = document.blocks.iter().filter(for_people);
+    let blocks: Vec<Value> = blocks.map(block).collect::<Result<_, _>>()?;
     let groups = groups(blocks);
     let page = environment.get_template("report.html")?.render(context! {
         title => shown(&document.title),
@@ -126,7 +129,7 @@ fn heat_map(map: &HeatMap) -> Value {
                 .map(|heat| {
                     context! {
                         text => shown(&cell::text(&heat.value)),
-                        share => heat.share.map(cell::percent),
+                        share => heat.said_share().map(cell::percent),
                         shade => heat.share.map(step),
                         order => cell::number(&heat.value),
                     }

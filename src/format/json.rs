@@ -24,8 +24,8 @@
 //! }
 //! ```
 //!
-//! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. What
-//! is not known is null. Strings are as they stand in the record: whoever shows them escapes them.
+//! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. A number
+//! of a stub driver is an object of `value` and `"stub": true`. What is not known is null. Strings are as they stand in the record: whoever shows them escapes them.
 
 use super::{cell, csv::is_mixed};
 use crate::report::{Block, Cell, Chart, Document, HeatMap, Table};
@@ -78,14 +78,19 @@ pub fn render(document: &Document) -> String {
 }
 
 fn quantity(cell: &Cell) -> Value {
-    json!({ "value": cell::value(cell), "unit": cell::unit(cell) })
+    let mut value = json!({ "value": cell::value(cell), "unit": cell::unit(cell) });
+    if cell::is_stub(cell) {
+        value["stub"] = json!(true);
+    }
+    value
 }
 
 fn rows(table: &Table) -> Value {
     let mixed: Vec<_> = (0..table.columns.len()).map(|at| is_mixed(table, at)).collect();
     let row = |row: &Vec<Cell>| {
         let pairs = table.columns.iter().zip(row).zip(&mixed).map(|((column, cell), mixed)| {
-            let value = if *mixed { quantity(cell) } else { cell::value(cell) };
+            let is_object = *mixed || cell::is_stub(cell);
+            let value = if is_object { quantity(cell) } else { cell::value(cell) };
             (column.key.to_owned(), value)
         });
         Value::Object(pairs.collect())

@@ -57,8 +57,11 @@ fn write_facts(facts: &[Fact], out: &mut String) -> fmt::Result {
 }
 
 fn write_table(table: &Table, out: &mut String) -> fmt::Result {
-    writeln!(out, "### {}\n", escape(&table.title))?;
     let shown = table.shown();
+    if shown.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "### {}\n", escape(&table.title))?;
     let titles: Vec<_> = shown.iter().map(|&at| escape(table.columns[at].title)).collect();
     writeln!(out, "| {} |", titles.join(" | "))?;
     let rules = shown.iter().map(|&at| if table.is_numeric(at) { "--:" } else { "---" });
@@ -79,7 +82,7 @@ fn write_heat_map(map: &HeatMap, out: &mut String) -> fmt::Result {
         let fields: Vec<_> = row
             .values
             .iter()
-            .map(|heat| match heat.share {
+            .map(|heat| match heat.said_share() {
                 Some(share) => format!("{} ({})", field(&heat.value), cell::percent(share)),
                 None => field(&heat.value),
             })

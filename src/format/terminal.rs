@@ -128,6 +128,9 @@ impl Page {
 
     fn table(&mut self, table: &Table) -> fmt::Result {
         let shown = table.shown();
+        if shown.is_empty() {
+            return Ok(());
+        }
         let titles: Vec<_> = shown.iter().map(|&at| table.columns[at].title.to_owned()).collect();
         let weights: Vec<_> = shown.iter().map(|&at| table.columns[at].weight).collect();
         let rows: Vec<Vec<Entry>> = table

@@ -98,13 +98,17 @@ fn table(name: &str, title: &str, rows: &[&Row]) -> Option<Table> {
     })
 }
 
+fn relative(value: f64) -> Cell {
+    Cell::Relative { value, is_stub: false }
+}
+
 fn cells(row: &Row) -> Vec<Cell> {
     let mut cells = vec![Cell::Code(row.case.to_string()), Cell::Text(row.fate.to_string())];
     cells.extend(match row.change {
         Some(change) => [
-            Cell::Ratio(change.ratio),
-            Cell::Ratio(change.low),
-            Cell::Ratio(change.high),
+            relative(change.ratio),
+            relative(change.low),
+            relative(change.high),
             Cell::Time(change.before),
             Cell::Time(change.after),
         ],

@@ -132,6 +132,13 @@ pub enum Cell {
     Share(f64),
     /// How many times as much.
     Ratio(f64),
+    /// A rate or a time beside another of its kind: another rank's, an earlier run's.
+    Relative {
+        /// This one / the other one.
+        value: f64,
+        /// Whether it is a stub's, and is marked so.
+        is_stub: bool,
+    },
     /// A count.
     Count(u64),
     /// Nothing to say.
@@ -260,6 +267,13 @@ pub struct Heat {
     pub value: Cell,
     /// How good it is, 0..1, where it can be told.
     pub share: Option<f64>,
+}
+
+impl Heat {
+    /// The share, where it says more than the value: that of a relative one is the value itself.
+    pub fn said_share(&self) -> Option<f64> {
+        self.share.filter(|_| !matches!(self.value, Cell::Relative { .. }))
+    }
 }
 
 impl Table {

@@ -7,7 +7,7 @@ use super::{
 use crate::{record::Record, units::Bytes};
 
 /// What a record says, in reading order: the machine and its headlines, warnings, the memory, the
-/// arithmetic, the collectives, and every case.
+/// arithmetic, the collectives, the ranks beside each other, and every case.
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(summary::machine(record))];
@@ -29,8 +29,10 @@ pub fn document(record: &Record) -> Document {
     arithmetic.extend(attention::table(record, &ceilings).map(Block::Table));
     collective.extend(fits(record).map(Block::Table));
     collective.extend(wire_bandwidth::table(record).map(Block::Table));
-    collective.extend(rank::table(record).map(Block::Table));
-    collective.extend(rank::heat(record).map(Block::HeatMap));
+    let mut ranks: Vec<_> = rank::summary(record).map(Block::Table).into_iter().collect();
+    ranks.extend(rank::heat(record).map(Block::HeatMap));
+    ranks.extend(rank::table(record).map(Block::Table));
+    ranks.extend(rank::times(record).map(Block::Table));
     let mut cases: Vec<_> = case_table::unmeasured(record).map(Block::Table).into_iter().collect();
     cases.extend(case_table::measured(record, &ceilings).map(Block::Table));
     cases.extend(sensors::table(record).map(Block::Table));
@@ -39,6 +41,7 @@ pub fn document(record: &Record) -> Document {
         ("Memory", memory),
         ("Arithmetic", arithmetic),
         ("Collectives", collective),
+        ("Ranks", ranks),
         ("Cases", cases),
     ];
     for (title, section) in sections {
@@ -49,8 +52,17 @@ pub fn document(record: &Record) -> Document {
     }
     blocks.push(Block::Text(summary::timer(record)));
     let (title, subtitle) = (summary::title(record), summary::subtitle(record));
-    let document = Document { title, subtitle, blocks };
-    if record.header.device.is_stub() { without_numbers(document) } else { document }
+    let mut document = Document { title, subtitle, blocks };
+    if record.header.device.is_stub() {
+        document = without_numbers(document);
+    }
+    // What is said of ranks is relative, and marks its own numbers.
+    let ranks = rank::all_alike(record).map(Block::Text).into_iter();
+    let ranks = ranks.chain(rank::warnings(record).into_iter().map(Block::Warning));
+    let heading = |block: &Block| matches!(block, Block::Heading(_));
+    let end = document.blocks.iter().position(heading).unwrap_or(document.blocks.len());
+    document.blocks.splice(end..end, ranks);
+    document
 }
 
 /// The start-up model of each collective.

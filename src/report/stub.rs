@@ -1,12 +1,14 @@
-//! Documents of runs on a stub driver: every number that would stand there is the word `stub`.
+//! Documents of runs on a stub driver: every number that would stand there is the word `stub`, but
+//! for those that say how one thing is beside another of its kind, which are marked.
 
-use super::{Block, Cell, Document, Fact};
+use super::{Block, Cell, Document, Fact, Heat};
 use crate::spec::STUB;
 
 /// A document without its numbers: cells, facts and numbers in words become `stub`, charts and
-/// heat maps are left out.
+/// heat maps are left out. [Relative](Cell::Relative) numbers stay, each marked.
 pub fn without_numbers(document: Document) -> Document {
-    let warning = "this is a stub driver for tests: nothing was measured, and no number is shown";
+    let warning = "this is a stub driver for tests: nothing was measured; what is relative is \
+                   marked (stub), and no other number is shown";
     let mut blocks = vec![Block::Warning(warning.into())];
     blocks.extend(document.blocks.into_iter().filter_map(block));
     Document { title: words(&document.title), subtitle: words(&document.subtitle), blocks }
@@ -24,7 +26,17 @@ fn block(block: Block) -> Option<Block> {
             }
             Block::Table(table)
         }
-        Block::Chart(_) | Block::HeatMap(_) => return None,
+        Block::HeatMap(mut map) => {
+            let mut values = map.rows.iter().flat_map(|row| &row.values);
+            if !values.all(|heat| matches!(heat.value, Cell::Relative { .. } | Cell::Absent)) {
+                return None;
+            }
+            for heat in map.rows.iter_mut().flat_map(|row| &mut row.values) {
+                *heat = Heat { value: cell(&heat.value), share: None };
+            }
+            Block::HeatMap(map)
+        }
+        Block::Chart(_) => return None,
     })
 }
 
@@ -37,6 +49,7 @@ fn cell(value: &Cell) -> Cell {
         Cell::Text(text) => Cell::Text(words(text)),
         Cell::Code(name) => Cell::Code(name.clone()),
         Cell::Absent => Cell::Absent,
+        Cell::Relative { value, .. } => Cell::Relative { value: *value, is_stub: true },
         Cell::Bandwidth(_)
         | Cell::Throughput(_)
         | Cell::Time(_)
@@ -70,7 +83,7 @@ fn words(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        report::{Column, Table, Weight},
+        report::{Column, HeatMap, HeatRow, Table, Weight},
         units::Seconds,
     };
 
@@ -83,13 +96,37 @@ mod tests {
             name: "cases".into(),
             title: String::new(),
             columns: vec![column],
-            rows: vec![vec![Cell::Time(Seconds(1e-6))], vec![Cell::Absent]],
+            rows: vec![
+                vec![Cell::Time(Seconds(1e-6))],
+                vec![Cell::Absent],
+                vec![Cell::Relative { value: 0.85, is_stub: false }],
+            ],
         };
-        let blocks = vec![Block::Table(table)];
+        let map = |value| HeatMap {
+            name: "ranks".into(),
+            title: String::new(),
+            caption: String::new(),
+            corner: String::new(),
+            columns: vec!["rank 0".into()],
+            rows: vec![HeatRow {
+                label: "stream/copy".into(),
+                values: vec![Heat { value, share: Some(0.9) }],
+            }],
+        };
+        let blocks = vec![
+            Block::Table(table),
+            Block::HeatMap(map(Cell::Relative { value: 0.9, is_stub: false })),
+            Block::HeatMap(map(Cell::Time(Seconds(1.0)))),
+        ];
         let document = Document { title: "8 units".into(), subtitle: String::new(), blocks };
         let hidden = without_numbers(document);
         assert_eq!(hidden.title, "stub units");
         let rows: Vec<_> = hidden.tables().flat_map(|table| table.rows.concat()).collect();
-        assert_eq!(rows, [Cell::Text("stub".into()), Cell::Absent]);
+        let marked = |value| Cell::Relative { value, is_stub: true };
+        assert_eq!(rows, [Cell::Text("stub".into()), Cell::Absent, marked(0.85)]);
+        let maps: Vec<_> =
+            hidden.blocks.iter().filter(|b| matches!(b, Block::HeatMap(_))).collect();
+        let [Block::HeatMap(map)] = maps[..] else { panic!("{maps:?}") };
+        assert_eq!(map.rows[0].values, [Heat { value: marked(0.9), share: None }]);
     }
 }

@@ -4,7 +4,7 @@ pub mod one;
 
 use crate::{
     bench::{self, Rank},
-    case::Case,
+    case::{Case, Point},
     clock,
     device::DeviceError,
     outcome::{Failure, Outcome},
@@ -18,6 +18,7 @@ use crate::{
 };
 use std::{
     collections::HashSet,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -75,6 +76,7 @@ impl Session<'_> {
         mut writer: Option<&mut Writer>,
         watcher: &mut dyn Watcher,
     ) -> Result<End, SessionError> {
+        self.agree_on(&header.plan)?;
         let start = clock::now();
         let done: HashSet<&Case> = done.iter().map(Outcome::case).collect();
         let left: Vec<&Case> = header.plan.iter().filter(|case| !done.contains(case)).collect();
@@ -105,12 +107,32 @@ impl Session<'_> {
         Ok(end)
     }
 
+    /// Ranks step through one plan: devices that differ may have made several.
+    fn agree_on(&self, plan: &[Case]) -> Result<(), DeviceError> {
+        let mut hasher = DefaultHasher::new();
+        plan.iter().for_each(|case| case.to_string().hash(&mut hasher));
+        let all = self.rank.peers.all_gather_bytes(&hasher.finish().to_le_bytes())?;
+        match all.iter().position(|of| Some(of) != all.first()) {
+            None => Ok(()),
+            Some(rank) => Err(DeviceError::Driver(format!(
+                "rank {rank} plans other cases than rank 0, since their devices differ: measure \
+                 `collective` alone, or devices of one kind"
+            ))),
+        }
+    }
+
     fn footer(&self, elapsed: Seconds, end: End) -> Footer {
         Footer { ended: clock::utc_now(), elapsed, interrupted: end == End::Interrupted }
     }
 
     fn measure(&self, case: &Case) -> Outcome {
-        if let Some(reason) = too_large(case, self.memory_free) {
+        // What a collective needs, it needs on all ranks together.
+        let ranks = match case.point {
+            Point::Collective(_) => 1,
+            _ => u64::from(self.rank.peers.processes()),
+        };
+        let free = self.memory_free.map(|free| Bytes(free.0 / ranks));
+        if let Some(reason) = too_large(case, free) {
             return Outcome::Skipped { case: case.clone(), reason };
         }
         one::measure_case(case, self.rank, self.part, &self.settings)

@@ -13,3 +13,4 @@ mod machine;
 mod memory;
 mod scaled;
 mod sides;
+mod speed;

@@ -1,10 +1,14 @@
 //! `libcuda.so.1`.
 
 use crate::{
+    cost::{CACHE_BYTES, Cost},
     kernels,
+    memory::Owner,
+    perform::perform,
+    speed::Resource,
     state::{
-        self, Foreign, Graph, ILLEGAL_ADDRESS, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE,
-        INVALID_VALUE, NOT_FOUND, NOT_READY, Node, OK, OUT_OF_MEMORY, State, call, hex,
+        self, Foreign, Graph, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE,
+        NOT_FOUND, NOT_READY, Node, OK, OUT_OF_MEMORY, State, call, hex,
     },
 };
 use std::{
@@ -36,6 +40,23 @@ pub(crate) use export;
 #[unsafe(no_mangle)]
 pub extern "C" fn fizeau_stub_driver() -> c_int {
     OK
+}
+
+/// The device whose context is current on the calling thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn fizeau_stub_device() -> c_int {
+    current_device()
+}
+
+/// The speed of the link from a stream's device to another, as a share of what it is without a
+/// script.
+#[unsafe(no_mangle)]
+pub extern "C" fn fizeau_stub_link(stream: Handle, peer: c_int) -> f64 {
+    let (state, stream) = (state::state(), stream as usize);
+    match state.device_of(stream) == peer {
+        true => 1.0,
+        false => state.speed(Resource::Link, stream, Some(peer)),
+    }
 }
 
 /// Copies a text into a buffer of `length` bytes, with its zero.
@@ -112,7 +133,13 @@ struct Event {
     after: u64,
 }
 
-const CONTEXT: usize = 0xc0_0000;
+/// The context of a device is this and its ordinal.
+pub(crate) const CONTEXT: usize = 0xc0_0000;
+
+/// The device whose context is current on this thread.
+fn current_device() -> c_int {
+    CURRENT.get().saturating_sub(CONTEXT) as c_int
+}
 
 /// The most shared memory that a block can have, by compute capability: CUDA programming guide,
 /// "Technical specifications per compute capability".
@@ -170,7 +197,7 @@ export! {
             32 => 1,
             36 => 1_000_000,
             37 => 1_024,
-            38 => 1 << 20,
+            38 => CACHE_BYTES as c_int,
             75 => state.script.capability / 10,
             76 => state.script.capability % 10,
             97 => block_memory(state.script.capability),
@@ -199,12 +226,13 @@ export! {
     cuCtxResetPersistingL2Cache() |_state| { OK }
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |state| {
         total.write(state.script.memory as usize);
-        free.write((state.script.memory - state.memory.used()) as usize);
+        let used = state.memory.used(Owner::Device(current_device()));
+        free.write((state.script.memory - used) as usize);
         OK
     }
     cuMemAlloc_v2(address: *mut u64, bytes: usize) |state| {
         let total = state.script.memory;
-        match state.memory.allocate(bytes, total) {
+        match state.memory.allocate(Owner::Device(current_device()), bytes, total) {
             Some(found) => { address.write(found); OK }
             None => OUT_OF_MEMORY,
         }
@@ -213,7 +241,7 @@ export! {
         if state.memory.free(address) { OK } else { INVALID_VALUE }
     }
     cuMemHostAlloc(bytes: *mut *mut c_void, length: usize, _flags: c_uint) |state| {
-        match state.memory.allocate(length, state.script.memory) {
+        match state.memory.allocate(Owner::Host, length, state.script.memory) {
             Some(found) => { bytes.write(found as *mut c_void); OK }
             None => OUT_OF_MEMORY,
         }
@@ -254,7 +282,7 @@ export! {
         let (to, from) = (side(state, target, bytes), side(state, source, bytes));
         std::ptr::copy(from, to, bytes);
         state.log(format!("copy bytes={bytes} stream={}", stream as usize - STREAM));
-        state.pass(2_000.0 + bytes as f64 / 20.0);
+        state.spend(stream as usize, &Cost::copying(target, source, bytes as u64));
         OK
     }
     cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) |state| {
@@ -271,8 +299,9 @@ export! {
         value.write(0);
         OK
     }
-    cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) |_state| {
+    cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) |state| {
         if !is_stream(stream) || event.is_null() { return INVALID_HANDLE; }
+        state.wait_until(stream as usize, (*event.cast::<Event>()).time);
         OK
     }
     cuStreamBeginCapture_v2(stream: Handle, _mode: c_int) |state| {
@@ -346,6 +375,7 @@ export! {
             stream: stream as usize,
             after: state.began(stream as usize),
         });
+        state.next_region(stream as usize);
         OK
     }
     cuEventQuery(event: Handle) |state| {
@@ -414,7 +444,7 @@ export! {
     }
     fizeau_stub_begin(stream: Handle, nanoseconds: f64) |state| {
         state.begin(stream as usize);
-        state.pass_on(stream as usize, nanoseconds);
+        state.pass(stream as usize, nanoseconds);
         OK
     }
     fizeau_stub_capture(stream: Handle, replay: Foreign, kept: Handle) |state| {
@@ -477,14 +507,10 @@ pub unsafe extern "C" fn cuGraphLaunch(graph: Handle, stream: Handle) -> c_int {
             },
             Node::Launch(name, params, blocks) => {
                 let state = &mut *state::state();
-                state.launches += 1;
-                match kernels::run(name, params, *blocks, &mut state.memory) {
-                    Ok(nanoseconds) => {
-                        state.pass(nanoseconds / 2.0);
-                        OK
-                    }
-                    Err(()) => state.give(ILLEGAL_ADDRESS),
-                }
+                let cost = Cost::of(name, params);
+                // A graph's launches are set up in half of the time.
+                let cost = Cost { launches: cost.launches / 2.0, ..cost };
+                perform(state, stream as usize, name, params, *blocks, &cost)
             }
         };
         if code != OK {
@@ -533,12 +559,6 @@ pub(crate) unsafe fn launch(
         launches.push(Node::Launch(found.name.clone(), bytes.to_vec(), blocks));
         return OK;
     }
-    state.launches += 1;
-    match kernels::run(&found.name, bytes, blocks, &mut state.memory) {
-        Ok(nanoseconds) => {
-            state.pass(nanoseconds);
-            OK
-        }
-        Err(()) => state.give(ILLEGAL_ADDRESS),
-    }
+    let cost = Cost::of(&found.name, bytes);
+    perform(state, stream as usize, &found.name, bytes, blocks, &cost)
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     cuda::{self, export},
+    memory::Owner,
     nvrtc,
     state::{INVALID_DEVICE, INVALID_VALUE, OK, State, call, state},
 };
@@ -130,7 +131,7 @@ export! {
         if !(0..state.script.devices).contains(&device) { return INVALID_DEVICE; }
         value.write(match attribute {
             5 => 1_000_000,
-            19 => 1 << 20,
+            19 => crate::cost::CACHE_BYTES as c_int,
             59 => 1_024,
             60 => 1_000_000,
             63 => state.script.units,
@@ -173,7 +174,7 @@ export! {
     }
     hipHostMalloc(bytes: *mut *mut c_void, length: usize, flags: c_uint) |state| {
         if ![HOST_FLAGS, PORTABLE].contains(&flags) { return INVALID_VALUE; }
-        match state.memory.allocate(length, state.script.memory) {
+        match state.memory.allocate(Owner::Host, length, state.script.memory) {
             Some(found) => { bytes.write(found as *mut c_void); OK }
             None => crate::state::OUT_OF_MEMORY,
         }

@@ -2,6 +2,7 @@
 //! hipblas-common.h, written down here a second time.
 
 use crate::{
+    cost::Cost,
     cublaslt::{Handle, Layout, Product, params},
     cuda::export,
     kernels,
@@ -125,7 +126,7 @@ export! {
         _handle: Handle, product: Handle, alpha: *const c_void, a: u64, a_layout: Handle, b: u64,
         b_layout: Handle, _beta: *const c_void, _c: u64, _c_layout: Handle, d: u64,
         d_layout: Handle, algorithm: *const HipAlgorithm, workspace: u64, size: usize,
-        _stream: Handle
+        stream: Handle
     ) |state| {
         let chosen = &*algorithm;
         match chosen.data[15] {
@@ -153,10 +154,12 @@ export! {
             }
             _ => return NOT_SUPPORTED,
         };
-        state.launches += 1;
         state.log(format!("hipblaslt {shape} kinds={kinds:?} factor={factor}"));
+        let dtype = match kinds[0] { 0 => "f32", 14 => "bf16", _ => "fp8" };
+        let cost = Cost::of(&format!("gemm_{dtype}_library"), &params);
+        state.launched(stream as usize, &cost);
         match done {
-            Some(nanoseconds) => { state.pass(nanoseconds); OK }
+            Some(_) => OK,
             None => EXECUTION_FAILED,
         }
     }

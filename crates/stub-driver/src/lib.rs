@@ -4,8 +4,8 @@
 //!
 //! Device memory is the host's, every range is checked, every launch is written down (variable
 //! `FIZEAU_STUB_LOG`), and the few kernels that tests launch are done by Rust functions. Time is
-//! made up: events tell how much work was enqueued between them. What goes wrong is scripted by the
-//! variable `FIZEAU_STUB` (see `script`).
+//! made up: events tell how much work was enqueued between them (`cost`). What goes wrong or is slow
+//! is scripted by the variable `FIZEAU_STUB` (see `script` and `speed`).
 //!
 //! The program knows this library by its function `fizeau_stub_driver` and prints `stub` wherever
 //! a number would stand.
@@ -18,6 +18,7 @@
 
 mod attention;
 mod check;
+mod cost;
 mod cublaslt;
 mod cuda;
 mod hip;
@@ -26,8 +27,10 @@ mod kernels;
 mod memory;
 mod nvml;
 mod nvrtc;
+mod perform;
 pub mod scaled;
 mod script;
+mod speed;
 mod state;
 
 pub use cublaslt::*;

@@ -2,6 +2,7 @@
 
 use crate::{
     cuda::{export, put},
+    speed::{Moment, Resource},
     state::{OK, State, call},
 };
 use std::{
@@ -16,6 +17,13 @@ type Sensor = *mut c_void;
 const NOT_SUPPORTED: c_int = 3;
 const NOT_FOUND: c_int = 6;
 const TIMEOUT: c_int = 10;
+
+/// A handle is this and the bus's number, which is one more than the device's ordinal.
+const BUS: usize = 0x5e00;
+
+fn ordinal(device: Sensor) -> c_int {
+    (device as usize).saturating_sub(BUS + 1) as c_int
+}
 
 /// `nvmlPciInfo_t`.
 #[repr(C)]
@@ -59,12 +67,12 @@ export! {
             return NOT_FOUND;
         };
         let Ok(bus) = usize::from_str_radix(bus, 16) else { return NOT_FOUND };
-        device.write((0x5e00 + bus) as Sensor);
+        device.write((BUS + bus) as Sensor);
         OK
     }
     nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut Sensor) |_state| {
         if !CStr::from_ptr(uuid).to_bytes().starts_with(b"MIG-57575757-") { return NOT_FOUND; }
-        device.write(0x5e01 as Sensor);
+        device.write((BUS + 1) as Sensor);
         OK
     }
     nvmlDeviceGetPciInfo_v3(_device: Sensor, info: *mut PciInfo) |_state| {
@@ -72,8 +80,11 @@ export! {
         (*info).id = 0x2335_10de;
         OK
     }
-    nvmlDeviceGetClockInfo(_device: Sensor, _kind: c_int, megahertz: *mut c_uint) |_state| {
-        megahertz.write(1_000);
+    nvmlDeviceGetClockInfo(device: Sensor, kind: c_int, megahertz: *mut c_uint) |state| {
+        // NVML_CLOCK_MEM is the only one that is not the units'.
+        let moment = Moment { device: ordinal(device), ..Moment::default() };
+        let speed = state.script.speeds.speed(Resource::Clock, moment, None);
+        megahertz.write(if kind == 2 { 1_000 } else { (1_000.0 * speed) as c_uint });
         OK
     }
     nvmlDeviceGetPowerUsage(_device: Sensor, milliwatts: *mut c_uint) |_state| {

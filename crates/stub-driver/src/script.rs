@@ -5,7 +5,7 @@
 //! | `driver=11040` | the driver's version |
 //! | `hip=50221153` | the version of HIP |
 //! | `gfx=gfx942` | the target of its devices |
-//! | `devices=2` | so many devices |
+//! | `devices=2` | so many devices; `gpus=2` is the same |
 //! | `uuid=9` | the number that devices' own numbers begin with |
 //! | `units=8` | so many SMs |
 //! | `capability=80` | compute capability 8.0 |
@@ -13,7 +13,7 @@
 //! | `apart` | no device reaches another's memory |
 //! | `memory=BYTES` | of each device |
 //! | `hang@5` | no event ends after the fifth launch |
-//! | `slow=2` | everything takes twice the time |
+//! | `slow=2` | everything takes twice the time; how fast each part of a device is: [`crate::speed`] |
 //! | `lanes=8` | NVML says so many lanes of PCI Express are in use |
 //! | `nvlinks=17` | and so many NVLinks up; none is known where this is not said |
 //! | `reasons=64` | why NVML says the clock is held |
@@ -23,6 +23,7 @@
 //! As on a real device, a code that breaks a context (214, 7xx but 701 and 720) is what every later
 //! call answers too.
 
+use crate::speed::Speeds;
 use std::collections::BTreeMap;
 
 /// A script, read.
@@ -52,6 +53,8 @@ pub struct Script {
     pub hang: Option<u64>,
     /// Factor on all times.
     pub slow: f64,
+    /// How fast resources are, noise, drift and faults.
+    pub speeds: Speeds,
     /// Lanes of PCI Express.
     pub lanes: u32,
     /// NVLinks that are up.
@@ -79,6 +82,7 @@ impl Default for Script {
             memory: 8 << 30,
             hang: None,
             slow: 1.0,
+            speeds: Speeds::default(),
             lanes: 16,
             nvlinks: None,
             reasons: 0,
@@ -89,16 +93,22 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Reads a script. A part that is not understood ends the process: a test that scripts what
-    /// does not exist must not pass.
-    pub fn parse(text: &str) -> Script {
+    /// Reads a script.
+    ///
+    /// # Errors
+    ///
+    /// The first word that is not understood: a test that scripts what does not exist must not
+    /// pass.
+    pub fn parse(text: &str) -> Result<Script, String> {
         let mut script = Script::default();
-        for part in text.split(',').filter(|part| !part.is_empty()) {
-            if script.take(part).is_none() {
-                panic!("FIZEAU_STUB: {part:?} is no part of a script");
-            }
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            script.take(word).ok_or_else(|| format!("{word:?} is no word of a script"))?;
         }
-        script
+        let (named, devices) = (script.speeds.largest(), script.devices);
+        match named >= devices.max(1) {
+            true => Err(format!("gpu{named} is named, and there are {devices}: add \"gpus=N\"")),
+            false => Ok(script),
+        }
     }
 
     fn take(&mut self, part: &str) -> Option<()> {
@@ -119,7 +129,7 @@ impl Script {
             "driver" => self.driver = value.parse().ok()?,
             "hip" => self.hip = value.parse().ok()?,
             "gfx" => self.gfx = value.to_owned(),
-            "devices" => self.devices = value.parse().ok()?,
+            "devices" | "gpus" => self.devices = value.parse().ok()?,
             "uuid" => self.uuid = value.parse().ok()?,
             "units" => self.units = value.parse().ok()?,
             "capability" => self.capability = value.parse().ok()?,
@@ -129,15 +139,32 @@ impl Script {
             "nvlinks" => self.nvlinks = Some(value.parse().ok()?),
             "reasons" => self.reasons = value.parse().ok()?,
             "xid" => self.xid = Some(value.parse().ok()?),
-            call if ["cu", "nv", "hip"].iter().any(|start| call.starts_with(start)) => {
+            call if is_function(call) => {
                 let (code, from) = value.split_once('@').unwrap_or((value, "1"));
                 let fault = (code.parse().ok()?, from.parse().ok()?);
                 self.codes.insert(call.to_owned(), fault);
             }
-            _ => return None,
+            _ => self.speeds.take(name, value)?,
         }
         Some(())
     }
+}
+
+/// Whether the stub has a function of this name: as its sources say, which export each by name.
+fn is_function(name: &str) -> bool {
+    const SOURCES: [&str; 6] = [
+        include_str!("cuda.rs"),
+        include_str!("hip.rs"),
+        include_str!("nvml.rs"),
+        include_str!("nvrtc.rs"),
+        include_str!("cublaslt.rs"),
+        include_str!("hipblaslt.rs"),
+    ];
+    let follows = |text: &&str| {
+        text.split(name).skip(1).any(|rest| rest.starts_with('(') || rest.starts_with(" = "))
+    };
+    let starts = ["cu", "nv", "hip"].iter().any(|start| name.starts_with(start));
+    starts && SOURCES.iter().any(follows)
 }
 
 #[cfg(test)]
@@ -146,17 +173,28 @@ mod tests {
 
     #[test]
     fn scripts_are_read() {
-        let script =
-            Script::parse("driver=12020,devices=2,mig,hang@5,cuMemAlloc_v2=2@3,nvmlInit_v2=9");
+        let text = "driver=12020,gpus=2,mig,hang@5,cuMemAlloc_v2=2@3,nvmlInit_v2=9,hipMalloc=2,\
+                    hiprtcVersion=1,gpu1.hbm=0.5";
+        let script = Script::parse(text).expect("a script");
         assert_eq!((script.driver, script.devices, script.mig), (12_020, 2, true));
         assert_eq!(script.hang, Some(5));
         assert_eq!(script.codes["cuMemAlloc_v2"], (2, 3));
         assert_eq!(script.codes["nvmlInit_v2"], (9, 1));
+        assert_eq!(script.speeds.largest(), 1);
     }
 
     #[test]
-    #[should_panic(expected = "no part of a script")]
-    fn what_is_not_understood_is_refused() {
-        Script::parse("devices=two");
+    fn a_word_that_is_not_understood_is_named() {
+        for (text, word) in [
+            ("gpus=2,devices=two", "\"devices=two\""),
+            ("sulk", "\"sulk\""),
+            ("cuMemAlloc=2", "\"cuMemAlloc=2\""),
+            ("gpu3.hmb=0.85,gpus=4", "\"gpu3.hmb=0.85\""),
+            ("gpu8.hbm=0.85,gpus=8", "gpu8"),
+            ("link0-1=0.5", "gpu1"),
+        ] {
+            let error = Script::parse(text).expect_err(text);
+            assert!(error.contains(word), "{text}: {error}");
+        }
     }
 }

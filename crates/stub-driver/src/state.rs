@@ -1,6 +1,12 @@
 //! What the stub remembers of a process.
 
-use crate::{memory::Memory, script::Script};
+use crate::{
+    cost::{Cost, Path},
+    cuda::CONTEXT,
+    memory::{Memory, Owner},
+    script::Script,
+    speed::{Moment, Resource},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -38,6 +44,14 @@ pub type Foreign = unsafe extern "C" fn(*mut std::ffi::c_void, *mut std::ffi::c_
 /// A copy that waits for its turn on a stream.
 type Behind = Box<dyn FnOnce(&mut State) + Send>;
 
+/// How far a stream is.
+#[derive(Clone, Copy, Default)]
+struct At {
+    nanoseconds: f64,
+    /// Events that were recorded on it.
+    region: u64,
+}
+
 /// Everything.
 pub struct State {
     /// What was asked for.
@@ -48,16 +62,16 @@ pub struct State {
     calls: BTreeMap<&'static str, u64>,
     /// The code that broke the context.
     broken: Option<i32>,
-    /// Device time in nanoseconds.
-    pub now: f64,
-    /// Launches so far.
+    /// Launches so far, on all devices.
     pub launches: u64,
+    /// Launches so far on each.
+    launched: BTreeMap<i32, u64>,
     /// Streams made so far.
     pub streams: usize,
     /// The streams that are captured, and what was enqueued on them.
     pub captures: BTreeMap<usize, Graph>,
-    /// How far a stream is ahead of device time.
-    ahead: BTreeMap<usize, f64>,
+    /// How far each stream is, which has a time of its own.
+    streams_at: BTreeMap<usize, At>,
     /// Operations of another stub library, by stream: how many began, and how many ended.
     operations: BTreeMap<usize, [u64; 2]>,
     /// In which context each stream was made.
@@ -84,6 +98,12 @@ pub fn state() -> MutexGuard<'static, State> {
 impl State {
     fn new() -> State {
         let script = Script::parse(&std::env::var("FIZEAU_STUB").unwrap_or_default());
+        let script = script.unwrap_or_else(|error| {
+            // No function of the driver has a code for this: a process that goes on would pass
+            // a test of something else.
+            eprintln!("FIZEAU_STUB: {error}");
+            std::process::exit(2)
+        });
         let log = std::env::var_os("FIZEAU_STUB_LOG").map(|path| {
             let opened = OpenOptions::new().create(true).append(true).open(path);
             opened.expect("FIZEAU_STUB_LOG can be written")
@@ -94,11 +114,11 @@ impl State {
             memory: Memory::default(),
             calls: BTreeMap::new(),
             broken: None,
-            now: 0.0,
             launches: 0,
+            launched: BTreeMap::new(),
             streams: 0,
             captures: BTreeMap::new(),
-            ahead: BTreeMap::new(),
+            streams_at: BTreeMap::new(),
             operations: BTreeMap::new(),
             contexts: Default::default(),
             hung: Default::default(),
@@ -132,19 +152,76 @@ impl State {
         code
     }
 
-    /// Lets time pass on one stream.
-    pub fn pass_on(&mut self, stream: usize, nanoseconds: f64) {
-        *self.ahead.entry(stream).or_default() += nanoseconds * self.script.slow;
+    /// The device that a stream is on.
+    pub fn device_of(&self, stream: usize) -> i32 {
+        self.contexts.get(&stream).map_or(0, |context| context.saturating_sub(CONTEXT) as i32)
     }
 
-    /// The time on a stream.
+    /// Counts a launch on a stream, and lets pass what it costs.
+    pub fn launched(&mut self, stream: usize, cost: &Cost) {
+        self.launches += 1;
+        *self.launched.entry(self.device_of(stream)).or_default() += 1;
+        self.spend(stream, cost);
+    }
+
+    /// Lets pass on a stream what something costs there.
+    pub fn spend(&mut self, stream: usize, cost: &Cost) {
+        let (moment, path) = (self.moment(stream), self.path(stream, cost));
+        let first = cost.chain.and_then(|cell| self.memory.load::<u64>(cell, 1)?.first().copied());
+        let nanoseconds = cost.nanoseconds(&self.script.speeds, moment, path, first);
+        self.pass(stream, nanoseconds);
+    }
+
+    /// Lets time pass on a stream, as noise and drift will have it.
+    pub fn pass(&mut self, stream: usize, nanoseconds: f64) {
+        let stretch = self.script.slow * self.script.speeds.stretch(self.moment(stream));
+        self.streams_at.entry(stream).or_default().nanoseconds += nanoseconds * stretch;
+    }
+
+    /// The time on a stream, in nanoseconds.
     pub fn now_on(&self, stream: usize) -> f64 {
-        self.now + self.ahead.get(&stream).copied().unwrap_or(0.0)
+        self.streams_at.get(&stream).map_or(0.0, |at| at.nanoseconds)
     }
 
-    /// Lets device time pass.
-    pub fn pass(&mut self, nanoseconds: f64) {
-        self.now += nanoseconds * self.script.slow;
+    /// A stream waits for something that ended at a time; for nothing, where that is NaN.
+    pub fn wait_until(&mut self, stream: usize, nanoseconds: f64) {
+        let at = self.streams_at.entry(stream).or_default();
+        at.nanoseconds = at.nanoseconds.max(nanoseconds);
+    }
+
+    /// An event was recorded on a stream: what follows is another timed region.
+    pub fn next_region(&mut self, stream: usize) {
+        self.streams_at.entry(stream).or_default().region += 1;
+    }
+
+    /// The speed of a resource of a stream's device now; of a link, to a peer.
+    pub fn speed(&self, of: Resource, stream: usize, peer: Option<i32>) -> f64 {
+        self.script.speeds.speed(of, self.moment(stream), peer)
+    }
+
+    fn moment(&self, stream: usize) -> Moment {
+        let device = self.device_of(stream);
+        let at = self.streams_at.get(&stream).copied().unwrap_or_default();
+        Moment {
+            device,
+            launches: self.launched.get(&device).copied().unwrap_or(0),
+            seconds: at.nanoseconds / 1e9,
+            region: at.region,
+        }
+    }
+
+    /// What the copy of a cost passes over. Memory that was not allocated here is the host's.
+    fn path(&self, stream: usize, cost: &Cost) -> Option<Path> {
+        let copy = cost.copy?;
+        let owner = |address| self.memory.owner(address).unwrap_or(Owner::Host);
+        Some(match (owner(copy.from), owner(copy.to)) {
+            (Owner::Device(from), Owner::Device(to)) if from != to => Path::Peer(from, to),
+            (Owner::Device(_), Owner::Device(_)) => Path::Memory,
+            (Owner::Device(device), Owner::Host) | (Owner::Host, Owner::Device(device)) => {
+                Path::Host(device)
+            }
+            (Owner::Host, Owner::Host) => Path::Host(self.device_of(stream)),
+        })
     }
 
     /// An operation of another stub library is in flight on a stream.

@@ -20,6 +20,8 @@ type Hang = unsafe extern "C" fn(*mut c_void) -> c_int;
 type Replay = unsafe extern "C" fn(*mut c_void, *mut c_void);
 type Capture = unsafe extern "C" fn(*mut c_void, Replay, *mut c_void) -> c_int;
 type Allocate = unsafe extern "C" fn(*mut u64, usize) -> c_int;
+type Device = unsafe extern "C" fn() -> c_int;
+type Link = unsafe extern "C" fn(*mut c_void, c_int) -> f64;
 type Free = unsafe extern "C" fn(u64) -> c_int;
 
 /// Its functions for this library.
@@ -31,7 +33,12 @@ pub struct Driver {
     capture: Capture,
     allocate: Allocate,
     free: Free,
+    device: Device,
+    link: Link,
 }
+
+/// What a driver is found as: of either vendor, it is the same library.
+const NAMES: [&str; 2] = ["libcuda.so.1", "libamdhip64.so.6"];
 
 /// Every operation takes so many nanoseconds, and each byte so many more.
 const LATENCY: f64 = 5_000.0;
@@ -41,8 +48,8 @@ impl Driver {
     /// Finds it where fizeau found it. None where the driver is none of ours.
     pub fn find() -> Option<Driver> {
         let folders = env::var_os("FIZEAU_LIBRARY_PATH")?;
-        let paths: Vec<PathBuf> =
-            env::split_paths(&folders).map(|folder| folder.join("libcuda.so.1")).collect();
+        let in_folder = |folder: PathBuf| NAMES.map(|name| folder.join(name));
+        let paths: Vec<PathBuf> = env::split_paths(&folders).flat_map(in_folder).collect();
         let path = paths.iter().find(|path| path.exists())?;
         // SAFETY: opened already; the stub driver gives its functions these types.
         unsafe {
@@ -53,15 +60,27 @@ impl Driver {
             let capture = *library.get::<Capture>(b"fizeau_stub_capture").ok()?;
             let allocate = *library.get::<Allocate>(b"cuMemAlloc_v2").ok()?;
             let free = *library.get::<Free>(b"cuMemFree_v2").ok()?;
+            let device = *library.get::<Device>(b"fizeau_stub_device").ok()?;
+            let link = *library.get::<Link>(b"fizeau_stub_link").ok()?;
             std::mem::forget(library);
-            Some(Driver { begin, end, hang, capture, allocate, free })
+            Some(Driver { begin, end, hang, capture, allocate, free, device, link })
         }
     }
 
-    /// A stream is busy with so many bytes more, so many times as long as usual.
-    pub fn begin(&self, stream: Stream, bytes: usize, slow: f64) {
+    /// The ordinal of the device that is current on this thread.
+    pub fn device(&self) -> i32 {
+        // SAFETY: it takes nothing.
+        unsafe { (self.device)() }
+    }
+
+    /// A stream is busy with `bytes` that it exchanges with devices: as long as the slowest link to
+    /// them takes, times `slow`.
+    pub fn begin(&self, stream: Stream, bytes: usize, with: impl Iterator<Item = i32>, slow: f64) {
         // SAFETY: the stub takes any number for a stream.
-        unsafe { (self.begin)(stream.0, slow * (LATENCY + PER_BYTE * bytes as f64)) };
+        let link = |device| unsafe { (self.link)(stream.0, device) };
+        let speed = with.map(link).fold(1.0, f64::min);
+        // SAFETY: as above.
+        unsafe { (self.begin)(stream.0, slow * (LATENCY + PER_BYTE * bytes as f64 / speed)) };
     }
 
     /// The device of a stream does nothing any more.

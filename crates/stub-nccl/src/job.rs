@@ -96,9 +96,17 @@ impl Job {
         self.sends.iter().map(|send| send.from.0).chain(received).chain(kept).chain(reduced)
     }
 
-    /// Bytes that it moves.
+    /// Bytes that it sends or receives, whichever are more: links go both ways at once.
     pub fn bytes(&self) -> usize {
-        self.sends.iter().map(|send| send.bytes).sum()
+        let sent: usize = self.sends.iter().map(|send| send.bytes).sum();
+        sent.max(self.receives.iter().map(|receive| receive.bytes).sum())
+    }
+
+    /// The ranks that it exchanges bytes with.
+    pub fn peers(&self) -> impl Iterator<Item = usize> {
+        let sends = self.sends.iter().filter(|send| send.bytes > 0).map(|send| send.to);
+        let receives = self.receives.iter().filter(|receive| receive.bytes > 0);
+        sends.chain(receives.map(|receive| receive.from))
     }
 }
 

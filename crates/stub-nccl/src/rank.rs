@@ -14,7 +14,7 @@ use std::{
     ops::Range,
     slice,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicI32, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
@@ -50,6 +50,8 @@ pub struct State {
     /// The code that `ncclCommGetAsyncError` gives.
     pub code: AtomicI32,
     pub over: AtomicBool,
+    /// The device of each rank, once all have joined.
+    pub devices: OnceLock<Vec<i32>>,
 }
 
 /// Between two looks whether the others have come on.
@@ -59,7 +61,8 @@ impl Rank {
     /// Begins to join; done when the state's code is no longer "in progress".
     pub fn join(id: &[u8], rank: usize, size: usize, driver: Driver) -> Rank {
         let code = AtomicI32::new(IN_PROGRESS);
-        let state = Arc::new(State { code, over: AtomicBool::new(false) });
+        let (over, devices) = (AtomicBool::new(false), OnceLock::new());
+        let state = Arc::new(State { code, over, devices });
         let (jobs, queue) = channel();
         let script = Script::read(Some(rank as i32));
         let worker = Worker {
@@ -67,6 +70,7 @@ impl Rank {
             rank,
             size,
             driver,
+            device: driver.device(),
             script: script.clone(),
             state: Arc::clone(&state),
         };
@@ -128,9 +132,10 @@ impl Rank {
         if self.script.fault(self.operations) == Some(Fault::Kill) {
             std::process::abort();
         }
-        let bytes = job.bytes();
+        let devices = self.state.devices.get().map(Vec::as_slice).unwrap_or_default();
         for &stream in &job.streams {
-            self.driver.begin(stream, bytes, self.script.slow);
+            let with = job.peers().filter_map(|peer| devices.get(peer).copied());
+            self.driver.begin(stream, job.bytes(), with, self.script.slow);
         }
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         if sent { OK } else { SYSTEM }
@@ -161,6 +166,7 @@ struct Worker {
     rank: usize,
     size: usize,
     driver: Driver,
+    device: i32,
     script: Script,
     state: Arc<State>,
 }
@@ -171,7 +177,7 @@ impl Worker {
             self.state.code.store(SYSTEM, Ordering::Release);
             return;
         };
-        shared.join(self.rank, self.script.version);
+        shared.join(self.rank, self.script.version, self.device);
         while !shared.all_joined() {
             if self.is_over() {
                 return;
@@ -179,6 +185,8 @@ impl Worker {
             thread::sleep(PAUSE);
         }
         Shared::unlink(&self.id);
+        // Set once: this is the only place.
+        let _ = self.state.devices.set(shared.devices());
         let code = if shared.versions_agree() { OK } else { INVALID_USAGE };
         self.state.code.store(code, Ordering::Release);
         for job in queue {

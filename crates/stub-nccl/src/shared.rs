@@ -18,6 +18,7 @@ const RANKS_MAX: usize = 64;
 struct Head {
     joined: AtomicU64,
     versions: [AtomicU64; RANKS_MAX],
+    devices: [AtomicU64; RANKS_MAX],
 }
 
 #[repr(C, align(64))]
@@ -82,8 +83,9 @@ impl Shared {
         unsafe { self.memory.add(at).cast() }
     }
 
-    /// A rank is there, with its library's version.
-    pub fn join(&self, rank: usize, version: i32) {
+    /// A rank is there, with its library's version and its device.
+    pub fn join(&self, rank: usize, version: i32, device: i32) {
+        self.head().devices[rank].store(device as u64, Ordering::Relaxed);
         self.head().versions[rank].store(version as u64, Ordering::Relaxed);
         self.head().joined.fetch_add(1, Ordering::AcqRel);
     }
@@ -91,6 +93,12 @@ impl Shared {
     /// Whether all are there.
     pub fn all_joined(&self) -> bool {
         self.head().joined.load(Ordering::Acquire) >= self.ranks as u64
+    }
+
+    /// The device of each rank.
+    pub fn devices(&self) -> Vec<i32> {
+        let devices = self.head().devices[..self.ranks].iter();
+        devices.map(|device| device.load(Ordering::Relaxed) as i32).collect()
     }
 
     /// Whether all have the same version.

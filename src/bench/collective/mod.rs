@@ -20,7 +20,7 @@ mod check;
 mod element;
 
 use super::element::E4m3;
-use super::{Rank, Unready, Workload};
+use super::{Rank, Unready, Workload, together};
 use crate::{
     case::{Buffers, Case, Collective, CollectivePoint, KernelName, Place, Point},
     comm::{Graph, RankBuffers},
@@ -136,41 +136,12 @@ fn made<'r, E: Element + 'r>(
     point: &CollectivePoint,
     rank: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let mut exchange = settled(Exchange::<E>::new(point, rank), rank)?;
+    let mut exchange = together::settled(Exchange::<E>::new(point, rank), rank)?;
     if point.graph > 0 {
         let captured = exchange.capture();
-        settled(captured.map_err(Unready::from), rank)?;
+        together::settled(captured.map_err(Unready::from), rank)?;
     }
     Ok(Box::new(exchange))
-}
-
-/// A workload that is ready in every process, or in none: those that are ready would wait in the
-/// collective for the others without end.
-fn settled<T>(ready: Result<T, Unready>, rank: Rank<'_>) -> Result<T, Unready> {
-    let mine = ready.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    let all = rank.peers.all_gather_bytes(mine.as_bytes())?;
-    match all.iter().enumerate().find(|(_, why)| !why.is_empty()) {
-        Some((process, why)) if ready.is_ok() => {
-            let why = String::from_utf8_lossy(why);
-            Err(DeviceError::Driver(format!("process {process}: {why}")).into())
-        }
-        _ => ready,
-    }
-}
-
-/// What all processes have found in what they received.
-fn agreed(mine: Check, rank: Rank<'_>) -> Result<Check, DeviceError> {
-    let words = [mine.error.to_bits(), mine.compared, mine.wrong];
-    let all = rank.peers.all_gather_bytes(bytemuck::cast_slice(&words))?;
-    let mut check = Check { error: 0.0, compared: 0, wrong: 0, ..mine };
-    for theirs in all {
-        let mut words = theirs.chunks_exact(8).map(bytemuck::pod_read_unaligned::<u64>);
-        let mut word = || words.next().unwrap_or(0);
-        check.error = check.error.max(f64::from_bits(word()));
-        check.compared += word();
-        check.wrong += word();
-    }
-    Ok(check)
 }
 
 /// Elements that are made by `sent` from preparing a case to its end: what is sent is filled in
@@ -369,7 +340,7 @@ impl<'r, E: Element> Exchange<'r, E> {
         if check.wrong > 0 && check.error <= tolerance {
             check.error = f64::INFINITY;
         }
-        agreed(check, self.rank)
+        together::agreed(check, self.rank)
     }
 
     /// Whether what was received has been added up more than once.

@@ -11,13 +11,11 @@ use crate::device::{
 };
 use std::sync::{Arc, OnceLock};
 
-pub const FOLDERS: &[&str] = &["/opt/rocm/lib", "/opt/rocm/lib64"];
-
 const MEND: &str = "install the ROCm runtime (AMD's package hip-runtime-amd, or libamdhip64-5 of \
                     Debian and Ubuntu); in a container pass --device /dev/kfd --device /dev/dri";
 
 pub const LIBRARY: Wanted =
-    Wanted { files: hip_sys::HIP_FILES, before: "", folders: FOLDERS, mend: MEND };
+    Wanted { files: hip_sys::HIP_FILES, before: "", folders: functions::FOLDERS, mend: MEND };
 
 /// AMD's driver.
 pub static HIP: Vendor = Vendor {
@@ -53,9 +51,11 @@ pub static HIP: Vendor = Vendor {
     },
 };
 
-pub const NO_DEVICE_MEND: &str = "check rocminfo, that this user may open /dev/kfd (groups render and \
-                              video), and what HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES leave; \
-                              in a container pass --device /dev/kfd --device /dev/dri";
+/// What to do where HIP shows no device.
+pub const NO_DEVICE_MEND: &str = "check rocminfo, that this user may open /dev/kfd (groups render \
+                                  and video), and what HIP_VISIBLE_DEVICES and \
+                                  ROCR_VISIBLE_DEVICES leave; in a container pass --device \
+                                  /dev/kfd --device /dev/dri";
 
 /// A version as people write it: 5.2 for 50221153.
 fn spelled(version: i32) -> String {

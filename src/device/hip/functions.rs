@@ -18,6 +18,9 @@ use std::{
     mem,
 };
 
+/// Where AMD installs its libraries.
+pub const FOLDERS: &[&str] = &["/opt/rocm/lib", "/opt/rocm/lib64"];
+
 /// HIP's functions.
 pub fn hip(library: &Opened) -> Hip {
     // SAFETY: the library is HIP's, and is never closed.
@@ -122,8 +125,8 @@ unsafe trait Passes<To> {}
 
 macro_rules! passes {
     ($($from:ty => $to:ty;)*) => { $(
-        // SAFETY: the same type; or an object behind a pointer, of which the library alone knows the
-        // layout or which the caller makes as large as the library has it.
+        // SAFETY: the same type; or an object behind a pointer, of which the library alone knows
+        // the layout, or which the caller makes as large as the library has it.
         unsafe impl Passes<$to> for $from {}
     )* };
 }

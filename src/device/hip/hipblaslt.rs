@@ -1,6 +1,6 @@
 //! hipBLASLt, AMD's matrix products: cuBLASLt by other names and numbers.
 
-use super::{driver::FOLDERS, functions};
+use super::functions;
 use crate::{
     device::{
         gpu::blas_lt::{BlasLtDialect, Kind},
@@ -21,7 +21,7 @@ pub(super) static HIPBLASLT: BlasLtDialect = BlasLtDialect {
     library: Wanted {
         files: hip_sys::HIPBLASLT_FILES,
         before: "",
-        folders: FOLDERS,
+        folders: functions::FOLDERS,
         mend: "install hipBLASLt (AMD's package hipblaslt), to have the vendor's matrix products \
                beside ours",
     },

@@ -1,6 +1,6 @@
 //! hipRTC, AMD's run-time compiler: NVRTC by other names.
 
-use super::{driver::FOLDERS, functions};
+use super::functions;
 use crate::device::{
     DeviceError,
     gpu::compiler::{Compiler, CompilerDialect},
@@ -23,7 +23,7 @@ pub static HIPRTC: CompilerDialect = CompilerDialect {
     library: Wanted {
         files: hip_sys::HIPRTC_FILES,
         before: "",
-        folders: FOLDERS,
+        folders: functions::FOLDERS,
         mend: "install hipRTC (AMD's package hip-runtime-amd has it), or build fizeau where a \
                clang for AMD's targets is found, which embeds binaries",
     },

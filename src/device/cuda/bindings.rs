@@ -1,6 +1,6 @@
-//! What is called of NVIDIA's libraries and what they are given, against NVIDIA's headers: functions
-//! by the crates that were made from them, and what those crates say of structs and numbers by what
-//! a C++ compiler said of the headers of CUDA 13.0. For tests.
+//! What is called of NVIDIA's libraries and what they are given, against NVIDIA's headers:
+//! functions by the crates that were made from them, and what those crates say of structs and
+//! numbers by what a C++ compiler said of the headers of CUDA 13.0. For tests.
 
 use super::{cublaslt, driver::CUDA};
 use crate::{

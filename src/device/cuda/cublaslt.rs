@@ -23,8 +23,8 @@ use std::{
 
 use cublasLtMatmulDescAttributes_t as Attribute;
 
-/// NVIDIA's. The workspace is what PyTorch allows on compute capability 9.0; shapes that it does not
-/// take are invalid values as well.
+/// NVIDIA's. The workspace is what PyTorch allows on compute capability 9.0; shapes that it does
+/// not take are invalid values as well.
 pub static CUBLASLT: BlasLtDialect = BlasLtDialect {
     name: "cublaslt",
     library: Wanted {

@@ -1,11 +1,12 @@
 //! What the GPUs of both vendors share. HIP's driver interface is CUDA's by other names, so that
-//! one table of functions, and contexts, modules, launches, copies, graphs and the compiler's cache on
-//! top of it, serve both: [`vendor::Vendor`] is all that differs.
+//! one table of functions, and contexts, modules, launches, copies, graphs and the compiler's cache
+//! on top of it, serve both: [`vendor::Vendor`] is all that differs.
 //!
 //! From the bottom up: `table` (the functions), `vendor` (what differs), `driver` (an opened one),
 //! `context` (one opened GPU), `memory`, `copies`, `module`, `launching` and `graph` (what a
-//! context does), `kernels` (those of `kernels/`) and `products` (the vendor's), `gate`, `fill_compare` and
-//! `liveness` (tools made of these), `function` (what a launch does), `device` (the whole).
+//! context does), `kernels` (those of `kernels/`) and `products` (the vendor's), `gate`,
+//! `fill_compare` and `liveness` (tools made of these), `function` (what a launch does), `device`
+//! (the whole).
 
 mod attention;
 pub mod blas_lt;

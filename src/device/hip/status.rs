@@ -10,9 +10,10 @@ use crate::device::gpu::status::{
 use hip_sys::*;
 
 /// What to do about a machine without a device.
-pub const NO_DEVICE_MEND: &str = "check rocminfo, that this user may open /dev/kfd (groups render and video), and what \
-     HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES leave; in a container pass --device /dev/kfd \
-     --device /dev/dri";
+pub const NO_DEVICE_MEND: &str = "check rocminfo, that this user may open /dev/kfd (groups \
+                                  render and video), and what HIP_VISIBLE_DEVICES and \
+                                  ROCR_VISIBLE_DEVICES leave; in a container pass \
+                                  --device /dev/kfd --device /dev/dri";
 
 /// What to do about a machine whose driver says no more.
 const CHECK: &str = "check rocminfo and the kernel log (dmesg | grep -i amdgpu)";

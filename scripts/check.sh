@@ -15,13 +15,13 @@ stage "tests: build" cargo test --locked --workspace --no-run --quiet
 FIZEAU_ELSEWHERE="nvrtc cublaslt hip nccl mpi" stage "tests: run" cargo test --locked --workspace
 
 # GPU kernels and the way to the driver, which need no GPU: every kernel for every target by three
-# compilers, the program's own way to them, what it declares of NVIDIA's libraries by their headers,
-# and the program on a stub driver under valgrind.
+# compilers, the program's own way to them, cuBLASLt's own library, and the program on a stub
+# driver under valgrind.
 stage "kernels: NVIDIA" summarised kernels
 stage "kernels: AMD" summarised kernels_amd
 stage "kernels: verdicts" summarised check_verdicts
 stage "NVRTC" summarised check_nvrtc
-stage "headers" summarised check_headers
+stage "cuBLASLt" summarised check_cublaslt
 # What peers give PyTorch, whose kernels need a GPU: by a stand-in.
 stage "peers" python3 scripts/check_peers.py
 stage "valgrind" summarised check_valgrind

@@ -41,9 +41,15 @@ pub struct Wanted {
 /// An opened library. Never closed: drivers start threads that outlive any handle.
 pub struct Opened {
     library: ManuallyDrop<Library>,
+    path: PathBuf,
 }
 
 impl Opened {
+    /// Where it was found, for a crate that opens it again.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The address of the first of these symbols that is exported; null where none is.
     pub fn address(&self, symbols: &[&str]) -> *const c_void {
         let found = symbols.iter().find_map(|symbol| {
@@ -69,7 +75,7 @@ pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
         open_before(&path, wanted.before);
         // SAFETY: initialisers of drivers and toolkit libraries touch nothing of this program.
         match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) } {
-            Ok(library) => return Ok(Opened { library: ManuallyDrop::new(library) }),
+            Ok(library) => return Ok(Opened { library: ManuallyDrop::new(library), path }),
             Err(error) if path.is_absolute() => {
                 refused.get_or_insert_with(|| format!("{error}"));
             }
@@ -207,6 +213,17 @@ macro_rules! functions {
                     unsafe extern "C" fn($($type),*) -> std::ffi::c_int
                 >,
             )*
+        }
+
+        #[cfg(test)]
+        impl fizeau_signatures::Table for $table {
+            fn called() -> Vec<fizeau_signatures::Called> {
+                use fizeau_signatures::Function;
+                vec![$((
+                    vec![$first $(, $other)*],
+                    <unsafe extern "C" fn($($type),*) -> std::ffi::c_int>::signature(),
+                )),*]
+            }
         }
 
         impl $table {

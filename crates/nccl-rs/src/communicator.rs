@@ -117,6 +117,9 @@ unsafe impl Send for Shared {}
 // SAFETY: as above; the pointer is atomic, the table is constant.
 unsafe impl Sync for Shared {}
 
+/// `NCCL_WIN_COLL_SYMMETRIC`.
+pub(crate) const SYMMETRIC: c_int = 1;
+
 impl Communicator {
     /// Joins a world as one of its ranks, on the device whose context is current, without waiting
     /// for longer than `limit`. Blocks where the library is older than 2.14.
@@ -253,8 +256,6 @@ impl Communicator {
     ///
     /// The range is memory of [`Library::allocate`] that lives longer than the window.
     pub unsafe fn window(&self, at: *mut c_void, bytes: usize) -> Result<Registration, Error> {
-        /// `NCCL_WIN_COLL_SYMMETRIC`.
-        const SYMMETRIC: c_int = 1;
         let table = &self.library().table;
         let register = self.library().get(table.window_register, "ncclCommWindowRegister")?;
         // SAFETY: the caller's promise.

@@ -27,6 +27,8 @@
 //! # }
 //! ```
 
+#[cfg(test)]
+mod bindings;
 mod communicator;
 mod composed;
 mod library;

@@ -39,6 +39,17 @@ macro_rules! table {
             $( pub $name: Option<unsafe extern "C" fn($($type),*) -> table!(@ $($result)?)>, )*
         }
 
+        #[cfg(test)]
+        impl fizeau_signatures::Table for Table {
+            fn called() -> Vec<fizeau_signatures::Called> {
+                use fizeau_signatures::Function;
+                vec![$((
+                    vec![$first $(, $other)*],
+                    <unsafe extern "C" fn($($type),*) -> table!(@ $($result)?)>::signature(),
+                )),*]
+            }
+        }
+
         impl Table {
             /// Looks all functions up.
             pub fn of(library: &Library) -> Table {

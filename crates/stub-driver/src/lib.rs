@@ -17,6 +17,8 @@
 )]
 
 mod attention;
+#[cfg(test)]
+mod bindings;
 mod check;
 mod cost;
 mod cublaslt;

@@ -5,6 +5,11 @@ use crate::{
     speed::{Moment, Resource},
     state::{OK, State, call},
 };
+use nvml_wrapper_sys::bindings::{
+    nvmlEventData_t, nvmlEventTypeXidCriticalError, nvmlFieldValue_t, nvmlPciInfo_t,
+    nvmlReturn_enum_NVML_ERROR_NOT_FOUND, nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED,
+    nvmlReturn_enum_NVML_ERROR_TIMEOUT,
+};
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     thread,
@@ -13,47 +18,15 @@ use std::{
 
 type Sensor = *mut c_void;
 
-/// Codes of nvml.h.
-const NOT_SUPPORTED: c_int = 3;
-const NOT_FOUND: c_int = 6;
-const TIMEOUT: c_int = 10;
+const NOT_SUPPORTED: c_int = nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as c_int;
+const NOT_FOUND: c_int = nvmlReturn_enum_NVML_ERROR_NOT_FOUND as c_int;
+const TIMEOUT: c_int = nvmlReturn_enum_NVML_ERROR_TIMEOUT as c_int;
 
 /// A handle is this and the bus's number, which is one more than the device's ordinal.
 const BUS: usize = 0x5e00;
 
 fn ordinal(device: Sensor) -> c_int {
     (device as usize).saturating_sub(BUS + 1) as c_int
-}
-
-/// `nvmlPciInfo_t`.
-#[repr(C)]
-pub struct PciInfo {
-    legacy: [u8; 16],
-    place: [c_uint; 3],
-    id: c_uint,
-    subsystem: c_uint,
-    text: [u8; 32],
-}
-
-/// `nvmlFieldValue_t`.
-#[repr(C)]
-pub struct FieldValue {
-    field: c_uint,
-    scope: c_uint,
-    timestamp: i64,
-    latency: i64,
-    kind: c_int,
-    code: c_int,
-    value: u64,
-}
-
-/// `nvmlEventData_t`.
-#[repr(C)]
-pub struct Event {
-    device: Sensor,
-    kind: u64,
-    data: u64,
-    instances: [c_uint; 2],
 }
 
 export! {
@@ -75,9 +48,9 @@ export! {
         device.write((BUS + 1) as Sensor);
         OK
     }
-    nvmlDeviceGetPciInfo_v3(_device: Sensor, info: *mut PciInfo) |_state| {
+    nvmlDeviceGetPciInfo_v3(_device: Sensor, info: *mut nvmlPciInfo_t) |_state| {
         // An H200's number, so that the way from the bus to a part is walked.
-        (*info).id = 0x2335_10de;
+        (*info).pciDeviceId = 0x2335_10de;
         OK
     }
     nvmlDeviceGetClockInfo(device: Sensor, kind: c_int, megahertz: *mut c_uint) |state| {
@@ -149,11 +122,14 @@ export! {
     nvmlDeviceGetNvLinkErrorCounter(
         _device: Sensor, _link: c_uint, _counter: c_int, _count: *mut u64
     ) |_state| { NOT_SUPPORTED }
-    nvmlDeviceGetFieldValues(_device: Sensor, count: c_int, values: *mut FieldValue) |_state| {
-        for at in 0..count as usize { (*values.add(at)).code = NOT_SUPPORTED; }
+    nvmlDeviceGetFieldValues(
+        _device: Sensor, count: c_int, values: *mut nvmlFieldValue_t
+    ) |_state| {
+        for at in 0..count as usize { (*values.add(at)).nvmlReturn = NOT_SUPPORTED as c_uint; }
         OK
     }
     nvmlEventSetCreate(set: *mut Sensor) |_state| { set.write(0x5e7 as Sensor); OK }
+    nvmlEventSetFree(_set: Sensor) |_state| { OK }
     nvmlDeviceRegisterEvents(_device: Sensor, _kinds: u64, _set: Sensor) |_state| { OK }
 }
 
@@ -161,14 +137,14 @@ export! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlEventSetWait_v2(
     _set: Sensor,
-    event: *mut Event,
+    event: *mut nvmlEventData_t,
     milliseconds: c_uint,
 ) -> c_int {
     // SAFETY: the caller passes a valid pointer.
     let told = call("nvmlEventSetWait_v2", |state| match state.faults.pop() {
         Some(fault) => unsafe {
-            (*event).kind = 8;
-            (*event).data = fault;
+            (*event).eventType = nvmlEventTypeXidCriticalError.into();
+            (*event).eventData = fault;
             OK
         },
         None => TIMEOUT,

@@ -2,17 +2,29 @@
 
 use crate::{
     device::{
-        gpu::blas_lt::{BlasLtDialect, F32, Functions, Kind},
+        gpu::blas_lt::{BlasLtDialect, Functions, Kind, Scales},
         library::Wanted,
     },
     dtype::Dtype,
     units::Bytes,
 };
-use std::sync::OnceLock;
+use cudarc::cublas::sys::cublasOperation_t;
+use cudarc::cublaslt::sys::{
+    cublasComputeType_t::{self, *},
+    cublasLtMatmulAlgo_t, cublasLtMatmulDescAttributes_t, cublasLtMatmulHeuristicResult_t as Found,
+    cublasLtMatmulMatrixScale_t, cublasLtMatmulPreferenceAttributes_t, cublasStatus_t,
+    cudaDataType_t::{self, *},
+};
+use std::{
+    ffi::c_int,
+    mem::{offset_of, size_of},
+    sync::OnceLock,
+};
 
-/// NVIDIA's. The workspace is what PyTorch allows on compute capability 9.0; the codes are
-/// `CUBLAS_STATUS_NOT_SUPPORTED` and `CUBLAS_STATUS_INVALID_VALUE`, which shapes that it does not
-/// take end in as well; the attributes `CUBLASLT_MATMUL_DESC_TRANSA` and `.._FAST_ACCUM`.
+use cublasLtMatmulDescAttributes_t as Attribute;
+
+/// NVIDIA's. The workspace is what PyTorch allows on compute capability 9.0; shapes that it does
+/// not take are invalid values as well.
 pub static CUBLASLT: BlasLtDialect = BlasLtDialect {
     name: "cublaslt",
     library: Wanted {
@@ -23,35 +35,71 @@ pub static CUBLASLT: BlasLtDialect = BlasLtDialect {
                drivers before 580), to have the vendor's matrix products beside ours",
     },
     functions: Functions::of,
-    algorithm: 64,
+    algorithm: size_of::<cublasLtMatmulAlgo_t>(),
+    found: [size_of::<Found>(), offset_of!(Found, state)],
+    workspace_max: cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
+        as c_int,
     workspace: Bytes(32 << 20),
-    transpose: (3, 1),
-    fast_sums: Some(25),
-    unsupported: &[15, 7],
+    transpose: (
+        Attribute::CUBLASLT_MATMUL_DESC_TRANSA as c_int,
+        cublasOperation_t::CUBLAS_OP_T as i32,
+    ),
+    fast_sums: Some(Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM as c_int),
+    scales: Some(Scales {
+        pointers: [
+            Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER as c_int,
+            Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER as c_int,
+        ],
+        modes: [
+            Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_MODE as c_int,
+            Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_MODE as c_int,
+        ],
+        mode: scale_mode,
+    }),
+    unsupported: &[
+        cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED as i32,
+        cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE as i32,
+    ],
     opened: OnceLock::new(),
 };
+
+fn scale_mode(dtype: Dtype) -> Option<i32> {
+    use cublasLtMatmulMatrixScale_t::*;
+    match dtype {
+        Dtype::Nvfp4 => Some(CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 as i32),
+        Dtype::Mxfp8 => Some(CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 as i32),
+        _ => None,
+    }
+}
 
 /// What cuBLASLt multiplies on a device of this compute capability: 8-bit floats from 8.9 on, types
 /// whose elements share scales from 10.0 on.
 pub fn kinds(capability: (u32, u32)) -> Vec<Kind> {
-    let kind = |dtype, operand, output, compute, scale| Kind {
-        dtype,
-        operand,
-        output,
-        compute,
-        scale,
-        factor: 1.0,
-    };
-    let fp8 = (capability >= (8, 9)).then(|| kind(Dtype::Fp8, 28, 14, 68, F32));
-    let scaled = [kind(Dtype::Mxfp8, 28, 14, 68, F32), kind(Dtype::Nvfp4, 33, 14, 68, F32)];
+    type Type = cudaDataType_t;
+    let kind =
+        |dtype, operand: Type, output: Type, compute: cublasComputeType_t, scale: Type| Kind {
+            dtype,
+            operand: operand as c_int,
+            output: output as c_int,
+            compute: compute as c_int,
+            scale: scale as c_int,
+            factor: 1.0,
+        };
+    // Operands, product, sums and factors.
+    let of = |dtype, operand, output| kind(dtype, operand, output, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    let fp8 = (capability >= (8, 9)).then(|| of(Dtype::Fp8, CUDA_R_8F_E4M3, CUDA_R_16BF));
+    let scaled = [
+        of(Dtype::Mxfp8, CUDA_R_8F_E4M3, CUDA_R_16BF),
+        of(Dtype::Nvfp4, CUDA_R_4F_E2M1, CUDA_R_16BF),
+    ];
     let scaled = scaled.into_iter().filter(|_| capability >= (10, 0));
     [
-        kind(Dtype::F64, 1, 1, 70, 1),
-        kind(Dtype::F32, F32, F32, 68, F32),
-        kind(Dtype::Tf32, F32, F32, 77, F32),
-        kind(Dtype::F16, 2, 2, 68, F32),
-        kind(Dtype::Bf16, 14, 14, 68, F32),
-        kind(Dtype::Int8, 3, 10, 72, 10),
+        kind(Dtype::F64, CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F),
+        of(Dtype::F32, CUDA_R_32F, CUDA_R_32F),
+        kind(Dtype::Tf32, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F),
+        of(Dtype::F16, CUDA_R_16F, CUDA_R_16F),
+        of(Dtype::Bf16, CUDA_R_16BF, CUDA_R_16BF),
+        kind(Dtype::Int8, CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I),
     ]
     .into_iter()
     .chain(fp8)
@@ -81,7 +129,7 @@ mod tests {
 
     /// Runs where the library is found (`FIZEAU_LIBRARY_PATH` names its folder, or it is
     /// installed): it holds numbers and sizes of attributes against its own without a device.
-    /// scripts/check_headers.sh brings it.
+    /// scripts/check_cublaslt.sh brings it.
     #[test]
     fn the_library_takes_every_description() {
         if let Err(error) = CUBLASLT.library() {

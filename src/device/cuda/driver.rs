@@ -1,16 +1,24 @@
 //! NVIDIA's driver, `libcuda.so.1`.
 
-use super::{cublaslt, kernels, nvrtc};
+use super::{cublaslt, kernels, launching, nvrtc, status};
 use crate::device::{
     DeviceError,
     gpu::{
         driver::Driver,
         table::Functions,
-        vendor::{KernelSet, Peers, Vendor},
+        vendor::{Flags, KernelSet, Peers, Vendor},
     },
     library::Wanted,
 };
-use std::sync::{Arc, OnceLock};
+use cudarc::driver::sys::{
+    CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT,
+    CU_LAUNCH_PARAM_END_AS_INT, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CUlimit,
+    CUstream_flags, CUstreamCaptureMode,
+};
+use std::{
+    ffi::{c_int, c_uint},
+    sync::{Arc, OnceLock},
+};
 
 /// NVIDIA's.
 pub const LIBRARY: Wanted = Wanted {
@@ -35,11 +43,22 @@ pub static CUDA: Vendor = Vendor {
     version: spelled,
     newer: "install a newer NVIDIA driver",
     opening: |_| None,
-    mend,
-    extras_end: 0,
-    // CU_MEMHOSTALLOC_DEVICEMAP.
-    host_flags: 2,
-    has_attributes: true,
+    codes: status::CODES,
+    flags: Flags {
+        non_blocking: CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint,
+        thread_local: CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as c_int,
+        portable: CU_MEMHOSTALLOC_PORTABLE,
+        mapped: CU_MEMHOSTALLOC_DEVICEMAP,
+        extras: [
+            CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT as usize,
+            CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT as usize,
+            CU_LAUNCH_PARAM_END_AS_INT as usize,
+        ],
+    },
+    set_aside: Some(CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE as c_int),
+    allow: launching::allow,
+    launch: launching::launch,
+    encode: Some(launching::encode),
     copy_kind: None,
     names_peers: Peers::ByContext,
     products: &cublaslt::CUBLASLT,
@@ -73,60 +92,7 @@ pub fn too_old(version: i32) -> DeviceError {
     }
 }
 
-/// What to do about a machine with NVIDIA's devices that is not set up.
-pub fn mend(code: i32) -> &'static str {
-    match code {
-        34 => "remove the toolkit's stubs folder from LD_LIBRARY_PATH",
-        100 => {
-            "check nvidia-smi, CUDA_VISIBLE_DEVICES, and that the container was given the GPU \
-             (--gpus all)"
-        }
-        802 => "start nvidia-fabricmanager, of the driver's own version",
-        803 => "reboot, or reload the nvidia kernel modules, after a driver update",
-        804 => "remove the cuda-compat package, or use a data-centre GPU",
-        805 => "start nvidia-cuda-mps-control, or unset CUDA_MPS_PIPE_DIRECTORY",
-        _ => "check nvidia-smi and the kernel log (dmesg | grep -i nvrm)",
-    }
-}
-
-/// Attributes of a device (`CUdevice_attribute` of cuda.h).
-#[derive(Clone, Copy, Debug)]
-#[repr(i32)]
-pub enum Attribute {
-    ClockRate = 13,
-    MultiprocessorCount = 16,
-    MemoryClockRate = 36,
-    GlobalMemoryBusWidth = 37,
-    L2CacheSize = 38,
-    ComputeCapabilityMajor = 75,
-    ComputeCapabilityMinor = 76,
-    MaxSharedMemoryPerBlockOptin = 97,
-}
-
 /// A version as people write it: 12.8 for 12080.
 pub fn spelled(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::{
-        gpu::status::{Meaning, error, meaning},
-        library::Refusal,
-    };
-
-    fn of(code: i32) -> DeviceError {
-        error(&CUDA, &Refusal::Code { call: "cuCall", code })
-    }
-
-    #[test]
-    fn a_code_is_an_outcome() {
-        assert!(matches!(of(214), DeviceError::Lost(words) if words.contains("ECC")));
-        assert!(matches!(of(802), DeviceError::Missing { mend, .. } if mend.contains("fabric")));
-        assert!(matches!(of(1), DeviceError::Driver(words) if words.contains("invalid value")));
-        let unknown = of(123_456).to_string();
-        assert!(unknown.contains("123456") && unknown.contains("does not know"), "{unknown}");
-        assert_eq!(meaning(-7), Meaning::Unknown);
-    }
 }

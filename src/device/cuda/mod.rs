@@ -1,11 +1,15 @@
 //! NVIDIA GPUs, through `libcuda.so.1`.
 
+#[cfg(test)]
+mod bindings;
 mod cublaslt;
 mod driver;
 mod kernels;
+mod launching;
 mod nvml;
 mod nvrtc;
 mod properties;
+mod status;
 
 use super::{
     Backend, Device, DeviceError, Finding, Identity,

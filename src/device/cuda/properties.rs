@@ -1,11 +1,12 @@
 //! What a GPU says of itself, as the record keeps it. What it does not say is left out.
 
-use super::{driver::Attribute, nvml};
+use super::nvml;
 use crate::{
     device::{DeviceError, gpu::driver::Driver},
     spec::{CacheLevel, Properties, STUB},
     units::{Bytes, Megahertz},
 };
+use cudarc::driver::sys::CUdevice_attribute::{self, *};
 use std::{ffi::c_int, fs, path::Path};
 
 /// Reads them.
@@ -19,14 +20,14 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
     // A slice's name says so: `NVIDIA H200 MIG 1g.18gb`.
     let slice = name.split_once(" MIG ").map(|(_, profile)| format!("MIG {profile}"));
     let attribute = |which| attribute(driver, device, which);
-    let units = attribute(Attribute::MultiprocessorCount).unwrap_or(1);
+    let units = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap_or(1);
     // Memory's clock is stated in kHz and moves data on both of its edges. A slice has a share of
     // the memory that the driver does not tell.
     let whole = slice.is_none();
-    let memory_mts = attribute(Attribute::MemoryClockRate)
+    let memory_mts = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
         .filter(|_| whole)
         .map(|kilohertz| f64::from(kilohertz) * 2.0 / 1e3);
-    let l2 = attribute(Attribute::L2CacheSize).map(|size| CacheLevel {
+    let l2 = attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE).map(|size| CacheLevel {
         level: 2,
         size: Bytes(u64::from(size)),
         shared_by: units,
@@ -37,10 +38,10 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
         ordinal,
         vendor: if driver.is_stub { STUB.into() } else { "NVIDIA".into() },
         units,
-        clock: attribute(Attribute::ClockRate).map(|khz| Megahertz(f64::from(khz) / 1e3)),
+        clock: attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE).map(|khz| Megahertz(f64::from(khz) / 1e3)),
         memory: Bytes(driver.memory(device).unwrap_or(0)),
         memory_mts,
-        memory_bus_bits: attribute(Attribute::GlobalMemoryBusWidth).filter(|_| whole),
+        memory_bus_bits: attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH).filter(|_| whole),
         caches: l2.into_iter().collect(),
         // A slice is not the part that it is cut from: it is matched to none.
         pci_id: whole.then(|| pci_id(driver, device)).flatten(),
@@ -54,7 +55,7 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
 }
 
 /// An attribute; none where the driver does not know it or says zero.
-fn attribute(driver: &Driver, device: c_int, attribute: Attribute) -> Option<u32> {
+fn attribute(driver: &Driver, device: c_int, attribute: CUdevice_attribute) -> Option<u32> {
     driver.number(device, attribute as c_int)
 }
 
@@ -79,15 +80,16 @@ fn pcie(driver: &Driver, device: c_int) -> Option<[u32; 2]> {
 /// The most shared memory that a block can have, where it is asked for: 99 KiB of 8.6, 8.9 and 12,
 /// 163 of 8.0, 227 of 9.0 and 10.
 pub fn block_memory(driver: &Driver, device: c_int) -> Option<Bytes> {
-    let most = attribute(driver, device, Attribute::MaxSharedMemoryPerBlockOptin)?;
+    let most = attribute(driver, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
     Some(Bytes(u64::from(most)))
 }
 
 /// Major and minor of the compute capability.
 pub fn capability(driver: &Driver, device: c_int) -> Option<(u32, u32)> {
-    let major = attribute(driver, device, Attribute::ComputeCapabilityMajor)?;
+    let major = attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
     // Zero is a minor like any other, and `attribute` leaves it out.
-    let minor = attribute(driver, device, Attribute::ComputeCapabilityMinor).unwrap_or(0);
+    let minor =
+        attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR).unwrap_or(0);
     Some((major, minor))
 }
 

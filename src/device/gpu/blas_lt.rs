@@ -28,16 +28,33 @@ pub struct BlasLtDialect {
     pub functions: fn(&Opened) -> Functions,
     /// Bytes of an algorithm, at most 64.
     pub algorithm: usize,
+    /// Bytes of what a search finds, which begins with the algorithm, and where its state is.
+    pub found: [usize; 2],
+    /// The attribute of a search by which scratch memory is limited.
+    pub workspace_max: c_int,
     /// Scratch memory allowed.
     pub workspace: Bytes,
     /// The attribute of a product by which its first operand is transposed, and the value for it.
     pub transpose: (c_int, i32),
     /// The attribute by which sums of 8-bit floats may be less exact, where there is one.
     pub fast_sums: Option<c_int>,
+    /// How elements share scales, where it multiplies such types.
+    pub scales: Option<Scales>,
     /// Codes for what it has no product for.
     pub unsupported: &'static [i32],
     /// The library, once it is opened.
     pub opened: OnceLock<Result<Arc<Library>, DeviceError>>,
+}
+
+/// How a product is told of scales that elements share.
+#[derive(Clone, Copy)]
+pub struct Scales {
+    /// The attributes of a product for its two operands' scales.
+    pub pointers: [c_int; 2],
+    /// The same for how they are shared.
+    pub modes: [c_int; 2],
+    /// How elements of a type share them; none where each has its own value.
+    pub mode: fn(Dtype) -> Option<i32>,
 }
 
 functions! {
@@ -70,35 +87,25 @@ functions! {
     );
 }
 
-/// `cublasLtMatmulAlgo_t`; hipBLASLt's is shorter.
+/// An algorithm, with room for the longest.
 pub type Algorithm = [u64; 8];
-
-/// Bytes of a heuristic's result behind its algorithm: workspace, state, waves and four words that
-/// are reserved.
-pub const FOUND: usize = 32;
-
-/// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`, of the same number in hipBLASLt.
-pub const WORKSPACE_MAX: c_int = 1;
 
 /// What an element type's products are asked for by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kind {
     /// The element type.
     pub dtype: Dtype,
-    /// `cudaDataType` of the operands.
+    /// The library's number for the type of the operands.
     pub operand: c_int,
     /// And of the product.
     pub output: c_int,
-    /// `cublasComputeType_t`.
+    /// How the library is to add up.
     pub compute: c_int,
-    /// `cudaDataType` of the factors.
+    /// The type of the factors.
     pub scale: c_int,
     /// What the product is multiplied with: 1, but where the library takes bits for other values.
     pub factor: f64,
 }
-
-/// `CUDA_R_32F`, of the same number in HIP: the factors of most products.
-pub const F32: c_int = 0;
 
 /// Whether it multiplies an operation's element type.
 pub fn has(operation: Operation, kinds: &[Kind]) -> bool {

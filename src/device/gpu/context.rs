@@ -8,11 +8,7 @@
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
-use super::{
-    driver::Driver,
-    progress::Progress,
-    status::{self, Meaning, NOT_READY},
-};
+use super::{driver::Driver, progress::Progress, status::Meaning, table::Functions};
 use crate::{
     clock,
     device::{
@@ -117,7 +113,8 @@ impl Context {
             let said = f.context_retain(&raw mut opened.context, device);
             opened.told(said, For::Other)?;
             opened.told(f.context_set(opened.context), For::Other)?;
-            let said = f.stream_create(&raw mut opened.stream, STREAM_NON_BLOCKING);
+            let flags = opened.driver.vendor.flags;
+            let said = f.stream_create(&raw mut opened.stream, flags.non_blocking);
             opened.told(said, For::Other)?;
             for at in 0..2 {
                 let said = f.event_create(&raw mut opened.events[at], 0);
@@ -161,9 +158,10 @@ impl Context {
 
     /// How much of the last-level cache is set aside; none where the driver does not say.
     pub fn cache_set_aside(&self) -> Option<Bytes> {
+        let limit = self.driver.vendor.set_aside?;
         let mut bytes = 0;
         // SAFETY: the pointer is valid.
-        unsafe { self.current().ok()?.limit(&raw mut bytes, PERSISTING_SIZE) }.ok()?;
+        unsafe { self.current().ok()?.limit(&raw mut bytes, limit) }.ok()?;
         Some(Bytes(bytes as u64))
     }
 
@@ -177,10 +175,10 @@ impl Context {
         let Err(refusal) = said else { return Ok(()) };
         let vendor = self.driver.vendor;
         let Refusal::Code { call, code } = refusal else {
-            return Err(status::error(vendor, &refusal));
+            return Err(vendor.error(&refusal));
         };
-        let why = format!("{call}: {}", status::words(vendor, code));
-        let meaning = status::meaning(code);
+        let why = format!("{call}: {}", vendor.words(code));
+        let meaning = vendor.meaning(code);
         if matches!(meaning, Meaning::Broken | Meaning::Gone) {
             self.lost.replace(Some(why.clone()));
         }
@@ -192,12 +190,12 @@ impl Context {
             (Meaning::Broken, For::Other) => {
                 DeviceError::Launch { kernel: "in flight".into(), why }
             }
-            (_, For::Other) => status::error(vendor, &refusal),
+            (_, For::Other) => vendor.error(&refusal),
         })
     }
 
     /// The functions, with this context current; an error where the device is lost.
-    pub(super) fn current(&self) -> Result<&super::table::Functions, DeviceError> {
+    pub(super) fn current(&self) -> Result<&Functions, DeviceError> {
         if let Some(why) = &*self.lost.borrow() {
             return Err(DeviceError::Lost(format!(
                 "nothing more can run in this process after: {why}"
@@ -246,7 +244,7 @@ impl Context {
         loop {
             // SAFETY: the event is of this context.
             match unsafe { functions.event_query(self.events[1]) } {
-                Err(Refusal::Code { code: NOT_READY, .. }) => {}
+                Err(refusal) if self.driver.vendor.means(&refusal, Meaning::NotReady) => {}
                 said => return self.told(said, For::Other),
             }
             let waited = start.elapsed();
@@ -389,18 +387,13 @@ impl Context {
     pub fn reset_persisting(&self) -> Result<(), DeviceError> {
         // SAFETY: the call takes nothing.
         match unsafe { self.current()?.persisting_reset() } {
-            Err(Refusal::Code { code: NOT_SUPPORTED, .. } | Refusal::NoSymbol(_)) => Ok(()),
+            Err(Refusal::NoSymbol(_)) => Ok(()),
+            Err(refusal) if self.driver.vendor.means(&refusal, Meaning::NotSupported) => Ok(()),
             said => self.told(said, For::Other),
         }
     }
 }
 
-/// `CU_STREAM_NON_BLOCKING`: nothing waits for the default stream, which is not used.
-const STREAM_NON_BLOCKING: u32 = 1;
-/// `CU_LIMIT_PERSISTING_L2_CACHE_SIZE`.
-const PERSISTING_SIZE: c_int = 6;
-/// `CUDA_ERROR_NOT_SUPPORTED`.
-pub(super) const NOT_SUPPORTED: i32 = 801;
 impl Drop for Context {
     fn drop(&mut self) {
         if self.lost.borrow().is_some() {

@@ -87,7 +87,8 @@ impl Context {
         // SAFETY: the pointers are valid; what is made is destroyed by `drop`.
         unsafe {
             self.told(f.context_set(context), For::Other)?;
-            self.told(f.stream_create(&raw mut lane.stream, 1), For::Other)?;
+            let flags = self.driver().vendor.flags;
+            self.told(f.stream_create(&raw mut lane.stream, flags.non_blocking), For::Other)?;
             let said = f.event_create(&raw mut lane.event, 0);
             self.lanes.borrow_mut().push(lane);
             let mut lanes = self.lanes.borrow_mut();

@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    status,
     table::Functions,
     vendor::{Peers, Vendor},
 };
@@ -103,7 +102,7 @@ impl Driver {
         let mut count = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device_count(&raw mut count) }
-            .map_err(|refusal| opening_error(self.vendor, &refusal))?;
+            .map_err(|refusal| self.vendor.error(&refusal))?;
         Ok(count.max(0) as u32)
     }
 
@@ -116,7 +115,7 @@ impl Driver {
         let mut device = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device(&raw mut device, ordinal as c_int) }
-            .map_err(|refusal| status::error(self.vendor, &refusal))?;
+            .map_err(|refusal| self.vendor.error(&refusal))?;
         Ok(device)
     }
 
@@ -163,7 +162,7 @@ impl Driver {
 
 /// A refusal while the driver is opened or devices are counted.
 pub fn opening_error(vendor: &Vendor, refusal: &Refusal) -> DeviceError {
-    (vendor.opening)(refusal).unwrap_or_else(|| status::error(vendor, refusal))
+    (vendor.opening)(refusal).unwrap_or_else(|| vendor.error(refusal))
 }
 
 /// A text that a function writes into a buffer.

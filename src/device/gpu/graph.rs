@@ -3,19 +3,13 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::{
-    context::{Context, For, NOT_SUPPORTED},
-    module::{Arguments, Entry, Shape},
+    context::{Context, For},
+    module::{Arguments, Entry},
+    status::Meaning,
+    vendor::Shape,
 };
-use crate::device::{
-    DeviceError,
-    library::{Handle, Refusal},
-};
+use crate::device::{DeviceError, library::Handle};
 use std::rc::Rc;
-
-/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads call is none of it.
-const THREAD_LOCAL: i32 = 1;
-/// `CU_STREAM_NON_BLOCKING`.
-const NON_BLOCKING: u32 = 1;
 
 /// A graph that can be launched again and again.
 pub struct Graph {
@@ -55,14 +49,15 @@ impl Graph {
         let null = std::ptr::null_mut();
         let context = Rc::clone(context);
         let mut made = Graph { context, stream: null, graph: null, executable: null };
+        let vendor = made.context.driver().vendor;
         let told = |context: &Context, said| context.told(said, For::Kernel("graph"));
         // SAFETY: the pointers are valid; what is made is destroyed by `drop`. A capture that fails
         // is ended all the same.
         unsafe {
             let f = made.context.current()?;
-            told(&made.context, f.stream_create(&raw mut made.stream, NON_BLOCKING))?;
-            match f.capture_begin(made.stream, THREAD_LOCAL) {
-                Err(Refusal::Code { code: NOT_SUPPORTED, .. }) => {
+            told(&made.context, f.stream_create(&raw mut made.stream, vendor.flags.non_blocking))?;
+            match f.capture_begin(made.stream, vendor.flags.thread_local) {
+                Err(refusal) if vendor.means(&refusal, Meaning::NotSupported) => {
                     let (kernel, needs) = ("graph".into(), "capture of streams".into());
                     return Err(DeviceError::Unsupported { kernel, needs });
                 }

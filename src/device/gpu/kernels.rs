@@ -9,10 +9,9 @@ use super::{
     context::Context,
     graph::Graph,
     manifest::{File, Grid, Manifest, Repeat, Row},
-    module::{Arguments, Entry, Module, NotLoaded, Shape},
-    table::TensorMap,
+    module::{Arguments, Entry, Module, NotLoaded},
     tensor_map,
-    vendor::{Bundled, KernelSet},
+    vendor::{Bundled, KernelSet, Shape},
 };
 use crate::{
     case::KernelName,
@@ -233,7 +232,7 @@ impl Loaded {
             _ => {}
         }
         for encoding in &maps {
-            let TensorMap(map) = context.encode(encoding, &self.entry)?;
+            let map = context.encode(encoding, &self.entry)?;
             bytes.resize(bytes.len().next_multiple_of(64), 0);
             bytes.extend(map);
         }

@@ -4,18 +4,15 @@
 
 use super::{
     context::{Context, For},
-    module::{Arguments, Entry, Shape},
-    table::{CLUSTER_DIMENSION, LaunchAttribute, LaunchConfig, TensorMap},
+    module::{Arguments, Entry},
+    table::Functions,
     tensor_map::Encoding,
+    vendor::{Launching, Shape},
 };
-use crate::device::{DeviceError, library::Handle};
-use std::ffi::{c_int, c_uint};
-
-/// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: what is fetched for one copy serves the next.
-const PROMOTE_256_BYTES: c_int = 3;
-/// `CU_LAUNCH_PARAM_BUFFER_POINTER`, `CU_LAUNCH_PARAM_BUFFER_SIZE`.
-const PARAM_BUFFER_POINTER: usize = 1;
-const PARAM_BUFFER_SIZE: usize = 2;
+use crate::device::{
+    DeviceError,
+    library::{Handle, Refusal},
+};
 
 impl Context {
     /// Enqueues a kernel `repeat` times.
@@ -47,40 +44,22 @@ impl Context {
         repeat: u32,
     ) -> Result<(), DeviceError> {
         let functions = self.current()?;
-        let [x, y, z] = shape.cluster;
-        let mut value = [0; 16];
-        value[..3].copy_from_slice(&[x, y, z]);
-        let cluster = LaunchAttribute { id: CLUSTER_DIMENSION, padding: [0; 4], value };
-        let config = LaunchConfig {
-            grid: shape.grid,
-            block: [shape.threads, 1, 1],
-            shared: shape.shared,
-            stream,
-            attributes: &raw const cluster,
-            attribute_count: c_uint::from(shape.cluster != [1, 1, 1]),
-        };
-        let mut size = params.length;
+        let vendor = self.driver().vendor;
+        let [bytes, size, end] = vendor.flags.extras;
+        let mut length = params.length;
         let mut extra = [
-            PARAM_BUFFER_POINTER as Handle,
+            bytes as Handle,
             params.words.as_mut_ptr().cast(),
-            PARAM_BUFFER_SIZE as Handle,
-            (&raw mut size).cast(),
-            self.driver().vendor.extras_end as Handle,
+            size as Handle,
+            (&raw mut length).cast(),
+            end as Handle,
         ];
-        let [x, y, z] = shape.grid;
+        let extra = extra.as_mut_ptr();
+        let launching = Launching { function: entry.function, stream, shape: *shape, extra };
         for _ in 0..repeat {
-            // SAFETY: the parameters are as long as is said, the list of extras ends with a zero,
-            // and the driver copies both before it returns.
-            let said = unsafe {
-                let (null, extra) = (std::ptr::null_mut(), extra.as_mut_ptr());
-                let (entry, threads, shared) = (entry.function, shape.threads, shape.shared);
-                if self.driver().vendor.has_attributes {
-                    functions.launch(&raw const config, entry, null, extra)
-                } else {
-                    functions
-                        .launch_plain(entry, x, y, z, threads, 1, 1, shared, stream, null, extra)
-                }
-            };
+            // SAFETY: the parameters are as long as is said, the list of extras ends as the vendor
+            // has it, and the driver copies both before it returns.
+            let said = unsafe { (vendor.launch)(functions, &launching) };
             self.told(said, For::Kernel(&entry.name))?;
             self.enqueued_one();
         }
@@ -92,29 +71,32 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn encode(&self, encoding: &Encoding, entry: &Entry) -> Result<TensorMap, DeviceError> {
-        let mut map = TensorMap([0; 128]);
-        let Encoding { data_type, address, sizes, stride, tile, swizzle } = *encoding;
-        const PLAIN: c_int = 0;
-        // SAFETY: the map is aligned as it has to be, and the arrays are as long as the rank says
-        // (strides: one less).
-        let said = unsafe {
-            self.current()?.tensor_map(
-                &raw mut map,
-                data_type,
-                2,
-                address,
-                sizes.as_ptr(),
-                &raw const stride,
-                tile.as_ptr(),
-                [1, 1].as_ptr(),
-                PLAIN,
-                swizzle,
-                PROMOTE_256_BYTES,
-                PLAIN,
-            )
+    pub fn encode(&self, encoding: &Encoding, entry: &Entry) -> Result<Vec<u8>, DeviceError> {
+        let Some(encode) = self.driver().vendor.encode else {
+            let needs = "a device with tensor maps".into();
+            return Err(DeviceError::Unsupported { kernel: entry.name.clone(), needs });
         };
+        let mut map = Vec::new();
+        // SAFETY: what is encoded is described in full; the matrix is not touched.
+        let said = unsafe { encode(self.current()?, encoding) }.map(|bytes| map = bytes);
         self.told(said, For::Kernel(&entry.name))?;
         Ok(map)
     }
+}
+
+/// A launch without attributes.
+///
+/// # Safety
+///
+/// The function is loaded and the stream alive; the extras end as the vendor has it.
+///
+/// # Errors
+///
+/// What the driver refuses.
+pub unsafe fn plain(f: &Functions, launching: &Launching) -> Result<(), Refusal> {
+    let Launching { function, stream, shape, extra } = *launching;
+    let Shape { grid: [x, y, z], threads, shared, .. } = shape;
+    let null = std::ptr::null_mut();
+    // SAFETY: the caller's promise.
+    unsafe { f.launch_plain(function, x, y, z, threads, 1, 1, shared, stream, null, extra) }
 }

@@ -11,12 +11,10 @@ use super::{
     context::{Context, For},
     driver::Driver,
     progress::{Progress, Step},
+    status::Meaning,
 };
 use crate::{
-    device::{
-        Buffer, DeviceError, Pulse, Stage,
-        library::{Handle, Refusal},
-    },
+    device::{Buffer, DeviceError, Pulse, Stage, library::Handle},
     units::Bytes,
 };
 use std::{
@@ -62,9 +60,10 @@ impl LivenessProbe {
         let word = context.allocate(Bytes(4))?;
         let (mut stream, mut answered) = (std::ptr::null_mut(), std::ptr::null_mut());
         let f = context.current()?;
-        // SAFETY: the pointers are valid; 1 is CU_STREAM_NON_BLOCKING.
+        let flags = context.driver().vendor.flags;
+        // SAFETY: the pointers are valid.
         unsafe {
-            context.told(f.stream_create(&raw mut stream, 1), For::Other)?;
+            context.told(f.stream_create(&raw mut stream, flags.non_blocking), For::Other)?;
             context.told(f.event_create(&raw mut answered, 0), For::Other)?;
         }
         let asked = Asked {
@@ -139,7 +138,7 @@ fn is_done(driver: &Driver, event: Handle) -> Option<bool> {
     // SAFETY: the event lives, as above.
     match unsafe { driver.functions.event_query(event) } {
         Ok(()) => Some(true),
-        Err(Refusal::Code { code: super::status::NOT_READY, .. }) => Some(false),
+        Err(refusal) if driver.vendor.means(&refusal, Meaning::NotReady) => Some(false),
         Err(_) => None,
     }
 }

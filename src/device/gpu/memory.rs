@@ -2,21 +2,17 @@
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
-use super::context::{Context, For, Peer};
+use super::{
+    context::{Context, For, Peer},
+    status::Meaning,
+};
 use crate::{
     case::HostMemory,
-    device::{
-        Buffer, DeviceError,
-        library::{Handle, Refusal},
-    },
+    device::{Buffer, DeviceError, library::Handle},
     units::Bytes,
 };
 use std::{alloc, ffi::c_void, rc::Rc};
 
-/// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every device.
-const PORTABLE: u32 = 1;
-/// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`.
-const ALREADY_ENABLED: i32 = 704;
 /// Pages of the host, which pageable memory is aligned to.
 const PAGE: usize = 4096;
 
@@ -106,9 +102,9 @@ impl Context {
     pub fn pinned(self: &Rc<Context>, bytes: usize) -> Result<Pinned, DeviceError> {
         let f = self.current()?;
         let mut on_host = std::ptr::null_mut();
+        let mapped = self.driver().vendor.flags.mapped;
         // SAFETY: the pointers are valid.
-        let said =
-            unsafe { f.host_allocate(&raw mut on_host, bytes, self.driver().vendor.host_flags) };
+        let said = unsafe { f.host_allocate(&raw mut on_host, bytes, mapped) };
         self.told(said, For::Memory(bytes as u64))?;
         let mut pinned = Pinned { context: Rc::clone(self), on_host, on_device: 0 };
         // SAFETY: the memory was just allocated as mapped; zero is the only flag.
@@ -127,8 +123,9 @@ impl Context {
             HostMemory::Pinned => {
                 let mut on_host = std::ptr::null_mut();
                 let f = self.current()?;
+                let (bytes, portable) = (size.0 as usize, self.driver().vendor.flags.portable);
                 // SAFETY: the pointer is valid.
-                let said = unsafe { f.host_allocate(&raw mut on_host, size.0 as usize, PORTABLE) };
+                let said = unsafe { f.host_allocate(&raw mut on_host, bytes, portable) };
                 self.told(said, For::Memory(size.0))?;
                 (on_host.cast::<u8>(), None)
             }
@@ -196,7 +193,7 @@ impl Context {
             self.told(f.context_retain(&raw mut context, device), For::Other)?;
             self.peers.borrow_mut().push(Peer { ordinal, device, context });
             match self.driver().enable_peer(context, device) {
-                Err(Refusal::Code { code: ALREADY_ENABLED, .. }) => {}
+                Err(refusal) if self.driver().vendor.means(&refusal, Meaning::PeerWithinReach) => {}
                 said => self.told(said, For::Other)?,
             }
         }

@@ -2,7 +2,7 @@
 //! one table of functions, and contexts, modules, launches, copies, graphs and the compiler's cache
 //! on top of it, serve both: [`vendor::Vendor`] is all that differs.
 //!
-//! From the bottom up: `table` (the functions), `vendor` (what differs), `driver` (opened),
+//! From the bottom up: `table` (the functions), `vendor` (what differs), `driver` (an opened one),
 //! `context` (one opened GPU), `memory`, `copies`, `module`, `launching` and `graph` (what a
 //! context does), `kernels` (those of `kernels/`) and `products` (the vendor's), `gate`,
 //! `fill_compare` and `liveness` (tools made of these), `function` (what a launch does), `device`
@@ -20,7 +20,7 @@ mod function;
 mod gate;
 mod graph;
 pub mod kernels;
-mod launching;
+pub mod launching;
 mod liveness;
 pub mod manifest;
 mod memory;
@@ -31,5 +31,5 @@ pub mod sensors;
 pub mod status;
 pub mod table;
 mod telemetry;
-mod tensor_map;
+pub mod tensor_map;
 pub mod vendor;

@@ -4,17 +4,14 @@
 
 use super::{
     context::{Context, For},
-    status::{self, Meaning},
-    table::{MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER},
+    status::Meaning,
+    vendor::Shape,
 };
 use crate::device::{
     DeviceError,
     library::{Handle, Refusal},
 };
-use std::{
-    ffi::{CStr, c_int},
-    rc::Rc,
-};
+use std::{ffi::CStr, rc::Rc};
 
 impl Context {
     /// Loads a module.
@@ -31,8 +28,10 @@ impl Context {
         // SAFETY: the image outlives the call, which copies it.
         match unsafe { f.module_load(&raw mut module, ended.as_ptr().cast()) } {
             Ok(()) => Ok(Module { context: Rc::clone(self), module }),
-            Err(Refusal::Code { code, .. }) if status::meaning(code) == Meaning::WrongModule => {
-                Err(NotLoaded::WrongImage(status::words(self.driver().vendor, code)))
+            Err(Refusal::Code { code, .. })
+                if self.driver().vendor.meaning(code) == Meaning::WrongModule =>
+            {
+                Err(NotLoaded::WrongImage(self.driver().vendor.words(code)))
             }
             said => {
                 let error = self.told(said, For::Kernel(name));
@@ -88,20 +87,11 @@ impl Module {
                 Err(Refusal::NoSymbol(_)) => {}
                 said => told(said)?,
             }
-            if shape.shared > SHARED_UNASKED {
-                told(f.function_set(function, MAX_DYNAMIC_SHARED, shape.shared as c_int))?;
-            }
-            if shape.cluster.iter().product::<u32>() > CLUSTER_PORTABLE {
-                told(f.function_set(function, NON_PORTABLE_CLUSTER, 1))?;
-            }
+            told((context.driver().vendor.allow)(f, function, shape))?;
         }
         Ok(Entry { name: spelled.clone(), function, _module: Rc::clone(self) })
     }
 }
-
-/// Dynamic shared memory that needs no leave, and the largest cluster that every device has.
-const SHARED_UNASKED: u32 = 48 << 10;
-const CLUSTER_PORTABLE: u32 = 8;
 
 impl Drop for Module {
     fn drop(&mut self) {
@@ -110,19 +100,6 @@ impl Drop for Module {
             let _ = unsafe { functions.module_unload(self.module) };
         }
     }
-}
-
-/// How an entry is launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub threads: u32,
-    /// Dynamic shared memory of a block, in bytes.
-    pub shared: u32,
-    /// Blocks of a cluster; `[1, 1, 1]` for none.
-    pub cluster: [u32; 3],
 }
 
 /// The bytes of a kernel's parameters, aligned as a tensor map is.

@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "cuBLASLt and hipBLASLt are C libraries")]
 
 use super::{
-    blas_lt::{Algorithm, BlasLtDialect, FOUND, Kind, Library, WORKSPACE_MAX},
+    blas_lt::{Algorithm, BlasLtDialect, Kind, Library},
     context::Context,
 };
 use crate::{
@@ -20,20 +20,6 @@ use std::{cell::RefCell, ffi::c_int, rc::Rc, sync::Arc};
 
 /// Algorithms asked for.
 const ALGORITHMS: usize = 16;
-
-/// `cublasLtMatmulMatrixScale_t` of types whose elements share scales:
-/// `CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3`, `.._VEC32_UE8M0`.
-fn scale_mode(dtype: Dtype) -> Option<i32> {
-    match dtype {
-        Dtype::Nvfp4 => Some(1),
-        Dtype::Mxfp8 => Some(2),
-        _ => None,
-    }
-}
-
-/// `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER` and `.._A_SCALE_MODE`; those of B are one more.
-const SCALES: c_int = 17;
-const SCALE_MODE: c_int = 31;
 
 /// Products of one context.
 pub struct Products {
@@ -163,7 +149,7 @@ impl Products {
     /// The algorithms that may do, the best guess first.
     fn heuristics(&self, plan: &Planned) -> Result<Vec<Algorithm>, DeviceError> {
         let f = &self.library.functions;
-        let words = (self.dialect.algorithm + FOUND) / 8;
+        let words = self.dialect.found[0] / 8;
         let mut found = vec![0u64; words * ALGORITHMS];
         let (mut preference, mut count) = (std::ptr::null_mut(), 0);
         let size = self.dialect.workspace.0 as usize;
@@ -172,7 +158,8 @@ impl Products {
         let said = unsafe {
             f.preference_create(&raw mut preference).map_err(error)?;
             let value = (&raw const size).cast();
-            let said = f.preference_set(preference, WORKSPACE_MAX, value, size_of::<usize>());
+            let attribute = self.dialect.workspace_max;
+            let said = f.preference_set(preference, attribute, value, size_of::<usize>());
             let said = said.and_then(|()| {
                 let (a, b, c) = (plan.a, plan.b, plan.c);
                 let wanted = ALGORITHMS as c_int;
@@ -184,7 +171,7 @@ impl Products {
             said
         };
         said.map_err(error)?;
-        Ok(read(&found, self.dialect.algorithm, count.max(0) as usize))
+        Ok(read(&found, self.dialect.algorithm, self.dialect.found, count.max(0) as usize))
     }
 
     /// The time of the second of two runs; the inner error where the algorithm refuses.
@@ -211,13 +198,19 @@ impl Products {
 /// Products that an algorithm is timed by.
 const TIMED: usize = 5;
 
-/// The algorithms of as many results as there are whose state is a success.
-fn read(found: &[u64], algorithm: usize, count: usize) -> Vec<Algorithm> {
-    let at = algorithm / 8;
-    let results = found.chunks_exact(at + FOUND / 8).take(count);
-    // Behind the algorithm the workspace, then the state in the lower half of a word.
-    let good = results.filter(|words| words[at + 1] as u32 == 0);
-    good.map(|words| std::array::from_fn(|word| if word < at { words[word] } else { 0 })).collect()
+/// The algorithms of as many results as there are whose state is a success. Algorithm, result and
+/// the state's place are of as many bytes as is said, whole words all.
+fn read(
+    found: &[u64],
+    algorithm: usize,
+    [result, state]: [usize; 2],
+    count: usize,
+) -> Vec<Algorithm> {
+    let results = found.chunks_exact(result / 8).take(count);
+    // The state is the lower half of its word.
+    let good = results.filter(|words| words[state / 8] as u32 == 0);
+    let word = |words: &[u64], at| if at < algorithm / 8 { words[at] } else { 0 };
+    good.map(|words| std::array::from_fn(|at| word(words, at))).collect()
 }
 
 /// The product's factor and zero in the type of the factors, in the first bytes.
@@ -283,14 +276,16 @@ impl Planned {
                     f.product_set(plan.product, attribute, value, 1).map_err(error)?;
                 }
             }
-            if let Some(mode) = scale_mode(kind.dtype) {
+            if let Some(scaled) = &dialect.scales
+                && let Some(mode) = (scaled.mode)(kind.dtype)
+            {
                 // Operands are exchanged, and so are their scales.
-                for (of, scales) in (0..).zip([gemm.scales_b, gemm.scales_a]) {
+                for (of, scales) in [gemm.scales_b, gemm.scales_a].into_iter().enumerate() {
                     let value = (&raw const mode).cast();
-                    f.product_set(plan.product, SCALE_MODE + of, value, size_of::<i32>())
+                    f.product_set(plan.product, scaled.modes[of], value, size_of::<i32>())
                         .map_err(error)?;
                     let value = (&raw const scales).cast();
-                    f.product_set(plan.product, SCALES + of, value, size_of::<u64>())
+                    f.product_set(plan.product, scaled.pointers[of], value, size_of::<u64>())
                         .map_err(error)?;
                 }
             }
@@ -340,7 +335,7 @@ mod tests {
         found[4] = 7 | 0x3f80_0000 << 32;
         (found[7], found[8], found[9], found[10]) = (11, 12, 13, 99);
         found[11] = 0x3f80_0000 << 32;
-        assert_eq!(read(&found, 24, 2), [[11, 12, 13, 0, 0, 0, 0, 0]]);
-        assert_eq!(read(&found, 24, 1), [[0; 8]; 0]);
+        assert_eq!(read(&found, 24, [56, 32], 2), [[11, 12, 13, 0, 0, 0, 0, 0]]);
+        assert_eq!(read(&found, 24, [56, 32], 1), [[0; 8]; 0]);
     }
 }

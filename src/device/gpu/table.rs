@@ -54,7 +54,7 @@ functions! {
     function_load = "cuFuncLoad"(function: Handle);
     function_set = "cuFuncSetAttribute"(function: Handle, attribute: c_int, value: c_int);
     launch = "cuLaunchKernelEx"(
-        config: *const LaunchConfig, function: Handle, params: *mut Handle, extra: *mut Handle,
+        config: *const c_void, function: Handle, params: *mut Handle, extra: *mut Handle,
     );
     launch_plain = "cuLaunchKernel"(
         function: Handle, blocks_x: c_uint, blocks_y: c_uint, blocks_z: c_uint, threads_x: c_uint,
@@ -62,7 +62,7 @@ functions! {
         params: *mut Handle, extra: *mut Handle,
     );
     tensor_map = "cuTensorMapEncodeTiled"(
-        map: *mut TensorMap, data_type: c_int, rank: c_uint, address: u64, sizes: *const u64,
+        map: *mut c_void, data_type: c_int, rank: c_uint, address: u64, sizes: *const u64,
         strides: *const u64, box_sizes: *const u32, element_strides: *const u32,
         interleave: c_int, swizzle: c_int, promotion: c_int, fill: c_int,
     );
@@ -83,45 +83,3 @@ functions! {
     graph_destroy = "cuGraphDestroy"(graph: Handle);
     stub = "fizeau_stub_driver"();
 }
-
-/// `CUlaunchConfig`.
-#[repr(C)]
-pub struct LaunchConfig {
-    /// Blocks.
-    pub grid: [c_uint; 3],
-    /// Threads of one.
-    pub block: [c_uint; 3],
-    /// Dynamic shared memory of one, in bytes.
-    pub shared: c_uint,
-    /// On this stream.
-    pub stream: Handle,
-    /// An array.
-    pub attributes: *const LaunchAttribute,
-    /// Its length.
-    pub attribute_count: c_uint,
-}
-
-/// `CUlaunchAttribute`: a number, padding, and a union of 64 bytes.
-#[repr(C, align(8))]
-pub struct LaunchAttribute {
-    /// Which attribute; 4 is the cluster's dimension.
-    pub id: c_uint,
-    /// None.
-    pub padding: [u8; 4],
-    /// For a cluster: x, y and z first.
-    pub value: [c_uint; 16],
-}
-
-const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<LaunchAttribute>() == 72);
-
-/// `CUtensorMap`: aligned to 64 bytes, since CUDA 13.0 to 128.
-#[repr(C, align(128))]
-#[derive(Clone, Copy)]
-pub struct TensorMap(pub [u8; 128]);
-
-/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
-pub const MAX_DYNAMIC_SHARED: c_int = 8;
-/// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
-pub const NON_PORTABLE_CLUSTER: c_int = 14;
-/// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
-pub const CLUSTER_DIMENSION: c_uint = 4;

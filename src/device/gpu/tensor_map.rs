@@ -6,11 +6,11 @@ use crate::{
     kernel::{AttentionParams, GemmParams, GroupedParams},
 };
 
-/// What a matrix's descriptor is encoded from, in the terms of `cuTensorMapEncodeTiled`.
+/// What a matrix's descriptor is encoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding {
-    /// `CUtensorMapDataType`.
-    pub data_type: i32,
+    /// What is moved: elements of this type, never of one that has scales.
+    pub dtype: Dtype,
     /// Where the matrix is.
     pub address: u64,
     /// Elements of a row, rows.
@@ -19,8 +19,9 @@ pub struct Encoding {
     pub stride: u64,
     /// Elements that one copy moves: along the row, rows.
     pub tile: [u32; 2],
-    /// `CUtensorMapSwizzle`.
-    pub swizzle: i32,
+    /// Bytes within which 16 of them change places, so that threads meet no two in one bank; 0 for
+    /// none.
+    pub swizzle: u32,
 }
 
 /// One matrix: its element type, address, rows and columns. None where an operation has no such.
@@ -59,19 +60,6 @@ fn tokens(p: &AttentionParams, operand: Operand) -> Option<Matrix> {
     }
 }
 
-/// `CUtensorMapDataType` of cuda.h. Integers of 32 bits are moved as floats are, elements of fewer
-/// bits than a byte has as the bytes that they share.
-fn data_type(dtype: Dtype) -> i32 {
-    match dtype.unscaled() {
-        Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4 | Dtype::Int8 => 0,
-        Dtype::F16 => 6,
-        Dtype::F32 | Dtype::Tf32 => 7,
-        Dtype::F64 => 8,
-        Dtype::Bf16 => 9,
-        Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 | Dtype::Fp8Block => 0,
-    }
-}
-
 /// What the descriptor of a row of kernels.toml is encoded from; none where a product has no such
 /// operand.
 pub fn of(map: &Map, gemm: &GemmParams) -> Option<Encoding> {
@@ -92,17 +80,12 @@ fn encoding(map: &Map, (dtype, address, [rows, columns]): Matrix) -> Encoding {
     let stride = u64::from(columns) * dtype.bits() / 8;
     let moved = if dtype.bits() < 8 { stride } else { u64::from(columns) };
     Encoding {
-        data_type: data_type(dtype),
+        dtype: dtype.unscaled(),
         address,
         sizes: [moved, u64::from(rows)],
         stride,
         tile: map.size,
-        swizzle: match map.swizzle {
-            32 => 1,
-            64 => 2,
-            128 => 3,
-            _ => 0,
-        },
+        swizzle: map.swizzle,
     }
 }
 
@@ -135,9 +118,9 @@ mod tests {
     fn matrices_are_described_row_by_row() {
         let map = |operand| Map { operand, size: [64, 128], swizzle: 128 };
         let b = of(&map(Operand::B), &gemm(Dtype::Bf16));
-        let (tile, swizzle) = ([64, 128], 3);
+        let (tile, swizzle) = ([64, 128], 128);
         let wanted = Encoding {
-            data_type: 9,
+            dtype: Dtype::Bf16,
             address: 0x200,
             sizes: [256, 512],
             stride: 512,
@@ -147,12 +130,12 @@ mod tests {
         assert_eq!(b, Some(wanted));
         // The second operand of narrow types is kept by columns, their product in bfloat16.
         let b = of(&map(Operand::B), &gemm(Dtype::Fp8)).expect("a product has a B");
-        assert_eq!((b.data_type, b.sizes, b.stride), (0, [512, 256], 512));
+        assert_eq!((b.dtype, b.sizes, b.stride), (Dtype::Fp8, [512, 256], 512));
         // Two of 4 bits are moved as a byte.
         let b = of(&map(Operand::B), &gemm(Dtype::Nvfp4)).expect("a product has a B");
-        assert_eq!((b.data_type, b.sizes, b.stride), (0, [256, 256], 256));
+        assert_eq!((b.dtype, b.sizes, b.stride), (Dtype::Fp4, [256, 256], 256));
         let c = of(&map(Operand::C), &gemm(Dtype::Fp8)).expect("a product has a C");
-        assert_eq!((c.data_type, c.sizes, c.stride), (9, [256, 96], 512));
+        assert_eq!((c.dtype, c.sizes, c.stride), (Dtype::Bf16, [256, 96], 512));
     }
 
     #[test]

@@ -4,12 +4,21 @@
 //! the same opaque handles, the same codes. So one table of functions and what is built on it serve
 //! both, and this is all that differs.
 
-use super::{blas_lt::BlasLtDialect, compiler::Compiler, table::Functions};
+use super::{
+    blas_lt::BlasLtDialect,
+    compiler::Compiler,
+    status::{Code, Meaning},
+    table::Functions,
+    tensor_map::Encoding,
+};
 use crate::device::{
     DeviceError,
-    library::{Opened, Refusal, Wanted},
+    library::{Handle, Opened, Refusal, Wanted},
 };
-use std::{ffi::c_uint, sync::Arc};
+use std::{
+    ffi::{c_int, c_uint},
+    sync::Arc,
+};
 
 /// One vendor's driver.
 pub struct Vendor {
@@ -32,14 +41,18 @@ pub struct Vendor {
     /// What a refusal while the driver is opened or devices are counted means, where that is more
     /// than its code says elsewhere.
     pub opening: fn(&Refusal) -> Option<DeviceError>,
-    /// What to do about a machine that is not set up, by the driver's code.
-    pub mend: fn(i32) -> &'static str,
-    /// What ends a list of a launch's extras.
-    pub extras_end: usize,
-    /// Flags of host memory that a device reads while the host writes it.
-    pub host_flags: c_uint,
-    /// Whether launches are described by a struct with attributes (`cuLaunchKernelEx`).
-    pub has_attributes: bool,
+    /// Its codes, each once, those of success and of what never comes left out.
+    pub codes: &'static [Code],
+    /// Numbers that its functions are given.
+    pub flags: Flags,
+    /// The limit that says how much of the last-level cache is set aside, where there is one.
+    pub set_aside: Option<c_int>,
+    /// Asks leave for what the launches of a function need beyond what every launch may have.
+    pub allow: unsafe fn(&Functions, Handle, &Shape) -> Result<(), Refusal>,
+    /// Enqueues a function with its extras.
+    pub launch: unsafe fn(&Functions, &Launching) -> Result<(), Refusal>,
+    /// Encodes a tensor map, as a kernel takes it; none where devices have none.
+    pub encode: Option<unsafe fn(&Functions, &Encoding) -> Result<Vec<u8>, Refusal>>,
     /// The kind by which a copy finds out itself what memories it is between, where copies are told
     /// a kind.
     pub copy_kind: Option<i32>,
@@ -49,6 +62,47 @@ pub struct Vendor {
     pub products: &'static BlasLtDialect,
     /// Its kernels.
     pub kernels: KernelSet,
+}
+
+/// What both vendors number in headers of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Flags {
+    /// A stream that does not wait for the default one, which is not used.
+    pub non_blocking: c_uint,
+    /// A capture that is none of other threads' business.
+    pub thread_local: c_int,
+    /// Host memory that is pinned for every device.
+    pub portable: c_uint,
+    /// Host memory that a device reads while the host writes it.
+    pub mapped: c_uint,
+    /// Extras of a launch: the parameters' bytes, their number, the end of the list.
+    pub extras: [usize; 3],
+}
+
+/// How a function is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared: u32,
+    /// Blocks of a cluster; `[1, 1, 1]` for none.
+    pub cluster: [u32; 3],
+}
+
+/// A launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Launching {
+    /// Of this function.
+    pub function: Handle,
+    /// On this stream.
+    pub stream: Handle,
+    /// In this shape.
+    pub shape: Shape,
+    /// Its extras: its parameters.
+    pub extra: *mut Handle,
 }
 
 /// How a driver is told of another device.
@@ -82,4 +136,52 @@ pub struct Bundled {
     pub text: &'static str,
     /// A binary, where the build found a compiler.
     pub binary: Option<&'static [u8]>,
+}
+
+impl Vendor {
+    fn code(&self, number: i32) -> Option<&'static Code> {
+        self.codes.iter().find(|code| code.number == number)
+    }
+
+    /// What a code means.
+    pub fn meaning(&self, number: i32) -> Meaning {
+        self.code(number).map_or(Meaning::Unknown, |code| code.meaning)
+    }
+
+    /// Whether a call was refused with a code of this meaning.
+    pub fn means(&self, refusal: &Refusal, meaning: Meaning) -> bool {
+        matches!(refusal, Refusal::Code { code, .. } if self.meaning(*code) == meaning)
+    }
+
+    /// A code in words.
+    pub fn words(&self, number: i32) -> String {
+        let interface = self.interface;
+        match self.code(number) {
+            Some(code) => format!("{} ({interface} error {number})", code.words),
+            None => {
+                format!("{interface} error {number}, which this version of fizeau does not know")
+            }
+        }
+    }
+
+    /// A refusal that has nothing to do with a kernel or a size.
+    pub fn error(&self, refusal: &Refusal) -> DeviceError {
+        match refusal {
+            Refusal::NoSymbol(name) => DeviceError::Missing {
+                what: format!("{name} in {}", self.library.files[0]),
+                mend: self.newer.into(),
+            },
+            Refusal::Code { call, code } => {
+                let said = format!("{call}: {}", self.words(*code));
+                match self.meaning(*code) {
+                    Meaning::Gone => DeviceError::Lost(said),
+                    Meaning::Setup(mend) => DeviceError::Missing {
+                        what: format!("a working {} driver ({said})", self.maker),
+                        mend: mend.into(),
+                    },
+                    _ => DeviceError::Driver(said),
+                }
+            }
+        }
+    }
 }

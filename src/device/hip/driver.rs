@@ -1,11 +1,15 @@
 //! AMD's driver, `libamdhip64.so`.
 
-use super::{functions, hipblaslt, hiprtc, kernels};
+use super::{
+    functions, hipblaslt, hiprtc, kernels,
+    status::{self, NO_DEVICE_MEND},
+};
 use crate::device::{
     DeviceError,
     gpu::{
         driver::Driver,
-        vendor::{KernelSet, Peers, Vendor},
+        launching,
+        vendor::{Flags, KernelSet, Peers, Vendor},
     },
     library::{Refusal, Wanted},
 };
@@ -32,14 +36,24 @@ pub static HIP: Vendor = Vendor {
     version: spelled,
     newer: "install a newer ROCm runtime",
     opening: no_device,
-    mend: |code| match code {
-        hip_sys::hipErrorNoDevice | hip_sys::hipErrorInvalidDevice => NO_DEVICE_MEND,
-        _ => "check rocminfo and the kernel log (dmesg | grep -i amdgpu)",
+    codes: status::CODES,
+    flags: Flags {
+        non_blocking: hip_sys::hipStreamNonBlocking,
+        thread_local: hip_sys::hipStreamCaptureModeThreadLocal,
+        portable: hip_sys::hipHostMallocPortable,
+        // Coherent: a running kernel sees what the host writes.
+        mapped: hip_sys::hipHostMallocMapped | hip_sys::hipHostMallocCoherent,
+        extras: [
+            hip_sys::HIP_LAUNCH_PARAM_BUFFER_POINTER,
+            hip_sys::HIP_LAUNCH_PARAM_BUFFER_SIZE,
+            hip_sys::HIP_LAUNCH_PARAM_END,
+        ],
     },
-    extras_end: hip_sys::HIP_LAUNCH_PARAM_END,
-    // Coherent: a running kernel sees what the host writes.
-    host_flags: hip_sys::hipHostMallocMapped | hip_sys::hipHostMallocCoherent,
-    has_attributes: false,
+    set_aside: None,
+    // No kernel asks for more shared memory than every launch may have, or for clusters.
+    allow: |_, _, _| Ok(()),
+    launch: launching::plain,
+    encode: None,
     copy_kind: Some(hip_sys::hipMemcpyDefault),
     names_peers: Peers::ByDevice,
     products: &hipblaslt::HIPBLASLT,
@@ -50,12 +64,6 @@ pub static HIP: Vendor = Vendor {
         builder: "clang for AMD's targets",
     },
 };
-
-/// What to do where HIP shows no device.
-pub const NO_DEVICE_MEND: &str = "check rocminfo, that this user may open /dev/kfd (groups render \
-                                  and video), and what HIP_VISIBLE_DEVICES and \
-                                  ROCR_VISIBLE_DEVICES leave; in a container pass --device \
-                                  /dev/kfd --device /dev/dri";
 
 /// A version as people write it: 5.2 for 50221153.
 fn spelled(version: i32) -> String {
@@ -83,7 +91,7 @@ fn no_device(refusal: &Refusal) -> Option<DeviceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::gpu::{driver::opening_error, status};
+    use crate::device::gpu::driver::opening_error;
 
     #[test]
     fn a_driver_without_a_device_is_told_as_one() {
@@ -95,7 +103,7 @@ mod tests {
         // Words that hold such a code do not make another refusal one.
         let other = Refusal::Code { call: "hipInit (HIP error 100)", code: 1 };
         for refusal in [refusal(1), other, Refusal::NoSymbol("hipInit")] {
-            assert_eq!(opening_error(&HIP, &refusal), status::error(&HIP, &refusal));
+            assert_eq!(opening_error(&HIP, &refusal), HIP.error(&refusal));
         }
         assert_eq!((spelled(50_221_153), spelled(60_300_000)), ("5.2".into(), "6.3".into()));
     }

@@ -12,8 +12,9 @@ use crate::{
 use hip_sys::{
     HIP_R_8F_E4M3, HIP_R_8F_E4M3_FNUZ, HIP_R_8I, HIP_R_16BF, HIP_R_16F, HIP_R_32F, HIP_R_32I,
     HIPBLAS_COMPUTE_32F, HIPBLAS_COMPUTE_32F_FAST_TF32, HIPBLAS_COMPUTE_32I,
+    hipblasLtMatmulHeuristicResult_t as Found,
 };
-use std::sync::OnceLock;
+use std::{mem::offset_of, sync::OnceLock};
 
 /// AMD's library. The workspace is what PyTorch allows it.
 pub(super) static HIPBLASLT: BlasLtDialect = BlasLtDialect {
@@ -27,9 +28,12 @@ pub(super) static HIPBLASLT: BlasLtDialect = BlasLtDialect {
     },
     functions: functions::products,
     algorithm: size_of::<hip_sys::hipblasLtMatmulAlgo_t>(),
+    found: [size_of::<Found>(), offset_of!(Found, state)],
+    workspace_max: hip_sys::HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
     workspace: Bytes(76 << 20),
     transpose: (hip_sys::HIPBLASLT_MATMUL_DESC_TRANSA, hip_sys::HIPBLAS_OP_T),
     fast_sums: None,
+    scales: None,
     unsupported: &[
         hip_sys::HIPBLAS_STATUS_INVALID_VALUE,
         hip_sys::HIPBLAS_STATUS_NOT_SUPPORTED,

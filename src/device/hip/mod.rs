@@ -13,6 +13,7 @@ mod kernels;
 mod metrics;
 mod properties;
 mod sensors;
+mod status;
 mod topology;
 
 use super::{
@@ -26,8 +27,9 @@ use crate::{
     record::Environment,
     spec::{Properties, STUB},
 };
-use driver::{NO_DEVICE_MEND, driver};
+use driver::driver;
 use sensors::Sensors;
+use status::NO_DEVICE_MEND;
 use std::env;
 
 /// What HIP lets this process see, in the user's words.

@@ -1,6 +1,6 @@
 //! Workloads of ranks in processes of their own, or with a GPU each, that measure the same case at
-//! the same time: what one of them finds, all of them act upon. A rank that went on alone would wait
-//! for the others without end.
+//! the same time: what one of them finds, all of them act upon. A rank that went on alone would
+//! wait for the others without end.
 
 use super::{Rank, Unready, Workload};
 use crate::{device::DeviceError, outcome::Check};

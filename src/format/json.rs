@@ -24,8 +24,9 @@
 //! }
 //! ```
 //!
-//! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. A number
-//! of a stub driver is an object of `value` and `"stub": true`. What is not known is null. Strings are as they stand in the record: whoever shows them escapes them.
+//! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. A
+//! number of a stub driver is an object of `value` and `"stub": true`. What is not known is null.
+//! Strings are as they stand in the record: whoever shows them escapes them.
 
 use super::{cell, csv::is_mixed};
 use crate::report::{Block, Cell, Chart, Document, HeatMap, Table};

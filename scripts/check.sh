@@ -30,9 +30,5 @@ stage "HIP" summarised check_hip
 # NVIDIA's own NCCL, which opens without a GPU.
 stage "NCCL" summarised check_nccl
 
-# The program optimised as it is released, but for optimisation across crates, on the dependencies that
-# the tests were built with.
-own=profile.dev.package.fizeau
-stage "first run: build" build_program --config "$own.opt-level=3" \
-    --config "$own.debug-assertions=false" --config "$own.overflow-checks=false"
+# The program that the tests ran, whose own code is optimised; check_long.sh runs the released one.
 stage "first run" first_run target/debug/fizeau

@@ -38,8 +38,8 @@ skipped() { # why
 
 # The program and the stub libraries. With a test among what is built, cargo chooses the features of
 # the dependencies as for all tests, and builds none of them a second time.
-build_program() { # further arguments of cargo build
-    cargo build --locked --quiet --workspace --lib --bins --test readme "$@"
+build_program() {
+    cargo build --locked --quiet --workspace --lib --bins --test readme
 }
 
 # Runs tests whose needs were brought: none may be skipped, and at least one must be there.

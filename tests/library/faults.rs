@@ -211,7 +211,7 @@ fn what_a_device_cannot_do_is_skipped() {
         Copy::prepare(&device)
     };
     match one::measure_prepared(&case(), rank, None, &SETTINGS, prepare) {
-        Outcome::Skipped { reason, .. } => assert!(reason.contains("gemm/fake"), "{reason}"),
+        Outcome::Skipped { reason, .. } => assert!(reason.contains("gemm/f32/fake"), "{reason}"),
         other => panic!("{other:?}"),
     }
 }

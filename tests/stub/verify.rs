@@ -43,7 +43,10 @@ const PLAIN: &[&str] = &[
 const DEVICES: [Device; 10] = [
     nvidia("units=2,capability=80", PLAIN),
     nvidia("units=2,capability=89", &["*/sm89*", "attention/mla/*/sm80_mma_32"]),
-    nvidia("units=2,capability=90", &["*/sm90*", "*/sm89_mma_64", "latency/2MiB-*/*"]),
+    nvidia(
+        "units=2,capability=90",
+        &["*/sm90*", "*/sm89_mma_64", "attention/mla/fp8/*/sm89_mma", "latency/2MiB-*/*"],
+    ),
     nvidia("units=2,capability=100", &["*/sm100*"]),
     nvidia("units=2,capability=120", &["*/sm120*"]),
     amd("units=2,gfx=gfx90a", PLAIN),

@@ -10,5 +10,6 @@ source scripts/stages.sh
 stage "HIP's bindings" summarised check_hip abi
 stage "MPI" summarised check_mpi
 stage "Slurm" summarised check_slurm
+stage "every kernel's text" scripts/check_kernels_run.sh
 stage "release: build" cargo build --locked --release
 stage "release: first run" first_run target/release/fizeau

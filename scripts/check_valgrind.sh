@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the program on the stub driver under valgrind: no read or write beyond memory, no use of what
-# was never written, nothing lost. The kernels' own arithmetic is the stub's, in the host's memory,
-# where valgrind sees it.
+# was never written, nothing lost. Kernels run their own text, on stacks that stand
+# further apart than any function's frame is long.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh
@@ -20,11 +20,12 @@ run() { # SCRIPT EXIT_CODE
     local status=0 own
     own=$(mktemp -d "$place/XXXXXX")
     FIZEAU_STUB=$1 FIZEAU_LIBRARY_PATH=$place/lib XDG_CACHE_HOME=$own/cache \
-        valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite \
+        FIZEAU_STUB_CACHE=$place/kernels \
+        valgrind --quiet --max-stackframe=60000 --leak-check=full --errors-for-leak-kinds=definite \
         --show-leak-kinds=definite --error-exitcode=99 \
         target/debug/fizeau run --suite tests/stub/suite.toml --out "$own/out" \
-        'compute/*' 'latency/4KiB/*' 'gemm/*' 'stream/*/512KiB/*' 'transfer/*' 'launch/*' \
-        'access/shared/*' >"$own/said" 2>&1 || status=$?
+        'latency/4KiB/*' 'gemm/*/5x7x3/*' 'gemm/bf16/*/sm80_mma' 'stream/copy/512KiB/*' \
+        'transfer/*/8B/*' 'launch/*' >"$own/said" 2>&1 || status=$?
     if [ "$status" != "$2" ]; then
         cat "$own/said"
         echo "FIZEAU_STUB='$1': exit code $status, not $2" >&2

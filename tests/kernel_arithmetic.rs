@@ -19,7 +19,7 @@ fn model(folder: &Path, source: &str, lanes: u32) -> Option<Command> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let program = folder.join("model");
     let made = Command::new(&compiler)
-        .args(["-std=c++17", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas"])
+        .args(["-std=c++17", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-psabi"])
         .args(["-Itests/kernel_model", "-Ikernels/include"])
         .arg(format!("-DMODEL_LANES={lanes}"))
         .arg("-o")

@@ -90,6 +90,9 @@ fn stores_past_caches(kernel: &KernelName) -> bool {
     kernel.0.split('_').any(|word| word == "nt")
 }
 
+/// Blocks of a kernel for each unit, at most (kernels/amd.toml).
+const BLOCKS_MAX: u64 = 4;
+
 /// The working set that stands for memory: four times the last-level cache, as STREAM's rules ask,
 /// up to a power of two; never less than 128 MiB. AMD's cache on the memory's side keeps a share of
 /// a stream that is much larger than itself: there it is eight times.
@@ -171,7 +174,7 @@ impl<'r> Stream<'r> {
         let stride = Bytes((length * 8).next_multiple_of(4096)) + SKEW;
         let size = stride * (count - 1) + Bytes(length * 8);
         let arrays = device.allocate(in_huge_pages(size))?;
-        let partial = device.allocate(Bytes(64 * u64::from(point.units)))?;
+        let partial = device.allocate(Bytes(64 * u64::from(point.units) * BLOCKS_MAX))?;
         let at = |place: u64| if place < count { arrays.address + stride.0 * place } else { 0 };
         let params = StreamParams {
             a: at(0),
@@ -229,10 +232,15 @@ impl Workload for Stream<'_> {
                 let nothing = Pattern::of(f64::NAN);
                 nothing.fill(self.device, &self.arrays, Bytes(0), self.params.length)
             }
-            Reference::Sum(..) => (0..u64::from(self.point.units)).try_for_each(|block| {
-                let nothing = f64::NAN.to_ne_bytes();
-                self.device.write(&self.partial, Bytes(64 * block), &nothing)
-            }),
+            Reference::Sum(..) => {
+                // Every kernel has a block for each unit at least; what those beyond leave out is
+                // missing in the sum.
+                let units = u64::from(self.point.units);
+                (0..units * BLOCKS_MAX).try_for_each(|block| {
+                    let nothing = if block < units { f64::NAN } else { 0.0 };
+                    self.device.write(&self.partial, Bytes(64 * block), &nothing.to_ne_bytes())
+                })
+            }
         }
     }
 
@@ -243,7 +251,7 @@ impl Workload for Stream<'_> {
                 expected.compare(self.device, &self.arrays, Bytes(0), length)
             }
             &Reference::Sum(wanted, magnitude) => {
-                let mut sums = vec![0.0; self.point.units as usize];
+                let mut sums = vec![0.0; (u64::from(self.point.units) * BLOCKS_MAX) as usize];
                 for (block, sum) in sums.iter_mut().enumerate() {
                     let mut bytes = [0; 8];
                     self.device.read(&self.partial, Bytes(64 * block as u64), &mut bytes)?;

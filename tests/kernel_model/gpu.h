@@ -5,6 +5,9 @@
 #pragma once
 #define FIZEAU_GPU_H
 
+// Fibers jump between stacks, which the checked form of longjmp takes for a fault.
+#undef _FORTIFY_SOURCE
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -14,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <vector>
 
 using u8 = unsigned char;
@@ -43,7 +47,15 @@ template <class T> struct alignas(16) Vector { T at[16 / sizeof(T)]; };
 
 namespace model {
 
+// Where a fault ends a launch instead of the process, and what was said of it.
+inline sigjmp_buf* caught;
+inline const char* fault;
+
 [[noreturn]] inline void fail(const char* what) {
+  if (caught) {
+    fault = what;
+    siglongjmp(*caught, 1);
+  }
   printf("fault: %s\n", what);
   exit(1);
 }
@@ -51,10 +63,14 @@ namespace model {
 // A place where a number of fibers wait for each other.
 struct Barrier { u32 waiting = 0, round = 0; };
 
+// A thread's own stack, which serves one launch after the other: making it costs system calls, going
+// on with it none.
 struct Fiber {
+  static constexpr u32 STACK = 96 << 10;
   ucontext_t context;
-  std::vector<char> stack;
-  bool done;
+  jmp_buf at;
+  std::unique_ptr<char[]> stack{new char[STACK]};
+  bool started = false, done = false;
 };
 
 // What is done without threads: tried once in every round.
@@ -65,19 +81,25 @@ inline u64 progress;
 // Copies that no thread waits for happen as late as the rules allow: when their group is awaited.
 struct Copy { u32 to; const void* from; u32 valid; };
 
-inline std::vector<Fiber> fibers;
+inline std::deque<Fiber> stacks;
+// Threads of the cluster that runs.
+inline u32 threads_at_once;
 inline std::vector<Barrier> warps;
 inline std::vector<std::deque<std::vector<Copy>>> groups;
 // Blocks of a cluster that run at once, two at most, each with its own part of `shared`. Static
 // arrays are common to both: kernels that are run so have none.
 inline u32 cluster = 1;
 inline Barrier block[2], whole_cluster;
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
 inline std::function<void()> body;
 inline u32 current, block_at, blocks, block_threads = 1, launches;
 // Which block of the cluster this thread is of.
 inline u32 place() { return current / block_threads; }
 inline u64 bank_conflicts;
+// A clock that goes on by a tick whenever somebody asks how long it was, and by what an operation on
+// a line takes where that is said.
+inline u64 now, tick = 16;
+inline u64 (*distance)(const void*);
 // A wrong model of fragments, to see that the tests find it.
 inline bool planted;
 
@@ -108,15 +130,20 @@ inline u32 shared_size;
 // Whether any thread of a block of the cluster has something to do still.
 inline bool lives(u32 which) {
   for (u32 i = 0; i < block_threads; i++) {
-    if (!fibers[which * block_threads + i].done) return true;
+    if (!stacks[which * block_threads + i].done) return true;
   }
   return false;
 }
 
-inline void yield() {
-  const u32 me = current;
-  swapcontext(&fibers[me].context, &scheduler);
-  current = me;
+[[gnu::noinline]] inline void yield() {
+  if (_setjmp(stacks[current].at) == 0) _longjmp(scheduler, 1);
+}
+
+[[gnu::noinline]] inline void go_on(Fiber& fiber) {
+  if (_setjmp(scheduler) != 0) return;
+  if (fiber.started) _longjmp(fiber.at, 1);
+  fiber.started = true;
+  setcontext(&fiber.context);
 }
 
 inline void wait(Barrier& barrier, u32 count) {
@@ -133,28 +160,30 @@ inline void wait(Barrier& barrier, u32 count) {
 inline void wait_warp() { wait(warps[current / MODEL_LANES], MODEL_LANES); }
 
 inline void run_fiber() {
-  body();
-  fibers[current].done = true;
-  swapcontext(&fibers[current].context, &scheduler);
+  for (;;) {
+    body();
+    stacks[current].done = true;
+    yield();
+  }
 }
 
 inline void run_blocks(u32 threads) {
   block[0] = block[1] = whole_cluster = Barrier();
-  warps.assign(threads / MODEL_LANES, Barrier());
+  // The last may be of fewer lanes, which then cannot wait for each other.
+  warps.assign((threads + MODEL_LANES - 1) / MODEL_LANES, Barrier());
   groups.assign(threads, {{}});
   shown.assign(threads * 16, 0);
   exchanges.assign(threads, 0);
   // Whoever reads what was never written computes with what is not a number.
-  memset(shared, 0xff, sizeof shared);
-  for (u32 i = 0; i < threads; i++) {
-    Fiber& fiber = fibers[i];
-    fiber.done = false;
-    fiber.stack.resize(96 << 10);
+  for (u32 at = 0; at < cluster; at++) memset(shared + at * SHARED_BYTES, 0xff, shared_size);
+  threads_at_once = threads;
+  while (stacks.size() < threads) {
+    Fiber& fiber = stacks.emplace_back();
     getcontext(&fiber.context);
-    fiber.context.uc_stack = {fiber.stack.data(), 0, fiber.stack.size()};
-    fiber.context.uc_link = &scheduler;
+    fiber.context.uc_stack = {fiber.stack.get(), 0, Fiber::STACK};
     makecontext(&fiber.context, run_fiber, 0);
   }
+  for (u32 i = 0; i < threads; i++) stacks[i].done = false;
   const bool reversed = launches % 2 == 1;
   // Of a cluster's blocks one stands still for a while, then the other, in every launch for another
   // while: neither may count on it.
@@ -166,13 +195,13 @@ inline void run_blocks(u32 threads) {
     left = 0;
     for (u32 i = 0; i < threads; i++) {
       current = reversed ? threads - 1 - i : i;
-      if (fibers[current].done) continue;
+      if (stacks[current].done) continue;
       if (cluster == 2 && place() != round / still % 2) {
         left++;
         continue;
       }
-      swapcontext(&scheduler, &fibers[current].context);
-      left += !fibers[current].done;
+      go_on(stacks[current]);
+      left += !stacks[current].done;
     }
     if (!engine.empty()) {
       engine.front()();
@@ -192,7 +221,6 @@ inline void launch(u32 grid, u32 threads, u32 dynamic, std::function<void()> ent
   block_threads = threads;
   blocks = grid;
   shared_size = dynamic;
-  fibers.resize(threads * cluster);
   for (block_at = 0; block_at < grid; block_at += cluster) run_blocks(threads * cluster);
   cluster = 1;
   launches++;
@@ -201,7 +229,7 @@ inline void launch(u32 grid, u32 threads, u32 dynamic, std::function<void()> ent
 // Shows 8 words of this lane to its warp; gives where the warp's are, 8 for each lane.
 inline const u64* exchange(const u64 (&mine)[8]) {
   const u32 which = exchanges[current]++ % 2;
-  u64* all = &shown[u64(which) * fibers.size() * 8];
+  u64* all = &shown[u64(which) * threads_at_once * 8];
   for (u32 i = 0; i < 8; i++) all[current * 8 + i] = mine[i];
   wait_warp();
   return all + current / MODEL_LANES * MODEL_LANES * 8;
@@ -245,12 +273,24 @@ DEVICE f32 float_of(u32 bits) {
 }
 
 DEVICE f32 widen(bf16 value) { return float_of(u32(value.bits) << 16); }
+
+namespace model {
+
+// A float of so many bits as one of 32, whose exponent is kept 127 higher instead of `bias`. Of its
+// exponents, all are of numbers.
+template <u32 EXPONENTS, u32 FRACTIONS> f32 small_float(u32 bits, u32 bias) {
+  const u32 exponent = bits >> FRACTIONS & ((1 << EXPONENTS) - 1), fraction = bits & ((1 << FRACTIONS) - 1);
+  const u32 sign = bits >> (EXPONENTS + FRACTIONS) << 31;
+  if (exponent != 0) return float_of(sign | (exponent + 127 - bias) << 23 | fraction << (23 - FRACTIONS));
+  const f32 unit = float_of((128 - bias - FRACTIONS) << 23);
+  return sign ? -unit * f32(fraction) : unit * f32(fraction);
+}
+
+}  // namespace model
+
 DEVICE f32 widen(f16 value) {
-  const f32 sign = value.bits >> 15 ? -1.0f : 1.0f;
-  const int exponent = value.bits >> 10 & 31, fraction = value.bits & 1023;
-  if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-  if (exponent == 0) return sign * std::ldexp(f32(fraction), -24);
-  return sign * std::ldexp(f32(1024 + fraction), exponent - 25);
+  if ((value.bits >> 10 & 31) == 31) return value.bits & 1023 ? NAN : value.bits >> 15 ? -INFINITY : INFINITY;
+  return model::small_float<5, 10>(value.bits, 15);
 }
 DEVICE f32 widen(f32 value) { return value; }
 DEVICE f64 widen(f64 value) { return value; }
@@ -313,13 +353,12 @@ DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
 DEVICE u64 fetch_or(u64* at, u64 bits) {
   const u64 before = *at;
   *at |= bits;
+  if (model::distance) model::now += model::distance(at);
   return before;
 }
 DEVICE u32 unit_number() { return 7; }
-// A clock that goes on by 16 whenever it is read.
-DEVICE u64 cycles() {
-  static u64 now;
-  return now += 16;
-}
-DEVICE u64 cycles_since(u64 start) { return cycles() - start; }
+DEVICE u64 cycles() { return model::now; }
+DEVICE u64 cycles_since(u64 start) { return (model::now += model::tick) - start; }
+// One cycle each.
+DEVICE u64 nanoseconds() { return model::now; }
 DEVICE u64* load_address(u64* const* from) { return *from; }

@@ -34,7 +34,7 @@ struct Pending { u8* to; const u8* from; };
 inline std::vector<std::deque<Pending>> pending;
 
 inline std::deque<Pending>& mine() {
-  if (pending.size() < fibers.size()) pending.resize(fibers.size());
+  if (pending.size() < threads_at_once) pending.resize(threads_at_once);
   return pending[current];
 }
 
@@ -75,11 +75,7 @@ template <u32 COUNT> void put_words(u8* to, const u32 (&from)[COUNT]) {
 
 // 8-bit floats of 4 exponent and 3 fraction bits, as OCP has them.
 DEVICE f32 widen(e4m3 value) {
-  const f32 sign = value.bits >> 7 ? -1.0f : 1.0f;
-  const int exponent = value.bits >> 3 & 15, fraction = value.bits & 7;
-  if (exponent == 15 && fraction == 7) return NAN;
-  if (exponent == 0) return sign * std::ldexp(f32(fraction), -9);
-  return sign * std::ldexp(f32(8 + fraction), exponent - 10);
+  return (value.bits & 0x7f) == 0x7f ? NAN : model::small_float<4, 3>(value.bits, 7);
 }
 
 namespace model {
@@ -95,10 +91,7 @@ inline f32 value_of(tf32 value, bool) { return float_of(value.bits & ~0x1fffu); 
 inline f32 value_of(e4m3 value, bool fnuz) {
   if (!fnuz) return widen(value);
   if (value.bits == 0x80) return NAN;
-  const f32 sign = value.bits >> 7 ? -1.0f : 1.0f;
-  const int exponent = value.bits >> 3 & 15, fraction = value.bits & 7;
-  if (exponent == 0) return sign * std::ldexp(f32(fraction), -10);
-  return sign * std::ldexp(f32(8 + fraction), exponent - 11);
+  return small_float<4, 3>(value.bits, 8);
 }
 
 // v_cvt_pk_f32_fp8 of CDNA 3 and v_cvt_scalef32_pk_bf16_fp8 of CDNA 4: exact in bf16.
@@ -137,12 +130,12 @@ void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)
   if (GROUPS * 16 < LANES && memcmp(all + column * 8, all + (column + 16) * 8, 64) != 0) {
     fail("lanes that share a row hold different elements of it");
   }
-  for (u32 s = 0; s < SUMS; s++) {
-    const u32 row = planted ? (row_of(lane, s) + 1) % 16 : row_of(lane, s);
-    for (u32 k = 0; k < GROUPS * EACH; k++) {
-      const u32 group = k / EACH * 16;
-      sums[s] += element(row + group, k % EACH, 0) * element(column + group, k % EACH, 1);
-    }
+  u32 rows[SUMS];
+  for (u32 s = 0; s < SUMS; s++) rows[s] = (row_of(lane, s) + planted) % 16;
+  for (u32 k = 0; k < GROUPS * EACH; k++) {
+    const u32 group = k / EACH * 16;
+    const auto right = element(column + group, k % EACH, 1);
+    for (u32 s = 0; s < SUMS; s++) sums[s] += element(rows[s] + group, k % EACH, 0) * right;
   }
 }
 
@@ -197,6 +190,9 @@ DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[8], const u32 (&b)[8], e2m1)
 }
 
 namespace model {
+// Of a scale: its exponent is kept 127 higher.
+inline f32 power_of(u8 scale) { return float_of(scale == 0 ? 0x400000 : u32(scale) << 23); }
+
 // v_mfma_scale_f32_16x16x128_f8f6f4 of CDNA 4, by the mapping of registers that AMD's own tests of the
 // instruction state (composable_kernel, test/mx_mfma_op): of 8 bits group g of lanes has 16 elements from
 // 16 g and 16 from 64 + 16 g along k, of 4 bits 32 from 32 g; its scale is that of 32 g to 32 g + 31.
@@ -223,12 +219,12 @@ void scaled_instruction(f32 (&sums)[4], const u32 (&left)[WORDS], const u32 (&ri
     const u32 at = BITS == 8 ? k / 64 * 16 + k % 16 : k % 32;
     const u8 byte = all[line + 16 * group].bytes[operand][at * BITS / 8];
     const u8 scale = all[line + 16 * (k / 32)].scales[operand];
-    return value(BITS == 8 ? byte : byte >> at % 2 * 4 & 15) * std::ldexp(1.0f, int(scale) - 127);
+    return value(BITS == 8 ? byte : byte >> at % 2 * 4 & 15) * power_of(scale);
   };
   const u32 lane = lane_index(), column = lane % 16;
-  for (u32 s = 0; s < 4; s++) {
-    const u32 row = planted ? (row_mfma(lane, s) + 1) % 16 : row_mfma(lane, s);
-    for (u32 k = 0; k < 128; k++) sums[s] += element(row, k, 0) * element(column, k, 1);
+  for (u32 k = 0; k < 128; k++) {
+    const f32 right = element(column, k, 1);
+    for (u32 s = 0; s < 4; s++) sums[s] += element((row_mfma(lane, s) + planted) % 16, k, 0) * right;
   }
 }
 }  // namespace model

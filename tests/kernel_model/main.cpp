@@ -147,7 +147,12 @@ void products() {
     Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_promoted", sm90::gemm_fp8_wgmma_promoted, 384,
                                64, 2, 131, 272, k, 128);
   }
+// Twice, in both orders of threads.
 #define TURNED(IN, OUT, NAME)                                                                     \
+  for (u32 turn = 0; turn < 2; turn++) {                                                          \
+    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma", sm90_turned::gemm_##NAME##_wgmma, 384,   \
+                            16, 2, 16, 272, 208);                                                 \
+  }                                                                                               \
   BY_MAPS(IN, OUT, NAME, "sm90_wgmma", sm90_turned::gemm_##NAME##_wgmma, 384, 16)
   TURNED(f32, f32, tf32);
   TURNED(i8, i32, int8);

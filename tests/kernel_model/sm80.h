@@ -8,11 +8,7 @@ struct e4m3 { u8 bits; };
 
 // 8-bit floats of 4 exponent and 3 fraction bits.
 DEVICE f32 widen(e4m3 value) {
-  const f32 sign = value.bits >> 7 ? -1.0f : 1.0f;
-  const int exponent = value.bits >> 3 & 15, fraction = value.bits & 7;
-  if (exponent == 15 && fraction == 7) return NAN;
-  if (exponent == 0) return sign * std::ldexp(f32(fraction), -9);
-  return sign * std::ldexp(f32(8 + fraction), exponent - 10);
+  return (value.bits & 0x7f) == 0x7f ? NAN : model::small_float<4, 3>(value.bits, 7);
 }
 
 namespace model {
@@ -149,15 +145,16 @@ void multiply_fragments(Sum (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   const u64 mine[8] = {a[0], planted ? a[2] : a[1], planted ? a[1] : a[2], a[3], b[0], b[1], 0, 0};
   const u64* all = exchange(mine);
   const u32 lane = current % 32;
-  for (u32 i = 0; i < 4; i++) {
-    const u32 row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-    for (u32 k = 0; k < DEPTH; k++) {
-      const u32 unit = k / WORD;
-      const u64* from_a = all + (row % 8 * 4 + unit % 4) * 8;
-      const u64* from_b = all + (column * 4 + unit % 4) * 8;
-      const u32 word_a = u32(from_a[row / 8 + unit / 4 * 2]), word_b = u32(from_b[4 + unit / 4]);
-      sums[i] += value_of(element<T>(word_a, k % WORD)) * value_of(element<T>(word_b, k % WORD));
+  for (u32 k = 0; k < DEPTH; k++) {
+    const u32 unit = k / WORD;
+    decltype(value_of(T())) of_row[2], of_column[2];
+    for (u32 i = 0; i < 2; i++) {
+      const u64* from_a = all + (lane / 4 * 4 + unit % 4) * 8;
+      const u64* from_b = all + ((lane % 4 * 2 + i) * 4 + unit % 4) * 8;
+      of_row[i] = value_of(element<T>(u32(from_a[i + unit / 4 * 2]), k % WORD));
+      of_column[i] = value_of(element<T>(u32(from_b[4 + unit / 4]), k % WORD));
     }
+    for (u32 i = 0; i < 4; i++) sums[i] += of_row[i / 2] * of_column[i % 2];
   }
 }
 

@@ -10,18 +10,21 @@
 
 #define MAP const TensorMap
 
-struct TensorMap {
+// As large and as aligned as the driver's.
+struct alignas(64) TensorMap {
   u8* base;
   u32 element;   // bytes
   u64 columns, rows;
   u32 box[2];    // elements along a row, rows
+  u8 rest[88];
 };
+static_assert(sizeof(TensorMap) == 128 && alignof(TensorMap) == 64, "the stub driver fills it");
 // A cluster's blocks run one after the other where a launch does not say otherwise, and what one
 // reads of another it reads of itself: both have filled their memory alike.
 DEVICE u32 cluster_place() { return block_index() % 2; }
 DEVICE void cluster_barrier() {
   if (model::cluster == 1) block_barrier();
-  else model::wait(model::whole_cluster, u32(model::fibers.size()));
+  else model::wait(model::whole_cluster, model::threads_at_once);
 }
 DEVICE u32 address_in_cluster(u32 at, u32 place) {
   if (place > 1 || place == cluster_place()) model::fail("not the other block of the cluster");
@@ -202,8 +205,11 @@ DEVICE void close_multiplications() {
   model::multiplications[model::current].push_back(std::move(open));
   open.clear();
 }
+// A warp waits as one (wgmma.wait_group.sync.aligned): none of its lanes goes on, and gives a stage
+// back, before all have read it.
 template <u32 OPEN> void await_multiplications() {
   model::run_groups(model::multiplications[model::current], OPEN);
+  model::wait_warp();
 }
 template <class Sum, u32 SUMS> void settle(Sum (&)[SUMS]) {}
 
@@ -230,17 +236,36 @@ template <class T> struct Line {
 
   Line() = default;
   Line(u64 descriptor, bool k_major, u32 mn) {
-    for (u32 k = 0; k < DEPTH; k++) {
-      T element;
-      memcpy(&element, described(descriptor, k_major, sizeof(T), mn, k), sizeof(T));
-      at[k] = value_of(element);
+    T elements[DEPTH];
+    // Along k 16 bytes stand together.
+    const u32 together = k_major ? DEPTH / 2 : 1;
+    for (u32 k = 0; k < DEPTH; k += together) {
+      memcpy(&elements[k], described(descriptor, k_major, sizeof(T), mn, k), together * sizeof(T));
     }
+    for (u32 k = 0; k < DEPTH; k++) at[k] = value_of(elements[k]);
   }
   template <class Sum> Sum added(Sum sum, const Line& other) const {
     for (u32 k = 0; k < DEPTH; k++) sum += at[k] * other.at[k];
     return sum;
   }
 };
+
+// A thread's sums: two rows by two columns of every eight.
+template <class T, class Sum>
+void multiply_lines(Sum* into, u32 count, const Line<T> (&rows)[2], u64 b, u32 accumulate,
+                    bool b_k_major) {
+  const u32 lane = current % 32;
+  for (u32 i = 0; i < count; i += 4) {
+    const u32 first = i / 4 * 8 + lane % 4 * 2;
+    const Line<T> columns[2] = {Line<T>(b, b_k_major, first), Line<T>(b, b_k_major, first + 1)};
+    Sum sums[4];
+    for (u32 s = 0; s < 4; s++) sums[s] = accumulate ? into[i + s] : 0;
+    for (u32 k = 0; k < Line<T>::DEPTH; k++) {
+      for (u32 s = 0; s < 4; s++) sums[s] += rows[s / 2].at[k] * columns[s % 2].at[k];
+    }
+    for (u32 s = 0; s < 4; s++) into[i + s] = sums[s];
+  }
+}
 
 template <class T, class Sum, u32 SUMS>
 void multiply_described(Sum (&sums)[SUMS], u64 a, u64 b, u32 accumulate, bool b_k_major) {
@@ -249,15 +274,7 @@ void multiply_described(Sum (&sums)[SUMS], u64 a, u64 b, u32 accumulate, bool b_
   open_multiplications[current].push_back([=] {
     const u32 row = 16 * warp + lane / 4;
     const Line<T> rows[2] = {Line<T>(a, true, row), Line<T>(a, true, row + 8)};
-    for (u32 i = 0; i < SUMS; i += 4) {
-      for (u32 c = 0; c < 2; c++) {
-        const Line<T> column(b, b_k_major, i / 4 * 8 + lane % 4 * 2 + c);
-        for (u32 r = 0; r < 2; r++) {
-          Sum& sum = into[i + 2 * r + c];
-          sum = rows[r].added(accumulate ? sum : 0, column);
-        }
-      }
-    }
+    multiply_lines(into, SUMS, rows, b, accumulate, b_k_major);
   });
 }
 

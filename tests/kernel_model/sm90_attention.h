@@ -13,15 +13,7 @@ void multiply_scores(f32 (&sums)[COUNT], u64 a, u64 b, u32 accumulate) {
   open_multiplications[current].push_back([=] {
     const Line<T> rows[2] = {Line<T>(a, true, 16 * warp + lane / 4),
                              Line<T>(a, true, 16 * warp + lane / 4 + 8)};
-    for (u32 i = 0; i < COUNT; i += 4) {
-      for (u32 c = 0; c < 2; c++) {
-        const Line<T> column(b, true, i / 4 * 8 + lane % 4 * 2 + c);
-        for (u32 r = 0; r < 2; r++) {
-          f32& sum = into[i + 2 * r + c];
-          sum = rows[r].added(accumulate ? sum : 0.0f, column);
-        }
-      }
-    }
+    multiply_lines(into, COUNT, rows, b, accumulate, true);
   });
 }
 
@@ -45,14 +37,8 @@ void multiply_registers(Sum (&sums)[COUNT], const u32 (&a)[4], u64 b, u32 accumu
   Sum* into = sums;
   const Line<T> low = rows[0], high = rows[1];
   open_multiplications[current].push_back([=] {
-    for (u32 i = 0; i < COUNT; i += 4) {
-      for (u32 c = 0; c < 2; c++) {
-        const Line<T> column(b, b_k_major, i / 4 * 8 + lane % 4 * 2 + c);
-        Sum &one = into[i + c], &two = into[i + 2 + c];
-        one = low.added(accumulate ? one : 0, column);
-        two = high.added(accumulate ? two : 0, column);
-      }
-    }
+    const Line<T> both[2] = {low, high};
+    multiply_lines(into, COUNT, both, b, accumulate, b_k_major);
   });
 }
 

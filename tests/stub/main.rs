@@ -14,3 +14,4 @@ mod memory;
 mod scaled;
 mod sides;
 mod speed;
+mod verify;

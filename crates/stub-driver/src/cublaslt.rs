@@ -3,7 +3,7 @@
 use crate::{
     cost::Cost,
     cuda::export,
-    kernels,
+    products,
     state::{INVALID_VALUE, OK, State, call},
 };
 use std::ffi::{c_int, c_void};
@@ -156,20 +156,20 @@ export! {
             return INVALID_VALUE;
         };
         let &Product { modes, scales, .. } = &*product.cast::<Product>();
-        let name = match (layouts[0].kind, modes) {
-            (0, [0, 0]) => "gemm_f32",
-            (1, [0, 0]) => "gemm_f64",
-            (14, [0, 0]) => "gemm_bf16",
-            (28, [2, 2]) => "gemm_mxfp8",
-            (33, [1, 1]) => "gemm_nvfp4",
+        let dtype = match (layouts[0].kind, modes) {
+            (0, [0, 0]) => "f32",
+            (1, [0, 0]) => "f64",
+            (14, [0, 0]) => "bf16",
+            (28, [2, 2]) => "mxfp8",
+            (33, [1, 1]) => "nvfp4",
             _ => return NOT_SUPPORTED,
         };
         for word in [scales[1], scales[0]] { params.extend(word.to_le_bytes()); }
         state.log(format!("cublaslt {shape} kind={}", layouts[0].kind));
-        state.launched(stream as usize, &Cost::of(&format!("{name}_library"), &params));
-        match kernels::run(name, &params, 1, &mut state.memory) {
-            Ok(_) => OK,
-            Err(()) => 14,
+        state.launched(stream as usize, &Cost::of(&format!("gemm_{dtype}_library"), &params));
+        match products::run(dtype, &params, &mut state.memory) {
+            Some(()) => OK,
+            None => 14,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     cost::{CACHE_BYTES, Cost},
-    kernels,
     memory::Owner,
+    model::{Call, Library},
     perform::perform,
     speed::Resource,
     state::{
@@ -13,8 +13,9 @@ use crate::{
 };
 use std::{
     cell::Cell,
-    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    ffi::{CStr, CString, c_char, c_int, c_uint, c_void},
     slice,
+    sync::Arc,
 };
 
 type Handle = *mut c_void;
@@ -79,11 +80,12 @@ fn known(state: &State, device: c_int) -> bool {
 /// What stands behind a function's handle.
 struct Found {
     name: String,
+    library: Arc<Library>,
 }
 
 /// What stands behind a module's: its functions live as long as it does.
-#[derive(Default)]
 struct Loaded {
+    library: Arc<Library>,
     functions: Vec<*mut Found>,
 }
 
@@ -254,7 +256,7 @@ export! {
         if state.memory.free(bytes as u64) { OK } else { INVALID_VALUE }
     }
     cuMemsetD8Async(address: u64, value: u8, bytes: usize, stream: Handle) |state| {
-        if state.memory.bytes(address, bytes).is_none() { return INVALID_VALUE; }
+        if state.memory.read(address, bytes).is_none() { return INVALID_VALUE; }
         state.in_turn(stream as usize, move |state| {
             state.memory.bytes(address, bytes).into_iter().for_each(|range| range.fill(value));
         });
@@ -263,7 +265,7 @@ export! {
     cuMemcpyHtoDAsync_v2(
         address: u64, source: *const c_void, bytes: usize, stream: Handle
     ) |state| {
-        if state.memory.bytes(address, bytes).is_none() { return INVALID_VALUE; }
+        if state.memory.read(address, bytes).is_none() { return INVALID_VALUE; }
         let source = source as usize;
         state.in_turn(stream as usize, move |state| {
             if let Some(range) = state.memory.bytes(address, bytes) {
@@ -276,8 +278,8 @@ export! {
         if !is_stream(stream) { return INVALID_HANDLE; }
         // A range that starts in device memory and ends beyond it is an error of the caller.
         for address in [target, source] {
-            let known = state.memory.bytes(address, 1).is_some();
-            if known && state.memory.bytes(address, bytes).is_none() { return INVALID_VALUE; }
+            let known = state.memory.read(address, 1).is_some();
+            if known && state.memory.read(address, bytes).is_none() { return INVALID_VALUE; }
         }
         let (to, from) = (side(state, target, bytes), side(state, source, bytes));
         std::ptr::copy(from, to, bytes);
@@ -340,10 +342,10 @@ export! {
     cuMemcpyDtoHAsync_v2(
         target: *mut c_void, address: u64, bytes: usize, stream: Handle
     ) |state| {
-        if state.memory.bytes(address, bytes).is_none() { return INVALID_VALUE; }
+        if state.memory.read(address, bytes).is_none() { return INVALID_VALUE; }
         let target = target as usize;
         state.in_turn(stream as usize, move |state| {
-            if let Some(range) = state.memory.bytes(address, bytes) {
+            if let Some(range) = state.memory.read(address, bytes) {
                 slice::from_raw_parts_mut(target as *mut u8, bytes).copy_from_slice(range);
             }
         });
@@ -394,10 +396,10 @@ export! {
         OK
     }
     cuModuleLoadData(module: *mut Handle, image: *const c_void) |state| {
-        let magic: [u8; 4] = image.cast::<[u8; 4]>().read();
-        // A binary, or several in one file.
-        if &magic != b"\x7fELF" && magic != 0xba55_ed50_u32.to_le_bytes() { return INVALID_IMAGE; }
-        module.write(Box::into_raw(Box::new(Loaded::default())).cast());
+        // A GPU's binary is refused: then its text is compiled.
+        let Some(library) = Library::load(image.cast()) else { return INVALID_IMAGE };
+        let loaded = Loaded { library: Arc::new(library), functions: Vec::new() };
+        module.write(Box::into_raw(Box::new(loaded)).cast());
         state.count("modules", 1);
         OK
     }
@@ -408,12 +410,14 @@ export! {
     }
     cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) |state| {
         if module.is_null() { return INVALID_HANDLE; }
+        let library = Arc::clone(&(*module.cast::<Loaded>()).library);
+        let is_there = library.has(CStr::from_ptr(name));
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
-        if !kernels::knows(&name) {
+        if !is_there {
             state.log(format!("unknown {name}"));
             return NOT_FOUND;
         }
-        let found = Box::into_raw(Box::new(Found { name }));
+        let found = Box::into_raw(Box::new(Found { name, library }));
         (*module.cast::<Loaded>()).functions.push(found);
         function.write(found.cast());
         OK
@@ -432,15 +436,15 @@ export! {
     ) |state| {
         if !params.is_null() || extra.is_null() { return INVALID_VALUE; }
         let config = &*config;
-        let mut cluster = String::new();
+        let mut cluster = 1;
         for at in 0..config.count as usize {
             let attribute = &*config.attributes.add(at);
             if attribute.id == 4 {
-                cluster = format!(" cluster={:?}", &attribute.value[..3]);
+                cluster = attribute.value[..3].iter().product();
             }
         }
         let Config { grid, block, shared, stream, .. } = *config;
-        launch(state, function, grid, block, shared, stream, extra, 0, &cluster)
+        launch(state, function, grid, block, shared, stream, extra, 0, cluster)
     }
     fizeau_stub_begin(stream: Handle, nanoseconds: f64) |state| {
         state.begin(stream as usize);
@@ -476,8 +480,25 @@ export! {
         {
             return INVALID_VALUE;
         }
+        // Bytes of an element, by CUtensorMapDataType.
+        let element = match data_type {
+            0 => 1u32,
+            6 | 9 => 2,
+            7 => 4,
+            8 => 8,
+            _ => return INVALID_VALUE,
+        };
+        // The model's copies move tiles of whole rows beside each other, of 128 bytes each.
+        let is_plain = rank == 2 && strides[0] == sizes[0] * u64::from(element) && swizzle == 3;
+        if !is_plain { return INVALID_VALUE; }
+        // TensorMap of tests/kernel_model/sm90.h.
         let mut bytes = [0u8; 128];
         bytes[..8].copy_from_slice(&address.to_le_bytes());
+        bytes[8..12].copy_from_slice(&element.to_le_bytes());
+        bytes[16..24].copy_from_slice(&sizes[0].to_le_bytes());
+        bytes[24..32].copy_from_slice(&sizes[1].to_le_bytes());
+        bytes[32..36].copy_from_slice(&boxes[0].to_le_bytes());
+        bytes[36..40].copy_from_slice(&boxes[1].to_le_bytes());
         map.write(bytes);
         state.log(format!(
             "tensor_map type={data_type} sizes={sizes:?} strides={strides:?} box={boxes:?} \
@@ -505,12 +526,11 @@ pub unsafe extern "C" fn cuGraphLaunch(graph: Handle, stream: Handle) -> c_int {
                 replay(*kept as Handle, stream);
                 OK
             },
-            Node::Launch(name, params, blocks) => {
-                let state = &mut *state::state();
-                let cost = Cost::of(name, params);
+            Node::Launch(call) => {
+                let cost = Cost::of(&call.name(), &call.params);
                 // A graph's launches are set up in half of the time.
                 let cost = Cost { launches: cost.launches / 2.0, ..cost };
-                perform(state, stream as usize, name, params, *blocks, &cost)
+                perform(&mut state::state(), stream as usize, call, &cost)
             }
         };
         if code != OK {
@@ -531,7 +551,7 @@ pub(crate) unsafe fn launch(
     stream: Handle,
     extra: *mut Handle,
     end: usize,
-    cluster: &str,
+    cluster: c_uint,
 ) -> c_int {
     if !is_stream(stream) {
         return INVALID_HANDLE;
@@ -549,16 +569,25 @@ pub(crate) unsafe fn launch(
         }
         (&*function.cast::<Found>(), slice::from_raw_parts(bytes, size))
     };
+    let in_cluster =
+        if cluster > 1 { format!(" cluster=[{cluster}, 1, 1]") } else { String::new() };
     state.log(format!(
-        "launch {} grid={grid:?} block={block:?} shared={shared}{cluster} params={}",
+        "launch {} grid={grid:?} block={block:?} shared={shared}{in_cluster} params={}",
         found.name,
         hex(bytes),
     ));
-    let blocks: u64 = grid.iter().map(|&count| u64::from(count)).product();
+    let Ok(entry) = CString::new(found.name.as_str()) else { return INVALID_HANDLE };
+    let [blocks, threads] = [grid, block].map(|of| of.iter().product());
+    let call = Call {
+        library: Arc::clone(&found.library),
+        entry,
+        params: bytes.to_vec(),
+        shape: [blocks, threads, shared, cluster],
+    };
     if let Some(launches) = state.captures.get_mut(&(stream as usize)) {
-        launches.push(Node::Launch(found.name.clone(), bytes.to_vec(), blocks));
+        launches.push(Node::Launch(call));
         return OK;
     }
     let cost = Cost::of(&found.name, bytes);
-    perform(state, stream as usize, &found.name, bytes, blocks, &cost)
+    perform(state, stream as usize, &call, &cost)
 }

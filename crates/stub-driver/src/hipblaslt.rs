@@ -5,7 +5,7 @@ use crate::{
     cost::Cost,
     cublaslt::{Handle, Layout, Product, params},
     cuda::export,
-    kernels,
+    products,
     state::{OK, State, call},
 };
 use std::ffi::{c_int, c_void};
@@ -144,13 +144,13 @@ export! {
         let kinds = [layouts[0].kind, layouts[2].kind, compute[0], compute[1]];
         let memory = &mut state.memory;
         let done = match kinds {
-            [0, 0, 2 | 6, 0] => kernels::run("gemm_f32", &params, 1, memory).ok(),
-            [14, 14, 2, 0] => kernels::run("gemm_bf16", &params, 1, memory).ok(),
+            [0, 0, 2 | 6, 0] => products::run("f32", &params, memory),
+            [14, 14, 2, 0] => products::run("bf16", &params, memory),
             [28, 14, 2, 0] if state.script.gfx != "gfx942" => {
-                kernels::product_of_bytes(&params, memory, |bits| e4m3(bits, 7, false), factor)
+                products::product_of_bytes(&params, memory, |bits| e4m3(bits, 7, false), factor)
             }
             [1000, 14, 2, 0] if state.script.gfx == "gfx942" => {
-                kernels::product_of_bytes(&params, memory, |bits| e4m3(bits, 8, true), factor)
+                products::product_of_bytes(&params, memory, |bits| e4m3(bits, 8, true), factor)
             }
             _ => return NOT_SUPPORTED,
         };

@@ -3,7 +3,8 @@
 //! tests run its real foreign-function path.
 //!
 //! Device memory is the host's, every range is checked, every launch is written down (variable
-//! `FIZEAU_STUB_LOG`), and the few kernels that tests launch are done by Rust functions. Time is
+//! `FIZEAU_STUB_LOG`). Kernels run: their text, as the program hands it over to be compiled, is
+//! executed on the CPU with the instructions of tests/kernel_model (see `text` and `model`). Time is
 //! made up: events tell how much work was enqueued between them (`cost`). What goes wrong or is slow
 //! is scripted by the variable `FIZEAU_STUB` (see `script` and `speed`).
 //!
@@ -16,24 +17,25 @@
     reason = "the functions have the contracts of the vendor's headers"
 )]
 
-mod attention;
 #[cfg(test)]
 mod bindings;
-mod check;
 mod cost;
 mod cublaslt;
 mod cuda;
 mod hip;
 mod hipblaslt;
-mod kernels;
 mod memory;
+mod model;
 mod nvml;
 mod nvrtc;
 mod perform;
+mod products;
 pub mod scaled;
 mod script;
 mod speed;
 mod state;
+mod text;
+mod watch;
 
 pub use cublaslt::*;
 pub use cuda::*;

@@ -1,8 +1,10 @@
-//! `libnvrtc.so.13`: its binaries are the texts themselves behind the mark of a binary.
+//! `libnvrtc.so.13`: its binaries are libraries of the host that execute the kernels' text.
 
 use crate::{
     cuda::{export, put},
+    model,
     state::{OK, State, call},
+    text::Source,
 };
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -10,11 +12,22 @@ use std::{
 };
 
 struct Program {
-    name: String,
-    text: Vec<u8>,
+    source: Source,
+    image: Vec<u8>,
+    /// What the compiler said, where it refused.
+    log: String,
 }
 
+/// What is said where a script alone refuses.
 const LOG: &str = "stub.cu(1): error: scripted";
+
+/// NVRTC_ERROR_COMPILATION, HIPRTC_ERROR_COMPILATION.
+const NOT_COMPILED: c_int = 6;
+
+unsafe fn text_at(text: *const c_char) -> String {
+    // SAFETY: whoever calls passes a text that ends with a zero.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
 
 export! {
     nvrtcVersion(major: *mut c_int, minor: *mut c_int) |_state| {
@@ -24,41 +37,42 @@ export! {
     }
     nvrtcCreateProgram(
         program: *mut *mut c_void, text: *const c_char, name: *const c_char, headers: c_int,
-        _texts: *const *const c_char, names: *const *const c_char
+        texts: *const *const c_char, names: *const *const c_char
     ) |state| {
-        let text = CStr::from_ptr(text).to_bytes().to_vec();
-        let name = CStr::from_ptr(name).to_string_lossy().into_owned();
-        let names = slice::from_raw_parts(names, headers as usize);
-        let names: Vec<_> = names.iter().map(|name| CStr::from_ptr(*name).to_string_lossy()).collect();
+        let name = text_at(name);
+        let names = slice::from_raw_parts(names, headers as usize).iter();
+        let texts = slice::from_raw_parts(texts, headers as usize).iter();
+        let headers: Vec<_> =
+            names.zip(texts).map(|(name, text)| (text_at(*name), text_at(*text))).collect();
+        let names: Vec<&String> = headers.iter().map(|(name, _)| name).collect();
         state.log(format!("compile {name} headers={names:?}"));
-        program.write(Box::into_raw(Box::new(Program { name, text })).cast());
+        let mut source = Source { name, text: text_at(text), headers };
+        if let Some((find, replace)) = &state.script.text {
+            let count = source.exchange(find, replace);
+            if count > 0 { state.log(format!("exchanged {} {count}", source.name)); }
+        }
+        let made = Program { source, image: Vec::new(), log: LOG.into() };
+        program.write(Box::into_raw(Box::new(made)).cast());
         state.count("programs", 1);
         OK
     }
-    nvrtcCompileProgram(program: *mut c_void, count: c_int, options: *const *const c_char) |state| {
-        let options = slice::from_raw_parts(options, count as usize);
-        let options: Vec<_> =
-            options.iter().map(|option| CStr::from_ptr(*option).to_string_lossy()).collect();
-        let name = &(*program.cast::<Program>()).name;
-        state.log(format!("options {name} {options:?}"));
+    nvrtcGetProgramLogSize(program: *mut c_void, size: *mut usize) |_state| {
+        let program = &*program.cast::<Program>();
+        size.write(program.log.len() + 1);
         OK
     }
-    nvrtcGetProgramLogSize(_program: *mut c_void, size: *mut usize) |_state| {
-        size.write(LOG.len() + 1);
-        OK
-    }
-    nvrtcGetProgramLog(_program: *mut c_void, text: *mut c_char) |_state| {
-        put(LOG, text, LOG.len() + 1)
+    nvrtcGetProgramLog(program: *mut c_void, text: *mut c_char) |_state| {
+        let log = &(*program.cast::<Program>()).log;
+        put(log, text, log.len() + 1)
     }
     nvrtcGetCUBINSize(program: *mut c_void, size: *mut usize) |_state| {
-        size.write((*program.cast::<Program>()).text.len() + 4);
+        let program = &*program.cast::<Program>();
+        size.write(program.image.len());
         OK
     }
     nvrtcGetCUBIN(program: *mut c_void, bytes: *mut c_char) |_state| {
-        let text = &(*program.cast::<Program>()).text;
-        let bytes = slice::from_raw_parts_mut(bytes.cast::<u8>(), text.len() + 4);
-        bytes[..4].copy_from_slice(b"\x7fELF");
-        bytes[4..].copy_from_slice(text);
+        let image = &(*program.cast::<Program>()).image;
+        slice::from_raw_parts_mut(bytes.cast::<u8>(), image.len()).copy_from_slice(image);
         OK
     }
     nvrtcDestroyProgram(program: *mut *mut c_void) |state| {
@@ -66,5 +80,46 @@ export! {
         program.write(std::ptr::null_mut());
         state.count("programs", -1);
         OK
+    }
+}
+
+/// As the vendor documents it.
+///
+/// # Safety
+///
+/// As the vendor documents it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcCompileProgram(
+    program: *mut c_void,
+    count: c_int,
+    options: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller passes a program that is alive, and as many options.
+    let (program, options) = unsafe {
+        let options = slice::from_raw_parts(options, count as usize);
+        let options: Vec<String> = options.iter().map(|option| text_at(*option)).collect();
+        (&mut *program.cast::<Program>(), options)
+    };
+    let begun = call("nvrtcCompileProgram", |state| {
+        state.log(format!("options {} {options:?}", program.source.name));
+        OK
+    });
+    if begun != OK {
+        return begun;
+    }
+    let target = options.iter().find_map(|option| {
+        let names = ["--gpu-architecture=", "--offload-arch="];
+        names.iter().find_map(|name| option.strip_prefix(name))
+    });
+    // Other devices' threads go on meanwhile: the state is not held.
+    match program.source.library(target.unwrap_or_default()) {
+        Ok(library) => {
+            program.image = model::image(&library);
+            OK
+        }
+        Err(log) => {
+            program.log = log;
+            NOT_COMPILED
+        }
     }
 }

@@ -2,26 +2,21 @@
 
 use crate::{
     cost::{CLOCK, Cost},
-    kernels,
+    model::Call,
     speed::Resource,
-    state::{ILLEGAL_ADDRESS, OK, State},
+    state::{ILLEGAL_ADDRESS, LAUNCH_FAILED, OK, State},
 };
 
 /// Does what a kernel does, and lets pass what it costs: before, since a chain moves on.
-pub fn perform(
-    state: &mut State,
-    stream: usize,
-    name: &str,
-    params: &[u8],
-    blocks: u64,
-    cost: &Cost,
-) -> i32 {
+pub fn perform(state: &mut State, stream: usize, call: &Call, cost: &Cost) -> i32 {
     state.launched(stream, cost);
-    if kernels::run(name, params, blocks, &mut state.memory).is_err() {
-        return state.give(ILLEGAL_ADDRESS);
+    if let Err(words) = call.run(&mut state.memory) {
+        state.log(format!("fault {}: {words}", call.name()));
+        let is_access = words.contains("an access to 0x") || words.contains("beside the block");
+        return state.give(if is_access { ILLEGAL_ADDRESS } else { LAUNCH_FAILED });
     }
-    if name == "util_clock" {
-        show_clock(state, stream, params, blocks);
+    if call.name() == "util_clock" {
+        show_clock(state, stream, &call.params, u64::from(call.shape[0]));
     }
     OK
 }
@@ -35,10 +30,19 @@ fn show_clock(state: &mut State, stream: usize, params: &[u8], blocks: u64) {
     };
     for block in 0..blocks {
         let at = counted + 64 * block;
-        let cycles = state.memory.load::<u64>(at, 1).and_then(|words| words.first().copied());
-        if let Some(cycles) = cycles {
+        let Some(&[cycles, shown]) = state
+            .memory
+            .load::<u64>(at, 2)
+            .as_deref()
+            .map(|words| <&[u64; 2]>::try_from(words).unwrap_or(&[0, 0]))
+        else {
+            continue;
+        };
+        let nanoseconds = (cycles as f64 / clock) as u64;
+        // What changes nothing is not written: a launch that leaves the same is not run again.
+        if nanoseconds != shown {
             // The kernel was within its memory, or it would have been refused.
-            let _ = state.memory.store(at + 8, &[(cycles as f64 / clock) as u64]);
+            let _ = state.memory.store(at + 8, &[nanoseconds]);
         }
     }
 }

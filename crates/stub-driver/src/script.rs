@@ -18,6 +18,7 @@
 //! | `nvlinks=17` | and so many NVLinks up; none is known where this is not said |
 //! | `reasons=64` | why NVML says the clock is held |
 //! | `xid=79` | a fault that NVML reports |
+//! | `text=FIND=>REPLACE` | exchanges texts in what is compiled; stands last, with its commas |
 //! | `cuMemAlloc_v2=2@3` | the third call of the function and all later ones answer 2 |
 //!
 //! As on a real device, a code that breaks a context (214, 7xx but 701 and 720) is what every later
@@ -63,6 +64,8 @@ pub struct Script {
     pub reasons: u64,
     /// A fault that NVML reports once.
     pub xid: Option<u64>,
+    /// What is exchanged for what in the texts that are compiled.
+    pub text: Option<(String, String)>,
     /// Codes of functions, from which call on.
     pub codes: BTreeMap<String, (i32, u64)>,
 }
@@ -87,6 +90,7 @@ impl Default for Script {
             nvlinks: None,
             reasons: 0,
             xid: None,
+            text: None,
             codes: BTreeMap::new(),
         }
     }
@@ -101,6 +105,14 @@ impl Script {
     /// pass.
     pub fn parse(text: &str) -> Result<Script, String> {
         let mut script = Script::default();
+        let (text, exchange) = match text.split_once("text=") {
+            Some((text, exchange)) => (text, Some(exchange)),
+            None => (text, None),
+        };
+        if let Some(exchange) = exchange {
+            let (find, replace) = exchange.split_once("=>").ok_or("text=FIND=>REPLACE")?;
+            script.text = Some((find.to_owned(), replace.to_owned()));
+        }
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             script.take(word).ok_or_else(|| format!("{word:?} is no word of a script"))?;
         }
@@ -178,6 +190,8 @@ mod tests {
         let script = Script::parse(text).expect("a script");
         assert_eq!((script.driver, script.devices, script.mig), (12_020, 2, true));
         assert_eq!(script.hang, Some(5));
+        let planted = Script::parse("units=6,text=a[0], b=>b").expect("a script").text;
+        assert_eq!(planted, Some(("a[0], b".into(), "b".into())));
         assert_eq!(script.codes["cuMemAlloc_v2"], (2, 3));
         assert_eq!(script.codes["nvmlInit_v2"], (9, 1));
         assert_eq!(script.speeds.largest(), 1);

@@ -4,6 +4,7 @@ use crate::{
     cost::{Cost, Path},
     cuda::CONTEXT,
     memory::{Memory, Owner},
+    model::Call,
     script::Script,
     speed::{Moment, Resource},
 };
@@ -25,6 +26,7 @@ pub const INVALID_HANDLE: i32 = 400;
 pub const NOT_FOUND: i32 = 500;
 pub const NOT_READY: i32 = 600;
 pub const ILLEGAL_ADDRESS: i32 = 700;
+pub const LAUNCH_FAILED: i32 = 719;
 
 /// What a graph does, one after the other.
 pub type Graph = Vec<Node>;
@@ -32,8 +34,8 @@ pub type Graph = Vec<Node>;
 /// One of those.
 #[derive(Clone)]
 pub enum Node {
-    /// A launch: entry, parameters, blocks.
-    Launch(String, Vec<u8>, u64),
+    /// A launch.
+    Launch(Call),
     /// An operation of another stub library: what it is called back by, and with.
     Foreign(Foreign, usize),
 }
@@ -226,11 +228,13 @@ impl State {
 
     /// An operation of another stub library is in flight on a stream.
     pub fn begin(&mut self, stream: usize) {
+        self.memory.is_written_by_others();
         self.operations.entry(stream).or_default()[0] += 1;
     }
 
     /// It is no more.
     pub fn end(&mut self, stream: usize) {
+        self.memory.is_written_by_others();
         let [began, ended] = self.operations.entry(stream).or_default();
         *ended = (*ended + 1).min(*began);
         if !self.is_busy(stream) {

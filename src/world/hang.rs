@@ -28,7 +28,10 @@ pub struct Ending {
 
 /// The record that this rank keeps, once there is one: its directory and its plan.
 #[derive(Clone, Default)]
-pub struct KeptRecord(Arc<Mutex<Option<(PathBuf, Vec<Case>)>>>);
+pub struct KeptRecord(Arc<Mutex<Option<DirectoryAndPlan>>>);
+
+/// Where a record is kept, and the cases that it is to have.
+type DirectoryAndPlan = (PathBuf, Vec<Case>);
 
 impl KeptRecord {
     /// The record is in this directory from now on.
@@ -37,7 +40,7 @@ impl KeptRecord {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
     }
 
-    fn take(&self) -> Option<(PathBuf, Vec<Case>)> {
+    fn take(&self) -> Option<DirectoryAndPlan> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

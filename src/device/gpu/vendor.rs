@@ -20,6 +20,9 @@ use std::{
     sync::Arc,
 };
 
+/// Encodes a tensor map as a kernel takes it.
+pub type Encode = unsafe fn(&Functions, &Encoding) -> Result<Vec<u8>, Refusal>;
+
 /// One vendor's driver.
 pub struct Vendor {
     /// Who makes the devices.
@@ -52,7 +55,7 @@ pub struct Vendor {
     /// Enqueues a function with its extras.
     pub launch: unsafe fn(&Functions, &Launching) -> Result<(), Refusal>,
     /// Encodes a tensor map, as a kernel takes it; none where devices have none.
-    pub encode: Option<unsafe fn(&Functions, &Encoding) -> Result<Vec<u8>, Refusal>>,
+    pub encode: Option<Encode>,
     /// The kind by which a copy finds out itself what memories it is between, where copies are told
     /// a kind.
     pub copy_kind: Option<i32>,

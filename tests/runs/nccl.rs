@@ -118,7 +118,7 @@ fn launch_names_a_rank_that_a_signal_ended() {
     let said =
         say(&mut machine.fizeau("devices=2", &script, &[&LAUNCH[..], &["ranks.toml"]].concat()));
     assert_eq!(said.code, Some(3), "{}", said.err);
-    assert!(said.err.contains("error: rank 1 was ended (signal"), "{}", said.err);
+    assert!(said.err.contains("fizeau: rank 1 was ended (signal"), "{}", said.err);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`attend`] takes a rank through all of it: it opens its device ([`choice`]), meets the others
 //! before anything connects them ([`meet`]), joins them ([`join`]), does its work, and leaves.
-//! During the work ranks agree on results ([`settle`]) and on memory ([`memory`]). A rank that
+//! During the work ranks agree on results ([`mod@settle`]) and on memory ([`memory`]). A rank that
 //! waits too long ends the run ([`hang`]). Nothing here prints: what has to be said goes back to
 //! the caller, or through [`Ending`].
 

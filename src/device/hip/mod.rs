@@ -1,7 +1,7 @@
 //! AMD GPUs, through `libamdhip64.so`.
 //!
 //! HIP's driver interface is CUDA's by other names, so that contexts, modules, launches, gates and
-//! the compiler's cache are those of [`super::gpu`]: this module says which of HIP's functions they
+//! the compiler's cache are those of `device::gpu`: this module says which of HIP's functions they
 //! call, where its library is, and what AMD's devices say of themselves. Nothing in it has run on
 //! an AMD GPU: docs/architecture.md says what it was proved by instead.
 

@@ -1,4 +1,4 @@
-// Filling, comparing, hashing and evicting memory, in words of 8 bytes.
+// Filling and comparing memory, in words of 8 bytes.
 #include "params.h"
 
 namespace {
@@ -6,7 +6,7 @@ namespace {
 DEVICE u64 first_word() { return u64(block_index()) * 256 + thread_index(); }
 DEVICE u64 stride() { return u64(block_count()) * 256; }
 
-// Adds up over the warp, then once to memory for each warp.
+// Adds up over the block, then once to memory for each block.
 DEVICE void leave_sum(u64* at, u64 sum) {
   SHARED u64 sums[256];
   sums[thread_index()] = sum;
@@ -14,14 +14,6 @@ DEVICE void leave_sum(u64* at, u64 sum) {
   if (thread_index() != 0) return;
   for (u32 t = 1; t < 256; t++) sum += sums[t];
   atomic_add(at, sum);
-}
-
-// A bijection of 64 bits that spreads every bit over all (splitmix64's finaliser: Steele, Lea and
-// Flood, "Fast splittable pseudorandom number generators", 2014).
-DEVICE u64 mixed(u64 word) {
-  word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9ull;
-  word = (word ^ (word >> 27)) * 0x94D049BB133111EBull;
-  return word ^ (word >> 31);
 }
 
 }  // namespace

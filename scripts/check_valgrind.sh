@@ -21,7 +21,9 @@ run() { # SCRIPT EXIT_CODE
     own=$(mktemp -d "$place/XXXXXX")
     FIZEAU_STUB=$1 FIZEAU_LIBRARY_PATH=$place/lib XDG_CACHE_HOME=$own/cache \
         FIZEAU_STUB_CACHE=$place/kernels \
-        valgrind --quiet --max-stackframe=60000 --leak-check=full --errors-for-leak-kinds=definite \
+        valgrind --quiet --max-stackframe=60000 \
+        --vex-iropt-register-updates=allregs-at-mem-access \
+        --leak-check=full --errors-for-leak-kinds=definite \
         --show-leak-kinds=definite --error-exitcode=99 \
         target/debug/fizeau run --suite tests/stub/suite.toml --out "$own/out" \
         'latency/4KiB/*' 'gemm/*/5x7x3/*' 'gemm/bf16/*/sm80_mma' 'stream/copy/512KiB/*' \

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the program on the stub driver under valgrind: no read or write beyond memory, no use of what
-# was never written, nothing lost. Kernels run their own text, on stacks that stand
-# further apart than any function's frame is long.
+# was never written, nothing lost. Kernels run their own text, on stacks that stand further apart than
+# any function's frame is long. The stub driver learns what a launch touches by page faults and has the
+# instruction repeated, so that registers have to be exact at each access to memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh

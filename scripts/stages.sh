@@ -45,7 +45,7 @@ summarised() { # SCRIPT ARGUMENTS..
 }
 # What a new user runs first: it must leave a record and a report.
 first_run() { # PROGRAM
-    timeout 300 "$1" run --out "$stages/run" >"$stages/report.txt"
+    timeout 600 "$1" run --out "$stages/run" >"$stages/report.txt"
     test -s "$stages/run/record.jsonl"
     test -s "$stages/run/report.html"
     tail -n 5 "$stages/report.txt"

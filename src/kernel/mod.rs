@@ -5,8 +5,4 @@ mod operation;
 mod params;
 
 pub use operation::{NotAnOperation, Operation};
-pub use params::{
-    AccessParams, AttentionParams, AttentionPart, AttentionSequence, CheckParams, ClockParams,
-    CompareParams, ComputeParams, FillParams, GemmParams, GroupedParams, HoldParams, LatencyParams,
-    LaunchParams, OtherOperation, Params, ProbeParams, StreamParams, TransferParams,
-};
+pub use params::*;

@@ -3,62 +3,47 @@
 use fizeau::kernel;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, mem,
+    fs,
     path::Path,
 };
 
-/// Name and offset of each field.
-type Layout = Vec<(String, usize)>;
-
-macro_rules! layout {
-    ($type:ident: $($field:ident)+) => {
-        (
-            stringify!($type).to_owned(),
-            (
-                mem::size_of::<kernel::$type>(),
-                vec![$((
-                    stringify!($field).to_owned(),
-                    mem::offset_of!(kernel::$type, $field),
-                )),+],
-            ),
-        )
-    };
-}
+/// Size of a struct, and name and offset of each field.
+type Layout = (usize, Vec<(String, usize)>);
 
 #[test]
 fn parameters_are_the_same_on_both_sides() {
     let header = fs::read_to_string("kernels/include/params.h").expect("a header");
-    let mirrored = BTreeMap::from([
-        layout!(StreamParams: a b c partial length scale),
-        layout!(LatencyParams: position),
-        layout!(ProbeParams: cells lines taken unit),
-        layout!(ComputeParams: partial flops),
-        layout!(GemmParams: a b c m n k dtype scales_a scales_b),
-        layout!(GroupedParams: a b c firsts m n k groups rows_max dtype),
-        layout!(AttentionSequence: query_first queries key_first keys),
-        layout!(AttentionPart: sequence kv_head row_first key_first key_end slot slot_first slots),
-        layout!(AttentionParams: q k v o sequences pages parts part_firsts scratch scratch_bytes
-            workers batch heads kv_heads queries keys dim_qk dim_v causal dtype page scale
-            query_tokens key_tokens),
-        layout!(CheckParams: values wrong error length slice before peer ranks grown tolerance),
-        layout!(FillParams: target pattern length period),
-        layout!(CompareParams: values pattern length period differing),
-        layout!(ClockParams: counted cycles),
-        layout!(HoldParams: released limit waited),
-        layout!(AccessParams: a order partial rows row row_shift),
-        layout!(TransferParams: to from length device lane),
-        layout!(LaunchParams: count kernels),
-    ]);
-    assert_eq!(structs(&header), mirrored);
+    let in_rust: BTreeMap<String, Layout> = kernel::layouts()
+        .into_iter()
+        .map(|layout| {
+            let offsets = layout.offsets.into_iter().map(|(name, at)| (name.to_owned(), at));
+            (layout.name.to_owned(), (layout.size, offsets.collect()))
+        })
+        .collect();
+    assert_eq!(structs(&header), in_rust);
+}
+
+#[test]
+fn a_field_that_only_one_side_has_or_that_lies_elsewhere_shows() {
+    let header = fs::read_to_string("kernels/include/params.h").expect("a header");
+    for (now, planted) in [
+        ("  u64 flops;", "  u64 flops;\n  u64 more;"),
+        ("  u32 m;\n  u32 n;", "  u32 n;\n  u32 m;"),
+        ("  u32 rows_max;", "  u64 rows_max;"),
+    ] {
+        assert!(header.contains(now), "{now}");
+        let faulty = header.replacen(now, planted, 1);
+        assert_ne!(structs(&faulty), structs(&header), "{planted}");
+    }
 }
 
 /// Size and layout of each struct of a header, by the rules of C for these few types.
-fn structs(header: &str) -> BTreeMap<String, (usize, Layout)> {
+fn structs(header: &str) -> BTreeMap<String, Layout> {
     let mut found = BTreeMap::new();
     for body in header.split("\nstruct ").skip(1) {
         let (name, body) = body.split_once(" {").expect("a struct's name");
         let (body, _) = body.split_once("\n};").expect("a struct's end");
-        let (mut end, mut layout) = (0usize, Vec::new());
+        let (mut end, mut offsets) = (0usize, Vec::new());
         for line in body.lines().filter(|line| line.contains(';')) {
             let field = line.split(';').next().expect("a field").trim();
             let (kind, name) = field.rsplit_once(' ').expect("type and name");
@@ -72,10 +57,10 @@ fn structs(header: &str) -> BTreeMap<String, (usize, Layout)> {
                 }
             };
             end = end.next_multiple_of(size);
-            layout.push((name.to_owned(), end));
+            offsets.push((name.to_owned(), end));
             end += size;
         }
-        found.insert(name.to_owned(), (end.next_multiple_of(8), layout));
+        found.insert(name.to_owned(), (end.next_multiple_of(8), offsets));
     }
     found
 }

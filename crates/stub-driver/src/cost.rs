@@ -264,8 +264,6 @@ fn of(name: &str, params: Parameters<'_>) -> Option<Cost> {
             let bytes = 8.0 * params.long(16)?;
             Cost::moving(bytes, bytes)
         }
-        (_, "util_hash") => Cost::moving(8.0 * params.long(8)?, 8.0 * params.long(8)?),
-        (_, "util_evict") => Cost::moving(16.0 * params.long(8)?, 8.0 * params.long(8)?),
         (_, "util_clock") => Cost { launches: 0.0, cycles: params.long(8)?, ..Cost::LAUNCH },
         // A gate takes what the host takes to open it, which no event may tell.
         (_, "util_hold") => Cost { launches: 0.0, ..Cost::LAUNCH },

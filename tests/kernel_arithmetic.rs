@@ -5,7 +5,7 @@
 
 mod skipped;
 
-use fizeau::{bench::attention::schedule::Schedule, kernel::AttentionSequence};
+use fizeau::{bench::attention::schedule::Schedule, case::Sequence};
 use std::{
     fmt::Write,
     fs,
@@ -157,13 +157,8 @@ fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
     let mut text = format!("{}\n", batches.len());
     for batch in batches {
         let Batch { heads, kv_heads, page, workers, sequences } = batch;
-        let of = |&(queries, keys): &(u32, u32)| AttentionSequence {
-            query_first: 0,
-            queries,
-            key_first: 0,
-            keys,
-        };
-        let places: Vec<AttentionSequence> = sequences.iter().map(of).collect();
+        let of = |&(queries, keys): &(u32, u32)| Sequence { queries, keys, ..Sequence::default() };
+        let places: Vec<Sequence> = sequences.iter().map(of).collect();
         let mut schedule = Schedule::new(&places, *kv_heads, heads / kv_heads, *workers);
         break_it(&mut schedule);
         let mut line = |words: &[u32]| {

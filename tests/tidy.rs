@@ -13,7 +13,8 @@ use std::{
 /// line. docs/architecture.md draws the same.
 const LAYERS: &[&[&str]] = &[
     &["units", "dtype", "launcher", "verdict"],
-    &["case", "kernel"],
+    &["case"],
+    &["kernel"],
     &["stats"],
     &["spec", "selector"],
     &["suite"],

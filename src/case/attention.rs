@@ -3,12 +3,25 @@
 use super::Work;
 use crate::{
     dtype::Dtype,
-    kernel::AttentionSequence,
     units::{Bytes, Flops},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Where one sequence's tokens stand among those of the whole batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequence {
+    /// Its first token of Q and O.
+    pub query_first: u32,
+    /// Its number of tokens of Q and O.
+    pub queries: u32,
+    /// Its first token of K and V. In pages, token `i` of the batch stands in page `pages[i / page]`
+    /// at `i % page`.
+    pub key_first: u32,
+    /// Its number of tokens of K and V.
+    pub keys: u32,
+}
 
 /// Attention, forward, over a batch of sequences.
 /// Suites have a table of these fields for each.
@@ -118,13 +131,13 @@ impl AttentionPoint {
 
     /// Where the tokens of each sequence stand among all of Q and O, and of K and V. In pages, each
     /// sequence starts with a page of its own.
-    pub fn sequences(&self) -> Vec<AttentionSequence> {
+    pub fn sequences(&self) -> Vec<Sequence> {
         let (mut query_first, mut key_first) = (0, 0);
         let sequence = |at| {
             let keys = self.lengths.keys(at, self.keys);
             let queries = u64::from(self.queries) * u64::from(keys);
             let queries = queries.div_ceil(u64::from(self.keys.max(1))) as u32;
-            let this = AttentionSequence { query_first, queries, key_first, keys };
+            let this = Sequence { query_first, queries, key_first, keys };
             query_first += queries;
             key_first += keys.next_multiple_of(self.page.unwrap_or(1).max(1));
             this
@@ -168,7 +181,7 @@ impl AttentionPoint {
     /// Causal, the queries see one key more each, up to the last one, which sees all; those before
     /// the first key see none. (The average of first and last is that of FlashAttention's
     /// `bench_utils`.)
-    fn pairs_of(&self, sequence: &AttentionSequence) -> f64 {
+    fn pairs_of(&self, sequence: &Sequence) -> f64 {
         let (queries, keys) = (f64::from(sequence.queries), f64::from(sequence.keys));
         match self.mask {
             Mask::Full => queries * keys,

@@ -26,7 +26,7 @@ mod grouped;
 mod machine;
 mod wire_bytes;
 
-pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask};
+pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask, Sequence};
 pub use collective::{Buffers, Collective, CollectivePoint, Place};
 pub use grouped::{GroupedPoint, Routing};
 pub use machine::{

@@ -3,6 +3,7 @@
 //!
 //! Addresses are those of [`crate::device::Buffer`].
 
+use crate::case::Sequence;
 use bytemuck::{Pod, Zeroable};
 use std::mem::{offset_of, size_of};
 
@@ -279,7 +280,7 @@ shared_with_kernels! {
         pub key_tokens: u32,
     }
 
-    /// Where a sequence's tokens stand among those of all.
+    /// Where a sequence's tokens stand among those of all: [`Sequence`] as kernels take it.
     #[derive(Eq)]
     pub struct AttentionSequence {
         /// Its first token of Q and O.
@@ -421,6 +422,13 @@ shared_with_kernels! {
         pub count: u64,
         /// Kernels of one graph.
         pub kernels: u64,
+    }
+}
+
+impl From<Sequence> for AttentionSequence {
+    fn from(sequence: Sequence) -> AttentionSequence {
+        let Sequence { query_first, queries, key_first, keys } = sequence;
+        AttentionSequence { query_first, queries, key_first, keys }
     }
 }
 

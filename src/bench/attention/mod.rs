@@ -33,7 +33,7 @@ use crate::{
     case::{AttentionKind, AttentionPoint, Case, KernelName, Mask, Point},
     device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
-    kernel::{AttentionParams, AttentionPart, Operation},
+    kernel::{AttentionParams, AttentionPart, AttentionSequence, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
@@ -156,7 +156,9 @@ fn made<'r, Q: Element, C: Element, O: Output>(
     let q = planted.q::<Q>(q).place(device, q)?;
     let k = planted.k::<C>(k).place(device, k)?;
     let v = planted.v::<C>(v).map(|values| values.place(device, v)).transpose()?;
-    let sequences = table(device, &places.sequences)?;
+    let sequences: Vec<AttentionSequence> =
+        places.sequences.iter().map(|&sequence| sequence.into()).collect();
+    let sequences = table(device, &sequences)?;
     let pages = places.pages.as_ref().map(|pages| table(device, pages)).transpose()?;
     let parts = table(device, &schedule.parts)?;
     let firsts = table(device, &schedule.firsts)?;

@@ -2,10 +2,9 @@
 
 use crate::{
     bench::element::E4m3,
-    case::{AttentionKind, AttentionPoint},
+    case::{AttentionKind, AttentionPoint, Sequence},
     device::{Buffer, Device, DeviceError},
     dtype::Dtype,
-    kernel::AttentionSequence,
     units::Bytes,
 };
 use bytemuck::Pod;
@@ -159,7 +158,7 @@ impl<E: Element> Operand<E> {
 /// Where tokens stand, and how many there are.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Places {
-    pub sequences: Vec<AttentionSequence>,
+    pub sequences: Vec<Sequence>,
     /// The number of each page, in the order of tokens; none: in one piece.
     pub pages: Option<Vec<u32>>,
     pub page: u32,
@@ -174,12 +173,7 @@ impl Places {
     pub fn new(point: &AttentionPoint) -> Places {
         let sequences = point.sequences();
         let page = point.page.unwrap_or(0);
-        let last = sequences.last().copied().unwrap_or(AttentionSequence {
-            query_first: 0,
-            queries: 0,
-            key_first: 0,
-            keys: 0,
-        });
+        let last = sequences.last().copied().unwrap_or_default();
         let key_tokens = (last.key_first + last.keys).next_multiple_of(page.max(1));
         let pages = (page > 0).then(|| {
             let mut pages: Vec<u32> = (0..key_tokens / page).collect();
@@ -195,7 +189,7 @@ impl Places {
     }
 
     /// Where a key of a sequence stands.
-    pub fn key(&self, sequence: &AttentionSequence, key: u32) -> u64 {
+    pub fn key(&self, sequence: &Sequence, key: u32) -> u64 {
         let at = sequence.key_first + key;
         u64::from(match &self.pages {
             Some(pages) => pages[(at / self.page) as usize] * self.page + at % self.page,

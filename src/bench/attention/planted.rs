@@ -217,9 +217,8 @@ mod tests {
     use super::*;
     use crate::{
         bench::element::E4m3,
-        case::{Lengths, Mask},
+        case::{Lengths, Mask, Sequence},
         dtype::Dtype,
-        kernel::AttentionSequence,
     };
     use half::{bf16, f16};
 
@@ -289,7 +288,7 @@ mod tests {
             Plain { point, places, q: planted.q(q), k: planted.k(k), v: planted.v(v) }
         }
 
-        fn part(&self, sequence: &AttentionSequence, row: u64, keys: std::ops::Range<u32>) -> Part {
+        fn part(&self, sequence: &Sequence, row: u64, keys: std::ops::Range<u32>) -> Part {
             let AttentionPoint { heads, kv_heads, dim_qk, dim_v, .. } = *self.point;
             let kv_head = row % u64::from(heads) / u64::from(heads / kv_heads);
             let scale = 1.0 / (dim_qk as f32).sqrt();

@@ -3,8 +3,7 @@
 
 use super::operands::{Element, Operands, Roundoff};
 use crate::{
-    case::{AttentionPoint, Mask},
-    kernel::AttentionSequence,
+    case::{AttentionPoint, Mask, Sequence},
     outcome::Check,
 };
 
@@ -107,7 +106,7 @@ pub(super) fn scale(point: &AttentionPoint) -> f64 {
 }
 
 /// How many keys a query sees, the first of its sequence.
-pub(super) fn keys_seen(point: &AttentionPoint, sequence: &AttentionSequence, query: u32) -> u32 {
+pub(super) fn keys_seen(point: &AttentionPoint, sequence: &Sequence, query: u32) -> u32 {
     match point.mask {
         Mask::Full => sequence.keys,
         Mask::Causal => (sequence.keys + query + 1).saturating_sub(sequence.queries),

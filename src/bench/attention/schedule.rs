@@ -5,7 +5,7 @@
 //! start): loads differ by a block at most, however ragged the batch is. What stood together and
 //! was cut is combined by whichever worker is the last to finish.
 
-use crate::kernel::{AttentionPart, AttentionSequence};
+use crate::{case::Sequence, kernel::AttentionPart};
 
 /// Keys of a block: pieces begin and end at multiples of it.
 pub const BLOCK: u32 = 64;
@@ -27,12 +27,7 @@ pub struct Schedule {
 impl Schedule {
     /// Deals the keys of every sequence, head of K and V and [`AttentionPart::ROWS`] rows to
     /// workers. `group` query heads share a head of K and V.
-    pub fn new(
-        sequences: &[AttentionSequence],
-        kv_heads: u32,
-        group: u32,
-        workers: u32,
-    ) -> Schedule {
+    pub fn new(sequences: &[Sequence], kv_heads: u32, group: u32, workers: u32) -> Schedule {
         let tasks: Vec<AttentionPart> = tasks(sequences, kv_heads, group);
         let blocks = |task: &AttentionPart| u64::from(task.key_end.div_ceil(BLOCK));
         let total: u64 = tasks.iter().map(blocks).sum();
@@ -87,7 +82,7 @@ impl Schedule {
 }
 
 /// Every sequence, head and set of rows, with all of its keys.
-fn tasks(sequences: &[AttentionSequence], kv_heads: u32, group: u32) -> Vec<AttentionPart> {
+fn tasks(sequences: &[Sequence], kv_heads: u32, group: u32) -> Vec<AttentionPart> {
     let mut tasks = Vec::new();
     for (number, sequence) in (0..).zip(sequences) {
         for kv_head in 0..kv_heads {
@@ -114,8 +109,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn sequences(keys: &[u32], queries: u32) -> Vec<AttentionSequence> {
-        let of = |&keys: &u32| AttentionSequence { query_first: 0, queries, key_first: 0, keys };
+    fn sequences(keys: &[u32], queries: u32) -> Vec<Sequence> {
+        let of = |&keys: &u32| Sequence { query_first: 0, queries, key_first: 0, keys };
         keys.iter().map(of).collect()
     }
 

@@ -41,5 +41,6 @@ pub use cublaslt::*;
 pub use cuda::*;
 pub use hip::*;
 pub use hipblaslt::*;
+pub use model::EXCEPTIONS;
 pub use nvml::*;
 pub use nvrtc::*;

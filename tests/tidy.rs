@@ -40,6 +40,10 @@ const PURE: &[&str] = &[
 
 /// What the pure ones may not use: what drives, reads or waits.
 const EFFECTS: &[&str] = &[
+    "std::io::Stdin",
+    "std::io::stdin",
+    "std::os",
+    "std::time::UNIX_EPOCH",
     "crate::clock",
     "crate::data",
     "crate::record::store",
@@ -51,6 +55,10 @@ const EFFECTS: &[&str] = &[
     "std::time::Instant",
     "std::time::SystemTime",
 ];
+
+/// Methods of a path that look at files, which no import shows.
+const LOOKS: &[&str] =
+    &[".exists()", ".is_file()", ".is_dir()", ".read_dir()", ".metadata()", ".canonicalize()"];
 
 const COLUMNS_MAX: usize = 100;
 const FUNCTION_LINES_MAX: usize = 80;
@@ -212,17 +220,25 @@ fn upward_imports(tree: &Tree) -> Vec<String> {
     faults
 }
 
+/// How deep folders are looked at.
+const DEPTH_MAX: usize = 4;
+
 fn circular_imports(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     for folder in WITHOUT_CIRCLES {
         let graph = tree.graph(folder);
         faults.extend(circles(&graph));
-        // `src/device/cuda/gate.rs` stands in `src/device/cuda`.
-        let part = |node: &str| {
-            let inner = node.trim_start_matches(folder).trim_start_matches('/');
-            inner.split_once('/').map_or(node.into(), |(part, _)| format!("{folder}/{part}"))
-        };
-        faults.extend(circles(&fold(&graph, part)));
+        // `src/device/cuda/gate.rs` stands in `src/device/cuda`; deeper folders are looked at too.
+        for depth in 1..=DEPTH_MAX {
+            let part = |node: &str| {
+                let inner = node.trim_start_matches(folder).trim_start_matches('/');
+                match inner.match_indices('/').nth(depth - 1) {
+                    Some((end, _)) => format!("{folder}/{}", &inner[..end]),
+                    None => node.into(),
+                }
+            };
+            faults.extend(circles(&fold(&graph, part)));
+        }
     }
     faults
 }
@@ -234,6 +250,12 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("println!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
     ("io::stderr()", &["src/cmd/mod.rs", "src/cmd/progress.rs"], "cmd::say alone complains"),
     ("process::exit", &["src/cmd", "src/main.rs"], "cmd alone exits"),
+    ("use std as ", &[], "the import check knows std by its name"),
+    ("extern crate", &[], "the import check does not see what is behind it"),
+    ("#[macro_export]", &[], "the import check does not see where a macro is from"),
+    ("#[path", &["src/lib.rs"], "the import check knows a module by its file"),
+    ("include!(", &["src/data.rs", "src/device"], "the import check does not read it"),
+    ("= \"crate::", &[], "a path in a string is not seen by the import check"),
     ("#[allow(", &[], "write #[expect(.., reason = \"..\")]"),
     ("todo!(", &[], "nothing unfinished is committed"),
     ("unimplemented!(", &[], "nothing unfinished is committed"),
@@ -242,9 +264,24 @@ const PLACES: &[(&str, &[&str], &str)] = &[
 fn words_out_of_place(path: &Path, text: &str) -> Vec<String> {
     let place = path.to_string_lossy().replace('\\', "/");
     let mut faults = Vec::new();
+    let module = place.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default();
     for (index, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("//") {
             continue;
+        }
+        let at = format!("{place}:{}", index + 1);
+        let is_inner = line.starts_with(' ') && line.trim_start().starts_with("mod ");
+        // One macro makes a module for each instruction set.
+        if is_inner && place != "src/device/host/stream/x86.rs" {
+            faults.push(format!("{at}: a module stands at the top of its file"));
+        }
+        if place == "src/lib.rs" && line.contains("use ") {
+            faults.push(format!("{at}: lib.rs gives modules no other names"));
+        }
+        if let Some(look) = LOOKS.iter().find(|look| line.contains(**look))
+            && PURE.contains(&module)
+        {
+            faults.push(format!("{at}: {module} judges or describes, and may not ask {look}"));
         }
         for (word, places, why) in PLACES {
             if line.contains(word) && !places.iter().any(|allowed| place.starts_with(allowed)) {
@@ -265,6 +302,15 @@ fn planted_faults_are_found() {
     assert!(at("src/cmd/run.rs", "writeln!(io::stderr(), \"x\");\n").contains("cmd::say alone"));
     assert!(at("src/units.rs", "#[allow(dead_code)]\n").contains("expect"));
     assert!(at("src/units.rs", "fn f() {\n    todo!()\n}\n").contains("unfinished"));
+    assert!(at("src/stats/mod.rs", "use std as s;\n").contains("std by its name"));
+    assert!(at("src/units.rs", "extern crate self as f;\n").contains("import check"));
+    assert!(at("src/cmd/run.rs", "#[macro_export]\n").contains("import check"));
+    assert!(at("src/units.rs", "#[path = \"x.rs\"]\n").contains("import check"));
+    assert!(at("src/units.rs", "#[serde(with = \"crate::cmd::x\")]\n").contains("a string"));
+    assert!(at("src/units.rs", "fn f() {\n    mod m {}\n}\n").contains("top of its file"));
+    assert!(at("src/lib.rs", "pub use session::one;\n").contains("no other names"));
+    assert!(at("src/compare.rs", "    if path.exists() {\n").contains("may not ask .exists()"));
+    assert_eq!(at("src/session/mod.rs", "    if path.exists() {\n"), "");
     assert!(at("src/units.rs", &format!("// {}\n", "x".repeat(COLUMNS_MAX))).contains("columns"));
     assert!(at("src/units.rs", &"\n".repeat(FILE_LINES_MAX + 1)).contains("lines, at most"));
     let long = format!("pub fn f() {{\n{}}}\n", "    g();\n".repeat(FUNCTION_LINES_MAX));
@@ -307,6 +353,14 @@ fn planted_effects_in_what_judges_are_found() {
         ("src/verdict.rs", "use std::env; fn f() { g!(env::var(x)) }", "std::env"),
         ("src/format/mod.rs", "use std::time::{Duration, Instant};", "std::time::Instant"),
         ("src/spec/mod.rs", "fn f() { let id = std::process::id(); }", "std::process"),
+        ("src/stats/mod.rs", "fn f() { std::io::stdin(); }", "std::io::stdin"),
+        ("src/stats/mod.rs", "use std::os::unix::net::UnixStream;", "std::os"),
+        (
+            "src/stats/mod.rs",
+            "fn f() { std::time::UNIX_EPOCH.elapsed(); }",
+            "std::time::UNIX_EPOCH",
+        ),
+        ("src/units.rs", "#[cfg(any(test, unix))] use std::fs;", "std::fs"),
     ] {
         assert!(at(path, text).contains(&format!("may not use {effect}")), "{path}: {text}");
     }
@@ -347,6 +401,22 @@ fn planted_circles_are_found() {
         context("fn f(way: super::Named) {}"),
     ]);
     assert!(found.contains("3 in a circle"), "{found}");
+    // By everything of a file that itself has it from another.
+    let found = circles_with(&[
+        ("src/device/cuda/mod.rs", "mod context; mod gate; mod way; pub use way::*;"),
+        ("src/device/cuda/way.rs", "pub use super::context::Planted;"),
+        gate("fn f(planted: super::Planted) {}"),
+        context("use super::gate::f; pub struct Planted;"),
+    ]);
+    assert!(found.contains("3 in a circle"), "{found}");
+    // Between folders that are deeper, by files of which none is in a circle.
+    let found = circles_with(&[
+        ("src/device/host/gemm/one.rs", "use crate::device::host::attention::two::Two;"),
+        ("src/device/host/attention/two.rs", "pub struct Two;"),
+        ("src/device/host/attention/three.rs", "use crate::device::host::gemm::four::Four;"),
+        ("src/device/host/gemm/four.rs", "pub struct Four;"),
+    ]);
+    assert!(found.contains("2 in a circle"), "{found}");
 }
 
 #[test]

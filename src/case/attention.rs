@@ -16,8 +16,8 @@ pub struct Sequence {
     pub query_first: u32,
     /// Its number of tokens of Q and O.
     pub queries: u32,
-    /// Its first token of K and V. In pages, token `i` of the batch stands in page `pages[i / page]`
-    /// at `i % page`.
+    /// Its first token of K and V. In pages, token `i` of the batch stands in page `pages[i /
+    /// page]` at `i % page`.
     pub key_first: u32,
     /// Its number of tokens of K and V.
     pub keys: u32,

@@ -150,7 +150,8 @@ shared_with_kernels! {
         pub scale: f64,
     }
 
-    /// Of a latency kernel: one iteration is one load, whose address is the value of the load before.
+    /// Of a latency kernel: one iteration is one load, whose address is the value of the load
+    /// before.
     pub struct LatencyParams {
         /// Address of the cell that holds the address to load from next; left there at the end.
         /// Kernels of `latency/side` leave the number of their unit in the word behind it.
@@ -177,13 +178,13 @@ shared_with_kernels! {
         pub flops: u64,
     }
 
-    /// Of a matrix product; see [`crate::case::GemmPoint`]. Rows are packed (leading dimensions k, n,
-    /// n).
+    /// Of a matrix product; see [`crate::case::GemmPoint`]. Rows are packed (leading dimensions k,
+    /// n, n).
     pub struct GemmParams {
         /// m x k.
         pub a: u64,
-        /// k x n. [`Dtype::Fp8`](crate::dtype::Dtype) and narrower types: n x k, as the matrix units of
-        /// all vendors want them and as weights are kept.
+        /// k x n. [`Dtype::Fp8`](crate::dtype::Dtype) and narrower types: n x k, as the matrix
+        /// units of all vendors want them and as weights are kept.
         pub b: u64,
         /// m x n, of the output's element type.
         pub c: u64,
@@ -201,8 +202,8 @@ shared_with_kernels! {
         pub scales_b: u64,
     }
 
-    /// Of a grouped product; see [`crate::case::GroupedPoint`]. Rows are packed, and those of a group
-    /// follow each other.
+    /// Of a grouped product; see [`crate::case::GroupedPoint`]. Rows are packed, and those of a
+    /// group follow each other.
     pub struct GroupedParams {
         /// m x k.
         pub a: u64,
@@ -287,16 +288,16 @@ shared_with_kernels! {
         pub query_first: u32,
         /// Its tokens of Q and O.
         pub queries: u32,
-        /// Its first token of K and V; in pages, token `i` of all stands in page `pages[i / page]`, at
-        /// `i % page`.
+        /// Its first token of K and V; in pages, token `i` of all stands in page `pages[i / page]`,
+        /// at `i % page`.
         pub key_first: u32,
         /// Its tokens of K and V.
         pub keys: u32,
     }
 
-    /// A part of a split decode, which a worker does by itself: some keys of one head and sequence, for
-    /// up to [`AttentionPart::ROWS`] of the rows that share them. A row is a query and one of the heads
-    /// that share the keys: `query x group + head`.
+    /// A part of a split decode, which a worker does by itself: some keys of one head and sequence,
+    /// for up to [`AttentionPart::ROWS`] of the rows that share them. A row is a query and one of
+    /// the heads that share the keys: `query x group + head`.
     #[derive(Eq)]
     pub struct AttentionPart {
         /// Which sequence.
@@ -317,7 +318,8 @@ shared_with_kernels! {
         pub slots: u32,
     }
 
-    /// Of `collective/check_...`: how many elements that a rank received are not what they ought to be.
+    /// Of `collective/check_...`: how many elements that a rank received are not what they ought to
+    /// be.
     pub struct CheckParams {
         /// What was received.
         pub values: u64,
@@ -387,14 +389,15 @@ shared_with_kernels! {
 
     /// Of access other than in streams; see [`crate::case::AccessPoint`].
     pub struct AccessParams {
-        /// The table of a gather; the arrays of a mix, those that are read first; what units' shared
-        /// memory is filled with.
+        /// The table of a gather; the arrays of a mix, those that are read first; what units'
+        /// shared memory is filled with.
         pub a: u64,
         /// Of a gather: which row is read when, 32 bits each.
         pub order: u64,
         /// One sum for each block, 64 bytes apart.
         pub partial: u64,
-        /// Rows of a gather; words of one array of a mix; how often 16 KiB of shared memory are read.
+        /// Rows of a gather; words of one array of a mix; how often 16 KiB of shared memory are
+        /// read.
         pub rows: u64,
         /// Bytes of a row; from one array of a mix to the next.
         pub row: u64,

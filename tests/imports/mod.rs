@@ -179,10 +179,12 @@ impl Tree {
             return self.declared_at(&full);
         }
         let from_globs = module.globs.iter().filter_map(|glob| {
-            let of = self.full(path, &glob[..glob.len() - 1])?;
-            let declares = self.modules.get(&of)?.items.contains_key(name);
-            declares
-                .then(|| self.declared_at(&[of.as_slice(), std::slice::from_ref(name)].concat()))
+            // With its `*`: a name alone may be that of anything.
+            let mut of = self.full(path, glob)?;
+            of.pop();
+            let other = self.modules.get(&of)?;
+            let has_it = other.items.contains_key(name) || other.imports.contains_key(name);
+            has_it.then(|| self.declared_at(&[of.as_slice(), std::slice::from_ref(name)].concat()))
         });
         from_globs.flatten().next().map_or_else(|| vec![self.node(path, "")], |node| vec![node])
     }
@@ -286,7 +288,9 @@ fn is_for_tests(item: &Item) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
         let words = attribute.meta.to_token_stream().to_string();
         let mut words = words.split(|c: char| !c.is_alphanumeric());
-        !words.clone().any(|word| word == "not") && words.any(|word| word == "test")
+        // With `not` or `any` it may be compiled without tests too.
+        let is_sure = !words.clone().any(|word| word == "not" || word == "any");
+        is_sure && words.any(|word| word == "test")
     })
 }
 

@@ -184,7 +184,8 @@ places = ["out_of_place"]
 }
 
 /// Prints every row of both lists with a case of the suite by which its text was run and verified,
-/// and which of them the stub driver does not run as they are launched. Fails where one was not run.
+/// and which of them the stub driver does not run as they are launched. Fails where one was not
+/// run.
 #[test]
 #[ignore = "minutes of CPU: scripts/check_kernels_run.sh"]
 fn every_row_of_the_lists_runs_whole() {

@@ -16,7 +16,7 @@ pub enum Passed {
     /// A float of so many bytes.
     Float(usize),
     /// A pointer: whether it is written through, and how wide what it points to is, where that is a
-    /// number or again a pointer. Structs and what is opaque are not told apart.
+    /// number, an array or again a pointer. Structs and what is opaque are not told apart.
     Pointer(bool, Option<usize>),
 }
 
@@ -64,13 +64,23 @@ fn passed<T>() -> Passed {
     }
 }
 
-/// Of what a pointer points to, by its name: a pointer's target need not have a size.
+/// Bytes of what a pointer points to, by its name: a pointer's target need not have a size. None
+/// where it is opaque, or a struct; where it is text or memory of any kind, which is `char *` in one
+/// place and `void *` in another.
 fn width(name: &str) -> Option<usize> {
+    let array = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    if let Some((element, count)) = array.and_then(|array| array.rsplit_once("; ")) {
+        let count: usize = count.parse().ok()?;
+        // Of characters too: an array has as many bytes as it says.
+        return Some(width(element).unwrap_or(1) * count);
+    }
     match name {
+        "u8" | "bool" => Some(1),
         "i16" | "u16" => Some(2),
         "i32" | "u32" | "f32" => Some(4),
         "i64" | "u64" | "f64" | "isize" | "usize" => Some(8),
-        // Texts and memory of any kind are `char *` in one place and `void *` in another.
+        // A struct of the headers that programs pass as an array of bytes.
+        _ if name.ends_with("::CUuuid_st") => Some(16),
         _ => name.starts_with('*').then_some(8),
     }
 }

@@ -49,7 +49,28 @@ impl<'r> Checker<'r> {
         let function = device.load(operation, &kernel)?;
         let blocks = device.properties().units.max(1);
         let found = device.allocate(Bytes(2 * APART) * u64::from(blocks))?;
-        Ok(Some(Checker { device, function, blocks, found }))
+        let checker = Checker { device, function, blocks, found };
+        checker.check_itself(dtype)?;
+        Ok(Some(checker))
+    }
+
+    /// Shows that wrong elements are found, before any are believed to be right: zeros are not what
+    /// a rank sends.
+    fn check_itself(&self, dtype: Dtype) -> Result<(), DeviceError> {
+        const LENGTH: usize = 1001;
+        let size = Bytes((LENGTH as u64 * dtype.bits()).div_ceil(8));
+        let zeros = self.device.allocate(size)?;
+        self.device.write(&zeros, Bytes(0), &vec![0; size.0 as usize])?;
+        let pattern = Pattern::Copy { peer: 0, slice: LENGTH, before: 0 };
+        let (wrong, _) = self.check(zeros.address, LENGTH, pattern, 2, false, 0.0)?;
+        // Some elements that ranks send are zeros.
+        if wrong < LENGTH as u64 / 2 || wrong > LENGTH as u64 {
+            return Err(DeviceError::Driver(format!(
+                "the kernel that checks collectives finds {wrong} of {LENGTH} zeros wrong, so no \
+                 result on this device could be believed"
+            )));
+        }
+        Ok(())
     }
 
     /// How many of so many elements at an address are wrong, and the largest error.

@@ -32,13 +32,33 @@ impl FillCompare {
         context: &Rc<Context>,
         units: u32,
     ) -> Result<FillCompare, DeviceError> {
-        Ok(FillCompare {
+        let both = FillCompare {
             fill: kernels.load(context, Operation::Fill, "portable")?,
             compare: kernels.load(context, Operation::Compare, "portable")?,
             units,
             differing: context.allocate(Bytes(8))?,
             pattern: RefCell::new(None),
-        })
+        };
+        both.check(context)?;
+        Ok(both)
+    }
+
+    /// Shows that a difference is found, before anything is believed to have none.
+    fn check(&self, context: &Rc<Context>) -> Result<(), DeviceError> {
+        const LENGTH: u64 = 1001;
+        let target = context.allocate(Bytes(8 * LENGTH))?;
+        self.fill(context, target.address, &[1, 2, 3], LENGTH)?;
+        // The words 1, 4, 7 .. are others in the second pattern.
+        for (pattern, expected) in [([1, 2, 3], 0), ([1, 5, 3], LENGTH.div_ceil(3))] {
+            let found = self.differing(context, target.address, &pattern, LENGTH)?;
+            if found != expected {
+                return Err(DeviceError::Driver(format!(
+                    "the kernel that compares memory finds {found} of {expected} planted \
+                     differences, so no result on this device could be believed"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Fills words with a pattern that repeats.

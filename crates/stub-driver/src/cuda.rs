@@ -181,7 +181,7 @@ export! {
         put(&format!("stub GPU{slice}"), name, length as usize)
     }
     cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) |state| {
-        uuid.write([0x57 + state.script.uuid + device as u8; 16]);
+        uuid.write([0x57u8.wrapping_add(state.script.uuid).wrapping_add(device as u8); 16]);
         OK
     }
     cuDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: c_int) |_state| {

@@ -141,7 +141,9 @@ impl Script {
             "driver" => self.driver = value.parse().ok()?,
             "hip" => self.hip = value.parse().ok()?,
             "gfx" => self.gfx = value.to_owned(),
-            "devices" | "gpus" => self.devices = value.parse().ok()?,
+            "devices" | "gpus" => {
+                self.devices = value.parse().ok().filter(|count| (0..=64).contains(count))?;
+            }
             "uuid" => self.uuid = value.parse().ok()?,
             "units" => self.units = value.parse().ok()?,
             "capability" => self.capability = value.parse().ok()?,

@@ -7,7 +7,7 @@
 
 use super::Exchange;
 use crate::units::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// Ranks are numbered below this, lest a typing error in a number takes all memory.
@@ -54,6 +54,7 @@ pub struct Line {
     /// The other rank.
     pub rank_b: u32,
     /// Bytes that each sent / time of the slower; none where the exchange failed.
+    #[serde(deserialize_with = "present")]
     pub bytes_per_second: Option<f64>,
     /// `stub` where a stub driver made the rate up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -225,6 +226,11 @@ impl Measured {
             line.mark = Some(STUB.into());
         }
     }
+}
+
+/// Reads a field that may be null, and has to be there.
+fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<f64>, D::Error> {
+    Option::deserialize(field)
 }
 
 fn from_csv(text: &str) -> Result<Measured, RawError> {

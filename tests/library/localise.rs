@@ -268,6 +268,7 @@ fn rates_that_cannot_be_are_refused_in_words() {
     assert!(why(&csv(",1,1")).contains("a rank is missing"));
     assert!(why(&csv("x,1,1")).contains("not CSV"));
     assert!(why("{").contains("not JSON"));
+    assert!(why(r#"{"exchanges": [{"rank_a": 0, "rank_b": 1}]}"#).contains("bytes_per_second"));
     assert!(why("{\"exchanges\": []}").contains("no exchange"));
     let moved = "rank_a,host_a,rank_b,bytes_per_second\n0,a,1,1\n0,b,1,1\n";
     assert!(why(moved).contains("rank 0 is in another place"));

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The checks that scripts/check.sh leaves out, since they take long or bring up real servers: MPI
-# libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, and the
-# program as it is released. Needs root and Debian 12 for all of them.
+# libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, the program as
+# it is released, and how often `fizeau localise` is right in simulations. Needs root and Debian 12 for
+# all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh
@@ -12,4 +13,7 @@ stage "MPI" summarised check_mpi
 stage "Slurm" summarised check_slurm
 stage "every kernel's text" scripts/check_kernels_run.sh
 stage "release: build" cargo build --locked --release
+# Fails where an answer is wrong more often than docs/localise-rates.md allows.
+stage "localise: rates of right and wrong answers" \
+    cargo run --locked --release --quiet --example localise_rates
 stage "release: first run" first_run target/release/fizeau

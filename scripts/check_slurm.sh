@@ -172,7 +172,8 @@ status=0
 timeout 120 srun -N "$nodes" -n "$nodes" --mpi=pmi2 "$program" localise --device host --size 64KiB \
     >localise.txt 2>&1 || status=$?
 ((status <= 1 || status == 4)) || { cat localise.txt >&2; exit 1; }
-echo "localised by MPI: $(head -n 1 localise.txt)"
+# The plan and where the rates are stand on lines of their own, after the program's name.
+echo "localised by MPI: $(grep -v -m 1 "^fizeau: " localise.txt)"
 
 # Wrong pairs are no result: N singletons are told from a world of N.
 status=0

@@ -1,20 +1,32 @@
 //! `fizeau localise`: finds the rank that is slow with every partner.
 
-use super::{Global, Usage, print};
+use super::{Global, Usage, compare::Share, print, say};
 use crate::{
-    localise::{self, Answer},
+    clock,
+    localise::{
+        self, Answer, Findings, Group, Inside, Named,
+        plan::{self, Round},
+        power::{self, Fault},
+        raw::{self, Line, Measured},
+    },
+    spec::STUB,
     units::{Bytes, Seconds},
     world::{self, Choice, HostName, Joined, Seats, Terms, exchanges},
 };
+use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
-use std::{process::ExitCode, sync::atomic::AtomicBool};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::AtomicBool,
+};
 
 /// Arguments of `localise`.
 #[derive(Args, Clone, Debug)]
 pub struct LocaliseArgs {
-    /// Rounds in which every rank exchanges with one other: 2 find what is always slow, 10 what is
-    /// slow every other time
+    /// Rounds in which every rank exchanges with one other. Where they leave doubt, 6 more follow
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub rounds: u32,
     /// Bytes that each rank sends in an exchange
@@ -26,44 +38,113 @@ pub struct LocaliseArgs {
     /// A device as `fizeau devices` names it [default: the GPUs, or the host where there is none]
     #[arg(long, alias = "backend", value_name = "NAME")]
     pub device: Option<String>,
+    /// Measure nothing, and judge rates that were measured before: a directory that this command
+    /// has written, or a JSON or CSV file with rank_a, rank_b and bytes_per_second
+    #[arg(
+        long,
+        value_name = "FILE_OR_DIR",
+        conflicts_with_all = ["rounds", "size", "ranks", "device", "out"]
+    )]
+    pub from: Option<PathBuf>,
+    /// Where the rates go [default: results/local/TIME-localise]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Say how many rounds a rank needs to be found that is slower by this share ...
+    #[arg(long, value_name = "SHARE", default_value = "20%")]
+    pub loss: Share,
+    /// ... in this share of its exchanges
+    #[arg(long, value_name = "SHARE", default_value = "50%")]
+    pub presence: Share,
 }
 
 /// Longest wait for one exchange.
 const DEADLINE: Seconds = Seconds(60.0);
+
+/// Where records go.
+const LOCAL: &str = "results/local";
+
+/// The rates' files in a directory.
+const FILES: [&str; 2] = ["exchanges.json", "exchanges.csv"];
+
+/// Up to this many ranks the pairs of each planned round are printed.
+const PAIRS_PRINTED: u32 = 16;
 
 /// What is found, as `--json` prints it.
 #[derive(Serialize)]
 struct Found {
     ranks: Vec<String>,
     rounds: u32,
-    size_bytes: Bytes,
-    suspects: Vec<Named>,
+    size_bytes: Option<Bytes>,
+    suspects: Vec<SlowRank>,
+    groups: Vec<SlowGroup>,
+    links: Vec<SlowLink>,
     /// Why it cannot be told who is slow, where it cannot.
     undecided: Option<String>,
+    /// Pairs that were slow and that nothing explains.
+    unexplained: Vec<(u32, u32)>,
+    /// Relative standard deviation of a healthy exchange's rate; absent on a stub.
+    jitter: Option<f64>,
+    /// A rank that is slower by this share in every exchange would have been named; absent on a
+    /// stub.
+    least_loss: Option<f64>,
+    needed: Needed,
 }
 
 #[derive(Serialize)]
-struct Named {
+struct SlowRank {
     rank: u32,
     name: String,
     slow: u32,
     exchanges: u32,
-    /// Median rate of its slow exchanges as a share of all exchanges' median; absent on a stub.
+    /// Median rate of its slow exchanges as a share of healthy ranks' rate; absent on a stub.
     rate_share: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct SlowGroup {
+    ranks: Vec<u32>,
+    slow: u32,
+    is_host: bool,
+    /// Whether exchanges within the group are slow too; absent where there were none.
+    slow_inside: Option<bool>,
+    rate_share: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct SlowLink {
+    ranks: (u32, u32),
+    slow: u32,
+    exchanges: u32,
+    rate_share: Option<f64>,
+}
+
+/// How many rounds a fault needs to be found.
+#[derive(Serialize)]
+struct Needed {
+    loss: f64,
+    presence: f64,
+    rounds: Option<u32>,
 }
 
 /// Finds who is slow. The exit code is the verdict's.
 ///
 /// # Errors
-/// Where there are no ranks, or they cannot exchange data.
+/// Where there are no ranks, they cannot exchange data, or rates cannot be read.
 pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if args.rounds == 0 || args.size == Bytes(0) {
         return Err(Usage("--rounds and --size are 1 at least".into()).into());
     }
+    if [args.loss.0, args.presence.0].iter().any(|share| !(*share > 0.0 && *share <= 1.0)) {
+        let why = "--loss and --presence are more than 0 and 100 % at most";
+        return Err(Usage(why.into()).into());
+    }
+    if let Some(path) = &args.from {
+        return judge(&read(path)?, args, global);
+    }
     let choice = Choice { device: args.device.clone(), ranks: args.ranks };
     let alone = || {
-        let why = "nobody to exchange with: start ranks by mpiexec, srun or fizeau launch, \
-                   or say --ranks N for N GPUs of this process";
+        let why = "localise needs at least two ranks: start them by mpiexec, srun or fizeau \
+                   launch, or say --ranks N for N GPUs of this process";
         Err(Usage(why.into()).into())
     };
     let interrupted = AtomicBool::new(false);
@@ -75,67 +156,253 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
         ending: super::ENDING,
     };
     Seats::of(&choice)?.run(alone, |seat| {
-        let found = world::attend(seat, terms, |joined| find(args, &joined))?;
-        if found.is_first {
-            tell(args, &found, global)?;
+        let (measured, is_first) = world::attend(seat, terms, |joined| measure(args, &joined))?;
+        if is_first {
+            keep(&measured, args.out.as_deref());
+            return judge(&measured, args, global);
         }
+        let found = localise::judge(&raw::hosts(&measured.ranks), &measured.exchanges());
         Ok(ExitCode::from(found.answer.verdict().exit_code()))
     })
 }
 
-/// What a rank knows in the end.
-struct Ended {
-    answer: Answer,
-    ranks: Vec<String>,
-    is_first: bool,
-    is_stub: bool,
+/// Measures the rounds, as planned and as doubt asks for. Every rank gets all rates; whether this
+/// is the first rank.
+fn measure(args: &LocaliseArgs, joined: &Joined<'_>) -> anyhow::Result<(Measured, bool)> {
+    let is_first = joined.link.rank() == 0;
+    let ranks = joined.link.peers().size();
+    if is_first {
+        announce_plan(ranks, args);
+    }
+    let further = |rounds: &[Round]| {
+        if is_first {
+            announce_further(ranks, args.rounds, rounds);
+        }
+    };
+    let seen = exchanges::measure(joined, args.rounds, args.size, further)?;
+    let line = |one: &localise::Exchange| Line {
+        round: Some(one.round),
+        rank_a: one.one,
+        rank_b: one.other,
+        bytes_per_second: Some(one.rate).filter(|rate| rate.is_finite()),
+        mark: None,
+    };
+    let mut measured = Measured {
+        fizeau: Some(env!("CARGO_PKG_VERSION").into()),
+        size_bytes: Some(args.size),
+        ranks: joined.roster.places(),
+        exchanges: seen.iter().map(line).collect(),
+    };
+    if joined.device.properties().is_stub() {
+        measured.mark_stub();
+    }
+    Ok((measured, is_first))
 }
 
-/// Every rank comes to the same answer.
-fn find(args: &LocaliseArgs, joined: &Joined<'_>) -> anyhow::Result<Ended> {
-    let exchanges = exchanges::measure(joined, args.rounds, args.size)?;
-    Ok(Ended {
-        answer: localise::answer(joined.link.peers().size(), &exchanges),
-        ranks: joined.roster.lines(),
-        is_first: joined.link.rank() == 0,
-        is_stub: joined.device.properties().is_stub(),
-    })
+/// Says which rounds are planned, on standard error as all progress.
+fn announce_plan(ranks: u32, args: &LocaliseArgs) {
+    let (rounds, size) = (args.rounds, args.size);
+    say(&format!(
+        "{ranks} ranks, {rounds} rounds of {size} planned; {} more follow on doubt",
+        plan::FURTHER
+    ));
+    let planned: Vec<Round> = (0..rounds).map(|round| plan::round(ranks, round)).collect();
+    announce_pairs(ranks, 0, &planned);
 }
 
-fn tell(args: &LocaliseArgs, ended: &Ended, global: &Global) -> anyhow::Result<()> {
-    let Ended { answer, ranks, is_stub, .. } = ended;
-    let (suspects, undecided) = match answer {
-        Answer::Named(suspects) => (suspects.as_slice(), None),
-        Answer::Nobody => (&[][..], None),
-        Answer::Undecided(why) => (&[][..], Some(why.clone())),
+fn announce_further(ranks: u32, planned: u32, rounds: &[Round]) {
+    say(&format!("{} more rounds follow, since these leave doubt", rounds.len()));
+    announce_pairs(ranks, planned, rounds);
+}
+
+fn announce_pairs(ranks: u32, first: u32, rounds: &[Round]) {
+    if ranks > PAIRS_PRINTED {
+        return;
+    }
+    for (number, pairs) in (first + 1..).zip(rounds) {
+        let pairs: Vec<String> =
+            pairs.iter().map(|(one, other)| format!("{one}-{other}")).collect();
+        say(&format!("round {number}: {}", pairs.join(" ")));
+    }
+}
+
+/// Reads rates that were kept.
+fn read(path: &Path) -> anyhow::Result<Measured> {
+    let path = if path.is_dir() { path.join(FILES[0]) } else { path.to_owned() };
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("cannot read the rates in {}", path.display()))?;
+    Measured::parse(&text).with_context(|| format!("cannot judge the rates in {}", path.display()))
+}
+
+/// Keeps the rates as JSON and CSV. Where that fails the verdict stands, and the reason is said.
+fn keep(measured: &Measured, out: Option<&Path>) {
+    let directory = out.map_or_else(new_directory, Path::to_owned);
+    let write = || -> anyhow::Result<()> {
+        fs::create_dir_all(&directory)?;
+        fs::write(directory.join(FILES[0]), measured.to_json()? + "\n")?;
+        fs::write(directory.join(FILES[1]), measured.to_csv()?)?;
+        Ok(())
     };
-    let named = |suspect: &localise::Suspect| Named {
-        rank: suspect.node,
-        name: ranks.get(suspect.node as usize).cloned().unwrap_or_default(),
-        slow: suspect.slow,
-        exchanges: suspect.exchanges,
-        rate_share: (!*is_stub).then_some(suspect.rate),
+    let at = directory.display();
+    say(&match write() {
+        Ok(()) => format!("rates kept: fizeau localise --from {at} judges them again"),
+        Err(error) => format!("the rates could not be kept in {at}: {error:#}"),
+    });
+}
+
+fn new_directory() -> PathBuf {
+    let name = format!("{}-localise", clock::utc_now().replace(':', ""));
+    let first = Path::new(LOCAL).join(&name);
+    let later = (2..).map(|number| Path::new(LOCAL).join(format!("{name}-{number}")));
+    std::iter::once(first.clone()).chain(later).find(|path| !path.exists()).unwrap_or(first)
+}
+
+/// Judges rates and says what they tell, the same whether they were measured now or before.
+fn judge(measured: &Measured, args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let findings = localise::judge(&raw::hosts(&measured.ranks), &measured.exchanges());
+    let found = found(measured, &findings, args);
+    print(&if global.json {
+        serde_json::to_string_pretty(&found)?
+    } else {
+        words(&found, measured).join("\n")
+    })?;
+    Ok(ExitCode::from(findings.answer.verdict().exit_code()))
+}
+
+fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found {
+    let is_stub = measured.is_stub();
+    let share = |rate: f64| (!is_stub).then_some(rate);
+    let (named, undecided) = match &findings.answer {
+        Answer::Named(named) => (named.clone(), None),
+        Answer::Nobody => (Named::default(), None),
+        Answer::Undecided(why) => (Named::default(), Some(why.clone())),
     };
-    let suspects: Vec<Named> = suspects.iter().map(named).collect();
-    let (rounds, size_bytes) = (args.rounds, args.size);
-    if global.json {
-        let ranks = ranks.clone();
-        let found = Found { ranks, rounds, size_bytes, suspects, undecided };
-        print(&serde_json::to_string_pretty(&found)?)?;
-        return Ok(());
+    let suspect = |slow: &localise::SlowRank| SlowRank {
+        rank: slow.rank,
+        name: measured.name(slow.rank),
+        slow: slow.slow,
+        exchanges: slow.exchanges,
+        rate_share: share(slow.rate),
+    };
+    let group = |group: &Group| SlowGroup {
+        ranks: group.ranks.clone(),
+        slow: group.slow,
+        is_host: group.is_host,
+        slow_inside: match group.inside {
+            Inside::Fast => Some(false),
+            Inside::Slow => Some(true),
+            Inside::Unseen => None,
+        },
+        rate_share: share(group.rate),
+    };
+    let link = |link: &localise::SlowLink| SlowLink {
+        ranks: link.ranks,
+        slow: link.slow,
+        exchanges: link.exchanges,
+        rate_share: share(link.rate),
+    };
+    let ranks = measured.ranks.len() as u32;
+    let rounds = measured.rounds();
+    let jitter = findings.jitter.filter(|_| !is_stub);
+    let fault = Fault { loss: args.loss.0, presence: args.presence.0 };
+    Found {
+        ranks: (0..ranks).map(|rank| measured.name(rank)).collect(),
+        rounds,
+        size_bytes: measured.size_bytes,
+        suspects: named.ranks.iter().map(suspect).collect(),
+        groups: named.groups.iter().map(group).collect(),
+        links: named.links.iter().map(link).collect(),
+        undecided,
+        unexplained: findings.unexplained.clone(),
+        jitter,
+        least_loss: jitter.and_then(|jitter| power::least_loss(ranks, rounds, jitter)),
+        needed: Needed {
+            loss: fault.loss,
+            presence: fault.presence,
+            rounds: jitter.and_then(|jitter| power::rounds_needed(ranks, jitter, fault)),
+        },
     }
-    if suspects.is_empty() {
-        let found = match undecided {
-            None => "nobody is slow".into(),
-            Some(why) => format!("who is slow cannot be told: {why}"),
-        };
-        let count = ranks.len();
-        print(&format!("{count} ranks, {rounds} rounds of {size_bytes}: {found}"))?;
+}
+
+/// One line for each thing that is slow, or that nothing is.
+fn words(found: &Found, measured: &Measured) -> Vec<String> {
+    let rate = |share: Option<f64>| match share {
+        Some(share) => format!("{:.0} % of the healthy rate", share * 100.0),
+        None => format!("{STUB} of the healthy rate"),
+    };
+    let mut lines = Vec::new();
+    for SlowRank { name, slow, exchanges, rate_share, .. } in &found.suspects {
+        lines.push(format!(
+            "{name}: {slow} of {exchanges} exchanges slow, at {}",
+            rate(*rate_share)
+        ));
     }
-    for Named { name, slow, exchanges, rate_share, .. } in suspects {
-        let rate = rate_share.map_or("stub".into(), |share| format!("{:.0} %", share * 100.0));
-        let words = format!("{slow} of {exchanges} exchanges slow, at {rate} of the median");
-        print(&format!("{name}: {words}"))?;
+    for group in &found.groups {
+        lines.push(group_words(group, measured, &rate(group.rate_share)));
     }
-    Ok(())
+    for SlowLink { ranks: (one, other), slow, exchanges, rate_share } in &found.links {
+        let (one, other) = (measured.name(*one), measured.name(*other));
+        lines.push(format!(
+            "the link between {one} and {other}: {slow} of {exchanges} exchanges slow, at {}; both \
+             are fast with others",
+            rate(*rate_share)
+        ));
+    }
+    if lines.is_empty() {
+        lines.push(nobody(found));
+        lines.extend(needed(found));
+    }
+    lines
+}
+
+fn group_words(group: &SlowGroup, measured: &Measured, rate: &str) -> String {
+    let size = group.ranks.len();
+    let (first, last) = (group.ranks[0], group.ranks[size - 1]);
+    let host = measured.ranks.get(first as usize).and_then(|place| place.host.as_deref());
+    let who = match host.filter(|_| group.is_host) {
+        Some(host) => format!("{} of the {size} ranks of {host}", group.slow),
+        None => format!("{} of the {size} ranks {first} to {last}", group.slow),
+    };
+    let inside = match group.slow_inside {
+        Some(false) => ", and fast among themselves",
+        Some(true) => ", and slow among themselves too",
+        None => "",
+    };
+    let part = if group.is_host {
+        "what they share on the host is likely: a network interface, a PCIe switch, a cable"
+    } else {
+        "a component that they share is likely: a leaf switch, its uplinks, a rack"
+    };
+    format!("{who} are slow with others, at {rate}{inside}; {part}")
+}
+
+fn nobody(found: &Found) -> String {
+    let (ranks, rounds) = (found.ranks.len(), found.rounds);
+    let size = found.size_bytes.map(|size| format!(" of {size}")).unwrap_or_default();
+    let what = match (&found.undecided, found.least_loss) {
+        (Some(why), _) => format!("who is slow cannot be told: {why}"),
+        (None, Some(loss)) => format!(
+            "nobody is slow; a rank slower by {:.0} % in every exchange would have shown",
+            loss * 100.0
+        ),
+        (None, None) => "nobody is slow".into(),
+    };
+    format!("{ranks} ranks, {rounds} rounds{size}: {what}")
+}
+
+/// How many rounds a fault needs that is not always there.
+fn needed(found: &Found) -> Option<String> {
+    let jitter = found.jitter?;
+    let Needed { loss, presence, rounds } = found.needed;
+    let rounds = match rounds {
+        Some(rounds) => format!("needs {rounds} rounds"),
+        None => "is not found by 100 rounds".into(),
+    };
+    Some(format!(
+        "healthy exchanges scatter by {:.1} %; a rank slower by {:.0} % in {:.0} % of its \
+         exchanges {rounds}",
+        jitter * 100.0,
+        loss * 100.0,
+        presence * 100.0
+    ))
 }

@@ -95,6 +95,9 @@ pub trait Communicator {
         let mend = "start ranks as processes, or with a GPU each".into();
         Err(DeviceError::Missing { what: "exchanges between two ranks".into(), mend })
     }
+    /// This rank has no partner in a round of exchanges. Its watchdog counts the round, lest the
+    /// rank seem to lag behind those that have one.
+    fn sits_out(&self) {}
     /// Processes that the ranks are spread over, one rank each; 1 where this process drives all.
     fn processes(&self) -> u32 {
         1

@@ -535,6 +535,10 @@ impl Communicator for Nccl<'_> {
         })
     }
 
+    fn sits_out(&self) {
+        self.watch.enter();
+    }
+
     fn works(&self) {
         self.watch.works();
     }

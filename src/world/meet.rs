@@ -16,6 +16,7 @@ use crate::{
     },
     device::{Device, host},
     launcher::World,
+    localise::raw::Place,
     record::Network,
     units::Seconds,
 };
@@ -71,6 +72,15 @@ impl Roster {
             format!("rank {}: {}, {} ({})", facts.rank, facts.host, facts.device, facts.name)
         };
         self.ranks.iter().map(line).collect()
+    }
+
+    /// Where each rank runs.
+    pub fn places(&self) -> Vec<Place> {
+        let place = |facts: &Facts| Place {
+            host: Some(facts.host.clone()),
+            device: Some(format!("{} ({})", facts.device, facts.name)),
+        };
+        self.ranks.iter().map(place).collect()
     }
 
     /// What lies between the ranks' nodes.

@@ -10,6 +10,7 @@ mod comparison;
 mod data;
 mod faults;
 mod kernels;
+mod localise;
 mod nccl_tests;
 mod parts;
 mod report;

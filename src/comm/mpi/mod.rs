@@ -157,6 +157,10 @@ impl Communicator for Mpi {
         })
     }
 
+    fn sits_out(&self) {
+        self.watch.enter();
+    }
+
     fn works(&self) {
         self.watch.works();
     }

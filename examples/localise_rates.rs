@@ -1,0 +1,348 @@
+//! How often `fizeau localise` is right, by simulation: prints the tables of
+//! docs/localise-rates.md, and fails if a rate is beyond its limit. `localise_rates [RUNS]` takes
+//! 200 runs of each row unless told otherwise; every run has a seed of its own, the same each time.
+
+use fizeau::localise::power::{Fault, rounds_needed};
+
+#[path = "../tests/fabric/mod.rs"]
+mod fabric;
+
+use fabric::{Fabric, Tally, tally};
+
+/// Sizes of the worlds with faults.
+const SIZES: [u32; 3] = [8, 64, 256];
+
+/// What a row has to keep to; a rate that has no limit is only shown.
+#[derive(Clone, Copy, Default)]
+struct Limits {
+    recall: Option<f64>,
+    /// Wrong names in a run.
+    wrong: Option<f64>,
+    /// Share of runs in which somebody is named, nobody is, it cannot be told.
+    somebody: Option<f64>,
+    nobody: Option<f64>,
+    undecided: Option<f64>,
+    /// Share of runs in which the planted link or group is named.
+    structure: Option<f64>,
+}
+
+/// The tables as they are printed, and the rows that break a limit.
+struct Tables {
+    runs: u32,
+    broken: Vec<String>,
+}
+
+impl Tables {
+    fn begin(&self, title: &str, says: &str) {
+        println!("\n## {title}\n\n{says}\n");
+        println!(
+            "| world | ranks | rounds | rounds used | recall | wrong names a run | somebody | \
+             nobody | cannot tell | link or group | |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    }
+
+    fn row(
+        &mut self,
+        world: &str,
+        [ranks, rounds]: [u32; 2],
+        limits: Limits,
+        fabric: impl Fn(&mut oorandom::Rand64) -> Fabric,
+    ) -> Tally {
+        // Rows differ in their seeds, and a row keeps its own whatever is added elsewhere.
+        let name = format!("{world} {ranks} {rounds}");
+        let seed = name.bytes().fold(1u64, |seed, byte| (seed * 31 + u64::from(byte)) % 65_521);
+        let tally = tally(self.runs, seed, rounds, fabric);
+        let runs = f64::from(tally.runs);
+        let share = |count: u32| f64::from(count) / runs;
+        let recall = f64::from(tally.found) / f64::from(tally.planted.max(1));
+        let structure = share(tally.links + tally.groups);
+        let values = [
+            (recall, limits.recall, true),
+            (share(tally.wrong), limits.wrong, false),
+            (share(tally.somebody), limits.somebody, false),
+            (share(tally.nobody), limits.nobody, false),
+            (share(tally.undecided), limits.undecided, false),
+            (structure, limits.structure, true),
+        ];
+        let kept = values.iter().all(|(value, limit, least)| {
+            limit.is_none_or(|limit| if *least { *value >= limit } else { *value <= limit })
+        });
+        let any = values.iter().any(|(_, limit, _)| limit.is_some());
+        let mark = match (any, kept) {
+            (false, _) => "",
+            (true, true) => "within limits",
+            (true, false) => "**beyond a limit**",
+        };
+        if !kept {
+            self.broken.push(name);
+        }
+        let has_slow = tally.planted > 0;
+        let recall = if has_slow { format!("{recall:.3}") } else { String::new() };
+        let [_, wrong, somebody, nobody, undecided, _] = values.map(|(value, ..)| value);
+        let of_structure =
+            if limits.structure.is_some() { format!("{structure:.3}") } else { String::new() };
+        println!(
+            "| {world} | {ranks} | {rounds} | {:.1} | {recall} | {wrong:.3} | {somebody:.3} | \
+             {nobody:.3} | {undecided:.3} | {of_structure} | {mark} |",
+            share(tally.rounds)
+        );
+        tally
+    }
+}
+
+/// A few slow ranks: one of up to 32, else one in 32.
+fn few(ranks: u32) -> usize {
+    (ranks as usize / 32).max(1)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn constant(tables: &mut Tables) {
+    tables.begin(
+        "Ranks that are always slow",
+        "One slow rank of 8, one in 32 of more. Limits: recall 0.90 by 4 rounds, 0.95 by 10 and \
+         more; 0.1 wrong names a run; \"cannot tell\" in 10 % of runs.",
+    );
+    let worlds = [(0.01, 0.8), (0.05, 0.8), (0.05, 0.5)].map(|world| (world, [4, 10]));
+    for ((jitter, rate), rounds) in worlds.into_iter().chain([((0.1, 0.8), [10, 16])]) {
+        for ranks in SIZES {
+            for rounds in rounds {
+                let recall = Some(if rounds < 10 { 0.9 } else { 0.95 });
+                let (wrong, undecided) = (Some(0.1), Some(0.1));
+                let limits = Limits { recall, wrong, undecided, ..Limits::default() };
+                let world = format!("at {}, jitter {}", percent(rate), percent(jitter));
+                tables.row(&world, [ranks, rounds], limits, |random| {
+                    Fabric::healthy(ranks, jitter).with_slow(few(ranks), rate, random)
+                });
+            }
+        }
+    }
+}
+
+fn intermittent(tables: &mut Tables) {
+    tables.begin(
+        "Ranks that are slow in half of their exchanges",
+        "As above, by 16 rounds. Limits: recall 0.90, 0.1 wrong names a run.",
+    );
+    for (jitter, rate) in [(0.05, 0.8), (0.05, 0.5), (0.1, 0.5)] {
+        for ranks in SIZES {
+            let limits = Limits {
+                recall: Some(0.9),
+                wrong: Some(0.1),
+                undecided: Some(0.1),
+                ..Limits::default()
+            };
+            let world = format!("at {}, jitter {}", percent(rate), percent(jitter));
+            tables.row(&world, [ranks, 16], limits, |random| Fabric {
+                presence: 0.5,
+                ..Fabric::healthy(ranks, jitter).with_slow(few(ranks), rate, random)
+            });
+        }
+    }
+}
+
+fn many(tables: &mut Tables) {
+    tables.begin(
+        "A quarter of all ranks slow, and more",
+        "Limits for a quarter: recall 0.90, 0.1 wrong names a run, \"cannot tell\" in 10 % of \
+         runs. Where two fifths are slow five exchanges of eight are, and no median of rates says \
+         what is healthy.",
+    );
+    let worlds =
+        [(0.25, 0.5, [4, 10], true), (0.25, 0.8, [10, 16], true), (0.4, 0.5, [10, 16], false)];
+    for (share, rate, rounds, limited) in worlds {
+        for ranks in SIZES {
+            for rounds in rounds {
+                let limits = Limits {
+                    recall: Some(0.9),
+                    wrong: Some(0.1),
+                    undecided: Some(0.1),
+                    ..Limits::default()
+                };
+                let limits = if limited { limits } else { Limits::default() };
+                let world =
+                    format!("{} of ranks at {}, jitter 10 %", percent(share), percent(rate));
+                let count = (f64::from(ranks) * share) as usize;
+                tables.row(&world, [ranks, rounds], limits, |random| {
+                    Fabric::healthy(ranks, 0.1).with_slow(count, rate, random)
+                });
+            }
+        }
+    }
+}
+
+fn smallest(tables: &mut Tables) {
+    tables.begin(
+        "A rank that is slower by three times the jitter",
+        "Limits: \"nobody is slow\" in 5 % of runs, \"cannot tell\" in 10 %, 0.1 wrong names.",
+    );
+    for jitter in [0.01, 0.05, 0.1] {
+        for ranks in SIZES {
+            let limits = Limits {
+                nobody: Some(0.05),
+                wrong: Some(0.1),
+                undecided: Some(0.1),
+                ..Limits::default()
+            };
+            let world = format!("jitter {}", percent(jitter));
+            tables.row(&world, [ranks, 4], limits, |random| {
+                Fabric::healthy(ranks, jitter).with_slow(1, 1.0 - 3.0 * jitter, random)
+            });
+        }
+    }
+}
+
+fn healthy(tables: &mut Tables) {
+    tables.begin(
+        "Healthy worlds",
+        "Limits: somebody is named in 2 % of runs, \"cannot tell\" in none.",
+    );
+    for jitter in [0.01, 0.05, 0.1] {
+        for ranks in [8, 16, 32, 64, 128, 256, 512, 1024] {
+            let limits = Limits { somebody: Some(0.02), undecided: Some(0.0), ..Limits::default() };
+            let world = format!("jitter {}", percent(jitter));
+            tables.row(&world, [ranks, 4], limits, |_| Fabric::healthy(ranks, jitter));
+        }
+    }
+}
+
+fn structures(tables: &mut Tables) {
+    tables.begin(
+        "Links, switches and hosts",
+        "One link at half rate; one leaf switch, an eighth of all ranks in a fat tree, of which \
+         exchanges leave at 60 %; one host of 8 ranks at 60 %, where exchanges within a host are 8 \
+         times as fast; one slow rank at 70 % in such a world. Jitter 5 %. Limits: the link or \
+         group is named in 95 % of runs, 0.1 wrong names a run.",
+    );
+    let kept = Limits { wrong: Some(0.1), structure: Some(0.95), ..Limits::default() };
+    for ranks in [16, 64, 256] {
+        tables.row("slow link", [ranks, 4], kept, |random| {
+            let one = random.rand_range(0..u64::from(ranks)) as u32;
+            let other = (one + 1 + random.rand_range(0..u64::from(ranks) - 1) as u32) % ranks;
+            // Two that meet in the planned rounds; others never see each other.
+            let met = (0..4).flat_map(|round| fizeau::localise::plan::round(ranks, round));
+            let mut met =
+                met.filter(|pair| [pair.0, pair.1].iter().any(|rank| [one, other].contains(rank)));
+            let (a, b) = met.next().unwrap_or((one, other));
+            Fabric { links: vec![((a.min(b), a.max(b)), 0.5)], ..Fabric::healthy(ranks, 0.05) }
+        });
+    }
+    for ranks in [64, 256] {
+        tables.row("congested leaf", [ranks, 4], kept, |random| {
+            let size = ranks / 8;
+            let first = size * random.rand_range(0..8) as u32;
+            Fabric { leaf: Some((first..first + size, 0.6)), ..Fabric::healthy(ranks, 0.05) }
+        });
+    }
+    let hosts = |ranks: u32| Fabric {
+        hosts: (0..ranks).map(|rank| rank / 8).collect(),
+        near: 8.0,
+        ..Fabric::healthy(ranks, 0.05)
+    };
+    for ranks in [64, 256] {
+        tables.row("slow host", [ranks, 4], kept, |random| {
+            let first = 8 * random.rand_range(0..u64::from(ranks) / 8) as u32;
+            Fabric { leaf: Some((first..first + 8, 0.6)), ..hosts(ranks) }
+        });
+        let limits = Limits { recall: Some(0.9), wrong: Some(0.1), ..Limits::default() };
+        tables.row("slow rank among hosts", [ranks, 4], limits, |random| {
+            hosts(ranks).with_slow(1, 0.7, random)
+        });
+        let limits = Limits { somebody: Some(0.02), undecided: Some(0.0), ..Limits::default() };
+        tables.row("healthy hosts", [ranks, 4], limits, |_| hosts(ranks));
+    }
+}
+
+/// Rounds that a fault is said to need, and what they find.
+fn needed(tables: &mut Tables) {
+    tables.begin(
+        "Rounds that a fault needs",
+        "One slow rank of 64, by the number of rounds that `localise` says it needs for 95 %. \
+         Limit: recall 0.90.",
+    );
+    for jitter in [0.02, 0.05, 0.1] {
+        for (loss, presence) in
+            [(0.5, 1.0), (0.2, 1.0), (0.1, 1.0), (0.5, 0.5), (0.2, 0.5), (0.5, 0.25)]
+        {
+            let world = format!(
+                "slower by {} in {} of exchanges, jitter {}",
+                percent(loss),
+                percent(presence),
+                percent(jitter)
+            );
+            let Some(rounds) = rounds_needed(64, jitter, Fault { loss, presence }) else {
+                println!("| {world} | 64 | more than 100 | | | | | | | | |");
+                continue;
+            };
+            let limits = Limits { recall: Some(0.9), wrong: Some(0.1), ..Limits::default() };
+            tables.row(&world, [64, rounds], limits, |random| Fabric {
+                presence,
+                ..Fabric::healthy(64, jitter).with_slow(1, 1.0 - loss, random)
+            });
+        }
+    }
+}
+
+fn beyond(tables: &mut Tables) {
+    tables.begin(
+        "Where it reaches its end",
+        "Shown without limits: congestion that slows 1 % of exchanges; ranks that differ by 2 % \
+         though none has a fault; intermittent faults with too few rounds.",
+    );
+    for ranks in SIZES {
+        let congested =
+            |ranks, jitter| Fabric { congestion: 0.01, ..Fabric::healthy(ranks, jitter) };
+        let none = Limits::default();
+        tables.row("congestion, jitter 2 %", [ranks, 4], none, |_| congested(ranks, 0.02));
+        tables.row("congestion, slow ranks at 70 %, jitter 2 %", [ranks, 4], none, |random| {
+            congested(ranks, 0.02).with_slow(few(ranks), 0.7, random)
+        });
+        for jitter in [0.005, 0.02] {
+            let world = format!("ranks differ by 2 %, jitter {:.1} %", jitter * 100.0);
+            tables.row(&world, [ranks, 4], none, |_| Fabric {
+                differ: 0.02,
+                ..Fabric::healthy(ranks, jitter)
+            });
+        }
+        for (rate, jitter, rounds) in [(0.5, 0.05, 4), (0.8, 0.05, 4), (0.8, 0.1, 16)] {
+            let world = format!("half-time at {}, jitter {}", percent(rate), percent(jitter));
+            tables.row(&world, [ranks, rounds], none, |random| Fabric {
+                presence: 0.5,
+                ..Fabric::healthy(ranks, jitter).with_slow(few(ranks), rate, random)
+            });
+        }
+    }
+}
+
+fn main() {
+    let runs = std::env::args().nth(1).map_or(Ok(200), |runs| runs.parse());
+    let Ok(runs) = runs else {
+        eprintln!("usage: localise_rates [RUNS]");
+        std::process::exit(2);
+    };
+    println!("# How often `fizeau localise` is right\n");
+    println!(
+        "Simulated, {runs} runs of each row, by `cargo run --release --example localise_rates`. A \
+         pair's rate is that of its slower rank or link, times a normal number of mean 1 whose \
+         standard deviation is the jitter. *Rounds* are the planned ones; *rounds used* is their \
+         mean with those that followed on doubt. *Recall* is the share of slow ranks that were \
+         named; a wrong name is a healthy rank, link or group. *Somebody*, *nobody* and *cannot \
+         tell* are shares of runs. No row has been measured on a machine."
+    );
+    let mut tables = Tables { runs, broken: Vec::new() };
+    constant(&mut tables);
+    intermittent(&mut tables);
+    many(&mut tables);
+    smallest(&mut tables);
+    healthy(&mut tables);
+    structures(&mut tables);
+    needed(&mut tables);
+    beyond(&mut tables);
+    if !tables.broken.is_empty() {
+        eprintln!("beyond their limits: {}", tables.broken.join("; "));
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,271 @@
+//! Names slow ranks, groups of ranks and links from the rates between pairs: pure, from rates to
+//! names.
+//!
+//! In a round every rank exchanges data with one other, all pairs at once ([`plan`]). A slow pair
+//! blames two ranks, and congestion blames pairs of healthy ones now and then. [`judge`] weighs all
+//! rounds together: `odds` weighs one suspect, `fit` finds the explanation of all rates, `group`
+//! says which slow ranks have a component in common, `few` tries every explanation of four ranks at
+//! most. [`raw`] reads and writes rates, so that a verdict can be looked at again, and [`power`]
+//! says how many rounds a fault needs.
+
+mod few;
+mod fit;
+mod group;
+mod odds;
+pub mod plan;
+pub mod power;
+pub mod raw;
+
+pub use fit::Suspect;
+pub use group::{Group, Inside};
+
+use crate::{stats::quantile::median, verdict::Verdict};
+use few::FEW_MAX;
+use fit::{CONGESTION, DIFFER_MAX, Fit, Rates, SLOW_DEVIATIONS};
+use std::collections::BTreeSet;
+
+/// One exchange between two ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exchange {
+    /// The round it was in, from 0.
+    pub round: u32,
+    /// One rank.
+    pub one: u32,
+    /// The other.
+    pub other: u32,
+    /// The rate, in any unit that all exchanges share; no number where the exchange failed.
+    pub rate: f64,
+}
+
+impl Exchange {
+    /// Both ranks, the lower one first.
+    pub fn pair(&self) -> (u32, u32) {
+        (self.one.min(self.other), self.one.max(self.other))
+    }
+
+    /// The rate; 0 where the exchange failed.
+    fn known_rate(&self) -> f64 {
+        if self.rate.is_finite() { self.rate } else { 0.0 }
+    }
+
+    fn has(&self, suspect: Suspect) -> bool {
+        match suspect {
+            Suspect::Rank(rank) => self.one == rank || self.other == rank,
+            Suspect::Link(one, other) => self.pair() == (one, other),
+        }
+    }
+
+    fn suspects(&self) -> [Suspect; 3] {
+        let (one, other) = self.pair();
+        [Suspect::Rank(one), Suspect::Rank(other), Suspect::Link(one, other)]
+    }
+
+    fn touched_by(&self, named: &BTreeSet<Suspect>) -> bool {
+        self.suspects().iter().any(|suspect| named.contains(suspect))
+    }
+
+    fn touched_by_other(&self, named: &BTreeSet<Suspect>, suspect: Suspect) -> bool {
+        self.suspects().iter().any(|one| *one != suspect && named.contains(one))
+    }
+}
+
+/// A rank that is named.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowRank {
+    /// The rank.
+    pub rank: u32,
+    /// How much likelier it is slow than not, before it is known how many ranks there are.
+    pub odds: f64,
+    /// Its slow exchanges.
+    pub slow: u32,
+    /// All of its exchanges.
+    pub exchanges: u32,
+    /// Median rate of the slow ones, as a share of the rate between healthy ranks.
+    pub rate: f64,
+}
+
+/// A link that is named: its two ranks are fast with all others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowLink {
+    /// Its ranks, the lower one first.
+    pub ranks: (u32, u32),
+    /// Its slow exchanges.
+    pub slow: u32,
+    /// All of its exchanges.
+    pub exchanges: u32,
+    /// Median rate of the slow ones, as a share of the rate between healthy ranks.
+    pub rate: f64,
+}
+
+/// Everything that is slow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Named {
+    /// Ranks that are slow, each by itself, most certain first.
+    pub ranks: Vec<SlowRank>,
+    /// Ranks that are slow together.
+    pub groups: Vec<Group>,
+    /// Slow links between ranks that are not slow.
+    pub links: Vec<SlowLink>,
+}
+
+/// What exchanges tell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// These are slow.
+    Named(Named),
+    /// Nobody is: a slow rank would have shown.
+    Nobody,
+    /// It cannot be told who is, for this reason.
+    Undecided(String),
+}
+
+impl Answer {
+    /// The verdict on the ranks.
+    pub fn verdict(&self) -> Verdict {
+        match self {
+            Answer::Named(_) => Verdict::Fail,
+            Answer::Nobody => Verdict::Pass,
+            Answer::Undecided(_) => Verdict::Inconclusive,
+        }
+    }
+}
+
+/// A judgement on all exchanges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Findings {
+    /// Who is slow.
+    pub answer: Answer,
+    /// Standard deviation of a healthy exchange's rate, as a share of it; none where it is not
+    /// known.
+    pub jitter: Option<f64>,
+    /// Pairs that were slow and that nothing named explains: congestion, or a link that is seen
+    /// again when they meet again.
+    pub unexplained: Vec<(u32, u32)>,
+    /// Whether more rounds could change the answer.
+    pub doubt: bool,
+}
+
+/// Judges exchanges between ranks of these hosts (a number for each rank's host). Rates within a
+/// host and between hosts are compared among themselves.
+///
+/// # Panics
+/// Where an exchange is of a rank that `hosts` does not have.
+pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
+    let without_weighing =
+        |answer| Findings { answer, jitter: None, unexplained: Vec::new(), doubt: false };
+    if !exchanges.is_empty() && exchanges.iter().all(|one| one.known_rate() <= 0.0) {
+        return without_weighing(Answer::Undecided("no exchange succeeded".into()));
+    }
+    if hosts.len() <= FEW_MAX || exchanges.is_empty() {
+        return without_weighing(few::answer(hosts.len(), exchanges));
+    }
+    let rates = Rates::new(hosts, exchanges);
+    let Some(fit) = rates.explain() else {
+        let why = "at least as many ranks look slow as not, and nothing says which of them are as \
+                   they should be";
+        return without_weighing(Answer::Undecided(why.into()));
+    };
+    let suspects = fit.suspects();
+    let limit = 1.0 - SLOW_DEVIATIONS * fit.noise.jitter;
+    let is_slow = |at: usize| fit.shares[at].is_some_and(|share| share < limit);
+    let slow = (0..exchanges.len()).filter(|&at| is_slow(at));
+    let unexplained: Vec<(u32, u32)> = slow
+        .filter(|&at| !exchanges[at].touched_by(&suspects))
+        .map(|at| exchanges[at].pair())
+        .collect();
+    let answer = if suspects.is_empty() {
+        unnamed(hosts.len(), exchanges, &fit, &unexplained)
+    } else {
+        Answer::Named(named(hosts, exchanges, &fit))
+    };
+    let unexplained: BTreeSet<(u32, u32)> = unexplained.into_iter().collect();
+    let unexplained: Vec<(u32, u32)> = unexplained.into_iter().collect();
+    let doubt = fit.doubt || !unexplained.is_empty();
+    Findings { answer, jitter: Some(fit.noise.jitter), unexplained, doubt }
+}
+
+/// Where nobody is named: nobody is slow, if a slow rank would have shown.
+fn unnamed(ranks: usize, exchanges: &[Exchange], fit: &Fit, slow: &[(u32, u32)]) -> Answer {
+    let all = fit.shares.iter().flatten().count();
+    if slow.len() as f64 > CONGESTION[1] * all as f64 {
+        let slow = slow.len();
+        let why = format!("{slow} of {all} exchanges were slow, and no rank or link explains them");
+        return Answer::Undecided(why);
+    }
+    if fit.differ > DIFFER_MAX {
+        let why = "ranks differ by more than the jitter of their exchanges, and none stands out \
+                   from the others";
+        return Answer::Undecided(why.into());
+    }
+    let mut partners = vec![BTreeSet::new(); ranks];
+    for (exchange, _) in exchanges.iter().zip(&fit.shares).filter(|(_, share)| share.is_some()) {
+        partners[exchange.one as usize].insert(exchange.other);
+        partners[exchange.other as usize].insert(exchange.one);
+    }
+    let blamed = |rank: u32| slow.iter().any(|&(one, other)| one == rank || other == rank);
+    for (rank, partners) in (0..).zip(&partners) {
+        if partners.is_empty() {
+            return Answer::Undecided(format!("rank {rank} exchanged data with nobody"));
+        }
+        if partners.len() == 1 && blamed(rank) {
+            return Answer::Undecided(format!(
+                "rank {rank} was slow with rank {}, and met nobody else: more rounds tell which",
+                partners.iter().copied().next().unwrap_or_default()
+            ));
+        }
+    }
+    Answer::Nobody
+}
+
+fn named(hosts: &[u32], exchanges: &[Exchange], fit: &Fit) -> Named {
+    // What a suspect slows is slower than half of the way to its own rate.
+    let limit = |suspect: Suspect| {
+        let own = |at: &usize| exchanges[*at].has(suspect);
+        let mut shares: Vec<f64> =
+            (0..exchanges.len()).filter(own).filter_map(|at| fit.shares[at]).collect();
+        shares.sort_by(f64::total_cmp);
+        let low = shares.get(shares.len() / 4).copied().unwrap_or(0.0);
+        (1.0 - 2.0 * fit.noise.jitter).max((1.0 + low) / 2.0)
+    };
+    let mut all = Named::default();
+    for &(suspect, odds) in &fit.named {
+        let limit = limit(suspect);
+        match suspect {
+            Suspect::Rank(rank) => {
+                all.ranks.push(slow_rank(rank, odds.exp(), exchanges, &fit.shares, limit));
+            }
+            Suspect::Link(one, other) => {
+                let (slow, exchanges, rate) = seen(suspect, exchanges, &fit.shares, limit);
+                all.links.push(SlowLink { ranks: (one, other), slow, exchanges, rate });
+            }
+        }
+    }
+    all.groups = group::groups(hosts, exchanges, fit);
+    all.ranks.retain(|slow| !all.groups.iter().any(|group| group.ranks.contains(&slow.rank)));
+    all
+}
+
+fn slow_rank(
+    rank: u32,
+    odds: f64,
+    exchanges: &[Exchange],
+    shares: &[Option<f64>],
+    limit: f64,
+) -> SlowRank {
+    let (slow, exchanges, rate) = seen(Suspect::Rank(rank), exchanges, shares, limit);
+    SlowRank { rank, odds, slow, exchanges, rate }
+}
+
+/// A suspect's slow exchanges, all of them, and the median rate of the slow ones.
+fn seen(
+    suspect: Suspect,
+    exchanges: &[Exchange],
+    shares: &[Option<f64>],
+    limit: f64,
+) -> (u32, u32, f64) {
+    let own = exchanges.iter().zip(shares).filter(|(exchange, _)| exchange.has(suspect));
+    let own: Vec<f64> = own.filter_map(|(_, share)| *share).collect();
+    let slow: Vec<f64> = own.iter().copied().filter(|share| *share < limit).collect();
+    let rate = if slow.is_empty() { 1.0 } else { median(&slow) };
+    (slow.len() as u32, own.len() as u32, rate)
+}

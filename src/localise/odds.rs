@@ -1,0 +1,104 @@
+//! How much likelier a set of rates is if one suspect slows them than if nothing does.
+//!
+//! All rates are shares of the rate between healthy ranks. Two stories are told of the rates of a
+//! suspect (a rank, or a link between two), and [`log_odds`] is the logarithm of the ratio of their
+//! likelihoods (a Bayes factor; Kass and Raftery 1995):
+//!
+//! - *Healthy*: a rate is 1 with normal jitter, or congestion made it any rate.
+//! - *Slow*: in all exchanges, or in an unknown share of them, the suspect's rate is lower by a loss
+//!   of its own, with the same jitter; or it is low without a rate of its own. The loss is unknown:
+//!   its prior is uniform in its logarithm. Congestion happens to a slow suspect too.
+//!
+//! Which exchanges were slow is not known either. Of all ways to choose `k` of `n` the `k` slowest
+//! are taken, and the number of ways is charged for.
+
+use std::f64::consts::PI;
+
+/// Least loss that counts as slow: a rank at 99 % of the others is not worth a name.
+pub const LOSS_MIN: f64 = 0.01;
+
+/// Prior probability that a slow suspect is slow in every exchange, and not in some of them.
+const ALWAYS: f64 = 0.5;
+
+/// Prior probability that the slow exchanges of a suspect are at one rate of its own.
+const OWN_RATE: f64 = 0.8;
+
+/// What healthy exchanges look like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Standard deviation of a healthy exchange's rate, as a share of it.
+    pub jitter: f64,
+    /// Probability that congestion changes a rate.
+    pub congestion: f64,
+}
+
+impl Noise {
+    /// Logarithm of the probability density of a healthy exchange's rate.
+    pub fn log_density(&self, share: f64) -> f64 {
+        let distance = (share - 1.0) / self.jitter;
+        let normal = -0.5 * distance * distance - 0.5 * (2.0 * PI).ln() - self.jitter.ln();
+        log_sum((-self.congestion).ln_1p() + normal, self.log_congested(share))
+    }
+
+    /// Logarithm of the probability density of congestion's rates: half of them uniform below the
+    /// healthy rate, the others the same above it, where a rate and its inverse are as likely.
+    fn log_congested(&self, share: f64) -> f64 {
+        (self.congestion / 2.0).ln() - 2.0 * share.max(1.0).ln()
+    }
+}
+
+/// Logarithm of the odds that one suspect slows these exchanges, before anything else is known.
+/// Shares are in ascending order; 0 is an exchange that failed.
+pub fn log_odds(shares: &[f64], noise: Noise) -> f64 {
+    let count = shares.len();
+    let variance = noise.jitter * noise.jitter;
+    // Sums over the slowest: of the shares, their squares, and the healthy story's densities.
+    let mut sums = vec![[0.0; 3]];
+    for &share in shares {
+        let [sum, squares, healthy] = sums[sums.len() - 1];
+        let healthy = healthy + noise.log_density(share);
+        sums.push([sum + share, squares + share * share, healthy]);
+    }
+    let mut total = f64::NEG_INFINITY;
+    // The very slowest of a slow suspect's exchanges may be congestion.
+    for congested in 0..=count / 3 {
+        for slow in 1..=count - congested {
+            let touched = congested + slow;
+            let span = |at: usize| sums[touched][at] - sums[congested][at];
+            let mean = span(0) / slow as f64;
+            if mean > 1.0 - LOSS_MIN {
+                break;
+            }
+            let spread = (span(1) - span(0) * mean).max(0.0);
+            let slow = slow as f64;
+            let own = slow * (-noise.congestion).ln_1p()
+                - spread / (2.0 * variance)
+                - (slow - 1.0) / 2.0 * (2.0 * PI * variance).ln()
+                - slow.ln() / 2.0
+                - ((1.0 - mean) * (1.0 / LOSS_MIN).ln()).ln();
+            // Without a rate of its own every rate below the healthy one is as likely.
+            let any = congested == 0 && shares[touched - 1] < 1.0;
+            let any = if any { 0.0 } else { f64::NEG_INFINITY };
+            let story = log_sum(OWN_RATE.ln() + own, (1.0 - OWN_RATE).ln() + any);
+            let lost = congested as f64 * (noise.congestion / 2.0).ln();
+            let ways = log_prior_of_count(touched, count);
+            total = log_sum(total, ways + lost + story - sums[touched][2]);
+        }
+    }
+    total
+}
+
+/// Logarithm of the prior probability that just these `slow` of `count` exchanges are slow: all of
+/// them, or any share of them, each share being as likely.
+fn log_prior_of_count(slow: usize, count: usize) -> f64 {
+    let steps = 1..=slow.min(count - slow);
+    let ways: f64 = steps.map(|step| ((count - step + 1) as f64 / step as f64).ln()).sum();
+    let some = (1.0 - ALWAYS).ln() - ways - (count as f64 + 1.0).ln();
+    if slow == count { log_sum(ALWAYS.ln(), some) } else { some }
+}
+
+/// `ln(exp(a) + exp(b))` without overflow.
+fn log_sum(a: f64, b: f64) -> f64 {
+    let (most, least) = if a > b { (a, b) } else { (b, a) };
+    if least == f64::NEG_INFINITY { most } else { most + (least - most).exp().ln_1p() }
+}

@@ -1,0 +1,182 @@
+//! A simulated fabric with planted faults: rates of pairs of ranks, for `localise` to judge.
+
+use fizeau::localise::{Answer, Exchange, Findings, judge, plan};
+use std::collections::BTreeSet;
+
+/// A fabric. Rates are shares of a healthy exchange's.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    /// Standard deviation of an exchange's rate, as a share of it.
+    pub jitter: f64,
+    /// Standard deviation of the healthy ranks' own rates.
+    pub differ: f64,
+    /// Share of exchanges that congestion slows, to 10 % to 90 % of their rate.
+    pub congestion: f64,
+    /// The host of each rank.
+    pub hosts: Vec<u32>,
+    /// Rate of exchanges within a host.
+    pub near: f64,
+    /// Slow ranks with their rates.
+    pub slow: Vec<(u32, f64)>,
+    /// Share of exchanges in which a slow rank is slow.
+    pub presence: f64,
+    /// Slow links with their rates.
+    pub links: Vec<((u32, u32), f64)>,
+    /// Ranks below one congested switch, and the rate of what leaves it.
+    pub leaf: Option<(std::ops::Range<u32>, f64)>,
+}
+
+impl Fabric {
+    /// A healthy fabric of ranks on a host each.
+    pub fn healthy(ranks: u32, jitter: f64) -> Fabric {
+        Fabric {
+            jitter,
+            differ: 0.0,
+            congestion: 0.0,
+            hosts: (0..ranks).collect(),
+            near: 1.0,
+            slow: Vec::new(),
+            presence: 1.0,
+            links: Vec::new(),
+            leaf: None,
+        }
+    }
+
+    /// So many slow ranks, drawn at random, at one rate.
+    pub fn with_slow(mut self, count: usize, rate: f64, random: &mut oorandom::Rand64) -> Fabric {
+        let mut drawn = BTreeSet::new();
+        while drawn.len() < count {
+            drawn.insert(random.rand_range(0..self.hosts.len() as u64) as u32);
+        }
+        self.slow = drawn.into_iter().map(|rank| (rank, rate)).collect();
+        self
+    }
+
+    fn exchange(
+        &self,
+        round: u32,
+        (one, other): (u32, u32),
+        own: &[f64],
+        random: &mut oorandom::Rand64,
+    ) -> Exchange {
+        let mut rate = own[one as usize].min(own[other as usize]);
+        for &(rank, slow) in &self.slow {
+            if (rank == one || rank == other) && random.rand_float() < self.presence {
+                rate = rate.min(slow);
+            }
+        }
+        for &((a, b), slow) in &self.links {
+            if (a, b) == (one.min(other), one.max(other)) {
+                rate = rate.min(slow);
+            }
+        }
+        if let Some((ranks, slow)) = &self.leaf
+            && ranks.contains(&one) != ranks.contains(&other)
+        {
+            rate = rate.min(*slow);
+        }
+        if self.hosts[one as usize] == self.hosts[other as usize] {
+            rate *= self.near;
+        }
+        if random.rand_float() < self.congestion {
+            rate *= 0.1 + 0.8 * random.rand_float();
+        }
+        let rate = rate * (1.0 + self.jitter * normal(random)).max(0.0);
+        Exchange { round, one, other, rate: 45e9 * rate }
+    }
+
+    /// The planned rounds, and those in which slow pairs meet again.
+    pub fn play(&self, rounds: u32, random: &mut oorandom::Rand64) -> (Vec<Exchange>, Findings) {
+        let ranks = self.hosts.len() as u32;
+        let own: Vec<f64> = (0..ranks).map(|_| 1.0 + self.differ * normal(random)).collect();
+        let mut exchanges = Vec::new();
+        for round in 0..rounds {
+            for pair in plan::round(ranks, round) {
+                exchanges.push(self.exchange(round, pair, &own, random));
+            }
+        }
+        let found = judge(&self.hosts, &exchanges);
+        let more = plan::further(ranks, rounds, &found);
+        for (round, pairs) in (rounds..).zip(&more) {
+            for &pair in pairs {
+                exchanges.push(self.exchange(round, pair, &own, random));
+            }
+        }
+        let found = if more.is_empty() { found } else { judge(&self.hosts, &exchanges) };
+        (exchanges, found)
+    }
+}
+
+/// A standard normal number (Box and Muller 1958).
+pub fn normal(random: &mut oorandom::Rand64) -> f64 {
+    let radius = (-2.0 * (1.0 - random.rand_float()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.rand_float()).cos()
+}
+
+/// What many runs of a fabric came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub runs: u32,
+    /// Rounds of all runs.
+    pub rounds: u32,
+    /// Slow ranks that were planted, and those of them that were named.
+    pub planted: u32,
+    pub found: u32,
+    /// Healthy ranks that were named, and links and groups that are none.
+    pub wrong: u32,
+    /// Runs in which somebody was named, nobody was said to be slow, it could not be told.
+    pub somebody: u32,
+    pub nobody: u32,
+    pub undecided: u32,
+    /// Runs in which a link was named that was planted, and a group that was.
+    pub links: u32,
+    pub groups: u32,
+}
+
+impl Tally {
+    pub fn add(&mut self, fabric: &Fabric, found: &Findings) {
+        self.runs += 1;
+        let planted: BTreeSet<u32> = fabric.slow.iter().map(|(rank, _)| *rank).collect();
+        self.planted += planted.len() as u32;
+        let named = match &found.answer {
+            Answer::Nobody => return self.nobody += 1,
+            Answer::Undecided(_) => return self.undecided += 1,
+            Answer::Named(named) => named,
+        };
+        self.somebody += 1;
+        let mut ranks: BTreeSet<u32> = named.ranks.iter().map(|slow| slow.rank).collect();
+        for group in &named.groups {
+            let leaf = fabric.leaf.as_ref().map(|(ranks, _)| ranks.clone().collect::<Vec<u32>>());
+            if leaf.as_ref() == Some(&group.ranks) {
+                self.groups += 1;
+            } else {
+                // Said of all its ranks.
+                ranks.extend(&group.ranks);
+            }
+        }
+        self.found += planted.intersection(&ranks).count() as u32;
+        self.wrong += ranks.difference(&planted).count() as u32;
+        for link in &named.links {
+            let is_planted = fabric.links.iter().any(|(ranks, _)| *ranks == link.ranks);
+            if is_planted { self.links += 1 } else { self.wrong += 1 }
+        }
+    }
+}
+
+/// Plays a fabric that is drawn anew in each of `runs` runs, each with a seed of its own.
+pub fn tally(
+    runs: u32,
+    seed: u64,
+    rounds: u32,
+    fabric: impl Fn(&mut oorandom::Rand64) -> Fabric,
+) -> Tally {
+    let mut tally = Tally::default();
+    for run in 0..runs {
+        let mut random = oorandom::Rand64::new(u128::from(seed) << 32 | u128::from(run));
+        let fabric = fabric(&mut random);
+        let (exchanges, found) = fabric.play(rounds, &mut random);
+        tally.rounds += exchanges.last().map_or(0, |last| last.round + 1);
+        tally.add(&fabric, &found);
+    }
+    tally
+}

@@ -1,0 +1,309 @@
+//! Slow ranks, groups of ranks and links are named from simulated rounds of pairs. The rates of
+//! many more runs are in docs/localise-rates.md, which `examples/localise_rates.rs` prints.
+
+#[path = "../fabric/mod.rs"]
+mod fabric;
+
+use fabric::{Fabric, Tally, tally};
+use fizeau::localise::{
+    Answer, Exchange, Inside, judge, plan,
+    power::{Fault, least_loss, rounds_needed},
+    raw::{self, Measured, RawError},
+};
+use std::collections::BTreeSet;
+
+/// Worlds of each kind that a test plays.
+const RUNS: u32 = 12;
+
+fn play(rounds: u32, fabric: impl Fn(&mut oorandom::Rand64) -> Fabric) -> Tally {
+    tally(RUNS, 7, rounds, fabric)
+}
+
+/// All slow ranks but one are found, and one name at most is wrong.
+#[track_caller]
+fn all_are_found(tally: Tally) {
+    assert!(tally.found + 1 >= tally.planted, "{tally:?}");
+    assert!(tally.wrong <= 1, "{tally:?}");
+}
+
+#[test]
+fn a_fault_does_not_move_the_threshold_that_it_is_judged_by() {
+    // Of 8 ranks one makes a quarter of all rates slow, of 64 a quarter makes seven sixteenths
+    // slow. Where two fifths are slow most rates are.
+    for (ranks, slow, rate, jitter, rounds) in [
+        (8, 1, 0.8, 0.05, 4),
+        (64, 1, 0.8, 0.05, 4),
+        (64, 16, 0.5, 0.1, 4),
+        (64, 25, 0.5, 0.05, 16),
+        (64, 16, 0.8, 0.1, 16),
+        (64, 2, 0.8, 0.1, 10),
+    ] {
+        let world = |random: &mut _| Fabric::healthy(ranks, jitter).with_slow(slow, rate, random);
+        all_are_found(play(rounds, world));
+    }
+}
+
+#[test]
+fn faults_of_half_the_time_are_named_after_sixteen_rounds() {
+    for rate in [0.8, 0.5] {
+        all_are_found(play(16, |random| Fabric {
+            presence: 0.5,
+            ..Fabric::healthy(64, 0.05).with_slow(2, rate, random)
+        }));
+    }
+}
+
+#[test]
+fn in_a_healthy_world_nobody_is_named() {
+    for (ranks, runs) in [(8, 60), (64, 20), (256, 5)] {
+        for jitter in [0.01, 0.1] {
+            let tally = tally(runs, 3, 4, |_| Fabric::healthy(ranks, jitter));
+            assert_eq!(tally.nobody, runs, "{ranks} ranks: {tally:?}");
+        }
+    }
+}
+
+#[test]
+fn a_fault_is_found_by_the_rounds_that_it_is_said_to_need() {
+    let (loss, presence, jitter) = (0.2, 0.5, 0.05);
+    let rounds = rounds_needed(64, jitter, Fault { loss, presence }).expect("some rounds do");
+    let world = |random: &mut _| Fabric {
+        presence,
+        ..Fabric::healthy(64, jitter).with_slow(1, 1.0 - loss, random)
+    };
+    all_are_found(play(rounds, world));
+    // Four rounds find a constant fault of the size that is said to be the least.
+    let loss = least_loss(64, 4, jitter).expect("some loss shows");
+    all_are_found(play(4, |random| Fabric::healthy(64, jitter).with_slow(1, 1.0 - loss, random)));
+}
+
+#[test]
+fn a_slow_link_is_named_as_a_link() {
+    let (one, other) = plan::round(64, 1)[5];
+    let link = (one.min(other), one.max(other));
+    let world = Fabric { links: vec![(link, 0.5)], ..Fabric::healthy(64, 0.03) };
+    let (_, found) = world.play(4, &mut oorandom::Rand64::new(5));
+    let Answer::Named(named) = found.answer else { panic!("{found:?}") };
+    assert!(named.ranks.is_empty() && named.groups.is_empty(), "{named:?}");
+    assert_eq!(named.links.iter().map(|link| link.ranks).collect::<Vec<_>>(), [link]);
+    assert!((named.links[0].rate - 0.5).abs() < 0.05, "{named:?}");
+}
+
+#[test]
+fn a_congested_switch_is_named_and_not_the_ranks_below_it() {
+    let world = Fabric { leaf: Some((32..48, 0.6)), ..Fabric::healthy(256, 0.05) };
+    let (_, found) = world.play(10, &mut oorandom::Rand64::new(2));
+    let Answer::Named(named) = found.answer else { panic!("{found:?}") };
+    assert!(named.ranks.is_empty() && named.links.is_empty(), "{named:?}");
+    let [group] = named.groups.as_slice() else { panic!("{named:?}") };
+    assert_eq!(group.ranks, (32..48).collect::<Vec<u32>>());
+    assert_eq!((group.is_host, group.inside), (false, Inside::Fast));
+}
+
+#[test]
+fn rates_within_a_host_are_not_compared_with_those_between_hosts() {
+    let hosts = |ranks: u32| Fabric {
+        hosts: (0..ranks).map(|rank| rank / 8).collect(),
+        near: 8.0,
+        ..Fabric::healthy(ranks, 0.05)
+    };
+    // Of 16 ranks on two hosts about half of all pairs are within one.
+    for ranks in [16, 64] {
+        let tally = play(6, |_| hosts(ranks));
+        assert_eq!(tally.nobody, RUNS, "{tally:?}");
+        all_are_found(play(6, |random| hosts(ranks).with_slow(1, 0.7, random)));
+    }
+    let host = Fabric { leaf: Some((16..24, 0.6)), ..hosts(64) };
+    let (_, found) = host.play(4, &mut oorandom::Rand64::new(2));
+    let Answer::Named(named) = found.answer else { panic!("{found:?}") };
+    assert!(named.ranks.is_empty() && named.groups.len() == 1, "{named:?}");
+    assert!(named.groups[0].is_host && named.groups[0].ranks[0] == 16, "{named:?}");
+}
+
+#[test]
+fn a_round_has_every_rank_once_and_each_partner_is_new() {
+    for ranks in [2, 3, 7, 8, 64, 101] {
+        let mut met = BTreeSet::new();
+        let rounds = ranks - 1 + ranks % 2;
+        for round in 0..rounds {
+            let plan = plan::round(ranks, round);
+            assert_eq!(plan.len() as u32, ranks / 2);
+            let all: BTreeSet<u32> = plan.iter().flat_map(|&(one, other)| [one, other]).collect();
+            assert_eq!(all.len(), plan.len() * 2);
+            for (one, other) in plan {
+                assert!(met.insert((one.min(other), one.max(other))), "{one} and {other} again");
+            }
+        }
+        // By then everybody has met everybody.
+        assert_eq!(met.len() as u32, ranks * (ranks - 1) / 2);
+    }
+    assert_eq!(plan::round(1, 0), []);
+}
+
+/// What these rounds tell where a pair's rate is so.
+fn told(ranks: u32, rounds: u32, rate: impl Fn(u32, u32) -> f64) -> Answer {
+    let mut exchanges = Vec::new();
+    for round in 0..rounds {
+        for (one, other) in plan::round(ranks, round) {
+            let scatter =
+                1.0 + 0.01 * (f64::from(one * 7 + other * 3) + f64::from(round * 5)).sin();
+            exchanges.push(Exchange { round, one, other, rate: 45e9 * scatter * rate(one, other) });
+        }
+    }
+    judge(&(0..ranks).collect::<Vec<u32>>(), &exchanges).answer
+}
+
+#[track_caller]
+fn named(answer: &Answer) -> Vec<u32> {
+    let Answer::Named(named) = answer else { panic!("{answer:?}") };
+    named.ranks.iter().map(|slow| slow.rank).collect()
+}
+
+#[test]
+fn an_exchange_that_failed_blames_too() {
+    let found = told(64, 3, |one, other| if one == 9 || other == 9 { f64::NAN } else { 1.0 });
+    assert_eq!(named(&found), [9]);
+}
+
+#[test]
+fn one_slow_rank_of_few_is_named() {
+    for ranks in 3..=16 {
+        for slow in 0..ranks {
+            let rounds = if ranks < 5 { 3 } else { 5 };
+            let rate = |one, other| if one == slow || other == slow { 0.5 } else { 1.0 };
+            let found = told(ranks, rounds, rate);
+            assert_eq!(named(&found), [slow], "of {ranks}: {found:?}");
+        }
+        assert_eq!(told(ranks, 4, |_, _| 1.0), Answer::Nobody, "{ranks}");
+    }
+    // Of four, two as well: one pair is left that is fast.
+    let found = told(4, 3, |one, other| if one.max(other) < 2 { 1.0 } else { 0.3 });
+    assert_eq!(named(&found), [2, 3]);
+}
+
+#[test]
+fn what_cannot_be_told_is_not_told() {
+    let why = |answer: Answer| match answer {
+        Answer::Undecided(why) => why,
+        other => panic!("{other:?}"),
+    };
+    // Nobody else is there to compare with.
+    assert!(why(told(1, 4, |_, _| 1.0)).contains("no pair"));
+    assert!(why(told(2, 4, |_, _| 0.2)).contains("one pair alone"));
+    // Exchanges that all failed are no healthy world.
+    for ranks in [4, 8] {
+        assert!(why(told(ranks, 3, |_, _| f64::NAN)).contains("no exchange succeeded"));
+    }
+    // Of three, after one round one has met nobody; after two, one has been in both.
+    assert!(why(told(3, 1, |_, _| 1.0)).contains("one pair alone"));
+    assert!(why(told(3, 2, |_, _| 1.0)).contains("too few pairs"));
+    // One round of four: either of the slow pair, or both.
+    let rate = |one: u32, other: u32| if one == 0 || other == 0 { 0.5 } else { 1.0 };
+    assert!(why(told(4, 1, rate)).contains("it may be any of ranks 0, "));
+    // One round of many: either.
+    assert!(why(told(64, 1, rate)).contains("more rounds tell which"));
+    // A link between two which are fast with all others, and too few rounds to see it again.
+    let link = |one: u32, other: u32| if one + other == 1 { 0.5 } else { 1.0 };
+    assert!(why(told(4, 3, link)).contains("a link, congestion"));
+    assert!(why(told(3, 3, link)).contains("a link, congestion"));
+    // Every rate another: nobody stands out.
+    let all = |one: u32, other: u32| {
+        let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+        let at = pairs.iter().position(|&pair| pair == (one.min(other), one.max(other)));
+        0.94f64.powi(at.expect("a pair") as i32)
+    };
+    assert!(why(told(4, 3, all)).contains("scatter widely"));
+    // A gap that is no wider than what lies on its sides makes no slow rank of the third.
+    for others in [[0.85, 0.84], [0.75, 0.6]] {
+        let rate = |one: u32, other: u32| match (one.min(other), one.max(other)) {
+            (0, 1) => 1.0,
+            (0, _) => others[0],
+            _ => others[1],
+        };
+        assert!(why(told(3, 4, rate)).contains("scatter widely"), "{others:?}");
+    }
+}
+
+#[test]
+fn rates_give_the_same_verdict_again_from_json_and_csv() {
+    for seed in 0..RUNS {
+        let mut random = oorandom::Rand64::new(u128::from(seed));
+        let world = Fabric {
+            hosts: (0..16).map(|rank| rank / 2).collect(),
+            ..Fabric::healthy(16, 0.05).with_slow(1, 0.85, &mut random)
+        };
+        let (exchanges, found) = world.play(4, &mut random);
+        let place = |host: &u32| raw::Place { host: Some(format!("node{host}")), device: None };
+        let line = |one: &Exchange| raw::Line {
+            round: Some(one.round),
+            rank_a: one.one,
+            rank_b: one.other,
+            bytes_per_second: Some(one.rate),
+            mark: None,
+        };
+        let measured = Measured {
+            ranks: world.hosts.iter().map(place).collect(),
+            exchanges: exchanges.iter().map(line).collect(),
+            ..Measured::default()
+        };
+        for text in [measured.to_json().expect("JSON"), measured.to_csv().expect("CSV")] {
+            let again = Measured::parse(&text).expect("what was written");
+            assert_eq!(again, measured);
+            assert_eq!(judge(&raw::hosts(&again.ranks), &again.exchanges()), found);
+        }
+    }
+}
+
+#[test]
+fn rates_that_cannot_be_are_refused_in_words() {
+    let why = |text: &str| Measured::parse(text).expect_err(text).to_string();
+    let csv = |line: &str| format!("rank_a,rank_b,bytes_per_second\n0,1,5e9\n{line}\n");
+    assert!(why("").contains("no column rank_a"));
+    assert!(why("rank_a,rank_b\n0,1\n").contains("no column bytes_per_second"));
+    assert_eq!(why("rank_a,rank_b,bytes_per_second\n"), RawError::Empty.to_string());
+    assert!(why(&csv("3,3,1")).contains("exchange 2: rank 3 cannot exchange with itself"));
+    assert!(why(&csv("0,1,-1")).contains("cannot be"));
+    assert!(why(&csv("0,1,inf")).contains("cannot be"));
+    assert!(why(&csv("0,4000000000,1")).contains("is not below"));
+    assert!(why(&csv(",1,1")).contains("a rank is missing"));
+    assert!(why(&csv("x,1,1")).contains("not CSV"));
+    assert!(why("{").contains("not JSON"));
+    assert!(why(r#"{"exchanges": [{"rank_a": 0, "rank_b": 1}]}"#).contains("bytes_per_second"));
+    assert!(why("{\"exchanges\": []}").contains("no exchange"));
+    let moved = "rank_a,host_a,rank_b,bytes_per_second\n0,a,1,1\n0,b,1,1\n";
+    assert!(why(moved).contains("rank 0 is in another place"));
+    // An empty rate is an exchange that failed; a byte-order mark and other columns are no harm.
+    let text = "\u{feff}rank_a,rank_b,note,bytes_per_second\n0,1,x,\n";
+    let measured = Measured::parse(text).expect("one exchange");
+    assert!(measured.exchanges()[0].rate.is_nan());
+    assert_eq!((measured.ranks.len(), measured.rounds()), (2, 1));
+}
+
+#[test]
+fn any_rates_are_judged() {
+    let mut random = oorandom::Rand64::new(5);
+    for world in 0..400 {
+        let ranks = 1 + random.rand_range(0..14) as u32;
+        let mut exchanges = Vec::new();
+        for round in 0..random.rand_range(0..60) as u32 {
+            let mut rank = || random.rand_range(0..u64::from(ranks)) as u32;
+            let (one, other) = (rank(), rank());
+            let rate = match random.rand_range(0..6) {
+                0 => f64::NAN,
+                1 => 0.0,
+                2 if world % 3 == 0 => 1e308,
+                3 if world % 3 == 0 => 1e-320,
+                times => times as f64 * 1e9,
+            };
+            if one != other {
+                exchanges.push(Exchange { round, one, other, rate });
+            }
+        }
+        let hosts: Vec<u32> = (0..ranks).map(|rank| rank / (1 + world % 2)).collect();
+        let found = judge(&hosts, &exchanges);
+        assert!(found.jitter.is_none_or(|jitter| jitter > 0.0 && jitter.is_finite()), "{found:?}");
+        if exchanges.iter().all(|one| one.rate.is_nan() || one.rate <= 0.0) {
+            assert!(matches!(found.answer, Answer::Undecided(_)), "{found:?}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ use crate::{
     outcome::{Measurement, Outcome},
     record::{Environment, Header, Record},
     selector::{Selector, SelectorError},
-    stats::{bootstrap, quantile},
+    stats::{interval, quantile},
     units::Seconds,
     verdict::Verdict,
 };
@@ -363,7 +363,8 @@ fn change(before: &Measurement, after: &Measurement) -> Change {
         let (a, b) = (&before.summary.interval, &after.summary.interval);
         (b.low / a.high, b.high / a.low)
     } else {
-        bootstrap::ratio_interval(&a, &b)
+        let (low, high, _) = interval::ratio_interval(&a, &b);
+        (low, high)
     };
     Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
 }

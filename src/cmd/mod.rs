@@ -114,7 +114,7 @@ pub enum Verb {
     Localise(localise::LocaliseArgs),
     /// Make the report of a run again, from its record
     Report(report::ReportArgs),
-    /// Say what changed from one run to another: faster, slower, same, unclear
+    /// Say what changed from some runs to others: faster, slower, same, unclear
     Compare(compare::CompareArgs),
     /// Print shell completions
     Completions {

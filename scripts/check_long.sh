@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The checks that scripts/check.sh leaves out, since they take long or bring up real servers: MPI
-# libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, and the
-# program as it is released. Needs root and Debian 12 for all of them.
+# libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, the simulated
+# error rates of judgements, and the program as it is released. Needs root and Debian 12 for all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh
@@ -11,5 +11,6 @@ stage "HIP's bindings" summarised check_hip abi
 stage "MPI" summarised check_mpi
 stage "Slurm" summarised check_slurm
 stage "every kernel's text" scripts/check_kernels_run.sh
+stage "error rates" scripts/check_error_rates.sh
 stage "release: build" cargo build --locked --release
 stage "release: first run" first_run target/release/fizeau

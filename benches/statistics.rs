@@ -5,7 +5,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use fizeau::{
     clock,
     measure::stop::Rule,
-    stats::{Summary, bootstrap},
+    stats::{Summary, interval},
     suite::MeasureSettings,
     units::Seconds,
 };
@@ -30,7 +30,7 @@ fn summaries(criterion: &mut Criterion) {
 fn ratios(criterion: &mut Criterion) {
     let values: Vec<f64> = times(100).iter().map(|time| time.0).collect();
     criterion.bench_function("ratio/100", |bencher| {
-        bencher.iter(|| bootstrap::ratio_interval(black_box(&values), black_box(&values)));
+        bencher.iter(|| interval::ratio_interval(black_box(&values), black_box(&values)));
     });
 }
 

@@ -5,6 +5,7 @@
 //! against the [speed of light](spec) of a part, kept in a [record], and only then said in a
 //! [document](report::Document). docs/architecture.md draws the layers.
 
+pub mod ab;
 pub mod bench;
 pub mod case;
 pub mod clock;

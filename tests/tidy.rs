@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["suite"],
     &["data", "outcome"],
     &["record"],
-    &["compare", "localise", "guard"],
+    &["ab", "compare", "localise", "guard"],
     &["report"],
     &["format"],
     &["clock"],
@@ -35,7 +35,7 @@ const LAYERS: &[&[&str]] = &[
 /// What describes and judges: from records and other data alone, so that it can be done again.
 const PURE: &[&str] = &[
     "units", "dtype", "launcher", "verdict", "case", "stats", "spec", "selector", "suite",
-    "outcome", "compare", "localise", "guard", "report", "format",
+    "outcome", "ab", "compare", "localise", "guard", "report", "format",
 ];
 
 /// What the pure ones may not use: what drives, reads or waits.

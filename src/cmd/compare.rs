@@ -5,8 +5,11 @@ use super::{
     report::{self, ReportFormat},
 };
 use crate::{
-    compare::{Comparison, Incomparable, THRESHOLD, Waiver},
-    record::store,
+    compare::{self, Comparison, FALSE_DISCOVERIES, Incomparable, THRESHOLD, Waiver},
+    record::{
+        Record,
+        store::{self, RecordError},
+    },
     report::without_numbers,
 };
 use anyhow::Context as _;
@@ -16,15 +19,23 @@ use std::{fs, path::PathBuf, process::ExitCode};
 /// Arguments of `compare`.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
-    /// The record to compare against, or the directory it is in
-    #[arg(value_name = "A")]
-    pub before: PathBuf,
-    /// The record to judge, or the directory it is in
-    #[arg(value_name = "B")]
-    pub after: PathBuf,
+    /// The record to compare against and the record to judge, or the directories they are in; with
+    /// --with, all records to compare against
+    #[arg(value_name = "A", required = true)]
+    pub before: Vec<PathBuf>,
+    /// The records to judge. Three runs on each side show how much runs differ by themselves, so
+    /// that a regression can fail: compare A1 A2 A3 --with B1 B2 B3
+    #[arg(long = "with", value_name = "B", num_args = 1..)]
+    pub after: Vec<PathBuf>,
     /// The change that counts: a share (0.05) or a percentage (5%)
     #[arg(long, value_name = "SHARE", default_value_t = Share(THRESHOLD))]
     pub threshold: Share,
+    /// Expected share of wrong ones among the cases that are called slower: a share or a percentage
+    #[arg(long, value_name = "SHARE", default_value_t = Share(FALSE_DISCOVERIES))]
+    pub false_discoveries: Share,
+    /// Compare records of different machines too; every difference is named
+    #[arg(long)]
+    pub across: bool,
     /// Do not count regressions in cases whose ids match a glob, such as 'gemm/bf16/*'; repeat it
     /// for more. The reason is shown with each of them
     #[arg(long, value_name = "SELECTOR[=REASON]")]
@@ -59,23 +70,39 @@ impl std::str::FromStr for Share {
     }
 }
 
-/// Compares. The exit code is the verdict's: 1 where a case got worse that is not waived, 4 where
-/// most cases could not be judged.
+/// Compares. The exit code is the verdict's: 1 where a case or a group of cases got worse that is
+/// not waived, 4 where most cases could not be judged, or two single runs differ to the worse.
 ///
 /// # Errors
 /// Where a record cannot be read, the two do not compare, or the result cannot be written.
 pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let (before, after) = (store::read(&args.before)?, store::read(&args.after)?);
-    let mut comparison =
-        Comparison::of(&before, &after, args.threshold.0).map_err(|error| match error {
-            Incomparable::Threshold(_) => Usage(error.to_string()).into(),
-            Incomparable::DifferentDevices { .. } | Incomparable::Stub => {
-                anyhow::Error::from(error)
-            }
-        })?;
-    comparison.waive(&args.waive);
+    let (before, after) = match (&args.before[..], &args.after[..]) {
+        ([before, after], []) => (vec![before.clone()], vec![after.clone()]),
+        (_, []) => {
+            let words = "give two records, or several and then --with and the others: compare A1 \
+                         A2 A3 --with B1 B2 B3";
+            return Err(Usage(words.into()).into());
+        }
+        (before, after) => (before.to_vec(), after.to_vec()),
+    };
+    let read = |paths: &[PathBuf]| -> Result<Vec<Record>, RecordError> {
+        paths.iter().map(|path| store::read(path)).collect()
+    };
+    let (before, after) = (read(&before)?, read(&after)?);
+    let options = compare::Options {
+        threshold: args.threshold.0,
+        false_discoveries: args.false_discoveries.0,
+        across: args.across,
+        waivers: args.waive.clone(),
+    };
+    let comparison = Comparison::of(&before, &after, &options).map_err(|error| match error {
+        Incomparable::Threshold(_) | Incomparable::FalseDiscoveries(_) => {
+            Usage(error.to_string()).into()
+        }
+        error => anyhow::Error::from(error),
+    })?;
     let mut document = crate::report::comparison(&comparison);
-    if after.header.device.is_stub() {
+    if after.iter().any(|record| record.header.device.is_stub()) {
         document = without_numbers(document);
     }
     let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };

@@ -1,5 +1,6 @@
 //! The verbs, one module each: the only place that prints and exits.
 
+pub mod ab;
 pub mod compare;
 pub mod devices;
 pub mod doctor;
@@ -114,8 +115,10 @@ pub enum Verb {
     Localise(localise::LocaliseArgs),
     /// Make the report of a run again, from its record
     Report(report::ReportArgs),
-    /// Say what changed from one run to another: faster, slower, same, unclear
+    /// Say what changed from some runs to others: faster, slower, same, unclear
     Compare(compare::CompareArgs),
+    /// Measure two settings, programs, kernels or devices in fresh pairs: what a gate should call
+    Ab(ab::AbArgs),
     /// Print shell completions
     Completions {
         /// For which shell
@@ -149,6 +152,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Localise(args)) => localise::run(&args, &cli.global),
         Some(Verb::Report(args)) => report::run(&args, &cli.global),
         Some(Verb::Compare(args)) => compare::run(&args, &cli.global),
+        Some(Verb::Ab(args)) => ab::run(&args, &cli.global),
         Some(Verb::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "fizeau", &mut text);
@@ -168,7 +172,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(exit::COULD_NOT_RUN);
         }
         let usage = error.is::<Usage>() || error.is::<NoSuchDevice>();
-        let interrupted = matches!(error.downcast_ref(), Some(MeetingError::Interrupted));
+        let interrupted = matches!(error.downcast_ref(), Some(MeetingError::Interrupted))
+            || error.is::<Interrupted>();
         // What a record or a driver says may hold anything.
         let lines: Vec<_> = format!("{error:#}").lines().map(crate::format::clean).collect();
         say(&lines.join("\n"));
@@ -184,6 +189,11 @@ pub fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
+
+/// Somebody ended a process that this one waited for.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
 
 /// Writes a line to standard error. Where that is closed there is nobody to tell, and what the
 /// program does must not depend on it: `eprintln!` would panic.

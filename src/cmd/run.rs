@@ -17,7 +17,7 @@ use crate::{
         Header, Record,
         store::{self, Writer},
     },
-    session::{End, Session, Watcher},
+    session::{self, End, Session, Watcher},
     spec::Properties,
     suite::{MeasureSettings, Suite},
     units::{Bytes, Seconds},
@@ -368,6 +368,7 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
     header.timer = clock::calibrate();
     header.environment = device::host::environment();
     device.describe(&mut header.environment);
+    header.environment.warnings.extend(session::planted::words());
     if args.no_host_name {
         header.environment.host = None;
     }

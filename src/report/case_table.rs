@@ -25,6 +25,7 @@ const MEASURED: &[Column] = &[
     Column { key: "interval_low_seconds", title: "95% from", weight: Weight::Detail },
     Column { key: "interval_high_seconds", title: "to", weight: Weight::Detail },
     Column { key: "samples", title: "n", weight: Weight::Useful },
+    Column { key: "independent_samples", title: "independent", weight: Weight::Detail },
     Column { key: "batch", title: "batch", weight: Weight::Detail },
     Column { key: "caches", title: "caches", weight: Weight::Detail },
     Column { key: "cold_over_hot", title: "cold / hot", weight: Weight::Detail },
@@ -121,6 +122,9 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
     let light = measurement.tier.and_then(|tier| measurement.light(tier));
     let own = ceilings.light(measurement);
     let share = |share: Option<f64>| share.map_or(Cell::Absent, Cell::Share);
+    let is_known = summary.interval.is_known();
+    let end = |time| if is_known { Cell::Time(time) } else { Cell::Absent };
+    let independent = summary.interval.independent;
     let bound = light.map(|light| light.bound).or(own.map(|(_, bound)| bound));
     vec![
         Cell::Code(measurement.case.to_string()),
@@ -133,9 +137,10 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
         bound.map_or(Cell::Absent, |bound| text(bound_name(bound))),
         share(ceilings.share(measurement)),
         Cell::Share(summary.noise),
-        Cell::Time(summary.interval.low),
-        Cell::Time(summary.interval.high),
+        end(summary.interval.low),
+        end(summary.interval.high),
         Cell::Count(summary.count),
+        independent.map_or(Cell::Absent, |independent| Cell::Count(independent as u64)),
         Cell::Count(u64::from(measurement.samples.batch)),
         text(cache_name(measurement.cache)),
         cold_over_hot(measurement),

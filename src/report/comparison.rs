@@ -4,7 +4,8 @@ use super::{
     Axis, Block, Cell, Chart, Column, Document, Fact, Quantity, Scale, Series, SeriesKind, Table,
     Weight,
 };
-use crate::compare::{Comparison, Fate, Row, Side};
+use crate::compare::{Comparison, Fate, Group, Row, Side, judge::Way};
+use std::collections::BTreeMap;
 
 const COLUMNS: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
@@ -17,12 +18,14 @@ const COLUMNS: &[Column] = &[
     Column { key: "note", title: "note", weight: Weight::Detail },
 ];
 
-/// What two records say beside each other, in reading order: how many cases changed, which, and
-/// all the others.
+/// What records say beside each other, in reading order: how many cases changed, which groups
+/// changed together, why cases cannot be judged, which cases changed, and all the others.
 pub fn document(comparison: &Comparison) -> Document {
     let mut blocks = vec![Block::Text(outcome(comparison)), Block::Facts(facts(comparison))];
+    blocks.extend(comparison.groups.iter().map(|one| Block::Text(group(one))));
     blocks.extend(comparison.warnings.iter().cloned().map(Block::Warning));
     blocks.push(Block::Text(method(comparison)));
+    blocks.extend(reasons(comparison).into_iter().map(Block::Text));
     blocks.extend(chart(comparison).map(Block::Chart));
     let mut rows: Vec<&Row> = comparison.rows.iter().collect();
     // Worst first: by fate, then by how much slower.
@@ -32,45 +35,108 @@ pub fn document(comparison: &Comparison) -> Document {
         rows.into_iter().partition(|row| row.fate == Fate::Same);
     blocks.extend(table("changed", "Cases that are not the same", &other).map(Block::Table));
     blocks.extend(table("same", "Cases that are the same", &same).map(Block::Table));
+    let device = comparison.after.first().map_or("", |side| &side.device);
     Document {
-        title: format!("B against A on {}", comparison.after.device),
+        title: format!("B against A on {device}"),
         subtitle: format!("A: {}. B: {}.", side(&comparison.before), side(&comparison.after)),
         blocks,
     }
 }
 
-fn side(side: &Side) -> String {
-    format!("run {} of {}, suite {}, fizeau {}", side.run, side.started, side.suite, side.fizeau)
+fn side(runs: &[Side]) -> String {
+    let started = |run: &Side| format!("{} of {}", run.run, run.started);
+    let all: Vec<String> = runs.iter().map(started).collect();
+    let word = if runs.len() == 1 { "run" } else { "runs" };
+    let of = runs.first().map(|run| format!(", suite {}, fizeau {}", run.suite, run.fizeau));
+    format!("{word} {}{}", all.join(", "), of.unwrap_or_default())
+}
+
+fn cases(count: usize) -> String {
+    match count {
+        1 => "1 case".to_owned(),
+        many => format!("{many} cases"),
+    }
 }
 
 /// The first sentence: whether anything got worse.
 fn outcome(comparison: &Comparison) -> String {
-    let cases = |count: usize| match count {
-        1 => "1 case".to_owned(),
-        many => format!("{many} cases"),
-    };
     let counts: Vec<_> = Fate::ALL
         .into_iter()
         .map(|fate| (comparison.count(fate), fate))
         .filter(|(count, _)| *count > 0)
         .map(|(count, fate)| format!("{count} {fate}"))
         .collect();
-    let found = match comparison.regressions() {
-        0 if comparison.count(Fate::Waived) > 0 => "Only waived cases got worse".to_owned(),
-        0 => "No case got worse".to_owned(),
-        worse => format!("{} got worse", cases(worse)),
+    let groups: Vec<&str> = comparison.slower_groups().map(|one| one.name.as_str()).collect();
+    let found = match (comparison.regressions(), comparison.longer()) {
+        (0, _) if !groups.is_empty() => format!("{} got slower as a whole", groups.join(", ")),
+        (0, 0) if comparison.count(Fate::Waived) > 0 => "Only waived cases got worse".to_owned(),
+        (0, 0) => "No case got worse".to_owned(),
+        (0, longer) => format!(
+            "{} took longer, which two single runs may do by themselves (take three runs of each: \
+             compare A1 A2 A3 --with B1 B2 B3)",
+            cases(longer)
+        ),
+        (worse, _) => format!("{} got worse", cases(worse)),
     };
     format!("{found}: of {}, {}.", cases(comparison.rows.len()), counts.join(", "))
 }
 
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+/// A group of cases in a line: "stream/*: +20.0 %, 69 of 69 cases".
+pub fn group(group: &Group) -> String {
+    let (name, changed) = (&group.name, group.changed);
+    let name = if name == "*" { "all cases" } else { name };
+    let together = match group.way {
+        Way::Slower => "; slower as a whole",
+        Way::Faster => "; faster as a whole",
+        _ => "",
+    };
+    format!("{name}: {}, {changed} of {} cases{together}.", percent(group.ratio), group.cases)
+}
+
 fn method(comparison: &Comparison) -> String {
-    format!(
-        "B / A is the ratio of median times: above one is slower. A change counts when its whole \
-         95 % interval lies beyond {:.1} %; intervals are widened for the {:.2} % by which the \
-         ratios of these two runs scatter.",
-        comparison.threshold * 100.0,
-        comparison.drift * 100.0
-    )
+    let threshold = comparison.threshold * 100.0;
+    let rate = comparison.false_discoveries * 100.0;
+    let judged = match comparison.scatter {
+        Some(scatter) => format!(
+            "A case counts as slower or faster when its runs leave no doubt that it changed by \
+             more than {threshold:.1} %, at a false discovery rate of {rate:.0} % over all cases; \
+             the runs of a case scatter by {:.2} % in the median.",
+            scatter * 100.0
+        ),
+        None => format!(
+            "Single runs do not tell how much runs differ by themselves. A case that changed by \
+             more than {threshold:.1} % \"differs\"; it counts as slower or faster only if its \
+             change is beyond anything that the other cases' drift explains."
+        ),
+    };
+    format!("B / A is the ratio of median times: above one is slower. {judged}")
+}
+
+/// Reasons, with how many cases have each; in words that every width has room for.
+fn reasons(comparison: &Comparison) -> Vec<String> {
+    let mut by_reason: BTreeMap<(Fate, String), Vec<&Row>> = BTreeMap::new();
+    for row in &comparison.rows {
+        let Some(note) = &row.note else { continue };
+        // What differs from case to case is in the table.
+        let kind = match note.split_once([':', ';']) {
+            _ if note.starts_with("anything from") => "the runs leave more than the threshold open",
+            Some((kind, _)) if note.starts_with("disturbed") => kind,
+            _ => note,
+        };
+        by_reason.entry((row.fate, kind.to_owned())).or_default().push(row);
+    }
+    let line = |((fate, reason), rows): ((Fate, String), Vec<&Row>)| {
+        let which = match rows[..] {
+            [one] => one.case.to_string(),
+            _ => cases(rows.len()),
+        };
+        format!("{fate}, {which}: {reason}.")
+    };
+    by_reason.into_iter().map(line).collect()
 }
 
 fn facts(comparison: &Comparison) -> Vec<Fact> {
@@ -140,7 +206,8 @@ fn chart(comparison: &Comparison) -> Option<Chart> {
         limit("equal".into(), 1.0),
         limit(format!("{percent:.1} % faster"), 1.0 / threshold),
     ];
-    for fate in [Fate::Same, Fate::Slower, Fate::Faster, Fate::Waived, Fate::Unclear] {
+    for fate in [Fate::Same, Fate::Slower, Fate::Differs, Fate::Faster, Fate::Waived, Fate::Unclear]
+    {
         let points: Vec<_> = ratios
             .iter()
             .enumerate()
@@ -154,7 +221,7 @@ fn chart(comparison: &Comparison) -> Option<Chart> {
     (!ratios.is_empty()).then(|| Chart {
         name: "ratios".into(),
         title: "Ratio of times, from the fastest case to the slowest".into(),
-        caption: "Each point is a case measured in both runs.".into(),
+        caption: "Each point is a case that both sides measured.".into(),
         x: Axis { title: "cases".into(), quantity: Quantity::Count, scale: Scale::Linear },
         y: Axis {
             title: "time of B / time of A".into(),

@@ -17,6 +17,7 @@ mod sensors;
 mod startup_fit;
 mod stub;
 mod summary;
+mod trial;
 mod wire_bandwidth;
 
 pub use ceiling::Ceilings;
@@ -25,6 +26,7 @@ pub use nccl_tests::nccl_tests;
 pub use run::document as run;
 pub use startup_fit::{StartupFit, fit_startup};
 pub use stub::without_numbers;
+pub use trial::document as trial;
 
 use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};
 

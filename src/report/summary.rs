@@ -12,6 +12,7 @@ use crate::{
     outcome::{AVAILABLE_MIN, Measurement, Outcome},
     record::Record,
     spec::{Bound, Tier},
+    stats::interval::TOO_FEW,
     units::{BytesPerSecond, FlopsPerSecond, Seconds},
 };
 use std::collections::BTreeMap;
@@ -235,12 +236,26 @@ fn collective_fact(record: &Record) -> Option<Fact> {
     })
 }
 
+/// How many cases have no interval, and why.
+fn without_interval(record: &Record) -> Option<String> {
+    let measured: Vec<_> = record.outcomes.iter().filter_map(Outcome::measured).collect();
+    let unknown = measured.iter().filter(|one| !one.summary.interval.is_known()).count();
+    (unknown > 0).then(|| {
+        format!(
+            "{unknown} of {} measured cases have {TOO_FEW}: their samples follow each other too \
+             closely, or there are fewer than six.",
+            measured.len()
+        )
+    })
+}
+
 /// How near it runs to its limits, and what became of the plan.
 pub fn sentences(record: &Record, ceilings: &Ceilings) -> Vec<String> {
     let mut sentences = Vec::new();
     sentences.extend(limits(&facts(record, ceilings)));
     sentences.push(counts(record));
     sentences.extend(noisy(record));
+    sentences.extend(without_interval(record));
     sentences
 }
 

@@ -1,6 +1,7 @@
 //! Plan, run, record: the one place that drives devices.
 
 pub mod one;
+pub mod planted;
 
 use crate::{
     bench::{self, Rank},

@@ -1,6 +1,7 @@
 //! One case from plan to outcome. Every fault ends in one. Whether a time can be believed is for
 //! [`guard`] to judge.
 
+use super::planted::{self, Slowed};
 use crate::{
     bench::{self, Rank, Unready, Workload},
     case::Case,
@@ -75,6 +76,10 @@ pub fn measure_prepared<'r>(
 ) -> Outcome {
     let attempt = AssertUnwindSafe(|| {
         let mut workload = prepare()?;
+        if let Some(share) = planted::share_of(case) {
+            let mut slowed = Slowed { workload: workload.as_mut(), share };
+            return measure_workload(case, &mut slowed, rank, settings);
+        }
         measure_workload(case, workload.as_mut(), rank, settings)
     });
     let result = catch_unwind(attempt).unwrap_or_else(|payload| {

@@ -3,8 +3,9 @@
 //! Quantiles are R-7 (linear interpolation between order statistics; Hyndman and Fan 1996), the
 //! default of NumPy and R, so that anyone can recompute them from the record.
 
-pub mod bootstrap;
+pub mod interval;
 pub mod quantile;
+pub mod student;
 
 use crate::units::Seconds;
 
@@ -48,8 +49,18 @@ pub struct Interval {
     /// Its upper end.
     pub high: Seconds,
     /// How often such an interval covers the true value: 0.95, or less where there are too few
-    /// samples for it.
+    /// independent samples for it; the interval is then the samples' range.
     pub confidence: f64,
+    /// Effective sample size: how many independent samples would tell the median as well as these
+    /// do. `None` in records that were made before it was computed.
+    pub independent: Option<f64>,
+}
+
+impl Interval {
+    /// Whether there are enough independent samples for an interval. Without, it is a range.
+    pub fn is_known(&self) -> bool {
+        self.confidence >= interval::CONFIDENCE
+    }
 }
 
 impl Summary {
@@ -76,7 +87,7 @@ impl Summary {
             p99: at(0.99),
             p999: (times.len() >= SAMPLES_FOR_P999).then(|| at(0.999)),
             noise: if median.0 > 0.0 { deviation / median.0 } else { 0.0 },
-            interval: bootstrap::median_interval(&values),
+            interval: interval::median_interval(&values),
         })
     }
 }

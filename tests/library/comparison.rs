@@ -5,7 +5,7 @@ use fizeau::{
     bench::{Rank, Workload},
     case::{Case, KernelName, Point, StreamOperation, StreamPoint},
     comm::Alone,
-    compare::{Comparison, Fate, Incomparable, THRESHOLD, Waiver},
+    compare::{Comparison, Fate, Incomparable, Options, judge::Way},
     device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
     kernel::{Operation, StreamParams},
     outcome::{Check, Outcome},
@@ -84,54 +84,95 @@ fn measure(fake: &Fake, length: u64) -> Outcome {
     })
 }
 
-fn compare(before: &Record, after: &Record) -> Comparison {
-    Comparison::of(before, after, THRESHOLD).expect("like devices")
+fn compare(before: &[Record], after: &[Record]) -> Comparison {
+    Comparison::of(before, after, &Options::default()).expect("like machines")
+}
+
+fn single(before: &Record, after: &Record) -> Comparison {
+    compare(std::slice::from_ref(before), std::slice::from_ref(after))
+}
+
+/// Three runs.
+fn runs(seed: u64, drift: f64, planted: impl Fn(u64) -> bool) -> Vec<Record> {
+    (0..3).map(|number| run(3 * seed + number, drift, &planted)).collect()
 }
 
 #[test]
-fn two_runs_of_one_machine_are_the_same() {
+fn runs_of_one_machine_are_the_same() {
     let mut same = 0;
-    for seed in 0..10 {
-        let found = compare(&run(2 * seed, 0.01, |_| false), &run(2 * seed + 1, 0.01, |_| false));
-        assert_eq!(found.regressions(), 0, "{found:?}");
+    for seed in 0..4 {
+        let (a, b) = (runs(2 * seed, 0.01, |_| false), runs(2 * seed + 1, 0.01, |_| false));
+        let found = compare(&a, &b);
+        assert_eq!(found.verdict(), Verdict::Pass, "{found:?}");
         same += found.count(Fate::Same);
+        let found = single(&a[0], &b[0]);
+        assert_eq!(found.regressions(), 0, "{found:?}");
     }
-    assert!(same as f64 >= 0.95 * (10 * CASES) as f64, "{same} of {}", 10 * CASES);
+    assert!(same as f64 >= 0.95 * (4 * CASES) as f64, "{same} of {}", 4 * CASES);
 }
 
 #[test]
-fn a_planted_slowdown_is_found() {
-    // In one case, in each eighth, in all of them.
-    for (name, share) in [("one", CASES), ("an eighth", 8), ("all", 1)] {
+fn a_planted_slowdown_is_found_by_replicates_and_fails_no_single_pair() {
+    // In one case, in every second, in all of them.
+    for (name, share) in [("one", CASES), ("every second", 2), ("all", 1)] {
         let (mut found_slower, mut planted_all) = (0, 0);
-        for seed in 0..10 {
+        for seed in 0..3 {
             let planted = |number: u64| number.is_multiple_of(share);
-            let before = run(2 * seed, 0.005, |_| false);
-            let after = run(2 * seed + 1, 0.005, planted);
+            let before = runs(2 * seed, 0.005, |_| false);
+            let after = runs(2 * seed + 1, 0.005, planted);
             let found = compare(&before, &after);
             for (number, row) in found.rows.iter().enumerate() {
                 let planted = planted(number as u64);
                 let never = if planted { Fate::Same } else { Fate::Slower };
-                assert_ne!(row.fate, never, "{name}: {row:?}, drift {}", found.drift);
+                assert_ne!(row.fate, never, "{name}: {row:?}, scatter {:?}", found.scatter);
                 planted_all += usize::from(planted);
             }
             found_slower += found.count(Fate::Slower);
             let back = compare(&after, &before);
             assert_eq!(back.count(Fate::Faster), found.count(Fate::Slower));
+            let pair = single(&before[0], &after[0]);
+            assert_eq!(pair.verdict(), Verdict::Inconclusive, "{name}");
+            assert!(pair.longer() > 0 && pair.regressions() == 0, "{name}: {pair:?}");
         }
         assert!(found_slower * 20 >= planted_all * 19, "{name}: {found_slower} of {planted_all}");
     }
 }
 
 #[test]
+fn what_a_family_shares_is_said_in_a_line() {
+    let before = runs(0, 0.005, |_| false);
+    let found = compare(&before, &runs(1, 0.005, |_| true));
+    let all = &found.groups[0];
+    assert_eq!((all.name.as_str(), all.way), ("*", Way::Slower));
+    assert_eq!((all.changed, all.cases), (CASES as usize, CASES as usize));
+    assert!((all.ratio - 1.1).abs() < 0.01, "{all:?}");
+    // What narrower groups would repeat is not told twice.
+    assert_eq!(found.groups.len(), 1, "{:?}", found.groups);
+    let text = fizeau::report::comparison(&found);
+    let said = format!("{text:?}");
+    assert!(said.contains("all cases: +") && said.contains("40 of 40 cases"), "{said}");
+}
+
+#[test]
+fn a_change_out_of_all_proportion_fails_two_single_runs() {
+    let before = run(1, 0.005, |_| false);
+    let mut after = run(2, 0.005, |_| false);
+    let Outcome::Measured(measurement) = &mut after.outcomes[7] else { panic!("measured") };
+    measurement.samples.times.iter_mut().for_each(|time| time.0 *= 2.0);
+    measurement.summary.median.0 *= 2.0;
+    let found = single(&before, &after);
+    assert_eq!((found.rows[7].fate, found.verdict()), (Fate::Slower, Verdict::Fail));
+}
+
+#[test]
 fn a_machine_that_drifts_makes_cases_unclear_and_not_slower() {
     let (mut changed, mut unclear) = (0, 0);
-    for seed in 0..10 {
-        let found = compare(&run(2 * seed, 0.06, |_| false), &run(2 * seed + 1, 0.06, |_| false));
+    for seed in 0..3 {
+        let found = compare(&runs(2 * seed, 0.06, |_| false), &runs(2 * seed + 1, 0.06, |_| false));
         changed += found.count(Fate::Slower) + found.count(Fate::Faster);
         unclear += found.count(Fate::Unclear);
     }
-    let cases = 10 * CASES as usize;
+    let cases = 3 * CASES as usize;
     assert!(changed * 20 < cases && unclear > cases / 2, "{changed} changed, {unclear} unclear");
 }
 
@@ -143,8 +184,10 @@ fn a_wide_interval_is_unclear_and_never_the_same() {
     for (at, time) in measurement.samples.times.iter_mut().enumerate() {
         time.0 *= if at % 2 == 0 { 0.7 } else { 1.3 };
     }
-    let found = compare(&before, &after);
+    let found = single(&before, &after);
     assert_eq!(found.rows[0].fate, Fate::Unclear, "{:?}", found.rows[0]);
+    let note = found.rows[0].note.clone().unwrap_or_default();
+    assert!(note.starts_with("anything from -"), "{note}");
     assert_eq!(found.count(Fate::Same), CASES as usize - 1);
 }
 
@@ -156,9 +199,16 @@ fn a_disturbed_case_is_unclear_and_moves_no_other() {
         let fake = Fake::parse("disturbance").expect("a script");
         after.outcomes[at] = measure(&fake, 256 * (at as u64 + 1));
     }
-    let found = compare(&before, &after);
+    let found = single(&before, &after);
     assert_eq!((found.count(Fate::Unclear), found.count(Fate::Same)), (8, CASES as usize - 8));
     assert_eq!(found.rows[0].note.as_deref(), Some("disturbed: B had 50 % of its cores"));
+    // Among replicates it is left out, and the others decide.
+    let many = compare(
+        &[before.clone(), run(3, 0.0, |_| false)],
+        &[after, run(4, 0.0, |_| false), run(5, 0.0, |_| false)],
+    );
+    assert_eq!((many.rows[0].fate, many.count(Fate::Unclear)), (Fate::Same, 0));
+    assert_eq!(many.rows[0].note.as_deref(), Some("disturbed: B1 had 50 % of its cores"));
 }
 
 #[test]
@@ -172,7 +222,7 @@ fn nothing_vanishes_from_a_comparison() {
     after.outcomes.remove(2);
     after.header.plan[3] = measure(&fake, 1 << 20).case().clone();
     after.footer = None;
-    let found = compare(&before, &after);
+    let found = single(&before, &after);
     let fates: Vec<Fate> = found.rows.iter().map(|row| row.fate).collect();
     use Fate::{Broken, Lost, OnlyAfter, OnlyBefore, Same};
     assert_eq!(fates[..5], [Broken, Lost, Lost, OnlyBefore, Same]);
@@ -186,67 +236,120 @@ fn nothing_vanishes_from_a_comparison() {
     assert_eq!(counted, found.rows.len());
 }
 
-fn waivers(words: &[&str]) -> Vec<Waiver> {
-    words.iter().map(|one| one.parse().expect("a waiver")).collect()
+fn waiving(words: &[&str]) -> Options {
+    let waivers = words.iter().map(|one| one.parse().expect("a waiver")).collect();
+    Options { waivers, ..Options::default() }
 }
 
 #[test]
 fn what_is_waived_is_shown_and_fails_nothing() {
-    let before = run(1, 0.0, |_| false);
-    let mut after = run(2, 0.0, |number| number == 1);
+    let before = runs(0, 0.0, |_| false);
+    let mut after = runs(1, 0.0, |number| number == 1);
     let fake = Fake::parse("launch-error").expect("a script");
-    after.outcomes[0] = measure(&fake, 256);
-    let mut found = compare(&before, &after);
+    after[1].outcomes[0] = measure(&fake, 256);
+    let found = compare(&before, &after);
     assert_eq!((found.regressions(), found.verdict()), (2, Verdict::Fail));
     let slower = found.rows[1].case.to_string();
-    found.waive(&waivers(&[&format!("{slower}=known, new driver"), "gemm/*"]));
+    let some = waiving(&[&format!("{slower}=known, new driver"), "gemm/*"]);
+    let found = Comparison::of(&before, &after, &some).expect("alike");
     assert_eq!((found.regressions(), found.verdict()), (1, Verdict::Fail));
     assert_eq!(found.rows[1].note.as_deref(), Some("slower; waived: known, new driver"));
     assert!(found.rows[1].change.is_some_and(|change| change.ratio > 1.05));
-    assert_eq!(found.warnings, ["--waive \"gemm/*\" knows no case"]);
-    found.waive(&waivers(&["stream"]));
+    assert!(found.warnings.contains(&"--waive \"gemm/*\" knows no case".into()));
+    let found = Comparison::of(&before, &after, &waiving(&["stream"])).expect("alike");
     assert_eq!((found.regressions(), found.verdict()), (0, Verdict::Pass));
     let note = found.rows[0].note.clone().unwrap_or_default();
-    assert!(note.starts_with("broken; B: failed: "), "{note}");
+    assert!(note.starts_with("broken; B2: failed: "), "{note}");
     assert_eq!((found.count(Fate::Waived), found.count(Fate::Same)), (2, CASES as usize - 2));
 }
 
 #[test]
 fn a_waiver_makes_nothing_better_than_it_is() {
-    let before = run(1, 0.0, |_| false);
-    let all = compare(&before, &run(2, 0.0, |_| true));
-    let mut waived = all.clone();
-    waived.waive(&waivers(&["*"]));
-    assert_eq!((all.verdict(), waived.verdict()), (Verdict::Fail, Verdict::Waived));
+    let before = runs(0, 0.0, |_| false);
+    let slower = runs(1, 0.0, |_| true);
+    let waived = Comparison::of(&before, &slower, &waiving(&["*"])).expect("alike");
+    assert_eq!(compare(&before, &slower).verdict(), Verdict::Fail);
+    // A group of which all cases are waived fails nothing either.
+    assert_eq!((waived.verdict(), waived.groups.len()), (Verdict::Waived, 0));
     // What was not run, or cannot be told, is no less unknown for a waiver.
-    let mut after = run(2, 0.0, |number| number == 0);
-    after.outcomes.truncate(15);
-    let mut found = compare(&before, &after);
-    found.waive(&waivers(&["*"]));
+    let mut after = runs(1, 0.0, |number| number == 0);
+    after.iter_mut().for_each(|record| record.outcomes.truncate(15));
+    let found = Comparison::of(&before, &after, &waiving(&["*"])).expect("alike");
     assert_eq!((found.count(Fate::Lost), found.verdict()), (25, Verdict::Inconclusive));
-    let mut same = compare(&before, &run(2, 0.0, |_| false));
-    let rows = same.rows.clone();
-    same.waive(&waivers(&["*=nothing to waive"]));
-    assert_eq!((same.rows.clone(), same.verdict()), (rows, Verdict::Pass));
-    assert!("[".parse::<Waiver>().is_err());
+    let same = runs(1, 0.0, |_| false);
+    let found = Comparison::of(&before, &same, &waiving(&["*=nothing to waive"])).expect("alike");
+    assert_eq!(
+        (found.rows.clone(), found.verdict()),
+        (compare(&before, &same).rows, Verdict::Pass)
+    );
+    assert!("[".parse::<fizeau::compare::Waiver>().is_err());
 }
 
 #[test]
-fn unlike_devices_are_refused() {
+fn other_machines_are_refused_unless_asked_for() {
     let before = run(1, 0.0, |_| false);
-    let refused = Comparison::of(&before, &synthetic::record(), THRESHOLD);
-    let Err(error @ Incomparable::DifferentDevices { .. }) = refused else { panic!("compared") };
+    let refused =
+        Comparison::of(std::slice::from_ref(&before), &[synthetic::record()], &Options::default());
+    let Err(error @ Incomparable::DifferentMachines(_)) = refused else { panic!("compared") };
     assert!(error.to_string().contains("fake device"), "{error}");
-    for threshold in [0.0, -0.1, 1.0, f64::NAN] {
-        let refused = Comparison::of(&before, &before, threshold);
-        assert!(matches!(refused, Err(Incomparable::Threshold(_))), "{threshold}");
+    // Whatever makes it another machine, and what does not.
+    type Change = fn(&mut Record);
+    let changes: [(&str, bool, Change); 9] = [
+        ("part", true, |run| run.header.part = Some("other".into())),
+        ("CPU: ", true, |run| run.header.environment.cpu = "another CPU".into()),
+        ("memory: ", true, |run| run.header.device.memory.0 += 8 << 30),
+        ("host: ", true, |run| run.header.environment.host = Some("node-18".into())),
+        ("device: ", true, |run| run.header.device.units += 1),
+        ("operating system: ", false, |run| run.header.environment.os = "linux 7".into()),
+        ("libraries and drivers: ", false, |run| {
+            run.header.environment.libraries = vec!["driver 999".into()];
+        }),
+        ("frequency governor: ", false, |run| {
+            run.header.environment.governor = Some("powersave".into());
+        }),
+        ("suite's text differs", false, |run| run.header.suite_text += "\n# and more\n"),
+    ];
+    for (words, is_machine, change) in changes {
+        let mut after = run(2, 0.0, |_| false);
+        change(&mut after);
+        let both = (std::slice::from_ref(&before), std::slice::from_ref(&after));
+        let plain = Comparison::of(both.0, both.1, &Options::default());
+        match (is_machine, plain) {
+            (true, Err(error)) => assert!(error.to_string().contains(words), "{words}: {error}"),
+            (false, Ok(found)) => {
+                assert!(found.warnings.iter().any(|one| one.contains(words)), "{words}");
+            }
+            (_, other) => panic!("{words}: {other:?}"),
+        }
+        let across = Options { across: true, ..Options::default() };
+        let found = Comparison::of(both.0, both.1, &across).expect("asked for");
+        assert!(found.warnings.iter().any(|one| one.contains(words)), "{:?}", found.warnings);
     }
+}
+
+#[test]
+fn options_are_shares() {
+    let before = [run(1, 0.0, |_| false)];
+    for wrong in [0.0, -0.1, 1.0, f64::NAN] {
+        let options = Options { threshold: wrong, ..Options::default() };
+        let refused = Comparison::of(&before, &before, &options);
+        assert!(matches!(refused, Err(Incomparable::Threshold(_))), "{wrong}");
+        let options = Options { false_discoveries: wrong, ..Options::default() };
+        let refused = Comparison::of(&before, &before, &options);
+        assert!(matches!(refused, Err(Incomparable::FalseDiscoveries(_))), "{wrong}");
+    }
+    let nothing = Comparison::of(&before, &[], &Options::default());
+    assert_eq!(nothing, Err(Incomparable::Nothing));
 }
 
 #[test]
 fn a_record_against_itself_says_so() {
     let record = run(1, 0.0, |_| false);
-    let found = compare(&record, &record);
+    let found = single(&record, &record);
     assert_eq!(found.warnings, ["both are the run run-1"]);
     assert_eq!(found.count(Fate::Same), CASES as usize);
+    // As a replicate it would make the scatter too small.
+    let twice = [record.clone(), record];
+    let refused = Comparison::of(&twice, &[run(2, 0.0, |_| false)], &Options::default());
+    assert_eq!(refused, Err(Incomparable::SameRun("run-1".into())));
 }

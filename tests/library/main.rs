@@ -8,6 +8,7 @@ mod synthetic;
 
 mod comparison;
 mod data;
+mod error_rates;
 mod faults;
 mod kernels;
 mod localise;

@@ -4,7 +4,7 @@
 use crate::{sha256, synthetic};
 use fizeau::{
     cmd::report::{ReportFormat, render, write_all},
-    compare::Comparison,
+    compare::{Comparison, Options},
     format::terminal::{Colour, Terminal},
     outcome::{Failure, Outcome},
     record::{CURRENT, Line, Record},
@@ -56,8 +56,9 @@ fn later() -> Record {
 
 #[test]
 fn every_format_of_a_comparison() {
-    let comparison = Comparison::of(&synthetic::record(), &later(), 0.05).expect("alike");
-    assert_eq!(comparison.regressions(), 5 + 3, "what was planted");
+    let comparison = Comparison::of(&[synthetic::record()], &[later()], &Options::default());
+    let comparison = comparison.expect("alike");
+    assert_eq!((comparison.regressions(), comparison.longer()), (5 + 3, 0), "what was planted");
     let document = report::comparison(&comparison);
     let shown = |format| render(&document, format, PLAIN).expect("it renders");
     insta::assert_snapshot!("comparison.txt", shown(ReportFormat::Terminal));

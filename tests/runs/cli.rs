@@ -56,7 +56,7 @@ fn a_wrong_command_line_is_exit_code_2() {
         (&["list", "["], "not a selector"),
         (&["list", "--backend", "cuda9"], "no backend is called"),
         (&["list", "--backend", "fake:hicc"], "hicc"),
-        (&["compare", "a"], "<B>"),
+        (&["compare", "a"], "--with"),
         (&["compare", "a", "b", "--threshold", "much"], "0.05 or 5%"),
         (&["compare", "a", "b", "--waive", "["], "is not a selector"),
         (&["launch", "-n", "2", "--", "run", "--devise=cuda"], "--device"),
@@ -209,21 +209,38 @@ fn reports_that_cannot_be_written_do_not_cost_the_record() {
 #[test]
 fn a_slower_run_is_a_regression() {
     let place = Place::new();
-    for (script, out) in [("", "a"), ("seed=1", "b"), ("slow=1.1", "c")] {
+    let runs = [
+        ("", "a"),
+        ("seed=1", "b"),
+        ("seed=2", "a2"),
+        ("seed=3", "b2"),
+        ("slow=1.1", "c"),
+        ("slow=1.1,seed=4", "c2"),
+    ];
+    for (script, out) in runs {
         assert_eq!(say(&mut place.run(script, SMALL, out)).code, Some(0));
     }
     let same = say(&mut place.fizeau(["compare", "a", "b"]));
     assert_eq!(same.code, Some(0), "{}{}", same.out, same.err);
-    let slower = say(&mut place.fizeau(["compare", "a", "c"]));
+    let differs = say(&mut place.fizeau(["compare", "a", "c"]));
+    assert_eq!(differs.code, Some(4), "{}{}", differs.out, differs.err);
+    assert!(differs.out.contains("differs"));
+    let with = |more: &[&str]| {
+        let given = ["compare", "a", "a2", "--with", "c", "c2"];
+        say(&mut place.fizeau(given.into_iter().chain(more.iter().copied())))
+    };
+    let same = say(&mut place.fizeau(["compare", "a", "a2", "--with", "b", "b2"]));
+    assert_eq!(same.code, Some(0), "{}{}", same.out, same.err);
+    let slower = with(&[]);
     assert_eq!(slower.code, Some(1), "{}{}", slower.out, slower.err);
     assert!(slower.out.contains("slower"));
-    let waived = say(&mut place.fizeau(["compare", "a", "c", "--waive", "stream=an old disk"]));
+    let waived = with(&["--waive", "stream=an old disk"]);
     assert_eq!(waived.code, Some(0), "{}{}", waived.out, waived.err);
     assert!(waived.out.contains("Only waived cases got worse"), "{}", waived.out);
-    let missed = say(&mut place.fizeau(["compare", "a", "c", "--waive", "gemm"]));
+    let missed = with(&["--waive", "gemm"]);
     assert_eq!(missed.code, Some(1), "{}{}", missed.out, missed.err);
     assert!(missed.out.contains("knows no case"), "{}", missed.out);
-    let lenient = say(&mut place.fizeau(["compare", "a", "c", "--threshold", "20%"]));
+    let lenient = with(&["--threshold", "20%"]);
     assert_eq!(lenient.code, Some(0), "{}", lenient.err);
     let json = say(&mut place.fizeau(["compare", "a", "c", "--json"]));
     serde_json::from_str::<serde_json::Value>(&json.out).expect("JSON");

@@ -7,6 +7,7 @@ mod program;
 #[path = "../skipped/mod.rs"]
 mod skipped;
 
+mod ab;
 mod cli;
 mod hang;
 mod kill;

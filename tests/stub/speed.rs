@@ -154,7 +154,7 @@ fn two_runs_of_a_stub_compare_by_marked_ratios_alone() {
     }
     let args = ["compare", "before", "after", "--format", "json"];
     let said = say(&mut machine.fizeau("", &args));
-    assert_eq!((said.code, said.err.as_str()), (Some(1), ""), "{}", said.out);
+    assert_eq!((said.code, said.err.as_str()), (Some(4), ""), "{}", said.out);
     let report: Value = serde_json::from_str(&said.out).expect("JSON");
     let changed = report["tables"]["changed"].as_array().expect("what changed");
     assert_eq!(changed.len(), 2, "{report}");

@@ -125,7 +125,7 @@ fn summary(median: f64, noise: f64, count: u32) -> Summary {
         p99: at(2.2),
         p999: None,
         noise,
-        interval: Interval { low: at(-0.2), high: at(0.3), confidence: 0.95 },
+        interval: Interval { low: at(-0.2), high: at(0.3), confidence: 0.95, independent: None },
     }
 }
 

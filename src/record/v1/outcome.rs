@@ -299,11 +299,15 @@ pub struct Interval {
     /// Its upper end.
     pub high: Seconds,
     /// How often such an interval covers the true value: 0.95, or less where there are too few
-    /// samples for it.
+    /// independent samples for it; the interval is then the samples' range.
     pub confidence: f64,
+    /// Effective sample size: how many independent samples would tell the median as well as these
+    /// do. Absent in records that were made before it was computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub independent: Option<f64>,
 }
 
-mirror!(Interval of stats::Interval { low, high, confidence });
+mirror!(Interval of stats::Interval { low, high, confidence, independent });
 
 /// The least time that some work can take.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

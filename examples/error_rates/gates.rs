@@ -1,0 +1,189 @@
+//! How often `compare` and `ab` fail machines that did not change, and find changes that were
+//! planted.
+
+use super::{
+    machine::{CASES, Moments, Noise, Planted, id},
+    random::Random,
+    table::{markdown, percent},
+};
+use fizeau::{
+    ab::{self, Fate, Found, Pairs, Settings, Side},
+    compare::{
+        FALSE_DISCOVERIES, THRESHOLD,
+        judge::{self, Observed, Rule, Way},
+    },
+    units::Seconds,
+    verdict::Verdict,
+};
+use std::convert::Infallible;
+
+/// The samples of a run leave this much open on each side of a ratio, as a logarithm.
+const WITHIN: [f64; 2] = [0.003; 2];
+
+/// What became of many simulated judgements.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// How many were simulated.
+    pub runs: usize,
+    /// That failed.
+    pub failed: usize,
+    /// That called at least one of the planted cases slower, or their group.
+    pub found: usize,
+    /// Planted cases, in all runs.
+    pub planted: usize,
+    /// Of these, called slower.
+    pub named: usize,
+    /// That said "differs", of a case that took longer.
+    pub differed: usize,
+    /// Measurements, in all runs.
+    pub measured: usize,
+}
+
+/// Simulates `fizeau compare` with so many runs on each side.
+pub fn compare(noise: Noise, planted: Planted, sides: usize, runs: usize, seed: u64) -> Rates {
+    let mut random = Random::new(seed, sides as u64);
+    let rule = Rule { threshold: THRESHOLD, false_discoveries: FALSE_DISCOVERIES };
+    let ids: Vec<String> = (0..CASES).map(id).collect();
+    let mut rates = Rates { runs, measured: 2 * sides * CASES * runs, ..Rates::default() };
+    for _ in 0..runs {
+        let side = |random: &mut Random| -> Vec<Vec<f64>> {
+            (0..sides).map(|_| noise.run(random)).collect()
+        };
+        let (before, after) = (side(&mut random), side(&mut random));
+        let observed: Vec<Observed> = (0..CASES)
+            .map(|case| Observed {
+                id: ids[case].clone(),
+                before: before.iter().map(|run| run[case]).collect(),
+                after: after.iter().map(|run| run[case] + planted.at(case)).collect(),
+                within: WITHIN,
+                counts: true,
+            })
+            .collect();
+        let judged = judge::judge(&observed, &rule);
+        let slower = |case: &usize| judged.cases[*case].way == Way::Slower;
+        let named = (0..CASES).filter(|&case| planted.is_in(case)).filter(slower).count();
+        let group = judged.groups.iter().any(|group| group.way == Way::Slower);
+        rates.failed += usize::from(group || (0..CASES).any(|case| slower(&case)));
+        rates.found += usize::from(named > 0 || group);
+        rates.named += named;
+        rates.planted += (0..CASES).filter(|&case| planted.is_in(case)).count();
+        let differs = judged.cases.iter().any(|one| one.way == Way::Differs && one.ratio > 1.0);
+        rates.differed += usize::from(differs);
+    }
+    rates
+}
+
+/// Simulates `fizeau ab`.
+pub fn ab(noise: Noise, planted: Planted, runs: usize, seed: u64) -> Rates {
+    let ids: Vec<String> = (0..CASES).map(id).collect();
+    let mut rates = Rates { runs, ..Rates::default() };
+    for run in 0..runs as u64 {
+        let moments = Moments::new(noise, Random::new(seed, run));
+        let mut bench = Simulated { moments, planted, measured: 0 };
+        let settings = Settings { seed: run, ..Settings::default() };
+        let Ok(trial) = ab::run(&ids, settings, &mut bench);
+        let slower = |case: &usize| trial.rows[*case].fate == Fate::Slower;
+        let named = (0..CASES).filter(|&case| planted.is_in(case)).filter(slower).count();
+        rates.failed += usize::from(trial.verdict() == Verdict::Fail);
+        rates.found += usize::from(named > 0);
+        rates.named += named;
+        rates.planted += (0..CASES).filter(|&case| planted.is_in(case)).count();
+        rates.measured += bench.measured;
+    }
+    rates
+}
+
+struct Simulated {
+    moments: Moments,
+    planted: Planted,
+    measured: usize,
+}
+
+impl Pairs for Simulated {
+    type Error = Infallible;
+
+    fn measure(&mut self, side: Side, cases: &[usize]) -> Result<Vec<Found>, Infallible> {
+        self.measured += cases.len();
+        let one = |&case: &usize| {
+            let planted = if side == Side::B { self.planted.at(case) } else { 0.0 };
+            Found::Time(Seconds((self.moments.next() + planted).exp()))
+        };
+        Ok(cases.iter().map(one).collect())
+    }
+}
+
+/// The table of `compare` where nothing changed.
+pub fn compare_unchanged(runs: usize, seed: u64) -> String {
+    let row = |noise: &Noise| {
+        let single = compare(*noise, Planted::Nothing, 1, runs, seed);
+        let three = compare(*noise, Planted::Nothing, 3, runs, seed);
+        vec![
+            noise.name(),
+            percent(single.failed, runs),
+            percent(single.differed, runs),
+            percent(three.failed, runs),
+        ]
+    };
+    let titles = [
+        "noise between runs",
+        "1 + 1 runs: fails, %",
+        "says \"differs\" (exit code 4), %",
+        "3 + 3 runs: fails, %",
+    ];
+    markdown(&titles, &Noise::ALL.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The table of `compare` with planted changes.
+pub fn compare_planted(runs: usize, seed: u64) -> String {
+    let planted = [
+        Planted::OneCase(0.10),
+        Planted::OneCase(0.20),
+        Planted::EverySecond(0.10),
+        Planted::Family(0.10),
+    ];
+    let row = |noise: &Noise| {
+        let found = planted.map(|planted| {
+            let rates = compare(*noise, planted, 3, runs, seed);
+            percent(rates.found, runs)
+        });
+        std::iter::once(noise.name()).chain(found).collect::<Vec<_>>()
+    };
+    let names = planted.map(Planted::name);
+    let mut titles = vec!["noise between runs"];
+    titles.extend(names.iter().map(String::as_str));
+    markdown(&titles, &Noise::ALL.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The table of `ab`.
+pub fn ab_table(runs: usize, seed: u64) -> String {
+    let planted = [
+        Planted::OneCase(0.05),
+        Planted::OneCase(0.10),
+        Planted::EverySecond(0.10),
+        Planted::Family(0.05),
+    ];
+    let row = |noise: &Noise| {
+        let same = ab(*noise, Planted::Nothing, runs, seed);
+        let mut cells = vec![
+            noise.name(),
+            percent(same.failed, runs),
+            format!("{:.1}", same.measured as f64 / (runs * CASES) as f64),
+        ];
+        cells.extend(planted.map(|planted| {
+            let rates = ab(*noise, planted, runs, seed);
+            match planted {
+                Planted::OneCase(_) => percent(rates.found, runs),
+                _ => format!(
+                    "{} ({} of its cases)",
+                    percent(rates.found, runs),
+                    percent(rates.named, rates.planted)
+                ),
+            }
+        }));
+        cells
+    };
+    let names = planted.map(Planted::name);
+    let mut titles = vec!["noise between runs", "nothing: fails, %", "measurements for each case"];
+    titles.extend(names.iter().map(String::as_str));
+    markdown(&titles, &Noise::ALL.iter().map(row).collect::<Vec<_>>())
+}

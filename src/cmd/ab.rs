@@ -1,0 +1,347 @@
+//! `fizeau ab`: two settings of one machine in fresh pairs.
+//!
+//! Each measurement is a process of its own, which runs `fizeau run` of the program that is asked
+//! for and leaves a record: new pages, new contexts, and any version of the program that writes
+//! records which this one reads.
+
+use super::{
+    Global, Interrupted, Usage,
+    compare::Share,
+    report::{self, ReportFormat},
+};
+use crate::{
+    ab::{self, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings, Side},
+    clock,
+    outcome::Outcome,
+    record::store,
+    report::without_numbers,
+};
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde::Deserialize;
+use std::{
+    collections::HashMap,
+    fs,
+    hash::{BuildHasher, Hasher},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+};
+
+/// Below the working directory, where the records of trials go.
+const LOCAL: &str = "results/local";
+
+/// Arguments of `ab`.
+#[derive(Args, Clone, Debug)]
+pub struct AbArgs {
+    /// Only cases whose ids match a glob, such as 'gemm/bf16/*' or stream; '!GLOB' excludes
+    #[arg(value_name = "SELECTOR")]
+    pub selectors: Vec<String>,
+    /// A built-in suite (quick, full), or a TOML file [default: quick]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub suite: Option<String>,
+    /// The program that is B; given twice, the programs that are A and B [default: this one]
+    #[arg(long, value_name = "PATH")]
+    pub program: Vec<PathBuf>,
+    /// A device for both; given twice, the devices of A and B
+    #[arg(long, value_name = "NAME")]
+    pub device: Vec<String>,
+    /// Given twice: the kernels of A and B. The points that both have are compared
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Vec<String>,
+    /// Set an environment variable for A; repeat it for more
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub a_env: Vec<Variable>,
+    /// Set an environment variable for B; repeat it for more
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub b_env: Vec<Variable>,
+    /// The least change that counts: a share (0.02) or a percentage (2%)
+    #[arg(long, value_name = "SHARE", default_value_t = Share(LEAST_EFFECT))]
+    pub least_effect: Share,
+    /// Probability that any case is called slower wrongly: a share or a percentage
+    #[arg(long, value_name = "SHARE", default_value_t = Share(ERROR_RATE))]
+    pub error_rate: Share,
+    /// Seed of the order of measurements [default: another one each time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where the records of all measurements go [default: results/local/TIME-ab]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How the report is written [default: terminal, or json with --json]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+}
+
+/// An environment variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    name: String,
+    value: String,
+}
+
+impl std::str::FromStr for Variable {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Variable, String> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => {
+                Ok(Variable { name: name.into(), value: value.into() })
+            }
+            _ => Err("write NAME=VALUE".into()),
+        }
+    }
+}
+
+/// Measures and judges. The exit code is the verdict's: 1 where a case is slower or broken.
+///
+/// # Errors
+/// Where a side cannot be measured, or the result cannot be written.
+pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let is_share = |share: f64| share > 0.0 && share < 1.0;
+    if !is_share(args.least_effect.0) || !is_share(args.error_rate.0) {
+        let words = "--least-effect and --error-rate are between 0 and 1; write 0.02 for 2 %";
+        return Err(Usage(words.into()).into());
+    }
+    let directory = match &args.out {
+        Some(directory) => directory.clone(),
+        None => Path::new(LOCAL).join(format!("{}-ab", clock::utc_now().replace(':', ""))),
+    };
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    let sides = sides(args, global)?;
+    let [a, b] = [&sides[0], &sides[1]].map(|side| side.planned(args));
+    let (cases, mut warnings) = pair_up(&a?, &b?, args)?;
+    if sides[0] == sides[1] && args.kernel.is_empty() {
+        warnings.push("A and B are the same: whatever is found is a wrong finding".into());
+    }
+    let seed = args.seed.unwrap_or_else(|| {
+        std::collections::hash_map::RandomState::new().build_hasher().finish() >> 32
+    });
+    let settings =
+        Settings { least_effect: args.least_effect.0, error_rate: args.error_rate.0, seed };
+    let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
+    super::say(&format!("screening {} cases: A, B, B, A", names.len()));
+    let mut children = Children { sides: &sides, args, cases, directory, made: 0, is_stub: false };
+    let trial = ab::run(&names, settings, &mut children)?;
+    let words = [0, 1].map(|at| sides[at].words(args.kernel.get(at)));
+    let mut document = crate::report::trial(&trial, &words, &warnings);
+    if children.is_stub {
+        document = without_numbers(document);
+    }
+    let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
+    let format = args.format.unwrap_or(default);
+    let mut text = report::render(&document, format, report::window(global))?;
+    if format == ReportFormat::Terminal {
+        text += &format!("\nrecords: {}\n", children.directory.display());
+    }
+    super::write_out(&text)?;
+    Ok(ExitCode::from(trial.verdict().exit_code()))
+}
+
+/// How one side is measured.
+#[derive(Clone, Debug, PartialEq)]
+struct Setting {
+    program: PathBuf,
+    device: Option<String>,
+    data: Option<PathBuf>,
+    variables: Vec<Variable>,
+}
+
+/// The two sides that the command line asks for.
+fn sides(args: &AbArgs, global: &Global) -> anyhow::Result<[Setting; 2]> {
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let usage = |words: &str| anyhow::Error::from(Usage(words.into()));
+    let programs = match &args.program[..] {
+        [] => [own.clone(), own],
+        [b] => [own, b.clone()],
+        [a, b] => [a.clone(), b.clone()],
+        _ => return Err(usage("--program is given at most twice: for A and for B")),
+    };
+    let devices = match &args.device[..] {
+        [] => [None, None],
+        [both] => [Some(both.clone()), Some(both.clone())],
+        [a, b] => [Some(a.clone()), Some(b.clone())],
+        _ => return Err(usage("--device is given at most twice: for A and for B")),
+    };
+    if !matches!(args.kernel.len(), 0 | 2) {
+        return Err(usage("--kernel is given twice: for A and for B"));
+    }
+    let [a, b] = programs;
+    let [device_of_a, device_of_b] = devices;
+    let data = global.data.clone();
+    let variables = args.a_env.clone();
+    Ok([
+        Setting { program: a, device: device_of_a, data: data.clone(), variables },
+        Setting { program: b, device: device_of_b, data, variables: args.b_env.clone() },
+    ])
+}
+
+/// The part of `fizeau list --json` that counts here.
+#[derive(Deserialize)]
+struct Listing {
+    cases: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+}
+
+impl Setting {
+    fn command(&self, verb: &str, args: &AbArgs) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(verb).stdin(Stdio::null());
+        for (flag, value) in [("--suite", &args.suite), ("--device", &self.device)] {
+            if let Some(value) = value {
+                command.args([flag, value]);
+            }
+        }
+        if let Some(data) = &self.data {
+            command.arg("--data").arg(data);
+        }
+        command.envs(self.variables.iter().map(|one| (&one.name, &one.value)));
+        command
+    }
+
+    /// The ids of the cases that this side plans.
+    fn planned(&self, args: &AbArgs) -> anyhow::Result<Vec<String>> {
+        let mut command = self.command("list", args);
+        let program = self.program.display();
+        let output = command.arg("--json").arg("--").args(&args.selectors).output();
+        let output = output.with_context(|| format!("cannot start {program}"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.trim();
+            bail!("{program} list ended with {}: {said}", output.status);
+        }
+        let listing: Listing = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("{program} list --json is not what fizeau prints"))?;
+        Ok(listing.cases.into_iter().map(|case| case.id).collect())
+    }
+
+    fn words(&self, kernel: Option<&String>) -> String {
+        let mut words = vec![self.program.display().to_string()];
+        words.extend(self.device.iter().map(|device| format!("on {device}")));
+        words.extend(kernel.map(|kernel| format!("kernel {kernel}")));
+        let variables = self.variables.iter().map(|one| format!("{}={}", one.name, one.value));
+        words.extend(variables);
+        words.join(", ")
+    }
+}
+
+/// A case as both sides call it.
+struct Paired {
+    /// What reports call it: its id, without the kernel where two kernels are compared.
+    name: String,
+    ids: [String; 2],
+}
+
+/// The cases that both sides plan, in the order of A, and in words what only one of them does.
+fn pair_up(
+    a: &[String],
+    b: &[String],
+    args: &AbArgs,
+) -> anyhow::Result<(Vec<Paired>, Vec<String>)> {
+    let key = |id: &String, side: usize| -> Option<String> {
+        match args.kernel.get(side) {
+            None => Some(id.clone()),
+            Some(kernel) => Some(id.strip_suffix(kernel.as_str())?.strip_suffix('/')?.to_owned()),
+        }
+    };
+    let of_b: HashMap<String, &String> =
+        b.iter().filter_map(|id| Some((key(id, 1)?, id))).collect();
+    let of_a: Vec<(String, &String)> = a.iter().filter_map(|id| Some((key(id, 0)?, id))).collect();
+    let paired: Vec<Paired> = of_a
+        .iter()
+        .filter_map(|(name, id)| {
+            let ids = [(*id).clone(), (*of_b.get(name)?).clone()];
+            Some(Paired { name: name.clone(), ids })
+        })
+        .collect();
+    if paired.is_empty() {
+        bail!("A and B have no case in common: `fizeau list` shows what is planned");
+    }
+    let mut warnings = Vec::new();
+    for (name, alone) in [("A", of_a.len() - paired.len()), ("B", of_b.len() - paired.len())] {
+        if alone > 0 {
+            warnings.push(format!("{alone} cases that only {name} plans are left out"));
+        }
+    }
+    Ok((paired, warnings))
+}
+
+/// Measures by processes.
+struct Children<'c> {
+    sides: &'c [Setting; 2],
+    args: &'c AbArgs,
+    cases: Vec<Paired>,
+    directory: PathBuf,
+    /// Processes started so far.
+    made: usize,
+    is_stub: bool,
+}
+
+impl Pairs for Children<'_> {
+    type Error = anyhow::Error;
+
+    fn measure(&mut self, side: Side, cases: &[usize]) -> anyhow::Result<Vec<Found>> {
+        let at = match side {
+            Side::A => 0,
+            Side::B => 1,
+        };
+        if cases.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.made += 1;
+        let name = format!("{:05}-{}", self.made, ["a", "b"][at]);
+        let out = self.directory.join(name);
+        let ids: Vec<&String> = cases.iter().map(|&case| &self.cases[case].ids[at]).collect();
+        let setting = &self.sides[at];
+        let mut command = setting.command("run", self.args);
+        command.arg("--out").arg(&out).arg("--").args(&ids).stdout(Stdio::null());
+        let program = setting.program.display();
+        let output = command.output().with_context(|| format!("cannot start {program}"))?;
+        match output.status.code() {
+            // 1: a case failed, of which the record tells more.
+            Some(0 | 1) => {}
+            Some(130) | None => return Err(Interrupted.into()),
+            Some(code) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                bail!("{program} run ended with exit code {code}: {}", said.trim());
+            }
+        }
+        let record = store::read(&out)?;
+        keep_the_record_alone(&out);
+        self.is_stub |= record.header.device.is_stub();
+        let by_id: HashMap<String, &Outcome> =
+            record.outcomes.iter().map(|outcome| (outcome.case().to_string(), outcome)).collect();
+        Ok(ids.into_iter().map(|id| found(by_id.get(id).copied())).collect())
+    }
+
+    fn round(&mut self, number: u32, candidates: usize) {
+        let last = ab::LOOKS.last().map_or(0, |(pairs, _)| *pairs);
+        let cases = if candidates == 1 { "candidate" } else { "candidates" };
+        super::say(&format!("pair {number} of at most {last}: {candidates} {cases}"));
+    }
+}
+
+fn found(outcome: Option<&Outcome>) -> Found {
+    match outcome {
+        None => Found::Skipped("it is not in the record".into()),
+        Some(Outcome::Skipped { reason, .. }) => Found::Skipped(reason.clone()),
+        Some(Outcome::Failed { error, .. }) => Found::Broken(error.clone()),
+        Some(Outcome::Invalid { reason, .. }) => Found::Broken(reason.clone()),
+        Some(Outcome::Measured(one)) if one.disturbed() => {
+            let share = one.available.unwrap_or_default() * 100.0;
+            Found::Disturbed(format!("had {share:.0} % of its cores"))
+        }
+        Some(Outcome::Measured(one)) => Found::Time(one.summary.median),
+    }
+}
+
+/// Reports of hundreds of short runs would fill the disk; they can be made again from the record.
+fn keep_the_record_alone(directory: &Path) {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    for file in files.filter(|file| file.file_name() != store::FILE) {
+        // What cannot be removed stays.
+        let _ = fs::remove_file(file.path());
+    }
+}

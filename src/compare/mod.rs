@@ -1,0 +1,577 @@
+//! Records against each other, case by case: those of A, one or several runs, and those of B.
+//!
+//! What may be compared is for [`machine`] to say, whether a case changed for [`judge`]. This
+//! module joins the records and gives each case its fate.
+
+pub mod judge;
+pub mod machine;
+mod waiver;
+
+pub use judge::Group;
+pub use waiver::Waiver;
+
+use crate::{
+    case::Case,
+    outcome::{Measurement, Outcome},
+    record::{Environment, Header, Record},
+    stats::interval,
+    units::Seconds,
+    verdict::Verdict,
+};
+use judge::{Judged, Observed, Rule, Way};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
+
+/// The change that counts where nothing else is asked for.
+pub const THRESHOLD: f64 = 0.05;
+
+/// The false discovery rate where nothing else is asked for.
+pub const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// Load average for each CPU above which others' work shows in a run.
+const BUSY: f64 = 0.75;
+
+/// What to compare by.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The relative change that counts, such as 0.05.
+    pub threshold: f64,
+    /// Expected share of wrong ones among the cases called slower.
+    pub false_discoveries: f64,
+    /// Whether records of different machines are compared.
+    pub across: bool,
+    /// What may get slower.
+    pub waivers: Vec<Waiver>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            threshold: THRESHOLD,
+            false_discoveries: FALSE_DISCOVERIES,
+            across: false,
+            waivers: Vec::new(),
+        }
+    }
+}
+
+/// Records, compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// A: what is compared against, one or several runs.
+    pub before: Vec<Side>,
+    /// B: what is judged.
+    pub after: Vec<Side>,
+    /// The relative change that counts, such as 0.05.
+    pub threshold: f64,
+    /// Expected share of wrong ones among the cases called slower.
+    pub false_discoveries: f64,
+    /// Standard deviation of a case between runs, as a share; median over the cases. `None` for two
+    /// single runs, which do not tell.
+    pub scatter: Option<f64>,
+    /// Groups of cases that changed together.
+    pub groups: Vec<Group>,
+    /// One for each case that any record planned: in A's order, then what only B has.
+    pub rows: Vec<Row>,
+    /// Why the comparison may mislead, in words.
+    pub warnings: Vec<String>,
+}
+
+/// One of the records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Side {
+    /// The run's name.
+    pub run: String,
+    /// Its start, RFC 3339 in UTC.
+    pub started: String,
+    /// The program's version.
+    pub fizeau: String,
+    /// The suite's name.
+    pub suite: String,
+    /// The device's name.
+    pub device: String,
+}
+
+/// One case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Which.
+    pub case: Case,
+    /// What became of it.
+    pub fate: Fate,
+    /// In numbers, where both sides measured it.
+    pub change: Option<Change>,
+    /// Why there are no numbers, or why they tell nothing.
+    pub note: Option<String>,
+}
+
+/// A change in numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// Median of A; of several runs the geometric mean of their medians.
+    pub before: Seconds,
+    /// The same of B.
+    pub after: Seconds,
+    /// B / A: above one is slower.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// What became of a case from A to B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// Measured in A; failed or invalid in B.
+    Broken,
+    /// Slower by more than the threshold.
+    Slower,
+    /// Slower or faster by more than the threshold between two single runs, which may differ by
+    /// themselves.
+    Differs,
+    /// The runs cannot tell.
+    Unclear,
+    /// Faster by more than the threshold.
+    Faster,
+    /// Not changed by more than the threshold, and its interval is narrow enough that a change of
+    /// twice the threshold would have shown.
+    Same,
+    /// Slower, broken or different, which a waiver says not to count.
+    Waived,
+    /// Measured in A; skipped or not reached in B.
+    Lost,
+    /// A did not measure it.
+    NotMeasured,
+    /// Not in B's plan.
+    OnlyBefore,
+    /// Not in A's plan.
+    OnlyAfter,
+}
+
+impl Fate {
+    /// All of them, worst first.
+    pub const ALL: [Fate; 11] = [
+        Fate::Broken,
+        Fate::Slower,
+        Fate::Differs,
+        Fate::Unclear,
+        Fate::Faster,
+        Fate::Same,
+        Fate::Waived,
+        Fate::Lost,
+        Fate::NotMeasured,
+        Fate::OnlyBefore,
+        Fate::OnlyAfter,
+    ];
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fate::Broken => "broken",
+            Fate::Slower => "slower",
+            Fate::Differs => "differs",
+            Fate::Unclear => "unclear",
+            Fate::Faster => "faster",
+            Fate::Same => "same",
+            Fate::Waived => "waived",
+            Fate::Lost => "not run in B",
+            Fate::NotMeasured => "not measured",
+            Fate::OnlyBefore => "only in A",
+            Fate::OnlyAfter => "only in B",
+        })
+    }
+}
+
+/// Why records cannot be compared.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Incomparable {
+    /// There is nothing on one side.
+    #[error("each side needs at least one record")]
+    Nothing,
+    /// They were measured on different machines.
+    #[error(
+        "the records are of different machines ({}): a change may be the machine's. If it is one \
+         machine, or if you want the machines compared, add --across", .0.join("; ")
+    )]
+    DifferentMachines(
+        /// What differs, in words.
+        Vec<String>,
+    ),
+    /// One of them is of a stub driver, and another is not.
+    #[error(
+        "some of the records are of a stub driver, which measures nothing that compares with a GPU"
+    )]
+    Stub,
+    /// A run is given twice as if it were two.
+    #[error("the run {0} is given twice: replicates are runs of their own")]
+    SameRun(String),
+    /// The threshold is not a share.
+    #[error("the threshold {0} is not between 0 and 1; write 0.05 for 5 %")]
+    Threshold(f64),
+    /// The false discovery rate is not a share.
+    #[error("the false discovery rate {0} is not between 0 and 1; write 0.05 for 5 %")]
+    FalseDiscoveries(f64),
+}
+
+impl Comparison {
+    /// Compares the runs of B, `after`, with those of A, `before`.
+    ///
+    /// # Errors
+    ///
+    /// Where a side has no record, the machines differ, a run is given twice, or an option is not
+    /// between 0 and 1.
+    pub fn of(
+        before: &[Record],
+        after: &[Record],
+        options: &Options,
+    ) -> Result<Comparison, Incomparable> {
+        let is_share = |value: f64| value > 0.0 && value < 1.0;
+        if !is_share(options.threshold) {
+            return Err(Incomparable::Threshold(options.threshold));
+        }
+        if !is_share(options.false_discoveries) {
+            return Err(Incomparable::FalseDiscoveries(options.false_discoveries));
+        }
+        let mut warnings = comparable(before, after, options.across)?;
+        let mut rows = join(before, after);
+        let rule =
+            Rule { threshold: options.threshold, false_discoveries: options.false_discoveries };
+        let mut observed = Vec::new();
+        for row in &mut rows {
+            row.observed.counts = !options.waivers.iter().any(|one| one.knows(&row.observed.id));
+            if row.is_judged() {
+                observed.push(std::mem::take(&mut row.observed));
+            }
+        }
+        let judgement = judge::judge(&observed, &rule);
+        let judged = rows.iter_mut().filter(|row| row.is_judged());
+        for ((row, judged), observed) in judged.zip(judgement.cases).zip(&observed) {
+            row.take(judged, observed);
+        }
+        let mut rows: Vec<Row> = rows.into_iter().map(|row| row.row).collect();
+        warnings.extend(waive(&mut rows, &options.waivers));
+        Ok(Comparison {
+            before: before.iter().map(|record| Side::of(&record.header)).collect(),
+            after: after.iter().map(|record| Side::of(&record.header)).collect(),
+            threshold: options.threshold,
+            false_discoveries: options.false_discoveries,
+            scatter: judgement.scatter,
+            groups: judgement.groups,
+            rows,
+            warnings,
+        })
+    }
+
+    /// How many cases have a fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.rows.iter().filter(|row| row.fate == fate).count()
+    }
+
+    /// How many cases are worse in B, slower or broken, and not waived.
+    pub fn regressions(&self) -> usize {
+        self.count(Fate::Slower) + self.count(Fate::Broken)
+    }
+
+    /// Groups that are slower as a whole.
+    pub fn slower_groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().filter(|group| group.way == Way::Slower)
+    }
+
+    /// How many cases took longer in B, which two single runs may do by themselves.
+    pub fn longer(&self) -> usize {
+        let longer = |row: &&Row| {
+            row.fate == Fate::Differs && row.change.is_some_and(|change| change.ratio > 1.0)
+        };
+        self.rows.iter().filter(longer).count()
+    }
+
+    /// The verdict on B. A case or a group that got slower, or a case that broke, fails it. It is
+    /// inconclusive where two single runs differ to the worse, or where more cases are unclear or
+    /// not run than are judged, or none is.
+    pub fn verdict(&self) -> Verdict {
+        let judged = self.count(Fate::Same) + self.count(Fate::Faster);
+        let unknown = self.count(Fate::Unclear) + self.count(Fate::Lost);
+        let is_worse = self.regressions() > 0 || self.slower_groups().next().is_some();
+        let regressed = is_worse.then_some(Verdict::Fail);
+        let waived = (self.count(Fate::Waived) > 0).then_some(Verdict::Waived);
+        let passed = (judged > 0).then_some(Verdict::Pass);
+        let unclear = (unknown > judged || self.longer() > 0).then_some(Verdict::Inconclusive);
+        Verdict::on_all([regressed, waived, passed, unclear].into_iter().flatten())
+    }
+}
+
+/// Applies waivers; what they waived that they should not is told in words. A waiver that waives
+/// nothing is no error, since the next run may need it again; one whose selector knows no case is a
+/// warning.
+fn waive(rows: &mut [Row], waivers: &[Waiver]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for waiver in waivers {
+        let mut knows_any = false;
+        for row in rows.iter_mut().filter(|row| waiver.knows(&row.case.to_string())) {
+            knows_any = true;
+            if matches!(row.fate, Fate::Slower | Fate::Broken | Fate::Differs) {
+                let why = waiver.reason.iter().map(|reason| format!("waived: {reason}"));
+                let notes = std::iter::once(row.fate.to_string()).chain(why);
+                let notes: Vec<String> = notes.chain(row.note.take()).collect();
+                (row.fate, row.note) = (Fate::Waived, Some(notes.join("; ")));
+            }
+        }
+        if !knows_any {
+            warnings.push(format!("--waive {:?} knows no case", waiver.words));
+        }
+    }
+    warnings
+}
+
+impl Side {
+    fn of(header: &Header) -> Side {
+        Side {
+            run: header.run.clone(),
+            started: header.started.clone(),
+            fizeau: header.fizeau.clone(),
+            suite: header.suite.clone(),
+            device: header.device.name.clone(),
+        }
+    }
+}
+
+/// A name for each record: A and B, or A1, A2, ... where there are several.
+fn names(letter: &str, records: &[Record]) -> Vec<String> {
+    match records {
+        [_] => vec![letter.to_owned()],
+        several => (1..=several.len()).map(|number| format!("{letter}{number}")).collect(),
+    }
+}
+
+/// Whether records may be compared; if so, what could explain a change besides B.
+fn comparable(
+    before: &[Record],
+    after: &[Record],
+    across: bool,
+) -> Result<Vec<String>, Incomparable> {
+    let (Some(first), Some(_)) = (before.first(), after.first()) else {
+        return Err(Incomparable::Nothing);
+    };
+    let all: Vec<(String, &Record)> = std::iter::empty()
+        .chain(names("A", before).into_iter().zip(before))
+        .chain(names("B", after).into_iter().zip(after))
+        .collect();
+    if all.iter().any(|(_, one)| one.header.device.is_stub() != first.header.device.is_stub()) {
+        return Err(Incomparable::Stub);
+    }
+    let mut runs = HashSet::new();
+    let twice = all.iter().find(|(_, one)| !runs.insert(&one.header.run));
+    let mut warnings = Vec::new();
+    match twice {
+        Some((_, one)) if all.len() > 2 => {
+            return Err(Incomparable::SameRun(one.header.run.clone()));
+        }
+        Some((_, one)) => warnings.push(format!("both are the run {}", one.header.run)),
+        None => {}
+    }
+    let against = &all[0];
+    let differences: Vec<machine::Difference> = all[1..]
+        .iter()
+        .flat_map(|(name, one)| {
+            machine::differences([&against.0, name], &against.1.header, &one.header)
+        })
+        .collect();
+    let machines: Vec<String> =
+        differences.iter().filter(|one| one.is_machine).map(|one| one.words.clone()).collect();
+    if !machines.is_empty() && !across {
+        return Err(Incomparable::DifferentMachines(machines));
+    }
+    warnings.extend(differences.into_iter().map(|one| one.words));
+    warnings.extend(circumstances(&all));
+    let last = before.iter().map(|one| &one.header.started).max();
+    let next = after.iter().map(|one| &one.header.started).min();
+    if all.len() > 2 && last < next {
+        warnings.push(
+            "all runs of A were made before all of B: what changed on the machine meanwhile looks \
+             like a change of B. Take runs in turn, or use `fizeau ab`"
+                .into(),
+        );
+    }
+    Ok(warnings)
+}
+
+fn circumstances(all: &[(String, &Record)]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (name, record) in all {
+        if record.footer.as_ref().is_none_or(|footer| footer.interrupted) {
+            warnings.push(format!("{name} did not run to its end"));
+        }
+        let Environment { load, cpus, .. } = record.header.environment;
+        if let Some(load) = load.filter(|load| *load > BUSY * f64::from(cpus)) {
+            warnings.push(format!("{name} started on a busy machine: load average {load:.1}"));
+        }
+    }
+    warnings
+}
+
+/// A row with what it is judged by.
+struct Joined {
+    row: Row,
+    observed: Observed,
+    is_single: bool,
+}
+
+impl Joined {
+    /// Whether there are times on both sides.
+    fn is_judged(&self) -> bool {
+        self.row.change.is_some() && (self.row.note.is_none() || !self.is_single)
+    }
+
+    /// Takes over what was judged.
+    fn take(&mut self, judged: Judged, observed: &Observed) {
+        let mean = |logs: &[f64]| Seconds((logs.iter().sum::<f64>() / logs.len() as f64).exp());
+        let Judged { way, ratio, low, high, reason } = judged;
+        let (before, after) = (mean(&observed.before), mean(&observed.after));
+        self.row.change = Some(Change { before, after, ratio, low, high });
+        self.row.fate = match way {
+            Way::Slower => Fate::Slower,
+            Way::Faster => Fate::Faster,
+            Way::Differs => Fate::Differs,
+            Way::Same => Fate::Same,
+            Way::Unclear => Fate::Unclear,
+        };
+        let notes: Vec<String> = reason.into_iter().chain(self.row.note.take()).collect();
+        self.row.note = (!notes.is_empty()).then(|| notes.join("; "));
+    }
+}
+
+/// Pairs the cases of all plans; fates are yet to come where there are times on both sides.
+fn join(before: &[Record], after: &[Record]) -> Vec<Joined> {
+    let sides = [Runs::of("A", before), Runs::of("B", after)];
+    let mut seen = HashSet::new();
+    let planned = before.iter().chain(after).flat_map(|record| &record.header.plan);
+    planned.filter(|case| seen.insert(*case)).map(|case| row(case, &sides)).collect()
+}
+
+/// The runs of one side.
+struct Runs<'r> {
+    names: Vec<String>,
+    planned: HashSet<&'r Case>,
+    outcomes: Vec<HashMap<&'r Case, &'r Outcome>>,
+}
+
+impl<'r> Runs<'r> {
+    fn of(letter: &str, records: &'r [Record]) -> Runs<'r> {
+        let by_case = |record: &'r Record| {
+            record.outcomes.iter().map(|outcome| (outcome.case(), outcome)).collect()
+        };
+        Runs {
+            names: names(letter, records),
+            planned: records.iter().flat_map(|record| &record.header.plan).collect(),
+            outcomes: records.iter().map(by_case).collect(),
+        }
+    }
+
+    /// What became of a case in each run.
+    fn each<'s>(
+        &'s self,
+        case: &'s Case,
+    ) -> impl Iterator<Item = (&'s str, Option<&'r Outcome>)> + 's {
+        let outcomes = self.outcomes.iter().map(move |of| of.get(case).copied());
+        self.names.iter().map(String::as_str).zip(outcomes)
+    }
+
+    fn measured<'s>(
+        &'s self,
+        case: &'s Case,
+    ) -> impl Iterator<Item = (&'s str, &'r Measurement)> + 's {
+        self.each(case).filter_map(|(name, outcome)| Some((name, outcome?.measured()?)))
+    }
+
+    fn described(&self, case: &Case) -> String {
+        let each = self.each(case).map(|(name, one)| format!("{name}: {}", describe(one)));
+        each.collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn row(case: &Case, [a, b]: &[Runs<'_>; 2]) -> Joined {
+    let id = case.to_string();
+    let is_single = a.names.len() == 1 && b.names.len() == 1;
+    let without = |fate, note| {
+        let row = Row { case: case.clone(), fate, change: None, note };
+        Joined { row, observed: Observed { id: id.clone(), ..Observed::default() }, is_single }
+    };
+    match (a.planned.contains(case), b.planned.contains(case)) {
+        (true, false) => return without(Fate::OnlyBefore, None),
+        (false, _) => return without(Fate::OnlyAfter, None),
+        _ => {}
+    }
+    let is_measured = a.measured(case).next().is_some();
+    let broken = b.each(case).find(|(_, outcome)| {
+        matches!(outcome, Some(Outcome::Failed { .. } | Outcome::Invalid { .. }))
+    });
+    if let (true, Some((name, outcome))) = (is_measured, broken) {
+        return without(Fate::Broken, Some(format!("{name}: {}", describe(outcome))));
+    }
+    if !is_measured || b.measured(case).next().is_none() {
+        let fate = if is_measured { Fate::Lost } else { Fate::NotMeasured };
+        return without(fate, Some(format!("{}; {}", a.described(case), b.described(case))));
+    }
+    let note = disturbance(a.measured(case).chain(b.measured(case)));
+    let logs = |runs: &Runs<'_>| -> Vec<f64> {
+        // A disturbed case says nothing of the machine. Of two single runs nothing would be left.
+        let counts = |one: &(&str, &Measurement)| is_single || !one.1.disturbed();
+        let undisturbed = runs.measured(case).filter(counts);
+        undisturbed.map(|(_, one)| one.summary.median.0.ln()).collect()
+    };
+    let (before, after) = (logs(a), logs(b));
+    let change = (!before.is_empty() && !after.is_empty()).then(|| {
+        let first = |runs: &Runs<'_>| runs.measured(case).next().map(|(_, one)| one.clone());
+        first(a).zip(first(b)).map(|(a, b)| change(&a, &b))
+    });
+    let change = change.flatten();
+    let distance = |of: Change| {
+        let middle = of.ratio.ln();
+        [(middle - of.low.ln()).max(0.0), (of.high.ln() - middle).max(0.0)]
+    };
+    let within = change.map_or([0.0; 2], distance);
+    let row = Row { case: case.clone(), fate: Fate::Unclear, change, note };
+    Joined { row, observed: Observed { id, before, after, within, counts: true }, is_single }
+}
+
+/// Which runs had others' work on their cores.
+fn disturbance<'m>(runs: impl Iterator<Item = (&'m str, &'m Measurement)>) -> Option<String> {
+    let share = |(name, one): (&str, &Measurement)| {
+        let share = one.available.filter(|_| one.disturbed())?;
+        Some(format!("{name} had {:.0} % of its cores", share * 100.0))
+    };
+    let runs: Vec<_> = runs.filter_map(share).collect();
+    (!runs.is_empty()).then(|| format!("disturbed: {}", runs.join(", ")))
+}
+
+fn describe(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        None => "not run".into(),
+        Some(Outcome::Measured(_)) => "measured".into(),
+        Some(Outcome::Skipped { reason, .. }) => format!("skipped: {reason}"),
+        Some(Outcome::Failed { error, .. }) => format!("failed: {error}"),
+        Some(Outcome::Invalid { reason, .. }) => format!("invalid: {reason}"),
+    }
+}
+
+/// The change between two runs, as their samples show it.
+fn change(before: &Measurement, after: &Measurement) -> Change {
+    let values = |measurement: &Measurement| -> Vec<f64> {
+        measurement.samples.times.iter().map(|time| time.0).collect()
+    };
+    let ratio = after.summary.median / before.summary.median;
+    let (a, b) = (values(before), values(after));
+    // Raw samples can be left out of a record; the summary's interval is then all there is.
+    let (low, high) = if a.is_empty() || b.is_empty() {
+        let (a, b) = (&before.summary.interval, &after.summary.interval);
+        (b.low / a.high, b.high / a.low)
+    } else {
+        let (low, high, _) = interval::ratio_interval(&a, &b);
+        (low, high)
+    };
+    Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
+}

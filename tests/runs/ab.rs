@@ -1,0 +1,87 @@
+//! Two settings in fresh pairs: the whole way from the command line to the exit code, on fake
+//! devices.
+
+use crate::program::{Place, Said, say};
+use fizeau::record::store;
+use std::fs;
+
+/// A few cases.
+const FEW: &str = "stream/{read,copy}/{16,32}KiB/*";
+
+#[track_caller]
+fn ab(place: &Place, a: &str, b: &str, more: &[&str]) -> Said {
+    let devices = [format!("fake:{a}"), format!("fake:{b}")];
+    let given = ["ab", FEW, "--suite", "tiny.toml", "--out", "trial", "--seed", "1"];
+    let devices = devices.iter().flat_map(|device| ["--device", device]);
+    say(&mut place.fizeau(given.into_iter().chain(devices).chain(more.iter().copied())))
+}
+
+#[test]
+fn the_same_twice_passes_and_keeps_every_record() {
+    let place = Place::new();
+    let said = ab(&place, "seed=1", "seed=2", &[]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.out.contains("B is slower in no case"), "{}", said.out);
+    let measured: Vec<_> = fs::read_dir(place.path("trial")).expect("kept").collect();
+    assert!(measured.len() >= 4, "A, B, B, A: {measured:?}");
+    for directory in measured {
+        let directory = directory.expect("it is there").path();
+        assert!(store::read(&directory).expect("a record").footer.is_some());
+        assert_eq!(fs::read_dir(&directory).expect("kept").count(), 1, "nothing but the record");
+    }
+}
+
+#[test]
+fn what_got_slower_fails_and_what_got_faster_does_not() {
+    let place = Place::new();
+    let slower = ab(&place, "seed=1", "slow=1.1,seed=2", &["--json"]);
+    assert_eq!(slower.code, Some(1), "{}{}", slower.out, slower.err);
+    let report: serde_json::Value = serde_json::from_str(&slower.out).expect("JSON");
+    let cases = report["tables"]["cases"].as_array().expect("a table");
+    assert!(!cases.is_empty());
+    for case in cases {
+        assert_eq!(case["verdict"].as_str(), Some("slower"), "{case}");
+        let ratio = case["ratio"].as_f64().expect("a ratio");
+        assert!((ratio - 1.1).abs() < 0.02, "{case}");
+    }
+    assert!(slower.err.contains("pair 5 of at most 15"), "{}", slower.err);
+    let place = Place::new();
+    let faster = ab(&place, "slow=1.1,seed=1", "seed=2", &[]);
+    assert_eq!(faster.code, Some(0), "{}{}", faster.out, faster.err);
+    assert!(faster.out.contains("faster"), "{}", faster.out);
+}
+
+#[test]
+fn a_least_effect_is_not_counted() {
+    let place = Place::new();
+    let said = ab(&place, "seed=1", "slow=1.1,seed=2", &["--least-effect", "15%"]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn what_breaks_in_b_fails() {
+    let place = Place::new();
+    let said = ab(&place, "seed=1", "wrong-result", &[]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.contains("broken"), "{}", said.out);
+    // In A there is nothing to compare with.
+    let place = Place::new();
+    let said = ab(&place, "wrong-result", "seed=1", &[]);
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn what_cannot_be_measured_is_an_error_that_says_so() {
+    let place = Place::new();
+    for (args, code, words) in [
+        (&["ab", "--kernel", "one"][..], 2, "given twice"),
+        (&["ab", "--least-effect", "2"], 2, "between 0 and 1"),
+        (&["ab", "--b-env", "=1"], 2, "NAME=VALUE"),
+        (&["ab", "--program", "./missing", "--device", "fake:"], 3, "cannot start ./missing"),
+        (&["ab", "--program", "/bin/false", "--device", "fake:"], 3, "/bin/false list ended with"),
+    ] {
+        let said = say(&mut place.fizeau(args));
+        assert_eq!(said.code, Some(code), "{args:?}: {}", said.err);
+        assert!(said.err.contains(words), "{args:?}: {}", said.err);
+    }
+}

@@ -8,6 +8,7 @@ mod program;
 mod skipped;
 
 mod cuda;
+mod first_day;
 mod hip;
 mod machine;
 mod memory;

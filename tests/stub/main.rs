@@ -15,4 +15,5 @@ mod memory;
 mod scaled;
 mod sides;
 mod speed;
+mod timing;
 mod verify;

@@ -319,7 +319,7 @@ mod tests {
             let given = Properties { backend, units: 100, caches, memory, ..Properties::default() };
             memory_working_set(&given).0 >> 20
         };
-        let gib = |count| Bytes(count << 30);
+        let gib = |count: u64| Bytes(count << 30);
         // H200, B200, MI300X with its Infinity Cache.
         assert_eq!(with("cuda", Bytes::MIB * 60, gib(141)), 2048);
         assert_eq!(with("cuda", Bytes::MIB * 126, gib(180)), 2048);

@@ -26,7 +26,8 @@
 //! products together, and `sum |q k|` and `sum p |v|` above are replaced by it. Errors of scores
 //! are independent from key to key, and what they have in common cancels: they add up like a random
 //! walk too, 2 e times `sqrt(sum p^2 v^2) + |o| sqrt(sum p^2)` where no score is off by more than
-//! e. A test makes such sums bit by bit: their errors are a third of what is allowed.
+//! e. A test makes such sums bit by bit: their errors are 13 to 70 % of what is
+//! allowed.
 //!
 //! Of random data a few keys among a hundred thousand are within all that. So before random data
 //! stand in Q, K and V, others do once of which every block of keys shows: see `planted.rs`.

@@ -2,12 +2,21 @@
 
 A stand-in has the shapes, strides and element types of tensors and no numbers. Rules are those of
 aten/src/ATen/native/cuda/ScaledBlas.cpp and ATen/native/GroupedMMUtils.h of PyTorch, with the padding
-of scales of 128 x 128 that pull request 166752 asks for. Needs Python alone.
+of scales of 128 x 128 that pull request 166752 asks for. Then the process that times peers runs with a
+stand-in that has a clock and no tensors. Needs Python alone.
 """
 
 import importlib.util
 import math
+import os
 import pathlib
+import shutil
+import sys
+import tempfile
+import types
+
+sys.dont_write_bytecode = True
+SCRIPTS = pathlib.Path(__file__).resolve().parent
 
 SIZES = {"uint8": 1, "float8_e4m3fn": 1, "float8_e8m0fnu": 1, "float4_e2m1fn_x2": 1,
          "bfloat16": 2, "float16": 2, "float32": 4, "int32": 4, "int8": 1, "int64": 8,
@@ -165,7 +174,7 @@ def is_128x128(matrix, scale):
 
 
 def main():
-    path = pathlib.Path(__file__).resolve().parent / "gpu_peers" / "gemm.py"
+    path = SCRIPTS / "gpu_peers" / "gemm.py"
     spec = importlib.util.spec_from_file_location("gemm", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -190,4 +199,84 @@ def main():
     print(f"{made} products of peers have the arguments that PyTorch asks for")
 
 
+# What `gpu_peers/__main__.py` takes of PyTorch to time a peer, with a clock that it moves by hand.
+TIMED = """
+import contextlib
+from types import SimpleNamespace
+state = SimpleNamespace(clock=0.0, captures=None, broken=False)
+
+class Event:
+    def __init__(self, enable_timing): pass
+    def record(self): self.at = state.clock
+    def synchronize(self): synchronize()
+    def elapsed_time(self, end): return end.at - self.at
+
+class CUDAGraph:
+    def replay(self): state.clock += self.milliseconds
+
+@contextlib.contextmanager
+def graph(made):
+    state.captures, made.milliseconds = made, 0.0
+    try:
+        yield
+    finally:
+        state.captures = None
+
+def work(milliseconds):
+    if state.captures: state.captures.milliseconds += milliseconds
+    # A launch by Python takes a quarter of it more.
+    else: state.clock += 1.25 * milliseconds
+
+def synchronize():
+    if state.broken: raise RuntimeError("an illegal memory access")
+
+stream = SimpleNamespace(wait_stream=lambda other: None)
+cuda = SimpleNamespace(
+    Event=Event, CUDAGraph=CUDAGraph, graph=graph, synchronize=synchronize,
+    is_available=lambda: True, Stream=lambda: stream, current_stream=lambda: stream,
+    stream=lambda one: contextlib.nullcontext(), _sleep=lambda cycles: None, empty_cache=lambda: None)
+"""
+PEERS = """
+import os, time
+def peers(torch):
+    def eager():
+        if torch.state.captures: raise RuntimeError("not while capturing")
+        torch.work(2.0)
+    def breaks():
+        torch.state.broken = True
+        torch.synchronize()
+    functions = {"graph": lambda: torch.work(2.0), "eager": eager, "breaks": breaks,
+                 "ends": lambda: os._exit(1), "hangs": lambda: time.sleep(1000)}
+    return [(name, lambda point, function=function: function if point["m"] == 1 else None)
+            for name, function in functions.items()]
+"""
+
+
+def check_process():
+    """The process of the peers times graphs as graphs, and no peer costs another its figure."""
+    sys.path.insert(0, str(SCRIPTS))
+    import gpu
+    with tempfile.TemporaryDirectory() as place:
+        gpu.HERE = pathlib.Path(place)
+        shutil.copytree(SCRIPTS / "gpu_peers", gpu.HERE / "gpu_peers")
+        (gpu.HERE / "gpu_peers" / "these.py").write_text(PEERS)
+        (gpu.HERE / "torch.py").write_text(TIMED)
+        os.environ["PYTHONPATH"] = place
+        gpu.PEER_SECONDS = 3.0
+        run = types.SimpleNamespace(folder=gpu.HERE, missing=[], left=lambda: 60.0)
+        peers = gpu.Peers(run)
+        point = {"operation": "gemm", "m": 1}
+        said = {name: peers.measure(name, point)
+                for name in ("breaks", "graph", "ends", "hangs", "eager")}
+        other = peers.measure("graph", {**point, "m": 2})
+        peers.end()
+    assert said["graph"] == {"seconds": 0.002, "way": "graph", "broken": False}, said
+    assert said["eager"] == {"seconds": 0.0025, "way": "eager", "broken": False}, said
+    assert said["breaks"]["broken"] and "illegal" in said["breaks"]["error"], said
+    assert "no answer" in said["ends"]["error"] and "no answer" in said["hangs"]["error"], said
+    assert other == {"other": True}, other
+    print("peers that break, end and hang cost no other peer its figure")
+
+
 main()
+check_process()

@@ -1,90 +1,48 @@
-"""Verified figures of a GPU beside those of its peers. Called by scripts/gpu.sh.
+"""Verifies the kernels of a GPU, or sets its figures beside those of its peers. Called by scripts/gpu.sh.
 
-The program measures and keeps records; what is here calls it in turn with the peers, on random data
-of the same shapes, and writes one table. A peer is a function of `scripts/gpu_peers/*.py`: every
-module there has `peers(torch)`, which gives `Peer`s. To add some, add a file.
+The program measures and keeps records. This script starts it for a part of a suite at a time, ends by
+itself when its time is over, and goes on where it stopped when it is started again: what is done is
+read back from the records. A case that breaks the GPU's context, hangs or ends the program costs
+itself and no other case: the rest is measured by a new process.
 """
 
 import argparse
-import importlib.util
 import json
+import os
 import pathlib
 import re
+import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
+import tarfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-# A part ends before scripts/gpu.sh ends it.
-BUDGET = 560.0
-ROUNDS = 3
+# Seconds after which a part ends by itself; scripts/gpu.sh ends it a minute later.
+LIMITS = {"verify": 300.0, "figures": 510.0}
+ROUNDS = 2
+# Seconds that the program has for ending the case in flight when time is over.
+GRACE = 15.0
+# The operations of the figures, those that matter most first.
+OPERATIONS = ["stream", "gemm", "attention", "compute", "latency", "grouped", "transfer", "access",
+              "launch"]
+# Operations that have peers: measured in every round.
+IN_ROUNDS = ["stream", "gemm", "attention", "grouped"]
+# The vendor's library runs in the program itself, and is a peer all the same.
+LIBRARIES = {"cublaslt", "hipblaslt", "ce"}
+# Failed cases that run again under compute-sanitizer, and the seconds that each has there.
+SANITIZED, SANITIZER_SECONDS = 6, 40.0
+# Seconds that a peer has for one point, the compiling of its kernels included.
+PEER_SECONDS = 60.0
+# Archives have to fit where files of 16 MiB are the largest that travel.
+ARCHIVE_MAX = 16 << 20
 
 
-class Peer:
-    """Somebody else's kernel for some of the points.
-
-    `make(point)` gives a function without arguments that does one iteration of the point, or None
-    where it is for other points. `point` is the dictionary that stands in the record.
-    """
-
-    def __init__(self, name, make):
-        self.name, self.make = name, make
-
-
-def load_peers():
-    """The peers of all modules, and what is missing, in words."""
-    try:
-        import torch
-    except ImportError as error:
-        return None, [], [f"no peers: {error} (a python3 with PyTorch: PYTHON=...)"]
-    if not torch.cuda.is_available():
-        return None, [], ["no peers: this PyTorch sees no GPU"]
-    peers, missing = [], []
-    for path in sorted((HERE / "gpu_peers").glob("*.py")):
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-            peers += [Peer(name, make) for name, make in module.peers(torch)]
-        except Exception as error:  # A peer's own trouble is none of ours.
-            missing.append(f"{path.name}: {type(error).__name__}: {error}")
-    return torch, peers, missing
-
-
-class Fizeau:
-    """The program on one device."""
-
-    def __init__(self, given):
-        self.program, self.device, self.out = given.program, given.device, given.out
-        # A stub driver for tests, whose times mean nothing.
-        self.is_stub = False
-        self.selectors = given.selector
-
-    def run(self, suite, selectors, name, seconds):
-        """Runs, and reads the outcomes of the record. Exit code 1 says that something failed."""
-        folder = self.out / name
-        command = [self.program, "run", "--device", self.device, "--suite", suite, "--out", folder,
-                   "--color", "never", *(self.selectors or selectors)]
-        with open(self.out / f"{name}.txt", "w") as said:
-            try:
-                done = subprocess.run(command, stdout=said, stderr=subprocess.STDOUT,
-                                      timeout=max(seconds, 10.0))
-                code = done.returncode
-            except subprocess.TimeoutExpired:
-                code = "stopped: the part's time was over"
-        record = folder / "record.jsonl"
-        lines = record.read_text().splitlines() if record.exists() else []
-        outcomes = []
-        for line in lines:
-            try:
-                outcomes.append(json.loads(line))
-            except json.JSONDecodeError:
-                pass  # The last line of a run that was stopped.
-        headers = [line for line in outcomes if line.get("line") == "header"]
-        self.is_stub |= any(line["device"]["vendor"] == "stub" for line in headers)
-        return code, [line for line in outcomes if line.get("line") == "outcome"]
+class Stop(Exception):
+    """Ended from outside."""
 
 
 def identity(point):
@@ -97,33 +55,337 @@ def spoken(point):
     return "/".join(str(value) for value in point.values())
 
 
-def measure_peer(torch, function, seconds=0.25):
-    """Median of batches timed by events, after a warm-up, in seconds."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-
-    def batch(count):
-        start.record()
-        for _ in range(count):
-            function()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / 1e3 / count
-
-    once = batch(3)
-    count = max(1, min(1000, int(2e-3 / max(once, 1e-7))))
-    until = time.monotonic() + seconds
-    batch(count)
-    times = []
-    while len(times) < 5 or time.monotonic() < until:
-        times.append(batch(count))
-    return statistics.median(times)
+def lines_of(path):
+    """The JSON of each line; a last line that was cut short is passed over."""
+    made = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            made.append(json.loads(line))
+        except json.JSONDecodeError:
+            pass
+    return made
 
 
-def share(measurement, tier):
+class Run:
+    """One part on one device: its folder, its time, and the program."""
+
+    def __init__(self, given):
+        self.program, self.device, self.selectors = given.program, given.device, given.selector
+        self.part, self.out = given.part, given.out
+        self.until = time.monotonic() + given.limit
+        # A stub driver for tests, whose times mean nothing.
+        self.is_stub = False
+        self.missing = []
+        self.folder = self.unfinished(given.work, given.new)
+
+    def unfinished(self, work, new):
+        """The folder of the last run that did not come to its end with these selectors; else a new one."""
+        work.mkdir(parents=True, exist_ok=True)
+        numbers = [int(path.name.rsplit("-", 1)[1]) for path in work.glob(f"{self.part}-*")
+                   if path.is_dir() and path.name.rsplit("-", 1)[1].isdigit()]
+        last = work / f"{self.part}-{max(numbers, default=0)}"
+        terms = json.dumps([self.device, self.selectors])
+        is_same = (last / "terms.json").exists() and (last / "terms.json").read_text() == terms
+        if is_same and not new and not (last / "finished").exists():
+            print(f"going on with {last}", flush=True)
+            return last
+        folder = work / f"{self.part}-{max(numbers, default=0) + 1}"
+        folder.mkdir()
+        (folder / "terms.json").write_text(terms)
+        return folder
+
+    def left(self):
+        return self.until - time.monotonic()
+
+    def plan(self, suite):
+        """The ids of a suite's cases, in the order in which they are run."""
+        kept = self.folder / f"plan-{suite}.json"
+        if not kept.exists():
+            command = [self.program, "list", "--device", self.device, "--suite", suite, "--json",
+                       *self.selectors]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            if done.returncode != 0:
+                print(done.stderr.strip(), file=sys.stderr)
+                sys.exit(done.returncode)
+            kept.write_text(json.dumps([row["id"] for row in json.loads(done.stdout)["cases"]]))
+        return json.loads(kept.read_text())
+
+    def complete(self, suite, name, ids):
+        """Measures the cases until each has its outcome or time is over: outcomes by id.
+
+        Each pass is a process of its own with a record of its own: `NAME-1`, `NAME-2`...
+        """
+        outcomes, number = {}, 0
+        while True:
+            number += 1
+            folder = self.folder / f"{name}-{number}"
+            asked = [one for one in ids if one not in outcomes]
+            if not folder.exists():
+                # What remains is not worth a start.
+                if not asked or self.left() < GRACE + 5.0:
+                    return outcomes
+                self.start(suite, folder, asked)
+            outcomes.update(self.read(folder))
+
+    def start(self, suite, folder, ids):
+        """One pass: how it ended is left in the file `exit`, where it ended at all."""
+        folder.mkdir()
+        (folder / "ids.json").write_text(json.dumps(ids))
+        command = [self.program, "run", "--device", self.device, "--suite", suite,
+                   "--out", folder / "run", "--color", "never", *ids]
+        with open(folder / "said.txt", "w") as said:
+            process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+            try:
+                code = self.wait(process)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+        (folder / "exit").write_text(str(code))
+        print(f"{folder.name}: {len(self.read(folder))} of {len(ids)} cases, {code}", flush=True)
+
+    def wait(self, process):
+        """Waits for a pass; when time is over it has a while for the case in flight."""
+        try:
+            return f"exit code {process.wait(max(self.left() - GRACE, 1.0))}"
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(GRACE)
+            return "interrupted: time is over"
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return "killed: the case in flight did not end"
+
+    def read(self, folder):
+        """Outcomes of a pass by id. Cases behind one that broke the device have none, and are measured
+        by the next pass; a case in which the program ended has failed."""
+        ids = json.loads((folder / "ids.json").read_text())
+        lines = lines_of(folder / "run" / "record.jsonl")
+        headers = [line for line in lines if line.get("line") == "header"]
+        ended = (folder / "exit").read_text() if (folder / "exit").exists() else None
+        if not headers:
+            if ended is not None and ended.startswith("exit code"):
+                said = (folder / "said.txt").read_text().strip()
+                sys.exit(f"the program measured nothing, {ended}: {said}")
+            return {}
+        self.is_stub |= any(line["device"]["vendor"] == "stub" for line in headers)
+        plan = [(identity(case["point"]), case["kernel"]) for case in headers[0]["plan"]]
+        id_of = dict(zip(plan, ids, strict=True))
+        outcomes = {}
+        for line in lines:
+            if line.get("line") == "outcome" and line.get("failure") != "device_lost":
+                case = line.get("case") or line["measurement"]["case"]
+                outcomes[id_of[identity(case["point"]), case["kernel"]]] = line
+        died = ended is not None and (ended.startswith("killed") or ended.startswith("exit code -")
+                                      or ended == "exit code 101")
+        for case, one in zip(headers[0]["plan"], ids):
+            if died and one not in outcomes:
+                outcomes[one] = {"outcome": "failed", "failure": "died", "case": case,
+                                 "error": f"the program ended in it ({ended})"}
+                break
+        return outcomes
+
+    def finish(self, text, is_complete):
+        """Leaves the summary and the archive; without `is_complete` the next call goes on."""
+        if is_complete:
+            (self.folder / "finished").touch()
+        self.out.mkdir(parents=True, exist_ok=True)
+        summary = self.out / f"{self.part}.md"
+        summary.write_text(text)
+        (self.folder / "summary.md").write_text(text)
+        archive = self.out / f"{self.part}.tar.gz"
+        draft = archive.with_suffix(".draft")
+        with tarfile.open(draft, "w:gz") as tar:
+            tar.add(self.folder, self.folder.name)
+        draft.rename(archive)
+        if archive.stat().st_size > ARCHIVE_MAX:
+            print(f"{archive} has {archive.stat().st_size >> 20} MiB: split it before it travels")
+        return f"summary: {summary}, records and reports: {archive}"
+
+
+def failures(outcomes):
+    """Lines about what failed or cannot be believed."""
+    for one, outcome in outcomes.items():
+        if outcome["outcome"] in ("failed", "invalid"):
+            yield f"{outcome['outcome']}: {one}: {outcome.get('error') or outcome.get('reason')}"
+
+
+def verify(run):
+    """Every kernel at small and odd shapes: an outcome for each, none wrong."""
+    # The second suite has products of more tiles than the GPU has units.
+    suites = ["gpu-verify"] if run.selectors else ["gpu-verify", "gpu-verify-large"]
+    planned, outcomes, suite_of = 0, {}, {}
+    for suite in suites:
+        ids = run.plan(suite)
+        planned += len(ids)
+        found = run.complete(suite, suite, ids)
+        suite_of.update(dict.fromkeys(found, suite))
+        outcomes.update(found)
+        # What is known so far is kept should the machine go away.
+        run.finish(verified(run, outcomes, planned, []), False)
+    said = sanitize(run, outcomes, suite_of)
+    text = verified(run, outcomes, planned, said)
+    print(text, flush=True)
+    is_complete = len(outcomes) == planned
+    print(run.finish(text, is_complete))
+    # Times of such small shapes may be invalid; results may not be wrong.
+    if any(outcome["outcome"] == "failed" for outcome in outcomes.values()) or not outcomes:
+        return 1
+    return 0 if is_complete else 4
+
+
+def verified(run, outcomes, planned, said):
+    """The summary of a verification."""
+    counted = {kind: 0 for kind in ("measured", "skipped", "failed", "invalid")}
+    for outcome in outcomes.values():
+        counted[outcome["outcome"]] += 1
+    reasons = {re.sub(r"[0-9]+", "N", outcome["reason"]) for outcome in outcomes.values()
+               if outcome["outcome"] == "skipped"}
+    words = ", ".join(f"{count} {kind}" for kind, count in counted.items())
+    text = [f"# Kernels of {run.device}{' (stub)' if run.is_stub else ''}", "",
+            f"{planned} cases planned: {words}, {planned - len(outcomes)} not reached yet", ""]
+    text += [f"- {line}" for line in failures(outcomes)] + [f"- {line}" for line in said]
+    return "\n".join(text + [f"- skipped: {reason}" for reason in sorted(reasons)]) + "\n"
+
+
+def sanitize(run, outcomes, suite_of):
+    """Failed cases once more under compute-sanitizer, where it is installed: what it found."""
+    failed = [one for one, outcome in outcomes.items() if outcome["outcome"] == "failed"]
+    tool = next(filter(None, map(shutil.which, ("compute-sanitizer",
+                                                "/usr/local/cuda/bin/compute-sanitizer"))), None)
+    if not failed or not run.device.startswith("cuda"):
+        return []
+    if tool is None:
+        return ["compute-sanitizer is not installed: failed cases were not run under it"]
+    said = []
+    for number, one in enumerate(failed[:SANITIZED]):
+        folder = run.folder / f"sanitizer-{number}"
+        text = folder / "said.txt"
+        if not text.exists():
+            if run.left() < SANITIZER_SECONDS + GRACE:
+                said.append(f"{one}: no time for compute-sanitizer")
+                continue
+            folder.mkdir(exist_ok=True)
+            command = [tool, "--tool", "memcheck", "--print-limit", "10", run.program, "run",
+                       "--device", run.device, "--suite", suite_of[one], "--color", "never",
+                       "--out", folder / "run", one]
+            with open(text, "w") as file:
+                try:
+                    subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
+                                   timeout=SANITIZER_SECONDS)
+                except subprocess.TimeoutExpired:
+                    file.write(f"\nstopped after {SANITIZER_SECONDS:.0f} s\n")
+        found = [line.strip("= \n") for line in text.read_text(errors="replace").splitlines()
+                 if line.startswith("=========") and len(line) > 10]
+        said.append(f"{one} under compute-sanitizer: {'; '.join(found[:1] + found[-1:])}")
+    return said
+
+
+class Peers:
+    """The process with other people's kernels. It is started anew when it hangs or dies."""
+
+    def __init__(self, run):
+        self.run, self.process, self.names = run, None, []
+        self.start()
+
+    def start(self):
+        log = open(self.run.folder / "peers.txt", "a")
+        self.process = subprocess.Popen([sys.executable, HERE / "gpu_peers"], text=True, stderr=log,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
+        hello = self.answer(min(120.0, self.run.left()))
+        self.names = self.names or hello.get("peers", [])
+        self.run.missing += hello.get("missing", ["peers: their process does not answer"])
+
+    def answer(self, seconds):
+        """The next line of the process; nothing where it is silent so long, or has died."""
+        ready, _, _ = select.select([self.process.stdout], [], [], max(seconds, 0.0))
+        line = self.process.stdout.readline() if ready else ""
+        return json.loads(line) if line.endswith("\n") else {}
+
+    def measure(self, name, point):
+        """What the process says of one peer at one point."""
+        if self.process is None:
+            self.start()
+        try:
+            self.process.stdin.write(json.dumps({"peer": name, "point": point}) + "\n")
+            answer = self.answer(min(PEER_SECONDS, self.run.left()))
+        except BrokenPipeError:
+            answer = {}
+        if not answer or answer.get("broken"):
+            self.end()
+        return answer or {"error": "no answer: its process was ended"}
+
+    def end(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+            self.process = None
+
+
+def hot(measurement):
+    """The median of iterations that follow one another, in seconds: caches as they left them."""
+    if measurement["cache"] == "hot":
+        return measurement["summary"]["median"]
+    return measurement["contrast"]["summary"]["median"]
+
+
+class Figures:
+    """Hot times of every point, by kernel: one for each round."""
+
+    def __init__(self):
+        self.points, self.work = {}, {}
+        self.own, self.others, self.lights, self.ids = {}, {}, {}, {}
+
+    def take(self, outcomes):
+        for one, outcome in outcomes.items():
+            if outcome["outcome"] != "measured":
+                continue
+            kernel, point = outcome["case"]["kernel"], outcome["case"]["point"]
+            key = identity(point)
+            self.points[key], self.work[key] = point, outcome["work"]
+            of = self.others if kernel in LIBRARIES else self.own
+            of.setdefault(key, {}).setdefault(kernel, []).append(hot(outcome))
+            self.ids[key, kernel] = one
+            self.lights.setdefault((key, kernel), outcome)
+
+    def take_peer(self, line):
+        if "seconds" in line:
+            name = line["peer"] + ("" if line["way"] == "graph" else f" ({line['way']})")
+            of = self.others.setdefault(identity(line["point"]), {})
+            of.setdefault(name, []).append(line["seconds"])
+
+    def best(self, key):
+        kernels = self.own.get(key, {})
+        return min(kernels, key=lambda name: statistics.median(kernels[name]), default=None)
+
+    def again(self, ids):
+        """Of some cases those worth another round: each point's best kernel, and the vendor's."""
+        wanted = {self.ids[key, self.best(key)] for key in self.own}
+        wanted |= {one for (key, kernel), one in self.ids.items() if kernel in LIBRARIES}
+        return [one for one in ids if one in wanted]
+
+    def rows(self):
+        for key in self.own:
+            point, work, best = self.points[key], self.work[key], self.best(key)
+            own = statistics.median(self.own[key][best])
+            peers = {name: statistics.median(times)
+                     for name, times in self.others.get(key, {}).items()}
+            peer = min(peers, key=peers.get) if peers else None
+            light = self.lights[key, best]
+            yield [spoken(point), best, rate(point, work, own),
+                   per_cent(share(light, "datasheet", own)), per_cent(share(light, "observed", own)),
+                   peer or "", rate(point, work, peers[peer]) if peer else "",
+                   f"{peers[peer] / own:.3f}" if peer else ""]
+
+
+def share(measurement, tier, seconds):
     """The share of a tier's speed of light; none where it is unknown."""
     for light in measurement["speed_of_light"]:
         if light["tier"] == tier:
-            return light["time"] / measurement["summary"]["median"]
+            return light["time"] / seconds
     return None
 
 
@@ -139,87 +401,85 @@ def per_cent(value):
     return "" if value is None else f"{100 * value:.1f}"
 
 
-def table(rows, path, title, missing, is_stub):
-    """Writes rows of text as Markdown, and prints them; of a stub without a number."""
-    if is_stub:
+def table(run, taken, wrong):
+    """The figures as Markdown; of a stub without a number."""
+    rows = sorted(taken.rows())
+    if run.is_stub:
         rows = [row[:2] + ["stub" if value else "" for value in row[2:]] for row in rows]
     head = ["point", "best kernel", "rate", "% datasheet", "% observed clock", "best peer",
             "its rate", "own / peer"]
-    lines = [f"# {title}", "", *(f"- {line}" for line in missing), "",
+    notes = ["All times are hot: iterations follow one another. Peers run as CUDA graphs; \"eager\" "
+             "marks those that cannot be captured, whose launches by Python may bound them."]
+    notes += sorted(set(run.missing)) + wrong
+    lines = [f"# Figures of {run.device}", "", *(f"- {line}" for line in notes), "",
              "| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    path.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines[2:]))
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
-# The vendor's library runs in the program itself, and is a peer all the same.
-LIBRARIES = {"cublaslt", "hipblaslt", "ce"}
+def figures(run):
+    """The program and the peers in turn, operation by operation and round by round."""
+    peers, taken, wrong = Peers(run), Figures(), {}
+    plan = run.plan("gpu-figures")
+    kept = run.folder / "peers.jsonl"
+    known = {(line["round"], identity(line["point"]), line["peer"]): line for line in lines_of(kept)}
+    planned = measured = 0
+    try:
+        for number in range(ROUNDS):
+            for operation in OPERATIONS if number == 0 else IN_ROUNDS:
+                ids = [one for one in plan if one.split("/")[0] == operation]
+                if not ids:
+                    continue
+                ids = ids if number == 0 else taken.again(ids)
+                steps = [lambda: own(run, taken, wrong, f"{number}-{operation}", ids),
+                         lambda: others(run, peers, taken, kept, known, number, operation)]
+                # Every other round the peers are first: neither side is always the warmer one.
+                for step in steps if number % 2 == 0 else reversed(steps):
+                    planned, measured = (sum(pair) for pair in zip((planned, measured), step()))
+            run.finish(table(run, taken, list(failures(wrong))), False)
+        run_tools(run)
+    finally:
+        peers.end()
+    is_complete = planned == measured
+    if not is_complete:
+        run.missing.append(f"{planned - measured} measurements were not reached: the time was over")
+    text = table(run, taken, list(failures(wrong)))
+    print(text, flush=True)
+    print(run.finish(text, is_complete))
+    if any(outcome["outcome"] == "failed" for outcome in wrong.values()) or not taken.own:
+        return 1
+    return 0 if is_complete else 4
 
 
-class Figures:
-    """Times of every point, by kernel: one for each round."""
+def own(run, taken, wrong, name, ids):
+    """The program's own measurements: how many were planned, and how many there are."""
+    outcomes = run.complete("gpu-figures", name, ids)
+    taken.take(outcomes)
+    wrong.update(outcomes)
+    return len(ids), len(outcomes)
 
-    def __init__(self):
-        self.points, self.work = {}, {}
-        self.own, self.others, self.lights = {}, {}, {}
 
-    def take(self, outcomes):
-        for outcome in outcomes:
-            if outcome["outcome"] != "measured":
+def others(run, peers, taken, kept, known, number, operation):
+    """Every peer at every point of an operation: how many were planned, and how many there are."""
+    points = [point for point in taken.points.values() if point["operation"] == operation]
+    planned = measured = 0
+    for point in points:
+        for name in peers.names:
+            line = known.get((number, identity(point), name))
+            if line is None and run.left() < 5.0:
+                planned += 1
                 continue
-            kernel, point = outcome["case"]["kernel"], outcome["case"]["point"]
-            key = identity(point)
-            self.points[key], self.work[key] = point, outcome["work"]
-            of = self.others if kernel in LIBRARIES else self.own
-            times = of.setdefault(key, {}).setdefault(kernel, [])
-            times.append(outcome["summary"]["median"])
-            if kernel not in LIBRARIES:
-                self.lights[key, kernel] = outcome
-
-    def rows(self):
-        for key, kernels in self.own.items():
-            point, work = self.points[key], self.work[key]
-            best = min(kernels, key=lambda name: statistics.median(kernels[name]))
-            own = statistics.median(kernels[best])
-            peers = {name: statistics.median(times)
-                     for name, times in self.others.get(key, {}).items()}
-            peer = min(peers, key=peers.get) if peers else None
-            light = self.lights[key, best]
-            yield [spoken(point), best, rate(point, work, own),
-                   per_cent(share(light, "datasheet")), per_cent(share(light, "observed")),
-                   peer or "", rate(point, work, peers[peer]) if peer else "",
-                   f"{peers[peer] / own:.3f}" if peer else ""]
-
-
-def verify(fizeau, _torch, _peers, missing, until):
-    """Every kernel at small and odd shapes: an outcome for each, none wrong."""
-    code, outcomes = fizeau.run("gpu-verify", [], "verify", until - time.monotonic())
-    if not fizeau.selectors:
-        # Products of more tiles than the GPU has units.
-        large, more = fizeau.run("gpu-verify-large", [], "verify-large", until - time.monotonic())
-        outcomes += more
-        code = code if large == 0 else large
-    counted = {}
-    for outcome in outcomes:
-        counted.setdefault(outcome["outcome"], []).append(outcome)
-    for kind in ("failed", "invalid"):
-        for outcome in counted.get(kind, []):
-            case = outcome.get("case") or outcome["measurement"]["case"]
-            why = outcome.get("error") or outcome.get("reason")
-            print(f"{kind}: {spoken(case['point'])}/{case['kernel']}: {why}")
-    reasons = {re.sub(r"[0-9]+", "N", outcome["reason"]) for outcome in counted.get("skipped", [])}
-    for reason in sorted(reasons):
-        print(f"skipped: {reason}")
-    words = ", ".join(f"{len(counted.get(kind, []))} {kind}"
-                      for kind in ("measured", "skipped", "failed", "invalid"))
-    print(f"verify: {words}; exit code {code}")
-    # Times of such small shapes may be invalid; results may not be wrong.
-    wrong = len(counted.get("failed", []))
-    return 0 if outcomes and not wrong and code in (0, 1) else 1
-
-
-# Operations that have peers, or that are compared with each other: measured in every round.
-IN_ROUNDS = ["stream", "gemm", "grouped", "attention"]
+            if line is None:
+                said = peers.measure(name, point)
+                if "other" in said:
+                    continue
+                line = {"round": number, "point": point, "peer": name, **said}
+                with open(kept, "a") as file:
+                    file.write(json.dumps(line) + "\n")
+            planned, measured = planned + 1, measured + 1
+            taken.take_peer(line)
+            if "error" in line:
+                run.missing.append(f"{name} at {spoken(point)}: {line['error']}")
+    return planned, measured
 
 
 # AMD's own tools, by the names they have had, and what they are asked for. Each has points of its own:
@@ -231,107 +491,50 @@ TOOLS = [
 ]
 
 
-def run_tools(fizeau, missing, until):
+def run_tools(run):
     """The vendor's tools on an AMD node, one after the other."""
-    for names, arguments in TOOLS if fizeau.device.startswith("hip") else []:
+    for names, arguments in TOOLS if run.device.startswith("hip") else []:
+        kept = run.folder / f"tool-{names[0]}.txt"
         program = next(filter(None, map(shutil.which, names)), None)
-        left = min(120.0, until - time.monotonic())
+        left = min(60.0, run.left())
         if program is None or left < 5.0:
-            missing.append(f"{names[0]}: " + ("the time was over" if program else "not found"))
+            run.missing.append(f"{names[0]}: " + ("the time was over" if program else "not found"))
             continue
-        with open(fizeau.out / f"tool-{names[0]}.txt", "w") as said:
+        with open(kept, "w") as said:
             try:
-                code = subprocess.run([program, *arguments], stdout=said,
+                code = subprocess.run([program, *arguments], stdout=said, check=False,
                                       stderr=subprocess.STDOUT, timeout=left).returncode
             except subprocess.TimeoutExpired:
                 code = f"stopped after {left:.0f} s"
         if code != 0:
-            missing.append(f"{names[0]}: exit code {code}")
-
-
-def figures(fizeau, torch, peers, missing, until, suite="gpu-figures", name="figures"):
-    """The program and the peers in turn, several rounds, the same points."""
-    taken = Figures()
-    raw = []
-    for number in range(ROUNDS):
-        left = until - time.monotonic()
-        if number > 0 and left < 0.9 * (BUDGET - left) / number:
-            missing.append(f"{number} of {ROUNDS} rounds: the time was over")
-            break
-        planned = {point["operation"] for point in taken.points.values()}
-        selectors = [f"{name}/*" for name in IN_ROUNDS if name in planned]
-        if number > 0 and not selectors:
-            break
-        code, outcomes = fizeau.run(suite, selectors, f"{name}-{number}", 0.7 * left)
-        taken.take(outcomes)
-        print(f"round {number}: {len(outcomes)} outcomes, exit code {code}", flush=True)
-        if torch is None:
-            continue
-        for key, point in list(taken.points.items()):
-            for peer in peers:
-                if time.monotonic() > until - 5:
-                    break
-                try:
-                    function = peer.make(point)
-                    if function is None:
-                        continue
-                    seconds = measure_peer(torch, function)
-                except Exception as error:
-                    missing.append(f"{peer.name} at {spoken(point)}: {type(error).__name__}: "
-                                   f"{str(error).splitlines()[0] if str(error) else ''}")
-                    continue
-                finally:
-                    torch.cuda.empty_cache()
-                taken.others.setdefault(key, {}).setdefault(peer.name, []).append(seconds)
-                raw.append({"round": number, "point": point, "peer": peer.name,
-                            "seconds": seconds})
-    run_tools(fizeau, missing, until)
-    (fizeau.out / f"{name}-peers.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in raw))
-    rows = sorted(taken.rows())
-    table(rows, fizeau.out / f"{name}.md", f"Figures of {fizeau.device}", sorted(set(missing)),
-          fizeau.is_stub)
-    return 0 if rows else 1
-
-
-def tune(fizeau, torch, peers, missing, until):
-    """Each kernel at the shapes of language models: the order that kernels.toml should have."""
-    half = time.monotonic() + (until - time.monotonic()) / 2
-    status = 0
-    for suite, end in (("llm-decode", half), ("llm-prefill", until)):
-        code, outcomes = fizeau.run(suite, [], f"tune-{suite}", end - time.monotonic())
-        print(f"{suite}: {len(outcomes)} outcomes, exit code {code}")
-        taken = Figures()
-        taken.take(outcomes)
-        wins = {}
-        for row in taken.rows():
-            wins.setdefault(row[1], []).append(row[0])
-        for kernel, points in sorted(wins.items(), key=lambda item: -len(item[1])):
-            print(f"  {kernel} is the best of ours at {len(points)} points")
-        table(sorted(taken.rows()), fizeau.out / f"tune-{suite}.md", suite, missing,
-              fizeau.is_stub)
-        status = status or (0 if taken.own else 1)
-    return status
+            run.missing.append(f"{names[0]}: exit code {code}")
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("part", choices=["verify", "figures", "tune"])
-    arguments.add_argument("--program", required=True)
-    arguments.add_argument("--device", required=True)
-    arguments.add_argument("--out", type=pathlib.Path, required=True)
+    arguments = argparse.ArgumentParser(prog="scripts/gpu.sh", description=__doc__)
+    arguments.add_argument("part", choices=list(LIMITS))
     arguments.add_argument("selector", nargs="*", help="only cases whose ids match")
-    given = arguments.parse_args()
-    given.out = given.out / time.strftime("%Y%m%d-%H%M%S")
-    given.out.mkdir(parents=True)
-    until = time.monotonic() + BUDGET
-    torch, peers, missing = (None, [], [])
-    if given.part == "figures":
-        torch, peers, missing = load_peers()
-    part = {"verify": verify, "figures": figures, "tune": tune}[given.part]
-    status = part(Fizeau(given), torch, peers, missing, until)
-    print(f"records and tables: {given.out}")
-    return status
+    arguments.add_argument("--out", type=pathlib.Path, help="where the summary and the archive go")
+    arguments.add_argument("--limit", type=float, help="seconds after which it ends by itself")
+    arguments.add_argument("--new", action="store_true", help="begin anew")
+    for name in ("--program", "--device", "--work", "--default-out"):
+        arguments.add_argument(name, required=True, help=argparse.SUPPRESS)
+    given = arguments.parse_intermixed_args()
+    longest = LIMITS[given.part]
+    given.limit = longest if given.limit is None else given.limit
+    if not GRACE < given.limit <= longest:
+        arguments.error(f"--limit {given.limit:g}: seconds, more than {GRACE:g} and {longest:g} at most")
+    given.work, given.out = pathlib.Path(given.work), given.out or pathlib.Path(given.default_out)
+
+    def stop(_number, _frame):
+        raise Stop
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        return {"verify": verify, "figures": figures}[given.part](Run(given))
+    except (Stop, KeyboardInterrupt):
+        print("ended from outside: the same command goes on", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

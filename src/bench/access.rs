@@ -11,6 +11,7 @@ use crate::{
     device::{Buffer, Device, DeviceError, Function, Launch},
     kernel::{AccessParams, Operation},
     outcome::Check,
+    spec::Properties,
     suite::Suite,
     units::Bytes,
 };
@@ -36,7 +37,10 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
             Access::Gather => axes
                 .rows
                 .iter()
-                .map(|&row| AccessPoint { access, working_set: memory, row: Bytes(row), units })
+                .map(|&row| {
+                    let working_set = gathered(Bytes(row), memory, properties);
+                    AccessPoint { access, working_set, row: Bytes(row), units }
+                })
                 .collect(),
             Access::Mix3r1w | Access::Mix1r3w => {
                 vec![AccessPoint { access, working_set: memory, row: Bytes(16), units }]
@@ -55,6 +59,16 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Rows of a gather at most, but where its table would not be far larger than the caches: the host
+/// draws their order, which takes a second.
+const ROWS_MAX: u64 = 1 << 25;
+
+/// The table of a gather: memory's working set, or less where that has more rows than can be drawn.
+fn gathered(row: Bytes, memory: Bytes, properties: &Properties) -> Bytes {
+    let far_beyond_caches = (properties.last_level_cache() * 8).0.next_power_of_two();
+    Bytes((row.0 * ROWS_MAX).max(far_beyond_caches).min(memory.0))
 }
 
 struct Accessing<'d> {

@@ -4,6 +4,13 @@
 //! order (Sattolo, 1986), which no prefetcher guesses. One iteration is one load, and each launch
 //! goes on where the one before stopped, so that all cells are visited whatever the batch.
 //!
+//! On a GPU caches are evicted before a chain is timed, and the chain is walked until the caches
+//! hold what they hold of it ever after: two whole passes, or as many lines as are four times the
+//! last cache where that is less. Of a chain that is much longer than the cache no line is met
+//! again that is still cached: a line comes again after a whole pass, and what is timed does not
+//! begin anew but elsewhere. The order is random, so that a part of a pass is a fair sample of all
+//! of it.
+//!
 //! Where the chase ends after so many loads is known from the order: one wrong or missing load, and
 //! it ends elsewhere.
 
@@ -13,6 +20,7 @@ use crate::{
     device::{Buffer, Device, DeviceError, Function, Launch},
     kernel::{LatencyParams, Operation},
     outcome::Check,
+    spec::Properties,
     suite::Suite,
     units::Bytes,
 };
@@ -20,15 +28,32 @@ use crate::{
 /// The least working set of a sweep.
 const SWEEP_START: Bytes = Bytes(4096);
 
-/// From one cell to the next: a line of every CPU and GPU that is in use, or two halves of one.
+/// The unit that cells are counted in: a line of every CPU that is in use, half of one on a GPU.
 pub(super) const LINE: u64 = 64;
+
+/// From one cell to the next on a GPU, whose lines are of 128 bytes: no load finds what another one
+/// brought.
+const GPU_STRIDE: u64 = 128;
+
+/// Of a chain beyond the TLBs, a block of cells in each page of the largest kind that GPUs map
+/// memory by.
+const PAGE: u64 = 2 << 20;
+const BLOCK: u64 = 64 << 10;
+
+/// Loads of one launch while caches settle.
+const SETTLING: u64 = 1 << 20;
+
+/// Bytes of a chain that are written at once.
+const WRITE: usize = 32 << 20;
 
 /// The cases of a suite.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.latency else { return Vec::new() };
     let kernels = rank.device.kernels(Operation::Latency);
-    let end = stream::memory_working_set(rank.device.properties());
-    let sizes = stream::sweep(SWEEP_START, end, axes.points_per_octave);
+    let properties = rank.device.properties();
+    let end = stream::memory_working_set(properties);
+    let mut sizes = stream::sweep(SWEEP_START, end, axes.points_per_octave);
+    sizes.extend(beyond_tlb(properties));
     let case = |kernel: &KernelName, working_set| Case {
         kernel: kernel.clone(),
         point: Point::Latency(LatencyPoint { working_set, side: None }),
@@ -37,20 +62,25 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     sizes.chain(sides::cases(&axes.sides, rank)).collect()
 }
 
+/// The working set whose loads miss the TLBs too: a quarter of a GPU's memory, where that is
+/// enough.
+fn beyond_tlb(properties: &Properties) -> Option<Bytes> {
+    let quarter = Bytes(1 << (properties.memory.0 / 4).max(1).ilog2());
+    (stream::is_gpu(properties) && quarter >= LatencyPoint::BEYOND_TLB).then_some(quarter)
+}
+
 struct LatencyWorkload<'d> {
     device: &'d dyn Device,
     function: Function,
     chain: Buffer,
     /// Where each chase ends, and the next one starts.
     end: Buffer,
-    /// The place of each cell in the order of the chain, of those that are in it.
-    places: Vec<Option<u32>>,
-    /// How many are.
-    cells: u64,
+    /// The line of each cell, in the order of the chain.
+    order: Vec<u32>,
     /// The unit that has to walk it, where it matters.
     unit: Option<u64>,
-    /// Loads since the chain's start, modulo its length.
-    walked: u64,
+    /// Place in the order where the chase is.
+    at: u64,
 }
 
 /// Lays a chain over the working set.
@@ -63,9 +93,32 @@ pub fn prepare<'r>(
         return sides::prepare(point.working_set, side, kernel, rank);
     }
     let function = device.load(Operation::Latency, kernel)?;
-    let cells = (point.working_set.0 / LINE).max(2);
-    let chain = device.allocate(stream::in_huge_pages(Bytes(cells * LINE)))?;
-    over(device, function, chain, cells as usize)
+    let properties = device.properties();
+    let lines = lines(point, properties)?;
+    let chain = device.allocate(stream::in_huge_pages(point.working_set))?;
+    let mut workload = through(device, function, chain, &lines, None)?;
+    if stream::is_gpu(properties) {
+        workload.settle(properties.last_level_cache())?;
+    }
+    Ok(Box::new(workload))
+}
+
+/// The lines that have a cell, from the first on.
+fn lines(point: &LatencyPoint, properties: &Properties) -> Result<Vec<u32>, DeviceError> {
+    let size = point.working_set.0;
+    if point.is_beyond_tlb() {
+        let mut random = oorandom::Rand64::new(u128::from(size));
+        let in_block = BLOCK / GPU_STRIDE;
+        let blocks: Vec<u64> = (0..size / PAGE)
+            .map(|page| page * PAGE + random.rand_range(0..PAGE / BLOCK) * BLOCK)
+            .collect();
+        let cells = blocks.iter().flat_map(|block| (0..in_block).map(move |at| (block, at)));
+        let lines = cells.map(|(block, at)| ((block + at * GPU_STRIDE) / LINE) as u32);
+        return super::collected(blocks.len() * in_block as usize, lines);
+    }
+    let stride = if stream::is_gpu(properties) { GPU_STRIDE } else { LINE };
+    let cells = (size / stride).max(2);
+    super::collected(cells as usize, (0..cells).map(|cell| (cell * stride / LINE) as u32))
 }
 
 /// The same over any memory that the device reaches, of `cells` lines at least.
@@ -76,35 +129,65 @@ pub(super) fn over<'r>(
     cells: usize,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
     let all: Vec<u32> = (0..cells as u32).collect();
-    through(device, function, chain, &all, None)
+    Ok(Box::new(through(device, function, chain, &all, None)?))
 }
 
 /// The same through some of a memory's lines, by the unit of a number where one has to do it.
-pub(super) fn through<'r>(
+pub(super) fn by_unit<'r>(
+    device: &'r dyn Device,
+    function: Function,
+    chain: Buffer,
+    lines: &[u32],
+    unit: u64,
+) -> Result<Box<dyn Workload + 'r>, Unready> {
+    Ok(Box::new(through(device, function, chain, lines, Some(unit))?))
+}
+
+fn through<'r>(
     device: &'r dyn Device,
     function: Function,
     chain: Buffer,
     lines: &[u32],
     unit: Option<u64>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Result<LatencyWorkload<'r>, Unready> {
     let end = device.allocate(Bytes(LINE))?;
-    let order: Vec<u32> = cycle(lines.len()).iter().map(|&at| lines[at as usize]).collect();
-    let most = lines.iter().max().map_or(0, |&line| line as usize + 1);
-    let mut bytes = filled(0u8, most * LINE as usize)?;
-    let mut places = vec![None; most];
-    for (place, &cell) in order.iter().enumerate() {
-        let next = order[(place + 1) % order.len()];
-        let address = chain.address + u64::from(next) * LINE;
-        let at = cell as usize * LINE as usize;
-        bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
-        places[cell as usize] = Some(place as u32);
+    let cells = cycle(lines.len());
+    lay(device, &chain, lines, &cells)?;
+    let order = cells.iter().map(|&cell| lines[cell as usize]).collect();
+    let mut workload = LatencyWorkload { device, function, chain, end, order, unit, at: 0 };
+    workload.go_to(0)?;
+    Ok(workload)
+}
+
+/// Writes the address of the next cell into each one. Between cells stand zeros; lines that are far
+/// from each other are written by themselves.
+fn lay(
+    device: &dyn Device,
+    chain: &Buffer,
+    lines: &[u32],
+    cells: &[u32],
+) -> Result<(), DeviceError> {
+    let mut next = filled(0u32, lines.len())?;
+    for (place, &cell) in cells.iter().enumerate() {
+        next[cell as usize] = lines[cells[(place + 1) % cells.len()] as usize];
     }
-    device.write(&chain, Bytes(0), &bytes)?;
-    let cells = order.len() as u64;
-    let mut workload =
-        LatencyWorkload { device, function, chain, end, places, cells, unit, walked: 0 };
-    workload.poison()?;
-    Ok(Box::new(workload))
+    let mut from = 0;
+    while from < lines.len() {
+        let first = u64::from(lines[from]) * LINE;
+        let mut bytes: Vec<u8> = Vec::new();
+        for at in from..lines.len() {
+            let offset = u64::from(lines[at]) * LINE - first;
+            if bytes.len() + BLOCK as usize <= offset as usize || bytes.len() >= WRITE {
+                break;
+            }
+            bytes.resize(offset as usize, 0);
+            let address = chain.address + u64::from(next[at]) * LINE;
+            bytes.extend(address.to_le_bytes());
+            from = at + 1;
+        }
+        device.write(chain, Bytes(first), &bytes)?;
+    }
+    Ok(())
 }
 
 /// The cells in the order of one cycle through all of them: any order is one.
@@ -118,31 +201,53 @@ fn cycle(cells: usize) -> Vec<u32> {
     order
 }
 
+impl LatencyWorkload<'_> {
+    /// The chase goes on from a place in the order.
+    fn go_to(&mut self, place: u64) -> Result<(), DeviceError> {
+        self.at = place % self.order.len() as u64;
+        self.device.write(&self.end, Bytes(0), &self.address().to_le_bytes())
+    }
+
+    /// Where the chase has to be.
+    fn address(&self) -> u64 {
+        self.chain.address + u64::from(self.order[self.at as usize]) * LINE
+    }
+
+    /// Evicts what laying the chain left in caches, and walks until they hold what they will.
+    fn settle(&mut self, cache: Bytes) -> Result<(), DeviceError> {
+        self.device.evict_cache()?;
+        let cells = self.order.len() as u64;
+        let mut left = (cells * 2).min(cache.0 * 4 / GPU_STRIDE);
+        while left > 0 {
+            let loads = left.min(SETTLING);
+            self.device.timed(&mut || self.enqueue(loads as u32))?;
+            left -= loads;
+        }
+        Ok(())
+    }
+}
+
 impl Workload for LatencyWorkload<'_> {
     /// One iteration is one load.
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let params = LatencyParams { position: self.end.address };
-        self.walked = (self.walked + u64::from(repeat)) % self.cells;
+        self.at = (self.at + u64::from(repeat)) % self.order.len() as u64;
         let function = &self.function;
         self.device.launch(&Launch { function, blocks: 1, repeat, params: params.into() })
     }
 
-    /// Back to the chain's first cell; a chase that does not move is then found out.
+    /// A third of the chain further on; a chase that does not move is then found out. Not back to
+    /// the start: what the warm-up has just loaded would be met again, and the caches may hold it.
     fn poison(&mut self) -> Result<(), DeviceError> {
-        let first = self.places.iter().position(|&place| place == Some(0)).unwrap_or(0);
-        self.walked = 0;
-        let address = self.chain.address + first as u64 * LINE;
-        self.device.write(&self.end, Bytes(0), &address.to_le_bytes())
+        self.go_to(self.at + self.order.len() as u64 / 3 + 1)
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
         let mut words = [0u64; 2];
         self.device.read(&self.end, Bytes(0), bytemuck::bytes_of_mut(&mut words))?;
-        let cell = words[0].wrapping_sub(self.chain.address) / LINE;
-        let place = self.places.get(cell as usize).copied().flatten().map(u64::from);
         let by_whom = self.unit.is_none_or(|unit| unit == words[1]);
         let mut check = Check::NONE;
-        check.count(if place == Some(self.walked) && by_whom { 0.0 } else { 1.0 }, 0.0);
+        check.count(if words[0] == self.address() && by_whom { 0.0 } else { 1.0 }, 0.0);
         Ok(check)
     }
 }

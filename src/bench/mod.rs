@@ -140,8 +140,8 @@ fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, DeviceError> {
 pub fn memory_needed(case: &Case) -> Bytes {
     match &case.point {
         Point::Stream(point) => point.working_set,
-        // The chain, and the copy that it is written from.
-        Point::Latency(point) => point.working_set * 2,
+        // The chain, and beside it the order of its cells.
+        Point::Latency(point) => Bytes(point.working_set.0 / 4 * 5),
         Point::Compute(_) => Bytes::MIB,
         Point::Gemm(point) => case.point.work().memory * 2 + gemm::beside(point),
         // Beside the device's operands those of one group, drawn and kept as they are checked.
@@ -153,7 +153,7 @@ pub fn memory_needed(case: &Case) -> Bytes {
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,
         Point::Access(point) => point.working_set,
-        Point::Transfer(point) => point.moved() * 2,
+        Point::Transfer(point) => point.memory(),
         Point::Launch(_) => Bytes::KIB,
     }
 }

@@ -55,7 +55,7 @@ pub fn prepare<'r>(
     };
     let of_side = |&line: &u32| (taken[line as usize] >= far_from) == (side == Side::Far);
     let lines: Vec<u32> = (0..taken.len() as u32).filter(of_side).collect();
-    latency::through(device, function, chain, &lines, Some(unit))
+    latency::by_unit(device, function, chain, &lines, unit)
 }
 
 /// Cycles of each line, and the unit that counted them; `empty` makes lines zeros.

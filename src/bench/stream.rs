@@ -32,8 +32,9 @@ const FIRST_CACHE_MIN: Bytes = Bytes(32 << 10);
 /// From the end of one array (a whole page) to the start of the next, so that no two arrays are at
 /// the same place in their pages: a load that follows a store to an address with the same low 12
 /// bits waits for it ("4K aliasing", Intel's optimisation manual), and the sets of a cache are
-/// shared evenly.
-const SKEW: Bytes = Bytes(1344);
+/// shared evenly. A multiple of 128, the longest line in use: a GPU's warp then loads 4 lines and
+/// not parts of 5.
+const SKEW: Bytes = Bytes(11 * 128);
 
 /// The cases of a suite.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
@@ -93,14 +94,30 @@ fn stores_past_caches(kernel: &KernelName) -> bool {
 /// Blocks of a kernel for each unit, at most (kernels/amd.toml).
 const BLOCKS_MAX: u64 = 4;
 
-/// The working set that stands for memory: four times the last-level cache, as STREAM's rules ask,
-/// up to a power of two; never less than 128 MiB. AMD's cache on the memory's side keeps a share of
-/// a stream that is much larger than itself: there it is eight times.
+/// Whether a device is a GPU, by its backend.
+pub(super) fn is_gpu(properties: &Properties) -> bool {
+    matches!(properties.backend.as_str(), "cuda" | "hip")
+}
+
+/// The least working set that stands for a GPU's memory: a launch of 0.4 ms and more on the fastest
+/// of 2026, of which ramp-up and tail of some 5 us are about 1 %.
+const GPU_MEMORY: Bytes = Bytes(2 << 30);
+
+/// The working set that stands for memory, a power of two.
+///
+/// On the host it is four times the last-level cache, as STREAM's rules ask, and never less than
+/// 128 MiB. A GPU's caches replace lines at random and keep some of a stream that is not much
+/// larger than they are, so there it is sixteen times, 2 GiB at least, but no more than a sixteenth
+/// of the memory where four times the cache is less than that.
 pub fn memory_working_set(properties: &Properties) -> Bytes {
-    let is_beside_memory =
-        properties.backend == "hip" && properties.caches.last().is_some_and(|last| last.level > 2);
-    let wanted = properties.last_level_cache() * if is_beside_memory { 8 } else { 4 };
-    Bytes(wanted.0.max(128 << 20).next_power_of_two())
+    let cache = properties.last_level_cache();
+    let least = (cache * 4).0.max(128 << 20).next_power_of_two();
+    if !is_gpu(properties) {
+        return Bytes(least);
+    }
+    let wanted = (cache * 16).0.max(GPU_MEMORY.0).next_power_of_two();
+    let allowed = 1 << (properties.memory.0 / 16).max(1).ilog2();
+    Bytes(wanted.min(allowed).max(least))
 }
 
 /// 1, 2, 4 .. and all.
@@ -288,11 +305,30 @@ mod tests {
         let dies = Properties { backend, units: 304, caches, ..Properties::default() };
         assert_eq!(sweep_start(&dies, 304), Bytes::MIB * 16);
         assert_eq!(sweep_start(&dies, 1), Bytes::MIB * 2);
-        assert_eq!(memory_working_set(&dies), Bytes::MIB * 2048);
         let caches = vec![cache(2, Bytes::MIB * 8, 104)];
         let one = Properties { units: 104, caches, ..dies };
         assert_eq!(sweep_start(&one, 104), Bytes::KIB * 512);
-        assert_eq!(memory_working_set(&one), Bytes::MIB * 128);
+    }
+
+    #[test]
+    fn memory_is_far_larger_than_caches_and_a_small_part_of_itself() {
+        let with = |backend: &str, cache: Bytes, memory: Bytes| {
+            let level = CacheLevel { level: 2, size: cache, shared_by: 100, line: Bytes(128) };
+            let backend = backend.to_owned();
+            let caches = vec![level];
+            let given = Properties { backend, units: 100, caches, memory, ..Properties::default() };
+            memory_working_set(&given).0 >> 20
+        };
+        let gib = |count: u64| Bytes(count << 30);
+        // H200, B200, MI300X with its Infinity Cache.
+        assert_eq!(with("cuda", Bytes::MIB * 60, gib(141)), 2048);
+        assert_eq!(with("cuda", Bytes::MIB * 126, gib(180)), 2048);
+        assert_eq!(with("hip", Bytes::MIB * 256, gib(192)), 4096);
+        // A card of 24 GiB with 72 MiB of cache: a sixteenth of its memory.
+        assert_eq!(with("cuda", Bytes::MIB * 72, gib(24)), 1024);
+        // Whatever the memory, four times the cache.
+        assert_eq!(with("cuda", Bytes::MIB * 72, gib(2)), 512);
+        assert_eq!(with("host", Bytes::MIB * 32, gib(24)), 128);
     }
 
     #[test]

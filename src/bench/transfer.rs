@@ -64,11 +64,17 @@ fn operation(transfer: Transfer) -> Operation {
 /// devices are those devices' engines'.
 fn fits(kernel: &KernelName, point: &TransferPoint) -> bool {
     let by_units = kernel.0 != "ce";
-    let of_others = matches!(point.transfer, Transfer::HostToAllMemcpy | Transfer::AllToHostMemcpy);
+    let of_others = matches!(
+        point.transfer,
+        Transfer::HostToAllMemcpy
+            | Transfer::AllToHostMemcpy
+            | Transfer::DeviceToDeviceBidirectionalMemcpyRead
+    ) || point.transfer.with_host() && point.peer.is_some();
     !(by_units && (of_others || point.host == HostMemory::Pageable))
 }
 
-/// One point, or one for each pair of devices.
+/// One point, or one for each pair of devices; of copies between the host and one device, one for
+/// each device: this one and the others.
 fn points(
     transfer: Transfer,
     size: Bytes,
@@ -86,10 +92,14 @@ fn points(
         _ => 1,
     };
     let point = |peer| TransferPoint { transfer, size, host, device: own, peer, copies };
-    if transfer.with_peer() {
-        return peers.iter().map(|&peer| point(Some(peer))).collect();
+    let of_peers = peers.iter().map(|&peer| point(Some(peer)));
+    match transfer {
+        _ if transfer.with_peer() => of_peers.collect(),
+        // Its units chase pointers, not those of others.
+        Transfer::HostDeviceLatency => vec![point(None)],
+        _ if transfer.with_host() => std::iter::once(point(None)).chain(of_peers).collect(),
+        _ => vec![point(None)],
     }
-    vec![point(None)]
 }
 
 /// One of the copies that go at once.
@@ -113,28 +123,34 @@ enum End {
     Other(Elsewhere),
 }
 
-/// Where each copy goes from and to, and whose engine does it.
+/// Where each copy goes from and to, and whose engine does it. The first is the one that is
+/// measured where the others only interfere.
 fn ends(point: &TransferPoint, peers: &[u32]) -> Vec<(End, End, u32)> {
-    let (own, host) = (point.device, End::Other(Elsewhere::Host(point.host)));
+    let own = point.device;
+    // Of a copy with the host: the device at its other end, beside which the host's memory is.
+    let one = point.peer.unwrap_or(own);
+    let host = |near| End::Other(Elsewhere::Host { kind: point.host, near });
     let at = |ordinal: u32| match ordinal == own {
         true => End::Own,
         false => End::Other(Elsewhere::Peer(ordinal)),
     };
-    let peer = point.peer.map_or(End::Own, at);
+    let peer = at(one);
     let all = || std::iter::once(own).chain(peers.iter().copied());
+    let first = || std::iter::once(one).chain(all().filter(move |&other| other != one));
     match point.transfer {
-        Transfer::HostToDeviceMemcpy => vec![(host, End::Own, own)],
-        Transfer::DeviceToHostMemcpy => vec![(End::Own, host, own)],
+        Transfer::HostToDeviceMemcpy => vec![(host(one), peer, one)],
+        Transfer::DeviceToHostMemcpy => vec![(peer, host(one), one)],
         Transfer::HostToDeviceBidirectionalMemcpy => {
-            vec![(host, End::Own, own), (End::Own, host, own)]
+            vec![(host(one), peer, one), (peer, host(one), one)]
         }
-        Transfer::HostToAllMemcpy => all().map(|one| (host, at(one), one)).collect(),
-        Transfer::AllToHostMemcpy => all().map(|one| (at(one), host, one)).collect(),
+        Transfer::HostToAllMemcpy => first().map(|one| (host(one), at(one), one)).collect(),
+        Transfer::AllToHostMemcpy => first().map(|one| (at(one), host(one), one)).collect(),
         Transfer::DeviceLocalCopy => vec![(End::Own, End::Own, own)],
         Transfer::DeviceToDeviceMemcpyRead => vec![(peer, End::Own, own)],
         Transfer::DeviceToDeviceMemcpyWrite => vec![(End::Own, peer, own)],
+        // Each device's engine reads from the other.
         Transfer::DeviceToDeviceBidirectionalMemcpyRead => {
-            vec![(peer, End::Own, own), (End::Own, peer, own)]
+            vec![(peer, End::Own, own), (End::Own, peer, one)]
         }
         Transfer::AllToOneRead => peers.iter().map(|&one| (at(one), End::Own, own)).collect(),
         Transfer::OneToAllWrite => peers.iter().map(|&one| (End::Own, at(one), own)).collect(),
@@ -159,19 +175,22 @@ pub fn prepare<'r>(
     if point.transfer.is_latency() {
         let place = match point.peer {
             Some(peer) => Elsewhere::Peer(peer),
-            None => Elsewhere::Host(point.host),
+            None => Elsewhere::Host { kind: point.host, near: point.device },
         };
         let chain = device.allocate_at(place, point.size)?;
         return latency::over(device, function, chain, (point.size.0 / latency::LINE) as usize);
     }
     let peers = device.peers();
     let made = ends(point, &peers).into_iter().zip(0u32..).map(|((from, to, of), lane)| {
-        let from = allocate(device, from, point.size)?;
-        let to = allocate(device, to, point.size)?;
+        let interferes = lane > 0 && point.has_interference();
+        let size = if interferes { point.interference() } else { point.size };
+        let from = allocate(device, from, size)?;
+        let to = allocate(device, to, size)?;
         let mut random = oorandom::Rand64::new(u128::from(lane) + 1);
         let pattern: Vec<u64> = (0..PERIOD).map(|_| random.rand_u64()).collect();
-        device.fill(&from, Bytes(0), &pattern, point.size.0 / 8)?;
-        let (length, device) = (point.size.0, of);
+        device.fill(&from, Bytes(0), &pattern, size.0 / 8)?;
+        let (length, device) = (size.0, of);
+        let lane = if interferes { lane | TransferParams::NOT_TIMED } else { lane };
         let params = TransferParams { to: to.address, from: from.address, length, device, lane };
         Ok(Lane { to, _from: from, params, pattern })
     });
@@ -181,7 +200,8 @@ pub fn prepare<'r>(
 
 impl Workload for Transfers<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
-        let blocks = self.device.properties().units;
+        // Kernels that go at once share the units.
+        let blocks = (self.device.properties().units / self.lanes.len() as u32).max(1);
         self.lanes.iter().try_for_each(|lane| {
             let (function, params) = (&self.function, &lane.params);
             self.device.launch(&Launch { function, blocks, repeat, params: (*params).into() })
@@ -227,9 +247,14 @@ mod tests {
             let point = TransferPoint { transfer, size, host, device: 0, peer, copies };
             let ends = ends(&point, &[1, 2]);
             assert_eq!(ends.len(), copies as usize, "{transfer}");
-            let of_host = |end: &End| matches!(end, End::Other(Elsewhere::Host(_)));
+            let of_host = |end: &End| matches!(end, End::Other(Elsewhere::Host { .. }));
             let host = ends.iter().any(|(from, to, _)| of_host(from) || of_host(to));
             assert_eq!(host, transfer.with_host(), "{transfer}");
+            // Of another device than this one: its own memory and engine.
+            if transfer.with_host() {
+                let (_, _, of) = super::ends(&TransferPoint { peer: Some(2), ..point }, &[1, 2])[0];
+                assert_eq!(of, 2, "{transfer}");
+            }
         }
     }
 }

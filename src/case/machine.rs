@@ -86,11 +86,11 @@ pub enum Transfer {
     HostToDeviceMemcpy,
     /// And back.
     DeviceToHostMemcpy,
-    /// Both at once; what each direction carries counts.
+    /// From the host to the device, while copies go the other way.
     HostToDeviceBidirectionalMemcpy,
-    /// From the host to all devices at once.
+    /// From the host to one device, while copies go to all others.
     HostToAllMemcpy,
-    /// From all devices to the host at once.
+    /// From one device to the host, while copies come from all others.
     AllToHostMemcpy,
     /// Within the device's memory.
     DeviceLocalCopy,
@@ -98,7 +98,7 @@ pub enum Transfer {
     DeviceToDeviceMemcpyRead,
     /// From this device to a peer.
     DeviceToDeviceMemcpyWrite,
-    /// Both at once, asked for by this device.
+    /// Both ways at once, each device reading from the other.
     DeviceToDeviceBidirectionalMemcpyRead,
     /// From all peers to this device at once.
     AllToOneRead,
@@ -171,9 +171,10 @@ pub struct TransferPoint {
     pub size: Bytes,
     /// How the host's end is had, where it is one.
     pub host: HostMemory,
-    /// The device that it is measured on, and its peer where there is one.
+    /// The device that measures.
     pub device: u32,
-    /// The peer, where there is one.
+    /// The device at the other end of a copy between two; of a copy between the host and another
+    /// device than the one that measures, that device.
     pub peer: Option<u32>,
     /// Copies at once.
     pub copies: u32,
@@ -195,9 +196,34 @@ impl TransferPoint {
         }
     }
 
-    /// What is moved in all, which the rate is quoted of.
+    /// Whether the first copy alone is measured, and the others only go on at the same time: what
+    /// nvbandwidth measures where copies of several links or directions meet at the host.
+    pub fn has_interference(&self) -> bool {
+        matches!(
+            self.transfer,
+            Transfer::HostToDeviceBidirectionalMemcpy
+                | Transfer::HostToAllMemcpy
+                | Transfer::AllToHostMemcpy
+        )
+    }
+
+    /// What is moved by the copies that are measured, which the rate is quoted of.
     pub fn moved(&self) -> Bytes {
-        self.size * u64::from(self.copies)
+        if self.has_interference() { self.size } else { self.size * u64::from(self.copies) }
+    }
+
+    /// Bytes of one copy that is not measured: twice as many, so that it lasts longer.
+    pub fn interference(&self) -> Bytes {
+        self.size * 2
+    }
+
+    /// Memory at both ends of all copies.
+    pub fn memory(&self) -> Bytes {
+        let others = u64::from(self.copies.saturating_sub(1));
+        match self.has_interference() {
+            true => self.size * 2 + self.interference() * (2 * others),
+            false => self.moved() * 2,
+        }
     }
 }
 
@@ -207,10 +233,13 @@ impl fmt::Display for TransferPoint {
         if self.transfer.with_host() {
             write!(f, "/{}", self.host)?;
         }
-        match (self.peer, self.transfer.with_all()) {
-            (Some(peer), _) => write!(f, "/{}-{peer}", self.device),
-            (None, true) => write!(f, "/{}d", self.copies),
-            (None, false) => Ok(()),
+        if self.transfer.with_all() {
+            write!(f, "/{}d", self.copies)?;
+        }
+        match (self.peer, self.transfer.with_host()) {
+            (Some(peer), true) => write!(f, "/of{peer}"),
+            (Some(peer), false) => write!(f, "/{}-{peer}", self.device),
+            (None, _) => Ok(()),
         }
     }
 }
@@ -282,7 +311,12 @@ mod tests {
         assert_eq!(one.to_string(), "host_to_device_memcpy/64MiB/pinned");
         assert_eq!((one.work().link, one.moved()), (Bytes::MIB * 64, Bytes::MIB * 64));
         let both = point(Transfer::HostToDeviceBidirectionalMemcpy, None, 2);
-        assert_eq!((both.work().link, both.moved()), (Bytes::MIB * 64, Bytes::MIB * 128));
+        assert_eq!((both.work().link, both.moved()), (Bytes::MIB * 64, Bytes::MIB * 64));
+        assert_eq!((both.memory(), one.memory()), (Bytes::MIB * 384, Bytes::MIB * 128));
+        let other = point(Transfer::HostToAllMemcpy, Some(3), 8);
+        assert_eq!(other.to_string(), "host_to_all_memcpy/64MiB/pinned/8d/of3");
+        let reads = point(Transfer::DeviceToDeviceBidirectionalMemcpyRead, Some(3), 2);
+        assert_eq!((reads.work().link, reads.moved()), (Bytes::MIB * 64, Bytes::MIB * 128));
         let peer = point(Transfer::DeviceToDeviceMemcpyRead, Some(3), 1);
         assert_eq!(peer.to_string(), "device_to_device_memcpy_read/64MiB/0-3");
         let all = point(Transfer::AllToOneRead, None, 7);

@@ -107,6 +107,20 @@ pub struct LatencyPoint {
     pub side: Option<Side>,
 }
 
+impl LatencyPoint {
+    /// The least working set of a chain that is thin: 64 KiB of each 2 MiB. It is laid so far apart
+    /// to miss the translation buffers (TLBs) of a GPU, which reach 8 GiB on a V100 by pages of 2
+    /// MiB (Jia et al., "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking",
+    /// 2018).
+    pub const BEYOND_TLB: Bytes = Bytes(16 << 30);
+
+    /// Whether its loads are meant to miss the TLBs too: never on the host, whose memory is chased
+    /// up to a few caches' size.
+    pub fn is_beyond_tlb(&self) -> bool {
+        self.working_set >= LatencyPoint::BEYOND_TLB
+    }
+}
+
 /// Where slices of the last cache are as a unit sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

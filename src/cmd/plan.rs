@@ -7,11 +7,14 @@ use crate::{
     data::Catalogue,
     selector::Selector,
     suite::Suite,
-    world::Choice,
+    world::{Choice, choice},
 };
 use anyhow::bail;
 use clap::Args;
 use std::collections::HashSet;
+
+/// The suite of the sizes that GPUs exchange in training and inference.
+const SIZES: &str = "collective-sizes";
 
 /// What to measure, and where.
 #[derive(Args, Clone, Debug, Default)]
@@ -19,7 +22,8 @@ pub struct PlanArgs {
     /// Only cases whose ids match a glob, such as 'gemm/bf16/*' or stream; '!GLOB' excludes
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
-    /// A built-in suite (quick, full), or a TOML file [default: quick]
+    /// A built-in suite (quick, full), or a TOML file [default: quick; where collectives between
+    /// GPUs alone are selected, collective-sizes]
     #[arg(long, value_name = "NAME|FILE")]
     pub suite: Option<String>,
     /// Ranks of collectives: threads of the host [default: one a core, at least two], or so many
@@ -35,7 +39,21 @@ pub struct PlanArgs {
 impl PlanArgs {
     /// The suite's name or file.
     pub fn suite(&self) -> &str {
-        self.suite.as_deref().unwrap_or("quick")
+        match &self.suite {
+            Some(suite) => suite,
+            None if self.is_of_collectives() && choice::is_gpu(&self.choice().device()) => SIZES,
+            None => "quick",
+        }
+    }
+
+    /// Whether nothing is selected but the collectives of the suite [`SIZES`].
+    fn is_of_collectives(&self) -> bool {
+        let within = |selector: &String| {
+            let mut words = selector.trim_end_matches('/').split('/');
+            words.next() == Some("collective")
+                && words.next().is_none_or(|name| ["all_reduce", "all_to_all"].contains(&name))
+        };
+        !self.selectors.is_empty() && self.selectors.iter().all(within)
     }
 
     /// Which device, and how many ranks.

@@ -67,9 +67,16 @@ impl Device for SynchronisedDevice<'_> {
         let timed = self.device.timed(work);
         self.peers.completed();
         let timing = timed.inspect_err(|error| self.peers.failed(error))?;
+        // Infinite where a host was late: all ranks learn it by the one exchange, and measure
+        // again.
+        let time = if timing.host_was_late { f64::INFINITY } else { timing.time.0 };
+        let slowest = self.peers.largest(time)?;
+        let host_was_late = slowest.is_infinite();
+        if host_was_late {
+            return Ok(Timing { host_was_late, ..timing });
+        }
         self.own.borrow_mut().push(timing.time.0);
-        let slowest = self.peers.largest(timing.time.0).map(Seconds)?;
-        Ok(Timing { time: slowest, ..timing })
+        Ok(Timing { time: Seconds(slowest), ..timing })
     }
     fn evict_cache(&self) -> Result<(), DeviceError> {
         self.device.evict_cache()

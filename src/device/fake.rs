@@ -385,7 +385,7 @@ impl Device for FakeDevice {
         work()?;
         let throttled = self.has(Fault::Throttling);
         let clock = if throttled { CLOCK_THROTTLED } else { CLOCK };
-        Ok(Timing { time: self.time.get(), clock: Some(clock), throttled })
+        Ok(Timing { time: self.time.get(), clock: Some(clock), throttled, host_was_late: false })
     }
 
     fn evict_cache(&self) -> Result<(), DeviceError> {

@@ -324,8 +324,13 @@ pub type Replay = Box<dyn Fn() -> Result<(), DeviceError>>;
 /// Memory that is not a device's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// The host's.
-    Host(HostMemory),
+    /// The host's, on the NUMA node of a device where there are several.
+    Host {
+        /// How it is had.
+        kind: HostMemory,
+        /// The device's ordinal.
+        near: u32,
+    },
     /// That of another device, by its ordinal.
     Peer(u32),
 }
@@ -333,7 +338,7 @@ pub enum Elsewhere {
 impl fmt::Display for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Elsewhere::Host(kind) => write!(f, "the host ({kind})"),
+            Elsewhere::Host { kind, .. } => write!(f, "the host ({kind})"),
             Elsewhere::Peer(ordinal) => write!(f, "device {ordinal}, which it reaches"),
         }
     }
@@ -397,6 +402,9 @@ pub struct Timing {
     pub clock: Option<Megahertz>,
     /// Whether the device held its clock down.
     pub throttled: bool,
+    /// Whether the host had not enqueued all of it when the device had to begin: short kernels may
+    /// then have waited for their launches, and the time says nothing.
+    pub host_was_late: bool,
 }
 
 /// What can go wrong with a device.

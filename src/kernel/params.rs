@@ -415,7 +415,8 @@ shared_with_kernels! {
         pub length: u64,
         /// The device whose engine copies.
         pub device: u32,
-        /// Copies of different lanes go at once.
+        /// Copies of different lanes go at once. With [`TransferParams::NOT_TIMED`] added, what is
+        /// timed does not wait for the lane's end.
         pub lane: u32,
     }
 
@@ -426,6 +427,11 @@ shared_with_kernels! {
         /// Kernels of one graph.
         pub kernels: u64,
     }
+}
+
+impl TransferParams {
+    /// Marks a lane that goes on beside what is timed.
+    pub const NOT_TIMED: u32 = 1 << 31;
 }
 
 impl From<Sequence> for AttentionSequence {

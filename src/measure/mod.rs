@@ -148,8 +148,12 @@ pub fn sample(
     Ok(Taken { samples: Samples { times, batch, throttled, warmup, stop }, clocks })
 }
 
+/// How often a region is timed whose host was late, before that is a failure of its own.
+const ATTEMPTS: u32 = 5;
+
 /// One timed region, with cold caches if so asked. A region that comes back after the deadline
-/// counts as hung: what is measured next to it would be no better.
+/// counts as hung: what is measured next to it would be no better. One whose host was late is timed
+/// again.
 fn region(
     device: &dyn Device,
     enqueue: &mut Enqueue<'_>,
@@ -157,15 +161,24 @@ fn region(
     batch: u32,
     settings: &MeasureSettings,
 ) -> Result<Timing, DeviceError> {
-    if cache == Cache::Cold {
-        device.evict_cache()?;
+    for _ in 0..ATTEMPTS {
+        if cache == Cache::Cold {
+            device.evict_cache()?;
+        }
+        let timing = device.timed(&mut || enqueue(batch))?;
+        if timing.host_was_late {
+            continue;
+        }
+        if timing.time > settings.deadline {
+            let what = format!("{batch} iterations took {}", timing.time);
+            return Err(DeviceError::Hang { what, limit: settings.deadline });
+        }
+        return Ok(timing);
     }
-    let timing = device.timed(&mut || enqueue(batch))?;
-    if timing.time > settings.deadline {
-        let what = format!("{batch} iterations took {}", timing.time);
-        return Err(DeviceError::Hang { what, limit: settings.deadline });
-    }
-    Ok(timing)
+    Err(DeviceError::Driver(format!(
+        "the host was too slow to enqueue {batch} iterations before the device had to begin, \
+         {ATTEMPTS} times in a row: leave more of its cores to fizeau"
+    )))
 }
 
 /// The longest time that a rank has seen, so that all ranks take the same decisions.

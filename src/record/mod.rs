@@ -85,6 +85,8 @@ pub struct Environment {
     pub ranks: Vec<String>,
     /// What lies between nodes, where ranks are on several that told their names.
     pub network: Option<Network>,
+    /// The NUMA node on which host memory for transfers is: that which the GPU is attached to.
+    pub host_memory_node: Option<u32>,
     /// What may spoil numbers here, in words: busy machine, virtual machine, ...
     pub warnings: Vec<String>,
 }

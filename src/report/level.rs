@@ -2,7 +2,7 @@
 
 use super::{Cell, Column, Table, Weight, chart::measurements};
 use crate::{
-    case::{Point, StreamOperation},
+    case::{LatencyPoint, Point, StreamOperation},
     record::Record,
     units::{Bytes, BytesPerSecond, Seconds},
 };
@@ -83,9 +83,18 @@ fn levels(record: &Record, units: u32) -> Vec<Level> {
         });
         before = size;
     }
-    let memory = Some(record.header.device.memory).filter(|memory| memory.0 > 0);
-    levels.push(Level { name: "memory".into(), size: memory, from: before * 4, to: u64::MAX });
+    let size = Some(record.header.device.memory).filter(|memory| memory.0 > 0);
+    let beyond = LatencyPoint::BEYOND_TLB.0;
+    let memory = |name: &str, size, from, to| Level { name: name.into(), size, from, to };
+    levels.push(memory("memory", size, before * 4, beyond - 1));
+    if measurements(record).any(|measurement| is_beyond_tlb(&measurement.case.point)) {
+        levels.push(memory("memory, TLB misses", None, beyond, u64::MAX));
+    }
     levels
+}
+
+fn is_beyond_tlb(point: &Point) -> bool {
+    matches!(point, Point::Latency(point) if point.is_beyond_tlb())
 }
 
 /// The median of the plateau's latencies; of two, the lower.

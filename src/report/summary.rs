@@ -112,11 +112,14 @@ fn memory_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
     })
 }
 
-/// The slowest of what lies beyond all caches; none where no chain was that long.
+/// The longest chain beyond all caches that the TLBs still reach; none where no chain was that
+/// long.
 fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
     let (_, time, case) = measurements(record)
         .filter_map(|measurement| match measurement.case.point {
-            Point::Latency(point) if ceilings.in_memory(point.working_set) => {
+            Point::Latency(point)
+                if ceilings.in_memory(point.working_set) && !point.is_beyond_tlb() =>
+            {
                 Some((point.working_set, measurement.summary.median, &measurement.case))
             }
             _ => None,

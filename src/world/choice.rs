@@ -96,6 +96,11 @@ pub fn is_host(name: &str) -> bool {
     name.split(':').next() == Some(HOST)
 }
 
+/// Whether a device's name is a GPU's.
+pub fn is_gpu(name: &str) -> bool {
+    matches!(name.split(':').next(), Some("cuda" | "hip"))
+}
+
 fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
     let found = BACKENDS.iter().find(|backend| backend.name() == family);
     Ok(*found.ok_or_else(|| {

@@ -384,6 +384,9 @@ fn transfers_accesses_and_launches_go_their_way() {
         "transfer/device_to_device_memcpy_read/1048584B/0-2/ce",
         "transfer/device_to_device_memcpy_write/8B/0-1/sm",
         "transfer/all_to_one_read/1048584B/2d/ce",
+        "transfer/device_to_device_bidirectional_memcpy_read/1048584B/0-1/ce",
+        "transfer/host_to_device_memcpy/1048584B/pinned/of1/ce",
+        "transfer/all_to_host_memcpy/1048584B/pinned/3d/of2/ce",
         "transfer/host_device_latency/2MiB/pinned/portable",
         "transfer/device_to_device_latency/2MiB/0-1/portable",
         "access/gather/128MiB/32B/4u/portable",
@@ -418,6 +421,19 @@ fn transfers_accesses_and_launches_go_their_way() {
         all.filter(|m| m.case.to_string() == id).any(|m| !m.speed_of_light.is_empty())
     };
     assert!(light("transfer/device_to_host_memcpy/1048584B/pinned/ce"));
+    // Copies beside the one that is measured last twice as long, and are not waited for.
+    let time = |id: &str| {
+        let all = measurements(&record).into_iter();
+        all.filter(|m| m.case.to_string() == id).map(|m| m.summary.median.0).next()
+    };
+    let alone = time("transfer/host_to_device_memcpy/1048584B/pinned/ce").expect("measured");
+    for beside in [
+        "host_to_device_bidirectional_memcpy/1048584B/pinned",
+        "host_to_all_memcpy/1048584B/pinned/3d",
+    ] {
+        let ratio = time(&format!("transfer/{beside}/ce")).expect(beside) / alone;
+        assert!((0.95..1.05).contains(&ratio), "{beside}: {ratio}");
+    }
     assert_eq!(record.header.device.pcie, Some([5, 16]));
     assert_eq!(record.header.device.cache_set_aside.map(|bytes| bytes.0), Some(0));
 }

@@ -1,17 +1,12 @@
 //! On a stub of AMD's driver.
 
 use super::machine::{AMD, FEW, Machine, assert_compiled_once, assert_shows_no_number};
-use crate::{
-    program::{self, Said, say},
-    skipped,
-};
+use crate::program::{self, Said, say};
 use fizeau::{
     outcome::{Failure, Outcome},
     record::Record,
 };
-use std::{
-    collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command,
-};
+use std::{collections::BTreeSet, fs};
 
 const RUNTIME: &str = "libamdhip64.so.6";
 const PRODUCTS: &str = "libhipblaslt.so.0";
@@ -411,51 +406,6 @@ fn without_hiprtc_kernels_without_binaries_are_skipped_with_the_mend() {
         };
         assert!(is_unfit(outcome) || reason.contains(mend), "{reason}");
     }
-}
-
-/// `scripts/gpu.sh` of a part and selectors, on this machine; what it said, and its folder.
-fn first_day(machine: &Machine, part: &str, selectors: &[&str]) -> (Said, PathBuf) {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/gpu.sh");
-    let command = machine.fizeau("gfx=gfx942", &[]);
-    let (program, out) = (command.get_program().to_owned(), machine.place.path(part));
-    let mut shell = Command::new("bash");
-    shell.arg(script).arg(part).args(selectors);
-    let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
-    shell.envs(variables).env("FIZEAU", program).env("OUT", &out);
-    let tools = machine.place.path("tools");
-    let path = std::env::var("PATH").unwrap_or_default();
-    shell.env("PATH", format!("{}:{path}", tools.display())).env_remove("FIZEAU_DEVICE");
-    let said = say(shell.stdin(std::process::Stdio::null()));
-    let folder = fs::read_dir(out).into_iter().flatten().flatten().next();
-    (said, folder.map(|folder| folder.path()).unwrap_or_default())
-}
-
-#[test]
-fn the_script_of_the_first_day_goes_its_way_and_shows_no_figure() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        return skipped::because("python3", "no python3");
-    }
-    let machine = Machine::with(&AMD);
-    // One of AMD's tools is there, and says something.
-    let tool = machine.place.path("tools/TransferBench");
-    fs::create_dir(machine.place.path("tools")).expect("a folder");
-    fs::write(&tool, "#!/bin/sh\necho \"asked for $*\"\n").expect("the tool");
-    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("it can be run");
-    let (said, folder) = first_day(&machine, "figures", &["launch/*"]);
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
-    let table = fs::read_to_string(folder.join("figures.md")).expect("a table");
-    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| launch/")).collect();
-    assert!(rows.len() == 3 && rows.iter().all(|row| row.contains(" stub ")), "{table}");
-    assert!(table.contains("rvs: not found") && !table.contains("TransferBench"), "{table}");
-    let kept = fs::read_to_string(folder.join("tool-TransferBench.txt")).expect("what it said");
-    assert_eq!(kept, "asked for p2p 256M\n");
-    let (said, _) = first_day(&machine, "verify", &["gemm/bf16/5x7x3/*", "launch/*"]);
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
-    assert!(said.out.contains("0 failed, 0 invalid; exit code 0"), "{}", said.out);
-    // Without the runtime nothing is claimed.
-    let (said, _) = first_day(&Machine::with(&[]), "verify", &[]);
-    assert_eq!((said.code, said.out.as_str()), (Some(3), ""), "{}", said.err);
-    assert!(said.err.contains("nothing was run"), "{}", said.err);
 }
 
 #[test]

@@ -8,10 +8,12 @@ mod program;
 mod skipped;
 
 mod cuda;
+mod first_day;
 mod hip;
 mod machine;
 mod memory;
 mod scaled;
 mod sides;
 mod speed;
+mod timing;
 mod verify;

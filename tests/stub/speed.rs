@@ -180,3 +180,33 @@ fn a_word_that_no_script_has_ends_the_process_with_its_name() {
         assert!(said.err.contains("FIZEAU_STUB: ") && said.err.contains(name), "{}", said.err);
     }
 }
+
+/// The sizes that count between GPUs: no other suite has to be named for them.
+#[test]
+fn collectives_between_gpus_are_planned_from_32_kib_to_16_gib_by_doubling() {
+    let machine = machine(&NVIDIA, "libnccl.so.2");
+    let listed = |selectors: &[&str]| {
+        let args = [&["list", "--ranks", "8"][..], selectors].concat();
+        let said = say(&mut machine.fizeau("gpus=8", &args));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        said.out
+    };
+    let plan = listed(&["collective"]);
+    let sizes = (5..20).map(|power| match power {
+        0..10 => format!("{}KiB", 1 << power),
+        _ => format!("{}MiB", 1 << (power - 10)),
+    });
+    let sizes: Vec<String> =
+        sizes.chain((0..5).map(|power| format!("{}GiB", 1 << power))).collect();
+    for collective in ["all_reduce", "all_to_all"] {
+        let start = format!("collective/{collective}/");
+        let planned: Vec<&str> = plan.lines().filter(|line| line.starts_with(&start)).collect();
+        assert_eq!(planned.len(), sizes.len(), "{planned:#?}");
+        for (line, size) in planned.iter().zip(&sizes) {
+            assert!(line.contains(&format!("/{size}/")), "{line}: {size}");
+        }
+    }
+    assert!(!plan.contains("collective/broadcast/"), "{plan}");
+    // Others are those of the suite that is run without a name.
+    assert!(listed(&["collective/broadcast"]).contains("collective/broadcast/f32/16MiB/"));
+}

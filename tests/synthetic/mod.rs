@@ -61,6 +61,7 @@ fn header(plan: Vec<Case>) -> Header {
             libraries: vec!["openblas 0.3.29".into()],
             ranks: Vec::new(),
             network: None,
+            host_memory_node: None,
             warnings: vec![
                 "A virtual machine (kvm): neighbours may take cache and bandwidth.".into(),
             ],

@@ -279,6 +279,8 @@ export! {
         // A range that starts in device memory and ends beyond it is an error of the caller.
         for address in [target, source] {
             let known = state.memory.read(address, 1).is_some();
+            // Pageable memory of the host: the call comes back when the copy is done.
+            if !known { state.wait_behind_gate(); }
             if known && state.memory.read(address, bytes).is_none() { return INVALID_VALUE; }
         }
         let (to, from) = (side(state, target, bytes), side(state, source, bytes));

@@ -13,6 +13,7 @@
 //! | `apart` | no device reaches another's memory |
 //! | `memory=BYTES` | of each device |
 //! | `hang@5` | no event ends after the fifth launch |
+//! | `late=3@5` | the host is too late for the fifth gate and the two after it, which give up |
 //! | `slow=2` | everything takes twice the time; how fast each part of a device is: [`crate::speed`] |
 //! | `lanes=8` | NVML says so many lanes of PCI Express are in use |
 //! | `nvlinks=17` | and so many NVLinks up; none is known where this is not said |
@@ -52,6 +53,8 @@ pub struct Script {
     pub memory: u64,
     /// Events do not end after so many launches.
     pub hang: Option<u64>,
+    /// How many gates give up, and the first of them.
+    pub late: Option<(u64, u64)>,
     /// Factor on all times.
     pub slow: f64,
     /// How fast resources are, noise, drift and faults.
@@ -82,8 +85,9 @@ impl Default for Script {
             capability: 90,
             mig: false,
             apart: false,
-            memory: 8 << 30,
+            memory: 2 << 30,
             hang: None,
+            late: None,
             slow: 1.0,
             speeds: Speeds::default(),
             lanes: 16,
@@ -149,6 +153,10 @@ impl Script {
             "capability" => self.capability = value.parse().ok()?,
             "memory" => self.memory = value.parse().ok()?,
             "slow" => self.slow = value.parse().ok()?,
+            "late" => {
+                let (count, from) = value.split_once('@')?;
+                self.late = Some((count.parse().ok()?, from.parse().ok()?));
+            }
             "lanes" => self.lanes = value.parse().ok()?,
             "nvlinks" => self.nvlinks = Some(value.parse().ok()?),
             "reasons" => self.reasons = value.parse().ok()?,

@@ -66,6 +66,9 @@ pub struct State {
     broken: Option<i32>,
     /// Launches so far, on all devices.
     pub launches: u64,
+    /// Gates that were closed so far, and the last of them.
+    gates: u64,
+    gate: Option<[u64; 3]>,
     /// Launches so far on each.
     launched: BTreeMap<i32, u64>,
     /// Streams made so far.
@@ -117,6 +120,8 @@ impl State {
             calls: BTreeMap::new(),
             broken: None,
             launches: 0,
+            gates: 0,
+            gate: None,
             launched: BTreeMap::new(),
             streams: 0,
             captures: BTreeMap::new(),
@@ -164,6 +169,34 @@ impl State {
         self.launches += 1;
         *self.launched.entry(self.device_of(stream)).or_default() += 1;
         self.spend(stream, cost);
+    }
+
+    /// A gate is closed: where its word stands, how long it holds, and where it leaves how long it
+    /// did.
+    pub fn close(&mut self, gate: [u64; 3]) {
+        self.gates += 1;
+        self.gate = Some(gate);
+        let late = self.script.late;
+        if late
+            .is_some_and(|(count, from)| (from..from.saturating_add(count)).contains(&self.gates))
+        {
+            self.give_up();
+        }
+    }
+
+    /// The host waits for something behind the gate: one that is closed holds until it gives up.
+    pub fn wait_behind_gate(&mut self) {
+        let word = self.gate.and_then(|[word, ..]| self.memory.load::<u32>(word, 1));
+        if word.is_some_and(|word| word[0] == 0) {
+            self.give_up();
+        }
+    }
+
+    fn give_up(&mut self) {
+        if let Some([_, limit, waited]) = self.gate {
+            // The gate's memory is that of whoever closed it.
+            let _ = self.memory.store(waited, &[limit]);
+        }
     }
 
     /// Lets pass on a stream what something costs there.

@@ -64,6 +64,10 @@ pub(super) struct Roundoff {
     /// A weight is off by as much at least, relative to the largest: half the smallest number.
     pub weights_least: f64,
     pub sums: f64,
+    /// Whether what a sum's rounding is relative to is its largest addend or partial sum, and not
+    /// all addends together: matrix units of 8-bit floats align addends to the largest and cut
+    /// them.
+    pub is_aligned: bool,
     pub output: f64,
 }
 
@@ -74,6 +78,7 @@ impl Roundoff {
             weights: 0.0,
             weights_least: f64::from(f32::MIN_POSITIVE),
             sums,
+            is_aligned: false,
             output: 0.0,
         };
         let (f16, bf16, e4m3) = (1.0 / 2048.0, 1.0 / 256.0, 1.0 / 16.0);
@@ -87,7 +92,9 @@ impl Roundoff {
                 weights: e4m3,
                 weights_least: 2f64.powi(-18),
                 sums: 1.0 / 8192.0,
+                is_aligned: true,
                 output: bf16,
+                ..plain
             },
             // As bfloat16, or as the 16-bit floats that 8-bit ones become.
             (Dtype::Fp8, _) => {

@@ -29,7 +29,8 @@ pub(super) struct Reference {
     pub rows: Vec<Row>,
     /// No element is larger in magnitude.
     largest: f64,
-    /// Error allowed relative to a weighted sum of magnitudes, but for narrow weights and output.
+    /// Largest error allowed relative to a weighted sum of magnitudes, but for narrow weights and
+    /// output.
     tolerance: f64,
     roundoff: Roundoff,
 }
@@ -134,41 +135,90 @@ fn row<Q: Element, C: Element>(
     let mut magnitude = 0f64;
     let mut weights: Vec<f64> = Vec::with_capacity(seen as usize);
     for key in 0..seen {
-        let (mut score, mut terms) = (0.0, 0.0);
+        let (mut score, mut terms, mut largest) = (0f64, 0f64, 0f64);
         for (q, k) in q.iter().zip(operands.k.values(key_row(key) * dim_qk as u64, dim_qk)) {
             let term = q * k;
             score += term;
             terms += term.abs();
+            largest = largest.max(term.abs()).max(score.abs());
         }
         weights.push(score * scale(point));
-        magnitude = magnitude.max(terms * scale(point));
+        let relative_to = if roundoff.is_aligned { largest } else { terms };
+        magnitude = magnitude.max(relative_to * scale(point));
     }
     let max = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     weights.iter_mut().for_each(|weight| *weight = (*weight - max).exp());
     let total: f64 = weights.iter().sum();
-    // (sum p v, sum p |v|, sum p^2 v^2, sum v^2)
-    let mut sums = vec![(0f64, 0f64, 0f64, 0f64); dim_v];
+    let mut sums = vec![Sums::default(); dim_v];
+    let mut squares = 0.0;
     for (key, weight) in (0..seen).zip(&weights) {
         let weight = weight / total;
+        squares += weight * weight;
         let values = match &operands.v {
             Some(v) => v.values(key_row(key) * dim_v as u64, dim_v),
             None => operands.k.values(key_row(key) * dim_qk as u64, dim_v),
         };
-        for (sum, v) in sums.iter_mut().zip(values) {
-            let term = weight * v;
-            *sum = (sum.0 + term, sum.1 + term.abs(), sum.2 + term * term, sum.3 + v * v);
-        }
+        sums.iter_mut().zip(values).for_each(|(sum, v)| sum.add(weight, v));
     }
     // The scale and the change of base are two more roundings of a score.
-    let of_scores = (roundings(dim_qk as f64, roundoff.sums) + 3.0 * roundoff.sums) * magnitude;
-    let of_sums = roundings(f64::from(point.keys), roundoff.sums);
-    let tolerance = 2.0 * (of_scores + EXP_ERROR + of_sums);
-    let element = |(value, magnitude, squares, all): (f64, f64, f64, f64)| {
-        let of_weights = roundoff.weights * magnitude.min(DEVIATIONS * squares.sqrt())
-            + roundoff.weights_least * DEVIATIONS * all.sqrt();
-        (value, tolerance * magnitude + of_weights + roundoff.output * value.abs())
+    let of_scores = (roundings(addends(dim_qk as f64, roundoff), roundoff.sums)
+        + 3.0 * roundoff.sums)
+        * magnitude;
+    let error = |sum: &Sums| match roundoff.is_aligned {
+        false => {
+            let of_sums = roundings(f64::from(point.keys), roundoff.sums);
+            2.0 * (of_scores + EXP_ERROR + of_sums) * sum.magnitude
+        }
+        true => {
+            // Errors of scores are independent from key to key: so many deviations of one are as
+            // many of their walk. What they have in common cancels.
+            let apart = sum.squares.sqrt() + sum.value.abs() * squares.sqrt();
+            let of_scores = of_scores * 2.0 * sum.magnitude.min(apart);
+            // A part of the keys is the difference of two sums from the first one on.
+            let of_sums = roundings(addends(f64::from(seen), roundoff), roundoff.sums);
+            of_scores + 2.0 * EXP_ERROR * sum.magnitude + of_sums * 2.0 * sum.largest
+        }
     };
+    let element = |sum: Sums| {
+        let of_weights = roundoff.weights * sum.magnitude.min(DEVIATIONS * sum.squares.sqrt())
+            + roundoff.weights_least * DEVIATIONS * sum.values.sqrt();
+        (sum.value, error(&sum) + of_weights + roundoff.output * sum.value.abs())
+    };
+    let relative = |sum: &Sums| error(sum) / sum.magnitude.max(f64::MIN_POSITIVE);
+    let tolerance = sums.iter().map(relative).fold(0.0, f64::max);
     (Row { at, elements: sums.into_iter().map(element).collect() }, tolerance)
+}
+
+/// What is known of an element of the output: sums over the keys.
+#[derive(Clone, Default)]
+struct Sums {
+    /// Of the weighted values: the element itself.
+    value: f64,
+    /// Of their magnitudes.
+    magnitude: f64,
+    /// Of their squares.
+    squares: f64,
+    /// Of the squares of the values alone.
+    values: f64,
+    /// The largest of the weighted values and of their partial sums.
+    largest: f64,
+}
+
+impl Sums {
+    fn add(&mut self, weight: f64, v: f64) {
+        let term = weight * v;
+        self.value += term;
+        self.magnitude += term.abs();
+        self.squares += term * term;
+        self.values += v * v;
+        self.largest = self.largest.max(term.abs()).max(self.value.abs());
+    }
+}
+
+/// Addends that are cut in a sum: a matrix unit takes 32 products of 8-bit floats at once, and with
+/// them the sum so far.
+fn addends(terms: f64, roundoff: Roundoff) -> f64 {
+    if roundoff.is_aligned { terms * 33.0 / 32.0 } else { terms }
 }
 
 #[cfg(test)]
@@ -306,5 +356,94 @@ mod tests {
         operands.places = Places::new(&short);
         let less = Reference::new(&short, &operands);
         assert!(!reference.check(&output(&less)).passed());
+    }
+
+    /// A sum as matrix units of 8-bit floats make it (`Roundoff::is_aligned`): 32 products at a
+    /// time and the sum so far, each cut 13 places below the largest.
+    fn cut_sum(terms: &[f64]) -> f64 {
+        terms.chunks(32).fold(0.0, |sum: f64, some| {
+            let all = || some.iter().copied().chain([sum]);
+            let largest = all().map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
+            let last = largest.log2().floor().exp2() / 8192.0;
+            all().map(|addend| (addend / last).trunc() * last).sum()
+        })
+    }
+
+    /// Prefill of 8-bit floats as such units make it: weights of 8 bits, 2^8 times as large.
+    fn narrow(point: &AttentionPoint, operands: &Operands<E4m3, E4m3>) -> Vec<bf16> {
+        let (dim_qk, dim_v, heads) =
+            (point.dim_qk as usize, point.dim_v as usize, point.heads as usize);
+        let places = &operands.places;
+        let v = operands.v.as_ref().expect("values of their own");
+        let rows = places.query_tokens as usize * heads;
+        let row = |at: usize| -> Vec<bf16> {
+            let (token, head) = ((at / heads) as u32, at % heads);
+            let which = places.sequences.partition_point(|one| one.query_first <= token) - 1;
+            let sequence = &places.sequences[which];
+            let seen = keys_seen(point, sequence, token - sequence.query_first);
+            let kv_heads = u64::from(point.kv_heads);
+            let kv_head = (head * point.kv_heads as usize / heads) as u64;
+            let key_row = |key: u32| places.key(sequence, key) * kv_heads + kv_head;
+            let q: Vec<f64> = operands.q.values((at * dim_qk) as u64, dim_qk).collect();
+            let scores: Vec<f64> = (0..seen)
+                .map(|key| {
+                    let k = operands.k.values(key_row(key) * dim_qk as u64, dim_qk);
+                    let terms: Vec<f64> = q.iter().zip(k).map(|(q, k)| q * k).collect();
+                    cut_sum(&terms) * scale(point)
+                })
+                .collect();
+            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            let rounded = |weight: &f64| E4m3::from_f64(weight * 256.0).to_f64() / 256.0;
+            let weights: Vec<f64> = weights.iter().map(rounded).collect();
+            let element = |at: usize| {
+                let terms: Vec<f64> = (0..seen)
+                    .map(|key| {
+                        let place = key_row(key) * dim_v as u64 + at as u64;
+                        weights[key as usize] * v.values(place, 1).next().unwrap_or(f64::NAN)
+                    })
+                    .collect();
+                bf16::from_f64(cut_sum(&terms) / total)
+            };
+            (0..dim_v).map(element).collect()
+        };
+        (0..rows).flat_map(row).collect()
+    }
+
+    /// The tolerance of 8-bit prefill is a few times what its arithmetic costs, and no more: what a
+    /// wrong row or factor does is beyond it.
+    #[test]
+    fn narrow_prefill_is_tight() {
+        for (queries, keys, mask) in [(24, 24, Mask::Causal), (6, 301, Mask::Full)] {
+            let point = AttentionPoint {
+                batch: 1,
+                heads: 2,
+                kv_heads: 2,
+                queries,
+                keys,
+                dim_qk: 128,
+                dim_v: 64,
+                mask,
+                ..point(AttentionKind::Prefill, Dtype::Fp8)
+            };
+            let operands = Operands::<E4m3, E4m3>::random(&point, 1.0);
+            let reference = Reference::new(&point, &operands);
+            let output = narrow(&point, &operands);
+            let check = reference.check(&output);
+            let share = check.error / check.tolerance;
+            assert!(check.passed() && (0.1..0.7).contains(&share), "{share} {check:?}");
+            assert!(check.tolerance < 0.12, "{check:?}");
+            let found = |name: &str, wrong: Vec<bf16>| {
+                let check = reference.check(&wrong);
+                assert!(check.wrong > 0, "{name}, {keys} keys: {check:?}");
+            };
+            found("nothing", vec![bf16::ZERO; output.len()]);
+            let larger = output.iter().map(|one| bf16::from_f64(one.to_f64() * 1.4));
+            found("too large", larger.collect());
+            let mut turned = output.clone();
+            turned.rotate_left(64);
+            found("another head's rows", turned);
+        }
     }
 }

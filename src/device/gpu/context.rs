@@ -15,6 +15,7 @@ use crate::{
         DeviceError, Stream,
         library::{Handle, Refusal},
     },
+    kernel::TransferParams,
     units::{Bytes, Seconds},
 };
 use std::{
@@ -34,7 +35,8 @@ pub struct Context {
     device: c_int,
     context: Handle,
     stream: Handle,
-    events: [Handle; 2],
+    /// Start and end of what is timed, and the end of what goes on beside it.
+    events: [Handle; 3],
     progress: Progress,
     deadline: Cell<Seconds>,
     /// Why nothing more is asked of it.
@@ -46,6 +48,8 @@ pub struct Context {
     /// Other devices, and streams of this one and of those.
     pub(super) peers: RefCell<Vec<Peer>>,
     pub(super) lanes: RefCell<Vec<Lane>>,
+    /// Addresses of the host's memory that is not held in place.
+    pub(super) pageable: RefCell<Vec<u64>>,
 }
 
 /// Another device, with memory that this one reaches.
@@ -97,7 +101,7 @@ impl Context {
             device,
             context: null,
             stream: null,
-            events: [null; 2],
+            events: [null; 3],
             progress: Progress::default(),
             deadline: Cell::new(Seconds(30.0)),
             lost: RefCell::new(None),
@@ -106,6 +110,7 @@ impl Context {
             ordinal,
             peers: RefCell::default(),
             lanes: RefCell::default(),
+            pageable: RefCell::default(),
         };
         let f = &f.functions;
         // SAFETY: the pointers are valid.
@@ -116,7 +121,7 @@ impl Context {
             let flags = opened.driver.vendor.flags;
             let said = f.stream_create(&raw mut opened.stream, flags.non_blocking);
             opened.told(said, For::Other)?;
-            for at in 0..2 {
+            for at in 0..opened.events.len() {
                 let said = f.event_create(&raw mut opened.events[at], 0);
                 opened.told(said, For::Other)?;
             }
@@ -147,7 +152,8 @@ impl Context {
         self.events[0]
     }
     pub(super) fn events(&self) -> [Handle; 2] {
-        self.events
+        let [start, end, _] = self.events;
+        [start, end]
     }
     pub(super) fn shared_driver(&self) -> Arc<Driver> {
         Arc::clone(&self.driver)
@@ -229,7 +235,7 @@ impl Context {
         // Nobody else would let the stream go on.
         self.release();
         self.record(1)?;
-        self.wait_for_event(what)
+        self.wait_for_event(1, what)
     }
 
     fn record(&self, event: usize) -> Result<(), DeviceError> {
@@ -238,12 +244,12 @@ impl Context {
         self.told(said, For::Other)
     }
 
-    fn wait_for_event(&self, what: &str) -> Result<(), DeviceError> {
+    fn wait_for_event(&self, event: usize, what: &str) -> Result<(), DeviceError> {
         let functions = self.current()?;
         let start = clock::now();
         loop {
             // SAFETY: the event is of this context.
-            match unsafe { functions.event_query(self.events[1]) } {
+            match unsafe { functions.event_query(self.events[event]) } {
                 Err(refusal) if self.driver.vendor.means(&refusal, Meaning::NotReady) => {}
                 said => return self.told(said, For::Other),
             }
@@ -272,7 +278,7 @@ impl Context {
     }
 
     /// Lets the stream go on, where it is held.
-    fn release(&self) {
+    pub(super) fn release(&self) {
         if let Some(barrier) = self.held.take() {
             barrier.open();
         }
@@ -291,37 +297,44 @@ impl Context {
         let enqueued = self
             .record(0)
             .and_then(|()| work())
-            .and_then(|()| self.join_lanes())
-            .and_then(|()| self.record(1));
+            .and_then(|()| self.join_lanes(false))
+            .and_then(|_| self.record(1));
         self.release();
         enqueued?;
         self.progress.enqueued();
-        self.wait_for_event("kernels in flight")?;
+        self.wait_for_event(1, "kernels in flight")?;
         self.progress.ended();
+        // What went on beside it ends before anything else is timed.
+        if self.join_lanes(true)? {
+            self.record(2)?;
+            self.wait_for_event(2, "copies beside what was timed")?;
+        }
         let mut milliseconds = 0.0;
-        let [start, end] = self.events;
+        let [start, end, _] = self.events;
         // SAFETY: both events were recorded and are done.
         let said = unsafe { self.current()?.event_elapsed(&raw mut milliseconds, start, end) };
         self.told(said, For::Other)?;
         Ok(Seconds(f64::from(milliseconds) / 1e3))
     }
 
-    /// What is timed ends when all lanes have ended.
+    /// What is timed ends when all lanes have ended that are timed; what comes after it, when those
+    /// have that are not. Whether there was one.
     ///
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn join_lanes(&self) -> Result<(), DeviceError> {
+    pub fn join_lanes(&self, not_timed: bool) -> Result<bool, DeviceError> {
         let used: Vec<[Handle; 3]> = self
             .lanes
             .borrow_mut()
             .iter_mut()
-            .filter(|lane| lane.used)
+            .filter(|lane| lane.used && (lane.of.1 & TransferParams::NOT_TIMED != 0) == not_timed)
             .map(|lane| {
                 lane.used = false;
                 [lane.context, lane.stream, lane.event]
             })
             .collect();
+        let some = !used.is_empty();
         for [context, stream, event] in used {
             let f = self.current()?;
             // SAFETY: all are alive.
@@ -332,7 +345,7 @@ impl Context {
                 self.told(f.stream_wait(self.stream(), event, 0), For::Other)?;
             }
         }
-        Ok(())
+        Ok(some)
     }
 
     /// Frees lanes and peers, at the end.

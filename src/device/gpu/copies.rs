@@ -32,6 +32,11 @@ impl Context {
     ///
     /// What the driver refuses.
     pub fn copy(&self, params: &TransferParams, repeat: u32) -> Result<(), DeviceError> {
+        // The driver copies pageable memory by itself and waits for its end: a stream that is held
+        // would hold the host.
+        if self.is_pageable(params.to) || self.is_pageable(params.from) {
+            self.release();
+        }
         let stream = self.lane(params.device, params.lane)?;
         self.current()?;
         let (driver, length) = (self.driver(), params.length as usize);

@@ -11,6 +11,7 @@ use super::{
     kernels::Kernels,
     liveness::LivenessProbe,
     memory::{self, Owned, Remote},
+    numa,
     sensors::ReadSensors,
     telemetry::Sampler,
 };
@@ -49,8 +50,9 @@ pub struct GpuDevice<S: ReadSensors> {
     watch: Option<Sampler<S>>,
     told: DeviceDetails,
     kernels: Kernels,
-    /// As large as twice the last-level cache, made when it is first needed.
-    evictor: OnceCell<Buffer>,
+    /// Each as large as twice the last-level cache, made when they are first needed: what is
+    /// written to evict all else, and what is then read.
+    evictors: OnceCell<[Buffer; 2]>,
     /// None where the kernel cannot be had that it is made of.
     gate: OnceCell<Option<Gate>>,
     /// None where its kernels cannot be had.
@@ -82,7 +84,7 @@ impl<S: ReadSensors> GpuDevice<S> {
             watch,
             told,
             kernels,
-            evictor: OnceCell::new(),
+            evictors: OnceCell::new(),
             gate: OnceCell::new(),
             words: OnceCell::new(),
             heart: OnceCell::new(),
@@ -174,18 +176,25 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         }
         let time = self.context.timed(work)?;
         let throttled = self.watch.as_ref().is_some_and(Sampler::is_throttled);
-        Ok(Timing { time, clock: None, throttled })
+        let host_was_late = gate.as_ref().is_some_and(Gate::gave_up);
+        Ok(Timing { time, clock: None, throttled, host_was_late })
     }
 
     fn evict_cache(&self) -> Result<(), DeviceError> {
         let size = self.properties.last_level_cache() * 2;
-        if self.evictor.get().is_none() {
+        if self.evictors.get().is_none() {
             // Set a moment ago by nobody: there is one thread.
-            let _ = self.evictor.set(self.context.allocate(size)?);
+            let made = [self.context.allocate(size)?, self.context.allocate(size)?];
+            let _ = self.evictors.set(made);
         }
         self.context.reset_persisting()?;
-        match self.evictor.get() {
-            Some(buffer) => self.context.set(buffer, 0xa5),
+        let Some([written, read]) = self.evictors.get() else { return Ok(()) };
+        self.context.set(written, 0xa5)?;
+        // What was written is still in the cache, and would be written back while the next sample
+        // runs: up to a quarter of its time where it moves as much itself. Reading what nobody has
+        // written since leaves clean lines.
+        match self.words(read, Bytes(0)) {
+            Some(words) => words.read(&self.context, read),
             None => Ok(()),
         }
     }
@@ -214,7 +223,10 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
 impl<S: ReadSensors> RemoteMemory for GpuDevice<S> {
     fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
         match place {
-            Elsewhere::Host(kind) => self.context.of_host(kind, size),
+            Elsewhere::Host { kind, near } => {
+                let node = self.context.driver().pci_of(near).and_then(|pci| numa::node_of(&pci));
+                numa::allocated_on(node, || self.context.of_host(kind, size))
+            }
             Elsewhere::Peer(ordinal) => self.context.of_peer(ordinal, size),
         }
     }
@@ -286,6 +298,16 @@ impl<S: ReadSensors> Reports for GpuDevice<S> {
     }
 
     fn describe(&self, environment: &mut Environment) {
+        let own = self.properties.ordinal;
+        if let Some(node) = self.context.driver().pci_of(own).and_then(|pci| numa::node_of(&pci)) {
+            match numa::is_within_reach(node) {
+                true => environment.host_memory_node = Some(node),
+                false => environment.warnings.push(format!(
+                    "the host's memory for transfers is anywhere: this process may not run on NUMA \
+                     node {node}, which the GPU is attached to"
+                )),
+            }
+        }
         let has_sensors = self.watch.is_some();
         (self.told.describe)(self.context.driver(), &self.properties, has_sensors, environment);
         if let Ok([free, _]) = self.context.memory() {

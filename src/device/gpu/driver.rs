@@ -140,6 +140,11 @@ impl Driver {
             .map(|place| place.to_ascii_lowercase())
     }
 
+    /// Where a device is on the PCI bus, by its ordinal.
+    pub fn pci_of(&self, ordinal: u32) -> Option<String> {
+        self.pci(self.device(ordinal).ok()?)
+    }
+
     /// The device's own number, of a slice where it is one.
     pub fn uuid(&self, device: c_int) -> Option<String> {
         let mut uuid = [0u8; 16];

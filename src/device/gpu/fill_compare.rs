@@ -79,6 +79,19 @@ impl FillCompare {
         context.wait("a fill")
     }
 
+    /// Reads all of a buffer, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn read(&self, context: &Rc<Context>, buffer: &Buffer) -> Result<(), DeviceError> {
+        // Compared with one word, itself: what comes out is of no use.
+        let (values, differing) = (buffer.address, self.differing.address);
+        let length = buffer.size.0 / 8;
+        let params = CompareParams { values, pattern: values, length, period: 1, differing };
+        self.compare.launch_plain(context, self.units, &params)
+    }
+
     /// How many words differ from the pattern.
     ///
     /// # Errors

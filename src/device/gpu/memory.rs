@@ -135,10 +135,14 @@ impl Context {
                 let layout = alloc::Layout::from_size_align(size.0.max(8) as usize, PAGE)
                     .map_err(|_| refused())?;
                 // SAFETY: the layout is not empty.
-                let on_host = unsafe { alloc::alloc_zeroed(layout) };
+                let on_host = unsafe { alloc::alloc(layout) };
                 if on_host.is_null() {
                     return Err(refused());
                 }
+                // SAFETY: just allocated, as large. Written here, where this thread runs, since
+                // pages are on the node of whoever writes them first.
+                unsafe { on_host.write_bytes(0, layout.size()) };
+                self.pageable.borrow_mut().push(on_host as u64);
                 (on_host, Some(layout))
             }
         };
@@ -147,6 +151,11 @@ impl Context {
         let remote = Remote::Host(on_host);
         let owner = Owned { owner: Rc::clone(self), remote, address, layout };
         Ok(Buffer { address, size, owner: Box::new(owner) })
+    }
+
+    /// Whether an address is the start of pageable memory of the host.
+    pub(super) fn is_pageable(&self, address: u64) -> bool {
+        self.pageable.borrow().contains(&address)
     }
 
     /// Memory of another device.
@@ -269,6 +278,7 @@ impl Drop for Owned {
     fn drop(&mut self) {
         match (&self.remote, self.layout) {
             (Remote::Host(at), Some(layout)) => {
+                self.owner.pageable.borrow_mut().retain(|&one| one != self.address);
                 // SAFETY: allocated with this layout, freed once; copies of it were waited for.
                 unsafe { alloc::dealloc(*at, layout) };
             }

@@ -56,7 +56,7 @@ fn one_of_each(cpus: &[usize], siblings: impl Fn(usize) -> BTreeSet<usize>) -> V
 }
 
 /// `0-3,8` as the kernel writes sets of CPUs.
-pub(super) fn cpu_list(text: &str) -> BTreeSet<usize> {
+pub fn cpu_list(text: &str) -> BTreeSet<usize> {
     let mut cpus = BTreeSet::new();
     for range in text.trim().split(',') {
         let (from, to) = range.split_once('-').unwrap_or((range, range));

@@ -30,6 +30,7 @@ pub fn environment() -> Environment {
         libraries: library::versions(),
         ranks: Vec::new(),
         network: None,
+        host_memory_node: None,
         warnings: Vec::new(),
     };
     environment.warnings = warnings(&environment);

@@ -178,7 +178,7 @@ impl Device for HostDevice {
     ) -> Result<Timing, DeviceError> {
         let start = clock::now();
         work()?;
-        Ok(Timing { time: start.elapsed(), clock: None, throttled: false })
+        Ok(Timing { time: start.elapsed(), clock: None, throttled: false, host_was_late: false })
     }
 
     fn evict_cache(&self) -> Result<(), DeviceError> {

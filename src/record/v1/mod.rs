@@ -103,13 +103,16 @@ pub struct Environment {
     /// What lies between nodes, where ranks are on several that told their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
+    /// The NUMA node on which host memory for transfers is: that which the GPU is attached to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_memory_node: Option<u32>,
     /// What may spoil numbers here, in words: busy machine, virtual machine, ...
     pub warnings: Vec<String>,
 }
 
 mirror!(Environment of record::Environment {
     host, os, cpu, cpus, pinned, huge_pages, governor, load, memory_free, libraries, ranks, network,
-    warnings
+    host_memory_node, warnings
 });
 
 /// What lies between the nodes of a world.

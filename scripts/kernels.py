@@ -135,8 +135,10 @@ def is_one(code, name):
 
 
 def is_meant(claim, text):
-    """Whether a claim, `A|B` where names differ, means an instruction."""
-    return any(is_one(text.split()[0], name) for name in claim.split("|"))
+    """Whether a claim, `A|B` where names differ, means an instruction: by its name alone, or with the
+    operands that it begins with."""
+    return any(text.startswith(name) if " " in name else is_one(text.split()[0], name)
+               for name in claim.split("|"))
 
 
 def missing_claims(claimed, opcodes):
@@ -301,6 +303,8 @@ def main():
     arguments.add_argument("--bin", type=pathlib.Path, help="folder of nvcc and cuobjdump")
     arguments.add_argument("--nvrtc", type=pathlib.Path, action="append", default=[])
     arguments.add_argument("--only", default="", help="files whose path contains this")
+    arguments.add_argument("--target", default="", help="this target alone")
+    arguments.add_argument("--by", default="", help="compilers whose name contains this")
     arguments.add_argument("--one", nargs=4, type=pathlib.Path, help=argparse.SUPPRESS)
     given = arguments.parse_args()
     if given.one:
@@ -324,7 +328,8 @@ def main():
     verdicts = Verdicts(__file__, claims.__file__, machine_code.__file__)
     jobs = [(file, claims.concerning(proofs, file), target, compiler, verdicts)
             for file in files if given.only in file["path"]
-            for target in file["targets"] for compiler in compilers]
+            for target in file["targets"] if given.target in ("", target)
+            for compiler in compilers if given.by in compiler.name]
 
     print(f"{'entry':34} {'target':8} {'compiler':10} {'registers':>9} {'shared':>7} "
           f"{'spills':>6}  claimed instructions")

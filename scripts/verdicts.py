@@ -4,8 +4,8 @@ A verdict is the rows that the proof of one kernel file for one target by one co
 a proof without faults is kept. Its name is a hash of everything that it depends on: the kernel's
 text with every header that it includes, its rows of the list, the proofs of its loops, the target,
 the compiler's files, and the text of the scripts that prove. An entry that is damaged is proved
-again, so a lost or broken cache costs time and nothing else. The folder is `$FIZEAU_CHECK_CACHE`, or `fizeau-checks` in the
-user's cache.
+again, so a lost or broken cache costs time and nothing else. The folder is `$FIZEAU_CHECK_CACHE`,
+or `fizeau-checks` in the user's cache.
 """
 
 import hashlib

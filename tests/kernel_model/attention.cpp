@@ -397,6 +397,7 @@ int main(int count, char** arguments) {
     return 0;
   }
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
+  model::counts_banks = true;
   prefills();
   by_maps();
   by_tensor_memory();
@@ -405,5 +406,6 @@ int main(int count, char** arguments) {
   splits_by_warpgroups();
   latents();
   portables();
+  if (model::judge_banks({}) != 0) return 1;
   printf("%u checks passed\n", checked);
 }

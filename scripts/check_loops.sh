@@ -44,8 +44,9 @@ found $include/gpu_amd.h '/^DEVICE Vector<u64> load_from_shared/,/^}/s/asm volat
 # Copies that are waited for before what is under way is used.
 found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<STAGES - 2>/await_copies<0>/' \
     "gemm_bf16_mma_skinny: .*: DEPBAR.LE SB0, 0x0" nvidia gemm/sm80_mma_skinny.cu sm_80
-found $include/lane_product.h 's/^\( *\)beside.multiply(/\1__builtin_amdgcn_s_waitcnt(0);&/' \
-    "gemm_mxfp8_cdna4: .*: PLANTED" amd gemm/cdna4_mfma_scaled.hip gfx950
+found $include/lane_product.h \
+    's/if (step + 2 < steps) fetched.fetch(p, tile, step + 2);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
+    "gemm_mxfp8_cdna4: .*: s_waitcnt vmcnt(0)" amd gemm/cdna4_mfma_scaled.hip gfx950
 # A fence that all of the GPU waits for.
 found kernels/gemm/sm89_mma.cu 's/^\( *\)await_copies<.*/&\n  device_fence();/' \
     "gemm_fp8_mma: .*: MEMBAR.SC.GPU" nvidia gemm/sm89_mma.cu sm_89

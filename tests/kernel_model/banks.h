@@ -134,8 +134,11 @@ struct Known {
   }
 };
 
+// To the nearest; 100 only where there is no conflict at all.
 inline u32 percent(Passes passes) {
-  return passes.needed == 0 ? 100 : u32((passes.made * 100 + passes.needed / 2) / passes.needed);
+  if (passes.made == passes.needed) return 100;
+  const u32 nearest = u32((passes.made * 100 + passes.needed / 2) / passes.needed);
+  return nearest > 100 ? nearest : 101;
 }
 
 // Prints every kernel's passes. No kernel may have conflicts but the known ones, and those neither more

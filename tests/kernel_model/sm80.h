@@ -64,6 +64,17 @@ template <class T> T load_shared(u32 at, T, const char* file = __builtin_FILE(),
   return got;
 }
 
+template <class T> Vector<T> load_chunk(const u8* at, const char* file = __builtin_FILE(),
+                                        int line = __builtin_LINE()) {
+  model::touch(false, reinterpret_cast<u64>(at), 16, file, line);
+  return *reinterpret_cast<const Vector<T>*>(at);
+}
+template <class T> void store_chunk(u8* at, Vector<T> value, const char* file = __builtin_FILE(),
+                                    int line = __builtin_LINE()) {
+  model::touch(true, reinterpret_cast<u64>(at), 16, file, line);
+  *reinterpret_cast<Vector<T>*>(at) = value;
+}
+
 namespace model {
 
 inline void matrices(u32 (&got)[4], u32 at, bool transposed) {

@@ -4,9 +4,9 @@
 // work cannot be left out. 16 warps of 8 independent chains hide the 4 cycles of a multiply-add on
 // each of a unit's 4 schedulers four times over.
 //
-// The two factors are different registers, and every second chain takes them the other way round: RDNA
-// makes two multiply-adds in one instruction only where neither operand comes from the same bank of
-// registers.
+// The two factors are different registers, and every second chain takes them the other way round:
+// RDNA makes two multiply-adds in one instruction only where neither operand comes from the same
+// bank of registers.
 #include "count.h"
 
 namespace {

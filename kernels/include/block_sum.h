@@ -2,8 +2,8 @@
 #pragma once
 #include "gpu.h"
 
-// The sum over THREADS threads of a block, of which this one is number `me`; only number 0 has all of
-// it. `wait` is a barrier of these threads.
+// The sum over THREADS threads of a block, of which this one is number `me`; only number 0 has all
+// of it. `wait` is a barrier of these threads.
 template <u32 THREADS, class Sum, class Wait> DEVICE Sum block_sum(Sum sum, u32 me, Wait wait) {
   SHARED Sum sums[THREADS / 32];
   for (u32 mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);

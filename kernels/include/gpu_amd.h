@@ -141,11 +141,11 @@ CONSTANT u32 BUFFER_OF_BYTES = 0x00020000;
 CONSTANT u32 BUFFER_OF_BYTES = 0x31004000;
 #endif
 
-// COUNT vectors of each thread, APART from each other, from the cache that all units share, past the
-// unit's own; zeros beyond the `left` that there are. `from` is where thread 0 starts.
+// COUNT vectors of each thread, APART from each other, from the cache that all units share, past
+// the unit's own; zeros beyond the `left` that there are. `from` is where thread 0 starts.
 //
-// Loads from a buffer can be told to go past the unit's cache and still be under way together. Where
-// a compiler lacks them (before clang 19, ROCm 6.3), each volatile load is waited for.
+// Loads from a buffer can be told to go past the unit's cache and still be under way together.
+// Where a compiler lacks them (before clang 19, ROCm 6.3), each volatile load is waited for.
 template <u32 COUNT, u32 APART>
 DEVICE void load_shared_cache(Vector<u64> (&to)[COUNT], const Vector<u64>* from, u64 left) {
 #if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
@@ -185,9 +185,9 @@ DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
   return __builtin_bit_cast(Vector<u64>, Words4(*(Quads)((Bytes)start + offset)));
 }
 
-// The address that stands in global memory, through the unit's own cache. A volatile load would go past
-// it; a plain one of a place that all lanes share would be left to the scalar cache: so the compiler
-// is not told that they share it.
+// The address that stands in global memory, through the unit's own cache. A volatile load would go
+// past it; a plain one of a place that all lanes share would be left to the scalar cache: so the
+// compiler is not told that they share it.
 DEVICE u64* load_address(u64* const* from) {
   asm volatile("" : "+v"(from));
   return (u64*)*(const GLOBAL u64*)from;

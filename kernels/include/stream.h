@@ -6,8 +6,8 @@
 // asks for (Little's law) on every part of this decade. One block for each unit walks many tiles;
 // launched with a block for each tile, it is the one-shot variant.
 //
-// `read` adds up the bits of its elements as integers: additions of f64 would be what some GPUs wait
-// for, and a sum of integers is exact in any order.
+// `read` adds up the bits of its elements as integers: additions of f64 would be what some GPUs
+// wait for, and a sum of integers is exact in any order.
 #pragma once
 #include "block_sum.h"
 #include "params.h"

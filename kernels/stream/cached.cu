@@ -2,8 +2,8 @@
 // a launch of its own for each walk would take longer than the walk.
 //
 // Loads ask the shared cache and not the unit's own. In each walk a block takes other tiles than in
-// the one before, so that its data come from all parts of the cache; of its own die's, where each die
-// has one.
+// the one before, so that its data come from all parts of the cache; of its own die's, where each
+// die has one.
 #include "block_sum.h"
 #include "params.h"
 

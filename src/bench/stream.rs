@@ -7,8 +7,9 @@
 //!
 //! Every element of the output is compared with the same operation done in `f64` on the host.
 //! Assignments round at most once, or twice where a product is not fused with its sum; a sum of
-//! products is held against a compensated one. `read` adds up the bits of what it reads as integers,
-//! exactly: additions of `f64` take longer than memory on GPUs that have few units for them.
+//! products is compared with a compensated one. `read` adds up the bits of what it reads as
+//! integers, exactly: additions of `f64` take longer than memory on GPUs that have few units for
+//! them.
 
 use super::{
     Rank, Unready, Workload,

@@ -1,13 +1,13 @@
-// How often shared memory has to be asked for what the lanes of a warp or wave want at once. It has 32
-// banks of 4 bytes, and in one pass each bank gives or takes one word, to as many lanes as want that
-// one. Lanes go together as many as make 128 bytes: 32 of 4 bytes, 16 of 8, 8 of 16.
+// How often shared memory has to be asked for what the lanes of a warp or wave want at once. It has
+// 32 banks of 4 bytes, and in one pass each bank gives or takes one word, to as many lanes as want
+// that one. Lanes go together as many as make 128 bytes: 32 of 4 bytes, 16 of 8, 8 of 16.
 //
-// NVIDIA: lanes that follow each other (CUDA programming guide, "Shared Memory"). AMD: the same, but
-// for reads of CDNA. CDNA 2 and 3 read 16 bytes for lanes 0..3 and 20..23, 4..7 and 16..19, 8..11 and
-// 28..31, 12..15 and 24..27 together (AMD, "Avoiding LDS Bank Conflicts on AMD GPUs Using CK-Tile
-// Framework"). CDNA 4 reads 8 and 16 bytes from 64 banks: 8 for 32 lanes that follow each other, 16 for
-// lanes 0..3, 12..15 and 20..27, and 4..11, 16..19 and 28..31 (measured: HipKittens, arXiv 2511.08083,
-// table 5). Lanes from 32 on go as those before.
+// NVIDIA: lanes that follow each other (CUDA programming guide, "Shared Memory"). AMD: the same,
+// but for reads of CDNA. CDNA 2 and 3 read 16 bytes for lanes 0..3 and 20..23, 4..7 and 16..19,
+// 8..11 and 28..31, 12..15 and 24..27 together (AMD, "Avoiding LDS Bank Conflicts on AMD GPUs Using
+// CK-Tile Framework"). CDNA 4 reads 8 and 16 bytes from 64 banks: 8 for 32 lanes that follow each
+// other, 16 for lanes 0..3, 12..15 and 20..27, and 4..11, 16..19 and 28..31 (measured: HipKittens,
+// arXiv 2511.08083, table 5). Lanes from 32 on go as those before.
 #pragma once
 #include "gpu.h"
 
@@ -36,8 +36,8 @@ inline bool has_64_banks;
 
 constexpr u64 ABSENT = ~u64(0);
 
-// Four lanes that follow each other go together; which fours, in the order of passes of CDNA's reads of
-// 16 bytes: with 32 banks two of them, with 64 four.
+// Four lanes that follow each other go together; which fours, in the order of passes of CDNA's
+// reads of 16 bytes: with 32 banks two of them, with 64 four.
 constexpr u32 FOURS[2][8] = {{0, 5, 1, 4, 2, 7, 3, 6}, {0, 3, 5, 6, 1, 2, 4, 7}};
 
 // Passes for one instruction of a warp's lanes, of so many bytes each.
@@ -67,8 +67,8 @@ inline Passes passes(const std::vector<u64>& addresses, u32 bytes, bool writes) 
   return found;
 }
 
-// What lanes want by an instruction of the text, the first time, the second and so on, until all lanes
-// have come there as often.
+// What lanes want by an instruction of the text, the first time, the second and so on, until all
+// lanes have come there as often.
 struct Wanted {
   u32 bytes;
   bool writes;
@@ -118,8 +118,8 @@ inline void count_for(const char* name) {
   traffic = {};
 }
 
-// Kernels that have conflicts, in passes for each 100 that would do, and why. In their name a `*` stands
-// for anything.
+// Kernels that have conflicts, in passes for each 100 that would do, and why. In their name a `*`
+// stands for anything.
 struct Known {
   std::string name;
   u32 reads, writes;
@@ -141,8 +141,8 @@ inline u32 percent(Passes passes) {
   return nearest > 100 ? nearest : 101;
 }
 
-// Prints every kernel's passes. No kernel may have conflicts but the known ones, and those neither more
-// nor fewer than is known: 1 where one has.
+// Prints every kernel's passes. No kernel may have conflicts but the known ones, and those neither
+// more nor fewer than is known: 1 where one has.
 inline int judge_banks(const std::vector<Known>& known) {
   int faults = 0;
   for (const auto& [name, traffic] : of_kernels) {

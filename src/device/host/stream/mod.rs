@@ -35,9 +35,9 @@ struct Part {
     scale: f64,
 }
 
-/// One iteration over a part; reductions return their sum, the others anything. `read` adds up the bits
-/// of its elements as integers, since additions of `f64` are not what it measures; of other sums these
-/// are the bits.
+/// One iteration over a part; reductions return their sum, the others anything. `read` adds up the
+/// bits of its elements as integers, since additions of `f64` are not what it measures; of other
+/// sums the bits are returned.
 ///
 /// # Safety
 ///

@@ -20,6 +20,7 @@ FIZEAU_ELSEWHERE="nvrtc cublaslt hip nccl mpi" stage "tests: run" cargo test --l
 stage "kernels: NVIDIA" summarised kernels
 stage "kernels: AMD" summarised kernels_amd
 stage "kernels: verdicts" summarised check_verdicts
+stage "kernels: loops" summarised check_loops
 stage "NVRTC" summarised check_nvrtc
 stage "cuBLASLt" summarised check_cublaslt
 # What peers give PyTorch, whose kernels need a GPU: by a stand-in.

@@ -1,9 +1,10 @@
 """Compiles every kernel for each of its targets and proves what kernels.toml claims of it.
 
 Called by scripts/kernels.sh, which installs the compilers. Fails on a kernel that does not compile,
-spills registers, lacks a claimed instruction, has not as many products, exponentials or registers as
-its row says, does not fit its target, or is missing from the machine code or the list. What was proved
-before of the same text, row, target and compiler is not proved again: scripts/verdicts.py.
+spills registers, lacks a claimed instruction, has not as many products, exponentials or registers
+as its row says, whose loops are not as proofs.toml says (scripts/claims.py), which does not fit its
+target, or is missing from the machine code or the list. What was proved before of the same text,
+row, proofs, target and compiler is not proved again: scripts/verdicts.py.
 """
 
 import argparse
@@ -18,6 +19,8 @@ import sys
 import tempfile
 import tomllib
 
+import claims
+import machine_code
 from verdicts import Verdicts, included, of_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "kernels"
@@ -108,21 +111,16 @@ def statistics(log):
 
 
 def instructions(tools, cubin):
-    """How often each opcode stands in each entry, and the registers that warpgroups exchange."""
+    """The machine code of each entry, how often each opcode stands in it, and the registers that
+    warpgroups exchange."""
     environment = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}")
     text = run([tools / "cuobjdump", "-sass", cubin], env=environment)
-    found = {}
-    entry = None
-    for line in text.splitlines():
-        if match := re.search(r"Function : (\w+)", line):
-            entry = match[1]
-            found[entry] = {"codes": collections.Counter(), "registers": set()}
-        elif entry and (match := re.match(
-                r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[0-9T]+ +)?([A-Z][A-Za-z0-9_.]*)", line)):
-            found[entry]["codes"][match[1]] += 1
-            if match[1].startswith("USETMAXREG"):
-                found[entry]["registers"].add(int(re.search(r"0x[0-9a-f]+(?= ;)", line)[0], 16))
-    return found
+    return {entry: {
+        "code": code,
+        "codes": collections.Counter(one.text.split()[0] for one in code),
+        "registers": {int(re.search(r"0x[0-9a-f]+$", one.text)[0], 16) for one in code
+                      if one.text.startswith("USETMAXREG")},
+    } for entry, code in machine_code.nvidia(text).items()}
 
 
 # Element types as opcodes of the matrix units name them; of 16-bit floats only bfloat16 has a name.
@@ -136,11 +134,16 @@ def is_one(code, name):
         "MMA" not in name or TYPES.isdisjoint(rest))
 
 
-def missing_claims(claims, opcodes):
+def is_meant(claim, text):
+    """Whether a claim, `A|B` where names differ, means an instruction: by its name alone, or with the
+    operands that it begins with."""
+    return any(text.startswith(name) if " " in name else is_one(text.split()[0], name)
+               for name in claim.split("|"))
+
+
+def missing_claims(claimed, opcodes):
     """The claims that no opcode satisfies."""
-    def there(claim):
-        return any(is_one(code, name) for name in claim.split("|") for code in opcodes)
-    return [claim for claim in claims if not there(claim)]
+    return [claim for claim in claimed if not any(is_meant(claim, code) for code in opcodes)]
 
 
 def check_claims():
@@ -239,16 +242,16 @@ class Compiler:
 
 def judge(job):
     """One file for one target by one compiler: rows to print, faults found, kept or proved now."""
-    file, target, compiler, verdicts = job
+    file, proofs, target, compiler, verdicts = job
     try:
         texts = included(ROOT / file["path"], INCLUDE)
     except (OSError, RuntimeError) as error:
         return [], [str(error)]
-    depends_on = [texts, file, target, compiler.name, compiler.files]
-    return verdicts.rows(depends_on, lambda: prove(file, target, compiler))
+    depends_on = [texts, file, proofs, target, compiler.name, compiler.files]
+    return verdicts.rows(depends_on, lambda: prove(file, proofs, target, compiler))
 
 
-def prove(file, target, compiler):
+def prove(file, proofs, target, compiler):
     """One file for one target by one compiler: rows to print, faults found."""
     compiler, compile_with, tools = compiler.name, compiler.compile_with, compiler.tools
     source = ROOT / file["path"]
@@ -279,7 +282,11 @@ def prove(file, target, compiler):
         shared = count["shared"] + kernel.get("shared", 0)
         broken = broken_plans(kernel, target, count, shared, opcodes[entry])
         faults += [f"{place}: {entry}: {fault}" for fault in broken]
+        unmet, held, expected = claims.judged(
+            proofs, entry, target, opcodes[entry]["code"], is_meant)
+        faults += [f"{place}: {entry}: {fault}" for fault in unmet]
         verdict = "no " + ", ".join(lacking) if lacking else "has " + ", ".join(kernel["claims"])
+        verdict += f"; {held} of loops" + (f", {expected} fail as expected" if expected else "")
         rows.append((entry, target, compiler, count["registers"], shared, count["spills"], verdict))
     return rows, faults
 
@@ -296,6 +303,8 @@ def main():
     arguments.add_argument("--bin", type=pathlib.Path, help="folder of nvcc and cuobjdump")
     arguments.add_argument("--nvrtc", type=pathlib.Path, action="append", default=[])
     arguments.add_argument("--only", default="", help="files whose path contains this")
+    arguments.add_argument("--target", default="", help="this target alone")
+    arguments.add_argument("--by", default="", help="compilers whose name contains this")
     arguments.add_argument("--one", nargs=4, type=pathlib.Path, help=argparse.SUPPRESS)
     given = arguments.parse_args()
     if given.one:
@@ -315,14 +324,16 @@ def main():
         compilers.append(Compiler(
             f"NVRTC {version}", nvrtc_in_child(library), given.bin, library.glob("libnvrtc*")))
     files = tomllib.loads((ROOT / "kernels.toml").read_text())["file"]
-    verdicts = Verdicts(__file__)
-    jobs = [(file, target, compiler, verdicts)
+    proofs = tomllib.loads((ROOT / "proofs.toml").read_text())["nvidia"]
+    verdicts = Verdicts(__file__, claims.__file__, machine_code.__file__)
+    jobs = [(file, claims.concerning(proofs, file), target, compiler, verdicts)
             for file in files if given.only in file["path"]
-            for target in file["targets"] for compiler in compilers]
+            for target in file["targets"] if given.target in ("", target)
+            for compiler in compilers if given.by in compiler.name]
 
     print(f"{'entry':34} {'target':8} {'compiler':10} {'registers':>9} {'shared':>7} "
           f"{'spills':>6}  claimed instructions")
-    faults, count = [], 0
+    faults, count = claims.unproved(proofs, files), 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for rows, found in pool.map(judge, jobs):
             faults += found

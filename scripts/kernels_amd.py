@@ -1,9 +1,10 @@
 """Compiles every kernel of kernels/amd.toml for each of its targets and proves what it claims.
 
 Called by scripts/kernels_amd.sh, which installs the compiler. Fails on a kernel that does not
-compile, spills registers, uses scratch memory, lacks a claimed instruction, or is missing from the
-machine code or the list. What was proved before of the same text, row, target and compiler is not
-proved again: scripts/verdicts.py.
+compile, spills registers, uses scratch memory, lacks a claimed instruction, whose loops are not as
+proofs.toml says (scripts/claims.py), or is missing from the machine code or the list. What was
+proved before of the same text, row, proofs, target and compiler is not proved again:
+scripts/verdicts.py.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import tomllib
 
+import claims
+import machine_code
 from verdicts import Verdicts, included, of_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "kernels"
@@ -33,18 +36,8 @@ def assembly(compiler, source, target):
 
 
 def instructions(text):
-    """The lines of each entry: one instruction each."""
-    found, entry = {}, None
-    names = set(re.findall(r"^\s*\.amdhsa_kernel (\w+)", text, re.M))
-    for line in text.splitlines():
-        if match := re.match(r"(\w+):", line):
-            entry = match[1] if match[1] in names else entry
-            found.setdefault(entry, [])
-        elif line.startswith(".Lfunc_end"):
-            entry = None
-        elif entry and (match := re.match(r"\s+([a-z]\w+.*)", line)):
-            found[entry].append(match[1].split(";")[0].strip())
-    return {name: lines for name, lines in found.items() if name in names}
+    """The machine code of each entry."""
+    return machine_code.amd(text, set(re.findall(r"^\s*\.amdhsa_kernel (\w+)", text, re.M)))
 
 
 def statistics(text):
@@ -71,16 +64,16 @@ def statistics(text):
 
 def judge(job):
     """One file for one target: rows to print, faults found, kept or proved now."""
-    file, target, compiler, compiler_files, verdicts = job
+    file, proofs, target, compiler, compiler_files, verdicts = job
     try:
         texts = included(ROOT / file["path"], ROOT / "include")
     except (OSError, RuntimeError) as error:
         return [], [str(error)]
-    depends_on = [texts, file, target, compiler_files]
-    return verdicts.rows(depends_on, lambda: prove(file, target, compiler))
+    depends_on = [texts, file, proofs, target, compiler_files]
+    return verdicts.rows(depends_on, lambda: prove(file, proofs, target, compiler))
 
 
-def prove(file, target, compiler):
+def prove(file, proofs, target, compiler):
     """One file for one target: rows to print, faults found."""
     rows, faults = [], []
     place = f"{file['path']} {target}"
@@ -96,17 +89,22 @@ def prove(file, target, compiler):
         if entry not in code or entry not in counted:
             faults.append(f"{place}: no entry {entry}")
             continue
+        lines = [one.text for one in code[entry]]
         lacking = [claim for claim in kernel["claims"]
-                   if not any(re.match(claim, line) for line in code[entry])]
+                   if not any(re.match(claim, line) for line in lines)]
         faults += [f"{place}: {entry} has no {claim}" for claim in lacking]
         count = counted[entry]
         for what in ("spills", "scratch"):
             if count[what]:
                 faults.append(f"{place}: {entry} has {count[what]} {what}")
-        seen = [next((line.split()[0] for line in code[entry] if re.match(claim, line)), "-")
+        unmet, held, expected = claims.judged(proofs, entry, target, code[entry], re.match)
+        faults += [f"{place}: {entry}: {fault}" for fault in unmet]
+        seen = [next((line.split()[0] for line in lines if re.match(claim, line)), "-")
                 for claim in kernel["claims"]]
+        verdict = " ".join(dict.fromkeys(seen)) + f"; {held} of loops"
+        verdict += f", {expected} fail as expected" if expected else ""
         rows.append((entry, target, count["vgprs"], count["agprs"], count["lds"], count["scratch"],
-                     count["spills"], count["occupancy"], " ".join(dict.fromkeys(seen))))
+                     count["spills"], count["occupancy"], verdict))
     return rows, faults
 
 
@@ -119,20 +117,23 @@ def main():
     arguments.add_argument("compiler", nargs="+", help="a clang for AMD's targets")
     given = arguments.parse_args()
     files = tomllib.loads((ROOT / "amd.toml").read_text())["file"]
-    verdicts, compiler_files = Verdicts(__file__), of_files([given.files])
-    jobs = [(file, target, given.compiler, compiler_files, verdicts)
+    proofs = tomllib.loads((ROOT / "proofs.toml").read_text())["amd"]
+    verdicts = Verdicts(__file__, claims.__file__, machine_code.__file__)
+    compiler_files = of_files([given.files])
+    jobs = [(file, claims.concerning(proofs, file), target, given.compiler, compiler_files,
+             verdicts)
             for file in files if given.only in file["path"]
             for target in file["targets"] if given.target in ("", target)]
     print(f"{'entry':34} {'target':8} {'VGPR':>4} {'AGPR':>4} {'LDS':>6} {'scratch':>7} "
           f"{'spills':>6} {'waves':>5}  claimed instructions")
-    faults, count = [], 0
+    faults, count = claims.unproved(proofs, files), 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for rows, found in pool.map(judge, jobs):
             faults += found
             count += len(rows)
-            for entry, target, vgprs, agprs, lds, scratch, spills, occupancy, claims in rows:
+            for entry, target, vgprs, agprs, lds, scratch, spills, occupancy, verdict in rows:
                 print(f"{entry:34} {target:8} {vgprs:4} {agprs:4} {lds:6} {scratch:7} {spills:6} "
-                      f"{occupancy:5}  {claims}")
+                      f"{occupancy:5}  {verdict}")
     listed = {file["path"] for file in files}
     for path in sorted(ROOT.rglob("*.hip")):
         if str(path.relative_to(ROOT)) not in listed:

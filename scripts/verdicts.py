@@ -2,10 +2,10 @@
 
 A verdict is the rows that the proof of one kernel file for one target by one compiler printed. Only
 a proof without faults is kept. Its name is a hash of everything that it depends on: the kernel's
-text with every header that it includes, its rows of the list, the target, the compiler's files, and
-the text of the scripts that prove. An entry that is damaged is proved again, so a lost or broken
-cache costs time and nothing else. The folder is `$FIZEAU_CHECK_CACHE`, or `fizeau-checks` in the
-user's cache.
+text with every header that it includes, its rows of the list, the proofs of its loops, the target,
+the compiler's files, and the text of the scripts that prove. An entry that is damaged is proved
+again, so a lost or broken cache costs time and nothing else. The folder is `$FIZEAU_CHECK_CACHE`,
+or `fizeau-checks` in the user's cache.
 """
 
 import hashlib
@@ -76,11 +76,11 @@ def included(source, headers):
 
 
 class Verdicts:
-    """The verdicts of one proving script."""
+    """The verdicts of one proving script, and of what it is made of."""
 
-    def __init__(self, script):
+    def __init__(self, *scripts):
         self.folder = folder()
-        self.scripts = [pathlib.Path(path).read_text() for path in (script, __file__)]
+        self.scripts = [pathlib.Path(path).read_text() for path in (*scripts, __file__)]
         self.variables = {name: os.environ.get(name) for name in VARIABLES}
         self.reused = 0
         self.clean()

@@ -13,14 +13,16 @@ use std::{
     process::{Command, Output},
 };
 
-/// A file of the model, compiled for so many lanes in step; `None`, having said so, where no
-/// compiler is.
+/// A file of the model, compiled for so many lanes in step, with what `folder` has in the place of
+/// kernels and headers of the same name; `None`, having said so, where no compiler is.
 fn model(folder: &Path, source: &str, lanes: u32) -> Option<Command> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let program = folder.join("model");
     let made = Command::new(&compiler)
         .args(["-std=c++17", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-psabi"])
-        .args(["-Itests/kernel_model", "-Ikernels/include"])
+        .arg("-I")
+        .arg(folder)
+        .args(["-Itests/kernel_model", "-Ikernels/include", "-Ikernels"])
         .arg(format!("-DMODEL_LANES={lanes}"))
         .arg("-o")
         .arg(&program)
@@ -178,6 +180,25 @@ fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
         line(&[schedule.slots]);
     }
     text
+}
+
+#[test]
+fn rows_that_all_begin_at_one_bank_are_found() {
+    for (lanes, from, name, find, replace) in [
+        (32, "kernels", "gemm/sm89_mma.cu", "(chunk ^ (line / 2 % 4)) * 16", "chunk * 16"),
+        (64, "kernels/include", "lane_product.h", "(chunk ^ exchanged)", "(chunk ^ 0 * exchanged)"),
+    ] {
+        let folder = tempfile::tempdir().expect("a directory");
+        let kernel = fs::read_to_string(Path::new(from).join(name)).expect("a kernel");
+        assert!(kernel.contains(find), "{find} stands nowhere in {name}");
+        let place = folder.path().join(name);
+        fs::create_dir_all(place.parent().expect("a folder")).expect("a directory");
+        fs::write(place, kernel.replace(find, replace)).expect("it is written");
+        let Some(mut program) = model(folder.path(), "conflicts.cpp", lanes) else { return };
+        let found = program.output().expect("the model runs");
+        assert_eq!(found.status.code(), Some(1), "{}", text(&found));
+        assert!(text(&found).contains("fault: gemm/fp8: bank conflicts"), "{}", text(&found));
+    }
 }
 
 #[test]

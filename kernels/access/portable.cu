@@ -2,6 +2,7 @@
 //
 // What is read goes into a sum of its words that each row's place in the order weighs: a row read
 // twice, left out or taken for another changes it.
+#include "block_sum.h"
 #include "params.h"
 
 namespace {
@@ -9,15 +10,6 @@ namespace {
 CONSTANT u32 THREADS = 512;
 CONSTANT u32 IN_FLIGHT = 4;
 using Words = Vector<u64>;
-
-DEVICE void leave_sum(u64* partial, u64 sum) {
-  SHARED u64 sums[THREADS];
-  sums[thread_index()] = sum;
-  block_barrier();
-  if (thread_index() != 0) return;
-  for (u32 t = 1; t < THREADS; t++) sum += sums[t];
-  partial[8 * u64(block_index())] = sum;
-}
 
 }  // namespace
 
@@ -44,7 +36,8 @@ KERNEL(512, 2) access_gather(const AccessParams p) {
     }
     UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) sum += weights[i] * (got[i].at[0] + got[i].at[1]);
   }
-  leave_sum(p.partial, sum);
+  sum = block_sum<THREADS>(sum);
+  if (thread_index() == 0) leave_in_place(p.partial, sum);
 }
 
 namespace {
@@ -101,11 +94,6 @@ KERNEL(1024, 1) access_shared(const AccessParams p, const u32 repeat) {
       }
     }
   }
-  SHARED u64 all[1024];
-  all[me] = sums[0] + sums[1];
-  block_barrier();
-  if (me != 0) return;
-  u64 sum = all[0];
-  for (u32 t = 1; t < 1024; t++) sum += all[t];
-  p.partial[8 * u64(block_index())] = sum;
+  const u64 sum = block_sum<1024>(sums[0] + sums[1]);
+  if (me == 0) leave_in_place(p.partial, sum);
 }

@@ -1,4 +1,5 @@
 // Shared memory of another block of the cluster, read over the network between units.
+#include "block_sum.h"
 #include "params.h"
 #include "sm90.h"
 
@@ -23,14 +24,8 @@ KERNEL(1024, 1) access_distributed(const AccessParams p, const u32 repeat) {
       }
     }
   }
-  SHARED u64 all[1024];
-  all[me] = sums[0] + sums[1];
-  block_barrier();
-  if (me == 0) {
-    u64 sum = all[0];
-    for (u32 t = 1; t < 1024; t++) sum += all[t];
-    p.partial[8 * u64(block_index())] = sum;
-  }
+  const u64 sum = block_sum<1024>(sums[0] + sums[1]);
+  if (me == 0) leave_in_place(p.partial, sum);
   // A block that ended would take its shared memory away from the other.
   cluster_barrier();
 }

@@ -153,8 +153,11 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
         if (at + 1 < task.tiles(tile)) ask_scores(shared, tile, at + 1);
         else arrive_when_multiplied(&shared.sums[tile]);
       }
+      // Nobody waits for what is free behind the last keys: an arrival could come after the block's
+      // end. The last one is that of the sums, which is waited for.
+      if (at + 1 == task.most()) break;
       arrive_when_multiplied(&shared.values_free[at % VALUE_STAGES]);
-      if (at + 1 < task.most()) arrive_when_multiplied(&shared.keys_free[(at + 1) % STAGES]);
+      arrive_when_multiplied(&shared.keys_free[(at + 1) % STAGES]);
     }
   }
 

@@ -106,7 +106,7 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 KEYS> struct Prefill90 {
         const u32 row = i / CHUNKS, column = i % CHUNKS * 16;
         const u8* from = raw_at(stage) + column / 128 * PANEL + row * 128 +
                          (column % 128 / 16 ^ row % 8) * 16;
-        const Vector<u32> narrow = *reinterpret_cast<const Vector<u32>*>(from);
+        const Vector<u32> narrow = load_chunk<u32>(from);
         u8* to = values_at(stage) + column / 64 * PANEL + row * 128;
         UNROLL for (u32 half = 0; half < 2; half++) {
           Vector<u32> wide;
@@ -114,7 +114,7 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 KEYS> struct Prefill90 {
             wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
           }
           const u32 chunk = (column % 64 / 8 + half) ^ row % 8;
-          *reinterpret_cast<Vector<u32>*>(to + chunk * 16) = wide;
+          store_chunk(to + chunk * 16, wide);
         }
       }
       show_to_copies();

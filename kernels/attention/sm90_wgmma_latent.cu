@@ -94,14 +94,14 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
 #pragma unroll 3
     for (u32 i = 0; i < COPIES; i++) {
       const u32 chunk = i * LOADERS + thread_index() % LOADERS;
-      const Vector<u32> narrow = *reinterpret_cast<const Vector<u32>*>(landing(index, i));
+      const Vector<u32> narrow = load_chunk<u32>(landing(index, i));
       UNROLL for (u32 half = 0; half < 2; half++) {
         Vector<u32> wide;
         UNROLL for (u32 w = 0; w < 4; w++) {
           wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
         }
         u8* to = place<PANEL>(tile_at(index), chunk / CHUNKS, chunk % CHUNKS * 2 + half);
-        *reinterpret_cast<Vector<u32>*>(to) = wide;
+        store_chunk(to, wide);
       }
     }
   }

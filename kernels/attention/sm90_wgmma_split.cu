@@ -81,7 +81,7 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
     UNROLL for (u32 values = 0; values < 2; values++) {
       UNROLL for (u32 i = 0; i < COPIES; i++) {
         const u32 chunk = i * GROUP + thread_index() % GROUP;
-        const Vector<u32> narrow = *reinterpret_cast<const Vector<u32>*>(landing(index, values, i));
+        const Vector<u32> narrow = load_chunk<u32>(landing(index, values, i));
         UNROLL for (u32 half = 0; half < 2; half++) {
           Vector<u32> wide;
           UNROLL for (u32 w = 0; w < 4; w++) {
@@ -89,7 +89,7 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
           }
           u8* to = place(stage_at(index) + values * TILE, chunk / CHUNKS,
                          chunk % CHUNKS * 2 + half);
-          *reinterpret_cast<Vector<u32>*>(to) = wide;
+          store_chunk(to, wide);
         }
       }
     }

@@ -12,8 +12,9 @@ CONSTANT u32 COLUMNS = 256;
 // Rows of 128 bytes, which both operands are.
 CONSTANT u32 TILE_BYTES = COLUMNS * 128;
 CONSTANT u32 UNROLLED = 4;
-// Rounds after which sums are emptied: counts are exact up to 2^24.
-CONSTANT u32 ROUNDS = 8;
+// What a sum may count before it is emptied, which takes time that multiplies nothing. An f32 counts
+// exactly up to 2^24; a unit that aligned products to two bits fewer would still be right up to this.
+CONSTANT u32 COUNT_MAX = 1 << 22;
 
 // Four bytes of ones, the steps along k of one multiplication, and its order.
 template <u32 WORD, u32 STEPS, u32 TYPE> struct Ones {
@@ -58,14 +59,15 @@ template <class In> DEVICE void fill_scales(u32 memory) {
   await_words();
 }
 
-// What this thread's row of sums counted.
-DEVICE f64 count_row(u32 memory) {
-  f64 counted = 0.0;
+// What this thread's row of sums counted: whole numbers, which integers add faster than f64.
+DEVICE u32 count_row(u32 memory) {
+  static_assert(u64(COUNT_MAX) * COLUMNS < u64(1) << 32, "a row's count fits");
+  u32 counted = 0;
   const u32 lanes = thread_index() / 32 * 32 << 16;
   for (u32 column = 0; column < COLUMNS; column += 32) {
     f32 sums[32];
     load_sums(sums, memory + lanes + column);
-    UNROLL for (u32 i = 0; i < 32; i++) counted += f64(sums[i]);
+    UNROLL for (u32 i = 0; i < 32; i++) counted += u32(sums[i]);
   }
   return counted;
 }
@@ -94,10 +96,12 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
   }
   const u64 tile = describe_for_tensor_memory(describe_k_major(shared_address(words)));
   const u32 steps = u32(p.flops / 2 / (ROWS * COLUMNS * Type<In>::DEPTH) / UNROLLED);
-  f64 counted = 0.0;
+  const u32 at_most = COUNT_MAX / (steps * UNROLLED * Type<In>::DEPTH);
+  const u32 together = at_most > 1 ? at_most : 1;
+  u64 counted = 0;
   u32 parity = 0;
-  for (u32 round = 0; round < repeat; round += ROUNDS) {
-    const u32 rounds = repeat - round < ROUNDS ? repeat - round : ROUNDS;
+  for (u32 round = 0; round < repeat; round += together) {
+    const u32 rounds = repeat - round < together ? repeat - round : together;
     if (thread_index() == 0) {
       multiply_many<In>(memory, tile, rounds * steps);
       arrive_when_multiplied(done);
@@ -112,7 +116,7 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
     block_barrier();
     see_tensor_memory();
   }
-  leave_count<THREADS>(p, counted, repeat);
+  leave_count<THREADS>(p, f64(counted), repeat);
   warp_barrier();
   if (thread_index() < 32) give_tensor_memory(memory);
 }

@@ -51,7 +51,8 @@ struct Scales {
   u32 tiles, rows_b;
 };
 
-// The first row of tiles of B's scales that a tile of C needs: it needs two, if there are as many.
+// The first row of tiles of B's scales that a tile of C needs: it needs two. Where there is one, the
+// other's columns are not stored, and its scales are those of the first.
 DEVICE u32 scales_row(u32 column) { return column * COLUMNS / SCALE_ROWS; }
 // Columns of tensor memory that come before its own.
 DEVICE u32 scales_before(u32 column) { return column * COLUMNS % SCALE_ROWS / 32; }
@@ -63,7 +64,7 @@ DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const Ten
   using T = Type<In>;
   for (u32 index = block_index(); index < work.tiles(); index += block_count()) {
     const Tile tile = tile_at<PRODUCT_GROUP>(index, work.rows, work.columns);
-    const u32 row_b = scales_row(tile.column), rows_b = row_b + 1 < scales.rows_b ? 2 : 1;
+    const u32 row_b = scales_row(tile.column);
     for (u32 step = 0; step < work.steps; step++) {
       await_phase(&ring.empty[ring.at], ring.parity ^ 1);
       u64* full = &ring.full[ring.at];
@@ -71,13 +72,14 @@ DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const Ten
       u8* scales_to = to + BYTES_A + BYTES_B;
       const u32 first = step * T::SCALE_TILES, left = scales.tiles - first;
       const u32 bytes = (left < T::SCALE_TILES ? left : T::SCALE_TILES) * SCALE_BYTES;
-      arrive_expecting(full, BYTES_A + BYTES_B + (1 + rows_b) * bytes);
+      arrive_expecting(full, BYTES_A + BYTES_B + 3 * bytes);
       tile_load(to, a, step * ROW_BYTES, tile.row * ROWS, full);
       tile_load(to + BYTES_A, b, step * ROW_BYTES, tile.column * COLUMNS, full);
       const u64 of_a = (u64(tile.row) * scales.tiles + first) * SCALE_BYTES;
       bulk_load(scales_to, scales.a + of_a, bytes, full);
-      for (u32 row = 0; row < rows_b; row++) {
-        const u64 of_b = (u64(row_b + row) * scales.tiles + first) * SCALE_BYTES;
+      for (u32 row = 0; row < 2; row++) {
+        const u32 there = row_b + row < scales.rows_b ? row_b + row : row_b;
+        const u64 of_b = (u64(there) * scales.tiles + first) * SCALE_BYTES;
         bulk_load(scales_to + (1 + row) * SCALES_BYTES, scales.b + of_b, bytes, full);
       }
       ring.advance();
@@ -85,9 +87,10 @@ DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const Ten
   }
 }
 
-// Has a stage's scales copied to tensor memory.
-template <class In> DEVICE void place_scales(u32 scales, u32 from) {
+// Has a stage's scales copied to tensor memory: tiles of them that k still has.
+template <class In> DEVICE void place_scales(u32 scales, u32 from, u32 left) {
   UNROLL for (u32 tile = 0; tile < Type<In>::SCALE_TILES; tile++) {
+    if (tile >= left) continue;
     const u32 at = from + tile * SCALE_BYTES;
     copy_scales(scales + tile * 4, describe_plain(at));
     UNROLL for (u32 row = 0; row < 2; row++) {
@@ -115,7 +118,8 @@ DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work wo
       const u32 a = shared_address(shared) + ring.at * BYTES;
       const u32 scales = memory + SCALES_AT + count % 2 * SCALES_STEP;
       const u32 scales_b = scales + SCALES_B + scales_before(column);
-      place_scales<In>(scales, a + BYTES_A + BYTES_B);
+      place_scales<In>(scales, a + BYTES_A + BYTES_B,
+                       scale_tiles<In>(k) - step * T::SCALE_TILES);
       UNROLL for (u32 part = 0; part < PARTS; part++) {
         if (step * T::DEPTH + part * T::PART >= k) continue;
         const u32 scale = part * T::SCALES, tile = scale / SCALE_STEPS;

@@ -99,7 +99,7 @@ template <> struct Type<i8> {
     const u32 chunk = thread_index() % 32 / 4 ^ number % 8;
     Vector<i32> all;
     UNROLL for (u32 i = 0; i < 4; i++) all.at[i] = words[i];
-    *reinterpret_cast<Vector<i32>*>(row + chunk * 16) = all;
+    store_chunk(row + chunk * 16, all);
   }
 };
 

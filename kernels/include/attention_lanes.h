@@ -99,26 +99,20 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     DEVICE_MEMBER void keep(Room& room) const {
       UNROLL for (u32 i = 0; i < FETCHED; i++) {
         const u32 chunk = i * THREADS + thread_index();
-        Vector<u32>& to = room.keys[key_place(chunk / CHUNKS, chunk % CHUNKS)];
-        UNROLL for (u32 w = 0; w < 4; w++) to.at[w] = keys[i][w];
+        write_shared(room.keys[key_place(chunk / CHUNKS, chunk % CHUNKS)], 0, keys[i]);
       }
       if (PIECES < THREADS && thread_index() >= PIECES) return;
       // Four keys of one lane's weights: those of fragment `piece / 4` in group `piece % 4`.
       const u32 piece = thread_index() % (KEYS / 4), fragment = piece / 4;
       UNROLL for (u32 i = 0; i < 8; i++) {
         const u32 column = thread_index() / (KEYS / 4) * 8 + i;
-        Vector<u32>& to = room.values[value_place(column, piece % 4 * 2 + fragment / 2)];
         u32 turned[2];
         turn_column(turned, values, i);
-        UNROLL for (u32 w = 0; w < 2; w++) to.at[fragment % 2 * 2 + w] = turned[w];
+        write_shared(room.values[value_place(column, piece % 4 * 2 + fragment / 2)],
+                     fragment % 2 * 2, turned);
       }
     }
   };
-
-  static DEVICE_MEMBER void take(u32 (&to)[4], const Vector<u32>& from) {
-    const Vector<u32> got = from;
-    UNROLL for (u32 w = 0; w < 4; w++) to[w] = got.at[w];
-  }
 
   DEVICE_MEMBER void score(const Room& room) {
     const u32 lane = lane_index();
@@ -129,7 +123,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       }
       UNROLL for (u32 step = 0; step < STEPS; step++) {
         u32 keys[4];
-        take(keys, room.keys[key_place(f * 16 + lane % 16, step * 4 + lane / 16)]);
+        read_shared(keys, room.keys[key_place(f * 16 + lane % 16, step * 4 + lane / 16)]);
         UNROLL for (u32 c = 0; c < COLUMNS; c++) {
           multiply_chunks<T>(scores[c][f], keys, queries[c][step]);
         }
@@ -165,7 +159,8 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
         if (d % 2 == 0) in_order();
         u32 values[4];
-        take(values, room.values[value_place(d * 16 + lane % 16, lane / 16 * 2 + half)]);
+        read_shared(values,
+                    room.values[value_place(d * 16 + lane % 16, lane / 16 * 2 + half)]);
         UNROLL for (u32 c = 0; c < COLUMNS; c++) {
           multiply_chunks<T>(sums[c][d], values, weights[c]);
         }

@@ -66,8 +66,7 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
           u32 part[Kept::WORDS], wide[4];
           UNROLL for (u32 w = 0; w < Kept::WORDS; w++) part[w] = keys[i][c * Kept::WORDS + w];
           Kept::widen(wide, part);
-          Vector<u32>& to = room.keys[place(load / LOADS, load % LOADS * Kept::CHUNKS + c)];
-          UNROLL for (u32 w = 0; w < 4; w++) to.at[w] = wide[w];
+          write_shared(room.keys[place(load / LOADS, load % LOADS * Kept::CHUNKS + c)], 0, wide);
         }
       }
       UNROLL for (u32 i = 0; i < PIECES; i++) {
@@ -75,10 +74,10 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
         u32 wide[4][4];
         UNROLL for (u32 at = 0; at < 4; at++) Kept::widen(wide[at], values[i][at]);
         UNROLL for (u32 c = 0; c < 8; c++) {
-          u32(&to)[T::WORDS] = room.values[index_of(piece / (KEYS / 4) * 8 + c)][k % 4];
           u32 turned[2];
           turn_column(turned, wide, c);
-          UNROLL for (u32 w = 0; w < 2; w++) to[k / 4 * 2 + w] = turned[w];
+          write_shared(room.values[index_of(piece / (KEYS / 4) * 8 + c)][k % 4], k / 4 * 2,
+                       turned);
         }
       }
     }
@@ -113,9 +112,8 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
     UNROLL for (u32 step = 0; step < STEPS; step++) {
       if (step % 4 == 0) in_order();
       UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-        const Vector<u32> got = room.keys[place(f * 16 + lane % 16, step * 4 + lane / 16)];
         u32 keys[4];
-        UNROLL for (u32 w = 0; w < 4; w++) keys[w] = got.at[w];
+        read_shared(keys, room.keys[place(f * 16 + lane % 16, step * 4 + lane / 16)]);
         multiply_chunks<T>(scores[f], keys, queries[step]);
       }
     }
@@ -124,9 +122,7 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
       if (d % 4 == 0) in_order();
       u32 values[T::WORDS];
-      UNROLL for (u32 w = 0; w < T::WORDS; w++) {
-        values[w] = room.values[d * 16 + lane % 16][lane / 16][w];
-      }
+      read_shared(values, room.values[d * 16 + lane % 16][lane / 16]);
       multiply(sums[d], values, weights, In());
     }
   }

@@ -77,10 +77,9 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
         u32 wide[4][4];
         UNROLL for (u32 at = 0; at < 4; at++) Kept::widen(wide[at], values[i][at]);
         UNROLL for (u32 c = 0; c < 8; c++) {
-          Vector<u32>& to = room[place(piece / (KEYS / 4) * 8 + c, k % 4)];
           u32 turned[2];
           turn_column(turned, wide, c);
-          UNROLL for (u32 w = 0; w < 2; w++) to.at[k / 4 * 2 + w] = turned[w];
+          write_shared(room[place(piece / (KEYS / 4) * 8 + c, k % 4)], k / 4 * 2, turned);
         }
       }
     }
@@ -137,9 +136,8 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
                                 const u32 (&weights)[4]) {
     const u32 lane = lane_index();
     UNROLL for (u32 d = 0; d < DIM / 16; d++) {
-      const Vector<u32> got = room[place(d * 16 + lane % 16, lane / 16)];
       u32 values[4];
-      UNROLL for (u32 w = 0; w < 4; w++) values[w] = got.at[w];
+      read_shared(values, room[place(d * 16 + lane % 16, lane / 16)]);
       multiply_chunks<T>(sums[d], values, weights);
     }
   }

@@ -3,7 +3,7 @@
 // (l / 16)-th quarter of the elements along k; of the right one, column l % 16 and the same; sums of
 // column l % 16 and rows 4 (l / 16) .. 4 (l / 16) + 3, of f64 rows l / 16, l / 16 + 4, ..
 //
-// tests/kernel_model/cdna2.h does the same in C++.
+// tests/kernel_model/lanes.h does the same in C++.
 #ifndef FIZEAU_CDNA2_H
 #define FIZEAU_CDNA2_H
 #include "lanes.h"

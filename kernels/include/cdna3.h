@@ -3,7 +3,7 @@
 //
 // 8-bit floats are FNUZ: of the same bits half the value of OCP's, and no negative zero.
 //
-// tests/kernel_model/cdna3.h does the same in C++.
+// tests/kernel_model/lanes.h does the same in C++.
 #ifndef FIZEAU_CDNA3_H
 #define FIZEAU_CDNA3_H
 #include "lanes.h"

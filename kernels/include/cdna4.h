@@ -2,7 +2,7 @@
 // Instruction Set Architecture, chapter 7). Lanes hold operands and sums as in cdna2.h; 8-bit floats
 // are OCP's.
 //
-// tests/kernel_model/cdna4.h does the same in C++.
+// tests/kernel_model/lanes.h does the same in C++.
 #ifndef FIZEAU_CDNA4_H
 #define FIZEAU_CDNA4_H
 #include "lanes.h"
@@ -60,7 +60,8 @@ DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) {
 typedef __amdgpu_buffer_rsrc_t Source;
 DEVICE Source source_of(const void* from, u64 bytes) {
   const u32 length = bytes > 0xfffffff0u ? 0xfffffff0u : u32(bytes);
-  return __builtin_amdgcn_make_buffer_rsrc(const_cast<void*>(from), 0, length, 0x00020000);
+  return __builtin_amdgcn_make_buffer_rsrc(const_cast<void*>(from), 0, length,
+                                           BUFFER_OF_BYTES);
 }
 CONSTANT u32 NOWHERE = ~0u;
 // Copies 16 bytes for each lane to shared memory, the lanes' one after the other from `to` on, which
@@ -69,7 +70,8 @@ DEVICE void copy_direct(Vector<u32>* to, Source from, u32 byte) {
   __builtin_amdgcn_raw_ptr_buffer_load_lds(
       from, (__attribute__((address_space(3))) void*)to, 16, byte, 0, 0, 0);
 }
-// Until all but the OPEN latest loads and copies of this wave are done. They end in their order.
+// Until all but the OPEN latest loads and copies of this wave are done. They end in their order. The
+// machine code must have as many as whoever waits counts: kernels/proofs.toml asserts it.
 template <u32 OPEN> DEVICE void await_direct() {
   asm volatile("s_waitcnt vmcnt(%0)" :: "n"(OPEN) : "memory");
 }

@@ -49,10 +49,12 @@ DEVICE u32 shuffle_xor(u32 value, u32 mask) {
   const u32 lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
   return u32(__builtin_amdgcn_ds_bpermute(i32((lane ^ mask) * 4), i32(value)));
 }
+DEVICE u64 shuffle_xor(u64 value, u32 mask) {
+  const u64 low = shuffle_xor(u32(value), mask), high = shuffle_xor(u32(value >> 32), mask);
+  return low | high << 32;
+}
 DEVICE f64 shuffle_xor(f64 value, u32 mask) {
-  const u64 bits = __builtin_bit_cast(u64, value);
-  const u64 low = shuffle_xor(u32(bits), mask), high = shuffle_xor(u32(bits >> 32), mask);
-  return __builtin_bit_cast(f64, low | high << 32);
+  return __builtin_bit_cast(f64, shuffle_xor(__builtin_bit_cast(u64, value), mask));
 }
 DEVICE f32 shuffle_xor(f32 value, u32 mask) {
   return __builtin_bit_cast(f32, shuffle_xor(__builtin_bit_cast(u32, value), mask));
@@ -131,21 +133,64 @@ template <class T> DEVICE void store(Vector<T>* to, Vector<T> value) {
 template <class T> DEVICE void store_evict_first(Vector<T>* to, Vector<T> value) {
   __builtin_nontemporal_store(__builtin_bit_cast(Words4, value), (GLOBAL Words4*)to);
 }
-// From the cache that all units share, past the unit's own.
-DEVICE Vector<f64> load_shared_cache(const Vector<f64>* from) {
-  const auto* words = (const volatile GLOBAL Words4*)from;
-  return __builtin_bit_cast(Vector<f64>, Words4(*words));
+// The last word of what describes a raw buffer of bytes (composable_kernel, config.hpp:
+// CK_TILE_BUFFER_RESOURCE_3RD_DWORD).
+#if defined(__GFX9__)
+CONSTANT u32 BUFFER_OF_BYTES = 0x00020000;
+#else
+CONSTANT u32 BUFFER_OF_BYTES = 0x31004000;
+#endif
+
+// COUNT vectors of each thread, APART from each other, from the cache that all units share, past
+// the unit's own; zeros beyond the `left` that there are. `from` is where thread 0 starts.
+//
+// Loads from a buffer can be told to go past the unit's cache and still be under way together.
+// Where a compiler lacks them (before clang 19, ROCm 6.3), each volatile load is waited for.
+template <u32 COUNT, u32 APART>
+DEVICE void load_shared_cache(Vector<u64> (&to)[COUNT], const Vector<u64>* from, u64 left) {
+#if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
+  // As an atomic load that the whole device agrees on: sc1, scope:SCOPE_DEV; glc.
+#if defined(__gfx942__) || defined(__gfx950__) || defined(__GFX12__)
+  constexpr i32 DEVICE_SCOPE = 16;
+#else
+  constexpr i32 DEVICE_SCOPE = 1;
+#endif
+  const u32 bytes = left < COUNT * APART ? u32(left) * 16 : COUNT * APART * 16;
+  // A raw buffer of bytes; what is loaded beyond its end is zero.
+  const auto buffer = __builtin_amdgcn_make_buffer_rsrc(const_cast<Vector<u64>*>(from), 0, bytes,
+                                                        BUFFER_OF_BYTES);
+  UNROLL for (u32 i = 0; i < COUNT; i++) {
+    const u32 at = (i * APART + thread_index()) * 16;
+    to[i] = __builtin_bit_cast(
+        Vector<u64>, __builtin_amdgcn_raw_buffer_load_b128(buffer, at, 0, DEVICE_SCOPE));
+  }
+  // None is put off until what it loads is used, where all others would have to be waited for.
+  asm volatile("" ::: "memory");
+#else
+  UNROLL for (u32 i = 0; i < COUNT; i++) {
+    const u64 at = i * APART + thread_index();
+    to[i] = {};
+    if (at >= left) continue;
+    const auto* words = (const volatile GLOBAL Words4*)(from + at);
+    to[i] = __builtin_bit_cast(Vector<u64>, Words4(*words));
+  }
+#endif
 }
-// 16 bytes of shared memory, `offset` bytes from its start.
+// 16 bytes of shared memory, `offset` bytes from its start, loaded as often as it is asked for: the
+// compiler is not told that the offset is the same as before. A volatile load would be waited for.
 DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
-  typedef const volatile __attribute__((address_space(3))) u8* Bytes;
-  typedef const volatile __attribute__((address_space(3))) Words4* Quads;
+  typedef const __attribute__((address_space(3))) u8* Bytes;
+  typedef const __attribute__((address_space(3))) Words4* Quads;
+  asm volatile("" : "+v"(offset));
   return __builtin_bit_cast(Vector<u64>, Words4(*(Quads)((Bytes)start + offset)));
 }
 
-// The address that stands in global memory.
+// The address that stands in global memory, through the unit's own cache. A volatile load would go
+// past it; a plain one of a place that all lanes share would be left to the scalar cache: so the
+// compiler is not told that they share it.
 DEVICE u64* load_address(u64* const* from) {
-  return (u64*)*(const volatile GLOBAL u64*)from;
+  asm volatile("" : "+v"(from));
+  return (u64*)*(const GLOBAL u64*)from;
 }
 
 // Cycles of this unit's clock. gfx11 counts in 20 bits; what is timed by it must be shorter.

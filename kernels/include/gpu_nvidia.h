@@ -17,6 +17,7 @@ DEVICE void block_barrier() { __syncthreads(); }
 DEVICE void warp_barrier() { __syncwarp(); }
 DEVICE f64 shuffle_xor(f64 value, u32 mask) { return __shfl_xor_sync(~0u, value, mask); }
 DEVICE f32 shuffle_xor(f32 value, u32 mask) { return __shfl_xor_sync(~0u, value, mask); }
+DEVICE u64 shuffle_xor(u64 value, u32 mask) { return __shfl_xor_sync(~0u, value, mask); }
 DEVICE u32 atomic_add(u32* at, u32 value) { return atomicAdd(at, value); }
 DEVICE u64 atomic_add(u64* at, u64 value) { return atomicAdd(at, value); }
 // What this thread wrote before it, other blocks see before what it writes after it.
@@ -83,18 +84,29 @@ DEVICE Vector<f64> load(const Vector<f64>* from) {
                : "=d"(got.at[0]), "=d"(got.at[1]) : "l"(from));
   return got;
 }
+DEVICE Vector<u64> load(const Vector<u64>* from) {
+  Vector<u64> got;
+  asm volatile("ld.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(got.at[0]), "=l"(got.at[1]) : "l"(from));
+  return got;
+}
 DEVICE Vector<f64> load_evict_first(const Vector<f64>* from) {
   Vector<f64> got;
   asm volatile("ld.global.cs.v2.f64 {%0, %1}, [%2];"
                : "=d"(got.at[0]), "=d"(got.at[1]) : "l"(from));
   return got;
 }
-// From the cache that all units share, past the unit's own.
-DEVICE Vector<f64> load_shared_cache(const Vector<f64>* from) {
-  Vector<f64> got;
-  asm volatile("ld.global.cg.v2.f64 {%0, %1}, [%2];"
-               : "=d"(got.at[0]), "=d"(got.at[1]) : "l"(from) : "memory");
-  return got;
+// COUNT vectors of each thread, APART from each other, from the cache that all units share, past the
+// unit's own; zeros beyond the `left` that there are. `from` is where thread 0 starts.
+template <u32 COUNT, u32 APART>
+DEVICE void load_shared_cache(Vector<u64> (&to)[COUNT], const Vector<u64>* from, u64 left) {
+  UNROLL for (u32 i = 0; i < COUNT; i++) {
+    const u64 at = i * APART + thread_index();
+    to[i] = {};
+    if (at >= left) continue;
+    asm volatile("ld.global.cg.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(to[i].at[0]), "=l"(to[i].at[1]) : "l"(from + at) : "memory");
+  }
 }
 DEVICE Vector<u64> load_evict_first(const Vector<u64>* from) {
   Vector<u64> got;
@@ -106,13 +118,18 @@ DEVICE void store_evict_first(Vector<u64>* to, Vector<u64> value) {
   asm volatile("st.global.cs.v2.u64 [%0], {%1, %2};"
                :: "l"(to), "l"(value.at[0]), "l"(value.at[1]) : "memory");
 }
-// 16 bytes of shared memory, `offset` bytes from its start.
+// 16 bytes of shared memory, `offset` bytes from its start, loaded as often as it is asked for:
+// `asm volatile` binds the compiler alone, and only a volatile load the assembler too.
 DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
   Vector<u64> got;
-  asm volatile("ld.shared.v2.u64 {%0, %1}, [%2];"
+  asm volatile("ld.volatile.shared.v2.u64 {%0, %1}, [%2];"
                : "=l"(got.at[0]), "=l"(got.at[1])
                : "r"(u32(__cvta_generic_to_shared(start)) + offset) : "memory");
   return got;
+}
+DEVICE void store(Vector<u64>* to, Vector<u64> value) {
+  asm volatile("st.global.v2.u64 [%0], {%1, %2};"
+               :: "l"(to), "l"(value.at[0]), "l"(value.at[1]) : "memory");
 }
 DEVICE void store(Vector<f64>* to, Vector<f64> value) {
   asm volatile("st.global.v2.f64 [%0], {%1, %2};"

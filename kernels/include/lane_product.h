@@ -143,8 +143,7 @@ template <class T, class S> struct Fetched {
   DEVICE_MEMBER void keep_a(Place* stage) const {
     UNROLL for (u32 i = 0; i < S::FETCHED_A; i++) {
       const u32 chunk = i * S::THREADS + thread_index();
-      Place& to = stage[place<S>(chunk / S::CHUNKS, chunk % S::CHUNKS)];
-      UNROLL for (u32 w = 0; w < 4; w++) to.at[w] = a[i][w];
+      write_shared(stage[place<S>(chunk / S::CHUNKS, chunk % S::CHUNKS)], 0, a[i]);
     }
   }
 
@@ -153,8 +152,9 @@ template <class T, class S> struct Fetched {
     if constexpr (T::BY_COLUMNS) {
       UNROLL for (u32 i = 0; i < S::FETCHED_B / 4; i++) {
         const u32 chunk = i * S::THREADS + thread_index();
-        Place& to = columns[place<S>(chunk / S::CHUNKS, chunk % S::CHUNKS)];
-        UNROLL for (u32 w = 0; w < 4; w++) to.at[w] = b[i * 4 + w];
+        u32 got[4];
+        UNROLL for (u32 w = 0; w < 4; w++) got[w] = b[i * 4 + w];
+        write_shared(columns[place<S>(chunk / S::CHUNKS, chunk % S::CHUNKS)], 0, got);
       }
     } else {
       UNROLL for (u32 piece = 0; piece < S::PIECES; piece++) keep_turned(columns, piece);
@@ -177,8 +177,7 @@ template <class T, class S> struct Fetched {
           UNROLL for (u32 w = 0; w < EACH; w++) turned[r * EACH + w] = row[c * EACH + w];
         }
       }
-      Place& to = columns[place<S>(piece_column(piece) + c, byte / 16)];
-      UNROLL for (u32 w = 0; w < WORDS; w++) to.at[byte % 16 / 4 + w] = turned[w];
+      write_shared(columns[place<S>(piece_column(piece) + c, byte / 16)], byte % 16 / 4, turned);
     }
   }
 };
@@ -190,8 +189,9 @@ DEVICE void load(u32 (&to)[COUNT][4 * S::TOGETHER], const Place* rows, u32 first
   UNROLL for (u32 i = 0; i < COUNT; i++) {
     UNROLL for (u32 c = 0; c < S::TOGETHER; c++) {
       const u32 chunk = (step * S::TOGETHER + c) * T::GROUPS + lane / 16 % T::GROUPS;
-      const Place got = rows[place<S>(first + i * 16 + lane % 16, chunk)];
-      UNROLL for (u32 w = 0; w < 4; w++) to[i][c * 4 + w] = got.at[w];
+      u32 got[4];
+      read_shared(got, rows[place<S>(first + i * 16 + lane % 16, chunk)]);
+      UNROLL for (u32 w = 0; w < 4; w++) to[i][c * 4 + w] = got[w];
     }
   }
 }

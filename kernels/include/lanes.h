@@ -36,6 +36,23 @@ WORDS(2)
 WORDS(4)
 #undef WORDS
 
+// Words of shared memory, as one instruction: a place of 16 bytes, or some of its words.
+DEVICE void read_shared(u32 (&to)[4], const Vector<u32>& from) {
+  const Vector<u32> got = from;
+  UNROLL for (u32 w = 0; w < 4; w++) to[w] = got.at[w];
+}
+template <u32 COUNT> DEVICE void write_shared(Vector<u32>& to, u32 first, const u32 (&from)[COUNT]) {
+  UNROLL for (u32 w = 0; w < COUNT; w++) to.at[first + w] = from[w];
+}
+// The same of a place that is an array of words.
+template <u32 WORDS> DEVICE void read_shared(u32 (&to)[WORDS], const u32 (&from)[WORDS]) {
+  UNROLL for (u32 w = 0; w < WORDS; w++) to[w] = from[w];
+}
+template <u32 WORDS, u32 COUNT>
+DEVICE void write_shared(u32 (&to)[WORDS], u32 first, const u32 (&from)[COUNT]) {
+  UNROLL for (u32 w = 0; w < COUNT; w++) to[first + w] = from[w];
+}
+
 // Behind KERNEL: at least so many waves are to share a SIMD, each with a share of its registers.
 #define PER_SIMD(WAVES) __attribute__((amdgpu_waves_per_eu(WAVES)))
 

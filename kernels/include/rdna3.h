@@ -3,7 +3,7 @@
 // l % 16, so that lanes l and l + 16 hold the same; of the right one the same of a column; sums of
 // column l % 16 and rows l / 16, l / 16 + 2, .. l / 16 + 14.
 //
-// tests/kernel_model/rdna3.h does the same in C++.
+// tests/kernel_model/lanes.h does the same in C++.
 #ifndef FIZEAU_RDNA3_H
 #define FIZEAU_RDNA3_H
 #include "lanes.h"

@@ -3,7 +3,7 @@
 // half of the 16 elements along k; of the right one, column l % 16 and the same; sums of column
 // l % 16 and rows 8 (l / 16) .. 8 (l / 16) + 7. 8-bit floats are OCP's.
 //
-// tests/kernel_model/rdna4.h does the same in C++.
+// tests/kernel_model/lanes.h does the same in C++.
 #ifndef FIZEAU_RDNA4_H
 #define FIZEAU_RDNA4_H
 #include "lanes.h"

@@ -56,7 +56,7 @@ DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const Tenso
             chunk.at[e] = narrow_pair(values[8 * i + 2 * e], values[8 * i + 2 * e + 1], Out());
           }
           const u32 place = (half * 4 + i) ^ (row % 8);
-          *reinterpret_cast<Vector<u32>*>(buffer + row * 128 + place * 16) = chunk;
+          store_chunk(buffer + row * 128 + place * 16, chunk);
         }
       }
       if (part == COLUMNS / 64 - 1) {

@@ -37,6 +37,14 @@ DEVICE f64 load_shared(u32 at, f64) {
   return got;
 }
 
+// 16 bytes of shared memory, by their address as any other's.
+template <class T> DEVICE Vector<T> load_chunk(const u8* at) {
+  return *reinterpret_cast<const Vector<T>*>(at);
+}
+template <class T> DEVICE void store_chunk(u8* at, Vector<T> value) {
+  *reinterpret_cast<Vector<T>*>(at) = value;
+}
+
 // Four matrices of 8 rows of 16 bytes: lane l gives the address of row l % 8 of matrix l / 8. Of
 // each matrix, lane l gets 4 bytes of row l / 4 from byte 4 * (l % 4) on.
 DEVICE void load_matrices(u32 (&got)[4], u32 at) {

@@ -5,7 +5,11 @@
 // before it needs the first, so that a unit keeps 64 KiB in flight, which latency times bandwidth
 // asks for (Little's law) on every part of this decade. One block for each unit walks many tiles;
 // launched with a block for each tile, it is the one-shot variant.
+//
+// `read` adds up the bits of its elements as integers: additions of f64 would be what some GPUs
+// wait for, and a sum of integers is exact in any order.
 #pragma once
+#include "block_sum.h"
 #include "params.h"
 
 namespace {
@@ -15,8 +19,8 @@ enum Operation { READ, WRITE, COPY, SCALE, ADD, TRIAD, DOT };
 CONSTANT u32 IN_FLIGHT = 4;
 using Pair = Vector<f64>;
 
-template <bool EVICT_FIRST> DEVICE Pair get(const f64* from, u64 vector) {
-  const Pair* at = reinterpret_cast<const Pair*>(from) + vector;
+template <bool EVICT_FIRST, class T> DEVICE Vector<T> get(const T* from, u64 vector) {
+  const Vector<T>* at = reinterpret_cast<const Vector<T>*>(from) + vector;
   return EVICT_FIRST ? load_evict_first(at) : load(at);
 }
 
@@ -68,45 +72,39 @@ DEVICE void assign(const StreamParams& p) {
   }
 }
 
-// The sum over the block, left in the block's place.
-template <u32 THREADS> DEVICE void leave_sum(f64* partial, f64 sum) {
-  SHARED f64 sums[THREADS / 32];
-  for (u32 mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
-  if (thread_index() % 32 == 0) sums[thread_index() / 32] = sum;
-  block_barrier();
-  if (thread_index() != 0) return;
-  sum = 0.0;
-  for (u32 warp = 0; warp < THREADS / 32; warp++) sum += sums[warp];
-  partial[8 * u64(block_index())] = sum;
-}
+template <Operation OPERATION> struct SumOf { using Type = f64; };
+template <> struct SumOf<READ> { using Type = u64; };
 
 template <Operation OPERATION, bool EVICT_FIRST, u32 THREADS>
 DEVICE void reduce(const StreamParams& p) {
+  using Sum = typename SumOf<OPERATION>::Type;
+  const Sum* from_a = reinterpret_cast<const Sum*>(p.a);
+  const Sum* from_b = reinterpret_cast<const Sum*>(p.b);
   const u64 vectors = p.length / 2;
-  f64 sums[IN_FLIGHT][2] = {};
+  Sum sums[IN_FLIGHT][2] = {};
   for (u64 tile = block_index(); tile * (THREADS * IN_FLIGHT) < vectors; tile += block_count()) {
     const u64 first = tile * (THREADS * IN_FLIGHT) + thread_index();
-    Pair a[IN_FLIGHT] = {}, b[IN_FLIGHT] = {};
+    Vector<Sum> a[IN_FLIGHT] = {}, b[IN_FLIGHT] = {};
     UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) {
       const u64 at = first + i * THREADS;
       if (at >= vectors) continue;
-      a[i] = get<EVICT_FIRST>(p.a, at);
-      if (OPERATION == DOT) b[i] = get<EVICT_FIRST>(p.b, at);
+      a[i] = get<EVICT_FIRST>(from_a, at);
+      if (OPERATION == DOT) b[i] = get<EVICT_FIRST>(from_b, at);
     }
     UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) {
       UNROLL for (u32 e = 0; e < 2; e++) {
-        const f64 a_e = a[i].at[e];
-        sums[i][e] = OPERATION == DOT ? fused(a_e, b[i].at[e], sums[i][e]) : sums[i][e] + a_e;
+        sums[i][e] = with_term(sums[i][e], a[i].at[e], b[i].at[e]);
       }
     }
   }
-  f64 sum = 0.0;
+  Sum sum = 0;
   UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) sum += sums[i][0] + sums[i][1];
   if (p.length % 2 == 1 && block_index() == 0 && thread_index() == 0) {
     const u64 last = p.length - 1;
-    sum += OPERATION == DOT ? p.a[last] * p.b[last] : p.a[last];
+    sum = with_term(sum, from_a[last], OPERATION == DOT ? from_b[last] : Sum(0));
   }
-  leave_sum<THREADS>(p.partial, sum);
+  sum = block_sum<THREADS>(sum);
+  if (thread_index() == 0) leave_in_place(p.partial, sum);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A chase through memory: each load's address is the value of the load before.
+// A chase through memory: each load's address is the value of the load before. Loads go through every
+// cache there is, a unit's own first.
 #include "params.h"
 
 KERNEL(32, 1) latency_chase(const LatencyParams p, const u32 repeat) {

@@ -1,5 +1,6 @@
-// How far the slices of the last cache are from a unit. An atomic operation is done by the slice that
-// a line belongs to, whichever slices have a copy of it; those here leave the line as it was.
+// How far the slices of the last cache are from a unit, as latencies of atomic operations, which
+// are longer than those of loads. An atomic operation is done by the slice that a line belongs to,
+// whichever slices have a copy of it; those here leave the line as it was.
 #include "params.h"
 
 namespace {

@@ -1,6 +1,5 @@
-// Streams through registers as AMD's memory likes them best: blocks of 512 threads, of which a unit
-// holds four at once, loads and stores that leave nothing in the caches, and as many blocks as there
-// are tiles, so that every channel has work to the end.
+// Streams through registers for AMD's memory: blocks of 512 threads, four for each unit, each of
+// which walks many tiles, and loads and stores that leave nothing in the caches.
 #include "stream.h"
 
 STREAM_REDUCTIONS(_nt_512, true, 512, 4)

@@ -2,8 +2,9 @@
 // a launch of its own for each walk would take longer than the walk.
 //
 // Loads ask the shared cache and not the unit's own. In each walk a block takes other tiles than in
-// the one before, so that its data come from all parts of the cache; of its own die's, where each die
-// has one.
+// the one before, so that its data come from all parts of the cache; of its own die's, where each
+// die has one.
+#include "block_sum.h"
 #include "params.h"
 
 namespace {
@@ -12,45 +13,31 @@ enum Operation { READ, COPY };
 
 CONSTANT u32 THREADS = 1024;
 CONSTANT u32 IN_FLIGHT = 4;
-using Pair = Vector<f64>;
+// Elements as words: no arithmetic but the sum of a read, which is one of integers.
+using Words = Vector<u64>;
 
-// The sum over the block, left in the block's place.
-DEVICE void leave_sum(f64* partial, f64 sum) {
-  SHARED f64 sums[THREADS / 32];
-  for (u32 mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
-  if (thread_index() % 32 == 0) sums[thread_index() / 32] = sum;
-  block_barrier();
-  if (thread_index() != 0) return;
-  sum = 0.0;
-  for (u32 warp = 0; warp < THREADS / 32; warp++) sum += sums[warp];
-  partial[8 * u64(block_index())] = sum;
-}
-
-template <Operation OPERATION> DEVICE f64 walk(const StreamParams& p, u32 place) {
-  const Pair* from = reinterpret_cast<const Pair*>(OPERATION == READ ? p.a : p.b);
-  Pair* to = reinterpret_cast<Pair*>(p.a);
+template <Operation OPERATION> DEVICE u64 walk(const StreamParams& p, u32 place) {
+  const Words* from = reinterpret_cast<const Words*>(OPERATION == READ ? p.a : p.b);
+  Words* to = reinterpret_cast<Words*>(p.a);
   const u64 vectors = p.length / 2;
-  f64 sums[IN_FLIGHT] = {};
+  u64 sums[IN_FLIGHT] = {};
   for (u64 tile = place; tile * (THREADS * IN_FLIGHT) < vectors; tile += block_count()) {
-    const u64 first = tile * (THREADS * IN_FLIGHT) + thread_index();
-    Pair got[IN_FLIGHT] = {};
+    const u64 first = tile * (THREADS * IN_FLIGHT);
+    Words got[IN_FLIGHT];
+    load_shared_cache<IN_FLIGHT, THREADS>(got, from + first, vectors - first);
     UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) {
-      const u64 at = first + i * THREADS;
-      if (at < vectors) got[i] = load_shared_cache(from + at);
-    }
-    UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) {
-      const u64 at = first + i * THREADS;
+      const u64 at = first + i * THREADS + thread_index();
       if (OPERATION == COPY && at < vectors) store(to + at, got[i]);
       sums[i] += got[i].at[0] + got[i].at[1];
     }
   }
-  f64 sum = 0.0;
+  u64 sum = 0;
   UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) sum += sums[i];
   return sum;
 }
 
 template <Operation OPERATION> DEVICE void stream(const StreamParams& p, u32 repeat) {
-  f64 sum = 0.0;
+  u64 sum = 0;
   // The last walk's places are the blocks' own: what it leaves is checked.
   for (u32 left = repeat; left > 0; left--) {
     sum = walk<OPERATION>(p, u32((block_index() + NEXT_PLACE * u64(left - 1)) % block_count()));
@@ -58,7 +45,9 @@ template <Operation OPERATION> DEVICE void stream(const StreamParams& p, u32 rep
   const u64 last = p.length - 1;
   const bool odd = p.length % 2 == 1 && block_index() == 0 && thread_index() == 0;
   if (OPERATION == READ) {
-    leave_sum(p.partial, odd ? sum + p.a[last] : sum);
+    if (odd) sum += reinterpret_cast<const u64*>(p.a)[last];
+    sum = block_sum<THREADS>(sum);
+    if (thread_index() == 0) leave_in_place(p.partial, sum);
   } else if (odd) {
     p.a[last] = p.b[last];
   }

@@ -4,6 +4,8 @@
 // One thread has chunks of 16 KiB copied into a ring of stages; eight warps work on a stage where
 // there is work to do, in place, and one of their threads has it copied out. 96 KiB are on their way
 // or in use for each unit. What is read or written is marked as the first to leave the last cache.
+// `read` adds up the bits of its elements as integers: see stream.h.
+#include "block_sum.h"
 #include "params.h"
 #include "sm90.h"
 
@@ -112,23 +114,27 @@ DEVICE void assign(const StreamParams& p, Chunks chunks, Ring ring, u8* shared) 
   if (worker == 0) await_stores<0>();
 }
 
-template <Operation OPERATION, class Ring>
-DEVICE f64 reduce(Chunks chunks, Ring ring, u8* shared) {
+template <Operation OPERATION> struct SumOf { using Type = f64; };
+template <> struct SumOf<READ> { using Type = u64; };
+
+template <Operation OPERATION, class Sum, class Ring>
+DEVICE Sum reduce(Chunks chunks, Ring ring, u8* shared) {
   using S = Shape<OPERATION>;
+  using Terms = Vector<Sum>;
   const u32 worker = thread_index() - 32;
-  f64 sums[8] = {};
+  Sum sums[8] = {};
   for (u64 chunk = block_index(); chunk < chunks.count(); chunk += block_count()) {
     await_phase(&ring.full[ring.stage], ring.parity);
     const u8* stage = shared + ring.stage * S::STAGE_BYTES;
-    const Pair* a = reinterpret_cast<const Pair*>(stage);
-    const Pair* b = reinterpret_cast<const Pair*>(stage + (S::INPUTS - 1) * CHUNK_BYTES);
-    const u32 pairs = chunks.bytes(chunk) / u32(sizeof(Pair));
+    const Terms* a = reinterpret_cast<const Terms*>(stage);
+    const Terms* b = reinterpret_cast<const Terms*>(stage + (S::INPUTS - 1) * CHUNK_BYTES);
+    const u32 pairs = chunks.bytes(chunk) / u32(sizeof(Terms));
     UNROLL for (u32 i = 0; i < CHUNK / 2 / WORKERS; i++) {
       const u32 at = i * WORKERS + worker;
       if (at >= pairs) continue;
       UNROLL for (u32 e = 0; e < 2; e++) {
-        f64& sum = sums[i % 4 * 2 + e];
-        sum = OPERATION == DOT ? fused(a[at].at[e], b[at].at[e], sum) : sum + a[at].at[e];
+        Sum& sum = sums[i % 4 * 2 + e];
+        sum = with_term(sum, a[at].at[e], b[at].at[e]);
       }
     }
     // All lanes have read the stage before one of them gives it back.
@@ -136,22 +142,9 @@ DEVICE f64 reduce(Chunks chunks, Ring ring, u8* shared) {
     if (thread_index() % 32 == 0) arrive(&ring.empty[ring.stage]);
     ring.advance();
   }
-  f64 sum = 0.0;
+  Sum sum = 0;
   UNROLL for (u32 i = 0; i < 8; i++) sum += sums[i];
   return sum;
-}
-
-// The sum over all workers, left in the block's place.
-DEVICE void leave_sum(const StreamParams& p, f64 sum) {
-  SHARED f64 sums[WORKERS / 32];
-  for (u32 mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
-  const u32 worker = thread_index() - 32;
-  if (worker % 32 == 0) sums[worker / 32] = sum;
-  barrier_of<WORKERS>(1);
-  if (worker != 0) return;
-  sum = 0.0;
-  for (u32 warp = 0; warp < WORKERS / 32; warp++) sum += sums[warp];
-  p.partial[8 * u64(block_index())] = sum;
 }
 
 template <Operation OPERATION> DEVICE void stream(const StreamParams& p) {
@@ -176,9 +169,13 @@ template <Operation OPERATION> DEVICE void stream(const StreamParams& p) {
   const bool odd = p.length % 2 == 1 && block_index() == 0 && thread_index() == 32;
   const u64 last = p.length - 1;
   if constexpr (S::SUMS) {
-    f64 sum = reduce<OPERATION>(chunks, ring, shared);
-    if (odd) sum += OPERATION == DOT ? p.a[last] * p.b[last] : p.a[last];
-    leave_sum(p, sum);
+    using Sum = typename SumOf<OPERATION>::Type;
+    const Sum* a = reinterpret_cast<const Sum*>(p.a);
+    const Sum* b = reinterpret_cast<const Sum*>(p.b);
+    Sum sum = reduce<OPERATION, Sum>(chunks, ring, shared);
+    if (odd) sum = with_term(sum, a[last], OPERATION == DOT ? b[last] : Sum(0));
+    sum = block_sum<WORKERS>(sum, thread_index() - 32, [] { barrier_of<WORKERS>(1); });
+    if (thread_index() == 32) leave_in_place(p.partial, sum);
   } else {
     assign<OPERATION>(p, chunks, ring, shared);
     const f64 c = odd && S::INPUTS == 2 ? p.c[last] : 0.0;

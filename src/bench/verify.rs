@@ -57,6 +57,16 @@ impl Pattern {
         sum(&self.0) * (length / period) as f64 + sum(rest)
     }
 
+    /// The sum of the bits of the first `length` elements of the array, modulo 2^64.
+    pub fn sum_of_bits(&self, length: u64) -> u64 {
+        let period = PERIOD as u64;
+        let sum = |values: &[f64]| {
+            values.iter().fold(0, |sum: u64, value| sum.wrapping_add(value.to_bits()))
+        };
+        let rest = &self.0[..(length % period) as usize];
+        sum(&self.0).wrapping_mul(length / period).wrapping_add(sum(rest))
+    }
+
     /// Writes `length` elements into a buffer.
     pub fn fill(
         &self,
@@ -148,6 +158,8 @@ mod tests {
         let pattern = Pattern::random(1);
         let repeated: Vec<f64> = pattern.0.iter().cycle().take(150_000).copied().collect();
         assert!((pattern.sum(150_000) - sum(&repeated)).abs() < 1e-9);
+        let bits = repeated.iter().fold(0, |sum: u64, value| sum.wrapping_add(value.to_bits()));
+        assert_eq!(pattern.sum_of_bits(150_000), bits);
     }
 
     #[test]

@@ -103,7 +103,8 @@ pub struct StreamPoint {
 pub struct LatencyPoint {
     /// Bytes the chain of pointers covers.
     pub working_set: Bytes,
-    /// Only lines of the last cache that are so far from the unit; absent: all there are.
+    /// Only lines of the last cache that are so far from the unit, by atomic operations, which take
+    /// longer than loads; absent: all there are.
     pub side: Option<Side>,
 }
 
@@ -190,7 +191,7 @@ impl Contents {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamOperation {
-    /// The sum of `a`.
+    /// The sum of the bits of `a`, as integers.
     Read,
     /// `a = s`
     Write,
@@ -229,8 +230,9 @@ impl StreamOperation {
     /// Floating-point operations for one element.
     fn flops(self) -> u64 {
         match self {
-            StreamOperation::Write | StreamOperation::Copy => 0,
-            StreamOperation::Read | StreamOperation::Scale | StreamOperation::Add => 1,
+            // `read` adds integers.
+            StreamOperation::Read | StreamOperation::Write | StreamOperation::Copy => 0,
+            StreamOperation::Scale | StreamOperation::Add => 1,
             StreamOperation::Triad | StreamOperation::Dot => 2,
         }
     }

@@ -550,7 +550,9 @@ impl Communicator for Nccl<'_> {
     fn failed(&self, why: &DeviceError) {
         match why {
             // All ranks meet these alike.
-            DeviceError::Missing { .. } | DeviceError::Unsupported { .. } => {}
+            DeviceError::Missing { .. }
+            | DeviceError::Unfit { .. }
+            | DeviceError::Unsupported { .. } => {}
             DeviceError::Allocation { .. }
             | DeviceError::Launch { .. }
             | DeviceError::Hang { .. }

@@ -482,7 +482,13 @@ fn stream(
     let blocks = u64::from(blocks);
     for block in 0..blocks {
         let [from, end] = [block, block + 1].map(|edge| (length * edge / blocks) as usize);
-        let sum: f64 = result[from..end].iter().sum();
+        let terms = &result[from..end];
+        let sum = match operation {
+            Read => f64::from_bits(
+                terms.iter().fold(0, |sum: u64, term| sum.wrapping_add(term.to_bits())),
+            ),
+            _ => terms.iter().sum(),
+        };
         store_f64(memory, params.partial + 64 * block, &[sum])?;
     }
     Ok(())

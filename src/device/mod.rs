@@ -418,6 +418,14 @@ pub enum DeviceError {
         /// What to do.
         mend: String,
     },
+    /// The kernel is not made for the shape of the case; the device may have all it takes.
+    #[error("the shape of this case does not fit kernel {kernel}, which needs {needs}")]
+    Unfit {
+        /// Which kernel.
+        kernel: String,
+        /// What shape it is made for.
+        needs: String,
+    },
     /// The device does not have what the kernel asks for.
     #[error("kernel {kernel} needs {needs}, which this device does not have")]
     Unsupported {

@@ -33,7 +33,9 @@ enum Stopped {
 impl From<DeviceError> for Stopped {
     fn from(error: DeviceError) -> Stopped {
         let failure = match &error {
-            DeviceError::Missing { .. } | DeviceError::Unsupported { .. } => {
+            DeviceError::Missing { .. }
+            | DeviceError::Unfit { .. }
+            | DeviceError::Unsupported { .. } => {
                 return Stopped::Skipped(error.to_string());
             }
             DeviceError::Allocation { .. } => Failure::Allocation,

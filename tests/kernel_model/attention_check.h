@@ -2,6 +2,7 @@
 // how an f32 is narrowed to the elements it fills operands with.
 #pragma once
 #include "attention_parts.h"
+#include "banks.h"
 #include "gpu.h"
 #include "params.h"
 
@@ -95,6 +96,7 @@ template <class Q, class C, class O> struct Attention {
   }
 
   Attention(const char* name, const Shape& shape) : name(name), shape(shape) {
+    model::has_64_banks = strstr(name, "cdna4") != nullptr;
     const u32 page = shape.page == 0 ? 1 : shape.page;
     u32 queries_most = 0, keys_most = 0;
     for (auto [queries, keys] : shape.sequences) {
@@ -273,10 +275,10 @@ template <class Q, class C, class O> struct Attention {
         for (u32 head = 0; head < shape.heads; head++) check_row(sequence, query, head, roundoff);
       }
     }
-    if (model::bank_conflicts != 0) {
-      printf("fault: %s: %llu bank conflicts\n", name, model::bank_conflicts);
-      exit(1);
-    }
+    // Of the same name there are kernels for several heads.
+    char dims[32];
+    snprintf(dims, sizeof dims, "/%ux%u", shape.dim_qk, shape.dim_v);
+    model::count_for((std::string(name) + dims).c_str());
     checked++;
     printf("%s: %u x %u, %u sequences, %u of %u heads%s%s%s\n", name, shape.dim_qk, shape.dim_v,
            params.batch, shape.kv_heads, shape.heads, shape.causal ? ", causal" : "",

@@ -95,7 +95,8 @@ inline std::function<void()> body;
 inline u32 current, block_at, blocks, block_threads = 1, launches;
 // Which block of the cluster this thread is of.
 inline u32 place() { return current / block_threads; }
-inline u64 bank_conflicts;
+// What is to be done when a block has ended.
+inline void (*after_block)();
 // A clock that goes on by a tick whenever somebody asks how long it was, and by what an operation on
 // a line takes where that is said.
 inline u64 now, tick = 16;
@@ -188,6 +189,9 @@ inline void run_blocks(u32 threads) {
   // Of a cluster's blocks one stands still for a while, then the other, in every launch for another
   // while: neither may count on it.
   const u32 still = 11 + launches % 9 * 13;
+  // In every third launch what is done without threads is done when no thread can go on: a block that
+  // does not wait for all of it ends too early.
+  const bool late = launches % 3 == 2;
   u32 round = 0;
   for (u32 left = threads, idle = 0; left > 0; round++) {
     const u32 left_before = left;
@@ -203,7 +207,7 @@ inline void run_blocks(u32 threads) {
       go_on(stacks[current]);
       left += !stacks[current].done;
     }
-    if (!engine.empty()) {
+    if (!engine.empty() && (!late || (progress == before && left == left_before))) {
       engine.front()();
       engine.pop_front();
       progress++;
@@ -212,6 +216,7 @@ inline void run_blocks(u32 threads) {
     if (idle > (cluster == 1 ? 4 : 4 * still)) fail("threads wait for what never comes");
   }
   if (!engine.empty()) fail("a block ended before its copies");
+  if (after_block) after_block();
 }
 
 inline void launch(u32 grid, u32 threads, u32 dynamic, std::function<void()> entry,
@@ -254,6 +259,13 @@ DEVICE f64 shuffle_xor(f64 value, u32 mask) {
   return value;
 }
 DEVICE f32 shuffle_xor(f32 value, u32 mask) { return f32(shuffle_xor(f64(value), mask)); }
+DEVICE u64 shuffle_xor(u64 value, u32 mask) {
+  f64 bits;
+  memcpy(&bits, &value, 8);
+  bits = shuffle_xor(bits, mask);
+  memcpy(&value, &bits, 8);
+  return value;
+}
 template <class T> T atomic_add(T* at, T value) {
   const T before = *at;
   *at += value;
@@ -340,7 +352,18 @@ DEVICE void store(Vector<f64>* to, Vector<f64> value) {
   *to = value;
 }
 DEVICE void store_evict_first(Vector<f64>* to, Vector<f64> value) { store(to, value); }
-DEVICE Vector<f64> load_shared_cache(const Vector<f64>* from) { return aligned_load(from); }
+template <u32 COUNT, u32 APART>
+void load_shared_cache(Vector<u64> (&to)[COUNT], const Vector<u64>* from, u64 left) {
+  for (u32 i = 0; i < COUNT; i++) {
+    const u64 at = i * APART + thread_index();
+    to[i] = at < left ? aligned_load(from + at) : Vector<u64>();
+  }
+}
+DEVICE Vector<u64> load(const Vector<u64>* from) { return aligned_load(from); }
+DEVICE void store(Vector<u64>* to, Vector<u64> value) {
+  aligned_load(to);
+  *to = value;
+}
 DEVICE Vector<u64> load_evict_first(const Vector<u64>* from) { return aligned_load(from); }
 DEVICE void store_evict_first(Vector<u64>* to, Vector<u64> value) {
   aligned_load(to);

@@ -9,6 +9,7 @@
 #define FIZEAU_RDNA3_H
 #define FIZEAU_RDNA4_H
 
+#include "banks.h"
 #include "scaled.h"
 
 constexpr u32 LANES = MODEL_LANES;
@@ -71,6 +72,23 @@ template <u32 COUNT> void get_words(u32 (&to)[COUNT], const u8* from) {
 template <u32 COUNT> void put_words(u8* to, const u32 (&from)[COUNT]) {
   if (reinterpret_cast<uintptr_t>(to) % (4 * COUNT) != 0) model::fail("a store is not aligned");
   memcpy(to, from, 4 * COUNT);
+}
+
+// A place of shared memory is 16 bytes, or an array of words.
+DEVICE const u32* words_of(const Vector<u32>& place) { return place.at; }
+template <u32 COUNT> const u32* words_of(const u32 (&place)[COUNT]) { return place; }
+template <u32 COUNT, class Place>
+void read_shared(u32 (&to)[COUNT], const Place& from, const char* file = __builtin_FILE(),
+                 int line = __builtin_LINE()) {
+  model::touch(false, reinterpret_cast<u64>(words_of(from)), 4 * COUNT, file, line);
+  memcpy(to, words_of(from), 4 * COUNT);
+}
+template <u32 COUNT, class Place>
+void write_shared(Place& to, u32 first, const u32 (&from)[COUNT],
+                  const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  u32* at = const_cast<u32*>(words_of(to)) + first;
+  model::touch(true, reinterpret_cast<u64>(at), 4 * COUNT, file, line);
+  memcpy(at, from, 4 * COUNT);
 }
 
 // 8-bit floats of 4 exponent and 3 fraction bits, as OCP has them.

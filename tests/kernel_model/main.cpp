@@ -9,6 +9,7 @@
 #include "sm100_attention.h"
 #include "sm120.h"
 
+#include "block_sum.h"
 #include "count.h"
 #include "count_mma.h"
 #include "grouped.h"
@@ -257,11 +258,23 @@ void scaled_products() {
 }
 
 using StreamKernel = void (*)(StreamParams);
+// What a stream leaves: an array, a sum for each block, or one of its elements' bits.
+enum class Left { ARRAY, SUMS, WORDS };
+
+template <class Sum> Sum sum_of(const f64* values, u64 count, u64 step) {
+  Sum sum = 0;
+  for (u64 i = 0; i < count; i++) {
+    Sum value;
+    memcpy(&value, values + i * step, 8);
+    sum += value;
+  }
+  return sum;
+}
 
 void check_stream(const char* name, StreamKernel kernel, u32 threads, u32 blocks, u64 length,
-                  f64 (*wanted)(f64, f64, f64), bool sums) {
+                  f64 (*wanted)(f64, f64, f64), Left left) {
+  const bool sums = left != Left::ARRAY;
   Array<f64> a(length), b(length), c(length), partial(8 * blocks);
-  f64 sum = 0.0;
   std::vector<f64> expected(length);
   for (u64 i = 0; i < length; i++) {
     b.data()[i] = small_integer();
@@ -269,15 +282,14 @@ void check_stream(const char* name, StreamKernel kernel, u32 threads, u32 blocks
     a.data()[i] = sums ? small_integer() : -99.0;
     expected[i] = sums ? wanted(a.data()[i], b.data()[i], 0.0)
                        : wanted(b.data()[i], c.data()[i], 3.0);
-    sum += expected[i];
   }
   const StreamParams params = {a.data(), b.data(), c.data(), partial.data(), length, 3.0};
   model::launch(blocks, threads, 98304, [&] { kernel(params); });
   bool equal = a.intact() && partial.intact();
-  if (sums) {
-    f64 got = 0.0;
-    for (u32 block = 0; block < blocks; block++) got += partial.data()[8 * block];
-    equal = equal && got == sum;
+  if (left == Left::SUMS) {
+    equal = equal && sum_of<f64>(partial.data(), blocks, 8) == sum_of<f64>(&expected[0], length, 1);
+  } else if (left == Left::WORDS) {
+    equal = equal && sum_of<u64>(partial.data(), blocks, 8) == sum_of<u64>(&expected[0], length, 1);
   } else {
     for (u64 i = 0; i < length; i++) equal = equal && a.data()[i] == expected[i];
   }
@@ -288,21 +300,22 @@ void streams() {
   // Nothing, one, odd, one tile and a bit, many tiles on few blocks.
   for (u64 length : {1ull, 2ull, 8191ull, 8193ull, 30001ull}) {
     for (u32 blocks : {length < 9000 ? 1u : 3u}) {
-#define STREAM(NAME, WANTED, SUMS)                                                                \
-  check_stream(#NAME, stream::stream_##NAME, 1024, blocks, length, WANTED, SUMS);                 \
-  check_stream(#NAME "_nt", stream::stream_##NAME##_nt, 1024, blocks, length, WANTED, SUMS);      \
-  check_stream(#NAME " sm90_bulk_nt", bulk::stream_##NAME##_bulk, 288, blocks, length, WANTED, SUMS)
-      STREAM(read, [](f64 a, f64, f64) { return a; }, true);
-      STREAM(dot, [](f64 a, f64 b, f64) { return a * b; }, true);
-      STREAM(write, [](f64, f64, f64 s) { return s; }, false);
-      STREAM(copy, [](f64 b, f64, f64) { return b; }, false);
-      STREAM(scale, [](f64 b, f64, f64 s) { return s * b; }, false);
-      STREAM(add, [](f64 b, f64 c, f64) { return b + c; }, false);
-      STREAM(triad, [](f64 b, f64 c, f64 s) { return b + s * c; }, false);
+#define STREAM(NAME, WANTED, LEFT)                                                                \
+  check_stream(#NAME, stream::stream_##NAME, 1024, blocks, length, WANTED, Left::LEFT);           \
+  check_stream(#NAME "_nt", stream::stream_##NAME##_nt, 1024, blocks, length, WANTED, Left::LEFT);\
+  check_stream(#NAME " sm90_bulk_nt", bulk::stream_##NAME##_bulk, 288, blocks, length, WANTED,    \
+               Left::LEFT)
+      STREAM(read, [](f64 a, f64, f64) { return a; }, WORDS);
+      STREAM(dot, [](f64 a, f64 b, f64) { return a * b; }, SUMS);
+      STREAM(write, [](f64, f64, f64 s) { return s; }, ARRAY);
+      STREAM(copy, [](f64 b, f64, f64) { return b; }, ARRAY);
+      STREAM(scale, [](f64 b, f64, f64 s) { return s * b; }, ARRAY);
+      STREAM(add, [](f64 b, f64 c, f64) { return b + c; }, ARRAY);
+      STREAM(triad, [](f64 b, f64 c, f64 s) { return b + s * c; }, ARRAY);
     }
     const u32 once = u32((length + 2047) / 2048);
     check_stream("triad_nt_once", stream::stream_triad_nt_once, 256, once, length,
-                 [](f64 b, f64 c, f64 s) { return b + s * c; }, false);
+                 [](f64 b, f64 c, f64 s) { return b + s * c; }, Left::ARRAY);
   }
 }
 
@@ -313,10 +326,10 @@ void cached_streams() {
   for (u64 length : {1ull, 2ull, 8193ull, 30001ull}) {
     walked = cached::stream_read_cached;
     check_stream("stream/read/cached", thrice, 1024, 3, length, [](f64 a, f64, f64) { return a; },
-                 true);
+                 Left::WORDS);
     walked = cached::stream_copy_cached;
     check_stream("stream/copy/cached", thrice, 1024, 3, length, [](f64 b, f64, f64) { return b; },
-                 false);
+                 Left::ARRAY);
   }
 }
 
@@ -535,6 +548,7 @@ void rasters() {
 
 int main(int count, char** arguments) {
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
+  model::counts_banks = true;
   products();
   lines();
   shared_products();
@@ -551,5 +565,6 @@ int main(int count, char** arguments) {
   collective::checks();
   rasters();
   descriptors();
+  if (model::judge_banks({}) != 0) return 1;
   printf("%u checks passed\n", checked);
 }

@@ -49,7 +49,7 @@ template <class In, class Out> struct Product {
     char shape[64];
     snprintf(shape, sizeof shape, "%u x %u x %u on %u blocks", m, n, k, blocks);
     same(equal, name, shape);
-    same(model::bank_conflicts == 0, name, "bank conflicts");
+    model::count_for(name);
     printf("%s %s\n", name, shape);
   }
 

@@ -171,6 +171,9 @@ DEVICE void copy_scales(u32 column, u64 tile) {
   for (u32 lane = 0; lane < 128; lane++) {
     const u32 row = lane % 32;
     const u8* from = model::shared_at(start + row / 8 * stride + row % 8 * 16, 16);
+    // What shared memory holds before anything is written, which no scales are.
+    static const std::vector<u8> nothing(16, 0xff);
+    if (memcmp(from, nothing.data(), 16) == 0) model::fail("scales that were never loaded");
     memcpy(&model::tensor_memory[lane][column], from, 16);
   }
 }

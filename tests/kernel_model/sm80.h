@@ -2,6 +2,7 @@
 // ("Matrix Fragments for mma.m16n8k8", "..k16", "..k32" and "..m8n8k4 with .f64").
 #pragma once
 #define FIZEAU_SM80_H
+#include "banks.h"
 
 struct tf32 { u32 bits; };
 struct e4m3 { u8 bits; };
@@ -19,25 +20,10 @@ inline u8* shared_at(u32 at, u32 size) {
   return shared + place() * SHARED_BYTES + at;
 }
 
-// Banks are 4 bytes wide and 32; what some lanes want of one bank comes at once if it is one word.
-inline void count_conflicts(const u32* addresses, u32 lanes, u32 size) {
-  const u32 together = 128 / size;
-  for (u32 first = 0; first < lanes; first += together) {
-    for (u32 one = first; one < first + together; one++) {
-      for (u32 other = first; other < one; other++) {
-        const u32 a = addresses[one] / size, b = addresses[other] / size;
-        bank_conflicts += a != b && a % together == b % together;
-      }
-    }
-  }
-}
-
-inline void gather(u32 at, u32 size) {
-  u64 mine[8] = {at};
-  const u64* all = exchange(mine);
-  u32 addresses[32];
-  for (u32 lane = 0; lane < 32; lane++) addresses[lane] = u32(all[lane * 8]);
-  if (current % 32 == 0) count_conflicts(addresses, 32, size);
+// Eight rows of 16 bytes of a matrix, by one of its lanes.
+inline void count_rows(const u32 (&rows)[8], bool writes) {
+  if (!counts_banks) return;
+  (writes ? traffic.writes : traffic.reads) += passes({rows, rows + 8}, 16, writes);
 }
 
 }  // namespace model
@@ -48,7 +34,9 @@ DEVICE u32 shared_address(const void* at) {
   return u32(from >= 0 && u64(from) < sizeof model::shared ? from % model::SHARED_BYTES : from);
 }
 
-DEVICE void copy_async(u32 to, const void* from, u32 valid) {
+DEVICE void copy_async(u32 to, const void* from, u32 valid, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  model::touch(true, to, 16, file, line);
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0) model::fail("a copy is not aligned");
   if (valid > 16) model::fail("a copy of more than 16 bytes");
   model::visit(from, valid);
@@ -68,11 +56,23 @@ template <u32 OPEN> void await_copies() {
   }
 }
 
-template <class T> T load_shared(u32 at, T) {
-  model::gather(at, sizeof(T));
+template <class T> T load_shared(u32 at, T, const char* file = __builtin_FILE(),
+                                 int line = __builtin_LINE()) {
+  model::touch(false, at, sizeof(T), file, line);
   T got;
   memcpy(&got, model::shared_at(at, sizeof(T)), sizeof(T));
   return got;
+}
+
+template <class T> Vector<T> load_chunk(const u8* at, const char* file = __builtin_FILE(),
+                                        int line = __builtin_LINE()) {
+  model::touch(false, reinterpret_cast<u64>(at), 16, file, line);
+  return *reinterpret_cast<const Vector<T>*>(at);
+}
+template <class T> void store_chunk(u8* at, Vector<T> value, const char* file = __builtin_FILE(),
+                                    int line = __builtin_LINE()) {
+  model::touch(true, reinterpret_cast<u64>(at), 16, file, line);
+  *reinterpret_cast<Vector<T>*>(at) = value;
 }
 
 namespace model {
@@ -84,7 +84,7 @@ inline void matrices(u32 (&got)[4], u32 at, bool transposed) {
   for (u32 matrix = 0; matrix < 4; matrix++) {
     u32 rows[8];
     for (u32 row = 0; row < 8; row++) rows[row] = u32(all[(matrix * 8 + row) * 8]);
-    if (lane == 0) count_conflicts(rows, 8, 16);
+    if (lane == 0) count_rows(rows, false);
     u16 pair[2];
     for (u32 i = 0; i < 2; i++) {
       const u32 row = transposed ? lane % 4 * 2 + i : lane / 4;

@@ -192,7 +192,7 @@ DEVICE void store_matrices(u32 at, const u32 (&values)[4]) {
   for (u32 matrix = 0; matrix < 4; matrix++) {
     u32 rows[8];
     for (u32 row = 0; row < 8; row++) rows[row] = u32(all[(matrix * 8 + row) * 8]);
-    if (lane == 0) model::count_conflicts(rows, 8, 16);
+    if (lane == 0) model::count_rows(rows, true);
     memcpy(model::shared_at(rows[lane / 4], 16) + lane % 4 * 4, &values[matrix], 4);
   }
 }

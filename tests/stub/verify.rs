@@ -309,8 +309,8 @@ fn a_kernel_that_waits_for_ever_or_reaches_beyond_its_memory_is_a_failed_launch(
         ),
         (
             reach,
-            "partial[8 * u64(block_index())] = sum;",
-            "partial[8 * u64(block_index()) + 64] = sum;",
+            "(partial)[8 * u64(block_index())] = sum;",
+            "(partial)[8 * u64(block_index()) + 64] = sum;",
             "an access to 0x",
         ),
     ] {

@@ -22,8 +22,8 @@ macro_rules! model {
     };
 }
 const MODEL: &[(&str, &str)] = model![
-    "gpu.h" "lanes.h" "run.h" "scaled_model.h" "sm80.h" "sm89.h" "sm90.h" "sm90_attention.h"
-    "sm100.h" "sm100_attention.h" "sm120.h"
+    "banks.h" "gpu.h" "lanes.h" "run.h" "scaled_model.h" "sm80.h" "sm89.h" "sm90.h"
+    "sm90_attention.h" "sm100.h" "sm100_attention.h" "sm120.h"
 ];
 
 /// Lists of kernels: the entries of each file.

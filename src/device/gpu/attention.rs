@@ -14,9 +14,9 @@ pub fn blocks(row: &Row, params: &AttentionParams) -> Option<u32> {
 ///
 /// # Errors
 ///
-/// [`DeviceError::Unsupported`], with what it is made for.
+/// [`DeviceError::Unfit`], with what it is made for.
 pub fn check(row: &Row, params: &AttentionParams) -> Result<(), DeviceError> {
-    let unfit = |needs: String| Err(DeviceError::Unsupported { kernel: row.entry.clone(), needs });
+    let unfit = |needs: String| Err(DeviceError::Unfit { kernel: row.entry.clone(), needs });
     if !row.maps.is_empty() && params.pages != 0 {
         return unfit("keys and values in one piece, in rows that a tensor map can tell".into());
     }

@@ -330,7 +330,7 @@ impl Loaded {
         } else {
             return Ok(());
         };
-        Err(DeviceError::Unsupported { kernel: self.row.entry.clone(), needs })
+        Err(DeviceError::Unfit { kernel: self.row.entry.clone(), needs })
     }
 }
 

@@ -35,13 +35,15 @@ struct Part {
     scale: f64,
 }
 
-/// One iteration over a part; reductions return their sum, the others anything.
+/// One iteration over a part; reductions return their sum, the others anything. `read` adds up the
+/// bits of its elements as integers, since additions of `f64` are not what it measures; of other
+/// sums the bits are returned.
 ///
 /// # Safety
 ///
 /// The arrays that the operation touches have the part's length, nobody else writes to them
 /// meanwhile, `a` stands on a line's first byte, and the CPU has the variant's instructions.
-type Body = unsafe fn(&Part) -> f64;
+type Body = unsafe fn(&Part) -> u64;
 
 /// The bodies of one variant, in the order of [`crate::case::StreamOperation::ALL`]; none where
 /// the variant means nothing.
@@ -85,12 +87,12 @@ fn run(block: &Block<'_>, body: Body) {
         length: range.len(),
         scale: params.scale,
     };
-    let mut sum = 0.0;
+    let mut sum = 0;
     for _ in 0..block.repeat {
         // SAFETY: whoever launches owns arrays of `length` elements at these addresses, blocks
         // have different parts, and the device lists only variants that the CPU can run.
         sum = unsafe { body(hint::black_box(&part)) };
     }
     // SAFETY: `partial` has a line of 64 bytes for each block.
-    unsafe { (params.partial as *mut f64).add(8 * block.index as usize).write(sum) };
+    unsafe { (params.partial as *mut u64).add(8 * block.index as usize).write(sum) };
 }

@@ -19,57 +19,58 @@ macro_rules! array {
     };
 }
 
-unsafe fn read(part: &Part) -> f64 {
+unsafe fn read(part: &Part) -> u64 {
     let a = array!(part.a);
-    let mut sums = [0.0; SUMS];
+    let mut sums = [0u64; SUMS];
     let (turns, rest) = a.as_chunks::<SUMS>();
     for turn in turns {
         for (sum, value) in sums.iter_mut().zip(turn) {
-            *sum += value;
+            *sum = sum.wrapping_add(value.to_bits());
         }
     }
-    sums.iter().sum::<f64>() + rest.iter().sum::<f64>()
+    let rest = rest.iter().map(|value| value.to_bits());
+    sums.into_iter().chain(rest).fold(0, u64::wrapping_add)
 }
 
-unsafe fn write(part: &Part) -> f64 {
+unsafe fn write(part: &Part) -> u64 {
     array!(mut part.a).fill(part.scale);
-    0.0
+    0
 }
 
-unsafe fn copy(part: &Part) -> f64 {
+unsafe fn copy(part: &Part) -> u64 {
     // Not `copy_from_slice`, which is the C library's and has stores past the caches.
     for (a, b) in array!(mut part.a).iter_mut().zip(array!(part.b)) {
         *a = *b;
     }
-    0.0
+    0
 }
 
-unsafe fn scale(part: &Part) -> f64 {
+unsafe fn scale(part: &Part) -> u64 {
     let scale = part.scale;
     for (a, b) in array!(mut part.a).iter_mut().zip(array!(part.b)) {
         *a = scale * b;
     }
-    0.0
+    0
 }
 
-unsafe fn add(part: &Part) -> f64 {
+unsafe fn add(part: &Part) -> u64 {
     let sources = array!(part.b).iter().zip(array!(part.c));
     for (a, (b, c)) in array!(mut part.a).iter_mut().zip(sources) {
         *a = b + c;
     }
-    0.0
+    0
 }
 
-unsafe fn triad(part: &Part) -> f64 {
+unsafe fn triad(part: &Part) -> u64 {
     let scale = part.scale;
     let sources = array!(part.b).iter().zip(array!(part.c));
     for (a, (b, c)) in array!(mut part.a).iter_mut().zip(sources) {
         *a = b + scale * c;
     }
-    0.0
+    0
 }
 
-unsafe fn dot(part: &Part) -> f64 {
+unsafe fn dot(part: &Part) -> u64 {
     let (a, b) = (array!(part.a), array!(part.b));
     let mut sums = [0.0; SUMS];
     let ((turns, rest), (others, rest_b)) = (a.as_chunks::<SUMS>(), b.as_chunks::<SUMS>());
@@ -79,5 +80,5 @@ unsafe fn dot(part: &Part) -> f64 {
         }
     }
     let rest: f64 = rest.iter().zip(rest_b).map(|(a, b)| a * b).sum();
-    sums.iter().sum::<f64>() + rest
+    (sums.iter().sum::<f64>() + rest).to_bits()
 }

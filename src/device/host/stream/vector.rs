@@ -29,6 +29,8 @@ pub(super) trait Vector: Copy {
     /// The same in every lane.
     unsafe fn all(value: f64) -> Self;
     unsafe fn plus(self, other: Self) -> Self;
+    /// The sum of the bits as integers, lane by lane.
+    unsafe fn plus_words(self, other: Self) -> Self;
     unsafe fn times(self, other: Self) -> Self;
     /// `self * factor + term`
     unsafe fn times_plus(self, factor: Self, term: Self) -> Self;
@@ -72,7 +74,7 @@ assign!(Triad, 2, |scale, b, c| unsafe { scale.times_plus(c, b) });
 #[inline(always)]
 pub(super) unsafe fn assign<O: Assign, V: Vector, const PAST: bool, const STREAMS: usize>(
     part: &Part,
-) -> f64 {
+) -> u64 {
     // SAFETY: the caller's promise; every place lies below the part's length.
     unsafe {
         let scale = V::all(part.scale);
@@ -100,10 +102,11 @@ pub(super) unsafe fn assign<O: Assign, V: Vector, const PAST: bool, const STREAM
             *part.a.add(at) = O::value(part.scale, b, c);
         }
     }
-    0.0
+    0
 }
 
-/// An iteration of a sum of `a`, or of `a * b` where `PRODUCTS`, in `STREAMS` places at once.
+/// An iteration of a sum of the bits of `a`, or of `a * b` where `PRODUCTS`, in `STREAMS` places at
+/// once; its bits.
 ///
 /// # Safety
 ///
@@ -111,7 +114,7 @@ pub(super) unsafe fn assign<O: Assign, V: Vector, const PAST: bool, const STREAM
 #[inline(always)]
 pub(super) unsafe fn reduce<V: Vector, const PRODUCTS: bool, const STREAMS: usize>(
     part: &Part,
-) -> f64 {
+) -> u64 {
     let turn = SUMS * V::LANES;
     // SAFETY: the caller's promise; every place lies below the part's length.
     unsafe {
@@ -126,23 +129,33 @@ pub(super) unsafe fn reduce<V: Vector, const PRODUCTS: bool, const STREAMS: usiz
                     *sum = if PRODUCTS {
                         a.times_plus(V::load(part.b.add(at)), *sum)
                     } else {
-                        sum.plus(a)
+                        sum.plus_words(a)
                     };
                 }
             }
             within += turn;
         }
-        let mut total = 0.0;
+        let (mut total, mut words) = (0.0, 0u64);
         for sum in sums {
             let mut lanes = [0.0; LANES_MAX];
             sum.store(lanes.as_mut_ptr());
-            total += lanes[..V::LANES].iter().sum::<f64>();
+            for lane in &lanes[..V::LANES] {
+                if PRODUCTS {
+                    total += lane;
+                } else {
+                    words = words.wrapping_add(lane.to_bits());
+                }
+            }
         }
         for at in chunk * STREAMS..part.length {
             let a = *part.a.add(at);
-            total += if PRODUCTS { a * *part.b.add(at) } else { a };
+            if PRODUCTS {
+                total += a * *part.b.add(at);
+            } else {
+                words = words.wrapping_add(a.to_bits());
+            }
         }
-        total
+        if PRODUCTS { f64::to_bits(total) } else { words }
     }
 }
 
@@ -170,6 +183,10 @@ impl Vector for f64 {
     #[inline(always)]
     unsafe fn plus(self, other: f64) -> f64 {
         self + other
+    }
+    #[inline(always)]
+    unsafe fn plus_words(self, other: f64) -> f64 {
+        f64::from_bits(self.to_bits().wrapping_add(other.to_bits()))
     }
     #[inline(always)]
     unsafe fn times(self, other: f64) -> f64 {

@@ -8,7 +8,8 @@ macro_rules! instruction_set {
     (
         $module:ident, $features:literal, $vector:ident, $lanes:literal,
         $load:ident, $store:ident, $stream:ident, $set:ident,
-        $add:ident, $multiply:ident, $fma:ident
+        $add:ident, $multiply:ident, $fma:ident,
+        $words:ident, $add_words:ident, $of_words:ident
     ) => {
         mod $module {
             use super::super::{
@@ -16,7 +17,8 @@ macro_rules! instruction_set {
                 vector::{self, Vector},
             };
             use std::arch::x86_64::{
-                _mm_sfence, $add, $fma, $load, $multiply, $set, $store, $stream, $vector,
+                _mm_sfence, $add, $add_words, $fma, $load, $multiply, $of_words, $set, $store,
+                $stream, $vector, $words,
             };
 
             // SAFETY, for all: the promise of `Vector`'s callers.
@@ -43,6 +45,10 @@ macro_rules! instruction_set {
                     unsafe { $add(self, other) }
                 }
                 #[inline(always)]
+                unsafe fn plus_words(self, other: Self) -> Self {
+                    unsafe { $of_words($add_words($words(self), $words(other))) }
+                }
+                #[inline(always)]
                 unsafe fn times(self, other: Self) -> Self {
                     unsafe { $multiply(self, other) }
                 }
@@ -56,7 +62,7 @@ macro_rules! instruction_set {
             ///
             /// As for [`super::Body`].
             #[target_feature(enable = $features)]
-            pub unsafe fn reduce<const PRODUCTS: bool, const STREAMS: usize>(part: &Part) -> f64 {
+            pub unsafe fn reduce<const PRODUCTS: bool, const STREAMS: usize>(part: &Part) -> u64 {
                 // SAFETY: the caller's promise.
                 unsafe { vector::reduce::<$vector, PRODUCTS, STREAMS>(part) }
             }
@@ -67,14 +73,14 @@ macro_rules! instruction_set {
             #[target_feature(enable = $features)]
             pub unsafe fn assign<O: vector::Assign, const PAST: bool, const STREAMS: usize>(
                 part: &Part,
-            ) -> f64 {
+            ) -> u64 {
                 // SAFETY: the caller's promise.
                 unsafe { vector::assign::<O, $vector, PAST, STREAMS>(part) };
                 if PAST {
                     // Stores past the caches are not ordered with what follows.
                     _mm_sfence();
                 }
-                0.0
+                0
             }
         }
     };
@@ -91,7 +97,10 @@ instruction_set!(
     _mm512_set1_pd,
     _mm512_add_pd,
     _mm512_mul_pd,
-    _mm512_fmadd_pd
+    _mm512_fmadd_pd,
+    _mm512_castpd_si512,
+    _mm512_add_epi64,
+    _mm512_castsi512_pd
 );
 instruction_set!(
     avx2,
@@ -104,7 +113,10 @@ instruction_set!(
     _mm256_set1_pd,
     _mm256_add_pd,
     _mm256_mul_pd,
-    _mm256_fmadd_pd
+    _mm256_fmadd_pd,
+    _mm256_castpd_si256,
+    _mm256_add_epi64,
+    _mm256_castsi256_pd
 );
 
 macro_rules! bodies {

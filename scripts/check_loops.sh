@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Proves that faults in the loops of kernels are found by the commands that CI runs: in a copy of the
+# kernels a loop is emptied, a load is moved out of it, a wait is put before its use, a fence of the
+# whole GPU is put into it, each in another kernel of NVIDIA's and of AMD's, and a known fault is mended
+# without a word. Needs what scripts/kernels.sh and kernels_amd.sh need.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+cp -r scripts kernels "$place"
+cd "$place"
+export FIZEAU_CHECK_CACHE=$place/cache
+
+nvidia() { bash scripts/kernels.sh --by "NVRTC 13" "$@"; }
+amd() { bash scripts/kernels_amd.sh "$@"; }
+found() { # FILE SED_SCRIPT WORDS VENDOR KERNELS TARGET: what is said of it once FILE is changed
+    local status=0
+    cp "$1" kept
+    sed -i "$2" "$1"
+    ! cmp -s "$1" kept || { echo "fault: nothing was planted in $1" >&2; exit 1; }
+    "$4" --only "$5" --target "$6" >said 2>&1 || status=$?
+    cp kept "$1"
+    if ((status != 1)) || ! grep "^fault: " said | grep -q -- "$3"; then
+        cat said >&2
+        echo "fault: exit code $status and no '$3' for a fault planted in $1" >&2
+        exit 1
+    fi
+    echo "$4 $5 $6: $3"
+}
+include=kernels/include
+
+# A loop whose body runs once, after it.
+empty='s/for (u64 step = 0; step < steps; step++) {/for (u64 step = 0; step < steps; step++) {} {/'
+found $include/count_mma.h "$empty" "compute_fp8_mma: 'loop 2: .*': no loop" \
+    nvidia compute/sm89_mma.cu sm_89
+found $include/lane_count.h "$empty" "compute_bf16_rdna3: 'loop 2: .*': no loop" \
+    amd compute/rdna3_wmma.hip gfx1100
+# Loads that the assembler, or the compiler, takes out.
+found $include/gpu_nvidia.h 's/ld\.volatile\.shared/ld.shared/' \
+    "access_shared: .*: 0 LDS.128 in a loop" nvidia access/portable.cu sm_80
+found $include/gpu_amd.h '/^DEVICE Vector<u64> load_from_shared/,/^}/s/asm volatile.*//' \
+    "access_shared: .*ds_(read|load)_b128" amd access/portable.cu gfx942
+# Copies that are waited for before what is under way is used.
+found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<STAGES - 2>/await_copies<0>/' \
+    "gemm_bf16_mma_skinny: .*: DEPBAR.LE SB0, 0x0" nvidia gemm/sm80_mma_skinny.cu sm_80
+found $include/lane_product.h \
+    's/if (step + 2 < steps) fetched.fetch(p, tile, step + 2);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
+    "gemm_mxfp8_cdna4: .*: s_waitcnt vmcnt(0)" amd gemm/cdna4_mfma_scaled.hip gfx950
+# A fence that all of the GPU waits for.
+found kernels/gemm/sm89_mma.cu 's/^\( *\)await_copies<.*/&\n  device_fence();/' \
+    "gemm_fp8_mma: .*: MEMBAR.SC.GPU" nvidia gemm/sm89_mma.cu sm_89
+found $include/attention_lanes.h 's/^\( *\)score(room);/\1device_fence(); score(room);/' \
+    "attention_prefill_bf16_64_cdna2: .*: buffer_" amd attention/cdna2_mfma.hip gfx942
+# What is known to fail, mended.
+found $include/sm90.h 's/mbarrier.arrive.release.cluster.shared::cluster/mbarrier.arrive.shared::cluster/' \
+    "gemm_bf16_wgmma_pair: .* holds now" nvidia gemm/sm90_wgmma.cu sm_90a

@@ -1,0 +1,196 @@
+"""The language of kernels/proofs.toml: what must stand in the loops of machine code, how often, in
+which order, and what must not. kernels/README.md, "Proofs of loops", explains each form.
+"""
+
+import dataclasses
+import fnmatch
+import re
+
+import machine_code
+
+# Loops that the assembler makes of one instruction (`elect.sync` for a thread chosen by its number)
+# or that wait for a barrier are no turns of anything: they are part of the loop around them.
+PART = ("ELECT", "SYNCS.PHASECHK")
+PART_LENGTH = 14
+
+
+class Malformed(Exception):
+    """A claim that is not in the language."""
+
+
+@dataclasses.dataclass
+class Machine:
+    """The machine code of one entry. `is_one(pattern, text)`: whether an instruction is meant."""
+    code: list
+    is_one: object
+
+    def __post_init__(self):
+        self.after = machine_code.successors(self.code)
+        loops = machine_code.loops(self.code)
+        self.parts = [loop for loop in loops if self.is_part(loop)]
+        self.loops = [loop for loop in loops if not self.is_part(loop)]
+
+    def is_part(self, loop):
+        return len(loop.body) <= PART_LENGTH and any(
+            self.code[at].text.startswith(PART) for at in loop.body)
+
+    def inner(self, loop):
+        return [one for one in loop.inner if not self.is_part(one)]
+
+    def places(self, loop, pattern):
+        """Where in a loop these instructions stand, in the order of their addresses."""
+        return [at for at in loop.body if self.is_one(pattern, self.code[at].text)]
+
+
+def innermost(machine, depth, pattern):
+    """The loops that hold an instruction and have no loop within them that does."""
+    return [loop for loop in machine.loops if loop.depth >= depth
+            and machine.places(loop, pattern)
+            and not any(machine.places(one, pattern) for one in machine.inner(loop))]
+
+
+def failed(claim, machine):
+    """Why a claim does not hold; nothing if it does."""
+    head = re.fullmatch(r"(loops?)(?: (\d+))?: (.+)", claim)
+    if not head:
+        raise Malformed(f"{claim!r} does not begin with 'loop:' or 'loops:'")
+    depth, terms = int(head[2] or 1), [parsed(term) for term in head[3].split("; ")]
+    if head[1] == "loops":
+        loops = [loop for loop in machine.loops
+                 if loop.depth >= depth and not machine.inner(loop)]
+        if not loops:
+            return f"no loop in {depth - 1} others"
+        faults = [fault for loop in loops if (fault := failed_terms(terms, machine, loop))]
+        return faults[0] if faults else None
+    loops = innermost(machine, depth, terms[0].what)
+    if not loops:
+        return f"no loop in {depth - 1} others has {terms[0].what}"
+    faults = [failed_terms(terms, machine, loop) for loop in loops]
+    return None if None in faults else faults[0]
+
+
+@dataclasses.dataclass
+class Term:
+    """One requirement. `kind`: `turns`, `least`, `order`, `none` or `between`."""
+    kind: str
+    what: str
+    count: int = 0
+    side: str = ""
+    which: str = ""
+    others: tuple = ()
+
+
+def parsed(term):
+    if match := re.fullmatch(r"(\d+) (.+) (before|after) the (first|last) (.+)", term):
+        return Term("order", match[2], int(match[1]), match[3], match[4], (match[5],))
+    if match := re.fullmatch(r"no (.+) from (.+) to (.+)", term):
+        return Term("between", match[1], others=(match[2], match[3]))
+    if match := re.fullmatch(r"no (.+)", term):
+        return Term("none", match[1])
+    if match := re.fullmatch(r"at least (\d+) (.+)", term):
+        return Term("least", match[2], int(match[1]))
+    if match := re.fullmatch(r"(\d+) (.+)", term):
+        return Term("turns", match[2], int(match[1]))
+    raise Malformed(f"{term!r} is no requirement")
+
+
+def failed_terms(terms, machine, loop):
+    """The first requirement that a loop does not meet, in words."""
+    unrolled = set()
+    for term in terms:
+        places = machine.places(loop, term.what)
+        if term.kind == "turns":
+            if not places or len(places) % term.count:
+                return f"{len(places)} {term.what} in a loop, not a multiple of {term.count}"
+            unrolled.add(len(places) // term.count)
+            if len(unrolled) > 1:
+                return f"{len(places)} {term.what} in a loop that is unrolled {min(unrolled)} times"
+        elif term.kind == "least":
+            if len(places) < term.count:
+                return f"{len(places)} {term.what} in a loop, not {term.count}"
+        elif term.kind == "order":
+            marks = machine.places(loop, term.others[0])
+            if not marks:
+                return f"no {term.others[0]} in a loop"
+            mark = marks[0] if term.which == "first" else marks[-1]
+            there = sum(at < mark if term.side == "before" else at > mark for at in places)
+            if there < term.count:
+                return (f"{there} {term.what} {term.side} the {term.which} {term.others[0]}, "
+                        f"not {term.count}")
+        elif term.kind == "none" and places:
+            return f"{machine.code[places[0]].text} in a loop"
+        elif term.kind == "between" and (fault := between(term, machine, loop, set(places))):
+            return fault
+    return None
+
+
+def between(term, machine, loop, places):
+    """Whether some way through a loop, its next turns included, passes an instruction behind one
+    of the first kind and before the next of the second."""
+    body, ends = set(loop.body), set(machine.places(loop, term.others[1]))
+    starts = machine.places(loop, term.others[0])
+    if not starts or not ends:
+        return f"no {term.others[0 if not starts else 1]} in a loop"
+    left, seen = [to for at in starts for to in machine.after[at]], set()
+    while left:
+        at = left.pop()
+        if at in seen or at not in body or at in ends:
+            continue
+        if at in places:
+            return (f"{machine.code[at].text} between {term.others[0]} and the next "
+                    f"{term.others[1]}")
+        seen.add(at)
+        left += machine.after[at]
+    return None
+
+
+def applying(proofs, entry):
+    """The proofs that concern an entry."""
+    return [proof for proof in proofs
+            if any(fnmatch.fnmatchcase(entry, name) for name in proof["entries"])]
+
+
+def concerning(proofs, file):
+    """The proofs of the entries of one file of a list: what its verdict depends on."""
+    entries = {kernel["entry"] for kernel in file["kernels"]}
+    return [proof for proof in proofs if any(applying([proof], entry) for entry in entries)]
+
+
+def judged(proofs, entry, target, code, is_one):
+    """Faults of one entry, how many claims held and how many failed as they were expected to."""
+    faults, held, expected = [], 0, 0
+    machine = Machine(code, is_one)
+    for proof in applying(proofs, entry):
+        if not any(fnmatch.fnmatchcase(target, name) for name in proof.get("targets", ["*"])):
+            continue
+        for claim in proof["claims"]:
+            fault = failed(claim, machine)
+            if "fails" not in proof:
+                held += fault is None
+                faults += [f"'{claim}': {fault}"] if fault else []
+            elif fault:
+                expected += 1
+            else:
+                faults.append(f"'{claim}' holds now: remove 'fails' from its proof")
+    return faults, held, expected
+
+
+def unproved(proofs, files):
+    """Faults of the list of proofs itself: kernels that repeat inside without a proof of their
+    loop, and proofs of no kernel."""
+    kernels = [kernel for file in files for kernel in file["kernels"]]
+    faults = []
+    for kernel in kernels:
+        of_loop = [proof for proof in applying(proofs, kernel["entry"]) if "fails" not in proof]
+        needs = kernel.get("repeat") == "inside" or kernel["operation"].split("/")[0] in NEEDED
+        if needs and not of_loop:
+            faults.append(f"{kernel['entry']} has no proof of its loop")
+    for proof in proofs:
+        for name in proof["entries"]:
+            if not any(fnmatch.fnmatchcase(kernel["entry"], name) for kernel in kernels):
+                faults.append(f"a proof of {name}, which no list has")
+    return faults
+
+
+# Operations whose kernels are proved by their loops: all that a case times.
+NEEDED = {"stream", "access", "transfer", "latency", "compute", "gemm", "grouped", "attention"}

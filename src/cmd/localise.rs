@@ -29,7 +29,7 @@ pub struct LocaliseArgs {
 }
 
 /// Longest wait for one exchange.
-const DEADLINE: Seconds = Seconds(60.0);
+pub(super) const DEADLINE: Seconds = Seconds(60.0);
 
 /// What is found, as `--json` prints it.
 #[derive(Serialize)]

@@ -10,6 +10,7 @@ pub mod plan;
 mod progress;
 pub mod report;
 pub mod run;
+mod signals;
 
 use crate::{
     comm::rendezvous::MeetingError,
@@ -138,6 +139,9 @@ fizeau tells how close a machine runs to the speed of light. Next:
 
 /// Runs the command line; what `main` returns.
 pub fn main() -> ExitCode {
+    if !launch::end_with_launcher() {
+        return ExitCode::from(exit::COULD_NOT_RUN);
+    }
     let cli = Cli::parse();
     let result = match cli.verb {
         None => print(NEXT),

@@ -1,27 +1,34 @@
 //! `fizeau launch`: starts fizeau as many ranks on this node: for hosts by the launcher of the MPI
 //! that connects them, for GPUs by itself.
 
-use super::{Cli, Usage, Verb, exit};
+use super::{
+    Cli, Usage, Verb, exit, localise, run as run_verb,
+    signals::{self, Request, Requests},
+};
 use crate::{
-    comm::mpi::abi,
+    clock::{self, Moment},
+    comm::{
+        mpi::abi,
+        private,
+        rendezvous::token::{hexadecimal, random},
+        watchdog::neighbours,
+    },
+    units::Seconds,
     world::{Choice, choice},
 };
 use anyhow::Context;
 use clap::{Args, Parser};
-use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use std::{
-    hash::{BuildHasher, Hasher},
     os::unix::process::CommandExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitCode, ExitStatus},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     thread,
     time::Duration,
 };
+
+/// By which a rank knows the process that has started it.
+const LAUNCHER: &str = "FIZEAU_LAUNCHER";
 
 /// Arguments of `launch`.
 #[derive(Args, Clone, Debug)]
@@ -41,7 +48,16 @@ pub struct LaunchArgs {
 }
 
 /// Once a rank has failed the others have so long to say what they know of it.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Seconds = Seconds(5.0);
+
+/// How long beyond the deadline a rank may be stopped: the other ranks, which know more, name it
+/// first unless they have not met yet.
+const STOPPED_MARGIN: Seconds = Seconds(1.5);
+
+/// The deadline where the ranks' command line has none.
+const DEADLINE: Seconds = Seconds(60.0);
+
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Starts the ranks.
@@ -51,16 +67,18 @@ pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
         return Err(Usage(format!("{size} ranks: a world has 2 to 1024")).into());
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let device = match device(&args.command) {
-        Ok(device) => device,
+    let cli = match command_line(&args.command) {
+        Ok(cli) => cli,
         Err(error) => {
             // What clap cannot print has no reader.
             let _ = error.print();
             return Ok(ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 }));
         }
     };
-    if !choice::is_host(&device) {
-        return start_all(args, node(args)?, &program);
+    if !choice::is_host(&device(&cli)) {
+        let deadline = deadline(&cli);
+        let ranks = Ranks::start(args, node(args)?, &program)?;
+        return ranks.wait(deadline);
     }
     if args.nodes != 1 {
         let why = "--nodes is for GPUs: start ranks on many hosts by mpiexec or srun".into();
@@ -94,88 +112,189 @@ fn node(args: &LaunchArgs) -> anyhow::Result<u32> {
     Ok(node)
 }
 
-/// The device that the ranks will choose, by their own command line.
+/// The ranks' own command line.
 ///
 /// # Errors
-/// Where the command line is wrong, or asks for help: then no rank starts.
-fn device(command: &[String]) -> Result<String, clap::Error> {
+/// Where it is wrong, or asks for help: then no rank starts.
+fn command_line(command: &[String]) -> Result<Cli, clap::Error> {
     let program = std::iter::once("fizeau");
-    let cli = Cli::try_parse_from(program.chain(command.iter().map(String::as_str)))?;
-    let device = match cli.verb {
-        Some(Verb::Run(args)) => args.plan.device,
-        Some(Verb::List(args)) => args.plan.device,
-        Some(Verb::Localise(args)) => args.device,
-        _ => None,
-    };
-    Ok(Choice { device, ranks: None }.device())
+    Cli::try_parse_from(program.chain(command.iter().map(String::as_str)))
 }
 
-/// Starts one process for each rank, which meet through files that nobody else can name, and waits
-/// for all. Once one has failed the others are ended.
-fn start_all(args: &LaunchArgs, node: u32, program: &Path) -> anyhow::Result<ExitCode> {
-    let random = || std::collections::hash_map::RandomState::new().build_hasher().finish();
-    let token = format!("{:016x}{:016x}", random(), random());
-    let meeting = format!("file:{}", std::env::temp_dir().display());
-    let size = args.ranks.saturating_mul(args.nodes);
-    let mut ranks = Vec::new();
-    for place in 0..args.ranks {
-        let mut command = Command::new(program);
-        command.args(&args.command);
-        crate::launcher::variables().for_each(|variable| {
-            command.env_remove(variable);
-        });
-        command.env("RANK", (node * args.ranks + place).to_string());
-        command.env("LOCAL_RANK", place.to_string()).env("WORLD_SIZE", size.to_string());
-        if args.nodes == 1 {
-            command.env("FIZEAU_RENDEZVOUS", &meeting).env("FIZEAU_TOKEN", &token);
-        }
-        ranks.push(command.spawn().context("cannot start a rank")?);
+/// The device that the ranks will choose.
+fn device(cli: &Cli) -> String {
+    let device = match &cli.verb {
+        Some(Verb::Run(args)) => args.plan.device.clone(),
+        Some(Verb::List(args)) => args.plan.device.clone(),
+        Some(Verb::Localise(args)) => args.device.clone(),
+        _ => None,
+    };
+    Choice { device, ranks: None }.device()
+}
+
+/// How long the ranks will wait for each other. Where it cannot be told they will say why.
+fn deadline(cli: &Cli) -> Seconds {
+    match &cli.verb {
+        Some(Verb::Run(args)) => run_verb::deadline(args, &cli.global).unwrap_or(DEADLINE),
+        Some(Verb::Localise(_)) => localise::DEADLINE,
+        _ => DEADLINE,
     }
-    // A terminal's Ctrl-C reaches the ranks too, which end in order; a request to end is handed on.
-    let [interrupted, asked]: [Arc<AtomicBool>; 2] = Default::default();
-    signal_hook::flag::register(SIGINT, Arc::clone(&interrupted)).context("cannot wait")?;
-    signal_hook::flag::register(SIGTERM, Arc::clone(&asked)).context("cannot wait")?;
-    let mut failed: Option<ExitStatus> = None;
-    let mut looks_left = GRACE.as_millis() / LOOK_EVERY.as_millis();
-    loop {
-        let mut left = false;
-        if asked.swap(false, Ordering::Relaxed) {
-            ranks.iter().for_each(hand_on);
+}
+
+/// Makes this process end when the launcher does that has started it, if one has. False where that
+/// has ended already.
+pub(super) fn end_with_launcher() -> bool {
+    let launcher = std::env::var(LAUNCHER).ok().and_then(|process| process.parse::<i32>().ok());
+    let Some(launcher) = launcher else { return true };
+    // Without it the rank goes on by itself, as one of any other launcher does.
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == launcher)
+}
+
+/// Where the ranks of one node may meet, best first.
+fn parents() -> Vec<PathBuf> {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let own = own.filter(|path| path.is_absolute());
+    own.into_iter().chain([std::env::temp_dir(), "/dev/shm".into()]).collect()
+}
+
+/// The ranks that this process has started.
+struct Ranks {
+    children: Vec<Child>,
+    /// The number of the first of them among those of all nodes.
+    first: u32,
+    /// Where they meet. It goes with this.
+    _meeting: Option<private::Entry>,
+}
+
+impl Ranks {
+    /// Starts one process for each rank. Those of one node meet through files of a directory that
+    /// this user alone can enter.
+    fn start(args: &LaunchArgs, node: u32, program: &Path) -> anyhow::Result<Ranks> {
+        let token = hexadecimal(&random::<16>().context("no random numbers")?);
+        let meeting = (args.nodes == 1)
+            .then(|| {
+                let name = format!("meeting-{}", hexadecimal(&random::<8>()?));
+                private::create_directory(&parents(), &name)
+            })
+            .transpose()
+            .context("the ranks have no place to meet")?;
+        let size = args.ranks.saturating_mul(args.nodes);
+        let first = node * args.ranks;
+        let mut ranks = Ranks { children: Vec::new(), first, _meeting: None };
+        for place in 0..args.ranks {
+            let mut command = Command::new(program);
+            command.args(&args.command);
+            crate::launcher::variables().for_each(|variable| {
+                command.env_remove(variable);
+            });
+            command.env("RANK", (first + place).to_string());
+            command.env("LOCAL_RANK", place.to_string()).env("WORLD_SIZE", size.to_string());
+            command.env(LAUNCHER, std::process::id().to_string());
+            if let Some(meeting) = &meeting {
+                command.env("FIZEAU_RENDEZVOUS", format!("file:{}", meeting.path().display()));
+                command.env("FIZEAU_TOKEN", &token);
+            }
+            match command.spawn() {
+                Ok(child) => ranks.children.push(child),
+                Err(error) => {
+                    ranks.kill();
+                    return Err(error).context("cannot start a rank");
+                }
+            }
         }
-        for (place, rank) in ranks.iter_mut().enumerate() {
+        Ok(Ranks { _meeting: meeting, ..ranks })
+    }
+
+    /// Waits for all. Once one has failed, or was stopped for longer than the deadline, the others
+    /// are ended. A request to end is handed on to them.
+    fn wait(mut self, deadline: Seconds) -> anyhow::Result<ExitCode> {
+        let mut signals = signals::caught()?;
+        let mut requests = Requests::default();
+        let mut failed: Option<(Moment, Option<ExitStatus>)> = None;
+        let mut stopped: Vec<Option<Moment>> = vec![None; self.children.len()];
+        loop {
+            for _ in signals.pending() {
+                match requests.take() {
+                    Some(Request::End) => self.children.iter().for_each(hand_on),
+                    Some(Request::EndNow) => self.kill(),
+                    None => {}
+                }
+            }
+            let (ended, running) = self.look()?;
+            if let (None, Some((number, status))) = (&failed, ended) {
+                // One that ended by itself has said why.
+                if status.code().is_none() {
+                    super::say(&format!("rank {number} was ended ({status})"));
+                }
+                failed = Some((clock::now(), Some(status)));
+            }
+            if !running {
+                break;
+            }
+            if failed.is_none() && self.is_stopped(&mut stopped, deadline + STOPPED_MARGIN) {
+                failed = Some((clock::now(), None));
+                self.kill();
+            }
+            if failed.as_ref().is_some_and(|(since, _)| since.elapsed() > GRACE) {
+                self.kill();
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        // The first rank knows how the run ended; where it was killed, no more than that.
+        let first = self.children[0].wait().context("cannot wait for a rank")?;
+        let code = match failed {
+            None => Some(0),
+            Some((_, Some(failed))) if first.success() => failed.code(),
+            Some((_, Some(_))) => first.code(),
+            Some((_, None)) => None,
+        };
+        let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::COULD_NOT_RUN);
+        Ok(ExitCode::from(code))
+    }
+
+    /// A rank that has failed and how it ended, if there is one, and whether any still runs.
+    fn look(&mut self) -> anyhow::Result<(Option<(u32, ExitStatus)>, bool)> {
+        let (mut failed, mut running) = (None, false);
+        for (place, rank) in self.children.iter_mut().enumerate() {
             match rank.try_wait().context("cannot wait for a rank")? {
                 Some(status) if !status.success() && failed.is_none() => {
-                    // One that ended by itself has said why.
-                    if status.code().is_none() {
-                        let number = node * args.ranks + place as u32;
-                        super::say(&format!("rank {number} was ended ({status})"));
-                    }
-                    failed = Some(status);
+                    failed = Some((self.first + place as u32, status));
                 }
                 Some(_) => {}
-                None => left = true,
+                None => running = true,
             }
         }
-        if !left {
-            break;
-        }
-        if failed.is_some() {
-            looks_left = looks_left.saturating_sub(1);
-            if looks_left == 0 {
-                end(&mut ranks);
-            }
-        }
-        thread::sleep(LOOK_EVERY);
+        Ok((failed, running))
     }
-    // The first rank knows how the run ended; where it was killed, no more than that.
-    let first = ranks[0].wait().context("cannot wait for a rank")?;
-    let code = match failed {
-        None => Some(0),
-        Some(failed) if first.success() => failed.code(),
-        Some(_) => first.code(),
-    };
-    let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::COULD_NOT_RUN);
-    Ok(ExitCode::from(code))
+
+    /// Whether a rank has been stopped for longer than a limit; says which.
+    fn is_stopped(&self, since: &mut [Option<Moment>], limit: Seconds) -> bool {
+        for (place, (rank, since)) in self.children.iter().zip(since).enumerate() {
+            if !neighbours::is_stopped(rank.id()) {
+                *since = None;
+                continue;
+            }
+            let stopped = since.get_or_insert_with(clock::now).elapsed();
+            if stopped > limit {
+                let (number, process) = (self.first + place as u32, rank.id());
+                super::say(&format!(
+                    "rank {number} (process {process}) has been stopped for {stopped}, and the \
+                     others wait for it; all are ended"
+                ));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Ends all at once.
+    fn kill(&mut self) {
+        for rank in &mut self.children {
+            // One that has ended by itself cannot be killed any more.
+            let _ = rank.kill();
+        }
+    }
 }
 
 /// Asks a rank to end in order.
@@ -185,22 +304,15 @@ fn hand_on(rank: &Child) {
     let _ = kill_process(process, Signal::TERM);
 }
 
-fn end(ranks: &mut [Child]) {
-    for rank in ranks {
-        // One that has ended by itself cannot be killed any more.
-        let _ = rank.kill();
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::device;
+    use super::*;
 
     #[test]
     fn the_ranks_device_is_read_as_they_read_it() {
         let of = |words: &str| {
             let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-            device(&words).expect("a command line")
+            device(&command_line(&words).expect("a command line"))
         };
         for words in [
             "run --backend=cuda:1",
@@ -216,9 +328,10 @@ mod tests {
 
     #[test]
     fn a_wrong_command_line_starts_no_rank() {
-        let error = device(&["run".into(), "--devise=cuda".into()]).expect_err("a typing error");
+        let error =
+            command_line(&["run".into(), "--devise=cuda".into()]).err().expect("a typing error");
         assert!(error.use_stderr());
-        let help = device(&["run".into(), "--help".into()]).expect_err("help");
+        let help = command_line(&["run".into(), "--help".into()]).err().expect("help");
         assert!(!help.use_stderr());
     }
 }

@@ -58,7 +58,7 @@ pub struct LocaliseArgs {
 }
 
 /// Longest wait for one exchange.
-const DEADLINE: Seconds = Seconds(60.0);
+pub(super) const DEADLINE: Seconds = Seconds(60.0);
 
 /// Where records go.
 const LOCAL: &str = "results/local";

@@ -11,6 +11,7 @@ pub mod plan;
 mod progress;
 pub mod report;
 pub mod run;
+mod signals;
 
 use crate::{
     comm::rendezvous::MeetingError,
@@ -141,6 +142,9 @@ fizeau tells how close a machine runs to the speed of light. Next:
 
 /// Runs the command line; what `main` returns.
 pub fn main() -> ExitCode {
+    if !launch::end_with_launcher() {
+        return ExitCode::from(exit::COULD_NOT_RUN);
+    }
     let cli = Cli::parse();
     let result = match cli.verb {
         None => print(NEXT),

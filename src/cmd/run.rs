@@ -4,6 +4,7 @@ use super::{
     Global, Usage, exit, plan,
     progress::Progress,
     report::{self, ReportFormat},
+    signals,
 };
 use crate::{
     bench::Rank,
@@ -29,7 +30,7 @@ use std::{
     cell::Cell,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, atomic::AtomicBool},
+    sync::atomic::AtomicBool,
 };
 
 /// Below the working directory, where records go that are nobody's but this machine's.
@@ -57,7 +58,7 @@ pub struct RunArgs {
 
 /// Measures.
 pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let interrupted = watch_signals()?;
+    let interrupted = signals::watch()?;
     let catalogue = plan::catalogue(global)?;
     let old = args.resume.as_deref().map(store::read).transpose()?;
     let plan_args = plan_of(args, old.as_ref());
@@ -94,7 +95,7 @@ impl Run<'_> {
         let terms = Terms {
             choice: &self.choice,
             host_name: if self.args.no_host_name { HostName::LeftOut } else { HostName::Told },
-            deadline: self.deadline()?,
+            deadline: deadline_of(self.args, self.old.as_ref(), self.catalogue)?,
             interrupted: self.interrupted,
             ending: super::ENDING,
         };
@@ -119,18 +120,6 @@ impl Run<'_> {
             0 => self.keep(&session, &header, Some((link, record))),
             _ => self.follow(&session, &header, link),
         }
-    }
-
-    /// Longest wait for a collective, as the suite has it.
-    fn deadline(&self) -> anyhow::Result<Seconds> {
-        let settings = match &self.old {
-            Some(old) => resumed(self.args, &old.header, self.catalogue)?.1,
-            None => {
-                let found = self.catalogue.suite(self.plan_args.suite());
-                found.map_err(|error| Usage(error.to_string()))?.0.measure
-            }
-        };
-        Ok(settings.deadline)
     }
 
     fn session<'s>(
@@ -299,20 +288,28 @@ fn device_of(header: &Header) -> String {
     }
 }
 
-/// Watches for the ends that come from outside: a flag that SIGINT and SIGTERM set, of which the
-/// second ends the program at once.
-fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    use signal_hook::{consts, flag};
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [consts::SIGINT, consts::SIGTERM] {
-        let status = i32::from(exit::INTERRUPTED);
-        flag::register_conditional_shutdown(signal, status, Arc::clone(&interrupted))
-            .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
-            .context("cannot watch for Ctrl-C")?;
-    }
-    // A limit on the size of files then is an error of the write like a full disk, not a death.
-    flag::register(consts::SIGXFSZ, Arc::default()).context("cannot watch for SIGXFSZ")?;
-    Ok(interrupted)
+/// Longest wait for a collective, as the suite has it: what `launch` allows its ranks too.
+///
+/// # Errors
+/// Where the suite is unknown or the record cannot be read.
+pub fn deadline(args: &RunArgs, global: &Global) -> anyhow::Result<Seconds> {
+    let old = args.resume.as_deref().map(store::read).transpose()?;
+    deadline_of(args, old.as_ref(), &plan::catalogue(global)?)
+}
+
+fn deadline_of(
+    args: &RunArgs,
+    old: Option<&Record>,
+    catalogue: &Catalogue,
+) -> anyhow::Result<Seconds> {
+    let settings = match old {
+        Some(old) => resumed(args, &old.header, catalogue)?.1,
+        None => {
+            let found = catalogue.suite(plan_of(args, None).suite());
+            found.map_err(|error| Usage(error.to_string()))?.0.measure
+        }
+    };
+    Ok(settings.deadline)
 }
 
 /// The header of a new run.

@@ -5,6 +5,7 @@ pub mod host;
 pub mod mpi;
 pub mod nccl;
 pub mod preflight;
+pub mod private;
 pub mod rendezvous;
 pub mod synchronised_device;
 pub mod watchdog;

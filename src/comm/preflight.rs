@@ -3,11 +3,7 @@
 
 use crate::{device::Identity, record::Network};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// One rank's words about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,8 +24,8 @@ pub struct Facts {
     pub identity: Identity,
     /// Its process.
     pub process: u32,
-    /// Where its node's board would be, if it is the first one there.
-    pub board: Option<PathBuf>,
+    /// The name of the board that it has made, for its node if it is the first one there.
+    pub board: Option<String>,
     /// Its network interfaces for messages.
     pub nics: Vec<Nic>,
     /// Why it cannot take part, if so.

@@ -119,7 +119,7 @@ impl Candidate {
             host,
             fizeau: env!("CARGO_PKG_VERSION").into(),
             process: std::process::id(),
-            board: board.as_ref().map(|file| file.path().to_owned()),
+            board: board.as_ref().map(|file| file.name().to_owned()),
             nics: preflight::nics(Path::new("/sys/class/infiniband")),
             ..Facts::default()
         };

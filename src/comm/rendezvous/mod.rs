@@ -3,10 +3,12 @@
 //!
 //! Threads of one process meet in its memory, processes by MPI where there is one, else through
 //! files of mode 0600 in a folder that all of them share, else by one exchange over TCP with the
-//! first rank. Files and TCP need a token that nobody guesses: it is the name of the files, and who
-//! connects without it is not answered. It keeps strangers out who connect, not who listen.
+//! first rank. Files and TCP need a [`Token`] that nobody guesses. It is never sent: ranks prove by
+//! tags that they know it, and nothing is believed that has no tag. What ranks say can be read by
+//! whoever listens or can read their files; it cannot be changed.
 
 mod tcp;
+pub mod token;
 
 use super::{Communicator, mpi::Mpi};
 use crate::{
@@ -16,7 +18,7 @@ use crate::{
 };
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{
@@ -26,11 +28,12 @@ use std::{
     thread,
     time::Duration,
 };
+use token::{TAG, TOKEN_MIN, Token, hexadecimal, random};
 
-/// Shortest token: 16 hexadecimal digits are 64 bits.
-const TOKEN_MIN: usize = 16;
+/// Longest that one rank may say of itself, in bytes.
+const BYTES_MAX: usize = 1 << 20;
 
-/// Between two looks.
+/// Polling interval of who waits for another rank.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What goes wrong where ranks meet.
@@ -118,9 +121,9 @@ pub enum Way {
     /// Through the MPI that launched them.
     Mpi,
     /// Through files in this folder, with this token.
-    Files(PathBuf, String),
+    Files(PathBuf, Token),
     /// Over TCP with the first rank at this address, with this token.
-    Tcp(String, String),
+    Tcp(String, Token),
 }
 
 impl Way {
@@ -133,12 +136,7 @@ impl Way {
         let Some(text) = variable("FIZEAU_RENDEZVOUS").filter(|text| !text.is_empty()) else {
             return Ok(Way::Mpi);
         };
-        let token = || {
-            let plain = |token: &String| {
-                token.len() >= TOKEN_MIN && token.chars().all(|c| c.is_ascii_alphanumeric())
-            };
-            variable("FIZEAU_TOKEN").filter(plain).ok_or(MeetingError::Token)
-        };
+        let token = || variable("FIZEAU_TOKEN").and_then(Token::new).ok_or(MeetingError::Token);
         match text.split_once(':') {
             Some(("file", folder)) if !folder.is_empty() => Ok(Way::Files(folder.into(), token()?)),
             Some(("tcp", address)) if has_port(address) => {
@@ -193,7 +191,7 @@ impl Meeting {
             Meeting::Threads(room) => room.exchange(seat, mine, patience),
             Meeting::Mpi(mpi) => Ok(mpi.all_gather_bytes(mine)?),
             Meeting::Remote(Way::Files(folder, token)) => {
-                files(&folder.join(format!("fizeau-{token}")), seat, mine, patience)
+                files(folder, token, seat, mine, patience)
             }
             Meeting::Remote(Way::Tcp(address, token)) => {
                 tcp::exchange(address, token, seat, mine, patience)
@@ -229,69 +227,128 @@ impl Room {
 /// Through files: each rank writes its own, reads all, and says that it has; the first then takes
 /// them all away.
 fn files(
-    path: &Path,
+    folder: &Path,
+    token: &Token,
     seat: Seat,
     mine: &[u8],
     patience: Patience<'_>,
 ) -> Result<Vec<Vec<u8>>, MeetingError> {
-    let of = |kind: &str| PathBuf::from(format!("{}.{}{kind}", path.display(), seat[0]));
-    let met = exchange_files(path, seat, mine, patience);
+    let place = Files { folder, token, name: token.file_name(), seat };
+    let met = place.exchange(mine, patience);
     if met.is_err() {
         // Who comes with the same token later must not take them for those of a rank that is there.
-        for kind in [".new", "", ".read"] {
+        for kind in ["", READ] {
             // What was never written is not there.
-            let _ = fs::remove_file(of(kind));
+            let _ = fs::remove_file(place.of(seat[0], kind));
         }
     }
     met
 }
 
-fn exchange_files(
-    path: &Path,
+/// What a file's name ends with that says that its rank has read all others'.
+const READ: &str = ".read";
+
+/// The files of ranks that meet in a folder. Each begins with a tag of what follows, of the rank and
+/// of the kind of file, so that nobody without the token can plant, change or exchange one.
+struct Files<'f> {
+    folder: &'f Path,
+    token: &'f Token,
+    name: String,
     seat: Seat,
-    mine: &[u8],
-    patience: Patience<'_>,
-) -> Result<Vec<Vec<u8>>, MeetingError> {
-    let [rank, size] = seat;
-    let of = |rank: u32, kind: &str| PathBuf::from(format!("{}.{rank}{kind}", path.display()));
-    // The file's name is not said: nobody else is to know the token in it.
-    let folder = path.parent().unwrap_or(path).display().to_string();
-    let blocked = || broken(format!("the ranks cannot meet in {folder}"));
-    let wait = |path: PathBuf, rank: u32| loop {
-        match fs::read(&path) {
-            Ok(bytes) => return Ok(bytes),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(blocked()(error));
+}
+
+impl Files<'_> {
+    fn of(&self, rank: u32, kind: &str) -> PathBuf {
+        self.folder.join(format!("{}.{rank}{kind}", self.name))
+    }
+
+    fn blocked(&self) -> impl FnOnce(io::Error) -> MeetingError {
+        broken(format!("the ranks cannot meet in {}", self.folder.display()))
+    }
+
+    fn tagged(&self, rank: u32, kind: &str, bytes: &[u8]) -> [u8; TAG] {
+        self.token.tag(&[b"file", kind.as_bytes(), &rank.to_le_bytes(), bytes])
+    }
+
+    fn exchange(&self, mine: &[u8], patience: Patience<'_>) -> Result<Vec<Vec<u8>>, MeetingError> {
+        let [rank, size] = self.seat;
+        self.put("", mine).map_err(self.blocked())?;
+        let all: Vec<Vec<u8>> =
+            (0..size).map(|peer| self.wait(peer, "", patience)).collect::<Result<_, _>>()?;
+        self.put(READ, &[]).map_err(self.blocked())?;
+        if rank == 0 {
+            for peer in 0..size {
+                self.wait(peer, READ, patience)?;
             }
-            Err(_) => {
-                patience.go_on(rank, seat, "files")?;
-                thread::sleep(PAUSE);
+            for peer in 0..size {
+                for kind in ["", READ] {
+                    // What stays is small, and nobody reads it.
+                    let _ = fs::remove_file(self.of(peer, kind));
+                }
             }
         }
-    };
-    let put = |kind: &str, bytes: &[u8]| {
-        let (hidden, shown) = (of(rank, ".new"), of(rank, kind));
+        Ok(all)
+    }
+
+    /// Writes this rank's file as a whole: under another name until it is.
+    fn put(&self, kind: &str, bytes: &[u8]) -> io::Result<()> {
+        let rank = self.seat[0];
+        let hidden = self.of(rank, &format!(".{}", hexadecimal(&random::<8>()?)));
         let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&hidden);
-        new.and_then(|mut file| file.write_all(bytes))
-            .and_then(|()| fs::rename(&hidden, &shown))
-            .map_err(blocked())
-    };
-    put("", mine)?;
-    let all: Vec<Vec<u8>> =
-        (0..size).map(|peer| wait(of(peer, ""), peer)).collect::<Result<_, _>>()?;
-    put(".read", &[])?;
-    if rank == 0 {
-        for peer in 0..size {
-            wait(of(peer, ".read"), peer)?;
+        let written = new.and_then(|mut file| {
+            file.write_all(&self.tagged(rank, kind, bytes))?;
+            file.write_all(bytes)?;
+            fs::rename(&hidden, self.of(rank, kind))
+        });
+        if written.is_err() {
+            // The error of what failed first is the one to tell.
+            let _ = fs::remove_file(&hidden);
         }
-        for peer in 0..size {
-            for kind in ["", ".read"] {
-                // What stays is small, and nobody reads it.
-                let _ = fs::remove_file(of(peer, kind));
+        written
+    }
+
+    /// Waits for a rank's file. What has no tag of ours is as if it were not there.
+    fn wait(&self, rank: u32, kind: &str, patience: Patience<'_>) -> Result<Vec<u8>, MeetingError> {
+        let path = self.of(rank, kind);
+        loop {
+            match read(&path) {
+                Ok(said) => {
+                    if let Some((tag, bytes)) = said.split_at_checked(TAG)
+                        && self.is_ours(rank, kind, bytes, tag)
+                    {
+                        return Ok(bytes.to_vec());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(self.blocked()(error)),
             }
+            patience.go_on(rank, self.seat, "files")?;
+            thread::sleep(PAUSE);
         }
     }
-    Ok(all)
+
+    fn is_ours(&self, rank: u32, kind: &str, bytes: &[u8], tag: &[u8]) -> bool {
+        let parts: [&[u8]; 4] = [b"file", kind.as_bytes(), &rank.to_le_bytes(), bytes];
+        self.token.verifies(&parts, tag)
+    }
+}
+
+/// Reads a plain file, of which no more than a rank may say; of anything else nothing.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    use rustix::fs::OFlags;
+    // A link is not followed and a FIFO not waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return Ok(Vec::new());
+        }
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    if file.metadata()?.is_file() {
+        file.take((TAG + BYTES_MAX) as u64).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -299,6 +356,10 @@ mod tests {
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn token_of_test() -> Token {
+        Token::new(TOKEN.into()).expect("a token")
+    }
 
     static ON: AtomicBool = AtomicBool::new(false);
 
@@ -333,12 +394,12 @@ mod tests {
     #[test]
     fn processes_meet_through_files_that_nobody_else_reads_and_that_go_away() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join(format!("fizeau-{TOKEN}"));
-        all(|seat, mine| files(&path, seat, mine, within(60.0)));
-        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+        let path = folder.path();
+        all(|seat, mine| files(path, &token_of_test(), seat, mine, within(60.0)));
+        assert_eq!(fs::read_dir(path).expect("it is there").count(), 0);
         thread::scope(|scope| {
-            let alone = scope.spawn(|| files(&path, [0, 2], b"x", within(2.0)));
-            let own = format!("{}.0", path.display());
+            let alone = scope.spawn(|| files(path, &token_of_test(), [0, 2], b"x", within(2.0)));
+            let own = path.join(format!("{}.0", token_of_test().file_name()));
             let mut permissions = None;
             while permissions.is_none() && !alone.is_finished() {
                 permissions = fs::metadata(&own).ok().map(|file| file.permissions());
@@ -348,24 +409,62 @@ mod tests {
             let error = alone.join().expect("it ends").expect_err("alone");
             assert!(error.to_string().contains("rank 1 did not come"), "{error}");
         });
-        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "nothing stays");
-        let nowhere = Path::new("/nowhere").join(format!("fizeau-{TOKEN}"));
-        let said = files(&nowhere, [1, 2], b"x", within(60.0)).expect_err("no folder").to_string();
+        assert_eq!(fs::read_dir(path).expect("it is there").count(), 0, "nothing stays");
+        let nowhere = files(Path::new("/nowhere"), &token_of_test(), [1, 2], b"x", within(60.0));
+        let said = nowhere.expect_err("no folder").to_string();
         assert!(said.contains("cannot meet in /nowhere: ") && !said.contains(TOKEN), "{said}");
+    }
+
+    /// What stands in a file of rank 1 for rank 0 to find, and whether it is believed.
+    fn planted(plant: impl Fn(&Path, &Files<'_>)) -> Result<Vec<Vec<u8>>, MeetingError> {
+        let (folder, token) = (tempfile::tempdir().expect("a folder"), token_of_test());
+        let name = token.file_name();
+        let place = Files { folder: folder.path(), token: &token, name, seat: [1, 2] };
+        plant(&place.of(1, ""), &place);
+        files(folder.path(), &token, [0, 2], b"x", within(0.2))
+    }
+
+    #[test]
+    fn what_somebody_without_the_token_plants_is_not_believed() {
+        let is_absent = |met: Result<Vec<Vec<u8>>, MeetingError>| {
+            matches!(met, Err(MeetingError::Absent { rank: 1, .. }))
+        };
+        assert!(is_absent(planted(|path, _| fs::write(path, b"{}").expect("it is written"))));
+        assert!(is_absent(planted(|path, _| {
+            std::os::unix::fs::symlink("/etc/passwd", path).expect("a link");
+        })));
+        assert!(is_absent(planted(|path, _| {
+            let mode = rustix::fs::Mode::RUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)
+                .expect("a FIFO");
+        })));
+        // Another rank's file, or of another kind, in this one's place; one that was changed.
+        for (rank, kind, changed) in [(0, "", false), (1, READ, false), (1, "", true)] {
+            assert!(is_absent(planted(|path, place| {
+                let said = if changed { b"changed" } else { b"as said" };
+                let tag = place.tagged(rank, kind, b"as said");
+                fs::write(path, [&tag[..], said].concat()).expect("it is written");
+            })));
+        }
+        // With the right tag rank 1 is there, and has only not said yet that it has read all.
+        let met = planted(|path, place| {
+            let tag = place.tagged(1, "", b"as said");
+            fs::write(path, [&tag[..], b"as said"].concat()).expect("it is written");
+        });
+        assert!(is_absent(met), "rank 0 waits for its second file");
     }
 
     #[test]
     fn who_is_asked_to_end_does_not_wait_for_the_others() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join(format!("fizeau-{TOKEN}"));
         let asked = AtomicBool::new(true);
         let patience = Patience::new(Seconds(1e4), &asked);
-        let ended = files(&path, [0, 2], b"x", patience);
+        let ended = files(folder.path(), &token_of_test(), [0, 2], b"x", patience);
         assert!(matches!(ended, Err(MeetingError::Interrupted)), "{ended:?}");
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "nothing stays");
         let ended = Room::default().exchange([0, 2], b"x", patience);
         assert!(matches!(ended, Err(MeetingError::Interrupted)), "{ended:?}");
-        let ended = tcp::exchange("127.0.0.1:9", TOKEN, [1, 2], b"x", patience);
+        let ended = tcp::exchange("127.0.0.1:9", &token_of_test(), [1, 2], b"x", patience);
         assert!(matches!(ended, Err(MeetingError::Interrupted)), "{ended:?}");
     }
 
@@ -379,9 +478,9 @@ mod tests {
             })
         };
         assert_eq!(Way::of(|_| None).ok(), Some(Way::Mpi));
-        let files = Way::Files("/shared".into(), TOKEN.into());
+        let files = Way::Files("/shared".into(), token_of_test());
         assert_eq!(of("file:/shared", TOKEN).ok(), Some(files));
-        let tcp = Way::Tcp("n1:4000".into(), TOKEN.into());
+        let tcp = Way::Tcp("n1:4000".into(), token_of_test());
         assert_eq!(of("tcp:n1:4000", TOKEN).ok(), Some(tcp));
         assert!(matches!(of("tcp:n1:4000", "short"), Err(MeetingError::Token)));
         assert!(matches!(of("file:/shared", "../../../../etc/x"), Err(MeetingError::Token)));

@@ -1,11 +1,26 @@
 //! Ranks meet over TCP at the first one, which listens.
 //!
-//! The others connect, show the first half of the token, are shown the second, and give their words
-//! for those of all. Whoever connects is heard a few bytes at a time beside all others, so that
-//! nobody is waited for alone. A stranger may send no more than the token is long, takes one of
-//! [`STRANGERS_MAX`] places, and loses it after [`POLITE`], or to one who came later.
+//! Each side gives a nonce and proves by tags that it knows the token:
+//!
+//! | from | message |
+//! | --- | --- |
+//! | another rank | its nonce |
+//! | the first | its nonce, and a tag of both nonces |
+//! | the other | its rank, and a tag of both nonces and the rank |
+//! | the other | what it says of itself, and a tag of both nonces, the rank and what it says |
+//! | the first | what each rank says of itself, each with a tag of both nonces, that rank and it |
+//!
+//! The nonces are new for each connection, so that no message is of use in another. Who stands
+//! between two ranks can read and withhold what they say; he cannot change it or say anything.
+//!
+//! Whoever connects is heard a few bytes at a time beside all others, so that nobody is waited for
+//! alone. A stranger may send no more than two short messages, takes one of [`STRANGERS_MAX`] places,
+//! and loses it after [`POLITE`], or to one who came later.
 
-use super::{MeetingError, PAUSE, Patience, Seat, broken};
+use super::{
+    BYTES_MAX, MeetingError, PAUSE, Patience, Seat, broken,
+    token::{NONCE, TAG, Token, random},
+};
 use crate::{
     clock::{self, Moment},
     units::Seconds,
@@ -16,9 +31,6 @@ use std::{
     thread,
     time::Duration,
 };
-
-/// Longest words of one rank; a connection that says more is none of ours.
-const BYTES_MAX: usize = 1 << 20;
 
 /// Who has not shown the token in this time is a stranger.
 const POLITE: Seconds = Seconds(5.0);
@@ -32,70 +44,162 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Gives this rank's bytes and gets those of all, by rank.
 pub(super) fn exchange(
     address: &str,
-    token: &str,
+    token: &Token,
     seat: Seat,
     mine: &[u8],
     patience: Patience<'_>,
 ) -> Result<Vec<Vec<u8>>, MeetingError> {
-    let halves = token.split_at(token.len() / 2);
-    let halves = [halves.0.as_bytes(), halves.1.as_bytes()];
     if seat[0] == 0 {
-        serve(address, halves, seat, mine, patience)
+        serve(address, token, seat, mine, patience)
     } else {
-        visit(address, halves, seat, mine, patience)
+        visit(address, token, seat, mine, patience)
     }
+}
+
+/// What a tag is of, besides the nonces of its connection.
+#[derive(Clone, Copy)]
+enum Proof<'p> {
+    /// The first rank knows the token.
+    First,
+    /// Another rank does.
+    Other(u32),
+    /// A rank says this of itself.
+    Said(u32, &'p [u8]),
+    /// The first rank says that a rank has said this.
+    Told(u32, &'p [u8]),
+}
+
+/// The nonces of a connection: that of the rank that came, and that of the first one.
+#[derive(Clone, Copy)]
+struct Nonces([[u8; NONCE]; 2]);
+
+impl Nonces {
+    fn with_parts<R>(&self, proof: Proof<'_>, use_them: impl FnOnce(&[&[u8]]) -> R) -> R {
+        let (kind, rank, bytes): (&[u8], u32, &[u8]) = match proof {
+            Proof::First => (b"tcp first", 0, b""),
+            Proof::Other(rank) => (b"tcp other", rank, b""),
+            Proof::Said(rank, bytes) => (b"tcp said", rank, bytes),
+            Proof::Told(rank, bytes) => (b"tcp told", rank, bytes),
+        };
+        use_them(&[kind, &self.0[0], &self.0[1], &rank.to_le_bytes(), bytes])
+    }
+
+    fn tag(&self, token: &Token, proof: Proof<'_>) -> [u8; TAG] {
+        self.with_parts(proof, |parts| token.tag(parts))
+    }
+
+    /// An error where a tag is not that of what it should prove.
+    fn check(&self, token: &Token, proof: Proof<'_>, tag: &[u8]) -> io::Result<()> {
+        let is_right = self.with_parts(proof, |parts| token.verifies(parts, tag));
+        if is_right { Ok(()) } else { Err(io::Error::other("it has another token")) }
+    }
+}
+
+/// How far one has come who has connected to the first rank.
+#[derive(Clone, Copy)]
+enum Progress {
+    /// It has said nothing yet.
+    Connected,
+    /// It has been given a nonce.
+    Challenged(Nonces),
+    /// It has proved that it is this rank.
+    Proved(Nonces, u32),
 }
 
 /// One who has connected to the first rank.
 struct Visitor {
     stream: TcpStream,
     came: Moment,
-    /// What it has said and was not yet understood.
-    said: Vec<u8>,
-    /// It has shown the token.
-    is_ours: bool,
-    rank: Option<u32>,
+    /// What it has sent and was not yet understood.
+    sent: Vec<u8>,
+    progress: Progress,
 }
 
 impl Visitor {
-    /// Hears what has come, without waiting. Its rank and words once they are whole; an error where
-    /// it is none of ours.
-    fn hear(&mut self, [ours, theirs]: [&[u8]; 2], size: u32) -> io::Result<Option<Vec<u8>>> {
+    fn new(stream: TcpStream) -> Visitor {
+        let (came, sent) = (clock::now(), Vec::new());
+        Visitor { stream, came, sent, progress: Progress::Connected }
+    }
+
+    fn is_ours(&self) -> bool {
+        matches!(self.progress, Progress::Proved(..))
+    }
+
+    /// Length of the next message at most.
+    fn longest(&self) -> usize {
+        match self.progress {
+            Progress::Connected => NONCE,
+            Progress::Challenged(_) => 4 + TAG,
+            Progress::Proved(..) => TAG + BYTES_MAX,
+        }
+    }
+
+    /// Hears what has come, without waiting. Its nonces, rank and what it says of itself, once that
+    /// is whole; an error where it is none of ours.
+    fn hear(&mut self, token: &Token, size: u32) -> io::Result<Option<(Nonces, u32, Vec<u8>)>> {
         let mut chunk = [0; 4096];
         loop {
-            // A stranger is not heard further than to the end of the token.
-            let all = if self.is_ours { chunk.len() } else { 8 + ours.len() - self.said.len() };
-            let most = all.min(chunk.len());
+            // Nobody is heard further than to the end of the message that is due.
+            let most = (8 + self.longest()).saturating_sub(self.sent.len()).min(chunk.len());
             match self.stream.read(&mut chunk[..most]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(read) => self.said.extend(&chunk[..read]),
+                Ok(read) => self.sent.extend(&chunk[..read]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            let longest = if self.is_ours { BYTES_MAX } else { ours.len() };
-            while let Some(word) = first_word(&mut self.said, longest)? {
-                if !self.is_ours {
-                    if !same(&word, ours) {
-                        return Err(io::Error::other("another token"));
-                    }
-                    self.is_ours = true;
+            let longest = self.longest();
+            let Some(message) = first_word(&mut self.sent, longest)? else { continue };
+            match self.progress {
+                Progress::Connected => {
+                    let theirs = message.try_into();
+                    let theirs = theirs.map_err(|_| io::Error::other("no nonce of ours"))?;
+                    let ours = random()?;
+                    let nonces = Nonces([theirs, ours]);
+                    let proof = nonces.tag(token, Proof::First);
                     // A few bytes, which a new connection has room for.
-                    self.stream.write_all(&framed(theirs))?;
-                } else if self.rank.is_none() {
-                    let rank = word.try_into().map(u32::from_le_bytes);
-                    let rank = rank.ok().filter(|rank| (1..size).contains(rank));
-                    self.rank = Some(rank.ok_or_else(|| io::Error::other("no rank of ours"))?);
-                } else {
-                    return Ok(Some(word));
+                    self.stream.write_all(&framed(&[&ours, &proof]))?;
+                    self.progress = Progress::Challenged(nonces);
+                }
+                Progress::Challenged(nonces) => {
+                    let (rank, tag) = number_and_rest(&message)?;
+                    nonces.check(token, Proof::Other(rank), tag)?;
+                    if !(1..size).contains(&rank) {
+                        return Err(io::Error::other("no rank of ours"));
+                    }
+                    self.progress = Progress::Proved(nonces, rank);
+                }
+                Progress::Proved(nonces, rank) => {
+                    let said = checked(&nonces, token, &message, |said| Proof::Said(rank, said))?;
+                    return Ok(Some((nonces, rank, said)));
                 }
             }
         }
     }
 
     fn is_stranger(&self) -> bool {
-        !self.is_ours && self.came.elapsed() > POLITE
+        !self.is_ours() && self.came.elapsed() > POLITE
     }
+}
+
+/// The number that a message begins with, and what follows.
+fn number_and_rest(message: &[u8]) -> io::Result<(u32, &[u8])> {
+    let split = message.split_first_chunk::<4>();
+    let (number, rest) = split.ok_or_else(|| io::Error::other("no rank of ours"))?;
+    Ok((u32::from_le_bytes(*number), rest))
+}
+
+/// What follows the tag that a message begins with, where the tag is right.
+fn checked(
+    nonces: &Nonces,
+    token: &Token,
+    message: &[u8],
+    proof: impl FnOnce(&[u8]) -> Proof<'_>,
+) -> io::Result<Vec<u8>> {
+    let split = message.split_at_checked(TAG);
+    let (tag, said) = split.ok_or_else(|| io::Error::other("it has no tag"))?;
+    nonces.check(token, proof(said), tag)?;
+    Ok(said.to_vec())
 }
 
 /// Takes the first whole word away, if it is there.
@@ -114,14 +218,16 @@ fn first_word(said: &mut Vec<u8>, longest: usize) -> io::Result<Option<Vec<u8>>>
     Ok(Some(word))
 }
 
-fn framed(word: &[u8]) -> Vec<u8> {
-    [&(word.len() as u64).to_le_bytes(), word].concat()
+/// A message of some parts, led by its length.
+fn framed(parts: &[&[u8]]) -> Vec<u8> {
+    let message = parts.concat();
+    [&(message.len() as u64).to_le_bytes(), &message[..]].concat()
 }
 
 /// The first rank: hears all who connect, until all ranks have said their words.
 fn serve(
     address: &str,
-    halves: [&[u8]; 2],
+    token: &Token,
     seat: Seat,
     mine: &[u8],
     patience: Patience<'_>,
@@ -134,30 +240,29 @@ fn serve(
     words[0] = Some(mine.to_vec());
     let mut visitors: Vec<Visitor> = Vec::new();
     // Those whose words are whole, by rank: the last who came as one of them.
-    let mut met: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
+    let mut met: Vec<Option<(TcpStream, Nonces)>> = (0..size).map(|_| None).collect();
     while let Some(missing) = words.iter().position(Option::is_none) {
         patience.go_on(missing as u32, seat, &by)?;
         while let Ok((stream, _)) = listener.accept() {
-            let strangers = visitors.iter().filter(|visitor| !visitor.is_ours).count();
+            let strangers = visitors.iter().filter(|visitor| !visitor.is_ours()).count();
             if strangers >= STRANGERS_MAX
-                && let Some(first) = visitors.iter().position(|visitor| !visitor.is_ours)
+                && let Some(first) = visitors.iter().position(|visitor| !visitor.is_ours())
             {
                 visitors.remove(first);
             }
             if stream.set_nonblocking(true).is_ok() {
-                let (came, said) = (clock::now(), Vec::new());
-                visitors.push(Visitor { stream, came, said, is_ours: false, rank: None });
+                visitors.push(Visitor::new(stream));
             }
             if visitors.len() > size as usize + STRANGERS_MAX {
                 break;
             }
         }
-        visitors.retain_mut(|visitor| match visitor.hear(halves, size) {
+        visitors.retain_mut(|visitor| match visitor.hear(token, size) {
             Ok(None) => !visitor.is_stranger(),
-            Ok(Some(word)) => {
-                if let (Some(rank), Ok(stream)) = (visitor.rank, visitor.stream.try_clone()) {
-                    words[rank as usize] = Some(word);
-                    met[rank as usize] = Some(stream);
+            Ok(Some((nonces, rank, said))) => {
+                if let Ok(stream) = visitor.stream.try_clone() {
+                    words[rank as usize] = Some(said);
+                    met[rank as usize] = Some((stream, nonces));
                 }
                 false
             }
@@ -167,9 +272,12 @@ fn serve(
         thread::sleep(PAUSE);
     }
     let all: Vec<Vec<u8>> = words.into_iter().flatten().collect();
-    let told: Vec<u8> = all.iter().flat_map(|word| framed(word)).collect();
-    for (rank, stream) in met.iter().enumerate() {
-        let Some(stream) = stream else { continue };
+    for (rank, met) in met.iter().enumerate() {
+        let Some((stream, nonces)) = met else { continue };
+        let told = (0..).zip(&all).flat_map(|(of, said): (u32, &Vec<u8>)| {
+            framed(&[&nonces.tag(token, Proof::Told(of, said)), said])
+        });
+        let told: Vec<u8> = told.collect();
         let sent = stream.set_nonblocking(false).and_then(|()| {
             let mut stream = Timed { stream, patience };
             stream.write_all(&told)
@@ -234,7 +342,7 @@ impl Write for Timed<'_> {
 /// Another rank: comes until it is heard.
 fn visit(
     address: &str,
-    [ours, theirs]: [&[u8]; 2],
+    token: &Token,
     seat: Seat,
     mine: &[u8],
     patience: Patience<'_>,
@@ -251,13 +359,22 @@ fn visit(
         }
         let stream = connected?;
         let mut stream = Timed { stream: &stream, patience };
-        stream.write_all(&framed(ours))?;
-        if !same(&receive(&mut stream)?, theirs) {
-            return Err(io::Error::other("the first rank has another token"));
-        }
-        stream.write_all(&framed(&rank.to_le_bytes()))?;
-        stream.write_all(&framed(mine))?;
-        (0..size).map(|_| receive(&mut stream)).collect()
+        let ours = random()?;
+        stream.write_all(&framed(&[&ours]))?;
+        let answer = receive(&mut stream, NONCE + TAG)?;
+        let split = answer.split_first_chunk::<NONCE>();
+        let (theirs, proof) = split.ok_or_else(|| io::Error::other("it gives no nonce"))?;
+        let nonces = Nonces([ours, *theirs]);
+        nonces.check(token, Proof::First, proof)?;
+        let proof = nonces.tag(token, Proof::Other(rank));
+        stream.write_all(&framed(&[&rank.to_le_bytes(), &proof]))?;
+        let tag = nonces.tag(token, Proof::Said(rank, mine));
+        stream.write_all(&framed(&[&tag, mine]))?;
+        let told = |of: u32| {
+            let message = receive(&mut stream, TAG + BYTES_MAX)?;
+            checked(&nonces, token, &message, |said| Proof::Told(of, said))
+        };
+        (0..size).map(told).collect()
     };
     let mut last = io::Error::from(ErrorKind::TimedOut);
     while let Some(left) = patience.left()? {
@@ -271,17 +388,12 @@ fn visit(
     Err(broken(format!("tcp {address}, within {}", patience.limit))(last))
 }
 
-/// In a time that does not tell how much was right.
-fn same(one: &[u8], other: &[u8]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |seen, (a, b)| seen | (a ^ b));
-    one.len() == other.len() && differences == 0
-}
-
-fn receive(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+/// The next message, of so many bytes at most.
+fn receive(stream: &mut impl Read, longest: usize) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     stream.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
-    if length > BYTES_MAX as u64 {
+    if length > longest as u64 {
         return Err(io::Error::other("too long"));
     }
     let mut bytes = vec![0; length as usize];
@@ -294,7 +406,9 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+    fn token() -> Token {
+        Token::new("0123456789abcdef0123456789abcdef".into()).expect("a token")
+    }
 
     fn free() -> String {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -318,7 +432,8 @@ mod tests {
         thread::scope(|scope| {
             let come = |rank: u32| {
                 let words = format!("words of {rank}");
-                exchange(&address, TOKEN, [rank, 3], words.as_bytes(), patience).expect("all come")
+                exchange(&address, &token(), [rank, 3], words.as_bytes(), patience)
+                    .expect("all come")
             };
             let first = scope.spawn(move || come(0));
             stranger(&address);
@@ -334,12 +449,18 @@ mod tests {
     #[test]
     fn strangers_are_not_answered() {
         meet_beside(|address| {
-            let mut stream = connected(address);
-            stream.write_all(&framed(b"a guess")).expect("it is written");
-            let mut answer = Vec::new();
-            stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
-            let read = stream.read_to_end(&mut answer);
-            assert!(read.is_err() || answer.is_empty(), "{answer:?}");
+            // What is no nonce has no answer; what is one has a nonce and a tag.
+            for (message, answered) in [(&b"a guess"[..], 0), (&[7; NONCE], 8 + NONCE + TAG)] {
+                let mut stream = connected(address);
+                stream.write_all(&framed(&[message])).expect("it is written");
+                // A proof without the token, and what would follow it.
+                let _ = stream.write_all(&framed(&[&1u32.to_le_bytes(), &[0; TAG]]));
+                let _ = stream.write_all(&framed(&[&[0; TAG], b"words of 1"]));
+                let mut answer = Vec::new();
+                stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+                let _ = stream.read_to_end(&mut answer);
+                assert_eq!(answer.len(), answered, "{answer:?}");
+            }
         });
     }
 
@@ -362,10 +483,10 @@ mod tests {
         let patience = Patience::new(Seconds(3.0), &on);
         let start = clock::now();
         thread::scope(|scope| {
-            let first = scope.spawn(|| exchange(&address, TOKEN, [0, 2], b"x", patience));
+            let first = scope.spawn(|| exchange(&address, &token(), [0, 2], b"x", patience));
             let mut slow = connected(&address);
             // A length, then a byte each tenth of a second: each read of it would succeed.
-            slow.write_all(&16u64.to_le_bytes()).expect("it is heard");
+            slow.write_all(&(NONCE as u64).to_le_bytes()).expect("it is heard");
             while !first.is_finished() && slow.write_all(b"0").is_ok() {
                 thread::sleep(Duration::from_millis(100));
             }
@@ -384,8 +505,65 @@ mod tests {
         let on = AtomicBool::new(false);
         let start = clock::now();
         let patience = Patience::new(Seconds(1.0), &on);
-        let error = exchange(&address, TOKEN, [1, 2], b"x", patience).expect_err("no answer");
+        let error = exchange(&address, &token(), [1, 2], b"x", patience).expect_err("no answer");
         assert!(error.to_string().contains("within 1.000 s"), "{error}");
         assert!(start.elapsed() < Seconds(30.0));
+    }
+
+    /// Rank 1 talks to the first rank through somebody who changes a byte of what either says.
+    fn meet_through(change: impl Fn(bool, usize, u8) -> u8 + Sync) -> [bool; 2] {
+        let (behind, between) = (free(), TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let address = between.local_addr().expect("an address").to_string();
+        let on = AtomicBool::new(false);
+        let patience = Patience::new(Seconds(2.0), &on);
+        thread::scope(|scope| {
+            let first = scope.spawn(|| exchange(&behind, &token(), [0, 2], b"first", patience));
+            let other = scope.spawn(|| exchange(&address, &token(), [1, 2], b"other", patience));
+            between.set_nonblocking(true).expect("it does not wait");
+            while !(first.is_finished() && other.is_finished()) {
+                let Ok((one, _)) = between.accept() else {
+                    thread::sleep(PAUSE);
+                    continue;
+                };
+                one.set_nonblocking(false).expect("it waits");
+                let two = connected(&behind);
+                let change = &change;
+                for (from, to, is_first) in [(&one, &two, false), (&two, &one, true)] {
+                    let pair = (from.try_clone(), to.try_clone());
+                    let (Ok(mut from), Ok(mut to)) = pair else { continue };
+                    scope.spawn(move || {
+                        let (mut byte, mut at) = ([0], 0);
+                        while from.read_exact(&mut byte).is_ok() {
+                            byte[0] = change(is_first, at, byte[0]);
+                            at += 1;
+                            if to.write_all(&byte).is_err() {
+                                break;
+                            }
+                        }
+                        let _ = to.shutdown(std::net::Shutdown::Both);
+                    });
+                }
+            }
+            [first.join(), other.join()].map(|met| met.expect("no panic").is_ok())
+        })
+    }
+
+    #[test]
+    fn who_stands_between_two_ranks_cannot_change_what_they_say() {
+        assert_eq!(meet_through(|_, _, byte| byte), [true, true]);
+        let hello = 8 + NONCE;
+        let proof = hello + 8 + 4 + TAG;
+        // What rank 1 says of itself; its rank; what the first rank answers; its nonce.
+        let said = proof + 8 + TAG;
+        let answer = 8 + NONCE + TAG + 8 + TAG;
+        for (of_first, place) in [(false, said), (false, hello + 8), (true, 8)] {
+            let change = |is_first, at, byte: u8| {
+                if is_first == of_first && at == place { byte ^ 1 } else { byte }
+            };
+            assert_eq!(meet_through(change), [false, false], "{of_first} {place}");
+        }
+        let change =
+            |is_first, at, byte: u8| if is_first && at == answer { byte ^ 1 } else { byte };
+        assert!(!meet_through(change)[1], "rank 1 does not believe what it is told");
     }
 }

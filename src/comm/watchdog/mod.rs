@@ -414,6 +414,11 @@ impl State {
         let mut culprits = Vec::new();
         for (rank, peer) in self.neighbours() {
             let behind = most - entered(peer);
+            // It has told what it knows and ended in order, which the others have yet to see.
+            let has_told = board.has_ended(peer.slot);
+            if has_told && neighbours::is_dead(peer.process) {
+                continue;
+            }
             if gone(rank) || neighbours::is_gone(peer.process) {
                 culprits.push((rank, why_gone.into()));
             } else if behind > 0 {
@@ -464,7 +469,7 @@ mod tests {
     #[test]
     fn a_rank_that_stays_away_is_named() {
         let file = BoardFile::create().expect("a file");
-        let board = || Board::open(file.path(), 3).expect("the board");
+        let board = || Board::open(file.name(), 3).expect("the board");
         let (watch, others) = (Watchdog::new(0, peers(), Some(board())), board());
         let (send, receive) = mpsc::channel();
         let told = send.clone();

@@ -43,10 +43,15 @@ pub fn is_dead(process: u32) -> bool {
     }
 }
 
+/// Whether a process of this node is stopped, as by SIGSTOP.
+pub fn is_stopped(process: u32) -> bool {
+    state(process) == Some('T')
+}
+
 /// Whether a process of this node is stopped or dead. In another container its number means nothing
 /// here.
 pub fn is_gone(process: u32) -> bool {
-    state(process) == Some('T') || is_dead(process)
+    is_stopped(process) || is_dead(process)
 }
 
 #[cfg(test)]

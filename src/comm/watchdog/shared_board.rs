@@ -3,15 +3,21 @@
 
 #![expect(unsafe_code, reason = "memory shared between processes")]
 
-use crate::device::Stage;
+use crate::{
+    comm::{
+        private,
+        rendezvous::token::{hexadecimal, random},
+    },
+    device::Stage,
+};
 use rustix::{
-    fs::{Mode, OFlags, ftruncate, open, unlink},
+    fd::OwnedFd,
+    fs::ftruncate,
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 use std::{
-    hash::{BuildHasher, Hasher},
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -54,9 +60,20 @@ unsafe impl Sync for Board {}
 /// Most ranks of a node. Nothing is kept for those that are not there.
 const RANKS_MAX: usize = 1024;
 
-/// A file for a board: of mode 0600 with a name that nobody guesses, in memory. Every rank makes
-/// one before it knows who is on its node; they open the first one's. It goes with this.
-pub struct BoardFile(PathBuf);
+/// Size of a board's file in bytes.
+const SIZE: u64 = (RANKS_MAX * size_of::<Slot>()) as u64;
+
+/// A file for a board in a directory of this user alone, in memory where there is such. Every rank
+/// makes one before it knows who is on its node; they open the first one's. It goes with this.
+pub struct BoardFile(private::Entry);
+
+/// Where boards are, best first: the same for all ranks of a node.
+fn parents() -> [PathBuf; 2] {
+    ["/dev/shm".into(), std::env::temp_dir()]
+}
+
+/// Digits of a board's name.
+const NAME_DIGITS: usize = 32;
 
 impl BoardFile {
     /// Makes it.
@@ -64,51 +81,47 @@ impl BoardFile {
     /// # Errors
     /// Whatever the file system says.
     pub fn create() -> io::Result<BoardFile> {
-        let random = || std::collections::hash_map::RandomState::new().build_hasher().finish();
-        let name = format!("fizeau-{:016x}{:016x}", random(), random());
-        let path = [Path::new("/dev/shm"), &std::env::temp_dir()]
-            .into_iter()
-            .find(|folder| folder.is_dir())
-            .unwrap_or(Path::new("."))
-            .join(name);
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = open(&path, flags, Mode::RUSR | Mode::WUSR)?;
-        let made = BoardFile(path);
-        ftruncate(&file, (RANKS_MAX * size_of::<Slot>()) as u64)?;
-        Ok(made)
+        let name = hexadecimal(&random::<{ NAME_DIGITS / 2 }>()?);
+        let made = private::create_file(&parents(), &name)?;
+        ftruncate(made.file(), SIZE)?;
+        Ok(BoardFile(made))
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for BoardFile {
-    fn drop(&mut self) {
-        // Where it cannot be removed it stays until the node restarts: it is empty.
-        let _ = unlink(&self.0);
+    /// Its name, by which another process of this user opens it with [`Board::open`].
+    pub fn name(&self) -> &str {
+        self.0.name()
     }
 }
 
 impl Board {
-    /// Opens the board of a node, at the first of its ranks' files. Those who have it open keep it
-    /// when its name goes.
+    /// Opens the board of a node by the name of its first rank's file. Those who have it open keep
+    /// it when its name goes.
     ///
     /// # Errors
-    /// Whatever the file system says.
-    pub fn open(path: &Path, count: usize) -> io::Result<Board> {
+    /// Where the name is none that [`BoardFile::create`] gives, there is no such file of this user,
+    /// or the file has another size.
+    pub fn open(name: &str, count: usize) -> io::Result<Board> {
         if count > RANKS_MAX {
             return Err(io::Error::other("more ranks on a node than there are slots"));
         }
-        let file = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        // It comes from another process, and names no other place.
+        if name.len() != NAME_DIGITS || !name.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(io::Error::other("no name of a board"));
+        }
+        let (file, size) = private::open_file(&parents(), name)?;
+        if size != SIZE {
+            return Err(io::Error::other(format!("a board of {size} bytes and not of {SIZE}")));
+        }
         Board::map(file, count)
     }
 
-    fn map(file: rustix::fd::OwnedFd, count: usize) -> io::Result<Board> {
+    /// Maps the first slots of a file that is at least as long.
+    fn map(file: OwnedFd, count: usize) -> io::Result<Board> {
         let bytes = count * size_of::<Slot>();
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping of a file of that size; nothing else lies there.
+        // SAFETY: a new mapping, and nothing else lies there. Its file is as long: the caller has
+        // compared the size of a file that only processes of this user can open, and they never
+        // make it shorter.
         let slots =
             unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0) }?;
         Ok(Board { slots: slots.cast(), count })
@@ -169,6 +182,11 @@ impl Board {
         self.slot(index).ended.store(why as u64, Ordering::Release);
     }
 
+    /// Whether a rank has given up.
+    pub fn has_ended(&self, index: usize) -> bool {
+        self.slot(index).ended.load(Ordering::Acquire) != 0
+    }
+
     /// Whether any rank of the node has given up, and why.
     pub fn ended(&self) -> Option<Ended> {
         let of = |index| self.slot(index).ended.load(Ordering::Acquire);
@@ -194,13 +212,9 @@ mod tests {
     #[test]
     fn two_mappings_show_the_same() {
         let file = BoardFile::create().expect("a file");
-        let path = file.path().to_owned();
-        let one = Board::open(&path, 3).expect("a board");
-        let mode = std::os::unix::fs::PermissionsExt::mode(
-            &std::fs::metadata(&path).expect("it is there").permissions(),
-        );
-        assert_eq!(mode & 0o777, 0o600);
-        let other = Board::open(&path, 3).expect("the same board");
+        let name = file.name().to_owned();
+        let one = Board::open(&name, 3).expect("a board");
+        let other = Board::open(&name, 3).expect("the same board");
         drop(file);
         one.enter(2);
         one.enter(2);
@@ -214,6 +228,18 @@ mod tests {
         assert_eq!(one.ended(), None);
         other.end(0, Ended::Late);
         assert_eq!(one.ended(), Some(Ended::Late));
-        assert!(Board::open(&path, 3).is_err());
+        assert!(Board::open(&name, 3).is_err());
+    }
+
+    #[test]
+    fn what_is_no_board_is_not_opened() {
+        let file = BoardFile::create().expect("a file");
+        for name in ["", "../../etc/passwd", "/dev/shm/0123", "0123456789abcdef"] {
+            assert!(Board::open(name, 1).is_err(), "{name}");
+        }
+        // A shorter one would end the process when its end is read.
+        ftruncate(file.0.file(), 64).expect("it is shortened");
+        let said = Board::open(file.name(), 1).err().expect("refused").to_string();
+        assert!(said.contains("a board of 64 bytes"), "{said}");
     }
 }

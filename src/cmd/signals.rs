@@ -1,0 +1,116 @@
+//! Requests to end that come from outside the program: Ctrl-C, `kill`, a terminal that goes away.
+
+use super::exit;
+use crate::{
+    clock::{self, Moment},
+    units::Seconds,
+};
+use anyhow::Context;
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
+    flag,
+    iterator::Signals,
+};
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+/// Requests within this time are one: `timeout`, `scancel` and launchers signal a process and its
+/// group.
+const SAME_REQUEST: Seconds = Seconds(1.0);
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The first: to end in order.
+    End,
+    /// A later one: to end at once.
+    EndNow,
+}
+
+/// Tells a first request from its repetitions and from a second one.
+#[derive(Default)]
+pub struct Requests {
+    first: Option<Moment>,
+}
+
+impl Requests {
+    /// What a signal that has just come asks for; nothing new where it repeats the first.
+    pub fn take(&mut self) -> Option<Request> {
+        match &self.first {
+            None => {
+                self.first = Some(clock::now());
+                Some(Request::End)
+            }
+            Some(first) => (first.elapsed() > SAME_REQUEST).then_some(Request::EndNow),
+        }
+    }
+}
+
+/// Catches the signals that ask to end. SIGHUP is left alone where it was ignored, as `nohup` has it.
+///
+/// # Errors
+/// Where the system does not let it.
+pub fn caught() -> anyhow::Result<Signals> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !ignores(&status, SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    Signals::new(signals).context("cannot watch for Ctrl-C")
+}
+
+/// Whether a process ignores a signal, by the text of `/proc/self/status`.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// A flag that the first request sets; a second one ends the program at once.
+///
+/// # Errors
+/// Where the system does not let signals be caught, or has no thread for it.
+pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
+    let mut signals = caught()?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&interrupted);
+    let hear = move || {
+        let mut requests = Requests::default();
+        for _ in signals.forever() {
+            match requests.take() {
+                Some(Request::End) => set.store(true, Ordering::Relaxed),
+                Some(Request::EndNow) => signal_hook::low_level::exit(i32::from(exit::INTERRUPTED)),
+                None => {}
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(hear).context("no thread for signals")?;
+    // A limit on the size of files then is an error of the write like a full disk, not a death.
+    flag::register(SIGXFSZ, Arc::default()).context("cannot watch for SIGXFSZ")?;
+    Ok(interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ignored_signal_is_told_from_the_mask() {
+        let status = "Name:\tfizeau\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n";
+        assert!(ignores(status, SIGHUP) && ignores(status, 13));
+        assert!(!ignores(status, SIGINT) && !ignores("", SIGHUP));
+    }
+
+    #[test]
+    fn signals_at_once_are_one_request() {
+        let mut requests = Requests::default();
+        assert_eq!(requests.take(), Some(Request::End));
+        assert_eq!(requests.take(), None);
+    }
+}

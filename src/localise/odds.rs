@@ -5,9 +5,9 @@
 //! likelihoods (a Bayes factor; Kass and Raftery 1995):
 //!
 //! - *Healthy*: a rate is 1 with normal jitter, or congestion made it any rate.
-//! - *Slow*: in all exchanges, or in an unknown share of them, the suspect's rate is lower by a loss
-//!   of its own, with the same jitter; or it is low without a rate of its own. The loss is unknown:
-//!   its prior is uniform in its logarithm. Congestion happens to a slow suspect too.
+//! - *Slow*: in all exchanges, or in an unknown share of them, the suspect's rate is lower by a
+//!   loss of its own, with the same jitter; or it is low without a rate of its own. The loss is
+//!   unknown: its prior is uniform in its logarithm. Congestion happens to a slow suspect too.
 //!
 //! Which exchanges were slow is not known either. Of all ways to choose `k` of `n` the `k` slowest
 //! are taken, and the number of ways is charged for.

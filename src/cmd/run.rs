@@ -115,7 +115,8 @@ impl Run<'_> {
         header.environment.ranks = roster.lines();
         header.environment.network = roster.network();
         let memory_free = memory::allowed(link, roster, header.environment.memory_free)?;
-        let session = self.session(rank, settings, memory_free);
+        let mut session = self.session(rank, settings, memory_free);
+        session.yardstick.network = header.environment.network;
         match link.rank() {
             0 => self.keep(&session, &header, Some((link, record))),
             _ => self.follow(&session, &header, link),
@@ -128,9 +129,11 @@ impl Run<'_> {
         settings: MeasureSettings,
         memory_free: Option<Bytes>,
     ) -> Session<'s> {
-        let part = self.catalogue.part_of(rank.device.properties());
+        let mut yardstick = self.catalogue.yardstick(rank.device.properties());
+        let reports = rank.device.capabilities().reports;
+        yardstick.links_up = reports.and_then(|reports| reports.identity().links);
         let spent = self.old.as_ref().map_or(Seconds(0.0), spent);
-        Session { rank, part, settings, interrupted: self.interrupted, memory_free, spent }
+        Session { rank, yardstick, settings, interrupted: self.interrupted, memory_free, spent }
     }
 
     /// The header of this run, new or resumed, and how long it samples.

@@ -20,6 +20,8 @@ pub(super) struct Known<'k> {
     pub properties: &'k Properties,
     pub part: Option<&'k Part>,
     pub conditions: Conditions,
+    /// Whether it is to bound what can be, and not to say what is.
+    pub is_bound: bool,
 }
 
 /// Bytes that one iteration reads and writes, each at least once.
@@ -208,11 +210,20 @@ impl Known<'_> {
         let units = point.units().unwrap_or(self.properties.units);
         let nearer = self.properties.caches.iter().filter(|cache| cache.level < level);
         let all: f64 = nearer.map(|cache: &CacheLevel| cache.reached_by(units).0 as f64).sum();
-        all / f64::from(self.conditions.copies.max(1))
+        all.max(self.untold_caches(level)) / f64::from(self.conditions.copies.max(1))
+    }
+
+    /// Last-level caches that a virtual machine may have and does not tell of: many are told of
+    /// some default, while their memory is cached by all that the socket has.
+    fn untold_caches(&self, level: u32) -> f64 {
+        let is_guest = self.properties.backend == "host" && self.properties.virtualised.is_some();
+        let all = self.part.and_then(|part| part.last_cache_most);
+        let all = all.filter(|_| self.is_bound && is_guest && level > OF_ONE_CORE + 1);
+        all.map_or(0.0, |all| all.0 as f64 * self.sockets())
     }
 
     /// Bytes that have to come from memory or go to it.
-    pub fn from_memory(&self, point: &Point, touched: &Touched) -> f64 {
+    pub fn memory_bytes(&self, point: &Point, touched: &Touched) -> f64 {
         if matches!(point, Point::Access(access) if access.access.on_chip()) {
             return 0.0;
         }

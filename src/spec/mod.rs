@@ -107,6 +107,16 @@ pub struct Conditions {
 }
 
 impl Yardstick {
+    /// What a reader has to know of the limits of links, if anything.
+    pub fn caution(&self) -> Option<String> {
+        let part = self.part.as_ref().filter(|part| part.bridged && self.links_up.is_none())?;
+        Some(format!(
+            "Whether a bridge connects this {} to others is not known: links between devices are \
+             set against the bridge's, and PCI Express is slower.",
+            part.name
+        ))
+    }
+
     /// The conditions of one measurement on this machine.
     pub fn conditions(&self, clock: Option<Megahertz>, hot: bool) -> Conditions {
         let Yardstick { network, links_up, .. } = *self;

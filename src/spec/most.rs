@@ -29,6 +29,7 @@ fn either(one: Part, other: &Part) -> Part {
         core_per_clock: larger(one.core_per_clock, other.core_per_clock),
         l2_per_clock: larger(one.l2_per_clock, other.l2_per_clock),
         memory_cache_bandwidth: larger(one.memory_cache_bandwidth, other.memory_cache_bandwidth),
+        last_cache_most: larger(one.last_cache_most, other.last_cache_most),
         link_bandwidth: larger(one.link_bandwidth, other.link_bandwidth),
         pair_bandwidth: larger(one.pair_bandwidth, other.pair_bandwidth),
         link_domain: larger(one.link_domain, other.link_domain),

@@ -48,6 +48,8 @@ pub struct Part {
     pub l2_per_clock: Option<f64>,
     /// What the cache on the memory's side delivers, where there is one whose rate is stated.
     pub memory_cache_bandwidth: Option<BytesPerSecond>,
+    /// The most that last-level caches of one socket of a host hold.
+    pub last_cache_most: Option<Bytes>,
     /// What one device sends to all its peers together, in one direction.
     pub link_bandwidth: Option<BytesPerSecond>,
     /// What it sends to one peer at most, in one direction: over the links of that pair alone.
@@ -217,6 +219,7 @@ pub struct HostFile {
     pub l1_load_bytes_per_clk: Option<f64>,
     pub l1_store_bytes_per_clk: Option<f64>,
     pub core_bytes_per_clk: Option<f64>,
+    pub l3_mib_max: Option<u64>,
     pub flop_per_clk_per_core: BTreeMap<Dtype, f64>,
     pub unverified: Vec<String>,
     #[serde(default)]
@@ -319,7 +322,9 @@ fn host_bandwidth(
 ) -> Result<Option<BytesPerSecond>, String> {
     let giga = match file.host_link.as_deref() {
         None => None,
-        Some("same-memory") => file.memory_bandwidth_gb_per_s.map(|both| both / 2.0),
+        Some("same-memory") => {
+            memory_bandwidths(file).into_iter().reduce(f64::max).map(|both| both / 2.0)
+        }
         Some(id) => match links.get(id) {
             Some(link) => Some(link.raw_gb_per_s_per_dir),
             None => return Err(format!("host_link: no file of data/links is called {id:?}")),
@@ -365,6 +370,7 @@ impl Part {
             core_per_clock: None,
             l2_per_clock: file.l2_bytes_per_clk.map(|bytes| bytes / devices),
             memory_cache_bandwidth: file.infinity_cache_gb_per_s.map(giga),
+            last_cache_most: None,
             link_bandwidth: link.total.map(BytesPerSecond),
             pair_bandwidth: link.pair.map(BytesPerSecond),
             link_domain: file.link.as_ref().map(|link| link.max_domain),
@@ -404,6 +410,7 @@ impl Part {
             core_per_clock: file.core_bytes_per_clk,
             l2_per_clock: None,
             memory_cache_bandwidth: None,
+            last_cache_most: file.l3_mib_max.map(|size| Bytes::MIB * size),
             link_bandwidth: None,
             pair_bandwidth: None,
             link_domain: None,

@@ -80,11 +80,11 @@ pub fn lights(
     part: Option<&Part>,
     conditions: &Conditions,
 ) -> Vec<SpeedOfLight> {
-    let known = Known { properties, part, conditions: *conditions };
+    let known = Known { properties, part, conditions: *conditions, is_bound: false };
     let touched = Touched::by(point, &point.work());
     let from_memory = match known.is_beyond_caches(point) {
         true => touched.read + touched.written,
-        false => known.from_memory(point, &touched),
+        false => known.memory_bytes(point, &touched),
     };
     // A stream or another access within a cache is set against the first one.
     let in_cache = matches!(point, Point::Stream(_) | Point::Access(_)) && known.fits_cache(point);
@@ -124,7 +124,7 @@ pub fn exps_time(
 ) -> Option<Seconds> {
     let conditions = Conditions { clock, ..Conditions::default() };
     let exps = Some(point.work().exps).filter(|&exps| exps > 0.0)?;
-    Some(Seconds(exps / Known { properties, part: None, conditions }.exps(point)?))
+    Some(Seconds(exps / Known { properties, part: None, conditions, is_bound: false }.exps(point)?))
 }
 
 /// Memory's bandwidth by the datasheet, and by the clock and width that the device reports.
@@ -132,7 +132,7 @@ pub fn memory_peaks(
     properties: &Properties,
     part: Option<&Part>,
 ) -> (Option<BytesPerSecond>, Option<BytesPerSecond>) {
-    let known = Known { properties, part, conditions: Conditions::default() };
+    let known = Known { properties, part, conditions: Conditions::default(), is_bound: false };
     (known.datasheet_memory(), known.pins())
 }
 
@@ -159,11 +159,12 @@ pub fn floor(
     conditions: &Conditions,
 ) -> Option<SpeedOfLight> {
     let clock = fastest_clock(point, properties, conditions.clock);
-    let known = Known { properties, part: most, conditions: Conditions { clock, ..*conditions } };
+    let conditions = Conditions { clock, ..*conditions };
+    let known = Known { properties, part: most, conditions, is_bound: true };
     let touched = Touched::by(point, &point.work());
     let mut slowest = Slowest::default();
     if let Some(memory) = known.memory_most() {
-        slowest.hold(known.from_memory(point, &touched) / memory.0, Bound::Memory);
+        slowest.hold(known.memory_bytes(point, &touched) / memory.0, Bound::Memory);
     }
     if let Some(caches) = known.caches_time(point, &touched) {
         slowest.hold(caches, Bound::Cache);

@@ -21,7 +21,7 @@ use fizeau::{
     outcome::{Cache, Check, Invalidity, Measurement, Outcome, Samples, StopReason, Warmup},
     record::Timer,
     spec::{
-        self, CacheLevel, CpuId, Network, Properties,
+        self, CacheLevel, CpuId, Network, Part, Properties, Yardstick,
         part::{GpuFile, LinkFile},
         rates,
     },
@@ -326,12 +326,19 @@ impl Row {
         Some(Network { nodes: number(nodes), interfaces: 1, gigabits: number(gigabits) })
     }
 
+    /// What the guard says of it, and the share of the limit that it reaches.
     fn judged(&self) -> (Outcome, f64) {
-        let properties = properties(device(&self.device));
+        self.judged_by(|_, _| {})
+    }
+
+    /// The same by other numbers than those of the data and the device.
+    fn judged_by(&self, spoil: impl Fn(&mut Properties, &mut Yardstick)) -> (Outcome, f64) {
+        let mut properties = properties(device(&self.device));
         let point = point(&self.case, &properties);
         let mut yardstick = CATALOGUE.yardstick(&properties);
         yardstick.network = self.network();
         yardstick.links_up = self.told("links:");
+        spoil(&mut properties, &mut yardstick);
         let copies = self.told("turns:").unwrap_or(1);
         let measurement = self.measurement(point);
         let (clock, is_hot) = (measurement.clock, measurement.cache == Cache::Hot || copies > 1);
@@ -385,6 +392,71 @@ fn limits_let_pass_what_is_possible_and_refuse_what_is_not() {
     assert!(ROWS.iter().all(|row| !row.why.is_empty()), "a row without source or arithmetic");
 }
 
+/// A number that limits are made of, and how it is changed by a factor.
+type Spoil = (&'static str, fn(&mut Properties, &mut Yardstick, f64));
+
+fn scale<T: std::ops::Mul<f64, Output = T> + Copy>(value: &mut Option<T>, by: f64) {
+    *value = value.map(|value| value * by);
+}
+
+fn scale_all<K: Ord, V: std::ops::Mul<f64, Output = V> + Copy>(of: &mut BTreeMap<K, V>, by: f64) {
+    of.values_mut().for_each(|value| *value = *value * by);
+}
+
+const SPOILS: [Spoil; 11] = [
+    ("memory", |of, to, by| {
+        scale(&mut of.memory_mts, by);
+        if let Some(part) = &mut to.most {
+            scale(&mut part.memory_bandwidth, by);
+            scale(&mut part.memory_bandwidth_most, by);
+        }
+    }),
+    ("arithmetic of a part", |_, to, by| {
+        if let Some(part) = &mut to.most {
+            scale_all(&mut part.peaks, by);
+            scale_all(&mut part.flops_per_clock, by);
+        }
+    }),
+    ("arithmetic of an architecture", |of, _, by| scale_all(&mut of.flops_per_clock, by)),
+    ("links of a pair", |_, to, by| of_most(to, |part| scale(&mut part.pair_bandwidth, by))),
+    ("links to all peers", |_, to, by| of_most(to, |part| scale(&mut part.link_bandwidth, by))),
+    ("link to the host", |_, to, by| of_most(to, |part| scale(&mut part.host_bandwidth, by))),
+    ("first-level cache", |_, to, by| {
+        of_most(to, |part| scale(&mut part.cache_load_per_clock, by));
+    }),
+    ("second-level cache", |_, to, by| of_most(to, |part| scale(&mut part.l2_per_clock, by))),
+    ("cache on the memory's side", |_, to, by| {
+        of_most(to, |part| scale(&mut part.memory_cache_bandwidth, by));
+    }),
+    ("port of a core", |_, to, by| of_most(to, |part| scale(&mut part.core_per_clock, by))),
+    ("network", |_, to, by| {
+        if let Some(network) = &mut to.network {
+            network.gigabits = (f64::from(network.gigabits) * by) as u32;
+        }
+    }),
+];
+
+fn of_most(yardstick: &mut Yardstick, change: impl FnOnce(&mut Part)) {
+    if let Some(part) = &mut yardstick.most {
+        change(part);
+    }
+}
+
+/// Every kind of number that a limit is made of is held by a row that passes and by one that does
+/// not: with the number halved, or raised by a tenth, one of them comes out otherwise.
+#[test]
+fn a_wrong_number_of_any_kind_is_found() {
+    for (what, spoil) in SPOILS {
+        for by in [0.5, 1.1] {
+            let changes = |row: &Row| {
+                let (outcome, _) = row.judged_by(|of, yardstick| spoil(of, yardstick, by));
+                matches!(outcome, Outcome::Measured(_)) != (row.verdict == "passes")
+            };
+            assert!(ROWS.iter().any(changes), "{what} x {by} changes no row");
+        }
+    }
+}
+
 #[test]
 fn every_device_of_the_table_is_used_and_matched_as_it_says() {
     let used: BTreeSet<&str> = ROWS.iter().map(|row| row.device.as_str()).collect();
@@ -409,7 +481,7 @@ fn architectures_have_the_rates_of_their_best_parts() {
         let Some(target) = file.compute_capability.clone().or(file.gfx_target.clone()) else {
             continue;
         };
-        let part = fizeau::spec::Part::of_gpu(&name, &file, &links).expect("a part");
+        let part = Part::of_gpu(&name, &file, &links).expect("a part");
         let known = best.entry(target).or_default();
         for (dtype, rate) in part.flops_per_clock {
             let most = known.entry(dtype).or_default();

@@ -2,7 +2,7 @@
 
 use crate::{
     spec::{
-        Match, Part, Properties, identify,
+        self, Match, Part, Properties, Yardstick, identify,
         part::{GpuFile, HostFile, LinkFile},
     },
     suite::Suite,
@@ -61,14 +61,16 @@ impl Catalogue {
         if let Some(directory) = directory {
             overlay(&mut texts, directory)?;
         }
+        let links = parse::<LinkFile>(&texts, "links")?;
         let mut parts = Vec::new();
         for (name, file) in parse::<GpuFile>(&texts, "parts")? {
-            parts.push(Part::of_gpu(&name, &file));
+            let part = Part::of_gpu(&name, &file, &links);
+            let file = format!("data/parts/{name}.toml");
+            parts.push(part.map_err(|why| DataError::File { file, why })?);
         }
         for (name, file) in parse::<HostFile>(&texts, "hosts")? {
             parts.push(Part::of_host(&name, &file));
         }
-        let links = parse::<LinkFile>(&texts, "links")?;
         let suites = texts.into_iter().filter(|((folder, _), _)| folder == "suites");
         let suites = suites.map(|((_, name), (_, text))| (name, text)).collect();
         Ok(Catalogue { parts, links, suites })
@@ -85,6 +87,17 @@ impl Catalogue {
             Match::One(part) => Some(part),
             Match::Ambiguous(_) | Match::None => None,
         }
+    }
+
+    /// What a device's times are set against: its part where that is certain; for the guard the
+    /// most that it can be, also where it is one of several parts or a slice of one.
+    pub fn yardstick(&self, properties: &Properties) -> Yardstick {
+        let (part, most) = match self.identify(properties) {
+            Match::One(part) => (Some(part.clone()), Some(part.clone())),
+            Match::Ambiguous(parts) => (None, spec::most::of_several(&parts)),
+            Match::None => (None, spec::most::of_slice(&self.parts, properties)),
+        };
+        Yardstick { part, most, ..Yardstick::default() }
     }
 
     /// A suite by its name, or by a path that ends in `.toml`; with its text, which the record

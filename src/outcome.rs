@@ -74,7 +74,7 @@ pub struct Measurement {
     pub case: Case,
     /// What one iteration had to do.
     pub work: Work,
-    /// Whether caches were evicted before each sample.
+    /// Whether what it reads was in the caches before each iteration.
     pub cache: Cache,
     /// The headline's samples.
     pub samples: Samples,
@@ -145,10 +145,19 @@ pub const AVAILABLE_MIN: f64 = 0.8;
 /// The state of the caches before each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cache {
-    /// Evicted.
+    /// Without its operands: evicted before each sample, or iterations took turns with copies.
     Cold,
     /// As the iteration before left them.
     Hot,
+}
+
+impl std::fmt::Display for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Cache::Cold => "cold",
+            Cache::Hot => "hot",
+        })
+    }
 }
 
 /// Samples in the other state of the caches than the headline's.

@@ -23,6 +23,7 @@ use crate::{
     case::{Case, Point},
     device::DeviceError,
     outcome::{Cache, Check},
+    spec::Properties,
     suite::Suite,
     units::Bytes,
 };
@@ -36,6 +37,14 @@ pub trait Workload {
     fn granule(&self) -> u32 {
         1
     }
+
+    /// Copies of its operands that iterations can take in turn: one where it has no others.
+    fn copies(&self) -> u32 {
+        1
+    }
+
+    /// Whether iterations take turns with the copies from now on, or all take the same one.
+    fn take_turns(&mut self, _: bool) {}
 
     /// Spoils the output, so that an iteration that does nothing cannot pass [`Workload::verify`].
     fn poison(&mut self) -> Result<(), DeviceError>;
@@ -104,8 +113,9 @@ fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + '
 }
 
 /// The state of the caches that a case's headline refers to, and whether the other one is
-/// measured beside it.
-pub fn headline_cache(case: &Case) -> (Cache, Option<Cache>) {
+/// measured beside it. A product whose operands take turns with copies finds none of them in a
+/// cache, as a layer of a model does whose weights come after those of all other layers.
+pub fn headline_cache(case: &Case, copies: u32) -> (Cache, Option<Cache>) {
     match &case.point {
         Point::Stream(_)
         | Point::Latency(_)
@@ -114,6 +124,7 @@ pub fn headline_cache(case: &Case) -> (Cache, Option<Cache>) {
         | Point::Access(_)
         | Point::Transfer(_)
         | Point::Launch(_) => (Cache::Hot, None),
+        Point::Gemm(_) if copies > 1 => (Cache::Cold, Some(Cache::Hot)),
         Point::Gemm(_) | Point::Grouped(_) => (Cache::Hot, Some(Cache::Cold)),
         Point::Attention(_) => (Cache::Cold, Some(Cache::Hot)),
     }
@@ -135,15 +146,18 @@ fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, DeviceError> {
     collected(count, std::iter::repeat_n(value, count))
 }
 
-/// Memory that a case takes, operands and reference together: what `list` prints and `run` holds
-/// against what there is.
-pub fn memory_needed(case: &Case) -> Bytes {
+/// Memory that a case takes on a device, operands and reference together: what `list` prints and
+/// `run` compares with what there is.
+pub fn memory_needed(case: &Case, properties: &Properties) -> Bytes {
     match &case.point {
         Point::Stream(point) => point.working_set,
         // The chain, and beside it the order of its cells.
         Point::Latency(point) => Bytes(point.working_set.0 / 4 * 5),
         Point::Compute(_) => Bytes::MIB,
-        Point::Gemm(point) => case.point.work().memory * 2 + gemm::beside(point),
+        Point::Gemm(point) => {
+            let copies = gemm::copies(point, properties);
+            case.point.work().memory * (1 + u64::from(copies)) + gemm::beside(point)
+        }
         // Beside the device's operands those of one group, drawn and kept as they are checked.
         Point::Grouped(point) => point.memory() + gemm::grouped::beside(point),
         Point::Attention(point) => {

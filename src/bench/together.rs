@@ -27,6 +27,12 @@ impl Workload for Beside<'_> {
     fn granule(&self) -> u32 {
         self.workload.granule()
     }
+    fn copies(&self) -> u32 {
+        self.workload.copies()
+    }
+    fn take_turns(&mut self, on: bool) {
+        self.workload.take_turns(on);
+    }
     fn poison(&mut self) -> Result<(), DeviceError> {
         self.workload.poison().inspect_err(|error| self.rank.peers.failed(error))
     }

@@ -129,7 +129,8 @@ fn describe(
             let names: Vec<&str> = parts.iter().map(|part| part.id.as_str()).collect();
             let names = names.join(", ");
             blocks.push(Block::Warning(format!(
-                "it could be any of {names}: no part's numbers are used"
+                "it could be any of {names}: the best number of each is its limit, and no share of \
+                 a datasheet is printed"
             )));
             None
         }

@@ -56,12 +56,12 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     // Of the device; ranks with one each have as many times as much.
     let free = environment.memory_free.map(|free| free * u64::from(rank.peers.processes()));
     let row = |case: &Case| {
-        let skipped = session::too_large(case, free);
+        let skipped = session::too_large(case, device.properties(), free);
         let time = estimate(case, device.properties(), &plan.suite.measure);
         Row {
             id: case.to_string(),
             estimated_seconds: if skipped.is_none() { time } else { Seconds(0.0) },
-            memory_bytes: bench::memory_needed(case),
+            memory_bytes: bench::memory_needed(case, device.properties()),
             skipped,
         }
     };
@@ -120,7 +120,7 @@ fn estimate(case: &Case, properties: &Properties, settings: &MeasureSettings) ->
     let iteration = (work.flops.0 / (FLOPS_PER_UNIT * units)).max(bytes / (BYTES_PER_UNIT * units));
     let least = f64::from(settings.samples_min) * iteration;
     let sampling = (settings.time_min.0 + settings.time_max.0) / 2.0;
-    let mut setup = bench::memory_needed(case).0 as f64 / 1e9;
+    let mut setup = bench::memory_needed(case, properties).0 as f64 / 1e9;
     if let Point::Collective(point) = &case.point {
         setup += bench::collective::elements_made(point) as f64 / ELEMENTS_PER_SECOND;
     }

@@ -19,7 +19,7 @@ use crate::{
         store::{self, Writer},
     },
     session::{self, End, Session, Watcher},
-    spec::Properties,
+    spec::{Properties, Yardstick},
     suite::{MeasureSettings, Suite},
     units::{Bytes, Seconds},
     world::{self, Choice, HostName, Joined, KeptRecord, Link, Seat, Seats, Terms, choice, memory},
@@ -115,7 +115,8 @@ impl Run<'_> {
         header.environment.ranks = roster.lines();
         header.environment.network = roster.network();
         let memory_free = memory::allowed(link, roster, header.environment.memory_free)?;
-        let session = self.session(rank, settings, memory_free);
+        let mut session = self.session(rank, settings, memory_free);
+        session.yardstick.network = header.environment.network;
         match link.rank() {
             0 => self.keep(&session, &header, Some((link, record))),
             _ => self.follow(&session, &header, link),
@@ -128,9 +129,17 @@ impl Run<'_> {
         settings: MeasureSettings,
         memory_free: Option<Bytes>,
     ) -> Session<'s> {
-        let part = self.catalogue.part_of(rank.device.properties());
+        let yardstick = self.yardstick(rank);
         let spent = self.old.as_ref().map_or(Seconds(0.0), spent);
-        Session { rank, part, settings, interrupted: self.interrupted, memory_free, spent }
+        Session { rank, yardstick, settings, interrupted: self.interrupted, memory_free, spent }
+    }
+
+    /// What times are set against, as far as one rank alone can tell.
+    fn yardstick(&self, rank: Rank<'_>) -> Yardstick {
+        let mut yardstick = self.catalogue.yardstick(rank.device.properties());
+        let reports = rank.device.capabilities().reports;
+        yardstick.links_up = reports.and_then(|reports| reports.identity().links);
+        yardstick
     }
 
     /// The header of this run, new or resumed, and how long it samples.
@@ -144,8 +153,15 @@ impl Run<'_> {
             }
         };
         describe(&mut header, rank.device, self.args);
-        let part = self.catalogue.part_of(rank.device.properties());
-        header.part = part.map(|part| part.id.clone());
+        let yardstick = self.yardstick(rank);
+        let uses_links = |case: &Case| {
+            matches!(&case.point, Point::Collective(_))
+                || matches!(&case.point, Point::Transfer(of) if !of.transfer.with_host())
+        };
+        if header.plan.iter().any(uses_links) {
+            header.environment.warnings.extend(yardstick.caution());
+        }
+        header.part = yardstick.part.map(|part| part.id);
         Ok((header, settings))
     }
 

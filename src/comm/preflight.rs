@@ -68,13 +68,20 @@ pub fn nics(folder: &Path) -> Vec<Nic> {
                 let text = fs::read_to_string(port.join(file)).unwrap_or_default();
                 text.split_whitespace().nth(at).unwrap_or_default().to_owned()
             };
-            // `4: ACTIVE`, and `400 Gb/sec (4X NDR)`.
-            let gigabits = word("rate", 0).parse().unwrap_or(0);
+            // `4: ACTIVE`, and `400 Gb/sec (4X NDR)`. EFA's driver says 100 Gb/sec of every
+            // generation (Linux before 6.15): its rate is not known.
+            let rate = word("rate", 0).parse().unwrap_or(0);
+            let gigabits = if is_efa(&device) { 0 } else { rate };
             let name = format!("{}:{}", name(&device), name(&port));
             nics.push(Nic { name, state: word("state", 1), gigabits });
         }
     }
     nics
+}
+
+/// Whether a device is one of AWS's Elastic Fabric Adapters.
+fn is_efa(device: &Path) -> bool {
+    fs::read_link(device.join("device/driver")).is_ok_and(|driver| driver.ends_with("efa"))
 }
 
 impl Facts {
@@ -351,6 +358,12 @@ mod tests {
         fs::write(port.join("rate"), "400 Gb/sec (4X NDR)\n").expect("written");
         let nic = Nic { name: "mlx5_0:1".into(), state: "ACTIVE".into(), gigabits: 400 };
         assert_eq!(nics(folder.path()), [nic]);
+        // What EFA's driver says of its rate is no rate.
+        let driver = folder.path().join("mlx5_0/device");
+        fs::create_dir_all(&driver).expect("made");
+        std::os::unix::fs::symlink("/sys/bus/pci/drivers/efa", driver.join("driver"))
+            .expect("a link");
+        assert_eq!(nics(folder.path())[0].gigabits, 0);
         assert!(nics(Path::new("/nowhere")).is_empty());
     }
 }

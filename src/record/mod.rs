@@ -8,6 +8,7 @@ pub mod store;
 pub mod v1;
 mod version;
 
+pub use crate::spec::Network;
 pub use version::{CURRENT, Version};
 
 use crate::{
@@ -89,17 +90,6 @@ pub struct Environment {
     pub host_memory_node: Option<u32>,
     /// What may spoil numbers here, in words: busy machine, virtual machine, ...
     pub warnings: Vec<String>,
-}
-
-/// What lies between the nodes of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// How many nodes there are.
-    pub nodes: u32,
-    /// Network interfaces for messages that are up, on the node with the fewest.
-    pub interfaces: u32,
-    /// Their rate together in Gbit/s, on the node where it is least.
-    pub gigabits: u32,
 }
 
 /// The timer, calibrated at start.

@@ -112,9 +112,19 @@ impl Ceilings {
         working_set >= self.memory_from
     }
 
+    /// Bytes that have to come from memory or go to it: of a hot case, all but what the last-level
+    /// cache can keep from the iteration before.
+    fn memory_bytes(&self, measurement: &Measurement) -> Bytes {
+        let all = measurement.work.memory;
+        match measurement.cache {
+            Cache::Hot => Bytes(all.0.saturating_sub(self.cache.0)),
+            Cache::Cold => all,
+        }
+    }
+
     /// Whether what a case touches stays in a cache from one iteration to the next.
     fn is_cached(&self, measurement: &Measurement) -> bool {
-        measurement.cache == Cache::Hot && measurement.work.memory <= self.cache
+        self.memory_bytes(measurement) == Bytes(0)
     }
 
     /// What a case of attention is set against, wherever a report does so.
@@ -132,6 +142,7 @@ impl Ceilings {
     /// working set that the cache holds.
     pub fn light(&self, measurement: &Measurement) -> Option<(Seconds, Bound)> {
         let work = &measurement.work;
+        let of_products = self.memory_bytes(measurement);
         let memory = self.memory.as_ref().map(|best| (work.memory / best.rate, Bound::Memory));
         match &measurement.case.point {
             Point::Stream(point) => memory.filter(|_| self.in_memory(point.working_set)),
@@ -145,7 +156,7 @@ impl Ceilings {
                 let BesideAttention { memory, arithmetic } = self.beside_attention(measurement);
                 slower(
                     arithmetic.map(|best| (work.flops / best.rate, Bound::Compute)),
-                    memory.map(|best| (work.memory / best.rate, Bound::Memory)),
+                    memory.map(|best| (of_products / best.rate, Bound::Memory)),
                 )
             }
             Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) => {
@@ -155,7 +166,8 @@ impl Ceilings {
                     .get(&dtype)
                     .or_else(|| self.compute.get(&dtype.unscaled()))
                     .map(|best| (work.flops / best.rate, Bound::Compute));
-                slower(compute, memory.filter(|_| !self.is_cached(measurement)))
+                let memory = self.memory.as_ref().filter(|_| !self.is_cached(measurement));
+                slower(compute, memory.map(|best| (of_products / best.rate, Bound::Memory)))
             }
         }
     }

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     case::Point,
     dtype::Dtype,
+    guard::FASTER_THAN_LIGHT,
     outcome::{AVAILABLE_MIN, Measurement, Outcome},
     record::Record,
     spec::{Bound, Tier},
@@ -359,9 +360,17 @@ fn above(record: &Record) -> Option<String> {
     shares.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (most, case) = shares.first()?;
     let read = if shares.len() == 1 { "case reads" } else { "cases read" };
+    // As far as the guard allows, which has the same limits and the fastest clock that was seen.
+    let why = match *most <= FASTER_THAN_LIGHT {
+        true => "a clock is observed before and after samples, and theirs can differ by as much",
+        false => {
+            "the limit beside it is not that of the samples, whose clock or memory was faster \
+             than what was observed: do not use these shares, only the rates"
+        }
+    };
     Some(format!(
         "{} {read} above 100 % of the limit that stands beside it, {case} the most with {:.1} %: \
-         the limit is known no better than that (a clock is observed before and after samples).",
+         {why}.",
         shares.len(),
         most * 100.0
     ))
@@ -383,11 +392,14 @@ pub fn warnings(record: &Record) -> Vec<String> {
         Some(_) => {}
     }
     if header.part.is_none() && !header.device.flops_per_clock.is_empty() {
-        warnings.push(
-            "No table names this device: its peak arithmetic is the most that its instruction \
-             sets allow, which it may not have."
-                .into(),
-        );
+        let of_what = match header.device.backend.as_str() {
+            "host" => "its instruction sets allow",
+            _ => "units of its architecture can do at its clock",
+        };
+        warnings.push(format!(
+            "No table names this device: its peak arithmetic is the most that {of_what}, which it \
+             may not have."
+        ));
     }
     let known = |peak: Option<BytesPerSecond>| peak.is_some();
     let memory = [Tier::Datasheet, Tier::Observed].map(|tier| known(memory_peak(record, tier)));

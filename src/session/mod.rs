@@ -13,7 +13,7 @@ use crate::{
         Footer, Header, Line,
         store::{RecordError, Writer},
     },
-    spec::Part,
+    spec::{Properties, Yardstick},
     suite::MeasureSettings,
     units::{Bytes, Seconds},
 };
@@ -35,8 +35,8 @@ pub trait Watcher {
 pub struct Session<'s> {
     /// Where cases run.
     pub rank: Rank<'s>,
-    /// The part the device was matched to.
-    pub part: Option<&'s Part>,
+    /// What its times are set against.
+    pub yardstick: Yardstick,
     /// How long to sample.
     pub settings: MeasureSettings,
     /// Set from outside to end the run after the case in flight.
@@ -133,16 +133,16 @@ impl Session<'_> {
             _ => u64::from(self.rank.peers.processes()),
         };
         let free = self.memory_free.map(|free| Bytes(free.0 / ranks));
-        if let Some(reason) = too_large(case, free) {
+        if let Some(reason) = too_large(case, self.rank.device.properties(), free) {
             return Outcome::Skipped { case: case.clone(), reason };
         }
-        one::measure_case(case, self.rank, self.part, &self.settings)
+        one::measure_case(case, self.rank, &self.yardstick, &self.settings)
     }
 }
 
 /// Why a case cannot be measured in so much free memory, if so.
-pub fn too_large(case: &Case, free: Option<Bytes>) -> Option<String> {
-    let needed = bench::memory_needed(case);
+pub fn too_large(case: &Case, properties: &Properties, free: Option<Bytes>) -> Option<String> {
+    let needed = bench::memory_needed(case, properties);
     let free = free.filter(|&free| needed > free)?;
     Some(format!("needs {needed} of memory, and {free} are free"))
 }

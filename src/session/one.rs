@@ -10,7 +10,7 @@ use crate::{
     guard::{self, Witness},
     measure::{self, Taken},
     outcome::{AVAILABLE_MIN, Cache, Check, Contrast, Failure, Measurement, Outcome, Samples},
-    spec::Part,
+    spec::Yardstick,
     stats::{Summary, quantile},
     suite::MeasureSettings,
     units::{Megahertz, Seconds},
@@ -62,17 +62,17 @@ impl From<Unready> for Stopped {
 pub fn measure_case(
     case: &Case,
     rank: Rank<'_>,
-    part: Option<&Part>,
+    yardstick: &Yardstick,
     settings: &MeasureSettings,
 ) -> Outcome {
-    measure_prepared(case, rank, part, settings, || bench::prepare(case, rank))
+    measure_prepared(case, rank, yardstick, settings, || bench::prepare(case, rank))
 }
 
 /// The same, for a workload that somebody else makes ready.
 pub fn measure_prepared<'r>(
     case: &Case,
     rank: Rank<'r>,
-    part: Option<&Part>,
+    yardstick: &Yardstick,
     settings: &MeasureSettings,
     prepare: impl FnOnce() -> Result<Box<dyn Workload + 'r>, Unready>,
 ) -> Outcome {
@@ -92,7 +92,7 @@ pub fn measure_prepared<'r>(
     });
     match result {
         Ok((measurement, witness)) => {
-            guard::judge(measurement, witness, rank.device.properties(), part)
+            guard::judge(measurement, witness, rank.device.properties(), yardstick)
         }
         Err(Stopped::Skipped(reason)) => Outcome::Skipped { case: case.clone(), reason },
         Err(Stopped::Failed(failure, error)) => {
@@ -112,7 +112,8 @@ fn measure_workload(
     device.timed(&mut || workload.enqueue(workload.granule()))?;
     let before = passed(workload.verify()?, "before timing")?;
 
-    let (cache, beside) = bench::headline_cache(case);
+    let copies = workload.copies();
+    let (cache, beside) = bench::headline_cache(case, copies);
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
     let units = case.point.units().unwrap_or(device.properties().units);
@@ -133,8 +134,11 @@ fn measure_workload(
     let check = worse(before, passed(workload.verify()?, "after timing")?);
     let contrast =
         beside.map(|other| contrast(rank, workload, units, other, settings)).transpose()?;
+    let (contrast, clocks_beside) = contrast.unzip();
 
     let Taken { samples, clocks } = taken;
+    let beside = clocks_beside.unwrap_or_default().into_iter();
+    let clock_max = clocks.iter().copied().chain(beside).max_by(|a, b| a.0.total_cmp(&b.0));
     let clocks = quantile::sorted(&clocks.iter().map(|clock| clock.0).collect::<Vec<f64>>());
     let clock_at = |share| (!clocks.is_empty()).then(|| quantile::quantile(&clocks, share));
     let summary = summary_of(&samples.times)?;
@@ -154,7 +158,7 @@ fn measure_workload(
         telemetry,
     };
     let timer = measure::calibrate_on(device)?;
-    Ok((measurement, Witness { timer, clock_max: clock_at(1.0).map(Megahertz) }))
+    Ok((measurement, Witness { timer, clock_max, copies }))
 }
 
 /// Warms up, waits until the units are its own, spoils the output and samples: what is verified
@@ -168,12 +172,17 @@ fn sample(
     settings: &MeasureSettings,
 ) -> Result<(Taken, Option<f64>), DeviceError> {
     let granule = workload.granule();
+    // Operands that take turns with copies are in no cache, and need no eviction.
+    let takes_turns = cache == Cache::Cold && workload.copies() > 1;
+    workload.take_turns(takes_turns);
+    let cache = if takes_turns { Cache::Hot } else { cache };
     let mut warming = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
     let ready = measure::warm_up(rank, &mut warming, cache, settings)?;
     let before = undisturbed(rank, units)?;
-    workload.poison()?;
-    // Only now: a device that has not worked yet shows the clock of a rest.
+    // Only now, and before one thread alone spoils the output: a device that has not worked yet
+    // shows the clock of a rest, and one core alone a higher clock than all together.
     let clock = rank.device.observe_clock()?;
+    workload.poison()?;
     let mut enqueue = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
     let mut taken = measure::sample(rank, &mut enqueue, cache, ready, settings)?;
     taken.clocks.extend(clock);
@@ -245,7 +254,7 @@ fn contrast(
     units: u32,
     cache: Cache,
     settings: &MeasureSettings,
-) -> Result<Contrast, Stopped> {
+) -> Result<(Contrast, Vec<Megahertz>), Stopped> {
     let short = MeasureSettings {
         samples_min: settings.samples_min.div_ceil(2),
         time_min: Seconds(0.0),
@@ -255,5 +264,5 @@ fn contrast(
     };
     let (taken, _) = sample(rank, workload, units, cache, &short)?;
     let summary = summary_of(&taken.samples.times)?;
-    Ok(Contrast { cache, samples: taken.samples, summary })
+    Ok((Contrast { cache, samples: taken.samples, summary }, taken.clocks))
 }

@@ -1,6 +1,10 @@
 //! What the vendor promises and what physics allows: parts, properties, peaks, speed of light.
 
+mod known;
+mod links;
+pub mod most;
 pub mod part;
+pub mod rates;
 pub mod speed_of_light;
 
 pub use part::{Match, Part, identify};
@@ -61,6 +65,65 @@ pub struct Properties {
     pub cache_set_aside: Option<Bytes>,
 }
 
+/// What lies between the nodes of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// Network interfaces for messages that are up, on the node with the fewest.
+    pub interfaces: u32,
+    /// Their rate together in Gbit/s, on the node where it is least.
+    pub gigabits: u32,
+}
+
+/// What a device's times are set against: the vendor's numbers, and what the machine says of links.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Yardstick {
+    /// The part that the device is, where that is certain: the tiers come from it.
+    pub part: Option<Part>,
+    /// The most that the device can be: `part`; where it may be one of several, the best number of
+    /// each of them; of a slice of a GPU, its share of the whole. The guard's limit comes from it.
+    pub most: Option<Part>,
+    /// What lies between the nodes of this run.
+    pub network: Option<Network>,
+    /// Links to other devices that are up, where the driver counts them.
+    pub links_up: Option<u32>,
+}
+
+/// How one measurement was taken, as far as its limit depends on that.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Conditions {
+    /// Clock of the units that worked.
+    pub clock: Option<Megahertz>,
+    /// Whether caches may hold what the iteration before left in them.
+    pub hot: bool,
+    /// Copies of the operands that iterations took in turn, at least one: of each a cache can hold
+    /// its share.
+    pub copies: u32,
+    /// What lies between the nodes of this run.
+    pub network: Option<Network>,
+    /// Links to other devices that are up, where the driver counts them.
+    pub links_up: Option<u32>,
+}
+
+impl Yardstick {
+    /// What a reader has to know of the limits of links, if anything.
+    pub fn caution(&self) -> Option<String> {
+        let part = self.part.as_ref().filter(|part| part.bridged && self.links_up.is_none())?;
+        Some(format!(
+            "Whether a bridge connects this {} to others is not known: links between devices are \
+             set against the bridge's, and PCI Express is slower.",
+            part.name
+        ))
+    }
+
+    /// The conditions of one measurement on this machine.
+    pub fn conditions(&self, clock: Option<Megahertz>, hot: bool) -> Conditions {
+        let Yardstick { network, links_up, .. } = *self;
+        Conditions { clock, hot, copies: 1, network, links_up }
+    }
+}
+
 /// One level of cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLevel {
@@ -91,28 +154,38 @@ impl Properties {
         self.vendor == STUB
     }
 
-    /// What PCI Express carries in one direction, after its encoding: 8b/10b up to generation 2,
-    /// 128b/130b up to 5, flits of 242 in 256 bytes in 6 (PCI-SIG's base specifications).
+    /// What the device's PCI Express carries in one direction.
     pub fn pcie_bandwidth(&self) -> Option<BytesPerSecond> {
-        let [generation, lanes] = self.pcie?;
-        let (transfers, share) = match generation {
-            1 => (2.5e9, 8.0 / 10.0),
-            2 => (5e9, 8.0 / 10.0),
-            3 => (8e9, 128.0 / 130.0),
-            4 => (16e9, 128.0 / 130.0),
-            5 => (32e9, 128.0 / 130.0),
-            6 => (64e9, 242.0 / 256.0),
-            _ => return None,
-        };
-        Some(BytesPerSecond(transfers * share * f64::from(lanes) / 8.0))
+        self.pcie.and_then(pcie_bandwidth)
     }
 
     /// The largest cache, all its instances together; zero where there is none.
     pub fn last_level_cache(&self) -> Bytes {
-        self.caches.last().map_or(Bytes(0), |cache| {
-            cache.size * u64::from(self.units.div_ceil(cache.shared_by.max(1)))
-        })
+        self.caches.last().map_or(Bytes(0), |cache| cache.reached_by(self.units))
     }
+}
+
+impl CacheLevel {
+    /// All instances of this level that some units can reach, together.
+    pub fn reached_by(&self, units: u32) -> Bytes {
+        self.size * u64::from(units.div_ceil(self.shared_by.max(1)))
+    }
+}
+
+/// What PCI Express of a generation and so many lanes carries in one direction, after its
+/// encoding: 8b/10b up to generation 2, 128b/130b up to 5, flits of 242 in 256 bytes in 6
+/// (PCI-SIG's base specifications). None for a generation that is not known.
+pub fn pcie_bandwidth([generation, lanes]: [u32; 2]) -> Option<BytesPerSecond> {
+    let (transfers, share) = match generation {
+        1 => (2.5e9, 8.0 / 10.0),
+        2 => (5e9, 8.0 / 10.0),
+        3 => (8e9, 128.0 / 130.0),
+        4 => (16e9, 128.0 / 130.0),
+        5 => (32e9, 128.0 / 130.0),
+        6 => (64e9, 242.0 / 256.0),
+        _ => return None,
+    };
+    Some(BytesPerSecond(transfers * share * f64::from(lanes) / 8.0))
 }
 
 /// The resource that limits.

@@ -2,7 +2,7 @@
 //!
 //! The files keep everything that is known; a [`Part`] is what the program computes with.
 
-use super::{CpuId, Properties};
+use super::{CpuId, Properties, pcie_bandwidth};
 use crate::{
     case::Algorithm,
     dtype::Dtype,
@@ -33,15 +33,36 @@ pub struct Part {
     pub memory_bus_bits: Option<u32>,
     /// Memory bandwidth of one device; of a whole socket for a host.
     pub memory_bandwidth: Option<BytesPerSecond>,
+    /// The same with the fastest memory that this part is met with: overclocked where it can be,
+    /// or the best of what texts say; of a host with the fastest modules that it takes.
+    pub memory_bandwidth_most: Option<BytesPerSecond>,
     /// Memory of one device.
     pub memory: Option<Bytes>,
     /// Bytes that a unit loads from its first-level cache each clock.
     pub cache_load_per_clock: Option<f64>,
     /// Bytes that a unit stores to it each clock.
     pub cache_store_per_clock: Option<f64>,
+    /// Bytes that a core moves each clock to and from what lies beyond its own caches, each way.
+    pub core_per_clock: Option<f64>,
+    /// Bytes that the second-level caches of a whole GPU deliver each clock.
+    pub l2_per_clock: Option<f64>,
+    /// What the cache on the memory's side delivers, where there is one whose rate is stated.
+    pub memory_cache_bandwidth: Option<BytesPerSecond>,
+    /// The most that last-level caches of one socket of a host hold.
+    pub last_cache_most: Option<Bytes>,
     /// What one device sends to all its peers together, in one direction.
     pub link_bandwidth: Option<BytesPerSecond>,
-    /// Kind of that link.
+    /// What it sends to one peer at most, in one direction: over the links of that pair alone.
+    pub pair_bandwidth: Option<BytesPerSecond>,
+    /// GPUs that these links connect at most; others are reached over PCI Express or a network.
+    pub link_domain: Option<u32>,
+    /// Whether a bridge that may not be there makes these links.
+    pub bridged: bool,
+    /// What the link to the host's memory carries in one direction, where it is not PCI Express.
+    pub host_bandwidth: Option<BytesPerSecond>,
+    /// The slot: generation and lanes of PCI Express.
+    pub pcie: Option<[u32; 2]>,
+    /// Kind of the links to peers.
     pub link: Option<String>,
     /// How collectives may be carried out over it.
     pub algorithms: &'static [Algorithm],
@@ -49,16 +70,22 @@ pub struct Part {
     pub unverified: Vec<String>,
     /// How many sources the file names.
     pub sources: usize,
-    identity: Identity,
+    pub(super) identity: Identity,
 }
 
 /// What a part is recognised by.
 #[derive(Clone, Debug, PartialEq)]
-enum Identity {
+pub(super) enum Identity {
     /// Names as drivers report them, and PCI ids; shared with other parts where ambiguous.
     Gpu { names: Vec<String>, pci_ids: Vec<String> },
     /// CPUID family and ranges of models.
-    Host { family: Option<u32>, models: Vec<[u32; 2]>, ambiguous_by: Option<String> },
+    Host {
+        family: Option<u32>,
+        models: Vec<[u32; 2]>,
+        /// Parts of a CPU's name; none where its number is enough.
+        names: Vec<String>,
+        ambiguous_by: Option<String>,
+    },
 }
 
 /// A file of `data/parts`.
@@ -91,16 +118,20 @@ pub struct GpuFile {
     pub driver_reported_gb_decimal: Option<f64>,
     pub memory_bus_bits: Option<u32>,
     pub memory_data_rate_gbit_per_s_per_pin: Option<f64>,
+    pub memory_data_rate_max_gbit_per_s_per_pin: Option<f64>,
     pub memory_bandwidth_gb_per_s: Option<f64>,
     #[serde(default)]
     pub memory_bandwidth_alt_gb_per_s: Vec<f64>,
     pub bandwidth_check_tolerance: Option<f64>,
     pub l2_mb: Option<f64>,
+    pub l2_bytes_per_clk: Option<f64>,
     pub infinity_cache_mb: Option<f64>,
+    pub infinity_cache_gb_per_s: Option<f64>,
     pub smem_per_unit_kb: Option<f64>,
     pub tdp_w: Option<f64>,
     pub pcie_gen: Option<u32>,
     pub pcie_lanes: Option<u32>,
+    pub host_link: Option<String>,
     pub fp8_formats: Option<String>,
     pub flop_per_clk_note: Option<String>,
     pub unverified: Vec<String>,
@@ -142,7 +173,11 @@ pub struct LinkTable {
     pub links: Option<u32>,
     pub gb_per_s_per_link_per_dir: Option<f64>,
     pub total_bidir_gb_per_s: Option<f64>,
+    pub links_per_pair: Option<u32>,
+    pub in_package_gb_per_s_per_dir: Option<f64>,
     pub max_domain: u32,
+    #[serde(default)]
+    pub bridge: bool,
     pub note: Option<String>,
 }
 
@@ -170,6 +205,7 @@ pub struct HostFile {
     pub memory_channels: Option<u32>,
     pub memory_type: String,
     pub memory_mts: Option<f64>,
+    pub memory_mts_max: Option<f64>,
     pub memory_bus_bits_per_channel: u32,
     pub bandwidth_gb_per_s_per_socket: f64,
     pub avx512: bool,
@@ -177,9 +213,13 @@ pub struct HostFile {
     pub cpuid_family: Option<u32>,
     #[serde(default)]
     pub cpuid_models: Vec<[u32; 2]>,
+    #[serde(default)]
+    pub name_contains: Vec<String>,
     pub ambiguous_by: Option<String>,
     pub l1_load_bytes_per_clk: Option<f64>,
     pub l1_store_bytes_per_clk: Option<f64>,
+    pub core_bytes_per_clk: Option<f64>,
+    pub l3_mib_max: Option<u64>,
     pub flop_per_clk_per_core: BTreeMap<Dtype, f64>,
     pub unverified: Vec<String>,
     #[serde(default)]
@@ -224,7 +264,7 @@ fn keys(dtype: Dtype) -> &'static [&'static str] {
 }
 
 /// For each element type the largest number that the table has for it.
-fn by_dtype(table: &BTreeMap<String, f64>) -> BTreeMap<Dtype, f64> {
+pub(super) fn by_dtype(table: &BTreeMap<String, f64>) -> BTreeMap<Dtype, f64> {
     let largest = |dtype| {
         let values = keys(dtype).iter().filter_map(|&key| table.get(key).copied());
         values.reduce(f64::max).map(|value| (dtype, value))
@@ -233,23 +273,83 @@ fn by_dtype(table: &BTreeMap<String, f64>) -> BTreeMap<Dtype, f64> {
 }
 
 /// Switches of NVLink reduce since its fourth generation ("NVLink SHARP": NVIDIA H100 Tensor Core
-/// GPU Architecture, 2022); where two GPUs are bridged there is no switch, nor anything to gain.
+/// GPU Architecture, 2022); where a bridge connects GPUs there is no switch.
 fn algorithms(link: &LinkTable) -> &'static [Algorithm] {
     const PLAIN: [Algorithm; 3] = [Algorithm::Ring, Algorithm::Tree, Algorithm::Direct];
     match (link.kind.as_str(), link.generation) {
-        ("NVLink", Some(4..)) => &Algorithm::ALL,
+        ("NVLink", Some(4..)) if !link.bridge => &Algorithm::ALL,
         _ => &PLAIN,
     }
 }
 
+/// Rates of a GPU's links to its peers, of one device, in bytes each second in one direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Links {
+    total: Option<f64>,
+    pair: Option<f64>,
+}
+
+impl Links {
+    /// A switch, or a bridge between two, gives a pair all links; a mesh has its own for each pair.
+    /// Two dies of a package have links of their own, beside those of the package.
+    fn of(link: &LinkTable, devices: f64) -> Links {
+        let within = link.in_package_gb_per_s_per_dir;
+        let outside = link.total_bidir_gb_per_s.map(|both| both / 2.0 / devices);
+        let each = link.gb_per_s_per_link_per_dir;
+        let of_pair = link.links_per_pair.zip(each).map(|(links, each)| f64::from(links) * each);
+        let total = outside.map(|outside| outside + within.unwrap_or(0.0));
+        let pair = [of_pair.or(outside), within].into_iter().flatten().reduce(f64::max);
+        let bytes = |giga: Option<f64>| giga.map(|giga| giga * 1e9);
+        Links { total: bytes(total), pair: bytes(pair) }
+    }
+}
+
+/// Everything that texts say of a GPU's memory, in GB/s.
+fn memory_bandwidths(file: &GpuFile) -> Vec<f64> {
+    let rates =
+        [file.memory_data_rate_gbit_per_s_per_pin, file.memory_data_rate_max_gbit_per_s_per_pin];
+    let bits = file.memory_bus_bits.map(f64::from);
+    let by_pins = rates.into_iter().filter_map(|rate| Some(rate? * bits? / 8.0));
+    let stated = file.memory_bandwidth_gb_per_s.into_iter();
+    stated.chain(file.memory_bandwidth_alt_gb_per_s.iter().copied()).chain(by_pins).collect()
+}
+
+/// The rate of the link that a part has to the host's memory in place of PCI Express, if any.
+/// Where both have one memory, each byte of a copy is read from it and written to it.
+fn host_bandwidth(
+    file: &GpuFile,
+    links: &BTreeMap<String, LinkFile>,
+) -> Result<Option<BytesPerSecond>, String> {
+    let giga = match file.host_link.as_deref() {
+        None => None,
+        Some("same-memory") => {
+            memory_bandwidths(file).into_iter().reduce(f64::max).map(|both| both / 2.0)
+        }
+        Some(id) => match links.get(id) {
+            Some(link) => Some(link.raw_gb_per_s_per_dir),
+            None => return Err(format!("host_link: no file of data/links is called {id:?}")),
+        },
+    };
+    Ok(giga.map(|giga| BytesPerSecond(giga * 1e9)))
+}
+
 impl Part {
-    /// Of a file of `data/parts`.
-    pub fn of_gpu(id: &str, file: &GpuFile) -> Part {
+    /// Of a file of `data/parts`; `links` are the files of `data/links` by name.
+    ///
+    /// # Errors
+    ///
+    /// Where the part names a link that has no file.
+    pub fn of_gpu(
+        id: &str,
+        file: &GpuFile,
+        links: &BTreeMap<String, LinkFile>,
+    ) -> Result<Part, String> {
         // A package whose dies appear as devices has its numbers stated for all of them together.
         let devices = f64::from(file.devices_per_package.unwrap_or(1));
         let giga = |value: f64| BytesPerSecond(value * 1e9 / devices);
-        let link = file.link.as_ref();
-        Part {
+        let link = file.link.as_ref().map(|link| Links::of(link, devices)).unwrap_or_default();
+        let memory = memory_bandwidths(file);
+        Ok(Part {
             id: id.into(),
             name: file.name.clone(),
             vendor: file.vendor.clone(),
@@ -261,27 +361,37 @@ impl Part {
             flops_per_clock: by_dtype(&file.flop_per_clk_per_unit),
             memory_bus_bits: None,
             memory_bandwidth: file.memory_bandwidth_gb_per_s.map(giga),
+            memory_bandwidth_most: memory.into_iter().reduce(f64::max).map(giga),
             memory: Some(Bytes((file.capacity_gb * 1e9 / devices) as u64)),
             // Of shared memory and the first-level cache that it is a part of: 32 banks of 4 bytes
             // (CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and newer).
             cache_load_per_clock: (file.vendor == "NVIDIA").then_some(BANKS_BYTES),
             cache_store_per_clock: (file.vendor == "NVIDIA").then_some(BANKS_BYTES),
-            link_bandwidth: link
-                .and_then(|link| link.total_bidir_gb_per_s)
-                .map(|both| giga(both / 2.0)),
-            link: link.map(|link| link.kind.clone()),
-            algorithms: link.map_or(&[], algorithms),
+            core_per_clock: None,
+            l2_per_clock: file.l2_bytes_per_clk.map(|bytes| bytes / devices),
+            memory_cache_bandwidth: file.infinity_cache_gb_per_s.map(giga),
+            last_cache_most: None,
+            link_bandwidth: link.total.map(BytesPerSecond),
+            pair_bandwidth: link.pair.map(BytesPerSecond),
+            link_domain: file.link.as_ref().map(|link| link.max_domain),
+            bridged: file.link.as_ref().is_some_and(|link| link.bridge),
+            host_bandwidth: host_bandwidth(file, links)?,
+            pcie: file.pcie_gen.zip(file.pcie_lanes).map(|(generation, lanes)| [generation, lanes]),
+            link: file.link.as_ref().map(|link| link.kind.clone()),
+            algorithms: file.link.as_ref().map_or(&[], algorithms),
             unverified: file.unverified.clone(),
             sources: file.source.len(),
             identity: Identity::Gpu {
                 names: [&file.aliases[..], &file.ambiguous_aliases].concat(),
                 pci_ids: [&file.pci_ids[..], &file.ambiguous_pci_ids].concat(),
             },
-        }
+        })
     }
 
     /// Of a file of `data/hosts`.
     pub fn of_host(id: &str, file: &HostFile) -> Part {
+        let stated = file.bandwidth_gb_per_s_per_socket * 1e9;
+        let faster = file.memory_mts_max.zip(file.memory_mts).map_or(1.0, |(max, mts)| max / mts);
         Part {
             id: id.into(),
             name: file.name.clone(),
@@ -292,11 +402,21 @@ impl Part {
             memory_bus_bits: file
                 .memory_channels
                 .map(|channels| channels * file.memory_bus_bits_per_channel),
-            memory_bandwidth: Some(BytesPerSecond(file.bandwidth_gb_per_s_per_socket * 1e9)),
+            memory_bandwidth: Some(BytesPerSecond(stated)),
+            memory_bandwidth_most: Some(BytesPerSecond(stated * faster.max(1.0))),
             memory: None,
             cache_load_per_clock: file.l1_load_bytes_per_clk,
             cache_store_per_clock: file.l1_store_bytes_per_clk,
+            core_per_clock: file.core_bytes_per_clk,
+            l2_per_clock: None,
+            memory_cache_bandwidth: None,
+            last_cache_most: file.l3_mib_max.map(|size| Bytes::MIB * size),
             link_bandwidth: None,
+            pair_bandwidth: None,
+            link_domain: None,
+            bridged: false,
+            host_bandwidth: None,
+            pcie: None,
             link: None,
             algorithms: &[],
             unverified: file.unverified.clone(),
@@ -304,6 +424,7 @@ impl Part {
             identity: Identity::Host {
                 family: file.cpuid_family,
                 models: file.cpuid_models.clone(),
+                names: file.name_contains.clone(),
                 ambiguous_by: file.ambiguous_by.clone(),
             },
         }
@@ -314,11 +435,20 @@ impl Part {
         matches!(self.identity, Identity::Host { .. })
     }
 
-    fn has_cpu(&self, vendor: &str, cpu: CpuId) -> bool {
+    /// What its slot carries in one direction.
+    pub fn pcie_bandwidth(&self) -> Option<BytesPerSecond> {
+        self.pcie.and_then(pcie_bandwidth)
+    }
+
+    fn has_cpu(&self, properties: &Properties, cpu: CpuId) -> bool {
         match &self.identity {
-            Identity::Host { family, models, .. } => {
+            Identity::Host { family, models, names, .. } => {
                 let within = |&[low, high]: &[u32; 2]| (low..=high).contains(&cpu.model);
-                self.vendor == vendor && *family == Some(cpu.family) && models.iter().any(within)
+                let named = names.is_empty() || names.iter().any(|n| properties.name.contains(n));
+                self.vendor == properties.vendor
+                    && *family == Some(cpu.family)
+                    && models.iter().any(within)
+                    && named
             }
             Identity::Gpu { .. } => false,
         }
@@ -331,6 +461,11 @@ impl Part {
             }
             Identity::Host { .. } => false,
         }
+    }
+
+    /// Whether its CPUs are told from others of their number by their name.
+    fn is_named_cpu(&self) -> bool {
+        matches!(&self.identity, Identity::Host { names, .. } if !names.is_empty())
     }
 
     fn has_name(&self, name: &str) -> bool {
@@ -364,7 +499,7 @@ pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
         parts.iter().filter(|part| keep(part)).collect()
     };
     let mut found = match properties.cpu {
-        Some(cpu) => all(&|part| part.has_cpu(&properties.vendor, cpu)),
+        Some(cpu) => all(&|part| part.has_cpu(properties, cpu)),
         None => {
             let pci_id = properties.pci_id.as_deref().unwrap_or("");
             let both = all(&|part| part.has_name(&properties.name) && part.has_pci_id(pci_id));
@@ -381,6 +516,7 @@ pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
             found.retain(|part| same(part));
         }
     };
+    narrow(&Part::is_named_cpu);
     narrow(&|part| part.units == Some(properties.units));
     narrow(&|part| {
         let known = part.memory.map_or(0.0, |memory| memory.0 as f64);

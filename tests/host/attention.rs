@@ -14,6 +14,7 @@ use fizeau::{
     units::{Bytes, Megahertz, Seconds},
 };
 use proptest::prelude::*;
+use std::cell::RefCell;
 
 const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
 
@@ -172,10 +173,12 @@ fn large_scores_are_safe() {
 }
 
 /// The host, but that its kernels see other lengths than the sequences of a case have: so many keys
-/// less.
-struct Forgetful {
-    host: HostDevice,
-    lost: u32,
+/// less. It keeps which operands were multiplied.
+pub struct Forgetful {
+    pub host: HostDevice,
+    pub lost: u32,
+    /// The address of B of each matrix product.
+    pub multiplied: RefCell<Vec<u64>>,
 }
 
 impl Device for Forgetful {
@@ -204,6 +207,10 @@ impl Device for Forgetful {
         self.host.load(operation, kernel)
     }
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        if let Params::Gemm(product) = &launch.params {
+            let times = std::iter::repeat_n(product.b, launch.repeat as usize);
+            self.multiplied.borrow_mut().extend(times);
+        }
         self.host.launch(launch)
     }
     fn timed(
@@ -236,7 +243,7 @@ fn one_block_of_a_long_context_is_missed() {
     let point = Point::Attention(AttentionPoint { dtype: Dtype::Bf16, ..shape });
     for kernel in host_of(1).kernels(Operation::any_attention(Dtype::Bf16)) {
         for (lost, right) in [(0, true), (64, false)] {
-            let device = Forgetful { host: host_of(2), lost };
+            let device = Forgetful { host: host_of(2), lost, multiplied: RefCell::default() };
             let case = Case { kernel: kernel.clone(), point };
             let rank = Rank { device: &device, peers: &Alone };
             let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");

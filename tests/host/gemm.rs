@@ -1,14 +1,21 @@
 //! Every kernel of the host's matrix products against a plain reference, over odd shapes.
 
+use crate::attention::Forgetful;
 use fizeau::{
     bench::{self, Rank},
     case::{Case, Contents, GemmPoint, GroupedPoint, KernelName, Point, Routing},
     comm::Alone,
-    device::{Backend, Device, host::Host},
+    device::{
+        Backend, Device,
+        host::{Host, HostDevice},
+    },
     dtype::Dtype,
     kernel::Operation,
+    spec::CacheLevel,
+    units::Bytes,
 };
 use proptest::prelude::*;
+use std::cell::RefCell;
 
 const DTYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::Int8];
 
@@ -93,6 +100,48 @@ fn groups_of_any_size_are_right() {
     for shape in [[3, 17, 31, 8], [1, 1, 1, 1], [70, 40, 33, 1], [300, 70, 129, 5]] {
         check_all_grouped(&*device, shape, 2);
     }
+}
+
+/// A row by a matrix of which ten, with the row and its product, are five last-level caches.
+#[test]
+fn products_of_decoding_take_turns_with_copies_of_their_operands() {
+    let mut properties = Host.devices().expect("there is a host").remove(0);
+    let cache = CacheLevel { level: 3, size: Bytes::KIB * 64, shared_by: 1, line: Bytes(64) };
+    (properties.caches, properties.units) = (vec![cache], 1);
+    let copies = |[m, n, k]: [u32; 3]| {
+        let (dtype, contents) = (Dtype::F32, Contents::Random);
+        bench::gemm::copies(&GemmPoint { dtype, m, n, k, contents }, &properties)
+    };
+    assert_eq!(copies([1, 64, 128]), 10);
+    assert_eq!(copies([64, 1, 128]), 10, "one column");
+    assert_eq!(copies([1, 4096, 4096]), 2, "what no cache holds");
+    assert_eq!(copies([257, 8192, 4096]), 1, "more rows than sequences");
+    assert_eq!(copies([64, 64, 64]), 1, "no matrix is most of it");
+    assert_eq!(copies([1, 16, 16]), 1, "too small to be a layer's");
+
+    let multiplied = RefCell::default();
+    let device = Forgetful { host: HostDevice::open(properties.clone()), lost: 0, multiplied };
+    let point = GemmPoint { dtype: Dtype::F32, m: 1, n: 64, k: 128, contents: Contents::Random };
+    let case = Case { kernel: KernelName("portable".into()), point: Point::Gemm(point) };
+    let rank = Rank { device: &device, peers: &Alone };
+    let mut workload = bench::prepare(&case, rank).expect("it is listed");
+    assert_eq!(workload.copies(), 10);
+    let mut distinct = |turns: bool| {
+        workload.take_turns(turns);
+        device.multiplied.borrow_mut().clear();
+        // Twice around, in batches that do not fit the number of copies.
+        for batch in [7, 13] {
+            workload.poison().expect("C is written");
+            workload.enqueue(batch).expect("it runs");
+            assert!(workload.verify().expect("C is read").passed());
+        }
+        let mut operands = device.multiplied.borrow().clone();
+        assert_eq!(operands.len(), 20);
+        operands.sort_unstable();
+        operands.dedup();
+        operands.len()
+    };
+    assert_eq!((distinct(true), distinct(false), distinct(true)), (10, 1, 10));
 }
 
 proptest! {

@@ -11,6 +11,7 @@ use fizeau::{
     outcome::{Check, Outcome},
     record::Record,
     session::one,
+    spec::Yardstick,
     suite::MeasureSettings,
     units::{Bytes, Seconds},
     verdict::Verdict,
@@ -77,7 +78,7 @@ fn measure(fake: &Fake, length: u64) -> Outcome {
     let point = StreamPoint { stream: StreamOperation::Write, working_set, units: 1 };
     let case = Case { kernel: KernelName("fake".into()), point: Point::Stream(point) };
     let rank = Rank { device: &device, peers: &Alone };
-    one::measure_prepared(&case, rank, None, &SETTINGS, || {
+    one::measure_prepared(&case, rank, &Yardstick::default(), &SETTINGS, || {
         let function = device.load(Operation::Stream(StreamOperation::Write), &case.kernel)?;
         let buffer = device.allocate(working_set)?;
         Ok(Box::new(Work(&device, function, buffer, length)))

@@ -9,7 +9,7 @@ use fizeau::{
     data::Catalogue,
     dtype::Dtype,
     spec::{
-        self, Bound, CacheLevel, CpuId, Match, Properties, Tier,
+        self, Bound, CacheLevel, Conditions, CpuId, Match, Properties, Tier,
         part::{GpuFile, HostFile, LinkFile},
     },
     units::{Bytes, Megahertz},
@@ -189,6 +189,10 @@ fn unknown_fields_and_files_without_sources_are_refused() {
     assert!(toml::from_str::<GpuFile>(&text.replace("[[source]]", "[[sauce]]")).is_err());
 }
 
+fn hot(clock: Option<Megahertz>) -> Conditions {
+    Conditions { clock, hot: true, ..Conditions::default() }
+}
+
 fn gpu(name: &str, pci_id: &str, units: u32, gigabytes: u64) -> Properties {
     Properties {
         backend: "cuda".into(),
@@ -252,7 +256,7 @@ fn the_host_is_set_against_its_own_limits() {
     let part = catalogue.part_of(&properties);
     let clock = Some(Megahertz(4000.0));
     let headline = |point: Point| {
-        let lights = spec::lights(&point, &properties, part, clock);
+        let lights = spec::lights(&point, &properties, part, &hot(clock));
         let tier = spec::headline(&lights)?;
         let light = lights.iter().find(|light| light.tier == tier)?;
         Some((tier, light.bound, point.work().memory.0 as f64 / light.time.0 / 1e9))
@@ -269,7 +273,7 @@ fn the_host_is_set_against_its_own_limits() {
     assert!(near(rate, 512.0, 1e-6), "{rate}");
     // Two cores, 64 operations each clock, 4 GHz.
     let compute = Point::Compute(ComputePoint { dtype: Dtype::F32, units: 2 });
-    let floor = spec::floor(&compute, &properties, part, clock).unwrap();
+    let floor = spec::floor(&compute, &properties, part, &hot(clock)).unwrap();
     assert_eq!(floor.bound, Bound::Compute);
     assert!(near(compute.work().flops.0 / floor.time.0, 512e9, 1e-6));
     let gemm = |m| {
@@ -284,8 +288,8 @@ fn the_host_is_set_against_its_own_limits() {
     assert_eq!(headline(gemm(4096)).unwrap().1, Bound::Compute);
     // A machine in no table, of which nothing is known: no share is made up.
     let unknown = Properties { cpu: None, ..properties.clone() };
-    assert_eq!(spec::floor(&compute, &unknown, None, clock), None);
-    assert!(spec::lights(&gemm(1), &unknown, None, clock).is_empty());
+    assert_eq!(spec::floor(&compute, &unknown, None, &hot(clock)), None);
+    assert!(spec::lights(&gemm(1), &unknown, None, &hot(clock)).is_empty());
 }
 
 #[test]
@@ -323,7 +327,7 @@ fn a_gpu_in_no_table_gets_its_peaks_from_its_properties() {
         k: 8192,
         contents: Contents::Random,
     });
-    let lights = spec::lights(&point, &unknown, None, Some(Megahertz(2000.0)));
+    let lights = spec::lights(&point, &unknown, None, &hot(Some(Megahertz(2000.0))));
     assert_eq!(spec::headline(&lights), Some(Tier::Observed));
     let light = lights.iter().find(|light| light.tier == Tier::Observed).unwrap();
     assert!(near(point.work().flops.0 / light.time.0, 819.2e12, 1e-6));
@@ -358,7 +362,7 @@ fn scales_are_counted_and_have_the_peak_of_their_elements() {
         (Dtype::Nvfp4, Dtype::Fp4),
     ] {
         assert!(part.peaks[&dtype] == part.peaks[&of] && dtype.unscaled() == of, "{dtype}");
-        let light = spec::lights(&gemm(dtype), &die, Some(part), Some(Megahertz(1500.0)));
+        let light = spec::lights(&gemm(dtype), &die, Some(part), &hot(Some(Megahertz(1500.0))));
         assert!(light.iter().any(|light| light.tier == Tier::Observed), "{dtype}: {light:?}");
     }
 }
@@ -389,10 +393,10 @@ fn exponentials_bind_attention_where_products_are_fast() {
             lengths: Lengths::Equal,
             page: None,
         });
-        let lights = spec::lights(&point, &hopper, None, clock);
+        let lights = spec::lights(&point, &hopper, None, &hot(clock));
         let light = lights.iter().find(|light| light.tier == Tier::Algorithmic).unwrap();
         // No floor: a kernel may make exponentials by arithmetic.
-        assert_eq!(spec::floor(&point, &hopper, None, clock).unwrap().bound, Bound::Compute);
+        assert_eq!(spec::floor(&point, &hopper, None, &hot(clock)).unwrap().bound, Bound::Compute);
         light.bound
     };
     assert_eq!(bound(Dtype::Bf16, 128), Bound::Compute);

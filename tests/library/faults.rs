@@ -12,6 +12,7 @@ use fizeau::{
     kernel::{Operation, StreamParams},
     outcome::{Check, Failure, Invalidity, Measurement, Outcome, StopReason},
     session::one,
+    spec::Yardstick,
     suite::MeasureSettings,
     units::{Bytes, Seconds},
 };
@@ -92,7 +93,7 @@ fn outcome_with(backend: &dyn Backend, settings: &MeasureSettings) -> Outcome {
     let device = backend.open(0).expect("a fake device opens");
     let device = device.as_ref();
     let rank = Rank { device, peers: &Alone };
-    one::measure_prepared(&case(), rank, None, settings, || Copy::prepare(device))
+    one::measure_prepared(&case(), rank, &Yardstick::default(), settings, || Copy::prepare(device))
 }
 
 fn outcome(fault: Fault) -> Outcome {
@@ -210,7 +211,7 @@ fn what_a_device_cannot_do_is_skipped() {
         device.load(Operation::Gemm(Dtype::F32), &KernelName("fake".into()))?;
         Copy::prepare(&device)
     };
-    match one::measure_prepared(&case(), rank, None, &SETTINGS, prepare) {
+    match one::measure_prepared(&case(), rank, &Yardstick::default(), &SETTINGS, prepare) {
         Outcome::Skipped { reason, .. } => assert!(reason.contains("gemm/f32/fake"), "{reason}"),
         other => panic!("{other:?}"),
     }

@@ -11,6 +11,7 @@ mod data;
 mod error_rates;
 mod faults;
 mod kernels;
+mod limits;
 mod localise;
 mod nccl_tests;
 mod parts;

@@ -12,7 +12,7 @@ use fizeau::{
     case::{Contents, GemmPoint, Point, StreamOperation, StreamPoint},
     data::Catalogue,
     dtype::Dtype,
-    spec::{self, Bound, CacheLevel, Match, Part, Properties, Tier},
+    spec::{self, Bound, CacheLevel, Conditions, Match, Part, Properties, Tier},
     units::{Bytes, Megahertz},
 };
 use serde::Deserialize;
@@ -88,9 +88,13 @@ fn found(properties: &Properties) -> &'static Part {
     }
 }
 
+fn hot(clock: Option<Megahertz>) -> Conditions {
+    Conditions { clock, hot: true, ..Conditions::default() }
+}
+
 /// The rate that a tier sets some work against.
 fn rate(point: &Point, properties: &Properties, tier: Tier) -> Option<(Bound, f64)> {
-    let lights = spec::lights(point, properties, Some(found(properties)), properties.clock);
+    let lights = spec::lights(point, properties, Some(found(properties)), &hot(properties.clock));
     let light = lights.into_iter().find(|light| light.tier == tier)?;
     let work = point.work();
     let amount = match light.bound {

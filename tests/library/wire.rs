@@ -8,7 +8,7 @@ use fizeau::{
     outcome::Outcome,
     record::{Network, Record},
     report::{self, Block, Cell, Table},
-    spec::{self, Bound, Properties},
+    spec::{self, Bound, Conditions, Properties},
     units::{Bytes, Seconds},
 };
 
@@ -28,21 +28,21 @@ fn bus_bandwidth_above_that_of_a_link_is_believed_where_the_switch_reduces() {
     let at_busbw = |busbw: f64| GIB_8.0 as f64 * 1.75 / busbw;
     for (id, link, factor) in [("h200-sxm", 450e9, 1.125), ("a100-sxm4-80", 300e9, 1.75)] {
         let part = of(id);
-        let floor =
-            spec::floor(&Point::Collective(point), &Properties::default(), Some(part), None);
+        let (point, nothing) = (Point::Collective(point), Conditions::default());
+        let floor = spec::floor(&point, &Properties::default(), Some(part), &nothing);
         let floor = floor.expect("the link is known");
         assert_eq!(floor.bound, Bound::Link);
         let expected = GIB_8.0 as f64 * factor / link;
         assert!((floor.time.0 / expected - 1.0).abs() < 1e-9, "{id}: {}", floor.time);
-        let lights =
-            spec::lights(&Point::Collective(point), &Properties::default(), Some(part), None);
+        let lights = spec::lights(&point, &Properties::default(), Some(part), &nothing);
         assert!(lights.iter().all(|light| light.time == floor.time), "{id}: {lights:?}");
         assert_eq!(at_busbw(482e9) < floor.time.0, id == "a100-sxm4-80", "{id}");
     }
     // One rank has no link, and is bounded by none.
     let one = CollectivePoint::new(Collective::Broadcast, Dtype::F32, GIB_8, 1);
     let part = of("h200-sxm");
-    let floor = spec::floor(&Point::Collective(one), &Properties::default(), Some(part), None);
+    let (point, nothing) = (Point::Collective(one), Conditions::default());
+    let floor = spec::floor(&point, &Properties::default(), Some(part), &nothing);
     assert_eq!(floor, None);
 }
 

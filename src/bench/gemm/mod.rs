@@ -21,6 +21,7 @@ use crate::{
     dtype::Dtype,
     kernel::{GemmParams, Operation},
     outcome::Check,
+    spec::Properties,
     suite::Suite,
     units::Bytes,
 };
@@ -54,6 +55,34 @@ pub fn beside(point: &GemmPoint) -> Bytes {
     let [m, n, k] = [point.m, point.n, point.k].map(u64::from);
     let values = point.dtype.scaling().map_or(0, |_| (m + 2 * n) * k * size_of::<f32>() as u64);
     WORKSPACE_MAX + Bytes(values)
+}
+
+/// Rows or columns up to which a product may be one of decoding: a token each for up to 256
+/// sequences.
+const DECODE_MAX: u32 = 256;
+
+/// Copies of the operands together are so many times the last-level cache. A cache that replaces
+/// lines at random and holds a share 1 / r of what is read in turn hits with the probability h that
+/// solves h = exp(-r (1 - h)): below 1 % from r = 5 on.
+const ROTATED: u64 = 5;
+
+/// More copies than this are not made: operands so small are no weights of a model's layer, and
+/// are measured in the caches, with the limit that holds there.
+const COPIES_MAX: u64 = 64;
+
+/// Copies of the operands that iterations take in turn. A product of few rows with a large matrix
+/// reads that matrix once: repeated on the same one it would read it from a cache, and its rate
+/// would say nothing of a model's layer, whose weights come from memory each time. One copy for
+/// all other products.
+pub fn copies(point: &GemmPoint, properties: &Properties) -> u32 {
+    let all = Point::Gemm(*point).work().memory;
+    let few = point.m.min(point.n);
+    let larger = u64::from(point.m.max(point.n)) * u64::from(point.k) * point.dtype.bits() / 8;
+    if few > DECODE_MAX || larger * 2 < all.0 {
+        return 1;
+    }
+    let wanted = (properties.last_level_cache() * ROTATED).0.div_ceil(all.0.max(1));
+    if wanted > COPIES_MAX { 1 } else { wanted.max(2) as u32 }
 }
 
 /// Makes a case ready.
@@ -200,7 +229,11 @@ fn scaled(point: &GemmPoint, format: Format) -> Result<Made<bf16>, DeviceError> 
 struct Gemm<'r, O> {
     device: &'r dyn Device,
     function: Function,
-    params: GemmParams,
+    /// Of each copy of the operands; all have the same C.
+    params: Vec<GemmParams>,
+    /// Whether iterations take turns with the copies, and whose turn it is.
+    takes_turns: bool,
+    next: usize,
     c: Buffer,
     /// Operands and their scales: only the device looks into them.
     _operands: Vec<Buffer>,
@@ -222,25 +255,49 @@ impl<'r, O: Element> Gemm<'r, O> {
         let shape = GemmParams { m, n, k, dtype, ..GemmParams::zeroed() };
         device.takes(&function, &shape.into())?;
         let made = made(point, make)?;
+        let copies = u64::from(copies(point, device.properties()));
         let mut operands = Vec::new();
-        let mut place = |bytes: &[u8]| -> Result<u64, DeviceError> {
+        // The address of the first copy, and how far the next one is.
+        let mut place = |bytes: &[u8]| -> Result<[u64; 2], DeviceError> {
             if bytes.is_empty() {
-                return Ok(0);
+                return Ok([0, 0]);
             }
-            let buffer = device.allocate(Bytes(bytes.len() as u64))?;
-            device.write(&buffer, Bytes(0), bytes)?;
+            let apart = (bytes.len() as u64).next_multiple_of(PAGE);
+            let buffer = device.allocate(Bytes(apart * copies))?;
+            for copy in 0..copies {
+                device.write(&buffer, Bytes(copy * apart), bytes)?;
+            }
             let address = buffer.address;
             operands.push(buffer);
-            Ok(address)
+            Ok([address, apart])
         };
         let (a, b) = (place(&made.a)?, place(&made.b)?);
         let (scales_a, scales_b) = (place(&made.scales[0])?, place(&made.scales[1])?);
         let elements = u64::from(m) * u64::from(n);
         let c = device.allocate(Bytes(elements * size_of::<O>() as u64))?;
-        let params = GemmParams { a, b, c: c.address, scales_a, scales_b, ..shape };
-        Ok(Gemm { device, function, params, c, _operands: operands, made })
+        let at = |[first, apart]: [u64; 2], copy: u64| first + copy * apart;
+        let of_copy = |copy| GemmParams {
+            a: at(a, copy),
+            b: at(b, copy),
+            c: c.address,
+            scales_a: at(scales_a, copy),
+            scales_b: at(scales_b, copy),
+            ..shape
+        };
+        let params = (0..copies).map(of_copy).collect();
+        let (takes_turns, next) = (false, 0);
+        Ok(Gemm { device, function, params, takes_turns, next, c, _operands: operands, made })
+    }
+
+    fn launch(&self, copy: usize, repeat: u32) -> Result<(), DeviceError> {
+        let blocks = self.device.properties().units;
+        let (function, params) = (&self.function, self.params[copy].into());
+        self.device.launch(&Launch { function, blocks, repeat, params })
     }
 }
+
+/// Copies of an operand begin at multiples of so many bytes: no kernel asks for more.
+const PAGE: u64 = 4096;
 
 /// A matrix of so many columns, column by column.
 fn by_columns<E: Copy>(matrix: &[E], columns: usize) -> Result<Vec<E>, DeviceError> {
@@ -250,9 +307,22 @@ fn by_columns<E: Copy>(matrix: &[E], columns: usize) -> Result<Vec<E>, DeviceErr
 
 impl<O: Element> Workload for Gemm<'_, O> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
-        let blocks = self.device.properties().units;
-        let (function, params) = (&self.function, &self.params);
-        self.device.launch(&Launch { function, blocks, repeat, params: (*params).into() })
+        if !self.takes_turns {
+            return self.launch(0, repeat);
+        }
+        for _ in 0..repeat {
+            self.launch(self.next, 1)?;
+            self.next = (self.next + 1) % self.params.len();
+        }
+        Ok(())
+    }
+
+    fn copies(&self) -> u32 {
+        self.params.len() as u32
+    }
+
+    fn take_turns(&mut self, on: bool) {
+        self.takes_turns = on;
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {

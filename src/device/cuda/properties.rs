@@ -3,7 +3,7 @@
 use super::nvml;
 use crate::{
     device::{DeviceError, gpu::driver::Driver},
-    spec::{CacheLevel, Properties, STUB},
+    spec::{CacheLevel, Properties, STUB, rates},
     units::{Bytes, Megahertz},
 };
 use cudarc::driver::sys::CUdevice_attribute::{self, *};
@@ -21,12 +21,20 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
     let slice = name.split_once(" MIG ").map(|(_, profile)| format!("MIG {profile}"));
     let attribute = |which| attribute(driver, device, which);
     let units = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap_or(1);
-    // Memory's clock is stated in kHz and moves data on both of its edges. A slice has a share of
-    // the memory that the driver does not tell.
+    // Memory's clock is stated in kHz and moves data on both of its edges. Of a slice the driver
+    // tells the pins of the whole GPU, which no slice can pass.
     let whole = slice.is_none();
     let memory_mts = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
-        .filter(|_| whole)
         .map(|kilohertz| f64::from(kilohertz) * 2.0 / 1e3);
+    let capability = capability(driver, device);
+    // Where the GPU goes by the host's page tables, or is a part of the host, NVLink-C2C or no link
+    // at all lies between them. NVML still tells of some PCI Express, such as one lane of GB10's.
+    let has_other_host_link = [
+        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+        CU_DEVICE_ATTRIBUTE_INTEGRATED,
+    ]
+    .into_iter()
+    .any(|which| attribute(which).is_some());
     let l2 = attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE).map(|size| CacheLevel {
         level: 2,
         size: Bytes(u64::from(size)),
@@ -41,14 +49,15 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
         clock: attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE).map(|khz| Megahertz(f64::from(khz) / 1e3)),
         memory: Bytes(driver.memory(device).unwrap_or(0)),
         memory_mts,
-        memory_bus_bits: attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH).filter(|_| whole),
+        memory_bus_bits: attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
         caches: l2.into_iter().collect(),
         // A slice is not the part that it is cut from: it is matched to none.
         pci_id: whole.then(|| pci_id(driver, device)).flatten(),
-        exps_per_clock: capability(driver, device).and_then(exps_per_clock),
+        flops_per_clock: capability.map(rates::cuda).unwrap_or_default(),
+        exps_per_clock: capability.and_then(exps_per_clock),
         features: targets(driver, device),
         virtualised: slice,
-        pcie: pcie(driver, device),
+        pcie: pcie(driver, device).filter(|_| !has_other_host_link),
         name,
         ..Properties::default()
     })

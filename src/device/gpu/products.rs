@@ -29,7 +29,8 @@ pub struct Products {
     context: Rc<Context>,
     handle: Handle,
     workspace: Buffer,
-    planned: RefCell<Option<(GemmParams, Planned)>>,
+    /// Of one shape: one for each pair of scales, whose addresses a description holds.
+    planned: RefCell<Vec<(GemmParams, Planned)>>,
 }
 
 /// One product: what it is described by, and the algorithm that was the fastest.
@@ -66,7 +67,7 @@ impl Products {
                 return Err(refused);
             }
         };
-        let (kinds, planned) = (kinds.to_vec(), RefCell::new(None));
+        let (kinds, planned) = (kinds.to_vec(), RefCell::new(Vec::new()));
         Ok(Products { dialect, kinds, library, context, handle, workspace, planned })
     }
 
@@ -77,10 +78,28 @@ impl Products {
     /// [`DeviceError::Unsupported`] where the library has no algorithm for it.
     pub fn launch(&self, gemm: &GemmParams, repeat: u32) -> Result<(), DeviceError> {
         let mut planned = self.planned.borrow_mut();
-        if planned.as_ref().is_none_or(|(of, _)| of != gemm) {
-            *planned = Some((*gemm, self.plan(gemm)?));
-        }
-        let Some((_, plan)) = &*planned else { return Ok(()) };
+        let described = GemmParams { a: 0, b: 0, c: 0, ..*gemm };
+        let at = match planned.iter().position(|(of, _)| *of == described) {
+            Some(at) => at,
+            None => {
+                let shape = |of: &GemmParams| GemmParams { scales_a: 0, scales_b: 0, ..*of };
+                planned.retain(|(of, _)| shape(of) == shape(&described));
+                // Copies of operands have the shape's algorithm, and scales of their own.
+                let chosen = planned.first().map(|(_, plan)| (plan.kind, plan.algorithm));
+                let plan = match chosen {
+                    Some((kind, algorithm)) => {
+                        let library = &self.library;
+                        let mut plan = Planned::described(self.dialect, library, &kind, gemm)?;
+                        plan.algorithm = algorithm;
+                        plan
+                    }
+                    None => self.plan(gemm)?,
+                };
+                planned.push((described, plan));
+                planned.len() - 1
+            }
+        };
+        let plan = &planned[at].1;
         (0..repeat).try_for_each(|_| {
             self.multiply(gemm, plan, &plan.algorithm)?;
             self.context.enqueued_one();

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     device::{DeviceError, gpu::driver::Driver, library},
-    spec::{CacheLevel, Properties, STUB},
+    spec::{CacheLevel, Properties, STUB, rates},
     units::{Bytes, Megahertz},
 };
 use hip_sys::{
@@ -45,7 +45,6 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
     let name = driver.name(device).unwrap_or_else(|| "AMD GPU".into());
     let spelled = partition.spelled();
     let memory_mts = number(hipDeviceAttributeMemoryClockRate)
-        .filter(|_| whole)
         .map(|khz| f64::from(khz) / 1e3 * transfers_per_clock(&target));
     let dies = node.dies.unwrap_or(if whole { dies_of(&target, units) } else { 1 });
     let features = [
@@ -63,13 +62,14 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
         clock: number(hipDeviceAttributeClockRate).map(|khz| Megahertz(f64::from(khz) / 1e3)),
         memory: Bytes(driver.memory(device).unwrap_or(0)),
         memory_mts,
-        memory_bus_bits: number(hipDeviceAttributeMemoryBusWidth).filter(|_| whole),
+        memory_bus_bits: number(hipDeviceAttributeMemoryBusWidth),
         caches: caches(
             number(hipDeviceAttributeL2CacheSize),
             units,
             dies,
-            infinity_cache(node.infinity_cache, &target),
+            infinity_cache(node.infinity_cache, &target, units),
         ),
+        flops_per_clock: rates::hip(&target),
         exps_per_clock: exps_per_clock(&target),
         // A partition is not the part that it is cut from: it is matched to none.
         pci_id: folder.filter(|_| whole).and_then(|folder| topology::pci_id(&folder)),
@@ -108,11 +108,12 @@ fn architecture(device: c_int) -> Option<String> {
 }
 
 /// Exponentials that a compute unit makes each clock: a quarter of its 64 lanes (LLVM's scheduling
-/// model of these targets, `SISchedule.td`: transcendental instructions are of quarter rate).
-/// Unknown where no source was found: CDNA 4, and RDNA, whose units are others.
+/// model of these targets, `SISchedule.td`: transcendental instructions are of quarter rate); on
+/// CDNA 4 a half of them (llvm/llvm-project#156411). Unknown for RDNA, whose units are others.
 fn exps_per_clock(target: &str) -> Option<f64> {
     match target {
         "gfx908" | "gfx90a" | "gfx942" => Some(16.0),
+        "gfx950" => Some(32.0),
         _ => None,
     }
 }
@@ -144,11 +145,15 @@ fn dies_of(target: &str, units: u32) -> u32 {
 
 /// The cache behind L2: what the kernel says, else what these targets have (CDNA 3 and 4, RDNA 3
 /// and 4 product pages).
-fn infinity_cache(stated: Option<u64>, target: &str) -> Option<u64> {
+fn infinity_cache(stated: Option<u64>, target: &str, units: u32) -> Option<u64> {
     let known = match target {
         "gfx942" | "gfx950" => Some(256 << 20),
-        "gfx1100" => Some(96 << 20),
-        "gfx1200" | "gfx1201" => Some(64 << 20),
+        // Its parts are told by their units: 96 of RX 7900 XTX and PRO W7900, 84 of RX 7900 XT.
+        "gfx1100" if units > 84 => Some(96 << 20),
+        "gfx1100" => Some(80 << 20),
+        "gfx1101" => Some(64 << 20),
+        "gfx1102" | "gfx1200" => Some(32 << 20),
+        "gfx1201" => Some(64 << 20),
         _ => None,
     };
     stated.or(known)
@@ -169,11 +174,15 @@ mod tests {
 
     #[test]
     fn each_die_has_a_cache_of_its_own_and_all_share_the_last() {
-        let found = caches(Some(4 << 20), 304, 8, infinity_cache(None, "gfx942"));
+        let found = caches(Some(4 << 20), 304, 8, infinity_cache(None, "gfx942", 304));
         let seen: Vec<_> = found.iter().map(|c| (c.level, c.size.0 >> 20, c.shared_by)).collect();
         assert_eq!(seen, [(2, 4, 38), (3, 256, 304)]);
         assert_eq!(dies_of("gfx942", 228), 6);
         assert_eq!(dies_of("gfx950", 256), 8);
-        assert_eq!(caches(Some(8 << 20), 110, 1, infinity_cache(None, "gfx90a")).len(), 1);
+        assert_eq!(caches(Some(8 << 20), 110, 1, infinity_cache(None, "gfx90a", 110)).len(), 1);
+        // RX 7900 XTX, RX 7900 XT, RX 9060 XT, RX 9070 XT.
+        let told = [("gfx1100", 96), ("gfx1100", 84), ("gfx1200", 32), ("gfx1201", 64)];
+        let found = told.map(|(target, units)| infinity_cache(None, target, units));
+        assert_eq!(found.map(|size| size.map_or(0, |size| size >> 20)), [96, 80, 32, 64]);
     }
 }

@@ -37,7 +37,10 @@ use kernel::{HostKernel, KernelThreads};
 use pool::{Block, Pool};
 use std::{
     cell::{Cell, RefCell},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Flops of a unit in one look at what is available: some 70 us at 32 flops in a cycle.
@@ -70,6 +73,8 @@ pub struct HostDevice {
     pool: RefCell<Pool>,
     /// The most flops that a unit was seen to make in a cycle.
     flops_per_cycle: Cell<f64>,
+    /// Units of the last launch: those whose clock tells of it.
+    worked: Cell<u32>,
 }
 
 impl HostDevice {
@@ -89,7 +94,26 @@ impl HostDevice {
         };
         let kernels = kernels.into_iter().flatten().filter(runs_here).map(Arc::new).collect();
         let pool = RefCell::new(Pool::new());
-        HostDevice { properties, kernels, pool, flops_per_cycle: Cell::new(0.0) }
+        let (flops_per_cycle, worked) = (Cell::new(0.0), Cell::new(1));
+        HostDevice { properties, kernels, pool, flops_per_cycle, worked }
+    }
+
+    /// The mean clock of so many units while all of them work. One core alone runs faster than it
+    /// does beside others that work: on a socket of 56 cores by a half (Intel's tables of turbo
+    /// frequencies by active cores).
+    fn clock_of(&self, units: u32) -> Option<Megahertz> {
+        if units <= 1 {
+            return compute::observe_clock();
+        }
+        let seen: Vec<AtomicU64> = (0..units).map(|_| AtomicU64::new(0)).collect();
+        self.pool.borrow_mut().run(units, 1, &Params::None, &|block| {
+            block.synchronise();
+            let clock = compute::observe_clock().map_or(0.0, |clock| clock.0);
+            seen[block.index as usize].store(clock.to_bits(), Ordering::Relaxed);
+        });
+        let clocks = seen.iter().map(|bits| f64::from_bits(bits.load(Ordering::Relaxed)));
+        let clock = clocks.sum::<f64>() / f64::from(units);
+        (clock > 0.0).then_some(Megahertz(clock))
     }
 
     /// Runs `work` on `blocks` pinned threads at once and waits for all.
@@ -100,6 +124,7 @@ impl HostDevice {
         params: &Params,
         work: &(dyn Fn(&Block<'_>) + Sync),
     ) {
+        self.worked.set(blocks);
         self.pool.borrow_mut().run(blocks, repeat, params, work);
     }
 
@@ -160,6 +185,7 @@ impl Device for HostDevice {
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
         self.takes(launch.function, &launch.params)?;
         let kernel = of_host(launch.function)?;
+        self.worked.set(launch.blocks);
         let mut pool = self.pool.borrow_mut();
         match kernel.threads {
             KernelThreads::Pool => {
@@ -188,7 +214,7 @@ impl Device for HostDevice {
     }
 
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
-        Ok(compute::observe_clock())
+        Ok(self.clock_of(self.worked.get()))
     }
 
     fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
@@ -247,17 +273,17 @@ impl Reports for HostDevice {
         else {
             return Ok(None);
         };
-        let Some(clock) = compute::observe_clock() else { return Ok(None) };
         let partial = self.allocate(Bytes(64 * u64::from(units)))?;
         let params = ComputeParams { partial: partial.address, flops: PROBE_FLOPS }.into();
-        let mut pool = self.pool.borrow_mut();
         let probe = |_| {
             let start = clock::now();
-            pool.run(units, 1, &params, &*kernel.run);
+            self.pool.borrow_mut().run(units, 1, &params, &*kernel.run);
             start.elapsed().0
         };
         // An interrupt can only lengthen one of them.
         let time = (0..PROBES).map(probe).fold(f64::INFINITY, f64::min);
+        // While all of them still have the clock of their work.
+        let Some(clock) = self.clock_of(units) else { return Ok(None) };
         let flops_per_cycle = PROBE_FLOPS as f64 / (time * clock.0 * 1e6);
         let most = self.flops_per_cycle.get().max(flops_per_cycle);
         self.flops_per_cycle.set(most);

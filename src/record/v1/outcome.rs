@@ -91,7 +91,7 @@ pub struct Measurement {
     pub case: Case,
     /// What one iteration had to do.
     pub work: Work,
-    /// Whether caches were evicted before each sample.
+    /// Whether what it reads was in the caches before each iteration.
     pub cache: Cache,
     /// The headline's samples.
     pub samples: Samples,
@@ -176,7 +176,7 @@ mirror!(Telemetry of outcome::Telemetry {
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// Evicted.
+    /// Without its operands: evicted before each sample, or iterations took turns with copies.
     Cold,
     /// As the iteration before left them.
     Hot,

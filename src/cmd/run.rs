@@ -5,6 +5,7 @@ use super::{
     progress::Progress,
     report::{self, ReportFormat},
     signals,
+    told,
 };
 use crate::{
     bench::Rank,
@@ -143,6 +144,8 @@ impl Run<'_> {
                 (started(plan, self.args), settings)
             }
         };
+        header.build = Some(env!("FIZEAU_BUILD").into());
+        header.command = told::command(self.args, self.global);
         describe(&mut header, rank.device, self.args);
         let part = self.catalogue.part_of(rank.device.properties());
         header.part = part.map(|part| part.id.clone());
@@ -317,6 +320,8 @@ fn started(plan: plan::Plan, args: &RunArgs) -> Header {
     Header {
         run: run_id(),
         fizeau: env!("CARGO_PKG_VERSION").into(),
+        build: None,
+        command: Vec::new(),
         started: clock::utc_now(),
         label: args.label.clone(),
         suite: plan.suite.name,

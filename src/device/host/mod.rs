@@ -23,10 +23,10 @@ use super::{
 };
 use crate::{
     case::KernelName,
-    clock,
+    clock, device,
     dtype::Dtype,
     kernel::{ComputeParams, Operation, OtherOperation, Params},
-    outcome::Telemetry,
+    outcome::{Code, Telemetry},
     record::Environment,
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
@@ -70,6 +70,8 @@ pub struct HostDevice {
     pool: RefCell<Pool>,
     /// The most flops that a unit was seen to make in a cycle.
     flops_per_cycle: Cell<f64>,
+    /// The libraries of kernels that were loaded since somebody asked.
+    loaded: RefCell<Vec<Code>>,
 }
 
 impl HostDevice {
@@ -89,7 +91,8 @@ impl HostDevice {
         };
         let kernels = kernels.into_iter().flatten().filter(runs_here).map(Arc::new).collect();
         let pool = RefCell::new(Pool::new());
-        HostDevice { properties, kernels, pool, flops_per_cycle: Cell::new(0.0) }
+        let (flops_per_cycle, loaded) = (Cell::new(0.0), RefCell::default());
+        HostDevice { properties, kernels, pool, flops_per_cycle, loaded }
     }
 
     /// Runs `work` on `blocks` pinned threads at once and waits for all.
@@ -154,6 +157,9 @@ impl Device for HostDevice {
                 kernel: format!("{operation}/{}", kernel.0),
                 needs: "an instruction set or library".into(),
             })?;
+        let code = library::version_of(&kernel.0)
+            .map(|version| Code::Library { name: kernel.0.clone(), version });
+        self.loaded.borrow_mut().extend(code);
         Ok(Function { kernel: kernel.clone(), handle: Box::new(Arc::clone(found)) })
     }
 
@@ -232,6 +238,10 @@ impl Reports for HostDevice {
 
     fn telemetry(&self) -> Option<Telemetry> {
         None
+    }
+
+    fn loaded(&self) -> Vec<Code> {
+        device::without_repeats(self.loaded.take())
     }
 
     /// This thread is pinned by now: the pool knows where it was let run.

@@ -1,14 +1,26 @@
-//! Embeds the catalogue (`data/`) and the GPU kernels (`kernels/`): their text always, binaries for
-//! every target where an nvcc is found.
+//! Embeds the catalogue (`data/`), the commit that the program is built from, and the GPU kernels
+//! (`kernels/`): their text always, binaries for every target that a compiler is found for.
 //!
-//! `FIZEAU_KERNELS` says how: `auto` (if absent) compiles where there is an nvcc, `off` never does,
-//! `require` fails the build without one. Looked for are `FIZEAU_NVCC`, `CUDA_HOME`, `CUDA_PATH`,
-//! `PATH` and /usr/local/cuda. A kernel that does not compile fails the build, whatever the mode.
+//! `FIZEAU_KERNELS` says how: `auto` (if absent) compiles where there is a compiler, `off` never
+//! does, `require` fails the build where a target has none. `FIZEAU_NVCC` names compilers, several
+//! between colons: an nvcc or an NVRTC (`libnvrtc.so.12`) each. Without it the nvcc of `CUDA_HOME`,
+//! `CUDA_PATH`, `PATH`, /usr/local/cuda and /usr/local/cuda-* are taken. A kernel that does not
+//! compile fails the build, whatever the mode.
 //!
-//! For AMD's targets a clang that knows all of them is looked for in `FIZEAU_CLANG`, `ROCM_PATH` and
-//! /opt/rocm, and used unless the mode is `off`; one of another version that `PATH` has is left
+//! A driver of CUDA 12 (525 or newer) loads what a compiler of CUDA 12 makes and nothing of CUDA
+//! 13. So each target is left to the newest compiler of CUDA 12 that knows it, and to one of CUDA
+//! 13 only where none does.
+//!
+//! For AMD's targets a clang that knows all of them is looked for in `FIZEAU_CLANG`, `ROCM_PATH`
+//! and /opt/rocm, and used unless the mode is `off`; one of another version that `PATH` has is left
 //! alone, since it may lack a target or its linker.
 
+#[path = "build/commit.rs"]
+mod commit;
+#[path = "build/nvrtc.rs"]
+mod nvrtc;
+
+use nvrtc::Nvrtc;
 use std::{
     collections::BTreeSet,
     env,
@@ -18,7 +30,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
-    sync::Mutex,
+    sync::{Arc, Mutex},
     thread,
 };
 
@@ -39,11 +51,28 @@ fn embed() -> Outcome<()> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-env=FIZEAU_BUILD={}", build(&root)?);
     fs::write(out.join("data.rs"), catalogue(&root)?)?;
     fs::write(out.join("headers.rs"), headers(&root)?)?;
     fs::write(out.join("kernels.rs"), kernels(&root, &out)?)?;
     fs::write(out.join("kernels_amd.rs"), kernels_amd(&root, &out)?)?;
     Ok(())
+}
+
+/// The commit that the program is built from, else the version of its package. Only a release has
+/// it: other builds measure nothing that is kept, and would be made anew after each commit.
+fn build(root: &Path) -> Outcome<String> {
+    let version = env::var("CARGO_PKG_VERSION")?;
+    if env::var("PROFILE")? != "release" {
+        return Ok(version + "-debug");
+    }
+    let Some(commit) = commit::describe(root) else { return Ok(version) };
+    let sources = commit::SOURCES.map(String::from);
+    let sources = sources.into_iter().filter(|path| root.join(path).exists());
+    for path in sources.chain(commit::watched(root)) {
+        println!("cargo:rerun-if-changed={path}");
+    }
+    Ok(commit)
 }
 
 /// One table of (folder, name, text) for each TOML file.
@@ -91,35 +120,65 @@ struct Kernel {
     ptx: Option<String>,
 }
 
-/// The table of kernels, their headers, and the compiler that made their binaries.
+/// The table of kernels, and the compilers that made their binaries.
 fn kernels(root: &Path, out: &Path) -> Outcome<String> {
     println!("cargo:rerun-if-changed=kernels");
     let folder = root.join("kernels");
     let list = manifest(&folder, "kernels.toml")?;
-    let nvcc = find_nvcc()?;
-    if let Some(nvcc) = &nvcc {
-        // A name that PATH resolves is no file; PATH itself is watched.
-        if nvcc.program.is_absolute() {
-            println!("cargo:rerun-if-changed={}", nvcc.program.display());
+    let compilers = find_compilers()?;
+    let mut used = vec![BTreeSet::new(); compilers.len()];
+    let mut jobs = Vec::new();
+    let mut table = String::from("static BUNDLED: &[Files] = &[\n");
+    for kernel in &list {
+        let Kernel { path, targets, ptx } = kernel;
+        let mut binaries = String::new();
+        for target in targets.iter().chain(ptx) {
+            let Some((target, at)) = compiler_for(&compilers, target) else {
+                if mode()? == "require" {
+                    return Err(format!(
+                        "FIZEAU_KERNELS=require, and no compiler knows {target} of \
+                         {path}: FIZEAU_NVCC names compilers"
+                    )
+                    .into());
+                }
+                continue;
+            };
+            let name = format!("{}.{target}", path.replace('/', "-").trim_end_matches(".cu"));
+            let binary = out.join(name);
+            writeln!(binaries, "({target:?}, include_bytes!({binary:?}), {at}),")?;
+            jobs.push(cuda_job(&compilers[at], &folder, kernel, &target, binary)?);
+            used[at].insert(target);
         }
-        let jobs = list.iter().map(|kernel| nvcc_job(nvcc, &folder, kernel, out));
-        compile(jobs.collect::<Outcome<_>>()?)?;
-    }
-    let mut table = String::from("static BUNDLED: &[Bundled] = &[\n");
-    for Kernel { path, .. } in &list {
         let text = folder.join(path);
-        let binaries = match &nvcc {
-            Some(_) => format!("Some(include_bytes!({:?}))", out.join(binary_name(path))),
-            None => "None".into(),
-        };
         writeln!(
             table,
-            "    Bundled {{ path: {path:?}, text: include_str!({text:?}), binary: {binaries} }},"
+            "    Files {{ path: {path:?}, text: include_str!({text:?}), binaries: &[{binaries}] }},"
         )?;
     }
-    let version = nvcc.map(|nvcc| nvcc.version);
-    writeln!(table, "];\nstatic NVCC: Option<&str> = {version:?};")?;
+    compile(jobs)?;
+    table.push_str("];\nstatic COMPILERS: &[(&str, &str)] = &[\n");
+    for (compiler, targets) in compilers.iter().zip(used) {
+        let targets = targets.into_iter().collect::<Vec<_>>().join(", ");
+        writeln!(table, "    ({:?}, {targets:?}),", compiler.version)?;
+    }
+    table.push_str("];\n");
     Ok(table)
+}
+
+/// What a target is compiled as, and the place of the compiler for it: as its family's, which more
+/// devices run, where a compiler knows that.
+fn compiler_for(compilers: &[Compiler], target: &str) -> Option<(String, usize)> {
+    // As `manifest::family` of the program has it.
+    let family = (target == "sm_120a").then_some("sm_120f");
+    family.into_iter().chain([target]).find_map(|target| {
+        let knowing = compilers.iter().enumerate().filter(|(_, one)| one.knows(target));
+        // Of CUDA 12 the newest, else the oldest there is.
+        let (at, _) = knowing.max_by_key(|(_, Compiler { release: (major, minor), .. })| {
+            let (major, minor) = (i64::from(*major), i64::from(*minor));
+            if major == 12 { (1, minor, 0) } else { (0, -major, -minor) }
+        })?;
+        Some((target.to_owned(), at))
+    })
 }
 
 fn manifest(folder: &Path, name: &str) -> Outcome<Vec<Kernel>> {
@@ -149,67 +208,141 @@ fn mode() -> Outcome<String> {
     }
 }
 
-/// A compiler that was found.
-struct Nvcc {
-    program: PathBuf,
-    /// `release 13.0, V13.0.88`.
+/// A compiler of CUDA that was found.
+struct Compiler {
+    tool: Tool,
+    /// `nvcc release 13.0, V13.0.88`.
     version: String,
+    /// Of its CUDA: major and minor.
+    release: (u32, u32),
     /// Numbers of the targets that it knows.
     known: Vec<String>,
 }
 
-/// The first nvcc that answers, as the mode allows.
-fn find_nvcc() -> Outcome<Option<Nvcc>> {
+enum Tool {
+    Nvcc(PathBuf),
+    Nvrtc(Arc<Nvrtc>),
+}
+
+impl Compiler {
+    /// Whether it compiles for `sm_90a`, `sm_120f` or `compute_80`.
+    fn knows(&self, target: &str) -> bool {
+        let number = target.trim_start_matches("sm_").trim_start_matches("compute_");
+        let plain = number.trim_end_matches(['a', 'f']).to_owned();
+        // Families came with 12.9.
+        self.known.contains(&plain) && (!number.ends_with('f') || self.release >= (12, 9))
+    }
+}
+
+/// Every compiler that answers, as the mode allows; each release once.
+fn find_compilers() -> Outcome<Vec<Compiler>> {
     for variable in ["FIZEAU_NVCC", "CUDA_HOME", "CUDA_PATH", "PATH"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     let mode = mode()?;
     if mode == "off" {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
-    let found = env::var_os("FIZEAU_NVCC")
-        .map(PathBuf::from)
-        .into_iter()
-        .chain(homes.map(|home| Path::new(&home).join("bin/nvcc")))
-        .chain(["nvcc", "/usr/local/cuda/bin/nvcc"].map(PathBuf::from))
-        .find_map(|program| answers(&program));
-    match found {
-        None if mode == "require" => {
+    let mut found: Vec<Compiler> = Vec::new();
+    let mut add = |compiler: Compiler| {
+        let is_new = found.iter().all(|other| other.release != compiler.release);
+        // Older ones do not know what kernels are written in.
+        if is_new && compiler.release >= (12, 0) {
+            found.push(compiler);
+        }
+    };
+    if let Some(named) = env::var_os("FIZEAU_NVCC").filter(|named| !named.is_empty()) {
+        for path in env::split_paths(&named) {
+            add(answers(&path).map_err(|why| {
+                format!("FIZEAU_NVCC names {}, which is no compiler: {why}", path.display())
+            })?);
+        }
+    } else {
+        let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
+        let installed = fs::read_dir("/usr/local").into_iter().flatten().flatten();
+        let installed = installed.filter(|at| at.file_name().to_string_lossy().starts_with("cuda"));
+        let homes = homes.map(PathBuf::from).chain(installed.map(|at| at.path()));
+        let programs = homes.map(|home| home.join("bin/nvcc")).chain(["nvcc".into()]);
+        programs.flat_map(|program| answers(&program)).for_each(&mut add);
+    }
+    match found.is_empty() {
+        true if mode == "require" => {
             Err("FIZEAU_KERNELS=require, and no nvcc answers: set FIZEAU_NVCC or CUDA_HOME".into())
         }
-        found => Ok(found),
+        _ => Ok(found),
     }
 }
 
-fn answers(program: &Path) -> Option<Nvcc> {
+/// What a compiler says of itself.
+fn answers(program: &Path) -> Result<Compiler, String> {
+    // A name that PATH resolves is no file; PATH itself is watched.
+    if program.is_absolute() && program.exists() {
+        println!("cargo:rerun-if-changed={}", program.display());
+    }
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with("libnvrtc.so") {
+        let opened = Nvrtc::open(program)?;
+        let (release, known) = (opened.release, opened.known.clone());
+        let version = format!("NVRTC {}.{}", release.0, release.1);
+        return Ok(Compiler { tool: Tool::Nvrtc(Arc::new(opened)), version, release, known });
+    }
     let say = |argument: &str| {
-        let output = Command::new(program).arg(argument).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        let output = Command::new(program).arg(argument).output().map_err(|e| e.to_string())?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            Ok(said)
+        } else {
+            Err(format!("it ends with {}", output.status))
+        }
     };
     let version = say("--version")?;
-    let release = version.lines().find_map(|line| Some(&line[line.find("release")?..]))?;
+    let line = version.lines().find_map(|line| Some(&line[line.find("release ")?..]));
+    let line = line.ok_or("it does not say its release")?;
+    let numbers = line.trim_start_matches("release ").split([',', ' ']).next().unwrap_or_default();
+    let release = numbers
+        .split_once('.')
+        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     let known = say("--list-gpu-code")?;
     let known = known.split_whitespace().filter_map(|code| code.strip_prefix("sm_"));
-    Some(Nvcc {
-        program: program.to_owned(),
-        version: format!("nvcc {release}"),
+    Ok(Compiler {
+        tool: Tool::Nvcc(program.to_owned()),
+        version: format!("nvcc {line}"),
+        release: release.ok_or("its release is no number")?,
         known: known.map(str::to_owned).collect(),
     })
 }
+
+/// What makes a binary: leaves it in a file.
+type Make = Box<dyn FnOnce(&Path) -> Result<(), String> + Send>;
 
 /// One run of a compiler.
 struct Job {
     /// What is compiled, for messages.
     name: String,
-    command: Command,
+    make: Make,
     binary: PathBuf,
     /// Changes with everything that the binary depends on.
     key: String,
 }
 
 impl Job {
+    /// `how` tells this way to compile from others.
     fn new(
+        (version, how): (&str, &str),
+        folder: &Path,
+        kernel: &Kernel,
+        binary: PathBuf,
+        make: Make,
+    ) -> Outcome<Job> {
+        let mut hasher = DefaultHasher::new();
+        (version, how).hash(&mut hasher);
+        hash_text(folder, &folder.join(&kernel.path), &mut BTreeSet::new(), &mut hasher)?;
+        let key = format!("{:016x}", hasher.finish());
+        Ok(Job { name: format!("{version} refuses {} ({how})", kernel.path), make, binary, key })
+    }
+
+    /// By a command, which is told where the headers, the text and the binary are.
+    fn by_command(
         mut command: Command,
         version: &str,
         folder: &Path,
@@ -218,27 +351,27 @@ impl Job {
     ) -> Outcome<Job> {
         command.arg("-I").arg(folder.join("include"));
         command.arg(folder.join(&kernel.path)).arg("-o").arg(&binary);
-        let mut hasher = DefaultHasher::new();
-        (version, format!("{command:?}")).hash(&mut hasher);
-        hash_text(folder, &folder.join(&kernel.path), &mut BTreeSet::new(), &mut hasher)?;
-        let key = format!("{:016x}", hasher.finish());
-        Ok(Job { name: format!("{version} refuses {}", kernel.path), command, binary, key })
+        let how = format!("{command:?}");
+        let make = move |_: &Path| {
+            let output = command.output().map_err(|error| error.to_string())?;
+            match output.status.success() {
+                true => Ok(()),
+                false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            }
+        };
+        Job::new((version, &how), folder, kernel, binary, Box::new(make))
     }
 
     /// Compiles, unless the binary of an earlier build is of the same key. The same text gives the
     /// same bytes.
-    fn run(mut self) -> Result<(), String> {
+    fn run(self) -> Result<(), String> {
         let key = self.binary.with_added_extension("key");
         if self.binary.exists() && fs::read_to_string(&key).is_ok_and(|kept| kept == self.key) {
             return Ok(());
         }
         // Of a binary that is half written, no key is left.
         let _ = fs::remove_file(&key);
-        let output = self.command.output().map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{}:\n{said}", self.name));
-        }
+        (self.make)(&self.binary).map_err(|said| format!("{}:\n{said}", self.name))?;
         fs::write(key, self.key).map_err(|error| error.to_string())
     }
 }
@@ -279,25 +412,42 @@ fn compile(jobs: Vec<Job>) -> Outcome<()> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
-/// One file to one binary with code for every target that this nvcc knows.
-fn nvcc_job(nvcc: &Nvcc, folder: &Path, kernel: &Kernel, out: &Path) -> Outcome<Job> {
-    let mut command = Command::new(&nvcc.program);
-    command.args(["-fatbin", "-std=c++17", "-O3", "--frandom-seed=1"]);
-    let number = |target: &str| target.trim_start_matches("sm_").to_owned();
-    let plain = |target: &str| number(target).trim_end_matches('a').to_owned();
-    let known = kernel.targets.iter().filter(|target| nvcc.known.contains(&plain(target)));
-    for target in known {
-        let number = number(target);
-        command.arg(format!("-gencode=arch=compute_{number},code=sm_{number}"));
+/// One file to a binary for one target: machine code, or PTX for `compute_80`.
+fn cuda_job(
+    compiler: &Compiler,
+    folder: &Path,
+    kernel: &Kernel,
+    target: &str,
+    binary: PathBuf,
+) -> Outcome<Job> {
+    let number = target.trim_start_matches("sm_").trim_start_matches("compute_");
+    match &compiler.tool {
+        Tool::Nvcc(program) => {
+            let mut command = Command::new(program);
+            command.args(["-std=c++17", "-O3", "--frandom-seed=1"]);
+            command.arg(if target.starts_with("sm_") { "-cubin" } else { "-ptx" });
+            command.arg(format!("-gencode=arch=compute_{number},code={target}"));
+            Job::by_command(command, &compiler.version, folder, kernel, binary)
+        }
+        Tool::Nvrtc(nvrtc) => {
+            let (nvrtc, folder_of, target_of) =
+                (Arc::clone(nvrtc), folder.to_owned(), target.to_owned());
+            let path = kernel.path.clone();
+            let make = move |binary: &Path| {
+                let read = |path: &Path| fs::read_to_string(path).map_err(|e| e.to_string());
+                let text = read(&folder_of.join(&path))?;
+                let headers = files(&folder_of.join("include"), "h").map_err(|e| e.to_string())?;
+                let headers = headers.iter().map(|path| {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    Ok((name, read(path)?))
+                });
+                let headers = headers.collect::<Result<Vec<_>, String>>()?;
+                let bytes = nvrtc.compile((&path, &text), &headers, &target_of)?;
+                fs::write(binary, bytes).map_err(|error| error.to_string())
+            };
+            Job::new((&compiler.version, target), folder, kernel, binary, Box::new(make))
+        }
     }
-    if let Some(ptx) = &kernel.ptx {
-        command.arg(format!("-gencode=arch={ptx},code={ptx}"));
-    }
-    Job::new(command, &nvcc.version, folder, kernel, out.join(binary_name(&kernel.path)))
-}
-
-fn binary_name(path: &str) -> String {
-    format!("{}.fatbin", path.replace('/', "-").trim_end_matches(".cu"))
 }
 
 /// The table of kernels for AMD's GPUs, and the compiler that made their binaries.
@@ -368,5 +518,5 @@ fn clang_job(
     command.args(["-x", "hip", "-nogpuinc", "-nogpulib", "--cuda-device-only", "-O3"]);
     command.args(["-std=c++17", "--no-gpu-bundle-output", "-mcode-object-version=5"]);
     command.arg(format!("--offload-arch={target}"));
-    Job::new(command, version, folder, kernel, binary)
+    Job::by_command(command, version, folder, kernel, binary)
 }

@@ -7,13 +7,34 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh
 source scripts/stages.sh
+source scripts/compilers.sh
+
+check_families() {
+    for library in "$toolkit/lib" "$older/lib"; do
+        "$cuda/bin/python3" scripts/check_families.py "$library"
+    done
+}
+
+# With kernels for every target by the compiler of CUDA 12, which drivers from 525 on load.
+release() {
+    FIZEAU_KERNELS=require FIZEAU_NVCC=$older/lib/libnvrtc.so.12 cargo build --locked --release
+}
+
+release_kernels() {
+    local found
+    found=$(target/release/fizeau doctor | grep 'CUDA kernels')
+    echo "$found"
+    [[ $found == *sm_80*sm_90a*"by NVRTC 12.9"* && $found != *"by NVRTC 13"* ]]
+}
 
 stage "HIP's bindings" summarised check_hip abi
 stage "MPI" summarised check_mpi
 stage "Slurm" summarised check_slurm
 stage "every kernel's text" scripts/check_kernels_run.sh
 stage "error rates" scripts/check_error_rates.sh
-stage "release: build" cargo build --locked --release
+stage "families of targets" check_families
+stage "release: build" release
+stage "release: kernels" release_kernels
 # Fails where an answer is wrong more often than docs/localise-rates.md allows.
 stage "localise: rates of right and wrong answers" \
     cargo run --locked --release --quiet --example localise_rates

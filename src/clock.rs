@@ -40,6 +40,13 @@ pub fn utc_now() -> String {
     rfc3339(since.as_secs())
 }
 
+/// The same with milliseconds: `2026-11-21T07:32:22.125Z`.
+pub fn utc_now_with_milliseconds() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let whole = rfc3339(since.as_secs());
+    format!("{}.{:03}Z", whole.trim_end_matches('Z'), since.subsec_millis())
+}
+
 /// Seconds since 1970 as RFC 3339 in UTC. Days to civil date by Howard Hinnant's algorithm
 /// (`chrono`-compatible low-level date algorithms, 2013).
 fn rfc3339(seconds: u64) -> String {

@@ -72,6 +72,11 @@ pub enum Invalidity {
 pub struct Measurement {
     /// What was measured.
     pub case: Case,
+    /// When it was begun, RFC 3339 in UTC; none in records of programs that did not keep it.
+    pub started: Option<String>,
+    /// What code ran: images of this program's kernels, vendors' libraries. Kernels of the host are
+    /// part of the program itself.
+    pub code: Vec<Code>,
     /// What one iteration had to do.
     pub work: Work,
     /// Whether what it reads was in the caches before each iteration.
@@ -102,6 +107,28 @@ pub struct Measurement {
     pub telemetry: Option<Telemetry>,
 }
 
+/// What code ran: two runs with the same have run the same machine code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Kernels of this program, as the driver was given them.
+    Image {
+        /// SHA-256 of the image's bytes, hexadecimal.
+        sha256: String,
+        /// The target that it was compiled for: `sm_90a`, `gfx942`; `compute_80` for PTX, which the
+        /// driver compiles.
+        target: String,
+        /// What compiled it: `nvcc release 12.9, V12.9.86`, `NVRTC 13.0`.
+        compiler: String,
+    },
+    /// A vendor's library.
+    Library {
+        /// As kernels are named by it: `cublaslt`, `openblas`.
+        name: String,
+        /// What it says of itself.
+        version: String,
+    },
+}
+
 /// What a device's sensors saw while a case ran. Counters are what was added meanwhile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Telemetry {
@@ -111,6 +138,9 @@ pub struct Telemetry {
     pub clock_min: Option<Megahertz>,
     /// Highest.
     pub clock_max: Option<Megahertz>,
+    /// Each clock of the units that was read while a timed region was in flight, the warm-up's
+    /// among them, in order. Empty where no reading fell into one.
+    pub timed_clocks: Vec<Megahertz>,
     /// Lowest clock of the memory.
     pub memory_clock_min: Option<Megahertz>,
     /// Mean of the power read.

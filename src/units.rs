@@ -9,11 +9,15 @@ use std::{
 
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident) => {
+        quantity! { $(#[$doc])* $name from 0.0 }
+    };
+    ($(#[$doc:meta])* $name:ident from $least:literal) => {
         $(#[$doc])*
         #[derive(
             Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
         )]
         #[serde(transparent)]
+        #[schemars(extend("minimum" = $least))]
         pub struct $name(pub f64);
 
         impl Mul<f64> for $name {
@@ -68,8 +72,8 @@ quantity! {
     Joules
 }
 quantity! {
-    /// Temperature.
-    Celsius
+    /// Temperature, from absolute zero.
+    Celsius from -273.15
 }
 
 /// A number of bytes.

@@ -30,6 +30,9 @@ struct Listing {
     estimated_seconds: Seconds,
     /// Of the case that takes most.
     memory_bytes: Bytes,
+    /// What to know before such a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -76,6 +79,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
             .max()
             .unwrap_or_default(),
         cases,
+        warning: environment.architecture_warning(),
     };
     if global.json {
         print(&serde_json::to_string_pretty(&listing)?)
@@ -85,7 +89,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 fn text(listing: &Listing) -> String {
-    let Listing { suite, cases, estimated_seconds, memory_bytes } = listing;
+    let Listing { suite, cases, estimated_seconds, memory_bytes, warning } = listing;
     let width = cases.iter().map(|row| row.id.len()).max().unwrap_or(0);
     let mut text = format!("{:<width$}  {:>9}  {:>9}\n", "case", "time", "memory");
     for row in cases {
@@ -101,6 +105,9 @@ fn text(listing: &Listing) -> String {
          once",
         cases.len()
     ));
+    if let Some(warning) = warning {
+        text.push_str(&format!("\n! {warning}"));
+    }
     text
 }
 

@@ -12,6 +12,7 @@ mod progress;
 pub mod report;
 pub mod run;
 mod signals;
+mod told;
 
 use crate::{
     comm::rendezvous::MeetingError,

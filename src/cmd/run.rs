@@ -4,7 +4,7 @@ use super::{
     Global, Usage, exit, plan,
     progress::Progress,
     report::{self, ReportFormat},
-    signals,
+    signals, told,
 };
 use crate::{
     bench::Rank,
@@ -152,6 +152,8 @@ impl Run<'_> {
                 (started(plan, self.args), settings)
             }
         };
+        header.build = Some(env!("FIZEAU_BUILD").into());
+        header.command = told::command(self.args, self.global);
         describe(&mut header, rank.device, self.args);
         let yardstick = self.yardstick(rank);
         let uses_links = |case: &Case| {
@@ -333,6 +335,8 @@ fn started(plan: plan::Plan, args: &RunArgs) -> Header {
     Header {
         run: run_id(),
         fizeau: env!("CARGO_PKG_VERSION").into(),
+        build: None,
+        command: Vec::new(),
         started: clock::utc_now(),
         label: args.label.clone(),
         suite: plan.suite.name,

@@ -12,7 +12,7 @@ use crate::{
     case::{KernelName, StreamOperation},
     dtype::Dtype,
     kernel::{Operation, Params, StreamParams},
-    outcome::Telemetry,
+    outcome::{Code, Telemetry},
     record::Environment,
     spec::{CacheLevel, Properties},
     units::{Bytes, BytesPerSecond, Megahertz, Seconds},
@@ -423,6 +423,10 @@ impl Reports for FakeDevice {
 
     fn telemetry(&self) -> Option<Telemetry> {
         None
+    }
+
+    fn loaded(&self) -> Vec<Code> {
+        Vec::new()
     }
 
     fn describe(&self, _: &mut Environment) {}

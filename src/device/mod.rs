@@ -10,7 +10,7 @@ pub mod library;
 use crate::{
     case::{HostMemory, KernelName},
     kernel::{Operation, OtherOperation, Params},
-    outcome::Telemetry,
+    outcome::{Code, Telemetry},
     record::Environment,
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
@@ -192,6 +192,10 @@ pub trait Reports {
     /// What its sensors saw since this was last called; `None` where it has no sensors.
     fn telemetry(&self) -> Option<Telemetry>;
 
+    /// What code the functions are that were loaded since this was last called, each once; kernels
+    /// that are part of the program itself are left out.
+    fn loaded(&self) -> Vec<Code>;
+
     /// Adds to what a record says of the machine around it.
     fn describe(&self, environment: &mut Environment);
 
@@ -293,10 +297,26 @@ impl dyn Device + '_ {
         self.capabilities().reports?.telemetry()
     }
 
+    /// What code was loaded since this was last called.
+    pub fn loaded(&self) -> Vec<Code> {
+        self.capabilities().reports.map(Reports::loaded).unwrap_or_default()
+    }
+
     /// What tells it from its neighbours.
     pub fn identity(&self) -> Identity {
         self.capabilities().reports.map(Reports::identity).unwrap_or_default()
     }
+}
+
+/// Each once, in the order in which they first come.
+fn without_repeats(all: Vec<Code>) -> Vec<Code> {
+    let mut once = Vec::new();
+    all.into_iter().for_each(|code| {
+        if !once.contains(&code) {
+            once.push(code);
+        }
+    });
+    once
 }
 
 /// How far a device is with what is timed on it, and whether it answers at all.

@@ -3,6 +3,7 @@
 //! The types here are what the program works with. Each [`Version`] of the format has wire types of
 //! its own ([`v1`]), which alone know JSON, and converts between the two.
 
+mod limits;
 mod mirror;
 pub mod store;
 pub mod v1;
@@ -15,7 +16,7 @@ use crate::{
     case::Case,
     outcome::Outcome,
     spec::Properties,
-    units::{Bytes, Seconds},
+    units::{Bytes, Seconds, Watts},
 };
 
 /// One line of a record.
@@ -36,6 +37,13 @@ pub struct Header {
     pub run: String,
     /// The program's version.
     pub fizeau: String,
+    /// The commit that the program was built from (`git describe`), with `-dirty` where its sources
+    /// differed from that commit; the version of the package where it was built outside a git tree,
+    /// with `-debug` where it was not built as a release.
+    /// None in records of programs that did not keep it.
+    pub build: Option<String>,
+    /// The command line, word by word: what chooses cases and device, without secrets and folders.
+    pub command: Vec<String>,
     /// Start, RFC 3339 in UTC.
     pub started: String,
     /// The user's words for this run.
@@ -76,6 +84,15 @@ pub struct Environment {
     pub huge_pages: String,
     /// Frequency governor, where it shows.
     pub governor: Option<String>,
+    /// Whether the CPU may clock above its base frequency, where the kernel tells.
+    pub boost: Option<bool>,
+    /// Revision of the CPU's microcode, as the kernel prints it.
+    pub microcode: Option<String>,
+    /// How the GPU is set up; none on a host and where neither driver nor kernel tells.
+    pub settings: Option<DeviceSettings>,
+    /// The GPU's own target (`sm_130`) where no kernel of this program is made for its
+    /// architecture: what runs of them is compiled for an older one.
+    pub unknown_architecture: Option<String>,
     /// Load average over one minute at start.
     pub load: Option<f64>,
     /// Memory free at start.
@@ -90,6 +107,32 @@ pub struct Environment {
     pub host_memory_node: Option<u32>,
     /// What may spoil numbers here, in words: busy machine, virtual machine, ...
     pub warnings: Vec<String>,
+}
+
+impl Environment {
+    /// What to know of a device for whose architecture no kernel is made.
+    pub fn architecture_warning(&self) -> Option<String> {
+        let target = self.unknown_architecture.as_ref()?;
+        Some(format!(
+            "No kernel of fizeau is made for {target}: those that run were written for older \
+             architectures and do not show what this device can do. The vendor's library does; no \
+             share of a peak is printed for the others."
+        ))
+    }
+}
+
+/// How a GPU is set up, as far as it tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceSettings {
+    /// The power limit in force.
+    pub power_limit: Option<Watts>,
+    /// Whether memory is protected by error correction.
+    pub ecc: Option<bool>,
+    /// What clocks are held to, where it shows: application clocks that are not the default, clocks
+    /// set by a user (NVIDIA); the performance level (AMD: `auto` where they are free).
+    pub clock_locks: Option<String>,
+    /// Version of the GPU's firmware.
+    pub vbios: Option<String>,
 }
 
 /// The timer, calibrated at start.

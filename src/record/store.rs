@@ -4,7 +4,7 @@
 //! leaves at most one line cut short, which readers pass over and a resumed run cuts off.
 
 use super::{
-    Header, Line, Record,
+    Header, Line, Record, limits,
     version::{CURRENT, VERSIONS, Version},
 };
 use crate::{
@@ -236,6 +236,7 @@ pub(super) fn parse(versions: &[Version], path: &Path, text: &[u8]) -> Result<Re
         |line, why: &str| RecordError::Malformed { path: path.to_owned(), line, why: why.into() };
     // A header says in which version the lines after it are.
     let mut version = &versions[0];
+    let mut schema = version.schema();
     let mut read: Option<Record> = None;
     let mut seen = HashSet::new();
     let lines = whole(text);
@@ -245,7 +246,14 @@ pub(super) fn parse(versions: &[Version], path: &Path, text: &[u8]) -> Result<Re
         let value: Value = serde_json::from_slice(text).map_err(refuse)?;
         // Before anything else of the line: another version need not parse as this one.
         if let Some(found) = value.get("version").and_then(Value::as_u64) {
+            let before = version.number();
             version = find(versions, found, path, number)?;
+            if version.number() != before {
+                schema = version.schema();
+            }
+        }
+        if let Some(why) = limits::fault(&schema, &value) {
+            return Err(malformed(number, &why));
         }
         let line = version.read(value).map_err(refuse)?;
         if let Some(why) = impossible(&line) {
@@ -364,6 +372,9 @@ pub fn same_run(path: &Path, old: &Header, new: &Header) -> Result<(), RecordErr
     }
     hold("suite", quoted(&old.suite), quoted(&new.suite));
     hold("program's version", quoted(&old.fizeau), quoted(&new.fizeau));
+    if let (Some(build), Some(here)) = (&old.build, &new.build) {
+        hold("program's build", quoted(build), quoted(here));
+    }
     if differences.is_empty() && old.suite_text != new.suite_text {
         differences.push(format!("the suite {:?} is another than it was", old.suite));
     }

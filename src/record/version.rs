@@ -96,6 +96,8 @@ mod tests {
             started: String,
             fizeau: String,
             run: String,
+            build: Option<String>,
+            command: Vec<String>,
             label: Option<String>,
             suite: String,
             suite_text: String,
@@ -108,8 +110,8 @@ mod tests {
         }
 
         mirror!(Header of record::Header {
-            run, fizeau, started, label, suite, suite_text, selectors, device, part, environment,
-            timer, plan; version = 2
+            run, fizeau, build, command, started, label, suite, suite_text, selectors, device, part,
+            environment, timer, plan; version = 2
         });
 
         #[derive(Serialize, Deserialize, JsonSchema)]

@@ -38,6 +38,8 @@ fn row(record: &Record, ceilings: &Ceilings, measurement: &Measurement) -> Optio
         arithmetic.map(|best| flops / best.rate),
         exps.map(|time| time / median),
     ];
+    let is_foreign = ceilings.foreign(measurement).is_some();
+    let shares = shares.map(|share| share.filter(|_| !is_foreign));
     let cell = |share: Option<f64>| share.map_or(Cell::Absent, Cell::Share);
     let words = |words: String| if words.is_empty() { Cell::Absent } else { Cell::Text(words) };
     let kinds = [memory.map(|best| best.kind()), arithmetic.map(|best| best.kind())];

@@ -1,7 +1,7 @@
 //! The tables of every case: those that gave a number, and those that did not, apart, so that an
 //! invalid number is never read as a result.
 
-use super::{Ceilings, Cell, Column, Table, Weight};
+use super::{Ceilings, Cell, Column, Table, Weight, reproduce};
 use crate::{
     case::Point,
     outcome::{Cache, Failure, Invalidity, Measurement, Outcome, StopReason},
@@ -31,6 +31,8 @@ const MEASURED: &[Column] = &[
     Column { key: "cold_over_hot", title: "cold / hot", weight: Weight::Detail },
     Column { key: "stopped", title: "stopped", weight: Weight::Detail },
     Column { key: "verified", title: "verified", weight: Weight::Detail },
+    Column { key: "started", title: "started", weight: Weight::Machine },
+    Column { key: "code", title: "code", weight: Weight::Machine },
 ];
 
 const UNMEASURED: &[Column] = &[
@@ -125,6 +127,12 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
     let is_known = summary.interval.is_known();
     let end = |time| if is_known { Cell::Time(time) } else { Cell::Absent };
     let independent = summary.interval.independent;
+    let foreign = ceilings.foreign(measurement);
+    let tier = match (foreign, light) {
+        (Some(target), _) => text(&format!("not made for {target}")),
+        (None, Some(light)) => text(tier_name(light.tier)),
+        (None, None) => Cell::Absent,
+    };
     let bound = light.map(|light| light.bound).or(own.map(|(_, bound)| bound));
     vec![
         Cell::Code(measurement.case.to_string()),
@@ -132,8 +140,8 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
         Cell::Time(summary.median),
         rate(measurement),
         busbw(measurement),
-        share(measurement.utilisation()),
-        light.map_or(Cell::Absent, |light| text(tier_name(light.tier))),
+        share(measurement.utilisation().filter(|_| foreign.is_none())),
+        tier,
         bound.map_or(Cell::Absent, |bound| text(bound_name(bound))),
         share(ceilings.share(measurement)),
         Cell::Share(summary.noise),
@@ -146,6 +154,8 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
         cold_over_hot(measurement),
         text(stop_name(measurement.samples.stop)),
         text(verified(measurement)),
+        measurement.started.as_deref().map_or(Cell::Absent, text),
+        reproduce::code(measurement),
     ]
 }
 

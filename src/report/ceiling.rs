@@ -5,7 +5,7 @@
 use crate::{
     case::{Point, StreamOperation},
     dtype::Dtype,
-    outcome::{Cache, Measurement},
+    outcome::{Cache, Code, Measurement},
     record::Record,
     spec::{Bound, Tier},
     units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds},
@@ -30,6 +30,8 @@ pub struct Ceilings {
     pub memory_from: Bytes,
     /// The last-level cache, all of it.
     pub cache: Bytes,
+    /// The device's own target, where no kernel of the program was made for its architecture.
+    pub unknown_architecture: Option<String>,
 }
 
 /// A best rate, and where it came from.
@@ -76,7 +78,9 @@ impl Ceilings {
         let cache = record.header.device.last_level_cache();
         // Arrays are cut to whole elements, so a working set may fall a few bytes short.
         let memory_from = Bytes((cache * MEMORY_FACTOR).0.saturating_sub(4096));
-        let mut ceilings = Ceilings { memory_from, cache, ..Ceilings::default() };
+        let unknown_architecture = record.header.environment.unknown_architecture.clone();
+        let mut ceilings =
+            Ceilings { memory_from, cache, unknown_architecture, ..Ceilings::default() };
         for measurement in record.outcomes.iter().filter_map(|outcome| outcome.measured()) {
             ceilings.take(measurement);
         }
@@ -172,9 +176,18 @@ impl Ceilings {
         }
     }
 
-    /// The share of its own ceiling that a case reaches, 0..1.
+    /// The share of its own ceiling that a case reaches, 0..1; none of a kernel that was not made
+    /// for the device's architecture, of which it would say nothing.
     pub fn share(&self, measurement: &Measurement) -> Option<f64> {
-        self.light(measurement).map(|(time, _)| time / measurement.summary.median)
+        let light = self.light(measurement).filter(|_| self.foreign(measurement).is_none());
+        light.map(|(time, _)| time / measurement.summary.median)
+    }
+
+    /// The device's own target, where a case ran a kernel of the program that was not made for it.
+    pub fn foreign(&self, measurement: &Measurement) -> Option<&str> {
+        let is_ours = |code: &Code| matches!(code, Code::Image { .. });
+        let target = self.unknown_architecture.as_deref();
+        target.filter(|_| measurement.code.iter().any(is_ours))
     }
 }
 

@@ -12,6 +12,7 @@ mod heat;
 mod level;
 pub mod nccl_tests;
 mod rank;
+mod reproduce;
 mod run;
 mod sensors;
 mod startup_fit;

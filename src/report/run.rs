@@ -2,12 +2,13 @@
 
 use super::{
     Block, Ceilings, Cell, Column, Document, Table, Weight, attention, case_table, chart, heat,
-    level, rank, sensors, startup_fit::fit_startup, summary, wire_bandwidth, without_numbers,
+    level, rank, reproduce, sensors, startup_fit::fit_startup, summary, wire_bandwidth,
+    without_numbers,
 };
 use crate::{record::Record, units::Bytes};
 
 /// What a record says, in reading order: the machine and its headlines, warnings, the memory, the
-/// arithmetic, the collectives, the ranks beside each other, and every case.
+/// arithmetic, the collectives, the ranks beside each other, every case, and what reproduces them.
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(summary::machine(record))];
@@ -43,6 +44,7 @@ pub fn document(record: &Record) -> Document {
         ("Collectives", collective),
         ("Ranks", ranks),
         ("Cases", cases),
+        ("What reproduces this", vec![Block::Table(reproduce::table(record))]),
     ];
     for (title, section) in sections {
         if !section.is_empty() {

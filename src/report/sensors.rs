@@ -5,6 +5,8 @@ use super::{Cell, Column, Table, Weight};
 use crate::{
     outcome::{Measurement, Outcome, Telemetry},
     record::Record,
+    stats::quantile,
+    units::Megahertz,
 };
 use std::{collections::BTreeMap, fmt::Display};
 
@@ -12,6 +14,7 @@ const COLUMNS: &[Column] = &[
     Column { key: "operation", title: "operation", weight: Weight::Essential },
     Column { key: "clock_low", title: "lowest clock", weight: Weight::Essential },
     Column { key: "clock_high", title: "highest", weight: Weight::Essential },
+    Column { key: "clock_timed", title: "in timed regions", weight: Weight::Useful },
     Column { key: "power_high", title: "highest power", weight: Weight::Essential },
     Column { key: "temperature_high", title: "hottest", weight: Weight::Useful },
     Column { key: "energy", title: "energy", weight: Weight::Detail },
@@ -26,7 +29,7 @@ const COLUMNS: &[Column] = &[
 /// One row for each operation whose cases had sensors; none where no case had.
 pub fn table(record: &Record) -> Option<Table> {
     let mut operations: BTreeMap<&str, Vec<&Telemetry>> = BTreeMap::new();
-    for measurement in record.outcomes.iter().filter_map(timed) {
+    for measurement in record.outcomes.iter().filter_map(judged) {
         if let Some(telemetry) = &measurement.telemetry {
             operations.entry(measurement.case.point.operation()).or_default().push(telemetry);
         }
@@ -41,7 +44,7 @@ pub fn table(record: &Record) -> Option<Table> {
 }
 
 /// Also what was not believed: a clock that was held down is told of here.
-fn timed(outcome: &Outcome) -> Option<&Measurement> {
+fn judged(outcome: &Outcome) -> Option<&Measurement> {
     match outcome {
         Outcome::Measured(measurement) | Outcome::Invalid { measurement, .. } => Some(measurement),
         Outcome::Skipped { .. } | Outcome::Failed { .. } => None,
@@ -63,6 +66,7 @@ fn row(operation: &str, seen: &[&Telemetry]) -> Vec<Cell> {
         Cell::Code(operation.into()),
         extreme(seen, |one| one.clock_min, |a, b| a.0 < b.0),
         extreme(seen, |one| one.clock_max, |a, b| a.0 > b.0),
+        timed(seen),
         extreme(seen, |one| one.power_max, |a, b| a.0 > b.0),
         extreme(seen, |one| one.temperature_max, |a, b| a.0 > b.0),
         energy(seen),
@@ -73,6 +77,16 @@ fn row(operation: &str, seen: &[&Telemetry]) -> Vec<Cell> {
         sum(seen, links),
         listed(&faults.join(", ")),
     ]
+}
+
+/// The median of what was read within timed regions.
+fn timed(seen: &[&Telemetry]) -> Cell {
+    let clocks: Vec<f64> =
+        seen.iter().flat_map(|one| &one.timed_clocks).map(|clock| clock.0).collect();
+    match clocks.is_empty() {
+        true => Cell::Absent,
+        false => told(Megahertz(quantile::median(&clocks))),
+    }
 }
 
 fn told(value: impl Display) -> Cell {
@@ -104,12 +118,13 @@ fn sum(seen: &[&Telemetry], of: impl Fn(&Telemetry) -> Option<u64>) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Megahertz, Watts};
+    use crate::units::Watts;
 
     #[test]
     fn rows_have_the_extremes_and_sums_of_their_cases() {
         let seen = |clock: f64, held: &[&str], ecc| Telemetry {
             clock_min: Some(Megahertz(clock)),
+            timed_clocks: vec![Megahertz(clock + 1.0), Megahertz(clock + 3.0)],
             power_max: Some(Watts(clock / 2.0)),
             held_by: held.iter().map(|&word| word.to_owned()).collect(),
             ecc_corrected: Some(ecc),
@@ -120,8 +135,9 @@ mod tests {
         let row = row("gemm", &[&one, &other]);
         assert_eq!(row.len(), COLUMNS.len());
         assert_eq!(row[1], told(Megahertz(1400.0)));
-        assert_eq!((&row[2], &row[3]), (&Cell::Absent, &told(Watts(990.0))));
-        assert_eq!((&row[6], &row[7]), (&told("power cap"), &Cell::Count(3)));
-        assert_eq!((&row[8], &row[11]), (&Cell::Absent, &told("Xid 1, Xid 2")));
+        assert_eq!((&row[2], &row[3]), (&Cell::Absent, &told(Megahertz(1692.0))));
+        assert_eq!(row[4], told(Watts(990.0)));
+        assert_eq!((&row[7], &row[8]), (&told("power cap"), &Cell::Count(3)));
+        assert_eq!((&row[9], &row[12]), (&Cell::Absent, &told("Xid 1, Xid 2")));
     }
 }

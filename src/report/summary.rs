@@ -13,8 +13,8 @@ use crate::{
     outcome::{AVAILABLE_MIN, Measurement, Outcome},
     record::Record,
     spec::{Bound, Tier},
-    stats::interval::TOO_FEW,
-    units::{BytesPerSecond, FlopsPerSecond, Seconds},
+    stats::{interval::TOO_FEW, quantile},
+    units::{BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
 };
 use std::collections::BTreeMap;
 
@@ -89,8 +89,8 @@ pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     let mut facts = Vec::new();
     facts.extend(memory_fact(record, ceilings));
     facts.extend(latency_fact(record, ceilings));
-    facts.extend(compute_facts(record));
-    facts.extend(gemm_facts(record));
+    facts.extend(compute_facts(record, ceilings));
+    facts.extend(gemm_facts(record, ceilings));
     facts.extend(attention_fact(record, ceilings));
     facts.extend(collective_fact(record));
     facts
@@ -100,14 +100,18 @@ fn memory_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
     let best = ceilings.memory.as_ref()?;
     let tiers = [Tier::Datasheet, Tier::Observed];
     let peak = tiers.into_iter().find_map(|tier| Some((tier, memory_peak(record, tier)?)));
+    let of_case = measurements(record).find(|one| one.case.to_string() == best.case);
+    let foreign = of_case.and_then(|one| ceilings.foreign(one));
+    let peak = peak.filter(|_| foreign.is_none());
     Some(Fact {
         key: "memory_bandwidth".into(),
         label: "Memory bandwidth".into(),
         value: Cell::Bandwidth(best.rate),
         share: peak.map(|(_, peak)| best.rate / peak),
-        of: match peak {
-            Some((tier, peak)) => format!("of {peak} ({})", tier_name(tier)),
-            None => PEAK_UNKNOWN.into(),
+        of: match (peak, foreign) {
+            (Some((tier, peak)), _) => format!("of {peak} ({})", tier_name(tier)),
+            (None, Some(target)) => not_made_for(target),
+            (None, None) => PEAK_UNKNOWN.into(),
         },
         case: best.case.clone(),
     })
@@ -160,7 +164,14 @@ fn best_by_dtype(
 
 /// What a measurement reached of its own speed of light, in words and as a share: the same as its
 /// row says.
-fn share(measurement: &Measurement, rate: FlopsPerSecond) -> (Option<f64>, String) {
+fn share(
+    measurement: &Measurement,
+    rate: FlopsPerSecond,
+    ceilings: &Ceilings,
+) -> (Option<f64>, String) {
+    if let Some(target) = ceilings.foreign(measurement) {
+        return (None, not_made_for(target));
+    }
     match (measurement.utilisation(), measurement.tier) {
         (Some(share), Some(tier)) => {
             let peak = rate * (1.0 / share);
@@ -170,11 +181,21 @@ fn share(measurement: &Measurement, rate: FlopsPerSecond) -> (Option<f64>, Strin
     }
 }
 
-fn rate_facts(record: &Record, key: &str, label: &str, of: fn(&Point) -> bool) -> Vec<Fact> {
+/// Why a kernel's share of a peak is not told.
+fn not_made_for(target: &str) -> String {
+    format!("(its kernel is not made for {target})")
+}
+
+fn rate_facts(
+    record: &Record,
+    ceilings: &Ceilings,
+    (key, label): (&str, &str),
+    of: fn(&Point) -> bool,
+) -> Vec<Fact> {
     best_by_dtype(record, of)
         .into_iter()
         .map(|(dtype, (measurement, rate))| {
-            let (share, of) = share(measurement, rate);
+            let (share, of) = share(measurement, rate, ceilings);
             Fact {
                 key: format!("{key}_{dtype}"),
                 label: format!("{label} {dtype}"),
@@ -187,13 +208,14 @@ fn rate_facts(record: &Record, key: &str, label: &str, of: fn(&Point) -> bool) -
         .collect()
 }
 
-fn compute_facts(record: &Record) -> Vec<Fact> {
-    rate_facts(record, "arithmetic", "Arithmetic", |point| matches!(point, Point::Compute(_)))
+fn compute_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let all = |point: &Point| matches!(point, Point::Compute(_));
+    rate_facts(record, ceilings, ("arithmetic", "Arithmetic"), all)
 }
 
-fn gemm_facts(record: &Record) -> Vec<Fact> {
+fn gemm_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     let earnest = |point: &Point| matches!(point, Point::Gemm(p) if p.contents.are_random());
-    rate_facts(record, "gemm", "Best GEMM", earnest)
+    rate_facts(record, ceilings, ("gemm", "Best GEMM"), earnest)
 }
 
 fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
@@ -376,10 +398,41 @@ fn above(record: &Record) -> Option<String> {
     ))
 }
 
+/// Readings within timed regions from which on their median is taken for the clock there.
+const TIMED_CLOCKS_MIN: usize = 3;
+
+/// How far two clocks may differ and still be called the same: sensors tell whole steps.
+const CLOCK_TOLERANCE: f64 = 0.03;
+
+/// Where sensors read another clock while a kernel was timed than the one that was observed around
+/// its samples, and that shares of the observed clock refer to.
+fn other_clock(record: &Record) -> Option<String> {
+    let mut found: Vec<_> = measurements(record)
+        .filter_map(|one| {
+            let timed = &one.telemetry.as_ref()?.timed_clocks;
+            let timed: Vec<f64> = timed.iter().map(|clock| clock.0).collect();
+            let observed = one.clock.filter(|_| timed.len() >= TIMED_CLOCKS_MIN)?;
+            let timed = Megahertz(quantile::median(&timed));
+            let differs = (timed / observed - 1.0).abs();
+            (differs > CLOCK_TOLERANCE).then_some((differs, timed, observed, &one.case))
+        })
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (_, timed, observed, case) = found.first()?;
+    let ran = if found.len() == 1 { "case ran" } else { "cases ran" };
+    Some(format!(
+        "{} {ran} at another clock than was observed around the samples, {case} the most: {timed} \
+         by the sensors while it was timed, {observed} around it. Shares of the observed clock are \
+         off by as much.",
+        found.len()
+    ))
+}
+
 /// What the reader must know before believing a number.
 pub fn warnings(record: &Record) -> Vec<String> {
     let header = &record.header;
-    let mut warnings = header.environment.warnings.clone();
+    let mut warnings: Vec<String> = header.environment.architecture_warning().into_iter().collect();
+    warnings.extend(header.environment.warnings.iter().cloned());
     match &record.footer {
         None => warnings.push(
             "The record has no end: the run was killed, or still goes on. fizeau run --resume \
@@ -422,6 +475,7 @@ pub fn warnings(record: &Record) -> Vec<String> {
     warnings.extend(exps_unknown(record));
     warnings.extend(disturbed(record));
     warnings.extend(above(record));
+    warnings.extend(other_clock(record));
     warnings.extend(wrong(record));
     warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
     warnings

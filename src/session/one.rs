@@ -76,6 +76,9 @@ pub fn measure_prepared<'r>(
     settings: &MeasureSettings,
     prepare: impl FnOnce() -> Result<Box<dyn Workload + 'r>, Unready>,
 ) -> Outcome {
+    let (started, device) = (clock::utc_now_with_milliseconds(), rank.device);
+    // What was loaded up to here is none of this case's.
+    device.loaded();
     let attempt = AssertUnwindSafe(|| {
         let mut workload = prepare()?;
         if let Some(share) = planted::share_of(case) {
@@ -91,7 +94,9 @@ pub fn measure_prepared<'r>(
         Err(Stopped::Failed(Failure::Other, error))
     });
     match result {
-        Ok((measurement, witness)) => {
+        Ok((mut measurement, witness)) => {
+            measurement.started = Some(started);
+            measurement.code = device.loaded();
             guard::judge(measurement, witness, rank.device.properties(), yardstick)
         }
         Err(Stopped::Skipped(reason)) => Outcome::Skipped { case: case.clone(), reason },
@@ -144,6 +149,8 @@ fn measure_workload(
     let summary = summary_of(&samples.times)?;
     let measurement = Measurement {
         case: case.clone(),
+        started: None,
+        code: Vec::new(),
         work: case.point.work(),
         cache,
         samples,

@@ -312,6 +312,8 @@ impl Row {
             check: Check::NONE,
             available: None,
             telemetry: None,
+            started: None,
+            code: Vec::new(),
         }
     }
 

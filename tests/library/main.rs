@@ -1,6 +1,8 @@
 //! What the library computes, called as functions. Nothing here takes all cores or starts the
 //! program.
 
+#[path = "../../build/commit.rs"]
+mod commit;
 #[path = "../sha256/mod.rs"]
 mod sha256;
 #[path = "../synthetic/mod.rs"]

@@ -10,9 +10,15 @@ use fizeau::{
         v1,
     },
 };
-use proptest::{collection, option, prelude::*, sample, strategy::Union};
+use proptest::{
+    collection, option,
+    prelude::*,
+    sample,
+    strategy::{Union, ValueTree as _},
+    test_runner::TestRunner,
+};
 use serde_json::{Map, Value, json};
-use std::{fs, path::Path, sync::LazyLock};
+use std::{collections::BTreeSet, fs, path::Path, sync::LazyLock};
 
 /// A few cases.
 const FEW: &str = "stream/read/{?,??}KiB/*";
@@ -113,15 +119,26 @@ fn any_of(schema: &Value) -> BoxedStrategy<Value> {
 fn any_typed(name: &Value, schema: &Value) -> BoxedStrategy<Value> {
     use proptest::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
     let length = |key: &str, otherwise| schema[key].as_u64().map_or(otherwise, |n| n as usize);
+    let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let least = schema["minimum"].as_u64().unwrap_or(0);
     match (name.as_str().expect("a type's name"), schema["format"].as_str()) {
         ("null", _) => Just(Value::Null).boxed(),
         ("boolean", _) => any::<bool>().prop_map(Value::from).boxed(),
+        ("string", Some("date-time")) => (1970..2100, 1..=12, 1..=28, 0..24, 0..60)
+            .prop_map(|(year, month, day, hour, minute)| {
+                json!(format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:07.25Z"))
+            })
+            .boxed(),
         ("string", _) => any::<String>().prop_map(Value::from).boxed(),
-        ("integer", Some("uint32")) => any::<u32>().prop_map(Value::from).boxed(),
-        ("integer", Some("uint64")) => any::<u64>().prop_map(Value::from).boxed(),
-        ("number", Some("double")) => {
-            (NEGATIVE | POSITIVE | NORMAL | SUBNORMAL | ZERO).prop_map(Value::from).boxed()
-        }
+        ("integer", Some("uint32")) => (least as u32..=u32::MAX).prop_map(Value::from).boxed(),
+        ("integer", Some("uint64")) => (least..=u64::MAX).prop_map(Value::from).boxed(),
+        ("number", Some("double")) => match (limit("minimum"), limit("maximum")) {
+            (Some(least), Some(most)) => (least..=most).prop_map(Value::from).boxed(),
+            (Some(least), None) => {
+                (POSITIVE | ZERO).prop_map(move |above| json!(above.abs() + least)).boxed()
+            }
+            _ => (NEGATIVE | POSITIVE | NORMAL | SUBNORMAL | ZERO).prop_map(Value::from).boxed(),
+        },
         ("array", _) => {
             let lengths = length("minItems", 0)..=length("maxItems", 3);
             collection::vec(any_of(&schema["items"]), lengths).prop_map(Value::from).boxed()
@@ -164,18 +181,116 @@ fn with(value: Value, fields: Map<String, Value>) -> Value {
     }
 }
 
+/// Whether a line says the same after it was written from what was read: nothing is lost between
+/// the wire and the domain.
+fn is_kept(value: &Value, written: &Value) -> bool {
+    let wire = |value: &Value| serde_json::from_value::<v1::Line>(value.clone()).ok();
+    wire(value).is_some() && wire(written) == wire(value)
+}
+
+/// From the wire to the domain and back.
+fn written(value: &Value) -> Value {
+    let line = CURRENT.read(value.clone()).expect("a line of the schema");
+    let text = CURRENT.write(&line).expect("JSON");
+    assert_eq!(line_of(&text), line);
+    serde_json::from_str(&text).expect("JSON")
+}
+
 proptest! {
-    /// From the wire to the domain, to the wire, and once more: nothing is lost on the way.
     #[test]
-    fn any_line_is_read_and_written_the_same(mut value in any_of(&WHOLE_SCHEMA)) {
-        if value["line"] == "header" {
-            value["version"] = json!(CURRENT.number());
+    fn any_line_is_read_and_written_the_same(value in any_of(&WHOLE_SCHEMA)) {
+        prop_assert!(is_kept(&value, &written(&value)), "{value}");
+    }
+}
+
+/// Everything below a value that has fields, itself included.
+fn objects(value: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
+    match value {
+        Value::Object(fields) => {
+            visit(fields);
+            fields.values_mut().for_each(|value| objects(value, visit));
         }
-        let line = CURRENT.read(value.clone()).expect("a line of the schema");
-        let text = CURRENT.write(&line).expect("JSON");
-        let wire = |value| serde_json::from_value::<v1::Line>(value).expect("a line");
-        prop_assert_eq!(wire(serde_json::from_str(&text).expect("JSON")), wire(value));
-        prop_assert_eq!(line_of(&text), line);
+        Value::Array(items) => items.iter_mut().for_each(|value| objects(value, visit)),
+        _ => {}
+    }
+}
+
+/// A conversion that leaves a field out is planted for each field of the schema in turn: lines as
+/// the property above draws them must show it.
+#[test]
+fn a_field_that_a_conversion_leaves_out_is_found() {
+    let mut left: BTreeSet<String> = BTreeSet::new();
+    objects(&mut WHOLE_SCHEMA.clone(), &mut |schema| {
+        let fields = schema.get("properties").and_then(Value::as_object);
+        let fields = fields.into_iter().flatten().filter(|(_, of)| of.get("const").is_none());
+        left.extend(fields.map(|(name, _)| name.clone()));
+    });
+    let all = left.len();
+    assert!(all > 100, "{left:?}");
+    let (mut runner, lines) = (TestRunner::deterministic(), any_of(&WHOLE_SCHEMA));
+    for _ in 0..400 {
+        let value = lines.new_tree(&mut runner).expect("a line").current();
+        let right = written(&value);
+        left.retain(|name| {
+            let mut without = right.clone();
+            let mut found = false;
+            objects(&mut without, &mut |fields| found |= fields.remove(name).is_some());
+            !found || is_kept(&value, &without)
+        });
+        if left.is_empty() {
+            return;
+        }
+    }
+    panic!("of {all} fields, nobody would miss {left:?}");
+}
+
+/// Lines with one thing in them that cannot be: by the schema, and by the reader with the place.
+#[test]
+fn what_cannot_be_is_refused_by_the_schema_and_by_the_reader() {
+    let schema = serde_json::from_str(SCHEMA).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    for (line, place, value, words) in [
+        (1, "/version", json!(2), "version 2"),
+        (1, "/version", json!(-1), "version: -1 is not 1"),
+        (1, "/started", json!("yesterday"), "started: \"yesterday\" is no date with a time"),
+        (1, "/started", json!("2026-13-01T12:00:00Z"), "is no date with a time"),
+        (1, "/timer/resolution", json!(-1e-9), "timer.resolution: -1e-9 is less than 0"),
+        (1, "/environment/load", json!(-0.5), "environment.load: -0.5 is less than 0"),
+        (2, "/summary/min", json!(-1.0), "summary.min: -1.0 is less than 0"),
+        (2, "/samples/times/3", json!(-1e-6), "samples.times[3]: -1e-6 is less than 0"),
+        (2, "/samples/batch", json!(0), "samples.batch: 0 is less than 1"),
+        (2, "/available", json!(7), "available: 7 is more than 1"),
+        (2, "/available", json!("all"), "invalid type"),
+        (2, "/started", json!("12:00"), "started: \"12:00\" is no date with a time"),
+        (2, "/clock", json!(-1500), "clock: -1500 is less than 0"),
+        (2, "/summary/interval/confidence", json!(95), "confidence: 95 is more than 1"),
+        (2, "/check/tolerance", json!(-1), "check.tolerance: -1 is less than 0"),
+        (6, "/elapsed", json!(-3), "elapsed: -3 is less than 0"),
+        (6, "/ended", json!(""), "ended: \"\" is no date with a time"),
+        (12, "/measurement/summary/median", json!(-1), "measurement.summary.median: -1 is less"),
+    ] {
+        let lines: Vec<&str> = GOLDEN.lines().collect();
+        let mut spoilt: Value = serde_json::from_str(lines[line - 1]).expect("JSON");
+        assert!(validator.is_valid(&spoilt), "line {line} as it is");
+        let (parent, name) = place.rsplit_once('/').expect("a place");
+        match spoilt.pointer_mut(parent).expect("a parent") {
+            Value::Array(items) => items[name.parse::<usize>().expect("a number")] = value.clone(),
+            parent => parent[name] = value.clone(),
+        }
+        assert!(!validator.is_valid(&spoilt), "{place} = {value} is valid by the schema");
+        let text: String = lines
+            .iter()
+            .enumerate()
+            .map(
+                |(at, old)| {
+                    if at + 1 == line { format!("{spoilt}\n") } else { format!("{old}\n") }
+                },
+            )
+            .collect();
+        let error = refusal(text);
+        assert!(error.contains(words), "{place} = {value}: {error} lacks {words}");
+        let at = format!(":{line}: not a record of fizeau");
+        assert!(error.contains(&at) || words == "version 2", "{error}");
     }
 }
 
@@ -239,7 +354,7 @@ fn what_is_no_record_is_refused_with_its_line() {
         (format!("{GOLDEN}\n"), &*format!(":{}: ", lines + 1)),
         (GOLDEN.replace("\"ranks\":2", "\"ranks\":0"), ":1: not a record of fizeau: 0 ranks"),
         (with_median("0.0"), "no case is measured in that time"),
-        (with_median("-1.0"), "no case is measured in that time"),
+        (with_median("-1.0"), "summary.median: -1.0 is less than 0"),
         (with_median("1e308"), "no case is measured in that time"),
         (String::new(), "it has no header"),
         ("PNG".into(), "it has no header"),
@@ -322,6 +437,8 @@ fn a_run_of_something_else_does_not_go_on() {
     {
         assert!(error.contains(words), "{error}");
     }
+    // Of two builds only where both are known: older records have none.
+    assert_eq!(check(&|new| new.build = Some("v0.1.0".into())), Ok(()));
     let error = check(&|new| new.suite_text.push('#')).expect_err("refused");
     assert!(error.contains("another than it was"), "{error}");
 }
@@ -339,6 +456,30 @@ fn a_record_tells_nothing_about_who_ran_it_and_where() {
         assert!(!text.contains(secret), "the record has {secret}");
     }
     assert_eq!(place.record("out").header.environment.host, None);
+}
+
+#[test]
+fn a_record_says_what_ran_when_and_by_which_build() {
+    let place = Place::new();
+    let mut run = place.run("", FEW, "out");
+    run.args(["--label", "two words", "--no-host-name"]);
+    let said = say(run.env("FIZEAU_TOKEN", "hunter2hunter2"));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let record = place.record("out");
+    assert_eq!(record.header.build.as_deref(), Some(env!("FIZEAU_BUILD")));
+    let words = record.header.command.join(" ");
+    let wanted = "--suite tiny.toml --device fake: --label two words --no-host-name";
+    assert_eq!(words, format!("fizeau run {FEW} {wanted}"));
+    assert!(!place.text("out").contains("hunter2"));
+    let started: Vec<&String> =
+        record.outcomes.iter().filter_map(|outcome| outcome.measured()?.started.as_ref()).collect();
+    assert_eq!(started.len(), record.outcomes.len());
+    let (first, last) = (&record.header.started, &record.footer.expect("it is over").ended);
+    assert!(started.is_sorted() && started.iter().all(|one| one[..19] >= first[..19]));
+    assert!(started.iter().all(|one| one[..19] <= last[..19]), "{started:?} {last}");
+    for words in ["What reproduces this", "fizeau run", "'two words'"] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
 }
 
 #[test]

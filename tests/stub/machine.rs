@@ -109,6 +109,12 @@ impl Machine {
         outcomes.iter().map(|one| (one.case().to_string(), ended(one))).collect()
     }
 
+    /// A copy of the stub, which knows by its name what it is: of a link to it the loader takes a
+    /// second one for the first.
+    pub fn copy_of_the_stub(&self, file: &str) {
+        fs::copy(library(), self.lib().join(file)).expect("the copy");
+    }
+
     /// A copy of the stub in which a symbol has another name takes a library's place.
     pub fn without_symbol(&self, file: &str, symbol: &str) {
         let mut bytes = fs::read(library()).expect("the stub");

@@ -8,6 +8,7 @@ mod program;
 mod skipped;
 
 mod cuda;
+mod drivers;
 mod first_day;
 mod hip;
 mod machine;

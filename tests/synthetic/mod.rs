@@ -41,6 +41,8 @@ fn header(plan: Vec<Case>) -> Header {
     Header {
         run: "7f3a19c2".into(),
         fizeau: "0.1.0".into(),
+        build: Some("v0.1.0-3-g0a1b2c3d4e5f".into()),
+        command: ["fizeau", "run", "--label", "one of many"].map(str::to_owned).to_vec(),
         started: "2026-03-01T12:00:00Z".into(),
         label: None,
         suite: "quick".into(),
@@ -56,6 +58,10 @@ fn header(plan: Vec<Case>) -> Header {
             pinned: true,
             huge_pages: "transparent".into(),
             governor: Some("performance".into()),
+            boost: Some(true),
+            microcode: Some("0xb002151".into()),
+            settings: None,
+            unknown_architecture: None,
             load: Some(0.31),
             memory_free: Some(Bytes(29 << 30)),
             libraries: vec!["openblas 0.3.29".into()],
@@ -144,6 +150,8 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
     };
     Measurement {
         case,
+        started: None,
+        code: Vec::new(),
         work,
         cache,
         samples: Samples {

@@ -25,7 +25,9 @@ fn nvml() -> (Vec<Called>, Vec<(&'static str, Signature)>) {
         nvmlInit_v2() nvmlSystemGetDriverVersion(_, _) nvmlDeviceGetHandleByPciBusId_v2(_, _)
         nvmlDeviceGetHandleByUUID(_, _) nvmlDeviceGetPciInfo_v3(_, _)
         nvmlDeviceGetClockInfo(_, _, _) nvmlDeviceGetPowerUsage(_, _)
-        nvmlDeviceGetEnforcedPowerLimit(_, _) nvmlDeviceGetTotalEnergyConsumption(_, _)
+        nvmlDeviceGetEnforcedPowerLimit(_, _) nvmlDeviceGetEccMode(_, _, _)
+        nvmlDeviceGetVbiosVersion(_, _, _) nvmlDeviceGetApplicationsClock(_, _, _)
+        nvmlDeviceGetDefaultApplicationsClock(_, _, _) nvmlDeviceGetTotalEnergyConsumption(_, _)
         nvmlDeviceGetTemperature(_, _, _) nvmlDeviceGetCurrentClocksEventReasons(_, _)
         nvmlDeviceGetTotalEccErrors(_, _, _, _) nvmlDeviceGetRemappedRows(_, _, _, _, _)
         nvmlDeviceGetPcieReplayCounter(_, _) nvmlDeviceGetCurrPcieLinkGeneration(_, _)
@@ -63,11 +65,12 @@ fn functions_are_those_of_the_headers() {
     let (ours, theirs) = both! { cudarc::nvrtc::sys:
         nvrtcVersion(_, _) nvrtcCreateProgram(_, _, _, _, _, _) nvrtcCompileProgram(_, _, _)
         nvrtcGetProgramLogSize(_, _) nvrtcGetProgramLog(_, _) nvrtcGetCUBINSize(_, _)
-        nvrtcGetCUBIN(_, _) nvrtcDestroyProgram(_)
+        nvrtcGetCUBIN(_, _) nvrtcGetPTXSize(_, _) nvrtcGetPTX(_, _) nvrtcDestroyProgram(_)
     };
     assert_eq!(faults(&ours, "nvrtc", &theirs), NONE);
     let (ours, theirs) = both! { cudarc::cublaslt::sys:
-        cublasLtCreate(_) cublasLtDestroy(_) cublasLtMatmulDescCreate(_, _, _)
+        cublasLtCreate(_) cublasLtDestroy(_) cublasLtGetProperty(_, _)
+        cublasLtMatmulDescCreate(_, _, _)
         cublasLtMatmulDescSetAttribute(_, _, _, _) cublasLtMatmulDescDestroy(_)
         cublasLtMatrixLayoutCreate(_, _, _, _, _) cublasLtMatrixLayoutDestroy(_)
         cublasLtMatmulPreferenceCreate(_) cublasLtMatmulPreferenceSetAttribute(_, _, _, _)

@@ -399,7 +399,8 @@ export! {
     }
     cuModuleLoadData(module: *mut Handle, image: *const c_void) |state| {
         // A GPU's binary is refused: then its text is compiled.
-        let Some(library) = Library::load(image.cast()) else { return INVALID_IMAGE };
+        let newest = state.script.images.unwrap_or(state.script.driver / 1_000);
+        let Some(library) = Library::load(image.cast(), newest) else { return INVALID_IMAGE };
         let loaded = Loaded { library: Arc::new(library), functions: Vec::new() };
         module.write(Box::into_raw(Box::new(loaded)).cast());
         state.count("modules", 1);

@@ -14,7 +14,8 @@ use std::{
     },
 };
 
-/// What a module's image begins with, behind the mark of a binary; then its length.
+/// What a module's image begins with, behind the mark of a binary; then the CUDA that it was made by,
+/// and its length.
 const MARK: &[u8; 12] = b"\x7fELF of stub";
 
 /// Kernels whose text is not run as it is launched, and why.
@@ -55,9 +56,9 @@ pub struct Library {
     _opened: Opened,
 }
 
-/// The image of a module.
-pub fn image(library: &[u8]) -> Vec<u8> {
-    [&MARK[..], &(library.len() as u64).to_le_bytes(), library].concat()
+/// The image of a module that a compiler of some CUDA made: its major version, 0 for none.
+pub fn image(library: &[u8], major: i32) -> Vec<u8> {
+    [&MARK[..], &major.to_le_bytes(), &(library.len() as u64).to_le_bytes(), library].concat()
 }
 
 /// What a clock of the model goes on by when it is asked how long something was.
@@ -69,12 +70,13 @@ extern "C" fn distance(address: *const u8) -> u64 {
 }
 
 impl Library {
-    /// From an image. None where it is none of ours, or cannot be loaded.
+    /// From an image. None where it is none of ours, was made by a later CUDA than `newest`, or cannot
+    /// be loaded.
     ///
     /// # Safety
     ///
     /// The image is as long as it says, or begins otherwise.
-    pub unsafe fn load(image: *const u8) -> Option<Library> {
+    pub unsafe fn load(image: *const u8, newest: i32) -> Option<Library> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         // SAFETY: as the caller promises; each byte is looked at once those before it are right.
         let bytes = unsafe {
@@ -82,8 +84,12 @@ impl Library {
             if !is_ours {
                 return None;
             }
-            let length = image.add(MARK.len()).cast::<u64>().read_unaligned();
-            std::slice::from_raw_parts(image.add(MARK.len() + 8), length as usize)
+            let image = image.add(MARK.len());
+            if image.cast::<i32>().read_unaligned() > newest {
+                return None;
+            }
+            let length = image.add(4).cast::<u64>().read_unaligned();
+            std::slice::from_raw_parts(image.add(12), length as usize)
         };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         // A name of its own: a loader takes a library of the same name for the same.

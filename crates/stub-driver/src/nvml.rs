@@ -68,6 +68,24 @@ export! {
         milliwatts.write(2_000);
         OK
     }
+    nvmlDeviceGetEccMode(_device: Sensor, current: *mut c_uint, pending: *mut c_uint) |_state| {
+        current.write(1);
+        pending.write(1);
+        OK
+    }
+    nvmlDeviceGetVbiosVersion(_device: Sensor, text: *mut c_char, length: c_uint) |_state| {
+        put("stub", text, length as usize)
+    }
+    nvmlDeviceGetApplicationsClock(_device: Sensor, _kind: c_int, clock: *mut c_uint) |_state| {
+        clock.write(900);
+        OK
+    }
+    nvmlDeviceGetDefaultApplicationsClock(
+        _device: Sensor, _kind: c_int, clock: *mut c_uint
+    ) |_state| {
+        clock.write(1_000);
+        OK
+    }
     nvmlDeviceGetTotalEnergyConsumption(_device: Sensor, millijoules: *mut u64) |state| {
         millijoules.write(state.launches);
         OK

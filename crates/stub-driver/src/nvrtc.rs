@@ -1,7 +1,8 @@
-//! `libnvrtc.so.13`: its binaries are libraries of the host that execute the kernels' text.
+//! `libnvrtc.so.13`, or `libnvrtc.so.12` where a copy of the stub has that name: its binaries are
+//! libraries of the host that execute the kernels' text.
 
 use crate::{
-    cuda::{export, put},
+    cuda::{export, fizeau_stub_driver, put},
     model,
     state::{OK, State, call},
     text::Source,
@@ -24,6 +25,38 @@ const LOG: &str = "stub.cu(1): error: scripted";
 /// NVRTC_ERROR_COMPILATION, HIPRTC_ERROR_COMPILATION.
 const NOT_COMPILED: c_int = 6;
 
+/// NVRTC_ERROR_INVALID_OPTION.
+const INVALID_OPTION: c_int = 5;
+
+/// Numbers of the targets that NVRTC 13.0 knows, and of those that 12.6 knows; families came with
+/// 12.9.
+const KNOWN_13: [&str; 12] =
+    ["75", "80", "86", "87", "88", "89", "90", "100", "103", "110", "120", "121"];
+const KNOWN_12: [&str; 8] = ["70", "72", "75", "80", "86", "87", "89", "90"];
+
+/// The version, by the name of the file that this was loaded from.
+fn release() -> (c_int, c_int) {
+    // SAFETY: a question about an address of this very library; all zeros are an empty answer.
+    let file = unsafe {
+        let mut told: libc::Dl_info = std::mem::zeroed();
+        let here = fizeau_stub_driver as *const c_void;
+        match libc::dladdr(here, &raw mut told) {
+            0 => String::new(),
+            _ => text_at(told.dli_fname),
+        }
+    };
+    if file.ends_with("libnvrtc.so.12") { (12, 6) } else { (13, 0) }
+}
+
+/// Whether this version has an option's target.
+fn knows(target: &str) -> bool {
+    let known = if release().0 == 12 { &KNOWN_12[..] } else { &KNOWN_13[..] };
+    let number = target.trim_start_matches("sm_").trim_start_matches("compute_");
+    let is_family = number.ends_with('f');
+    let number = number.trim_end_matches(['a', 'f']);
+    target.starts_with("gfx") || known.contains(&number) && !(is_family && release().0 == 12)
+}
+
 unsafe fn text_at(text: *const c_char) -> String {
     // SAFETY: whoever calls passes a text that ends with a zero.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
@@ -31,8 +64,9 @@ unsafe fn text_at(text: *const c_char) -> String {
 
 export! {
     nvrtcVersion(major: *mut c_int, minor: *mut c_int) |_state| {
-        major.write(13);
-        minor.write(0);
+        let release = release();
+        major.write(release.0);
+        minor.write(release.1);
         OK
     }
     nvrtcCreateProgram(
@@ -75,6 +109,16 @@ export! {
         slice::from_raw_parts_mut(bytes.cast::<u8>(), image.len()).copy_from_slice(image);
         OK
     }
+    nvrtcGetPTXSize(program: *mut c_void, size: *mut usize) |_state| {
+        let program = &*program.cast::<Program>();
+        size.write(program.image.len());
+        OK
+    }
+    nvrtcGetPTX(program: *mut c_void, bytes: *mut c_char) |_state| {
+        let image = &(*program.cast::<Program>()).image;
+        slice::from_raw_parts_mut(bytes.cast::<u8>(), image.len()).copy_from_slice(image);
+        OK
+    }
     nvrtcDestroyProgram(program: *mut *mut c_void) |state| {
         drop(Box::from_raw(program.read().cast::<Program>()));
         program.write(std::ptr::null_mut());
@@ -101,7 +145,8 @@ pub unsafe extern "C" fn nvrtcCompileProgram(
         (&mut *program.cast::<Program>(), options)
     };
     let begun = call("nvrtcCompileProgram", |state| {
-        state.log(format!("options {} {options:?}", program.source.name));
+        let (major, minor) = release();
+        state.log(format!("options {} {options:?} by {major}.{minor}", program.source.name));
         OK
     });
     if begun != OK {
@@ -111,10 +156,16 @@ pub unsafe extern "C" fn nvrtcCompileProgram(
         let names = ["--gpu-architecture=", "--offload-arch="];
         names.iter().find_map(|name| option.strip_prefix(name))
     });
+    let target = target.unwrap_or_default();
+    if !knows(target) {
+        program.log = "nvrtc: error: invalid value for --gpu-architecture (-arch)".into();
+        return INVALID_OPTION;
+    }
     // Other devices' threads go on meanwhile: the state is not held.
-    match program.source.library(target.unwrap_or_default()) {
+    match program.source.library(target) {
         Ok(library) => {
-            program.image = model::image(&library);
+            let major = if target.starts_with("gfx") { 0 } else { release().0 };
+            program.image = model::image(&library, major);
             OK
         }
         Err(log) => {

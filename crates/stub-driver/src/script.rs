@@ -3,6 +3,7 @@
 //! | part | means |
 //! | --- | --- |
 //! | `driver=11040` | the driver's version |
+//! | `images=12` | the newest CUDA whose binaries it loads, where that is not its own |
 //! | `hip=50221153` | the version of HIP |
 //! | `gfx=gfx942` | the target of its devices |
 //! | `devices=2` | so many devices; `gpus=2` is the same |
@@ -33,6 +34,8 @@ use std::collections::BTreeMap;
 pub struct Script {
     /// The driver's version.
     pub driver: i32,
+    /// The newest CUDA whose binaries are loaded, where it is not the driver's own.
+    pub images: Option<i32>,
     /// HIP's version.
     pub hip: i32,
     /// HIP's target.
@@ -77,6 +80,7 @@ impl Default for Script {
     fn default() -> Script {
         Script {
             driver: 13_000,
+            images: None,
             hip: 60_300_000,
             gfx: "gfx942".into(),
             devices: 1,
@@ -143,6 +147,7 @@ impl Script {
         let (name, value) = part.split_once('=')?;
         match name {
             "driver" => self.driver = value.parse().ok()?,
+            "images" => self.images = Some(value.parse().ok()?),
             "hip" => self.hip = value.parse().ok()?,
             "gfx" => self.gfx = value.to_owned(),
             "devices" | "gpus" => {

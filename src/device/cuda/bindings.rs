@@ -44,13 +44,14 @@ fn nvrtc() -> Vec<(&'static str, Signature)> {
     declared! { [unsafe fn] cudarc::nvrtc::sys:
         nvrtcVersion(_, _) nvrtcCreateProgram(_, _, _, _, _, _) nvrtcCompileProgram(_, _, _)
         nvrtcGetProgramLogSize(_, _) nvrtcGetProgramLog(_, _) nvrtcGetCUBINSize(_, _)
-        nvrtcGetCUBIN(_, _) nvrtcDestroyProgram(_)
+        nvrtcGetCUBIN(_, _) nvrtcGetPTXSize(_, _) nvrtcGetPTX(_, _) nvrtcDestroyProgram(_)
     }
 }
 
 fn blas() -> Vec<(&'static str, Signature)> {
     declared! { [unsafe fn] cudarc::cublaslt::sys:
-        cublasLtCreate(_) cublasLtDestroy(_) cublasLtMatmulDescCreate(_, _, _)
+        cublasLtCreate(_) cublasLtDestroy(_) cublasLtGetProperty(_, _)
+        cublasLtMatmulDescCreate(_, _, _)
         cublasLtMatmulDescSetAttribute(_, _, _, _) cublasLtMatmulDescDestroy(_)
         cublasLtMatrixLayoutCreate(_, _, _, _, _) cublasLtMatrixLayoutDestroy(_)
         cublasLtMatmulPreferenceCreate(_) cublasLtMatmulPreferenceSetAttribute(_, _, _, _)

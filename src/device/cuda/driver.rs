@@ -65,7 +65,9 @@ pub static CUDA: Vendor = Vendor {
     kernels: KernelSet {
         manifest: kernels::MANIFEST,
         find: kernels::find,
-        compiler: nvrtc::compiler,
+        compilers: nvrtc::compilers,
+        mend: "install NVRTC of the driver's own CUDA (`pip install nvidia-cuda-nvrtc-cu12` for \
+               drivers before 580), or a newer driver",
         builder: "nvcc",
     },
 };
@@ -88,7 +90,7 @@ pub fn too_old(version: i32) -> DeviceError {
             spelled(VERSION_MIN),
             spelled(version)
         ),
-        mend: "install driver 525 or newer; 580 or newer runs the built-in kernels".into(),
+        mend: "install driver 525 or newer".into(),
     }
 }
 

@@ -1,22 +1,37 @@
 //! The kernels of `kernels/kernels.toml`: texts and binaries that this build has.
 
-use crate::device::gpu::vendor::Bundled;
+use crate::device::gpu::vendor::{Binary, Bundled};
 
 /// The list's text.
 pub const MANIFEST: &str = include_str!("../../../kernels/kernels.toml");
 
+/// A file, embedded.
+struct Files {
+    path: &'static str,
+    text: &'static str,
+    /// Targets with their binaries and the place of what made them in `COMPILERS`, where the build
+    /// found a compiler. `compute_80` is PTX.
+    binaries: &'static [(&'static str, &'static [u8], usize)],
+}
+
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// A file of kernels.toml.
-pub fn find(path: &str, _target: &str) -> Option<Bundled> {
-    BUNDLED.iter().find(|bundled| bundled.path == path).copied()
+/// A file's text, with its binary for a target if this build has one.
+pub fn find(path: &str, target: &str) -> Option<Bundled> {
+    let file = BUNDLED.iter().find(|file| file.path == path)?;
+    let binary = file.binaries.iter().find(|(of, ..)| *of == target);
+    let binary = binary.map(|&(_, image, by)| Binary { image, compiler: COMPILERS[by].0 });
+    Some(Bundled { path: file.path, text: file.text, binary })
 }
 
 /// What this build has of its kernels, for `doctor`.
 pub fn built_with() -> String {
-    match NVCC {
-        Some(version) => format!("binaries for all targets, by {version}"),
-        None => "no binaries: no nvcc was found at build time; NVRTC compiles their text".into(),
+    let of = |(version, targets): &(&str, &str)| format!("{targets} by {version}");
+    let used: Vec<String> =
+        COMPILERS.iter().filter(|(_, targets)| !targets.is_empty()).map(of).collect();
+    match used.is_empty() {
+        true => "no binaries: no nvcc was found at build time; NVRTC compiles their text".into(),
+        false => format!("binaries: {}", used.join("; ")),
     }
 }
 
@@ -26,9 +41,9 @@ mod tests {
     use super::*;
     use crate::{
         device::gpu::{
-            compiler::Source,
+            compiler::{self, Source},
             kernels::HEADERS,
-            manifest::{File, Manifest},
+            manifest::{File, Manifest, family},
         },
         skipped,
     };
@@ -43,7 +58,14 @@ mod tests {
         let files = manifest().file;
         let embedded = |file: &File| BUNDLED.iter().any(|bundled| bundled.path == file.path);
         assert!(files.iter().all(embedded) && files.len() == BUNDLED.len());
-        assert!(BUNDLED.iter().all(|bundled| bundled.binary.is_some() == NVCC.is_some()));
+        let targets =
+            || files.iter().flat_map(|file| file.targets.iter().map(move |to| (file, to)));
+        for (file, target) in targets().filter(|_| !COMPILERS.is_empty()) {
+            let has = |target| find(&file.path, target).expect("embedded").binary;
+            let binary = has(target).or_else(|| has(family(target)?));
+            let binary = binary.unwrap_or_else(|| panic!("{} for {target}", file.path));
+            assert!(binary.image.starts_with(b"\x7fELF"), "{} for {target}", file.path);
+        }
     }
 
     /// scripts/kernels.sh compiles the files; this program compiles what is embedded in it.
@@ -66,26 +88,34 @@ mod tests {
     /// scripts/check_nvrtc.sh brings two.
     #[test]
     fn a_kernel_of_each_target_compiles_from_its_embedded_text() {
-        let compiler = match nvrtc::compiler() {
-            Ok(compiler) => compiler,
+        let compilers = match compiler::found(&nvrtc::compilers(13_000)) {
+            Ok(compilers) => compilers,
             Err(error) => return skipped::because("nvrtc", error),
         };
         let mut files = manifest().file;
         let embedded = |file: &File| BUNDLED.iter().find(|bundled| bundled.path == file.path);
         files.sort_by_key(|file| embedded(file).expect("embedded").text.len());
         let mut compiled = BTreeSet::new();
-        let jobs = files.iter().flat_map(|file| file.targets.iter().map(move |to| (file, to)));
-        for (file, target) in jobs.filter(|(_, target)| compiled.insert(target.to_string())) {
-            let Bundled { path: name, text, .. } = embedded(file).expect("embedded");
+        let jobs = files.iter().flat_map(|file| {
+            let own = file.targets.iter().map(String::as_str);
+            let families = file.targets.iter().filter_map(|target| family(target));
+            own.chain(families).chain(file.ptx.as_deref()).map(move |to| (file, to))
+        });
+        let jobs = jobs.filter(|(_, target)| compiled.insert(target.to_string()));
+        let jobs = jobs.flat_map(|job| compilers.iter().map(move |compiler| (job, compiler)));
+        for ((file, target), compiler) in jobs {
+            let Files { path: name, text, .. } = embedded(file).expect("embedded");
             let source = Source { name, text, headers: HEADERS, options: &[], target };
+            let by = compiler.named();
             let binary = compiler.compile(&source).unwrap_or_else(|error| {
-                panic!("{name} for {target}: {error}");
+                panic!("{name} for {target} by {by}: {error}");
             });
-            assert!(binary.starts_with(b"\x7fELF"), "{name} for {target}");
+            let start: &[u8] = if target.starts_with("sm_") { b"\x7fELF" } else { b"//" };
+            assert!(binary.starts_with(start), "{name} for {target} by {by}");
             for row in &file.kernels {
                 let entry = row.entry.as_bytes();
                 let there = binary.windows(entry.len()).any(|window| window == entry);
-                assert!(there, "{name} for {target} has no {}", row.entry);
+                assert!(there, "{name} for {target} by {by} has no {}", row.entry);
             }
         }
         assert!(compiled.len() > 5, "{compiled:?}");

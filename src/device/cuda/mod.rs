@@ -14,6 +14,7 @@ mod status;
 use super::{
     Backend, Device, DeviceError, Finding, Identity,
     gpu::{
+        compiler,
         device::{DeviceDetails, GpuDevice},
         driver::Driver,
     },
@@ -77,10 +78,7 @@ impl Backend for Cuda {
                 Ok(nvml) => Finding::good("NVML", nvml.driver_version().unwrap_or_default()),
                 Err(error) => Finding::absent("NVML", &error),
             },
-            match nvrtc::compiler() {
-                Ok(compiler) => Finding::good("NVRTC", compiler.spelled()),
-                Err(error) => Finding::absent("NVRTC", &error),
-            },
+            nvrtc_finding(),
             match cublaslt::CUBLASLT.library() {
                 Ok(_) => Finding::good("cuBLASLt", "found"),
                 Err(error) => Finding::absent("cuBLASLt", &error),
@@ -92,6 +90,18 @@ impl Backend for Cuda {
             findings.extend(devices);
         }
         findings
+    }
+}
+
+/// The compilers that there are, in the order in which they suit the driver.
+fn nvrtc_finding() -> Finding {
+    let version = driver().map_or(13_000, |driver| driver.version);
+    match compiler::found(&nvrtc::compilers(version)) {
+        Ok(found) => {
+            let versions: Vec<String> = found.iter().map(|one| one.spelled()).collect();
+            Finding::good("NVRTC", versions.join(", then "))
+        }
+        Err(error) => Finding::absent("NVRTC", &error),
     }
 }
 
@@ -160,6 +170,7 @@ fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut En
     if let Ok(nvml) = nvml::nvml() {
         to.libraries.extend(nvml.driver_version().map(|v| format!("NVML {v}")));
     }
+    to.settings = self::sensors(driver, properties.ordinal).map(|sensors| sensors.settings());
     if !sensors {
         let why = nvml::nvml()
             .err()

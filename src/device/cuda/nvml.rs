@@ -6,10 +6,14 @@
 
 #![expect(unsafe_code, reason = "two functions of NVML are called by their pointers")]
 
-use crate::device::{
-    DeviceError,
-    gpu::sensors::{Counters, Faults, ReadSensors, Reading},
-    library::{self, Refusal, Wanted},
+use crate::{
+    device::{
+        DeviceError,
+        gpu::sensors::{Counters, Faults, ReadSensors, Reading, USER_CLOCKS},
+        library::{self, Refusal, Wanted},
+    },
+    record::DeviceSettings,
+    units::Watts,
 };
 use nvml_wrapper::{
     Device, EventSet,
@@ -110,6 +114,25 @@ impl Sensors {
     pub fn pci_id(&self) -> Option<String> {
         let id = self.0.pci_info().ok()?.pci_device_id;
         Some(format!("{:04x}:{:04x}", id & 0xffff, id >> 16))
+    }
+
+    /// How the device is set up. Clocks that were locked to a range show by the reason that NVML
+    /// gives for the clock, and only while the device works: what shows is told, and no more.
+    pub fn settings(&self) -> DeviceSettings {
+        let watts = |milliwatts: u32| Watts(f64::from(milliwatts) / 1e3);
+        let own = self.0.applications_clock(Clock::SM).ok();
+        let default = self.0.default_applications_clock(Clock::SM).ok();
+        let by_application = own
+            .zip(default)
+            .filter(|(own, default)| own != default)
+            .map(|(own, default)| format!("application clock {own} MHz (default {default} MHz)"));
+        let set = || self.reasons().is_some_and(|reasons| reasons & USER_CLOCKS != 0);
+        DeviceSettings {
+            power_limit: self.0.enforced_power_limit().ok().map(watts),
+            ecc: self.0.is_ecc_enabled().ok().map(|ecc| ecc.currently_enabled),
+            clock_locks: by_application.or_else(|| set().then(|| "clocks set by a user".into())),
+            vbios: self.0.vbios_version().ok(),
+        }
     }
 
     /// What the device is doing now.

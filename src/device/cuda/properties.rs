@@ -7,7 +7,7 @@ use crate::{
     units::{Bytes, Megahertz},
 };
 use cudarc::driver::sys::CUdevice_attribute::{self, *};
-use std::{ffi::c_int, fs, path::Path};
+use std::{ffi::c_int, fs, iter, path::Path};
 
 /// Reads them.
 ///
@@ -55,7 +55,7 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
         pci_id: whole.then(|| pci_id(driver, device)).flatten(),
         flops_per_clock: capability.map(rates::cuda).unwrap_or_default(),
         exps_per_clock: capability.and_then(exps_per_clock),
-        features: targets(driver, device),
+        features: capability.map(targets).unwrap_or_default(),
         virtualised: slice,
         pcie: pcie(driver, device).filter(|_| !has_other_host_link),
         name,
@@ -130,12 +130,27 @@ const TARGETS: [(u32, u32); 13] = [
     (12, 1),
 ];
 
-/// The targets whose binaries a device runs, its own first: those of its major version up to its
-/// minor, and its own with the instructions that no other device has.
-fn targets(driver: &Driver, device: c_int) -> Vec<String> {
-    let Some((major, minor)) = capability(driver, device) else { return Vec::new() };
+/// The targets whose binaries a device of a compute capability runs, its own first: its own with
+/// the instructions that no other device has, that of its family, its own without them, also where
+/// no compiler knows it yet, and those of its major version below.
+fn targets((major, minor): (u32, u32)) -> Vec<String> {
     let special = (major >= 9).then(|| format!("sm_{major}{minor}a"));
-    let runs = |&&(of, up_to): &&(u32, u32)| of == major && up_to <= minor;
-    let plain = TARGETS.iter().rev().filter(runs).map(|(of, at)| format!("sm_{of}{at}"));
-    special.into_iter().chain(plain).collect()
+    let family = (major == 12).then(|| "sm_120f".to_owned());
+    let below = |&&(of, at): &&(u32, u32)| of == major && at < minor;
+    let below = TARGETS.iter().rev().filter(below).copied();
+    let plain = iter::once((major, minor)).chain(below).map(|(of, at)| format!("sm_{of}{at}"));
+    special.into_iter().chain(family).chain(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_runs_its_own_targets_and_those_below_it() {
+        assert_eq!(targets((8, 9)), ["sm_89", "sm_87", "sm_86", "sm_80"]);
+        assert_eq!(targets((9, 0)), ["sm_90a", "sm_90"]);
+        assert_eq!(targets((12, 1)), ["sm_121a", "sm_120f", "sm_121", "sm_120"]);
+        assert_eq!(targets((13, 0)), ["sm_130a", "sm_130"]);
+    }
 }

@@ -65,7 +65,7 @@ mod tests {
         let targets: Vec<String> = targets.iter().map(|&target| target.to_owned()).collect();
         let manifest: Manifest =
             toml::from_str(include_str!("../../../kernels/kernels.toml")).expect("kernels.toml");
-        let runs = manifest.file.iter().filter(|file| file.target(&targets).is_some());
+        let runs = manifest.file.iter().filter(|file| !file.images(&targets).is_empty());
         let rows: Vec<&Row> = runs.flat_map(|file| &file.kernels).collect();
         let heads = ["64x64", "128x128", "256x256"];
         let kinds = heads.map(|dims| ("prefill", dims)).into_iter();
@@ -87,8 +87,8 @@ mod tests {
         let none: [&str; 0] = [];
         assert_eq!(left_to_the_portable_kernel(&["sm_89", "sm_86", "sm_80"]), none);
         assert_eq!(left_to_the_portable_kernel(&["sm_90a", "sm_90"]), none);
-        assert_eq!(left_to_the_portable_kernel(&["sm_120a", "sm_120"]), none);
-        assert_eq!(left_to_the_portable_kernel(&["sm_121a", "sm_121", "sm_120"]), none);
+        assert_eq!(left_to_the_portable_kernel(&["sm_120a", "sm_120f", "sm_120"]), none);
+        assert_eq!(left_to_the_portable_kernel(&["sm_121a", "sm_120f", "sm_121", "sm_120"]), none);
         for datacentre in ["sm_100a", "sm_103a"] {
             let left = left_to_the_portable_kernel(&[datacentre]);
             assert_eq!(left, ["attention/prefill/fp8/256x256"]);

@@ -62,6 +62,8 @@ functions! {
     Functions:
     create = "cublasLtCreate"(handle: *mut Handle);
     destroy = "cublasLtDestroy"(handle: Handle);
+    property = "cublasLtGetProperty"(which: c_int, value: *mut c_int);
+    version_of_hip = "hipblasLtGetVersion"(handle: Handle, version: *mut c_int);
     product_create = "cublasLtMatmulDescCreate"(product: *mut Handle, compute: c_int, scale: c_int);
     product_set = "cublasLtMatmulDescSetAttribute"(
         product: Handle, attribute: c_int, value: *const c_void, size: usize,
@@ -116,6 +118,30 @@ pub fn has(operation: Operation, kinds: &[Kind]) -> bool {
 pub struct Library {
     /// Its functions.
     pub functions: Functions,
+}
+
+impl Library {
+    /// The library's version, such as `13.0.0`; none where it does not tell.
+    ///
+    /// # Safety
+    ///
+    /// The handle is the library's own.
+    pub unsafe fn version(&self, handle: Handle) -> Option<String> {
+        let f = &self.functions;
+        let mut numbers = [0; 3];
+        // Major, minor and patch are the first three properties.
+        let told = numbers.iter_mut().zip(0..).try_for_each(|(number, which)| {
+            // SAFETY: the pointer is valid.
+            unsafe { f.property(which, number) }
+        });
+        if told.is_err() {
+            let mut whole = 0;
+            // SAFETY: the caller's promise; the pointer is valid.
+            unsafe { f.version_of_hip(handle, &raw mut whole) }.ok()?;
+            numbers = [whole / 100_000, whole / 100 % 1_000, whole % 100];
+        }
+        Some(numbers.map(|number| number.to_string()).join("."))
+    }
 }
 
 impl BlasLtDialect {

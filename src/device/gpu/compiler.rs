@@ -1,4 +1,5 @@
-//! NVRTC: kernels compiled from their text where no binary of this build fits, and kept on disk.
+//! NVRTC and hipRTC: kernels compiled from their text where no binary of this build fits, and kept
+//! on disk.
 
 #![expect(unsafe_code, reason = "NVRTC is a C library")]
 
@@ -15,6 +16,7 @@ use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
 };
 
 type Program = *mut std::ffi::c_void;
@@ -34,6 +36,8 @@ functions! {
     log = "nvrtcGetProgramLog"(program: Program, text: *mut c_char);
     cubin_size = "nvrtcGetCUBINSize"(program: Program, size: *mut usize);
     cubin = "nvrtcGetCUBIN"(program: Program, bytes: *mut c_char);
+    ptx_size = "nvrtcGetPTXSize"(program: Program, size: *mut usize);
+    ptx = "nvrtcGetPTX"(program: Program, bytes: *mut c_char);
     destroy = "nvrtcDestroyProgram"(program: *mut Program);
     stub = "fizeau_stub_driver"();
 }
@@ -56,8 +60,59 @@ pub struct Source<'s> {
     pub headers: &'s [(&'s str, &'s str)],
     /// Macros, such as `-DTILE=128`.
     pub options: &'s [String],
-    /// For which target, such as `sm_90a`.
+    /// For which target, such as `sm_90a`; `compute_80` for PTX, which the driver compiles.
     pub target: &'s str,
+}
+
+/// A compiler that is opened when it is first needed, once in a process.
+pub struct LazyCompiler {
+    dialect: CompilerDialect,
+    opened: OnceLock<Result<Arc<Compiler>, DeviceError>>,
+}
+
+impl LazyCompiler {
+    /// One that is not opened yet.
+    pub const fn new(dialect: CompilerDialect) -> LazyCompiler {
+        LazyCompiler { dialect, opened: OnceLock::new() }
+    }
+
+    /// The compiler.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Missing`] where there is none.
+    pub fn get(&'static self) -> Result<Arc<Compiler>, DeviceError> {
+        self.opened.get_or_init(|| Compiler::open(&self.dialect).map(Arc::new)).clone()
+    }
+
+    /// The options of a compilation.
+    #[cfg(test)]
+    pub fn options(&self, source: &Source<'_>) -> Vec<String> {
+        self.dialect.options(source)
+    }
+}
+
+/// Those of these compilers that there are, in the same order.
+///
+/// # Errors
+///
+/// [`DeviceError::Missing`] with all names and the mend of the first where there is none.
+pub fn found(compilers: &[&'static LazyCompiler]) -> Result<Vec<Arc<Compiler>>, DeviceError> {
+    let (mut found, mut absent) = (Vec::new(), Vec::new());
+    for compiler in compilers {
+        match compiler.get() {
+            Ok(opened) => found.push(opened),
+            Err(DeviceError::Missing { what, mend }) => absent.push((what, mend)),
+            Err(error) => return Err(error),
+        }
+    }
+    match (found.is_empty(), absent.first()) {
+        (true, Some((_, mend))) => {
+            let what: Vec<&str> = absent.iter().map(|(what, _)| what.as_str()).collect();
+            Err(DeviceError::Missing { what: what.join(" or "), mend: mend.clone() })
+        }
+        _ => Ok(found),
+    }
 }
 
 /// What differs between compilers that speak the same language.
@@ -110,6 +165,11 @@ impl Compiler {
         Ok(Compiler { dialect, functions, version: (major, minor) })
     }
 
+    /// Its name and version, such as `NVRTC 13.0`.
+    pub fn named(&self) -> String {
+        format!("{} {}", self.dialect.name, self.spelled())
+    }
+
     /// Its version, such as 13.0.
     pub fn spelled(&self) -> String {
         let (major, minor) = self.version;
@@ -129,7 +189,7 @@ impl Compiler {
     pub fn binary(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
         let kept = cache_folder().map(|folder| folder.join(self.file_name(source)));
         if let Some(bytes) = kept.as_deref().and_then(|path| fs::read(path).ok())
-            && bytes.starts_with(b"\x7fELF")
+            && is_image(&bytes, source.target)
         {
             return Ok(bytes);
         }
@@ -188,9 +248,16 @@ impl Compiler {
                 return Err(refused(format!("{name}: {refusal}: {log}")));
             }
             let mut size = 0;
-            f.cubin_size(held.program, &raw mut size).map_err(failed)?;
+            let is_virtual = is_virtual(source.target);
+            if is_virtual {
+                f.ptx_size(held.program, &raw mut size).map_err(failed)?;
+            } else {
+                f.cubin_size(held.program, &raw mut size).map_err(failed)?;
+            }
             let mut bytes = vec![0u8; size];
-            f.cubin(held.program, bytes.as_mut_ptr().cast()).map_err(failed)?;
+            let into = bytes.as_mut_ptr().cast();
+            if is_virtual { f.ptx(held.program, into) } else { f.cubin(held.program, into) }
+                .map_err(failed)?;
             Ok(bytes)
         }
     }
@@ -213,6 +280,16 @@ impl Compiler {
         let error = text.lines().find(|line| line.contains("error"));
         error.or(text.lines().next()).unwrap_or_default().trim().to_owned()
     }
+}
+
+/// Whether what is compiled for a target is PTX, which the driver compiles for the device.
+fn is_virtual(target: &str) -> bool {
+    target.starts_with("compute_")
+}
+
+/// Whether bytes begin as what is compiled for a target does.
+fn is_image(bytes: &[u8], target: &str) -> bool {
+    bytes.starts_with(b"\x7fELF") || is_virtual(target) && bytes.starts_with(b"//")
 }
 
 /// `$XDG_CACHE_HOME/fizeau`, or `~/.cache/fizeau`; none where there is no home.

@@ -22,12 +22,16 @@ use crate::{
         Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Stream, Timing,
     },
     kernel::{Operation, Params},
-    outcome::Telemetry,
+    outcome::{Code, Telemetry},
     record::Environment,
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
 };
-use std::{cell::OnceCell, rc::Rc, sync::Arc};
+use std::{
+    cell::{OnceCell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 /// What a vendor knows of a device besides its properties.
 pub struct DeviceDetails {
@@ -50,6 +54,8 @@ pub struct GpuDevice<S: ReadSensors> {
     watch: Option<Sampler<S>>,
     told: DeviceDetails,
     kernels: Kernels,
+    /// The code of functions that were loaded since somebody asked.
+    loaded: RefCell<Vec<Code>>,
     /// Each as large as twice the last-level cache, made when they are first needed: what is
     /// written to evict all else, and what is then read.
     evictors: OnceCell<[Buffer; 2]>,
@@ -73,9 +79,9 @@ impl<S: ReadSensors> GpuDevice<S> {
         sensors: Option<S>,
         told: DeviceDetails,
     ) -> Result<GpuDevice<S>, DeviceError> {
-        let watch = sensors.map(Sampler::start);
         let shelf = driver.vendor.kernels;
         let context = Rc::new(Context::open(driver, properties.ordinal)?);
+        let watch = sensors.map(|sensors| Sampler::start(sensors, context.progress()));
         properties.cache_set_aside = context.cache_set_aside();
         let kernels = Kernels::of(&properties, shelf, told.timer, told.block_memory)?;
         Ok(GpuDevice {
@@ -84,6 +90,7 @@ impl<S: ReadSensors> GpuDevice<S> {
             watch,
             told,
             kernels,
+            loaded: RefCell::default(),
             evictors: OnceCell::new(),
             gate: OnceCell::new(),
             words: OnceCell::new(),
@@ -147,6 +154,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
             &kernel.0,
             &self.told.products,
         )?;
+        self.loaded.borrow_mut().extend(way.code());
         Ok(Function { kernel: kernel.clone(), handle: Box::new(way) })
     }
 
@@ -297,6 +305,10 @@ impl<S: ReadSensors> Reports for GpuDevice<S> {
         self.watch.as_ref().map(Sampler::take)
     }
 
+    fn loaded(&self) -> Vec<Code> {
+        device::without_repeats(self.loaded.take())
+    }
+
     fn describe(&self, environment: &mut Environment) {
         let own = self.properties.ordinal;
         if let Some(node) = self.context.driver().pci_of(own).and_then(|pci| numa::node_of(&pci)) {
@@ -310,6 +322,7 @@ impl<S: ReadSensors> Reports for GpuDevice<S> {
         }
         let has_sensors = self.watch.is_some();
         (self.told.describe)(self.context.driver(), &self.properties, has_sensors, environment);
+        environment.unknown_architecture = self.kernels.unknown_architecture().map(str::to_owned);
         if let Ok([free, _]) = self.context.memory() {
             let host = environment.memory_free.unwrap_or(free);
             environment.memory_free = Some(free.min(host));

@@ -11,6 +11,7 @@ use crate::{
     case::{KernelName, Launching},
     device::{DeviceError, Launch},
     kernel::{GemmParams, LaunchParams, Operation, TransferParams},
+    outcome::Code,
 };
 use std::{cell::RefCell, rc::Rc};
 
@@ -33,7 +34,8 @@ pub enum Action {
 
 /// Names of those for an operation, best guess first, on a device where the vendor's library,
 /// called so among kernels, has products of these element types. It is named also where it is
-/// missing: its cases then say what would bring it.
+/// missing: its cases then say what would bring it. Where no kernel is made for the device's
+/// architecture, the library is the better guess.
 pub fn names(
     kernels: &Kernels,
     operation: Operation,
@@ -44,7 +46,8 @@ pub fn names(
         names.insert(0, KernelName(COPY_ENGINE.into()));
     }
     if blas_lt::has(operation, kinds) {
-        names.push(KernelName(library.into()));
+        let place = if kernels.unknown_architecture().is_some() { 0 } else { names.len() };
+        names.insert(place, KernelName(library.into()));
     }
     names
 }
@@ -83,6 +86,17 @@ pub fn load(
 }
 
 impl Action {
+    /// What code it is; none of the driver's own copies.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Action::Kernel(kernel) | Action::Waited(kernel) | Action::Graph(kernel, _) => {
+                Some(kernel.code.clone())
+            }
+            Action::Library(products) => products.code(),
+            Action::Copy => None,
+        }
+    }
+
     /// Enqueues it.
     ///
     /// # Errors

@@ -1,14 +1,15 @@
 //! The kernels of `kernels/` on a device: which it can run, how each is loaded and launched.
 //!
 //! A kernel is loaded from the binaries that build.rs embedded where one of them is made for this
-//! device and its driver, else from its text through NVRTC.
+//! device and its driver, else from its text: compiled by the compiler that suits the driver, or by
+//! the next one where that one refuses the text or the driver its binary.
 
 use super::{
     attention,
-    compiler::Source,
+    compiler::{self, Source},
     context::Context,
     graph::Graph,
-    manifest::{File, Grid, Manifest, Repeat, Row},
+    manifest::{self, File, Grid, Manifest, Repeat, Row},
     module::{Arguments, Entry, Module, NotLoaded},
     tensor_map,
     vendor::{Bundled, KernelSet, Shape},
@@ -17,11 +18,13 @@ use crate::{
     case::KernelName,
     device::{Buffer, DeviceError, Launch},
     kernel::{ClockParams, GemmParams, GroupedParams, LaunchParams, Operation, Params},
+    outcome::Code,
     spec::Properties,
     stats::quantile,
     units::{Bytes, Megahertz},
 };
 use bytemuck::NoUninit;
+use sha2::{Digest as _, Sha256};
 use std::{
     cell::{OnceCell, RefCell},
     collections::BTreeMap,
@@ -41,12 +44,14 @@ pub struct Kernels {
     files: Vec<File>,
     /// The most shared memory that a block of this device can have, where it says so.
     block_memory: Option<Bytes>,
-    modules: RefCell<BTreeMap<String, Rc<Module>>>,
+    modules: RefCell<BTreeMap<String, (Rc<Module>, Code)>>,
     observer: OnceCell<Option<Observer>>,
 }
 
 /// A kernel that was loaded.
 pub struct Loaded {
+    /// The image that it is of.
+    pub code: Code,
     entry: Entry,
     row: Row,
     /// Its scratch memory, for so many blocks.
@@ -68,10 +73,18 @@ impl Kernels {
         let manifest: Manifest = toml::from_str(set.manifest)
             .map_err(|error| DeviceError::Driver(format!("the list of kernels: {error}")))?;
         let targets = properties.features.clone();
-        let runs = |file: &File| file.target(&targets).is_some();
+        let runs = |file: &File| !file.images(&targets).is_empty();
         let files = manifest.file.into_iter().filter(runs).collect();
         let (modules, observer) = (RefCell::default(), OnceCell::new());
         Ok(Kernels { set, timer, targets, files, block_memory, modules, observer })
+    }
+
+    /// The device's own target, where no kernel is made for its architecture: those that run on it
+    /// were written for older ones.
+    pub fn unknown_architecture(&self) -> Option<&str> {
+        let is_known = self.files.iter().any(|file| file.is_made_for(&self.targets));
+        let own = self.targets.iter().find(|target| manifest::number(target).is_some());
+        own.or(self.targets.first()).filter(|_| !is_known).map(String::as_str)
     }
 
     /// Every file with each of its kernels.
@@ -116,55 +129,115 @@ impl Kernels {
                 ),
             });
         }
-        let module = self.module(context, file)?;
+        let (module, code) = self.module(context, file)?;
         let name = CString::new(row.entry.as_str())
             .map_err(|_| DeviceError::Driver("a symbol with a zero in it".into()))?;
         let entry = module.entry(&name, &shape(row, 1))?;
-        Ok(Loaded { entry, row: row.clone(), scratch: RefCell::default() })
+        Ok(Loaded { code, entry, row: row.clone(), scratch: RefCell::default() })
     }
 
     /// The module of a file, loaded once.
-    fn module(&self, context: &Rc<Context>, file: &File) -> Result<Rc<Module>, DeviceError> {
-        if let Some(module) = self.modules.borrow().get(&file.path) {
-            return Ok(Rc::clone(module));
-        }
-        let target = file.target(&self.targets).unwrap_or_default();
-        let bundled = (self.set.find)(&file.path, target)
-            .ok_or_else(|| DeviceError::Driver(format!("no {}", file.path)))?;
-        let module = Rc::new(self.load_module(context, target, &bundled)?);
-        self.modules.borrow_mut().insert(file.path.clone(), Rc::clone(&module));
-        Ok(module)
-    }
-
-    /// From the embedded binaries where one fits, else compiled.
-    fn load_module(
+    fn module(
         &self,
         context: &Rc<Context>,
-        target: &str,
-        bundled: &Bundled,
-    ) -> Result<Module, DeviceError> {
-        let builder = self.set.builder;
-        let refused = match bundled.binary.map(|image| context.module(image, bundled.path)) {
-            Some(Ok(module)) => return Ok(module),
-            Some(Err(NotLoaded::Device(error))) => return Err(error),
-            Some(Err(NotLoaded::WrongImage(why))) => {
-                format!("the built-in binaries do not fit this device and driver ({why})")
-            }
-            None => format!("this build has no binaries of its kernels: no {builder} was found"),
+        file: &File,
+    ) -> Result<(Rc<Module>, Code), DeviceError> {
+        if let Some(loaded) = self.modules.borrow().get(&file.path) {
+            return Ok(loaded.clone());
+        }
+        let targets = file.images(&self.targets);
+        let built = self.built_in(context, file, &targets)?;
+        let loaded = match built {
+            Ok(loaded) => loaded,
+            Err(refused) => self.compiled(context, file, &targets, &refused)?,
         };
-        let compiler = (self.set.compiler)().map_err(|error| match error {
+        self.modules.borrow_mut().insert(file.path.clone(), loaded.clone());
+        Ok(loaded)
+    }
+
+    /// From an embedded binary; why from none, where none fits.
+    fn built_in(
+        &self,
+        context: &Rc<Context>,
+        file: &File,
+        targets: &[&str],
+    ) -> Result<Result<(Rc<Module>, Code), String>, DeviceError> {
+        let builder = self.set.builder;
+        let mut refused =
+            format!("this build has no binaries of its kernels: no {builder} was found");
+        for target in targets {
+            let Some(binary) = self.bundled(file, target)?.binary else { continue };
+            match context.module(binary.image, &file.path) {
+                Ok(module) => {
+                    return Ok(Ok((Rc::new(module), code(binary.image, target, binary.compiler))));
+                }
+                Err(NotLoaded::Device(error)) => return Err(error),
+                Err(NotLoaded::WrongImage(why)) => {
+                    refused =
+                        format!("the built-in binaries do not fit this device and driver ({why})");
+                }
+            }
+        }
+        Ok(Err(refused))
+    }
+
+    /// From its text: for each target and by each compiler in turn, until the driver takes one.
+    fn compiled(
+        &self,
+        context: &Rc<Context>,
+        file: &File,
+        targets: &[&str],
+        refused: &str,
+    ) -> Result<(Rc<Module>, Code), DeviceError> {
+        let compilers = (self.set.compilers)(context.driver().version);
+        let compilers = compiler::found(&compilers).map_err(|error| match error {
             DeviceError::Missing { what, mend } => {
                 DeviceError::Missing { what: format!("{refused}, and {what}"), mend }
             }
             other => other,
         })?;
-        let (name, text) = (bundled.path, bundled.text);
-        let binary =
-            compiler.binary(&Source { name, text, headers: HEADERS, options: &[], target })?;
-        context.module(&binary, name).map_err(|error| match error {
-            NotLoaded::WrongImage(why) => DeviceError::Launch { kernel: name.into(), why },
-            NotLoaded::Device(error) => error,
+        let (mut refusals, mut by_driver) = (Vec::new(), false);
+        // A target that suits the device better goes before a compiler that suits the driver
+        // better.
+        let compilers = &compilers;
+        let tries =
+            targets.iter().flat_map(|target| compilers.iter().map(move |one| (one, target)));
+        for (compiler, target) in tries {
+            let Bundled { path: name, text, .. } = self.bundled(file, target)?;
+            let source = Source { name, text, headers: HEADERS, options: &[], target };
+            let image = match compiler.binary(&source) {
+                Ok(image) => image,
+                Err(DeviceError::Launch { why, .. }) => {
+                    refusals.push(format!("for {target}, {why}"));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let by = compiler.named();
+            match context.module(&image, name) {
+                Ok(module) => return Ok((Rc::new(module), code(&image, target, &by))),
+                Err(NotLoaded::Device(error)) => return Err(error),
+                Err(NotLoaded::WrongImage(why)) => {
+                    by_driver = true;
+                    refusals
+                        .push(format!("the driver refuses what {by} makes for {target} ({why})"));
+                }
+            }
+        }
+        let why = refusals.join("; ");
+        Err(match by_driver {
+            // The text is right: another compiler, or another driver, would do.
+            true => DeviceError::Missing {
+                what: format!("a compiler whose binaries this driver loads ({why})"),
+                mend: self.set.mend.into(),
+            },
+            false => DeviceError::Launch { kernel: file.path.clone(), why },
         })
+    }
+
+    fn bundled(&self, file: &File, target: &str) -> Result<Bundled, DeviceError> {
+        (self.set.find)(&file.path, target)
+            .ok_or_else(|| DeviceError::Driver(format!("no {}", file.path)))
     }
 
     /// The clock of the units: the median of what each counts against the device's own timer.
@@ -182,6 +255,12 @@ impl Kernels {
         let seen = made.as_ref().map(|observer| observer.observe(context)).transpose()?;
         Ok(seen.map(|Megahertz(clock)| Megahertz(clock / self.timer)))
     }
+}
+
+/// What a record keeps of an image.
+fn code(image: &[u8], target: &str, compiler: &str) -> Code {
+    let sha256 = Sha256::digest(image).iter().map(|byte| format!("{byte:02x}")).collect();
+    Code::Image { sha256, target: target.into(), compiler: compiler.into() }
 }
 
 /// How a kernel is launched on so many blocks.

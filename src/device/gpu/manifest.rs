@@ -177,21 +177,44 @@ fn one() -> u32 {
 }
 
 impl File {
-    /// The target to compile to for a device that runs `targets`, its own first; none where the
-    /// file has no kernel for it.
-    pub fn target<'t>(&'t self, targets: &'t [String]) -> Option<&'t str> {
-        let exact = self.targets.iter().find(|target| targets.contains(target));
-        let own = targets.iter().find(|target| number(target).is_some());
-        let later = || {
-            let oldest = number(self.ptx.as_deref()?)?;
-            own.filter(|own| number(own).is_some_and(|own| own >= oldest))
-        };
-        exact.or_else(later).map(String::as_str)
+    /// The targets to load the file for on a device that runs `targets`, its own first: best first,
+    /// since a compiler may not know one. None where the file has no kernel for the device.
+    pub fn images<'t>(&'t self, targets: &'t [String]) -> Vec<&'t str> {
+        let mut images: Vec<&str> = self.made_for(targets).collect();
+        if let Some(ptx) = self.ptx.as_deref() {
+            let own = targets.iter().find(|target| number(target).is_some());
+            let later = own.filter(|own| number(own) >= number(ptx));
+            images.extend(later.filter(|_| images.is_empty()).map(String::as_str));
+            images.extend(later.map(|_| ptx));
+        }
+        images
+    }
+
+    /// Those of the file's own targets that a device runs.
+    fn made_for<'t>(&'t self, targets: &'t [String]) -> impl Iterator<Item = &'t str> {
+        let families = self.targets.iter().filter_map(|target| family(target));
+        let all = families.chain(self.targets.iter().map(String::as_str));
+        all.filter(|target| targets.iter().any(|runs| runs == target))
+    }
+
+    /// Whether the file was written with a device in mind that runs `targets`, and not for older
+    /// ones alone.
+    pub fn is_made_for(&self, targets: &[String]) -> bool {
+        self.made_for(targets).next().is_some()
     }
 }
 
-/// 80 of `sm_80` and of `compute_80`; none of targets that only one device runs, such as `sm_90a`.
-fn number(target: &str) -> Option<u32> {
+/// The target whose binaries run on every device of a family, where a file that is written for one
+/// of them is right for all: machine code for `sm_120f` is that for `sm_120a` and `sm_121a`, byte
+/// by byte, in every kernel that is listed for `sm_120a`. Compute capability 10.0 and 10.3 have
+/// products of FP4 that differ.
+pub fn family(target: &str) -> Option<&'static str> {
+    (target == "sm_120a").then_some("sm_120f")
+}
+
+/// 80 of `sm_80` and of `compute_80`; none of targets that only one device or family runs, such as
+/// `sm_90a`.
+pub fn number(target: &str) -> Option<u32> {
     target.split_once('_')?.1.parse().ok()
 }
 
@@ -229,13 +252,22 @@ mod tests {
         let portable = file(&["sm_80", "sm_90a", "sm_120a"], Some("compute_80"));
         let special = file(&["sm_90a"], None);
         let hopper = device(&["sm_90a", "sm_90"]);
-        assert_eq!(portable.target(&hopper), Some("sm_90a"));
-        assert_eq!(special.target(&hopper), Some("sm_90a"));
+        assert_eq!(portable.images(&hopper), ["sm_90a", "compute_80"]);
+        assert_eq!(special.images(&hopper), ["sm_90a"]);
         let ada = device(&["sm_89", "sm_87", "sm_86", "sm_80"]);
-        assert_eq!((portable.target(&ada), special.target(&ada)), (Some("sm_80"), None));
-        let spark = device(&["sm_121a", "sm_121", "sm_120"]);
-        assert_eq!(portable.target(&spark), Some("sm_121"));
+        assert_eq!(portable.images(&ada), ["sm_80", "compute_80"]);
+        assert_eq!(special.images(&ada), Vec::<&str>::new());
+        // A family shares its binaries; a compiler that does not know it knows the device's own.
+        let blackwell = device(&["sm_120a", "sm_120f", "sm_120"]);
+        assert_eq!(portable.images(&blackwell), ["sm_120f", "sm_120a", "compute_80"]);
+        let spark = device(&["sm_121a", "sm_120f", "sm_121", "sm_120"]);
+        assert_eq!(portable.images(&spark), ["sm_120f", "compute_80"]);
+        assert!(portable.is_made_for(&spark) && !special.is_made_for(&spark));
+        // No compiler knows it yet: its own target, then what its driver compiles.
+        let unknown = device(&["sm_130a", "sm_130"]);
+        assert_eq!(portable.images(&unknown), ["sm_130", "compute_80"]);
+        assert!(special.images(&unknown).is_empty() && !portable.is_made_for(&unknown));
         let volta = device(&["sm_70"]);
-        assert_eq!(portable.target(&volta), None);
+        assert!(portable.images(&volta).is_empty());
     }
 }

@@ -15,6 +15,8 @@ use crate::{
     device::{Buffer, DeviceError, library::Handle},
     dtype::Dtype,
     kernel::GemmParams,
+    outcome::Code,
+    spec::STUB,
 };
 use std::{cell::RefCell, ffi::c_int, rc::Rc, sync::Arc};
 
@@ -69,6 +71,16 @@ impl Products {
         };
         let (kinds, planned) = (kinds.to_vec(), RefCell::new(Vec::new()));
         Ok(Products { dialect, kinds, library, context, handle, workspace, planned })
+    }
+
+    /// The library, as a record keeps it.
+    pub fn code(&self) -> Option<Code> {
+        let version = match self.context.driver().is_stub {
+            true => STUB.into(),
+            // SAFETY: the handle is the library's, and destroyed with this.
+            false => unsafe { self.library.version(self.handle) }?,
+        };
+        Some(Code::Library { name: self.dialect.name.into(), version })
     }
 
     /// Enqueues a product `repeat` times; the first time of a shape, chooses its algorithm.

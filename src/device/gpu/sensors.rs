@@ -59,10 +59,13 @@ pub struct Counters {
     pub nvlink_errors: Option<u64>,
 }
 
+/// The bit of [`Reading::reasons`] that says that a user has set clocks.
+pub const USER_CLOCKS: u64 = 0x2;
+
 /// Why a clock is held where it is, by the bits of `nvmlClocksEventReasons`.
 const REASONS: [(u64, &str); 11] = [
     (0x1, "idle"),
-    (0x2, "clocks set by a user"),
+    (USER_CLOCKS, "clocks set by a user"),
     (0x4, "power cap"),
     (0x8, "hardware slowdown"),
     (0x10, "sync boost"),

@@ -1,6 +1,9 @@
 //! Sensors read on a thread of their own while cases run, and kept for each of them.
 
-use super::sensors::{self, Counters, Faults, ReadSensors, Reading};
+use super::{
+    progress::Progress,
+    sensors::{self, Counters, Faults, ReadSensors, Reading},
+};
 use crate::{
     outcome::Telemetry,
     units::{Celsius, Joules, Megahertz, Watts},
@@ -36,18 +39,20 @@ struct Shared {
 #[derive(Default)]
 struct Seen {
     readings: Vec<Reading>,
+    /// Clocks of the readings that began and ended within one timed region.
+    timed_clocks: Vec<u32>,
     start: Counters,
     faults: Vec<u64>,
 }
 
 impl<S: ReadSensors> Sampler<S> {
-    /// Starts to read.
-    pub fn start(sensors: S) -> Sampler<S> {
+    /// Starts to read a device whose timed regions `progress` tells of.
+    pub fn start(sensors: S, progress: Progress) -> Sampler<S> {
         let shared = Arc::new(Shared::default());
         shared.seen().start = sensors.counters();
         let (theirs, reader) = (Arc::clone(&shared), sensors.clone());
         let faults = sensors.faults();
-        let body = move || read_until_stopped(&reader, faults, &theirs);
+        let body = move || read_until_stopped(&reader, &progress, faults, &theirs);
         // Without a thread there are the readings at both ends of each case.
         let thread = thread::Builder::new().name("telemetry".into()).spawn(body).ok();
         Sampler { sensors, shared, thread }
@@ -62,8 +67,13 @@ impl<S: ReadSensors> Sampler<S> {
         let start = std::mem::replace(&mut seen.start, end);
         let (readings, faults) =
             (std::mem::take(&mut seen.readings), std::mem::take(&mut seen.faults));
+        let timed_clocks = std::mem::take(&mut seen.timed_clocks);
         drop(seen);
-        summarise(&readings, &start, &end, faults)
+        let timed_clocks = timed_clocks.into_iter().map(|clock| Megahertz(f64::from(clock)));
+        Telemetry {
+            timed_clocks: timed_clocks.collect(),
+            ..summarise(&readings, &start, &end, faults)
+        }
     }
 
     /// Whether the device was held down when it was last looked at.
@@ -97,6 +107,7 @@ impl Shared {
 /// sleeps.
 fn read_until_stopped<S: ReadSensors>(
     sensors: &S,
+    progress: &Progress,
     mut faults: Option<Box<dyn Faults>>,
     shared: &Shared,
 ) {
@@ -107,10 +118,19 @@ fn read_until_stopped<S: ReadSensors>(
             Some(Err(_)) => faults = None,
             None => thread::sleep(Duration::from_millis(u64::from(EVERY_MILLISECONDS))),
         }
-        let reading = sensors.reading();
+        let (reading, is_timed) = read_beside(sensors, progress);
         shared.reasons.store(reading.reasons.unwrap_or(0), Ordering::Relaxed);
-        shared.seen().readings.push(reading);
+        let mut seen = shared.seen();
+        seen.readings.push(reading);
+        seen.timed_clocks.extend(reading.clock.filter(|_| is_timed));
     }
+}
+
+/// A reading, and whether the device worked on one timed region from its begin to its end.
+fn read_beside<S: ReadSensors>(sensors: &S, progress: &Progress) -> (Reading, bool) {
+    let before = progress.in_flight();
+    let reading = sensors.reading();
+    (reading, before.is_some() && progress.in_flight() == before)
 }
 
 /// Readings and the counters at both ends, as a record keeps them.
@@ -137,6 +157,7 @@ fn summarise(
         energy: grown(|c| c.energy).map(|millijoules| Joules(millijoules as f64 / 1e3)),
         temperature_max: values(|r| r.temperature).max().map(celsius),
         memory_temperature_max: values(|r| r.memory_temperature).max().map(celsius),
+        timed_clocks: Vec::new(),
         held_by: sensors::spelled(reasons),
         ecc_corrected: grown(|c| c.ecc_corrected),
         ecc_uncorrected: grown(|c| c.ecc_uncorrected),
@@ -150,6 +171,39 @@ fn summarise(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Sensors that tell a clock while something else happens.
+    #[derive(Clone)]
+    struct Meanwhile(Progress, fn(&Progress));
+
+    impl ReadSensors for Meanwhile {
+        fn reading(&self) -> Reading {
+            (self.1)(&self.0);
+            Reading { clock: Some(1_410), ..Reading::default() }
+        }
+        fn counters(&self) -> Counters {
+            Counters::default()
+        }
+    }
+
+    #[test]
+    fn a_clock_is_of_a_timed_region_where_all_of_its_reading_is() {
+        let progress = Progress::default();
+        let is_timed =
+            |meanwhile| read_beside(&Meanwhile(progress.clone(), meanwhile), &progress).1;
+        assert!(!is_timed(|_| ()), "nothing is timed");
+        progress.enqueueing();
+        assert!(!is_timed(|_| ()), "the host enqueues");
+        progress.enqueued();
+        assert!(is_timed(|_| ()));
+        let into_the_next = |progress: &Progress| {
+            progress.ended();
+            progress.enqueueing();
+            progress.enqueued();
+        };
+        assert!(!is_timed(into_the_next), "partly of another region");
+        assert!(!is_timed(Progress::ended), "partly of none");
+    }
 
     #[test]
     fn readings_and_counters_become_what_a_case_did() {

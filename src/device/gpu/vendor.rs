@@ -6,7 +6,7 @@
 
 use super::{
     blas_lt::BlasLtDialect,
-    compiler::Compiler,
+    compiler::LazyCompiler,
     status::{Code, Meaning},
     table::Functions,
     tensor_map::Encoding,
@@ -15,10 +15,7 @@ use crate::device::{
     DeviceError,
     library::{Handle, Opened, Refusal, Wanted},
 };
-use std::{
-    ffi::{c_int, c_uint},
-    sync::Arc,
-};
+use std::ffi::{c_int, c_uint};
 
 /// Encodes a tensor map as a kernel takes it.
 pub type Encode = unsafe fn(&Functions, &Encoding) -> Result<Vec<u8>, Refusal>;
@@ -124,8 +121,11 @@ pub struct KernelSet {
     pub manifest: &'static str,
     /// The text of a file, and its binary for a target where this build has one.
     pub find: fn(path: &str, target: &str) -> Option<Bundled>,
-    /// The compiler for texts without a binary.
-    pub compiler: fn() -> Result<Arc<Compiler>, DeviceError>,
+    /// Compilers for texts without a binary, given the driver's version: the one that suits the
+    /// driver first. What one does not compile or the driver does not load, the next one may.
+    pub compilers: fn(i32) -> Vec<&'static LazyCompiler>,
+    /// What to do where the driver loads nothing that these compilers make.
+    pub mend: &'static str,
     /// The compiler that a build without binaries did not find.
     pub builder: &'static str,
 }
@@ -137,8 +137,17 @@ pub struct Bundled {
     pub path: &'static str,
     /// Its text.
     pub text: &'static str,
-    /// A binary, where the build found a compiler.
-    pub binary: Option<&'static [u8]>,
+    /// A binary for the target, where the build found a compiler that knows it.
+    pub binary: Option<Binary>,
+}
+
+/// An embedded binary.
+#[derive(Clone, Copy)]
+pub struct Binary {
+    /// What the driver is given.
+    pub image: &'static [u8],
+    /// What compiled it.
+    pub compiler: &'static str,
 }
 
 impl Vendor {

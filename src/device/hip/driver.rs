@@ -60,7 +60,8 @@ pub static HIP: Vendor = Vendor {
     kernels: KernelSet {
         manifest: kernels::MANIFEST,
         find: kernels::find,
-        compiler: hiprtc::compiler,
+        compilers: |_| vec![&hiprtc::HIPRTC],
+        mend: "install the hipRTC that belongs to the driver",
         builder: "clang for AMD's targets",
     },
 };

@@ -103,6 +103,7 @@ pub fn products(library: &Opened) -> blas_lt::Functions {
     blas_lt::Functions {
         create: same(lt.hipblasLtCreate),
         destroy: same(lt.hipblasLtDestroy),
+        version_of_hip: same(lt.hipblasLtGetVersion),
         product_create: same(lt.hipblasLtMatmulDescCreate),
         product_set: same(lt.hipblasLtMatmulDescSetAttribute),
         product_destroy: same(lt.hipblasLtMatmulDescDestroy),
@@ -113,6 +114,8 @@ pub fn products(library: &Opened) -> blas_lt::Functions {
         preference_destroy: same(lt.hipblasLtMatmulPreferenceDestroy),
         heuristics: same(lt.hipblasLtMatmulAlgoGetHeuristic),
         multiply: same(lt.hipblasLtMatmul),
+        // Properties are told of NVIDIA's library alone.
+        ..blas_lt::Functions::of(library)
     }
 }
 

@@ -2,23 +2,12 @@
 
 use super::functions;
 use crate::device::{
-    DeviceError,
-    gpu::compiler::{Compiler, CompilerDialect},
+    gpu::compiler::{CompilerDialect, LazyCompiler},
     library::Wanted,
 };
-use std::sync::{Arc, OnceLock};
 
-/// hipRTC, opened once in a process.
-///
-/// # Errors
-///
-/// [`DeviceError::Missing`] where there is none.
-pub fn compiler() -> Result<Arc<Compiler>, DeviceError> {
-    static COMPILER: OnceLock<Result<Arc<Compiler>, DeviceError>> = OnceLock::new();
-    COMPILER.get_or_init(|| Compiler::open(&HIPRTC).map(Arc::new)).clone()
-}
-
-pub static HIPRTC: CompilerDialect = CompilerDialect {
+/// hipRTC, which comes with the driver and suits it.
+pub static HIPRTC: LazyCompiler = LazyCompiler::new(CompilerDialect {
     name: "hipRTC",
     library: Wanted {
         files: hip_sys::HIPRTC_FILES,
@@ -29,4 +18,4 @@ pub static HIPRTC: CompilerDialect = CompilerDialect {
     },
     functions: functions::compiler,
     target: "--offload-arch=",
-};
+});

@@ -1,6 +1,6 @@
 //! The kernels of `kernels/amd.toml`: texts and binaries that this build has.
 
-use crate::device::gpu::vendor::Bundled;
+use crate::device::gpu::vendor::{Binary, Bundled};
 
 /// The list's text.
 pub const MANIFEST: &str = include_str!("../../../kernels/amd.toml");
@@ -18,7 +18,8 @@ include!(concat!(env!("OUT_DIR"), "/kernels_amd.rs"));
 /// A file's text, with its binary for a target if this build has one.
 pub fn find(path: &str, target: &str) -> Option<Bundled> {
     let file = BUNDLED.iter().find(|file| file.path == path)?;
-    let binary = file.binaries.iter().find(|(of, _)| *of == target).map(|(_, bytes)| *bytes);
+    let binary = file.binaries.iter().find(|(of, _)| *of == target);
+    let binary = binary.map(|&(_, image)| Binary { image, compiler: CLANG.unwrap_or_default() });
     Some(Bundled { path: file.path, text: file.text, binary })
 }
 
@@ -52,7 +53,8 @@ mod tests {
                 let bundled = find(&file.path, target).expect("embedded");
                 assert_eq!(bundled.binary.is_some(), CLANG.is_some(), "{} {target}", file.path);
                 let is_elf = |bytes: &[u8]| bytes.starts_with(b"\x7fELF");
-                assert!(bundled.binary.is_none_or(is_elf), "{} {target}", file.path);
+                let is_right = bundled.binary.is_none_or(|binary| is_elf(binary.image));
+                assert!(is_right, "{} {target}", file.path);
             }
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels").join(&file.path);
             let text = find(&file.path, &file.targets[0]).expect("embedded").text;
@@ -65,7 +67,7 @@ mod tests {
     /// gfx90a and no later target of Instinct's.
     #[test]
     fn portable_kernels_compile_through_hiprtc_from_their_embedded_text() {
-        let compiler = match hiprtc::compiler() {
+        let compiler = match hiprtc::HIPRTC.get() {
             Ok(compiler) => compiler,
             Err(error) => return skipped::because("hip", error),
         };

@@ -74,7 +74,7 @@ impl Backend for Hip {
                 Ok(driver) => Finding::good("AMD driver", described(&driver)),
                 Err(error) => Finding::absent("AMD driver", &error),
             },
-            match hiprtc::compiler() {
+            match hiprtc::HIPRTC.get() {
                 Ok(compiler) => Finding::good("hipRTC", compiler.spelled()),
                 Err(error) => Finding::absent("hipRTC", &error),
             },
@@ -146,6 +146,7 @@ fn identity(driver: &Driver, ordinal: u32) -> Identity {
 /// What stands in a record of AMD's driver.
 fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut Environment) {
     to.libraries.push(format!("AMD driver {}", described(driver)));
+    to.settings = self::sensors(driver, properties.ordinal).map(|sensors| sensors.settings());
     if !sensors {
         to.warnings.push("no telemetry: /sys shows no amdgpu device at its place".into());
     }

@@ -4,7 +4,11 @@ use super::{
     metrics::{self, Metrics},
     topology::word,
 };
-use crate::device::gpu::sensors::{Counters, ReadSensors, Reading};
+use crate::{
+    device::gpu::sensors::{Counters, ReadSensors, Reading},
+    record::DeviceSettings,
+    units::Watts,
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -53,6 +57,26 @@ impl Sensors {
     fn hwmon(&self, file: &str, divisor: u64) -> Option<u32> {
         let value: u64 = word(self.hwmon.as_deref()?, file)?.parse().ok()?;
         u32::try_from(value / divisor).ok()
+    }
+
+    /// How the device is set up.
+    pub fn settings(&self) -> DeviceSettings {
+        let hwmon = self.hwmon.as_deref();
+        let cap: Option<f64> = hwmon.and_then(|at| word(at, "power1_cap")?.parse().ok());
+        DeviceSettings {
+            power_limit: cap.map(|microwatts| Watts(microwatts / 1e6)),
+            ecc: self.protects_memory(),
+            clock_locks: word(&self.folder, "power_dpm_force_performance_level"),
+            vbios: word(&self.folder, "vbios_version"),
+        }
+    }
+
+    /// Whether memory errors are looked for: the first bit of the blocks' mask is the memory
+    /// controller's (`AMDGPU_RAS_BLOCK__UMC` of the kernel's amdgpu_ras.h).
+    fn protects_memory(&self) -> Option<bool> {
+        let text = word(&self.folder.join("ras"), "features")?;
+        let mask = text.lines().next()?.split_once("mask:")?.1.trim().trim_start_matches("0x");
+        Some(u64::from_str_radix(mask, 16).ok()? & 1 == 1)
     }
 
     /// Memory errors of all blocks, corrected and not.
@@ -186,6 +210,24 @@ mod tests {
         let counted = sensors.counters();
         assert_eq!((counted.ecc_corrected, counted.ecc_uncorrected), (Some(6), Some(1)));
         assert_eq!((counted.pcie_replays, counted.energy), (Some(3), None));
+    }
+
+    #[test]
+    fn settings_are_what_the_files_say() {
+        let (_folder, sensors) = device(&[]);
+        assert_eq!(sensors.settings(), DeviceSettings::default());
+        let (_folder, sensors) = device(&[
+            ("hwmon/hwmon3/power1_cap", b"750000000\n"),
+            ("vbios_version", b"113-M3000100-102\n"),
+            ("power_dpm_force_performance_level", b"manual\n"),
+            ("ras/features", b"feature mask: 0x7ff\n"),
+        ]);
+        let settings = sensors.settings();
+        assert_eq!((settings.power_limit, settings.ecc), (Some(Watts(750.0)), Some(true)));
+        assert_eq!(settings.clock_locks.as_deref(), Some("manual"));
+        assert_eq!(settings.vbios.as_deref(), Some("113-M3000100-102"));
+        let (_folder, sensors) = device(&[("ras/features", b"feature mask: 0x7fe\n")]);
+        assert_eq!(sensors.settings().ecc, Some(false));
     }
 
     #[test]

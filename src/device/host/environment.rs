@@ -7,7 +7,7 @@ use super::{
     properties::{model_name, read},
 };
 use crate::record::Environment;
-use std::fs;
+use std::{fs, path::Path};
 
 /// What the host's programs run in. Nothing of the user, no variables, no paths.
 pub fn environment() -> Environment {
@@ -25,6 +25,10 @@ pub fn environment() -> Environment {
         pinned: cpus::can_pin(),
         huge_pages: huge.ok().and_then(|text| chosen(&text)).unwrap_or_else(|| "none".into()),
         governor: governor.map(|governor| governor.trim().to_owned()),
+        boost: boost(Path::new(CPUS)),
+        microcode: microcode(Path::new(CPUS), cpu),
+        settings: None,
+        unknown_architecture: None,
         load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
         memory_free: memory_free(),
         libraries: library::versions(),
@@ -35,6 +39,29 @@ pub fn environment() -> Environment {
     };
     environment.warnings = warnings(&environment);
     environment
+}
+
+/// Whether CPUs may clock above their base frequency, by either file that a driver of frequencies
+/// has.
+fn boost(cpus: &Path) -> Option<bool> {
+    let flag = |file: &str| match fs::read_to_string(cpus.join(file)).ok()?.trim() {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    };
+    flag("cpufreq/boost").or_else(|| flag("intel_pstate/no_turbo").map(|off| !off))
+}
+
+/// Revision of a CPU's microcode, by its own file or by the kernel's list.
+fn microcode(cpus: &Path, cpu: usize) -> Option<String> {
+    let own = cpus.join(format!("cpu{cpu}/microcode/version"));
+    let listed = || {
+        let list = fs::read_to_string("/proc/cpuinfo").ok()?;
+        let line = list.lines().find(|line| line.starts_with("microcode"))?;
+        Some(line.split_once(':')?.1.to_owned())
+    };
+    let found = fs::read_to_string(own).ok().or_else(listed)?;
+    Some(found.trim().to_owned()).filter(|found| !found.is_empty())
 }
 
 /// The word in brackets, which is how sysfs marks a choice: `always [madvise] never`.
@@ -73,6 +100,27 @@ fn warnings(environment: &Environment) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn boost_and_microcode_are_what_the_kernel_says() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        assert_eq!(boost(folder.path()), None);
+        write("intel_pstate/no_turbo", "1\n");
+        assert_eq!(boost(folder.path()), Some(false));
+        write("intel_pstate/no_turbo", "0\n");
+        assert_eq!(boost(folder.path()), Some(true));
+        write("cpufreq/boost", "0\n");
+        assert_eq!(boost(folder.path()), Some(false));
+        write("cpufreq/boost", "on\n");
+        write("cpu3/microcode/version", "0xb002151\n");
+        assert_eq!(boost(folder.path()), Some(true));
+        assert_eq!(microcode(folder.path(), 3).as_deref(), Some("0xb002151"));
+    }
 
     #[test]
     fn the_chosen_word_is_in_brackets() {

@@ -23,10 +23,10 @@ use super::{
 };
 use crate::{
     case::KernelName,
-    clock,
+    clock, device,
     dtype::Dtype,
     kernel::{ComputeParams, Operation, OtherOperation, Params},
-    outcome::Telemetry,
+    outcome::{Code, Telemetry},
     record::Environment,
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
@@ -75,6 +75,8 @@ pub struct HostDevice {
     flops_per_cycle: Cell<f64>,
     /// Units of the last launch: those whose clock tells of it.
     worked: Cell<u32>,
+    /// The libraries of kernels that were loaded since somebody asked.
+    loaded: RefCell<Vec<Code>>,
 }
 
 impl HostDevice {
@@ -95,7 +97,8 @@ impl HostDevice {
         let kernels = kernels.into_iter().flatten().filter(runs_here).map(Arc::new).collect();
         let pool = RefCell::new(Pool::new());
         let (flops_per_cycle, worked) = (Cell::new(0.0), Cell::new(1));
-        HostDevice { properties, kernels, pool, flops_per_cycle, worked }
+        let loaded = RefCell::default();
+        HostDevice { properties, kernels, pool, flops_per_cycle, worked, loaded }
     }
 
     /// The mean clock of so many units while all of them work. One core alone runs faster than it
@@ -179,6 +182,9 @@ impl Device for HostDevice {
                 kernel: format!("{operation}/{}", kernel.0),
                 needs: "an instruction set or library".into(),
             })?;
+        let code = library::version_of(&kernel.0)
+            .map(|version| Code::Library { name: kernel.0.clone(), version });
+        self.loaded.borrow_mut().extend(code);
         Ok(Function { kernel: kernel.clone(), handle: Box::new(Arc::clone(found)) })
     }
 
@@ -258,6 +264,10 @@ impl Reports for HostDevice {
 
     fn telemetry(&self) -> Option<Telemetry> {
         None
+    }
+
+    fn loaded(&self) -> Vec<Code> {
+        device::without_repeats(self.loaded.take())
     }
 
     /// This thread is pinned by now: the pool knows where it was let run.

@@ -32,6 +32,7 @@ pub struct Properties {
     /// Memory in all.
     pub memory: Bytes,
     /// Memory's pin rate in 10^6 transfers each second, where it is stated.
+    #[schemars(range(min = 0.0))]
     pub memory_mts: Option<f64>,
     /// Width of the memory bus, where it is stated.
     pub memory_bus_bits: Option<u32>,
@@ -42,6 +43,7 @@ pub struct Properties {
     pub flops_per_clock: BTreeMap<Dtype, f64>,
     /// Exponentials that a unit's special function units complete each clock, where it has some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0))]
     pub exps_per_clock: Option<f64>,
     /// CPU family and model, as CPUID counts them; none on a GPU.
     pub cpu: Option<CpuId>,

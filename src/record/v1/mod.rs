@@ -14,13 +14,17 @@ pub use outcome::*;
 use super::mirror::mirror;
 use crate::{
     record,
-    units::{Bytes, Seconds},
+    units::{Bytes, Seconds, Watts},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The number that headers of this version carry.
 pub const VERSION: u32 = 1;
+
+/// What dates look like, for validators that do not look at formats.
+const DATE_TIME: &str = "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):\
+                         [0-5][0-9]:([0-5][0-9]|60)([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$";
 
 /// One line of a record.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,12 +44,22 @@ mirror!(enum Line of record::Line { Header(header), Outcome(outcome), Footer(foo
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
     /// Always [`VERSION`].
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// Names this run: random, so that two runs are never taken for one.
     pub run: String,
     /// The program's version.
     pub fizeau: String,
+    /// The commit that the program was built from (`git describe`), with `-dirty` where its sources
+    /// differed from that commit; the version of the package where it was built outside a git tree,
+    /// with `-debug` where it was not built as a release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+    /// The command line, word by word: what chooses cases and device, without secrets and folders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Start, RFC 3339 in UTC.
+    #[schemars(extend("format" = "date-time", "pattern" = DATE_TIME))]
     pub started: String,
     /// The user's words for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,8 +83,8 @@ pub struct Header {
 }
 
 mirror!(Header of record::Header {
-    run, fizeau, started, label, suite, suite_text, selectors, device, part, environment, timer,
-    plan; version = VERSION
+    run, fizeau, build, command, started, label, suite, suite_text, selectors, device, part,
+    environment, timer, plan; version = VERSION
 });
 
 /// The machine around the device, as far as it helps to understand a number. No environment
@@ -91,7 +105,21 @@ pub struct Environment {
     pub huge_pages: String,
     /// Frequency governor, where it shows.
     pub governor: Option<String>,
+    /// Whether the CPU may clock above its base frequency, where the kernel tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boost: Option<bool>,
+    /// Revision of the CPU's microcode, as the kernel prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microcode: Option<String>,
+    /// How the GPU is set up; absent on a host and where neither driver nor kernel tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<DeviceSettings>,
+    /// The GPU's own target (`sm_130`) where no kernel of this program is made for its
+    /// architecture: what runs of them is compiled for an older one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_architecture: Option<String>,
     /// Load average over one minute at start.
+    #[schemars(range(min = 0.0))]
     pub load: Option<f64>,
     /// Memory free at start.
     pub memory_free: Option<Bytes>,
@@ -111,9 +139,29 @@ pub struct Environment {
 }
 
 mirror!(Environment of record::Environment {
-    host, os, cpu, cpus, pinned, huge_pages, governor, load, memory_free, libraries, ranks, network,
-    host_memory_node, warnings
+    host, os, cpu, cpus, pinned, huge_pages, governor, boost, microcode, settings,
+    unknown_architecture, load, memory_free, libraries, ranks, network, host_memory_node, warnings
 });
+
+/// How a GPU is set up, as far as it tells.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceSettings {
+    /// The power limit in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_limit: Option<Watts>,
+    /// Whether memory is protected by error correction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecc: Option<bool>,
+    /// What clocks are held to, where it shows: application clocks that are not the default, clocks
+    /// set by a user (NVIDIA); the performance level (AMD: `auto` where they are free).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_locks: Option<String>,
+    /// Version of the GPU's firmware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vbios: Option<String>,
+}
+
+mirror!(DeviceSettings of record::DeviceSettings { power_limit, ecc, clock_locks, vbios });
 
 /// What lies between the nodes of a world.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -143,6 +191,7 @@ mirror!(Timer of record::Timer { resolution, overhead });
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Footer {
     /// End, RFC 3339 in UTC.
+    #[schemars(extend("format" = "date-time", "pattern" = DATE_TIME))]
     pub ended: String,
     /// Time it took in all.
     pub elapsed: Seconds,

@@ -1,6 +1,6 @@
 //! Outcomes: what became of a case, with its samples and what follows from them.
 
-use super::{Case, Work};
+use super::{Case, DATE_TIME, Work};
 use crate::{
     outcome,
     record::mirror::mirror,
@@ -89,6 +89,14 @@ mirror!(enum Invalidity of outcome::Invalidity { FasterThanLight, Throttled, Unr
 pub struct Measurement {
     /// What was measured.
     pub case: Case,
+    /// When it was begun, RFC 3339 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time", "pattern" = DATE_TIME))]
+    pub started: Option<String>,
+    /// What code ran: images of this program's kernels, vendors' libraries. Kernels of the host are
+    /// part of the program itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub code: Vec<Code>,
     /// What one iteration had to do.
     pub work: Work,
     /// Whether what it reads was in the caches before each iteration.
@@ -116,6 +124,7 @@ pub struct Measurement {
     /// after them, whichever was less: below one where somebody else worked on the same cores.
     /// None where the device cannot tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub available: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,8 +132,35 @@ pub struct Measurement {
 }
 
 mirror!(Measurement of outcome::Measurement {
-    case, work, cache, samples, summary, contrast, clock, speed_of_light, tier, rank_times, check,
-    available, telemetry
+    case, started, code, work, cache, samples, summary, contrast, clock, speed_of_light, tier,
+    rank_times, check, available, telemetry
+});
+
+/// What code ran: two runs with the same have run the same machine code.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "of")]
+pub enum Code {
+    /// Kernels of this program, as the driver was given them.
+    Image {
+        /// SHA-256 of the image's bytes, hexadecimal.
+        sha256: String,
+        /// The target that it was compiled for: `sm_90a`, `gfx942`; `compute_80` for PTX, which the
+        /// driver compiles.
+        target: String,
+        /// What compiled it: `nvcc release 12.9, V12.9.86`, `NVRTC 13.0`.
+        compiler: String,
+    },
+    /// A vendor's library.
+    Library {
+        /// As kernels are named by it: `cublaslt`, `openblas`.
+        name: String,
+        /// What it says of itself.
+        version: String,
+    },
+}
+
+mirror!(enum Code of outcome::Code {
+    Image { sha256, target, compiler }, Library { name, version }
 });
 
 /// What a device's sensors saw while a case ran. Counters are what was added meanwhile.
@@ -136,6 +172,10 @@ pub struct Telemetry {
     pub clock_min: Option<Megahertz>,
     /// Highest.
     pub clock_max: Option<Megahertz>,
+    /// Each clock of the units that was read while a timed region was in flight, the warm-up's
+    /// among them, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timed_clocks: Vec<Megahertz>,
     /// Lowest clock of the memory.
     pub memory_clock_min: Option<Megahertz>,
     /// Mean of the power read.
@@ -167,7 +207,7 @@ pub struct Telemetry {
 }
 
 mirror!(Telemetry of outcome::Telemetry {
-    readings, clock_min, clock_max, memory_clock_min, power_mean, power_max, energy,
+    readings, clock_min, clock_max, timed_clocks, memory_clock_min, power_mean, power_max, energy,
     temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected, remapped_rows,
     pcie_replays, nvlink_errors, faults
 });
@@ -203,6 +243,7 @@ pub struct Samples {
     /// Of one iteration each, after the warm-up.
     pub times: Vec<Seconds>,
     /// Iterations timed together for each sample; its time is the batch's divided by this.
+    #[schemars(range(min = 1))]
     pub batch: u32,
     /// Positions in `times` of the samples taken while the device held its clock down.
     pub throttled: Vec<u32>,
@@ -247,8 +288,10 @@ mirror!(enum StopReason of outcome::StopReason { Quiet, NoiseSettled, TimeBudget
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// The largest error found, in the measure that `tolerance` is in.
+    #[schemars(range(min = 0.0))]
     pub error: f64,
     /// The largest allowed, relative to the magnitude the reference's rounding analysis gives.
+    #[schemars(range(min = 0.0))]
     pub tolerance: f64,
     /// Elements compared.
     pub compared: u64,
@@ -262,6 +305,7 @@ mirror!(Check of outcome::Check { error, tolerance, compared, wrong });
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// How many samples.
+    #[schemars(range(min = 1))]
     pub count: u64,
     /// The headline.
     pub median: Seconds,
@@ -282,6 +326,7 @@ pub struct Summary {
     /// 99.9th percentile, from 1,000 samples on.
     pub p999: Option<Seconds>,
     /// Median absolute deviation / median.
+    #[schemars(range(min = 0.0))]
     pub noise: f64,
     /// Of the median.
     pub interval: Interval,
@@ -300,6 +345,7 @@ pub struct Interval {
     pub high: Seconds,
     /// How often such an interval covers the true value: 0.95, or less where there are too few
     /// independent samples for it; the interval is then the samples' range.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// Effective sample size: how many independent samples would tell the median as well as these
     /// do. Absent in records that were made before it was computed.

@@ -121,6 +121,11 @@ pub fn versions() -> Vec<String> {
     OPENED.iter().map(|opened| format!("{} {}", opened.name, opened.version())).collect()
 }
 
+/// The version of the library that has a kernel of this name; none where no library has.
+pub fn version_of(kernel: &str) -> Option<String> {
+    OPENED.iter().find(|opened| opened.name == kernel).map(Opened::version)
+}
+
 /// The libraries that were not found: name and mend.
 pub fn missing() -> Vec<(&'static str, &'static str)> {
     let found = |name: &str| OPENED.iter().any(|opened| opened.name == name);

@@ -171,23 +171,22 @@ fn lay(
     for (place, &cell) in cells.iter().enumerate() {
         next[cell as usize] = lines[cells[(place + 1) % cells.len()] as usize];
     }
-    let mut from = 0;
-    while from < lines.len() {
-        let first = u64::from(lines[from]) * LINE;
-        let mut bytes: Vec<u8> = Vec::new();
-        for at in from..lines.len() {
-            let offset = u64::from(lines[at]) * LINE - first;
-            if bytes.len() + BLOCK as usize <= offset as usize || bytes.len() >= WRITE {
-                break;
-            }
-            bytes.resize(offset as usize, 0);
-            let address = chain.address + u64::from(next[at]) * LINE;
-            bytes.extend(address.to_le_bytes());
-            from = at + 1;
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut first = 0;
+    for (&line, next) in lines.iter().zip(next) {
+        let at = u64::from(line) * LINE;
+        let is_far = first + bytes.len() as u64 + BLOCK <= at;
+        if !bytes.is_empty() && (is_far || bytes.len() >= WRITE) {
+            device.write(chain, Bytes(first), &bytes)?;
+            bytes.clear();
         }
-        device.write(chain, Bytes(first), &bytes)?;
+        if bytes.is_empty() {
+            first = at;
+        }
+        bytes.resize((at - first) as usize, 0);
+        bytes.extend((chain.address + u64::from(next) * LINE).to_le_bytes());
     }
-    Ok(())
+    device.write(chain, Bytes(first), &bytes)
 }
 
 /// The cells in the order of one cycle through all of them: any order is one.
@@ -255,6 +254,42 @@ impl Workload for LatencyWorkload<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::{Backend, host::Host};
+
+    /// Blocks of cells that are far apart are written one by one.
+    #[test]
+    fn a_chain_leads_through_all_its_cells_and_back() {
+        let device = Host.open(0).expect("there is always a host");
+        let lines = [3, 4, 6, 5_000, 5_002, 20_000];
+        let chain = device.allocate(Bytes(20_001 * LINE)).expect("memory");
+        let cells = cycle(lines.len());
+        lay(device.as_ref(), &chain, &lines, &cells).expect("it is written");
+        let mut at = u64::from(lines[0]) * LINE;
+        let mut seen = Vec::new();
+        for _ in lines {
+            let mut next = [0; 8];
+            device.read(&chain, Bytes(at), &mut next).expect("a cell");
+            seen.push((at / LINE) as u32);
+            at = u64::from_le_bytes(next) - chain.address;
+        }
+        assert_eq!(at / LINE, u64::from(lines[0]));
+        seen.sort_unstable();
+        assert_eq!(seen, lines);
+    }
+
+    #[test]
+    fn a_chain_beyond_the_tlbs_has_a_block_of_cells_in_each_page() {
+        let gpu = Properties { backend: "cuda".into(), ..Properties::default() };
+        let point = LatencyPoint { working_set: LatencyPoint::BEYOND_TLB, side: None };
+        let lines = lines(&point, &gpu).expect("there is room");
+        let (page, block) = (PAGE / LINE, (BLOCK / GPU_STRIDE) as usize);
+        assert_eq!(lines.len() as u64, (16 << 30) / PAGE * block as u64);
+        for (number, cells) in (0..).zip(lines.chunks(block)) {
+            let steps = cells.windows(2).all(|pair| pair[1] == pair[0] + 2);
+            let within = cells.iter().all(|&cell| u64::from(cell) / page == number);
+            assert!(steps && within, "page {number}");
+        }
+    }
 
     #[test]
     fn every_cell_comes_once() {

@@ -94,7 +94,6 @@ impl Roundoff {
                 sums: 1.0 / 8192.0,
                 is_aligned: true,
                 output: bf16,
-                ..plain
             },
             // As bfloat16, or as the 16-bit floats that 8-bit ones become.
             (Dtype::Fp8, _) => {

@@ -53,6 +53,14 @@ impl Workload for Slowed<'_> {
         self.workload.granule()
     }
 
+    fn copies(&self) -> u32 {
+        self.workload.copies()
+    }
+
+    fn take_turns(&mut self, on: bool) {
+        self.workload.take_turns(on);
+    }
+
     fn poison(&mut self) -> Result<(), DeviceError> {
         self.workload.poison()
     }

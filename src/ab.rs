@@ -7,7 +7,8 @@
 //!
 //! 1. **Screening.** All cases are measured as A, B, B, A: four runs of the whole plan. A case
 //!    whose ratio lies beyond the least effect becomes a candidate; the others took no more than
-//!    that and are left alone. Nothing of these measurements is used again, or chance would count twice.
+//!    that and are left alone. Nothing of these measurements is used again, or chance would count
+//!    twice.
 //! 2. **Looks.** Candidates are measured in fresh pairs, their order shuffled anew each round.
 //!    After 5, 9 and 15 pairs a paired t-test asks whether the case changed by more than the least
 //!    effect: the hypothesis is that it did not. Holm's procedure over all candidates, with a share

@@ -52,7 +52,8 @@ impl Requests {
     }
 }
 
-/// Catches the signals that ask to end. SIGHUP is left alone where it was ignored, as `nohup` has it.
+/// Catches the signals that ask to end. SIGHUP is left alone where it was ignored, as `nohup` has
+/// it.
 ///
 /// # Errors
 /// Where the system does not let it.

@@ -1,8 +1,8 @@
 //! Directories that only this user can enter, for what ranks of one node share: nobody else can
 //! read, guess, plant or exchange what lies there.
 //!
-//! What is left behind by processes that were killed is removed by the next one that makes an entry:
-//! whoever uses an entry holds a lock on it, which ends with its process.
+//! What is left behind by processes that were killed is removed by the next one that makes an
+//! entry: whoever uses an entry holds a lock on it, which ends with its process.
 
 use rustix::{
     fd::OwnedFd,

@@ -143,7 +143,8 @@ pub fn judge(observed: &[Observed], rule: &Rule) -> Judgement {
     let deviations: Vec<f64> = tests
         .iter()
         .zip(&replicated)
-        .filter_map(|(test, replicated)| replicated.then(|| test.own.value.sqrt()))
+        .filter(|(_, replicated)| **replicated)
+        .map(|(test, _)| test.own.value.sqrt())
         .collect();
     let scatter = (!deviations.is_empty()).then(|| quantile::median(&deviations));
     let groups = groups(observed, &cases, rule);

@@ -80,7 +80,7 @@ fn again(ranks: u32, planned: u32, number: u32, slow: &[(u32, u32)]) -> Round {
             pairs.push((one, other));
         }
     };
-    if (number - planned) % 2 == 0 {
+    if (number - planned).is_multiple_of(2) {
         for &pair in slow {
             add(pair, &mut taken);
         }

@@ -220,10 +220,12 @@ struct Cosines {
 
 impl Cosines {
     fn new(count: usize) -> Cosines {
-        let (frequencies, student) = match count {
-            ..SAMPLES_FOR_SLOW => (0, 0.0),
-            ..SAMPLES_FOR_THREE => (4, STUDENT[1]),
-            _ => (3, STUDENT[0]),
+        let (frequencies, student) = if count < SAMPLES_FOR_SLOW {
+            (0, 0.0)
+        } else if count < SAMPLES_FOR_THREE {
+            (4, STUDENT[1])
+        } else {
+            (3, STUDENT[0])
         };
         Cosines { length: count as f64, amplitudes: vec![0.0; frequencies], student }
     }

@@ -180,7 +180,7 @@ pub fn false_discovery(p_values: &[f64], rate: f64) -> Vec<bool> {
     let sorted = quantile::sorted(p_values);
     let count = sorted.len() as f64;
     let passes = |(at, p): (usize, &f64)| *p <= rate * (at + 1) as f64 / count;
-    let last = sorted.iter().enumerate().filter(|one| passes(*one)).map(|(_, p)| *p).last();
+    let last = sorted.iter().enumerate().rev().find(|one| passes(*one)).map(|(_, p)| *p);
     p_values.iter().map(|p| last.is_some_and(|last| *p <= last)).collect()
 }
 

@@ -248,8 +248,8 @@ fn files(
 /// What a file's name ends with that says that its rank has read all others'.
 const READ: &str = ".read";
 
-/// The files of ranks that meet in a folder. Each begins with a tag of what follows, of the rank and
-/// of the kind of file, so that nobody without the token can plant, change or exchange one.
+/// The files of ranks that meet in a folder. Each begins with a tag of what follows, of the rank
+/// and of the kind of file, so that nobody without the token can plant, change or exchange one.
 struct Files<'f> {
     folder: &'f Path,
     token: &'f Token,

@@ -14,8 +14,8 @@
 //! between two ranks can read and withhold what they say; he cannot change it or say anything.
 //!
 //! Whoever connects is heard a few bytes at a time beside all others, so that nobody is waited for
-//! alone. A stranger may send no more than two short messages, takes one of [`STRANGERS_MAX`] places,
-//! and loses it after [`POLITE`], or to one who came later.
+//! alone. A stranger may send no more than two short messages, takes one of [`STRANGERS_MAX`]
+//! places, and loses it after [`POLITE`], or to one who came later.
 
 use super::{
     BYTES_MAX, MeetingError, PAUSE, Patience, Seat, broken,

@@ -1,6 +1,10 @@
 //! What two records must have in common to be compared, and what they should.
 
-use crate::record::Header;
+use crate::{
+    outcome::Code,
+    record::{Header, Record},
+};
+use std::collections::HashMap;
 
 /// A trait of a run that its times depend on.
 struct Trait {
@@ -47,6 +51,7 @@ const TRAITS: &[Trait] = &[
     machine("hypervisor", |run| run.device.virtualised.clone()),
     machine("host", |run| run.environment.host.clone()),
     setting("Fizeau", |run| Some(run.fizeau.clone())),
+    setting("build", |run| run.build.clone()),
     setting("suite", |run| Some(run.suite.clone())),
     setting("suite's text", |run| some(&run.suite_text)),
     setting("libraries and drivers", |run| some(&run.environment.libraries.join(", "))),
@@ -56,6 +61,19 @@ const TRAITS: &[Trait] = &[
     setting("pinned threads", |run| Some(run.environment.pinned.to_string())),
     setting("huge pages", |run| some(&run.environment.huge_pages)),
     setting("frequency governor", |run| run.environment.governor.clone()),
+    setting("CPU boost", |run| run.environment.boost.map(|boost| boost.to_string())),
+    setting("microcode", |run| run.environment.microcode.clone()),
+    setting("power limit", |run| {
+        run.environment.settings.as_ref()?.power_limit.map(|limit| limit.to_string())
+    }),
+    setting("error correction of memory", |run| {
+        run.environment.settings.as_ref()?.ecc.map(|ecc| ecc.to_string())
+    }),
+    setting("held clocks", |run| run.environment.settings.as_ref()?.clock_locks.clone()),
+    setting("GPU firmware", |run| run.environment.settings.as_ref()?.vbios.clone()),
+    setting("NUMA node of host memory", |run| {
+        run.environment.host_memory_node.map(|node| node.to_string())
+    }),
     setting("cache set aside", |run| run.device.cache_set_aside.map(|size| size.to_string())),
     setting("network", |run| {
         run.environment.network.map(|network| {
@@ -99,4 +117,22 @@ pub fn differences(names: [&str; 2], before: &Header, after: &Header) -> Vec<Dif
         Some(Difference { words, is_machine: one.is_machine })
     };
     TRAITS.iter().filter_map(differs).collect()
+}
+
+/// How many cases ran other code in two runs (another image of a kernel, another version of a
+/// library), in words; `None` where none did, or the records do not tell.
+pub fn other_code(names: [&str; 2], before: &Record, after: &Record) -> Option<Difference> {
+    let measured = |record: &'_ Record| -> HashMap<String, Vec<Code>> {
+        let measured = record.outcomes.iter().filter_map(|outcome| outcome.measured());
+        let told = measured.filter(|one| !one.code.is_empty());
+        told.map(|one| (one.case.to_string(), one.code.clone())).collect()
+    };
+    let (a, b) = (measured(before), measured(after));
+    let differs = |(id, code): &(&String, &Vec<Code>)| b.get(*id).is_some_and(|of| of != *code);
+    let count = a.iter().filter(differs).count();
+    let words = format!(
+        "other code (images of kernels, libraries) in {} than in {}: {count} cases",
+        names[1], names[0]
+    );
+    (count > 0).then_some(Difference { words, is_machine: false })
 }

@@ -377,7 +377,9 @@ fn comparable(
     let differences: Vec<machine::Difference> = all[1..]
         .iter()
         .flat_map(|(name, one)| {
-            machine::differences([&against.0, name], &against.1.header, &one.header)
+            let names = [against.0.as_str(), name.as_str()];
+            let code = machine::other_code(names, against.1, one);
+            machine::differences(names, &against.1.header, &one.header).into_iter().chain(code)
         })
         .collect();
     let machines: Vec<String> =

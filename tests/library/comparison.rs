@@ -8,12 +8,12 @@ use fizeau::{
     compare::{Comparison, Fate, Incomparable, Options, judge::Way},
     device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
     kernel::{Operation, StreamParams},
-    outcome::{Check, Outcome},
-    record::Record,
+    outcome::{Check, Code, Outcome},
+    record::{DeviceSettings, Record},
     session::one,
     spec::Yardstick,
     suite::MeasureSettings,
-    units::{Bytes, Seconds},
+    units::{Bytes, Seconds, Watts},
     verdict::Verdict,
 };
 
@@ -295,7 +295,7 @@ fn other_machines_are_refused_unless_asked_for() {
     assert!(error.to_string().contains("fake device"), "{error}");
     // Whatever makes it another machine, and what does not.
     type Change = fn(&mut Record);
-    let changes: [(&str, bool, Change); 9] = [
+    let changes: [(&str, bool, Change); 11] = [
         ("part", true, |run| run.header.part = Some("other".into())),
         ("CPU: ", true, |run| run.header.environment.cpu = "another CPU".into()),
         ("memory: ", true, |run| run.header.device.memory.0 += 8 << 30),
@@ -308,11 +308,24 @@ fn other_machines_are_refused_unless_asked_for() {
         ("frequency governor: ", false, |run| {
             run.header.environment.governor = Some("powersave".into());
         }),
+        ("power limit: ", false, |run| {
+            let power_limit = Some(Watts(if run.header.run == "run-1" { 700.0 } else { 500.0 }));
+            run.header.environment.settings =
+                Some(DeviceSettings { power_limit, ..DeviceSettings::default() });
+        }),
+        ("other code", false, |run| {
+            let Outcome::Measured(one) = &mut run.outcomes[0] else { panic!("measured") };
+            one.code = vec![Code::Library { name: "blas".into(), version: run.header.run.clone() }];
+        }),
         ("suite's text differs", false, |run| run.header.suite_text += "\n# and more\n"),
     ];
     for (words, is_machine, change) in changes {
-        let mut after = run(2, 0.0, |_| false);
+        let (mut before, mut after) = (before.clone(), run(2, 0.0, |_| false));
         change(&mut after);
+        if ["power limit: ", "other code"].contains(&words) {
+            // What only one of them has recorded is no difference.
+            change(&mut before);
+        }
         let both = (std::slice::from_ref(&before), std::slice::from_ref(&after));
         let plain = Comparison::of(both.0, both.1, &Options::default());
         match (is_machine, plain) {

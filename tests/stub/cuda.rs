@@ -509,7 +509,8 @@ fn a_slice_of_a_gpu_is_no_part() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     let header = &record.header;
     assert_eq!(header.device.virtualised.as_deref(), Some("MIG 1g.18gb"));
-    assert_eq!((&header.part, header.device.memory_bus_bits), (&None, None));
+    // The pins that the driver tells of are the whole GPU's, which no slice can pass.
+    assert_eq!((&header.part, header.device.memory_bus_bits.is_some()), (&None, true));
     // NVML knows it by its own number.
     assert!(measurements(&record).iter().all(|measurement| measurement.telemetry.is_some()));
 }

@@ -10,7 +10,10 @@ use crate::{
     kernel::{CompareParams, FillParams, Operation},
     units::Bytes,
 };
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 /// The kernels, and where they find a pattern and leave a count.
 pub struct FillCompare {
@@ -19,6 +22,8 @@ pub struct FillCompare {
     units: u32,
     differing: Buffer,
     pattern: RefCell<Option<Buffer>>,
+    /// Whether the comparison has shown that it finds differences.
+    is_checked: Cell<bool>,
 }
 
 impl FillCompare {
@@ -32,25 +37,25 @@ impl FillCompare {
         context: &Rc<Context>,
         units: u32,
     ) -> Result<FillCompare, DeviceError> {
-        let both = FillCompare {
+        Ok(FillCompare {
             fill: kernels.load(context, Operation::Fill, "portable")?,
             compare: kernels.load(context, Operation::Compare, "portable")?,
             units,
             differing: context.allocate(Bytes(8))?,
             pattern: RefCell::new(None),
-        };
-        both.check(context)?;
-        Ok(both)
+            is_checked: Cell::new(false),
+        })
     }
 
     /// Shows that a difference is found, before anything is believed to have none.
     fn check(&self, context: &Rc<Context>) -> Result<(), DeviceError> {
         const LENGTH: u64 = 1001;
         let target = context.allocate(Bytes(8 * LENGTH))?;
-        self.fill(context, target.address, &[1, 2, 3], LENGTH)?;
+        let words: Vec<u64> = [1, 2, 3].into_iter().cycle().take(LENGTH as usize).collect();
+        context.write(target.address, bytemuck::cast_slice(&words))?;
         // The words 1, 4, 7 .. are others in the second pattern.
         for (pattern, expected) in [([1, 2, 3], 0), ([1, 5, 3], LENGTH.div_ceil(3))] {
-            let found = self.differing(context, target.address, &pattern, LENGTH)?;
+            let found = self.count(context, target.address, &pattern, LENGTH)?;
             if found != expected {
                 return Err(DeviceError::Driver(format!(
                     "the kernel that compares memory finds {found} of {expected} planted \
@@ -98,6 +103,19 @@ impl FillCompare {
     ///
     /// What the driver refuses.
     pub fn differing(
+        &self,
+        context: &Rc<Context>,
+        values: u64,
+        pattern: &[u64],
+        length: u64,
+    ) -> Result<u64, DeviceError> {
+        if !self.is_checked.replace(true) {
+            self.check(context)?;
+        }
+        self.count(context, values, pattern, length)
+    }
+
+    fn count(
         &self,
         context: &Rc<Context>,
         values: u64,

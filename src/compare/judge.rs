@@ -10,7 +10,7 @@
 //!
 //! Two single runs have no such scatter. Whatever differs by more than the threshold is said to
 //! differ. It counts as slower only if it is out of all proportion to what the other cases show:
-//! [`BEYOND`] times as far from equal as the outermost twentieth of them. Changes that many cases
+//! `BEYOND` times as far from equal as the outermost twentieth of them. Changes that many cases
 //! share are never that, since a neighbour or a clock explains them too.
 
 use crate::stats::{

@@ -74,27 +74,12 @@ struct Device {
     flops: Option<BTreeMap<Dtype, f64>>,
 }
 
-#[derive(Deserialize)]
-struct PartRow {
-    vendor: String,
-    part: String,
-    name: String,
-    pci: String,
-    units: u32,
-    memory_mib: u64,
-    clock_mhz: f64,
-    memory_mts: f64,
-    bus_bits: u32,
-}
-
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::load(None).expect("the data"));
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| read(include_str!("../limits.csv")));
 
 static DEVICES: LazyLock<BTreeMap<String, Device>> =
     LazyLock::new(|| toml::from_str(include_str!("../limits_devices.toml")).expect("devices"));
-
-static PARTS: LazyLock<Vec<PartRow>> = LazyLock::new(|| read(include_str!("../parts.csv")));
 
 fn read<T: for<'d> Deserialize<'d>>(text: &str) -> Vec<T> {
     let rows = csv::Reader::from_reader(text.as_bytes()).into_deserialize();
@@ -113,7 +98,7 @@ fn capability(text: &str) -> Option<(u32, u32)> {
 
 /// A device of `parts.csv` as its driver tells of it, caches as its file has them.
 fn of_part(part: &str) -> Device {
-    let row = PARTS.iter().find(|row| row.part == part).unwrap_or_else(|| panic!("{part}"));
+    let row = crate::parts::Row::of(part);
     let file = file(part);
     let devices = u64::from(file.devices_per_package.unwrap_or(1));
     let kib = |mebibytes: f64| (mebibytes * 1024.0) as u64 / devices;

@@ -18,18 +18,19 @@ use fizeau::{
 use serde::Deserialize;
 use std::{collections::BTreeSet, sync::LazyLock};
 
+/// What a part's driver tells: a row of tests/parts.csv.
 #[derive(Deserialize)]
-struct Row {
-    vendor: String,
-    part: String,
-    name: String,
-    pci: String,
-    units: u32,
-    memory_mib: u64,
-    clock_mhz: f64,
-    memory_mts: f64,
-    bus_bits: u32,
-    peak_tflops: Option<f64>,
+pub struct Row {
+    pub vendor: String,
+    pub part: String,
+    pub name: String,
+    pub pci: String,
+    pub units: u32,
+    pub memory_mib: u64,
+    pub clock_mhz: f64,
+    pub memory_mts: f64,
+    pub bus_bits: u32,
+    pub peak_tflops: Option<f64>,
 }
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
@@ -47,7 +48,7 @@ const BINARY16: [&str; 6] =
     ["mi100", "t4", "v100-pcie-16", "v100-pcie-32", "v100-sxm2-16", "v100-sxm2-32"];
 
 impl Row {
-    fn of(part: &str) -> &'static Row {
+    pub fn of(part: &str) -> &'static Row {
         ROWS.iter().find(|row| row.part == part).expect(part)
     }
 

@@ -10,8 +10,8 @@
 //! | the other | what it says of itself, and a tag of both nonces, the rank and what it says |
 //! | the first | what each rank says of itself, each with a tag of both nonces, that rank and it |
 //!
-//! The nonces are new for each connection, so that no message is of use in another. Who stands
-//! between two ranks can read and withhold what they say; he cannot change it or say anything.
+//! The nonces are new for each connection, so that no message is of use in another. Somebody
+//! between two ranks can read and withhold messages, but can neither change nor make one.
 //!
 //! Whoever connects is heard a few bytes at a time beside all others, so that nobody is waited for
 //! alone. A stranger may send no more than two short messages, takes one of [`STRANGERS_MAX`]

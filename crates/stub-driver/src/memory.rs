@@ -286,6 +286,30 @@ mod tests {
     }
 
     #[test]
+    fn launches_of_several_threads_wait_for_each_other() {
+        let counts_to = |end: u64| {
+            let mut memory = Memory::default();
+            let at = memory.allocate(Owner::Device(0), 1 << 20, u64::MAX).expect("there is room");
+            for _ in 0..end {
+                let counted = memory.launch(vec![1], &at.to_le_bytes(), || {
+                    let word = at as *mut u64;
+                    // SAFETY: within the block.
+                    unsafe { word.write(word.read() + 1) };
+                    Ok(())
+                });
+                counted.expect("it runs");
+            }
+            memory.load::<u64>(at, 1)
+        };
+        std::thread::scope(|scope| {
+            let threads = [1, 2, 3, 4].map(|_| scope.spawn(|| counts_to(200)));
+            for thread in threads {
+                assert_eq!(thread.join().expect("it ends"), Some(vec![200]));
+            }
+        });
+    }
+
+    #[test]
     fn what_is_written_beside_a_block_is_found() {
         for place in [-1i64, 100] {
             let mut memory = Memory::default();

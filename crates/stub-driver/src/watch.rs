@@ -10,7 +10,7 @@ use std::{
     mem::MaybeUninit,
     ptr,
     sync::{
-        Once,
+        Mutex, Once, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -119,9 +119,10 @@ fn with<R>(what: impl FnOnce(&mut Option<Watch>) -> R) -> R {
     done
 }
 
-/// Runs a launch while these blocks are watched. A launch is one at a time: the driver's state is
-/// locked.
+/// Runs a launch while these blocks are watched; another thread's launch waits until it ends.
 pub fn during<R>(blocks: Vec<Watched>, run: impl FnOnce() -> R) -> (R, Vec<Seen>) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     HANDLED.call_once(handle);
     // SAFETY: a question without conditions.
     let thread = unsafe { libc::pthread_self() };

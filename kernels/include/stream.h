@@ -72,16 +72,18 @@ DEVICE void assign(const StreamParams& p) {
   }
 }
 
-template <Operation OPERATION> struct SumOf { using Type = f64; };
-template <> struct SumOf<READ> { using Type = u64; };
+// Sums of a vector's elements: of integers, which need no rounding, one is enough.
+template <Operation OPERATION> struct SumOf { using Type = f64; static constexpr u32 COUNT = 2; };
+template <> struct SumOf<READ> { using Type = u64; static constexpr u32 COUNT = 1; };
 
 template <Operation OPERATION, bool EVICT_FIRST, u32 THREADS>
 DEVICE void reduce(const StreamParams& p) {
   using Sum = typename SumOf<OPERATION>::Type;
+  constexpr u32 SUMS = SumOf<OPERATION>::COUNT;
   const Sum* from_a = reinterpret_cast<const Sum*>(p.a);
   const Sum* from_b = reinterpret_cast<const Sum*>(p.b);
   const u64 vectors = p.length / 2;
-  Sum sums[IN_FLIGHT][2] = {};
+  Sum sums[IN_FLIGHT][SUMS] = {};
   for (u64 tile = block_index(); tile * (THREADS * IN_FLIGHT) < vectors; tile += block_count()) {
     const u64 first = tile * (THREADS * IN_FLIGHT) + thread_index();
     Vector<Sum> a[IN_FLIGHT] = {}, b[IN_FLIGHT] = {};
@@ -93,12 +95,15 @@ DEVICE void reduce(const StreamParams& p) {
     }
     UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) {
       UNROLL for (u32 e = 0; e < 2; e++) {
-        sums[i][e] = with_term(sums[i][e], a[i].at[e], b[i].at[e]);
+        Sum& into = sums[i][e % SUMS];
+        into = with_term(into, a[i].at[e], b[i].at[e]);
       }
     }
   }
   Sum sum = 0;
-  UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) sum += sums[i][0] + sums[i][1];
+  UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) {
+    UNROLL for (u32 e = 0; e < SUMS; e++) sum += sums[i][e];
+  }
   if (p.length % 2 == 1 && block_index() == 0 && thread_index() == 0) {
     const u64 last = p.length - 1;
     sum = with_term(sum, from_a[last], OPERATION == DOT ? from_b[last] : Sum(0));

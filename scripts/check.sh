@@ -14,10 +14,11 @@ stage "tests: build" cargo test --locked --workspace --no-run --quiet
 # Scripts below bring the first four, and check_long.sh the last.
 FIZEAU_ELSEWHERE="nvrtc cublaslt hip nccl mpi" stage "tests: run" cargo test --locked --workspace
 
-# GPU kernels and the way to the driver, which need no GPU: every kernel for every target by three
-# compilers, the program's own way to them, cuBLASLt's own library, and the program on a stub
-# driver under valgrind.
-stage "kernels: NVIDIA" summarised kernels
+# GPU kernels and the way to the driver, which need no GPU: every kernel for every target by the two
+# compilers whose code runs (NVRTC 12 makes what a release carries, NVRTC 13 what a machine compiles
+# for itself), the program's own way to them, cuBLASLt's own library, and the program on a stub driver
+# under valgrind.
+stage "kernels: NVIDIA" summarised kernels --by NVRTC
 stage "kernels: AMD" summarised kernels_amd
 stage "kernels: verdicts" summarised check_verdicts
 stage "kernels: loops" summarised check_loops

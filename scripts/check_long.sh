@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The checks that scripts/check.sh leaves out, since they take long or bring up real servers: MPI
-# libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, the program as
-# it is released, and in simulations how often judgements and `fizeau localise` are right. Needs root
-# and Debian 12 for all of them.
+# libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, NVIDIA's kernels
+# by nvcc, the program as it is released, and in simulations how often judgements and `fizeau localise`
+# are right. Needs root and Debian 12 for all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh
@@ -27,10 +27,12 @@ release_kernels() {
     [[ $found == *sm_80*sm_90a*"by NVRTC 12.9"* && $found != *"by NVRTC 13"* ]]
 }
 
+stage "kernels: NVIDIA by nvcc" summarised kernels --by nvcc
 stage "HIP's bindings" summarised check_hip abi
 stage "MPI" summarised check_mpi
 stage "Slurm" summarised check_slurm
 stage "every kernel's text" scripts/check_kernels_run.sh
+stage "stops, kills, other users" required_tests --test runs -- --ignored
 stage "error rates" scripts/check_error_rates.sh
 stage "families of targets" check_families
 stage "release: build" release

@@ -236,8 +236,10 @@ impl Ranks {
                 failed = Some((clock::now(), None));
                 self.kill();
             }
-            if failed.as_ref().is_some_and(|(since, _)| since.elapsed() > GRACE) {
-                self.kill();
+            if let Some((since, _)) = &failed {
+                let is_over = since.elapsed() > GRACE;
+                // One that is stopped says nothing however long it is waited for.
+                self.kill_where(|rank| is_over || neighbours::is_stopped(rank.id()));
             }
             thread::sleep(LOOK_EVERY);
         }
@@ -290,7 +292,12 @@ impl Ranks {
 
     /// Ends all at once.
     fn kill(&mut self) {
-        for rank in &mut self.children {
+        self.kill_where(|_| true);
+    }
+
+    /// Ends some at once.
+    fn kill_where(&mut self, is_meant: impl Fn(&Child) -> bool) {
+        for rank in self.children.iter_mut().filter(|rank| is_meant(rank)) {
             // One that has ended by itself cannot be killed any more.
             let _ = rank.kill();
         }

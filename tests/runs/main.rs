@@ -14,4 +14,6 @@ mod kill;
 mod localise;
 mod mpi;
 mod nccl;
+mod other_user;
 mod record;
+mod stops;

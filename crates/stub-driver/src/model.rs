@@ -5,9 +5,10 @@ use crate::{cost, memory::Memory, watch};
 use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
 use std::{
     borrow::Cow,
-    env,
     ffi::{CStr, CString, c_char},
-    fs, process,
+    fs::File,
+    io::Write,
+    os::fd::{AsRawFd, FromRawFd},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -54,6 +55,7 @@ pub struct Library {
     end: End,
     has: unsafe extern "C" fn(*const c_char) -> bool,
     _opened: Opened,
+    _file: File,
 }
 
 /// The image of a module that a compiler of some CUDA made: its major version, 0 for none.
@@ -92,19 +94,24 @@ impl Library {
             std::slice::from_raw_parts(image.add(12), length as usize)
         };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // A name of its own: a loader takes a library of the same name for the same.
-        let path = env::temp_dir().join(format!("fizeau-stub-{}-{number}.so", process::id()));
-        fs::write(&path, bytes).ok()?;
+        // A file without a name: nothing is left of a process that is killed. It stays open, since a
+        // loader takes a library of the same path for the same.
+        // SAFETY: the descriptor is a new one, and nobody else's.
+        let mut file = unsafe {
+            let file = libc::memfd_create(c"fizeau-stub".as_ptr(), libc::MFD_CLOEXEC);
+            (file >= 0).then(|| File::from_raw_fd(file))?
+        };
+        file.write_all(bytes).ok()?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         // SAFETY: run.h gives its functions these types; loading it runs nothing.
         let loaded = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
-        let _ = fs::remove_file(&path);
         let opened = loaded.inspect_err(|error| eprintln!("stub driver: {error}")).ok()?;
         // SAFETY: as above.
         unsafe {
             let launch = *opened.get::<Launch>(b"model_launch").ok()?;
             let end = *opened.get::<End>(b"model_end").ok()?;
             let has = *opened.get(b"model_has").ok()?;
-            Some(Library { number, launch, end, has, _opened: opened })
+            Some(Library { number, launch, end, has, _opened: opened, _file: file })
         }
     }
 

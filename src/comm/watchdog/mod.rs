@@ -329,8 +329,8 @@ impl State {
         let is_late = waited > limit;
         let hangs = match *lock(&self.wait) {
             Wait::In(_) | Wait::Queued(_) => is_late,
-            // The engine has a limit of its own.
-            Wait::Joining => false,
+            // The engine has a limit of its own, which names nobody.
+            Wait::Joining => is_late && seen.silent.iter().any(|&rank| self.is_stopped(rank)),
             Wait::After(_) if is_late => {
                 !seen.silent.is_empty()
                     || self.nobody_gets_on(seen)
@@ -339,6 +339,10 @@ impl State {
             Wait::After(_) => false,
         };
         hangs.then_some(limit)
+    }
+
+    fn is_stopped(&self, rank: usize) -> bool {
+        neighbours::is_stopped(self.peers[rank].process)
     }
 
     /// Whether no rank that has not entered gets on with anything: where all have entered, all
@@ -454,6 +458,7 @@ fn behind(stages: &[(usize, Stage)]) -> Vec<(usize, String)> {
 mod tests {
     use super::shared_board::BoardFile;
     use super::*;
+    use rustix::process::{Pid, Signal, kill_process};
     use std::sync::mpsc;
 
     fn peers() -> Vec<Peer> {
@@ -501,6 +506,34 @@ mod tests {
         assert!(!said.contains("rank 2"), "{said}");
         assert_eq!(point.map(|point| point.ranks), Some(3));
         assert_eq!(others.ended(), Some(Ended::Late), "the others are told");
+    }
+
+    #[test]
+    fn a_rank_that_is_stopped_while_others_join_is_named() {
+        let mut stopped = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+        let process = Pid::from_child(&stopped);
+        kill_process(process, Signal::STOP).expect("it is there");
+        let mut peers = peers();
+        peers[1].process = stopped.id();
+        let file = BoardFile::create().expect("a file");
+        let board = || Board::open(file.name(), 3).expect("the board");
+        let (watch, others) = (Watchdog::new(0, peers, Some(board())), board());
+        let (send, receive) = mpsc::channel();
+        let hang: OnHang = Box::new(move |said, _| drop(send.send(said)));
+        watch.start(Seconds(0.4), Asked::default(), hang).expect("a thread");
+        others.beat(1);
+        let said = watch.joining(|| {
+            loop {
+                others.beat(2);
+                if let Ok(said) = receive.recv_timeout(Duration::from_millis(20)) {
+                    return said;
+                }
+            }
+        });
+        stopped.kill().and_then(|()| stopped.wait()).expect("it ends");
+        assert!(said.contains("for all ranks to join"), "{said}");
+        let culprit = format!("process {}) does not run any more", process.as_raw_nonzero());
+        assert!(said.contains(&culprit) && said.matches("any more").count() == 1, "{said}");
     }
 
     #[test]

@@ -1,0 +1,146 @@
+//! Another user of the same node, who reads, guesses, plants, links and squats wherever ranks meet:
+//! nothing is learnt, nothing of the victim's is changed, and the ranks meet all the same.
+
+use crate::gpus::{Machine, TOKEN, TWO, ends};
+use crate::program::{Said, say};
+use crate::skipped;
+use rustix::process::geteuid;
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::CommandExt,
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+/// The user `nobody`.
+const OTHER: u32 = 65534;
+
+/// What the other user does for as long as ranks meet. `$1` is a folder that everybody may write to,
+/// `$2` the victim's file, `$3` where everything goes that could be read of others.
+const ATTACK: &str = r#"
+take() { # FILE: what it says, unless it is one's own
+    if [ -f "$1" ] && [ ! -O "$1" ]; then head -c 65536 "$1" >>"$spoils.read"; fi
+}
+folder=$1 own=$2 spoils=$3
+while :; do
+    for place in "$folder" /dev/shm; do
+        for one in "$place"/fizeau-* "$place"/*.[0-9] "$place"/*.read; do
+            [ -e "$one" ] || continue
+            echo "$one" >>"$spoils"
+            for file in "$one" "$one"/* "$one"/*/*; do take "$file"; done
+            if [ -d "$one" ]; then
+                ln -s "$own" "$one/0"
+                mv "$one" "$one.away"
+            else
+                for rank in 0 1; do
+                    printf '{"facts":{"board":"%s"}}' "$own" >"${one%.*}.$rank"
+                    ln -s "$own" "${one%.*}.$rank.read"
+                done
+            fi
+        done
+    done
+done 2>/dev/null
+"#;
+
+/// Where ranks meet while they are attacked.
+#[derive(Clone, Copy, Debug)]
+enum Meets {
+    /// In the private directory of `launch`.
+    InPrivate,
+    /// There, with a directory of its name that the other user has made before.
+    InSquatted,
+    /// In a folder that everybody may write to.
+    InShared,
+}
+
+/// Starts a process as the other user.
+fn other(script: &str, args: [&Path; 3]) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).args(args).uid(OTHER).gid(OTHER).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("sh starts")
+}
+
+/// A folder with the rights of /tmp.
+fn shared() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rights = fs::Permissions::from_mode(0o1777);
+    fs::set_permissions(folder.path(), rights).expect("its mode");
+    folder
+}
+
+fn is_right(ended: &[Said], meets: Meets) {
+    for said in ended {
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{meets:?}");
+    }
+}
+
+/// Ranks meet while they are attacked.
+fn attacked(meets: Meets) {
+    let machine = Machine::new();
+    machine.sweep("f32", 60.0, ["256", ""]);
+    let (folder, spoils) = (shared(), shared());
+    let own = machine.place.path("own");
+    fs::write(&own, "the victim's own words").expect("a file");
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o600)).expect("its mode");
+    let log = spoils.path().join("log");
+    let args = [folder.path(), own.as_path(), log.as_path()];
+    if matches!(meets, Meets::InSquatted) {
+        let squat = format!("mkdir \"$1/fizeau-{}\"", geteuid().as_raw());
+        assert!(other(&squat, args).wait().expect("it ends").success());
+    }
+    let mut attack = other(ATTACK, args);
+    thread::sleep(Duration::from_millis(20));
+    if matches!(meets, Meets::InShared) {
+        let meeting = format!("file:{}", folder.path().display());
+        let start = |rank: u32| {
+            let mut command = machine.rank([rank, 2], TWO[0], "");
+            // The second rank comes late: there is time to plant what it would say.
+            thread::sleep(Duration::from_millis(100 * u64::from(rank)));
+            command.env("FIZEAU_RENDEZVOUS", &meeting).spawn().expect("it starts")
+        };
+        is_right(&ends(vec![start(0), start(1)]), meets);
+    } else {
+        let args = ["launch", "-n", "2", "--", "run", "collective", "--suite", "ranks.toml"];
+        let mut command = machine.fizeau("devices=2", "", &[&args[..], &["--out", "out"]].concat());
+        command.env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR");
+        is_right(&[say(&mut command)], meets);
+    }
+    attack.kill().expect("it is killed");
+    attack.wait().expect("it ends");
+    let seen = fs::read_to_string(&log).unwrap_or_default();
+    assert!(!seen.is_empty(), "{meets:?}: the other user has seen nothing, so nothing was tried");
+    assert!(!seen.contains(TOKEN), "{meets:?}: {seen}");
+    let read = fs::read(log.with_extension("read")).unwrap_or_default();
+    assert!(read.is_empty(), "{meets:?}: {} bytes could be read", read.len());
+    let found = fs::read_to_string(&own).expect("it is there");
+    assert_eq!(found, "the victim's own words", "{meets:?}");
+    let rights = fs::metadata(&own).expect("it is there");
+    assert_eq!((rights.uid(), rights.mode() & 0o777), (geteuid().as_raw(), 0o600), "{meets:?}");
+}
+
+fn rounds(count: usize) {
+    if !geteuid().is_root() {
+        skipped::because("root", "only root can start a process of another user");
+        return;
+    }
+    let kinds = [Meets::InPrivate, Meets::InSquatted, Meets::InShared];
+    kinds.into_iter().cycle().take(count).for_each(attacked);
+    println!("{count} meetings attacked, 0 with effect");
+}
+
+#[test]
+fn another_user_learns_and_changes_nothing() {
+    rounds(3);
+}
+
+#[test]
+#[ignore = "a minute: scripts/check_long.sh"]
+fn another_user_learns_and_changes_nothing_in_fifty_meetings() {
+    rounds(50);
+}

@@ -3,7 +3,7 @@
 use crate::{
     cost::Cost,
     cuda::export,
-    products,
+    products, scaled,
     state::{INVALID_VALUE, OK, State, call},
 };
 use std::ffi::{c_int, c_void};
@@ -172,7 +172,12 @@ export! {
         for word in [scales[1], scales[0]] { params.extend(word.to_le_bytes()); }
         state.log(format!("cublaslt {shape} kind={}", layouts[0].kind));
         state.launched(stream as usize, &Cost::of(&format!("gemm_{dtype}_library"), &params));
-        match products::run(dtype, &params, &mut state.memory) {
+        let memory = &mut state.memory;
+        let done = match scaled::format(dtype) {
+            Some(format) => scaled::product(&params, format, memory),
+            None => products::run(dtype, &params, memory),
+        };
+        match done {
             Some(()) => OK,
             None => 14,
         }

@@ -7,8 +7,8 @@ use crate::{
     perform::perform,
     speed::Resource,
     state::{
-        self, Foreign, Graph, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE,
-        NOT_FOUND, NOT_READY, Node, OK, OUT_OF_MEMORY, State, call, hex,
+        self, CONTEXT, Foreign, Graph, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE,
+        INVALID_VALUE, NOT_FOUND, NOT_READY, Node, OK, OUT_OF_MEMORY, State, call, hex,
     },
 };
 use std::{
@@ -134,9 +134,6 @@ struct Event {
     /// Operations of another stub library that had begun there.
     after: u64,
 }
-
-/// The context of a device is this and its ordinal.
-pub(crate) const CONTEXT: usize = 0xc0_0000;
 
 /// The device whose context is current on this thread.
 fn current_device() -> c_int {

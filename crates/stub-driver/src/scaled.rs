@@ -87,7 +87,8 @@ impl Format {
 }
 
 /// Two operands, the product, three sizes; scales behind them. Tensor maps may follow.
-pub fn product(params: Parameters<'_>, format: Format, memory: &mut Memory) -> Option<()> {
+pub fn product(params: &[u8], format: Format, memory: &mut Memory) -> Option<()> {
+    let params = Parameters(params);
     let [m, n, k] = [24, 28, 32].map(|at| params.u32(at));
     let (m, n, k) = (m?, n?, k?);
     if k % format.block != 0 {

@@ -2,7 +2,6 @@
 
 use crate::{
     cost::{Cost, Path},
-    cuda::CONTEXT,
     memory::{Memory, Owner},
     model::Call,
     script::Script,
@@ -27,6 +26,9 @@ pub const NOT_FOUND: i32 = 500;
 pub const NOT_READY: i32 = 600;
 pub const ILLEGAL_ADDRESS: i32 = 700;
 pub const LAUNCH_FAILED: i32 = 719;
+
+/// The context of a device is this and its ordinal.
+pub const CONTEXT: usize = 0xc0_0000;
 
 /// What a graph does, one after the other.
 pub type Graph = Vec<Node>;

@@ -1,6 +1,6 @@
 //! On a stub of NVIDIA's driver.
 
-use super::machine::{FEW, Machine, NVIDIA, assert_compiled_once, assert_shows_no_number};
+use super::machine::{FEW, Machine, NVIDIA, PEAKS, assert_compiled_once, assert_shows_no_number};
 use crate::program::{self, Said, say};
 use fizeau::{
     outcome::{Failure, Invalidity, Measurement, Outcome},
@@ -25,7 +25,7 @@ fn measurements(record: &Record) -> Vec<&Measurement> {
 #[test]
 fn a_whole_run_passes_and_shows_no_number() {
     let machine = Machine::with(&NVIDIA);
-    let (said, record) = machine.run("");
+    let (said, record) = machine.run_of("units=1", &[&FEW[..], &[PEAKS]].concat());
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     // All but shapes on kernels that are not made for them.
     for outcome in &record.outcomes {
@@ -37,7 +37,7 @@ fn a_whole_run_passes_and_shows_no_number() {
         .iter()
         .map(|id| id.split('/').next().unwrap_or_default().to_owned())
         .collect();
-    assert_eq!(operations.len(), FEW.len(), "{operations:?}");
+    assert_eq!(operations.len(), FEW.len() + 1, "{operations:?}");
     assert_eq!((record.header.device.vendor.as_str(), record.header.device.ordinal), ("stub", 0));
     // The PCI number comes from NVML, the part by it.
     assert_eq!(record.header.device.pci_id.as_deref(), Some("10de:2335"));
@@ -52,8 +52,12 @@ fn a_whole_run_passes_and_shows_no_number() {
     assert_shows_no_number(&said.out);
     let page = fs::read_to_string(machine.place.path("out/report.md")).expect("a report");
     assert_shows_no_number(&page);
+    let log = machine.log();
+    let peak = launches(&log).into_iter().find(|(entry, _)| *entry == "compute_f32");
+    let is_one = |start: &str| start.starts_with("grid=[1, 1, 1] block=[512, 1, 1] shared=0");
+    assert!(peak.is_some_and(|(_, launch)| is_one(launch)), "{peak:?}");
     // Everything that was made was given back.
-    assert_eq!(machine.log().last().map(String::as_str), Some("release blocks=0 objects=0"));
+    assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
 }
 
 /// Whether a case was skipped since its kernel is not made for its shape.
@@ -103,7 +107,6 @@ fn kernels_are_launched_as_their_list_says() {
     assert!(word(0) > 0 && word(8) >= word(0) + 32_768 * 8);
     assert_eq!(f64::from_bits(word(40)), 0.7);
     // One block for each unit.
-    is(of("compute_f32")[0], "grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
     is(of("util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
     // Two for each unit, 56 bytes: three addresses, three sizes, the element type; no scales.
     let product = of("gemm_bf16")[0];

@@ -1,6 +1,6 @@
 //! On a stub of AMD's driver.
 
-use super::machine::{AMD, FEW, Machine, assert_compiled_once, assert_shows_no_number};
+use super::machine::{AMD, FEW, Machine, PEAKS, assert_compiled_once, assert_shows_no_number};
 use crate::program::{self, Said, say};
 use fizeau::{
     outcome::{Failure, Outcome},
@@ -30,7 +30,8 @@ fn is_unfit(outcome: &Outcome) -> bool {
 fn a_whole_run_passes_and_shows_no_number() {
     for gfx in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"] {
         let machine = Machine::with(&AMD);
-        let (said, record) = machine.run(&format!("gfx={gfx}"));
+        let cases = [&FEW[..], &[PEAKS]].concat();
+        let (said, record) = machine.run_of(&format!("units=1,gfx={gfx}"), &cases);
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
         for outcome in &record.outcomes {
             assert!(outcome.measured().is_some() || is_unfit(outcome), "{gfx}: {outcome:?}");
@@ -39,7 +40,7 @@ fn a_whole_run_passes_and_shows_no_number() {
             .iter()
             .map(|id| id.split('/').next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(operations.len(), FEW.len(), "{operations:?}");
+        assert_eq!(operations.len(), FEW.len() + 1, "{operations:?}");
         let device = &record.header.device;
         assert_eq!((device.backend.as_str(), device.vendor.as_str()), ("hip", "stub"));
         assert!(device.features.contains(&gfx.to_owned()), "{:?}", device.features);
@@ -53,8 +54,11 @@ fn a_whole_run_passes_and_shows_no_number() {
         assert_shows_no_number(&said.out);
         let page = fs::read_to_string(machine.place.path("out/report.md")).expect("a report");
         assert_shows_no_number(&page);
+        let log = machine.log();
+        let peak = &launches(&log, "compute_f32")[0];
+        is(peak, "grid=[1, 1, 1] block=[512, 1, 1] shared=0 params=");
         // Everything that was made was given back.
-        assert_eq!(machine.log().last().map(String::as_str), Some("release blocks=0 objects=0"));
+        assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
     }
 }
 
@@ -90,7 +94,6 @@ fn kernels_are_launched_as_their_list_says() {
     assert_eq!((bytes.len(), word(32), word(16)), (52, 32_768, 0));
     assert!(word(0) > 0 && word(8) >= word(0) + 32_768 * 8);
     assert_eq!(f64::from_bits(word(40)), 0.7);
-    is(&launches(&log, "compute_f32")[0], "grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
     is(&launches(&log, "util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
     let product = launches(&log, "gemm_bf16").remove(0);
     is(&product, "grid=[12, 1, 1] block=[256, 1, 1] shared=0 params=");

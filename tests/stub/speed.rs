@@ -91,7 +91,7 @@ fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-const SLOW: &str = "gpus=8,seed=7,noise=0.01,gpu3.hbm=0.85";
+const SLOW: &str = "gpus=8,units=1,seed=7,noise=0.01,gpu3.hbm=0.85";
 
 #[test]
 fn one_slow_memory_of_eight_is_found_and_no_other() {
@@ -126,7 +126,7 @@ fn one_slow_memory_of_eight_is_found_and_no_other() {
 #[test]
 fn ranks_that_are_processes_and_gpus_that_are_amds_tell_the_same() {
     let nvidia = machine(&NVIDIA, "libnccl.so.2");
-    let (_, report) = ranks(&nvidia, "gpus=8,seed=7,noise=0.01,gpu5.clock=0.9", true);
+    let (_, report) = ranks(&nvidia, "gpus=8,units=1,seed=7,noise=0.01,gpu5.clock=0.9", true);
     assert_slow(&report, "compute", "rank 5", 0.9);
     assert_slow(&report, "stream", "none", 1.0);
     let amd = machine(&AMD, "librccl.so.1");
@@ -137,7 +137,7 @@ fn ranks_that_are_processes_and_gpus_that_are_amds_tell_the_same() {
 #[test]
 fn ranks_that_are_alike_are_said_to_be() {
     let machine = machine(&NVIDIA, "libnccl.so.2");
-    let (said, _) = ranks(&machine, "gpus=8,seed=3,noise=0.01", false);
+    let (said, _) = ranks(&machine, "gpus=8,units=1,seed=3,noise=0.01", false);
     let text = joined(&said.out);
     assert!(text.contains("No rank is slow beside the others"), "{}", said.out);
     assert!(!text.contains("slower than the other ranks"), "{}", said.out);

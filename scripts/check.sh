@@ -8,6 +8,8 @@ source scripts/stages.sh
 
 stage "format" cargo fmt --all --check
 stage "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
+# As users build it: with tests among what is built, features of their dependencies hide what is missing.
+stage "as users build it" cargo check --locked --workspace --quiet
 RUSTDOCFLAGS="-D warnings" stage "documentation" \
     cargo doc --locked --workspace --no-deps --quiet
 stage "tests: build" cargo test --locked --workspace --no-run --quiet

@@ -2,7 +2,8 @@
 # Proves that faults in the loops of kernels are found by the commands that CI runs: in a copy of the
 # kernels a loop is emptied, a load is moved out of it, a wait is put before its use, a fence of the
 # whole GPU is put into it, each in another kernel of NVIDIA's and of AMD's, and a known fault is mended
-# without a word. Needs what scripts/kernels.sh and kernels_amd.sh need.
+# without a word. Conflicts of banks are planted in two more by tests/kernel_arithmetic.rs, which counts
+# them. Needs what scripts/kernels.sh and kernels_amd.sh need.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,8 +49,8 @@ found $include/lane_product.h \
     's/if (step + 2 < steps) fetched.fetch(p, tile, step + 2);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
     "gemm_mxfp8_cdna4: .*: s_waitcnt vmcnt(0)" amd gemm/cdna4_mfma_scaled.hip gfx950
 # A fence that all of the GPU waits for.
-found kernels/gemm/sm89_mma.cu 's/^\( *\)await_copies<.*/&\n  device_fence();/' \
-    "gemm_fp8_mma: .*: MEMBAR.SC.GPU" nvidia gemm/sm89_mma.cu sm_89
+found kernels/gemm/sm120_mma.cu 's/^\( *\)await_copies<.*/&\n  device_fence();/' \
+    "gemm_mxfp8_mma: .*: MEMBAR.SC.GPU" nvidia gemm/sm120_mma.cu sm_120a
 found $include/attention_lanes.h 's/^\( *\)score(room);/\1device_fence(); score(room);/' \
     "attention_prefill_bf16_64_cdna2: .*: buffer_" amd attention/cdna2_mfma.hip gfx942
 # What is known to fail, mended.

@@ -300,6 +300,16 @@ impl Measurement {
         self.available.is_some_and(|share| share < AVAILABLE_MIN)
     }
 
+    /// The median in a state of the caches: the headline's, or that of the samples beside it; none
+    /// where that state was not measured.
+    pub fn median_when(&self, cache: Cache) -> Option<Seconds> {
+        if self.cache == cache {
+            return Some(self.summary.median);
+        }
+        let beside = self.contrast.as_ref().filter(|one| one.cache == cache)?;
+        Some(beside.summary.median)
+    }
+
     /// The speed of light of one tier.
     pub fn light(&self, tier: Tier) -> Option<&SpeedOfLight> {
         self.speed_of_light.iter().find(|light| light.tier == tier)

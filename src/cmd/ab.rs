@@ -12,6 +12,7 @@ use super::{
 use crate::{
     ab::{self, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings, Side},
     clock,
+    compare::Quantity,
     outcome::Outcome,
     record::store,
     report::without_numbers,
@@ -119,7 +120,15 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
         Settings { least_effect: args.least_effect.0, error_rate: args.error_rate.0, seed };
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
     super::say(&format!("screening {} cases: A, B, B, A", names.len()));
-    let mut children = Children { sides: &sides, args, cases, directory, made: 0, is_stub: false };
+    let mut children = Children {
+        sides: &sides,
+        args,
+        cases,
+        directory,
+        made: 0,
+        is_stub: false,
+        quantities: HashMap::new(),
+    };
     let trial = ab::run(&names, settings, &mut children)?;
     let words = [0, 1].map(|at| sides[at].words(args.kernel.get(at)));
     let mut document = crate::report::trial(&trial, &words, &warnings);
@@ -277,6 +286,8 @@ struct Children<'c> {
     /// Processes started so far.
     made: usize,
     is_stub: bool,
+    /// What each case was when it was first measured: A is.
+    quantities: HashMap<usize, Quantity>,
 }
 
 impl Pairs for Children<'_> {
@@ -313,7 +324,12 @@ impl Pairs for Children<'_> {
         self.is_stub |= record.header.device.is_stub();
         let by_id: HashMap<String, &Outcome> =
             record.outcomes.iter().map(|outcome| (outcome.case().to_string(), outcome)).collect();
-        Ok(ids.into_iter().map(|id| found(by_id.get(id).copied())).collect())
+        let quantities = &mut self.quantities;
+        let found = |(&case, id): (&usize, &String)| {
+            let outcome = by_id.get(id).copied();
+            other_quantity(quantities, case, outcome).unwrap_or_else(|| found(outcome))
+        };
+        Ok(cases.iter().zip(ids).map(found).collect())
     }
 
     fn round(&mut self, number: u32, candidates: usize) {
@@ -321,6 +337,17 @@ impl Pairs for Children<'_> {
         let cases = if candidates == 1 { "candidate" } else { "candidates" };
         super::say(&format!("pair {number} of at most {last}: {candidates} {cases}"));
     }
+}
+
+/// That a case is not the quantity any more that it was when it was first measured.
+fn other_quantity(
+    known: &mut HashMap<usize, Quantity>,
+    case: usize,
+    outcome: Option<&Outcome>,
+) -> Option<Found> {
+    let quantity = Quantity::of(outcome?.measured()?);
+    let first = known.entry(case).or_insert(quantity);
+    first.difference(&quantity, ["A", "B"]).map(Found::Skipped)
 }
 
 fn found(outcome: Option<&Outcome>) -> Found {

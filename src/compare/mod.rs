@@ -5,9 +5,11 @@
 
 pub mod judge;
 pub mod machine;
+mod quantity;
 mod waiver;
 
 pub use judge::Group;
+pub use quantity::Quantity;
 pub use waiver::Waiver;
 
 use crate::{
@@ -143,6 +145,9 @@ pub enum Fate {
     Waived,
     /// Measured in A; skipped or not reached in B.
     Lost,
+    /// Measured in both, but not the same quantity: in another state of the caches, or with other
+    /// work under the same id.
+    Incomparable,
     /// A did not measure it.
     NotMeasured,
     /// Not in B's plan.
@@ -153,7 +158,7 @@ pub enum Fate {
 
 impl Fate {
     /// All of them, worst first.
-    pub const ALL: [Fate; 11] = [
+    pub const ALL: [Fate; 12] = [
         Fate::Broken,
         Fate::Slower,
         Fate::Differs,
@@ -162,6 +167,7 @@ impl Fate {
         Fate::Same,
         Fate::Waived,
         Fate::Lost,
+        Fate::Incomparable,
         Fate::NotMeasured,
         Fate::OnlyBefore,
         Fate::OnlyAfter,
@@ -179,6 +185,7 @@ impl fmt::Display for Fate {
             Fate::Same => "same",
             Fate::Waived => "waived",
             Fate::Lost => "not run in B",
+            Fate::Incomparable => "incomparable",
             Fate::NotMeasured => "not measured",
             Fate::OnlyBefore => "only in A",
             Fate::OnlyAfter => "only in B",
@@ -290,11 +297,12 @@ impl Comparison {
     }
 
     /// The verdict on B. A case or a group that got slower, or a case that broke, fails it. It is
-    /// inconclusive where two single runs differ to the worse, or where more cases are unclear or
-    /// not run than are judged, or none is.
+    /// inconclusive where two single runs differ to the worse, or where more cases are unclear,
+    /// not run or incomparable than are judged, or none is.
     pub fn verdict(&self) -> Verdict {
-        let judged = self.count(Fate::Same) + self.count(Fate::Faster);
-        let unknown = self.count(Fate::Unclear) + self.count(Fate::Lost);
+        let count = |fate| self.count(fate);
+        let judged = count(Fate::Same) + count(Fate::Faster);
+        let unknown = count(Fate::Unclear) + count(Fate::Lost) + count(Fate::Incomparable);
         let is_worse = self.regressions() > 0 || self.slower_groups().next().is_some();
         let regressed = is_worse.then_some(Verdict::Fail);
         let waived = (self.count(Fate::Waived) > 0).then_some(Verdict::Waived);
@@ -446,51 +454,55 @@ impl Joined {
     }
 }
 
-/// Pairs the cases of all plans; fates are yet to come where there are times on both sides.
+/// Pairs the cases of all plans by their ids; fates are yet to come where there are times on both
+/// sides.
 fn join(before: &[Record], after: &[Record]) -> Vec<Joined> {
     let sides = [Runs::of("A", before), Runs::of("B", after)];
     let mut seen = HashSet::new();
     let planned = before.iter().chain(after).flat_map(|record| &record.header.plan);
-    planned.filter(|case| seen.insert(*case)).map(|case| row(case, &sides)).collect()
+    planned.filter(|case| seen.insert(case.to_string())).map(|case| row(case, &sides)).collect()
 }
 
 /// The runs of one side.
 struct Runs<'r> {
     names: Vec<String>,
-    planned: HashSet<&'r Case>,
-    outcomes: Vec<HashMap<&'r Case, &'r Outcome>>,
+    /// Ids of the cases that any of them planned.
+    planned: HashSet<String>,
+    /// Outcomes of each run by id.
+    outcomes: Vec<HashMap<String, &'r Outcome>>,
 }
 
 impl<'r> Runs<'r> {
     fn of(letter: &str, records: &'r [Record]) -> Runs<'r> {
-        let by_case = |record: &'r Record| {
-            record.outcomes.iter().map(|outcome| (outcome.case(), outcome)).collect()
+        let by_id = |record: &'r Record| {
+            record.outcomes.iter().map(|outcome| (outcome.case().to_string(), outcome)).collect()
         };
+        let plans = records.iter().flat_map(|record| &record.header.plan);
         Runs {
             names: names(letter, records),
-            planned: records.iter().flat_map(|record| &record.header.plan).collect(),
-            outcomes: records.iter().map(by_case).collect(),
+            planned: plans.map(Case::to_string).collect(),
+            outcomes: records.iter().map(by_id).collect(),
         }
     }
 
     /// What became of a case in each run.
     fn each<'s>(
         &'s self,
-        case: &'s Case,
+        id: &'s str,
     ) -> impl Iterator<Item = (&'s str, Option<&'r Outcome>)> + 's {
-        let outcomes = self.outcomes.iter().map(move |of| of.get(case).copied());
+        let outcomes = self.outcomes.iter().map(move |of| of.get(id).copied());
         self.names.iter().map(String::as_str).zip(outcomes)
     }
 
     fn measured<'s>(
         &'s self,
-        case: &'s Case,
+        id: &'s str,
     ) -> impl Iterator<Item = (&'s str, &'r Measurement)> + 's {
-        self.each(case).filter_map(|(name, outcome)| Some((name, outcome?.measured()?)))
+        self.each(id).filter_map(|(name, outcome)| Some((name, outcome?.measured()?)))
     }
 
-    fn described(&self, case: &Case) -> String {
-        let each = self.each(case).map(|(name, one)| format!("{name}: {}", describe(one)));
+    fn described(&self, id: &str) -> String {
+        let each = self.each(id).map(|(name, one)| format!("{name}: {}", describe(one)));
         each.collect::<Vec<_>>().join("; ")
     }
 }
@@ -502,32 +514,36 @@ fn row(case: &Case, [a, b]: &[Runs<'_>; 2]) -> Joined {
         let row = Row { case: case.clone(), fate, change: None, note };
         Joined { row, observed: Observed { id: id.clone(), ..Observed::default() }, is_single }
     };
-    match (a.planned.contains(case), b.planned.contains(case)) {
+    match (a.planned.contains(&id), b.planned.contains(&id)) {
         (true, false) => return without(Fate::OnlyBefore, None),
         (false, _) => return without(Fate::OnlyAfter, None),
         _ => {}
     }
-    let is_measured = a.measured(case).next().is_some();
-    let broken = b.each(case).find(|(_, outcome)| {
+    let is_measured = a.measured(&id).next().is_some();
+    let broken = b.each(&id).find(|(_, outcome)| {
         matches!(outcome, Some(Outcome::Failed { .. } | Outcome::Invalid { .. }))
     });
     if let (true, Some((name, outcome))) = (is_measured, broken) {
         return without(Fate::Broken, Some(format!("{name}: {}", describe(outcome))));
     }
-    if !is_measured || b.measured(case).next().is_none() {
+    if !is_measured || b.measured(&id).next().is_none() {
         let fate = if is_measured { Fate::Lost } else { Fate::NotMeasured };
-        return without(fate, Some(format!("{}; {}", a.described(case), b.described(case))));
+        return without(fate, Some(format!("{}; {}", a.described(&id), b.described(&id))));
     }
-    let note = disturbance(a.measured(case).chain(b.measured(case)));
+    let all: Vec<_> = a.measured(&id).chain(b.measured(&id)).collect();
+    if let Some(why) = Quantity::mixed(&all) {
+        return without(Fate::Incomparable, Some(why));
+    }
+    let note = disturbance(all.into_iter());
     let logs = |runs: &Runs<'_>| -> Vec<f64> {
         // A disturbed case says nothing of the machine. Of two single runs nothing would be left.
         let counts = |one: &(&str, &Measurement)| is_single || !one.1.disturbed();
-        let undisturbed = runs.measured(case).filter(counts);
+        let undisturbed = runs.measured(&id).filter(counts);
         undisturbed.map(|(_, one)| one.summary.median.0.ln()).collect()
     };
     let (before, after) = (logs(a), logs(b));
     let change = (!before.is_empty() && !after.is_empty()).then(|| {
-        let first = |runs: &Runs<'_>| runs.measured(case).next().map(|(_, one)| one.clone());
+        let first = |runs: &Runs<'_>| runs.measured(&id).next().map(|(_, one)| one.clone());
         first(a).zip(first(b)).map(|(a, b)| change(&a, &b))
     });
     let change = change.flatten();

@@ -1,5 +1,6 @@
 //! Attention beside this run's own ceilings: which these are, the share of each that it reaches,
-//! and which binds.
+//! and which binds. Attention's headline is cold, each sample by itself, while products iterate
+//! without a pause: the share of both hot stands beside.
 
 use super::{Ceilings, Cell, Column, Table, Weight, ceiling::BesideAttention, chart::measurements};
 use crate::{case::Point, outcome::Measurement, record::Record, spec::exps_time};
@@ -10,14 +11,16 @@ pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
     let column = |key, title, weight| Column { key, title, weight };
     (!rows.is_empty()).then(|| Table {
         name: "attention".into(),
-        title: "Attention beside this run's own ceilings".into(),
+        title: "Attention with cold caches beside this run's own ceilings".into(),
         columns: vec![
             column("case", "case", Weight::Essential),
             column("median_seconds", "median", Weight::Detail),
+            column("caches", "caches", Weight::Detail),
             column("bytes_per_second", "bytes moved", Weight::Useful),
             column("share_of_memory", "of memory's best", Weight::Essential),
             column("flops_per_second", "arithmetic", Weight::Useful),
             column("share_of_arithmetic", "of arithmetic's best", Weight::Essential),
+            column("share_both_hot", "both hot", Weight::Useful),
             column("share_of_exps", "of the exponentials", Weight::Useful),
             column("binds", "binds", Weight::Essential),
             column("set_against", "set against", Weight::Useful),
@@ -42,15 +45,17 @@ fn row(record: &Record, ceilings: &Ceilings, measurement: &Measurement) -> Optio
     let shares = shares.map(|share| share.filter(|_| !is_foreign));
     let cell = |share: Option<f64>| share.map_or(Cell::Absent, Cell::Share);
     let words = |words: String| if words.is_empty() { Cell::Absent } else { Cell::Text(words) };
-    let kinds = [memory.map(|best| best.kind()), arithmetic.map(|best| best.kind())];
-    let kinds: Vec<&str> = kinds.into_iter().flatten().collect();
+    let kinds = [memory.map(|best| best.words()), arithmetic.map(|best| best.words())];
+    let kinds: Vec<String> = kinds.into_iter().flatten().collect();
     Some(vec![
         Cell::Code(measurement.case.to_string()),
         Cell::Time(median),
+        Cell::Text(measurement.cache.to_string()),
         Cell::Bandwidth(bytes),
         cell(shares[0]),
         Cell::Throughput(flops),
         cell(shares[1]),
+        cell(ceilings.attention_when_hot(measurement)),
         cell(shares[2]),
         words(binds(shares).into()),
         words(kinds.join(" and ")),

@@ -41,11 +41,16 @@ pub struct Best<Rate> {
     pub rate: Rate,
     /// Id of the case.
     pub case: String,
+    /// The state of the caches that a matrix product had; none where no cache matters, as for
+    /// streams through memory and arithmetic on registers.
+    pub cache: Option<Cache>,
 }
 
 impl<Rate: Copy + PartialOrd> Best<Rate> {
     fn new(rate: Rate, measurement: &Measurement) -> Best<Rate> {
-        Best { rate, case: measurement.case.to_string() }
+        let is_product = matches!(measurement.case.point, Point::Gemm(_));
+        let cache = is_product.then_some(measurement.cache);
+        Best { rate, case: measurement.case.to_string(), cache }
     }
 
     fn keep(self, slot: &mut Option<Best<Rate>>) {
@@ -58,6 +63,12 @@ impl<Rate: Copy + PartialOrd> Best<Rate> {
     pub fn kind(&self) -> &str {
         let ends = self.case.match_indices('/').nth(1);
         ends.map_or(&self.case[..], |(end, _)| &self.case[..end])
+    }
+
+    /// The same with the state of the caches, where it matters: `hot gemm/bf16`.
+    pub fn words(&self) -> String {
+        let kind = self.kind();
+        self.cache.map_or_else(|| kind.to_owned(), |cache| format!("{cache} {kind}"))
     }
 }
 
@@ -109,6 +120,16 @@ impl Ceilings {
             }
             _ => {}
         }
+    }
+
+    /// The share of the best matrix product that a case of attention reaches where both are hot:
+    /// iteration after iteration, at the clock that lasts under load. The headline of attention is
+    /// cold, each sample by itself. None where either is not known.
+    pub fn attention_when_hot(&self, measurement: &Measurement) -> Option<f64> {
+        let best = self.beside_attention(measurement).arithmetic?;
+        let is_alike = best.cache == Some(Cache::Hot) && self.foreign(measurement).is_none();
+        let time = measurement.median_when(Cache::Hot).filter(|_| is_alike)?;
+        Some(measurement.work.flops / time / best.rate)
     }
 
     /// Whether a working set lies in memory: a smaller one may be a cache's.

@@ -10,7 +10,7 @@ use crate::{
     case::Point,
     dtype::Dtype,
     guard::FASTER_THAN_LIGHT,
-    outcome::{AVAILABLE_MIN, Measurement, Outcome},
+    outcome::{AVAILABLE_MIN, Cache, Measurement, Outcome},
     record::Record,
     spec::{Bound, Tier},
     stats::{interval::TOO_FEW, quantile},
@@ -218,21 +218,26 @@ fn gemm_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     rate_facts(record, ceilings, ("gemm", "Best GEMM"), earnest)
 }
 
-fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
-    let (measurement, share) = measurements(record)
+/// The case of attention that comes nearest to this run's own ceilings, and its share of them.
+fn best_attention<'r>(record: &'r Record, ceilings: &Ceilings) -> Option<(&'r Measurement, f64)> {
+    measurements(record)
         .filter(|measurement| matches!(measurement.case.point, Point::Attention(_)))
         .filter_map(|measurement| Some((measurement, ceilings.share(measurement)?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
+    let (measurement, share) = best_attention(record, ceilings)?;
     let beside = ceilings.beside_attention(measurement);
     let bound = ceilings.light(measurement).map(|(_, bound)| bound);
     let of = match (bound, beside.memory, beside.arithmetic) {
-        (Some(Bound::Memory), Some(best), _) => format!("{} ({})", best.rate, best.kind()),
-        (_, _, Some(best)) => format!("{} ({})", best.rate, best.kind()),
+        (Some(Bound::Memory), Some(best), _) => format!("{} ({})", best.rate, best.words()),
+        (_, _, Some(best)) => format!("{} ({})", best.rate, best.words()),
         _ => return None,
     };
     Some(Fact {
         key: "attention".into(),
-        label: "Best attention".into(),
+        label: format!("Attention, {}", measurement.cache),
         value: Cell::Throughput(measurement.work.flops / measurement.summary.median),
         share: Some(share),
         of: format!("of this run's own {of}"),
@@ -278,16 +283,33 @@ fn without_interval(record: &Record) -> Option<String> {
 /// How near it runs to its limits, and what became of the plan.
 pub fn sentences(record: &Record, ceilings: &Ceilings) -> Vec<String> {
     let mut sentences = Vec::new();
-    sentences.extend(limits(&facts(record, ceilings)));
+    sentences.extend(limits(&facts(record, ceilings), attention_words(record, ceilings)));
     sentences.push(counts(record));
     sentences.extend(noisy(record));
     sentences.extend(without_interval(record));
     sentences
 }
 
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// What the best attention reaches in the state of its headline, and beside a product also in that
+/// product's: otherwise samples with cold caches would be read as if they were hot ones.
+fn attention_words(record: &Record, ceilings: &Ceilings) -> Option<String> {
+    let (measurement, share) = best_attention(record, ceilings)?;
+    let Fact { of, .. } = attention_fact(record, ceilings)?;
+    let cache = measurement.cache;
+    let is_arithmetic = ceilings.light(measurement).is_some_and(|(_, of)| of == Bound::Compute);
+    let hot = ceilings.attention_when_hot(measurement).filter(|_| cache == Cache::Cold);
+    let beside =
+        hot.filter(|_| is_arithmetic).map(|hot| format!(", {} with hot ones", percent(hot)));
+    let beside = beside.unwrap_or_default();
+    Some(format!("attention with {cache} caches reaches {} {of}{beside}", percent(share)))
+}
+
 /// "At best, memory reaches 90 %, ...": one clause for each kind of fact that has a share.
-fn limits(facts: &[Fact]) -> Option<String> {
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+fn limits(facts: &[Fact], attention: Option<String>) -> Option<String> {
     let mut clauses = Vec::new();
     let share_of = |key: &str| facts.iter().find(|fact| fact.key == key)?.share;
     if let Some(share) = share_of("memory_bandwidth") {
@@ -303,13 +325,7 @@ fn limits(facts: &[Fact]) -> Option<String> {
     if !products.is_empty() {
         clauses.push(format!("matrix products reach {} of peak arithmetic", join(&products)));
     }
-    if let Some((share, of)) = facts
-        .iter()
-        .find(|fact| fact.key == "attention")
-        .and_then(|fact| Some((fact.share?, &fact.of)))
-    {
-        clauses.push(format!("attention reaches {} {of}", percent(share)));
-    }
+    clauses.extend(attention);
     (!clauses.is_empty()).then(|| format!("At best, {}.", clauses.join("; ")))
 }
 

@@ -3,12 +3,13 @@
 use crate::synthetic;
 use fizeau::{
     bench::{Rank, Workload},
-    case::{Case, KernelName, Point, StreamOperation, StreamPoint},
+    case::{Case, ComputePoint, KernelName, Point, StreamOperation, StreamPoint},
     comm::Alone,
     compare::{Comparison, Fate, Incomparable, Options, judge::Way},
     device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
+    dtype::Dtype,
     kernel::{Operation, StreamParams},
-    outcome::{Check, Code, Outcome},
+    outcome::{Cache, Check, Code, Measurement, Outcome},
     record::{DeviceSettings, Record},
     session::one,
     spec::Yardstick,
@@ -235,6 +236,79 @@ fn nothing_vanishes_from_a_comparison() {
     assert_eq!(found.warnings, ["B did not run to its end"]);
     let counted: usize = Fate::ALL.iter().map(|&fate| found.count(fate)).sum();
     assert_eq!(counted, found.rows.len());
+}
+
+#[test]
+fn times_of_other_quantities_are_not_compared() {
+    let changes: [(&str, fn(&mut Measurement)); 3] = [
+        ("caches: hot in A, cold in B", |one| one.cache = Cache::Cold),
+        ("bytes of an iteration: ", |one| one.work.memory.0 *= 2),
+        ("operations of an iteration: ", |one| one.work.flops.0 += 1.0),
+    ];
+    let before = runs(0, 0.0, |_| false);
+    let mut after = runs(1, 0.0, |_| false);
+    for outcomes in after.iter_mut().map(|run| &mut run.outcomes) {
+        for ((_, change), outcome) in changes.iter().zip(outcomes) {
+            let Outcome::Measured(one) = outcome else { panic!("measured") };
+            change(one);
+            // Ten times as long, it would be slower by any rule.
+            one.summary.median.0 *= 10.0;
+            one.samples.times.iter_mut().for_each(|time| time.0 *= 10.0);
+        }
+    }
+    for found in [compare(&before, &after), single(&before[0], &after[0])] {
+        for ((words, _), row) in changes.iter().zip(&found.rows) {
+            assert_eq!((row.fate, row.change), (Fate::Incomparable, None), "{row:?}");
+            let note = row.note.clone().unwrap_or_default();
+            let starts = words.replace(" A", " A1").replace(" B", " B1");
+            assert!(note.starts_with(words) || note.starts_with(&starts), "{note}");
+        }
+        assert_eq!(found.count(Fate::Incomparable), changes.len());
+        assert_eq!((found.regressions(), found.verdict()), (0, Verdict::Pass));
+        let said = format!("{:?}", fizeau::report::comparison(&found));
+        assert!(said.contains("incomparable, ") && said.contains(": caches: hot in A"), "{said}");
+    }
+    // Where a side's own replicates differ, its mean is of nothing.
+    let mut mixed = before.clone();
+    mixed[2].outcomes.clone_from(&after[2].outcomes);
+    let found = compare(&mixed, &runs(2, 0.0, |_| false));
+    assert_eq!(found.count(Fate::Incomparable), changes.len());
+    let note = found.rows[0].note.clone().unwrap_or_default();
+    assert_eq!(note, "caches: hot in A1, cold in A3");
+    // What cannot be compared is not known to be as good as before.
+    for record in &mut after {
+        for outcome in &mut record.outcomes {
+            let Outcome::Measured(one) = outcome else { panic!("measured") };
+            one.cache = Cache::Cold;
+        }
+    }
+    assert_eq!(compare(&before, &after).verdict(), Verdict::Inconclusive);
+}
+
+#[test]
+fn element_types_kernels_and_units_are_cases_of_their_own() {
+    let before = run(1, 0.0, |_| false);
+    let case = |kernel: &str, dtype, units| {
+        let point = Point::Compute(ComputePoint { dtype, units });
+        Case { kernel: KernelName(kernel.into()), point }
+    };
+    let one = case("fake", Dtype::F32, 1);
+    let others =
+        [case("other", Dtype::F32, 1), case("fake", Dtype::F64, 1), case("fake", Dtype::F32, 2)];
+    for other in others {
+        let with = |record: &Record, name: &str, case: &Case| {
+            let mut record = record.clone();
+            record.header.run = name.into();
+            record.header.plan[0] = case.clone();
+            let Outcome::Measured(measured) = &mut record.outcomes[0] else { panic!("measured") };
+            measured.case = case.clone();
+            record
+        };
+        let found = single(&with(&before, "one", &one), &with(&before, "two", &other));
+        let fates = [found.rows[0].fate, found.rows[CASES as usize].fate];
+        assert_eq!(fates, [Fate::OnlyBefore, Fate::OnlyAfter], "{other}");
+        assert!(found.rows[0].change.is_none() && found.rows[CASES as usize].change.is_none());
+    }
 }
 
 fn waiving(words: &[&str]) -> Options {

@@ -196,7 +196,7 @@ fn attention_is_set_against_one_thing_that_has_a_name() {
         shown(&record, ReportFormat::Json)
     };
     for (left_out, memory, arithmetic) in [
-        (&[][..], "stream/read", "gemm/bf16"),
+        (&[][..], "stream/read", "hot gemm/bf16"),
         (&["gemm/"], "stream/read", "compute/bf16"),
         (&["gemm/", "stream/read"], "stream/copy", "compute/bf16"),
     ] {
@@ -215,6 +215,15 @@ fn attention_is_set_against_one_thing_that_has_a_name() {
         assert!((told - most).abs() < 1e-12, "{told} in the summary, {shares:?} in the table");
         let named = format!("{memory} and {arithmetic}");
         assert!(rows.iter().all(|row| row["set_against"] == *named), "{rows:?}, not {named}");
+        // Its headline is cold, which is said; what is set against a hot product is hot as well.
+        assert!(rows.iter().all(|row| row["caches"] == "cold"), "{rows:?}");
+        assert_eq!(fact["label"], "Attention, cold");
+        let hot = rows.iter().filter_map(|row| {
+            row["share_both_hot"].as_f64().zip(row["share_of_arithmetic"].as_f64())
+        });
+        let hot: Vec<_> = hot.collect();
+        assert_eq!(hot.len(), if left_out.is_empty() { rows.len() } else { 0 }, "{rows:?}");
+        assert!(hot.iter().all(|(hot, cold)| (hot * 0.96 - cold).abs() < 1e-12), "{hot:?}");
     }
 }
 

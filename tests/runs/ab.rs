@@ -3,7 +3,7 @@
 
 use crate::program::{Place, Said, say};
 use fizeau::record::store;
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 /// A few cases.
 const FEW: &str = "stream/{read,copy}/{16,32}KiB/*";
@@ -68,6 +68,34 @@ fn what_breaks_in_b_fails() {
     let place = Place::new();
     let said = ab(&place, "wrong-result", "seed=1", &[]);
     assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn another_state_of_the_caches_is_not_compared() {
+    let place = Place::new();
+    // Another version of the program, whose records say cold where this one's say hot.
+    let text = format!(
+        "#!/bin/sh\n{} \"$@\" || exit\n[ \"$1\" = list ] || sed -i \
+         's/\"cache\":\"hot\"/\"cache\":\"cold\"/' trial/*-b/record.jsonl\n",
+        env!("CARGO_BIN_EXE_fizeau")
+    );
+    let other = place.path("other");
+    fs::write(&other, text).expect("a program");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    let said = say(&mut place.fizeau([
+        "ab",
+        FEW,
+        "--suite",
+        "tiny.toml",
+        "--out",
+        "trial",
+        "--device",
+        "fake:",
+        "--program",
+        "./other",
+    ]));
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    assert!(said.out.contains("caches: hot in A, cold in B"), "{}", said.out);
 }
 
 #[test]

@@ -78,3 +78,24 @@ mask = "full"
     assert!(launched("util_compare"), "{log:#?}");
     assert!(!launched("util_fill"), "{log:#?}");
 }
+
+/// What laying a chain left in caches is evicted, and the whole chain of 32 cells is walked twice,
+/// before anything of it is timed.
+#[test]
+fn a_chain_is_evicted_and_walked_before_it_is_timed() {
+    let machine = Machine::with(&NVIDIA);
+    machine.suite("[latency]\npoints_per_octave = 1\n");
+    let ended = machine.run_own("", &["latency/4KiB/portable"]);
+    assert!(ended.len() == 1 && ended[0].1.is_ok(), "{ended:?}");
+    let log = machine.log();
+    let launches = |entry: &str| {
+        let start = format!("launch {entry} ");
+        let named = log.iter().enumerate().filter(move |(_, line)| line.starts_with(&start));
+        named.map(|(place, line)| (place, line.as_str())).collect::<Vec<_>>()
+    };
+    let (evicted, walked) = (launches("util_compare"), launches("latency_chase"));
+    // Nothing else of a chain is compared on the device; how many loads comes last.
+    let whole = walked.first().filter(|(_, line)| line.ends_with("40000000"));
+    let first = evicted.last().zip(whole).is_some_and(|(evicted, whole)| evicted.0 < whole.0);
+    assert!(first, "{log:#?}");
+}

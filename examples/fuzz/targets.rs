@@ -204,7 +204,7 @@ fn record(chance: &mut Chance) -> Vec<u8> {
     }
     header["plan"] = plan.into();
     if chance.one_in(3) {
-        header["device"]["name"] = json!("stub (NVIDIA H200)");
+        header["device"]["vendor"] = json!("stub");
     }
     if chance.one_in(3) {
         header["environment"]["ranks"] =

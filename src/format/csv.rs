@@ -1,7 +1,7 @@
 //! CSV: one line for each case, measured or not, in SI units with all digits.
 //!
 //! Tables whose first column is `case` are joined: a case's line has the columns of all of them,
-//! those of the table with the most cases first. A column that several tables have (`outcome`,
+//! those of the table with the most columns first. A column that several tables have (`outcome`,
 //! `median_seconds`) is there once. Where a table has several rows for a case, as that of each
 //! rank's time has, its values stand in one field, in the order of the rows, with semicolons
 //! between them.
@@ -16,7 +16,7 @@ use crate::{
     spec::STUB,
     text::for_spreadsheets,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Renders the cases of a document.
 ///
@@ -27,10 +27,7 @@ pub fn render(document: &Document) -> Result<String, csv::Error> {
         .tables()
         .filter(|table| table.columns.first().is_some_and(|column| column.key == CASE))
         .collect();
-    tables.sort_by_cached_key(|table| {
-        let cases: HashSet<&str> = table.rows.iter().map(|row| name(row)).collect();
-        std::cmp::Reverse(cases.len())
-    });
+    tables.sort_by_key(|table| std::cmp::Reverse(table.columns.len()));
     let mut columns: Vec<(&Column, bool)> = Vec::new();
     for table in &tables {
         for (at, column) in table.columns.iter().enumerate() {
@@ -165,10 +162,10 @@ mod tests {
             ),
             table(
                 "cases",
-                &["case", "seconds", "tier"],
+                &["case", "seconds", "tier", "noise"],
                 vec![
-                    vec![code("a"), time(1.0), code("x")],
-                    vec![code("b"), time(2.0), Cell::Absent],
+                    vec![code("a"), time(1.0), code("x"), Cell::Share(0.5)],
+                    vec![code("b"), time(2.0), Cell::Absent, Cell::Absent],
                 ],
             ),
             table(
@@ -183,10 +180,10 @@ mod tests {
             table("not_measured", &["case", "tier"], vec![vec![code("c"), code("=1")]]),
         ];
         let document = Document { title: String::new(), subtitle: String::new(), blocks };
-        let wanted = "case,seconds,tier,binds,rank,rank_seconds\n\
-                      a,1.0,x,,rank 0;rank 1;rank 2,1.5;;0.5\n\
-                      b,2.0,,memory,,\n\
-                      c,,'=1,,,\n";
+        let wanted = "case,seconds,tier,noise,binds,rank,rank_seconds\n\
+                      a,1.0,x,0.5,,rank 0;rank 1;rank 2,1.5;;0.5\n\
+                      b,2.0,,,memory,,\n\
+                      c,,'=1,,,,\n";
         assert_eq!(render(&document).expect("CSV"), wanted);
     }
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The checks that scripts/check.sh leaves out, since they take long or bring up real servers: MPI
 # libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, NVIDIA's kernels
-# by nvcc, the program as it is released, and in simulations how often judgements and `fizeau localise`
-# are right. Needs root and Debian 12 for all of them.
+# by nvcc, the program as it is released, a million strange inputs, and in simulations how often
+# judgements and `fizeau localise` are right. Needs root and Debian 12 for all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh
@@ -40,4 +40,6 @@ stage "release: kernels" release_kernels
 # Fails where an answer is wrong more often than docs/localise-rates.md allows.
 stage "localise: rates of right and wrong answers" \
     cargo run --locked --release --quiet --example localise_rates
+# 10^6 strange records and 10^5 of each other input; fails where one does harm.
+stage "strange inputs" scripts/fuzz.sh 100000
 stage "release: first run" first_run target/release/fizeau

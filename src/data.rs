@@ -1,14 +1,18 @@
 //! The catalogue: parts, hosts, links and suites, embedded, or overlaid from a directory.
 
 use crate::{
+    file,
     spec::{
         self, Match, Part, Properties, Yardstick, identify,
         part::{GpuFile, HostFile, LinkFile},
     },
-    suite::Suite,
+    suite::{self, Suite},
 };
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, fs, path::Path};
+
+/// Longest file of a part, a host, a link or a suite, in bytes.
+const FILE_MAX: u64 = suite::TEXT_MAX;
 
 /// Every (folder, name, text) of `data/`.
 static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/data.rs"));
@@ -103,17 +107,16 @@ impl Catalogue {
     /// A suite by its name, or by a path that ends in `.toml`; with its text, which the record
     /// keeps.
     pub fn suite(&self, name: &str) -> Result<(Suite, String), DataError> {
-        let file = |why: String| DataError::File { file: name.into(), why };
+        let refuse = |why: String| DataError::File { file: name.into(), why };
         let text = if name.ends_with(".toml") {
-            fs::read_to_string(name).map_err(|error| file(error.to_string()))?
+            let read = file::read_text(Path::new(name), suite::TEXT_MAX);
+            read.map_err(|error| refuse(error.to_string()))?
         } else {
             let known = || self.suites.keys().cloned().collect::<Vec<_>>().join(", ");
             let none = || DataError::NoSuite { name: name.into(), known: known() };
             self.suites.get(name).ok_or_else(none)?.clone()
         };
-        let suite: Suite = toml::from_str(&text).map_err(|error| file(error.to_string()))?;
-        suite.check().map_err(file)?;
-        Ok((suite, text))
+        Ok((Suite::parse(&text).map_err(refuse)?, text))
     }
 }
 
@@ -138,7 +141,7 @@ fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
             else {
                 continue;
             };
-            match fs::read_to_string(&path) {
+            match file::read_text(&path, FILE_MAX) {
                 Ok(text) => {
                     texts.insert((folder.into(), name), (path.display().to_string(), text));
                 }

@@ -3,8 +3,8 @@
 
 use crate::{
     case::{
-        Access, AttentionPoint, Buffers, Collective, Contents, HostMemory, Launching, Place,
-        Routing, Side, StreamOperation, Transfer,
+        Access, AttentionPoint, Buffers, Collective, Contents, GemmPoint, GroupedPoint, HostMemory,
+        Launching, Place, Routing, Side, StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
     spec::Properties,
@@ -179,27 +179,18 @@ pub struct GroupedAxes {
     pub routings: Vec<Routing>,
 }
 
-/// The most groups of a product.
-const GROUPS_LIMIT: u32 = 1 << 16;
-
 impl GroupedAxes {
     fn check(&self) -> Result<(), String> {
-        let sizes = self.shapes.iter().flatten();
-        if sizes.into_iter().any(|&size| size == 0 || size > SIZE_LIMIT) {
-            return Err(format!("[grouped] shapes: every size is from 1 to {SIZE_LIMIT}"));
-        }
-        if self.shapes.iter().any(|[.., groups]| *groups > GROUPS_LIMIT) {
-            return Err(format!("[grouped] shapes: groups are {GROUPS_LIMIT} at most"));
-        }
         if self.routings.is_empty() {
             return Err("[grouped] routings: at least one of balanced and skewed".into());
         }
-        Ok(())
+        let (dtype, routing) = (Dtype::F32, Routing::Balanced);
+        self.shapes.iter().try_for_each(|&[m, n, k, groups]| {
+            let point = GroupedPoint { dtype, m, n, k, groups, routing };
+            point.check().map_err(|why| format!("[grouped] shapes: {why}"))
+        })
     }
 }
-
-/// The longest side of a matrix.
-const SIZE_LIMIT: u32 = 1 << 20;
 
 fn random_alone() -> Vec<Contents> {
     vec![Contents::Random]
@@ -247,12 +238,6 @@ fn queued_alone() -> Vec<Launching> {
     vec![Launching::Queued]
 }
 
-/// The longest message.
-const MESSAGE_LIMIT: u64 = 1 << 40;
-
-/// The most collectives of one graph.
-const GRAPH_LIMIT: u32 = 1024;
-
 impl CollectiveAxes {
     /// How many collectives are enqueued as one, by each of the ways: 0 stands for one by one.
     pub fn graphs(&self) -> Vec<u32> {
@@ -269,10 +254,10 @@ impl CollectiveAxes {
         }
         let size = |text: &String| {
             let size = text.parse::<Bytes>().map_err(|error| format!("[collective] {error}"))?;
-            match size.0 {
-                1..=MESSAGE_LIMIT => Ok(size),
-                _ => Err(format!("[collective] {text:?}: messages are from 1 B to 1 TiB")),
+            if size < Bytes(1) || size > limits::MESSAGE_MAX {
+                return Err(format!("[collective] {text:?}: messages are from 1 B to 1 TiB"));
             }
+            Ok(size)
         };
         let (from, to) = (size(&self.from)?, size(&self.to)?);
         self.sizes.iter().try_for_each(|text| size(text).map(drop))?;
@@ -291,8 +276,8 @@ impl CollectiveAxes {
         if self.ways.contains(&Launching::Graph) == self.graph.is_empty() {
             return Err("[collective] graph: how many in one, where graph is among the ways".into());
         }
-        if self.graph.iter().any(|count| !(1..=GRAPH_LIMIT).contains(count)) {
-            return Err(format!("[collective] graph: from 1 to {GRAPH_LIMIT} collectives"));
+        if self.graph.iter().any(|count| !(1..=limits::GRAPH_MAX).contains(count)) {
+            return Err(format!("[collective] graph: from 1 to {} collectives", limits::GRAPH_MAX));
         }
         Ok(())
     }
@@ -306,51 +291,47 @@ fn granule_of_nccl_tests() -> u64 {
 /// The longest time a suite may set: a day.
 const TIME_LIMIT: Seconds = Seconds(86_400.0);
 
-/// The most samples of a case: all of them are kept in memory and in the record.
-const SAMPLES_LIMIT: u32 = 1_000_000;
+/// The most samples of a case: all of them are kept in memory, and on one line of the record.
+const SAMPLES_LIMIT: u32 = 250_000;
 
 /// The most points in a doubling of a sweep: sizes lie on a grid of 64ths.
 const POINTS_LIMIT: u32 = 64;
 
-/// The most sequences of a batch.
-const BATCH_LIMIT: u32 = 1 << 20;
+/// The most points that the lists of one table make when all are combined with all.
+const COMBINATIONS_LIMIT: usize = 20_000;
+
+/// Longest text of a suite, in bytes.
+pub const TEXT_MAX: u64 = 1 << 20;
 
 impl Suite {
+    /// A suite from its text, held to [`Suite::check`].
+    ///
+    /// # Errors
+    /// In words: what cannot be read, or which number cannot be.
+    pub fn parse(text: &str) -> Result<Suite, String> {
+        if text.len() as u64 > TEXT_MAX {
+            return Err(format!("a suite is {TEXT_MAX} bytes long at most"));
+        }
+        let suite: Suite = toml::from_str(text).map_err(|error| error.to_string())?;
+        suite.check()?;
+        Ok(suite)
+    }
+
     /// What is wrong with its numbers, if anything is.
     pub fn check(&self) -> Result<(), String> {
-        let measure = &self.measure;
-        let times = [
-            ("time_min", measure.time_min),
-            ("time_max", measure.time_max),
-            ("warmup_max", measure.warmup_max),
-            ("sample_min", measure.sample_min),
-            ("deadline", measure.deadline),
-        ];
-        for (name, time) in times {
-            if !(0.0..=TIME_LIMIT.0).contains(&time.0) {
-                let limit = TIME_LIMIT.0;
-                return Err(format!("[measure] {name} = {}: seconds, from 0 to {limit}", time.0));
-            }
-        }
-        if measure.samples_min == 0 || measure.samples_min > measure.samples_max {
-            return Err("[measure] samples_min is 1 at least and samples_max at most".into());
-        }
-        if measure.samples_max > SAMPLES_LIMIT {
-            return Err(format!("[measure] samples_max is {SAMPLES_LIMIT} at most"));
-        }
-        if !measure.noise_max.is_finite() || measure.noise_max < 0.0 {
-            return Err("[measure] noise_max is a share, such as 0.01".into());
-        }
+        self.measure.check()?;
+        self.check_combinations()?;
         let mut rows = self.access.iter().flat_map(|access| &access.rows);
-        if rows.any(|row| !row.is_power_of_two() || *row < 16 || *row > 1 << 30) {
+        if rows.any(|row| !row.is_power_of_two() || *row < 16 || *row > limits::ROW_MAX.0) {
             return Err("[access] rows: powers of two from 16 to 2^30".into());
         }
         let mut sizes = self.transfer.iter().flat_map(|transfer| &transfer.sizes);
-        if sizes.any(|size| *size == 0 || !size.is_multiple_of(8)) {
-            return Err("[transfer] sizes: multiples of 8 bytes".into());
+        if sizes.any(|&size| size == 0 || size > Bytes::MOST.0 || !size.is_multiple_of(8)) {
+            return Err("[transfer] sizes: multiples of 8 bytes, 2^50 at most".into());
         }
-        if self.launch.iter().flat_map(|launch| &launch.graph).any(|&kernels| kernels == 0) {
-            return Err("[launch] graph: 1 kernel at least".into());
+        let graphs = self.launch.iter().flat_map(|launch| &launch.graph);
+        for &kernels in graphs {
+            limits::within("[launch] graph", kernels, 1..=limits::KERNELS_MAX)?;
         }
         self.collective.as_ref().map_or(Ok(()), CollectiveAxes::check)?;
         let sweeps = [
@@ -360,22 +341,95 @@ impl Suite {
         if sweeps.into_iter().flatten().any(|points| !(1..=POINTS_LIMIT).contains(&points)) {
             return Err(format!("points in an octave of a sweep are from 1 to {POINTS_LIMIT}"));
         }
-        let shapes = self.gemm.iter().flat_map(|gemm| &gemm.shapes);
-        if shapes.flatten().any(|&size| size == 0 || size > SIZE_LIMIT) {
-            return Err(format!("[gemm] shapes: every size is from 1 to {SIZE_LIMIT}"));
+        for &[m, n, k] in self.gemm.iter().flat_map(|gemm| &gemm.shapes) {
+            let (dtype, contents) = (Dtype::F32, Contents::Random);
+            let point = GemmPoint { dtype, m, n, k, contents };
+            point.check().map_err(|why| format!("[gemm] shapes: {why}"))?;
         }
         if self.gemm.as_ref().is_some_and(|gemm| gemm.contents.is_empty()) {
             return Err("[gemm] contents: at least one of random, integers and zeros".into());
         }
         self.grouped.as_ref().map_or(Ok(()), GroupedAxes::check)?;
-        let too_many =
-            |point: &&AttentionPoint| point.batch > BATCH_LIMIT || !point.can_be_counted();
-        if let Some(point) = self.attention.iter().find(too_many) {
-            return Err(format!(
-                "[attention] batch = {}, queries = {}, keys = {}: at most {BATCH_LIMIT} sequences, \
-                 and 4294967295 tokens in all, whole pages counted",
-                point.batch, point.queries, point.keys
-            ));
+        let faults = self.attention.iter().map(AttentionPoint::check);
+        faults.collect::<Result<(), _>>().map_err(|why| format!("[attention] {why}"))
+    }
+
+    /// Refuses lists that make too many points together, before a plan is made of them.
+    fn check_combinations(&self) -> Result<(), String> {
+        let mut lengths: Vec<(&str, Vec<usize>)> = vec![("attention", vec![self.attention.len()])];
+        if let Some(ComputeAxes { dtypes }) = &self.compute {
+            lengths.push(("compute", vec![dtypes.len()]));
+        }
+        if let Some(of) = &self.stream {
+            let operations = of.memory.len() + of.scaling.len() + of.sweep.len();
+            lengths.push(("stream", vec![operations, of.sweep_units.len().max(1)]));
+        }
+        if let Some(LatencyAxes { sides, .. }) = &self.latency {
+            lengths.push(("latency", vec![sides.len()]));
+        }
+        if let Some(AccessAxes { ways, rows }) = &self.access {
+            lengths.push(("access", vec![ways.len(), rows.len().max(1)]));
+        }
+        if let Some(TransferAxes { transfers, sizes, host }) = &self.transfer {
+            lengths.push(("transfer", vec![transfers.len(), sizes.len(), host.len()]));
+        }
+        if let Some(LaunchAxes { ways, graph }) = &self.launch {
+            lengths.push(("launch", vec![ways.len(), graph.len().max(1)]));
+        }
+        if let Some(GemmAxes { dtypes, shapes, contents }) = &self.gemm {
+            lengths.push(("gemm", vec![dtypes.len(), shapes.len(), contents.len()]));
+        }
+        if let Some(GroupedAxes { dtypes, shapes, routings }) = &self.grouped {
+            lengths.push(("grouped", vec![dtypes.len(), shapes.len(), routings.len()]));
+        }
+        if let Some(of) = &self.collective {
+            let variants = [of.buffers.len(), of.ways.len(), of.graph.len().max(1)];
+            let sizes = of.sizes.len().max(1);
+            let lists = [of.collectives.len(), of.dtypes.len(), of.places.len(), sizes];
+            lengths.push(("collective", [&variants[..], &lists[..]].concat()));
+        }
+        for (table, lengths) in lengths {
+            let all = lengths.iter().try_fold(1usize, |all, &length| all.checked_mul(length));
+            if all.is_none_or(|all| all > COMBINATIONS_LIMIT) {
+                return Err(format!(
+                    "[{table}] its lists make more than {COMBINATIONS_LIMIT} points together"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MeasureSettings {
+    /// Refuses times and counts by which no case could be measured.
+    ///
+    /// # Errors
+    /// In words: which setting, and what it can be.
+    pub fn check(&self) -> Result<(), String> {
+        let times = [
+            ("time_min", self.time_min),
+            ("time_max", self.time_max),
+            ("warmup_max", self.warmup_max),
+            ("sample_min", self.sample_min),
+            ("deadline", self.deadline),
+        ];
+        for (name, time) in times {
+            if !(0.0..=TIME_LIMIT.0).contains(&time.0) {
+                let limit = TIME_LIMIT.0;
+                return Err(format!("[measure] {name} = {}: seconds, from 0 to {limit}", time.0));
+            }
+        }
+        if self.deadline.0 == 0.0 {
+            return Err("[measure] deadline = 0: every case would count as hung".into());
+        }
+        if self.samples_min == 0 || self.samples_min > self.samples_max {
+            return Err("[measure] samples_min is 1 at least and samples_max at most".into());
+        }
+        if self.samples_max > SAMPLES_LIMIT {
+            return Err(format!("[measure] samples_max is {SAMPLES_LIMIT} at most"));
+        }
+        if !self.noise_max.is_finite() || self.noise_max < 0.0 {
+            return Err("[measure] noise_max is a share, such as 0.01".into());
         }
         Ok(())
     }

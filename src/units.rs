@@ -92,9 +92,13 @@ quantity! {
     JsonSchema,
 )]
 #[serde(transparent)]
+#[schemars(extend("maximum" = 1u64 << 50))]
 pub struct Bytes(pub u64);
 
 impl Bytes {
+    /// More than any machine has, or any case moves at once: 2^50, so that a few thousand times as
+    /// much still fits. Records state no more.
+    pub const MOST: Bytes = Bytes(1 << 50);
     /// 2^10 bytes.
     pub const KIB: Bytes = Bytes(1 << 10);
     /// 2^20 bytes.

@@ -12,7 +12,7 @@ use std::{
 /// The modules from the bottom up; a module may use those on lines above it here, and its own
 /// line. docs/architecture.md draws the same.
 const LAYERS: &[&[&str]] = &[
-    &["units", "dtype", "launcher", "verdict"],
+    &["units", "dtype", "file", "launcher", "text", "verdict"],
     &["case"],
     &["kernel"],
     &["stats"],
@@ -34,7 +34,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// What describes and judges: from records and other data alone, so that it can be done again.
 const PURE: &[&str] = &[
-    "units", "dtype", "launcher", "verdict", "case", "stats", "spec", "selector", "suite",
+    "units", "dtype", "launcher", "text", "verdict", "case", "stats", "spec", "selector", "suite",
     "outcome", "ab", "compare", "localise", "guard", "report", "format",
 ];
 
@@ -46,6 +46,7 @@ const EFFECTS: &[&str] = &[
     "std::time::UNIX_EPOCH",
     "crate::clock",
     "crate::data",
+    "crate::file",
     "crate::record::store",
     "std::env",
     "std::fs",

@@ -132,8 +132,12 @@ impl AttentionPoint {
     /// Where the tokens of each sequence stand among all of Q and O, and of K and V. In pages, each
     /// sequence starts with a page of its own.
     pub fn sequences(&self) -> Vec<Sequence> {
+        self.each_sequence().collect()
+    }
+
+    fn each_sequence(&self) -> impl Iterator<Item = Sequence> {
         let (mut query_first, mut key_first) = (0, 0);
-        let sequence = |at| {
+        (0..self.batch).map(move |at| {
             let keys = self.lengths.keys(at, self.keys);
             let queries = u64::from(self.queries) * u64::from(keys);
             let queries = queries.div_ceil(u64::from(self.keys.max(1))) as u32;
@@ -141,8 +145,7 @@ impl AttentionPoint {
             query_first += queries;
             key_first += keys.next_multiple_of(self.page.unwrap_or(1).max(1));
             this
-        };
-        (0..self.batch).map(sequence).collect()
+        })
     }
 
     /// Tokens of K and V in all, those in no sequence that fill pages among them.
@@ -175,7 +178,7 @@ impl AttentionPoint {
 
     /// How often a query of any sequence sees a key.
     fn pairs(&self) -> f64 {
-        self.sequences().iter().map(|sequence| self.pairs_of(sequence)).sum()
+        self.each_sequence().map(|sequence| self.pairs_of(&sequence)).sum()
     }
 
     /// Causal, the queries see one key more each, up to the last one, which sees all; those before
@@ -203,12 +206,13 @@ impl AttentionPoint {
             AttentionKind::Prefill | AttentionKind::Decode => dim_qk + dim_v,
             AttentionKind::Mla => dim_qk,
         };
-        let sequences = self.sequences();
-        let queries: u64 = sequences.iter().map(|sequence| u64::from(sequence.queries)).sum();
-        let keys: u64 = sequences.iter().map(|sequence| u64::from(sequence.keys)).sum();
-        let pages = self.page.map_or(0, |page| {
-            sequences.iter().map(|sequence| u64::from(sequence.keys.div_ceil(page.max(1)))).sum()
-        });
+        let [mut queries, mut keys, mut pages] = [0; 3];
+        for sequence in self.each_sequence() {
+            queries += u64::from(sequence.queries);
+            keys += u64::from(sequence.keys);
+            let pages_of = |page: u32| u64::from(sequence.keys.div_ceil(page.max(1)));
+            pages += self.page.map_or(0, pages_of);
+        }
         let bits = queries * heads * dim_qk * self.queries_dtype().bits()
             + queries * heads * dim_v * self.dtype.output().bits()
             + keys * kv_heads * dim_kv * self.dtype.bits()

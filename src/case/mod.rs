@@ -23,6 +23,7 @@ macro_rules! named {
 mod attention;
 mod collective;
 mod grouped;
+pub mod limits;
 mod machine;
 mod wire_bytes;
 

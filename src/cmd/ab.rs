@@ -105,8 +105,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
         Some(directory) => directory.clone(),
         None => Path::new(LOCAL).join(format!("{}-ab", clock::utc_now().replace(':', ""))),
     };
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    super::make_directory(&directory, "--out DIR")?;
     let sides = sides(args, global)?;
     let [a, b] = [&sides[0], &sides[1]].map(|side| side.planned(args));
     let (cases, mut warnings) = pair_up(&a?, &b?, args)?;
@@ -139,7 +138,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let format = args.format.unwrap_or(default);
     let mut text = report::render(&document, format, report::window(global))?;
     if format == ReportFormat::Terminal {
-        text += &format!("\nrecords: {}\n", children.directory.display());
+        text += &format!("\nrecords: {}\n", super::shown(&children.directory));
     }
     super::write_out(&text)?;
     Ok(ExitCode::from(trial.verdict().exit_code()))

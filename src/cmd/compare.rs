@@ -12,9 +12,8 @@ use crate::{
     },
     report::without_numbers,
 };
-use anyhow::Context as _;
 use clap::Args;
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 /// Arguments of `compare`.
 #[derive(Args, Clone, Debug)]
@@ -40,7 +39,7 @@ pub struct CompareArgs {
     /// for more. The reason is shown with each of them
     #[arg(long, value_name = "SELECTOR[=REASON]")]
     pub waive: Vec<Waiver>,
-    /// How it is written [default: terminal, or json with --json]
+    /// How it is written [default: terminal, or as the name of --out ends; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
     /// Write it to this file and not to standard output
@@ -76,6 +75,7 @@ impl std::str::FromStr for Share {
 /// # Errors
 /// Where a record cannot be read, the two do not compare, or the result cannot be written.
 pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = report::format_of(args.format, args.out.as_deref(), global)?;
     let (before, after) = match (&args.before[..], &args.after[..]) {
         ([before, after], []) => (vec![before.clone()], vec![after.clone()]),
         (_, []) => {
@@ -105,13 +105,9 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if after.iter().any(|record| record.header.device.is_stub()) {
         document = without_numbers(document);
     }
-    let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    let format = args.format.unwrap_or(default);
     let text = report::render(&document, format, report::window(global))?;
     match &args.out {
-        Some(path) => {
-            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
-        }
+        Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
         None => {
             super::write_out(&text)?;
         }

@@ -22,7 +22,7 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     findings.extend(libraries());
     findings.extend(BACKENDS.iter().flat_map(|backend| backend.findings()));
     if global.json {
-        return super::print(&serde_json::to_string_pretty(&findings)?);
+        return super::print_json(&findings);
     }
     let width = findings.iter().map(|finding| finding.what.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -35,7 +35,8 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     }
     let open = findings.iter().filter(|finding| !finding.good).count();
     write!(text, "\n{open} of {} findings are worth a look", findings.len())?;
-    super::print(&text)
+    let lines: Vec<String> = text.lines().map(crate::text::clean).collect();
+    super::print(&lines.join("\n"))
 }
 
 fn finding(good: bool, what: &str, found: impl Into<String>, mend: &str) -> Finding {

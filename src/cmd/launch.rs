@@ -69,11 +69,7 @@ pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let cli = match command_line(&args.command) {
         Ok(cli) => cli,
-        Err(error) => {
-            // What clap cannot print has no reader.
-            let _ = error.print();
-            return Ok(ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 }));
-        }
+        Err(error) => return Ok(super::refused(&error)),
     };
     if !choice::is_host(&device(&cli)) {
         let deadline = deadline(&cli);

@@ -1,12 +1,13 @@
 //! `fizeau list`: the plan without running it.
 
-use super::{Global, plan, print};
+use super::{Global, plan, print, print_json};
 use crate::{
     bench::{self, Rank},
     case::{Case, Point},
     device, session,
     spec::Properties,
     suite::MeasureSettings,
+    text::clean,
     units::{Bytes, Seconds},
     world::choice,
 };
@@ -81,11 +82,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
         cases,
         warning: environment.architecture_warning(),
     };
-    if global.json {
-        print(&serde_json::to_string_pretty(&listing)?)
-    } else {
-        print(&text(&listing))
-    }
+    if global.json { print_json(&listing) } else { print(&text(&listing)) }
 }
 
 fn text(listing: &Listing) -> String {
@@ -98,11 +95,12 @@ fn text(listing: &Listing) -> String {
             None => row.estimated_seconds.to_string(),
         };
         let memory = row.memory_bytes.to_string();
-        text.push_str(&format!("{:<width$}  {time:>9}  {memory:>9}\n", row.id));
+        text.push_str(&format!("{:<width$}  {time:>9}  {memory:>9}\n", clean(&row.id)));
     }
     text.push_str(&format!(
-        "\nsuite {suite}: {} cases, about {estimated_seconds}, at most {memory_bytes} of memory at \
+        "\nsuite {}: {} cases, about {estimated_seconds}, at most {memory_bytes} of memory at \
          once",
+        clean(suite),
         cases.len()
     ));
     if let Some(warning) = warning {

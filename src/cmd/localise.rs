@@ -1,8 +1,8 @@
 //! `fizeau localise`: finds the rank that is slow with every partner.
 
-use super::{Global, Usage, compare::Share, print, say};
+use super::{Global, Usage, compare::Share, print, print_json, say};
 use crate::{
-    clock,
+    clock, file,
     localise::{
         self, Answer, Findings, Group, Inside, Named,
         plan::{self, Round},
@@ -10,14 +10,14 @@ use crate::{
         raw::{self, Line, Measured},
     },
     spec::STUB,
+    text::{self, clean},
     units::{Bytes, Seconds},
     world::{self, Choice, HostName, Joined, Seats, Terms, exchanges},
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::AtomicBool,
@@ -65,6 +65,10 @@ const LOCAL: &str = "results/local";
 
 /// The rates' files in a directory.
 const FILES: [&str; 2] = ["exchanges.json", "exchanges.csv"];
+
+/// Longest file of rates that is read, in bytes, and the memory that its values may take.
+const RATES_MAX: u64 = 64 << 20;
+const RATES_MEMORY_MAX: u64 = 512 << 20;
 
 /// Up to this many ranks the pairs of each planned round are printed.
 const PAIRS_PRINTED: u32 = 16;
@@ -229,8 +233,11 @@ fn announce_pairs(ranks: u32, first: u32, rounds: &[Round]) {
 /// Reads rates that were kept.
 fn read(path: &Path) -> anyhow::Result<Measured> {
     let path = if path.is_dir() { path.join(FILES[0]) } else { path.to_owned() };
-    let text = fs::read_to_string(&path)
+    let text = file::read_text(&path, RATES_MAX)
         .with_context(|| format!("cannot read the rates in {}", path.display()))?;
+    if text::json_memory(text.as_bytes()) > RATES_MEMORY_MAX {
+        bail!("the rates in {} would take too much memory", path.display());
+    }
     Measured::parse(&text).with_context(|| format!("cannot judge the rates in {}", path.display()))
 }
 
@@ -238,9 +245,11 @@ fn read(path: &Path) -> anyhow::Result<Measured> {
 fn keep(measured: &Measured, out: Option<&Path>) {
     let directory = out.map_or_else(new_directory, Path::to_owned);
     let write = || -> anyhow::Result<()> {
-        fs::create_dir_all(&directory)?;
-        fs::write(directory.join(FILES[0]), measured.to_json()? + "\n")?;
-        fs::write(directory.join(FILES[1]), measured.to_csv()?)?;
+        super::make_directory(&directory, "--out DIR")?;
+        let texts = [measured.to_json()? + "\n", measured.to_csv()?];
+        for (name, text) in FILES.into_iter().zip(texts) {
+            super::write_file(&directory.join(name), text.as_bytes(), "--out DIR")?;
+        }
         Ok(())
     };
     let at = directory.display();
@@ -261,11 +270,12 @@ fn new_directory() -> PathBuf {
 fn judge(measured: &Measured, args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let findings = localise::judge(&raw::hosts(&measured.ranks), &measured.exchanges());
     let found = found(measured, &findings, args);
-    print(&if global.json {
-        serde_json::to_string_pretty(&found)?
+    if global.json {
+        print_json(&found)?;
     } else {
-        words(&found, measured).join("\n")
-    })?;
+        let lines: Vec<String> = words(&found, measured).iter().map(|line| clean(line)).collect();
+        print(&lines.join("\n"))?;
+    }
     Ok(ExitCode::from(findings.answer.verdict().exit_code()))
 }
 

@@ -16,12 +16,14 @@ mod told;
 
 use crate::{
     comm::rendezvous::MeetingError,
+    file, text,
     world::{Ending, NoSuchDevice, ToldByAnother},
 };
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::{
+    fs,
     io::{self, IsTerminal, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -146,7 +148,10 @@ pub fn main() -> ExitCode {
     if !launch::end_with_launcher() {
         return ExitCode::from(exit::COULD_NOT_RUN);
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     let result = match cli.verb {
         None => print(NEXT),
         Some(Verb::Devices(args)) => devices::run(&args, &cli.global),
@@ -179,9 +184,7 @@ pub fn main() -> ExitCode {
         let usage = error.is::<Usage>() || error.is::<NoSuchDevice>();
         let interrupted = matches!(error.downcast_ref(), Some(MeetingError::Interrupted))
             || error.is::<Interrupted>();
-        // What a record or a driver says may hold anything.
-        let lines: Vec<_> = format!("{error:#}").lines().map(crate::format::clean).collect();
-        say(&lines.join("\n"));
+        say(&format!("{error:#}"));
         ExitCode::from(match (usage, interrupted) {
             (true, _) => exit::USAGE,
             (_, true) => exit::INTERRUPTED,
@@ -200,10 +203,46 @@ pub struct Usage(pub String);
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Writes a line to standard error. Where that is closed there is nobody to tell, and what the
-/// program does must not depend on it: `eprintln!` would panic.
+/// Writes to standard error, cleaned: what a record, a driver, a path or another rank says may hold
+/// anything. Where it is closed there is nobody to tell, and what the program does must not depend
+/// on it: `eprintln!` would panic.
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "fizeau: {text}");
+    let _ = writeln!(io::stderr(), "fizeau: {}", text::clean_lines(text));
+}
+
+/// A path as messages show it.
+fn shown(path: &Path) -> String {
+    text::clean(&path.display().to_string())
+}
+
+/// What clap says of a command line, which it quotes as it was given; the exit code.
+fn refused(error: &clap::Error) -> ExitCode {
+    let words = error.render().to_string();
+    if words.chars().any(|c| c != '\n' && text::is_hidden(c)) {
+        say(&words);
+    } else {
+        // What clap cannot print has no reader.
+        let _ = error.print();
+    }
+    ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 })
+}
+
+/// Writes a file whole or not at all; `option` is what chooses another place.
+fn write_file(path: &Path, bytes: &[u8], option: &str) -> anyhow::Result<()> {
+    file::write(path, bytes).map_err(|error| unwritable("write", path, error, option))
+}
+
+/// Makes a directory and those above it.
+fn make_directory(path: &Path, option: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(path).map_err(|error| unwritable("make", path, error, option))
+}
+
+fn unwritable(what: &str, path: &Path, error: io::Error, option: &str) -> anyhow::Error {
+    let remedy = match file::is_forbidden(&error) {
+        true => format!("; choose a place that you may write to by {option}"),
+        false => String::new(),
+    };
+    anyhow::anyhow!("cannot {what} {}: {error}{remedy}", shown(path))
 }
 
 /// How a run ends in which a rank hangs.
@@ -224,7 +263,12 @@ fn man() -> anyhow::Result<ExitCode> {
 }
 
 fn schema() -> anyhow::Result<ExitCode> {
-    print(&serde_json::to_string_pretty(&crate::record::CURRENT.schema())?)
+    print_json(&crate::record::CURRENT.schema())
+}
+
+/// Prints a value as JSON, for machines, with nothing in it that a terminal acts upon.
+fn print_json(value: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
+    print(&text::escaped(serde_json::to_string_pretty(value)?))
 }
 
 /// Writes to standard output, for whoever still reads it: what a verb found out, and its exit

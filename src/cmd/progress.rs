@@ -6,6 +6,7 @@ use crate::{
     outcome::Outcome,
     session::Watcher,
     spec::{Properties, STUB},
+    text::clean,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
@@ -42,18 +43,18 @@ impl Drop for Progress {
 impl Watcher for Progress {
     fn starts(&mut self, place: usize, _of: usize, case: &Case) {
         self.bar.set_position(place as u64);
-        self.bar.set_message(case.to_string());
+        self.bar.set_message(clean(&case.to_string()));
         self.bar.tick();
     }
 
     fn ended(&mut self, outcome: &Outcome) {
         let id = outcome.case();
-        self.bar.println(match outcome {
+        self.bar.println(clean(&match outcome {
             Outcome::Measured(_) if self.is_stub => format!("{id}  {STUB}"),
             Outcome::Measured(measurement) => format!("{id}  {}", measurement.summary.median),
             Outcome::Skipped { reason, .. } => format!("{id}  skipped: {reason}"),
             Outcome::Failed { error, .. } => format!("{id}  FAILED: {error}"),
             Outcome::Invalid { reason, .. } => format!("{id}  INVALID: {reason}"),
-        });
+        }));
     }
 }

@@ -1,6 +1,6 @@
 //! `fizeau report`: makes the report of a run again, from its record alone.
 
-use super::{Global, Usage};
+use super::{Global, Usage, write_file};
 use crate::{
     format::{
         csv, html, json, markdown, nccl_tests,
@@ -55,7 +55,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let why = "--out takes the report of one record; leave it out, or give one record";
         return Err(Usage(why.into()).into());
     }
-    let format = format_of(args, global);
+    let format = format_of(args.format, args.out.as_deref(), global)?;
     for path in &paths {
         let record = store::read(path)?;
         let document = report::run(&record);
@@ -69,7 +69,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
             _ => render(&document, format, window(global))?,
         };
         match &args.out {
-            Some(out) => write(out, text.as_bytes())?,
+            Some(out) => write_file(out, text.as_bytes(), "--out FILE")?,
             None => {
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(text.as_bytes())?;
@@ -89,18 +89,40 @@ fn as_nccl_tests(record: &Record, global: &Global) -> anyhow::Result<String> {
     Ok(if global.json { nccl_tests::json(&tests) } else { nccl_tests::text(&tests) })
 }
 
+/// How the names of files end, and what is written to them.
+const ENDINGS: [(&str, ReportFormat); 6] = [
+    ("html", ReportFormat::Html),
+    ("htm", ReportFormat::Html),
+    ("md", ReportFormat::Markdown),
+    ("csv", ReportFormat::Csv),
+    ("json", ReportFormat::Json),
+    ("txt", ReportFormat::Terminal),
+];
+
 /// The format asked for, by flag or by the end of the file's name.
-fn format_of(args: &ReportArgs, global: &Global) -> ReportFormat {
-    let ending = args.out.as_deref().and_then(Path::extension).and_then(|end| end.to_str());
-    let by_name = match ending {
-        Some("html" | "htm") => Some(ReportFormat::Html),
-        Some("md") => Some(ReportFormat::Markdown),
-        Some("csv") => Some(ReportFormat::Csv),
-        Some("json") => Some(ReportFormat::Json),
-        _ => None,
-    };
-    let by_default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    args.format.or(by_name).unwrap_or(by_default)
+///
+/// # Errors
+/// Where neither says one: a file would else hold something else than its name promises.
+pub fn format_of(
+    flag: Option<ReportFormat>,
+    out: Option<&Path>,
+    global: &Global,
+) -> Result<ReportFormat, Usage> {
+    let ending = out.and_then(Path::extension).and_then(|end| end.to_str());
+    let by_name = ENDINGS.iter().find(|(name, _)| Some(*name) == ending).map(|(_, format)| *format);
+    match (flag.or(by_name), out) {
+        (Some(format), _) => Ok(format),
+        (None, _) if global.json => Ok(ReportFormat::Json),
+        (None, None) => Ok(ReportFormat::Terminal),
+        (None, Some(path)) => {
+            let known = ENDINGS.map(|(name, _)| format!(".{name}")).join(", ");
+            Err(Usage(format!(
+                "--out {}: the name does not say how it is to be written; end it in one of \
+                 {known}, or choose by --format",
+                path.display()
+            )))
+        }
+    }
 }
 
 /// The record last written to below a directory.
@@ -120,17 +142,13 @@ fn newest(local: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
-}
-
 /// Each chart as a file named after it.
 #[cfg(feature = "png")]
 fn write_pictures(dir: &Path, document: &Document) -> anyhow::Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    super::make_directory(dir, "--png DIR")?;
     for chart in document.charts() {
         let picture = crate::format::png::render(chart)?;
-        write(&dir.join(format!("{}.png", chart.name)), &picture)?;
+        write_file(&dir.join(format!("{}.png", chart.name)), &picture, "--png DIR")?;
     }
     Ok(())
 }
@@ -189,7 +207,7 @@ pub fn write_all(dir: &Path, record: &Record) -> anyhow::Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for (name, text) in files {
         let path = dir.join(name);
-        write(&path, text.as_bytes())?;
+        write_file(&path, text.as_bytes(), "--out DIR")?;
         written.push(path);
     }
     Ok(written)

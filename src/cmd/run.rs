@@ -4,7 +4,7 @@ use super::{
     Global, Usage, exit, plan,
     progress::Progress,
     report::{self, ReportFormat},
-    signals, told,
+    shown, signals, told,
 };
 use crate::{
     bench::Rank,
@@ -366,7 +366,8 @@ fn resumed(
             (header.suite, header.suite_text) = (suite.name.clone(), text);
             suite
         }
-        None => toml::from_str::<Suite>(&old.suite_text)
+        None => Suite::parse(&old.suite_text)
+            .map_err(anyhow::Error::msg)
             .context("the suite in the record cannot be read")?,
     };
     Ok((header, suite.measure))
@@ -410,9 +411,9 @@ fn finish(directory: &Path, end: End, global: &Global) -> anyhow::Result<ExitCod
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let mut text = report::render(&document, format, report::window(global))?;
     if !global.json {
-        text += &format!("\nrecord: {}\n", directory.join(store::FILE).display());
+        text += &format!("\nrecord: {}\n", shown(&directory.join(store::FILE)));
         for path in written.as_deref().unwrap_or_default() {
-            text += &format!("report: {}\n", path.display());
+            text += &format!("report: {}\n", shown(path));
         }
     }
     super::write_out(&text)?;

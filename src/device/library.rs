@@ -10,6 +10,7 @@
 #![expect(unsafe_code, reason = "libraries are opened and their functions called by pointer")]
 
 use super::DeviceError;
+use crate::file;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::{
     env,
@@ -72,6 +73,10 @@ pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
         if path.is_absolute() && !path.exists() {
             continue;
         }
+        if let Err(error) = file::loadable(&path) {
+            refused.get_or_insert_with(|| format!("{}: {error}", path.display()));
+            continue;
+        }
         open_before(&path, wanted.before);
         // SAFETY: initialisers of drivers and toolkit libraries touch nothing of this program.
         match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) } {
@@ -95,7 +100,8 @@ fn open_before(path: &Path, start: &str) {
         return;
     };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(start) {
+        let is_wanted = entry.file_name().to_string_lossy().starts_with(start);
+        if is_wanted && file::loadable(&entry.path()).is_ok() {
             // SAFETY: as in `open`. Not closed: the library that needs it comes next.
             if let Ok(library) = unsafe { Library::open(Some(entry.path()), RTLD_NOW | RTLD_LOCAL) }
             {

@@ -26,10 +26,14 @@
 //!
 //! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. A
 //! number of a stub driver is an object of `value` and `"stub": true`. What is not known is null.
-//! Strings are as they stand in the record: whoever shows them escapes them.
+//! Strings are as they stand in the record; characters that cannot be seen, or that act on a
+//! terminal, are written as `\uXXXX`.
 
 use super::{cell, csv::is_mixed};
-use crate::report::{Block, Cell, Chart, Document, HeatMap, Table};
+use crate::{
+    report::{Block, Cell, Chart, Document, HeatMap, Table},
+    text::escaped,
+};
 use serde_json::{Map, Value, json};
 
 /// The version of this shape, under the key `fizeau_report`.
@@ -75,7 +79,7 @@ pub fn render(document: &Document) -> String {
         "heat_maps": heat_maps,
         "charts": charts,
     });
-    format!("{whole:#}\n")
+    escaped(format!("{whole:#}\n"))
 }
 
 fn quantity(cell: &Cell) -> Value {

@@ -1,14 +1,20 @@
 //! The text and the JSON of `nccl-tests`, which parsers of many sites read by column position or
 //! by key (its `src/util.cu`, version 2.19). Where it prints its environment, this does not.
 //!
+//! What a record does not know (processes, bus addresses) is left out and not made up. Figures of a
+//! stub driver are marked on every line that has some: `stub` behind the last column, `"stub": true`
+//! in JSON.
+//!
 //! A row's `time` is the mean, as there. What was not measured in a row (in place, where that does
 //! not exist) is `nan`, with `N/A` for its wrong elements. Several collectives in one record make
 //! several reports, one after the other; as JSON one object a line.
 
 use super::clean;
 use crate::{
-    report::nccl_tests::{NcclTest, Row, Side},
+    report::nccl_tests::{NcclTest, RankDevice, Row, Side},
+    spec::STUB,
     stats::quantile,
+    text::escaped,
     units::Seconds,
 };
 use serde_json::{Value, json};
@@ -21,21 +27,22 @@ pub fn text(tests: &[NcclTest]) -> String {
 
 fn one(test: &NcclTest) -> String {
     let mut out = header(test);
+    let mark = if test.is_stub { format!("  {STUB}") } else { String::new() };
     for row in &test.rows {
         let Row { size, count, dtype, operation, root, .. } = row;
         let _ = write!(out, "{:>12}  {count:>12}  {dtype:>8}  {operation:>6}  {root:>6}", size.0);
         for side in [&row.out_of_place, &row.in_place] {
             out += &columns(side.as_ref());
         }
-        out.push('\n');
+        out += &format!("{mark}\n");
     }
     for missing in &test.missing {
         out += &format!("# {}\n", clean(missing));
     }
     let okay = if test.wrong == 0 { "OK" } else { "FAILED" };
-    out += &format!("# {:<20} : {} {okay}\n", "Out of bounds values", test.wrong);
+    out += &format!("# {:<20} : {} {okay}{mark}\n", "Out of bounds values", test.wrong);
     let average = test.average_bus_bandwidth().0 / 1e9;
-    out += &format!("# {:<20} : {} \n", "Avg bus bandwidth", general(average));
+    out += &format!("# {:<20} : {} {mark}\n", "Avg bus bandwidth", general(average));
     out += &format!("#\n# Collective test concluded: {}\n#\n", test.program);
     out
 }
@@ -55,14 +62,17 @@ fn header(test: &NcclTest) -> String {
         factor(test),
         iterations(test)
     );
-    for rank in 0..test.ranks {
-        // Neither process nor bus address is in a record.
-        out += &format!(
-            "#  Rank {rank:>2} Group  0 Pid {:>6} on {:>10} device  0 [0000:00:00] {}\n",
-            0,
-            clean(&test.host),
-            clean(&test.device)
-        );
+    for RankDevice { ranks: [first, last], host, device, product } in &test.devices {
+        let ranks = if first == last {
+            format!("Rank {first:>2}")
+        } else {
+            format!("Ranks {first} to {last}")
+        };
+        let host = clean(host.as_deref().unwrap_or("unnamed"));
+        out += &format!("#  {ranks} on {host:>10} device {} {}\n", clean(device), clean(product));
+    }
+    if let Some(left) = unnamed(test) {
+        out += &format!("#  and {left} more ranks, which the record names\n");
     }
     let [blank, size, count, dtype, operation, root] =
         ["", "size", "count", "type", "redop", "root"];
@@ -77,6 +87,12 @@ fn header(test: &NcclTest) -> String {
     out += &"     (us)  (GB/s)  (GB/s)        ".repeat(2);
     out.push('\n');
     out
+}
+
+/// How many ranks have no line of their own.
+fn unnamed(test: &NcclTest) -> Option<u32> {
+    let named = test.devices.last().map_or(0, |device| device.ranks[1] + 1);
+    (named < test.ranks).then(|| test.ranks - named)
 }
 
 /// From one size to the next, rounded.
@@ -138,20 +154,23 @@ fn general(value: f64) -> String {
 
 /// The JSON, one object for each report, one report a line.
 pub fn json(tests: &[NcclTest]) -> String {
-    tests.iter().map(|test| object(test).to_string() + "\n").collect()
+    tests.iter().map(|test| escaped(object(test).to_string()) + "\n").collect()
 }
 
 fn object(test: &NcclTest) -> Value {
     let sizes = || test.rows.iter().map(|row| row.size.0);
-    let devices: Vec<Value> = (0..test.ranks)
-        .map(|rank| {
-            json!({
-                "rank": rank, "group": 0, "pid": 0, "hostname": clean(&test.host), "device": 0,
-                "device_hex": "0000:00:00", "device_info": clean(&test.device),
-            })
-        })
-        .collect();
-    json!({
+    let device = |of: &RankDevice| {
+        let mut device = json!({
+            "rank": of.ranks[0], "hostname": of.host, "device": of.device,
+            "device_info": of.product,
+        });
+        if of.ranks[0] != of.ranks[1] {
+            device["rank_last"] = json!(of.ranks[1]);
+        }
+        device
+    };
+    let devices: Vec<Value> = test.devices.iter().map(device).collect();
+    let mut object = json!({
         "version": 3,
         "start_time": when(&test.started),
         "args": [test.program],
@@ -168,22 +187,27 @@ fn object(test: &NcclTest) -> Value {
             "per_iter_timing": "true", "parallel_init": "false",
             "devices": devices,
         },
-        "results": test.rows.iter().map(result).collect::<Vec<_>>(),
+        "results": test.rows.iter().map(|row| result(row, test.is_stub)).collect::<Vec<_>>(),
         "out_of_bounds": { "count": test.wrong, "okay": (test.wrong == 0).to_string() },
         "average_bus_bandwidth": {
             "bandwidth": test.average_bus_bandwidth().0 / 1e9, "okay": "unchecked",
         },
-        "errors": test.missing.iter().map(|missing| clean(missing)).collect::<Vec<_>>(),
+        "errors": test.missing,
         "end_time": when(&test.ended),
-    })
+    });
+    if test.is_stub {
+        object[STUB] = json!(true);
+        object["average_bus_bandwidth"][STUB] = json!(true);
+    }
+    object
 }
 
 /// `2026-11-21T07:32:22Z` as `2026-11-21 07:32:22`.
 fn when(time: &str) -> String {
-    clean(time).replace('T', " ").trim_end_matches('Z').into()
+    time.replace('T', " ").trim_end_matches('Z').into()
 }
 
-fn result(row: &Row) -> Value {
+fn result(row: &Row, is_stub: bool) -> Value {
     let mut object = json!({
         "size": row.size.0, "count": row.count, "type": row.dtype, "redop": row.operation,
         "root": format!("{:>6}", row.root),
@@ -197,6 +221,9 @@ fn result(row: &Row) -> Value {
             })
         });
         object[format!("{name}_per_iter")] = side.as_ref().map_or(Value::Null, iterations_of);
+    }
+    if is_stub {
+        object[STUB] = json!(true);
     }
     object
 }

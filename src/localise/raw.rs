@@ -6,12 +6,13 @@
 //! exchange is in a round of its own; where hosts are, each rank is taken to have one of its own.
 
 use super::Exchange;
-use crate::units::Bytes;
+use crate::{
+    launcher::RANKS_MAX,
+    text::{escaped, for_spreadsheets},
+    units::Bytes,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
-
-/// Ranks are numbered below this, lest a typing error in a number takes all memory.
-const RANKS_MAX: u32 = 1 << 16;
 
 /// What marks exchanges that a stub driver made up, on every line.
 const STUB: &str = "stub";
@@ -191,7 +192,7 @@ impl Measured {
     /// # Errors
     /// None on memory; the signature is that of `serde_json`.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
+        serde_json::to_string_pretty(self).map(escaped)
     }
 
     /// As CSV, a line for each exchange.
@@ -200,7 +201,11 @@ impl Measured {
     /// None on memory; the signature is that of the `csv` crate.
     pub fn to_csv(&self) -> Result<String, csv::Error> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let place = |rank: u32| self.ranks.get(rank as usize).cloned().unwrap_or_default();
+        let harmless = |words: &Option<String>| words.as_deref().map(for_spreadsheets);
+        let place = |rank: u32| {
+            let place = self.ranks.get(rank as usize).cloned().unwrap_or_default();
+            Place { host: harmless(&place.host), device: harmless(&place.device) }
+        };
         for line in &self.exchanges {
             let (a, b) = (place(line.rank_a), place(line.rank_b));
             writer.serialize(Row {

@@ -2,11 +2,13 @@
 //! refuse by the published schema, the reader refuses too, and says where it stands. Types and
 //! names are left to the wire types.
 
+use crate::text::shorten;
 use serde_json::{Map, Value};
 
 /// What of a line is beyond a limit of its schema, and where; none where nothing is.
 pub(super) fn fault(schema: &Value, line: &Value) -> Option<String> {
-    Limits { schema }.fault(schema, line, "")
+    let Fault { place, why } = Limits { schema }.fault(schema, line)?;
+    Some(format!("{}: {why}", place.trim_start_matches('.')))
 }
 
 struct Limits<'s> {
@@ -14,11 +16,30 @@ struct Limits<'s> {
     schema: &'s Value,
 }
 
+/// What is beyond a limit.
+struct Fault {
+    /// From the value that was looked at: `.summary.min`, `.times[3]`.
+    place: String,
+    why: String,
+}
+
+impl Fault {
+    fn here(why: String) -> Fault {
+        Fault { place: String::new(), why }
+    }
+
+    /// The same as seen from one level above. Made only where there is a fault: most lines have
+    /// none, and many values.
+    fn below(self, step: impl std::fmt::Display) -> Fault {
+        Fault { place: format!("{step}{}", self.place), ..self }
+    }
+}
+
 impl Limits<'_> {
-    fn fault(&self, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    fn fault(&self, schema: &Value, value: &Value) -> Option<Fault> {
         if let Some(path) = schema.get("$ref").and_then(Value::as_str) {
             let named = self.schema.pointer(path.trim_start_matches('#'));
-            let fault = named.and_then(|named| self.fault(named, value, at));
+            let fault = named.and_then(|named| self.fault(named, value));
             if fault.is_some() {
                 return fault;
             }
@@ -29,30 +50,46 @@ impl Limits<'_> {
             let mut faults = choices
                 .iter()
                 .filter(|choice| may_be(choice, value))
-                .map(|choice| self.fault(choice, value, at));
+                .map(|choice| self.fault(choice, value));
             let first = faults.next().flatten();
             if first.is_some() && faults.all(|fault| fault.is_some()) {
                 return first;
             }
         }
         match value {
-            Value::Object(fields) => self.of_fields(schema, fields, at),
+            Value::Object(fields) => self.of_fields(schema, fields),
             Value::Array(items) => {
+                let most = schema.get("maxItems").and_then(Value::as_u64);
+                if let Some(most) = most.filter(|most| items.len() as u64 > *most) {
+                    return Some(Fault::here(format!("it has more than {most} items")));
+                }
                 let of_item = schema.get("items")?;
-                let each = items.iter().enumerate();
-                each.filter_map(|(n, item)| self.fault(of_item, item, &format!("{at}[{n}]"))).next()
+                let mut each = items.iter().enumerate();
+                each.find_map(|(n, item)| {
+                    Some(self.fault(of_item, item)?.below(format_args!("[{n}]")))
+                })
             }
-            _ => of_one(schema, value).map(|why| format!("{at}: {value} {why}")),
+            _ => of_one(schema, value).map(|why| Fault::here(format!("{} {why}", short(value)))),
         }
     }
 
-    fn of_fields(&self, schema: &Value, fields: &Map<String, Value>, at: &str) -> Option<String> {
+    fn of_fields(&self, schema: &Value, fields: &Map<String, Value>) -> Option<Fault> {
+        let listed = schema.get("properties");
         let others = schema.get("additionalProperties");
         fields.iter().find_map(|(name, value)| {
-            let listed = schema.get("properties").and_then(|properties| properties.get(name));
-            let place = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
-            self.fault(listed.or(others)?, value, &place)
+            let schema = listed.and_then(|properties| properties.get(name)).or(others)?;
+            Some(self.fault(schema, value)?.below(format_args!(".{}", shorten(name, NAME_SHOWN))))
         })
+    }
+}
+
+/// Characters of a value or a field's name that an error shows.
+const NAME_SHOWN: usize = 80;
+
+fn short(value: &Value) -> String {
+    match value {
+        Value::String(text) => Value::String(shorten(text, NAME_SHOWN)).to_string(),
+        other => other.to_string(),
     }
 }
 

@@ -2,30 +2,48 @@
 //!
 //! Each line is written by one call and synced before the next case starts. A writer that dies
 //! leaves at most one line cut short, which readers pass over and a resumed run cuts off.
+//!
+//! A record may come from anybody. Nothing is read from what is not a plain file, or longer than
+//! [`RECORD_MAX`] and [`LINE_MAX`]; every number is held to its limits before anything is computed
+//! of it; and reading takes a time that grows with the length alone.
 
 use super::{
     Header, Line, Record, limits,
     version::{CURRENT, VERSIONS, Version},
 };
 use crate::{
-    case::{Case, Point},
+    case::Case,
+    file::{self, Draft, Existing},
     outcome::Outcome,
+    text::{self, shorten},
     units::Seconds,
 };
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 use std::{
-    collections::HashSet,
-    fs::{self, File, OpenOptions},
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+    fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 /// The record's file in its directory.
 pub const FILE: &str = "record.jsonl";
 
-/// Its name until its first line is whole.
-const DRAFT: &str = ".record.jsonl.draft";
+/// Longest record that is read, in bytes: some hundred thousand cases.
+pub const RECORD_MAX: u64 = 512 << 20;
+
+/// Longest line of a record, in bytes: a case with as many samples as a suite may ask for, a plan
+/// of a hundred thousand cases.
+pub const LINE_MAX: usize = 32 << 20;
+
+/// Most memory, in bytes, that the values of one line may take while it is read.
+const LINE_MEMORY_MAX: u64 = 512 << 20;
+
+/// Characters of a reason that an error shows.
+const REASON_SHOWN: usize = 400;
 
 /// What can go wrong with a record.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +79,27 @@ pub enum RecordError {
     /// There is one already.
     #[error("{0} exists; go on with it by --resume, or choose another --out")]
     Exists(PathBuf),
+    /// The file system lets nobody write there, or not this user.
+    #[error("{path}: {error}; choose a directory that you may write to by --out DIR")]
+    Forbidden {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// What would be written could not be read again.
+    #[error(
+        "{path}: {what} would be longer than the {} MiB that are read; choose fewer cases or \
+         samples", most >> 20
+    )]
+    TooLong {
+        /// Where.
+        path: PathBuf,
+        /// A line, or the whole.
+        what: &'static str,
+        /// The most, in bytes.
+        most: u64,
+    },
     /// It is of a later program.
     #[error(
         "{path} has version {found} of the record format, and this fizeau reads up to version \
@@ -111,28 +150,26 @@ impl Writer {
     /// Where there is a record already, another run makes one, or the file system refuses.
     pub fn create(directory: &Path, header: &Header) -> Result<Writer, RecordError> {
         let path = directory.join(FILE);
-        let refuse = |error| RecordError::File { path: path.clone(), error };
+        let refuse = |error: io::Error| {
+            let path = path.clone();
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => RecordError::Exists(path),
+                _ if file::is_forbidden(&error) => RecordError::Forbidden { path, error },
+                _ => RecordError::File { path, error },
+            }
+        };
         fs::create_dir_all(directory).map_err(refuse)?;
-        // Under another name until its header is whole: a record that can be seen can be read.
-        let draft = directory.join(DRAFT);
-        let file = OpenOptions::new().append(true).create(true).open(&draft).map_err(refuse)?;
-        lock(&file, &path)?;
-        if path.exists() {
-            // Left over where two runs began at once; if it stays, it does no harm.
-            let _ = fs::remove_file(&draft);
+        if path.symlink_metadata().is_ok() {
             return Err(RecordError::Exists(path));
         }
-        file.set_len(0).map_err(refuse)?;
+        // It gets its name once its header is whole: a record that can be seen can be read.
+        let draft = Draft::beside(&path).map_err(refuse)?;
+        lock(draft.file(), &path)?;
         let planned = header.plan.len();
+        let file = draft.file().try_clone().map_err(refuse)?;
         let mut writer = Writer { file, path: path.clone(), length: 0, kept: 0, planned };
-        let written = writer.append(&Line::Header(Box::new(header.clone())));
-        let named = written.and_then(|()| fs::rename(&draft, &path).map_err(refuse));
-        if let Err(error) = named {
-            let _ = fs::remove_file(&draft);
-            return Err(error);
-        }
-        // The name is on the disk once the directory is; not every file system syncs one.
-        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+        writer.append(&Line::Header(Box::new(header.clone())))?;
+        draft.publish(Existing::Kept).map_err(refuse)?;
         Ok(writer)
     }
 
@@ -144,9 +181,9 @@ impl Writer {
     pub fn resume(directory: &Path, header: &Header) -> Result<(Writer, Record), RecordError> {
         let path = directory.join(FILE);
         let refuse = |error| RecordError::File { path: path.clone(), error };
-        let file = OpenOptions::new().append(true).read(true).open(&path).map_err(refuse)?;
+        let file = file::open_to_append(&path).map_err(refuse)?;
         lock(&file, &path)?;
-        let text = fs::read(&path).map_err(refuse)?;
+        let text = file::contents(&file, RECORD_MAX).map_err(refuse)?;
         let record = parse(VERSIONS, &path, &text)?;
         same_run(&path, &record.header, header)?;
         let length = whole(&text).len() as u64;
@@ -165,13 +202,21 @@ impl Writer {
     pub fn append(&mut self, line: &Line) -> Result<(), RecordError> {
         let text =
             text_of(line).map_err(|error| RecordError::File { path: self.path.clone(), error })?;
+        let length = self.length + text.len() as u64;
+        for (what, length, most) in
+            [("a line", text.len() as u64, LINE_MAX as u64), ("the record", length, RECORD_MAX)]
+        {
+            if length > most {
+                return Err(RecordError::TooLong { path: self.path.clone(), what, most });
+            }
+        }
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             // If this fails too, the reader passes over the cut line.
             let _ = self.file.set_len(self.length);
             return Err(self.refusal(error));
         }
-        self.length += text.len() as u64;
+        self.length = length;
         self.kept += usize::from(matches!(line, Line::Outcome(_)));
         Ok(())
     }
@@ -197,13 +242,13 @@ impl Writer {
 /// Where the file system refuses.
 pub fn append_last(directory: &Path, line: &Line) -> io::Result<()> {
     let text = text_of(line)?;
-    let mut file = OpenOptions::new().append(true).open(directory.join(FILE))?;
+    let mut file = file::open_to_append(&directory.join(FILE))?;
     file.write_all(text.as_bytes())?;
     file.sync_data()
 }
 
 fn text_of(line: &Line) -> io::Result<String> {
-    Ok(CURRENT.write(line)? + "\n")
+    Ok(text::escaped(CURRENT.write(line)?) + "\n")
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
@@ -220,8 +265,17 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
 /// Where it cannot be read, is no record, or is of a newer program.
 pub fn read(path: &Path) -> Result<Record, RecordError> {
     let path = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
-    let text = fs::read(&path).map_err(|error| RecordError::File { path: path.clone(), error })?;
+    let text = file::read(&path, RECORD_MAX)
+        .map_err(|error| RecordError::File { path: path.clone(), error })?;
     parse(VERSIONS, &path, &text)
+}
+
+/// Parses the text of a record, as [`read`] does with a file's.
+///
+/// # Errors
+/// Where it is no record, or is of a newer program.
+pub fn parse_text(text: &[u8]) -> Result<Record, RecordError> {
+    parse(VERSIONS, Path::new("record"), text)
 }
 
 /// The lines that were written to their ends.
@@ -230,71 +284,117 @@ fn whole(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
+/// The schema of the version that this program writes, which is made once.
+static CURRENT_SCHEMA: LazyLock<Value> = LazyLock::new(|| CURRENT.schema());
+
+fn schema_of(version: &Version) -> Cow<'static, Value> {
+    if version.number() == CURRENT.number() {
+        Cow::Borrowed(&*CURRENT_SCHEMA)
+    } else {
+        Cow::Owned(version.schema())
+    }
+}
+
 /// Parses the lines of a record. `versions` are those that can be read, oldest first.
 pub(super) fn parse(versions: &[Version], path: &Path, text: &[u8]) -> Result<Record, RecordError> {
-    let malformed =
-        |line, why: &str| RecordError::Malformed { path: path.to_owned(), line, why: why.into() };
+    let malformed = |line, why: &str| RecordError::Malformed {
+        path: path.to_owned(),
+        line,
+        why: shorten(why, REASON_SHOWN),
+    };
     // A header says in which version the lines after it are.
     let mut version = &versions[0];
-    let mut schema = version.schema();
-    let mut read: Option<Record> = None;
-    let mut seen = HashSet::new();
+    let mut schema = schema_of(version);
+    let mut read: Option<Reading> = None;
+    let text = text.strip_prefix(file::BYTE_ORDER_MARK).unwrap_or(text);
     let lines = whole(text);
     for (index, text) in lines.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let number = index + 1;
         let refuse = |error: serde_json::Error| malformed(number, &error.to_string());
+        if text.len() > LINE_MAX || text::json_memory(text) > LINE_MEMORY_MAX {
+            let mebibytes = [text.len() as u64, LINE_MEMORY_MAX].map(|bytes| bytes >> 20);
+            let [long, most] = mebibytes;
+            let why = format!(
+                "this line is {long} MiB long: at most {} MiB are read, and {most} MiB of values",
+                LINE_MAX >> 20
+            );
+            return Err(malformed(number, &why));
+        }
         let value: Value = serde_json::from_slice(text).map_err(refuse)?;
         // Before anything else of the line: another version need not parse as this one.
         if let Some(found) = value.get("version").and_then(Value::as_u64) {
             let before = version.number();
             version = find(versions, found, path, number)?;
             if version.number() != before {
-                schema = version.schema();
+                schema = schema_of(version);
             }
         }
         if let Some(why) = limits::fault(&schema, &value) {
             return Err(malformed(number, &why));
         }
         let line = version.read(value).map_err(refuse)?;
-        if let Some(why) = impossible(&line) {
-            return Err(malformed(number, &why));
-        }
-        match (line, &mut read) {
-            (Line::Header(header), None) => {
-                read = Some(Record {
-                    header: *header,
-                    outcomes: Vec::new(),
-                    footer: None,
-                    notes: Vec::new(),
-                });
+        let taken = impossible(&line).map_or(Ok(()), Err).and_then(|()| match (&mut read, line) {
+            (Some(read), line) => read.take(line),
+            (none, Line::Header(header)) => {
+                *none = Some(Reading::of(*header)?);
+                Ok(())
             }
-            (_, None) => return Err(malformed(number, "its first line is no header")),
-            (Line::Header(header), Some(record)) => {
-                if header.plan != record.header.plan {
-                    return Err(malformed(number, "it was resumed with another plan"));
-                }
-                record.notes.push(format!("it was resumed at {}", header.started));
-                // Over only once the resumed run is.
-                record.footer = None;
-            }
-            (Line::Outcome(outcome), Some(record)) => {
-                if !record.header.plan.contains(outcome.case()) {
-                    return Err(malformed(number, "its case was not planned"));
-                }
-                if !seen.insert(outcome.case().clone()) {
-                    return Err(malformed(number, "its case has an outcome already"));
-                }
-                record.outcomes.push(outcome);
-            }
-            (Line::Footer(footer), Some(record)) => record.footer = Some(footer),
-        }
+            (None, _) => Err("its first line is no header".into()),
+        });
+        taken.map_err(|why| malformed(number, &why))?;
     }
-    let mut record = read.ok_or_else(|| malformed(1, "it has no header"))?;
+    let mut record = read.ok_or_else(|| malformed(1, "it has no header"))?.record;
     if lines.len() < text.len() {
         let note = "its last line was cut short and is passed over: the writer was killed";
         record.notes.push(note.into());
     }
     Ok(record)
+}
+
+/// A record of which some lines have been read.
+struct Reading {
+    record: Record,
+    /// The cases of the plan, and whether each has an outcome yet.
+    planned: HashMap<Case, bool>,
+}
+
+impl Reading {
+    fn of(header: Header) -> Result<Reading, String> {
+        let mut planned = HashMap::with_capacity(header.plan.len());
+        for case in &header.plan {
+            if planned.insert(case.clone(), false).is_some() {
+                return Err(format!("{case} is planned twice"));
+            }
+        }
+        let record = Record { header, outcomes: Vec::new(), footer: None, notes: Vec::new() };
+        Ok(Reading { record, planned })
+    }
+
+    fn take(&mut self, line: Line) -> Result<(), String> {
+        let Reading { record, planned } = self;
+        match line {
+            Line::Header(header) => {
+                if header.plan != record.header.plan {
+                    return Err("it was resumed with another plan".into());
+                }
+                record.notes.push(format!("it was resumed at {}", header.started));
+                // Over only once the resumed run is.
+                record.footer = None;
+            }
+            Line::Outcome(outcome) => {
+                match planned.entry(outcome.case().clone()) {
+                    Entry::Vacant(_) => return Err("its case was not planned".into()),
+                    Entry::Occupied(entry) if *entry.get() => {
+                        return Err("its case has an outcome already".into());
+                    }
+                    Entry::Occupied(mut entry) => *entry.get_mut() = true,
+                }
+                record.outcomes.push(outcome);
+            }
+            Line::Footer(footer) => record.footer = Some(footer),
+        }
+        Ok(())
+    }
 }
 
 /// The version that a line names.
@@ -316,28 +416,28 @@ fn find<'v>(
     })
 }
 
-/// The most ranks that a world can have.
-const RANKS_MAX: u32 = 1 << 20;
-
 /// What no run can have written, where a line holds that: reports divide by these.
 fn impossible(line: &Line) -> Option<String> {
-    let of_case = |case: &Case| match case.point {
-        Point::Collective(point) if !(1..=RANKS_MAX).contains(&point.ranks) => {
-            Some(format!("{} ranks", point.ranks))
-        }
-        _ => None,
-    };
     let time = |time: &Seconds| !(time.0 > 0.0 && time.0 < 1e9);
-    match line {
-        Line::Header(header) => header.plan.iter().find_map(of_case),
+    let (cases, measured) = match line {
+        Line::Header(header) => (&header.plan[..], None),
         Line::Outcome(Outcome::Measured(measured)) => {
-            let found = measured.samples.times.iter().find(|found| time(found));
-            found.or(Some(&measured.summary.median).filter(|median| time(median))).map(|found| {
-                format!("{} s for {}: no case is measured in that time", found.0, measured.case)
-            })
+            (std::slice::from_ref(&measured.case), Some(measured))
         }
-        Line::Outcome(_) | Line::Footer(_) => None,
+        Line::Outcome(outcome) => (std::slice::from_ref(outcome.case()), None),
+        Line::Footer(_) => (&[][..], None),
+    };
+    if let Some(why) = cases.iter().find_map(|case| case.check().err()) {
+        return Some(why);
     }
+    let measured = measured?;
+    let Some(first) = measured.samples.times.first() else {
+        return Some(format!("{} is measured without a sample", measured.case));
+    };
+    let mut times = [first, &measured.summary.median].into_iter().chain(&measured.samples.times);
+    times.find(|found| time(found)).map(|found| {
+        format!("{} s for {}: no case is measured in that time", found.0, measured.case)
+    })
 }
 
 /// Refuses to go on with a record by a run of another device, suite or program, and names the

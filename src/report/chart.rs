@@ -18,6 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const CURVE_POINTS_MIN: usize = 3;
 /// More curves than this cannot be told apart.
 const CURVES_MAX: usize = 7;
+/// Collectives of one chart: all that there are in any suite of ours.
+const COLLECTIVE_CURVES_MAX: usize = 64;
+/// Charts of one kind; the tables have what more there is.
+const CHARTS_MAX: usize = 16;
 
 /// The measured outcomes of a record.
 pub fn measurements(record: &Record) -> impl Iterator<Item = &Measurement> {
@@ -90,10 +94,10 @@ fn bandwidth(record: &Record) -> Vec<Chart> {
         let place = (point.working_set.0 as f64, rate(measurement.work.memory, measurement));
         sweeps.entry(point.units).or_default().entry(key).or_default().push(place);
     }
-    sweeps
+    let charts = sweeps
         .into_iter()
-        .filter_map(|(units, curves)| bandwidth_of(&record.header.device, units, curves))
-        .collect()
+        .filter_map(|(units, curves)| bandwidth_of(&record.header.device, units, curves));
+    charts.take(CHARTS_MAX).collect()
 }
 
 fn bandwidth_of(device: &Properties, units: u32, curves: Curves) -> Option<Chart> {
@@ -329,7 +333,7 @@ fn collective_bandwidth(record: &Record) -> Option<Chart> {
         ),
         x: log("message size", Quantity::Size),
         y: log("bus bandwidth", Quantity::Bandwidth),
-        series,
+        series: series.into_iter().take(COLLECTIVE_CURVES_MAX).collect(),
         marks: Vec::new(),
     })
 }
@@ -356,7 +360,7 @@ fn collective_time(record: &Record) -> Option<Chart> {
         },
         x: log("message size", Quantity::Size),
         y: log("time", Quantity::Time),
-        series,
+        series: series.into_iter().take(COLLECTIVE_CURVES_MAX).collect(),
         marks: Vec::new(),
     })
 }

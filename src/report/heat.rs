@@ -6,6 +6,7 @@ use crate::{
     outcome::Measurement,
     record::Record,
 };
+use std::collections::{HashMap, HashSet};
 
 /// Matrix products over shapes and element type with kernel.
 pub fn gemm(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
@@ -91,6 +92,10 @@ fn sequence(p: &AttentionPoint) -> String {
     )
 }
 
+/// Cells of a map that somebody can take in; of more there is no map, and the table of cases has
+/// them all.
+const CELLS_MAX: usize = 50_000;
+
 /// The map with the cases that have a place in it: none where no case has. `place` says row and
 /// column; both come in the order they first appear, and the record's order is the suite's.
 fn filled<'r>(
@@ -103,30 +108,32 @@ fn filled<'r>(
         let (row, column) = place(&measurement.case)?;
         Some((row, column, measurement))
     };
-    let cells: Vec<_> = measurements(record).filter_map(cell).collect();
-    let mut columns: Vec<String> = Vec::new();
-    let mut labels: Vec<String> = Vec::new();
-    for (row, column, _) in &cells {
-        if !columns.contains(column) {
+    let (mut columns, mut labels) = (Vec::new(), Vec::new());
+    let (mut known_columns, mut known_labels) = (HashSet::new(), HashSet::new());
+    let mut cells: HashMap<(String, String), &Measurement> = HashMap::new();
+    for (row, column, measurement) in measurements(record).filter_map(cell) {
+        if known_columns.insert(column.clone()) {
             columns.push(column.clone());
         }
-        if !labels.contains(row) {
+        if known_labels.insert(row.clone()) {
             labels.push(row.clone());
         }
+        cells.entry((row, column)).or_insert(measurement);
+    }
+    if labels.is_empty() || labels.len() * columns.len() > CELLS_MAX {
+        return None;
     }
     let heat = |label: &String, column: &String| {
-        let found = cells.iter().find(|(row, of, _)| row == label && of == column);
-        found.map_or(Heat { value: Cell::Absent, share: None }, |(_, _, measurement)| Heat {
+        let found = cells.get(&(label.clone(), column.clone()));
+        found.map_or(Heat { value: Cell::Absent, share: None }, |measurement| Heat {
             value: Cell::Throughput(measurement.work.flops / measurement.summary.median),
             share: ceilings.share(measurement),
         })
     };
-    let rows: Vec<HeatRow> = labels
-        .iter()
-        .map(|label| HeatRow {
-            label: label.clone(),
-            values: columns.iter().map(|column| heat(label, column)).collect(),
-        })
-        .collect();
-    (!rows.is_empty()).then_some(HeatMap { columns, rows, ..empty })
+    let rows = labels.into_iter().map(|label| HeatRow {
+        values: columns.iter().map(|column| heat(&label, column)).collect(),
+        label,
+    });
+    let rows = rows.collect();
+    Some(HeatMap { columns, rows, ..empty })
 }

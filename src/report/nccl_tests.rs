@@ -19,10 +19,11 @@ pub struct NcclTest {
     pub kernel: String,
     /// Ranks in all.
     pub ranks: u32,
-    /// The device of every rank.
-    pub device: String,
-    /// The host, unless the record leaves it out.
-    pub host: String,
+    /// Where ranks run, as far as the record knows it, by rank; a record of threads on one host has
+    /// none of its own for each, and one entry stands for all.
+    pub devices: Vec<RankDevice>,
+    /// Whether a stub driver made the times up.
+    pub is_stub: bool,
     /// Start of the run, RFC 3339 in UTC.
     pub started: String,
     /// Its end; empty where it has none.
@@ -33,6 +34,19 @@ pub struct NcclTest {
     pub missing: Vec<String>,
     /// Cases that failed by wrong elements: the footer's values out of bounds.
     pub wrong: u64,
+}
+
+/// Where ranks run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankDevice {
+    /// The first and the last of the ranks.
+    pub ranks: [u32; 2],
+    /// The host, unless the record leaves it out.
+    pub host: Option<String>,
+    /// The device as Fizeau names it: `cuda:3`, `host`.
+    pub device: String,
+    /// The product.
+    pub product: String,
 }
 
 /// One size.
@@ -87,8 +101,8 @@ impl NcclTest {
 
 /// The reports of a run, in the order of [`Collective::ALL`].
 pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
-    let mut tests: BTreeMap<(Collective, String, Dtype, u32, Buffers, u32), NcclTest> =
-        BTreeMap::new();
+    type Key = (Collective, String, Dtype, u32, Buffers, u32);
+    let mut tests: BTreeMap<Key, (NcclTest, BTreeMap<Bytes, Row>)> = BTreeMap::new();
     for outcome in &record.outcomes {
         let case = outcome.case();
         let Point::Collective(point) = case.point else { continue };
@@ -98,7 +112,8 @@ pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
         }
         let CollectivePoint { collective, dtype, ranks, buffers, graph, .. } = point;
         let key = (collective, case.kernel.0.clone(), dtype, ranks, buffers, graph);
-        let test = tests.entry(key).or_insert_with(|| empty(record, case, &point));
+        let new = || (empty(record, case, &point), BTreeMap::new());
+        let (test, rows) = tests.entry(key).or_insert_with(new);
         let side = side(outcome, &point);
         if side.is_none() {
             test.missing.push(format!("{case}: {}", reason(outcome)));
@@ -106,24 +121,21 @@ pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
         if let Outcome::Failed { failure: Failure::WrongResult, .. } = outcome {
             test.wrong += 1;
         }
-        let at = test.rows.iter().position(|row| row.size == point.message);
-        let at = at.unwrap_or_else(|| {
-            test.rows.push(row(&point));
-            test.rows.len() - 1
-        });
+        let row = rows.entry(point.message).or_insert_with(|| row(&point));
         match point.place {
-            Place::InPlace => test.rows[at].in_place = side,
-            Place::OutOfPlace => test.rows[at].out_of_place = side,
+            Place::InPlace => row.in_place = side,
+            Place::OutOfPlace => row.out_of_place = side,
             // Passed over above.
             Place::Unaligned => {}
         }
     }
-    let mut tests: Vec<NcclTest> = tests.into_values().collect();
-    for test in &mut tests {
-        test.rows.retain(|row| row.out_of_place.is_some() || row.in_place.is_some());
-        test.rows.sort_by_key(|row| row.size);
-    }
-    tests
+    let finished = |(mut test, rows): (NcclTest, BTreeMap<Bytes, Row>)| {
+        let rows = rows.into_values();
+        test.rows =
+            rows.filter(|row| row.out_of_place.is_some() || row.in_place.is_some()).collect();
+        test
+    };
+    tests.into_values().map(finished).collect()
 }
 
 fn empty(record: &Record, case: &Case, point: &CollectivePoint) -> NcclTest {
@@ -132,14 +144,44 @@ fn empty(record: &Record, case: &Case, point: &CollectivePoint) -> NcclTest {
         program: program(point.collective).into(),
         kernel: format!("{}{}", case.kernel.0, point.variant()),
         ranks: point.ranks,
-        device: header.device.name.clone(),
-        host: header.environment.host.clone().unwrap_or_else(|| "unnamed".into()),
+        devices: devices(record, point.ranks),
+        is_stub: header.device.is_stub(),
         started: header.started.clone(),
         ended: record.footer.as_ref().map(|footer| footer.ended.clone()).unwrap_or_default(),
         rows: Vec::new(),
         missing: Vec::new(),
         wrong: 0,
     }
+}
+
+/// Most ranks whose devices a report names one by one.
+const NAMED_MAX: usize = 128;
+
+/// From the record's lines (`rank 3: node7, cuda:3 (NVIDIA H200)`), else of all ranks together.
+fn devices(record: &Record, ranks: u32) -> Vec<RankDevice> {
+    let environment = &record.header.environment;
+    let named = |(rank, line): (u32, &String)| {
+        let (_, place) = line.split_once(": ")?;
+        let (host, device) = place.split_once(", ")?;
+        let (device, product) = device.split_once(" (")?;
+        Some(RankDevice {
+            ranks: [rank, rank],
+            host: Some(host.to_owned()),
+            device: device.to_owned(),
+            product: product.trim_end_matches(')').to_owned(),
+        })
+    };
+    let all: Option<Vec<RankDevice>> =
+        (0..ranks).zip(environment.ranks.iter().take(NAMED_MAX)).map(named).collect();
+    all.filter(|all| !all.is_empty()).unwrap_or_else(|| {
+        let device = &record.header.device;
+        vec![RankDevice {
+            ranks: [0, ranks.saturating_sub(1)],
+            host: environment.host.clone(),
+            device: device.backend.clone(),
+            product: device.name.clone(),
+        }]
+    })
 }
 
 fn program(collective: Collective) -> &'static str {

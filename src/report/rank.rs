@@ -12,6 +12,7 @@ use crate::{
     stats::quantile,
     units::Seconds,
 };
+use std::collections::BTreeMap;
 
 /// Columns of the heat map: beyond them the tables name the slowest alone.
 const RANKS_MAX: usize = 32;
@@ -42,8 +43,11 @@ fn ranks(cases: &[&Measurement]) -> usize {
 fn relative(times: &[Seconds]) -> Vec<Option<f64>> {
     let known = |time: &Seconds| time.0.is_finite() && time.0 > 0.0;
     let all: Vec<f64> = times.iter().filter(|time| known(time)).map(|time| time.0).collect();
-    let rate = |time: &Seconds| known(time).then(|| quantile::median(&all) / time.0);
-    times.iter().map(rate).collect()
+    if all.is_empty() {
+        return vec![None; times.len()];
+    }
+    let median = quantile::median(&all);
+    times.iter().map(|time| known(time).then(|| median / time.0)).collect()
 }
 
 /// The rates of every rank in an operation: the median over its cases.
@@ -63,13 +67,14 @@ fn rates(cases: &[&Measurement]) -> Vec<Rates> {
     }
     let of = |operation| {
         let its = cases.iter().filter(|case| case.case.point.operation() == operation);
-        let rates: Vec<Vec<Option<f64>>> = its.map(|case| relative(&case.rank_times)).collect();
-        let of_rank = |rank: usize| {
-            let known: Vec<f64> =
-                rates.iter().filter_map(|rates| rates.get(rank).copied()?).collect();
-            (!known.is_empty()).then(|| quantile::median(&known))
-        };
-        Rates { operation, by_rank: (0..ranks(cases)).map(of_rank).collect() }
+        let mut known: Vec<Vec<f64>> = vec![Vec::new(); ranks(cases)];
+        for case in its {
+            for (of_rank, rate) in known.iter_mut().zip(relative(&case.rank_times)) {
+                of_rank.extend(rate);
+            }
+        }
+        let median = |known: &Vec<f64>| (!known.is_empty()).then(|| quantile::median(known));
+        Rates { operation, by_rank: known.iter().map(median).collect() }
     };
     operations.into_iter().map(of).collect()
 }
@@ -111,23 +116,18 @@ fn slow(rates: &Rates) -> Vec<(usize, f64)> {
 /// One sentence for each rank that is slow.
 pub fn warnings(record: &Record) -> Vec<String> {
     let cases = cases(record);
-    let slow: Vec<(usize, String)> = rates(&cases)
-        .iter()
-        .flat_map(|rates| {
-            slow(rates).into_iter().map(|(rank, rate)| {
-                (rank, format!("{} at {}", rates.operation, number(record, rate)))
-            })
-        })
-        .collect();
-    let of_rank = |rank: usize| {
-        let its: Vec<&str> =
-            slow.iter().filter(|(of, _)| *of == rank).map(|(_, text)| text.as_str()).collect();
-        (!its.is_empty()).then(|| {
-            let who = named(record, rank);
-            format!("{who} is slower than the other ranks: {} of their median.", its.join(", "))
-        })
+    let mut by_rank: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for rates in rates(&cases) {
+        for (rank, rate) in slow(&rates) {
+            let words = format!("{} at {}", rates.operation, number(record, rate));
+            by_rank.entry(rank).or_default().push(words);
+        }
+    }
+    let sentence = |(rank, its): (usize, Vec<String>)| {
+        let who = named(record, rank);
+        format!("{who} is slower than the other ranks: {} of their median.", its.join(", "))
     };
-    (0..ranks(&cases)).filter_map(of_rank).collect()
+    by_rank.into_iter().map(sentence).collect()
 }
 
 /// That no rank is slow, where that can be told.

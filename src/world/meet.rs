@@ -66,6 +66,23 @@ pub struct Roster {
 }
 
 impl Roster {
+    /// From what all ranks have said of themselves, by rank: the roster, or what is wrong with them
+    /// together.
+    ///
+    /// # Errors
+    /// Where what one of them says cannot be read.
+    pub fn of(all: &[Vec<u8>], sharing: Sharing) -> anyhow::Result<Result<Roster, String>> {
+        let read = |bytes: &Vec<u8>| serde_json::from_slice(bytes);
+        let all: Vec<Introduction> =
+            all.iter().map(read).collect::<Result<_, _>>().context(
+                "what another rank says of itself cannot be read: all need the same fizeau",
+            )?;
+        let id = all.first().and_then(|first| UniqueId::from_bytes(first.id.as_deref()?));
+        let ranks: Vec<Facts> = all.into_iter().map(|one| one.facts).collect();
+        let judged = preflight::judge(&ranks, sharing);
+        Ok(judged.map(|warnings| Roster { ranks, id, warnings }))
+    }
+
     /// One line for each rank.
     pub fn lines(&self) -> Vec<String> {
         let line = |facts: &Facts| {
@@ -165,17 +182,10 @@ impl Candidate {
         let introduction = serde_json::to_vec(&Introduction { facts, id })?;
         let patience = Patience::new(MEETING_MAX, interrupted);
         let all = self.seat.meeting.exchange([rank, size], &introduction, patience)?;
-        let read = |bytes: &Vec<u8>| serde_json::from_slice(bytes);
-        let all: Vec<Introduction> =
-            all.iter().map(read).collect::<Result<_, _>>().context(
-                "what another rank says of itself cannot be read: all need the same fizeau",
-            )?;
-        let id = all.first().and_then(|first| UniqueId::from_bytes(first.id.as_deref()?));
-        let ranks: Vec<Facts> = all.into_iter().map(|one| one.facts).collect();
         let several = std::env::var("NCCL_MULTI_RANK_GPU_ENABLE").is_ok_and(|value| value == "1");
         let sharing = if several { Sharing::Allowed } else { Sharing::Refused };
-        match preflight::judge(&ranks, sharing) {
-            Ok(warnings) => Ok(Roster { ranks, id, warnings }),
+        match Roster::of(&all, sharing)? {
+            Ok(roster) => Ok(roster),
             Err(why) if rank == 0 => bail!("preflight: {why}"),
             Err(_) => {
                 thread::sleep(GRACE);

@@ -12,6 +12,7 @@ mod comparison;
 mod data;
 mod error_rates;
 mod faults;
+mod fuzz;
 mod kernels;
 mod limits;
 mod localise;

@@ -9,7 +9,7 @@ use fizeau::{
     record::Record,
     report,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Where the columns of a row end, by the widths of its `printf`.
 const ENDS: [usize; 13] = [12, 26, 36, 44, 52, 61, 69, 77, 85, 94, 102, 110, 118];
@@ -123,7 +123,13 @@ fn json_has_the_keys_and_no_environment() {
         assert_eq!(report["version"], 3);
         assert_eq!(report["env"], Value::Array(vec![]));
         assert_eq!(report["start_time"], "2026-03-01 12:00:00");
-        assert_eq!(report["config"]["devices"][1]["hostname"], "node-17");
+        let devices = &report["config"]["devices"];
+        assert_eq!(
+            (&devices[0]["hostname"], &devices[0]["rank_last"]),
+            (&json!("node-17"), &json!(1))
+        );
+        assert_eq!(devices[0].get("pid"), None, "the record knows none");
+        assert_eq!(report.get("stub"), None);
         assert_eq!(report["out_of_bounds"]["okay"], "true");
         for row in report["results"].as_array().expect("rows") {
             let [time, bus] = ["time", "bus_bw"].map(|key| row["out_of_place"][key].as_f64());
@@ -141,4 +147,41 @@ fn json_has_the_keys_and_no_environment() {
             }
         }
     }
+}
+
+/// Every line that has a figure says that a stub made it up, and the devices are those of the
+/// record.
+#[test]
+fn stubs_are_marked_on_every_line_and_devices_are_those_of_the_record() {
+    let mut record = synthetic::record();
+    record.header.device.vendor = "stub".into();
+    assert!(record.header.device.is_stub());
+    record.header.environment.ranks =
+        (0..2).map(|rank| format!("rank {rank}: n1, cuda:{rank} (stub H200)")).collect();
+    let tests = report::nccl_tests(&record);
+    let text = nccl_tests::text(&tests);
+    let has_figures = |line: &&str| {
+        !line.starts_with('#') || line.contains("Avg bus") || line.contains("Out of bounds")
+    };
+    for line in text.lines().filter(has_figures) {
+        assert!(line.ends_with("  stub"), "{line}");
+    }
+    assert!(text.contains("#  Rank  1 on         n1 device cuda:1 stub H200\n"), "{text}");
+    assert!(!text.contains("Pid") && !text.contains("0000:00:00"), "{text}");
+    for line in nccl_tests::json(&tests).lines() {
+        let report: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(report["stub"], true);
+        assert!(report["results"].as_array().expect("rows").iter().all(|row| row["stub"] == true));
+    }
+    // Not a line for each of many ranks.
+    let mut record = synthetic::record();
+    for outcome in &mut record.outcomes {
+        let Outcome::Measured(of) = outcome else { continue };
+        if let Point::Collective(point) = &mut of.case.point {
+            point.ranks = 65_536;
+        }
+    }
+    let text = nccl_tests::text(&report::nccl_tests(&record));
+    assert!(text.contains("#  Ranks 0 to 65535 on    node-17 device host AMD EPYC 9575F\n"));
+    assert!(text.len() < 100_000, "{} bytes", text.len());
 }

@@ -10,6 +10,7 @@ use fizeau::{
     record::{CURRENT, Line, Record},
     report,
     spec::Properties,
+    text::is_hidden,
 };
 use serde_json::Value;
 use std::{
@@ -88,6 +89,11 @@ const HOSTILE: &[&str] = &[
     "\x1b[2J\x1b[31mred\x1b]0;title\x07",
     "\u{9b}31mred\u{0}\u{8}\u{7f}",
     "\u{202e}txt.exe\u{2066}\u{200b}\u{feff}",
+    "\u{ad}a\u{34f}b\u{180e}c\u{3164}d\u{115f}e\u{ffa0}f\u{e0041}\u{e007f}g\u{fe0f}\u{1d173}",
+    "\u{ff1d}1+1",
+    "\u{ad}\u{ff0b}1",
+    "\u{3000}\u{ff0d}1",
+    "\u{feff}\u{ff20}SUM(1)",
     "]]> <![CDATA[ &lt; &#60;script&#62;",
     "\" onmouseover=\"alert(1)\" '",
     "${jndi:ldap://x} {{ 7 * 7 }} {% raw %}",
@@ -172,11 +178,7 @@ fn poison(value: &mut Value, text: &mut dyn FnMut(&str) -> String) {
 
 /// Nothing that a terminal, an editor or a browser acts upon without markup.
 fn assert_no_controls(text: &str) {
-    let bad = text.chars().find(|c| {
-        (c.is_control() && *c != '\n')
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{feff}')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    });
+    let bad = text.chars().find(|&c| c != '\n' && is_hidden(c));
     assert_eq!(bad, None);
 }
 
@@ -309,12 +311,41 @@ fn a_hostile_record_is_harmless_in_csv() {
     for line in csv::Reader::from_reader(text.as_bytes()).records() {
         for field in &line.expect("it is CSV") {
             fields += 1;
-            let formula = field.trim_start().starts_with(['=', '+', '-', '@']);
+            let fullwidth = ['\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+            let start = field.trim_start().trim_start_matches('\u{fffd}');
+            let formula = start.starts_with(['=', '+', '-', '@']) || start.starts_with(fullwidth);
             let number = field.parse::<f64>().is_ok();
             assert!(!formula || number, "{field:?} would be run");
         }
     }
     assert!(fields > 1_000);
+}
+
+#[test]
+fn csv_has_one_line_for_each_case() {
+    let mut record = synthetic::record();
+    for outcome in &mut record.outcomes {
+        let Outcome::Measured(of) = outcome else { continue };
+        if of.case.to_string().starts_with("collective/") {
+            let median = of.summary.median;
+            of.rank_times = vec![median, median * 0.9];
+        }
+    }
+    let text = shown(&record, ReportFormat::Csv);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let columns = reader.headers().expect("a heading").clone();
+    let at = |key: &str| columns.iter().position(|column| column == key).expect("a column");
+    let names: HashSet<&str> = columns.iter().collect();
+    assert_eq!(names.len(), columns.len(), "a column twice");
+    let lines: Vec<_> = reader.records().map(|line| line.expect("it is CSV")).collect();
+    let cases: HashSet<&str> = lines.iter().map(|line| &line[0]).collect();
+    assert_eq!((lines.len(), cases.len()), (record.header.plan.len(), record.header.plan.len()));
+    let of_collectives = lines.iter().filter(|line| line[0].starts_with("collective/"));
+    for line in of_collectives {
+        assert!(!line[at("busbw_bytes_per_second")].is_empty(), "{line:?}");
+        assert_eq!(&line[at("slowest_rank")], "rank 0", "{line:?}");
+        assert_eq!(line[at("rank_seconds")].split(';').count(), 2, "{line:?}");
+    }
 }
 
 #[test]
@@ -368,6 +399,7 @@ fn json_is_read_back_whole() {
     for record in [synthetic::record(), hostile()] {
         let document = report::run(&record);
         let text = render(&document, ReportFormat::Json, PLAIN).expect("it renders");
+        assert_no_controls(&text);
         let value: Value = serde_json::from_str(&text).expect("it is JSON");
         let measured = record.outcomes.iter().filter_map(|outcome| outcome.measured());
         let cases = value["tables"]["cases"].as_array().expect("a list");

@@ -41,6 +41,11 @@ impl Library {
             if path.is_absolute() && !path.exists() {
                 continue;
             }
+            // A loader waits for ever for what a FIFO never gives.
+            if path.is_absolute() && !path.is_file() {
+                refused.push(format!("{}: it is not a plain file", path.display()));
+                continue;
+            }
             // SAFETY: initialisers of these libraries touch nothing of this program. Local: an
             // NCCL and an RCCL in one process have the same names for different functions.
             match unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) } {

@@ -5,6 +5,7 @@
 //! In Open MPI's own, that of 4.x and 5.x, handles are the addresses of objects that the library
 //! exports, and counts are C's `int`. One binary works with every library that has one of the two.
 
+use crate::file;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::{
     env,
@@ -232,6 +233,10 @@ pub fn launcher() -> Option<PathBuf> {
 pub fn open() -> Result<Opened, String> {
     let mut reasons = Vec::new();
     for place in places() {
+        if let Err(error) = file::loadable(&place) {
+            reasons.push(format!("{}: {error}", place.display()));
+            continue;
+        }
         // SAFETY: an MPI library's initialisers set up no more than itself. Its symbols are
         // global, since it opens parts of itself that look for them.
         match unsafe { Library::open(Some(&place), RTLD_NOW | RTLD_GLOBAL) } {

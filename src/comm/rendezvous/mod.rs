@@ -174,6 +174,20 @@ pub enum Meeting {
 /// Which rank of how many.
 pub type Seat = [u32; 2];
 
+/// What the first of `size` ranks hears over TCP from one who has connected, as far as `stream`
+/// tells it without waiting: its rank and what it says of itself, once it has proved that it knows
+/// the token; none where more has to come. Nothing that strangers send goes further than this.
+///
+/// # Errors
+/// Where it is none of ours, or the connection breaks.
+pub fn hear(
+    token: &Token,
+    size: u32,
+    stream: impl Read + Write,
+) -> io::Result<Option<(u32, Vec<u8>)>> {
+    tcp::hear(token, size, stream)
+}
+
 impl Meeting {
     /// Gives this rank's bytes and gets those of all, by rank.
     ///

@@ -107,16 +107,26 @@ enum Progress {
 }
 
 /// One who has connected to the first rank.
-struct Visitor {
-    stream: TcpStream,
+struct Visitor<S> {
+    stream: S,
     came: Moment,
     /// What it has sent and was not yet understood.
     sent: Vec<u8>,
     progress: Progress,
 }
 
-impl Visitor {
-    fn new(stream: TcpStream) -> Visitor {
+/// What one who has connected says: [`super::hear`].
+pub(super) fn hear(
+    token: &Token,
+    size: u32,
+    stream: impl Read + Write,
+) -> io::Result<Option<(u32, Vec<u8>)>> {
+    let heard = Visitor::new(stream).hear(token, size)?;
+    Ok(heard.map(|(_, rank, said)| (rank, said)))
+}
+
+impl<S: Read + Write> Visitor<S> {
+    fn new(stream: S) -> Visitor<S> {
         let (came, sent) = (clock::now(), Vec::new());
         Visitor { stream, came, sent, progress: Progress::Connected }
     }
@@ -238,7 +248,7 @@ fn serve(
     listener.set_nonblocking(true).map_err(broken(&by))?;
     let mut words: Vec<Option<Vec<u8>>> = vec![None; size as usize];
     words[0] = Some(mine.to_vec());
-    let mut visitors: Vec<Visitor> = Vec::new();
+    let mut visitors: Vec<Visitor<TcpStream>> = Vec::new();
     // Those whose words are whole, by rank: the last who came as one of them.
     let mut met: Vec<Option<(TcpStream, Nonces)>> = (0..size).map(|_| None).collect();
     while let Some(missing) = words.iter().position(Option::is_none) {

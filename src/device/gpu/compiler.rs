@@ -8,6 +8,7 @@ use crate::{
         DeviceError,
         library::{self, Opened, Refusal, Wanted, functions},
     },
+    file,
     spec::STUB,
 };
 use std::{
@@ -303,11 +304,5 @@ fn cache_folder() -> Option<PathBuf> {
 /// to compile again, and nothing else.
 fn keep(path: &Path, bytes: &[u8]) {
     let Some(folder) = path.parent() else { return };
-    let beside = path.with_extension(format!("{}.part", std::process::id()));
-    let written = fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&beside, bytes))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
+    let _ = fs::create_dir_all(folder).and_then(|()| file::write(path, bytes));
 }

@@ -3,7 +3,7 @@
 use crate::{
     case::{
         self, Access, AttentionKind, Buffers, Collective, Contents, HostMemory, KernelName,
-        Launching, Lengths, Mask, Place, Routing, Side, StreamOperation, Transfer,
+        Launching, Lengths, Mask, Place, Routing, Side, StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
     record::mirror::mirror,
@@ -64,6 +64,7 @@ pub struct StreamPoint {
     /// Bytes of all arrays together that one iteration touches.
     pub working_set: Bytes,
     /// Units (host: cores, one pinned thread each) that take part.
+    #[schemars(range(min = 1, max = limits::UNITS_MAX))]
     pub units: u32,
 }
 
@@ -87,6 +88,7 @@ pub struct ComputePoint {
     /// Element type.
     pub dtype: Dtype,
     /// Units that take part.
+    #[schemars(range(min = 1, max = limits::UNITS_MAX))]
     pub units: u32,
 }
 
@@ -98,10 +100,13 @@ pub struct GemmPoint {
     /// Element type of A and B.
     pub dtype: Dtype,
     /// Rows of the output.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
     pub m: u32,
     /// Columns of the output.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
     pub n: u32,
     /// The dimension summed over.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
     pub k: u32,
     /// What stands in A and B.
     #[serde(default, skip_serializing_if = "Contents::are_random")]
@@ -117,12 +122,16 @@ pub struct GroupedPoint {
     /// Element type of A and B.
     pub dtype: Dtype,
     /// Rows of all groups together: tokens times the experts that each goes to.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
     pub m: u32,
     /// Columns of the output.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
     pub n: u32,
     /// The dimension summed over.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
     pub k: u32,
     /// Groups: the experts that a device holds.
+    #[schemars(range(min = 1, max = limits::GROUPS_MAX))]
     pub groups: u32,
     /// How many rows each has.
     pub routing: Routing,
@@ -142,18 +151,25 @@ pub struct AttentionPoint {
     )]
     pub dtype: Dtype,
     /// Sequences.
+    #[schemars(range(min = 1, max = limits::BATCH_MAX))]
     pub batch: u32,
     /// Query heads.
+    #[schemars(range(min = 1, max = limits::HEADS_MAX))]
     pub heads: u32,
     /// Key and value heads; `heads` is a multiple of it.
+    #[schemars(range(min = 1, max = limits::HEADS_MAX))]
     pub kv_heads: u32,
     /// Query tokens of the longest sequence.
+    #[schemars(range(min = 1, max = u32::MAX))]
     pub queries: u32,
     /// Key and value tokens of the longest sequence.
+    #[schemars(range(min = 1, max = u32::MAX))]
     pub keys: u32,
     /// Dimension of a query and a key.
+    #[schemars(range(min = 1, max = limits::DIM_MAX))]
     pub dim_qk: u32,
     /// Dimension of a value.
+    #[schemars(range(min = 1, max = limits::DIM_MAX))]
     pub dim_v: u32,
     /// Which keys a query sees.
     pub mask: Mask,
@@ -181,6 +197,7 @@ pub struct CollectivePoint {
     /// whole buffer.
     pub message: Bytes,
     /// Ranks taking part.
+    #[schemars(range(min = 1, max = limits::RANKS_MAX))]
     pub ranks: u32,
     /// Whether send and receive buffer are the same.
     pub place: Place,
@@ -189,6 +206,7 @@ pub struct CollectivePoint {
     pub buffers: Buffers,
     /// How many of it are enqueued as one graph; 0 where each is enqueued by itself.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0, max = limits::GRAPH_MAX))]
     pub graph: u32,
 }
 
@@ -210,6 +228,7 @@ pub struct AccessPoint {
     /// Bytes that are side by side; 16 where the way has no rows.
     pub row: Bytes,
     /// Units that take part.
+    #[schemars(range(min = 1, max = limits::UNITS_MAX))]
     pub units: u32,
 }
 
@@ -230,6 +249,7 @@ pub struct TransferPoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<u32>,
     /// Copies at once.
+    #[schemars(range(min = 1, max = limits::COPIES_MAX))]
     pub copies: u32,
 }
 
@@ -241,6 +261,7 @@ pub struct LaunchPoint {
     /// How.
     pub launching: Launching,
     /// Kernels of one iteration.
+    #[schemars(range(min = 1, max = limits::KERNELS_MAX))]
     pub kernels: u32,
 }
 

@@ -1,6 +1,7 @@
 //! What a device says about itself.
 
 use crate::{
+    case::limits::UNITS_MAX,
     dtype::Dtype,
     record::mirror::mirror,
     spec,
@@ -23,6 +24,7 @@ pub struct Properties {
     /// `AMD`, `Intel`, `NVIDIA`, or what the device says.
     pub vendor: String,
     /// Units that work can be put on: SMs, CUs; on the host the cores this process may use.
+    #[schemars(range(max = UNITS_MAX))]
     pub units: u32,
     /// Sockets that the units are in, each with memory of its own; 0 where nothing says so.
     #[serde(default)]
@@ -37,6 +39,7 @@ pub struct Properties {
     /// Width of the memory bus, where it is stated.
     pub memory_bus_bits: Option<u32>,
     /// From the smallest to the last-level cache; data and unified caches only.
+    #[schemars(length(max = 16))]
     pub caches: Vec<CacheLevel>,
     /// The most operations that a unit with these instruction sets is known to complete each
     /// clock, dense. A part's own number goes before it. Absent: unknown.
@@ -75,6 +78,7 @@ pub struct CacheLevel {
     /// Size of one instance.
     pub size: Bytes,
     /// Units of this device that share one instance.
+    #[schemars(range(max = UNITS_MAX))]
     pub shared_by: u32,
     /// Size of a line.
     pub line: Bytes,

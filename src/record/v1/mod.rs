@@ -13,6 +13,7 @@ pub use outcome::*;
 
 use super::mirror::mirror;
 use crate::{
+    launcher::RANKS_MAX,
     record,
     units::{Bytes, Seconds, Watts},
 };
@@ -127,6 +128,7 @@ pub struct Environment {
     pub libraries: Vec<String>,
     /// Who is which rank, one line each, where ranks are processes or GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = RANKS_MAX))]
     pub ranks: Vec<String>,
     /// What lies between nodes, where ranks are on several that told their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,8 +169,10 @@ mirror!(DeviceSettings of record::DeviceSettings { power_limit, ecc, clock_locks
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Network {
     /// How many nodes there are.
+    #[schemars(range(max = RANKS_MAX))]
     pub nodes: u32,
     /// Network interfaces for messages that are up, on the node with the fewest.
+    #[schemars(range(max = RANKS_MAX))]
     pub interfaces: u32,
     /// Their rate together in Gbit/s, on the node where it is least.
     pub gigabits: u32,

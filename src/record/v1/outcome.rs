@@ -2,6 +2,7 @@
 
 use super::{Case, DATE_TIME, Work};
 use crate::{
+    launcher::RANKS_MAX,
     outcome,
     record::mirror::mirror,
     spec, stats,
@@ -117,6 +118,7 @@ pub struct Measurement {
     /// Median time of an iteration on each rank alone, by rank, where ranks have times of their
     /// own; the headline is each iteration's slowest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = RANKS_MAX))]
     pub rank_times: Vec<Seconds>,
     /// Whether the answer was right, before timing and after.
     pub check: Check,

@@ -1,0 +1,328 @@
+//! What a case can be at most: the one place where records, suites and runs that are resumed are
+//! held to it. Each limit lies far above any machine, and low enough that everything which is
+//! computed of a case fits in 64 bits and in little memory.
+
+use super::{
+    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, Point,
+    StreamPoint, TransferPoint,
+};
+use crate::units::Bytes;
+use std::ops::RangeInclusive;
+
+pub use crate::launcher::RANKS_MAX;
+
+/// Most bytes of a kernel's name.
+pub const NAME_MAX: usize = 256;
+
+/// Most units of a device.
+pub const UNITS_MAX: u32 = 1 << 20;
+
+/// Largest dimension of a matrix.
+pub const SIZE_MAX: u32 = 1 << 20;
+
+/// Most groups of a grouped product.
+pub const GROUPS_MAX: u32 = 1 << 16;
+
+/// Most sequences of a batch.
+pub const BATCH_MAX: u32 = 1 << 16;
+
+/// Most heads of attention, for queries or for keys and values.
+pub const HEADS_MAX: u32 = 1 << 12;
+
+/// Largest dimension of a head.
+pub const DIM_MAX: u32 = 1 << 11;
+
+/// Largest message of a collective.
+pub const MESSAGE_MAX: Bytes = Bytes(1 << 40);
+
+/// Most collectives of one graph.
+pub const GRAPH_MAX: u32 = 1024;
+
+/// Largest row of a gather.
+pub const ROW_MAX: Bytes = Bytes(1 << 30);
+
+/// Least bytes that a chain of dependent loads covers: two of a GPU's lines.
+pub const CHAIN_MIN: Bytes = Bytes(256);
+
+/// Most copies at once.
+pub const COPIES_MAX: u32 = 1024;
+
+/// Most kernels of one launch or graph.
+pub const KERNELS_MAX: u32 = 1 << 16;
+
+/// Refuses a number outside of a range, by name.
+pub fn within<N: PartialOrd + std::fmt::Display>(
+    what: &str,
+    number: N,
+    range: RangeInclusive<N>,
+) -> Result<(), String> {
+    if range.contains(&number) {
+        return Ok(());
+    }
+    Err(format!("{what} = {number}: it is from {} to {}", range.start(), range.end()))
+}
+
+fn size(what: &str, bytes: Bytes, least: Bytes, most: Bytes) -> Result<(), String> {
+    within(what, bytes.0, least.0..=most.0)
+}
+
+impl Case {
+    /// Refuses what no run can have planned.
+    ///
+    /// # Errors
+    /// In words: which number, and what it can be.
+    pub fn check(&self) -> Result<(), String> {
+        within("bytes of the kernel's name", self.kernel.0.len(), 1..=NAME_MAX)?;
+        self.point.check().map_err(|why| format!("{}: {why}", self.point.operation()))
+    }
+}
+
+impl Point {
+    /// Refuses sizes that cannot be measured, or of which more would be computed than fits.
+    ///
+    /// # Errors
+    /// In words: which number, and what it can be.
+    pub fn check(&self) -> Result<(), String> {
+        let units = |units| within("units", units, 1..=UNITS_MAX);
+        match self {
+            Point::Stream(point) => units(point.units).and_then(|()| point.check()),
+            Point::Latency(point) => size("working_set", point.working_set, CHAIN_MIN, Bytes::MOST),
+            Point::Compute(point) => units(point.units),
+            Point::Gemm(point) => point.check(),
+            Point::Grouped(point) => point.check(),
+            Point::Attention(point) => point.check(),
+            Point::Collective(point) => point.check(),
+            Point::Access(point) => units(point.units).and_then(|()| point.check()),
+            Point::Transfer(point) => point.check(),
+            Point::Launch(point) => within("kernels", point.kernels, 1..=KERNELS_MAX),
+        }
+    }
+}
+
+impl StreamPoint {
+    fn check(&self) -> Result<(), String> {
+        // One element of each array.
+        let least = Bytes(self.stream.arrays() * 8);
+        size("working_set", self.working_set, least, Bytes::MOST)
+    }
+}
+
+impl AccessPoint {
+    fn check(&self) -> Result<(), String> {
+        size("row", self.row, Bytes(1), ROW_MAX)?;
+        size("working_set", self.working_set, self.row, Bytes::MOST)
+    }
+}
+
+impl GemmPoint {
+    /// Refuses a dimension of nothing, or one that is too large.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        sides([("m", self.m), ("n", self.n), ("k", self.k)])
+    }
+}
+
+impl GroupedPoint {
+    /// Refuses a dimension of nothing, or one that is too large.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        within("groups", self.groups, 1..=GROUPS_MAX)?;
+        sides([("m", self.m), ("n", self.n), ("k", self.k)])
+    }
+}
+
+fn sides(sizes: [(&str, u32); 3]) -> Result<(), String> {
+    sizes.into_iter().try_for_each(|(name, size)| within(name, size, 1..=SIZE_MAX))
+}
+
+impl AttentionPoint {
+    /// Refuses a shape of nothing, one that is too large, and heads that cannot be shared out.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        within("batch", self.batch, 1..=BATCH_MAX)?;
+        within("kv_heads", self.kv_heads, 1..=HEADS_MAX)?;
+        within("heads", self.heads, 1..=HEADS_MAX)?;
+        within("dim_qk", self.dim_qk, 1..=DIM_MAX)?;
+        within("dim_v", self.dim_v, 1..=DIM_MAX)?;
+        let counts = [("queries", Some(self.queries)), ("keys", Some(self.keys))];
+        for (name, count) in counts.into_iter().chain([("page", self.page)]) {
+            if count == Some(0) {
+                return Err(format!("{name} = 0: it is 1 at least"));
+            }
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            let (heads, kv_heads) = (self.heads, self.kv_heads);
+            return Err(format!("heads = {heads}: it is a multiple of kv_heads = {kv_heads}"));
+        }
+        if !self.can_be_counted() {
+            return Err(format!(
+                "batch = {}, queries = {}, keys = {}: at most {} tokens in all, whole pages \
+                 counted",
+                self.batch,
+                self.queries,
+                self.keys,
+                u32::MAX
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl CollectivePoint {
+    fn check(&self) -> Result<(), String> {
+        within("ranks", self.ranks, 1..=RANKS_MAX)?;
+        within("graph", self.graph, 0..=GRAPH_MAX)?;
+        size("message", self.message, Bytes(1), MESSAGE_MAX)
+    }
+}
+
+impl TransferPoint {
+    fn check(&self) -> Result<(), String> {
+        let least = if self.transfer.is_latency() { CHAIN_MIN } else { Bytes(1) };
+        size("size", self.size, least, Bytes::MOST)?;
+        if !self.transfer.is_latency() && !self.size.0.is_multiple_of(8) {
+            return Err(format!("size = {}: it is a multiple of 8 bytes", self.size.0));
+        }
+        within("copies", self.copies, 1..=COPIES_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        case::{
+            Access, AttentionKind, Collective, ComputePoint, HostMemory, KernelName, LatencyPoint,
+            LaunchPoint, Launching, Lengths, Mask, Routing, StreamOperation, Transfer,
+        },
+        dtype::Dtype,
+    };
+
+    fn attention() -> AttentionPoint {
+        AttentionPoint {
+            attention: AttentionKind::Decode,
+            dtype: Dtype::Bf16,
+            batch: 1,
+            heads: 32,
+            kv_heads: 8,
+            queries: 1,
+            keys: 4096,
+            dim_qk: 128,
+            dim_v: 128,
+            mask: Mask::Full,
+            lengths: Lengths::Equal,
+            page: None,
+        }
+    }
+
+    #[track_caller]
+    fn refused(point: Point, words: &str) {
+        let why = point.check().expect_err("refused");
+        assert!(why.contains(words), "{why} lacks {words}");
+    }
+
+    #[test]
+    fn what_no_run_can_have_planned_is_refused_by_its_name() {
+        let none = Bytes(0);
+        let attention = |change: fn(&mut AttentionPoint)| {
+            let mut point = attention();
+            assert_eq!(point.check(), Ok(()));
+            change(&mut point);
+            Point::Attention(point)
+        };
+        refused(attention(|point| point.batch = u32::MAX), "batch = 4294967295: it is from 1 to");
+        refused(attention(|point| point.heads = 12), "a multiple of kv_heads = 8");
+        refused(attention(|point| point.keys = 0), "keys = 0");
+        refused(attention(|point| point.page = Some(0)), "page = 0");
+        refused(attention(|point| (point.batch, point.keys) = (1 << 16, 1 << 17)), "tokens in all");
+        let dtype = Dtype::F32;
+        let gemm = GemmPoint { dtype, m: 0, n: 1, k: 1, contents: Default::default() };
+        refused(Point::Gemm(gemm), "m = 0");
+        let routing = Routing::Balanced;
+        let grouped = GroupedPoint { dtype, m: 1, n: 1, k: 1, groups: 1 << 20, routing };
+        refused(Point::Grouped(grouped), "groups = 1048576");
+        refused(Point::Latency(LatencyPoint { working_set: none, side: None }), "working_set = 0");
+        let (stream, units) = (StreamOperation::Add, 1);
+        refused(Point::Stream(StreamPoint { stream, working_set: none, units }), "working_set");
+        refused(Point::Compute(ComputePoint { dtype, units: 0 }), "units = 0");
+        let access = Access::Gather;
+        let point = AccessPoint { access, working_set: Bytes::MIB, row: none, units };
+        refused(Point::Access(point), "row = 0");
+        let point = CollectivePoint::new(Collective::AllReduce, dtype, Bytes(8), 1 << 20);
+        refused(Point::Collective(point), "ranks = 1048576");
+        let (transfer, host) = (Transfer::AllToOneRead, HostMemory::Pinned);
+        let (size, device, peer, copies) = (Bytes::MIB, 0, None, u32::MAX);
+        let point = TransferPoint { transfer, size, host, device, peer, copies };
+        refused(Point::Transfer(point), "copies = 4294967295");
+        let launching = Launching::Graph;
+        refused(Point::Launch(LaunchPoint { launching, kernels: 0 }), "kernels = 0");
+    }
+
+    /// At the limits nothing overflows, which tests would notice by a panic.
+    #[test]
+    fn what_is_computed_of_the_largest_cases_fits() {
+        let longest = |lengths, page| AttentionPoint {
+            batch: 1,
+            queries: u32::MAX,
+            keys: u32::MAX,
+            heads: HEADS_MAX,
+            kv_heads: HEADS_MAX,
+            dim_qk: DIM_MAX,
+            dim_v: DIM_MAX,
+            mask: Mask::Causal,
+            lengths,
+            page,
+            ..attention()
+        };
+        let dtype = Dtype::F64;
+        let side = SIZE_MAX;
+        let most = Bytes::MOST;
+        let contents = Default::default();
+        let (stream, units) = (StreamOperation::Triad, UNITS_MAX);
+        let gemm = GemmPoint { dtype, m: side, n: side, k: side, contents };
+        let routing = Routing::Skewed;
+        let groups = GROUPS_MAX;
+        let grouped = GroupedPoint { dtype, m: side, n: side, k: side, groups, routing };
+        let (access, row) = (Access::Gather, Bytes(1));
+        let (host, copies) = (HostMemory::Pinned, COPIES_MAX);
+        let (device, peer) = (0, Some(1));
+        let mut points = vec![
+            Point::Stream(StreamPoint { stream, working_set: most, units }),
+            Point::Compute(ComputePoint { dtype, units }),
+            Point::Gemm(gemm),
+            Point::Grouped(grouped),
+            Point::Attention(longest(Lengths::Equal, None)),
+            Point::Attention(longest(Lengths::Ragged, Some(1))),
+            Point::Access(AccessPoint { access, working_set: most, row, units }),
+        ];
+        for collective in Collective::ALL {
+            let point = CollectivePoint::new(collective, dtype, MESSAGE_MAX, RANKS_MAX);
+            points.push(Point::Collective(point));
+            point.memory();
+        }
+        for transfer in Transfer::ALL {
+            let point = TransferPoint { transfer, size: most, host, device, peer, copies };
+            points.push(Point::Transfer(point));
+            point.memory();
+        }
+        for point in points {
+            assert_eq!(point.check(), Ok(()), "{point}");
+            point.work();
+        }
+    }
+
+    #[test]
+    fn a_kernels_name_has_a_length() {
+        let point = Point::Compute(ComputePoint { dtype: Dtype::F64, units: 1 });
+        for (name, is_right) in [("avx512", true), ("", false), (&*"x".repeat(300), false)] {
+            let case = Case { kernel: KernelName(name.into()), point };
+            assert_eq!(case.check().is_ok(), is_right, "{name}");
+        }
+    }
+}

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod attention;
+mod chain;
 pub mod collective;
 pub mod compute;
 mod element;

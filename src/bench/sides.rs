@@ -8,8 +8,9 @@
 //! probed; another one makes the result a wrong one.
 
 use super::{
-    Rank, Unready, Workload, filled,
-    latency::{self, LINE},
+    Rank, Unready, Workload,
+    chain::{Chain, LINE},
+    filled,
 };
 use crate::{
     case::{Case, KernelName, LatencyPoint, Point, Side},
@@ -55,7 +56,7 @@ pub fn prepare<'r>(
     };
     let of_side = |&line: &u32| (taken[line as usize] >= far_from) == (side == Side::Far);
     let lines: Vec<u32> = (0..taken.len() as u32).filter(of_side).collect();
-    latency::by_unit(device, function, chain, &lines, unit)
+    Ok(Box::new(Chain::new(device, function, chain, &lines)?.by_unit(unit)))
 }
 
 /// Cycles of each line, and the unit that counted them; `empty` makes lines zeros.

@@ -3,7 +3,10 @@
 //!
 //! What arrives is compared, every word of it. Copies that go at once are told apart by their data.
 
-use super::{Rank, Unready, Workload, access, latency};
+use super::{
+    Rank, Unready, Workload, access,
+    chain::{Chain, LINE},
+};
 use crate::{
     case::{Case, HostMemory, KernelName, Point, Transfer, TransferPoint},
     device::{Buffer, Device, DeviceError, Elsewhere, Function, Launch},
@@ -178,7 +181,8 @@ pub fn prepare<'r>(
             None => Elsewhere::Host { kind: point.host, near: point.device },
         };
         let chain = device.allocate_at(place, point.size)?;
-        return latency::over(device, function, chain, (point.size.0 / latency::LINE) as usize);
+        let lines: Vec<u32> = (0..(point.size.0 / LINE) as u32).collect();
+        return Ok(Box::new(Chain::new(device, function, chain, &lines)?));
     }
     let peers = device.peers();
     let made = ends(point, &peers).into_iter().zip(0u32..).map(|((from, to, of), lane)| {

@@ -1,5 +1,5 @@
 //! Embeds the catalogue (`data/`), the commit that the program is built from, and the GPU kernels
-//! (`kernels/`): their text always, binaries for every target that a compiler is found for.
+//! (`kernels/`): their text always, binaries for every target that a compiler is found for, packed.
 //!
 //! `FIZEAU_KERNELS` says how: `auto` (if absent) compiles where there is a compiler, `off` never
 //! does, `require` fails the build where a target has none. `FIZEAU_NVCC` names compilers, several
@@ -20,6 +20,7 @@ mod commit;
 #[path = "build/nvrtc.rs"]
 mod nvrtc;
 
+use flate2::{Compression, write::ZlibEncoder};
 use nvrtc::Nvrtc;
 use std::{
     collections::BTreeSet,
@@ -28,6 +29,7 @@ use std::{
     fmt::Write as _,
     fs,
     hash::{DefaultHasher, Hash, Hasher},
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
     sync::{Arc, Mutex},
@@ -145,7 +147,8 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
             };
             let name = format!("{}.{target}", path.replace('/', "-").trim_end_matches(".cu"));
             let binary = out.join(name);
-            writeln!(binaries, "({target:?}, include_bytes!({binary:?}), {at}),")?;
+            let packed = packed(&binary);
+            writeln!(binaries, "({target:?}, include_bytes!({packed:?}), {at}),")?;
             jobs.push(cuda_job(&compilers[at], &folder, kernel, &target, binary)?);
             used[at].insert(target);
         }
@@ -362,18 +365,33 @@ impl Job {
         Job::new((version, &how), folder, kernel, binary, Box::new(make))
     }
 
-    /// Compiles, unless the binary of an earlier build is of the same key. The same text gives the
-    /// same bytes.
+    /// Compiles and packs, unless the binary of an earlier build is of the same key. The same text
+    /// gives the same bytes.
     fn run(self) -> Result<(), String> {
         let key = self.binary.with_added_extension("key");
-        if self.binary.exists() && fs::read_to_string(&key).is_ok_and(|kept| kept == self.key) {
+        let packed = packed(&self.binary);
+        if packed.exists() && fs::read_to_string(&key).is_ok_and(|kept| kept == self.key) {
             return Ok(());
         }
         // Of a binary that is half written, no key is left.
         let _ = fs::remove_file(&key);
         (self.make)(&self.binary).map_err(|said| format!("{}:\n{said}", self.name))?;
+        pack(&self.binary, &packed).map_err(|error| error.to_string())?;
         fs::write(key, self.key).map_err(|error| error.to_string())
     }
+}
+
+/// Where a binary is kept as the program has it.
+fn packed(binary: &Path) -> PathBuf {
+    binary.with_added_extension("z")
+}
+
+/// Packs a binary as `Binary::image` of the program unpacks it: a stream of zlib's.
+fn pack(binary: &Path, packed: &Path) -> std::io::Result<()> {
+    let mut stream = ZlibEncoder::new(fs::File::create(packed)?, Compression::best());
+    stream.write_all(&fs::read(binary)?)?;
+    stream.finish()?;
+    fs::remove_file(binary)
 }
 
 /// Hashes a file and every header of `kernels/` that it includes, directly or not.
@@ -463,7 +481,8 @@ fn kernels_amd(root: &Path, out: &Path) -> Outcome<String> {
         for (clang, target) in clang.iter().flat_map(|one| targets.iter().map(move |to| (one, to)))
         {
             let binary = out.join(format!("{}.{target}.hsaco", path.replace('/', "-")));
-            writeln!(binaries, "({target:?}, include_bytes!({binary:?})),")?;
+            let packed = packed(&binary);
+            writeln!(binaries, "({target:?}, include_bytes!({packed:?})),")?;
             jobs.push(clang_job(clang, &folder, kernel, target, binary)?);
         }
         let text = folder.join(path);

@@ -240,7 +240,8 @@ fn nothing_vanishes_from_a_comparison() {
 
 #[test]
 fn times_of_other_quantities_are_not_compared() {
-    let changes: [(&str, fn(&mut Measurement)); 3] = [
+    type Change = fn(&mut Measurement);
+    let changes: [(&str, Change); 3] = [
         ("caches: hot in A, cold in B", |one| one.cache = Cache::Cold),
         ("bytes of an iteration: ", |one| one.work.memory.0 *= 2),
         ("operations of an iteration: ", |one| one.work.flops.0 += 1.0),

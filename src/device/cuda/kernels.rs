@@ -9,7 +9,7 @@ pub const MANIFEST: &str = include_str!("../../../kernels/kernels.toml");
 struct Files {
     path: &'static str,
     text: &'static str,
-    /// Targets with their binaries and the place of what made them in `COMPILERS`, where the build
+    /// Targets with their packed binaries and the place of what made them in `COMPILERS`, where the build
     /// found a compiler. `compute_80` is PTX.
     binaries: &'static [(&'static str, &'static [u8], usize)],
 }
@@ -20,7 +20,7 @@ include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 pub fn find(path: &str, target: &str) -> Option<Bundled> {
     let file = BUNDLED.iter().find(|file| file.path == path)?;
     let binary = file.binaries.iter().find(|(of, ..)| *of == target);
-    let binary = binary.map(|&(_, image, by)| Binary { image, compiler: COMPILERS[by].0 });
+    let binary = binary.map(|&(_, packed, by)| Binary { packed, compiler: COMPILERS[by].0 });
     Some(Bundled { path: file.path, text: file.text, binary })
 }
 
@@ -64,7 +64,8 @@ mod tests {
             let has = |target| find(&file.path, target).expect("embedded").binary;
             let binary = has(target).or_else(|| has(family(target)?));
             let binary = binary.unwrap_or_else(|| panic!("{} for {target}", file.path));
-            assert!(binary.image.starts_with(b"\x7fELF"), "{} for {target}", file.path);
+            let image = binary.image().expect("whole");
+            assert!(image.starts_with(b"\x7fELF"), "{} for {target}", file.path);
         }
     }
 

@@ -167,9 +167,13 @@ impl Kernels {
             format!("this build has no binaries of its kernels: no {builder} was found");
         for target in targets {
             let Some(binary) = self.bundled(file, target)?.binary else { continue };
-            match context.module(binary.image, &file.path) {
+            let image = binary.image().map_err(|error| DeviceError::Launch {
+                kernel: file.path.clone(),
+                why: format!("its binary in this program cannot be unpacked: {error}"),
+            })?;
+            match context.module(&image, &file.path) {
                 Ok(module) => {
-                    return Ok(Ok((Rc::new(module), code(binary.image, target, binary.compiler))));
+                    return Ok(Ok((Rc::new(module), code(&image, target, binary.compiler))));
                 }
                 Err(NotLoaded::Device(error)) => return Err(error),
                 Err(NotLoaded::WrongImage(why)) => {

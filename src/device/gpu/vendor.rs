@@ -15,7 +15,11 @@ use crate::device::{
     DeviceError,
     library::{Handle, Opened, Refusal, Wanted},
 };
-use std::ffi::{c_int, c_uint};
+use flate2::read::ZlibDecoder;
+use std::{
+    ffi::{c_int, c_uint},
+    io::Read as _,
+};
 
 /// Encodes a tensor map as a kernel takes it.
 pub type Encode = unsafe fn(&Functions, &Encoding) -> Result<Vec<u8>, Refusal>;
@@ -144,10 +148,23 @@ pub struct Bundled {
 /// An embedded binary.
 #[derive(Clone, Copy)]
 pub struct Binary {
-    /// What the driver is given.
-    pub image: &'static [u8],
+    /// What the driver is given, packed as build.rs packs it: a stream of zlib's (RFC 1950).
+    pub packed: &'static [u8],
     /// What compiled it.
     pub compiler: &'static str,
+}
+
+impl Binary {
+    /// What the driver is given.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not whole, which zlib's checksum tells.
+    pub fn image(&self) -> std::io::Result<Vec<u8>> {
+        let mut image = Vec::new();
+        ZlibDecoder::new(self.packed).read_to_end(&mut image)?;
+        Ok(image)
+    }
 }
 
 impl Vendor {
@@ -195,5 +212,27 @@ impl Vendor {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Binary;
+    use flate2::{Compression, write::ZlibEncoder};
+    use std::io::Write as _;
+
+    #[test]
+    fn a_binary_is_unpacked_whole_or_not_at_all() {
+        let image: Vec<u8> = (0..5000u32).flat_map(u32::to_le_bytes).collect();
+        let mut stream = ZlibEncoder::new(Vec::new(), Compression::best());
+        stream.write_all(&image).expect("memory takes it");
+        let packed = stream.finish().expect("memory takes it");
+        let unpacked = |packed: Vec<u8>| Binary { packed: packed.leak(), compiler: "" }.image();
+        assert_eq!(unpacked(packed.clone()).expect("whole"), image);
+        assert!(packed.len() < image.len());
+        assert!(unpacked(packed[..packed.len() - 5].to_vec()).is_err());
+        let mut spoilt = packed;
+        *spoilt.last_mut().expect("a byte") ^= 1;
+        assert!(unpacked(spoilt).is_err());
     }
 }

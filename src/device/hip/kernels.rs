@@ -9,7 +9,7 @@ pub const MANIFEST: &str = include_str!("../../../kernels/amd.toml");
 struct Files {
     path: &'static str,
     text: &'static str,
-    /// Targets with their binaries, where the build found a compiler.
+    /// Targets with their packed binaries, where the build found a compiler.
     binaries: &'static [(&'static str, &'static [u8])],
 }
 
@@ -19,7 +19,7 @@ include!(concat!(env!("OUT_DIR"), "/kernels_amd.rs"));
 pub fn find(path: &str, target: &str) -> Option<Bundled> {
     let file = BUNDLED.iter().find(|file| file.path == path)?;
     let binary = file.binaries.iter().find(|(of, _)| *of == target);
-    let binary = binary.map(|&(_, image)| Binary { image, compiler: CLANG.unwrap_or_default() });
+    let binary = binary.map(|&(_, packed)| Binary { packed, compiler: CLANG.unwrap_or_default() });
     Some(Bundled { path: file.path, text: file.text, binary })
 }
 
@@ -53,7 +53,8 @@ mod tests {
                 let bundled = find(&file.path, target).expect("embedded");
                 assert_eq!(bundled.binary.is_some(), CLANG.is_some(), "{} {target}", file.path);
                 let is_elf = |bytes: &[u8]| bytes.starts_with(b"\x7fELF");
-                let is_right = bundled.binary.is_none_or(|binary| is_elf(binary.image));
+                let image = bundled.binary.map(|binary| binary.image().expect("whole"));
+                let is_right = image.is_none_or(|image| is_elf(&image));
                 assert!(is_right, "{} {target}", file.path);
             }
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels").join(&file.path);

@@ -65,7 +65,11 @@ impl Nvrtc {
             }
         }
         // SAFETY: as above.
-        let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+        let library = unsafe { Library::new(path) }.map_err(|error| {
+            // The loader's own reason.
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            cause.unwrap_or_else(|| error.to_string())
+        })?;
         let library = Box::leak(Box::new(library));
         let mut opened = Nvrtc { library, release: (0, 0), known: Vec::new() };
         let (mut major, mut minor, mut count) = (0, 0, 0);

@@ -170,7 +170,27 @@ fn cpu_limits(environment: &Environment) -> Vec<Finding> {
             "limits on memory and CPU time may be set unseen: mount the cgroup file system anew",
         )
     });
-    std::iter::once(quota).chain(hidden).collect()
+    let cpuset = host::groups().cpus().map(|cpus| cpus.len());
+    let cpus = cpus(environment.cpus as usize, cpuset, host::cpus::online());
+    [cpus, quota].into_iter().chain(hidden).collect()
+}
+
+/// The CPUs that this process may use, of those that a control group leaves to it and of those that
+/// are online.
+fn cpus(allowed: usize, cpuset: Option<usize>, online: Option<usize>) -> Finding {
+    let Some(online) = online.filter(|&online| allowed < online) else {
+        return finding(Fine, "CPUs", format!("{allowed}, as many as there are"), "");
+    };
+    let by = match cpuset.is_some_and(|cpuset| cpuset < online) {
+        true => "a control group's cpuset",
+        false => "the CPU affinity of this process (taskset, numactl, a launcher)",
+    };
+    finding(
+        Warn,
+        "CPUs",
+        format!("{allowed} of {online}, by {by}"),
+        "figures are of these CPUs alone; datasheet peaks of memory are of whole sockets",
+    )
 }
 
 /// The timer, and the harness on durations that are known.
@@ -220,4 +240,24 @@ fn libraries() -> Vec<Finding> {
         mend: missing.mend.into(),
     }));
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_process_from_cpus_is_told() {
+        for (allowed, cpuset, online, words) in [
+            (8, Some(8), Some(8), "8, as many"),
+            (8, None, None, "8, as many"),
+            (2, Some(2), Some(8), "2 of 8, by a control group"),
+            (1, Some(8), Some(8), "1 of 8, by the CPU affinity"),
+            (1, None, Some(8), "1 of 8, by the CPU affinity"),
+        ] {
+            let told = cpus(allowed, cpuset, online);
+            assert!(told.found.starts_with(words), "{told:?}");
+            assert_eq!(told.state == Fine, words.contains("as many"), "{told:?}");
+        }
+    }
 }

@@ -20,6 +20,12 @@ pub fn allowed_cpus() -> Vec<usize> {
     affinity::allowed().map(|mask| mask.cpus()).unwrap_or_default()
 }
 
+/// How many CPUs the kernel runs on; `None` where it does not tell.
+pub fn online() -> Option<usize> {
+    let list = fs::read_to_string(format!("{CPUS}/online")).ok()?;
+    Some(cpu_list(&list).len())
+}
+
 /// The first CPU of each core, and after them the others: two hardware threads of a core share its
 /// arithmetic and its caches, and a unit is a whole core.
 pub(super) fn cores_first(cpus: &[usize]) -> Vec<usize> {

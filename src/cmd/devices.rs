@@ -19,7 +19,8 @@ pub struct DevicesArgs {
     pub parts: bool,
 }
 
-/// Prints devices, or the catalogue. Exit code 3 where a GPU's driver is installed and does not work.
+/// Prints devices, or the catalogue. Exit code 3 where a GPU's driver is installed and does not
+/// work.
 ///
 /// # Errors
 /// Where the data cannot be read.

@@ -28,8 +28,8 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where one is
-    /// and shows no device; whatever else means that the driver does not work.
+    /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where one
+    /// is and shows no device; whatever else means that the driver does not work.
     fn devices(&self) -> Result<Vec<Properties>, DeviceError>;
 
     /// Opens one.

@@ -1,8 +1,8 @@
-//! What the program is built of: every dependency comes from crates.io, its licence allows what ours
-//! allows, and none is there twice unless it is listed with its reason.
+//! What the program is built of: every dependency comes from crates.io, its licence allows what
+//! ours allows, and none is there twice unless it is listed with its reason.
 //!
-//! `cargo deny` checks the same. It is a program of some 400 crates, which take longer to build than
-//! all the rest of `scripts/check.sh` has for such a question, and `cargo metadata` already tells
+//! `cargo deny` checks the same. It is a program of some 400 crates, which take longer to build
+//! than `scripts/check.sh` has for such a question, and `cargo metadata` already tells
 //! what has to be known. What is not checked is whether there are advisories against a version:
 //! those are a database that changes every day, and no build has it (`cargo audit` does where there
 //! is a network).
@@ -85,7 +85,8 @@ fn major(version: &str) -> String {
     if first == "0" { format!("0.{second}") } else { first.to_owned() }
 }
 
-/// Whether an SPDX expression can be met by the licences of the list. Older crates write `/` for OR.
+/// Whether an SPDX expression can be met by the licences of the list. Older crates write `/` for
+/// OR.
 fn is_allowed(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ");
     let words: Vec<&str> = expression.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Drivers that are installed and do not work: no run, plan or look at such a machine passes for one
-//! of a machine without GPUs.
+//! Drivers that are installed and do not work: no run, plan or look at such a machine passes for
+//! one of a machine without GPUs.
 
 use super::machine::{AMD, Machine, NVIDIA};
 use crate::program::{Said, say};

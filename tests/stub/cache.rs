@@ -1,5 +1,5 @@
-//! Images of kernels that are kept from one run to the next: what is wrong with one is found, and it
-//! is made again.
+//! Images of kernels that are kept from one run to the next: what is wrong with one is found, and
+//! it is made again.
 
 use super::machine::{Machine, NVIDIA};
 use crate::skipped;

@@ -34,9 +34,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where it says
-    /// that there is none, [`DeviceError::Broken`] for every other reason: it cannot be loaded, is
-    /// too old, refuses to start, or does not answer.
+    /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where it
+    /// shows no device, [`DeviceError::Broken`] for every other reason: it cannot be loaded, is too
+    /// old, refuses to start, or does not answer.
     pub fn open(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
         let silent = || DeviceError::Broken {
             what: vendor.named(),

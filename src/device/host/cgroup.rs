@@ -5,7 +5,7 @@
 //! it, so that the process's own group and each of its ancestors up to the mount's root is read:
 //! Slurm sets limits on `job_N` and runs processes in `job_N/step_M`, Kubernetes on a pod's slice.
 //! Version 1 has a hierarchy for each controller, version 2 one for all; systems in hybrid mode
-//! have both. File names and units: the kernel's admin-guide/cgroup-v2.rst and admin-guide/cgroup-v1.
+//! have both. File names and units: the kernel's admin-guide/cgroup-v2.rst and cgroup-v1.
 
 use super::cpus::cpu_list;
 use crate::units::{Bytes, Seconds};
@@ -103,8 +103,8 @@ impl Groups {
     }
 
     /// The most memory that this process may take together with all others of its groups; `None`
-    /// without a limit. The smallest of `memory.max` and `memory.high`, beyond which version 2 kills
-    /// and slows down, or of `memory.limit_in_bytes` of version 1.
+    /// without a limit. The smallest of `memory.max` and `memory.high`, beyond which version 2
+    /// kills and slows down, or of `memory.limit_in_bytes` of version 1.
     pub fn memory_limit(&self) -> Option<Bytes> {
         self.memory.iter().filter_map(Group::memory_limit).min().map(Bytes)
     }

@@ -25,18 +25,18 @@ macro_rules! instruction_set {
                 const LANES: usize = $lanes;
                 #[inline(always)]
                 unsafe fn load(from: *const f64) -> Self {
-                    // SAFETY: the caller promises the instruction set, and that as many elements lie there.
+                    // SAFETY: the caller promises the instructions, and that a vector lies there.
                     unsafe { $load(from) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut f64) {
-                    // SAFETY: the caller promises the instruction set, and that as many elements lie there.
+                    // SAFETY: the caller promises the instructions, and that a vector lies there.
                     unsafe { $store(to, self) }
                 }
                 #[inline(always)]
                 unsafe fn store_past(self, to: *mut f64) {
-                    // SAFETY: the caller promises the instruction set, and that an aligned vector lies
-                    // there.
+                    // SAFETY: the caller promises the instructions, and that a vector lies there,
+                    // aligned to its size.
                     unsafe { $stream(to, self) }
                 }
                 #[inline(always)]

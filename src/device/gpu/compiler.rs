@@ -9,7 +9,6 @@ use crate::{
         DeviceError,
         library::{self, Opened, Refusal, Wanted, functions},
     },
-    file,
     spec::STUB,
 };
 use std::{

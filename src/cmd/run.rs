@@ -387,6 +387,8 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
     header.timer = clock::calibrate();
     header.environment = device::host::environment();
     device.describe(&mut header.environment);
+    let (quota, cpus) = (header.environment.cpu_quota, header.environment.cpus);
+    header.environment.warnings.extend(device::host::quota_words(quota, cpus));
     if choice::is_host(&header.device.backend) {
         header.environment.warnings.extend(choice::unused_drivers());
     }

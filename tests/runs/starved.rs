@@ -86,6 +86,19 @@ impl Group {
         Ok(made)
     }
 
+    /// Another quota.
+    fn allow_cpus(&self, cpus: f64) {
+        let quota = (cpus * 100_000.0) as u64;
+        for folder in &self.folders {
+            let (one, two) = (folder.join("cpu.cfs_quota_us"), folder.join("cpu.max"));
+            if one.exists() {
+                fs::write(one, quota.to_string()).expect("the quota is written");
+            } else if two.exists() {
+                fs::write(two, format!("{quota} 100000")).expect("the quota is written");
+            }
+        }
+    }
+
     /// The same command, in the group below: as Slurm has limits on a job and processes in a step.
     fn within(&self, place: &Place, command: &Command) -> Command {
         let mut script = String::new();
@@ -172,6 +185,17 @@ fn with_a_tenth_of_a_cpu_and_little_memory_nothing_is_lost_and_the_limits_are_to
 
     let doctor = listed(&["doctor"]);
     assert_eq!(doctor.code, Some(1), "{}", doctor.out);
+    group.allow_cpus(1.5);
+    let args = ["run", "--device", "host", "--suite", "little.toml", "--out", "more", chosen[0]];
+    let more = listed(&args);
+    assert_eq!(more.code, Some(0), "{}", more.err);
+    let header = place.record("more").header;
+    assert_eq!((header.environment.cpu_quota, header.device.units), (Some(1.5), 1));
+    if header.environment.cpus > 1 {
+        let words = format!("may use {} CPUs: no more than 1 of its", header.environment.cpus);
+        let told = header.environment.warnings.iter().any(|warning| warning.contains(&words));
+        assert!(told, "{:?}", header.environment.warnings);
+    }
     let line = |start: &str| doctor.out.lines().any(|line| line.starts_with(start));
     assert!(line("FAIL    CPU quota") && line("WARN    memory"), "{}", doctor.out);
     assert!(doctor.out.contains("100 MiB allowed by the control group"), "{}", doctor.out);

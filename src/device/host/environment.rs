@@ -49,8 +49,9 @@ fn memory_limit(of_group: Option<Bytes>, in_all: Option<Bytes>) -> Option<Bytes>
     of_group.filter(|&limit| in_all.is_none_or(|in_all| limit < in_all))
 }
 
-/// What a CPU quota does to a run on so many CPUs, in words; `None` where there is none or it is no
-/// limit.
+/// What a CPU quota does to a run that may use so many CPUs, in words; `None` where there is none or
+/// it is no limit. The thread that asks may be pinned to one of them by now: see
+/// [`crate::device::Reports::describe`].
 pub fn quota_words(quota: Option<f64>, cpus: u32) -> Option<String> {
     let quota = quota.filter(|&quota| quota < f64::from(cpus.max(1)))?;
     let limits = format!("a CPU quota of {quota:.2} CPUs (cgroup) limits this process");
@@ -116,7 +117,6 @@ fn warnings(environment: &Environment) -> Vec<String> {
     if matches!(environment.huge_pages.as_str(), "none" | "never") {
         warnings.push("no transparent huge pages: translation misses slow large arrays".into());
     }
-    warnings.extend(quota_words(environment.cpu_quota, environment.cpus));
     warnings.extend(environment.memory_limit.map(|limit| {
         format!(
             "a limit of {limit} on memory (cgroup) holds here: cases that need more are skipped"

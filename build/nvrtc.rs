@@ -61,11 +61,11 @@ impl Nvrtc {
             if entry.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so") {
                 // SAFETY: its initialisers touch nothing of this program.
                 let opened = unsafe { Library::new(entry.path()) };
-                opened.map(std::mem::forget).map_err(|error| error.to_string())?;
+                opened.map(std::mem::forget).map_err(words)?;
             }
         }
         // SAFETY: as above.
-        let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+        let library = unsafe { Library::new(path) }.map_err(words)?;
         let library = Box::leak(Box::new(library));
         let mut opened = Nvrtc { library, release: (0, 0), known: Vec::new() };
         let (mut major, mut minor, mut count) = (0, 0, 0);
@@ -147,6 +147,12 @@ impl Nvrtc {
             Ok(bytes)
         }
     }
+}
+
+/// The loader's own reason, which is the cause of the error.
+fn words(error: libloading::Error) -> String {
+    let cause = std::error::Error::source(&error).map(ToString::to_string);
+    cause.unwrap_or_else(|| error.to_string())
 }
 
 fn told(code: c_int) -> Result<(), String> {

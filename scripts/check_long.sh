@@ -22,7 +22,8 @@ release() {
 
 release_kernels() {
     local found
-    found=$(target/release/fizeau doctor | grep 'CUDA kernels')
+    # Its exit code is about this machine, and not about the kernels.
+    found=$( (target/release/fizeau doctor || true) | grep 'CUDA kernels')
     echo "$found"
     [[ $found == *sm_80*sm_90a*"by NVRTC 12.9"* && $found != *"by NVRTC 13"* ]]
 }

@@ -21,10 +21,52 @@ impl Moment {
     }
 }
 
-/// Keeps this thread busy for a time.
-pub fn spin(time: Seconds) {
+/// The clock shows the same moment however often it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the monotonic clock (CLOCK_MONOTONIC) stands still, so that nothing can be timed: run without \
+     libraries that fake the time (LD_PRELOAD), or look at \
+     /sys/devices/system/clocksource/clocksource0/current_clocksource"
+)]
+pub struct Stopped;
+
+/// A clock that shows the same moment in as many readings as this has stopped. They take 50 to
+/// 200 ms, and the coarsest clocks of Linux step every 10 ms.
+const READINGS_MAX: u32 = 4_000_000;
+
+/// Whether time passes at all.
+///
+/// # Errors
+///
+/// [`Stopped`] where it does not.
+pub fn check() -> Result<(), Stopped> {
     let start = now();
-    while start.elapsed() < time {
+    spin_by(|| start.elapsed(), Seconds(f64::MIN_POSITIVE))
+}
+
+/// Keeps this thread busy for a time.
+///
+/// # Errors
+///
+/// [`Stopped`] where no time passes.
+pub fn spin(time: Seconds) -> Result<(), Stopped> {
+    let start = now();
+    spin_by(|| start.elapsed(), time)
+}
+
+/// Spins until a clock that begins at zero shows a time.
+fn spin_by(elapsed: impl Fn() -> Seconds, time: Seconds) -> Result<(), Stopped> {
+    let (mut last, mut same) = (Seconds(0.0), 0);
+    loop {
+        let now = elapsed();
+        if now >= time {
+            return Ok(());
+        }
+        same = if now > last { 0 } else { same + 1 };
+        if same > READINGS_MAX {
+            return Err(Stopped);
+        }
+        last = now;
         std::hint::spin_loop();
     }
 }
@@ -96,6 +138,26 @@ mod tests {
         assert!((timer.resolution.0 - 10e-9).abs() < 1e-15, "{timer:?}");
         assert_eq!(timer.overhead, Seconds(20e-9));
         assert_eq!(timer_of(&[0.0; 5]), Timer::default(), "a timer that does not move");
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_ends_a_spin() {
+        let readings = std::cell::Cell::new(0);
+        // Steps of a tenth of a second, each after many readings, up to a last one.
+        let clock = |last: u32| {
+            let readings = &readings;
+            readings.set(0);
+            move || {
+                readings.set(readings.get() + 1);
+                Seconds(f64::from((readings.get() / 1_000).min(last)) / 10.0)
+            }
+        };
+        assert_eq!(spin_by(clock(10), Seconds(1.0)), Ok(()));
+        assert_eq!(spin_by(clock(9), Seconds(1.0)), Err(Stopped));
+        assert_eq!(spin_by(clock(0), Seconds(1e-9)), Err(Stopped));
+        assert!(readings.get() <= READINGS_MAX + 2, "{}", readings.get());
+        assert_eq!(spin_by(clock(0), Seconds(0.0)), Ok(()));
+        assert_eq!((check(), spin(Seconds(1e-5))), (Ok(()), Ok(())));
     }
 
     #[test]

@@ -103,6 +103,9 @@ pub struct Measurement {
     /// after them, whichever was less: below one where somebody else worked on the same cores.
     /// None where the device cannot tell.
     pub available: Option<f64>,
+    /// The share of the time from the first warm-up to the last sample for which a CPU quota kept
+    /// the threads that work from running; absent where no quota is set.
+    pub stopped_by_quota: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     pub telemetry: Option<Telemetry>,
 }
@@ -294,10 +297,28 @@ impl Outcome {
 }
 
 impl Measurement {
-    /// Whether somebody else worked on the same cores: what was measured is then the machine and
-    /// its guests, and not the machine.
+    /// Whether less than [`AVAILABLE_MIN`] of its units was there for the case: by a CPU quota, or
+    /// by somebody else's work on the same cores. What was measured is then not the machine alone.
     pub fn disturbed(&self) -> bool {
-        self.available.is_some_and(|share| share < AVAILABLE_MIN)
+        self.share_left().is_some_and(|share| share < AVAILABLE_MIN)
+    }
+
+    /// Whether a CPU quota is what disturbed it.
+    pub fn held_by_quota(&self) -> bool {
+        self.stopped_by_quota.is_some_and(|share| 1.0 - share < AVAILABLE_MIN)
+    }
+
+    /// The share of its units that was there for the case, where either witness tells.
+    pub fn share_left(&self) -> Option<f64> {
+        let left = self.stopped_by_quota.map(|share| 1.0 - share);
+        [self.available, left].into_iter().flatten().min_by(f64::total_cmp)
+    }
+
+    /// What disturbed it, in words that follow a run's name; `None` where nothing did.
+    pub fn disturbance(&self) -> Option<String> {
+        let share = self.share_left().filter(|_| self.disturbed())? * 100.0;
+        let quota = if self.held_by_quota() { ", which a CPU quota left to it" } else { "" };
+        Some(format!("had {share:.0} % of its cores{quota}"))
     }
 
     /// The median in a state of the caches: the headline's, or that of the samples beside it; none

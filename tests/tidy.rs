@@ -1,6 +1,7 @@
 //! The rules of the house that no linter knows. Every rule has a planted fault beside it that
 //! proves it can fail.
 
+mod dependencies;
 mod imports;
 
 use imports::{Tree, circles, fold};

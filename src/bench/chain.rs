@@ -26,6 +26,9 @@ const APART: u64 = 64 << 10;
 /// Bytes of a chain that are written at once.
 const WRITE: usize = 32 << 20;
 
+/// The same, as a size.
+pub(super) const WRITTEN_MAX: Bytes = Bytes(WRITE as u64);
+
 /// A chain, and where its walk is.
 pub(super) struct Chain<'d> {
     device: &'d dyn Device,

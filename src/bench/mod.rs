@@ -22,7 +22,7 @@ mod verify;
 pub use crate::comm::Rank;
 use crate::{
     case::{Case, Point},
-    device::DeviceError,
+    device::{DeviceError, host},
     outcome::{Cache, Check},
     spec::Properties,
     suite::Suite,
@@ -147,13 +147,30 @@ fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, DeviceError> {
     collected(count, std::iter::repeat_n(value, count))
 }
 
-/// Memory that a case takes on a device, operands and reference together: what `list` prints and
-/// `run` compares with what there is.
+/// Memory that a case takes on a device, operands, reference and what displaces the host's caches
+/// together: what `list` prints and `run` compares with what there is.
 pub fn memory_needed(case: &Case, properties: &Properties) -> Bytes {
+    let copies = match &case.point {
+        Point::Gemm(point) => gemm::copies(point, properties),
+        _ => 1,
+    };
+    let (cache, beside) = headline_cache(case, copies);
+    let is_evicted = beside == Some(Cache::Cold) || cache == Cache::Cold && copies == 1;
+    let displacing = match is_evicted && properties.backend == "host" {
+        true => host::displacing(properties),
+        false => Bytes(0),
+    };
+    taken(case, properties) + displacing
+}
+
+fn taken(case: &Case, properties: &Properties) -> Bytes {
     match &case.point {
         Point::Stream(point) => point.working_set,
-        // The chain, and beside it the order of its cells.
-        Point::Latency(point) => Bytes(point.working_set.0 / 4 * 5),
+        // The chain, beside it the order of its cells, and what is written of it at once.
+        Point::Latency(point) => {
+            let order = Bytes(point.working_set.0 / 4);
+            point.working_set + order + point.working_set.min(chain::WRITTEN_MAX)
+        }
         Point::Compute(_) => Bytes::MIB,
         Point::Gemm(point) => {
             let copies = gemm::copies(point, properties);

@@ -355,11 +355,10 @@ fn found(outcome: Option<&Outcome>) -> Found {
         Some(Outcome::Skipped { reason, .. }) => Found::Skipped(reason.clone()),
         Some(Outcome::Failed { error, .. }) => Found::Broken(error.clone()),
         Some(Outcome::Invalid { reason, .. }) => Found::Broken(reason.clone()),
-        Some(Outcome::Measured(one)) if one.disturbed() => {
-            let share = one.available.unwrap_or_default() * 100.0;
-            Found::Disturbed(format!("had {share:.0} % of its cores"))
-        }
-        Some(Outcome::Measured(one)) => Found::Time(one.summary.median),
+        Some(Outcome::Measured(one)) => match one.disturbance() {
+            Some(words) => Found::Disturbed(words),
+            None => Found::Time(one.summary.median),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! `fizeau devices`: what there is to measure, and what its limits are.
 
-use super::{Global, plan, report};
+use super::{Global, exit, plan, report};
 use crate::{
     device::{BACKENDS, Device},
     dtype::Dtype,
@@ -19,12 +19,14 @@ pub struct DevicesArgs {
     pub parts: bool,
 }
 
-/// Prints devices, or the catalogue.
+/// Prints devices, or the catalogue. Exit code 3 where a GPU's driver is installed and does not
+/// work.
 ///
 /// # Errors
 /// Where the data cannot be read.
 pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
+    let mut is_broken = false;
     let document = if args.parts {
         Document {
             title: "Parts".into(),
@@ -35,7 +37,8 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
         }
     } else {
         let mut blocks = Vec::new();
-        for backend in BACKENDS {
+        for &backend in BACKENDS {
+            is_broken |= backend.broken().is_some();
             match backend.devices() {
                 Ok(devices) => {
                     for properties in &devices {
@@ -54,7 +57,9 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
         true => report::ReportFormat::Json,
         false => report::ReportFormat::Terminal,
     };
-    super::print(report::render(&document, format, report::window(global))?.trim_end())
+    let printed =
+        super::print(report::render(&document, format, report::window(global))?.trim_end())?;
+    Ok(if is_broken { ExitCode::from(exit::COULD_NOT_RUN) } else { printed })
 }
 
 /// As it is; without its numbers where a stub driver tells them.
@@ -167,7 +172,11 @@ fn contradictions(properties: &Properties, part: &Part) -> Option<String> {
 fn sentence(properties: &Properties, clock: Option<Megahertz>) -> String {
     let caches: Vec<String> =
         properties.caches.iter().map(|cache| format!("L{} {}", cache.level, cache.size)).collect();
-    let mut text = format!("{} units, {} of memory", properties.units, properties.memory);
+    let memory = match properties.memory.0 {
+        0 => "an unknown amount".into(),
+        _ => properties.memory.to_string(),
+    };
+    let mut text = format!("{} units, {memory} of memory", properties.units);
     if !caches.is_empty() {
         text += &format!(", caches {}", caches.join(", "));
     }

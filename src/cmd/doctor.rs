@@ -1,9 +1,14 @@
-//! `fizeau doctor`: what would spoil numbers here, and how to mend it.
+//! `fizeau doctor`: what would spoil numbers here, and how to fix it.
 
-use super::Global;
+use super::{Global, exit};
 use crate::{
-    device::{self, BACKENDS, Finding},
+    device::{
+        BACKENDS, Finding,
+        State::{self, Absent, Fail, Ok as Fine, Warn},
+        host,
+    },
     measure,
+    record::Environment,
     units::Seconds,
     world::choice,
 };
@@ -12,7 +17,11 @@ use std::{fmt::Write as _, process::ExitCode};
 /// A spin of 1 ms is to be measured this well.
 const ERROR_MAX: f64 = 0.01;
 
-/// Looks at the machine. Always exit code 0: a warning is no failure.
+/// Load averages above this show on few CPUs, and those above this share of the CPUs on any number.
+const LOAD_MAX: f64 = 0.5;
+
+/// Looks at the machine. Exit code 3 where a GPU's driver is installed and does not work, else 1
+/// where something would spoil numbers, else 0: a warning is no failure.
 ///
 /// # Errors
 /// Where the host cannot be opened.
@@ -21,69 +30,167 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     findings.extend(timer()?);
     findings.extend(libraries());
     findings.extend(BACKENDS.iter().flat_map(|backend| backend.findings()));
-    if global.json {
-        return super::print_json(&findings);
-    }
-    let width = findings.iter().map(|finding| finding.what.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for Finding { good, what, found, mend } in &findings {
-        let mark = if *good { "ok  " } else { "look" };
-        writeln!(text, "{mark}  {what:<width$}  {found}")?;
-        if !mend.is_empty() {
-            writeln!(text, "      {:<width$}  -> {mend}", "")?;
+    match global.json {
+        true => super::print_json(&findings)?,
+        false => {
+            let text = text(&findings)?;
+            let lines: Vec<String> = text.lines().map(crate::text::clean).collect();
+            super::print(&lines.join("\n"))?
         }
-    }
-    let open = findings.iter().filter(|finding| !finding.good).count();
-    write!(text, "\n{open} of {} findings are worth a look", findings.len())?;
-    let lines: Vec<String> = text.lines().map(crate::text::clean).collect();
-    super::print(&lines.join("\n"))
+    };
+    let is_broken = BACKENDS.iter().any(|backend| backend.broken().is_some());
+    let spoils = findings.iter().any(|finding| finding.state == Fail);
+    Ok(ExitCode::from(match (is_broken, spoils) {
+        (true, _) => exit::COULD_NOT_RUN,
+        (false, true) => exit::FAILED,
+        (false, false) => 0,
+    }))
 }
 
-fn finding(good: bool, what: &str, found: impl Into<String>, mend: &str) -> Finding {
-    let mend = if good { String::new() } else { mend.into() };
-    Finding { good, what: what.into(), found: found.into(), mend }
+/// A line for each finding, its state first, and below it what to do.
+fn text(findings: &[Finding]) -> Result<String, std::fmt::Error> {
+    let width = findings.iter().map(|finding| finding.what.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Finding { state, what, found, mend } in findings {
+        let state = match state {
+            Fine => "OK",
+            Warn => "WARN",
+            Fail => "FAIL",
+            Absent => "absent",
+        };
+        writeln!(text, "{state:<6}  {what:<width$}  {found}")?;
+        if !mend.is_empty() {
+            writeln!(text, "        {:<width$}  -> {mend}", "")?;
+        }
+    }
+    let count = |state| findings.iter().filter(|finding| finding.state == state).count();
+    write!(
+        text,
+        "\n{} findings: {} OK, {} WARN, {} FAIL, {} absent",
+        findings.len(),
+        count(Fine),
+        count(Warn),
+        count(Fail),
+        count(Absent)
+    )?;
+    Ok(text)
+}
+
+/// A finding; what to do about it is said unless it is as it should be.
+fn finding(state: State, what: &str, found: impl Into<String>, mend: &str) -> Finding {
+    let mend = if state == Fine { String::new() } else { mend.into() };
+    Finding { state, what: what.into(), found: found.into(), mend }
+}
+
+fn either(is_fine: bool, otherwise: State) -> State {
+    if is_fine { Fine } else { otherwise }
 }
 
 /// The machine around the program.
 fn surroundings() -> Vec<Finding> {
-    let environment = device::host::environment();
+    let environment = host::environment();
     let properties = BACKENDS[0].devices().ok().and_then(|devices| devices.into_iter().next());
-    let virtualised = properties.and_then(|properties| properties.virtualised);
+    let virtualised = properties.as_ref().and_then(|properties| properties.virtualised.clone());
     let load = environment.load.unwrap_or(0.0);
+    let busy = match load > LOAD_MAX * f64::from(environment.cpus.max(1)) {
+        true => Fail,
+        false => Warn,
+    };
     let governor = environment.governor.as_deref().unwrap_or("not shown");
     let huge = environment.huge_pages.as_str();
-    vec![
+    let mut findings = vec![
         finding(
-            virtualised.is_none(),
+            either(virtualised.is_none(), Warn),
             "bare metal",
             virtualised.map_or("yes".into(), |kind| format!("no: under {kind}")),
             "neighbours share memory and clock unseen; for an acceptance use the bare machine",
         ),
         finding(
-            load <= 0.5,
+            either(load <= LOAD_MAX, busy),
             "idle",
-            format!("load average {load:.2}"),
+            format!("load average {load:.2} on {} CPUs", environment.cpus),
             "stop what else runs, or wait until the load is below 0.5",
         ),
         finding(
-            environment.pinned,
+            either(environment.pinned, Fail),
             "pinned threads",
             if environment.pinned { "possible" } else { "refused by the OS" },
             "allow sched_setaffinity to this user or container",
         ),
         finding(
-            governor != "powersave",
+            either(governor != "powersave", Warn),
             "frequency governor",
             governor,
             "cpupower frequency-set -g performance",
         ),
         finding(
-            matches!(huge, "always" | "madvise"),
+            either(matches!(huge, "always" | "madvise"), Warn),
             "huge pages",
             huge,
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, as root",
         ),
-    ]
+    ];
+    findings.extend(cpu_limits(&environment));
+    let memory = properties.map(|properties| properties.memory).filter(|memory| memory.0 > 0);
+    findings.push(match (environment.memory_limit, memory) {
+        (Some(limit), _) => finding(
+            Warn,
+            "memory",
+            format!("{limit} allowed by the control group (cgroup)"),
+            "cases that need more are skipped: raise memory.max (version 1: \
+             memory.limit_in_bytes), or the memory of the job or container",
+        ),
+        (None, Some(memory)) => finding(Fine, "memory", memory.to_string(), ""),
+        (None, None) => finding(
+            Warn,
+            "memory",
+            "unknown: /proc/meminfo cannot be read",
+            "mount /proc: without it, nobody can tell which cases do not fit into memory",
+        ),
+    });
+    findings
+}
+
+/// What keeps this process from CPUs that the machine has.
+fn cpu_limits(environment: &Environment) -> Vec<Finding> {
+    let quota = match host::quota_words(environment.cpu_quota, environment.cpus) {
+        None => finding(Fine, "CPU quota", "none that limits", ""),
+        Some(words) => finding(
+            if environment.cpu_quota.is_some_and(|quota| quota < 1.0) { Fail } else { Warn },
+            "CPU quota",
+            words,
+            "raise cpu.max (version 1: cpu.cfs_quota_us), or the CPU limit of the container",
+        ),
+    };
+    let hidden = host::groups().hidden().map(|mount| {
+        finding(
+            Warn,
+            "control groups",
+            format!("this process's own group is not below {}", mount.display()),
+            "limits on memory and CPU time may be set unseen: mount the cgroup file system anew",
+        )
+    });
+    let cpuset = host::groups().cpus().map(|cpus| cpus.len());
+    let cpus = cpus(environment.cpus as usize, cpuset, host::cpus::online());
+    [cpus, quota].into_iter().chain(hidden).collect()
+}
+
+/// The CPUs that this process may use, of those that a control group leaves to it and of those that
+/// are online.
+fn cpus(allowed: usize, cpuset: Option<usize>, online: Option<usize>) -> Finding {
+    let Some(online) = online.filter(|&online| allowed < online) else {
+        return finding(Fine, "CPUs", format!("{allowed}, as many as there are"), "");
+    };
+    let by = match cpuset.is_some_and(|cpuset| cpuset < online) {
+        true => "a control group's cpuset",
+        false => "the CPU affinity of this process (taskset, numactl, a launcher)",
+    };
+    finding(
+        Warn,
+        "CPUs",
+        format!("{allowed} of {online}, by {by}"),
+        "figures are of these CPUs alone; datasheet peaks of memory are of whole sockets",
+    )
 }
 
 /// The timer, and the harness on durations that are known.
@@ -91,7 +198,7 @@ fn timer() -> anyhow::Result<Vec<Finding>> {
     let device = choice::open("host")?;
     let timer = measure::calibrate_on(device.as_ref())?;
     let mut findings = vec![finding(
-        timer.resolution <= Seconds(1e-6),
+        either(timer.resolution <= Seconds(1e-6), Fail),
         "timer",
         format!("steps of {}, overhead {}", timer.resolution, timer.overhead),
         "use the TSC: cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -101,14 +208,16 @@ fn timer() -> anyhow::Result<Vec<Finding>> {
         if test.known.0 == 0.0 {
             let limit = timer.resolution + timer.overhead;
             let found = format!("measured as {}, timer's limit {limit}", test.found);
-            findings.push(finding(test.found <= limit, "an empty case", found, BUSY));
+            // A step more or less is the timer's own.
+            let state = either(test.found <= limit * 2.0, Fail);
+            findings.push(finding(state, "an empty case", found, BUSY));
         } else {
             let share = error / test.known.0;
             let what = format!("a case of {}", test.known);
             let found = format!("measured as {} ({:+.2} %)", test.found, 100.0 * share);
             // Shorter ones show the timer's own overhead, which is stated above.
             let good = test.known < Seconds(1e-3) || share.abs() <= ERROR_MAX;
-            findings.push(finding(good, &what, found, BUSY));
+            findings.push(finding(either(good, Fail), &what, found, BUSY));
         }
     }
     Ok(findings)
@@ -118,14 +227,37 @@ const BUSY: &str = "something interrupts this core: measure on an idle machine";
 
 /// The host's vendor libraries.
 fn libraries() -> Vec<Finding> {
-    let versions = device::host::library_versions().into_iter();
+    let versions = host::library_versions().into_iter();
     let mut findings: Vec<Finding> =
-        versions.map(|version| finding(true, "library", version, "")).collect();
-    findings.extend(device::host::libraries_missing().into_iter().map(|(name, mend)| Finding {
-        good: true,
+        versions.map(|version| finding(Fine, "library", version, "")).collect();
+    findings.extend(host::libraries_missing().iter().map(|missing| Finding {
+        state: if missing.refused.is_some() { Warn } else { Absent },
         what: "library".into(),
-        found: format!("{name} not found: its rows are not planned"),
-        mend: mend.into(),
+        found: match &missing.refused {
+            Some(words) => format!("{} cannot be loaded ({words})", missing.name),
+            None => format!("{} not found: comparison skipped", missing.name),
+        },
+        mend: missing.mend.into(),
     }));
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_process_from_cpus_is_told() {
+        for (allowed, cpuset, online, words) in [
+            (8, Some(8), Some(8), "8, as many"),
+            (8, None, None, "8, as many"),
+            (2, Some(2), Some(8), "2 of 8, by a control group"),
+            (1, Some(8), Some(8), "1 of 8, by the CPU affinity"),
+            (1, None, Some(8), "1 of 8, by the CPU affinity"),
+        ] {
+            let told = cpus(allowed, cpuset, online);
+            assert!(told.found.starts_with(words), "{told:?}");
+            assert_eq!(told.state == Fine, words.contains("as many"), "{told:?}");
+        }
+    }
 }

@@ -71,7 +71,7 @@ pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
         Ok(cli) => cli,
         Err(error) => return Ok(super::refused(&error)),
     };
-    if !choice::is_host(&device(&cli)) {
+    if !choice::is_host(&device(&cli)?) {
         let deadline = deadline(&cli);
         let ranks = Ranks::start(args, node(args)?, &program)?;
         return ranks.wait(deadline);
@@ -118,14 +118,17 @@ fn command_line(command: &[String]) -> Result<Cli, clap::Error> {
 }
 
 /// The device that the ranks will choose.
-fn device(cli: &Cli) -> String {
+///
+/// # Errors
+/// Where the driver of a GPU is installed and does not work.
+fn device(cli: &Cli) -> anyhow::Result<String> {
     let device = match &cli.verb {
         Some(Verb::Run(args)) => args.plan.device.clone(),
         Some(Verb::List(args)) => args.plan.device.clone(),
         Some(Verb::Localise(args)) => args.device.clone(),
         _ => None,
     };
-    Choice { device, ranks: None }.device()
+    Ok(Choice { device, ranks: None }.device()?)
 }
 
 /// How long the ranks will wait for each other. Where it cannot be told they will say why.
@@ -324,9 +327,9 @@ mod tests {
             "--json run collective --device cuda:1",
             "localise --backend=cuda:1 --rounds 2",
         ] {
-            assert_eq!(of(words), "cuda:1", "{words}");
+            assert_eq!(of(words).expect("a name"), "cuda:1", "{words}");
         }
-        assert_eq!(of("run --label=--device --backend=host"), "host");
+        assert_eq!(of("run --label=--device --backend=host").expect("a name"), "host");
     }
 
     #[test]

@@ -51,10 +51,11 @@ struct Row {
 pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     let choice = args.plan.choice();
-    let device = choice::open(&choice.device())?;
+    let device = choice::open(&choice.device()?)?;
     let peers = choice.peers(device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;
+    super::say_if_host_was_chosen(&choice, device.as_ref());
     let mut environment = device::host::environment();
     device.describe(&mut environment);
     // Of the device; ranks with one each have as many times as much.

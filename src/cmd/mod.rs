@@ -16,8 +16,9 @@ mod told;
 
 use crate::{
     comm::rendezvous::MeetingError,
+    device::Device,
     file, text,
-    world::{Ending, NoSuchDevice, ToldByAnother},
+    world::{Choice, Ending, NoSuchDevice, ToldByAnother, choice},
 };
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::{
@@ -31,11 +32,11 @@ use std::{
 pub mod exit {
     use crate::verdict::Verdict;
 
-    /// Something failed, or was invalid, or got slower.
+    /// Something failed, or was invalid, or got slower; or numbers would be spoilt here.
     pub const FAILED: u8 = Verdict::Fail.exit_code();
     /// The command line is wrong.
     pub const USAGE: u8 = 2;
-    /// It could not run.
+    /// It could not run, or a GPU's driver is installed and does not work.
     pub const COULD_NOT_RUN: u8 = 3;
     /// Ended from outside.
     pub const INTERRUPTED: u8 = 130;
@@ -44,9 +45,10 @@ pub mod exit {
 const AFTER_HELP: &str = "\
 Exit codes:
     0  everything planned was measured, or skipped with its reason
-    1  a case failed or was invalid, or a comparison found a regression
+    1  a case failed or was invalid, a comparison found a regression, or `doctor` found what
+       would spoil numbers
     2  the command line is wrong
-    3  it could not run
+    3  it could not run: also where a GPU's driver is installed and does not work
     4  nothing can be concluded
   130  interrupted; `fizeau run --resume DIR` goes on
   101  a bug of fizeau";
@@ -243,6 +245,13 @@ fn unwritable(what: &str, path: &Path, error: io::Error, option: &str) -> anyhow
         false => String::new(),
     };
     anyhow::anyhow!("cannot {what} {}: {error}{remedy}", shown(path))
+}
+
+/// Says on standard error why the host is measured, where nobody asked for it.
+fn say_if_host_was_chosen(choice: &Choice, device: &dyn Device) {
+    if choice.device.is_none() && choice::is_host(&device.properties().backend) {
+        say(&choice::without_gpu());
+    }
 }
 
 /// How a run ends in which a rank hangs.

@@ -38,12 +38,15 @@ pub struct PlanArgs {
 
 impl PlanArgs {
     /// The suite's name or file.
-    pub fn suite(&self) -> &str {
-        match &self.suite {
+    ///
+    /// # Errors
+    /// Where it depends on the device, and the driver of a GPU is installed and does not work.
+    pub fn suite(&self) -> anyhow::Result<&str> {
+        Ok(match &self.suite {
             Some(suite) => suite,
-            None if self.is_of_collectives() && choice::is_gpu(&self.choice().device()) => SIZES,
+            None if self.is_of_collectives() && choice::is_gpu(&self.choice().device()?) => SIZES,
             None => "quick",
-        }
+        })
     }
 
     /// Whether nothing is selected but the collectives of the suite [`SIZES`].
@@ -79,7 +82,7 @@ impl Plan {
         let selector =
             Selector::parse(&args.selectors).map_err(|error| usage(error.to_string()))?;
         let (suite, suite_text) =
-            catalogue.suite(args.suite()).map_err(|error| usage(error.to_string()))?;
+            catalogue.suite(args.suite()?).map_err(|error| usage(error.to_string()))?;
         let mut cases = bench::cases(&suite, rank);
         let mut seen = HashSet::new();
         cases.retain(|case| seen.insert(case.clone()));

@@ -81,10 +81,11 @@ struct Run<'r> {
 
 impl Run<'_> {
     fn alone(&self) -> anyhow::Result<ExitCode> {
-        let device = choice::open(&self.choice.device())?;
+        let device = choice::open(&self.choice.device()?)?;
         let peers = self.choice.peers(device.as_ref())?;
         let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
         let (header, settings) = self.header(rank)?;
+        super::say_if_host_was_chosen(&self.choice, device.as_ref());
         device.set_deadline(settings.deadline);
         let memory_free = header.environment.memory_free;
         let session = self.session(rank, settings, memory_free);
@@ -323,7 +324,7 @@ fn deadline_of(
     let settings = match old {
         Some(old) => resumed(args, &old.header, catalogue)?.1,
         None => {
-            let found = catalogue.suite(plan_of(args, None).suite());
+            let found = catalogue.suite(plan_of(args, None).suite()?);
             found.map_err(|error| Usage(error.to_string()))?.0.measure
         }
     };
@@ -386,6 +387,11 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
     header.timer = clock::calibrate();
     header.environment = device::host::environment();
     device.describe(&mut header.environment);
+    let (quota, cpus) = (header.environment.cpu_quota, header.environment.cpus);
+    header.environment.warnings.extend(device::host::quota_words(quota, cpus));
+    if choice::is_host(&header.device.backend) {
+        header.environment.warnings.extend(choice::unused_drivers());
+    }
     header.environment.warnings.extend(session::planted::words());
     if args.no_host_name {
         header.environment.host = None;

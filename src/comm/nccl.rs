@@ -551,6 +551,8 @@ impl Communicator for Nccl<'_> {
         match why {
             // All ranks meet these alike.
             DeviceError::Missing { .. }
+            | DeviceError::NoDevice { .. }
+            | DeviceError::Broken { .. }
             | DeviceError::Unfit { .. }
             | DeviceError::Unsupported { .. } => {}
             DeviceError::Allocation { .. }

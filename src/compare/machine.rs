@@ -36,7 +36,10 @@ const TRAITS: &[Trait] = &[
         run.device.cpu.map(|cpu| format!("{}.{}.{}", cpu.family, cpu.model, cpu.stepping))
     }),
     // Kernels keep a few megabytes more or less to themselves.
-    machine("memory", |run| Some(format!("{:.0} GiB", run.device.memory.0 as f64 / GIB))),
+    machine("memory", |run| {
+        let memory = Some(run.device.memory.0).filter(|&memory| memory > 0)?;
+        Some(format!("{:.0} GiB", memory as f64 / GIB))
+    }),
     machine("memory clock", |run| run.device.memory_mts.map(|rate| format!("{rate} MT/s"))),
     machine("memory bus", |run| run.device.memory_bus_bits.map(|bits| format!("{bits} bit"))),
     machine("caches", |run| {
@@ -58,6 +61,8 @@ const TRAITS: &[Trait] = &[
     setting("operating system", |run| some(&run.environment.os)),
     setting("instruction sets and features", |run| some(&run.device.features.join(" "))),
     setting("CPUs allowed", |run| Some(run.environment.cpus.to_string())),
+    setting("CPU quota", |run| run.environment.cpu_quota.map(|quota| format!("{quota:.2} CPUs"))),
+    setting("memory limit", |run| run.environment.memory_limit.map(|limit| limit.to_string())),
     setting("pinned threads", |run| Some(run.environment.pinned.to_string())),
     setting("huge pages", |run| some(&run.environment.huge_pages)),
     setting("frequency governor", |run| run.environment.governor.clone()),

@@ -556,13 +556,10 @@ fn row(case: &Case, [a, b]: &[Runs<'_>; 2]) -> Joined {
     Joined { row, observed: Observed { id, before, after, within, counts: true }, is_single }
 }
 
-/// Which runs had others' work on their cores.
+/// Which runs did not have their cores for themselves.
 fn disturbance<'m>(runs: impl Iterator<Item = (&'m str, &'m Measurement)>) -> Option<String> {
-    let share = |(name, one): (&str, &Measurement)| {
-        let share = one.available.filter(|_| one.disturbed())?;
-        Some(format!("{name} had {:.0} % of its cores", share * 100.0))
-    };
-    let runs: Vec<_> = runs.filter_map(share).collect();
+    let words = |(name, one): (&str, &Measurement)| Some(format!("{name} {}", one.disturbance()?));
+    let runs: Vec<_> = runs.filter_map(words).collect();
     (!runs.is_empty()).then(|| format!("disturbed: {}", runs.join(", ")))
 }
 

@@ -9,7 +9,7 @@
 
 #![expect(unsafe_code, reason = "libraries are opened and their functions called by pointer")]
 
-use super::DeviceError;
+use super::{DeviceError, chain};
 use crate::file;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::{
@@ -65,33 +65,47 @@ impl Opened {
 ///
 /// # Errors
 ///
-/// [`DeviceError::Missing`] with the mend where it is nowhere, or where it is there and the loader
-/// refuses it, with the loader's words.
+/// [`DeviceError::Missing`] where it is nowhere; [`DeviceError::Broken`] with the loader's words
+/// where it is there and the loader refuses it.
 pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
-    let mut refused: Option<String> = None;
+    let mut refused: Option<(PathBuf, String)> = None;
     for path in candidates(wanted) {
         if path.is_absolute() && !path.exists() {
             continue;
         }
         if let Err(error) = file::loadable(&path) {
-            refused.get_or_insert_with(|| format!("{}: {error}", path.display()));
+            let words = format!("{}: {error}", path.display());
+            refused.get_or_insert((path, words));
             continue;
         }
         open_before(&path, wanted.before);
         // SAFETY: initialisers of drivers and toolkit libraries touch nothing of this program.
         match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) } {
             Ok(library) => return Ok(Opened { library: ManuallyDrop::new(library), path }),
-            Err(error) if path.is_absolute() => {
-                refused.get_or_insert_with(|| format!("{error}"));
+            Err(error) => {
+                let words = chain(&error);
+                if path.is_absolute() || !is_nowhere(&words, &path.to_string_lossy()) {
+                    refused.get_or_insert((path, words));
+                }
             }
-            Err(_) => {}
         }
     }
-    let what = match refused {
-        Some(words) => format!("a usable {} ({words})", wanted.files[0]),
-        None => wanted.files.join(" or "),
-    };
-    Err(DeviceError::Missing { what, mend: wanted.mend.into() })
+    let mend = wanted.mend.into();
+    Err(match refused {
+        Some((path, why)) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            DeviceError::Broken { what: name, why, mend }
+        }
+        None => DeviceError::Missing { what: wanted.files.join(" or "), mend },
+    })
+}
+
+/// Whether the loader's words about a bare name mean that no folder has it. With another library's
+/// name the same words mean that the library is there, and one that it needs is not.
+pub fn is_nowhere(words: &str, name: &str) -> bool {
+    // glibc and musl.
+    words.contains(&format!("{name}: cannot open shared object file: No such file"))
+        || words.contains(&format!("Error loading shared library {name}: No such file"))
 }
 
 /// Opens what the library at `path` will itself open by bare names, so that the loader finds it.
@@ -324,8 +338,21 @@ mod tests {
         let folders: &'static [&'static str] =
             vec![&*folder.path().to_string_lossy().into_owned().leak()].leak();
         let wanted = Wanted { files: &["libbroken.so.1"], folders, ..NOWHERE };
-        let words = open(&wanted).map(|_| ()).expect_err("it is text").to_string();
-        assert!(words.contains("a usable libbroken.so.1"), "{words}");
+        let error = open(&wanted).map(|_| ()).expect_err("it is text");
+        let DeviceError::Broken { what, why, mend } = error else { panic!("{error:?}") };
+        assert_eq!((what.as_str(), mend.as_str()), ("libbroken.so.1", "write it"));
+        // The loader's own words, which name the file that it refuses and its reason.
+        assert!(why.contains("libbroken.so.1: ") && why.contains("file too short"), "{why}");
+    }
+
+    #[test]
+    fn a_library_that_lacks_another_one_is_not_nowhere() {
+        let words = |name: &str| format!("{name}: cannot open shared object file: No such file or");
+        assert!(is_nowhere(&words("libcuda.so.1"), "libcuda.so.1"));
+        assert!(!is_nowhere(&words("libnvidia-ptx.so.1"), "libcuda.so.1"));
+        assert!(!is_nowhere("libcuda.so.1: file too short", "libcuda.so.1"));
+        let musl = "Error loading shared library libcuda.so.1: No such file or directory";
+        assert!(is_nowhere(musl, "libcuda.so.1"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod library;
 
 use crate::{
     case::{HostMemory, KernelName},
+    clock,
     kernel::{Operation, OtherOperation, Params},
     outcome::{Code, Telemetry},
     record::Environment,
@@ -23,7 +24,12 @@ pub trait Backend: Sync {
     /// `host`, `cuda`, `hip`, `fake`.
     fn name(&self) -> &'static str;
 
-    /// The devices there are. A missing driver is an answer, with its reason and its mend.
+    /// The devices there are, at least one.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where one
+    /// is and shows no device; whatever else means that the driver does not work.
     fn devices(&self) -> Result<Vec<Properties>, DeviceError>;
 
     /// Opens one.
@@ -35,35 +41,72 @@ pub trait Backend: Sync {
     }
 }
 
-/// Something that was looked at, and whether it is as it should be.
+impl dyn Backend {
+    /// Why none of its devices can be measured although its driver is installed; `None` where the
+    /// driver works, or is not there.
+    pub fn broken(&self) -> Option<DeviceError> {
+        match self.devices() {
+            Ok(_) | Err(DeviceError::Missing { .. } | DeviceError::NoDevice { .. }) => None,
+            Err(error) => Some(error),
+        }
+    }
+}
+
+/// How good or bad a [`Finding`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// Not installed, which is no fault of a machine that does not need it.
+    Absent,
+    /// Figures may be lower or noisier than they could be, or less is measured.
+    Warn,
+    /// Figures made here would be spoilt, or a device cannot be measured.
+    Fail,
+}
+
+/// Something that was looked at, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Whether it is.
-    pub good: bool,
+    /// How good it is.
+    pub state: State,
     /// What was looked at.
     pub what: String,
     /// What was found.
     pub found: String,
-    /// What to do about it; may be empty where it is good.
+    /// What to do about it; empty where nothing has to be done.
     pub mend: String,
 }
 
 impl Finding {
     /// As it should be.
-    pub fn good(what: &str, found: impl Into<String>) -> Finding {
-        Finding { good: true, what: what.into(), found: found.into(), mend: String::new() }
+    pub fn ok(what: &str, found: impl Into<String>) -> Finding {
+        Finding { state: State::Ok, what: what.into(), found: found.into(), mend: String::new() }
     }
 
-    /// Not there, which is no fault of a machine that needs none.
-    pub fn absent(what: &str, error: &DeviceError) -> Finding {
-        let (good, found, mend) = match error {
+    /// Why something could not be opened: absent where it is not installed, else as bad as is said.
+    pub fn of_error(what: &str, error: &DeviceError, otherwise: State) -> Finding {
+        let (state, found, mend) = match error {
             DeviceError::Missing { what, mend } => {
-                (true, format!("{what} not found"), mend.clone())
+                (State::Absent, format!("{what} not found"), mend.clone())
             }
-            other => (false, other.to_string(), String::new()),
+            DeviceError::NoDevice { what, mend } => {
+                (State::Warn, format!("the driver shows no {what}"), mend.clone())
+            }
+            DeviceError::Broken { what, why, mend } => {
+                (otherwise, format!("{what} does not work ({why})"), mend.clone())
+            }
+            other => (otherwise, other.to_string(), String::new()),
         };
-        Finding { good, what: what.into(), found, mend }
+        Finding { state, what: what.into(), found, mend }
     }
+}
+
+/// An error's words with those of its causes: the loader says in a cause why it refuses a library.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
 /// Every backend of this build, in the order `devices` prints them.
@@ -438,6 +481,24 @@ pub enum DeviceError {
         /// What to do.
         mend: String,
     },
+    /// The driver is there and works, and shows no device.
+    #[error("{what} not found: {mend}")]
+    NoDevice {
+        /// Whose device, and what hides it, where that is known.
+        what: String,
+        /// What to do.
+        mend: String,
+    },
+    /// The driver or library is there and does not work.
+    #[error("{what} does not work ({why}): {mend}")]
+    Broken {
+        /// Which.
+        what: String,
+        /// The driver's or the loader's words.
+        why: String,
+        /// What to do.
+        mend: String,
+    },
     /// The kernel is not made for the shape of the case; the device may have all it takes.
     #[error("the shape of this case does not fit kernel {kernel}, which needs {needs}")]
     Unfit {
@@ -488,6 +549,12 @@ pub enum DeviceError {
 
 impl From<OtherOperation> for DeviceError {
     fn from(error: OtherOperation) -> DeviceError {
+        DeviceError::Driver(error.to_string())
+    }
+}
+
+impl From<clock::Stopped> for DeviceError {
+    fn from(error: clock::Stopped) -> DeviceError {
         DeviceError::Driver(error.to_string())
     }
 }

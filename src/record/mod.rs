@@ -97,6 +97,12 @@ pub struct Environment {
     pub load: Option<f64>,
     /// Memory free at start.
     pub memory_free: Option<Bytes>,
+    /// The most memory that the control group (cgroup) of the process allows, or one of its
+    /// ancestors; absent without a limit.
+    pub memory_limit: Option<Bytes>,
+    /// The CPU time that the control group allows each second, or one of its ancestors, in CPUs;
+    /// absent without a quota.
+    pub cpu_quota: Option<f64>,
     /// Vendor libraries that were found, with their versions.
     pub libraries: Vec<String>,
     /// Who is which rank, one line each, where ranks are processes or GPUs.

@@ -35,6 +35,10 @@ const MEASURED: &[Column] = &[
     Column { key: "code", title: "code", weight: Weight::Machine },
 ];
 
+/// In the tables of runs under a CPU quota alone.
+const STOPPED_BY_QUOTA: Column =
+    Column { key: "stopped_by_quota", title: "stopped by quota", weight: Weight::Essential };
+
 const UNMEASURED: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
     Column { key: "outcome", title: "outcome", weight: Weight::Essential },
@@ -44,16 +48,20 @@ const UNMEASURED: &[Column] = &[
 
 /// Every case that was measured.
 pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
-    let rows: Vec<_> = record
-        .outcomes
-        .iter()
-        .filter_map(|outcome| outcome.measured())
-        .map(|measurement| measured_row(measurement, ceilings))
-        .collect();
+    let measured: Vec<&Measurement> =
+        record.outcomes.iter().filter_map(Outcome::measured).collect();
+    let mut columns = MEASURED.to_vec();
+    let mut rows: Vec<_> = measured.iter().map(|one| measured_row(one, ceilings)).collect();
+    if measured.iter().any(|one| one.stopped_by_quota.is_some()) {
+        columns.push(STOPPED_BY_QUOTA);
+        rows.iter_mut().zip(&measured).for_each(|(row, one)| {
+            row.push(one.stopped_by_quota.map_or(Cell::Absent, Cell::Share));
+        });
+    }
     (!rows.is_empty()).then(|| Table {
         name: "cases".into(),
         title: "Every measured case".into(),
-        columns: MEASURED.to_vec(),
+        columns,
         rows,
     })
 }

@@ -375,9 +375,29 @@ fn noisy(record: &Record) -> Option<String> {
     ))
 }
 
+/// Where a CPU quota kept the program from running. Measured cases alone: a report lists the others
+/// with their reasons.
+fn held_by_quota(record: &Record) -> Option<String> {
+    let held: Vec<_> = measurements(record)
+        .filter(|measurement| measurement.held_by_quota())
+        .filter_map(|measurement| Some((measurement.stopped_by_quota?, &measurement.case)))
+        .collect();
+    let (most, case) = held.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let cases = if held.len() == 1 { "case" } else { "cases" };
+    let quota = record.header.environment.cpu_quota;
+    let quota = quota.map(|quota| format!(" of {quota:.2} CPUs")).unwrap_or_default();
+    Some(format!(
+        "A CPU quota{quota} stopped the program while {} {cases} ran, {case} the most: for {:.0} % \
+         of its time. Their figures may show the quota and not the machine.",
+        held.len(),
+        most * 100.0
+    ))
+}
+
 /// Where somebody else worked on the same cores.
 fn disturbed(record: &Record) -> Option<String> {
-    let shares = measurements(record).filter(|measurement| measurement.disturbed());
+    let by_others = |one: &&Measurement| one.disturbed() && !one.held_by_quota();
+    let shares = measurements(record).filter(by_others);
     let mut shares: Vec<_> = shares.filter_map(|one| Some((one.available?, &one.case))).collect();
     shares.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (least, case) = shares.first()?;
@@ -489,6 +509,7 @@ pub fn warnings(record: &Record) -> Vec<String> {
         ));
     }
     warnings.extend(exps_unknown(record));
+    warnings.extend(held_by_quota(record));
     warnings.extend(disturbed(record));
     warnings.extend(above(record));
     warnings.extend(other_clock(record));

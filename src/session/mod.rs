@@ -7,7 +7,7 @@ use crate::{
     bench::{self, Rank},
     case::{Case, Point},
     clock,
-    device::DeviceError,
+    device::{DeviceError, host},
     outcome::{Failure, Outcome},
     record::{
         Footer, Header, Line,
@@ -143,8 +143,12 @@ impl Session<'_> {
 /// Why a case cannot be measured in so much free memory, if so.
 pub fn too_large(case: &Case, properties: &Properties, free: Option<Bytes>) -> Option<String> {
     let needed = bench::memory_needed(case, properties);
+    let free = match properties.backend.as_str() {
+        "host" => free.map(host::for_operands),
+        _ => free,
+    };
     let free = free.filter(|&free| needed > free)?;
-    Some(format!("needs {needed} of memory, and {free} are free"))
+    Some(format!("needs {needed} of memory, and {free} are free for it"))
 }
 
 fn failed(case: &Case, failure: Failure, error: String) -> Outcome {

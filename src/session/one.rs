@@ -4,13 +4,13 @@
 use super::planted::{self, Slowed};
 use crate::{
     bench::{self, Rank, Unready, Workload},
-    case::Case,
-    clock,
-    device::DeviceError,
+    case::{Case, Point},
+    clock::{self, Moment},
+    device::{DeviceError, host},
     guard::{self, Witness},
     measure::{self, Taken},
     outcome::{AVAILABLE_MIN, Cache, Check, Contrast, Failure, Measurement, Outcome, Samples},
-    spec::Yardstick,
+    spec::{Properties, Yardstick},
     stats::{Summary, quantile},
     suite::MeasureSettings,
     units::{Megahertz, Seconds},
@@ -34,6 +34,8 @@ impl From<DeviceError> for Stopped {
     fn from(error: DeviceError) -> Stopped {
         let failure = match &error {
             DeviceError::Missing { .. }
+            | DeviceError::NoDevice { .. }
+            | DeviceError::Broken { .. }
             | DeviceError::Unfit { .. }
             | DeviceError::Unsupported { .. } => {
                 return Stopped::Skipped(error.to_string());
@@ -122,11 +124,15 @@ fn measure_workload(
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
     let units = case.point.units().unwrap_or(device.properties().units);
+    let quota = QuotaWatch::begin(case, device.properties());
     let (mut taken, mut available) = sample(rank, workload, units, cache, settings)?;
+    let mut stopped_by_quota = quota.share();
     if available.is_some_and(|share| share < AVAILABLE_MIN) {
+        let quota = QuotaWatch::begin(case, device.properties());
         let again = sample(rank, workload, units, cache, settings)?;
         if again.1 > available {
             (taken, available) = again;
+            stopped_by_quota = quota.share();
         }
     }
     let last = taken.samples.times.len();
@@ -162,6 +168,7 @@ fn measure_workload(
         rank_times,
         check,
         available,
+        stopped_by_quota,
         telemetry,
     };
     let timer = measure::calibrate_on(device)?;
@@ -229,6 +236,34 @@ fn available(Rank { device, peers }: Rank<'_>, units: u32) -> Result<Option<f64>
     }
     let taken = peers.largest(own.map_or(0.0, |share| 1.0 - share))?;
     Ok(Some(1.0 - taken))
+}
+
+/// What a CPU quota takes from a case, by the kernel's own count.
+struct QuotaWatch {
+    since: Moment,
+    /// What it had taken before, in seconds of all CPUs together; none without a quota.
+    before: Option<Seconds>,
+    /// Threads that work at once.
+    threads: u32,
+}
+
+impl QuotaWatch {
+    fn begin(case: &Case, properties: &Properties) -> QuotaWatch {
+        // A GPU works on while the one thread that feeds it is stopped.
+        let threads = match (properties.backend.as_str(), &case.point) {
+            ("host", Point::Collective(point)) => point.ranks,
+            ("host", point) => point.units().unwrap_or(properties.units),
+            _ => 1,
+        };
+        QuotaWatch { since: clock::now(), before: host::groups().stopped(), threads }
+    }
+
+    /// The share of the time since for which it kept the threads waiting.
+    fn share(&self) -> Option<f64> {
+        let stopped = host::groups().stopped()?.0 - self.before?.0;
+        let in_all = self.since.elapsed().0 * f64::from(self.threads.max(1));
+        Some((stopped / in_all).clamp(0.0, 1.0)).filter(|share| share.is_finite())
+    }
 }
 
 /// The check that came nearer to its tolerance.

@@ -45,8 +45,7 @@ impl Workload for Slowed<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         let start = clock::now();
         self.workload.enqueue(repeat)?;
-        clock::spin(start.elapsed() * self.share);
-        Ok(())
+        Ok(clock::spin(start.elapsed() * self.share)?)
     }
 
     fn granule(&self) -> u32 {

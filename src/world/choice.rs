@@ -2,13 +2,14 @@
 
 use crate::{
     case::KernelName,
+    clock,
     comm::{Alone, Communicator, Planned, host::ThreadRanks, nccl::Engine},
-    device::{BACKENDS, Backend, Device, fake::Fake},
+    device::{BACKENDS, Backend, Device, DeviceError, fake::Fake},
 };
 use anyhow::Context;
 
 /// The backend that is always there.
-const HOST: &str = "host";
+pub(super) const HOST: &str = "host";
 
 /// Most ranks of one process.
 const RANKS_MAX: u32 = 1024;
@@ -17,6 +18,12 @@ const RANKS_MAX: u32 = 1024;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoSuchDevice(String);
+
+/// A GPU's driver is installed and does not work: a run that took the host instead would pass off a
+/// broken machine as a good one.
+#[derive(Debug, thiserror::Error)]
+#[error("no GPU can be measured: {0}; or measure the host all the same: --device host")]
+pub struct BrokenDriver(DeviceError);
 
 /// What was asked for; an absent field is chosen by what there is.
 #[derive(Clone, Debug, Default)]
@@ -29,14 +36,22 @@ pub struct Choice {
 
 impl Choice {
     /// The device's name: as given, else the first GPU, else the host.
-    pub fn device(&self) -> String {
-        let found = || {
-            let gpus = BACKENDS.iter().filter(|backend| backend.name() != HOST);
-            gpus.map(|backend| (backend.name(), backend.devices()))
-                .find_map(|(name, devices)| Some((name, devices.ok()?.first()?.ordinal)))
-        };
-        let first = || found().map_or(HOST.into(), |(name, ordinal)| format!("{name}:{ordinal}"));
-        self.device.clone().unwrap_or_else(first)
+    ///
+    /// # Errors
+    /// Where none is given, and the driver of a GPU is installed and does not work.
+    pub fn device(&self) -> Result<String, BrokenDriver> {
+        if let Some(device) = &self.device {
+            return Ok(device.clone());
+        }
+        for backend in gpu_backends() {
+            if let Ok(Some(first)) = backend.devices().map(|devices| devices.into_iter().next()) {
+                return Ok(format!("{}:{}", backend.name(), first.ordinal));
+            }
+            if let Some(error) = backend.broken() {
+                return Err(BrokenDriver(error));
+            }
+        }
+        Ok(HOST.into())
     }
 
     /// The device of one of many ranks: as given, or the GPU of its place on its node, or the host
@@ -45,7 +60,7 @@ impl Choice {
     /// # Errors
     /// Where no backend has the name, or its devices cannot be listed.
     pub fn device_of_rank(&self, place: u32) -> anyhow::Result<String> {
-        let name = self.device();
+        let name = self.device()?;
         if is_host(&name) || self.device.as_ref().is_some_and(|given| given.contains(':')) {
             return Ok(name);
         }
@@ -91,6 +106,38 @@ pub fn ranks_allowed(ranks: u32) -> Result<(), NoSuchDevice> {
     Err(NoSuchDevice(format!("--ranks {ranks}: a world has 1 to {RANKS_MAX} ranks")))
 }
 
+fn gpu_backends() -> impl Iterator<Item = &'static dyn Backend> {
+    BACKENDS.iter().copied().filter(|backend| backend.name() != HOST)
+}
+
+/// Why no GPU is measured, in one line: for a run on the host that chose it itself.
+pub fn without_gpu() -> String {
+    let reason = |backend: &dyn Backend| match backend.devices().err()? {
+        DeviceError::Missing { .. } => None,
+        DeviceError::NoDevice { what, .. } => Some(format!("the driver shows no {what}")),
+        other => Some(other.to_string()),
+    };
+    let reasons: Vec<String> = gpu_backends().filter_map(reason).collect();
+    let reasons = match reasons.is_empty() {
+        true => "no driver of a GPU is installed".into(),
+        false => reasons.join("; "),
+    };
+    format!("the host is measured: {reasons}")
+}
+
+/// What a record of a run on the host says of GPUs that might have been measured: drivers that are
+/// installed, and do not work or show no device.
+pub fn unused_drivers() -> Vec<String> {
+    let reason = |backend: &dyn Backend| match backend.devices().err()? {
+        DeviceError::Missing { .. } => None,
+        DeviceError::NoDevice { what, mend } => {
+            Some(format!("a driver is installed and shows no {what}: {mend}"))
+        }
+        broken => Some(format!("no GPU was measured: {broken}")),
+    };
+    gpu_backends().filter_map(reason).collect()
+}
+
 /// Whether a device's name is the host's.
 pub fn is_host(name: &str) -> bool {
     name.split(':').next() == Some(HOST)
@@ -113,8 +160,10 @@ fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
 /// Opens a device by its name: `host`, `cuda` (its first), `cuda:1`.
 ///
 /// # Errors
-/// Where there is no such device, or it cannot be opened.
+/// Where there is no such device, or it cannot be opened; where no time passes, so that nothing
+/// could be timed on it.
 pub fn open(name: &str) -> anyhow::Result<Box<dyn Device>> {
+    clock::check()?;
     // Never in the list of backends: nobody is to meet it by chance.
     if let Some(script) = name.strip_prefix("fake:") {
         let fake = Fake::parse(script).map_err(|error| NoSuchDevice(error.to_string()))?;

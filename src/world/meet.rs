@@ -3,7 +3,7 @@
 
 use super::{
     GRACE, ToldByAnother,
-    choice::{self, Choice},
+    choice::{self, Choice, HOST},
     seat::Seat,
 };
 use crate::{
@@ -142,7 +142,7 @@ impl Candidate {
         };
         let name = choice.device_of_rank(place).unwrap_or_else(|error| {
             facts.trouble = Some(format!("{error:#}"));
-            choice.device()
+            choice.device.clone().unwrap_or_else(|| HOST.into())
         });
         let engine = engine(&seat.meeting, &name, &mut facts);
         if choice::is_host(&name) {

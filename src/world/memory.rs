@@ -1,7 +1,7 @@
 //! How much memory the ranks of a run may take.
 
 use super::{join::Link, meet::Roster};
-use crate::units::Bytes;
+use crate::{device::host, units::Bytes};
 
 /// Memory that all ranks together may take; none where this rank's is not known. Ranks of one
 /// device share what is free on it, and no rank may take more than the one that has least.
@@ -19,7 +19,11 @@ pub fn allowed(
         Link::Mpi(mpi) => mpi.ranks_here(),
         Link::Nccl(..) => roster.sharing(link.rank()),
     };
-    let share = free.0 as f64 / f64::from(here);
+    let mut share = free.0 as f64 / f64::from(here);
+    if let Link::Mpi(_) = link {
+        // Each process takes memory for itself.
+        share = host::for_operands(Bytes(share as u64)).0 as f64;
+    }
     // Ranks agree on the largest of what each has: the least is the largest, negated.
     let least = -peers.largest(-share)?;
     Ok(Some(Bytes(least as u64 * u64::from(peers.size()))))

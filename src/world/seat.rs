@@ -50,9 +50,10 @@ impl Seats {
             };
             return Ok(Seats::One(Seat { world, meeting }));
         }
-        let Some(size) = choice.ranks.filter(|_| !choice::is_host(&choice.device())) else {
+        let Some(size) = choice.ranks else { return Ok(Seats::Alone) };
+        if choice::is_host(&choice.device()?) {
             return Ok(Seats::Alone);
-        };
+        }
         choice::ranks_allowed(size)?;
         let room = Arc::new(Room::default());
         let seat = |rank: u32| Seat {

@@ -296,6 +296,7 @@ impl Row {
             rank_times: Vec::new(),
             check: Check::NONE,
             available: None,
+            stopped_by_quota: None,
             telemetry: None,
             started: None,
             code: Vec::new(),

@@ -18,6 +18,7 @@ mod limits;
 mod localise;
 mod nccl_tests;
 mod parts;
+mod quota;
 mod report;
 mod statistics;
 mod wire;

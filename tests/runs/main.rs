@@ -16,4 +16,5 @@ mod mpi;
 mod nccl;
 mod other_user;
 mod record;
+mod starved;
 mod stops;

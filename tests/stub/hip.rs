@@ -373,7 +373,6 @@ fn a_machine_without_a_device_or_a_library_is_told_what_to_do() {
     for (script, words) in [
         ("hipInit=100", "AMD GPU not found: check rocminfo"),
         ("hipRuntimeGetVersion=101", "AMD GPU not found: check rocminfo"),
-        ("hip=40500000", "HIP 5.0 or newer (this one is 4.5)"),
         ("devices=0", "AMD GPU not found: check rocminfo"),
     ] {
         let machine = Machine::with(&AMD);
@@ -383,7 +382,6 @@ fn a_machine_without_a_device_or_a_library_is_told_what_to_do() {
     }
     let machine = Machine::with(&[]);
     let doctor = say(&mut machine.fizeau("", &["doctor"]));
-    assert_eq!(doctor.code, Some(0), "{}", doctor.err);
     for words in [
         "libamdhip64.so.6",
         "hip-runtime-amd",

@@ -7,6 +7,8 @@ mod program;
 #[path = "../skipped/mod.rs"]
 mod skipped;
 
+mod broken;
+mod cache;
 mod cuda;
 mod drivers;
 mod first_day;

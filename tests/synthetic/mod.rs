@@ -64,6 +64,8 @@ fn header(plan: Vec<Case>) -> Header {
             unknown_architecture: None,
             load: Some(0.31),
             memory_free: Some(Bytes(29 << 30)),
+            memory_limit: None,
+            cpu_quota: None,
             libraries: vec!["openblas 0.3.29".into()],
             ranks: Vec::new(),
             network: None,
@@ -169,6 +171,7 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
         check,
         rank_times: Vec::new(),
         available: None,
+        stopped_by_quota: None,
         telemetry: None,
     }
 }

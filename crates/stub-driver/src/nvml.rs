@@ -158,13 +158,15 @@ pub unsafe extern "C" fn nvmlEventSetWait_v2(
     event: *mut nvmlEventData_t,
     milliseconds: c_uint,
 ) -> c_int {
-    // SAFETY: the caller passes a valid pointer.
     let told = call("nvmlEventSetWait_v2", |state| match state.faults.pop() {
-        Some(fault) => unsafe {
-            (*event).eventType = nvmlEventTypeXidCriticalError.into();
-            (*event).eventData = fault;
+        Some(fault) => {
+            // SAFETY: the caller passes a valid pointer.
+            unsafe {
+                (*event).eventType = nvmlEventTypeXidCriticalError.into();
+                (*event).eventData = fault;
+            }
             OK
-        },
+        }
         None => TIMEOUT,
     });
     if told == TIMEOUT {

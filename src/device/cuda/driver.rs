@@ -13,7 +13,7 @@ use crate::device::{
 use cudarc::driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT,
     CU_LAUNCH_PARAM_END_AS_INT, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CUlimit,
-    CUstream_flags, CUstreamCaptureMode,
+    CUresult, CUstream_flags, CUstreamCaptureMode,
 };
 use std::{
     ffi::{c_int, c_uint},
@@ -42,7 +42,9 @@ pub static CUDA: Vendor = Vendor {
     too_old,
     version: spelled,
     newer: "install a newer NVIDIA driver",
-    opening: |_| None,
+    no_device: &[CUresult::CUDA_ERROR_NO_DEVICE as i32],
+    no_device_mend: status::NO_DEVICE_MEND,
+    check: status::CHECK,
     codes: status::CODES,
     flags: Flags {
         non_blocking: CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint,
@@ -76,7 +78,7 @@ pub static CUDA: Vendor = Vendor {
 ///
 /// # Errors
 ///
-/// [`DeviceError::Missing`] where there is none, it is too old, or it has no device.
+/// As for [`Driver::open`].
 pub fn driver() -> Result<Arc<Driver>, DeviceError> {
     static DRIVER: OnceLock<Result<Arc<Driver>, DeviceError>> = OnceLock::new();
     DRIVER.get_or_init(|| Driver::open(&CUDA).map(Arc::new)).clone()
@@ -84,11 +86,12 @@ pub fn driver() -> Result<Arc<Driver>, DeviceError> {
 
 /// What to say of a driver for an older CUDA.
 pub fn too_old(version: i32) -> DeviceError {
-    DeviceError::Missing {
-        what: format!(
-            "an NVIDIA driver for CUDA {} or newer (this one is for {})",
-            spelled(VERSION_MIN),
-            spelled(version)
+    DeviceError::Broken {
+        what: "the NVIDIA driver".into(),
+        why: format!(
+            "it is for CUDA {}, and fizeau needs one for CUDA {} or newer",
+            spelled(version),
+            spelled(VERSION_MIN)
         ),
         mend: "install driver 525 or newer".into(),
     }

@@ -12,7 +12,7 @@ mod properties;
 mod status;
 
 use super::{
-    Backend, Device, DeviceError, Finding, Identity,
+    Backend, Device, DeviceError, Finding, Identity, State,
     gpu::{
         compiler,
         device::{DeviceDetails, GpuDevice},
@@ -44,10 +44,8 @@ impl Backend for Cuda {
         let count = driver.count()?;
         if count == 0 {
             let hidden = visible().map(|list| format!(" (CUDA_VISIBLE_DEVICES={list})"));
-            return Err(DeviceError::Missing {
-                what: format!("an NVIDIA GPU{}", hidden.unwrap_or_default()),
-                mend: "check nvidia-smi, and what CUDA_VISIBLE_DEVICES leaves of it".into(),
-            });
+            let what = format!("NVIDIA GPU{}", hidden.unwrap_or_default());
+            return Err(DeviceError::NoDevice { what, mend: status::NO_DEVICE_MEND.into() });
         }
         (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
     }
@@ -70,20 +68,20 @@ impl Backend for Cuda {
 
     fn findings(&self) -> Vec<Finding> {
         let mut findings = vec![
-            match driver() {
-                Ok(driver) => Finding::good("NVIDIA driver", described(&driver)),
-                Err(error) => Finding::absent("NVIDIA driver", &error),
+            match self.devices().and_then(|_| driver()) {
+                Ok(driver) => Finding::ok("NVIDIA driver", described(&driver)),
+                Err(error) => Finding::of_error("NVIDIA driver", &error, State::Fail),
             },
             match nvml::nvml() {
-                Ok(nvml) => Finding::good("NVML", nvml.driver_version().unwrap_or_default()),
-                Err(error) => Finding::absent("NVML", &error),
+                Ok(nvml) => Finding::ok("NVML", nvml.driver_version().unwrap_or_default()),
+                Err(error) => Finding::of_error("NVML", &error, State::Warn),
             },
             nvrtc_finding(),
             match cublaslt::CUBLASLT.library() {
-                Ok(_) => Finding::good("cuBLASLt", "found"),
-                Err(error) => Finding::absent("cuBLASLt", &error),
+                Ok(_) => Finding::ok("cuBLASLt", "found"),
+                Err(error) => Finding::of_error("cuBLASLt", &error, State::Warn),
             },
-            Finding::good("CUDA kernels", kernels::built_with()),
+            Finding::ok("CUDA kernels", kernels::built_with()),
         ];
         if let Ok(driver) = driver() {
             let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
@@ -99,9 +97,9 @@ fn nvrtc_finding() -> Finding {
     match compiler::found(&nvrtc::compilers(version)) {
         Ok(found) => {
             let versions: Vec<String> = found.iter().map(|one| one.spelled()).collect();
-            Finding::good("NVRTC", versions.join(", then "))
+            Finding::ok("NVRTC", versions.join(", then "))
         }
-        Err(error) => Finding::absent("NVRTC", &error),
+        Err(error) => Finding::of_error("NVRTC", &error, State::Warn),
     }
 }
 
@@ -121,7 +119,7 @@ fn described(driver: &Driver) -> String {
 fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
     let what = format!("cuda:{ordinal}");
     if driver.is_stub {
-        return vec![Finding::good(&what, STUB)];
+        return vec![Finding::ok(&what, STUB)];
     }
     let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
     let counters = sensors.counters();
@@ -129,7 +127,7 @@ fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
     if let Some(errors) = counters.ecc_uncorrected {
         let mend = "drain the node and reset the GPU: nvidia-smi --gpu-reset";
         findings.push(Finding {
-            good: errors == 0,
+            state: if errors == 0 { State::Ok } else { State::Fail },
             what: what.clone(),
             found: format!("{errors} uncorrectable ECC errors since the driver was loaded"),
             mend: if errors == 0 { String::new() } else { mend.into() },
@@ -137,7 +135,7 @@ fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
     }
     if let Some((generation, width)) = sensors.pcie() {
         let found = format!("PCIe {generation} x{width} now, {} NVLinks up", sensors.nvlinks());
-        findings.push(Finding::good(&what, found));
+        findings.push(Finding::ok(&what, found));
     }
     findings
 }

@@ -8,7 +8,7 @@
 
 use crate::{
     device::{
-        DeviceError,
+        DeviceError, chain,
         gpu::sensors::{Counters, Faults, ReadSensors, Reading, USER_CLOCKS},
         library::{self, Refusal, Wanted},
     },
@@ -77,15 +77,16 @@ pub fn nvml() -> Result<Nvml, DeviceError> {
 fn open() -> Result<nvml_wrapper::Nvml, DeviceError> {
     let found = library::open(&LIBRARY)?;
     let opened = nvml_wrapper::Nvml::builder().lib_path(found.path().as_os_str()).init();
-    opened.map_err(|error| DeviceError::Missing {
-        what: format!("a working NVML ({})", words(error)),
+    opened.map_err(|error| DeviceError::Broken {
+        what: "NVML".into(),
+        why: words(error),
         mend: "check nvidia-smi, which uses the same library".into(),
     })
 }
 
 /// An error with its code, where it is NVML's own.
 fn words(error: NvmlError) -> String {
-    let said = error.to_string();
+    let said = chain(&error);
     match error {
         NvmlError::UnexpectedVariant(code) => format!("NVML error {code}"),
         NvmlError::FailedToLoadSymbol(_) | NvmlError::LibloadingError(_) => said,

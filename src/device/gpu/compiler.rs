@@ -3,20 +3,16 @@
 
 #![expect(unsafe_code, reason = "NVRTC is a C library")]
 
+use super::cache::{Cache, Key};
 use crate::{
     device::{
         DeviceError,
         library::{self, Opened, Refusal, Wanted, functions},
     },
-    file,
     spec::STUB,
 };
 use std::{
-    env,
     ffi::{CStr, CString, c_char, c_int},
-    fs,
-    hash::{DefaultHasher, Hash, Hasher},
-    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
@@ -104,6 +100,9 @@ pub fn found(compilers: &[&'static LazyCompiler]) -> Result<Vec<Arc<Compiler>>, 
         match compiler.get() {
             Ok(opened) => found.push(opened),
             Err(DeviceError::Missing { what, mend }) => absent.push((what, mend)),
+            Err(DeviceError::Broken { what, why, mend }) => {
+                absent.push((format!("a usable {what} ({why})"), mend));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -181,39 +180,45 @@ impl Compiler {
         }
     }
 
-    /// A binary for one target: from the cache where the same was compiled before, else compiled
-    /// and kept there.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Launch`] with the compiler's first words where it refuses the text.
-    pub fn binary(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
-        let kept = cache_folder().map(|folder| folder.join(self.file_name(source)));
-        if let Some(bytes) = kept.as_deref().and_then(|path| fs::read(path).ok())
-            && is_image(&bytes, source.target)
-        {
-            return Ok(bytes);
-        }
-        let bytes = self.compile(source)?;
-        if let Some(path) = kept {
-            keep(&path, &bytes);
-        }
-        Ok(bytes)
+    /// The image of a text that an earlier run compiled, if it was kept.
+    pub fn kept(&self, source: &Source<'_>) -> Option<Vec<u8>> {
+        let (name, key) = self.kept_as(source);
+        Cache::of_user()?.read(&name, &key)
     }
 
-    /// A name that no other text, option, target or compiler has.
-    fn file_name(&self, source: &Source<'_>) -> String {
-        let mut hasher = DefaultHasher::new();
-        (source.text, source.headers, source.options, self.version).hash(&mut hasher);
+    /// Keeps an image of a text for later runs: one that the driver has loaded.
+    pub fn keep(&self, source: &Source<'_>, image: &[u8]) {
+        let (name, key) = self.kept_as(source);
+        if let Some(cache) = Cache::of_user() {
+            cache.keep(&name, &key, image);
+        }
+    }
+
+    /// Removes what was kept of a text, which the driver refuses.
+    pub fn forget(&self, source: &Source<'_>) {
+        if let Some(cache) = Cache::of_user() {
+            cache.remove(&self.kept_as(source).0);
+        }
+    }
+
+    /// What an image of a text is kept under: no other text, option, target or compiler has the
+    /// same.
+    fn kept_as(&self, source: &Source<'_>) -> (String, Key) {
+        let compiler = format!("{} {:?}", self.dialect.name, self.version);
+        let options = self.dialect.options(source);
+        let headers = source.headers.iter().flat_map(|&(name, text)| [name, text]);
+        let texts = [compiler.as_str(), source.text];
+        let key =
+            Key::of(texts.into_iter().chain(options.iter().map(String::as_str)).chain(headers));
         let (name, target) = (source.name.replace('/', "-"), source.target);
-        format!("{name}-{target}-{:016x}.cubin", hasher.finish())
+        (format!("{name}-{target}-{}.image", key.short()), key)
     }
 
     /// A binary for one target, compiled anew.
     ///
     /// # Errors
     ///
-    /// As for [`Compiler::binary`].
+    /// [`DeviceError::Launch`] with the compiler's first words where it refuses the text.
     pub fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
         let refused = |why: String| DeviceError::Launch { kernel: source.name.into(), why };
         let failed = |refusal: Refusal| refused(format!("{}: {refusal}", self.dialect.name));
@@ -286,23 +291,4 @@ impl Compiler {
 /// Whether what is compiled for a target is PTX, which the driver compiles for the device.
 fn is_virtual(target: &str) -> bool {
     target.starts_with("compute_")
-}
-
-/// Whether bytes begin as what is compiled for a target does.
-fn is_image(bytes: &[u8], target: &str) -> bool {
-    bytes.starts_with(b"\x7fELF") || is_virtual(target) && bytes.starts_with(b"//")
-}
-
-/// `$XDG_CACHE_HOME/fizeau`, or `~/.cache/fizeau`; none where there is no home.
-fn cache_folder() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(caches.join("fizeau"))
-}
-
-/// Puts a file into the cache, whole or not at all. A cache that cannot be written costs the time
-/// to compile again, and nothing else.
-fn keep(path: &Path, bytes: &[u8]) {
-    let Some(folder) = path.parent() else { return };
-    let _ = fs::create_dir_all(folder).and_then(|()| file::write(path, bytes));
 }

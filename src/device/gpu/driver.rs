@@ -10,7 +10,12 @@ use crate::device::{
     DeviceError,
     library::{self, Handle, Refusal},
 };
-use std::ffi::{CStr, c_char, c_int};
+use std::{
+    ffi::{CStr, c_char, c_int},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
 /// The opened and initialised driver.
 pub struct Driver {
@@ -29,8 +34,19 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// As for [`driver`].
+    /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where it
+    /// shows no device, [`DeviceError::Broken`] for every other reason: it cannot be loaded, is too
+    /// old, refuses to start, or does not answer.
     pub fn open(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
+        let silent = || DeviceError::Broken {
+            what: vendor.named(),
+            why: format!("it did not answer within {} s", ANSWER_MAX.as_secs()),
+            mend: vendor.check.into(),
+        };
+        within(ANSWER_MAX, move || Driver::open_now(vendor)).unwrap_or_else(|| Err(silent()))
+    }
+
+    fn open_now(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
         let functions = (vendor.functions)(&library::open(&vendor.library)?);
         let error = |refusal: Refusal| opening_error(vendor, &refusal);
         let mut version = 0;
@@ -97,12 +113,12 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// What the driver refuses.
+    /// As for [`Driver::open`].
     pub fn count(&self) -> Result<u32, DeviceError> {
         let mut count = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device_count(&raw mut count) }
-            .map_err(|refusal| self.vendor.error(&refusal))?;
+            .map_err(|refusal| opening_error(self.vendor, &refusal))?;
         Ok(count.max(0) as u32)
     }
 
@@ -165,9 +181,43 @@ impl Driver {
     }
 }
 
-/// A refusal while the driver is opened or devices are counted.
+/// The longest wait for a driver that starts. With GPUs that no process has used since the last one
+/// ended (no persistence mode) a node of eight takes half a minute.
+const ANSWER_MAX: Duration = Duration::from_secs(180);
+
+/// What work comes to that has a thread of its own; `None` where it is not done in time. The thread
+/// is then left behind, since a call that hangs in a driver cannot be ended.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, wait) = mpsc::channel();
+    let started = thread::Builder::new().spawn(move || {
+        // Whoever waited may have given up.
+        let _ = done.send(work());
+    });
+    started.ok()?;
+    wait.recv_timeout(limit).ok()
+}
+
+/// A refusal while the driver is opened.
 pub fn opening_error(vendor: &Vendor, refusal: &Refusal) -> DeviceError {
-    (vendor.opening)(refusal).unwrap_or_else(|| vendor.error(refusal))
+    if let Refusal::Code { code, .. } = refusal
+        && vendor.no_device.contains(code)
+    {
+        let what = format!("{} GPU", vendor.maker);
+        return DeviceError::NoDevice { what, mend: vendor.no_device_mend.into() };
+    }
+    let broken = |why: String, mend: &str| DeviceError::Broken {
+        what: vendor.named(),
+        why,
+        mend: mend.into(),
+    };
+    match vendor.error(refusal) {
+        DeviceError::Missing { what, mend } => broken(format!("it has no {what}"), &mend),
+        DeviceError::Lost(why) | DeviceError::Driver(why) => broken(why, vendor.check),
+        told => told,
+    }
 }
 
 /// A text that a function writes into a buffer.
@@ -178,4 +228,17 @@ fn text(write: impl FnOnce(*mut c_char, c_int) -> bool) -> Option<String> {
     }
     let text = CStr::from_bytes_until_nul(&buffer).ok()?;
     Some(text.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_does_not_answer_is_waited_for_no_longer_than_the_limit() {
+        assert_eq!(within(Duration::from_secs(60), || 7), Some(7));
+        let (never, hangs) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::from_millis(20), move || hangs.recv()), None);
+        drop(never);
+    }
 }

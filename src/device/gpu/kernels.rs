@@ -209,7 +209,15 @@ impl Kernels {
         for (compiler, target) in tries {
             let Bundled { path: name, text, .. } = self.bundled(file, target)?;
             let source = Source { name, text, headers: HEADERS, options: &[], target };
-            let image = match compiler.binary(&source) {
+            let by = compiler.named();
+            if let Some(image) = compiler.kept(&source) {
+                if let Ok(module) = context.module(&image, name) {
+                    return Ok((Rc::new(module), code(&image, target, &by)));
+                }
+                // It may be what is wrong; what is compiled anew tells.
+                compiler.forget(&source);
+            }
+            let image = match compiler.compile(&source) {
                 Ok(image) => image,
                 Err(DeviceError::Launch { why, .. }) => {
                     refusals.push(format!("for {target}, {why}"));
@@ -217,9 +225,11 @@ impl Kernels {
                 }
                 Err(error) => return Err(error),
             };
-            let by = compiler.named();
             match context.module(&image, name) {
-                Ok(module) => return Ok((Rc::new(module), code(&image, target, &by))),
+                Ok(module) => {
+                    compiler.keep(&source, &image);
+                    return Ok((Rc::new(module), code(&image, target, &by)));
+                }
                 Err(NotLoaded::Device(error)) => return Err(error),
                 Err(NotLoaded::WrongImage(why)) => {
                     by_driver = true;

@@ -10,6 +10,7 @@
 
 mod attention;
 pub mod blas_lt;
+mod cache;
 pub mod compiler;
 mod context;
 mod copies;

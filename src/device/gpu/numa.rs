@@ -2,8 +2,10 @@
 //! nvbandwidth has it. Pages are on the node of the CPU that writes or pins them first, so memory
 //! is allocated by a thread that is kept to the node's CPUs meanwhile.
 
-use crate::device::host::cpus::cpu_list;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use crate::device::host::{
+    affinity::{self, CpuMask},
+    cpus::cpu_list,
+};
 use std::fs;
 
 /// Where the kernel describes PCI devices, and NUMA nodes.
@@ -21,13 +23,11 @@ fn numbered(text: &str) -> Option<u32> {
 }
 
 /// The CPUs of a node that this thread may use; none where there are none.
-fn cpus_of(node: u32) -> Option<CpuSet> {
-    let allowed = sched_getaffinity(None).ok()?;
+fn cpus_of(node: u32) -> Option<CpuMask> {
+    let allowed = affinity::allowed().ok()?;
     let list = fs::read_to_string(format!("{NODES}/node{node}/cpulist")).ok()?;
-    let mut set = CpuSet::new();
-    let cpus = cpu_list(&list).into_iter();
-    cpus.filter(|&cpu| cpu < CpuSet::MAX_CPU && allowed.is_set(cpu)).for_each(|cpu| set.set(cpu));
-    (set.count() > 0).then_some(set)
+    let cpus: Vec<usize> = cpu_list(&list).into_iter().filter(|&cpu| allowed.has(cpu)).collect();
+    (!cpus.is_empty()).then(|| cpus.into_iter().collect())
 }
 
 /// Whether memory can be allocated on a node by this process.
@@ -37,12 +37,12 @@ pub fn is_within_reach(node: u32) -> bool {
 
 /// Allocates on a node; wherever the system likes where there is none, or none within reach.
 pub fn allocated_on<T>(node: Option<u32>, allocate: impl FnOnce() -> T) -> T {
-    let before = sched_getaffinity(None).ok();
-    let moved = node.and_then(cpus_of).is_some_and(|set| sched_setaffinity(None, &set).is_ok());
+    let before = affinity::allowed().ok();
+    let moved = node.and_then(cpus_of).is_some_and(|mask| affinity::keep_to(&mask).is_ok());
     let made = allocate();
     if let Some(before) = before.filter(|_| moved) {
         // What was allowed before is allowed still.
-        let _ = sched_setaffinity(None, &before);
+        let _ = affinity::keep_to(&before);
     }
     made
 }
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn only_while_it_allocates_is_a_thread_kept_to_the_node() {
-        let cpus = || sched_getaffinity(None).map(|set| set.count());
-        let (before, node) = (cpus(), cpus_of(0).map(|set| set.count()));
+        let cpus = || affinity::allowed().map(|mask| mask.cpus()).ok();
+        let (before, node) = (cpus(), cpus_of(0).map(|mask| mask.cpus()));
         let meanwhile = allocated_on(Some(0), cpus);
-        assert_eq!(meanwhile.ok(), node.or(before.ok()));
+        assert_eq!(meanwhile, node.or(before.clone()));
         assert_eq!(cpus(), before);
         assert!(!is_within_reach(9_999));
         assert_eq!(allocated_on(Some(9_999), cpus), before);

@@ -42,9 +42,12 @@ pub struct Vendor {
     pub version: fn(i32) -> String,
     /// What to do about a library that lacks a function.
     pub newer: &'static str,
-    /// What a refusal while the driver is opened or devices are counted means, where that is more
-    /// than its code says elsewhere.
-    pub opening: fn(&Refusal) -> Option<DeviceError>,
+    /// Codes by which a driver that is opened says that it has no device.
+    pub no_device: &'static [i32],
+    /// What to do about that.
+    pub no_device_mend: &'static str,
+    /// What to look at where the driver does not work and does not say why.
+    pub check: &'static str,
     /// Its codes, each once, those of success and of what never comes left out.
     pub codes: &'static [Code],
     /// Numbers that its functions are given.
@@ -193,6 +196,11 @@ impl Vendor {
         }
     }
 
+    /// The driver, as errors name it.
+    pub fn named(&self) -> String {
+        format!("the {} driver", self.maker)
+    }
+
     /// A refusal that has nothing to do with a kernel or a size.
     pub fn error(&self, refusal: &Refusal) -> DeviceError {
         match refusal {
@@ -204,10 +212,9 @@ impl Vendor {
                 let said = format!("{call}: {}", self.words(*code));
                 match self.meaning(*code) {
                     Meaning::Gone => DeviceError::Lost(said),
-                    Meaning::Setup(mend) => DeviceError::Missing {
-                        what: format!("a working {} driver ({said})", self.maker),
-                        mend: mend.into(),
-                    },
+                    Meaning::Setup(mend) => {
+                        DeviceError::Broken { what: self.named(), why: said, mend: mend.into() }
+                    }
                     _ => DeviceError::Driver(said),
                 }
             }

@@ -11,7 +11,7 @@ use crate::device::{
         launching,
         vendor::{Flags, KernelSet, Peers, Vendor},
     },
-    library::{Refusal, Wanted},
+    library::Wanted,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -29,13 +29,17 @@ pub static HIP: Vendor = Vendor {
     functions: functions::driver,
     // HIP counts 10^7 for a major version and 10^5 for a minor one.
     version_min: 50_000_000,
-    too_old: |version| DeviceError::Missing {
-        what: format!("HIP 5.0 or newer (this one is {})", spelled(version)),
+    too_old: |version| DeviceError::Broken {
+        what: "the AMD driver".into(),
+        why: format!("its HIP is {}, and fizeau needs 5.0 or newer", spelled(version)),
         mend: "install ROCm 6 or newer".into(),
     },
     version: spelled,
     newer: "install a newer ROCm runtime",
-    opening: no_device,
+    // A driver without a device says so by one code or another, by what it was asked first.
+    no_device: &[hip_sys::hipErrorNoDevice, hip_sys::hipErrorInvalidDevice],
+    no_device_mend: NO_DEVICE_MEND,
+    check: status::CHECK,
     codes: status::CODES,
     flags: Flags {
         non_blocking: hip_sys::hipStreamNonBlocking,
@@ -75,24 +79,16 @@ fn spelled(version: i32) -> String {
 ///
 /// # Errors
 ///
-/// [`DeviceError::Missing`] where there is none, it is too old, or it has no device.
+/// As for [`Driver::open`].
 pub fn driver() -> Result<Arc<Driver>, DeviceError> {
     static DRIVER: OnceLock<Result<Arc<Driver>, DeviceError>> = OnceLock::new();
     DRIVER.get_or_init(|| Driver::open(&HIP).map(Arc::new)).clone()
 }
 
-/// A driver without a device says so by one code or another, by what it was asked first.
-fn no_device(refusal: &Refusal) -> Option<DeviceError> {
-    let Refusal::Code { code, .. } = refusal else { return None };
-    [hip_sys::hipErrorNoDevice, hip_sys::hipErrorInvalidDevice]
-        .contains(code)
-        .then(|| DeviceError::Missing { what: "AMD GPU".into(), mend: NO_DEVICE_MEND.into() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::gpu::driver::opening_error;
+    use crate::device::{gpu::driver::opening_error, library::Refusal};
 
     #[test]
     fn a_driver_without_a_device_is_told_as_one() {
@@ -103,8 +99,11 @@ mod tests {
         }
         // Words that hold such a code do not make another refusal one.
         let other = Refusal::Code { call: "hipInit (HIP error 100)", code: 1 };
-        for refusal in [refusal(1), other, Refusal::NoSymbol("hipInit")] {
-            assert_eq!(opening_error(&HIP, &refusal), HIP.error(&refusal));
+        for refusal in [refusal(1), refusal(999), other, Refusal::NoSymbol("hipInit")] {
+            let told = opening_error(&HIP, &refusal);
+            let DeviceError::Broken { what, why, mend } = &told else { panic!("{told:?}") };
+            assert!(what == "the AMD driver" && why.contains("hipInit"), "{told:?}");
+            assert!(!mend.is_empty(), "{told:?}");
         }
         assert_eq!((spelled(50_221_153), spelled(60_300_000)), ("5.2".into(), "6.3".into()));
     }

@@ -17,7 +17,7 @@ mod status;
 mod topology;
 
 use super::{
-    Backend, Device, DeviceError, Finding, Identity,
+    Backend, Device, DeviceError, Finding, Identity, State,
     gpu::{
         device::{DeviceDetails, GpuDevice},
         driver::Driver,
@@ -52,7 +52,7 @@ impl Backend for Hip {
         if count == 0 {
             let hidden = visible().map(|list| format!(" ({list})")).unwrap_or_default();
             let what = format!("AMD GPU{hidden}");
-            return Err(DeviceError::Missing { what, mend: NO_DEVICE_MEND.into() });
+            return Err(DeviceError::NoDevice { what, mend: NO_DEVICE_MEND.into() });
         }
         (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
     }
@@ -70,19 +70,19 @@ impl Backend for Hip {
 
     fn findings(&self) -> Vec<Finding> {
         let mut findings = vec![
-            match driver() {
-                Ok(driver) => Finding::good("AMD driver", described(&driver)),
-                Err(error) => Finding::absent("AMD driver", &error),
+            match self.devices().and_then(|_| driver()) {
+                Ok(driver) => Finding::ok("AMD driver", described(&driver)),
+                Err(error) => Finding::of_error("AMD driver", &error, State::Fail),
             },
             match hiprtc::HIPRTC.get() {
-                Ok(compiler) => Finding::good("hipRTC", compiler.spelled()),
-                Err(error) => Finding::absent("hipRTC", &error),
+                Ok(compiler) => Finding::ok("hipRTC", compiler.spelled()),
+                Err(error) => Finding::of_error("hipRTC", &error, State::Warn),
             },
             match hipblaslt::HIPBLASLT.library() {
-                Ok(_) => Finding::good("hipBLASLt", "found"),
-                Err(error) => Finding::absent("hipBLASLt", &error),
+                Ok(_) => Finding::ok("hipBLASLt", "found"),
+                Err(error) => Finding::of_error("hipBLASLt", &error, State::Warn),
             },
-            Finding::good("HIP kernels", kernels::built_with()),
+            Finding::ok("HIP kernels", kernels::built_with()),
         ];
         if let Ok(driver) = driver() {
             let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
@@ -105,13 +105,13 @@ fn described(driver: &Driver) -> String {
 fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
     let what = format!("hip:{ordinal}");
     if driver.is_stub {
-        return vec![Finding::good(&what, STUB)];
+        return vec![Finding::ok(&what, STUB)];
     }
     let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
     let mut findings = Vec::new();
     if let Some(errors) = sensors.errors().1 {
         findings.push(Finding {
-            good: errors == 0,
+            state: if errors == 0 { State::Ok } else { State::Fail },
             what: what.clone(),
             found: format!("{errors} uncorrectable memory errors since the driver was loaded"),
             mend: match errors {
@@ -120,7 +120,7 @@ fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
             },
         });
     }
-    findings.extend(sensors.links().map(|found| Finding::good(&what, found)));
+    findings.extend(sensors.links().map(|found| Finding::ok(&what, found)));
     findings
 }
 

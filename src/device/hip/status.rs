@@ -16,7 +16,7 @@ pub const NO_DEVICE_MEND: &str = "check rocminfo, that this user may open /dev/k
                                   --device /dev/kfd --device /dev/dri";
 
 /// What to do about a machine whose driver says no more.
-const CHECK: &str = "check rocminfo and the kernel log (dmesg | grep -i amdgpu)";
+pub const CHECK: &str = "check rocminfo and the kernel log (dmesg | grep -i amdgpu)";
 
 const fn code(number: i32, words: &'static str, meaning: Meaning) -> Code {
     Code { number, words, meaning }

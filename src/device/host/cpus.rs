@@ -1,6 +1,6 @@
 //! The CPUs that this process may use, and how the kernel's files describe them.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use super::affinity::{self, CpuMask};
 use std::{collections::BTreeSet, fs};
 
 /// Where the kernel describes each CPU.
@@ -10,17 +10,20 @@ pub const CPUS: &str = "/sys/devices/system/cpu";
 /// and would all start on the first one. Where that is refused they run where the system puts them.
 pub fn keep_to_core(index: u32) {
     let cpus = cores_first(&allowed_cpus());
-    let mut set = CpuSet::new();
     if let Some(&cpu) = cpus.get(index as usize % cpus.len().max(1)) {
-        set.set(cpu);
-        let _ = sched_setaffinity(None, &set);
+        let _ = affinity::keep_to(&CpuMask::from_iter([cpu]));
     }
 }
 
 /// The CPUs this thread may use.
 pub fn allowed_cpus() -> Vec<usize> {
-    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-    (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+    affinity::allowed().map(|mask| mask.cpus()).unwrap_or_default()
+}
+
+/// How many CPUs the kernel runs on; `None` where it does not tell.
+pub fn online() -> Option<usize> {
+    let list = fs::read_to_string(format!("{CPUS}/online")).ok()?;
+    Some(cpu_list(&list).len())
 }
 
 /// The first CPU of each core, and after them the others: two hardware threads of a core share its
@@ -33,7 +36,7 @@ pub(super) fn cores_first(cpus: &[usize]) -> Vec<usize> {
 
 /// Whether the OS allows pinning: tried by asking for what is already so.
 pub fn can_pin() -> bool {
-    sched_getaffinity(None).and_then(|set| sched_setaffinity(None, &set)).is_ok()
+    affinity::allowed().and_then(|mask| affinity::keep_to(&mask)).is_ok()
 }
 
 /// The first of the CPUs in each core, by the sets of hardware threads that the kernel lists.

@@ -1,12 +1,13 @@
 //! What the host's programs run in, as the record keeps it.
 
 use super::{
+    cgroup,
     cpus::{self, CPUS},
     gemm::library,
-    memory::memory_free,
+    memory::{meminfo, memory_free},
     properties::{model_name, read},
 };
-use crate::record::Environment;
+use crate::{record::Environment, units::Bytes};
 use std::{fs, path::Path};
 
 /// What the host's programs run in. Nothing of the user, no variables, no paths.
@@ -31,6 +32,8 @@ pub fn environment() -> Environment {
         unknown_architecture: None,
         load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
         memory_free: memory_free(),
+        memory_limit: memory_limit(cgroup::groups().memory_limit(), meminfo("MemTotal")),
+        cpu_quota: cgroup::groups().cpu_quota(),
         libraries: library::versions(),
         ranks: Vec::new(),
         network: None,
@@ -39,6 +42,29 @@ pub fn environment() -> Environment {
     };
     environment.warnings = warnings(&environment);
     environment
+}
+
+/// A control group's limit on memory, where it is one: less than the machine has.
+fn memory_limit(of_group: Option<Bytes>, in_all: Option<Bytes>) -> Option<Bytes> {
+    of_group.filter(|&limit| in_all.is_none_or(|in_all| limit < in_all))
+}
+
+/// What a CPU quota does to a run that may use so many CPUs, in words; `None` where there is none or
+/// it is no limit. The thread that asks may be pinned to one of them by now: see
+/// [`crate::device::Reports::describe`].
+pub fn quota_words(quota: Option<f64>, cpus: u32) -> Option<String> {
+    let quota = quota.filter(|&quota| quota < f64::from(cpus.max(1)))?;
+    let limits = format!("a CPU quota of {quota:.2} CPUs (cgroup) limits this process");
+    Some(match quota as u32 {
+        0 => format!(
+            "{limits}: the kernel stops it for {:.0} % of the time when it works, and figures may \
+             show the quota and not the machine",
+            100.0 * (1.0 - quota)
+        ),
+        whole => format!(
+            "{limits}, which may use {cpus} CPUs: no more than {whole} of its threads work at once"
+        ),
+    })
 }
 
 /// Whether CPUs may clock above their base frequency, by either file that a driver of frequencies
@@ -91,6 +117,18 @@ fn warnings(environment: &Environment) -> Vec<String> {
     if matches!(environment.huge_pages.as_str(), "none" | "never") {
         warnings.push("no transparent huge pages: translation misses slow large arrays".into());
     }
+    warnings.extend(environment.memory_limit.map(|limit| {
+        format!(
+            "a limit of {limit} on memory (cgroup) holds here: cases that need more are skipped"
+        )
+    }));
+    warnings.extend(cgroup::groups().hidden().map(|mount| {
+        format!(
+            "this process's own control group cannot be found below {}: limits on memory and CPU \
+             time may be set there unseen",
+            mount.display()
+        )
+    }));
     for variable in library::steered() {
         warnings.push(format!("{variable} is set: the library may not choose its best kernels"));
     }
@@ -120,6 +158,21 @@ mod tests {
         write("cpu3/microcode/version", "0xb002151\n");
         assert_eq!(boost(folder.path()), Some(true));
         assert_eq!(microcode(folder.path(), 3).as_deref(), Some("0xb002151"));
+    }
+
+    #[test]
+    fn a_quota_is_told_where_it_limits() {
+        let words = |quota, cpus| quota_words(quota, cpus).unwrap_or_default();
+        assert_eq!((words(None, 2), words(Some(2.0), 2)), (String::new(), String::new()));
+        let tenth = words(Some(0.1), 2);
+        assert!(tenth.starts_with("a CPU quota of 0.10 CPUs") && tenth.contains("90 %"), "{tenth}");
+        let some = words(Some(2.5), 8);
+        assert!(some.contains("8 CPUs: no more than 2 of its threads"), "{some}");
+        let limit =
+            |limit, in_all: Option<u64>| memory_limit(Some(Bytes(limit)), in_all.map(Bytes));
+        assert_eq!(limit(1 << 40, Some(1 << 30)), None);
+        assert_eq!(limit(1 << 20, Some(1 << 30)), Some(Bytes::MIB));
+        assert_eq!(limit(1 << 20, None), Some(Bytes::MIB));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The host CPU as a device: a unit is a core this process may use, a block is one pinned thread.
 
+pub(super) mod affinity;
 mod attention;
+pub mod cgroup;
 mod compute;
 pub mod cpus;
 mod dmi;
@@ -13,9 +15,10 @@ pub mod pool;
 mod properties;
 mod stream;
 
-pub use environment::environment;
+pub use cgroup::groups;
+pub use environment::{environment, quota_words};
 pub use gemm::library::{missing as libraries_missing, versions as library_versions};
-pub use memory::memory_free;
+pub use memory::{for_operands, memory_free};
 
 use super::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,
@@ -64,6 +67,12 @@ impl Backend for Host {
     fn open(&self, _ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
         Ok(Box::new(HostDevice::open(properties::read())))
     }
+}
+
+/// Memory that is written and read by all units to displace what the caches hold: twice the last
+/// one.
+pub fn displacing(properties: &Properties) -> Bytes {
+    properties.last_level_cache() * 2
 }
 
 /// The opened host.
@@ -148,6 +157,9 @@ impl Device for HostDevice {
     }
 
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+        if memory::is_tight(size) {
+            self.pool.borrow_mut().give_back();
+        }
         memory::allocate(size)
     }
 
@@ -215,8 +227,7 @@ impl Device for HostDevice {
 
     fn evict_cache(&self) -> Result<(), DeviceError> {
         let blocks = self.properties.units;
-        // Twice the last-level cache, written and read by all units.
-        self.pool.borrow_mut().evict(blocks, self.properties.last_level_cache() * 2)
+        self.pool.borrow_mut().evict(blocks, displacing(&self.properties))
     }
 
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {

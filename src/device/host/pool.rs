@@ -7,7 +7,8 @@
 #![expect(unsafe_code, reason = "work is lent to threads that outlive the call, and memory mapped")]
 
 use super::{
-    cpus::{allowed_cpus, cores_first},
+    affinity::{self, CpuMask},
+    cpus::cores_first,
     memory::allocate,
 };
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
     kernel::{OtherOperation, Params},
     units::{Bytes, Seconds},
 };
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{
     cell::UnsafeCell,
     hint,
@@ -171,7 +171,7 @@ pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
     /// Where this process may run, as it was found.
-    allowed: CpuSet,
+    allowed: CpuMask,
     cpus: Vec<usize>,
     pinned: bool,
     caller_pinned: bool,
@@ -181,8 +181,8 @@ pub struct Pool {
 impl Pool {
     /// No threads yet: they come with the first launch that needs them.
     pub fn new() -> Pool {
-        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-        let cpus = cores_first(&allowed_cpus());
+        let allowed = affinity::allowed().unwrap_or_default();
+        let cpus = cores_first(&allowed.cpus());
         let shared = Shared {
             ticket: AtomicU64::new(0),
             job: UnsafeCell::new(None),
@@ -274,6 +274,11 @@ impl Pool {
         Ok(())
     }
 
+    /// Gives back the memory that the last eviction wrote to, which is kept for the next one.
+    pub fn give_back(&mut self) {
+        self.evict = None;
+    }
+
     /// Tells the threads of a launch, and wakes those of them that sleep.
     fn announce(&self, blocks: u32) {
         let shared = &self.shared;
@@ -291,31 +296,30 @@ impl Pool {
         if self.caller_pinned == wanted || !self.pinned {
             return;
         }
-        let set = if wanted { self.cpu_of(0) } else { self.allowed };
-        self.pinned = sched_setaffinity(None, &set).is_ok();
+        let kept = match wanted {
+            true => affinity::keep_to(&self.cpu_of(0)),
+            false => affinity::keep_to(&self.allowed),
+        };
+        self.pinned = kept.is_ok();
         self.caller_pinned = wanted && self.pinned;
     }
 
-    fn cpu_of(&self, index: usize) -> CpuSet {
-        let mut set = CpuSet::new();
-        if let Some(&cpu) = self.cpus.get(index % self.cpus.len().max(1)) {
-            set.set(cpu);
-        }
-        set
+    fn cpu_of(&self, index: usize) -> CpuMask {
+        self.cpus.get(index % self.cpus.len().max(1)).copied().into_iter().collect()
     }
 
     fn grow(&mut self, blocks: u32) {
         while self.threads.len() + 1 < blocks as usize {
             let index = self.threads.len() + 1;
-            let set = self.pinned.then(|| self.cpu_of(index));
+            let mask = self.pinned.then(|| self.cpu_of(index));
             let shared = Arc::clone(&self.shared);
             let seen = Ticket(shared.ticket.load(Ordering::Acquire));
             let thread = thread::Builder::new()
                 .name(format!("block {index}"))
                 .spawn(move || {
-                    if let Some(set) = set {
+                    if let Some(mask) = mask {
                         // Not being allowed to is recorded once, by the caller's own attempt.
-                        let _ = sched_setaffinity(None, &set);
+                        let _ = affinity::keep_to(&mask);
                     }
                     serve(&shared, index as u32, seen);
                 })

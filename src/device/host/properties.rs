@@ -2,6 +2,7 @@
 //! is left out.
 
 use super::{
+    cgroup,
     cpus::{CPUS, allowed_cpus, cores, cpu_list, number},
     dmi,
     memory::meminfo,
@@ -25,7 +26,7 @@ pub fn read() -> Properties {
         backend: "host".into(),
         name: model_name().unwrap_or_else(|| format!("{} CPU", std::env::consts::ARCH)),
         vendor: std::env::consts::ARCH.into(),
-        units: cpus.len().max(1) as u32,
+        units: units(cpus.len(), cgroup::groups().cpu_quota()),
         clock: stated_clock(&cpus),
         sockets: sockets(&cpus),
         memory: meminfo("MemTotal").unwrap_or_default(),
@@ -39,6 +40,14 @@ pub fn read() -> Properties {
         properties.virtualised = Some("container".into());
     }
     properties
+}
+
+/// Cores to work on at once: all of them, or as many whole ones as a CPU quota pays for. With more
+/// threads than that, the kernel would stop all of them for a part of each period (100 ms, unless
+/// set otherwise), and they would wait for each other at every barrier.
+fn units(cores: usize, quota: Option<f64>) -> u32 {
+    let paid = quota.map_or(cores, |quota| quota as usize);
+    cores.min(paid).max(1) as u32
 }
 
 /// The vendor, number and instruction sets of the CPU, by CPUID.
@@ -157,6 +166,20 @@ fn caches(cpus: &[usize]) -> Vec<CacheLevel> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_cores_work_than_a_quota_pays_for() {
+        for (cores, quota, wanted) in [
+            (8, None, 8),
+            (8, Some(16.0), 8),
+            (8, Some(8.0), 8),
+            (8, Some(3.9), 3),
+            (8, Some(0.1), 1),
+            (0, None, 1),
+        ] {
+            assert_eq!(units(cores, quota), wanted, "{cores} cores, {quota:?}");
+        }
+    }
 
     #[test]
     fn the_host_has_units_and_caches_in_order() {

@@ -124,6 +124,15 @@ pub struct Environment {
     pub load: Option<f64>,
     /// Memory free at start.
     pub memory_free: Option<Bytes>,
+    /// The most memory that the control group (cgroup) of the process allows, or one of its
+    /// ancestors; absent without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<Bytes>,
+    /// The CPU time that the control group allows each second, or one of its ancestors, in CPUs;
+    /// absent without a quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0))]
+    pub cpu_quota: Option<f64>,
     /// Vendor libraries that were found, with their versions.
     pub libraries: Vec<String>,
     /// Who is which rank, one line each, where ranks are processes or GPUs.
@@ -142,7 +151,8 @@ pub struct Environment {
 
 mirror!(Environment of record::Environment {
     host, os, cpu, cpus, pinned, huge_pages, governor, boost, microcode, settings,
-    unknown_architecture, load, memory_free, libraries, ranks, network, host_memory_node, warnings
+    unknown_architecture, load, memory_free, memory_limit, cpu_quota, libraries, ranks, network,
+    host_memory_node, warnings
 });
 
 /// How a GPU is set up, as far as it tells.

@@ -128,6 +128,11 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub available: Option<f64>,
+    /// The share of the time from the first warm-up to the last sample for which a CPU quota kept
+    /// the threads that work from running; absent where no quota is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub stopped_by_quota: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
@@ -135,7 +140,7 @@ pub struct Measurement {
 
 mirror!(Measurement of outcome::Measurement {
     case, started, code, work, cache, samples, summary, contrast, clock, speed_of_light, tier,
-    rank_times, check, available, telemetry
+    rank_times, check, available, stopped_by_quota, telemetry
 });
 
 /// What code ran: two runs with the same have run the same machine code.

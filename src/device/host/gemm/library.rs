@@ -8,6 +8,7 @@ use super::super::{
     pool::Block,
 };
 use crate::{
+    device::{chain, library::is_nowhere},
     dtype::Dtype,
     kernel::{GemmParams, Operation},
 };
@@ -39,15 +40,37 @@ const STEERING: [(&str, &[&str]); 4] = [
     ("onednn", &["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"]),
 ];
 
-/// Opened once in a process: their threads outlive any device.
-static OPENED: LazyLock<Vec<Opened>> = LazyLock::new(|| {
-    let open = |&(name, file, _): &(&'static str, &str, &str)| {
+/// Opened once in a process: their threads outlive any device. And those that are not.
+static FOUND: LazyLock<(Vec<Opened>, Vec<Unopened>)> = LazyLock::new(|| {
+    let (mut opened, mut unopened) = (Vec::new(), Vec::new());
+    for (name, file, mend) in LIBRARIES {
         // SAFETY: the initialisers of these libraries read the CPU and start threads, no more.
-        let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
-        library.ok().map(|library| Opened { name, library })
-    };
-    LIBRARIES.iter().filter_map(open).collect()
+        match unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) } {
+            Ok(library) => opened.push(Opened { name, library }),
+            Err(error) => {
+                let words = chain(&error);
+                let refused = (!is_nowhere(&words, file)).then_some(words);
+                unopened.push(Unopened { name, mend, refused });
+            }
+        }
+    }
+    (opened, unopened)
 });
+
+/// A library that could not be opened.
+#[derive(Clone, Debug)]
+pub struct Unopened {
+    /// As kernels are named by it.
+    pub name: &'static str,
+    /// What brings it.
+    pub mend: &'static str,
+    /// The loader's words, where it is there and the loader refuses it.
+    pub refused: Option<String>,
+}
+
+fn opened() -> &'static [Opened] {
+    &FOUND.0
+}
 
 /// `cblas_sgemm` and `cblas_dgemm`.
 type Cblas<T> = unsafe extern "C" fn(
@@ -113,28 +136,27 @@ type SetThreadsWide = unsafe extern "C" fn(count: i64);
 
 /// The libraries' kernels.
 pub(super) fn kernels() -> Vec<HostKernel> {
-    OPENED.iter().flat_map(Opened::kernels).collect()
+    opened().iter().flat_map(Opened::kernels).collect()
 }
 
 /// The libraries found, with their versions, as a record keeps them.
 pub fn versions() -> Vec<String> {
-    OPENED.iter().map(|opened| format!("{} {}", opened.name, opened.version())).collect()
+    opened().iter().map(|opened| format!("{} {}", opened.name, opened.version())).collect()
 }
 
 /// The version of the library that has a kernel of this name; none where no library has.
 pub fn version_of(kernel: &str) -> Option<String> {
-    OPENED.iter().find(|opened| opened.name == kernel).map(Opened::version)
+    opened().iter().find(|opened| opened.name == kernel).map(Opened::version)
 }
 
-/// The libraries that were not found: name and mend.
-pub fn missing() -> Vec<(&'static str, &'static str)> {
-    let found = |name: &str| OPENED.iter().any(|opened| opened.name == name);
-    LIBRARIES.iter().filter(|row| !found(row.0)).map(|row| (row.0, row.2)).collect()
+/// The libraries that could not be opened.
+pub fn missing() -> &'static [Unopened] {
+    &FOUND.1
 }
 
 /// The variables that steer a library which was found, as `NAME=value`.
 pub fn steered() -> Vec<String> {
-    let found = |name: &str| OPENED.iter().any(|opened| opened.name == name);
+    let found = |name: &str| opened().iter().any(|opened| opened.name == name);
     let set = |name: &&str| Some(format!("{name}={}", std::env::var(name).ok()?));
     let rows = STEERING.iter().filter(|(name, _)| found(name));
     rows.flat_map(|(_, variables)| variables.iter().filter_map(set)).collect()

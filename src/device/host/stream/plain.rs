@@ -9,12 +9,16 @@ const SUMS: usize = 16;
 pub(super) const BODIES: Bodies =
     [Some(read), Some(write), Some(copy), Some(scale), Some(add), Some(triad), Some(dot)];
 
-// SAFETY, for all of them: by the contract of `Body`, the arrays have this length.
+// The arrays of a part, by the contract of `Body`.
 macro_rules! array {
     ($part:ident.$array:ident) => {
+        // SAFETY: the caller promises that the array has this length, and that nobody writes to it
+        // meanwhile.
         unsafe { slice::from_raw_parts($part.$array, $part.length) }
     };
     (mut $part:ident.$array:ident) => {
+        // SAFETY: the caller promises that the array has this length, that nobody else reaches this
+        // part of it meanwhile, and that it is none of the others.
         unsafe { slice::from_raw_parts_mut($part.$array, $part.length) }
     };
 }

@@ -61,10 +61,18 @@ macro_rules! assign {
 
 assign!(Write, 0, |scale, _, _| scale);
 assign!(Copied, 1, |_, b, _| b);
-// SAFETY, for the last three: the caller's promise.
-assign!(Scale, 1, |scale, b, _| unsafe { scale.times(b) });
-assign!(Add, 2, |_, b, c| unsafe { b.plus(c) });
-assign!(Triad, 2, |scale, b, c| unsafe { scale.times_plus(c, b) });
+assign!(Scale, 1, |scale, b, _| {
+    // SAFETY: the caller promises the vector's instructions.
+    unsafe { scale.times(b) }
+});
+assign!(Add, 2, |_, b, c| {
+    // SAFETY: the caller promises the vector's instructions.
+    unsafe { b.plus(c) }
+});
+assign!(Triad, 2, |scale, b, c| {
+    // SAFETY: the caller promises the vector's instructions.
+    unsafe { scale.times_plus(c, b) }
+});
 
 /// An iteration of an operation that gives `a` a value, in `STREAMS` places at once.
 ///

@@ -21,39 +21,47 @@ macro_rules! instruction_set {
                 $stream, $vector, $words,
             };
 
-            // SAFETY, for all: the promise of `Vector`'s callers.
             impl Vector for $vector {
                 const LANES: usize = $lanes;
                 #[inline(always)]
                 unsafe fn load(from: *const f64) -> Self {
+                    // SAFETY: the caller promises the instructions, and that a vector lies there.
                     unsafe { $load(from) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut f64) {
+                    // SAFETY: the caller promises the instructions, and that a vector lies there.
                     unsafe { $store(to, self) }
                 }
                 #[inline(always)]
                 unsafe fn store_past(self, to: *mut f64) {
+                    // SAFETY: the caller promises the instructions, and that a vector lies there,
+                    // aligned to its size.
                     unsafe { $stream(to, self) }
                 }
                 #[inline(always)]
                 unsafe fn all(value: f64) -> Self {
+                    // SAFETY: the caller promises the instruction set.
                     unsafe { $set(value) }
                 }
                 #[inline(always)]
                 unsafe fn plus(self, other: Self) -> Self {
+                    // SAFETY: the caller promises the instruction set.
                     unsafe { $add(self, other) }
                 }
                 #[inline(always)]
                 unsafe fn plus_words(self, other: Self) -> Self {
+                    // SAFETY: the caller promises the instruction set.
                     unsafe { $of_words($add_words($words(self), $words(other))) }
                 }
                 #[inline(always)]
                 unsafe fn times(self, other: Self) -> Self {
+                    // SAFETY: the caller promises the instruction set.
                     unsafe { $multiply(self, other) }
                 }
                 #[inline(always)]
                 unsafe fn times_plus(self, factor: Self, term: Self) -> Self {
+                    // SAFETY: the caller promises the instruction set.
                     unsafe { $fma(self, factor, term) }
                 }
             }

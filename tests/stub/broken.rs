@@ -1,0 +1,156 @@
+//! Drivers that are installed and do not work: no run, plan or look at such a machine passes for
+//! one of a machine without GPUs.
+
+use super::machine::{AMD, Machine, NVIDIA};
+use crate::program::{Said, say};
+use fizeau::record::Record;
+use std::fs;
+
+/// Verbs that choose a device by themselves, or look at all of them.
+const VERBS: [&[&str]; 4] = [
+    &["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"],
+    &["list", "--suite", "stub.toml", "latency/4KiB/*"],
+    &["devices"],
+    &["doctor"],
+];
+
+/// What breaks a driver: the libraries of the machine, the stub's script, the driver's words, and
+/// what is to be done.
+const BROKEN: [(&[&str], &str, [&str; 2]); 9] = [
+    (&NVIDIA, "cuInit=999", ["cuInit: unknown error", "nvidia-smi"]),
+    (&NVIDIA, "cuInit=802", ["fabric manager", "start nvidia-fabricmanager"]),
+    (&NVIDIA, "cuInit=803", ["different versions", "reload the nvidia kernel modules"]),
+    (&NVIDIA, "cuInit=123456", ["123456, which this version of fizeau does not know", "dmesg"]),
+    (&NVIDIA, "driver=11040", ["it is for CUDA 11.4", "install driver 525"]),
+    (&NVIDIA, "cuDeviceGetCount=3", ["cuDeviceGetCount: driver not initialised", "dmesg"]),
+    (&NVIDIA, "cuDeviceGet=999", ["cuDeviceGet: unknown error", ""]),
+    (&AMD, "hipInit=999", ["hipInit: ", "dmesg"]),
+    (&AMD, "hip=40500000", ["its HIP is 4.5", "ROCm 6"]),
+];
+
+fn said(machine: &Machine, script: &str, args: &[&str]) -> Said {
+    let _ = fs::remove_dir_all(machine.place.path("out"));
+    say(&mut machine.fizeau(script, args))
+}
+
+/// The lines of a text as one, since windows break them anywhere.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_driver_that_does_not_work_is_exit_code_3_of_every_verb() {
+    for (libraries, script, words) in BROKEN {
+        let machine = Machine::with(libraries);
+        for args in VERBS {
+            let said = said(&machine, script, args);
+            let all = one_line(&format!("{} {}", said.out, said.err));
+            assert_eq!(said.code, Some(3), "{script} {args:?}: {all}");
+            // Numbers in brackets are the driver's codes, and stay in what a stub says.
+            for words in words {
+                assert!(all.contains(words), "{script} {args:?}: {words}: {all}");
+            }
+            let measures = ["run", "list"].contains(&args[0]);
+            assert_eq!(measures, all.contains("--device host"), "{script} {args:?}: {all}");
+            assert!(!machine.place.path("out").exists(), "{script} {args:?}: a run was begun");
+        }
+        let doctor = said(&machine, script, &["doctor"]);
+        let driver = if libraries == NVIDIA { "NVIDIA driver" } else { "AMD driver" };
+        let line = format!("FAIL    {driver}");
+        assert!(doctor.out.lines().any(|found| found.starts_with(&line)), "{}", doctor.out);
+    }
+}
+
+#[test]
+fn a_driver_that_cannot_be_loaded_is_told_with_the_loaders_reason() {
+    for (file, driver) in [("libcuda.so.1", "NVIDIA driver"), ("libamdhip64.so.6", "AMD driver")] {
+        let machine = Machine::with(&[]);
+        fs::write(machine.lib().join(file), "cut").expect("written");
+        for args in VERBS {
+            let said = said(&machine, "", args);
+            let all = one_line(&format!("{} {}", said.out, said.err));
+            assert_eq!(said.code, Some(3), "{file} {args:?}: {all}");
+            let (named, why) = (format!("{file} does not work"), "file too short");
+            assert!(all.contains(&named) && all.contains(why), "{file} {args:?}: {all}");
+        }
+        let doctor = said(&machine, "", &["doctor"]);
+        assert!(doctor.out.contains(&format!("FAIL    {driver}")), "{}", doctor.out);
+    }
+}
+
+/// A run on the host that was asked for.
+fn on_host(machine: &Machine, script: &str) -> (Said, Record) {
+    let args = ["run", "--device", "host", "--suite", "stub.toml", "--out", "out"];
+    let said = said(machine, script, &[&args[..], &["latency/4KiB/*"]].concat());
+    (said, machine.place.record("out"))
+}
+
+#[test]
+fn a_run_on_the_host_that_is_asked_for_says_why_no_gpu_was_measured() {
+    let machine = Machine::with(&NVIDIA);
+    let (said, record) = on_host(&machine, "cuInit=802");
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    let warnings = &record.header.environment.warnings;
+    let told = |words: &str| warnings.iter().any(|warning| warning.contains(words));
+    assert!(told("no GPU was measured: the NVIDIA driver does not work"), "{warnings:?}");
+    assert!(told("fabric manager"), "{warnings:?}");
+    assert!(one_line(&said.out).contains("no GPU was measured"), "{}", said.out);
+    let (_, record) = on_host(&machine, "");
+    let warnings = record.header.environment.warnings;
+    assert!(!warnings.iter().any(|warning| warning.contains("GPU")), "{warnings:?}");
+}
+
+#[test]
+fn without_a_driver_or_a_gpu_the_host_is_measured_and_one_line_says_so() {
+    let list = ["list", "--suite", "stub.toml", "latency/4KiB/*"];
+    let run = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];
+    for (libraries, script, words) in [
+        (&[][..], "", "no driver of a GPU is installed"),
+        (&NVIDIA, "cuInit=100", "the driver shows no NVIDIA GPU"),
+        (&NVIDIA, "devices=0", "the driver shows no NVIDIA GPU"),
+        (&AMD, "hipInit=100", "the driver shows no AMD GPU"),
+        (&AMD, "devices=0", "the driver shows no AMD GPU"),
+    ] {
+        let machine = Machine::with(libraries);
+        for args in [&list[..], &run] {
+            let said = said(&machine, script, args);
+            assert_eq!(said.code, Some(0), "{script} {args:?}: {}", said.err);
+            assert_eq!(said.err.lines().count(), 1, "{script}: {}", said.err);
+            assert!(said.err.contains("the host is measured"), "{script}: {}", said.err);
+            assert!(said.err.contains(words), "{script}: {}", said.err);
+        }
+        let record = machine.place.record("out");
+        assert_eq!(record.header.device.backend, "host");
+        let warnings = record.header.environment.warnings;
+        let shows = warnings.iter().any(|warning| warning.contains("a driver is installed and"));
+        assert_eq!(shows, !libraries.is_empty(), "{warnings:?}");
+        assert_eq!(said(&machine, script, &["devices"]).code, Some(0), "{script}");
+        let doctor = said(&machine, script, &["doctor"]);
+        assert_ne!(doctor.code, Some(3), "{script}: {}", doctor.out);
+    }
+}
+
+#[test]
+fn doctor_says_how_good_each_finding_is_and_its_exit_code_is_that_of_the_worst() {
+    let machine = Machine::with(&[]);
+    let doctor = said(&machine, "", &["doctor"]);
+    let state = |line: &str| line.split("  ").next().unwrap_or_default().to_owned();
+    let findings: Vec<&str> = doctor.out.lines().take_while(|line| !line.is_empty()).collect();
+    for line in &findings {
+        let known = ["OK", "WARN", "FAIL", "absent", ""].contains(&state(line).as_str());
+        assert!(known, "{line}");
+    }
+    let fails = findings.iter().any(|line| state(line) == "FAIL");
+    assert_eq!(doctor.code, Some(i32::from(fails)), "{}", doctor.out);
+    assert!(findings.iter().any(|line| line.starts_with("absent  NVIDIA driver")));
+    let json = said(&machine, "", &["doctor", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    let states = json.as_array().expect("findings").iter().map(|one| &one["state"]);
+    assert!(states.clone().any(|state| state == "absent") && states.count() > 10, "{json}");
+    // A compiler that is there and cannot be loaded spoils nothing, and is not absent.
+    let machine = Machine::with(&["libcuda.so.1"]);
+    fs::write(machine.lib().join("libnvrtc.so.13"), "cut").expect("written");
+    let doctor = said(&machine, "", &["doctor"]);
+    let nvrtc = doctor.out.lines().find(|line| line.contains("NVRTC")).expect("a line");
+    assert!(nvrtc.contains("file too short"), "{nvrtc}");
+}

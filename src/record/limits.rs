@@ -36,10 +36,15 @@ impl Fault {
 }
 
 impl Limits<'_> {
+    /// The definition that a reference names, where schemars puts them. By hand: `Value::pointer`
+    /// makes new texts of each part, and most values of a line are behind a reference.
+    fn named(&self, path: &str) -> Option<&Value> {
+        self.schema.get("$defs")?.get(path.strip_prefix("#/$defs/")?)
+    }
+
     fn fault(&self, schema: &Value, value: &Value) -> Option<Fault> {
         if let Some(path) = schema.get("$ref").and_then(Value::as_str) {
-            let named = self.schema.pointer(path.trim_start_matches('#'));
-            let fault = named.and_then(|named| self.fault(named, value));
+            let fault = self.named(path).and_then(|named| self.fault(named, value));
             if fault.is_some() {
                 return fault;
             }

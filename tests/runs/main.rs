@@ -10,6 +10,7 @@ mod skipped;
 mod ab;
 mod cli;
 mod hang;
+mod inputs;
 mod kill;
 mod localise;
 mod mpi;

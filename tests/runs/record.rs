@@ -449,37 +449,6 @@ fn a_case_that_is_planned_twice_is_refused() {
 }
 
 #[test]
-fn a_byte_order_mark_is_passed_over_and_kept_by_a_resumed_run() {
-    assert_eq!(read(format!("\u{feff}{GOLDEN}")).expect("reads"), read(GOLDEN).expect("reads"));
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let path = directory.path().join(store::FILE);
-    let whole: String = GOLDEN.split_inclusive('\n').take(3).collect();
-    fs::write(&path, format!("\u{feff}{whole}{{\"cut")).expect("written");
-    drop(Writer::resume(directory.path(), &golden_header()).expect("resumed"));
-    let text = fs::read_to_string(&path).expect("read");
-    assert!(text.starts_with(&format!("\u{feff}{whole}{{\"line\":\"header\"")), "{text:.200}");
-}
-
-#[test]
-fn what_is_too_long_is_refused_with_its_line() {
-    // Short as text, and gigabytes as values.
-    let heavy =
-        format!("{}\n{}\n", GOLDEN.lines().next().expect("a header"), "[[0],".repeat(1 << 22));
-    let error = refusal(heavy);
-    assert!(error.contains(":2: ") && error.contains("this line is 20 MiB long"), "{error}");
-    let long = format!("{{\"line\":\"{}\"}}\n", "x".repeat(store::LINE_MAX));
-    assert!(refusal(long).contains("at most 32 MiB are read"));
-    // What is wrong is told in few words, however long what is wrong is.
-    let error = refusal(format!("{{\"line\":\"{}\"}}\n", "x".repeat(1 << 20)));
-    assert!(error.len() < 2_000, "{}", error.len());
-    let sparse = tempfile::tempdir().expect("a temporary directory");
-    let file = fs::File::create(sparse.path().join(store::FILE)).expect("made");
-    file.set_len(store::RECORD_MAX + 1).expect("made longer");
-    let error = store::read(sparse.path()).expect_err("too long").to_string();
-    assert!(error.contains("it is longer than 512 MiB"), "{error}");
-}
-
-#[test]
 fn an_old_reader_passes_over_new_fields() {
     let newer = spoilt(1, "\"version\":1", "\"version\":1,\"colour\":\"red\"");
     assert_eq!(read(newer).expect("reads"), read(GOLDEN).expect("reads"));

@@ -1,0 +1,199 @@
+//! Files and words from others, and what stands in the way where files are written.
+
+use crate::program::{Place, say};
+use fizeau::record::{
+    Header, Record,
+    store::{self, RecordError, Writer},
+};
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+/// A few cases.
+const FEW: &str = "stream/read/{?,??}KiB/*";
+
+const GOLDEN: &str = include_str!("../golden/v1.jsonl");
+
+fn read(text: impl AsRef<[u8]>) -> Result<Record, RecordError> {
+    store::parse_text(text.as_ref())
+}
+
+#[track_caller]
+fn refusal(text: impl AsRef<[u8]>) -> String {
+    read(text).expect_err("refused").to_string()
+}
+
+fn header() -> Header {
+    read(GOLDEN).expect("the golden record").header
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over_and_kept_by_a_resumed_run() {
+    assert_eq!(read(format!("\u{feff}{GOLDEN}")).expect("reads"), read(GOLDEN).expect("reads"));
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join(store::FILE);
+    let whole: String = GOLDEN.split_inclusive('\n').take(3).collect();
+    fs::write(&path, format!("\u{feff}{whole}{{\"cut")).expect("written");
+    drop(Writer::resume(directory.path(), &header()).expect("resumed"));
+    let text = fs::read_to_string(&path).expect("read");
+    assert!(text.starts_with(&format!("\u{feff}{whole}{{\"line\":\"header\"")), "{text:.200}");
+}
+
+#[test]
+fn what_is_too_long_is_refused_with_its_line() {
+    // Short as text, and gigabytes as values.
+    let heavy =
+        format!("{}\n{}\n", GOLDEN.lines().next().expect("a header"), "[[0],".repeat(1 << 22));
+    let error = refusal(heavy);
+    assert!(error.contains(":2: ") && error.contains("this line is 20 MiB long"), "{error}");
+    let long = format!("{{\"line\":\"{}\"}}\n", "x".repeat(store::LINE_MAX));
+    assert!(refusal(long).contains("at most 32 MiB are read"));
+    // What is wrong is told in few words, however long what is wrong is.
+    let error = refusal(format!("{{\"line\":\"{}\"}}\n", "x".repeat(1 << 20)));
+    assert!(error.len() < 2_000, "{}", error.len());
+    let sparse = tempfile::tempdir().expect("a temporary directory");
+    let file = fs::File::create(sparse.path().join(store::FILE)).expect("made");
+    file.set_len(store::RECORD_MAX + 1).expect("made longer");
+    let error = store::read(sparse.path()).expect_err("too long").to_string();
+    assert!(error.contains("it is longer than 512 MiB"), "{error}");
+}
+
+/// A FIFO was waited for without end.
+fn fifo(path: &Path) {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).expect("a FIFO");
+}
+
+#[test]
+fn what_is_no_plain_file_is_refused_at_once_wherever_a_file_is_read() {
+    let place = Place::new();
+    fifo(&place.path("pipe.toml"));
+    fs::create_dir_all(place.path("data/parts")).expect("made");
+    fifo(&place.path("data/parts/own.toml"));
+    for (args, code) in [
+        (&["report", "pipe.toml"][..], 3),
+        (&["report", "/dev/zero"], 3),
+        (&["compare", "pipe.toml", "pipe.toml"], 3),
+        (&["run", "--resume", "pipe.toml"], 3),
+        (&["localise", "--from", "pipe.toml"], 3),
+        (&["list", "--suite", "pipe.toml"], 2),
+        (&["list", "--data", "data"], 2),
+    ] {
+        let said = say(&mut place.fizeau(args));
+        assert_eq!(said.code, Some(code), "{args:?}: {}", said.err);
+        assert!(said.err.contains("and not a plain file"), "{args:?}: {}", said.err);
+    }
+    // A library that a loader would wait for.
+    fifo(&place.path("libcuda.so.1"));
+    let said = say(&mut place.fizeau(["devices"]));
+    assert!(said.out.contains("a FIFO and not a plain file"), "{}", said.out);
+}
+
+#[test]
+fn a_resumed_run_holds_the_records_suite_to_what_a_new_one_is_held_to() {
+    let place = Place::new();
+    assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
+    let text = place.text("out");
+    let without_end: Vec<&str> = text.lines().take(2).collect();
+    for (old, new, words) in [
+        ("deadline = 30.0", "deadline = -1.0", "deadline = -1: seconds, from 0"),
+        ("deadline = 30.0", "deadline = nan", "deadline = NaN: seconds, from 0"),
+        ("deadline = 30.0", "deadline = inf", "deadline = inf: seconds, from 0"),
+        ("deadline = 30.0", "deadline = 0.0", "every case would count as hung"),
+        ("samples_max = 30", "samples_max = 4294967295", "samples_max is 250000 at most"),
+        ("sweep_points_per_octave = 4", "sweep_points_per_octave = 0", "from 1 to 64"),
+    ] {
+        assert!(text.contains(old), "{old}");
+        let spoilt = without_end.join("\n").replace(old, new) + "\n";
+        fs::write(place.file("out"), spoilt).expect("written");
+        let said = say(&mut place.resume("out"));
+        assert_eq!(said.code, Some(3), "{new}: {}", said.err);
+        assert!(said.err.contains(words), "{new}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_report_or_a_draft_is_not_followed() {
+    let place = Place::new();
+    let victim = place.path("victim");
+    fs::write(&victim, "precious").expect("written");
+    fs::create_dir(place.path("out")).expect("made");
+    for name in ["out/report.html", "out/report.md", "out/.record.jsonl.draft", "r.csv"] {
+        symlink(&victim, place.path(name)).expect("a link");
+    }
+    let said = say(&mut place.run("", FEW, "out"));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(say(&mut place.fizeau(["report", "out", "--out", "r.csv"])).code, Some(0));
+    assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious");
+    for name in ["out/report.html", "r.csv"] {
+        let file = fs::symlink_metadata(place.path(name)).expect("it is there");
+        assert!(file.is_file() && file.len() > 100, "{name}");
+    }
+    // Nor is a record that is a link gone on with.
+    fs::rename(place.file("out"), place.path("elsewhere")).expect("moved");
+    symlink(place.path("elsewhere"), place.file("out")).expect("a link");
+    let text = fs::read_to_string(place.path("elsewhere")).expect("a record");
+    let cut: Vec<&str> = text.lines().take(2).collect();
+    fs::write(place.path("elsewhere"), cut.join("\n") + "\n{").expect("cut");
+    let said = say(&mut place.resume("out"));
+    assert!(said.code == Some(3) && said.err.contains("a symbolic link"), "{}", said.err);
+}
+
+#[test]
+fn a_format_is_not_guessed_from_a_name_that_says_none() {
+    let place = Place::new();
+    assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
+    for name in ["x.pdf", "x"] {
+        let said = say(&mut place.fizeau(["report", "out", "--out", name]));
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains(".html, .htm, .md, .csv, .json, .txt"), "{}", said.err);
+        assert!(!place.path(name).exists());
+        let said = say(&mut place.fizeau(["compare", "out", "out", "--out", name]));
+        assert!(said.code == Some(2) && said.err.contains(".html"), "{}", said.err);
+    }
+    let args = ["report", "out", "--out", "x.pdf", "--format", "markdown"];
+    assert_eq!(say(&mut place.fizeau(args)).code, Some(0));
+    assert_eq!(say(&mut place.fizeau(["report", "out", "--out", "x.txt"])).code, Some(0));
+    assert!(fs::read_to_string(place.path("x.pdf")).expect("text").starts_with("# "));
+}
+
+/// The kernel lets nobody make a folder there.
+#[test]
+fn where_nobody_may_write_another_place_is_suggested() {
+    let place = Place::new();
+    let said = say(&mut place.run("", FEW, "/sys/fizeau"));
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    assert!(said.err.contains("/sys/fizeau") && said.err.contains("by --out DIR"), "{}", said.err);
+    assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
+    let said = say(&mut place.fizeau(["report", "out", "--out", "/sys/x.csv"]));
+    assert!(said.code == Some(3) && said.err.contains("by --out FILE"), "{}", said.err);
+}
+
+#[test]
+fn no_path_and_no_word_of_the_command_line_acts_on_the_terminal() {
+    let place = Place::new();
+    let name = "a\x1b[2J\u{202e}\u{9b}b";
+    let said = say(&mut place.run("", FEW, name));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("report: a\u{fffd}[2J"), "{}", said.out);
+    let mut all = said.out;
+    for args in [
+        &["report", "no\x1b[2J\u{9b}"][..],
+        &["report", name, "--out", "x.\x1b[31m"],
+        &["list", "--suite", "\x1b[2J"],
+        &["list", "\x1b[2J", "--suite", "tiny.toml"],
+        &["list", "--device", "\x1b[2J"],
+        &["run", "--resume", "\x1b[2J"],
+        &["\x1b[2Jwalk"],
+        &["run", "--ranks", "\x1b[2J"],
+        &["launch", "-n", "2", "--", "\x1b[2J"],
+        &["localise", "--from", "\x1b[2J"],
+        &["compare", name, "\x1b[2J"],
+    ] {
+        let said = say(&mut place.fizeau(args));
+        assert!(said.code != Some(0), "{args:?}");
+        all += &said.err;
+        all += &said.out;
+    }
+    let bad = all.chars().find(|&c| c != '\n' && fizeau::text::is_hidden(c));
+    assert_eq!(bad, None, "{all:?}");
+}

@@ -11,8 +11,8 @@ pub mod plan;
 mod progress;
 pub mod report;
 pub mod run;
+mod run_args;
 mod signals;
-mod told;
 
 use crate::{
     comm::rendezvous::MeetingError,
@@ -114,7 +114,7 @@ pub enum Verb {
     /// Print the plan of a run without running it: cases, estimated time and memory
     List(list::ListArgs),
     /// Measure this machine, keep a record, write reports
-    Run(run::RunArgs),
+    Run(run_args::RunArgs),
     /// Start ranks on this node, each a process: fizeau launch -n 2 -- run collective
     Launch(launch::LaunchArgs),
     /// Find the rank that is slow with every partner

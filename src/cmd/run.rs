@@ -4,7 +4,8 @@ use super::{
     Global, Usage, exit, plan,
     progress::Progress,
     report::{self, ReportFormat},
-    shown, signals, told,
+    run_args::RunArgs,
+    shown, signals,
 };
 use crate::{
     bench::Rank,
@@ -25,7 +26,6 @@ use crate::{
     world::{self, Choice, HostName, Joined, KeptRecord, Link, Seat, Seats, Terms, choice, memory},
 };
 use anyhow::Context;
-use clap::Args;
 use std::{
     cell::Cell,
     path::{Path, PathBuf},
@@ -35,26 +35,6 @@ use std::{
 
 /// Below the working directory, where records go that are nobody's but this machine's.
 const LOCAL: &str = "results/local";
-
-/// Arguments of `run`.
-#[derive(Args, Clone, Debug)]
-pub struct RunArgs {
-    /// What to measure.
-    #[command(flatten)]
-    pub plan: plan::PlanArgs,
-    /// Where the record and the reports go [default: results/local/TIME-SUITE]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Go on with the run in this directory that was killed or interrupted
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "selectors", "ranks", "label"])]
-    pub resume: Option<PathBuf>,
-    /// Your words for this run, kept in the record
-    #[arg(long, value_name = "WORDS")]
-    pub label: Option<String>,
-    /// Leave the host's name out of the record
-    #[arg(long)]
-    pub no_host_name: bool,
-}
 
 /// Measures.
 pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
@@ -154,7 +134,7 @@ impl Run<'_> {
             }
         };
         header.build = Some(env!("FIZEAU_BUILD").into());
-        header.command = told::command(self.args, self.global);
+        header.command = self.args.command(self.global);
         describe(&mut header, rank.device, self.args);
         let yardstick = self.yardstick(rank);
         let uses_links = |case: &Case| {

@@ -1,0 +1,82 @@
+//! Arguments of `fizeau run`, and the command line that a record keeps of them: what chooses cases and
+//! device. It is put together from the arguments that were understood, so that nothing else of it can
+//! come into a record.
+
+use super::{Global, plan::PlanArgs};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `run`.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// What to measure.
+    #[command(flatten)]
+    pub plan: PlanArgs,
+    /// Where the record and the reports go [default: results/local/TIME-SUITE]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on with the run in this directory that was killed or interrupted
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "selectors", "ranks", "label"])]
+    pub resume: Option<PathBuf>,
+    /// Your words for this run, kept in the record
+    #[arg(long, value_name = "WORDS")]
+    pub label: Option<String>,
+    /// Leave the host's name out of the record
+    #[arg(long)]
+    pub no_host_name: bool,
+}
+
+impl RunArgs {
+    /// The words that make `fizeau run` do the same again. Folders are left out but for the names of
+    /// files that say what is measured: where somebody keeps them is nobody's business.
+    pub fn command(&self, global: &Global) -> Vec<String> {
+        // All are named, so that a new one does not compile until it is decided about.
+        let RunArgs { plan, out: _, resume, label, no_host_name } = self;
+        let PlanArgs { selectors, suite, ranks, device } = plan;
+        let Global { data, json: _, color: _ } = global;
+        let mut words = vec!["fizeau".to_owned(), "run".to_owned()];
+        words.extend(selectors.iter().cloned());
+        let mut option = |name: &str, value: Option<String>| {
+            words.extend(value.map(|value| [name.to_owned(), value]).into_iter().flatten());
+        };
+        option("--suite", suite.as_deref().map(file_name));
+        option("--ranks", ranks.map(|ranks| ranks.to_string()));
+        option("--device", device.clone());
+        option("--label", label.clone());
+        option("--data", data.as_ref().map(|_| "DIR".to_owned()));
+        option("--resume", resume.as_ref().map(|_| "DIR".to_owned()));
+        if *no_host_name {
+            words.push("--no-host-name".into());
+        }
+        words
+    }
+}
+
+/// The last part of a path; a name stays what it is.
+fn file_name(path: &str) -> String {
+    let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::{Cli, Verb};
+    use clap::Parser as _;
+
+    #[test]
+    fn words_say_what_is_measured_and_not_where_it_is_kept() {
+        let told = |line: &[&str]| {
+            let cli = Cli::try_parse_from(["fizeau", "run"].iter().chain(line)).expect("a line");
+            let Some(Verb::Run(args)) = &cli.verb else { panic!("no run") };
+            args.command(&cli.global).join(" ")
+        };
+        assert_eq!(told(&[]), "fizeau run");
+        let line = ["gemm/*", "!*/f64/*", "--suite", "/somewhere/own.toml", "--device", "cuda:1"];
+        assert_eq!(told(&line), "fizeau run gemm/* !*/f64/* --suite own.toml --device cuda:1");
+        let line =
+            ["--out", "/somewhere/out", "--data", "/somewhere/data", "--label", "a b", "--json"];
+        assert_eq!(told(&line), "fizeau run --label a b --data DIR");
+        assert_eq!(told(&["--resume", "/somewhere/out"]), "fizeau run --resume DIR");
+    }
+}

@@ -11,7 +11,7 @@ pub mod plan;
 mod progress;
 pub mod report;
 pub mod run;
-mod run_args;
+pub mod run_args;
 mod signals;
 
 use crate::{

@@ -60,7 +60,6 @@ fn file_name(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::cmd::{Cli, Verb};
     use clap::Parser as _;
 

@@ -51,11 +51,11 @@ done 2>/dev/null
 #[derive(Clone, Copy, Debug)]
 enum Meets {
     /// In the private directory of `launch`.
-    InPrivate,
+    Privately,
     /// There, with a directory of its name that the other user has made before.
-    InSquatted,
+    BesideSquatter,
     /// In a folder that everybody may write to.
-    InShared,
+    InSharedFolder,
 }
 
 /// Starts a process as the other user.
@@ -90,13 +90,13 @@ fn attacked(meets: Meets) {
     fs::set_permissions(&own, fs::Permissions::from_mode(0o600)).expect("its mode");
     let log = spoils.path().join("log");
     let args = [folder.path(), own.as_path(), log.as_path()];
-    if matches!(meets, Meets::InSquatted) {
+    if matches!(meets, Meets::BesideSquatter) {
         let squat = format!("mkdir \"$1/fizeau-{}\"", geteuid().as_raw());
         assert!(other(&squat, args).wait().expect("it ends").success());
     }
     let mut attack = other(ATTACK, args);
     thread::sleep(Duration::from_millis(20));
-    if matches!(meets, Meets::InShared) {
+    if matches!(meets, Meets::InSharedFolder) {
         let meeting = format!("file:{}", folder.path().display());
         let start = |rank: u32| {
             let mut command = machine.rank([rank, 2], TWO[0], "");
@@ -129,7 +129,7 @@ fn rounds(count: usize) {
         skipped::because("root", "only root can start a process of another user");
         return;
     }
-    let kinds = [Meets::InPrivate, Meets::InSquatted, Meets::InShared];
+    let kinds = [Meets::Privately, Meets::BesideSquatter, Meets::InSharedFolder];
     kinds.into_iter().cycle().take(count).for_each(attacked);
     println!("{count} meetings attacked, 0 with effect");
 }

@@ -48,7 +48,7 @@ struct Round {
 fn blows(seed: u64, count: usize) -> Vec<Blow> {
     let mut random = oorandom::Rand64::new(seed.into());
     let mut blow = |at: usize| {
-        let span = if at % 3 == 0 { LAUNCH / 4.0 } else { LAUNCH };
+        let span = if at.is_multiple_of(3) { LAUNCH / 4.0 } else { LAUNCH };
         let victim = match random.rand_range(0..u64::from(RANKS) + 1) as u32 {
             RANKS => Victim::Launcher,
             rank => Victim::Rank(rank),

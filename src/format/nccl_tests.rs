@@ -1,9 +1,9 @@
 //! The text and the JSON of `nccl-tests`, which parsers of many sites read by column position or
 //! by key (its `src/util.cu`, version 2.19). Where it prints its environment, this does not.
 //!
-//! What a record does not know (processes, bus addresses) is left out and not made up. Figures of a
-//! stub driver are marked on every line that has some: `stub` behind the last column, `"stub": true`
-//! in JSON.
+//! What a record does not know (processes, bus addresses) is left out and not made up. Figures of
+//! a stub driver are marked on every line that has some: `stub` behind the last column, in JSON
+//! `"stub": true`.
 //!
 //! A row's `time` is the mean, as there. What was not measured in a row (in place, where that does
 //! not exist) is `nan`, with `N/A` for its wrong elements. Several collectives in one record make

@@ -17,6 +17,9 @@ pub const NAME_MAX: usize = 256;
 /// Most units of a device.
 pub const UNITS_MAX: u32 = 1 << 20;
 
+/// Largest cache of one instance, in bytes: [`UNITS_MAX`] of them together are still counted.
+pub const CACHE_MAX: u64 = 1 << 36;
+
 /// Largest dimension of a matrix.
 pub const SIZE_MAX: u32 = 1 << 20;
 

@@ -1,7 +1,7 @@
 //! What a device says about itself.
 
 use crate::{
-    case::limits::UNITS_MAX,
+    case::limits::{CACHE_MAX, UNITS_MAX},
     dtype::Dtype,
     record::mirror::mirror,
     spec,
@@ -76,6 +76,7 @@ pub struct CacheLevel {
     /// 1 for the first.
     pub level: u32,
     /// Size of one instance.
+    #[schemars(extend("maximum" = CACHE_MAX))]
     pub size: Bytes,
     /// Units of this device that share one instance.
     #[schemars(range(max = UNITS_MAX))]

@@ -73,7 +73,9 @@ impl Catalogue {
             parts.push(part.map_err(|why| DataError::File { file, why })?);
         }
         for (name, file) in parse::<HostFile>(&texts, "hosts")? {
-            parts.push(Part::of_host(&name, &file));
+            let part = Part::of_host(&name, &file);
+            let file = format!("data/hosts/{name}.toml");
+            parts.push(part.map_err(|why| DataError::File { file, why })?);
         }
         let suites = texts.into_iter().filter(|((folder, _), _)| folder == "suites");
         let suites = suites.map(|((_, name), (_, text))| (name, text)).collect();

@@ -328,7 +328,7 @@ fn read_part(input: &[u8]) -> bool {
         parts.extend(Part::of_gpu("fuzzed", &file, &CATALOGUE.links));
     }
     if let Ok(file) = toml::from_str::<HostFile>(text) {
-        parts.push(Part::of_host("fuzzed", &file));
+        parts.extend(Part::of_host("fuzzed", &file));
     }
     let is_link = toml::from_str::<LinkFile>(text).is_ok();
     for part in &parts {

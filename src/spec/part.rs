@@ -338,12 +338,15 @@ impl Part {
     ///
     /// # Errors
     ///
-    /// Where the part names a link that has no file.
+    /// Where the part names a link that has no file, or a number cannot be.
     pub fn of_gpu(
         id: &str,
         file: &GpuFile,
         links: &BTreeMap<String, LinkFile>,
     ) -> Result<Part, String> {
+        if let Some(devices) = file.devices_per_package.filter(|of| !(1..=64).contains(of)) {
+            return Err(format!("devices_per_package = {devices}: it is from 1 to 64"));
+        }
         // A package whose dies appear as devices has its numbers stated for all of them together.
         let devices = f64::from(file.devices_per_package.unwrap_or(1));
         let giga = |value: f64| BytesPerSecond(value * 1e9 / devices);
@@ -389,10 +392,23 @@ impl Part {
     }
 
     /// Of a file of `data/hosts`.
-    pub fn of_host(id: &str, file: &HostFile) -> Part {
+    ///
+    /// # Errors
+    ///
+    /// Where a number cannot be.
+    pub fn of_host(id: &str, file: &HostFile) -> Result<Part, String> {
+        for (name, number, most) in [
+            ("memory_channels", file.memory_channels.map(u64::from), 1 << 10),
+            ("memory_bus_bits_per_channel", Some(file.memory_bus_bits_per_channel.into()), 1 << 12),
+            ("l3_mib_max", file.l3_mib_max, 1 << 20),
+        ] {
+            if let Some(number) = number.filter(|number| *number > most) {
+                return Err(format!("{name} = {number}: it is {most} at most"));
+            }
+        }
         let stated = file.bandwidth_gb_per_s_per_socket * 1e9;
         let faster = file.memory_mts_max.zip(file.memory_mts).map_or(1.0, |(max, mts)| max / mts);
-        Part {
+        Ok(Part {
             id: id.into(),
             name: file.name.clone(),
             vendor: file.vendor.clone(),
@@ -427,7 +443,7 @@ impl Part {
                 names: file.name_contains.clone(),
                 ambiguous_by: file.ambiguous_by.clone(),
             },
-        }
+        })
     }
 
     /// Whether it is a CPU.

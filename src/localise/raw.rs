@@ -218,7 +218,7 @@ impl Measured {
                 device_b: b.device,
                 size_bytes: self.size_bytes,
                 bytes_per_second: line.bytes_per_second,
-                mark: line.mark.clone(),
+                mark: harmless(&line.mark),
             })?;
         }
         let bytes = writer.into_inner().map_err(|error| error.into_error())?;

@@ -49,8 +49,8 @@ fn memory_limit(of_group: Option<Bytes>, in_all: Option<Bytes>) -> Option<Bytes>
     of_group.filter(|&limit| in_all.is_none_or(|in_all| limit < in_all))
 }
 
-/// What a CPU quota does to a run that may use so many CPUs, in words; `None` where there is none or
-/// it is no limit. The thread that asks may be pinned to one of them by now: see
+/// What a CPU quota does to a run that may use so many CPUs, in words; `None` where there is none
+/// or it is no limit. The thread that asks may be pinned to one of them by now: see
 /// [`crate::device::Reports::describe`].
 pub fn quota_words(quota: Option<f64>, cpus: u32) -> Option<String> {
     let quota = quota.filter(|&quota| quota < f64::from(cpus.max(1)))?;

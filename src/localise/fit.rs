@@ -212,9 +212,9 @@ impl<'e> Rates<'e> {
         let residual = |at: &usize| self.share(*at, levels) - 1.0;
         let residuals: Vec<f64> = untouched.iter().map(residual).collect();
         let count = residuals.len() as f64;
-        let jitter = spread(&residuals).max(JITTER_MIN);
+        let estimated = spread(&residuals).max(JITTER_MIN);
         // An estimate from few exchanges may be too small: its own standard error is added.
-        let jitter = jitter * (1.0 + 1.0 / (2.0 * count).sqrt());
+        let jitter = estimated * (1.0 + 1.0 / (2.0 * count).sqrt());
         let slow = residuals.iter().filter(|by| **by < -SLOW_DEVIATIONS * jitter).count();
         let congestion = (slow as f64 / count).clamp(CONGESTION[0], CONGESTION[1]);
         // Ranks may differ by more than the jitter of their exchanges, and be healthy.
@@ -229,8 +229,9 @@ impl<'e> Rates<'e> {
         // In standard errors of a standard deviation that is taken from the median deviation.
         let differ = (spread - 1.0) * (ranks.len() as f64).sqrt() / 1.17;
         let wider = if differ > DIFFER_FROM { spread } else { 1.0 };
-        let noise = Noise { jitter, congestion };
-        Some(Look { levels, noise, weighed: Noise { jitter: jitter * wider, congestion }, differ })
+        let [noise, weighed, doubted] =
+            [jitter, jitter * wider, estimated * wider].map(|jitter| Noise { jitter, congestion });
+        Some(Look { levels, noise, weighed, doubted, differ })
     }
 
     /// Names the strongest suspect, explains its exchanges by it, weighs the rest again, and so on.
@@ -285,6 +286,10 @@ struct Look {
     noise: Noise,
     /// The noise that suspects are weighed with: wider where ranks differ by more than jitter.
     weighed: Noise,
+    /// The same without the allowance for an estimate from few exchanges: who would be named with
+    /// this noise may be slow, which more rounds tell. With the allowance a rank of eight that is
+    /// slower by three times the jitter went unseen in one run of twenty.
+    doubted: Noise,
     /// By how many standard errors ranks differ by more than jitter.
     differ: f64,
 }
@@ -316,6 +321,11 @@ impl Naming<'_> {
     /// By how much the logarithm of a suspect's odds, from what others that are named do not
     /// explain, is above the threshold.
     fn margin(&self, suspect: Suspect, named: &BTreeSet<Suspect>) -> f64 {
+        self.margin_with(self.look.weighed, suspect, named)
+    }
+
+    /// The same, weighed with a noise.
+    fn margin_with(&self, noise: Noise, suspect: Suspect, named: &BTreeSet<Suspect>) -> f64 {
         let own = self.own(suspect, named);
         let shares: Vec<f64> = own.iter().map(|(share, _)| *share).collect();
         if let Suspect::Link(one, other) = suspect {
@@ -326,7 +336,7 @@ impl Naming<'_> {
         }
         let others_named = named.len() - usize::from(named.contains(&suspect));
         let threshold = self.rates.threshold(suspect, others_named);
-        let margin = log_odds(&shares, self.look.weighed) - threshold;
+        let margin = log_odds(&shares, noise) - threshold;
         if margin <= 0.0 || matches!(suspect, Suspect::Link(..)) {
             return margin;
         }
@@ -334,7 +344,7 @@ impl Naming<'_> {
         let slowest = own[0].1;
         let others = own.iter().filter(|(_, pair)| *pair != slowest);
         let others: Vec<f64> = others.map(|(share, _)| *share).collect();
-        margin.min(log_odds(&others, self.look.weighed))
+        margin.min(log_odds(&others, noise))
     }
 
     /// An exchange below this share of the healthy rate is slow for sure.
@@ -396,10 +406,9 @@ impl Naming<'_> {
     fn doubt(&self) -> bool {
         let named: BTreeSet<Suspect> = self.named.iter().map(|(one, _)| *one).collect();
         let ranks = (0..self.rates.of_rank.len() as u32).map(Suspect::Rank);
-        let margin = |suspect| self.margin(suspect, &named);
-        ranks.chain(named.iter().copied()).any(|suspect| {
-            let margin = margin(suspect);
-            if named.contains(&suspect) { margin < DOUBT } else { margin > -DOUBT }
+        ranks.chain(named.iter().copied()).any(|suspect| match named.contains(&suspect) {
+            true => self.margin(suspect, &named) < DOUBT,
+            false => self.margin_with(self.look.doubted, suspect, &named) > -DOUBT,
         })
     }
 

@@ -53,6 +53,14 @@ fn faults_of_half_the_time_are_named_after_sixteen_rounds() {
     }
 }
 
+/// Four exchanges of a slow rank are a quarter of all: the jitter that is estimated has them in it.
+#[test]
+fn of_eight_ranks_one_is_seen_that_is_slower_by_three_times_the_jitter() {
+    let tally = tally(600, 77, 4, |random| Fabric::healthy(8, 0.01).with_slow(1, 0.97, random));
+    assert!(tally.nobody <= 18, "{tally:?}");
+    assert!(tally.wrong <= 12 && tally.undecided == 0, "{tally:?}");
+}
+
 #[test]
 fn in_a_healthy_world_nobody_is_named() {
     for (ranks, runs) in [(8, 60), (64, 20), (256, 5)] {

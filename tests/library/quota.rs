@@ -73,7 +73,10 @@ fn the_share_that_a_quota_took_stands_beside_each_case_and_only_where_there_is_a
 
 #[test]
 fn a_case_that_a_quota_stopped_is_not_judged_and_the_limits_are_differences_of_runs() {
-    let (without, with) = (record(None, None), record(Some(0.5), None));
+    let (mut without, with) = (record(None, None), record(Some(0.5), None));
+    // A difference is told where both runs know the limit.
+    without.header.environment.cpu_quota = Some(1.5);
+    without.header.environment.memory_limit = Some(Bytes(1 << 30));
     let found = Comparison::of(&[without], &[with], &Options::default()).expect("like machines");
     let note = found.rows[0].note.clone().unwrap_or_default();
     assert_eq!(note, "disturbed: B had 50 % of its cores, which a CPU quota left to it");

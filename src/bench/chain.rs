@@ -1,10 +1,10 @@
-//! A chain through memory that is walked one load at a time: at the start of some lines stands a cell
-//! with the address of the next one. The cells form one cycle in random order (Sattolo, 1986), which
-//! no prefetcher guesses. One iteration is one load, and each launch goes on where the one before
-//! stopped, so that all cells are visited whatever the batch.
+//! A chain through memory that is walked one load at a time: at the start of some lines stands a
+//! cell with the address of the next one. The cells form one cycle in random order (Sattolo, 1986),
+//! which no prefetcher guesses. One iteration is one load, and each launch goes on where the one
+//! before stopped, so that all cells are visited whatever the batch.
 //!
-//! Where the walk ends after so many loads is known from the order: one wrong or missing load, and it
-//! ends elsewhere.
+//! Where the walk ends after so many loads is known from the order: one wrong or missing load, and
+//! it ends elsewhere.
 
 use super::{Workload, filled};
 use crate::{
@@ -45,8 +45,8 @@ pub(super) struct Chain<'d> {
 }
 
 impl<'d> Chain<'d> {
-    /// Lays a chain over any memory that the device reaches, with a cell in each of some lines, which
-    /// are counted from its start.
+    /// Lays a chain over any memory that the device reaches, with a cell in each of some lines,
+    /// which are counted from its start.
     pub fn new(
         device: &'d dyn Device,
         function: Function,
@@ -78,8 +78,8 @@ impl<'d> Chain<'d> {
         self.memory.address + u64::from(self.order[self.at as usize]) * LINE
     }
 
-    /// Evicts what laying the chain left in caches, and walks two whole passes, or so many loads where
-    /// that is less.
+    /// Evicts what laying the chain left in caches, and walks two whole passes, or so many loads
+    /// where that is less.
     pub fn settle(&mut self, loads_max: u64) -> Result<(), DeviceError> {
         self.device.evict_cache()?;
         let mut left = (self.order.len() as u64 * 2).min(loads_max);

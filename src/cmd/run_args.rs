@@ -1,6 +1,6 @@
-//! Arguments of `fizeau run`, and the command line that a record keeps of them: what chooses cases and
-//! device. It is put together from the arguments that were understood, so that nothing else of it can
-//! come into a record.
+//! Arguments of `fizeau run`, and the command line that a record keeps of them: what chooses cases
+//! and device. It is put together from the arguments that were understood, so that nothing else of
+//! it can come into a record.
 
 use super::{Global, plan::PlanArgs};
 use clap::Args;
@@ -27,8 +27,8 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// The words that make `fizeau run` do the same again. Folders are left out but for the names of
-    /// files that say what is measured: where somebody keeps them is nobody's business.
+    /// The words that make `fizeau run` do the same again. Folders are left out but for the names
+    /// of files that say what is measured: where somebody keeps them is nobody's business.
     pub fn command(&self, global: &Global) -> Vec<String> {
         // All are named, so that a new one does not compile until it is decided about.
         let RunArgs { plan, out: _, resume, label, no_host_name } = self;

@@ -20,8 +20,8 @@ use std::{
 /// The user `nobody`.
 const OTHER: u32 = 65534;
 
-/// What the other user does for as long as ranks meet. `$1` is a folder that everybody may write to,
-/// `$2` the victim's file, `$3` where everything goes that could be read of others.
+/// What the other user does for as long as ranks meet. `$1` is a folder that everybody may write
+/// to, `$2` the victim's file, `$3` where everything goes that could be read of others.
 const ATTACK: &str = r#"
 take() { # FILE: what it says, unless it is one's own
     if [ -f "$1" ] && [ ! -O "$1" ]; then head -c 65536 "$1" >>"$spoils.read"; fi

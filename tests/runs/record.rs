@@ -396,7 +396,11 @@ fn points_that_no_run_has_are_refused_by_the_schema_and_by_the_reader() {
             "message": 4096, "ranks": ranks, "place": "out_of_place"
         })
     };
-    let stream = |units: u32, size: u64| json!({ "operation": "stream", "stream": "read", "working_set": size, "units": units });
+    let stream = |units: u32, size: u64| {
+        json!({
+            "operation": "stream", "stream": "read", "working_set": size, "units": units
+        })
+    };
     assert!(read(with_point(attention(64, 16))).is_ok() && read(with_point(ranks(8))).is_ok());
     let gemm = json!({ "operation": "gemm", "dtype": "f32", "m": 0, "n": 1, "k": 1 });
     for (point, words) in [

@@ -9,8 +9,8 @@ pub const MANIFEST: &str = include_str!("../../../kernels/kernels.toml");
 struct Files {
     path: &'static str,
     text: &'static str,
-    /// Targets with their packed binaries and the place of what made them in `COMPILERS`, where the build
-    /// found a compiler. `compute_80` is PTX.
+    /// Targets with their packed binaries and the place of what made them in `COMPILERS`, where the
+    /// build found a compiler. `compute_80` is PTX.
     binaries: &'static [(&'static str, &'static [u8], usize)],
 }
 

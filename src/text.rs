@@ -54,7 +54,7 @@ pub fn clean(text: &str) -> String {
 }
 
 /// Cleans each line of a text of our own that quotes others', and keeps its line breaks. Of more
-/// than [`LINES_MAX`] lines or of very long ones the rest is left out.
+/// than 200 lines, or of very long lines, the rest is left out.
 pub fn clean_lines(text: &str) -> String {
     let lines = text.lines().take(LINES_MAX);
     let lines: Vec<String> = lines.map(|line| shorten(&clean(line), COLUMNS_MAX)).collect();

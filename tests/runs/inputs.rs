@@ -85,7 +85,9 @@ fn what_is_no_plain_file_is_refused_at_once_wherever_a_file_is_read() {
     // A library that a loader would wait for.
     fifo(&place.path("libcuda.so.1"));
     let said = say(&mut place.fizeau(["devices"]));
-    assert!(said.out.contains("a FIFO and not a plain file"), "{}", said.out);
+    let words: Vec<&str> = said.out.split_whitespace().collect();
+    assert_eq!(said.code, Some(3), "a driver that does not work: {}", said.out);
+    assert!(words.join(" ").contains("a FIFO and not a plain file"), "{}", said.out);
 }
 
 #[test]

@@ -44,8 +44,10 @@ summarised() { # SCRIPT ARGUMENTS..
     tail -n 3 "$said"
 }
 # What a new user runs first: it must leave a record and a report.
-first_run() { # PROGRAM
-    timeout 600 "$1" run --out "$stages/run" >"$stages/report.txt"
+first_run() { # PROGRAM SELECTORS..
+    local program=$1
+    shift
+    timeout 600 "$program" run --out "$stages/run" "$@" >"$stages/report.txt"
     test -s "$stages/run/record.jsonl"
     test -s "$stages/run/report.html"
     tail -n 5 "$stages/report.txt"

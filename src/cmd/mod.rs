@@ -140,7 +140,7 @@ pub enum Verb {
 const NEXT: &str = "\
 fizeau tells how close a machine runs to the speed of light. Next:
 
-    fizeau run          measure this machine (under a minute), keep a record, write a report
+    fizeau run          measure this machine (about a minute), keep a record, write a report
     fizeau list         see what would be measured
     fizeau devices      see what there is to measure
     fizeau --help       everything else";

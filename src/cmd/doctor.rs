@@ -103,7 +103,7 @@ fn surroundings() -> Vec<Finding> {
             either(virtualised.is_none(), Warn),
             "bare metal",
             virtualised.map_or("yes".into(), |kind| format!("no: under {kind}")),
-            "neighbours share memory and clock unseen; for an acceptance use the bare machine",
+            "other tenants of its host may affect results, unseen; accept machines on bare metal",
         ),
         finding(
             either(load <= LOAD_MAX, busy),

@@ -109,7 +109,7 @@ impl Global {
 pub enum Verb {
     /// Print what there is to measure, or the catalogue of known parts
     Devices(devices::DevicesArgs),
-    /// Check what would spoil numbers here, and say how to mend it
+    /// Check what would spoil numbers here, and say how to fix it
     Doctor,
     /// Print the plan of a run without running it: cases, estimated time and memory
     List(list::ListArgs),

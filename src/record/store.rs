@@ -345,7 +345,7 @@ pub(super) fn parse(versions: &[Version], path: &Path, text: &[u8]) -> Result<Re
     }
     let mut record = read.ok_or_else(|| malformed(1, "it has no header"))?.record;
     if lines.len() < text.len() {
-        let note = "its last line was cut short and is passed over: the writer was killed";
+        let note = "its last line was cut short and is ignored: the run was killed while it wrote";
         record.notes.push(note.into());
     }
     Ok(record)

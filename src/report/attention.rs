@@ -22,7 +22,7 @@ pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
             column("share_of_arithmetic", "of arithmetic's best", Weight::Essential),
             column("share_both_hot", "both hot", Weight::Useful),
             column("share_of_exps", "of the exponentials", Weight::Useful),
-            column("binds", "binds", Weight::Essential),
+            column("binds", "limited by", Weight::Essential),
             column("set_against", "set against", Weight::Useful),
         ],
         rows,

@@ -20,7 +20,7 @@ const MEASURED: &[Column] = &[
     Column { key: "utilisation", title: "of peak", weight: Weight::Essential },
     Column { key: "tier", title: "peak of", weight: Weight::Useful },
     Column { key: "bound", title: "bound by", weight: Weight::Useful },
-    Column { key: "own_ceiling_share", title: "of own best", weight: Weight::Useful },
+    Column { key: "own_ceiling_share", title: "of run's best", weight: Weight::Useful },
     Column { key: "noise", title: "noise", weight: Weight::Useful },
     Column { key: "interval_low_seconds", title: "95% from", weight: Weight::Detail },
     Column { key: "interval_high_seconds", title: "to", weight: Weight::Detail },
@@ -42,7 +42,7 @@ const STOPPED_BY_QUOTA: Column =
 const UNMEASURED: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
     Column { key: "outcome", title: "outcome", weight: Weight::Essential },
-    Column { key: "kind", title: "in what way", weight: Weight::Useful },
+    Column { key: "kind", title: "failure kind", weight: Weight::Useful },
     Column { key: "reason", title: "reason", weight: Weight::Essential },
 ];
 

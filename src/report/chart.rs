@@ -114,7 +114,7 @@ fn bandwidth_of(device: &Properties, units: u32, curves: Curves) -> Option<Chart
         })
         .collect();
     series.truncate(CURVES_MAX);
-    let by = if units == 1 { "one unit alone".into() } else { format!("{units} units together") };
+    let by = if units == 1 { "one unit".into() } else { format!("{units} units") };
     (!series.is_empty()).then(|| Chart {
         name: format!("bandwidth_{units}u"),
         title: format!("Bandwidth against working set, {by}"),

@@ -38,8 +38,8 @@ pub fn table(record: &Record) -> Option<Table> {
     (something && !device.caches.is_empty()).then(|| Table {
         name: "levels".into(),
         title: match units {
-            1 => "What each level gives one unit".into(),
-            _ => format!("What each level gives {units} units"),
+            1 => "Levels of memory, one unit".into(),
+            _ => format!("Levels of memory, {units} units"),
         },
         columns: vec![
             column("level", "level", Weight::Essential),

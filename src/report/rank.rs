@@ -194,7 +194,7 @@ pub fn table(record: &Record) -> Option<Table> {
     let rows: Vec<_> = cases(record).iter().map(row).collect();
     (!rows.is_empty()).then(|| Table {
         name: "ranks".into(),
-        title: "How far ranks are apart".into(),
+        title: "Rank skew".into(),
         columns: vec![
             column("case", "case", Weight::Essential),
             column("slowest_rank", "slowest rank", Weight::Essential),

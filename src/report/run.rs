@@ -90,8 +90,8 @@ fn fits(record: &Record) -> Option<Table> {
             column("collective", "collective", Weight::Essential),
             column("startup_seconds", "start-up a", Weight::Essential),
             column("algbw_limit_bytes_per_second", "algbw b", Weight::Essential),
-            column("half_performance_bytes", "half of b at", Weight::Essential),
-            column("error_max", "off by up to", Weight::Useful),
+            column("half_performance_bytes", "half-bandwidth size", Weight::Essential),
+            column("error_max", "worst fit error", Weight::Useful),
         ],
         rows,
     })

@@ -394,7 +394,7 @@ fn held_by_quota(record: &Record) -> Option<String> {
     ))
 }
 
-/// Where somebody else worked on the same cores.
+/// Where other processes took CPU time on the same cores.
 fn disturbed(record: &Record) -> Option<String> {
     let by_others = |one: &&Measurement| one.disturbed() && !one.held_by_quota();
     let shares = measurements(record).filter(by_others);
@@ -403,7 +403,7 @@ fn disturbed(record: &Record) -> Option<String> {
     let (least, case) = shares.first()?;
     let were = if shares.len() == 1 { "case was" } else { "cases were" };
     Some(format!(
-        "{} {were} disturbed: somebody else worked on the same cores and left less than {:.0} % \
+        "{} {were} disturbed: other processes took CPU time on the same cores and left less than {:.0} % \
          of their arithmetic, only {:.0} % to {case}. Their figures are too low for this machine.",
         shares.len(),
         AVAILABLE_MIN * 100.0,

@@ -39,7 +39,7 @@ fn warnings(record: &Record) -> String {
 
 #[test]
 fn a_quota_that_stopped_cases_is_blamed_alone() {
-    let (quota, others) = ("A CPU quota of 0.50 CPUs stopped the program", "somebody else");
+    let (quota, others) = ("A CPU quota of 0.50 CPUs stopped the program", "other processes");
     for (stopped, available, told) in [
         (None, None, [false, false]),
         (None, Some(0.5), [false, true]),

@@ -100,7 +100,7 @@ fn warnings(environment: &Environment) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(kind) = read().virtualised {
         warnings.push(format!(
-            "runs under {kind}: neighbours share its memory and clock, and cannot be seen"
+            "runs under {kind}: other tenants of the same host may affect memory and clock, unseen"
         ));
     }
     if let Some(load) = environment.load

@@ -404,7 +404,8 @@ fn disturbed(record: &Record) -> Option<String> {
     let were = if shares.len() == 1 { "case was" } else { "cases were" };
     Some(format!(
         "{} {were} disturbed: other processes took CPU time on the same cores and left less than \
-         {:.0} % of their arithmetic, only {:.0} % to {case}. Their figures are too low for this machine.",
+         {:.0} % of their arithmetic, only {:.0} % to {case}. Their figures are too low for this \
+         machine.",
         shares.len(),
         AVAILABLE_MIN * 100.0,
         least * 100.0

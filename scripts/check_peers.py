@@ -278,5 +278,23 @@ def check_process():
     print("peers that break, end and hang cost no other peer its figure")
 
 
+def check_hot():
+    """Our figures are hot as the peers' are: from the headline or from what was taken beside it."""
+    sys.path.insert(0, str(SCRIPTS))
+    import gpu
+
+    def measured(cache, headline, beside):
+        return {"outcome": "measured", "cache": cache, "summary": {"median": headline}, "work": {},
+                "contrast": {"summary": {"median": beside}},
+                "case": {"kernel": "portable", "point": {"operation": "gemm", "m": 1}}}
+
+    figures = gpu.Figures()
+    figures.take({"one": measured("cold", 3.0, 2.0), "other": measured("hot", 2.5, 4.0)})
+    (times,) = figures.own.values()
+    assert times == {"portable": [2.0, 2.5]}, times
+    print("our figures beside peers are those of hot caches")
+
+
 main()
+check_hot()
 check_process()

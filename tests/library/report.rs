@@ -186,6 +186,42 @@ fn shown(record: &Record, format: ReportFormat) -> String {
     render(&report::run(record), format, PLAIN).expect("it renders")
 }
 
+/// A share above the limit is said with its reason: what the clock's observation allows, and what
+/// no clock that was observed explains.
+#[test]
+fn what_is_above_its_limit_is_said_with_its_reason() {
+    for (share, said) in [
+        (1.0, None),
+        (1.01, Some("a clock is observed before and after samples")),
+        (1.05, Some("do not use these shares, only the rates")),
+    ] {
+        let mut record = synthetic::record();
+        let (mut case, mut first) = (String::new(), true);
+        for outcome in &mut record.outcomes {
+            let Outcome::Measured(of) = outcome else { continue };
+            let Some(reached) = of.utilisation() else { continue };
+            if reached > 1.0 || std::mem::take(&mut first) {
+                let wanted = if case.is_empty() { share } else { 1.0 };
+                of.summary.median = of.summary.median * (reached / wanted);
+                case = if case.is_empty() { of.case.to_string() } else { case };
+            }
+        }
+        let page: Value = serde_json::from_str(&shown(&record, ReportFormat::Json)).expect("JSON");
+        let warnings = page["warnings"].as_array().expect("warnings");
+        let above =
+            warnings.iter().filter_map(Value::as_str).find(|one| one.contains("above 100 %"));
+        match (above, said) {
+            (None, None) => {}
+            (Some(above), Some(said)) => {
+                assert!(above.contains(said) && above.contains(&case), "{share}: {above}");
+                let percent = format!("{:.1} %", share * 100.0);
+                assert!(above.contains(&percent), "{share}: {above}");
+            }
+            other => panic!("{share}: {other:?}"),
+        }
+    }
+}
+
 /// The summary and the table say the same of attention, and each names what it is set against.
 #[test]
 fn attention_is_set_against_one_thing_that_has_a_name() {

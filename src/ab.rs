@@ -15,7 +15,7 @@
 //!    of the error rate for each look, bounds the probability of even one wrong finding. A
 //!    candidate whose interval lies below the least effect is dropped.
 //!
-//! This module decides; somebody else measures ([`Pairs`]). docs/error-rates.md has what the rules
+//! This module decides; the caller measures ([`Pairs`]). docs/error-rates.md has what the rules
 //! cost, simulated.
 
 use crate::{

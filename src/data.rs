@@ -106,6 +106,11 @@ impl Catalogue {
         Yardstick { part, most, ..Yardstick::default() }
     }
 
+    /// The names of all suites, in order.
+    pub fn suite_names(&self) -> impl Iterator<Item = &str> {
+        self.suites.keys().map(String::as_str)
+    }
+
     /// A suite by its name, or by a path that ends in `.toml`; with its text, which the record
     /// keeps.
     pub fn suite(&self, name: &str) -> Result<(Suite, String), DataError> {

@@ -4,7 +4,7 @@
 //! Reading opens first and asks about what was opened, so that nobody can exchange a file between
 //! the question and its use. A FIFO, a device or a terminal is refused at once, where reading it
 //! would wait for ever. Writing goes to a new file beside its destination, which is then renamed: a
-//! symbolic link that somebody has planted in its place is replaced and never followed.
+//! symbolic link that another user has planted in its place is replaced and never followed.
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use std::{
@@ -67,7 +67,7 @@ fn opened(path: &Path, options: &mut OpenOptions, flags: OFlags) -> io::Result<F
     let file = options.custom_flags(flags).open(path).map_err(|error| {
         let is_plain = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
         match fs::symlink_metadata(path) {
-            // The system speaks of loops and missing devices where it is a link or a socket.
+            // The system reports loops and missing devices where it is a link or a socket.
             Ok(there) if !is_plain => plain(&there).err().unwrap_or(error),
             _ => error,
         }
@@ -229,7 +229,7 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether somebody may not write there: another place would help.
+/// Whether writing there is not permitted: another place would help.
 pub fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }

@@ -16,21 +16,21 @@ pub enum Outcome {
     Skipped {
         /// Which one.
         case: Case,
-        /// Why, and what would mend it.
+        /// Why, and what would fix it.
         reason: String,
     },
     /// It should have run, or ran and was wrong.
     Failed {
         /// Which one.
         case: Case,
-        /// In what way.
+        /// The kind of failure.
         failure: Failure,
         /// What went wrong.
         error: String,
     },
     /// It ran, and its time cannot be believed. Never a result, never averaged in.
     Invalid {
-        /// In what way.
+        /// Why its time cannot be believed.
         invalidity: Invalidity,
         /// Why, with the suspected cause.
         reason: String,
@@ -39,7 +39,7 @@ pub enum Outcome {
     },
 }
 
-/// In what way a case failed.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The result differs from the reference by more than the tolerance.
@@ -50,13 +50,13 @@ pub enum Failure {
     Launch,
     /// It did not end within its deadline.
     Hang,
-    /// The device is gone.
+    /// The device answers no more.
     DeviceLost,
     /// Anything else.
     Other,
 }
 
-/// In what way a measurement cannot be believed.
+/// Why a measurement cannot be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidity {
     /// Faster than the physical limit.
@@ -100,7 +100,7 @@ pub struct Measurement {
     /// Whether the answer was right, before timing and after.
     pub check: Check,
     /// The share of the units' arithmetic that was theirs to use, just before the samples or just
-    /// after them, whichever was less: below one where somebody else worked on the same cores.
+    /// after them, whichever was less: below one where other processes worked on the same cores.
     /// None where the device cannot tell.
     pub available: Option<f64>,
     /// The share of the time from the first warm-up to the last sample for which a CPU quota kept
@@ -278,7 +278,7 @@ impl Check {
 }
 
 impl Outcome {
-    /// The case it speaks of.
+    /// Its case.
     pub fn case(&self) -> &Case {
         match self {
             Outcome::Measured(measurement) => &measurement.case,
@@ -298,7 +298,7 @@ impl Outcome {
 
 impl Measurement {
     /// Whether less than [`AVAILABLE_MIN`] of its units was there for the case: by a CPU quota, or
-    /// by somebody else's work on the same cores. What was measured is then not the machine alone.
+    /// by other processes on the same cores. What was measured is then not the machine alone.
     pub fn disturbed(&self) -> bool {
         self.share_left().is_some_and(|share| share < AVAILABLE_MIN)
     }

@@ -20,6 +20,9 @@ pub struct Suite {
     pub name: String,
     /// One line for people.
     pub description: String,
+    /// Which kernels of each point are measured.
+    #[serde(default)]
+    pub kernels: KernelChoice,
     /// How long to sample.
     pub measure: MeasureSettings,
     /// Absent: none planned.
@@ -43,6 +46,17 @@ pub struct Suite {
     pub attention: Vec<AttentionPoint>,
     /// Absent: none planned.
     pub collective: Option<CollectiveAxes>,
+}
+
+/// Which of the kernels that a device has for a point are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KernelChoice {
+    /// All of them.
+    #[default]
+    All,
+    /// The one that the device lists first, as its best guess, and vendors' libraries.
+    Best,
 }
 
 /// How long to sample one case. See docs/methodology.md for the rules these feed.
@@ -126,7 +140,7 @@ pub struct LatencyAxes {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessAxes {
-    /// Which ways.
+    /// Access patterns.
     pub ways: Vec<Access>,
     /// Bytes of a gather's rows, each a power of two from 16 on: a sector, pages of KV caches.
     pub rows: Vec<u64>,
@@ -140,7 +154,7 @@ pub struct TransferAxes {
     pub transfers: Vec<Transfer>,
     /// Bytes of one copy, each a multiple of 8.
     pub sizes: Vec<u64>,
-    /// How the host's memory is had.
+    /// How host memory is allocated.
     pub host: Vec<HostMemory>,
 }
 
@@ -148,7 +162,7 @@ pub struct TransferAxes {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchAxes {
-    /// How.
+    /// How work is given to the device.
     pub ways: Vec<Launching>,
     /// Kernels of one graph.
     pub graph: Vec<u32>,
@@ -200,11 +214,11 @@ fn random_alone() -> Vec<Contents> {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectiveAxes {
-    /// Which.
+    /// The collectives.
     pub collectives: Vec<Collective>,
     /// Element types.
     pub dtypes: Vec<Dtype>,
-    /// Each rank's part is a multiple of so many bytes, and of whole elements: a power of two, as
+    /// Each rank's part is a multiple of this many bytes, and of whole elements: a power of two, as
     /// `nccl-tests` has it where nothing is said.
     #[serde(default = "granule_of_nccl_tests")]
     pub granule: u64,
@@ -219,7 +233,7 @@ pub struct CollectiveAxes {
     pub sizes: Vec<String>,
     /// In place, out of place, unaligned.
     pub places: Vec<Place>,
-    /// How buffers are had, between GPUs.
+    /// How buffers are allocated, between GPUs.
     #[serde(default = "plain_alone")]
     pub buffers: Vec<Buffers>,
     /// Enqueued one by one (`queued`) or as graphs, between GPUs.

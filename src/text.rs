@@ -126,9 +126,40 @@ pub fn shorten(text: &str, limit: usize) -> String {
     }
 }
 
+/// Characters that stay of a shortened id's beginning, where there is room: enough to tell
+/// operations apart.
+const ID_START: usize = 8;
+
+/// A case's id in at most `limit` characters. What is left out is in the middle, so that the last
+/// two parts, shape and kernel, stay as far as they fit.
+pub fn shorten_id(id: &str, limit: usize) -> String {
+    let all: Vec<char> = id.chars().collect();
+    if all.len() <= limit {
+        return id.to_owned();
+    }
+    let room = limit.saturating_sub(1);
+    let shape = id.rmatch_indices('/').nth(1).map_or(id, |(at, _)| &id[at..]).chars().count();
+    let end = shape.min(room - ID_START.min(room / 2));
+    let start = &all[..room - end];
+    start.iter().chain(&['\u{2026}']).chain(&all[all.len() - end..]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_keep_their_shape_and_kernel() {
+        let id = "attention/prefill/bf16/b1-h8-kv2-q512-k512-d128x128-causal/avx512";
+        assert_eq!(shorten_id(id, 65), id);
+        let short = "attention/p\u{2026}/b1-h8-kv2-q512-k512-d128x128-causal/avx512";
+        assert_eq!(shorten_id(id, 55), short);
+        assert_eq!(shorten_id(id, 30), "attentio\u{2026}128x128-causal/avx512");
+        for limit in 0..66 {
+            assert!(shorten_id(id, limit).chars().count() <= limit.max(1), "{limit}");
+        }
+        assert_eq!(shorten_id("\u{b5}\u{b5}/\u{b5}\u{b5}\u{b5}", 4), "\u{b5}\u{2026}\u{b5}\u{b5}");
+    }
 
     #[test]
     fn nothing_hidden_is_left() {

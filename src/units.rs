@@ -192,6 +192,30 @@ impl fmt::Display for Seconds {
     }
 }
 
+impl Seconds {
+    /// A duration that people wait for, in their units: `46.7 s`, `2 min 5 s`, `1 h 12 min`,
+    /// `1 d 0 h`.
+    pub fn human(self) -> String {
+        // What rounds up to a minute is one.
+        if self.0 < 59.95 {
+            return match self.0 {
+                time if time < 1.0 => self.to_string(),
+                time => format!("{time:.1} s"),
+            };
+        }
+        let whole = self.0.round().min(1e15) as u64;
+        let (minutes, hours) = ((whole + 30) / 60, (whole + 1800) / 3600);
+        match whole {
+            ..3600 => match whole % 60 {
+                0 => format!("{} min", whole / 60),
+                seconds => format!("{} min {seconds} s", whole / 60),
+            },
+            _ if minutes < 24 * 60 => format!("{} h {} min", minutes / 60, minutes % 60),
+            _ => format!("{} d {} h", hours / 24, hours % 24),
+        }
+    }
+}
+
 impl fmt::Display for BytesPerSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scales = [(1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")];
@@ -245,5 +269,26 @@ impl std::str::FromStr for Bytes {
             _ => return Err(refuse()),
         };
         count.checked_mul(1u64 << shift).map(Bytes).ok_or_else(refuse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_in_peoples_units() {
+        for (seconds, words) in [
+            (0.25, "250.0 ms"),
+            (46.71, "46.7 s"),
+            (59.96, "1 min"),
+            (125.0, "2 min 5 s"),
+            (3599.6, "1 h 0 min"),
+            (4321.0, "1 h 12 min"),
+            (88_439.0, "1 d 1 h"),
+            (f64::MAX, "11574074074 d 2 h"),
+        ] {
+            assert_eq!(Seconds(seconds).human(), words);
+        }
     }
 }

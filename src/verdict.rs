@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Verdict {
     /// All is as it should be.
     Pass,
-    /// Something is not, and somebody has said beforehand that it does not count.
+    /// Something is not, and a waiver was given for it beforehand.
     Waived,
     /// It cannot be told.
     Inconclusive,

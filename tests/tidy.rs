@@ -1,4 +1,4 @@
-//! The rules of the house that no linter knows. Every rule has a planted fault beside it that
+//! The rules of the code that no linter knows. Every rule has a planted fault beside it that
 //! proves it can fail.
 
 mod dependencies;

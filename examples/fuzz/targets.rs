@@ -268,7 +268,7 @@ fn read_record(input: &[u8]) -> bool {
 
 /// Makes every report of a record, and looks for what a reader would act upon.
 fn show(record: &Record, at_length: bool) {
-    let terminal = Terminal { width: 100, colour: Colour::Never };
+    let terminal = Terminal { width: Some(100), colour: Colour::Never };
     let document = report::run(record);
     let show = |document: &report::Document, format| {
         let text = render(document, format, terminal).expect("it renders");

@@ -1,9 +1,9 @@
 //! A chain through memory that is walked one load at a time: at the start of some lines stands a
 //! cell with the address of the next one. The cells form one cycle in random order (Sattolo, 1986),
-//! which no prefetcher guesses. One iteration is one load, and each launch goes on where the one
+//! which no prefetcher guesses. One iteration is one load, and each launch continues where the one
 //! before stopped, so that all cells are visited whatever the batch.
 //!
-//! Where the walk ends after so many loads is known from the order: one wrong or missing load, and
+//! Where a walk of any length ends is known from the order: one wrong or missing load, and
 //! it ends elsewhere.
 
 use super::{Workload, filled};
@@ -20,7 +20,7 @@ pub(super) const LINE: u64 = 64;
 /// Loads of one launch while caches settle.
 const SETTLING: u64 = 1 << 20;
 
-/// Cells that are so many bytes apart are written by themselves.
+/// Cells at least this many bytes apart are written one by one.
 const APART: u64 = 64 << 10;
 
 /// Bytes of a chain that are written at once.
@@ -67,7 +67,7 @@ impl<'d> Chain<'d> {
         Chain { unit: Some(unit), ..self }
     }
 
-    /// The walk goes on from a place in the order.
+    /// The walk continues from a place in the order.
     fn go_to(&mut self, place: u64) -> Result<(), DeviceError> {
         self.at = place % self.order.len() as u64;
         self.device.write(&self.end, Bytes(0), &self.address().to_le_bytes())
@@ -78,7 +78,7 @@ impl<'d> Chain<'d> {
         self.memory.address + u64::from(self.order[self.at as usize]) * LINE
     }
 
-    /// Evicts what laying the chain left in caches, and walks two whole passes, or so many loads
+    /// Evicts what laying the chain left in caches, and walks two whole passes, or as many loads
     /// where that is less.
     pub fn settle(&mut self, loads_max: u64) -> Result<(), DeviceError> {
         self.device.evict_cache()?;

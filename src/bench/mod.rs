@@ -25,9 +25,10 @@ use crate::{
     device::{DeviceError, host},
     outcome::{Cache, Check},
     spec::Properties,
-    suite::Suite,
+    suite::{KernelChoice, Suite},
     units::Bytes,
 };
+use std::collections::HashSet;
 
 /// A case made ready on a rank: operands allocated and filled with random data.
 pub trait Workload {
@@ -87,7 +88,22 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan.extend(gemm::grouped::cases(suite, rank));
     plan.extend(attention::cases(suite, rank));
     plan.extend(collective::cases(suite, rank));
+    if suite.kernels == KernelChoice::Best {
+        keep_best(&mut plan);
+    }
     plan
+}
+
+/// Kernels of vendors' libraries, as devices name them.
+const LIBRARIES: [&str; 7] = ["cublaslt", "hipblaslt", "openblas", "blis", "mkl", "nccl", "rccl"];
+
+/// Keeps the first kernel of each point, which is the device's best guess, and vendors' libraries.
+fn keep_best(plan: &mut Vec<Case>) {
+    let mut seen = HashSet::new();
+    plan.retain(|case| {
+        let is_library = LIBRARIES.contains(&case.kernel.0.as_str());
+        is_library || seen.insert(case.point)
+    });
 }
 
 /// Makes a case ready, on all ranks or on none.
@@ -131,7 +147,7 @@ pub fn headline_cache(case: &Case, copies: u32) -> (Cache, Option<Cache>) {
     }
 }
 
-/// So many values in memory of the host: an error, and no end of the program, where it has no room.
+/// `count` values in host memory; an error, and not an abort, where there is no room.
 fn collected<T>(count: usize, values: impl Iterator<Item = T>) -> Result<Vec<T>, DeviceError> {
     let mut all = Vec::new();
     all.try_reserve_exact(count).map_err(|_| {
@@ -142,7 +158,7 @@ fn collected<T>(count: usize, values: impl Iterator<Item = T>) -> Result<Vec<T>,
     Ok(all)
 }
 
-/// The same of one value.
+/// `count` copies of one value.
 fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, DeviceError> {
     collected(count, std::iter::repeat_n(value, count))
 }

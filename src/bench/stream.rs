@@ -130,7 +130,7 @@ fn scaling(units: u32) -> Vec<u32> {
     counts
 }
 
-/// Working sets from `start` to `end`, so many in each doubling, in whole KiB.
+/// Working sets from `start` to `end`, `points` in each doubling, in whole KiB.
 pub(super) fn sweep(start: Bytes, end: Bytes, points_per_octave: u32) -> Vec<Bytes> {
     let step = |index: u32| f64::from(index) / f64::from(points_per_octave.max(1));
     let mut sizes: Vec<Bytes> = (0..)

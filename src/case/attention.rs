@@ -71,7 +71,7 @@ pub enum AttentionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mask {
-    /// All of them.
+    /// Every key.
     Full,
     /// Those not after it, the last query aligned with the last key.
     Causal,
@@ -97,7 +97,7 @@ impl Lengths {
         *self == Lengths::Equal
     }
 
-    /// Keys of the sequence of a number, where the longest has so many. Ragged ones follow the
+    /// Keys of sequence number `sequence`, where the longest has `longest`. Ragged ones follow the
     /// multiples of the golden ratio, whose fractions are spread evenly however many there are.
     fn keys(self, sequence: u32, longest: u32) -> u32 {
         /// 2^32 over the golden ratio.
@@ -162,7 +162,7 @@ impl AttentionPoint {
         queries <= most && self.key_tokens() <= most
     }
 
-    /// Bytes of K and V that only fill pages: they are had and never read.
+    /// Bytes of K and V that only fill pages: they are allocated and never read.
     pub fn padding(&self) -> Bytes {
         let keys: u64 = (0..self.batch).map(|at| u64::from(self.lengths.keys(at, self.keys))).sum();
         let width = match self.attention {

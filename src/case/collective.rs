@@ -21,13 +21,13 @@ pub struct CollectivePoint {
     pub ranks: u32,
     /// Whether send and receive buffer are the same.
     pub place: Place,
-    /// How the buffers are had.
+    /// How the buffers are allocated.
     pub buffers: Buffers,
     /// How many of it are enqueued as one graph; 0 where each is enqueued by itself.
     pub graph: u32,
 }
 
-/// How the buffers of a collective between GPUs are had.
+/// How the buffers of a collective between GPUs are allocated.
 #[derive(
     Clone,
     Copy,
@@ -47,7 +47,7 @@ pub enum Buffers {
     /// Allocated as any memory of the device.
     #[default]
     Plain,
-    /// The library's own memory, made known to it (`ncclCommRegister`): transports may read and
+    /// The library's own memory, registered with it (`ncclCommRegister`): transports may read and
     /// write it without a copy of theirs.
     Registered,
     /// The library's own memory in windows that are alike on all ranks
@@ -56,7 +56,7 @@ pub enum Buffers {
 }
 
 impl Buffers {
-    /// Whether nobody has to make them known.
+    /// Whether they need no registration with the library.
     pub fn are_plain(&self) -> bool {
         *self == Buffers::Plain
     }
@@ -66,11 +66,11 @@ impl Buffers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// They are.
+    /// The same buffer.
     InPlace,
-    /// They are not.
+    /// Two aligned buffers.
     OutOfPlace,
-    /// They are not, and both begin one element past an aligned address, as slices of larger
+    /// Two buffers, and both begin one element past an aligned address, as slices of larger
     /// tensors may: libraries then fall back to narrower accesses.
     Unaligned,
 }
@@ -99,7 +99,7 @@ pub enum Collective {
     Gather,
     /// Every rank ends with its part of the root's buffer.
     Scatter,
-    /// As all_to_all, but slices are as long as the receiving rank is sought after: tokens that
+    /// As all_to_all, but slices are as long as the receiving rank is popular: tokens that
     /// go to the experts of a mixture ([`CollectivePoint::part`]).
     #[serde(rename = "all_to_allv")]
     AllToAllV,

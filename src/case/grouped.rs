@@ -43,7 +43,7 @@ pub enum Routing {
 named!(Routing { Balanced => "balanced", Skewed => "skewed" });
 
 impl Routing {
-    /// Rows of each of so many groups, by their number.
+    /// Rows of each group, by the group's number.
     fn deal(self, rows: u32, groups: u32) -> Vec<u32> {
         match self {
             Routing::Balanced => {
@@ -91,7 +91,7 @@ impl GroupedPoint {
         self.bytes(u64::from(self.groups))
     }
 
-    /// A, C and so many B.
+    /// Memory of A, C and one B for each group.
     fn bytes(&self, groups: u64) -> Bytes {
         let [m, n, k] = [self.m, self.n, self.k].map(u128::from);
         let (read, written) = (self.dtype.bits(), self.dtype.output().bits());

@@ -84,7 +84,7 @@ impl fmt::Display for AccessPoint {
 pub enum Transfer {
     /// From the host's memory to the device's.
     HostToDeviceMemcpy,
-    /// And back.
+    /// From the device's memory to the host's.
     DeviceToHostMemcpy,
     /// From the host to the device, while copies go the other way.
     HostToDeviceBidirectionalMemcpy,
@@ -152,24 +152,24 @@ impl Transfer {
     }
 }
 
-/// How the host's memory is had.
+/// How host memory is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HostMemory {
-    /// Held in place, so that devices reach it.
+    /// Page-locked, so that devices reach it.
     Pinned,
-    /// As any program has it: the driver copies it once more.
+    /// Allocated by malloc: the driver copies it through a page-locked buffer.
     Pageable,
 }
 
 /// A transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferPoint {
-    /// Which.
+    /// What is copied where.
     pub transfer: Transfer,
     /// Bytes of one copy; of a latency, those that the chain of pointers covers.
     pub size: Bytes,
-    /// How the host's end is had, where it is one.
+    /// How the host's memory is allocated, where the host is at one end.
     pub host: HostMemory,
     /// The device that measures.
     pub device: u32,
@@ -196,7 +196,7 @@ impl TransferPoint {
         }
     }
 
-    /// Whether the first copy alone is measured, and the others only go on at the same time: what
+    /// Whether the first copy alone is measured, and the others only run at the same time: what
     /// nvbandwidth measures where copies of several links or directions meet at the host.
     pub fn has_interference(&self) -> bool {
         matches!(
@@ -259,7 +259,7 @@ pub enum Launching {
 /// Launches of next to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchPoint {
-    /// How.
+    /// How the work is given to the device.
     pub launching: Launching,
     /// Kernels of one iteration.
     pub kernels: u32,

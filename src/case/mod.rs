@@ -182,7 +182,7 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// Whether they are as in earnest: bests and ceilings are of such alone.
+    /// Whether they are random, as a real workload's: only these count toward bests and ceilings.
     pub fn are_random(&self) -> bool {
         *self == Contents::Random
     }

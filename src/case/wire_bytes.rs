@@ -71,7 +71,7 @@ impl CollectivePoint {
         least.unwrap_or_default()
     }
 
-    /// Bytes that leave each of so many nodes with as many ranks each, or enter it, where ranks of
+    /// Bytes that leave or enter each node, for nodes with equally many ranks, where ranks of
     /// a node first come together and no switch between nodes reduces. On n ranks with a network
     /// interface each this is busbw (k - 1) / (n - 1) of an all_reduce for each interface. None
     /// for collectives of which one rank alone bears the most.

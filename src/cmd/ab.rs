@@ -15,7 +15,7 @@ use crate::{
     compare::Quantity,
     outcome::Outcome,
     record::store,
-    report::without_numbers,
+    report::{about, without_numbers},
 };
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -37,7 +37,7 @@ pub struct AbArgs {
     /// Only cases whose ids match a glob, such as 'gemm/bf16/*' or stream; '!GLOB' excludes
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
-    /// A built-in suite (quick, full), or a TOML file [default: quick]
+    /// A built-in suite, as `fizeau suites` lists them, or a TOML file [default: that of `run`]
     #[arg(long, value_name = "NAME|FILE")]
     pub suite: Option<String>,
     /// The program that is B; given twice, the programs that are A and B [default: this one]
@@ -136,7 +136,8 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let format = args.format.unwrap_or(default);
-    let mut text = report::render(&document, format, report::window(global))?;
+    let about = about::of_trial(&trial);
+    let mut text = report::render_about(&document, &about, format, report::window(global))?;
     if format == ReportFormat::Terminal {
         text += &format!("\nrecords: {}\n", super::shown(&children.directory));
     }
@@ -196,7 +197,7 @@ struct Listed {
 impl Setting {
     fn command(&self, verb: &str, args: &AbArgs) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg(verb).stdin(Stdio::null());
+        command.arg(verb).stdin(Stdio::null()).env("FIZEAU_PROGRESS", "off");
         for (flag, value) in [("--suite", &args.suite), ("--device", &self.device)] {
             if let Some(value) = value {
                 command.args([flag, value]);

@@ -10,7 +10,7 @@ use crate::{
         Record,
         store::{self, RecordError},
     },
-    report::without_numbers,
+    report::{about, without_numbers},
 };
 use clap::Args;
 use std::{path::PathBuf, process::ExitCode};
@@ -105,7 +105,9 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if after.iter().any(|record| record.header.device.is_stub()) {
         document = without_numbers(document);
     }
-    let text = report::render(&document, format, report::window(global))?;
+    let terminal = if args.out.is_some() { report::FILE } else { report::window(global) };
+    let about = about::of_comparison(&comparison);
+    let text = report::render_about(&document, &about, format, terminal)?;
     match &args.out {
         Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
         None => {

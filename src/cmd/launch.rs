@@ -33,16 +33,17 @@ const LAUNCHER: &str = "FIZEAU_LAUNCHER";
 /// Arguments of `launch`.
 #[derive(Args, Clone, Debug)]
 pub struct LaunchArgs {
-    /// Ranks, each a process of its own
+    /// Number of ranks on this node, one process each
     #[arg(short = 'n', long, value_name = "N")]
     pub ranks: u32,
-    /// Nodes that this is called on, each with as many GPUs; FIZEAU_RENDEZVOUS says where they meet
+    /// Number of nodes on which this is called, each with as many GPUs; FIZEAU_RENDEZVOUS says
+    /// where their ranks meet
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nodes: u32,
-    /// Which of them this is, counted from 0 [default: JOB_COMPLETION_INDEX, or 0]
+    /// Index of this node, from 0 [default: JOB_COMPLETION_INDEX, or 0]
     #[arg(long, value_name = "K")]
     pub node: Option<u32>,
-    /// What each of them does, such as `run collective`
+    /// The command that each rank runs, such as `run collective`
     #[arg(last = true, required = true, value_name = "VERB")]
     pub command: Vec<String>,
 }
@@ -145,7 +146,7 @@ fn deadline(cli: &Cli) -> Seconds {
 pub(super) fn end_with_launcher() -> bool {
     let launcher = std::env::var(LAUNCHER).ok().and_then(|process| process.parse::<i32>().ok());
     let Some(launcher) = launcher else { return true };
-    // Without it the rank goes on by itself, as one of any other launcher does.
+    // Without it the rank continues by itself, as one of any other launcher does.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
     getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == launcher)
 }

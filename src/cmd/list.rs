@@ -1,12 +1,10 @@
 //! `fizeau list`: the plan without running it.
 
-use super::{Global, plan, print, print_json};
+use super::{Global, estimate, plan, print, print_json};
 use crate::{
     bench::{self, Rank},
-    case::{Case, Point},
+    case::Case,
     device, session,
-    spec::Properties,
-    suite::MeasureSettings,
     text::clean,
     units::{Bytes, Seconds},
     world::choice,
@@ -27,7 +25,7 @@ pub struct ListArgs {
 #[derive(Serialize)]
 struct Listing {
     suite: String,
-    cases: Vec<Row>,
+    cases: Vec<PlannedCase>,
     estimated_seconds: Seconds,
     /// Of the case that takes most.
     memory_bytes: Bytes,
@@ -37,7 +35,7 @@ struct Listing {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct PlannedCase {
     id: String,
     /// None of it for a case that does not fit.
     estimated_seconds: Seconds,
@@ -60,17 +58,18 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     device.describe(&mut environment);
     // Of the device; ranks with one each have as many times as much.
     let free = environment.memory_free.map(|free| free * u64::from(rank.peers.processes()));
-    let row = |case: &Case| {
+    let part = catalogue.part_of(device.properties());
+    let times = estimate::all(&plan.cases, device.properties(), part, &plan.suite.measure);
+    let row = |(case, time): (&Case, Seconds)| {
         let skipped = session::too_large(case, device.properties(), free);
-        let time = estimate(case, device.properties(), &plan.suite.measure);
-        Row {
+        PlannedCase {
             id: case.to_string(),
             estimated_seconds: if skipped.is_none() { time } else { Seconds(0.0) },
             memory_bytes: bench::memory_needed(case, device.properties()),
             skipped,
         }
     };
-    let cases: Vec<Row> = plan.cases.iter().map(row).collect();
+    let cases: Vec<PlannedCase> = plan.cases.iter().zip(times).map(row).collect();
     let listing = Listing {
         suite: plan.suite.name,
         estimated_seconds: cases.iter().fold(Seconds(0.0), |sum, row| sum + row.estimated_seconds),
@@ -99,36 +98,13 @@ fn text(listing: &Listing) -> String {
         text.push_str(&format!("{:<width$}  {time:>9}  {memory:>9}\n", clean(&row.id)));
     }
     text.push_str(&format!(
-        "\nsuite {}: {} cases, about {estimated_seconds}, at most {memory_bytes} of memory at \
-         once",
+        "\nsuite {}: {} cases, about {}, at most {memory_bytes} of memory at once",
         clean(suite),
-        cases.len()
+        cases.len(),
+        estimated_seconds.human()
     ));
     if let Some(warning) = warning {
         text.push_str(&format!("\n! {warning}"));
     }
     text
-}
-
-/// Arithmetic and bytes that one unit is taken to manage for an estimate of time, where nothing
-/// is measured yet. Of a plain core; better machines only end sooner.
-const FLOPS_PER_UNIT: f64 = 20e9;
-const BYTES_PER_UNIT: f64 = 10e9;
-
-/// Elements of collectives that one core makes and compares.
-const ELEMENTS_PER_SECOND: f64 = 500e6;
-
-/// A guess of the time a case takes: preparing and verifying, warming up, sampling.
-fn estimate(case: &Case, properties: &Properties, settings: &MeasureSettings) -> Seconds {
-    let work = case.point.work();
-    let units = f64::from(properties.units.max(1));
-    let bytes = (work.memory.0 + work.link.0) as f64;
-    let iteration = (work.flops.0 / (FLOPS_PER_UNIT * units)).max(bytes / (BYTES_PER_UNIT * units));
-    let least = f64::from(settings.samples_min) * iteration;
-    let sampling = (settings.time_min.0 + settings.time_max.0) / 2.0;
-    let mut setup = bench::memory_needed(case, properties).0 as f64 / 1e9;
-    if let Point::Collective(point) = &case.point {
-        setup += bench::collective::elements_made(point) as f64 / ELEMENTS_PER_SECOND;
-    }
-    Seconds(sampling.max(least) + settings.warmup_max.0 / 2.0 + 2.0 * iteration + setup)
 }

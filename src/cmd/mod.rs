@@ -4,6 +4,8 @@ pub mod ab;
 pub mod compare;
 pub mod devices;
 pub mod doctor;
+mod estimate;
+mod explain;
 pub mod launch;
 pub mod list;
 pub mod localise;
@@ -13,6 +15,7 @@ pub mod report;
 pub mod run;
 pub mod run_args;
 mod signals;
+mod suites;
 
 use crate::{
     comm::rendezvous::MeetingError,
@@ -43,6 +46,14 @@ pub mod exit {
 }
 
 const AFTER_HELP: &str = "\
+Environment variables:
+  FIZEAU_DATA          as --data
+  FIZEAU_PROGRESS      as --progress of run: auto, plain or off
+  FIZEAU_LIBRARY_PATH  folders in which vendors' libraries are looked for, and no others
+  FIZEAU_MPI           the MPI library to open
+  FIZEAU_RENDEZVOUS    where ranks of GPUs meet: file:FOLDER or tcp:HOST:PORT
+  FIZEAU_TOKEN         the secret by which these ranks know each other
+
 Exit codes:
     0  everything planned was measured, or skipped with its reason
     1  a case failed or was invalid, a comparison found a regression, or `doctor` found what
@@ -50,10 +61,11 @@ Exit codes:
     2  the command line is wrong
     3  it could not run: also where a GPU's driver is installed and does not work
     4  nothing can be concluded
-  130  interrupted; `fizeau run --resume DIR` goes on
+  130  interrupted; `fizeau run --resume DIR` continues the run
   101  a bug of fizeau";
 
-/// Tells how close a machine runs to the speed of light.
+/// Measures how close a machine runs to the speed of light: the limits that its vendor's numbers
+/// and physics set.
 #[derive(Parser)]
 #[command(name = "fizeau", version, about, after_help = AFTER_HELP)]
 pub struct Cli {
@@ -68,10 +80,10 @@ pub struct Cli {
 /// Settings of every verb.
 #[derive(Args, Clone, Debug)]
 pub struct Global {
-    /// Overlay the built-in parts, hosts, links and suites by the TOML files of this directory
+    /// Directory of TOML files that replace or extend the built-in parts, hosts, links and suites
     #[arg(long, global = true, value_name = "DIR", env = "FIZEAU_DATA")]
     pub data: Option<PathBuf>,
-    /// Print JSON, for machines
+    /// Print JSON for other programs
     #[arg(long, global = true)]
     pub json: bool,
     /// Colour the output (NO_COLOR is obeyed)
@@ -107,42 +119,47 @@ impl Global {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Print what there is to measure, or the catalogue of known parts
+    /// Print the devices that can be measured, or the catalogue of known parts
     Devices(devices::DevicesArgs),
-    /// Check what would spoil numbers here, and say how to fix it
+    /// Check this machine for what would spoil measurements, and say how to fix it
     Doctor,
+    /// Print the suites: what each measures, how many cases, how long it takes
+    Suites(suites::SuitesArgs),
     /// Print the plan of a run without running it: cases, estimated time and memory
     List(list::ListArgs),
+    /// Explain a case: what it measures, its work, its limits, its kernel, how to repeat it
+    Explain(explain::ExplainArgs),
     /// Measure this machine, keep a record, write reports
     Run(run_args::RunArgs),
-    /// Start ranks on this node, each a process: fizeau launch -n 2 -- run collective
+    /// Start ranks on this node, one process each: fizeau launch -n 2 -- run collective
     Launch(launch::LaunchArgs),
-    /// Find the rank that is slow with every partner
+    /// Find the rank that is slow with every partner, or the slow link
+    #[command(visible_alias = "localize")]
     Localise(localise::LocaliseArgs),
-    /// Make the report of a run again, from its record
+    /// Print the report of a run from its record, in any format
     Report(report::ReportArgs),
-    /// Say what changed from some runs to others: faster, slower, same, unclear
+    /// Compare runs case by case: faster, slower, same, unclear
     Compare(compare::CompareArgs),
-    /// Measure two settings, programs, kernels or devices in fresh pairs: what a gate should call
+    /// Measure two programs, devices, kernels or settings in alternating pairs (for CI gates)
     Ab(ab::AbArgs),
     /// Print shell completions
     Completions {
-        /// For which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the manual page
     Man,
-    /// Print the JSON Schema of a record's line
+    /// Print the JSON Schema of one line of a record
     #[command(hide = true)]
     Schema,
 }
 
 const NEXT: &str = "\
-fizeau tells how close a machine runs to the speed of light. Next:
+fizeau measures how close a machine runs to the speed of light. Next:
 
     fizeau run          measure this machine (about a minute), keep a record, write a report
-    fizeau list         see what would be measured
-    fizeau devices      see what there is to measure
+    fizeau list         show what would be measured
+    fizeau devices      show the devices that can be measured
     fizeau --help       everything else";
 
 /// Runs the command line; what `main` returns.
@@ -158,6 +175,8 @@ pub fn main() -> ExitCode {
         None => print(NEXT),
         Some(Verb::Devices(args)) => devices::run(&args, &cli.global),
         Some(Verb::Doctor) => doctor::run(&cli.global),
+        Some(Verb::Suites(args)) => suites::run(&args, &cli.global),
+        Some(Verb::Explain(args)) => explain::run(&args, &cli.global),
         Some(Verb::List(args)) => list::run(&args, &cli.global),
         Some(Verb::Run(args)) => run::run(&args, &cli.global),
         Some(Verb::Launch(args)) => launch::run(&args),
@@ -200,7 +219,7 @@ pub fn main() -> ExitCode {
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Somebody ended a process that this one waited for.
+/// A process that this one waited for was ended by a signal.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;

@@ -16,18 +16,21 @@ use std::collections::HashSet;
 /// The suite of the sizes that GPUs exchange in training and inference.
 const SIZES: &str = "collective-sizes";
 
+/// The suite of a GPU where nothing else is asked for.
+const GPU_QUICK: &str = "gpu-quick";
+
 /// What to measure, and where.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlanArgs {
     /// Only cases whose ids match a glob, such as 'gemm/bf16/*' or stream; '!GLOB' excludes
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
-    /// A built-in suite (quick, full), or a TOML file [default: quick; where collectives between
-    /// GPUs alone are selected, collective-sizes]
+    /// A built-in suite, as `fizeau suites` lists them, or a TOML file [default: quick on a host,
+    /// gpu-quick on a GPU; for collectives between GPUs alone, collective-sizes]
     #[arg(long, value_name = "NAME|FILE")]
     pub suite: Option<String>,
-    /// Ranks of collectives: threads of the host [default: one a core, at least two], or so many
-    /// GPUs [default: none]
+    /// Number of ranks: threads of the host [default: one for each core, at least two], or GPUs
+    /// [default: none, and no collectives]
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
     /// A device as `fizeau devices` names it, such as cuda:1 or host [default: the first GPU, or
@@ -42,10 +45,13 @@ impl PlanArgs {
     /// # Errors
     /// Where it depends on the device, and the driver of a GPU is installed and does not work.
     pub fn suite(&self) -> anyhow::Result<&str> {
-        Ok(match &self.suite {
-            Some(suite) => suite,
-            None if self.is_of_collectives() && choice::is_gpu(&self.choice().device()?) => SIZES,
-            None => "quick",
+        if let Some(suite) = &self.suite {
+            return Ok(suite);
+        }
+        Ok(match (choice::is_gpu(&self.choice().device()?), self.is_of_collectives()) {
+            (true, true) => SIZES,
+            (true, false) => GPU_QUICK,
+            (false, _) => "quick",
         })
     }
 
@@ -87,7 +93,11 @@ impl Plan {
         let mut seen = HashSet::new();
         cases.retain(|case| seen.insert(case.clone()));
         if cases.is_empty() {
-            bail!("the suite {:?} plans no case on this device", suite.name);
+            let remedy = match suite.collective.is_some() && rank.peers.size() < 2 {
+                true => ": collectives need ranks, add --ranks N with the number of GPUs",
+                false => "; `fizeau suites` says what each suite plans here",
+            };
+            bail!("the suite {:?} plans no case on this device{remedy}", suite.name);
         }
         let ids: Vec<String> = cases.iter().map(Case::to_string).collect();
         selector.all_select(&ids).map_err(|error| usage(error.to_string()))?;

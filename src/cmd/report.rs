@@ -7,7 +7,7 @@ use crate::{
         terminal::{self, Colour, Terminal},
     },
     record::{Record, store},
-    report::{self, Document},
+    report::{self, About, Document, about},
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -33,7 +33,7 @@ pub struct ReportArgs {
     /// Write it to this file and not to standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Only what stands on top: the machine, the figures to remember, what stands out
+    /// Only the summary: the machine, the headline figures, what stands out
     #[arg(long)]
     pub summary: bool,
     /// Write each chart as a PNG file into this directory too
@@ -64,9 +64,10 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
             write_pictures(dir, &document)?;
         }
         let document = if args.summary { document.summary() } else { document };
+        let terminal = if args.out.is_some() { FILE } else { window(global) };
         let text = match format {
             ReportFormat::NcclTests => as_nccl_tests(&record, global)?,
-            _ => render(&document, format, window(global))?,
+            _ => render_about(&document, &about::of_run(&record), format, terminal)?,
         };
         match &args.out {
             Some(out) => write_file(out, text.as_bytes(), "--out FILE")?,
@@ -170,7 +171,7 @@ pub enum ReportFormat {
     NcclTests,
 }
 
-/// Renders a document.
+/// Renders a document that is of no run.
 ///
 /// # Errors
 /// Where a chart cannot be drawn.
@@ -179,19 +180,36 @@ pub fn render(
     format: ReportFormat,
     terminal: Terminal,
 ) -> anyhow::Result<String> {
+    render_about(document, &About::default(), format, terminal)
+}
+
+/// Renders a document; JSON has also what a program asks first.
+///
+/// # Errors
+/// Where a chart cannot be drawn.
+pub fn render_about(
+    document: &Document,
+    about: &About,
+    format: ReportFormat,
+    terminal: Terminal,
+) -> anyhow::Result<String> {
     Ok(match format {
         ReportFormat::Terminal => terminal::render(document, terminal),
         ReportFormat::Markdown => markdown::render(document),
         ReportFormat::Csv => csv::render(document)?,
-        ReportFormat::Json => json::render(document),
+        ReportFormat::Json => json::render(document, about),
         ReportFormat::Html => html::render(document)?,
         ReportFormat::NcclTests => anyhow::bail!("nccl-tests has no form for a whole document"),
     })
 }
 
-/// The window that standard output is shown in; 100 columns where there is none.
+/// Text in a file: nothing is cut, nothing is coloured.
+pub const FILE: Terminal = Terminal { width: None, colour: Colour::Never };
+
+/// The window that standard output is shown in, where it is shown in one.
 pub fn window(global: &Global) -> Terminal {
-    let width = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let width = size.map(|(width, _)| usize::from(width.0)).filter(|&width| width > 0);
     let colour = if global.colours() { Colour::Ansi } else { Colour::Never };
     Terminal { width, colour }
 }

@@ -1,7 +1,7 @@
 //! `fizeau run`: measure, record, report.
 
 use super::{
-    Global, Usage, exit, plan,
+    Global, Usage, estimate, exit, plan,
     progress::Progress,
     report::{self, ReportFormat},
     run_args::RunArgs,
@@ -19,6 +19,7 @@ use crate::{
         Header, Record,
         store::{self, Writer},
     },
+    report::about,
     session::{self, End, Session, Watcher},
     spec::{Properties, Yardstick},
     suite::{MeasureSettings, Suite},
@@ -28,6 +29,7 @@ use crate::{
 use anyhow::Context;
 use std::{
     cell::Cell,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::AtomicBool,
@@ -162,19 +164,33 @@ impl Run<'_> {
         };
         let Begun { directory, writer } = begun;
         let Some((mut writer, done)) = writer else {
-            return finish(&directory, End::Complete, self.global);
+            return self.finish(&directory, End::Complete);
         };
         if let Some((_, kept)) = link {
             kept.in_directory(&directory, header);
         }
-        let left = header.plan.len().saturating_sub(done.len());
-        let mut progress = Progress::new(left, session.rank.device.properties());
+        let left = self.estimates(session, header, &done);
+        let mut progress = Progress::new(header, left, self.args.progress);
         let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
         drop((progress, writer));
-        finish(&directory, end, self.global)
+        self.finish(&directory, end)
     }
 
-    /// Begins the record, or goes on with it.
+    /// About how long each case takes that is not done.
+    fn estimates<'h>(
+        &self,
+        session: &Session<'_>,
+        header: &'h Header,
+        done: &[Outcome],
+    ) -> HashMap<&'h Case, Seconds> {
+        let properties = session.rank.device.properties();
+        let part = self.catalogue.part_of(properties);
+        let times = estimate::all(&header.plan, properties, part, &session.settings);
+        let done: HashSet<&Case> = done.iter().map(Outcome::case).collect();
+        header.plan.iter().zip(times).filter(|(case, _)| !done.contains(case)).collect()
+    }
+
+    /// Begins the record, or continues it.
     fn begin(&self, header: &Header) -> anyhow::Result<Begun> {
         let args = self.args;
         let directory = match args.resume.as_ref().or(args.out.as_ref()) {
@@ -214,6 +230,57 @@ impl Run<'_> {
             (End::Complete, false) => 0,
         }))
     }
+
+    /// Writes the reports of a record, prints the terminal's, and says how the run ended.
+    fn finish(&self, directory: &Path, end: End) -> anyhow::Result<ExitCode> {
+        let record = store::read(directory)?;
+        let written = report::write_all(directory, &record);
+        super::write_out(&self.said_at_the_end(directory, &record, written.as_deref().ok())?)?;
+        // The record is what counts; a report can be made again from it.
+        written.with_context(|| {
+            let record = directory.join(store::FILE).display().to_string();
+            format!("the record {record} is whole, but its reports could not be written")
+        })?;
+        if end == End::Interrupted {
+            let (kept, planned) = (record.outcomes.len(), record.header.plan.len());
+            let directory = directory.display();
+            super::say(&format!(
+                "interrupted; {kept} of {planned} cases are kept. To continue: `fizeau run \
+                 --resume {directory}`"
+            ));
+            return Ok(ExitCode::from(exit::INTERRUPTED));
+        }
+        Ok(ExitCode::from(if record.outcomes.iter().any(is_broken) { exit::FAILED } else { 0 }))
+    }
+
+    /// What a run prints at its end: about twenty lines, or with `--full` all tables; with
+    /// `--json` the whole report.
+    fn said_at_the_end(
+        &self,
+        directory: &Path,
+        record: &Record,
+        written: Option<&[PathBuf]>,
+    ) -> anyhow::Result<String> {
+        let about = about::of_run(record);
+        let window = report::window(self.global);
+        if self.global.json {
+            let document = crate::report::run(record);
+            return report::render_about(&document, &about, ReportFormat::Json, window);
+        }
+        let document = match self.args.full {
+            true => crate::report::run(record),
+            false => crate::report::brief(record),
+        };
+        let mut text = report::render(&document, ReportFormat::Terminal, window)?;
+        text += &format!("\nrecord: {}\n", shown(&directory.join(store::FILE)));
+        for path in written.unwrap_or_default() {
+            text += &format!("report: {}\n", shown(path));
+        }
+        if !self.args.full {
+            text += &format!("tables: fizeau report {}\n", shown(directory));
+        }
+        Ok(text)
+    }
 }
 
 /// A record that is kept from now on.
@@ -239,7 +306,8 @@ impl Watcher for Follower<'_> {
     }
 }
 
-fn is_broken(outcome: &Outcome) -> bool {
+/// Whether a case failed, or its time cannot be believed.
+pub(super) fn is_broken(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Failed { .. } | Outcome::Invalid { .. })
 }
 
@@ -331,7 +399,7 @@ fn started(plan: plan::Plan, args: &RunArgs) -> Header {
     }
 }
 
-/// The header of a run that goes on, and how long it samples: as its record says, unless the
+/// The header of a run that is continued, and how long it samples: as its record says, unless the
 /// command line names a suite, which then has to be the same one.
 fn resumed(
     args: &RunArgs,
@@ -387,35 +455,4 @@ fn new_directory(header: &Header) -> PathBuf {
     let first = Path::new(LOCAL).join(&name);
     let later = (2..).map(|number| Path::new(LOCAL).join(format!("{name}-{number}")));
     std::iter::once(first.clone()).chain(later).find(|path| !path.exists()).unwrap_or(first)
-}
-
-/// Writes the reports of a record, prints the terminal's, and says how the run ended.
-fn finish(directory: &Path, end: End, global: &Global) -> anyhow::Result<ExitCode> {
-    let record = store::read(directory)?;
-    let written = report::write_all(directory, &record);
-    let document = crate::report::run(&record);
-    let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    let mut text = report::render(&document, format, report::window(global))?;
-    if !global.json {
-        text += &format!("\nrecord: {}\n", shown(&directory.join(store::FILE)));
-        for path in written.as_deref().unwrap_or_default() {
-            text += &format!("report: {}\n", shown(path));
-        }
-    }
-    super::write_out(&text)?;
-    // The record is what counts; a report can be made again from it.
-    written.with_context(|| {
-        let record = directory.join(store::FILE).display().to_string();
-        format!("the record {record} is whole, but its reports could not be written")
-    })?;
-    if end == End::Interrupted {
-        let (kept, planned) = (record.outcomes.len(), record.header.plan.len());
-        let directory = directory.display();
-        super::say(&format!(
-            "interrupted; {kept} of {planned} cases are kept. Go on with `fizeau run --resume \
-             {directory}`"
-        ));
-        return Ok(ExitCode::from(exit::INTERRUPTED));
-    }
-    Ok(ExitCode::from(if record.outcomes.iter().any(is_broken) { exit::FAILED } else { 0 }))
 }

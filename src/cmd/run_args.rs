@@ -2,7 +2,7 @@
 //! and device. It is put together from the arguments that were understood, so that nothing else of
 //! it can come into a record.
 
-use super::{Global, plan::PlanArgs};
+use super::{Global, plan::PlanArgs, progress::ProgressMode};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -15,23 +15,29 @@ pub struct RunArgs {
     /// Where the record and the reports go [default: results/local/TIME-SUITE]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Go on with the run in this directory that was killed or interrupted
+    /// Continue the run in this directory, which was killed or interrupted
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "selectors", "ranks", "label"])]
     pub resume: Option<PathBuf>,
-    /// Your words for this run, kept in the record
-    #[arg(long, value_name = "WORDS")]
+    /// A note on this run, kept in the record
+    #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
     /// Leave the host's name out of the record
     #[arg(long)]
     pub no_host_name: bool,
+    /// Print the full tables at the end, and not only the summary
+    #[arg(long)]
+    pub full: bool,
+    /// Progress on standard error
+    #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
+    pub progress: ProgressMode,
 }
 
 impl RunArgs {
     /// The words that make `fizeau run` do the same again. Folders are left out but for the names
-    /// of files that say what is measured: where somebody keeps them is nobody's business.
+    /// of files that say what is measured: the folders in which users keep them are private.
     pub fn command(&self, global: &Global) -> Vec<String> {
         // All are named, so that a new one does not compile until it is decided about.
-        let RunArgs { plan, out: _, resume, label, no_host_name } = self;
+        let RunArgs { plan, out: _, resume, label, no_host_name, full: _, progress: _ } = self;
         let PlanArgs { selectors, suite, ranks, device } = plan;
         let Global { data, json: _, color: _ } = global;
         let mut words = vec!["fizeau".to_owned(), "run".to_owned()];

@@ -2,7 +2,7 @@
 //! share.
 //!
 //! An iteration is what a program's collective is. A rank may not touch what others still write,
-//! so it waits for all before; and it may not go on while others read what it sent, so it waits
+//! so it waits for all before; and it may not continue while others read what it sent, so it waits
 //! for all after. Between the two barriers every rank makes its own share of the work:
 //!
 //! - all_reduce: the sum of its slice of all send buffers, written to all receive buffers, which
@@ -207,12 +207,12 @@ impl Exchange {
         (at(rank), at(rank + 1) - at(rank))
     }
 
-    /// Sums so many bytes of elements of all send buffers, from an offset, into each of `to`, at
+    /// Sums `bytes` bytes of elements of all send buffers, from an offset, into each of `to`, at
     /// its own offset.
     ///
     /// # Safety
     ///
-    /// So many bytes can be read and written there.
+    /// `bytes` bytes can be read and written there.
     unsafe fn sum(&self, offset: usize, to: &[usize], to_offset: usize, bytes: usize) {
         let sides = Sides { from: &self.send, offset, to, to_offset };
         // SAFETY: the caller's promise.
@@ -236,7 +236,7 @@ struct Sides<'s> {
 
 /// # Safety
 ///
-/// So many bytes can be read at `from` and written at `to`, and the two are the same or apart.
+/// `bytes` bytes can be read at `from` and written at `to`, and the two are the same or apart.
 unsafe fn copy(from: usize, to: usize, bytes: usize) {
     if from != to {
         // SAFETY: the caller's promise.

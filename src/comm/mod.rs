@@ -40,7 +40,7 @@ pub struct RankBuffers<'b> {
     pub receive_offset: Bytes,
 }
 
-/// Collectives that were captured as one graph: enqueues it so many times.
+/// Collectives that were captured as one graph: enqueues it a number of times.
 pub type Graph<'c> = Box<dyn Fn(u32) -> Result<(), DeviceError> + 'c>;
 
 /// A world of ranks, some of which this process drives.
@@ -62,7 +62,7 @@ pub trait Communicator {
         repeat: u32,
     ) -> Result<(), DeviceError>;
     /// Whether a library puts collectives onto a device's own stream: then there are buffers that
-    /// are made known to it, and graphs.
+    /// are registered with it, and graphs.
     fn is_on_stream(&self) -> bool {
         false
     }
@@ -103,11 +103,11 @@ pub trait Communicator {
     fn processes(&self) -> u32 {
         1
     }
-    /// This rank gets on with something that it does alone, while others wait.
+    /// This rank makes progress with something that it does alone, while others wait.
     fn works(&self) {}
     /// What was enqueued last is done on this rank.
     fn completed(&self) {}
-    /// This rank cannot go on, for this reason. Where the others would wait for it without end,
+    /// This rank cannot continue, for this reason. Where the others would wait for it without end,
     /// this ends the run for all and does not come back.
     fn failed(&self, _why: &DeviceError) {}
     /// Waits for all processes.

@@ -244,7 +244,7 @@ impl<'d> Nccl<'d> {
     }
 
     /// What this rank has, where every rank has got it; else an error on all of them, so that none
-    /// goes on and waits for another.
+    /// continues and waits for another.
     fn on_all<T>(&self, mine: Result<T, DeviceError>, what: &str) -> Result<T, DeviceError> {
         let seen = match &mine {
             Ok(_) => 0.0,
@@ -265,7 +265,7 @@ impl<'d> Nccl<'d> {
         }
     }
 
-    /// Memory of the library's own, made known to it as is asked. Windows are made by all ranks
+    /// Memory of the library's own, registered as asked for. Windows are made by all ranks
     /// together.
     fn known(&self, size: Bytes, buffers: Buffers) -> Result<Buffer, DeviceError> {
         let name = self.engine.name;

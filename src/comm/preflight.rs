@@ -91,7 +91,7 @@ impl Facts {
     }
 }
 
-/// What is worth a word although the run goes on; or the one line for which it does not.
+/// Warnings, or the one-line reason why the run must stop.
 ///
 /// # Errors
 ///

@@ -19,7 +19,7 @@ use crate::stats::{
 };
 use std::collections::BTreeMap;
 
-/// A single case among two single runs counts as changed when its ratio is so many times as far
+/// A single case among two single runs counts as changed when its ratio is this many times as far
 /// from equal as the outermost twentieth of the others. If the drift between runs falls off as
 /// slowly as Student's t with two degrees of freedom, the largest of all is beyond that in 4 % of
 /// pairs: with k of n cases in the twentieth, the chance is k / c^2, and k = 8 for the 168 cases of
@@ -242,7 +242,7 @@ fn by_scatter(cases: &mut [Judged], tests: &[Test], replicated: &[bool], rule: &
             (Way::Same, None)
         } else if low > limit || high < -limit {
             let rate = rule.false_discoveries * 100.0;
-            let words = "alone it would count, but not among so many cases at a false discovery";
+            let words = "alone it would count, but not among all cases at a false discovery";
             (Way::Unclear, Some(format!("{words} rate of {rate:.0} %")))
         } else {
             (Way::Unclear, Some(wide(low, high)))

@@ -47,7 +47,7 @@ pub enum Fault {
     Hang,
     /// The clock is held down during every sample.
     Throttling,
-    /// Somebody else has half of the units.
+    /// Another process has half of the units.
     Disturbance,
     /// The device is gone after a few launches, for good.
     DeviceLost,

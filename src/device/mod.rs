@@ -389,7 +389,7 @@ pub type Replay = Box<dyn Fn() -> Result<(), DeviceError>>;
 pub enum Elsewhere {
     /// The host's, on the NUMA node of a device where there are several.
     Host {
-        /// How it is had.
+        /// How it is allocated.
         kind: HostMemory,
         /// The device's ordinal.
         near: u32,

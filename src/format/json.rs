@@ -3,6 +3,9 @@
 //! ```json
 //! {
 //!   "fizeau_report": 1,
+//!   "run": { "id": "...", "suite": "...", "started": "...", "device": "...", "stub": false, ... },
+//!   "counts": { "planned": 168, "measured": 168, "skipped": 0, "failed": 0, ... },
+//!   "verdict": "pass",
 //!   "title": "...", "subtitle": "...",
 //!   "text": ["..."], "warnings": ["..."],
 //!   "facts": {
@@ -24,6 +27,11 @@
 //! }
 //! ```
 //!
+//! `verdict` is `pass`, `fail` or `inconclusive`, of a comparison also `waived`. A run passes where
+//! each planned case was measured or skipped with its reason, which says nothing of speed. A
+//! comparison has `runs` in the place of `run`, each with its `role`, `A` or `B`, and counts cases
+//! by their results (`slower`, `same`, ...).
+//!
 //! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. A
 //! number of a stub driver is an object of `value` and `"stub": true`. What is not known is null.
 //! Strings are as they stand in the record; characters that cannot be seen, or that act on a
@@ -31,7 +39,10 @@
 
 use super::{cell, csv::is_mixed};
 use crate::{
-    report::{Block, Cell, Chart, Document, HeatMap, Table},
+    report::{
+        About, Block, Cell, Chart, Document, HeatMap, Table,
+        about::{RunAbout, RunDetails},
+    },
     text::escaped,
 };
 use serde_json::{Map, Value, json};
@@ -39,8 +50,8 @@ use serde_json::{Map, Value, json};
 /// The version of this shape, under the key `fizeau_report`.
 pub const VERSION: u32 = 1;
 
-/// Renders a document, indented.
-pub fn render(document: &Document) -> String {
+/// Renders a document, indented, with what a program asks of it first.
+pub fn render(document: &Document, about: &About) -> String {
     let mut text = Vec::new();
     let mut warnings = Vec::new();
     let [mut facts, mut tables, mut heat_maps, mut charts] = std::array::from_fn(|_| Map::new());
@@ -68,7 +79,7 @@ pub fn render(document: &Document) -> String {
             }
         }
     }
-    let whole = json!({
+    let mut whole = json!({
         "fizeau_report": VERSION,
         "title": document.title,
         "subtitle": document.subtitle,
@@ -79,7 +90,37 @@ pub fn render(document: &Document) -> String {
         "heat_maps": heat_maps,
         "charts": charts,
     });
+    if let Some(verdict) = about.verdict {
+        whole["verdict"] = json!(verdict.to_string());
+        let counts = about.counts.iter().map(|(name, count)| (name.clone(), json!(count)));
+        whole["counts"] = counts.collect();
+    }
+    match about.runs.as_slice() {
+        [] => {}
+        [one] if one.role.is_none() => whole["run"] = run(one),
+        several => whole["runs"] = several.iter().map(run).collect(),
+    }
     escaped(format!("{whole:#}\n"))
+}
+
+fn run(about: &RunAbout) -> Value {
+    let RunAbout { role, id, suite, started, fizeau, device, details } = about;
+    let mut run = json!({
+        "id": id, "suite": suite, "started": started, "fizeau": fizeau, "device": device,
+    });
+    if let Some(role) = role {
+        run["role"] = json!(role);
+    }
+    if let Some(details) = details {
+        let RunDetails { elapsed_seconds, build, label, host, part, is_stub } = details;
+        run["elapsed_seconds"] = json!(elapsed_seconds);
+        run["build"] = json!(build);
+        run["label"] = json!(label);
+        run["host"] = json!(host);
+        run["part"] = json!(part);
+        run["stub"] = json!(is_stub);
+    }
+    run
 }
 
 fn quantity(cell: &Cell) -> Value {

@@ -14,4 +14,4 @@ pub mod plot;
 pub mod png;
 pub mod terminal;
 
-pub use crate::text::{clean, shorten};
+pub use crate::text::{clean, shorten, shorten_id};

@@ -1,21 +1,31 @@
-//! The terminal: tables that fit the window, colour only where it is allowed.
+//! The terminal: tables that fit the window, colour only where it is allowed. In a pipe or a file
+//! nothing is cut.
 
-use super::{cell, clean, shorten};
+use super::{cell, clean, shorten, shorten_id};
 use crate::report::{Block, Cell, Chart, Document, Fact, HeatMap, SeriesKind, Table, Weight};
-use std::fmt::{self, Write as _};
+use std::{
+    collections::HashSet,
+    fmt::{self, Write as _},
+};
 
-/// Narrower than this nothing fits; wider than a line that the eye can follow helps no one.
-const WIDTH: std::ops::RangeInclusive<usize> = 40..=160;
+/// Narrower than this nothing fits.
+const WIDTH_MIN: usize = 40;
+/// Without a window, columns are chosen and sentences wrapped as for one of this width.
+const WIDTH_OF_PIPES: usize = 100;
 /// A prose line is no longer than this.
 const PROSE_MAX: usize = 100;
 /// A name is not cut below this.
 const NAME_MIN: usize = 16;
+/// Longer names, which no case of ours has, are not compared.
+const NAME_MAX: usize = 160;
+/// From the start of a line to the notes of a fact, where there is no room for them beside it.
+const INDENT: usize = 4;
 
 /// Where the text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
-    /// Columns of the window.
-    pub width: usize,
+    /// Columns of the window; none where the text goes into a pipe or a file.
+    pub width: Option<usize>,
     /// Whether it may be coloured.
     pub colour: Colour,
 }
@@ -31,8 +41,9 @@ pub enum Colour {
 
 /// Renders a document.
 pub fn render(document: &Document, terminal: Terminal) -> String {
-    let width = terminal.width.clamp(*WIDTH.start(), *WIDTH.end());
-    let mut page = Page { out: String::new(), width, colour: terminal.colour };
+    let width = terminal.width.unwrap_or(WIDTH_OF_PIPES).max(WIDTH_MIN);
+    let cuts = terminal.width.is_some();
+    let mut page = Page { out: String::new(), width, cuts, colour: terminal.colour };
     page.document(document).expect("a string takes all that is written");
     page.out
 }
@@ -40,6 +51,8 @@ pub fn render(document: &Document, terminal: Terminal) -> String {
 struct Page {
     out: String,
     width: usize,
+    /// Whether what is wider than the window is cut.
+    cuts: bool,
     colour: Colour,
 }
 
@@ -51,7 +64,7 @@ const RED: &str = "31";
 
 impl Page {
     fn document(&mut self, document: &Document) -> fmt::Result {
-        let title = self.paint(BOLD, &shorten(&clean(&document.title), self.width));
+        let title = self.paint(BOLD, &self.cut(&clean(&document.title), self.width));
         writeln!(self.out, "{title}")?;
         if !document.subtitle.is_empty() {
             self.prose(&document.subtitle, "", DIM)?;
@@ -84,46 +97,89 @@ impl Page {
         }
     }
 
+    /// A line of clean text, cut where the window is too narrow for it.
+    fn cut(&self, text: &str, limit: usize) -> String {
+        if self.cuts { shorten(text, limit) } else { text.to_owned() }
+    }
+
     /// A paragraph, wrapped.
     fn prose(&mut self, text: &str, lead: &str, code: &str) -> fmt::Result {
-        let limit = self.width.min(PROSE_MAX) - lead.len();
-        let mut line = String::new();
         let mut lead = lead.to_owned();
-        let cleaned = clean(&shorten(text, 2000));
-        for word in cleaned.split_whitespace().flat_map(|word| chunks(word, limit)) {
-            if !line.is_empty() && columns(&line) + 1 + columns(&word) > limit {
-                let painted = self.paint(code, &format!("{lead}{line}"));
-                writeln!(self.out, "{painted}")?;
-                lead = " ".repeat(lead.len());
-                line.clear();
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(&word);
+        for line in self.wrapped(&shorten(text, 2000), self.width.min(PROSE_MAX) - lead.len()) {
+            let painted = self.paint(code, &format!("{lead}{line}"));
+            writeln!(self.out, "{painted}")?;
+            lead = " ".repeat(lead.len());
         }
-        let painted = self.paint(code, &format!("{lead}{line}"));
-        writeln!(self.out, "{painted}")
+        Ok(())
+    }
+
+    /// The lines of a text, at least one; a word that is longer than a line is broken in a window.
+    fn wrapped(&self, text: &str, limit: usize) -> Vec<String> {
+        let cleaned = clean(text);
+        let pieces = |word: &str| match self.cuts {
+            true => chunks(word, limit),
+            false => vec![word.to_owned()],
+        };
+        let mut lines = vec![String::new()];
+        for word in cleaned.split_whitespace().flat_map(pieces) {
+            let line = lines.last_mut().expect("there is one from the start");
+            if line.is_empty() {
+                *line = word;
+            } else if columns(line) + 1 + columns(&word) <= limit {
+                line.push(' ');
+                line.push_str(&word);
+            } else {
+                lines.push(word);
+            }
+        }
+        lines
     }
 
     fn facts(&mut self, facts: &[Fact]) -> fmt::Result {
         writeln!(self.out)?;
         let labels = facts.iter().map(|fact| columns(&fact.label)).max();
         let labels = labels.unwrap_or(0).min(28).min(self.width - 26);
+        let values = facts.iter().map(|fact| columns(&cell::text(&fact.value))).max();
+        let values = values.unwrap_or(0).clamp(13, 28);
+        let beside = labels + 1 + values + 1 + 8 + 2;
+        // Where there is no room beside the number, its notes stand below it.
+        let (indent, is_below) = match self.width.checked_sub(beside) {
+            Some(room) if room >= NAME_MIN => (beside, false),
+            _ => (INDENT, true),
+        };
         for fact in facts {
-            let label = pad(&shorten(&clean(&fact.label), labels), labels, Side::Left);
-            let value = pad(&cell::text(&fact.value), 14, Side::Right);
+            let label = pad(&shorten(&clean(&fact.label), labels), labels, Align::Left);
+            let value = clean(&cell::text(&fact.value));
+            let value = self.paint(BOLD, &pad(&value, values, Align::Right));
             let share = fact.share.map(cell::percent).unwrap_or_default();
-            let share_text = pad(&share, 8, Side::Right);
-            let room = self.width.saturating_sub(labels + 14 + 8 + 4);
-            let words = [fact.of.as_str(), fact.case.as_str()].join(" ");
-            let note = shorten(clean(&words).trim(), room.max(1));
-            let value = self.paint(BOLD, &value);
-            let share_text = self.paint(shade(fact.share), &share_text);
-            let note = if room >= NAME_MIN { self.paint(DIM, &note) } else { String::new() };
-            writeln!(self.out, "{}", format!("{label} {value} {share_text}  {note}").trim_end())?;
+            let share = self.paint(shade(fact.share), &pad(&share, 8, Align::Right));
+            let line = format!("{label} {value} {share}");
+            let mut notes = self.notes(fact, self.width - indent).into_iter();
+            let first = if is_below { None } else { notes.next() };
+            let first = first.map(|note| format!("  {}", self.paint(DIM, &note)));
+            writeln!(self.out, "{}", format!("{line}{}", first.unwrap_or_default()).trim_end())?;
+            for note in notes {
+                let note = self.paint(DIM, &note);
+                writeln!(self.out, "{}{note}", " ".repeat(indent))?;
+            }
         }
         Ok(())
+    }
+
+    /// What stands beside a fact: what its share is of, and the case that gave it; one line where
+    /// both fit.
+    fn notes(&self, fact: &Fact, room: usize) -> Vec<String> {
+        let of = clean(fact.of.trim());
+        let case = clean(fact.case.trim());
+        let both = format!("{of} {case}");
+        if !self.cuts || columns(both.trim()) <= room {
+            return vec![both.trim().to_owned()];
+        }
+        let mut lines = if of.is_empty() { Vec::new() } else { self.wrapped(&of, room) };
+        if !case.is_empty() {
+            lines.push(shorten_id(&case, room));
+        }
+        lines
     }
 
     fn table(&mut self, table: &Table) -> fmt::Result {
@@ -167,23 +223,23 @@ impl Page {
         }
         let number = |value: f64| super::plot::label(chart.y.quantity, value);
         let place = |value: f64| super::plot::label(chart.x.quantity, value);
-        let title = self.paint(BOLD, &shorten(&clean(&chart.title), self.width));
+        let title = self.paint(BOLD, &self.cut(&clean(&chart.title), self.width));
         writeln!(self.out, "\n{title}")?;
         for series in &chart.series {
             let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
                 continue;
             };
-            let name = shorten(&clean(&series.name), 32);
+            let name = self.cut(&clean(&series.name), 32);
             let spark = sparkline(chart, &series.points);
             let line = format!(
                 "{} {spark} {} at {} to {} at {}",
-                pad(&name, 32.min(self.width / 3), Side::Left),
+                pad(&name, 32.min(self.width / 3), Align::Left),
                 number(first.1),
                 place(first.0),
                 number(last.1),
                 place(last.0)
             );
-            writeln!(self.out, "  {}", shorten(&line, self.width - 2))?;
+            writeln!(self.out, "  {}", self.cut(&line, self.width - 2))?;
         }
         Ok(())
     }
@@ -197,21 +253,26 @@ impl Page {
         weights: &[Weight],
         rows: &[Vec<Entry>],
     ) -> fmt::Result {
-        let title = self.paint(BOLD, &shorten(&clean(title), self.width));
+        let title = self.paint(BOLD, &self.cut(&clean(title), self.width));
         writeln!(self.out, "\n{title}")?;
-        let mut widths: Vec<usize> = (0..titles.len())
+        let whole: Vec<usize> = (0..titles.len())
             .map(|at| {
                 let cells = rows.iter().map(|row| columns(&row[at].text));
                 cells.chain([columns(&titles[at])]).max().unwrap_or(0)
             })
             .collect();
-        let kept = fit(&mut widths, weights, self.width);
+        let mut widths = whole.clone();
+        let least: Vec<usize> = (0..titles.len()).map(|at| width_min(rows, at)).collect();
+        let kept = fit(&mut widths, &least, weights, self.width);
+        if !self.cuts {
+            widths = whole;
+        }
         let left_out = titles.len() - kept.len();
         let head: Vec<_> = kept
             .iter()
             .map(|&at| {
-                let side = side_of(rows, at);
-                pad(&shorten(&titles[at], widths[at]), widths[at], side)
+                let align = align_of(rows, at);
+                pad(&shorten(&titles[at], widths[at]), widths[at], align)
             })
             .collect();
         let head = self.paint(DIM, head.join("  ").trim_end());
@@ -219,8 +280,7 @@ impl Page {
         for row in rows {
             let mut line = String::new();
             for &at in &kept {
-                let text = shorten(&row[at].text, widths[at]);
-                let padded = pad(&text, widths[at], side_of(rows, at));
+                let padded = pad(&row[at].cut(widths[at]), widths[at], align_of(rows, at));
                 if !line.is_empty() {
                     line.push_str("  ");
                 }
@@ -231,7 +291,7 @@ impl Page {
         if left_out > 0 {
             let columns = if left_out == 1 { "column" } else { "columns" };
             let note = format!("{left_out} more {columns} in a wider window and in other formats");
-            let note = self.paint(DIM, &shorten(&note, self.width));
+            let note = self.paint(DIM, &self.cut(&note, self.width));
             writeln!(self.out, "{note}")?;
         }
         Ok(())
@@ -243,24 +303,45 @@ struct Entry {
     text: String,
     code: &'static str,
     number: bool,
+    /// Whether it is a name that is copied, such as a case's id.
+    name: bool,
 }
 
 impl Entry {
     fn of(cell: &Cell, code: &'static str) -> Entry {
         let text = clean(&cell::text(cell));
-        Entry { text, code, number: cell::is_number(cell) && *cell != Cell::Absent }
+        let number = cell::is_number(cell) && *cell != Cell::Absent;
+        Entry { text, code, number, name: matches!(cell, Cell::Code(_)) }
+    }
+
+    /// At most so many columns of it: of a name the middle goes, of a sentence the end.
+    fn cut(&self, limit: usize) -> String {
+        if self.name { shorten_id(&self.text, limit) } else { shorten(&self.text, limit) }
     }
 }
 
-/// Which columns stay, their widths made to fit.
-fn fit(widths: &mut [usize], weights: &[Weight], room: usize) -> Vec<usize> {
+/// The least width of a column in a window: names that differ must differ when they are cut.
+fn width_min(rows: &[Vec<Entry>], column: usize) -> usize {
+    let names: HashSet<&str> =
+        rows.iter().map(|row| &row[column]).filter(|one| one.name).map(|one| &*one.text).collect();
+    let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0).min(NAME_MAX);
+    let differ = |width: usize| {
+        let mut seen = HashSet::new();
+        names.iter().all(|name| seen.insert(shorten_id(name, width)))
+    };
+    let shorter = (NAME_MIN..longest).rev().take_while(|&width| differ(width)).last();
+    shorter.unwrap_or(longest).max(NAME_MIN)
+}
+
+/// Which columns stay, their widths made to fit; `least` is where names can still be told apart.
+fn fit(widths: &mut [usize], least: &[usize], weights: &[Weight], room: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..widths.len()).collect();
     let total = |kept: &[usize], widths: &[usize]| -> usize {
         kept.iter().map(|&at| widths[at] + 2).sum::<usize>().saturating_sub(2)
     };
     // Names may be cut to this before a useful column goes, so that few long ids do not hide all.
     let cut = |widths: &[usize], limit: usize| -> Vec<usize> {
-        widths.iter().map(|width| (*width).min(limit)).collect()
+        widths.iter().zip(least).map(|(width, least)| (*width).min(limit.max(*least))).collect()
     };
     for weight in [Weight::Detail, Weight::Useful] {
         let generous = if weight == Weight::Detail { 60 } else { 36 };
@@ -269,15 +350,18 @@ fn fit(widths: &mut [usize], weights: &[Weight], room: usize) -> Vec<usize> {
             kept.remove(place);
         }
     }
-    while total(&kept, widths) > room {
-        let widest = kept.iter().copied().max_by_key(|&at| widths[at]);
-        match widest {
-            Some(at) if widths[at] > NAME_MIN.min(room) => widths[at] -= 1,
-            _ if kept.len() > 1 => {
-                kept.pop();
-            }
-            _ => break,
+    // Essential columns stay, even where names can then not all be told apart.
+    let lowest = vec![NAME_MIN.min(room); widths.len()];
+    for floor in [least, &lowest] {
+        while total(&kept, widths) > room {
+            let can_shrink = |&at: &usize| widths[at] > floor[at];
+            let widest = kept.iter().copied().filter(can_shrink).max_by_key(|&at| widths[at]);
+            let Some(at) = widest else { break };
+            widths[at] -= 1;
         }
+    }
+    while total(&kept, widths) > room && kept.len() > 1 {
+        kept.pop();
     }
     kept
 }
@@ -293,20 +377,20 @@ fn shade(share: Option<f64>) -> &'static str {
 }
 
 #[derive(Clone, Copy)]
-enum Side {
+enum Align {
     Left,
     Right,
 }
 
-fn side_of(rows: &[Vec<Entry>], column: usize) -> Side {
-    if rows.iter().any(|row| row[column].number) { Side::Right } else { Side::Left }
+fn align_of(rows: &[Vec<Entry>], column: usize) -> Align {
+    if rows.iter().any(|row| row[column].number) { Align::Right } else { Align::Left }
 }
 
-fn pad(text: &str, width: usize, side: Side) -> String {
+fn pad(text: &str, width: usize, align: Align) -> String {
     let space = " ".repeat(width.saturating_sub(columns(text)));
-    match side {
-        Side::Left => format!("{text}{space}"),
-        Side::Right => format!("{space}{text}"),
+    match align {
+        Align::Left => format!("{text}{space}"),
+        Align::Right => format!("{space}{text}"),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::case::Sequence;
 use bytemuck::{Pod, Zeroable};
 use std::mem::{offset_of, size_of};
 
-/// Declares [`Params`], and how each struct becomes one of them and is had back.
+/// Declares [`Params`], and how each struct is converted to and from them.
 macro_rules! closed_set {
     ($($(#[$meta:meta])* $name:ident($type:ident),)*) => {
         /// The parameters of a launch: one struct for each kind of operation.
@@ -318,7 +318,7 @@ shared_with_kernels! {
         pub slots: u32,
     }
 
-    /// Of `collective/check_...`: how many elements that a rank received are not what they ought to
+    /// Of `collective/check_...`: how many elements that a rank received are not what they should
     /// be.
     pub struct CheckParams {
         /// What was received.
@@ -369,7 +369,7 @@ shared_with_kernels! {
         pub differing: u64,
     }
 
-    /// Of `util/clock`: work of so many cycles, counted by the units' clock and by a timer.
+    /// Of `util/clock`: work of some cycles, counted by the units' clock and by a timer.
     pub struct ClockParams {
         /// Two words for each block, 64 bytes apart: cycles, nanoseconds.
         pub counted: u64,
@@ -379,9 +379,9 @@ shared_with_kernels! {
 
     /// Of `util/hold`: what is enqueued after it starts when the host says so.
     pub struct HoldParams {
-        /// A 32-bit word of host memory; anything but 0 lets the stream go on.
+        /// A 32-bit word of host memory; anything but 0 lets the stream continue.
         pub released: u64,
-        /// Nanoseconds after which it goes on in any case.
+        /// Nanoseconds after which the stream continues in any case.
         pub limit: u64,
         /// A word that is given the nanoseconds waited; the limit where that was reached.
         pub waited: u64,
@@ -430,7 +430,7 @@ shared_with_kernels! {
 }
 
 impl TransferParams {
-    /// Marks a lane that goes on beside what is timed.
+    /// Marks a lane that runs beside what is timed.
     pub const NOT_TIMED: u32 = 1 << 31;
 }
 

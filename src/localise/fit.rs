@@ -20,7 +20,7 @@ use std::{
 /// are for worlds in which slow ranks touch more than half of all exchanges.
 const STARTS: [f64; 4] = [0.0, 0.125, 0.25, 0.4];
 
-/// At most so many rounds of naming and comparing again.
+/// Most rounds of naming and comparing again.
 const PASSES_MAX: usize = 12;
 
 /// Logarithm of the odds, beyond the number of ranks, from which a suspect is named. Before
@@ -36,7 +36,7 @@ const DIFFER_FROM: f64 = 2.0;
 /// Ranks that differ by this many standard errors do so not by chance.
 pub const DIFFER_MAX: f64 = 5.0;
 
-/// At most so many times suspects are named and dropped again with one look at healthy exchanges.
+/// How often suspects are named and dropped again, at most, with one look at healthy exchanges.
 const TURNS_MAX: usize = 5;
 
 /// Slow exchanges of a pair from which a link can be named: one is congestion, and two of four can
@@ -62,7 +62,7 @@ const SHARE_MAX: f64 = 1e3;
 /// Standard deviation of a normal distribution / its median absolute deviation.
 const DEVIATION_OF_MAD: f64 = 1.4826;
 
-/// Residuals count at most as so many standard deviations, ...
+/// Residuals count at most as this many standard deviations, ...
 const CLIP: f64 = 2.5;
 
 /// ... which leaves a normal distribution this standard deviation.

@@ -1,7 +1,7 @@
 //! Slow ranks that have something in common: a host, or a block of neighbouring ranks.
 //!
 //! Where a leaf switch is congested every rank below it is slow with all others. Naming each of
-//! them would send somebody to sixteen healthy machines.
+//! them would send an operator to sixteen healthy machines.
 
 use super::{Exchange, Fit, Suspect};
 use crate::stats::quantile::median;

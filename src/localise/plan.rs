@@ -16,7 +16,7 @@ const SEED: u128 = 1;
 /// Pairs of ranks that exchange data at once; no rank is in two of them.
 pub type Round = Vec<(u32, u32)>;
 
-/// The pairs of a round, counted from 0, among so many ranks.
+/// The pairs of round number `round` (from 0) among `ranks` ranks.
 pub fn round(ranks: u32, round: u32) -> Round {
     // With an odd number one place is empty, and who would meet it waits.
     let places = ranks + ranks % 2;
@@ -69,7 +69,7 @@ pub fn further(ranks: u32, planned: u32, found: &Findings) -> Vec<Round> {
 }
 
 /// The pairs of a round after `planned` rounds that left doubt. In every other of them slow pairs
-/// meet again, as many as can at once; the other ranks go on as planned, and those whose partner is
+/// meet again, as many as can at once; the others continue as planned, and those whose partner is
 /// taken meet each other. In the rounds between all meet the partners that come next.
 fn again(ranks: u32, planned: u32, number: u32, slow: &[(u32, u32)]) -> Round {
     let mut taken = BTreeSet::new();

@@ -25,13 +25,13 @@ const ROUNDS_MAX: u32 = 100;
 /// Quantile of a standard normal distribution that 95 % lie below.
 const ONE_SIDED: f64 = 1.645;
 
-/// The rounds after which a fault is named in 95 % of cases, among so many healthy ranks whose
+/// The rounds after which a fault is named in 95 % of cases, among `ranks` healthy ranks whose
 /// exchanges have this jitter (relative standard deviation). None if 100 rounds do not do.
 pub fn rounds_needed(ranks: u32, jitter: f64, fault: Fault) -> Option<u32> {
     (2..=ROUNDS_MAX).find(|&rounds| is_named(ranks, rounds, jitter, fault))
 }
 
-/// The least loss, in whole percent, of a rank that is always slow and that so many rounds name in
+/// The least loss, in whole percent, of a rank that is always slow and that `rounds` rounds name in
 /// 95 % of cases, as a share.
 pub fn least_loss(ranks: u32, rounds: u32, jitter: f64) -> Option<f64> {
     let losses = (1..100).map(|percent| f64::from(percent) / 100.0).filter(|loss| *loss > LOSS_MIN);

@@ -38,7 +38,7 @@ pub struct Ready {
     pub warmup: Warmup,
 }
 
-/// Warm-up times come in windows of so many; it has settled when the medians of two windows in a
+/// Warm-up times are judged in windows of this length: settled when the medians of two windows in a
 /// row differ by less than this share.
 const WINDOW: usize = 3;
 const SETTLED: f64 = 0.02;

@@ -1,4 +1,4 @@
-//! The limits that a version's schema states, held against a line as it is read: what validators
+//! The limits that a version's schema states, checked on each line as it is read: what validators
 //! refuse by the published schema, the reader refuses too, and says where it stands. Types and
 //! names are left to the wire types.
 
@@ -162,7 +162,7 @@ fn moment(text: &str) -> Option<()> {
     (hours < 24 && minutes < 60).then_some(())
 }
 
-/// Numbers of so many digits each, with a mark between them.
+/// Numbers of given lengths in digits, with a mark between them.
 fn numbers<const N: usize>(text: &str, mark: u8, digits: [usize; N]) -> Option<[u32; N]> {
     let mut parts = text.split(char::from(mark));
     let mut found = [0; N];

@@ -80,7 +80,7 @@ pub struct Environment {
     pub cpus: u32,
     /// Whether threads could be pinned.
     pub pinned: bool,
-    /// Whether huge pages were had: `transparent`, `none`, ...
+    /// Which huge pages were used: `transparent`, `none`, ...
     pub huge_pages: String,
     /// Frequency governor, where it shows.
     pub governor: Option<String>,
@@ -103,6 +103,9 @@ pub struct Environment {
     /// The CPU time that the control group allows each second, or one of its ancestors, in CPUs;
     /// absent without a quota.
     pub cpu_quota: Option<f64>,
+    /// CPUs of the machine that are online, where the kernel tells; more than `cpus` where the
+    /// process may not use all of them.
+    pub cpus_online: Option<u32>,
     /// Vendor libraries that were found, with their versions.
     pub libraries: Vec<String>,
     /// Who is which rank, one line each, where ranks are processes or GPUs.
@@ -168,8 +171,8 @@ pub struct Record {
     pub header: Header,
     /// In the order they were written; at most one for each case.
     pub outcomes: Vec<Outcome>,
-    /// None where the run was killed or still goes on.
+    /// None where the run was killed or is still running.
     pub footer: Option<Footer>,
-    /// What was passed over while reading, such as a last line cut short.
+    /// What was ignored while reading, such as a last line cut short.
     pub notes: Vec<String>,
 }

@@ -58,7 +58,7 @@ pub enum RecordError {
     },
     /// No space, or no more allowed. What was recorded before is whole.
     #[error(
-        "disk full ({error}); {kept} of {planned} cases are kept in {path}. Make room, then go on \
+        "disk full ({error}); {kept} of {planned} cases are in {path}. Free space, then continue \
          with `fizeau run --resume {directory}`"
     )]
     Full {
@@ -77,7 +77,7 @@ pub enum RecordError {
     #[error("{0}: another run is writing this record; wait for it, or choose another --out")]
     Busy(PathBuf),
     /// There is one already.
-    #[error("{0} exists; go on with it by --resume, or choose another --out")]
+    #[error("{0} exists; continue that run by --resume, or choose another --out")]
     Exists(PathBuf),
     /// The file system lets nobody write there, or not this user.
     #[error("{path}: {error}; choose a directory that you may write to by --out DIR")]
@@ -123,7 +123,7 @@ pub enum RecordError {
         /// What is wrong.
         why: String,
     },
-    /// It is of another run than the one to go on with.
+    /// It is of another run than the one to continue.
     #[error("cannot resume {path}: {why}")]
     Different {
         /// Which file.
@@ -173,7 +173,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Goes on with a record: cuts off a last line that is not whole, and appends a header that
+    /// Continues a record: cuts off a last line that is not whole, and appends a header that
     /// says by what and when it is gone on with.
     ///
     /// # Errors
@@ -440,7 +440,7 @@ fn impossible(line: &Line) -> Option<String> {
     })
 }
 
-/// Refuses to go on with a record by a run of another device, suite or program, and names the
+/// Refuses to continue a record by a run of another device, suite or program, and names the
 /// differences.
 ///
 /// # Errors

@@ -247,7 +247,8 @@ fn stop_name(stop: StopReason) -> &'static str {
     }
 }
 
-fn failure_name(failure: Failure) -> &'static str {
+/// The kind of a failure.
+pub fn failure_name(failure: Failure) -> &'static str {
     match failure {
         Failure::WrongResult => "wrong result",
         Failure::Allocation => "allocation",
@@ -258,7 +259,8 @@ fn failure_name(failure: Failure) -> &'static str {
     }
 }
 
-fn invalidity_name(invalidity: Invalidity) -> &'static str {
+/// Why a time cannot be believed, in a word or two.
+pub fn invalidity_name(invalidity: Invalidity) -> &'static str {
     match invalidity {
         Invalidity::FasterThanLight => "faster than light",
         Invalidity::Throttled => "throttled",

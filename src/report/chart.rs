@@ -254,7 +254,7 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     })
 }
 
-/// A collective of one element type, with how its buffers are had and how many are one graph.
+/// A collective of one element type, with how its buffers are allocated and how many are one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Swept {
     /// Which.

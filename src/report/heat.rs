@@ -92,7 +92,7 @@ fn sequence(p: &AttentionPoint) -> String {
     )
 }
 
-/// Cells of a map that somebody can take in; of more there is no map, and the table of cases has
+/// Cells of a map that a reader can take in; of more there is no map, and the table of cases has
 /// them all.
 const CELLS_MAX: usize = 50_000;
 

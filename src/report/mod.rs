@@ -3,13 +3,18 @@
 //! A document says *what* there is to read, in reading order, with every value still a quantity;
 //! a [format](crate::format) decides how it looks: digits, columns, colours, axes.
 
+pub mod about;
 mod attention;
+mod brief;
 mod case_table;
 mod ceiling;
 mod chart;
 mod comparison;
+pub mod explain;
+mod headline;
 mod heat;
 mod level;
+mod line;
 pub mod nccl_tests;
 mod rank;
 mod reproduce;
@@ -21,8 +26,11 @@ mod summary;
 mod trial;
 mod wire_bandwidth;
 
+pub use about::About;
+pub use brief::document as brief;
 pub use ceiling::Ceilings;
 pub use comparison::document as comparison;
+pub use line::{Finished, finished};
 pub use nccl_tests::nccl_tests;
 pub use run::document as run;
 pub use startup_fit::{StartupFit, fit_startup};

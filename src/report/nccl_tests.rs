@@ -125,7 +125,7 @@ pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
         match point.place {
             Place::InPlace => row.in_place = side,
             Place::OutOfPlace => row.out_of_place = side,
-            // Passed over above.
+            // Skipped above.
             Place::Unaligned => {}
         }
     }

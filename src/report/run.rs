@@ -1,8 +1,8 @@
 //! The report of one run.
 
 use super::{
-    Block, Ceilings, Cell, Column, Document, Table, Weight, attention, case_table, chart, heat,
-    level, rank, reproduce, sensors, startup_fit::fit_startup, summary, wire_bandwidth,
+    Block, Ceilings, Cell, Column, Document, Table, Weight, attention, case_table, chart, headline,
+    heat, level, rank, reproduce, sensors, startup_fit::fit_startup, summary, wire_bandwidth,
     without_numbers,
 };
 use crate::{record::Record, units::Bytes};
@@ -12,7 +12,7 @@ use crate::{record::Record, units::Bytes};
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(summary::machine(record))];
-    let facts = summary::facts(record, &ceilings);
+    let facts = headline::facts(record, &ceilings);
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));
     }

@@ -1,27 +1,25 @@
 //! The plain words on top: what the machine is, how near it runs to its limits, what stands out.
 
 use super::{
-    Ceilings, Cell, Fact,
-    case_table::{missing, size, tier_name},
+    Ceilings, Fact,
+    about::Counts,
+    case_table::size,
     ceiling::memory_peak,
     chart::measurements,
+    headline::{attention_fact, best_attention, facts},
 };
 use crate::{
     case::Point,
-    dtype::Dtype,
     guard::FASTER_THAN_LIGHT,
     outcome::{AVAILABLE_MIN, Cache, Measurement, Outcome},
     record::Record,
     spec::{Bound, Tier},
     stats::{interval::TOO_FEW, quantile},
-    units::{BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
+    units::{BytesPerSecond, Megahertz, Seconds},
 };
-use std::collections::BTreeMap;
 
 /// Above this noise (MAD / median) a case is named as noisy: ten times what a quiet machine shows.
 const NOISY: f64 = 0.05;
-
-const PEAK_UNKNOWN: &str = "peak unknown";
 
 /// The device by its best-known name.
 pub fn title(record: &Record) -> String {
@@ -36,7 +34,7 @@ pub fn title(record: &Record) -> String {
 pub fn subtitle(record: &Record) -> String {
     let header = &record.header;
     let host = header.environment.host.as_ref().map(|host| format!(", on {host}"));
-    let elapsed = record.footer.as_ref().map(|footer| format!(" in {}", footer.elapsed));
+    let elapsed = record.footer.as_ref().map(|footer| format!(" in {}", footer.elapsed.human()));
     format!(
         "suite {}{}, {}{}, fizeau {}, run {}",
         header.suite,
@@ -82,189 +80,6 @@ pub fn machine(record: &Record) -> String {
         device.units,
         under.unwrap_or_default()
     )
-}
-
-/// The numbers to remember.
-pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    let mut facts = Vec::new();
-    facts.extend(memory_fact(record, ceilings));
-    facts.extend(latency_fact(record, ceilings));
-    facts.extend(compute_facts(record, ceilings));
-    facts.extend(gemm_facts(record, ceilings));
-    facts.extend(attention_fact(record, ceilings));
-    facts.extend(collective_fact(record));
-    facts
-}
-
-fn memory_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
-    let best = ceilings.memory.as_ref()?;
-    let tiers = [Tier::Datasheet, Tier::Observed];
-    let peak = tiers.into_iter().find_map(|tier| Some((tier, memory_peak(record, tier)?)));
-    let of_case = measurements(record).find(|one| one.case.to_string() == best.case);
-    let foreign = of_case.and_then(|one| ceilings.foreign(one));
-    let peak = peak.filter(|_| foreign.is_none());
-    Some(Fact {
-        key: "memory_bandwidth".into(),
-        label: "Memory bandwidth".into(),
-        value: Cell::Bandwidth(best.rate),
-        share: peak.map(|(_, peak)| best.rate / peak),
-        of: match (peak, foreign) {
-            (Some((tier, peak)), _) => format!("of {peak} ({})", tier_name(tier)),
-            (None, Some(target)) => not_made_for(target),
-            (None, None) => PEAK_UNKNOWN.into(),
-        },
-        case: best.case.clone(),
-    })
-}
-
-/// The longest chain beyond all caches that the TLBs still reach; none where no chain was that
-/// long.
-fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
-    let (_, time, case) = measurements(record)
-        .filter_map(|measurement| match measurement.case.point {
-            Point::Latency(point)
-                if ceilings.in_memory(point.working_set) && !point.is_beyond_tlb() =>
-            {
-                Some((point.working_set, measurement.summary.median, &measurement.case))
-            }
-            _ => None,
-        })
-        .max_by_key(|(size, ..)| *size)?;
-    Some(Fact {
-        key: "memory_latency".into(),
-        label: "Memory latency".into(),
-        value: Cell::Time(time),
-        share: None,
-        of: String::new(),
-        case: case.to_string(),
-    })
-}
-
-/// The fastest measurement of each element type among those that `of` admits. What memory binds
-/// says nothing of arithmetic, however fast it is.
-fn best_by_dtype(
-    record: &Record,
-    of: fn(&Point) -> bool,
-) -> BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> {
-    let mut best: BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> = BTreeMap::new();
-    for measurement in measurements(record).filter(|measurement| of(&measurement.case.point)) {
-        let light = measurement.tier.and_then(|tier| measurement.light(tier));
-        if light.is_some_and(|light| light.bound != Bound::Compute) {
-            continue;
-        }
-        let Some(dtype) = measurement.case.point.dtype() else { continue };
-        let rate = measurement.work.flops / measurement.summary.median;
-        let slot = best.entry(dtype).or_insert((measurement, rate));
-        if slot.1 < rate {
-            *slot = (measurement, rate);
-        }
-    }
-    best
-}
-
-/// What a measurement reached of its own speed of light, in words and as a share: the same as its
-/// row says.
-fn share(
-    measurement: &Measurement,
-    rate: FlopsPerSecond,
-    ceilings: &Ceilings,
-) -> (Option<f64>, String) {
-    if let Some(target) = ceilings.foreign(measurement) {
-        return (None, not_made_for(target));
-    }
-    match (measurement.utilisation(), measurement.tier) {
-        (Some(share), Some(tier)) => {
-            let peak = rate * (1.0 / share);
-            (Some(share), format!("of {peak} ({})", tier_name(tier)))
-        }
-        _ => (None, PEAK_UNKNOWN.into()),
-    }
-}
-
-/// Why a kernel's share of a peak is not told.
-fn not_made_for(target: &str) -> String {
-    format!("(its kernel is not made for {target})")
-}
-
-fn rate_facts(
-    record: &Record,
-    ceilings: &Ceilings,
-    (key, label): (&str, &str),
-    of: fn(&Point) -> bool,
-) -> Vec<Fact> {
-    best_by_dtype(record, of)
-        .into_iter()
-        .map(|(dtype, (measurement, rate))| {
-            let (share, of) = share(measurement, rate, ceilings);
-            Fact {
-                key: format!("{key}_{dtype}"),
-                label: format!("{label} {dtype}"),
-                value: Cell::Throughput(rate),
-                share,
-                of,
-                case: measurement.case.to_string(),
-            }
-        })
-        .collect()
-}
-
-fn compute_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    let all = |point: &Point| matches!(point, Point::Compute(_));
-    rate_facts(record, ceilings, ("arithmetic", "Arithmetic"), all)
-}
-
-fn gemm_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    let earnest = |point: &Point| matches!(point, Point::Gemm(p) if p.contents.are_random());
-    rate_facts(record, ceilings, ("gemm", "Best GEMM"), earnest)
-}
-
-/// The case of attention that comes nearest to this run's own ceilings, and its share of them.
-fn best_attention<'r>(record: &'r Record, ceilings: &Ceilings) -> Option<(&'r Measurement, f64)> {
-    measurements(record)
-        .filter(|measurement| matches!(measurement.case.point, Point::Attention(_)))
-        .filter_map(|measurement| Some((measurement, ceilings.share(measurement)?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
-    let (measurement, share) = best_attention(record, ceilings)?;
-    let beside = ceilings.beside_attention(measurement);
-    let bound = ceilings.light(measurement).map(|(_, bound)| bound);
-    let of = match (bound, beside.memory, beside.arithmetic) {
-        (Some(Bound::Memory), Some(best), _) => format!("{} ({})", best.rate, best.words()),
-        (_, _, Some(best)) => format!("{} ({})", best.rate, best.words()),
-        _ => return None,
-    };
-    Some(Fact {
-        key: "attention".into(),
-        label: format!("Attention, {}", measurement.cache),
-        value: Cell::Throughput(measurement.work.flops / measurement.summary.median),
-        share: Some(share),
-        of: format!("of this run's own {of}"),
-        case: measurement.case.to_string(),
-    })
-}
-
-/// The best of the longest messages that were measured: shorter ones may never leave a cache.
-fn collective_fact(record: &Record) -> Option<Fact> {
-    let (message, busbw, case) = measurements(record)
-        .filter_map(|measurement| match measurement.case.point {
-            Point::Collective(point) => {
-                let algbw: BytesPerSecond = point.message / measurement.summary.median;
-                let busbw = algbw * point.collective.bus_factor(point.ranks);
-                Some((point.message, busbw, &measurement.case))
-            }
-            _ => None,
-        })
-        .max_by(|a, b| a.0.cmp(&b.0).then(a.1.0.total_cmp(&b.1.0)))?;
-    Some(Fact {
-        key: "collective_busbw".into(),
-        label: "Bus bandwidth".into(),
-        value: Cell::Bandwidth(busbw),
-        share: None,
-        of: format!("({} messages)", size(message)),
-        case: case.to_string(),
-    })
 }
 
 /// How many cases have no interval, and why.
@@ -339,21 +154,14 @@ fn join(parts: &[String]) -> String {
 
 /// Planned = measured + skipped + failed + invalid (+ not reached).
 fn counts(record: &Record) -> String {
-    let [mut measured, mut skipped, mut failed, mut invalid] = [0; 4];
-    for outcome in &record.outcomes {
-        match outcome {
-            Outcome::Measured(_) => measured += 1,
-            Outcome::Skipped { .. } => skipped += 1,
-            Outcome::Failed { .. } => failed += 1,
-            Outcome::Invalid { .. } => invalid += 1,
-        }
-    }
-    let missing = missing(record).len();
-    let not_reached = if missing > 0 { format!(" + {missing} not reached") } else { String::new() };
-    let planned = record.header.plan.len();
+    let Counts { planned, measured, skipped, failed, invalid, not_reached } = Counts::of(record);
+    let missing = match not_reached {
+        0 => String::new(),
+        count => format!(" + {count} not reached"),
+    };
     format!(
         "{planned} cases planned = {measured} measured + {skipped} skipped + {failed} failed + \
-         {invalid} invalid{not_reached}."
+         {invalid} invalid{missing}."
     )
 }
 
@@ -467,12 +275,34 @@ fn other_clock(record: &Record) -> Option<String> {
 
 /// What the reader must know before believing a number.
 pub fn warnings(record: &Record) -> Vec<String> {
+    let environment = &record.header.environment;
+    let mut warnings: Vec<String> = environment.architecture_warning().into_iter().collect();
+    warnings.extend(environment.warnings.iter().cloned());
+    warnings.extend(of_record(record));
+    warnings.extend(of_figures(record));
+    warnings.extend(wrong(record));
+    warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
+    warnings
+}
+
+/// The warnings of the short form, which names broken cases itself: what spoils most figures first.
+pub fn notes(record: &Record) -> Vec<String> {
+    let environment = &record.header.environment;
+    let mut notes: Vec<String> = environment.architecture_warning().into_iter().collect();
+    notes.extend(of_record(record));
+    notes.extend(of_figures(record));
+    notes.extend(noisy(record));
+    notes.extend(environment.warnings.iter().cloned());
+    notes
+}
+
+/// What a record lacks.
+fn of_record(record: &Record) -> Vec<String> {
     let header = &record.header;
-    let mut warnings: Vec<String> = header.environment.architecture_warning().into_iter().collect();
-    warnings.extend(header.environment.warnings.iter().cloned());
+    let mut warnings = Vec::new();
     match &record.footer {
         None => warnings.push(
-            "The record has no end: the run was killed, or still goes on. fizeau run --resume \
+            "The record has no end: the run was killed, or is still running. fizeau run --resume \
              completes it."
                 .into(),
         ),
@@ -509,14 +339,13 @@ pub fn warnings(record: &Record) -> Vec<String> {
             "{throttled} {cases} samples taken while the device held its clock down."
         ));
     }
-    warnings.extend(exps_unknown(record));
-    warnings.extend(held_by_quota(record));
-    warnings.extend(disturbed(record));
-    warnings.extend(above(record));
-    warnings.extend(other_clock(record));
-    warnings.extend(wrong(record));
-    warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
     warnings
+}
+
+/// Where figures are off, or lack something to be set against.
+fn of_figures(record: &Record) -> Vec<String> {
+    let all = [exps_unknown, held_by_quota, disturbed, above, other_clock].map(|of| of(record));
+    all.into_iter().flatten().collect()
 }
 
 /// Where attention was measured on a GPU of which nobody says how fast it makes exponentials.

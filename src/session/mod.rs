@@ -43,7 +43,7 @@ pub struct Session<'s> {
     pub interrupted: &'s AtomicBool,
     /// Memory that may be taken, where it is known.
     pub memory_free: Option<Bytes>,
-    /// Time spent before, where this goes on with a run that was interrupted.
+    /// Time spent before, where this continues an interrupted run.
     pub spent: Seconds,
 }
 

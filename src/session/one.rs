@@ -60,7 +60,7 @@ impl From<Unready> for Stopped {
 }
 
 /// Prepares, verifies, times, verifies again and judges one case. A panic in a kernel is a failed
-/// case too: the run goes on.
+/// case too: the run continues.
 pub fn measure_case(
     case: &Case,
     rank: Rank<'_>,
@@ -70,7 +70,7 @@ pub fn measure_case(
     measure_prepared(case, rank, yardstick, settings, || bench::prepare(case, rank))
 }
 
-/// The same, for a workload that somebody else makes ready.
+/// The same, for a workload that the caller makes ready.
 pub fn measure_prepared<'r>(
     case: &Case,
     rank: Rank<'r>,
@@ -206,7 +206,7 @@ fn sample(
     Ok((taken, before.zip(after).map(|(before, after)| before.min(after))))
 }
 
-/// What was timed as so many at once, for one of them.
+/// The time of one iteration of a batch that was timed together.
 fn each(samples: &mut Samples, granule: u32) {
     let of_one = 1.0 / f64::from(granule);
     samples.times.iter_mut().for_each(|time| *time = *time * of_one);

@@ -33,7 +33,7 @@ fn asked_for() -> Option<(String, f64)> {
 }
 
 /// A workload whose iterations last longer than they need to. Of a device that works while the host
-/// goes on, only what enqueueing takes is lengthened.
+/// continues, only what enqueueing takes is lengthened.
 pub struct Slowed<'w> {
     /// What is slowed.
     pub workload: &'w mut dyn Workload,

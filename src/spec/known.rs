@@ -39,7 +39,7 @@ impl Touched {
         Touched { read: all - written, written }
     }
 
-    /// What has to pass beyond caches that hold so many bytes: all but what they kept from the
+    /// Bytes that caches of size `kept` do not hold: all but what they kept from the
     /// iteration before; after an eviction everything that is read. What is written may stay in
     /// them until the iteration has ended.
     fn beyond(&self, kept: f64, hot: bool) -> [f64; 3] {

@@ -86,7 +86,7 @@ impl Known<'_> {
         (bytes.0 > 0).then(|| time(bytes, rate))
     }
 
-    /// Domains of links that so many ranks are in, at least.
+    /// The least number of link domains that this many ranks are in.
     fn domains(&self, ranks: u32) -> u32 {
         let domain = self.part.and_then(|part| part.link_domain);
         domain.map_or(1, |domain| ranks.div_ceil(domain.max(1)))

@@ -172,7 +172,7 @@ impl CacheLevel {
     }
 }
 
-/// What PCI Express of a generation and so many lanes carries in one direction, after its
+/// What PCI Express of a generation and number of lanes carries in one direction, after its
 /// encoding: 8b/10b up to generation 2, 128b/130b up to 5, flits of 242 in 256 bytes in 6
 /// (PCI-SIG's base specifications). None for a generation that is not known.
 pub fn pcie_bandwidth([generation, lanes]: [u32; 2]) -> Option<BytesPerSecond> {

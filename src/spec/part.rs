@@ -70,6 +70,8 @@ pub struct Part {
     pub unverified: Vec<String>,
     /// How many sources the file names.
     pub sources: usize,
+    /// What they are: titles, with an address where there is one.
+    pub source_titles: Vec<String>,
     pub(super) identity: Identity,
 }
 
@@ -192,6 +194,16 @@ pub struct Source {
     pub kind: Option<String>,
     pub access: Option<String>,
     pub via: Option<String>,
+}
+
+impl Source {
+    /// Title and address in a line.
+    fn line(&self) -> String {
+        match &self.url {
+            Some(url) => format!("{}, {url}", self.title),
+            None => self.title.clone(),
+        }
+    }
 }
 
 /// A file of `data/hosts`.
@@ -384,6 +396,7 @@ impl Part {
             algorithms: file.link.as_ref().map_or(&[], algorithms),
             unverified: file.unverified.clone(),
             sources: file.source.len(),
+            source_titles: file.source.iter().map(Source::line).collect(),
             identity: Identity::Gpu {
                 names: [&file.aliases[..], &file.ambiguous_aliases].concat(),
                 pci_ids: [&file.pci_ids[..], &file.ambiguous_pci_ids].concat(),
@@ -437,6 +450,7 @@ impl Part {
             algorithms: &[],
             unverified: file.unverified.clone(),
             sources: file.source.len(),
+            source_titles: file.source.iter().map(Source::line).collect(),
             identity: Identity::Host {
                 family: file.cpuid_family,
                 models: file.cpuid_models.clone(),

@@ -214,7 +214,7 @@ impl Order<'_> {
 struct Cosines {
     length: f64,
     amplitudes: Vec<f64>,
-    /// The quantile of Student's t for so many amplitudes.
+    /// The quantile of Student's t for this number of amplitudes.
     student: f64,
 }
 

@@ -6,7 +6,7 @@ use super::quantile;
 /// normal distribution by less than a fifth of a percent of themselves.
 const FREEDOM_MAX: f64 = 1e5;
 
-/// The probability that Student's t with so many degrees of freedom (any positive number) exceeds
+/// The probability that Student's t with `freedom` degrees of freedom (any positive number) exceeds
 /// `t`.
 pub fn upper_tail(t: f64, freedom: f64) -> f64 {
     let freedom = freedom.min(FREEDOM_MAX);

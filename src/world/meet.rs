@@ -129,7 +129,7 @@ impl Candidate {
         let place = seat.world.local_rank.unwrap_or(seat.world.rank);
         let host = host::environment().host.filter(|_| host_name == HostName::Told);
         let host = host.unwrap_or_else(|| "a host".into());
-        // Without a board the others of this node are not seen, and the run goes on.
+        // Without a board the others of this node are not seen, and the run continues.
         let board = BoardFile::create().ok();
         let mut facts = Facts {
             rank: seat.world.rank,

@@ -20,7 +20,7 @@ use std::{
     sync::OnceLock,
 };
 
-const PLAIN: Terminal = Terminal { width: 120, colour: Colour::Never };
+const PLAIN: Terminal = Terminal { width: Some(120), colour: Colour::Never };
 
 #[test]
 fn every_format_of_a_run() {
@@ -409,7 +409,7 @@ fn a_hostile_record_is_harmless_in_the_terminal() {
     let text = shown(&hostile(), ReportFormat::Terminal);
     assert_no_controls(&text);
     let document = report::run(&hostile());
-    let coloured = Terminal { width: 90, colour: Colour::Ansi };
+    let coloured = Terminal { width: Some(90), colour: Colour::Ansi };
     let text = render(&document, ReportFormat::Terminal, coloured).expect("it renders");
     for (at, _) in text.match_indices('\x1b') {
         let known = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
@@ -421,7 +421,7 @@ fn a_hostile_record_is_harmless_in_the_terminal() {
 fn the_terminal_fits_its_window() {
     for record in [synthetic::record(), hostile()] {
         for width in [40, 60, 80, 100, 120, 160] {
-            let terminal = Terminal { width, colour: Colour::Never };
+            let terminal = Terminal { width: Some(width), colour: Colour::Never };
             let text = render(&report::run(&record), ReportFormat::Terminal, terminal);
             for line in text.expect("it renders").lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");

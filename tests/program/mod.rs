@@ -56,6 +56,8 @@ impl Place {
         command.args(args).current_dir(self.directory.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env_remove("NO_COLOR").env_remove("FIZEAU_DATA");
+        // What a run says at its end is all that tests read.
+        command.env("FIZEAU_PROGRESS", "off");
         // No GPU of this machine is seen, whatever it has.
         command.env("FIZEAU_LIBRARY_PATH", self.directory.path());
         command.env_remove("CUDA_VISIBLE_DEVICES");

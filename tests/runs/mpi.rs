@@ -77,6 +77,7 @@ fn run(launcher: &Path, directory: &Path, ranks: u32) -> Command {
     let mut command = Command::new(launcher);
     command.args(["-n", &ranks.to_string(), env!("CARGO_BIN_EXE_fizeau"), "run", "collective"]);
     command.args(["--suite", "ranks.toml", "--out", "out"]).current_dir(directory);
+    command.env("FIZEAU_PROGRESS", "off");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

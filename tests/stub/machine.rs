@@ -87,7 +87,7 @@ impl Machine {
 
     /// A run of some.
     pub fn run_of(&self, script: &str, cases: &[&str]) -> (Said, Record) {
-        let args = ["run", "--suite", "stub.toml", "--out", "out"];
+        let args = ["run", "--full", "--suite", "stub.toml", "--out", "out"];
         let said = say(self.fizeau(script, &args).args(cases));
         (said, self.place.record("out"))
     }
@@ -100,7 +100,7 @@ impl Machine {
 
     /// A run of that suite in which nothing fails: each case's id, measured or why not.
     pub fn run_own(&self, script: &str, cases: &[&str]) -> Vec<Ended> {
-        let args = ["run", "--suite", "own.toml", "--out", "out"];
+        let args = ["run", "--full", "--suite", "own.toml", "--out", "out"];
         let said = say(self.fizeau(script, &args).args(cases));
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
         let ended = |outcome: &Outcome| match outcome {

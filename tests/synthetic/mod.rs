@@ -66,6 +66,7 @@ fn header(plan: Vec<Case>) -> Header {
             memory_free: Some(Bytes(29 << 30)),
             memory_limit: None,
             cpu_quota: None,
+            cpus_online: None,
             libraries: vec!["openblas 0.3.29".into()],
             ranks: Vec::new(),
             network: None,

@@ -11,9 +11,9 @@ use std::any::type_name;
 /// How a parameter or a result travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passed {
-    /// An integer or an enumeration of so many bytes, or a struct passed by its value.
+    /// An integer or an enumeration of this many bytes, or a struct passed by its value.
     Value(usize),
-    /// A float of so many bytes.
+    /// A float of this many bytes.
     Float(usize),
     /// A pointer: whether it is written through, and how wide what it points to is, where that is a
     /// number, an array or again a pointer. Structs and what is opaque are not told apart.

@@ -99,7 +99,7 @@ impl Drop for Block {
 }
 
 impl Memory {
-    /// Bytes, if so many are left of the owner's `total`.
+    /// Bytes, if enough are left of the owner's `total`.
     pub fn allocate(&mut self, owner: Owner, bytes: usize, total: u64) -> Option<u64> {
         if bytes == 0 || self.used(owner).checked_add(bytes as u64)? > total {
             return None;

@@ -24,7 +24,7 @@ pub fn format(dtype: &str) -> Option<Format> {
     }
 }
 
-/// A float without a sign, of so many fraction bits.
+/// A float without a sign, of the given number of fraction bits.
 fn float(bits: u8, fraction_bits: i32, bias: i32) -> f64 {
     let exponent = i32::from(bits) >> fraction_bits;
     let fraction = f64::from(bits & ((1 << fraction_bits) - 1));

@@ -6,9 +6,9 @@
 //! | `images=12` | the newest CUDA whose binaries it loads, where that is not its own |
 //! | `hip=50221153` | the version of HIP |
 //! | `gfx=gfx942` | the target of its devices |
-//! | `devices=2` | so many devices; `gpus=2` is the same |
+//! | `devices=2` | number of devices; `gpus=2` is the same |
 //! | `uuid=9` | the number that devices' own numbers begin with |
-//! | `units=8` | so many SMs |
+//! | `units=8` | number of SMs |
 //! | `capability=80` | compute capability 8.0 |
 //! | `mig` | each device is a MIG slice |
 //! | `apart` | no device reaches another's memory |
@@ -16,8 +16,8 @@
 //! | `hang@5` | no event ends after the fifth launch |
 //! | `late=3@5` | the host is too late for the fifth gate and the two after it, which give up |
 //! | `slow=2` | everything takes twice the time; how fast each part of a device is: [`crate::speed`] |
-//! | `lanes=8` | NVML says so many lanes of PCI Express are in use |
-//! | `nvlinks=17` | and so many NVLinks up; none is known where this is not said |
+//! | `lanes=8` | lanes of PCI Express in use, as NVML says |
+//! | `nvlinks=17` | NVLinks that are up; unknown if absent |
 //! | `reasons=64` | why NVML says the clock is held |
 //! | `xid=79` | a fault that NVML reports |
 //! | `text=FIND=>REPLACE` | exchanges texts in what is compiled; stands last, with its commas |
@@ -54,7 +54,7 @@ pub struct Script {
     pub apart: bool,
     /// Bytes of each device.
     pub memory: u64,
-    /// Events do not end after so many launches.
+    /// Events do not end after this many launches.
     pub hang: Option<u64>,
     /// How many gates give up, and the first of them.
     pub late: Option<(u64, u64)>,

@@ -300,7 +300,7 @@ impl State {
         self.operations.get(&stream).map_or(0, |[began, _]| *began)
     }
 
-    /// Whether so many have ended there.
+    /// Whether `count` of them have ended there.
     pub fn is_past(&self, stream: usize, count: u64) -> bool {
         self.operations.get(&stream).map_or(0, |[_, ended]| *ended) >= count
     }

@@ -115,7 +115,7 @@ impl Call {
         Some(Call { rank: (*comm).rank, size: (*comm).size, bytes: 0, data: 0, job })
     }
 
-    /// Each message has so many elements; none of a type that nobody knows.
+    /// Bytes of a message with `count` elements; none for an unknown type.
     fn of(&mut self, count: usize, data: c_int) -> Option<()> {
         self.bytes = job::width(data)?.checked_mul(count)?;
         (self.data, self.job.data) = (data, data);

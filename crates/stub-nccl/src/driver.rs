@@ -40,7 +40,7 @@ pub struct Driver {
 /// What a driver is found as: of either vendor, it is the same library.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libamdhip64.so.6"];
 
-/// Every operation takes so many nanoseconds, and each byte so many more.
+/// Nanoseconds that each operation takes, and that each byte adds.
 const LATENCY: f64 = 5_000.0;
 const PER_BYTE: f64 = 0.01;
 

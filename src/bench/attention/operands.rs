@@ -142,7 +142,7 @@ impl<E: Element> Operand<E> {
         self.0.iter().map(|element| element.value().abs()).fold(0.0, f64::max)
     }
 
-    /// Memory of the device with so many elements.
+    /// Memory of the device with `count` elements.
     pub fn place(&self, device: &dyn Device, length: u64) -> Result<Buffer, DeviceError> {
         let buffer = device.allocate(Bytes(length * size_of::<E>() as u64))?;
         self.replace(device, &buffer)?;

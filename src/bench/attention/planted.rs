@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Tokens after which contents repeat: a prime, so that blocks and pages whose distance is no
-/// multiple of so many of them differ.
+/// multiple of this number of them differ.
 const CYCLE: usize = 1021;
 
 /// `LARGE^2 / sqrt(d)` is beyond what any exponential makes anything of, for every dimension d

@@ -170,7 +170,7 @@ fn row<Q: Element, C: Element>(
             2.0 * (of_scores + EXP_ERROR + of_sums) * sum.magnitude
         }
         true => {
-            // Errors of scores are independent from key to key: so many deviations of one are as
+            // Errors of scores are independent from key to key: this many deviations of one are as
             // many of their walk. What they have in common cancels.
             let apart = sum.squares.sqrt() + sum.value.abs() * squares.sqrt();
             let of_scores = of_scores * 2.0 * sum.magnitude.min(apart);

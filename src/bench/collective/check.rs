@@ -20,7 +20,7 @@ pub(super) struct Checker<'r> {
     found: Buffer,
 }
 
-/// What an element ought to be, for all of a rank's elements.
+/// What an element should be, for all of a rank's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// The element at `at` is a copy of what the rank `peer + at / slice` sends at
@@ -73,7 +73,7 @@ impl<'r> Checker<'r> {
         Ok(())
     }
 
-    /// How many of so many elements at an address are wrong, and the largest error.
+    /// The number of wrong elements at an address, and the largest error.
     pub fn check(
         &self,
         values: u64,

@@ -155,7 +155,7 @@ mod tests {
         sums_are_exact::<E4m3>();
     }
 
-    /// All of what three of so many ranks send at 200 places, in one number.
+    /// A hash of what three of the ranks send at 200 places.
     fn digest<E: Element>(terms: u64) -> f64 {
         let of = |rank: usize, at: usize| sent::<E>(rank, at, Terms(terms)).value();
         let places = (0..200).flat_map(|at| (0..3).map(move |rank| (rank, at)));

@@ -4,7 +4,7 @@
 //!
 //! Every element that every rank receives is compared, on the device where that lists a kernel for
 //! it (`collective/check_...`), else by the host: copies bit by bit, sums with the sum in
-//! `f64`. Data is a function of rank and place (`element`), so that what ought to be received is
+//! `f64`. Data is a function of rank and place (`element`), so that what should be received is
 //! computed and not kept. Adding n positive values leaves a sum off by at most `(n - 1) u` of
 //! itself with unit roundoff u; narrow types are drawn so that their sums are exact. Before it
 //! runs, all that is received is filled with what is never sent. Unaligned, the elements before
@@ -286,7 +286,7 @@ impl<'r, E: Element> Exchange<'r, E> {
         Ok(())
     }
 
-    /// What a rank ought to receive.
+    /// What a rank should receive.
     fn pattern(&self, rank: usize) -> Pattern {
         let CollectivePoint { collective, ranks, .. } = self.point;
         let (part, ranks) = (self.part(), ranks as usize);
@@ -348,7 +348,7 @@ impl<'r, E: Element> Exchange<'r, E> {
         self.iterations > 1 && self.grows()
     }
 
-    /// Compares by the host: how many of so many elements are wrong, and the largest error.
+    /// Compares on the host: the number of wrong elements, and the largest error.
     fn compared(
         &self,
         buffers: &RankBuffers<'_>,
@@ -388,7 +388,7 @@ impl<'r, E: Element> Exchange<'r, E> {
         Ok(spilt)
     }
 
-    /// How far an element is from what it ought to be, relative to it; a copy is right or not.
+    /// How far an element is from what it should be, relative to it; a copy is right or not.
     fn error(&self, pattern: Pattern, at: usize, received: E) -> f64 {
         match pattern {
             Pattern::Copy { peer, slice, before } => {

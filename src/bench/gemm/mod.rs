@@ -46,7 +46,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 }
 
 /// Memory that kernels and libraries work in: OpenBLAS takes 128 MiB for its packed operands, and
-/// asks for ever where it gets none.
+/// retries without end where it gets none.
 const WORKSPACE_MAX: Bytes = Bytes(160 << 20);
 
 /// Memory beside operands and result: what is worked in, and the values that scaled elements stand
@@ -61,7 +61,7 @@ pub fn beside(point: &GemmPoint) -> Bytes {
 /// sequences.
 const DECODE_MAX: u32 = 256;
 
-/// Copies of the operands together are so many times the last-level cache. A cache that replaces
+/// Copies of the operands together are this many times the last-level cache. A cache that replaces
 /// lines at random and holds a share 1 / r of what is read in turn hits with the probability h that
 /// solves h = exp(-r (1 - h)): below 1 % from r = 5 on.
 const ROTATED: u64 = 5;
@@ -296,10 +296,10 @@ impl<'r, O: Element> Gemm<'r, O> {
     }
 }
 
-/// Copies of an operand begin at multiples of so many bytes: no kernel asks for more.
+/// Copies of an operand begin at multiples of this many bytes: no kernel asks for more.
 const PAGE: u64 = 4096;
 
-/// A matrix of so many columns, column by column.
+/// A matrix of `columns` columns, column by column.
 fn by_columns<E: Copy>(matrix: &[E], columns: usize) -> Result<Vec<E>, DeviceError> {
     let column = |at: usize| matrix[at..].iter().step_by(columns).copied();
     collected(matrix.len(), (0..columns).flat_map(column))

@@ -166,7 +166,7 @@ impl Format {
     }
 }
 
-/// Where the scale of a line's block stands, of lines of so many tiles.
+/// Where the scale of a line's block stands, of lines of a number of tiles.
 fn place(line: usize, step: usize, tiles: usize) -> usize {
     let tile = line / TILE[0] * tiles + step / TILE[1];
     let within = line % TILE[0];

@@ -28,11 +28,11 @@ pub trait Engine: Send {
     fn largest(&self, seen: f64) -> Result<f64, DeviceError>;
     /// Every rank's bytes, by rank.
     fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError>;
-    /// So many bytes to another rank from the first address, for as many to the second.
+    /// Sends bytes from the first address to another rank, and receives as many at the second.
     ///
     /// # Safety
     ///
-    /// So many bytes are there.
+    /// `bytes` bytes are there.
     unsafe fn exchange(
         &self,
         partner: u32,
@@ -243,7 +243,7 @@ impl<C: Count> Engine for Joined<C> {
         // SAFETY: a place as long as the longest text of any library.
         let text = text(|text, length| unsafe { (self.table.library_version)(text, length) });
         let first = text.lines().next().unwrap_or_default();
-        // Open MPI goes on with who built it, where.
+        // Open MPI adds who built it, and where.
         let first = first.split(',').next().unwrap_or_default();
         let words: Vec<&str> = first.trim_matches('\0').split_whitespace().collect();
         words.join(" ")

@@ -1,7 +1,7 @@
 //! Ranks as processes, on one node or many: collectives by an MPI library opened at run time.
 //!
 //! Each process drives one rank on its calling thread. What ranks agree on between collectives
-//! (times, checks, whether to go on) goes through the same library.
+//! (times, checks, whether to continue) goes through the same library.
 
 #![expect(unsafe_code, reason = "a foreign library works on buffers by their addresses")]
 

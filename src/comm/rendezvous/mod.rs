@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// What goes wrong where ranks meet.
 #[derive(Debug, thiserror::Error)]
 pub enum MeetingError {
-    /// Somebody did not come.
+    /// A rank did not come.
     #[error("rank {rank} did not come within {limit} (of {size} ranks, by {by})")]
     Absent {
         /// Who.
@@ -99,7 +99,7 @@ impl<'p> Patience<'p> {
         Ok((left > 0.0).then(|| Duration::from_secs_f64(left).max(Duration::from_millis(1))))
     }
 
-    /// Goes on while there is time left: else it is this rank that did not come.
+    /// Continues while there is time left; else this rank is the one that did not come.
     fn go_on(&self, missing: u32, [_, size]: Seat, by: &str) -> Result<(), MeetingError> {
         match self.left()? {
             Some(_) => Ok(()),
@@ -193,7 +193,7 @@ impl Meeting {
     ///
     /// # Errors
     ///
-    /// Where somebody does not come in time, the way is blocked, or this is asked to end. MPI waits
+    /// Where a rank does not come in time, the way is blocked, or this is asked to end. MPI waits
     /// as long as its launcher lets it.
     pub fn exchange(
         &self,

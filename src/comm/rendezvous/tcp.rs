@@ -398,7 +398,7 @@ fn visit(
     Err(broken(format!("tcp {address}, within {}", patience.limit))(last))
 }
 
-/// The next message, of so many bytes at most.
+/// The next message, of `most` bytes at most.
 fn receive(stream: &mut impl Read, longest: usize) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     stream.read_exact(&mut length)?;
@@ -520,7 +520,7 @@ mod tests {
         assert!(start.elapsed() < Seconds(30.0));
     }
 
-    /// Rank 1 talks to the first rank through somebody who changes a byte of what either says.
+    /// Rank 1 talks to the first rank through a man in the middle, who changes a byte.
     fn meet_through(change: impl Fn(bool, usize, u8) -> u8 + Sync) -> [bool; 2] {
         let (behind, between) = (free(), TcpListener::bind("127.0.0.1:0").expect("a port"));
         let address = between.local_addr().expect("an address").to_string();

@@ -33,7 +33,7 @@ impl Token {
         (text.len() >= TOKEN_MIN && is_plain).then_some(Token(text))
     }
 
-    /// A tag that only somebody who knows the token can make of these parts. The parts are told
+    /// A tag of these parts that only a holder of the token can make. The parts are told
     /// apart: the same bytes cut elsewhere have another tag.
     pub fn tag(&self, parts: &[&[u8]]) -> [u8; TAG] {
         self.hashed(parts).finalize().into_bytes().into()

@@ -28,7 +28,7 @@ use std::{
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Between collectives a rank may be at work alone (it compares what it received), and the others
-/// wait: so many deadlines, as long as it shows that it gets on, or is on another node, where
+/// wait: this many deadlines, as long as it shows progress, or is on another node, where
 /// nobody here sees it.
 const BETWEEN: f64 = 10.0;
 
@@ -53,7 +53,7 @@ pub struct Operation {
     pub message: Bytes,
 }
 
-/// An exchange of so many bytes between two ranks.
+/// An exchange of bytes between two ranks.
 pub fn pairwise(message: Bytes) -> Operation {
     Operation { collective: Collective::SendReceive, dtype: Dtype::Int8, message }
 }
@@ -155,7 +155,7 @@ impl Watchdog {
         Ok(())
     }
 
-    /// This rank gets on with something that it does alone.
+    /// This rank makes progress with something that it does alone.
     #[inline]
     pub fn works(&self) {
         if let Some(board) = &self.state.board {
@@ -180,7 +180,7 @@ impl Watchdog {
         self.state.since.store(0, Ordering::Release);
     }
 
-    /// This rank cannot go on, and the others would wait for it: the watchdog ends the run. The
+    /// This rank cannot continue, and the others would wait for it: the watchdog ends the run. The
     /// call returns only if no watchdog runs.
     pub fn fail(&self, why: String) {
         if !self.state.looks.load(Ordering::Acquire) {
@@ -275,7 +275,7 @@ impl State {
                 asked_in = since;
                 self.ask(pulse, since);
             }
-            // Processes are looked up where somebody waits, and not beside what is measured.
+            // Processes are looked up while a rank waits, and not beside what is measured.
             let seen =
                 if waited > LOOK_UP_AFTER { signs.seen(now, limit) } else { Seen::default() };
             let ended = self.board.as_ref().and_then(Board::ended);
@@ -345,7 +345,7 @@ impl State {
         neighbours::is_stopped(self.peers[rank].process)
     }
 
-    /// Whether no rank that has not entered gets on with anything: where all have entered, all
+    /// Whether no rank that has not entered makes progress: where all have entered, all
     /// ranks have to be here, since what those on other nodes do is not seen.
     fn nobody_gets_on(&self, seen: &Seen) -> bool {
         let Some(board) = &self.board else { return false };
@@ -479,7 +479,7 @@ mod tests {
         let (send, receive) = mpsc::channel();
         let told = send.clone();
         let hang: OnHang = Box::new(move |said, point| {
-            told.send((said, point)).expect("somebody listens");
+            told.send((said, point)).expect("the test listens");
         });
         watch.start(Seconds(0.4), Asked::default(), hang).expect("a thread");
         let operation = Operation {
@@ -490,7 +490,7 @@ mod tests {
         let (said, point) = watch.operation(operation, || {
             watch.enter();
             others.enter(2);
-            // Rank 2 lives, rank 1 does too but stays away.
+            // Rank 2 lives; rank 1 does too, but never enters.
             loop {
                 others.beat(1);
                 others.beat(2);

@@ -154,13 +154,13 @@ impl Board {
         self.slot(index).beats.load(Ordering::Relaxed)
     }
 
-    /// Shows that a rank gets on with what it does alone.
+    /// Shows that a rank makes progress with what it does alone.
     #[inline]
     pub fn work(&self, index: usize) {
         self.slot(index).works.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often a rank has entered something or shown that it gets on.
+    /// How often a rank has entered something or shown progress.
     pub fn steps(&self, index: usize) -> u64 {
         self.entered(index) + self.slot(index).works.load(Ordering::Relaxed)
     }

@@ -60,7 +60,7 @@ impl Key {
 
 impl Cache {
     /// This user's: `$XDG_CACHE_HOME/fizeau`, or `~/.cache/fizeau`. `None` where there is no home,
-    /// the directory cannot be made, or it belongs to somebody else. It only saves time.
+    /// the directory cannot be made, or it belongs to another user. It only saves time.
     pub fn of_user() -> Option<Cache> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
@@ -80,7 +80,7 @@ impl Cache {
         let folder = openat(CWD, path, flags, Mode::empty())?;
         let found = fstat(&folder)?;
         if found.st_uid != geteuid().as_raw() {
-            return Err(io::Error::other("it belongs to somebody else"));
+            return Err(io::Error::other("it belongs to another user"));
         }
         if found.st_mode & 0o022 != 0 {
             fchmod(&folder, Mode::RWXU)?;
@@ -216,7 +216,7 @@ mod tests {
         assert!(cache.read(NAME, &key()).is_some());
         if geteuid().is_root() {
             chown(&path, Some(12_345), None).expect("root may");
-            assert_eq!(cache.read(NAME, &key()), None, "somebody else's file");
+            assert_eq!(cache.read(NAME, &key()), None, "another user's file");
             chown(&path, Some(0), None).expect("root may");
         }
         let elsewhere = parent.path().join("elsewhere");

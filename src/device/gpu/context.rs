@@ -35,7 +35,7 @@ pub struct Context {
     device: c_int,
     context: Handle,
     stream: Handle,
-    /// Start and end of what is timed, and the end of what goes on beside it.
+    /// Start and end of what is timed, and the end of what runs beside it.
     events: [Handle; 3],
     progress: Progress,
     deadline: Cell<Seconds>,
@@ -70,14 +70,14 @@ pub(super) struct Lane {
 
 /// What holds a stream until the host opens it.
 pub trait Barrier {
-    /// Lets the stream go on.
+    /// Lets the stream continue.
     fn open(&self);
 }
 
 /// What a call was for: names the error that its refusal becomes.
 #[derive(Clone, Copy)]
 pub enum For<'k> {
-    /// Memory of so many bytes.
+    /// Memory of `size` bytes.
     Memory(u64),
     /// This kernel.
     Kernel(&'k str),
@@ -232,7 +232,7 @@ impl Context {
     ///
     /// [`DeviceError::Hang`] past the deadline; what a kernel did wrong.
     pub fn wait(&self, what: &str) -> Result<(), DeviceError> {
-        // Nobody else would let the stream go on.
+        // Nothing else would let the stream continue.
         self.release();
         self.record(1)?;
         self.wait_for_event(1, what)
@@ -267,7 +267,7 @@ impl Context {
         }
     }
 
-    /// Launches after which a stream that is held goes on, whether or not more are to come: with
+    /// Launches after which a held stream continues, whether or not more are to come: with
     /// its queue full the driver would make the host wait for the device.
     pub const HELD_MAX: u32 = 512;
 
@@ -277,7 +277,7 @@ impl Context {
         self.held.replace(Some(barrier));
     }
 
-    /// Lets the stream go on, where it is held.
+    /// Lets the stream continue, where it is held.
     pub(super) fn release(&self) {
         if let Some(barrier) = self.held.take() {
             barrier.open();
@@ -384,7 +384,7 @@ impl Context {
         Ok(())
     }
 
-    /// Counts what was enqueued, and lets a stream that is held go on before its queue is full.
+    /// Counts what was enqueued, and lets a held stream continue before its queue is full.
     pub(super) fn enqueued_one(&self) {
         self.enqueued.set(self.enqueued.get() + 1);
         if self.enqueued.get() >= Context::HELD_MAX {

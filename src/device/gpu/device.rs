@@ -54,7 +54,7 @@ pub struct GpuDevice<S: ReadSensors> {
     watch: Option<Sampler<S>>,
     told: DeviceDetails,
     kernels: Kernels,
-    /// The code of functions that were loaded since somebody asked.
+    /// The code of functions that were loaded since the last call.
     loaded: RefCell<Vec<Code>>,
     /// Each as large as twice the last-level cache, made when they are first needed: what is
     /// written to evict all else, and what is then read.

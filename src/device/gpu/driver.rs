@@ -126,7 +126,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Where there are not so many.
+    /// Where there are fewer.
     pub fn device(&self, ordinal: u32) -> Result<c_int, DeviceError> {
         let mut device = 0;
         // SAFETY: the pointer is valid.

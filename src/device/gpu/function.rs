@@ -33,7 +33,7 @@ pub enum Action {
 }
 
 /// Names of those for an operation, best guess first, on a device where the vendor's library,
-/// called so among kernels, has products of these element types. It is named also where it is
+/// named so among kernels, has products of these element types. It is named also where it is
 /// missing: its cases then say what would bring it. Where no kernel is made for the device's
 /// architecture, the library is the better guess.
 pub fn names(

@@ -54,7 +54,7 @@ pub struct Loaded {
     pub code: Code,
     entry: Entry,
     row: Row,
-    /// Its scratch memory, for so many blocks.
+    /// Its scratch memory, and the number of blocks that it is for.
     scratch: RefCell<Option<(u32, Buffer)>>,
 }
 
@@ -277,7 +277,7 @@ fn code(image: &[u8], target: &str, compiler: &str) -> Code {
     Code::Image { sha256, target: target.into(), compiler: compiler.into() }
 }
 
-/// How a kernel is launched on so many blocks.
+/// How a kernel is launched on a number of blocks.
 fn shape(row: &Row, blocks: u32) -> Shape {
     let cluster = row.cluster.max(1);
     let whole = (blocks / cluster * cluster).max(cluster);
@@ -349,7 +349,7 @@ impl Loaded {
         context.launch_on(stream, &self.entry, &shape(row, blocks), &mut params, launches)
     }
 
-    /// The address of scratch memory for so many blocks, which is had when it is first needed and
+    /// The address of scratch memory for `blocks` blocks, which is allocated when first needed and
     /// left as it was by every launch.
     fn scratch(&self, context: &Rc<Context>, blocks: u32) -> Result<u64, DeviceError> {
         let mut scratch = self.scratch.borrow_mut();
@@ -389,7 +389,7 @@ impl Loaded {
         }
     }
 
-    /// Enqueues it once on so many units, with parameters that are all it takes.
+    /// Enqueues it once on `units` units, with its parameters.
     ///
     /// # Errors
     ///
@@ -413,7 +413,7 @@ impl Loaded {
         self.check_rows(tensor_map::row_bytes_of_groups(groups), groups.rows_max)
     }
 
-    /// Whether it is made for rows of so many bytes, and for so many of them in one product.
+    /// Whether it is made for rows of this length in bytes, and for this number of rows.
     fn check_rows(&self, rows: [u64; 3], most: u32) -> Result<(), DeviceError> {
         let (alignment, rows_max) = (self.row.alignment, self.row.rows_max);
         let needs = if !rows.iter().all(|row| row.is_multiple_of(u64::from(alignment))) {

@@ -44,7 +44,7 @@ pub struct Row {
     /// Blocks for each one that a launch asks for.
     #[serde(default = "one")]
     pub per_unit: u32,
-    /// One block for each so many elements instead.
+    /// If set, grid = ceil(length / elements).
     pub elements: Option<u64>,
     /// Bytes of dynamic shared memory.
     #[serde(default)]
@@ -61,7 +61,7 @@ pub struct Row {
     /// Bytes that rows of matrices must be a multiple of.
     #[serde(default = "one")]
     pub alignment: u32,
-    /// One block for each so many queries of each head and sequence instead.
+    /// If set, one block for each tile of this many queries, head and sequence.
     pub tile: Option<u32>,
     /// Dimensions of queries and of values that it is made for, at most.
     pub dims_max: Option<[u32; 2]>,
@@ -133,7 +133,7 @@ pub enum Grid {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {
-    /// By so many launches.
+    /// By one launch for each repetition.
     #[default]
     Launches,
     /// By the kernel itself, which is told their number.

@@ -40,7 +40,7 @@ impl Progress {
         self.go_on(0);
     }
 
-    /// To the next step of this number. The host alone goes on.
+    /// To the next step of this number. The host alone continues.
     fn go_on(&self, step: u64) {
         let mut next = self.0.load(Ordering::Acquire) + 1;
         while next % STEPS != step {

@@ -16,7 +16,7 @@ pub trait ReadSensors: Clone + Send + 'static {
 
 /// A queue of faults.
 pub trait Faults: Send {
-    /// The number of the next fault, if one comes within so many milliseconds; an error where
+    /// The number of the next fault, if one comes within `milliseconds`; an error where
     /// waiting is not possible at all.
     ///
     /// # Errors

@@ -93,7 +93,7 @@ fn read_by(ask: impl Fn(&mut [u64]) -> io::Result<()>) -> io::Result<CpuMask> {
 mod tests {
     use super::*;
 
-    /// A kernel that knows so many CPUs, and lets a process use every hundredth.
+    /// A kernel that knows `known` CPUs, and lets a process use every hundredth.
     fn kernel(cpus: usize) -> impl Fn(&mut [u64]) -> io::Result<()> {
         move |words| {
             if words.len() * 64 < cpus {

@@ -34,6 +34,7 @@ pub fn environment() -> Environment {
         memory_free: memory_free(),
         memory_limit: memory_limit(cgroup::groups().memory_limit(), meminfo("MemTotal")),
         cpu_quota: cgroup::groups().cpu_quota(),
+        cpus_online: cpus::online().and_then(|online| u32::try_from(online).ok()),
         libraries: library::versions(),
         ranks: Vec::new(),
         network: None,
@@ -49,7 +50,7 @@ fn memory_limit(of_group: Option<Bytes>, in_all: Option<Bytes>) -> Option<Bytes>
     of_group.filter(|&limit| in_all.is_none_or(|in_all| limit < in_all))
 }
 
-/// What a CPU quota does to a run that may use so many CPUs, in words; `None` where there is none
+/// What a CPU quota does to a run that may use `cpus` CPUs, in words; `None` where there is none
 /// or it is no limit. The thread that asks may be pinned to one of them by now: see
 /// [`crate::device::Reports::describe`].
 pub fn quota_words(quota: Option<f64>, cpus: u32) -> Option<String> {

@@ -84,7 +84,7 @@ pub struct HostDevice {
     flops_per_cycle: Cell<f64>,
     /// Units of the last launch: those whose clock tells of it.
     worked: Cell<u32>,
-    /// The libraries of kernels that were loaded since somebody asked.
+    /// The libraries of kernels that were loaded since the last call.
     loaded: RefCell<Vec<Code>>,
 }
 
@@ -110,7 +110,7 @@ impl HostDevice {
         HostDevice { properties, kernels, pool, flops_per_cycle, worked, loaded }
     }
 
-    /// The mean clock of so many units while all of them work. One core alone runs faster than it
+    /// The mean clock of `units` units while all of them work. One core alone runs faster than it
     /// does beside others that work: on a socket of 56 cores by a half (Intel's tables of turbo
     /// frequencies by active cores).
     fn clock_of(&self, units: u32) -> Option<Megahertz> {

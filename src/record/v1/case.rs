@@ -201,7 +201,7 @@ pub struct CollectivePoint {
     pub ranks: u32,
     /// Whether send and receive buffer are the same.
     pub place: Place,
-    /// How the buffers are had.
+    /// How the buffers are allocated.
     #[serde(default, skip_serializing_if = "Buffers::are_plain")]
     pub buffers: Buffers,
     /// How many of it are enqueued as one graph; 0 where each is enqueued by itself.
@@ -241,7 +241,7 @@ pub struct TransferPoint {
     pub transfer: Transfer,
     /// Bytes of one copy; of a latency, those that the chain of pointers covers.
     pub size: Bytes,
-    /// How the host's end is had, where it is one.
+    /// How the host's memory is allocated, where the host is at one end.
     pub host: HostMemory,
     /// The device that it is measured on, and its peer where there is one.
     pub device: u32,

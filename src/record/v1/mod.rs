@@ -102,7 +102,7 @@ pub struct Environment {
     pub cpus: u32,
     /// Whether threads could be pinned.
     pub pinned: bool,
-    /// Whether huge pages were had: `transparent`, `none`, ...
+    /// Which huge pages were used: `transparent`, `none`, ...
     pub huge_pages: String,
     /// Frequency governor, where it shows.
     pub governor: Option<String>,
@@ -133,6 +133,10 @@ pub struct Environment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0))]
     pub cpu_quota: Option<f64>,
+    /// CPUs of the machine that are online, where the kernel tells; more than `cpus` where the
+    /// process may not use all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus_online: Option<u32>,
     /// Vendor libraries that were found, with their versions.
     pub libraries: Vec<String>,
     /// Who is which rank, one line each, where ranks are processes or GPUs.
@@ -151,8 +155,8 @@ pub struct Environment {
 
 mirror!(Environment of record::Environment {
     host, os, cpu, cpus, pinned, huge_pages, governor, boost, microcode, settings,
-    unknown_architecture, load, memory_free, memory_limit, cpu_quota, libraries, ranks, network,
-    host_memory_node, warnings
+    unknown_architecture, load, memory_free, memory_limit, cpu_quota, cpus_online, libraries, ranks,
+    network, host_memory_node, warnings
 });
 
 /// How a GPU is set up, as far as it tells.

@@ -123,7 +123,7 @@ pub struct Measurement {
     /// Whether the answer was right, before timing and after.
     pub check: Check,
     /// The share of the units' arithmetic that was theirs to use, just before the samples or just
-    /// after them, whichever was less: below one where somebody else worked on the same cores.
+    /// after them, whichever was less: below one where other processes worked on the same cores.
     /// None where the device cannot tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]

@@ -18,7 +18,7 @@ const ROWS: usize = 64;
 /// Rows whose arithmetic is done at once; see [`Engine::scores`].
 const TILE: usize = 4;
 
-/// A split has at least so many keys: combining costs less than reading them.
+/// Fewest keys of a split: combining costs less than reading them.
 const SPLIT_KEYS_MIN: usize = 256;
 
 /// Words of scratch memory for one row of one split, beyond its sums: a cache line, of which the
@@ -416,7 +416,7 @@ impl Room {
     }
 }
 
-/// Rows of the next tile where so many are left.
+/// Rows of the next tile where `left` are left.
 fn tile(left: usize) -> usize {
     if left >= TILE { TILE } else { left.min(2) }
 }

@@ -4,7 +4,7 @@
 /// keys in the first.
 pub(super) const KEYS: usize = 64;
 
-/// Columns of values that are summed at once; sums are kept in whole panels of so many.
+/// Columns of values that are summed at once; sums are kept in whole panels of this width.
 pub(super) const COLUMNS: usize = 64;
 
 /// Rows that lie `stride` elements apart.

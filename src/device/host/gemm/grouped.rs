@@ -16,7 +16,7 @@ pub(super) type One = unsafe fn(&GemmParams, Share);
 ///
 /// # Safety
 ///
-/// The launch's parameters describe operands that live, of elements of so many bytes in A and B,
+/// The launch's parameters describe operands that live, of elements of the given bytes in A and B,
 /// and in C; `one` may run on this CPU.
 pub(super) unsafe fn grouped(block: &Block<'_>, sizes: [usize; 2], one: One) {
     let params: &GroupedParams = block.params();

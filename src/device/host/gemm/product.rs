@@ -60,7 +60,7 @@ thread_local! {
 pub(super) struct Scratch(Option<Buffer>);
 
 impl Scratch {
-    /// Room for so many bytes.
+    /// Room for `bytes` bytes.
     ///
     /// # Panics
     ///

@@ -20,11 +20,11 @@ pub(super) trait Tile {
     const ROWS: usize;
     /// Columns of the tile.
     const COLUMNS: usize;
-    /// Words along k packed at once, at most: a panel of A of so many stays in the first cache.
+    /// Words along k packed at once, at most: a panel of A of this length stays in the first cache.
     const DEPTH_MAX: usize;
-    /// Rows of A packed at once, at most: so many stay in the second cache.
+    /// Rows of A packed at once, at most: they stay in the second cache.
     const HEIGHT_MAX: usize;
-    /// Columns of B packed at once, at most: so many stay in the third.
+    /// Columns of B packed at once, at most: they stay in the third.
     const WIDTH_MAX: usize;
 
     /// A word of A; `element` gives its values by their place along k, none beyond the end.
@@ -49,7 +49,7 @@ pub(super) trait Tile {
     ///
     /// # Safety
     ///
-    /// The rows have so many words; `target` has room for them and 128 bytes more. The CPU has the
+    /// The rows have `words` words; `target` has room for them and 128 bytes more. The CPU has the
     /// instruction set.
     unsafe fn pack_rows(
         _source: *const Self::Input,

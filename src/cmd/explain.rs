@@ -1,0 +1,132 @@
+//! `fizeau explain`: what a case measures, its work, its limits, its kernel, and how to repeat it.
+
+use super::{Global, Usage, estimate, plan, print, report};
+use crate::{
+    bench::{self, Rank},
+    case::Case,
+    data::Catalogue,
+    report::{explain, without_numbers},
+    selector::Selector,
+    spec,
+    suite::Suite,
+    units::Seconds,
+    world::{Choice, choice},
+};
+use clap::Args;
+use std::process::ExitCode;
+
+/// Arguments of `explain`.
+#[derive(Args, Clone, Debug)]
+pub struct ExplainArgs {
+    /// The case's id, as `fizeau list` and reports print it, or a glob that one case matches
+    #[arg(value_name = "CASE")]
+    pub case: String,
+    /// Look in this suite only: a name or a TOML file [default: all suites]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub suite: Option<String>,
+    /// A device as `fizeau devices` names it [default: the first GPU, or the host]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Number of ranks, as `fizeau run` takes it
+    #[arg(long, value_name = "N")]
+    pub ranks: Option<u32>,
+}
+
+/// Prints the explanation.
+///
+/// # Errors
+/// Where no suite has the case on this device.
+pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let catalogue = plan::catalogue(global)?;
+    let choice = Choice { device: args.device.clone(), ranks: args.ranks };
+    let name = choice.device()?;
+    let device = choice::open(&name)?;
+    let peers = choice.peers(device.as_ref())?;
+    let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
+    let suites = suites(args, &catalogue)?;
+    let plans: Vec<Vec<Case>> = suites.iter().map(|suite| bench::cases(suite, rank)).collect();
+    let case = found(&args.case, &plans)?;
+
+    let properties = device.properties();
+    let yardstick = catalogue.yardstick(properties);
+    let clock = device.observe_clock()?.or(properties.clock);
+    let conditions = yardstick.conditions(clock, true);
+    let limits = spec::lights(&case.point, properties, yardstick.part.as_ref(), &conditions);
+    let floor = spec::floor(&case.point, properties, yardstick.most.as_ref(), &conditions);
+    let having = || suites.iter().zip(&plans).filter(|(_, plan)| plan.contains(&case));
+    let (mut kernels, mut time) = (Vec::new(), Seconds(0.0));
+    if let Some((suite, plan)) = having().next() {
+        let same = plan.iter().filter(|one| one.point == case.point);
+        kernels.extend(same.map(|one| one.kernel.0.clone()));
+        let part = yardstick.part.as_ref();
+        let times = estimate::all(std::slice::from_ref(&case), properties, part, &suite.measure);
+        time = times.first().copied().unwrap_or_default();
+    }
+    let names: Vec<String> = having().map(|(suite, _)| suite.name.clone()).collect();
+    let suite = args.suite.clone().or_else(|| names.first().cloned()).unwrap_or_default();
+    let ranks = args.ranks.map(|ranks| format!(" --ranks {ranks}")).unwrap_or_default();
+    let explained = explain::Explained {
+        case: &case,
+        is_host: choice::is_host(&name),
+        limits: &limits,
+        floor,
+        sources: yardstick.part.as_ref().map_or(&[][..], |part| &part.source_titles),
+        kernels: &kernels,
+        suites: &names,
+        needs: format!(
+            "{} of memory and about {}",
+            bench::memory_needed(&case, properties),
+            time.human()
+        ),
+        command: format!("fizeau run '{case}' --suite {suite} --device {name}{ranks}"),
+    };
+    let mut document = explain::document(&explained);
+    if properties.is_stub() {
+        document = without_numbers(document);
+    }
+    let format = match global.json {
+        true => report::ReportFormat::Json,
+        false => report::ReportFormat::Terminal,
+    };
+    print(report::render(&document, format, report::window(global))?.trim_end())
+}
+
+/// The suites to look in.
+fn suites(args: &ExplainArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Suite>> {
+    let read = |name: &str| catalogue.suite(name).map(|(suite, _)| suite);
+    let found: Result<Vec<Suite>, _> = match &args.suite {
+        Some(name) => read(name).map(|suite| vec![suite]),
+        None => catalogue.suite_names().map(read).collect(),
+    };
+    found.map_err(|error| Usage(error.to_string()).into())
+}
+
+/// The case of an id, or the only one that a glob selects.
+fn found(wanted: &str, plans: &[Vec<Case>]) -> anyhow::Result<Case> {
+    let all = || plans.iter().flatten();
+    if let Some(case) = all().find(|case| case.to_string() == wanted) {
+        return Ok(case.clone());
+    }
+    let usage = |why: String| anyhow::Error::from(Usage(why));
+    let selector =
+        Selector::parse(&[wanted.to_owned()]).map_err(|error| usage(error.to_string()))?;
+    let mut ids: Vec<String> = all().map(Case::to_string).collect();
+    ids.sort();
+    ids.dedup();
+    selector.all_select(&ids).map_err(|error| usage(error.to_string()))?;
+    let selected: Vec<&String> = ids.iter().filter(|id| selector.selects(id)).collect();
+    match selected.as_slice() {
+        [one] => {
+            let case = all().find(|case| case.to_string() == **one);
+            case.cloned().ok_or_else(|| usage(format!("no suite plans {one}")))
+        }
+        several => {
+            let first: Vec<&str> = several.iter().take(3).map(|id| id.as_str()).collect();
+            Err(usage(format!(
+                "{wanted:?} selects {} cases, and one can be explained: {}, ...",
+                several.len(),
+                first.join(", ")
+            )))
+        }
+    }
+}

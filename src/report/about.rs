@@ -1,0 +1,180 @@
+//! What a program asks of a run first: which run it is, what became of its cases, and the verdict.
+
+use super::case_table::missing;
+use crate::{
+    ab::{self, Trial},
+    compare::{self, Comparison},
+    outcome::Outcome,
+    record::{Header, Record},
+    verdict::Verdict,
+};
+
+/// The fields of a JSON report beside its text and tables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// The runs that the report is made of.
+    pub runs: Vec<RunAbout>,
+    /// How many cases had each outcome, by its name.
+    pub counts: Vec<(String, u64)>,
+    /// Of a run: whether each planned case was measured, or skipped with its reason; nothing about
+    /// speed. Of a comparison or a trial: its verdict on B.
+    pub verdict: Option<Verdict>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunAbout {
+    /// `A` or `B` in a comparison; none where the report is of one run.
+    pub role: Option<&'static str>,
+    /// The run's random name.
+    pub id: String,
+    /// The suite's name.
+    pub suite: String,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Version of the program.
+    pub fizeau: String,
+    /// The device's name.
+    pub device: String,
+    /// What only the report of one run has.
+    pub details: Option<RunDetails>,
+}
+
+/// More about a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunDetails {
+    /// Seconds from start to end; none for a run that was killed or is still running.
+    pub elapsed_seconds: Option<f64>,
+    /// The commit of the program, where the record has it.
+    pub build: Option<String>,
+    /// The user's words for this run.
+    pub label: Option<String>,
+    /// Host name, unless it was left out.
+    pub host: Option<String>,
+    /// The part of the catalogue that the device is.
+    pub part: Option<String>,
+    /// Whether a stub driver for tests made the figures.
+    pub is_stub: bool,
+}
+
+/// What became of a run's cases. Planned = measured + skipped + failed + invalid + not reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Cases of the plan.
+    pub planned: usize,
+    /// Cases with a result.
+    pub measured: usize,
+    /// Cases that cannot run here.
+    pub skipped: usize,
+    /// Cases that broke or whose result was wrong.
+    pub failed: usize,
+    /// Cases whose time cannot be believed.
+    pub invalid: usize,
+    /// Cases that the run ended before.
+    pub not_reached: usize,
+}
+
+impl Counts {
+    /// Those of a record.
+    pub fn of(record: &Record) -> Counts {
+        let mut counts = Counts {
+            planned: record.header.plan.len(),
+            not_reached: missing(record).len(),
+            ..Counts::default()
+        };
+        for outcome in &record.outcomes {
+            match outcome {
+                Outcome::Measured(_) => counts.measured += 1,
+                Outcome::Skipped { .. } => counts.skipped += 1,
+                Outcome::Failed { .. } => counts.failed += 1,
+                Outcome::Invalid { .. } => counts.invalid += 1,
+            }
+        }
+        counts
+    }
+
+    /// Whether each planned case was measured, or skipped with its reason.
+    pub fn verdict(&self) -> Verdict {
+        match self {
+            Counts { failed: 1.., .. } | Counts { invalid: 1.., .. } => Verdict::Fail,
+            Counts { not_reached: 1.., .. } | Counts { measured: 0, .. } => Verdict::Inconclusive,
+            _ => Verdict::Pass,
+        }
+    }
+}
+
+/// About the report of a run.
+pub fn of_run(record: &Record) -> About {
+    let counts = Counts::of(record);
+    let Counts { planned, measured, skipped, failed, invalid, not_reached } = counts;
+    let named = [
+        ("planned", planned),
+        ("measured", measured),
+        ("skipped", skipped),
+        ("failed", failed),
+        ("invalid", invalid),
+        ("not_reached", not_reached),
+    ];
+    let Header { run, fizeau, build, started, label, suite, device, part, environment, .. } =
+        &record.header;
+    let details = RunDetails {
+        elapsed_seconds: record.footer.as_ref().map(|footer| footer.elapsed.0),
+        build: build.clone(),
+        label: label.clone(),
+        host: environment.host.clone(),
+        part: part.clone(),
+        is_stub: device.is_stub(),
+    };
+    let run = RunAbout {
+        role: None,
+        id: run.clone(),
+        suite: suite.clone(),
+        started: started.clone(),
+        fizeau: fizeau.clone(),
+        device: device.name.clone(),
+        details: Some(details),
+    };
+    About {
+        runs: vec![run],
+        counts: named.map(|(name, count)| (name.to_owned(), count as u64)).to_vec(),
+        verdict: Some(counts.verdict()),
+    }
+}
+
+/// About the report of a comparison.
+pub fn of_comparison(comparison: &Comparison) -> About {
+    let sides = [("A", &comparison.before), ("B", &comparison.after)];
+    let of_side = |(role, runs): (&'static str, &Vec<compare::Side>)| {
+        let about = move |side: &compare::Side| RunAbout {
+            role: Some(role),
+            id: side.run.clone(),
+            suite: side.suite.clone(),
+            started: side.started.clone(),
+            fizeau: side.fizeau.clone(),
+            device: side.device.clone(),
+            details: None,
+        };
+        runs.iter().map(about).collect::<Vec<_>>()
+    };
+    let count = |fate: compare::Fate| (key(&fate.to_string()), comparison.count(fate) as u64);
+    About {
+        runs: sides.into_iter().flat_map(of_side).collect(),
+        counts: compare::Fate::ALL.into_iter().map(count).collect(),
+        verdict: Some(comparison.verdict()),
+    }
+}
+
+/// About the report of a trial, whose runs are those of its records.
+pub fn of_trial(trial: &Trial) -> About {
+    let count = |fate: ab::Fate| (key(fate.name()), trial.count(fate) as u64);
+    About {
+        runs: Vec::new(),
+        counts: ab::Fate::ALL.into_iter().map(count).collect(),
+        verdict: Some(trial.verdict()),
+    }
+}
+
+/// A name as a key of JSON: `not measured` becomes `not_measured`.
+fn key(name: &str) -> String {
+    name.to_lowercase().replace(' ', "_")
+}

@@ -1,0 +1,339 @@
+//! What a case is: what it measures, how its result is checked, its work and its limits.
+
+use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name};
+use crate::{
+    case::{
+        Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents,
+        LatencyPoint, Launching, Lengths, Mask, Place, Point, StreamOperation, Transfer,
+        TransferPoint, Work,
+    },
+    spec::SpeedOfLight,
+};
+
+/// What is known of a case before it runs.
+#[derive(Clone, Debug)]
+pub struct Explained<'e> {
+    /// The case.
+    pub case: &'e Case,
+    /// Whether the device is a host, whose units are cores.
+    pub is_host: bool,
+    /// Its speed of light at each tier that is known.
+    pub limits: &'e [SpeedOfLight],
+    /// No shorter time is believed.
+    pub floor: Option<SpeedOfLight>,
+    /// Where the limits' numbers come from.
+    pub sources: &'e [String],
+    /// The kernels of the device for the same work, best guess first.
+    pub kernels: &'e [String],
+    /// Suites that have the case.
+    pub suites: &'e [String],
+    /// Memory that it needs and about how long it takes, in words.
+    pub needs: String,
+    /// The line that measures it.
+    pub command: String,
+}
+
+/// The explanation, in reading order.
+pub fn document(explained: &Explained<'_>) -> Document {
+    let Explained { case, is_host, limits, sources, kernels, suites, .. } = explained;
+    let point = &case.point;
+    let mut blocks = vec![
+        Block::Text(format!("Measures: {}", measured(point, *is_host))),
+        Block::Text(format!("Work of one iteration: {}.", work(&point.work()))),
+        Block::Text(format!("Check: {}", check(point))),
+        Block::Text(kernel(&case.kernel.0, kernels)),
+    ];
+    match limits.is_empty() {
+        true => blocks.push(Block::Text(
+            "Limits: none is known for this case here, so that no share of a peak is printed."
+                .into(),
+        )),
+        false => blocks.push(Block::Table(table(explained))),
+    }
+    if !sources.is_empty() {
+        blocks.push(Block::Text(format!("Sources of the limits: {}.", sources.join("; "))));
+    }
+    let suites = suites.join(", ");
+    blocks.push(Block::Text(format!("Needs {}. In suites: {suites}.", explained.needs)));
+    blocks.push(Block::Text(format!("Reproduce: {}", explained.command)));
+    Document { title: case.to_string(), subtitle: String::new(), blocks }
+}
+
+fn table(explained: &Explained<'_>) -> Table {
+    let work = explained.case.point.work();
+    let row = |name: String, light: &SpeedOfLight| {
+        vec![
+            Cell::Text(name),
+            Cell::Time(light.time),
+            Cell::Text(light.bound.to_string()),
+            rate(&work, light),
+        ]
+    };
+    let mut rows: Vec<Vec<Cell>> =
+        explained.limits.iter().map(|light| row(tier_name(light.tier).to_owned(), light)).collect();
+    rows.extend(explained.floor.iter().map(|light| row("believed at most".into(), light)));
+    let column = |key, title| Column { key, title, weight: Weight::Essential };
+    Table {
+        name: "limits".into(),
+        title: "Limits: the least time of one iteration".into(),
+        columns: vec![
+            column("limit", "limit of"),
+            column("seconds", "time"),
+            column("bound", "bound by"),
+            column("rate", "rate"),
+        ],
+        rows,
+    }
+}
+
+/// The rate at a limit: arithmetic where there is some, else bytes.
+fn rate(work: &Work, light: &SpeedOfLight) -> Cell {
+    match (work.flops.0 > 0.0 && light.bound != crate::spec::Bound::Memory, work.link.0 > 0) {
+        (true, _) => Cell::Throughput(work.flops / light.time),
+        (false, true) => Cell::Bandwidth(work.link / light.time),
+        (false, false) => Cell::Bandwidth(work.memory / light.time),
+    }
+}
+
+fn work(work: &Work) -> String {
+    let mut parts = Vec::new();
+    if work.flops.0 > 0.0 {
+        parts.push(format!("{:.4} GFLOP", work.flops.0 / 1e9));
+    }
+    if work.memory.0 > 0 {
+        parts.push(format!("{} to and from memory", work.memory));
+    }
+    if work.link.0 > 0 {
+        parts.push(format!("{} over a link", work.link));
+    }
+    if work.exps > 0.0 {
+        parts.push(format!("{:.4} giga exponentials", work.exps / 1e9));
+    }
+    match parts.is_empty() {
+        true => "none that is counted: the time itself is the result".into(),
+        false => parts.join(", "),
+    }
+}
+
+fn kernel(name: &str, others: &[String]) -> String {
+    let place = others.iter().position(|one| one == name).map_or(0, |at| at + 1);
+    let library = ["cublaslt", "hipblaslt", "openblas", "blis", "mkl", "nccl", "rccl"];
+    let kind = match name {
+        name if library.contains(&name) => "the vendor's library, beside fizeau's own kernels",
+        "ce" => "the copy engine",
+        "threads" => "threads of this process",
+        "mpi" => "the MPI that started the ranks",
+        _ => "compiled into fizeau, or by the driver's run-time compiler from fizeau's text",
+    };
+    let count = others.len();
+    match (place, count) {
+        (0, _) | (_, 1) => format!("Kernel: {name}, {kind}."),
+        _ => format!(
+            "Kernel: {name}, {kind}. The device has {count} for this work, in order of preference: \
+             {}.",
+            others.join(", ")
+        ),
+    }
+}
+
+/// What a case measures, in a sentence or two.
+pub fn measured(point: &Point, is_host: bool) -> String {
+    let units = |count: u32| match (is_host, count) {
+        (true, 1) => "one core".to_owned(),
+        (true, count) => format!("{count} cores"),
+        (false, 1) => "one multiprocessor or compute unit".to_owned(),
+        (false, count) => format!("{count} multiprocessors or compute units"),
+    };
+    match point {
+        Point::Stream(p) => format!(
+            "bandwidth of memory or caches: the STREAM operation {} ({}) on f64 arrays of {} \
+             together, by {}.",
+            p.stream,
+            formula(p.stream),
+            p.working_set,
+            units(p.units)
+        ),
+        Point::Latency(p) => latency(p),
+        Point::Compute(p) => format!(
+            "peak arithmetic: independent {} multiply-adds on registers, by {}; no memory is \
+             touched.",
+            p.dtype,
+            units(p.units)
+        ),
+        Point::Gemm(p) => format!(
+            "GEMM: C = A B with A of {} x {} and B of {} x {} elements of {}, {}.",
+            p.m,
+            p.k,
+            p.k,
+            p.n,
+            p.dtype,
+            contents(p.contents)
+        ),
+        Point::Grouped(p) => format!(
+            "grouped GEMM, as a mixture of experts needs it: {} rows dealt to {} groups ({}), each \
+             group with its own B of {} x {} elements of {}.",
+            p.m, p.groups, p.routing, p.k, p.n, p.dtype
+        ),
+        Point::Attention(p) => attention(p),
+        Point::Collective(p) => collective(p),
+        Point::Access(p) => match p.access {
+            Access::Gather => format!(
+                "bandwidth of reads in random order: rows of {} out of {}, by {}.",
+                p.row,
+                p.working_set,
+                units(p.units)
+            ),
+            Access::Mix3r1w => "bandwidth of three arrays read and one written at once.".into(),
+            Access::Mix1r3w => "bandwidth of one array read and three written at once.".into(),
+            Access::Shared => "bandwidth of each unit's shared memory.".into(),
+            Access::Distributed => {
+                "bandwidth of the shared memory of another unit in a cluster.".into()
+            }
+        },
+        Point::Transfer(p) => transfer(p),
+        Point::Launch(p) => match p.launching {
+            Launching::Queued => "time from one empty kernel to the next, enqueued back to back.",
+            Launching::Waited => {
+                "time from the launch of an empty kernel to its end, seen by the host."
+            }
+            Launching::Graph => "time of a graph of empty kernels, enqueued as one.",
+        }
+        .to_owned(),
+    }
+}
+
+fn formula(stream: StreamOperation) -> &'static str {
+    match stream {
+        StreamOperation::Read => "sum of a's bits as integers",
+        StreamOperation::Write => "a = s",
+        StreamOperation::Copy => "a = b",
+        StreamOperation::Scale => "a = s * b",
+        StreamOperation::Add => "a = b + c",
+        StreamOperation::Triad => "a = b + s * c",
+        StreamOperation::Dot => "sum of a * b",
+    }
+}
+
+fn latency(p: &LatencyPoint) -> String {
+    let side = match p.side {
+        Some(side) => format!(", only on lines of the {side} half of the last-level cache"),
+        None => String::new(),
+    };
+    format!(
+        "latency: the time of one load whose address is the value of the load before, at random \
+         over {}{side}, by one unit.",
+        p.working_set
+    )
+}
+
+fn contents(contents: Contents) -> &'static str {
+    match contents {
+        Contents::Random => "near normal random numbers",
+        Contents::Integers => "whole numbers from -4 to 4, which cost less power",
+        Contents::Zeros => "zeros, which cost less power",
+    }
+}
+
+fn attention(p: &AttentionPoint) -> String {
+    let kind = match p.attention {
+        AttentionKind::Prefill => "prefill attention, all query tokens at once",
+        AttentionKind::Decode => "decode attention, few query tokens against a KV cache",
+        AttentionKind::Mla => "decode of multi-head latent attention, absorbed",
+    };
+    let mask = match p.mask {
+        Mask::Full => "every query sees every key",
+        Mask::Causal => "a query sees no later key",
+    };
+    let lengths = match p.lengths {
+        Lengths::Equal => "",
+        Lengths::Ragged => ", of ragged lengths up to these",
+    };
+    let page = p.page.map(|page| format!(", KV cache in pages of {page} tokens"));
+    format!(
+        "{kind}: {} sequences of {} queries and {} keys{lengths}, {} query heads on {} KV heads, \
+         head dimensions {} (query and key) and {} (value), elements of {}; {mask}{}.",
+        p.batch,
+        p.queries,
+        p.keys,
+        p.heads,
+        p.kv_heads,
+        p.dim_qk,
+        p.dim_v,
+        p.dtype,
+        page.unwrap_or_default()
+    )
+}
+
+fn collective(p: &CollectivePoint) -> String {
+    let place = match p.place {
+        Place::InPlace => "in place",
+        Place::OutOfPlace => "out of place",
+        Place::Unaligned => "out of place in unaligned buffers",
+    };
+    let buffers = match p.buffers {
+        Buffers::Plain => "",
+        Buffers::Registered => ", in buffers registered with the library",
+        Buffers::Symmetric => ", in symmetric windows",
+    };
+    let graph = match p.graph {
+        0 => String::new(),
+        count => format!(", {count} captured in a graph"),
+    };
+    format!(
+        "the collective {} over {} ranks: messages of {} (nccl-tests' size) of {}, {place}{buffers}\
+         {graph}. The time is that of the slowest rank.",
+        p.collective, p.ranks, p.message, p.dtype
+    )
+}
+
+fn transfer(p: &TransferPoint) -> String {
+    let what = match p.transfer {
+        Transfer::HostToDeviceMemcpy => "a copy from host memory to the device",
+        Transfer::DeviceToHostMemcpy => "a copy from the device to host memory",
+        Transfer::HostToDeviceBidirectionalMemcpy => {
+            "a copy from host memory to the device while copies go the other way"
+        }
+        Transfer::HostToAllMemcpy => {
+            "a copy from host memory to one device while copies go to all others"
+        }
+        Transfer::AllToHostMemcpy => {
+            "a copy from one device to host memory while copies come from all others"
+        }
+        Transfer::DeviceLocalCopy => "a copy within the device's memory",
+        Transfer::DeviceToDeviceMemcpyRead => "a copy from a peer, which this device reads",
+        Transfer::DeviceToDeviceMemcpyWrite => "a copy to a peer, which this device writes",
+        Transfer::DeviceToDeviceBidirectionalMemcpyRead => {
+            "copies between two devices, each reading from the other at the same time"
+        }
+        Transfer::AllToOneRead => "copies from all peers to this device at once",
+        Transfer::OneToAllWrite => "copies from this device to all peers at once",
+        Transfer::HostDeviceLatency => "the time of one dependent load of host memory",
+        Transfer::DeviceToDeviceLatency => "the time of one dependent load of a peer's memory",
+    };
+    let host = match p.transfer.with_host() {
+        true => format!(", {} host memory", p.host),
+        false => String::new(),
+    };
+    format!("{what}, {}{host}. The name is nvbandwidth's.", p.size)
+}
+
+/// How the result of a case is verified, before timing and after.
+fn check(point: &Point) -> &'static str {
+    match point {
+        Point::Stream(_) => "every element, with the same operation in f64 on the host.",
+        Point::Latency(_) => "the cell that is reached after the steps of the chain.",
+        Point::Compute(_) => "the closed form of the chain, exactly.",
+        Point::Gemm(_) => {
+            "sampled elements in f64, and products with random vectors that cover every element \
+             (Freivalds 1977)."
+        }
+        Point::Grouped(_) => "as GEMM, group by group.",
+        Point::Attention(_) => {
+            "f64 softmax over the same inputs, and planted keys and values whose sums are exact."
+        }
+        Point::Collective(_) => "every rank's buffer: copies bitwise, sums within rounding.",
+        Point::Access(_) => "every element.",
+        Point::Transfer(_) => "every word that arrives.",
+        Point::Launch(_) => "a counter that each launch increments.",
+    }
+}

@@ -19,7 +19,7 @@
 //! cost, simulated.
 
 use crate::{
-    compare::judge::{self, Group, Judged, Observed, Rule, Way},
+    compare::judge::{self, Direction, Group, Judged, Observed, Rule},
     stats::student::{self, Variance},
     units::Seconds,
     verdict::Verdict,
@@ -50,7 +50,7 @@ const TAIL: f64 = 0.025;
 
 /// One of the two settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum Arm {
     /// What B is compared with.
     A,
     /// What is judged.
@@ -80,7 +80,7 @@ pub trait Pairs {
     /// # Errors
     ///
     /// Where nothing more can be measured.
-    fn measure(&mut self, side: Side, cases: &[usize]) -> Result<Vec<Found>, Self::Error>;
+    fn measure(&mut self, side: Arm, cases: &[usize]) -> Result<Vec<Found>, Self::Error>;
 
     /// Told before each round of pairs: its number from 1 on, and how many candidates it has.
     fn round(&mut self, _number: u32, _candidates: usize) {}
@@ -150,7 +150,7 @@ impl Fate {
 
 /// One case, judged.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct JudgedCase {
     /// Its id.
     pub id: String,
     /// What became of it.
@@ -171,7 +171,7 @@ pub struct Trial {
     /// What was judged by.
     pub settings: Settings,
     /// One for each case, in order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<JudgedCase>,
     /// Groups of cases of which many changed in the same direction.
     pub groups: Vec<Group>,
 }
@@ -286,13 +286,13 @@ impl Course {
 
     /// All cases as A, B, B, A.
     fn screen<P: Pairs>(&mut self, pairs: &mut P) -> Result<(), P::Error> {
-        for order in [[Side::A, Side::B], [Side::B, Side::A]] {
+        for order in [[Arm::A, Arm::B], [Arm::B, Arm::A]] {
             let cases: Vec<usize> =
                 (0..self.cases.len()).filter(|&at| self.cases[at].fate.is_none()).collect();
             let first = pairs.measure(order[0], &cases)?;
             let second = pairs.measure(order[1], &cases)?;
             for ((&at, one), other) in cases.iter().zip(&first).zip(&second) {
-                let (a, b) = if order[0] == Side::A { (one, other) } else { (other, one) };
+                let (a, b) = if order[0] == Arm::A { (one, other) } else { (other, one) };
                 let log = self.cases[at].pair(a, b);
                 self.cases[at].screened.extend(log);
             }
@@ -322,14 +322,14 @@ impl Course {
         for at in cases {
             // Alternating within a case; which side begins differs from case to case.
             let order = match (number as usize + at).is_multiple_of(2) {
-                true => [Side::A, Side::B],
-                false => [Side::B, Side::A],
+                true => [Arm::A, Arm::B],
+                false => [Arm::B, Arm::A],
             };
             for _ in 0..ATTEMPTS {
                 let first = pairs.measure(order[0], &[at])?;
                 let second = pairs.measure(order[1], &[at])?;
                 let (Some(one), Some(other)) = (first.first(), second.first()) else { break };
-                let (a, b) = if order[0] == Side::A { (one, other) } else { (other, one) };
+                let (a, b) = if order[0] == Arm::A { (one, other) } else { (other, one) };
                 let log = self.cases[at].pair(a, b);
                 self.cases[at].logs.extend(log);
                 if log.is_some() || self.cases[at].fate.is_some() {
@@ -385,16 +385,17 @@ impl Course {
 
     fn end(self, ids: &[String]) -> Trial {
         let rule = Rule { threshold: self.settings.least_effect, false_discoveries: 0.0 };
-        let rows: Vec<Row> = ids.iter().zip(self.cases).map(|(id, case)| row(id, case)).collect();
+        let rows: Vec<JudgedCase> =
+            ids.iter().zip(self.cases).map(|(id, case)| row(id, case)).collect();
         let observed: Vec<Observed> = rows
             .iter()
             .map(|row| Observed { id: row.id.clone(), counts: true, ..Observed::default() })
             .collect();
-        let judged = |row: &Row| Judged {
+        let judged = |row: &JudgedCase| Judged {
             way: match row.fate {
-                Fate::Slower => Way::Slower,
-                Fate::Faster => Way::Faster,
-                _ => Way::Same,
+                Fate::Slower => Direction::Slower,
+                Fate::Faster => Direction::Faster,
+                _ => Direction::Same,
             },
             ratio: row.ratio.unwrap_or(1.0),
             low: 1.0,
@@ -407,7 +408,7 @@ impl Course {
     }
 }
 
-fn row(id: &str, case: State) -> Row {
+fn row(id: &str, case: State) -> JudgedCase {
     let test = case.test();
     let mean = |logs: &[f64]| {
         (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
@@ -423,7 +424,7 @@ fn row(id: &str, case: State) -> Row {
         (Fate::Broken | Fate::NotMeasured, _) => case.note,
         _ => None,
     };
-    Row {
+    JudgedCase {
         id: id.to_owned(),
         fate,
         ratio: mean(&case.logs).or_else(|| mean(&case.screened)),

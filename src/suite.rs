@@ -3,8 +3,8 @@
 
 use crate::{
     case::{
-        Access, AttentionPoint, Buffers, Collective, Contents, GemmPoint, GroupedPoint, HostMemory,
-        Launching, Place, Routing, Side, StreamOperation, Transfer, limits,
+        Access, AttentionPoint, Buffers, CacheSide, Collective, Contents, GemmPoint, GroupedPoint,
+        HostMemory, Launching, Place, Routing, StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
     spec::Properties,
@@ -133,7 +133,7 @@ pub struct LatencyAxes {
     pub points_per_octave: u32,
     /// Beside the sizes, parts of the last cache by how far they are.
     #[serde(default)]
-    pub sides: Vec<Side>,
+    pub sides: Vec<CacheSide>,
 }
 
 /// Access other than in streams.

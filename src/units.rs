@@ -199,6 +199,7 @@ impl Seconds {
         // What rounds up to a minute is one.
         if self.0 < 59.95 {
             return match self.0 {
+                time if time.fract() == 0.0 => format!("{time:.0} s"),
                 time if time < 1.0 => self.to_string(),
                 time => format!("{time:.1} s"),
             };
@@ -279,7 +280,9 @@ mod tests {
     #[test]
     fn durations_are_in_peoples_units() {
         for (seconds, words) in [
+            (0.0, "0 s"),
             (0.25, "250.0 ms"),
+            (33.0, "33 s"),
             (46.71, "46.7 s"),
             (59.96, "1 min"),
             (125.0, "2 min 5 s"),

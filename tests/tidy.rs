@@ -3,6 +3,7 @@
 
 mod dependencies;
 mod imports;
+mod words;
 
 use imports::{Tree, circles, fold};
 use std::{
@@ -83,6 +84,33 @@ fn the_tree_is_tidy() {
         }
     }
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn words_that_are_gone_stay_gone() {
+    let faults = words::faults();
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn the_help_names_every_variable() {
+    let text = fs::read_to_string("src/cmd/mod.rs").expect("a source file is UTF-8");
+    let (_, rest) = text.split_once("Environment variables:").expect("they are in the help");
+    let (help, _) = rest.split_once("Exit codes:").expect("exit codes follow them");
+    let faults = words::variables_without_help(&texts_of("src"), help);
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn planted_words_are_found() {
+    let at = |text: &str| words::faults_of("src/units.rs", text).join("\n");
+    assert_eq!(at("/// Almost mended, and a foregone somebodyless end.\n"), "");
+    assert!(at("/// How to mend it.\n").contains("src/units.rs:1: \"mend\""));
+    assert!(at("/// What is\n    /// had, and more.\n").contains(":1: \"is had\""));
+    assert!(at("say(\"the run goes on\");\n").contains("write continues"));
+    let sources = [("src/x.rs".to_owned(), "env::var(\"FIZEAU_NOVEL\")".to_owned())];
+    assert_eq!(words::variables_without_help(&sources, "FIZEAU_DATA").len(), 1);
+    assert_eq!(words::variables_without_help(&sources, "FIZEAU_NOVEL").len(), 0);
 }
 
 #[test]

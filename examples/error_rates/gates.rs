@@ -7,10 +7,10 @@ use super::{
     table::{markdown, percent},
 };
 use fizeau::{
-    ab::{self, Fate, Found, Pairs, Settings, Side},
+    ab::{self, Arm, Fate, Found, Pairs, Settings},
     compare::{
         FALSE_DISCOVERIES, THRESHOLD,
-        judge::{self, Observed, Rule, Way},
+        judge::{self, Direction, Observed, Rule},
     },
     units::Seconds,
     verdict::Verdict,
@@ -60,14 +60,15 @@ pub fn compare(noise: Noise, planted: Planted, sides: usize, runs: usize, seed: 
             })
             .collect();
         let judged = judge::judge(&observed, &rule);
-        let slower = |case: &usize| judged.cases[*case].way == Way::Slower;
+        let slower = |case: &usize| judged.cases[*case].way == Direction::Slower;
         let named = (0..CASES).filter(|&case| planted.is_in(case)).filter(slower).count();
-        let group = judged.groups.iter().any(|group| group.way == Way::Slower);
+        let group = judged.groups.iter().any(|group| group.way == Direction::Slower);
         rates.failed += usize::from(group || (0..CASES).any(|case| slower(&case)));
         rates.found += usize::from(named > 0 || group);
         rates.named += named;
         rates.planted += (0..CASES).filter(|&case| planted.is_in(case)).count();
-        let differs = judged.cases.iter().any(|one| one.way == Way::Differs && one.ratio > 1.0);
+        let differs =
+            judged.cases.iter().any(|one| one.way == Direction::Differs && one.ratio > 1.0);
         rates.differed += usize::from(differs);
     }
     rates
@@ -102,10 +103,10 @@ struct Simulated {
 impl Pairs for Simulated {
     type Error = Infallible;
 
-    fn measure(&mut self, side: Side, cases: &[usize]) -> Result<Vec<Found>, Infallible> {
+    fn measure(&mut self, side: Arm, cases: &[usize]) -> Result<Vec<Found>, Infallible> {
         self.measured += cases.len();
         let one = |&case: &usize| {
-            let planted = if side == Side::B { self.planted.at(case) } else { 0.0 };
+            let planted = if side == Arm::B { self.planted.at(case) } else { 0.0 };
             Found::Time(Seconds((self.moments.next() + planted).exp()))
         };
         Ok(cases.iter().map(one).collect())

@@ -10,7 +10,7 @@ use fizeau::{
         Alone,
         preflight::{Facts, Sharing},
         rendezvous::{
-            Way, hear,
+            MeetingWay, hear,
             token::{NONCE, TAG, Token},
         },
     },
@@ -522,7 +522,9 @@ fn read_rendezvous(input: &[u8]) -> bool {
     let Some(peer) = Peer::of(input) else { return false };
     let (flags, rank, said) = (peer.flags, peer.rank, peer.said.clone());
     let word = String::from_utf8_lossy(&said).into_owned();
-    let _ = Way::of(|name| Some(if name == "FIZEAU_TOKEN" { TOKEN.into() } else { word.clone() }));
+    let _ = MeetingWay::of(|name| {
+        Some(if name == "FIZEAU_TOKEN" { TOKEN.into() } else { word.clone() })
+    });
     let heard = match hear(&peer.token.clone(), 3, peer) {
         Ok(Some(heard)) => heard,
         Ok(None) | Err(_) => return false,

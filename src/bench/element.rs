@@ -124,7 +124,7 @@ impl E4m3 {
     pub(super) fn from_f64(value: f64) -> E4m3 {
         let size = value.abs();
         let exponent = (size.log2().floor() as i32).max(Self::EXPONENT_MIN);
-        // In eighths of the power of two below: a carry goes on into the exponent by itself.
+        // In eighths of the power of two below: a carry moves into the exponent by itself.
         let eighths = (size * 2f64.powi(3 - exponent)).round_ties_even() as u8;
         let bits = ((exponent - Self::EXPONENT_MIN) as u8) * 8 + eighths;
         // Zero has no sign: AMD's FNUZ formats have no negative one, and its bits are no number.

@@ -13,7 +13,7 @@ use super::{
     filled,
 };
 use crate::{
-    case::{Case, KernelName, LatencyPoint, Point, Side},
+    case::{CacheSide, Case, KernelName, LatencyPoint, Point},
     device::{Device, Launch},
     kernel::{Operation, ProbeParams},
     units::Bytes,
@@ -29,7 +29,7 @@ const APART: f64 = 4.0;
 const SHARE: f64 = 1.0 / 8.0;
 
 /// The cases of some sides, on devices whose kernels tell them apart.
-pub fn cases(sides: &[Side], rank: Rank<'_>) -> Vec<Case> {
+pub fn cases(sides: &[CacheSide], rank: Rank<'_>) -> Vec<Case> {
     let kernels = rank.device.kernels(Operation::LatencySide);
     let case = |kernel: &KernelName, side| Case {
         kernel: kernel.clone(),
@@ -41,7 +41,7 @@ pub fn cases(sides: &[Side], rank: Rank<'_>) -> Vec<Case> {
 /// Probes the lines and lays a chain through those of a side.
 pub fn prepare<'r>(
     working_set: Bytes,
-    side: Side,
+    side: CacheSide,
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
@@ -54,7 +54,7 @@ pub fn prepare<'r>(
         let words = "no two groups of lines of the last cache differ in their distance";
         return Err(Unready::Unsupported(words.into()));
     };
-    let of_side = |&line: &u32| (taken[line as usize] >= far_from) == (side == Side::Far);
+    let of_side = |&line: &u32| (taken[line as usize] >= far_from) == (side == CacheSide::Far);
     let lines: Vec<u32> = (0..taken.len() as u32).filter(of_side).collect();
     Ok(Box::new(Chain::new(device, function, chain, &lines)?.by_unit(unit)))
 }

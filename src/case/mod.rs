@@ -106,7 +106,7 @@ pub struct LatencyPoint {
     pub working_set: Bytes,
     /// Only lines of the last cache that are so far from the unit, by atomic operations, which take
     /// longer than loads; absent: all there are.
-    pub side: Option<Side>,
+    pub side: Option<CacheSide>,
 }
 
 impl LatencyPoint {
@@ -126,18 +126,18 @@ impl LatencyPoint {
 /// Where slices of the last cache are as a unit sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum CacheSide {
     /// In the unit's own part of the chip.
     Near,
     /// In another.
     Far,
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for CacheSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Side::Near => "near",
-            Side::Far => "far",
+            CacheSide::Near => "near",
+            CacheSide::Far => "far",
         })
     }
 }

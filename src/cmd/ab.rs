@@ -10,7 +10,7 @@ use super::{
     report::{self, ReportFormat},
 };
 use crate::{
-    ab::{self, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings, Side},
+    ab::{self, Arm, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings},
     clock,
     compare::Quantity,
     outcome::Outcome,
@@ -293,10 +293,10 @@ struct Children<'c> {
 impl Pairs for Children<'_> {
     type Error = anyhow::Error;
 
-    fn measure(&mut self, side: Side, cases: &[usize]) -> anyhow::Result<Vec<Found>> {
+    fn measure(&mut self, side: Arm, cases: &[usize]) -> anyhow::Result<Vec<Found>> {
         let at = match side {
-            Side::A => 0,
-            Side::B => 1,
+            Arm::A => 0,
+            Arm::B => 1,
         };
         if cases.is_empty() {
             return Ok(Vec::new());

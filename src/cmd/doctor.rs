@@ -51,7 +51,7 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
 fn text(findings: &[Finding]) -> Result<String, std::fmt::Error> {
     let width = findings.iter().map(|finding| finding.what.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Finding { state, what, found, mend } in findings {
+    for Finding { state, what, found, remedy } in findings {
         let state = match state {
             Fine => "OK",
             Warn => "WARN",
@@ -59,8 +59,8 @@ fn text(findings: &[Finding]) -> Result<String, std::fmt::Error> {
             Absent => "absent",
         };
         writeln!(text, "{state:<6}  {what:<width$}  {found}")?;
-        if !mend.is_empty() {
-            writeln!(text, "        {:<width$}  -> {mend}", "")?;
+        if !remedy.is_empty() {
+            writeln!(text, "        {:<width$}  -> {remedy}", "")?;
         }
     }
     let count = |state| findings.iter().filter(|finding| finding.state == state).count();
@@ -77,9 +77,9 @@ fn text(findings: &[Finding]) -> Result<String, std::fmt::Error> {
 }
 
 /// A finding; what to do about it is said unless it is as it should be.
-fn finding(state: State, what: &str, found: impl Into<String>, mend: &str) -> Finding {
-    let mend = if state == Fine { String::new() } else { mend.into() };
-    Finding { state, what: what.into(), found: found.into(), mend }
+fn finding(state: State, what: &str, found: impl Into<String>, remedy: &str) -> Finding {
+    let remedy = if state == Fine { String::new() } else { remedy.into() };
+    Finding { state, what: what.into(), found: found.into(), remedy }
 }
 
 fn either(is_fine: bool, otherwise: State) -> State {
@@ -237,7 +237,7 @@ fn libraries() -> Vec<Finding> {
             Some(words) => format!("{} cannot be loaded ({words})", missing.name),
             None => format!("{} not found: comparison skipped", missing.name),
         },
-        mend: missing.mend.into(),
+        remedy: missing.remedy.into(),
     }));
     findings
 }

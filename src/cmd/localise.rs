@@ -7,7 +7,7 @@ use crate::{
         self, Answer, Findings, Group, Inside, Named,
         plan::{self, Round},
         power::{self, Fault},
-        raw::{self, Line, Measured},
+        raw::{self, Measured, RawExchange},
     },
     spec::STUB,
     text::{self, clean},
@@ -184,7 +184,7 @@ fn measure(args: &LocaliseArgs, joined: &Joined<'_>) -> anyhow::Result<(Measured
         }
     };
     let seen = exchanges::measure(joined, args.rounds, args.size, further)?;
-    let line = |one: &localise::Exchange| Line {
+    let line = |one: &localise::Exchange| RawExchange {
         round: Some(one.round),
         rank_a: one.one,
         rank_b: one.other,

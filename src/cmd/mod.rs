@@ -67,7 +67,7 @@ Exit codes:
 /// Measures how close a machine runs to the speed of light: the limits that its vendor's numbers
 /// and physics set.
 #[derive(Parser)]
-#[command(name = "fizeau", version, about, after_help = AFTER_HELP)]
+#[command(name = "fizeau", version, after_help = AFTER_HELP)]
 pub struct Cli {
     /// Settings of every verb.
     #[command(flatten)]

@@ -98,8 +98,11 @@ impl<'h> Progress<'h> {
             0 => String::new(),
             count => format!(", {count} failed"),
         };
-        let left = self.clock.remaining();
-        format!("{}/{}{failed}, about {} left", self.place, self.of, left.human())
+        let left = match self.place == self.of {
+            true => "done".to_owned(),
+            false => format!("about {} left", self.clock.remaining().human()),
+        };
+        format!("{}/{}{failed}, {left}", self.place, self.of)
     }
 }
 
@@ -143,7 +146,7 @@ impl Watcher for Progress<'_> {
                 bar.println(format!("{id:<id_width$}  {}", figures(&finished)));
             }
             Shown::Lines(lines) => {
-                let line = format!("{}  {id}  {}", self.state(), figures(&finished));
+                let line = format!("{}  {id}  {}", self.state(), figures(&finished).trim_start());
                 lines.offer(&line, self.place == self.of);
             }
             Shown::Nothing => {}

@@ -1,14 +1,15 @@
 //! `fizeau suites`: which suites there are, what each measures here and how long that takes.
 
-use super::{Global, estimate, plan, print, print_json, report};
+use super::{Global, Usage, estimate, plan, print, print_json};
 use crate::{
     bench::{self, Rank},
     case::Case,
     data::Catalogue,
     device::Device,
-    report::{Block, Cell, Column, Document, Table, Weight},
+    spec::Properties,
+    text::clean,
     units::Seconds,
-    world::Choice,
+    world::{Choice, choice},
 };
 use clap::Args;
 use serde::Serialize;
@@ -32,7 +33,7 @@ struct SuiteSummary {
     description: String,
     /// Cases that it plans on this device.
     cases: usize,
-    /// Cases of each operation.
+    /// Cases of each operation, in the plan's order.
     operations: Vec<(String, usize)>,
     estimated_seconds: Seconds,
 }
@@ -44,7 +45,7 @@ struct SuiteSummary {
 pub fn run(args: &SuitesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     let choice = Choice { device: args.device.clone(), ranks: args.ranks };
-    let device = crate::world::choice::open(&choice.device()?)?;
+    let device = choice::open(&choice.device()?)?;
     let peers = choice.peers(device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let names = catalogue.suite_names();
@@ -54,13 +55,11 @@ pub fn run(args: &SuitesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if global.json {
         return print_json(&all);
     }
-    let document = document(&all, device.as_ref());
-    let text = report::render(&document, report::ReportFormat::Terminal, report::window(global))?;
-    print(text.trim_end())
+    print(&text(&all, device.as_ref()))
 }
 
 fn summary(catalogue: &Catalogue, name: &str, rank: Rank<'_>) -> anyhow::Result<SuiteSummary> {
-    let (suite, _) = catalogue.suite(name)?;
+    let suite = catalogue.suite(name).map_err(|error| Usage(error.to_string()))?.0;
     let mut cases = bench::cases(&suite, rank);
     let mut seen = HashSet::new();
     cases.retain(|case| seen.insert(case.clone()));
@@ -89,42 +88,27 @@ fn operations(cases: &[Case]) -> Vec<(String, usize)> {
     counts
 }
 
-fn document(all: &[SuiteSummary], device: &dyn Device) -> Document {
-    let row = |suite: &SuiteSummary| {
-        let operations: Vec<String> =
-            suite.operations.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let time = match suite.cases {
-            0 => "\u{2013}".to_owned(),
-            _ => format!("about {}", suite.estimated_seconds.human()),
+fn text(all: &[SuiteSummary], device: &dyn Device) -> String {
+    let width = all.iter().map(|suite| suite.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for suite in all {
+        let SuiteSummary { name, description, cases, operations, estimated_seconds } = suite;
+        let counts: Vec<String> =
+            operations.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let planned = match cases {
+            0 => "no cases on this device".to_owned(),
+            1 => format!("1 case, about {}", estimated_seconds.human()),
+            _ => format!("{cases} cases, about {}", estimated_seconds.human()),
         };
-        vec![
-            Cell::Code(suite.name.clone()),
-            Cell::Count(suite.cases as u64),
-            Cell::Text(time),
-            Cell::Text(suite.description.clone()),
-            Cell::Text(operations.join(", ")),
-        ]
-    };
-    let column = |key, title, weight| Column { key, title, weight };
-    let properties = device.properties();
-    let name = format!("{}:{} {}", properties.backend, properties.ordinal, properties.name);
-    Document {
-        title: "Suites".into(),
-        subtitle: format!(
-            "Cases and times are planned for {name}. Choose one by `fizeau run --suite NAME`; \
-             `fizeau list --suite NAME` prints its cases. Collectives between GPUs need --ranks N."
-        ),
-        blocks: vec![Block::Table(Table {
-            name: "suites".into(),
-            title: "What each suite measures".into(),
-            columns: vec![
-                column("name", "suite", Weight::Essential),
-                column("cases", "cases", Weight::Essential),
-                column("time", "time", Weight::Essential),
-                column("description", "measures", Weight::Essential),
-                column("operations", "cases of each operation", Weight::Detail),
-            ],
-            rows: all.iter().map(row).collect(),
-        })],
+        text += &format!("{:<width$}  {planned}\n    {}\n", clean(name), clean(description));
+        if !counts.is_empty() {
+            text += &format!("    {}\n", counts.join(", "));
+        }
     }
+    let Properties { backend, ordinal, name, .. } = device.properties();
+    text + &format!(
+        "\nCases and times are planned for {backend}:{ordinal} {}. Collectives between GPUs need\n\
+         --ranks N. Measure one: fizeau run --suite NAME. Its cases: fizeau list --suite NAME",
+        clean(name)
+    )
 }

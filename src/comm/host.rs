@@ -68,7 +68,7 @@ impl Communicator for ThreadRanks<'_> {
         ranks: &[RankBuffers<'_>],
         repeat: u32,
     ) -> Result<(), DeviceError> {
-        let exchange = Exchange::new(collective, dtype, message, ranks)?;
+        let exchange = ThreadCollective::new(collective, dtype, message, ranks)?;
         if ranks.len() != self.ranks as usize {
             let why = format!("{} ranks give buffers in a world of {}", ranks.len(), self.ranks);
             return Err(refused(collective, why));
@@ -93,7 +93,7 @@ fn refused(collective: Collective, why: String) -> DeviceError {
 }
 
 /// One collective on all ranks' buffers.
-struct Exchange {
+struct ThreadCollective {
     point: CollectivePoint,
     /// Address of each rank's first byte to send.
     send: Vec<usize>,
@@ -101,13 +101,13 @@ struct Exchange {
     receive: Vec<usize>,
 }
 
-impl Exchange {
+impl ThreadCollective {
     fn new(
         collective: Collective,
         dtype: Dtype,
         message: Bytes,
         ranks: &[RankBuffers<'_>],
-    ) -> Result<Exchange, DeviceError> {
+    ) -> Result<ThreadCollective, DeviceError> {
         let summed = matches!(dtype, Dtype::F32 | Dtype::Bf16 | Dtype::Int8);
         if dtype.bits() < 8 || collective.sums() && !summed {
             let kernel = format!("threads ({collective})");
@@ -139,7 +139,7 @@ impl Exchange {
             |rank: &RankBuffers<'_>| (rank.receive.address + rank.receive_offset.0) as usize;
         // Where a buffer lies does not matter to how much of it goes where.
         let point = CollectivePoint::new(collective, dtype, message, count as u32);
-        Ok(Exchange {
+        Ok(ThreadCollective {
             point,
             send: ranks.iter().map(send).collect(),
             receive: ranks.iter().map(receive).collect(),
@@ -290,7 +290,7 @@ impl Element for bf16 {
 
 /// # Safety
 ///
-/// As [`Exchange::sum`].
+/// As [`ThreadCollective::sum`].
 unsafe fn sum<E: Element>(sides: &Sides<'_>, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -309,7 +309,7 @@ unsafe fn sum<E: Element>(sides: &Sides<'_>, bytes: usize) {
 
 /// # Safety
 ///
-/// As [`Exchange::sum`].
+/// As [`ThreadCollective::sum`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn sum_avx512<E: Element>(sides: &Sides<'_>, bytes: usize) {
@@ -319,7 +319,7 @@ unsafe fn sum_avx512<E: Element>(sides: &Sides<'_>, bytes: usize) {
 
 /// # Safety
 ///
-/// As [`Exchange::sum`].
+/// As [`ThreadCollective::sum`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn sum_avx2<E: Element>(sides: &Sides<'_>, bytes: usize) {
@@ -331,7 +331,7 @@ unsafe fn sum_avx2<E: Element>(sides: &Sides<'_>, bytes: usize) {
 ///
 /// # Safety
 ///
-/// As [`Exchange::sum`].
+/// As [`ThreadCollective::sum`].
 #[inline(always)]
 unsafe fn sum_portable<E: Element>(sides: &Sides<'_>, bytes: usize) {
     let length = bytes / size_of::<E>();

@@ -93,11 +93,11 @@ pub trait Communicator {
     /// Enqueues one exchange with another rank: all of the first buffer, for as much into the
     /// second.
     fn exchange(&self, _partner: u32, _buffers: [&Buffer; 2]) -> Result<(), DeviceError> {
-        let mend = "start ranks as processes, or with a GPU each".into();
-        Err(DeviceError::Missing { what: "exchanges between two ranks".into(), mend })
+        let remedy = "start ranks as processes, or with a GPU each".into();
+        Err(DeviceError::Missing { what: "exchanges between two ranks".into(), remedy })
     }
-    /// This rank has no partner in a round of exchanges. Its watchdog counts the round, lest the
-    /// rank seem to lag behind those that have one.
+    /// This rank has no partner in a round of exchanges. Its watchdog counts the round, so that the
+    /// rank does not seem to lag behind those that have one.
     fn sits_out(&self) {}
     /// Processes that the ranks are spread over, one rank each; 1 where this process drives all.
     fn processes(&self) -> u32 {
@@ -123,7 +123,7 @@ pub trait Communicator {
 }
 
 fn only_between_gpus(what: &str) -> DeviceError {
-    DeviceError::Missing { what: what.into(), mend: "start a rank with a GPU each".into() }
+    DeviceError::Missing { what: what.into(), remedy: "start a rank with a GPU each".into() }
 }
 
 /// A world that is planned and not there: `list` asks it for its size.
@@ -158,7 +158,7 @@ impl Communicator for Planned {
         _: &[RankBuffers<'_>],
         _: u32,
     ) -> Result<(), DeviceError> {
-        Err(DeviceError::Missing { what: "the other ranks".into(), mend: "start them".into() })
+        Err(DeviceError::Missing { what: "the other ranks".into(), remedy: "start them".into() })
     }
     fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
         Ok(vec![mine.to_vec()])
@@ -186,8 +186,8 @@ impl Communicator for Alone {
         _: &[RankBuffers<'_>],
         _: u32,
     ) -> Result<(), DeviceError> {
-        let mend = "run with two ranks or more".into();
-        Err(DeviceError::Missing { what: "a second rank".into(), mend })
+        let remedy = "run with two ranks or more".into();
+        Err(DeviceError::Missing { what: "a second rank".into(), remedy })
     }
     fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
         Ok(vec![mine.to_vec()])

@@ -34,7 +34,7 @@ const NCCL: Wanted = Wanted {
     files: Library::NCCL,
     before: "",
     folders: &[],
-    mend: "install NCCL (pip install nvidia-nccl-cu13, or nvidia-nccl-cu12 as the driver is); \
+    remedy: "install NCCL (pip install nvidia-nccl-cu13, or nvidia-nccl-cu12 as the driver is); \
            FIZEAU_LIBRARY_PATH may name its folder",
 };
 
@@ -42,7 +42,7 @@ const RCCL: Wanted = Wanted {
     files: Library::RCCL,
     before: "",
     folders: &["/opt/rocm/lib"],
-    mend: "install ROCm's rccl; FIZEAU_LIBRARY_PATH may name its folder",
+    remedy: "install ROCm's rccl; FIZEAU_LIBRARY_PATH may name its folder",
 };
 
 /// The libraries' names among kernels.
@@ -70,20 +70,23 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Missing`] with its mend.
+    /// [`DeviceError::Missing`] with its remedy.
     pub fn open(backend: &str) -> Result<Engine, DeviceError> {
         let (name, wanted) = match backend {
             "cuda" => (NAMES[0], &NCCL),
             "hip" => (NAMES[1], &RCCL),
             other => {
-                let mend = "choose a GPU, or MPI on the host".into();
-                return Err(DeviceError::Missing { what: format!("collectives of {other}"), mend });
+                let remedy = "choose a GPU, or MPI on the host".into();
+                return Err(DeviceError::Missing {
+                    what: format!("collectives of {other}"),
+                    remedy,
+                });
             }
         };
         let opened = Library::open(library::candidates(wanted));
         let library = opened.map(Arc::new).map_err(|error| DeviceError::Missing {
             what: wanted.files[0].into(),
-            mend: format!("{} ({error})", wanted.mend),
+            remedy: format!("{} ({error})", wanted.remedy),
         })?;
         Ok(Engine { library, name })
     }
@@ -287,7 +290,7 @@ impl<'d> Nccl<'d> {
         let at = memory.address();
         let mut made = Err(Error::Aborted);
         self.device.foreign_stream(name)?.enqueue_foreign(&mut |_| {
-            // SAFETY: memory of that size, which outlives what it is registered as (`Known`).
+            // SAFETY: memory of that size, which outlives what it is registered as (`LibraryMemory`).
             #[expect(unsafe_code, reason = "buffers are given by their addresses")]
             unsafe {
                 made = match buffers {
@@ -298,12 +301,16 @@ impl<'d> Nccl<'d> {
             Ok(())
         })?;
         let registration = self.on_all(made.map_err(told), &what)?;
-        let owner = Box::new(Known { _registration: registration, _memory: memory });
+        let owner = Box::new(LibraryMemory { _registration: registration, _memory: memory });
         Ok(Buffer { address: at as u64, size, owner })
     }
 
     /// A collective in the library's terms, if it can be had and its buffers hold it.
-    fn plan(&self, operation: Operation, ranks: &[RankBuffers<'_>]) -> Result<Plan, DeviceError> {
+    fn plan(
+        &self,
+        operation: Operation,
+        ranks: &[RankBuffers<'_>],
+    ) -> Result<NcclCall, DeviceError> {
         let Operation { collective, dtype, message } = operation;
         let name = self.engine.name;
         let wrong = |why: String| Err(DeviceError::Launch { kernel: name.into(), why });
@@ -322,7 +329,7 @@ impl<'d> Nccl<'d> {
         }
         let unsupported =
             |needs: String| Err(DeviceError::Unsupported { kernel: name.into(), needs });
-        let Some(plan) = Plan::new(point, self.world.rank(), buffers) else {
+        let Some(plan) = NcclCall::new(point, self.world.rank(), buffers) else {
             return unsupported(format!("collectives of {dtype}"));
         };
         if let Err(why) = self.engine.library.knows(plan.data) {
@@ -337,8 +344,8 @@ impl<'d> Nccl<'d> {
     }
 
     /// One iteration of a collective.
-    fn perform(&self, plan: &Plan, stream: nccl_rs::Stream) -> Result<(), Error> {
-        let Plan { point, data, count, from, into, .. } = *plan;
+    fn perform(&self, plan: &NcclCall, stream: nccl_rs::Stream) -> Result<(), Error> {
+        let NcclCall { point, data, count, from, into, .. } = *plan;
         let (world, root, sum) = (&self.world, Collective::ROOT, Reduction::Sum);
         let peers = Peers {
             to: (world.rank() + 1) % world.size(),
@@ -376,13 +383,13 @@ fn address(buffer: &Buffer) -> *mut c_void {
 }
 
 /// Memory of the library's, and what it is known to it as: given back in this order.
-struct Known {
+struct LibraryMemory {
     _registration: Registration,
     _memory: Memory,
 }
 
 /// A collective in the library's terms.
-struct Plan {
+struct NcclCall {
     point: CollectivePoint,
     data: DataType,
     count: usize,
@@ -392,8 +399,8 @@ struct Plan {
     slices: [Vec<Slice>; 2],
 }
 
-impl Plan {
-    fn new(point: CollectivePoint, rank: u32, buffers: &RankBuffers<'_>) -> Option<Plan> {
+impl NcclCall {
+    fn new(point: CollectivePoint, rank: u32, buffers: &RankBuffers<'_>) -> Option<NcclCall> {
         let data = data_type(point.dtype)?;
         let elements = |bytes: Bytes| bytes.0 as usize / data.bytes();
         let mut slices = [Vec::new(), Vec::new()];
@@ -411,7 +418,7 @@ impl Plan {
                     .collect(),
             ];
         }
-        Some(Plan {
+        Some(NcclCall {
             point,
             data,
             count: point.count() as usize,

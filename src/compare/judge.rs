@@ -68,7 +68,7 @@ pub struct Rule {
 
 /// Which way a case or a group went, as far as can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Direction {
     /// Slower by more than the threshold.
     Slower,
     /// Faster by more than the threshold.
@@ -86,7 +86,7 @@ pub enum Way {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// Which way it went.
-    pub way: Way,
+    pub way: Direction,
     /// B / A.
     pub ratio: f64,
     /// Lower end of its 95 % interval.
@@ -107,7 +107,7 @@ pub struct Group {
     /// How many of them changed in the direction in which most changed.
     pub changed: usize,
     /// Which way the group as a whole went; `Same` also where its runs cannot tell.
-    pub way: Way,
+    pub way: Direction,
     /// Median B / A of the cases that changed, or of all where the group changed as a whole.
     pub ratio: f64,
 }
@@ -158,11 +158,11 @@ fn alone(observed: &Observed, rule: &Rule) -> Judged {
     let middle = mean(&observed.after) - mean(&observed.before);
     let (low, high) = (middle - observed.within[0], middle + observed.within[1]);
     let (way, reason) = if low > limit || high < -limit {
-        (Way::Differs, Some("two single runs; replicates would tell".to_owned()))
+        (Direction::Differs, Some("two single runs; replicates would tell".to_owned()))
     } else if middle.abs() <= limit && high - low <= 2.0 * limit {
-        (Way::Same, None)
+        (Direction::Same, None)
     } else {
-        (Way::Unclear, Some(wide(low, high)))
+        (Direction::Unclear, Some(wide(low, high)))
     };
     Judged { way, ratio: middle.exp(), low: low.exp(), high: high.exp(), reason }
 }
@@ -235,22 +235,22 @@ fn by_scatter(cases: &mut [Judged], tests: &[Test], replicated: &[bool], rule: &
         let middle = test.difference;
         let (low, high) = (middle - reach, middle + reach);
         let (way, reason) = if slower[place] {
-            (Way::Slower, None)
+            (Direction::Slower, None)
         } else if faster[place] {
-            (Way::Faster, None)
+            (Direction::Faster, None)
         } else if middle.abs() <= limit && reach <= limit {
-            (Way::Same, None)
+            (Direction::Same, None)
         } else if low > limit || high < -limit {
             let rate = rule.false_discoveries * 100.0;
             let words = "alone it would count, but not among all cases at a false discovery";
-            (Way::Unclear, Some(format!("{words} rate of {rate:.0} %")))
+            (Direction::Unclear, Some(format!("{words} rate of {rate:.0} %")))
         } else {
-            (Way::Unclear, Some(wide(low, high)))
+            (Direction::Unclear, Some(wide(low, high)))
         };
         cases[at] = Judged { way, ratio: middle.exp(), low: low.exp(), high: high.exp(), reason };
     }
     for (case, _) in cases.iter_mut().zip(replicated).filter(|(_, replicated)| !**replicated) {
-        case.way = Way::Unclear;
+        case.way = Direction::Unclear;
         case.reason = Some("too few of the runs measured it undisturbed".to_owned());
     }
 }
@@ -269,10 +269,10 @@ fn by_drift(cases: &mut [Judged], observed: &[Observed], rule: &Rule) {
     let reach = (BEYOND * drift).max(limit);
     for (case, observed) in cases.iter_mut().zip(observed) {
         let middle = case.ratio.ln();
-        if case.way == Way::Differs && middle - observed.within[0] > reach {
-            (case.way, case.reason) = (Way::Slower, None);
-        } else if case.way == Way::Differs && middle + observed.within[1] < -reach {
-            (case.way, case.reason) = (Way::Faster, None);
+        if case.way == Direction::Differs && middle - observed.within[0] > reach {
+            (case.way, case.reason) = (Direction::Slower, None);
+        } else if case.way == Direction::Differs && middle + observed.within[1] < -reach {
+            (case.way, case.reason) = (Direction::Faster, None);
         }
     }
 }
@@ -332,13 +332,13 @@ fn ways_of_groups(
     observed: &[Observed],
     members: &BTreeMap<String, Vec<usize>>,
     rule: &Rule,
-) -> Vec<Way> {
+) -> Vec<Direction> {
     let runs = |select: fn(&Observed) -> &Vec<f64>| {
         observed.iter().map(|one| select(one).len()).max().unwrap_or(0)
     };
     let (of_a, of_b) = (runs(|one| &one.before), runs(|one| &one.after));
     if !is_replicated(of_a, of_b) {
-        return vec![Way::Same; members.len()];
+        return vec![Direction::Same; members.len()];
     }
     let limit = rule.threshold.ln_1p();
     let p_values = |sign: f64| -> Vec<f64> {
@@ -363,17 +363,17 @@ fn ways_of_groups(
     let slower = student::false_discovery(&p_values(1.0), rule.false_discoveries);
     let faster = student::false_discovery(&p_values(-1.0), rule.false_discoveries);
     let way = |(slower, faster)| match (slower, faster) {
-        (true, _) => Way::Slower,
-        (_, true) => Way::Faster,
-        _ => Way::Same,
+        (true, _) => Direction::Slower,
+        (_, true) => Direction::Faster,
+        _ => Direction::Same,
     };
     slower.into_iter().zip(faster).map(way).collect()
 }
 
-fn group(name: &str, members: &[usize], whole: Way, cases: &[Judged]) -> Option<Group> {
+fn group(name: &str, members: &[usize], whole: Direction, cases: &[Judged]) -> Option<Group> {
     let changed_to = |is_up: bool| -> Vec<f64> {
         let changed = |case: &&Judged| {
-            matches!(case.way, Way::Slower | Way::Faster | Way::Differs)
+            matches!(case.way, Direction::Slower | Direction::Faster | Direction::Differs)
                 && (case.ratio > 1.0) == is_up
         };
         members.iter().map(|&at| &cases[at]).filter(changed).map(|case| case.ratio).collect()
@@ -381,11 +381,11 @@ fn group(name: &str, members: &[usize], whole: Way, cases: &[Judged]) -> Option<
     let (up, down) = (changed_to(true), changed_to(false));
     let most = if up.len() >= down.len() { up } else { down };
     let enough = most.len() >= GROUP_MIN && most.len() as f64 >= GROUP_SHARE * members.len() as f64;
-    if !enough && whole == Way::Same {
+    if !enough && whole == Direction::Same {
         return None;
     }
     let all: Vec<f64> = members.iter().map(|&at| cases[at].ratio).collect();
-    let ratio = quantile::median(if whole == Way::Same { &most } else { &all });
+    let ratio = quantile::median(if whole == Direction::Same { &most } else { &all });
     Some(Group {
         name: name.to_owned(),
         cases: members.len(),

@@ -20,7 +20,7 @@ use crate::{
     units::Seconds,
     verdict::Verdict,
 };
-use judge::{Judged, Observed, Rule, Way};
+use judge::{Direction, Judged, Observed, Rule};
 use std::{
     collections::{HashMap, HashSet},
     fmt,
@@ -63,9 +63,9 @@ impl Default for Options {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// A: what is compared against, one or several runs.
-    pub before: Vec<Side>,
+    pub before: Vec<RunSummary>,
     /// B: what is judged.
-    pub after: Vec<Side>,
+    pub after: Vec<RunSummary>,
     /// The relative change that counts, such as 0.05.
     pub threshold: f64,
     /// Expected share of wrong ones among the cases called slower.
@@ -76,14 +76,14 @@ pub struct Comparison {
     /// Groups of cases that changed together.
     pub groups: Vec<Group>,
     /// One for each case that any record planned: in A's order, then what only B has.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedCase>,
     /// Why the comparison may mislead, in words.
     pub warnings: Vec<String>,
 }
 
 /// One of the records.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Side {
+pub struct RunSummary {
     /// The run's name.
     pub run: String,
     /// Its start, RFC 3339 in UTC.
@@ -98,7 +98,7 @@ pub struct Side {
 
 /// One case.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct ComparedCase {
     /// Which.
     pub case: Case,
     /// What became of it.
@@ -259,11 +259,11 @@ impl Comparison {
         for ((row, judged), observed) in judged.zip(judgement.cases).zip(&observed) {
             row.take(judged, observed);
         }
-        let mut rows: Vec<Row> = rows.into_iter().map(|row| row.row).collect();
+        let mut rows: Vec<ComparedCase> = rows.into_iter().map(|row| row.row).collect();
         warnings.extend(waive(&mut rows, &options.waivers));
         Ok(Comparison {
-            before: before.iter().map(|record| Side::of(&record.header)).collect(),
-            after: after.iter().map(|record| Side::of(&record.header)).collect(),
+            before: before.iter().map(|record| RunSummary::of(&record.header)).collect(),
+            after: after.iter().map(|record| RunSummary::of(&record.header)).collect(),
             threshold: options.threshold,
             false_discoveries: options.false_discoveries,
             scatter: judgement.scatter,
@@ -285,12 +285,12 @@ impl Comparison {
 
     /// Groups that are slower as a whole.
     pub fn slower_groups(&self) -> impl Iterator<Item = &Group> {
-        self.groups.iter().filter(|group| group.way == Way::Slower)
+        self.groups.iter().filter(|group| group.way == Direction::Slower)
     }
 
     /// How many cases took longer in B, which two single runs may do by themselves.
     pub fn longer(&self) -> usize {
-        let longer = |row: &&Row| {
+        let longer = |row: &&ComparedCase| {
             row.fate == Fate::Differs && row.change.is_some_and(|change| change.ratio > 1.0)
         };
         self.rows.iter().filter(longer).count()
@@ -315,7 +315,7 @@ impl Comparison {
 /// Applies waivers; what they waived that they should not is told in words. A waiver that waives
 /// nothing is no error, since the next run may need it again; one whose selector knows no case is a
 /// warning.
-fn waive(rows: &mut [Row], waivers: &[Waiver]) -> Vec<String> {
+fn waive(rows: &mut [ComparedCase], waivers: &[Waiver]) -> Vec<String> {
     let mut warnings = Vec::new();
     for waiver in waivers {
         let mut knows_any = false;
@@ -335,9 +335,9 @@ fn waive(rows: &mut [Row], waivers: &[Waiver]) -> Vec<String> {
     warnings
 }
 
-impl Side {
-    fn of(header: &Header) -> Side {
-        Side {
+impl RunSummary {
+    fn of(header: &Header) -> RunSummary {
+        RunSummary {
             run: header.run.clone(),
             started: header.started.clone(),
             fizeau: header.fizeau.clone(),
@@ -425,7 +425,7 @@ fn circumstances(all: &[(String, &Record)]) -> Vec<String> {
 
 /// A row with what it is judged by.
 struct Joined {
-    row: Row,
+    row: ComparedCase,
     observed: Observed,
     is_single: bool,
 }
@@ -443,11 +443,11 @@ impl Joined {
         let (before, after) = (mean(&observed.before), mean(&observed.after));
         self.row.change = Some(Change { before, after, ratio, low, high });
         self.row.fate = match way {
-            Way::Slower => Fate::Slower,
-            Way::Faster => Fate::Faster,
-            Way::Differs => Fate::Differs,
-            Way::Same => Fate::Same,
-            Way::Unclear => Fate::Unclear,
+            Direction::Slower => Fate::Slower,
+            Direction::Faster => Fate::Faster,
+            Direction::Differs => Fate::Differs,
+            Direction::Same => Fate::Same,
+            Direction::Unclear => Fate::Unclear,
         };
         let notes: Vec<String> = reason.into_iter().chain(self.row.note.take()).collect();
         self.row.note = (!notes.is_empty()).then(|| notes.join("; "));
@@ -511,7 +511,7 @@ fn row(case: &Case, [a, b]: &[Runs<'_>; 2]) -> Joined {
     let id = case.to_string();
     let is_single = a.names.len() == 1 && b.names.len() == 1;
     let without = |fate, note| {
-        let row = Row { case: case.clone(), fate, change: None, note };
+        let row = ComparedCase { case: case.clone(), fate, change: None, note };
         Joined { row, observed: Observed { id: id.clone(), ..Observed::default() }, is_single }
     };
     match (a.planned.contains(&id), b.planned.contains(&id)) {
@@ -552,7 +552,7 @@ fn row(case: &Case, [a, b]: &[Runs<'_>; 2]) -> Joined {
         [(middle - of.low.ln()).max(0.0), (of.high.ln() - middle).max(0.0)]
     };
     let within = change.map_or([0.0; 2], distance);
-    let row = Row { case: case.clone(), fate: Fate::Unclear, change, note };
+    let row = ComparedCase { case: case.clone(), fate: Fate::Unclear, change, note };
     Joined { row, observed: Observed { id, before, after, within, counts: true }, is_single }
 }
 

@@ -3,7 +3,7 @@
 //! Nothing of a vendor is linked. A library is looked for in the folders of `FIZEAU_LIBRARY_PATH`
 //! and nowhere else where that is set; else by the loader's own rules, then in the folders that
 //! vendors install into, last in those of Python packages. One that is not there is an answer with
-//! its mend, never a panic; so is a symbol that an older one does not export, and a code that this
+//! its remedy, never a panic; so is a symbol that an older one does not export, and a code that this
 //! program has never heard of: codes stay integers, since a Rust enumeration of an unlisted value
 //! is undefined behaviour.
 
@@ -36,7 +36,7 @@ pub struct Wanted {
     /// Folders beside the usual ones.
     pub folders: &'static [&'static str],
     /// What brings it.
-    pub mend: &'static str,
+    pub remedy: &'static str,
 }
 
 /// An opened library. Never closed: drivers start threads that outlive any handle.
@@ -90,13 +90,13 @@ pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
             }
         }
     }
-    let mend = wanted.mend.into();
+    let remedy = wanted.remedy.into();
     Err(match refused {
         Some((path, why)) => {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            DeviceError::Broken { what: name, why, mend }
+            DeviceError::Broken { what: name, why, remedy }
         }
-        None => DeviceError::Missing { what: wanted.files.join(" or "), mend },
+        None => DeviceError::Missing { what: wanted.files.join(" or "), remedy },
     })
 }
 
@@ -298,7 +298,7 @@ pub fn end_in_order() {
 
 /// Ends the process at once, with what was written to standard output flushed, and, unless
 /// [`end_in_order`] asked for it, without what vendor libraries do at the end of one: OpenBLAS
-/// waits there for ever for threads of its own that found no memory.
+/// waits there without end for threads of its own that found no memory.
 pub fn leave(code: u8) -> ! {
     unsafe extern "C" {
         fn exit(code: std::ffi::c_int) -> !;
@@ -320,7 +320,7 @@ mod tests {
         files: &["libnobody-has-this.so.1", "libnobody-has-this.so.0"],
         before: "",
         folders: &[],
-        mend: "write it",
+        remedy: "write it",
     };
 
     #[test]
@@ -339,8 +339,8 @@ mod tests {
             vec![&*folder.path().to_string_lossy().into_owned().leak()].leak();
         let wanted = Wanted { files: &["libbroken.so.1"], folders, ..NOWHERE };
         let error = open(&wanted).map(|_| ()).expect_err("it is text");
-        let DeviceError::Broken { what, why, mend } = error else { panic!("{error:?}") };
-        assert_eq!((what.as_str(), mend.as_str()), ("libbroken.so.1", "write it"));
+        let DeviceError::Broken { what, why, remedy } = error else { panic!("{error:?}") };
+        assert_eq!((what.as_str(), remedy.as_str()), ("libbroken.so.1", "write it"));
         // The loader's own words, which name the file that it refuses and its reason.
         assert!(why.contains("libbroken.so.1: ") && why.contains("file too short"), "{why}");
     }

@@ -76,30 +76,30 @@ pub struct Finding {
     /// What was found.
     pub found: String,
     /// What to do about it; empty where nothing has to be done.
-    pub mend: String,
+    pub remedy: String,
 }
 
 impl Finding {
     /// As it should be.
     pub fn ok(what: &str, found: impl Into<String>) -> Finding {
-        Finding { state: State::Ok, what: what.into(), found: found.into(), mend: String::new() }
+        Finding { state: State::Ok, what: what.into(), found: found.into(), remedy: String::new() }
     }
 
     /// Why something could not be opened: absent where it is not installed, else as bad as is said.
     pub fn of_error(what: &str, error: &DeviceError, otherwise: State) -> Finding {
-        let (state, found, mend) = match error {
-            DeviceError::Missing { what, mend } => {
-                (State::Absent, format!("{what} not found"), mend.clone())
+        let (state, found, remedy) = match error {
+            DeviceError::Missing { what, remedy } => {
+                (State::Absent, format!("{what} not found"), remedy.clone())
             }
-            DeviceError::NoDevice { what, mend } => {
-                (State::Warn, format!("the driver shows no {what}"), mend.clone())
+            DeviceError::NoDevice { what, remedy } => {
+                (State::Warn, format!("the driver shows no {what}"), remedy.clone())
             }
-            DeviceError::Broken { what, why, mend } => {
-                (otherwise, format!("{what} does not work ({why})"), mend.clone())
+            DeviceError::Broken { what, why, remedy } => {
+                (otherwise, format!("{what} does not work ({why})"), remedy.clone())
             }
             other => (otherwise, other.to_string(), String::new()),
         };
-        Finding { state, what: what.into(), found, mend }
+        Finding { state, what: what.into(), found, remedy }
     }
 }
 
@@ -474,30 +474,30 @@ pub struct Timing {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DeviceError {
     /// The driver or library is not there.
-    #[error("{what} not found: {mend}")]
+    #[error("{what} not found: {remedy}")]
     Missing {
         /// Which.
         what: String,
         /// What to do.
-        mend: String,
+        remedy: String,
     },
     /// The driver is there and works, and shows no device.
-    #[error("{what} not found: {mend}")]
+    #[error("{what} not found: {remedy}")]
     NoDevice {
         /// Whose device, and what hides it, where that is known.
         what: String,
         /// What to do.
-        mend: String,
+        remedy: String,
     },
     /// The driver or library is there and does not work.
-    #[error("{what} does not work ({why}): {mend}")]
+    #[error("{what} does not work ({why}): {remedy}")]
     Broken {
         /// Which.
         what: String,
         /// The driver's or the loader's words.
         why: String,
         /// What to do.
-        mend: String,
+        remedy: String,
     },
     /// The kernel is not made for the shape of the case; the device may have all it takes.
     #[error("the shape of this case does not fit kernel {kernel}, which needs {needs}")]

@@ -11,7 +11,7 @@
 
 use super::clean;
 use crate::{
-    report::nccl_tests::{NcclTest, RankDevice, Row, Side},
+    report::nccl_tests::{BufferTimes, NcclTest, RankDevice, SizeRow},
     spec::STUB,
     stats::quantile,
     text::escaped,
@@ -29,7 +29,7 @@ fn one(test: &NcclTest) -> String {
     let mut out = header(test);
     let mark = if test.is_stub { format!("  {STUB}") } else { String::new() };
     for row in &test.rows {
-        let Row { size, count, dtype, operation, root, .. } = row;
+        let SizeRow { size, count, dtype, operation, root, .. } = row;
         let _ = write!(out, "{:>12}  {count:>12}  {dtype:>8}  {operation:>6}  {root:>6}", size.0);
         for side in [&row.out_of_place, &row.in_place] {
             out += &columns(side.as_ref());
@@ -109,7 +109,7 @@ fn iterations(test: &NcclTest) -> usize {
     sides.map(|side| side.times.len()).max().unwrap_or(0)
 }
 
-fn columns(side: Option<&Side>) -> String {
+fn columns(side: Option<&BufferTimes>) -> String {
     let Some(side) = side else {
         return format!("  {:>7}  {:>6}  {:>6}  {:>6}", "nan", "nan", "nan", "N/A");
     };
@@ -207,7 +207,7 @@ fn when(time: &str) -> String {
     time.replace('T', " ").trim_end_matches('Z').into()
 }
 
-fn result(row: &Row, is_stub: bool) -> Value {
+fn result(row: &SizeRow, is_stub: bool) -> Value {
     let mut object = json!({
         "size": row.size.0, "count": row.count, "type": row.dtype, "redop": row.operation,
         "root": format!("{:>6}", row.root),
@@ -228,7 +228,7 @@ fn result(row: &Row, is_stub: bool) -> Value {
     object
 }
 
-fn iterations_of(side: &Side) -> Value {
+fn iterations_of(side: &BufferTimes) -> Value {
     let times: Vec<f64> = side.times.iter().map(|Seconds(time)| time * 1e6).collect();
     let sorted = quantile::sorted(&times);
     let at = |share| quantile::quantile(&sorted, share);

@@ -314,7 +314,7 @@ impl Entry {
         Entry { text, code, number, name: matches!(cell, Cell::Code(_)) }
     }
 
-    /// At most so many columns of it: of a name the middle goes, of a sentence the end.
+    /// The text in at most `limit` columns: names lose their middle, sentences their end.
     fn cut(&self, limit: usize) -> String {
         if self.name { shorten_id(&self.text, limit) } else { shorten(&self.text, limit) }
     }

@@ -50,7 +50,7 @@ pub enum Operation {
     Compare,
     /// `util/clock`: counts the units' cycles against a timer.
     Clock,
-    /// `util/hold`: holds a stream until the host lets it go on.
+    /// `util/hold`: holds a stream until the host lets it continue.
     Hold,
 }
 

@@ -28,14 +28,14 @@ pub struct Measured {
     pub size_bytes: Option<Bytes>,
     /// The ranks, in order.
     #[serde(default)]
-    pub ranks: Vec<Place>,
+    pub ranks: Vec<RankPlace>,
     /// The exchanges, in order.
-    pub exchanges: Vec<Line>,
+    pub exchanges: Vec<RawExchange>,
 }
 
 /// Where a rank runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct RankPlace {
     /// Name of its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -46,7 +46,7 @@ pub struct Place {
 
 /// One exchange.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct RawExchange {
     /// The round, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
@@ -65,7 +65,7 @@ pub struct Line {
 /// A line of CSV: an exchange with what the document says of its ranks.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Row {
+struct CsvExchange {
     round: Option<u32>,
     rank_a: Option<u32>,
     host_a: Option<String>,
@@ -79,7 +79,7 @@ struct Row {
 }
 
 /// A number for each rank's host, for [`judge`](super::judge).
-pub fn hosts(ranks: &[Place]) -> Vec<u32> {
+pub fn hosts(ranks: &[RankPlace]) -> Vec<u32> {
     let mut known: BTreeMap<&str, u32> = BTreeMap::new();
     let number = |(rank, place): (u32, _)| match place {
         Some(host) => *known.entry(host).or_insert(rank),
@@ -150,13 +150,13 @@ impl Measured {
         }
         let most = self.exchanges.iter().map(|line| line.rank_a.max(line.rank_b)).max();
         let ranks = most.map_or(0, |most| most as usize + 1);
-        self.ranks.resize(self.ranks.len().max(ranks), Place::default());
+        self.ranks.resize(self.ranks.len().max(ranks), RankPlace::default());
         Ok(())
     }
 
     /// The exchanges, for [`judge`](super::judge).
     pub fn exchanges(&self) -> Vec<Exchange> {
-        let exchange = |(at, line): (u32, &Line)| Exchange {
+        let exchange = |(at, line): (u32, &RawExchange)| Exchange {
             round: line.round.unwrap_or(at),
             one: line.rank_a,
             other: line.rank_b,
@@ -204,11 +204,11 @@ impl Measured {
         let harmless = |words: &Option<String>| words.as_deref().map(for_spreadsheets);
         let place = |rank: u32| {
             let place = self.ranks.get(rank as usize).cloned().unwrap_or_default();
-            Place { host: harmless(&place.host), device: harmless(&place.device) }
+            RankPlace { host: harmless(&place.host), device: harmless(&place.device) }
         };
         for line in &self.exchanges {
             let (a, b) = (place(line.rank_a), place(line.rank_b));
-            writer.serialize(Row {
+            writer.serialize(CsvExchange {
                 round: line.round,
                 rank_a: Some(line.rank_a),
                 host_a: a.host,
@@ -248,25 +248,25 @@ fn from_csv(text: &str) -> Result<Measured, RawError> {
         }
     }
     let mut measured = Measured::default();
-    for (at, row) in (1..).zip(reader.deserialize::<Row>()) {
+    for (at, row) in (1..).zip(reader.deserialize::<CsvExchange>()) {
         let row = row.map_err(wrong)?;
         let (Some(rank_a), Some(rank_b)) = (row.rank_a, row.rank_b) else {
             return Err(RawError::Exchange { at, why: "a rank is missing".into() });
         };
         let places = [(rank_a, row.host_a, row.device_a), (rank_b, row.host_b, row.device_b)];
         for (rank, host, device) in places.into_iter().filter(|(rank, ..)| *rank < RANKS_MAX) {
-            let place = Place { host, device };
+            let place = RankPlace { host, device };
             let count = measured.ranks.len().max(rank as usize + 1);
-            measured.ranks.resize(count, Place::default());
+            measured.ranks.resize(count, RankPlace::default());
             let known = &mut measured.ranks[rank as usize];
-            if *known != Place::default() && *known != place {
+            if *known != RankPlace::default() && *known != place {
                 let why = format!("rank {rank} is in another place than before");
                 return Err(RawError::Exchange { at, why });
             }
             *known = place;
         }
         measured.size_bytes = measured.size_bytes.or(row.size_bytes);
-        measured.exchanges.push(Line {
+        measured.exchanges.push(RawExchange {
             round: row.round,
             rank_a,
             rank_b,

@@ -8,8 +8,8 @@
 
 use crate::{
     case::{
-        Access, AttentionKind, Buffers, Collective, Contents, HostMemory, KernelName, Launching,
-        Lengths, Mask, Place, Routing, Side, StreamOperation, Transfer,
+        Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory, KernelName,
+        Launching, Lengths, Mask, Place, Routing, StreamOperation, Transfer,
     },
     dtype::Dtype,
     units::{Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts},
@@ -52,7 +52,7 @@ shared!(String, bool, u32, u64, f64, [u32; 2], BTreeMap<Dtype, f64>);
 // Quantities, each a number in the unit of its type.
 shared!(Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts);
 // Names.
-shared!(Dtype, KernelName, StreamOperation, Side, Contents, Access, Transfer, HostMemory);
+shared!(Dtype, KernelName, StreamOperation, CacheSide, Contents, Access, Transfer, HostMemory);
 shared!(Launching, Routing, AttentionKind, Mask, Lengths, Collective, Place, Buffers);
 
 impl<W: Mirror> Mirror for Option<W> {

@@ -144,8 +144,8 @@ pub fn of_run(record: &Record) -> About {
 /// About the report of a comparison.
 pub fn of_comparison(comparison: &Comparison) -> About {
     let sides = [("A", &comparison.before), ("B", &comparison.after)];
-    let of_side = |(role, runs): (&'static str, &Vec<compare::Side>)| {
-        let about = move |side: &compare::Side| RunAbout {
+    let of_side = |(role, runs): (&'static str, &Vec<compare::RunSummary>)| {
+        let about = move |side: &compare::RunSummary| RunAbout {
             role: Some(role),
             id: side.run.clone(),
             suite: side.suite.clone(),

@@ -4,7 +4,7 @@ use super::{
     Axis, Block, Cell, Chart, Column, Document, Fact, Quantity, Scale, Series, SeriesKind, Table,
     Weight,
 };
-use crate::compare::{Comparison, Fate, Group, Row, Side, judge::Way};
+use crate::compare::{ComparedCase, Comparison, Fate, Group, RunSummary, judge::Direction};
 use std::collections::BTreeMap;
 
 const COLUMNS: &[Column] = &[
@@ -27,11 +27,11 @@ pub fn document(comparison: &Comparison) -> Document {
     blocks.push(Block::Text(method(comparison)));
     blocks.extend(reasons(comparison).into_iter().map(Block::Text));
     blocks.extend(chart(comparison).map(Block::Chart));
-    let mut rows: Vec<&Row> = comparison.rows.iter().collect();
+    let mut rows: Vec<&ComparedCase> = comparison.rows.iter().collect();
     // Worst first: by fate, then by how much slower.
-    let slowness = |row: &Row| row.change.map_or(0.0, |change| -change.ratio);
+    let slowness = |row: &ComparedCase| row.change.map_or(0.0, |change| -change.ratio);
     rows.sort_by(|a, b| a.fate.cmp(&b.fate).then(slowness(a).total_cmp(&slowness(b))));
-    let (same, other): (Vec<&Row>, Vec<&Row>) =
+    let (same, other): (Vec<&ComparedCase>, Vec<&ComparedCase>) =
         rows.into_iter().partition(|row| row.fate == Fate::Same);
     blocks.extend(table("changed", "Cases that are not the same", &other).map(Block::Table));
     blocks.extend(table("same", "Cases that are the same", &same).map(Block::Table));
@@ -43,8 +43,8 @@ pub fn document(comparison: &Comparison) -> Document {
     }
 }
 
-fn side(runs: &[Side]) -> String {
-    let started = |run: &Side| format!("{} of {}", run.run, run.started);
+fn side(runs: &[RunSummary]) -> String {
+    let started = |run: &RunSummary| format!("{} of {}", run.run, run.started);
     let all: Vec<String> = runs.iter().map(started).collect();
     let word = if runs.len() == 1 { "run" } else { "runs" };
     let of = runs.first().map(|run| format!(", suite {}, fizeau {}", run.suite, run.fizeau));
@@ -90,8 +90,8 @@ pub fn group(group: &Group) -> String {
     let (name, changed) = (&group.name, group.changed);
     let name = if name == "*" { "all cases" } else { name };
     let together = match group.way {
-        Way::Slower => "; slower as a whole",
-        Way::Faster => "; faster as a whole",
+        Direction::Slower => "; slower as a whole",
+        Direction::Faster => "; faster as a whole",
         _ => "",
     };
     format!("{name}: {}, {changed} of {} cases{together}.", percent(group.ratio), group.cases)
@@ -118,7 +118,7 @@ fn method(comparison: &Comparison) -> String {
 
 /// Reasons, with how many cases have each; in words that every width has room for.
 fn reasons(comparison: &Comparison) -> Vec<String> {
-    let mut by_reason: BTreeMap<(Fate, String), Vec<&Row>> = BTreeMap::new();
+    let mut by_reason: BTreeMap<(Fate, String), Vec<&ComparedCase>> = BTreeMap::new();
     for row in &comparison.rows {
         let Some(note) = &row.note else { continue };
         // What differs from case to case is in the table.
@@ -129,7 +129,7 @@ fn reasons(comparison: &Comparison) -> Vec<String> {
         };
         by_reason.entry((row.fate, kind.to_owned())).or_default().push(row);
     }
-    let line = |((fate, reason), rows): ((Fate, String), Vec<&Row>)| {
+    let line = |((fate, reason), rows): ((Fate, String), Vec<&ComparedCase>)| {
         let which = match rows[..] {
             [one] => one.case.to_string(),
             _ => cases(rows.len()),
@@ -155,7 +155,7 @@ fn facts(comparison: &Comparison) -> Vec<Fact> {
         .collect()
 }
 
-fn table(name: &str, title: &str, rows: &[&Row]) -> Option<Table> {
+fn table(name: &str, title: &str, rows: &[&ComparedCase]) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         name: name.into(),
         title: title.into(),
@@ -168,7 +168,7 @@ fn relative(value: f64) -> Cell {
     Cell::Relative { value, is_stub: false }
 }
 
-fn cells(row: &Row) -> Vec<Cell> {
+fn cells(row: &ComparedCase) -> Vec<Cell> {
     let mut cells = vec![Cell::Code(row.case.to_string()), Cell::Text(row.fate.to_string())];
     cells.extend(match row.change {
         Some(change) => [

@@ -41,7 +41,7 @@ pub fn document(explained: &Explained<'_>) -> Document {
         Block::Text(format!("Measures: {}", measured(point, *is_host))),
         Block::Text(format!("Work of one iteration: {}.", work(&point.work()))),
         Block::Text(format!("Check: {}", check(point))),
-        Block::Text(kernel(&case.kernel.0, kernels)),
+        Block::Text(kernel(&case.kernel.0, kernels, *is_host)),
     ];
     match limits.is_empty() {
         true => blocks.push(Block::Text(
@@ -115,7 +115,7 @@ fn work(work: &Work) -> String {
     }
 }
 
-fn kernel(name: &str, others: &[String]) -> String {
+fn kernel(name: &str, others: &[String], is_host: bool) -> String {
     let place = others.iter().position(|one| one == name).map_or(0, |at| at + 1);
     let library = ["cublaslt", "hipblaslt", "openblas", "blis", "mkl", "nccl", "rccl"];
     let kind = match name {
@@ -123,7 +123,8 @@ fn kernel(name: &str, others: &[String]) -> String {
         "ce" => "the copy engine",
         "threads" => "threads of this process",
         "mpi" => "the MPI that started the ranks",
-        _ => "compiled into fizeau, or by the driver's run-time compiler from fizeau's text",
+        _ if is_host => "compiled into fizeau",
+        _ => "fizeau's own, built in or compiled at run time by NVRTC or hipRTC",
     };
     let count = others.len();
     match (place, count) {
@@ -228,8 +229,8 @@ fn latency(p: &LatencyPoint) -> String {
 
 fn contents(contents: Contents) -> &'static str {
     match contents {
-        Contents::Random => "near normal random numbers",
-        Contents::Integers => "whole numbers from -4 to 4, which cost less power",
+        Contents::Random => "normally distributed random numbers",
+        Contents::Integers => "integers from -4 to 4, which cost less power",
         Contents::Zeros => "zeros, which cost less power",
     }
 }

@@ -24,6 +24,9 @@ const PEAK_UNKNOWN: &str = "peak unknown";
 /// Below this share of a limit a reader takes a machine for broken: the reason stands beside it.
 const LOW: f64 = 0.5;
 
+/// A load average at the start above this share of the CPUs is a reason for low shares.
+const BUSY: f64 = 0.5;
+
 /// A link is named beside the best one where it reaches less than this share of it.
 const LINK_ALIKE: f64 = 0.9;
 
@@ -112,10 +115,13 @@ fn with_reason(
 }
 
 /// What keeps a case from its limit, where the record has it: a quota, other processes, what held
-/// the clock down, a virtual machine, CPUs that the run was not given.
+/// the clock down, a virtual machine, a busy machine, CPUs that the run was not given.
 fn reasons(record: &Record, measurement: &Measurement) -> Option<String> {
     let environment = &record.header.environment;
     let device = &record.header.device;
+    let is_host = device.backend == "host";
+    let light = measurement.tier.and_then(|tier| measurement.light(tier));
+    let is_memory = light.is_none_or(|light| light.bound == Bound::Memory);
     let mut reasons = Vec::new();
     if measurement.held_by_quota() {
         let of = environment.cpu_quota.map(|quota| format!(" of {quota:.2} CPUs"));
@@ -123,26 +129,27 @@ fn reasons(record: &Record, measurement: &Measurement) -> Option<String> {
     } else if measurement.disturbed() {
         reasons.push("other processes took CPU time".to_owned());
     }
-    let held: Vec<&str> =
-        measurement.telemetry.iter().flat_map(|seen| &seen.held_by).map(String::as_str).collect();
+    let held = measurement.telemetry.iter().flat_map(|seen| &seen.held_by);
+    let held: Vec<&str> = held.map(String::as_str).collect();
     if !held.is_empty() {
         reasons.push(format!("clock held down by {}", held.join(", ")));
     }
-    let cores = match device.units {
-        1 => "1 core".to_owned(),
-        many => format!("{many} cores"),
-    };
-    match (&device.virtualised, device.backend.as_str()) {
-        (Some(under), "host") => {
-            reasons.push(format!("virtual machine ({under}) with {cores}"));
-        }
-        (Some(under), _) => reasons.push(format!("virtualised ({under})")),
-        (None, _) => {}
+    if let Some(under) = &device.virtualised {
+        reasons.push(match is_host {
+            true => format!("virtual machine ({under})"),
+            false => format!("virtualised ({under})"),
+        });
     }
-    let online = environment.cpus_online.filter(|&online| online > environment.cpus);
-    if let Some(online) = online.filter(|_| device.backend == "host") {
-        reasons.push(format!("{} of {online} CPUs", environment.cpus));
+    // Memory's limit is that of whole sockets; arithmetic's is that of the cores that worked.
+    let online = environment.cpus_online.unwrap_or(0).max(environment.cpus);
+    if is_host && is_memory && (online > environment.cpus || device.virtualised.is_some()) {
+        reasons.push(match online > environment.cpus {
+            true => format!("{} of {online} CPUs", environment.cpus),
+            false => format!("{} of a socket's cores", device.units),
+        });
     }
+    let busy = environment.load.filter(|&load| load > BUSY * f64::from(environment.cpus.max(1)));
+    reasons.extend(busy.filter(|_| is_host).map(|load| format!("load average {load:.1}")));
     (!reasons.is_empty()).then(|| reasons.join(", "))
 }
 
@@ -283,9 +290,13 @@ fn other_attention_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
         if matches!(best.case.point, Point::Attention(point) if point.attention == kind) {
             return None;
         }
-        let name = kind.to_string();
-        let label = format!("Attention {name}, {}", measurement.cache);
-        beside_own_best(ceilings, measurement, share, (format!("attention_{name}"), label))
+        let label = match kind {
+            AttentionKind::Prefill => "Prefill",
+            AttentionKind::Decode => "Decode",
+            AttentionKind::Mla => "MLA decode",
+        };
+        let label = format!("{label}, {}", measurement.cache);
+        beside_own_best(ceilings, measurement, share, (format!("attention_{kind}"), label))
     };
     kinds.into_iter().filter_map(of_kind).collect()
 }
@@ -344,7 +355,7 @@ fn collective_fact(record: &Record) -> Option<Fact> {
     };
     Some(Fact {
         key: "collective_busbw".into(),
-        label: format!("{} bus bandwidth", point.collective),
+        label: format!("{} busbw", point.collective),
         value: Cell::Bandwidth(busbw(&found)),
         share,
         of: with_reason(of, record, measurement, share),

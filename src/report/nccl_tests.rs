@@ -29,7 +29,7 @@ pub struct NcclTest {
     /// Its end; empty where it has none.
     pub ended: String,
     /// By size.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SizeRow>,
     /// What has no numbers, and why: one line for each case.
     pub missing: Vec<String>,
     /// Cases that failed by wrong elements: the footer's values out of bounds.
@@ -51,7 +51,7 @@ pub struct RankDevice {
 
 /// One size.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct SizeRow {
     /// The `size` column.
     pub size: Bytes,
     /// The `count` column.
@@ -63,14 +63,14 @@ pub struct Row {
     /// The `root` column; -1 where there is none.
     pub root: i32,
     /// Where it was measured.
-    pub out_of_place: Option<Side>,
+    pub out_of_place: Option<BufferTimes>,
     /// Where it was measured.
-    pub in_place: Option<Side>,
+    pub in_place: Option<BufferTimes>,
 }
 
 /// One side of a row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Side {
+pub struct BufferTimes {
     /// Of each iteration (or of batches of them, divided), in their order.
     pub times: Vec<Seconds>,
     /// Size by mean time.
@@ -81,7 +81,7 @@ pub struct Side {
     pub wrong: u64,
 }
 
-impl Side {
+impl BufferTimes {
     /// The mean, which is what `nccl-tests` reports as `time`.
     pub fn mean(&self) -> Seconds {
         mean(&self.times)
@@ -102,7 +102,7 @@ impl NcclTest {
 /// The reports of a run, in the order of [`Collective::ALL`].
 pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
     type Key = (Collective, String, Dtype, u32, Buffers, u32);
-    let mut tests: BTreeMap<Key, (NcclTest, BTreeMap<Bytes, Row>)> = BTreeMap::new();
+    let mut tests: BTreeMap<Key, (NcclTest, BTreeMap<Bytes, SizeRow>)> = BTreeMap::new();
     for outcome in &record.outcomes {
         let case = outcome.case();
         let Point::Collective(point) = case.point else { continue };
@@ -129,7 +129,7 @@ pub fn nccl_tests(record: &Record) -> Vec<NcclTest> {
             Place::Unaligned => {}
         }
     }
-    let finished = |(mut test, rows): (NcclTest, BTreeMap<Bytes, Row>)| {
+    let finished = |(mut test, rows): (NcclTest, BTreeMap<Bytes, SizeRow>)| {
         let rows = rows.into_values();
         test.rows =
             rows.filter(|row| row.out_of_place.is_some() || row.in_place.is_some()).collect();
@@ -214,10 +214,10 @@ fn type_name(dtype: Dtype) -> &'static str {
     }
 }
 
-fn row(point: &CollectivePoint) -> Row {
+fn row(point: &CollectivePoint) -> SizeRow {
     // sendrecv_perf goes through the operations too, and names the first.
     let named = point.collective.sums() || point.collective == Collective::SendReceive;
-    Row {
+    SizeRow {
         size: point.message,
         count: point.count(),
         dtype: type_name(point.dtype),
@@ -228,13 +228,13 @@ fn row(point: &CollectivePoint) -> Row {
     }
 }
 
-fn side(outcome: &Outcome, point: &CollectivePoint) -> Option<Side> {
+fn side(outcome: &Outcome, point: &CollectivePoint) -> Option<BufferTimes> {
     let measurement = outcome.measured()?;
     let times = measurement.samples.times.clone();
     let algorithm_bandwidth = point.message / mean(&times);
     let factor = point.collective.bus_factor(point.ranks);
     let bus_bandwidth = algorithm_bandwidth * factor;
-    Some(Side { times, algorithm_bandwidth, bus_bandwidth, wrong: measurement.check.wrong })
+    Some(BufferTimes { times, algorithm_bandwidth, bus_bandwidth, wrong: measurement.check.wrong })
 }
 
 fn mean(times: &[Seconds]) -> Seconds {

@@ -1,7 +1,7 @@
 //! The report of two settings in fresh pairs.
 
 use super::{Block, Cell, Column, Document, Fact, Table, Weight};
-use crate::ab::{Fate, Row, Trial};
+use crate::ab::{Fate, JudgedCase, Trial};
 
 const COLUMNS: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
@@ -20,10 +20,10 @@ pub fn document(trial: &Trial, sides: &[String; 2], warnings: &[String]) -> Docu
     blocks.extend(groups.map(Block::Text));
     blocks.extend(warnings.iter().cloned().map(Block::Warning));
     blocks.push(Block::Text(method(trial)));
-    let noted = |row: &&Row| row.note.is_some();
+    let noted = |row: &&JudgedCase| row.note.is_some();
     blocks.extend(trial.rows.iter().filter(noted).map(|row| Block::Text(reason(row))));
-    let mut rows: Vec<&Row> = trial.rows.iter().collect();
-    let slowness = |row: &Row| -row.ratio.unwrap_or(0.0);
+    let mut rows: Vec<&JudgedCase> = trial.rows.iter().collect();
+    let slowness = |row: &JudgedCase| -row.ratio.unwrap_or(0.0);
     rows.sort_by(|a, b| a.fate.cmp(&b.fate).then(slowness(a).total_cmp(&slowness(b))));
     blocks.extend(table(&rows).map(Block::Table));
     let [a, b] = sides;
@@ -61,7 +61,7 @@ fn method(trial: &Trial) -> String {
     )
 }
 
-fn reason(row: &Row) -> String {
+fn reason(row: &JudgedCase) -> String {
     format!("{}, {}: {}.", row.id, row.fate.name(), row.note.as_deref().unwrap_or_default())
 }
 
@@ -77,9 +77,9 @@ fn facts(trial: &Trial) -> Vec<Fact> {
     Fate::ALL.into_iter().map(fact).collect()
 }
 
-fn table(rows: &[&Row]) -> Option<Table> {
+fn table(rows: &[&JudgedCase]) -> Option<Table> {
     let relative = |value: f64| Cell::Relative { value, is_stub: false };
-    let cells = |row: &&Row| {
+    let cells = |row: &&JudgedCase| {
         let [low, high] = match row.interval {
             Some([low, high]) => [relative(low), relative(high)],
             None => [Cell::Absent, Cell::Absent],

@@ -130,8 +130,8 @@ pub fn without_gpu() -> String {
 pub fn unused_drivers() -> Vec<String> {
     let reason = |backend: &dyn Backend| match backend.devices().err()? {
         DeviceError::Missing { .. } => None,
-        DeviceError::NoDevice { what, mend } => {
-            Some(format!("a driver is installed and shows no {what}: {mend}"))
+        DeviceError::NoDevice { what, remedy } => {
+            Some(format!("a driver is installed and shows no {what}: {remedy}"))
         }
         broken => Some(format!("no GPU was measured: {broken}")),
     };

@@ -16,7 +16,7 @@ use crate::{
     },
     device::{Device, host},
     launcher::World,
-    localise::raw::Place,
+    localise::raw::RankPlace,
     record::Network,
     units::Seconds,
 };
@@ -92,8 +92,8 @@ impl Roster {
     }
 
     /// Where each rank runs.
-    pub fn places(&self) -> Vec<Place> {
-        let place = |facts: &Facts| Place {
+    pub fn places(&self) -> Vec<RankPlace> {
+        let place = |facts: &Facts| RankPlace {
             host: Some(facts.host.clone()),
             device: Some(format!("{} ({})", facts.device, facts.name)),
         };

@@ -5,7 +5,7 @@ use crate::{
     comm::{
         Communicator,
         mpi::Mpi,
-        rendezvous::{Meeting, Room, Way},
+        rendezvous::{Meeting, MeetingWay, Room},
     },
     launcher::{self, Launcher, World},
 };
@@ -38,8 +38,8 @@ impl Seats {
     pub fn of(choice: &Choice) -> anyhow::Result<Seats> {
         let variable = |name: &str| std::env::var(name).ok();
         if let Some(world) = launcher::world(variable)? {
-            let meeting = match Way::of(variable)? {
-                Way::Mpi => {
+            let meeting = match MeetingWay::of(variable)? {
+                MeetingWay::Mpi => {
                     let told =
                         || format!("{} launched this as rank {}", world.launcher, world.rank);
                     let mpi = Mpi::open().with_context(told)?;

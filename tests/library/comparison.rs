@@ -5,7 +5,7 @@ use fizeau::{
     bench::{Rank, Workload},
     case::{Case, ComputePoint, KernelName, Point, StreamOperation, StreamPoint},
     comm::Alone,
-    compare::{Comparison, Fate, Incomparable, Options, judge::Way},
+    compare::{Comparison, Fate, Incomparable, Options, judge::Direction},
     device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
     dtype::Dtype,
     kernel::{Operation, StreamParams},
@@ -145,7 +145,7 @@ fn what_a_family_shares_is_said_in_a_line() {
     let before = runs(0, 0.005, |_| false);
     let found = compare(&before, &runs(1, 0.005, |_| true));
     let all = &found.groups[0];
-    assert_eq!((all.name.as_str(), all.way), ("*", Way::Slower));
+    assert_eq!((all.name.as_str(), all.way), ("*", Direction::Slower));
     assert_eq!((all.changed, all.cases), (CASES as usize, CASES as usize));
     assert!((all.ratio - 1.1).abs() < 0.01, "{all:?}");
     // What narrower groups would repeat is not told twice.

@@ -143,6 +143,19 @@ fn link_faults(file: &LinkFile) -> Vec<String> {
 }
 
 #[test]
+fn every_suite_of_ours_can_be_run() {
+    let catalogue = Catalogue::load(None).expect("the data");
+    let names: Vec<&str> = catalogue.suite_names().collect();
+    assert!(names.contains(&"quick") && names.contains(&"gpu-quick"), "{names:?}");
+    for name in names {
+        let (suite, _) = catalogue.suite(name).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(suite.name, name);
+        let one_line = 1..=76;
+        assert!(one_line.contains(&suite.description.chars().count()), "{}", suite.description);
+    }
+}
+
+#[test]
 fn every_file_agrees_with_itself() {
     let mut faults = Vec::new();
     let mut add = |name: &str, found: Vec<String>| {

@@ -241,8 +241,8 @@ fn rates_give_the_same_verdict_again_from_json_and_csv() {
             ..Fabric::healthy(16, 0.05).with_slow(1, 0.85, &mut random)
         };
         let (exchanges, found) = world.play(4, &mut random);
-        let place = |host: &u32| raw::Place { host: Some(format!("node{host}")), device: None };
-        let line = |one: &Exchange| raw::Line {
+        let place = |host: &u32| raw::RankPlace { host: Some(format!("node{host}")), device: None };
+        let line = |one: &Exchange| raw::RawExchange {
             round: Some(one.round),
             rank_a: one.one,
             rank_b: one.other,

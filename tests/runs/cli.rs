@@ -26,8 +26,12 @@ fn help_states_the_verbs_and_exit_codes() {
     for word in [
         "devices",
         "doctor",
+        "suites",
         "list",
+        "explain",
         "run",
+        "alias: localize",
+        "FIZEAU_LIBRARY_PATH",
         "report",
         "compare",
         "completions",
@@ -100,6 +104,109 @@ fn the_plan_can_be_seen() {
     let largest = cases.iter().filter_map(|row| row["memory_bytes"].as_u64()).max();
     assert_eq!(listing["memory_bytes"].as_u64(), largest);
     assert!(cases.iter().all(|row| row["id"].as_str().expect("an id").starts_with("stream/copy/")));
+}
+
+#[test]
+fn suites_are_listed_with_what_they_plan_here() {
+    let said = fizeau(&["suites", "--device", "fake:"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for name in ["quick", "full", "gpu-quick", "llm-decode"] {
+        let named = said.out.lines().any(|line| line.split(' ').next() == Some(name));
+        assert!(named, "{name}: {}", said.out);
+    }
+    let json = fizeau(&["suites", "--device", "fake:", "--json"]);
+    let all: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    let all = all.as_array().expect("a list");
+    assert!(all.iter().all(|suite| suite["estimated_seconds"].is_number()), "{all:?}");
+}
+
+#[test]
+fn a_case_is_explained_with_a_line_that_repeats_it() {
+    let place = Place::new();
+    let suite = ["--suite", "tiny.toml", "--device", "fake:"];
+    let explain = |case| say(&mut place.fizeau(["explain", case].into_iter().chain(suite)));
+    let list = say(place.fizeau(["list", "--json"]).args(suite));
+    let plan: serde_json::Value = serde_json::from_str(&list.out).expect("JSON");
+    let id = plan["cases"][0]["id"].as_str().expect("an id").to_owned();
+    let said = explain(&id);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for words in ["Measures:", "Work of one iteration:", "Check:", "Kernel:", "Limits", "In suites"]
+    {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    // The line, as it stands, plans that case and no other.
+    let (_, line) = said.out.split_once("Reproduce: fizeau run ").expect("a line");
+    let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+    let listed = say(place.fizeau(["list", "--json"]).args(words));
+    let listed: serde_json::Value = serde_json::from_str(&listed.out).expect("JSON");
+    assert_eq!(listed["cases"].as_array().map(Vec::len), Some(1));
+    assert_eq!(listed["cases"][0]["id"], id);
+    let several = explain("stream/read");
+    assert_eq!(several.code, Some(2));
+    assert!(several.err.contains("one can be explained: stream/read/"), "{}", several.err);
+    assert!(explain("stream/raed/1KiB").err.contains("nearest: stream/read"));
+}
+
+#[test]
+fn a_run_ends_with_a_page_and_not_with_its_tables() {
+    let place = Place::new();
+    let brief = say(&mut place.run("", FEW, "a"));
+    let lines: Vec<&str> = brief.out.lines().collect();
+    assert!(lines.len() <= 25, "{}", brief.out);
+    assert!(brief.out.contains("Verdict: pass. "), "{}", brief.out);
+    assert!(brief.out.contains("tables: fizeau report a"), "{}", brief.out);
+    let full = say(place.run("", FEW, "b").arg("--full"));
+    assert!(full.out.contains("Every measured case") && full.out.lines().count() > lines.len());
+    let failed = say(&mut place.run("wrong-result", FEW, "c"));
+    assert!(failed.out.contains("Verdict: fail. 0 of "), "{}", failed.out);
+    assert!(failed.out.contains("FAILED stream/") && failed.out.contains("more, in the report"));
+    assert!(failed.out.lines().count() <= 30, "{}", failed.out);
+}
+
+#[test]
+fn without_a_terminal_progress_is_plain_lines() {
+    let place = Place::new();
+    let said = say(place.run("", FEW, "out").env("FIZEAU_PROGRESS", "auto"));
+    let cases = place.record("out").header.plan.len();
+    let lines: Vec<&str> = said.err.lines().collect();
+    let [first, .., last] = lines.as_slice() else { panic!("{}", said.err) };
+    assert!(first.contains(&format!("{cases} cases of suite tiny")), "{first}");
+    assert!(last.starts_with(&format!("{cases}/{cases}, done  stream/")), "{last}");
+    assert!(last.contains("B/s"), "a rate: {last}");
+    // At most one a second, the last one aside: the run takes a fraction of one.
+    assert!(lines.len() <= 4 && !said.err.contains('\x1b'), "{}", said.err);
+}
+
+#[test]
+fn ids_are_whole_in_a_pipe() {
+    let place = Place::new();
+    assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
+    let report = say(&mut place.fizeau(["report", "out"])).out;
+    for case in &place.record("out").header.plan {
+        let id = case.to_string();
+        assert!(report.lines().any(|line| line.starts_with(&format!("{id} "))), "{id}: {report}");
+    }
+    assert!(!report.contains('\u{2026}'), "{report}");
+}
+
+#[test]
+fn json_has_run_counts_and_verdict_as_fields() {
+    let place = Place::new();
+    assert_eq!(say(place.run("", FEW, "a").args(["--label", "one"])).code, Some(0));
+    assert_eq!(say(&mut place.run("wrong-result", FEW, "b")).code, Some(1));
+    let json = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&say(&mut place.fizeau(args)).out).expect("JSON")
+    };
+    let record = place.record("a");
+    let report = json(&["report", "a", "--json"]);
+    assert_eq!(report["run"]["id"], record.header.run);
+    assert_eq!((&report["run"]["suite"], &report["run"]["label"]), (&"tiny".into(), &"one".into()));
+    assert_eq!(report["counts"]["measured"], record.outcomes.len());
+    assert_eq!(report["verdict"], "pass");
+    assert_eq!(json(&["report", "b", "--format", "json"])["verdict"], "fail");
+    let compared = json(&["compare", "a", "b", "--json"]);
+    assert_eq!((&compared["verdict"], &compared["runs"][1]["role"]), (&"fail".into(), &"B".into()));
+    assert_eq!(compared["counts"]["broken"], record.outcomes.len());
 }
 
 #[test]

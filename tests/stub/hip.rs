@@ -403,11 +403,11 @@ fn without_hiprtc_kernels_without_binaries_are_skipped_with_the_mend() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     for outcome in &record.outcomes {
         let Outcome::Skipped { case, reason } = outcome else { panic!("{outcome:?}") };
-        let mend = match case.kernel.0.as_str() {
+        let remedy = match case.kernel.0.as_str() {
             "hipblaslt" => "install hipBLASLt (AMD's package hipblaslt)",
             _ => "install hipRTC",
         };
-        assert!(is_unfit(outcome) || reason.contains(mend), "{reason}");
+        assert!(is_unfit(outcome) || reason.contains(remedy), "{reason}");
     }
 }
 

@@ -44,7 +44,7 @@ impl Library {
         let mut tried = Vec::new();
         for path in paths {
             let path = Path::new(path.as_ref());
-            // A loader waits for ever for what a FIFO never gives.
+            // A loader waits without end for what a FIFO never gives.
             if path.is_absolute() && path.exists() && !path.is_file() {
                 tried.push((path.to_owned(), "it is not a plain file".into()));
                 continue;

@@ -59,7 +59,7 @@ impl<F: Copy> Symbol<F> {
     }
 }
 
-/// A text that a library keeps for ever; `None` for a null pointer.
+/// A text that a library never frees; `None` for a null pointer.
 ///
 /// # Safety
 ///
@@ -108,7 +108,7 @@ macro_rules! functions {
             ) -> Result<$table, $crate::OpenError> {
                 let library = $crate::Library::open(paths)?;
                 // SAFETY: AMD's headers declare these types for these names, and a library stays
-                // open for ever.
+                // open without end.
                 Ok(unsafe { $table::from_symbols(|symbol| library.address(symbol)) })
             }
 

@@ -28,7 +28,7 @@ impl Library {
     pub const RCCL: &'static [&'static str] = &["librccl.so.1", "librccl.so"];
 
     /// Opens the first of these that can be opened: absolute paths, or names that the loader
-    /// knows where to look for. Files that are not there are passed over.
+    /// knows where to look for. Files that are not there are skipped.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Library {
             if path.is_absolute() && !path.exists() {
                 continue;
             }
-            // A loader waits for ever for what a FIFO never gives.
+            // A loader waits without end for what a FIFO never gives.
             if path.is_absolute() && !path.is_file() {
                 refused.push(format!("{}: it is not a plain file", path.display()));
                 continue;
@@ -108,7 +108,7 @@ impl Library {
     }
 
     /// Opens communicators on devices by their ordinals, and closes them again: whether the
-    /// library gets on with the driver.
+    /// library works with the driver.
     ///
     /// # Errors
     ///

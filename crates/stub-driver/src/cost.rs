@@ -108,7 +108,7 @@ impl Cost {
         Cost { copy: Some(Copied { to, from, bytes: bytes as f64 }), ..Cost::LAUNCH }
     }
 
-    /// Operations of an entry: on matrix units where its name goes on after the element type.
+    /// Operations of an entry: on matrix units where its name continues after the element type.
     fn computing(self, entry: Entry<'_>, operations: f64) -> Cost {
         match entry.has_matrix_unit {
             true => Cost { tensor: operations, ..self },

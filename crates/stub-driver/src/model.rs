@@ -63,7 +63,7 @@ pub fn image(library: &[u8], major: i32) -> Vec<u8> {
     [&MARK[..], &major.to_le_bytes(), &(library.len() as u64).to_le_bytes(), library].concat()
 }
 
-/// What a clock of the model goes on by when it is asked how long something was.
+/// What a clock of the model advances by when it is asked how long something was.
 const TICK: u64 = 1024;
 
 /// Cycles of an operation on a line.

@@ -161,7 +161,7 @@ pub unsafe extern "C" fn nvrtcCompileProgram(
         program.log = "nvrtc: error: invalid value for --gpu-architecture (-arch)".into();
         return INVALID_OPTION;
     }
-    // Other devices' threads go on meanwhile: the state is not held.
+    // Other devices' threads continue meanwhile: the state is not held.
     match program.source.library(target) {
         Ok(library) => {
             let major = if target.starts_with("gfx") { 0 } else { release().0 };

@@ -106,7 +106,7 @@ impl State {
     fn new() -> State {
         let script = Script::parse(&std::env::var("FIZEAU_STUB").unwrap_or_default());
         let script = script.unwrap_or_else(|error| {
-            // No function of the driver has a code for this: a process that goes on would pass
+            // No function of the driver has a code for this: a process that continues would pass
             // a test of something else.
             eprintln!("FIZEAU_STUB: {error}");
             std::process::exit(2)

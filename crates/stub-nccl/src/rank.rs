@@ -259,7 +259,7 @@ impl Worker {
         loop {
             let (mut moved, mut left) = (false, false);
             // Messages between the same two ranks keep their order: the first that is not done
-            // alone goes on.
+            // alone continues.
             let mut busy = vec![false; self.size];
             for (send, sent) in job.sends.iter().zip(&mut sent) {
                 if *sent == send.bytes || std::mem::replace(&mut busy[send.to], true) {

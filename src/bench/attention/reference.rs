@@ -26,7 +26,7 @@ pub(super) struct Reference {
     pub elements: usize,
     /// Elements of one row of it.
     dim_v: usize,
-    pub rows: Vec<Row>,
+    pub rows: Vec<OutputRow>,
     /// No element is larger in magnitude.
     largest: f64,
     /// Largest error allowed relative to a weighted sum of magnitudes, but for narrow weights and
@@ -36,7 +36,7 @@ pub(super) struct Reference {
 }
 
 /// One row of the output, known by itself.
-pub(super) struct Row {
+pub(super) struct OutputRow {
     pub at: usize,
     /// Value and error allowed, element by element.
     pub elements: Vec<(f64, f64)>,
@@ -52,7 +52,7 @@ impl Reference {
         let largest = operands.v.as_ref().unwrap_or(&operands.k).largest();
         let roundoff = Roundoff::of(point);
         let sampled = sample(point, rows);
-        let known: Vec<(Row, f64)> =
+        let known: Vec<(OutputRow, f64)> =
             sampled.into_iter().map(|at| row(point, operands, roundoff, at)).collect();
         let tolerance = known.iter().map(|(_, tolerance)| *tolerance).fold(0.0, f64::max);
         let known = known.into_iter().map(|(row, _)| row).collect();
@@ -120,7 +120,7 @@ fn row<Q: Element, C: Element>(
     operands: &Operands<Q, C>,
     roundoff: Roundoff,
     at: usize,
-) -> (Row, f64) {
+) -> (OutputRow, f64) {
     let (heads, kv_heads) = (point.heads as usize, u64::from(point.kv_heads));
     let (dim_qk, dim_v) = (point.dim_qk as usize, point.dim_v as usize);
     let places = &operands.places;
@@ -186,7 +186,7 @@ fn row<Q: Element, C: Element>(
     };
     let relative = |sum: &Sums| error(sum) / sum.magnitude.max(f64::MIN_POSITIVE);
     let tolerance = sums.iter().map(relative).fold(0.0, f64::max);
-    (Row { at, elements: sums.into_iter().map(element).collect() }, tolerance)
+    (OutputRow { at, elements: sums.into_iter().map(element).collect() }, tolerance)
 }
 
 /// What is known of an element of the output: sums over the keys.

@@ -136,7 +136,7 @@ fn made<'r, E: Element + 'r>(
     point: &CollectivePoint,
     rank: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let mut exchange = together::settled(Exchange::<E>::new(point, rank), rank)?;
+    let mut exchange = together::settled(CollectiveWorkload::<E>::new(point, rank), rank)?;
     if point.graph > 0 {
         let captured = exchange.capture();
         together::settled(captured.map_err(Unready::from), rank)?;
@@ -154,7 +154,7 @@ pub fn elements_made(point: &CollectivePoint) -> u64 {
 }
 
 /// A collective made ready on all local ranks.
-struct Exchange<'r, E> {
+struct CollectiveWorkload<'r, E> {
     rank: Rank<'r>,
     point: CollectivePoint,
     /// As many collectives as the point has in a graph, and one alone; both before the buffers
@@ -170,7 +170,7 @@ struct Exchange<'r, E> {
     elements: std::marker::PhantomData<E>,
 }
 
-impl<'r, E: Element> Exchange<'r, E> {
+impl<'r, E: Element> CollectiveWorkload<'r, E> {
     fn new(point: &CollectivePoint, rank: Rank<'r>) -> Result<Self, Unready> {
         let (_, local) = rank.peers.local();
         let [send_bytes, receive_bytes] = point.collective.buffer_bytes(point.message, point.ranks);
@@ -188,8 +188,16 @@ impl<'r, E: Element> Exchange<'r, E> {
         let (send, receive) = (send?, receive?);
         let (graphs, elements) = (None, std::marker::PhantomData);
         let (point, checker) = (*point, Checker::new(rank, point.dtype)?);
-        let mut ready =
-            Exchange { rank, point, graphs, send, receive, checker, iterations: 0, elements };
+        let mut ready = CollectiveWorkload {
+            rank,
+            point,
+            graphs,
+            send,
+            receive,
+            checker,
+            iterations: 0,
+            elements,
+        };
         ready.fill()?;
         Ok(ready)
     }
@@ -409,7 +417,7 @@ impl<'r, E: Element> Exchange<'r, E> {
     }
 }
 
-impl<E: Element> Workload for Exchange<'_, E> {
+impl<E: Element> Workload for CollectiveWorkload<'_, E> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         match &self.graphs {
             None => self.one_by_one(repeat)?,

@@ -8,7 +8,7 @@ mod scaled;
 
 use self::{
     reference::{Reference, Roundoff},
-    scaled::{Choice, Format, Side},
+    scaled::{Choice, Format, WhichOperand},
 };
 use super::{
     Rank, Unready, Workload, collected,
@@ -217,7 +217,7 @@ fn scaled(point: &GemmPoint, format: Format) -> Result<Made<bf16>, DeviceError> 
         let values = collected(lines * k, (0..lines * k).map(|_| draw()))?;
         format.operand(values, k, side, choice)
     };
-    let (a, b) = (operand(m, Side::A)?, operand(n, Side::B)?);
+    let (a, b) = (operand(m, WhichOperand::A)?, operand(n, WhichOperand::B)?);
     // Nothing is published of how the units of compute capability 10 and 12 add: as those of 9.0.
     let roundoff = Roundoff { sum: E4M3_SUM_ROUNDOFF, output: BF16_ROUNDOFF };
     let values = by_columns(&b.values, k)?;

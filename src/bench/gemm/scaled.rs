@@ -38,7 +38,7 @@ pub(super) struct Format {
 
 /// Which of the operands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Side {
+pub(super) enum WhichOperand {
     /// Rows are lines.
     A,
     /// Columns are.
@@ -75,7 +75,7 @@ impl Format {
         self,
         mut values: Vec<f32>,
         k: usize,
-        side: Side,
+        side: WhichOperand,
         choice: Choice,
     ) -> Result<Operand, DeviceError> {
         let (lines, steps) = (values.len() / k, k / self.block);
@@ -119,12 +119,12 @@ impl Format {
     }
 
     /// Where the scale of a group of lines and a block stands.
-    fn scale_place(self, group: usize, step: usize, of: [usize; 2], side: Side) -> usize {
+    fn scale_place(self, group: usize, step: usize, of: [usize; 2], side: WhichOperand) -> usize {
         let [lines, steps] = of;
         match (self.scaling.bits, side) {
             (8, _) => place(group, step, steps.div_ceil(TILE[1])),
-            (_, Side::A) => step * lines + group,
-            (_, Side::B) => group * steps + step,
+            (_, WhichOperand::A) => step * lines + group,
+            (_, WhichOperand::B) => group * steps + step,
         }
     }
 
@@ -212,7 +212,13 @@ mod tests {
         (0..operand.values.len()).map(value).collect()
     }
 
-    fn operand(format: Format, values: Vec<f32>, k: usize, side: Side, choice: Choice) -> Operand {
+    fn operand(
+        format: Format,
+        values: Vec<f32>,
+        k: usize,
+        side: WhichOperand,
+        choice: Choice,
+    ) -> Operand {
         format.operand(values, k, side, choice).expect("there is room")
     }
 
@@ -224,7 +230,7 @@ mod tests {
             let (lines, k) = (131, 5 * format.block);
             let drawn: Vec<f32> =
                 (0..lines * k).map(|_| (random.rand_float() * 8.0 - 4.0) as f32).collect();
-            let made = operand(format, drawn.clone(), k, Side::A, Choice::Fitting);
+            let made = operand(format, drawn.clone(), k, WhichOperand::A, Choice::Fitting);
             let values: Vec<f64> = made.values.iter().map(|&value| f64::from(value)).collect();
             assert_eq!(decoded(format, &made, k), values, "{dtype}");
             // Near what was drawn: half of the widest step, 2 of 6 or 32 of 448, of a scale that
@@ -244,21 +250,24 @@ mod tests {
         // The largest is 5 = 1.25 x 2^2: scale 2^(2 - 2) for e2m1, 2^(2 - 8) for e4m3.
         let mut block = vec![0f32; 32];
         (block[0], block[1], block[2], block[3]) = (5.0, -1.0, 0.25, 2.5);
-        let four = operand(format(Dtype::Mxfp4), block.clone(), 32, Side::A, Choice::Fitting);
+        let four =
+            operand(format(Dtype::Mxfp4), block.clone(), 32, WhichOperand::A, Choice::Fitting);
         // 5 is half way between 4 and 6: to even, 4; 0.25 to 0; 2.5 between 2 and 3: 2.
         assert_eq!((four.scales[0], &four.elements[..2]), (127, &[0xa6, 0x40][..]));
         assert_eq!(four.values[..4], [4.0, -1.0, 0.0, 2.0]);
-        let eight = operand(format(Dtype::Mxfp8), block.clone(), 32, Side::A, Choice::Fitting);
+        let eight =
+            operand(format(Dtype::Mxfp8), block.clone(), 32, WhichOperand::A, Choice::Fitting);
         // 320 = 1.25 x 2^8: exponent 8 + 7, fraction 2.
         assert_eq!((eight.scales[0], eight.elements[0]), (127 - 6, 15 << 3 | 2));
         block.truncate(16);
         block[0] = 6.0;
-        let other = operand(format(Dtype::Nvfp4), block, 16, Side::A, Choice::Fitting);
+        let other = operand(format(Dtype::Nvfp4), block, 16, WhichOperand::A, Choice::Fitting);
         assert_eq!((other.scales[0], other.elements[0]), (0x38, 0xa7));
         // Nothing, and whole numbers that 4 bits have: scales of one.
-        let whole = operand(format(Dtype::Nvfp4), vec![3.0; 16], 16, Side::A, Choice::One);
+        let whole = operand(format(Dtype::Nvfp4), vec![3.0; 16], 16, WhichOperand::A, Choice::One);
         assert_eq!((whole.scales[0], whole.elements[0], whole.values[0]), (0x38, 0x55, 3.0));
-        let nothing = operand(format(Dtype::Mxfp8), vec![0.0; 32], 32, Side::A, Choice::Fitting);
+        let nothing =
+            operand(format(Dtype::Mxfp8), vec![0.0; 32], 32, WhichOperand::A, Choice::Fitting);
         assert_eq!((nothing.scales[0], nothing.values[0]), (127, 0.0));
     }
 
@@ -275,12 +284,12 @@ mod tests {
             let word = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("4 bytes"));
             operand.scales.chunks(4).map(word).collect()
         };
-        let a = operand(format, values.clone(), k, Side::A, Choice::Fitting);
+        let a = operand(format, values.clone(), k, WhichOperand::A, Choice::Fitting);
         let wanted = (0..2).flat_map(|step| (0..lines).map(move |line| (line, step)));
         let wanted: Vec<f32> = wanted.map(|(line, step)| power(line, step)).collect();
         assert_eq!(scales(&a), wanted);
         assert!(a.elements.iter().all(|&element| element == 0x7e) && a.values == values);
-        let b = operand(format, values.clone(), k, Side::B, Choice::Fitting);
+        let b = operand(format, values.clone(), k, WhichOperand::B, Choice::Fitting);
         // Lines 128 and 129 are 2 and 0 more than a multiple of 3.
         assert_eq!(scales(&b), [4.0, 8.0, 4.0, 8.0]);
         assert_eq!(b.values, values);
@@ -300,7 +309,8 @@ mod tests {
                 }
             }
         }
-        let lines = operand(format(Dtype::Nvfp4), vec![1.0; 129 * 80], 80, Side::A, Choice::One);
+        let lines =
+            operand(format(Dtype::Nvfp4), vec![1.0; 129 * 80], 80, WhichOperand::A, Choice::One);
         assert_eq!(lines.scales.len(), 2 * 2 * 512);
         // What no line or block has is zero.
         assert_eq!(lines.scales.iter().filter(|&&scale| scale != 0).count(), 129 * 5);

@@ -77,7 +77,7 @@ struct Joined<C: Count> {
 }
 
 /// A collective in MPI's terms.
-struct Plan<C: Count> {
+struct MpiCall<C: Count> {
     handle: Handle,
     send: usize,
     receive: usize,
@@ -126,7 +126,7 @@ impl<C: Count> Joined<C> {
         &self,
         point: &CollectivePoint,
         buffers: &RankBuffers<'_>,
-    ) -> Result<Plan<C>, DeviceError> {
+    ) -> Result<MpiCall<C>, DeviceError> {
         let (collective, dtype) = (point.collective, point.dtype);
         // What is only moved is moved as bytes.
         let width = (dtype.bits() / 8).max(1);
@@ -159,7 +159,7 @@ impl<C: Count> Joined<C> {
             Ok(Slices { counts, places })
         };
         let own = point.part(self.rank);
-        Ok(Plan {
+        Ok(MpiCall {
             handle,
             send: (buffers.send.address + buffers.send_offset.0) as usize,
             receive: (buffers.receive.address + buffers.receive_offset.0) as usize,
@@ -177,8 +177,8 @@ impl<C: Count> Joined<C> {
     /// # Safety
     ///
     /// The plan's buffers hold their sides of the message.
-    unsafe fn perform(&self, point: &CollectivePoint, plan: &Plan<C>) -> c_int {
-        let Plan { handle: of, send, receive, count, in_place, .. } = *plan;
+    unsafe fn perform(&self, point: &CollectivePoint, plan: &MpiCall<C>) -> c_int {
+        let MpiCall { handle: of, send, receive, count, in_place, .. } = *plan;
         let (table, world, sum) = (&self.table, self.handles.world, self.handles.sum);
         let root = Collective::ROOT as c_int;
         let is_root = self.rank == Collective::ROOT;

@@ -23,7 +23,7 @@ use crate::{
 use engine::Engine;
 
 /// What would bring the library.
-const MEND: &str = "install an MPI and start by its mpiexec: one with the standard ABI (MPICH 5, \
+const REMEDY: &str = "install an MPI and start by its mpiexec: one with the standard ABI (MPICH 5, \
                     Intel MPI 2021.17, Open MPI 6; pip install mpich), or Open MPI 4 or 5; \
                     FIZEAU_MPI may name libmpi_abi.so.1 or libmpi.so.40";
 
@@ -45,7 +45,7 @@ impl Mpi {
     pub fn open() -> Result<Mpi, DeviceError> {
         let opened = abi::open().map_err(|why| DeviceError::Missing {
             what: "an MPI library".into(),
-            mend: format!("{MEND} ({why})"),
+            remedy: format!("{REMEDY} ({why})"),
         })?;
         let engine = engine::join(opened)?;
         let ([rank, size], version) = (engine.place(), engine.version());

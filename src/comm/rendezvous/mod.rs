@@ -3,7 +3,7 @@
 //!
 //! Threads of one process meet in its memory, processes by MPI where there is one, else through
 //! files of mode 0600 in a folder that all of them share, else by one exchange over TCP with the
-//! first rank. Files and TCP need a [`Token`] that nobody guesses. It is never sent: ranks prove by
+//! first rank. Files and TCP need a secret [`Token`]. It is never sent: ranks prove by
 //! tags that they know it, and nothing is believed that has no tag. What ranks say can be read by
 //! whoever listens or can read their files; it cannot be changed.
 
@@ -117,7 +117,7 @@ fn broken(what: impl Into<String>) -> impl FnOnce(io::Error) -> MeetingError {
 
 /// How ranks meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum MeetingWay {
     /// Through the MPI that launched them.
     Mpi,
     /// Through files in this folder, with this token.
@@ -126,23 +126,25 @@ pub enum Way {
     Tcp(String, Token),
 }
 
-impl Way {
+impl MeetingWay {
     /// From the environment: what `FIZEAU_RENDEZVOUS` says, else MPI.
     ///
     /// # Errors
     ///
     /// Where it says nothing that is understood, or there is no token.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Way, MeetingError> {
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<MeetingWay, MeetingError> {
         let Some(text) = variable("FIZEAU_RENDEZVOUS").filter(|text| !text.is_empty()) else {
-            return Ok(Way::Mpi);
+            return Ok(MeetingWay::Mpi);
         };
         let token = || variable("FIZEAU_TOKEN").and_then(Token::new).ok_or(MeetingError::Token);
         match text.split_once(':') {
-            Some(("file", folder)) if !folder.is_empty() => Ok(Way::Files(folder.into(), token()?)),
-            Some(("tcp", address)) if has_port(address) => {
-                Ok(Way::Tcp(address.to_owned(), token()?))
+            Some(("file", folder)) if !folder.is_empty() => {
+                Ok(MeetingWay::Files(folder.into(), token()?))
             }
-            _ if text == "mpi" => Ok(Way::Mpi),
+            Some(("tcp", address)) if has_port(address) => {
+                Ok(MeetingWay::Tcp(address.to_owned(), token()?))
+            }
+            _ if text == "mpi" => Ok(MeetingWay::Mpi),
             _ => Err(MeetingError::Unknown(text)),
         }
     }
@@ -168,7 +170,7 @@ pub enum Meeting {
     /// MPI, which stays open.
     Mpi(Box<Mpi>),
     /// Files or TCP.
-    Remote(Way),
+    Remote(MeetingWay),
 }
 
 /// Which rank of how many.
@@ -204,13 +206,13 @@ impl Meeting {
         match self {
             Meeting::Threads(room) => room.exchange(seat, mine, patience),
             Meeting::Mpi(mpi) => Ok(mpi.all_gather_bytes(mine)?),
-            Meeting::Remote(Way::Files(folder, token)) => {
+            Meeting::Remote(MeetingWay::Files(folder, token)) => {
                 files(folder, token, seat, mine, patience)
             }
-            Meeting::Remote(Way::Tcp(address, token)) => {
+            Meeting::Remote(MeetingWay::Tcp(address, token)) => {
                 tcp::exchange(address, token, seat, mine, patience)
             }
-            Meeting::Remote(Way::Mpi) => Err(MeetingError::Unknown("mpi".into())),
+            Meeting::Remote(MeetingWay::Mpi) => Err(MeetingError::Unknown("mpi".into())),
         }
     }
 }
@@ -439,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_without_the_token_plants_is_not_believed() {
+    fn what_is_planted_without_the_token_is_not_believed() {
         let is_absent = |met: Result<Vec<Vec<u8>>, MeetingError>| {
             matches!(met, Err(MeetingError::Absent { rank: 1, .. }))
         };
@@ -485,16 +487,16 @@ mod tests {
     #[test]
     fn ways_are_read_from_the_environment() {
         let of = |rendezvous: &str, token: &str| {
-            Way::of(|name| match name {
+            MeetingWay::of(|name| match name {
                 "FIZEAU_RENDEZVOUS" => Some(rendezvous.to_owned()),
                 "FIZEAU_TOKEN" => Some(token.to_owned()),
                 _ => None,
             })
         };
-        assert_eq!(Way::of(|_| None).ok(), Some(Way::Mpi));
-        let files = Way::Files("/shared".into(), token_of_test());
+        assert_eq!(MeetingWay::of(|_| None).ok(), Some(MeetingWay::Mpi));
+        let files = MeetingWay::Files("/shared".into(), token_of_test());
         assert_eq!(of("file:/shared", TOKEN).ok(), Some(files));
-        let tcp = Way::Tcp("n1:4000".into(), token_of_test());
+        let tcp = MeetingWay::Tcp("n1:4000".into(), token_of_test());
         assert_eq!(of("tcp:n1:4000", TOKEN).ok(), Some(tcp));
         assert!(matches!(of("tcp:n1:4000", "short"), Err(MeetingError::Token)));
         assert!(matches!(of("file:/shared", "../../../../etc/x"), Err(MeetingError::Token)));

@@ -10,7 +10,7 @@
 //! | the other | what it says of itself, and a tag of both nonces, the rank and what it says |
 //! | the first | what each rank says of itself, each with a tag of both nonces, that rank and it |
 //!
-//! The nonces are new for each connection, so that no message is of use in another. Somebody
+//! The nonces are new for each connection, so that no message is of use in another. An attacker
 //! between two ranks can read and withhold messages, but can neither change nor make one.
 //!
 //! Whoever connects is heard a few bytes at a time beside all others, so that nobody is waited for

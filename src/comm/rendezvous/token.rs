@@ -60,7 +60,7 @@ impl Token {
     }
 }
 
-/// Random bytes of the system, which nobody guesses.
+/// Random bytes of the system.
 ///
 /// # Errors
 /// Where the system has none.

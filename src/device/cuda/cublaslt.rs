@@ -31,7 +31,7 @@ pub static CUBLASLT: BlasLtDialect = BlasLtDialect {
         files: &["libcublasLt.so.13", "libcublasLt.so.12"],
         before: "",
         folders: &[],
-        mend: "install the CUDA toolkit, or `pip install nvidia-cublas` (nvidia-cublas-cu12 for \
+        remedy: "install the CUDA toolkit, or `pip install nvidia-cublas` (nvidia-cublas-cu12 for \
                drivers before 580), to have the vendor's matrix products beside ours",
     },
     functions: Functions::of,

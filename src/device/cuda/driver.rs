@@ -25,7 +25,7 @@ pub const LIBRARY: Wanted = Wanted {
     files: &["libcuda.so.1"],
     before: "",
     folders: &["/usr/lib/wsl/lib", "/run/opengl-driver/lib"],
-    mend: "install the NVIDIA driver; in a container run it with the NVIDIA runtime (--gpus all)",
+    remedy: "install the NVIDIA driver; in a container run it with the NVIDIA runtime (--gpus all)",
 };
 
 /// The oldest driver whose functions this backend is written for, as CUDA counts: 12.0, the first
@@ -43,7 +43,7 @@ pub static CUDA: Vendor = Vendor {
     version: spelled,
     newer: "install a newer NVIDIA driver",
     no_device: &[CUresult::CUDA_ERROR_NO_DEVICE as i32],
-    no_device_mend: status::NO_DEVICE_MEND,
+    no_device_mend: status::NO_DEVICE_REMEDY,
     check: status::CHECK,
     codes: status::CODES,
     flags: Flags {
@@ -68,7 +68,7 @@ pub static CUDA: Vendor = Vendor {
         manifest: kernels::MANIFEST,
         find: kernels::find,
         compilers: nvrtc::compilers,
-        mend: "install NVRTC of the driver's own CUDA (`pip install nvidia-cuda-nvrtc-cu12` for \
+        remedy: "install NVRTC of the driver's own CUDA (`pip install nvidia-cuda-nvrtc-cu12` for \
                drivers before 580), or a newer driver",
         builder: "nvcc",
     },
@@ -93,7 +93,7 @@ pub fn too_old(version: i32) -> DeviceError {
             spelled(version),
             spelled(VERSION_MIN)
         ),
-        mend: "install driver 525 or newer".into(),
+        remedy: "install driver 525 or newer".into(),
     }
 }
 

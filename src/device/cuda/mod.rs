@@ -45,7 +45,7 @@ impl Backend for Cuda {
         if count == 0 {
             let hidden = visible().map(|list| format!(" (CUDA_VISIBLE_DEVICES={list})"));
             let what = format!("NVIDIA GPU{}", hidden.unwrap_or_default());
-            return Err(DeviceError::NoDevice { what, mend: status::NO_DEVICE_MEND.into() });
+            return Err(DeviceError::NoDevice { what, remedy: status::NO_DEVICE_REMEDY.into() });
         }
         (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
     }
@@ -125,12 +125,12 @@ fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
     let counters = sensors.counters();
     let mut findings = Vec::new();
     if let Some(errors) = counters.ecc_uncorrected {
-        let mend = "drain the node and reset the GPU: nvidia-smi --gpu-reset";
+        let remedy = "drain the node and reset the GPU: nvidia-smi --gpu-reset";
         findings.push(Finding {
             state: if errors == 0 { State::Ok } else { State::Fail },
             what: what.clone(),
             found: format!("{errors} uncorrectable ECC errors since the driver was loaded"),
-            mend: if errors == 0 { String::new() } else { mend.into() },
+            remedy: if errors == 0 { String::new() } else { remedy.into() },
         });
     }
     if let Some((generation, width)) = sensors.pcie() {

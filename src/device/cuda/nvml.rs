@@ -36,7 +36,7 @@ const LIBRARY: Wanted = Wanted {
     files: &["libnvidia-ml.so.1"],
     before: "",
     folders: &["/usr/lib/wsl/lib", "/run/opengl-driver/lib"],
-    mend: "it comes with the NVIDIA driver; in a container allow the capability \"utility\" \
+    remedy: "it comes with the NVIDIA driver; in a container allow the capability \"utility\" \
            (NVIDIA_DRIVER_CAPABILITIES=compute,utility)",
 };
 
@@ -80,7 +80,7 @@ fn open() -> Result<nvml_wrapper::Nvml, DeviceError> {
     opened.map_err(|error| DeviceError::Broken {
         what: "NVML".into(),
         why: words(error),
-        mend: "check nvidia-smi, which uses the same library".into(),
+        remedy: "check nvidia-smi, which uses the same library".into(),
     })
 }
 

@@ -20,7 +20,7 @@ const fn nvrtc(files: &'static [&'static str]) -> CompilerDialect {
             // The library opens its built-in headers by their bare name, and has no path to them.
             before: "libnvrtc-builtins.so.",
             folders: &[],
-            mend: "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc` \
+            remedy: "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc` \
                    (nvidia-cuda-nvrtc-cu12 for drivers before 580); or build fizeau where a \
                    compiler for CUDA is found, which embeds binaries",
         },

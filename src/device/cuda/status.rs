@@ -13,7 +13,7 @@ use cudarc::driver::sys::CUresult::{self, *};
 pub const CHECK: &str = "check nvidia-smi and the kernel log (dmesg | grep -i nvrm)";
 
 /// What to do about a machine without a device.
-pub const NO_DEVICE_MEND: &str = "check nvidia-smi, CUDA_VISIBLE_DEVICES, and that the container \
+pub const NO_DEVICE_REMEDY: &str = "check nvidia-smi, CUDA_VISIBLE_DEVICES, and that the container \
                                   was given the GPU (--gpus all)";
 
 const fn code(number: CUresult, words: &'static str, meaning: Meaning) -> Code {
@@ -33,7 +33,7 @@ pub const CODES: &[Code] = &[
     ),
     code(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, "the call needs a newer driver", Setup(CHECK)),
     code(CUDA_ERROR_DEVICE_UNAVAILABLE, "device busy or unavailable", Gone),
-    code(CUDA_ERROR_NO_DEVICE, "no device", Setup(NO_DEVICE_MEND)),
+    code(CUDA_ERROR_NO_DEVICE, "no device", Setup(NO_DEVICE_REMEDY)),
     code(CUDA_ERROR_INVALID_DEVICE, "invalid device", Refused),
     code(CUDA_ERROR_DEVICE_NOT_LICENSED, "device without a licence (vGPU)", Setup(CHECK)),
     code(CUDA_ERROR_INVALID_IMAGE, "invalid kernel image", WrongModule),
@@ -110,7 +110,7 @@ mod tests {
     fn a_code_is_an_outcome() {
         let of = |code| CUDA.error(&Refusal::Code { call: "cuCall", code });
         assert!(matches!(of(214), DeviceError::Lost(words) if words.contains("ECC")));
-        assert!(matches!(of(802), DeviceError::Broken { mend, .. } if mend.contains("fabric")));
+        assert!(matches!(of(802), DeviceError::Broken { remedy, .. } if remedy.contains("fabric")));
         assert!(matches!(of(1), DeviceError::Driver(words) if words.contains("invalid value")));
         let unknown = of(123_456).to_string();
         assert!(unknown.contains("123456") && unknown.contains("does not know"), "{unknown}");

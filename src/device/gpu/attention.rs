@@ -1,11 +1,11 @@
 //! How kernels of attention are launched: on how many blocks, and for which shapes.
 
-use super::manifest::Row;
+use super::manifest::KernelRow;
 use crate::{device::DeviceError, kernel::AttentionParams};
 
 /// Blocks of a kernel that takes a tile of queries of one head and sequence each; none for one that
 /// finds its work by itself, as those do that follow a schedule.
-pub fn blocks(row: &Row, params: &AttentionParams) -> Option<u32> {
+pub fn blocks(row: &KernelRow, params: &AttentionParams) -> Option<u32> {
     let tiles = params.queries.div_ceil(row.tile?);
     Some((tiles * params.heads * params.batch).max(1))
 }
@@ -15,7 +15,7 @@ pub fn blocks(row: &Row, params: &AttentionParams) -> Option<u32> {
 /// # Errors
 ///
 /// [`DeviceError::Unfit`], with what it is made for.
-pub fn check(row: &Row, params: &AttentionParams) -> Result<(), DeviceError> {
+pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<(), DeviceError> {
     let unfit = |needs: String| Err(DeviceError::Unfit { kernel: row.entry.clone(), needs });
     if !row.maps.is_empty() && params.pages != 0 {
         return unfit("keys and values in one piece, in rows that a tensor map can tell".into());
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
     use crate::{device::gpu::manifest::Manifest, kernel::Operation};
 
-    fn rows() -> Vec<Row> {
+    fn rows() -> Vec<KernelRow> {
         let manifest: Manifest =
             toml::from_str(include_str!("../../../kernels/kernels.toml")).expect("kernels.toml");
         let rows = manifest.file.into_iter().flat_map(|file| file.kernels);
@@ -66,7 +66,7 @@ mod tests {
         let manifest: Manifest =
             toml::from_str(include_str!("../../../kernels/kernels.toml")).expect("kernels.toml");
         let runs = manifest.file.iter().filter(|file| !file.images(&targets).is_empty());
-        let rows: Vec<&Row> = runs.flat_map(|file| &file.kernels).collect();
+        let rows: Vec<&KernelRow> = runs.flat_map(|file| &file.kernels).collect();
         let heads = ["64x64", "128x128", "256x256"];
         let kinds = heads.map(|dims| ("prefill", dims)).into_iter();
         let kinds = kinds.chain([("prefill", "192x128"), ("mla", "576x512")]);

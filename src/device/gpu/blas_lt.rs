@@ -169,7 +169,7 @@ impl BlasLtDialect {
             }
             Refusal::NoSymbol(name) => DeviceError::Missing {
                 what: format!("{name} in {}", self.library.files[0]),
-                mend: self.library.mend.into(),
+                remedy: self.library.remedy.into(),
             },
             Refusal::Code { .. } => {
                 DeviceError::Launch { kernel: self.name.into(), why: refusal.to_string() }

@@ -93,23 +93,23 @@ impl LazyCompiler {
 ///
 /// # Errors
 ///
-/// [`DeviceError::Missing`] with all names and the mend of the first where there is none.
+/// [`DeviceError::Missing`] with all names and the remedy of the first where there is none.
 pub fn found(compilers: &[&'static LazyCompiler]) -> Result<Vec<Arc<Compiler>>, DeviceError> {
     let (mut found, mut absent) = (Vec::new(), Vec::new());
     for compiler in compilers {
         match compiler.get() {
             Ok(opened) => found.push(opened),
-            Err(DeviceError::Missing { what, mend }) => absent.push((what, mend)),
-            Err(DeviceError::Broken { what, why, mend }) => {
-                absent.push((format!("a usable {what} ({why})"), mend));
+            Err(DeviceError::Missing { what, remedy }) => absent.push((what, remedy)),
+            Err(DeviceError::Broken { what, why, remedy }) => {
+                absent.push((format!("a usable {what} ({why})"), remedy));
             }
             Err(error) => return Err(error),
         }
     }
     match (found.is_empty(), absent.first()) {
-        (true, Some((_, mend))) => {
+        (true, Some((_, remedy))) => {
             let what: Vec<&str> = absent.iter().map(|(what, _)| what.as_str()).collect();
-            Err(DeviceError::Missing { what: what.join(" or "), mend: mend.clone() })
+            Err(DeviceError::Missing { what: what.join(" or "), remedy: remedy.clone() })
         }
         _ => Ok(found),
     }

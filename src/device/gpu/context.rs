@@ -4,7 +4,7 @@
 //! waits by asking: a kernel that never ends is then an error after its deadline and no process
 //! that cannot be ended. After a hang, an uncorrectable error or a fault that breaks the context
 //! nothing of the device is touched again, not even to free it: calls into a broken context may
-//! wait for ever, and the driver cleans up when the process ends.
+//! wait without end, and the driver cleans up when the process ends.
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 

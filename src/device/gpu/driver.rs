@@ -41,7 +41,7 @@ impl Driver {
         let silent = || DeviceError::Broken {
             what: vendor.named(),
             why: format!("it did not answer within {} s", ANSWER_MAX.as_secs()),
-            mend: vendor.check.into(),
+            remedy: vendor.check.into(),
         };
         within(ANSWER_MAX, move || Driver::open_now(vendor)).unwrap_or_else(|| Err(silent()))
     }
@@ -206,15 +206,15 @@ pub fn opening_error(vendor: &Vendor, refusal: &Refusal) -> DeviceError {
         && vendor.no_device.contains(code)
     {
         let what = format!("{} GPU", vendor.maker);
-        return DeviceError::NoDevice { what, mend: vendor.no_device_mend.into() };
+        return DeviceError::NoDevice { what, remedy: vendor.no_device_mend.into() };
     }
-    let broken = |why: String, mend: &str| DeviceError::Broken {
+    let broken = |why: String, remedy: &str| DeviceError::Broken {
         what: vendor.named(),
         why,
-        mend: mend.into(),
+        remedy: remedy.into(),
     };
     match vendor.error(refusal) {
-        DeviceError::Missing { what, mend } => broken(format!("it has no {what}"), &mend),
+        DeviceError::Missing { what, remedy } => broken(format!("it has no {what}"), &remedy),
         DeviceError::Lost(why) | DeviceError::Driver(why) => broken(why, vendor.check),
         told => told,
     }

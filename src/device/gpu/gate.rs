@@ -3,7 +3,7 @@
 //! A launch takes the host a few microseconds. Kernels shorter than that would be timed as long as
 //! their launches take, had the first of them not to wait for the last to be enqueued. A kernel
 //! that looks at a word of the host's memory holds them; it gives up by itself after a while, so
-//! that no mistake on the host's side holds it for ever. How long it held is read afterwards: a
+//! that no mistake on the host's side holds it without end. How long it held is read afterwards: a
 //! region whose gate gave up was perhaps timed as long as its launches took, and is timed again.
 
 #![expect(unsafe_code, reason = "the device reads a word of the host's memory")]

@@ -9,7 +9,7 @@ use super::{
     compiler::{self, Source},
     context::Context,
     graph::Graph,
-    manifest::{self, File, Grid, Manifest, Repeat, Row},
+    manifest::{self, File, Grid, KernelRow, Manifest, Repeat},
     module::{Arguments, Entry, Module, NotLoaded},
     tensor_map,
     vendor::{Bundled, KernelSet, Shape},
@@ -53,7 +53,7 @@ pub struct Loaded {
     /// The image that it is of.
     pub code: Code,
     entry: Entry,
-    row: Row,
+    row: KernelRow,
     /// Its scratch memory, and the number of blocks that it is for.
     scratch: RefCell<Option<(u32, Buffer)>>,
 }
@@ -88,7 +88,7 @@ impl Kernels {
     }
 
     /// Every file with each of its kernels.
-    fn rows(&self) -> impl Iterator<Item = (&File, &Row)> {
+    fn rows(&self) -> impl Iterator<Item = (&File, &KernelRow)> {
         self.files.iter().flat_map(|file| file.kernels.iter().map(move |row| (file, row)))
     }
 
@@ -195,8 +195,8 @@ impl Kernels {
     ) -> Result<(Rc<Module>, Code), DeviceError> {
         let compilers = (self.set.compilers)(context.driver().version);
         let compilers = compiler::found(&compilers).map_err(|error| match error {
-            DeviceError::Missing { what, mend } => {
-                DeviceError::Missing { what: format!("{refused}, and {what}"), mend }
+            DeviceError::Missing { what, remedy } => {
+                DeviceError::Missing { what: format!("{refused}, and {what}"), remedy }
             }
             other => other,
         })?;
@@ -243,7 +243,7 @@ impl Kernels {
             // The text is right: another compiler, or another driver, would do.
             true => DeviceError::Missing {
                 what: format!("a compiler whose binaries this driver loads ({why})"),
-                mend: self.set.mend.into(),
+                remedy: self.set.remedy.into(),
             },
             false => DeviceError::Launch { kernel: file.path.clone(), why },
         })
@@ -278,7 +278,7 @@ fn code(image: &[u8], target: &str, compiler: &str) -> Code {
 }
 
 /// How a kernel is launched on a number of blocks.
-fn shape(row: &Row, blocks: u32) -> Shape {
+fn shape(row: &KernelRow, blocks: u32) -> Shape {
     let cluster = row.cluster.max(1);
     let whole = (blocks / cluster * cluster).max(cluster);
     Shape {

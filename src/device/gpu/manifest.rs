@@ -23,13 +23,13 @@ pub struct File {
     /// The virtual target whose text is kept for devices that came later.
     pub ptx: Option<String>,
     /// Its entries.
-    pub kernels: Vec<Row>,
+    pub kernels: Vec<KernelRow>,
 }
 
 /// One kernel.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct KernelRow {
     /// As the device lists it: `stream/copy`, `gemm/bf16`, `util/clock`.
     pub operation: Operation,
     /// The last segment of a case's id.

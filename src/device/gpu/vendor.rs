@@ -132,7 +132,7 @@ pub struct KernelSet {
     /// driver first. What one does not compile or the driver does not load, the next one may.
     pub compilers: fn(i32) -> Vec<&'static LazyCompiler>,
     /// What to do where the driver loads nothing that these compilers make.
-    pub mend: &'static str,
+    pub remedy: &'static str,
     /// The compiler that a build without binaries did not find.
     pub builder: &'static str,
 }
@@ -206,14 +206,14 @@ impl Vendor {
         match refusal {
             Refusal::NoSymbol(name) => DeviceError::Missing {
                 what: format!("{name} in {}", self.library.files[0]),
-                mend: self.newer.into(),
+                remedy: self.newer.into(),
             },
             Refusal::Code { call, code } => {
                 let said = format!("{call}: {}", self.words(*code));
                 match self.meaning(*code) {
                     Meaning::Gone => DeviceError::Lost(said),
-                    Meaning::Setup(mend) => {
-                        DeviceError::Broken { what: self.named(), why: said, mend: mend.into() }
+                    Meaning::Setup(remedy) => {
+                        DeviceError::Broken { what: self.named(), why: said, remedy: remedy.into() }
                     }
                     _ => DeviceError::Driver(said),
                 }

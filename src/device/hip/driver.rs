@@ -2,7 +2,7 @@
 
 use super::{
     functions, hipblaslt, hiprtc, kernels,
-    status::{self, NO_DEVICE_MEND},
+    status::{self, NO_DEVICE_REMEDY},
 };
 use crate::device::{
     DeviceError,
@@ -15,11 +15,11 @@ use crate::device::{
 };
 use std::sync::{Arc, OnceLock};
 
-const MEND: &str = "install the ROCm runtime (AMD's package hip-runtime-amd, or libamdhip64-5 of \
+const REMEDY: &str = "install the ROCm runtime (AMD's package hip-runtime-amd, or libamdhip64-5 of \
                     Debian and Ubuntu); in a container pass --device /dev/kfd --device /dev/dri";
 
 pub const LIBRARY: Wanted =
-    Wanted { files: hip_sys::HIP_FILES, before: "", folders: functions::FOLDERS, mend: MEND };
+    Wanted { files: hip_sys::HIP_FILES, before: "", folders: functions::FOLDERS, remedy: REMEDY };
 
 /// AMD's driver.
 pub static HIP: Vendor = Vendor {
@@ -32,13 +32,13 @@ pub static HIP: Vendor = Vendor {
     too_old: |version| DeviceError::Broken {
         what: "the AMD driver".into(),
         why: format!("its HIP is {}, and fizeau needs 5.0 or newer", spelled(version)),
-        mend: "install ROCm 6 or newer".into(),
+        remedy: "install ROCm 6 or newer".into(),
     },
     version: spelled,
     newer: "install a newer ROCm runtime",
     // A driver without a device says so by one code or another, by what it was asked first.
     no_device: &[hip_sys::hipErrorNoDevice, hip_sys::hipErrorInvalidDevice],
-    no_device_mend: NO_DEVICE_MEND,
+    no_device_mend: NO_DEVICE_REMEDY,
     check: status::CHECK,
     codes: status::CODES,
     flags: Flags {
@@ -65,7 +65,7 @@ pub static HIP: Vendor = Vendor {
         manifest: kernels::MANIFEST,
         find: kernels::find,
         compilers: |_| vec![&hiprtc::HIPRTC],
-        mend: "install the hipRTC that belongs to the driver",
+        remedy: "install the hipRTC that belongs to the driver",
         builder: "clang for AMD's targets",
     },
 };
@@ -101,9 +101,9 @@ mod tests {
         let other = Refusal::Code { call: "hipInit (HIP error 100)", code: 1 };
         for refusal in [refusal(1), refusal(999), other, Refusal::NoSymbol("hipInit")] {
             let told = opening_error(&HIP, &refusal);
-            let DeviceError::Broken { what, why, mend } = &told else { panic!("{told:?}") };
+            let DeviceError::Broken { what, why, remedy } = &told else { panic!("{told:?}") };
             assert!(what == "the AMD driver" && why.contains("hipInit"), "{told:?}");
-            assert!(!mend.is_empty(), "{told:?}");
+            assert!(!remedy.is_empty(), "{told:?}");
         }
         assert_eq!((spelled(50_221_153), spelled(60_300_000)), ("5.2".into(), "6.3".into()));
     }

@@ -23,7 +23,7 @@ pub(super) static HIPBLASLT: BlasLtDialect = BlasLtDialect {
         files: hip_sys::HIPBLASLT_FILES,
         before: "",
         folders: functions::FOLDERS,
-        mend: "install hipBLASLt (AMD's package hipblaslt), to have the vendor's matrix products \
+        remedy: "install hipBLASLt (AMD's package hipblaslt), to have the vendor's matrix products \
                beside ours",
     },
     functions: functions::products,

@@ -13,7 +13,7 @@ pub static HIPRTC: LazyCompiler = LazyCompiler::new(CompilerDialect {
         files: hip_sys::HIPRTC_FILES,
         before: "",
         folders: functions::FOLDERS,
-        mend: "install hipRTC (AMD's package hip-runtime-amd has it), or build fizeau where a \
+        remedy: "install hipRTC (AMD's package hip-runtime-amd has it), or build fizeau where a \
                clang for AMD's targets is found, which embeds binaries",
     },
     functions: functions::compiler,

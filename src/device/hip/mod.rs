@@ -29,7 +29,7 @@ use crate::{
 };
 use driver::driver;
 use sensors::Sensors;
-use status::NO_DEVICE_MEND;
+use status::NO_DEVICE_REMEDY;
 use std::env;
 
 /// What HIP lets this process see, in the user's words.
@@ -52,7 +52,7 @@ impl Backend for Hip {
         if count == 0 {
             let hidden = visible().map(|list| format!(" ({list})")).unwrap_or_default();
             let what = format!("AMD GPU{hidden}");
-            return Err(DeviceError::NoDevice { what, mend: NO_DEVICE_MEND.into() });
+            return Err(DeviceError::NoDevice { what, remedy: NO_DEVICE_REMEDY.into() });
         }
         (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
     }
@@ -114,7 +114,7 @@ fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
             state: if errors == 0 { State::Ok } else { State::Fail },
             what: what.clone(),
             found: format!("{errors} uncorrectable memory errors since the driver was loaded"),
-            mend: match errors {
+            remedy: match errors {
                 0 => String::new(),
                 _ => "drain the node and reset the GPU: amd-smi reset --gpureset".into(),
             },

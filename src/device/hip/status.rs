@@ -10,7 +10,7 @@ use crate::device::gpu::status::{
 use hip_sys::*;
 
 /// What to do about a machine without a device.
-pub const NO_DEVICE_MEND: &str = "check rocminfo, that this user may open /dev/kfd (groups \
+pub const NO_DEVICE_REMEDY: &str = "check rocminfo, that this user may open /dev/kfd (groups \
                                   render and video), and what HIP_VISIBLE_DEVICES and \
                                   ROCR_VISIBLE_DEVICES leave; in a container pass \
                                   --device /dev/kfd --device /dev/dri";
@@ -28,7 +28,7 @@ pub const CODES: &[Code] = &[
     code(hipErrorOutOfMemory, "out of memory", OutOfMemory),
     code(hipErrorNotInitialized, "driver not initialised", Setup(CHECK)),
     code(hipErrorDeinitialized, "driver is shutting down", Gone),
-    code(hipErrorNoDevice, "no device", Setup(NO_DEVICE_MEND)),
+    code(hipErrorNoDevice, "no device", Setup(NO_DEVICE_REMEDY)),
     code(hipErrorInvalidDevice, "invalid device", Refused),
     code(hipErrorInvalidImage, "invalid kernel image", WrongModule),
     code(hipErrorInvalidContext, "invalid context", Refused),

@@ -2,8 +2,8 @@
 
 use crate::{
     case::{
-        self, Access, AttentionKind, Buffers, Collective, Contents, HostMemory, KernelName,
-        Launching, Lengths, Mask, Place, Routing, Side, StreamOperation, Transfer, limits,
+        self, Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory,
+        KernelName, Launching, Lengths, Mask, Place, Routing, StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
     record::mirror::mirror,
@@ -77,7 +77,7 @@ pub struct LatencyPoint {
     pub working_set: Bytes,
     /// Only lines of the last cache that are so far from the unit; absent: all there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub side: Option<Side>,
+    pub side: Option<CacheSide>,
 }
 
 mirror!(LatencyPoint of case::LatencyPoint { working_set, side });

@@ -21,7 +21,7 @@ pub enum Outcome {
     Skipped {
         /// Which one.
         case: Case,
-        /// Why, and what would mend it.
+        /// Why, and what would fix it.
         reason: String,
     },
     /// It should have run, or ran and was wrong.

@@ -43,14 +43,14 @@ const STEERING: [(&str, &[&str]); 4] = [
 /// Opened once in a process: their threads outlive any device. And those that are not.
 static FOUND: LazyLock<(Vec<Opened>, Vec<Unopened>)> = LazyLock::new(|| {
     let (mut opened, mut unopened) = (Vec::new(), Vec::new());
-    for (name, file, mend) in LIBRARIES {
+    for (name, file, remedy) in LIBRARIES {
         // SAFETY: the initialisers of these libraries read the CPU and start threads, no more.
         match unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) } {
             Ok(library) => opened.push(Opened { name, library }),
             Err(error) => {
                 let words = chain(&error);
                 let refused = (!is_nowhere(&words, file)).then_some(words);
-                unopened.push(Unopened { name, mend, refused });
+                unopened.push(Unopened { name, remedy, refused });
             }
         }
     }
@@ -63,7 +63,7 @@ pub struct Unopened {
     /// As kernels are named by it.
     pub name: &'static str,
     /// What brings it.
-    pub mend: &'static str,
+    pub remedy: &'static str,
     /// The loader's words, where it is there and the loader refuses it.
     pub refused: Option<String>,
 }

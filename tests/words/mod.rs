@@ -1,0 +1,115 @@
+//! Words that were replaced and are not to come back (docs/words.md has what stands in their place).
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A wording, in lower case, and what to write. A space stands for any white space and for the marks
+/// of a comment, so that a line break hides nothing; both ends must be ends of words.
+const GONE: &[(&str, &str)] = &[
+    ("so many", "n, this many, or the quantity's name"),
+    ("mend", "fix, remedy"),
+    ("is had", "is allocated"),
+    ("are had", "are allocated"),
+    ("were had", "were allocated"),
+    ("goes on", "continues"),
+    ("go on", "continue"),
+    ("gets on", "makes progress"),
+    ("held against", "checked against"),
+    ("stays away", "never enters"),
+    ("stayed away", "never entered"),
+    ("passed over", "ignored, skipped"),
+    ("called so", "named so"),
+    ("somebody", "another user, another process, an attacker"),
+    ("ought", "should"),
+    ("in earnest", "random, as in a real workload"),
+    ("sought after", "popular"),
+    ("for ever", "without end"),
+    ("lest", "so that not"),
+    ("speaks of", "is about"),
+    ("that is said", "the report says so"),
+    ("neighbours share", "other tenants may affect"),
+    ("fetch for both", "multicast"),
+];
+
+/// Folders and files that are read; docs/words.md has the words itself, and two pages are printed by
+/// programs whose tables have a column of that name.
+const READ: &[&str] = &["src", "crates", "data/suites", "docs", "README.md", "CONTRIBUTING.md"];
+const NOT_READ: &[&str] = &["docs/words.md", "docs/localise-rates.md", "docs/error-rates.md"];
+const ENDINGS: &[&str] = &["rs", "md", "toml"];
+
+/// Every place in the repository where such a word stands.
+pub fn faults() -> Vec<String> {
+    let mut faults = Vec::new();
+    for root in READ {
+        for path in files(Path::new(root)) {
+            let name = path.to_string_lossy().replace('\\', "/");
+            if NOT_READ.contains(&name.as_str()) {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("a source file is UTF-8");
+            faults.extend(faults_of(&name, &text));
+        }
+    }
+    faults
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .flat_map(|entry| files(&entry.path()))
+        .filter(|file| ENDINGS.iter().any(|end| file.extension().is_some_and(|is| is == *end)))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The words of a text that are gone, with their lines.
+pub fn faults_of(name: &str, text: &str) -> Vec<String> {
+    // Words one after the other, each with its line; marks of comments are none.
+    let lines = text.lines().enumerate();
+    let words: Vec<(String, usize)> = lines
+        .flat_map(|(at, line)| {
+            let is_mark = |word: &&str| !word.chars().all(|c| "/!#*|\\".contains(c));
+            let clean =
+                |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+            line.split_whitespace().filter(is_mark).map(move |word| (clean(word), at + 1))
+        })
+        .collect();
+    let mut faults = Vec::new();
+    for (gone, instead) in GONE {
+        let parts: Vec<&str> = gone.split(' ').collect();
+        for window in words.windows(parts.len()) {
+            if window.iter().zip(&parts).all(|((word, _), part)| word == part) {
+                faults.push(format!("{name}:{}: {gone:?}: write {instead}", window[0].1));
+            }
+        }
+    }
+    faults
+}
+
+/// Environment variables that tests, builds and the program's own processes use, not its users.
+const INTERNAL: &[&str] =
+    &["FIZEAU_BUILD", "FIZEAU_LAUNCHER", "FIZEAU_PLANT", "FIZEAU_REQUIRE_ALL", "FIZEAU_REPORT_DIR"];
+
+/// Variables that sources read and the help does not name.
+pub fn variables_without_help(sources: &[(String, String)], help: &str) -> Vec<String> {
+    let mut missing = Vec::new();
+    for (path, text) in sources {
+        for (at, _) in text.match_indices("\"FIZEAU_") {
+            let name: String = text[at + 1..]
+                .chars()
+                .take_while(|c| c.is_ascii_uppercase() || *c == '_')
+                .collect();
+            if !help.contains(&name) && !INTERNAL.contains(&name.as_str()) {
+                missing.push(format!("{path}: {name} is not in the help of fizeau"));
+            }
+        }
+    }
+    missing
+}

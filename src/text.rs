@@ -128,7 +128,7 @@ pub fn shorten(text: &str, limit: usize) -> String {
 
 /// Characters that stay of a shortened id's beginning, where there is room: enough to tell
 /// operations apart.
-const ID_START: usize = 8;
+const ID_START: usize = 12;
 
 /// A case's id in at most `limit` characters. What is left out is in the middle, so that the last
 /// two parts, shape and kernel, stay as far as they fit.
@@ -152,9 +152,9 @@ mod tests {
     fn ids_keep_their_shape_and_kernel() {
         let id = "attention/prefill/bf16/b1-h8-kv2-q512-k512-d128x128-causal/avx512";
         assert_eq!(shorten_id(id, 65), id);
-        let short = "attention/p\u{2026}/b1-h8-kv2-q512-k512-d128x128-causal/avx512";
-        assert_eq!(shorten_id(id, 55), short);
-        assert_eq!(shorten_id(id, 30), "attentio\u{2026}128x128-causal/avx512");
+        let short = "attention/pref\u{2026}/b1-h8-kv2-q512-k512-d128x128-causal/avx512";
+        assert_eq!(shorten_id(id, 58), short);
+        assert_eq!(shorten_id(id, 36), "attention/pr\u{2026}-d128x128-causal/avx512");
         for limit in 0..66 {
             assert!(shorten_id(id, limit).chars().count() <= limit.max(1), "{limit}");
         }

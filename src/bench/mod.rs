@@ -94,16 +94,10 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan
 }
 
-/// Kernels of vendors' libraries, as devices name them.
-const LIBRARIES: [&str; 7] = ["cublaslt", "hipblaslt", "openblas", "blis", "mkl", "nccl", "rccl"];
-
 /// Keeps the first kernel of each point, which is the device's best guess, and vendors' libraries.
 fn keep_best(plan: &mut Vec<Case>) {
     let mut seen = HashSet::new();
-    plan.retain(|case| {
-        let is_library = LIBRARIES.contains(&case.kernel.0.as_str());
-        is_library || seen.insert(case.point)
-    });
+    plan.retain(|case| case.kernel.is_of_library() || seen.insert(case.point));
 }
 
 /// Makes a case ready, on all ranks or on none.

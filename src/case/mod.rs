@@ -62,6 +62,17 @@ pub struct Case {
 #[serde(transparent)]
 pub struct KernelName(pub String);
 
+impl KernelName {
+    /// Vendors' libraries whose functions are measured as kernels.
+    const LIBRARIES: [&str; 8] =
+        ["cublaslt", "hipblaslt", "openblas", "blis", "mkl", "onednn", "nccl", "rccl"];
+
+    /// Whether a vendor's library performs it, and no kernel of this program.
+    pub fn is_of_library(&self) -> bool {
+        KernelName::LIBRARIES.contains(&self.0.as_str())
+    }
+}
+
 /// What is measured, one shape for each operation. Closed on purpose: the compiler then finds
 /// every report and guard that a new operation must teach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

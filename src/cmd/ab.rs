@@ -34,19 +34,20 @@ const LOCAL: &str = "results/local";
 /// Arguments of `ab`.
 #[derive(Args, Clone, Debug)]
 pub struct AbArgs {
-    /// Only cases whose ids match a glob, such as 'gemm/bf16/*' or stream; '!GLOB' excludes
+    /// Cases to select: the beginning of their ids (stream), or a glob ('gemm/bf16/*'); '!GLOB'
+    /// excludes [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
     /// A built-in suite, as `fizeau suites` lists them, or a TOML file [default: that of `run`]
     #[arg(long, value_name = "NAME|FILE")]
     pub suite: Option<String>,
-    /// The program that is B; given twice, the programs that are A and B [default: this one]
+    /// Program B; given twice, programs A and B [default: this one]
     #[arg(long, value_name = "PATH")]
     pub program: Vec<PathBuf>,
     /// A device for both; given twice, the devices of A and B
     #[arg(long, value_name = "NAME")]
     pub device: Vec<String>,
-    /// Given twice: the kernels of A and B. The points that both have are compared
+    /// Given twice: the kernels of A and B. Points that both kernels have are compared
     #[arg(long, value_name = "NAME")]
     pub kernel: Vec<String>,
     /// Set an environment variable for A; repeat it for more
@@ -58,16 +59,16 @@ pub struct AbArgs {
     /// The least change that counts: a share (0.02) or a percentage (2%)
     #[arg(long, value_name = "SHARE", default_value_t = Share(LEAST_EFFECT))]
     pub least_effect: Share,
-    /// Probability that any case is called slower wrongly: a share or a percentage
+    /// Probability of one or more false positives over all cases: a share or a percentage
     #[arg(long, value_name = "SHARE", default_value_t = Share(ERROR_RATE))]
     pub error_rate: Share,
-    /// Seed of the order of measurements [default: another one each time]
+    /// Seed for the order of measurements [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Where the records of all measurements go [default: results/local/TIME-ab]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// How the report is written [default: terminal, or json with --json]
+    /// Output format [default: terminal, or json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
 }

@@ -29,20 +29,20 @@ pub struct CompareArgs {
     /// The change that counts: a share (0.05) or a percentage (5%)
     #[arg(long, value_name = "SHARE", default_value_t = Share(THRESHOLD))]
     pub threshold: Share,
-    /// Expected share of wrong ones among the cases that are called slower: a share or a percentage
+    /// False discovery rate among the cases that are called slower: a share or a percentage
     #[arg(long, value_name = "SHARE", default_value_t = Share(FALSE_DISCOVERIES))]
     pub false_discoveries: Share,
-    /// Compare records of different machines too; every difference is named
+    /// Allow records of different machines; every difference is listed
     #[arg(long)]
     pub across: bool,
     /// Do not count regressions in cases whose ids match a glob, such as 'gemm/bf16/*'; repeat it
     /// for more. The reason is shown with each of them
     #[arg(long, value_name = "SELECTOR[=REASON]")]
     pub waive: Vec<Waiver>,
-    /// How it is written [default: terminal, or as the name of --out ends; json with --json]
+    /// Output format [default: terminal, or by the name of --out; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Write it to this file and not to standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -44,7 +44,7 @@ pub struct LaunchArgs {
     #[arg(long, value_name = "K")]
     pub node: Option<u32>,
     /// The command that each rank runs, such as `run collective`
-    #[arg(last = true, required = true, value_name = "VERB")]
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 

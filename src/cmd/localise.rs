@@ -26,7 +26,8 @@ use std::{
 /// Arguments of `localise`.
 #[derive(Args, Clone, Debug)]
 pub struct LocaliseArgs {
-    /// Rounds in which every rank exchanges with one other. Where they leave doubt, 6 more follow
+    /// Rounds in which each rank exchanges data with one other; 6 more follow if the result is
+    /// unclear
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub rounds: u32,
     /// Bytes that each rank sends in an exchange
@@ -38,8 +39,8 @@ pub struct LocaliseArgs {
     /// A device as `fizeau devices` names it [default: the GPUs, or the host where there is none]
     #[arg(long, alias = "backend", value_name = "NAME")]
     pub device: Option<String>,
-    /// Measure nothing, and judge rates that were measured before: a directory that this command
-    /// has written, or a JSON or CSV file with rank_a, rank_b and bytes_per_second
+    /// Judge rates that were measured before, and measure nothing: a directory that this command
+    /// wrote, or a JSON or CSV file with rank_a, rank_b and bytes_per_second
     #[arg(
         long,
         value_name = "FILE_OR_DIR",
@@ -49,7 +50,7 @@ pub struct LocaliseArgs {
     /// Where the rates go [default: results/local/TIME-localise]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Say how many rounds a rank needs to be found that is slower by this share ...
+    /// Also print how many rounds would find a rank that is slower by this share ...
     #[arg(long, value_name = "SHARE", default_value = "20%")]
     pub loss: Share,
     /// ... in this share of its exchanges

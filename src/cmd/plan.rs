@@ -22,7 +22,8 @@ const GPU_QUICK: &str = "gpu-quick";
 /// What to measure, and where.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlanArgs {
-    /// Only cases whose ids match a glob, such as 'gemm/bf16/*' or stream; '!GLOB' excludes
+    /// Cases to select: the beginning of their ids (stream), or a glob ('gemm/bf16/*'); '!GLOB'
+    /// excludes [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
     /// A built-in suite, as `fizeau suites` lists them, or a TOML file [default: quick on a host,

@@ -27,16 +27,16 @@ pub struct ReportArgs {
     /// Records, or the directories they are in [default: the newest under results/local]
     #[arg(value_name = "RECORD_OR_DIR")]
     pub records: Vec<PathBuf>,
-    /// How it is written [default: terminal, or as the name of --out ends; json with --json]
+    /// Output format [default: terminal, or by the name of --out; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Write it to this file and not to standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Only the summary: the machine, the headline figures, what stands out
+    /// Only the summary that a run ends with: verdict, headline figures, failures
     #[arg(long)]
     pub summary: bool,
-    /// Write each chart as a PNG file into this directory too
+    /// Also write each chart as a PNG file into this directory
     #[cfg(feature = "png")]
     #[arg(long, value_name = "DIR")]
     pub png: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         if let Some(dir) = &args.png {
             write_pictures(dir, &document)?;
         }
-        let document = if args.summary { document.summary() } else { document };
+        let document = if args.summary { report::brief(&record) } else { document };
         let terminal = if args.out.is_some() { FILE } else { window(global) };
         let text = match format {
             ReportFormat::NcclTests => as_nccl_tests(&record, global)?,

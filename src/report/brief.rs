@@ -16,7 +16,7 @@ const PRODUCTS_MAX: usize = 5;
 const DTYPES: [&str; 8] = ["bf16", "fp8", "f16", "f32", "tf32", "int8", "nvfp4", "f64"];
 
 /// Cases without a result and warnings that are named; the report has all.
-const NAMED_MAX: usize = 3;
+const NAMED_MAX: usize = 4;
 
 /// The end of a run in a few lines.
 pub fn document(record: &Record) -> Document {

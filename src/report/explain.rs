@@ -4,8 +4,8 @@ use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name}
 use crate::{
     case::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents,
-        LatencyPoint, Launching, Lengths, Mask, Place, Point, StreamOperation, Transfer,
-        TransferPoint, Work,
+        KernelName, LatencyPoint, Launching, Lengths, Mask, Place, Point, StreamOperation,
+        Transfer, TransferPoint, Work,
     },
     spec::SpeedOfLight,
 };
@@ -41,7 +41,7 @@ pub fn document(explained: &Explained<'_>) -> Document {
         Block::Text(format!("Measures: {}", measured(point, *is_host))),
         Block::Text(format!("Work of one iteration: {}.", work(&point.work()))),
         Block::Text(format!("Check: {}", check(point))),
-        Block::Text(kernel(&case.kernel.0, kernels, *is_host)),
+        Block::Text(kernel(&case.kernel, kernels, *is_host)),
     ];
     match limits.is_empty() {
         true => blocks.push(Block::Text(
@@ -115,11 +115,11 @@ fn work(work: &Work) -> String {
     }
 }
 
-fn kernel(name: &str, others: &[String], is_host: bool) -> String {
+fn kernel(kernel: &KernelName, others: &[String], is_host: bool) -> String {
+    let name = kernel.0.as_str();
     let place = others.iter().position(|one| one == name).map_or(0, |at| at + 1);
-    let library = ["cublaslt", "hipblaslt", "openblas", "blis", "mkl", "nccl", "rccl"];
     let kind = match name {
-        name if library.contains(&name) => "the vendor's library, beside fizeau's own kernels",
+        _ if kernel.is_of_library() => "the vendor's library, beside fizeau's own kernels",
         "ce" => "the copy engine",
         "threads" => "threads of this process",
         "mpi" => "the MPI that started the ranks",

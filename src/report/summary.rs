@@ -291,8 +291,9 @@ pub fn notes(record: &Record) -> Vec<String> {
     let mut notes: Vec<String> = environment.architecture_warning().into_iter().collect();
     notes.extend(of_record(record));
     notes.extend(of_figures(record));
+    // What the run found out itself comes last there, after what is always so on this host.
+    notes.extend(environment.warnings.iter().rev().cloned());
     notes.extend(noisy(record));
-    notes.extend(environment.warnings.iter().cloned());
     notes
 }
 

@@ -6,7 +6,7 @@ use fizeau::{
     cmd::report::{ReportFormat, render, write_all},
     compare::{Comparison, Options},
     format::terminal::{Colour, Terminal},
-    outcome::{Failure, Outcome},
+    outcome::{Failure, Outcome, Telemetry},
     record::{CURRENT, Line, Record},
     report,
     spec::Properties,
@@ -546,4 +546,91 @@ fn files_to_look_at() {
     let document = report::run(&synthetic::record());
     let html = render(&document, ReportFormat::Html, PLAIN).expect("it renders");
     fs::write(Path::new(&dir).join("report.html"), html).expect("the directory can be written");
+}
+
+/// The fact of a key in the JSON report of a record.
+fn fact(record: &Record, key: &str) -> Value {
+    let page: Value = serde_json::from_str(&shown(record, ReportFormat::Json)).expect("JSON");
+    page["facts"][key].clone()
+}
+
+#[test]
+fn the_summarys_bus_bandwidth_is_that_of_all_reduce() {
+    let mut record = synthetic::record();
+    // A broadcast that is faster than every all_reduce does not stand in for it.
+    for outcome in &mut record.outcomes {
+        let Outcome::Measured(of) = outcome else { continue };
+        if of.case.to_string().starts_with("collective/broadcast/") {
+            of.summary.median = of.summary.median * 0.1;
+        }
+    }
+    let all_reduce = fact(&record, "collective_busbw");
+    let case = all_reduce["case"].as_str().expect("a case");
+    assert!(case.starts_with("collective/all_reduce/f32/256MiB/"), "{case}");
+    assert_eq!(all_reduce["label"], "all_reduce busbw");
+    record.outcomes.retain(|one| !one.case().to_string().starts_with("collective/all_reduce/"));
+    assert_eq!(fact(&record, "collective_busbw")["label"], "broadcast busbw");
+}
+
+#[test]
+fn a_low_share_has_its_reason_beside_it() {
+    let slow = |spoil: &dyn Fn(&mut Record)| {
+        let mut record = synthetic::record();
+        record.header.device.virtualised = None;
+        for outcome in &mut record.outcomes {
+            let Outcome::Measured(of) = outcome else { continue };
+            if of.case.to_string().starts_with("stream/") {
+                of.summary.median = of.summary.median * 5.0;
+            }
+        }
+        spoil(&mut record);
+        fact(&record, "memory_read")["of"].as_str().expect("words").to_owned()
+    };
+    let alone = slow(&|_| ());
+    assert!(alone.ends_with("(datasheet)"), "{alone}");
+    let virtual_machine = slow(&|record| record.header.device.virtualised = Some("KVM".into()));
+    assert!(virtual_machine.contains("virtual machine (KVM), 2 of a socket's cores"));
+    let few = slow(&|record| record.header.environment.cpus_online = Some(256));
+    assert!(few.ends_with("(datasheet): 2 of 256 CPUs"), "{few}");
+    let capped = slow(&|record| {
+        record.header.environment.cpu_quota = Some(1.5);
+        for outcome in &mut record.outcomes {
+            let Outcome::Measured(of) = outcome else { continue };
+            of.stopped_by_quota = Some(0.6);
+            of.telemetry =
+                Some(Telemetry { held_by: vec!["power cap".into()], ..Default::default() });
+        }
+    });
+    assert!(capped.contains("CPU quota of 1.50 CPUs, clock held down by power cap"), "{capped}");
+    // What is near its limit needs no reason.
+    let fine = fact(&synthetic::record(), "memory_read");
+    assert!(fine["of"].as_str().is_some_and(|of| of.ends_with("(datasheet)")), "{fine}");
+}
+
+#[test]
+fn links_launches_power_and_throttling_have_their_lines() {
+    let record = synthetic::with_a_gpu();
+    let of = |key| fact(&record, key)["of"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(fact(&record, "host_to_device")["value"], 50e9);
+    assert!(of("peer_read").contains("slowest 90.00 GB/s"), "{}", of("peer_read"));
+    assert!(of("launch_latency").contains("queued 2.000 us each"), "{}", of("launch_latency"));
+    assert_eq!(fact(&record, "power")["value"], "690.0 W");
+    assert_eq!(of("throttling"), "by power cap");
+    let brief = report::brief(&record);
+    let text = render(&brief, ReportFormat::Terminal, PLAIN).expect("it renders");
+    for label in
+        ["Host to device", "Peer to device", "Launch latency", "Highest power", "Clock held"]
+    {
+        assert!(text.contains(label), "{label}: {text}");
+    }
+}
+
+#[test]
+fn the_short_form_is_short_at_every_width() {
+    let document = report::brief(&synthetic::record());
+    for (width, lines) in [(Some(80), 36), (Some(200), 24), (None, 26)] {
+        let terminal = Terminal { width, colour: Colour::Never };
+        let text = render(&document, ReportFormat::Terminal, terminal).expect("it renders");
+        assert!(text.lines().count() <= lines, "{width:?}: {} lines\n{text}", text.lines().count());
+    }
 }

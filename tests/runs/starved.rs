@@ -149,7 +149,7 @@ fn with_a_tenth_of_a_cpu_and_little_memory_nothing_is_lost_and_the_limits_are_to
     let chosen: Vec<&str> = chosen.map(|row| row["id"].as_str().expect("an id")).collect();
     assert_eq!(chosen.len(), 13, "{listing}");
 
-    let run = ["run", "--device", "host", "--suite", "little.toml", "--out", "out"];
+    let run = ["run", "--full", "--device", "host", "--suite", "little.toml", "--out", "out"];
     let said = listed(&[&run[..], &chosen].concat());
     assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.err);
     let record = place.record("out");

@@ -175,3 +175,44 @@ fn a_record_has_what_reproduces_its_numbers() {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }
 }
+
+/// A plain run on a GPU takes the suite that is made for one, and is planned for less than a minute
+/// on a large one: 132 units, 141 GB, the rates of compute capability 9.0.
+#[test]
+fn a_plain_run_on_a_gpu_is_planned_for_a_minute() {
+    let machine = Machine::with(&NVIDIA);
+    let list = |args: &[&str]| -> serde_json::Value {
+        let given = [&["list", "--json"], args].concat();
+        let said = say(&mut machine.fizeau("units=132,memory=141000000000,gpus=2", &given));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        serde_json::from_str(&said.out).expect("JSON")
+    };
+    let plan = list(&[]);
+    assert_eq!(plan["suite"], "gpu-quick");
+    let seconds = plan["estimated_seconds"].as_f64().expect("a time");
+    assert!((1.0..60.0).contains(&seconds), "{seconds} s");
+    let ids = plan["cases"].as_array().expect("cases").iter();
+    let ids: Vec<&str> = ids.filter_map(|case| case["id"].as_str()).collect();
+    for start in [
+        "stream/read/",
+        "stream/copy/",
+        "transfer/host_to_device_memcpy/",
+        "transfer/device_to_host_memcpy/",
+        "transfer/device_to_device_memcpy_read/",
+        "launch/waited/",
+        "gemm/bf16/4096x4096x4096/",
+        "gemm/bf16/8192x8192x8192/cublaslt",
+        "gemm/fp8/4096x4096x4096/",
+        "gemm/fp8/8192x8192x8192/",
+        "attention/prefill/",
+        "attention/decode/",
+    ] {
+        assert!(ids.iter().any(|id| id.starts_with(start)), "{start}: {ids:?}");
+    }
+    // One kernel of ours for each point, beside the library's.
+    let portable = ids.iter().filter(|id| id.starts_with("gemm/") && id.ends_with("/portable"));
+    assert_eq!(portable.count(), 0, "{ids:?}");
+    // A suite that is asked for is taken, and a host has its own.
+    assert_eq!(list(&["--suite", "gpu-power"])["suite"], "gpu-power");
+    assert_eq!(list(&["--device", "host", "compute"])["suite"], "quick");
+}

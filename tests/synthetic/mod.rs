@@ -388,3 +388,39 @@ fn spoil(outcomes: &mut Vec<Outcome>) {
         of.samples.throttled = vec![3, 4];
     }
 }
+
+/// A run on a GPU of copies, launches and sensors alone.
+pub fn with_a_gpu() -> Record {
+    let link = |transfer, peer, rate: f64| {
+        let point = TransferPoint {
+            transfer,
+            size: Bytes(256 << 20),
+            host: HostMemory::Pinned,
+            device: 0,
+            peer,
+            copies: 1,
+        };
+        let time = point.size.0 as f64 / rate;
+        measurement("ce", Point::Transfer(point), time, Cache::Hot)
+    };
+    let launch = |launching, kernels, time| {
+        measurement("portable", Point::Launch(LaunchPoint { launching, kernels }), time, Cache::Hot)
+    };
+    let mut all = vec![
+        link(Transfer::HostToDeviceMemcpy, None, 50e9),
+        link(Transfer::DeviceToDeviceMemcpyRead, Some(1), 300e9),
+        link(Transfer::DeviceToDeviceMemcpyRead, Some(2), 90e9),
+        launch(Launching::Waited, 1, 9e-6),
+        launch(Launching::Queued, 1, 2e-6),
+    ];
+    all[0].telemetry = Some(Telemetry {
+        power_max: Some(Watts(690.0)),
+        held_by: vec!["power cap".into()],
+        ..Telemetry::default()
+    });
+    let outcomes: Vec<_> = all.into_iter().map(|one| Outcome::Measured(Box::new(one))).collect();
+    let mut record = record();
+    record.header.device.backend = "cuda".into();
+    record.header.plan = outcomes.iter().map(|one| one.case().clone()).collect();
+    Record { outcomes, ..record }
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Does ten tasks of a newcomer with the help and the README alone, and writes what was typed and what
+# came out to docs/first-steps.md. Figures are of the machine that this runs on; those of stub drivers
+# say so. Usage: scripts/first_steps.sh [PROGRAM]   (a debug build and its stubs: cargo build --workspace)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+program=$(realpath "${1:-target/debug/fizeau}")
+stubs=$(dirname "$program")
+page=$PWD/docs/first-steps.md
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+mkdir "$place/bin" "$place/none" "$place/driver"
+ln -s "$program" "$place/bin/fizeau"
+for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13 libcublasLt.so.13; do
+    ln -s "$stubs/libfizeau_stub_driver.so" "$place/driver/$library"
+done
+ln -s "$stubs/libfizeau_stub_nccl.so" "$place/driver/libnccl.so.2"
+cd "$place"
+export PATH="$place/bin:$PATH" FIZEAU_PROGRESS=off FIZEAU_LIBRARY_PATH="$place/none"
+
+task() { # TITLE WORDS
+    printf '\n## %s\n\n%s\n' "$1" "$2"
+}
+# Runs a command line and shows it with what it prints, of which LINES lines are kept, and its exit
+# code where it is not 0.
+try() { # LINES COMMAND LINE
+    local lines=$1 code=0
+    shift
+    bash -c "$*" >said 2>&1 || code=$?
+    # Folders of this machine are nobody's business.
+    sed -i "s|$place/||g; s|$place|.|g; s|$HOME|~|g" said
+    printf '\n```console\n$ %s\n' "$*"
+    head -n "$lines" said
+    [ "$(wc -l <said)" -le "$lines" ] || echo "[...]"
+    [ "$code" = 0 ] || echo "[exit code $code]"
+    printf '```\n'
+}
+# The same on a stub driver of a node with eight GPUs.
+stub() { # LINES SCRIPT COMMAND LINE
+    local lines=$1 script=$2
+    shift 2
+    FIZEAU_LIBRARY_PATH="$place/driver" FIZEAU_STUB="$script" XDG_CACHE_HOME="$place" try "$lines" "$@"
+}
+
+{
+    cat <<'END'
+# Ten first steps
+
+Ten tasks of a newcomer, each done with `fizeau --help`, the help of its commands and the README alone.
+`scripts/first_steps.sh` typed what stands behind `$` and wrote down what came out. The machine is a small
+virtual one that does other work at the same time: its figures show the form of an answer, and no more.
+What a stub driver says is marked `stub`, since nothing was measured there.
+END
+
+    task "1. Which GPU is slow?" "Each GPU measures as a rank of its own, all at the same time. Here a stub \
+driver stands for a node of four GPUs, the memory of one slower by 15 %."
+    stub 14 "gpus=4,gpu2.hbm=0.85,units=1" "fizeau run 'stream/copy/*/portable' --ranks 4 --no-host-name --out gpus"
+
+    task "2. Is my memory as fast as promised?" "The share stands beside the limit that it is of; where it \
+is low, the reason that is known stands there too."
+    try 24 "fizeau run 'stream/read/*GiB/2u/avx512*' 'stream/copy/*GiB/2u/avx512*' --no-host-name --out memory"
+
+    task "3. What failed, and why?" "A fake device for tests gives wrong results. The end of the run names the \
+first failed cases, the report has all of them, and the exit code is 1."
+    try 16 "fizeau run 'stream/copy/{?,??}KiB/*' --device fake:wrong-result --no-host-name --out failed"
+
+    task "4. What changed between two runs?" "Two runs of the same machine. With three on each side \
+(\`compare A1 A2 A3 --with B1 B2 B3\`) a regression can be told from noise."
+    try 0 "fizeau run 'compute/f32/*' --no-host-name --out before >/dev/null"
+    try 0 "fizeau run 'compute/f32/*' --no-host-name --out after >/dev/null"
+    try 12 "fizeau compare before after"
+
+    task "5. Only bf16 matrix products, please" "A selector is the beginning of ids, or a glob. \`fizeau list\` \
+shows what it selects."
+    try 12 "fizeau list gemm/bf16"
+    try 20 "fizeau run gemm/bf16/768x768x768 --no-host-name --out products"
+
+    task "6. A CSV of attention" "One line for each case, in SI units. The columns that matter first are cut out."
+    try 0 "fizeau run 'attention/prefill/f32/*/avx*' --no-host-name --out attention >/dev/null"
+    try 6 "fizeau report attention --out attention.csv; cut -d, -f1-6 attention.csv"
+
+    task "7. Four ranks" "Ranks are threads on a host, GPUs where there are some (\`--ranks 8\`), processes by \
+\`fizeau launch\` or mpiexec."
+    try 16 "fizeau run collective/all_reduce --ranks 4 --no-host-name --out ranks"
+
+    task "8. Continue after an interruption" "The run is interrupted after two seconds, as by Ctrl-C, and continued."
+    try 3 "timeout -s INT 2 fizeau run 'compute/*' gemm/f32/768x768x768 --no-host-name --out cut >/dev/null"
+    try 6 "fizeau run --resume cut --no-host-name"
+
+    task "9. What is this case?" "What it measures, its work, its limits with their sources, its kernel, and a \
+line that repeats it."
+    try 40 "fizeau explain compute/f32/2u/avx512"
+
+    task "10. What would spoil my numbers?" "A line for each finding; below it what to do."
+    try 60 "fizeau doctor"
+} >"$page.new"
+mv "$page.new" "$page"

@@ -3,8 +3,8 @@
 //!
 //! Reading opens first and asks about what was opened, so that nobody can exchange a file between
 //! the question and its use. A FIFO, a device or a terminal is refused at once, where reading it
-//! would wait without end. Writing goes to a new file beside its destination, which is then renamed: a
-//! symbolic link that another user has planted in its place is replaced and never followed.
+//! would wait without end. Writing goes to a new file beside its destination, which is then
+//! renamed: a symbolic link that another user has planted in its place is replaced, never followed.
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use std::{
@@ -119,8 +119,8 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     })
 }
 
-/// Refuses a path that a loader would open and that is not a plain file: it waits without end for what
-/// a FIFO never gives. What is not there, and names without a folder, are for the loader to find.
+/// Refuses a path that a loader would open and that is not a plain file: a loader waits without end
+/// for a FIFO. What is not there, and names without a folder, are for the loader to find.
 ///
 /// # Errors
 /// Where something else than a plain file is there.

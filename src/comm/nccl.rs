@@ -290,7 +290,7 @@ impl<'d> Nccl<'d> {
         let at = memory.address();
         let mut made = Err(Error::Aborted);
         self.device.foreign_stream(name)?.enqueue_foreign(&mut |_| {
-            // SAFETY: memory of that size, which outlives what it is registered as (`LibraryMemory`).
+            // SAFETY: memory of that size, which outlives its registration (`LibraryMemory`).
             #[expect(unsafe_code, reason = "buffers are given by their addresses")]
             unsafe {
                 made = match buffers {

@@ -3,8 +3,8 @@
 //! Nothing of a vendor is linked. A library is looked for in the folders of `FIZEAU_LIBRARY_PATH`
 //! and nowhere else where that is set; else by the loader's own rules, then in the folders that
 //! vendors install into, last in those of Python packages. One that is not there is an answer with
-//! its remedy, never a panic; so is a symbol that an older one does not export, and a code that this
-//! program has never heard of: codes stay integers, since a Rust enumeration of an unlisted value
+//! its remedy, never a panic; so is a symbol that an older one does not export, and a code that
+//! this program does not know: codes stay integers, since a Rust enumeration of an unlisted value
 //! is undefined behaviour.
 
 #![expect(unsafe_code, reason = "libraries are opened and their functions called by pointer")]

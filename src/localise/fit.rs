@@ -46,7 +46,7 @@ pub const LINK_EXCHANGES_MIN: usize = 3;
 /// Fewest exchanges of a kind that are compared with each other.
 const KIND_MIN: usize = 8;
 
-/// Jitter is taken to be at least this: rates that agree by chance must not make anything look certain.
+/// Least jitter that is assumed: rates that agree by chance must not make a result look certain.
 const JITTER_MIN: f64 = 0.0025;
 
 /// Bounds of the share of exchanges that congestion may change. Where more are slow and no suspect

@@ -1,12 +1,12 @@
-//! Words that were replaced and are not to come back (docs/words.md has what stands in their place).
+//! Words that were replaced and are not to come back. docs/words.md has what stands in their place.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// A wording, in lower case, and what to write. A space stands for any white space and for the marks
-/// of a comment, so that a line break hides nothing; both ends must be ends of words.
+/// A wording, in lower case, and what to write. A space stands for any white space and for the
+/// marks of a comment, so that a line break hides nothing; both ends must be ends of words.
 const GONE: &[(&str, &str)] = &[
     ("so many", "n, this many, or the quantity's name"),
     ("mend", "fix, remedy"),
@@ -29,12 +29,11 @@ const GONE: &[(&str, &str)] = &[
     ("lest", "so that not"),
     ("speaks of", "is about"),
     ("that is said", "the report says so"),
-    ("neighbours share", "other tenants may affect"),
     ("fetch for both", "multicast"),
 ];
 
-/// Folders and files that are read; docs/words.md has the words itself, and two pages are printed by
-/// programs whose tables have a column of that name.
+/// Folders and files that are read. docs/words.md has the words itself, and two pages are printed
+/// by programs whose tables have columns of these names.
 const READ: &[&str] = &["src", "crates", "data/suites", "docs", "README.md", "CONTRIBUTING.md"];
 const NOT_READ: &[&str] = &["docs/words.md", "docs/localise-rates.md", "docs/error-rates.md"];
 const ENDINGS: &[&str] = &["rs", "md", "toml"];

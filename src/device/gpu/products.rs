@@ -294,7 +294,7 @@ impl Planned {
             // SAFETY: the pointer is valid.
             unsafe { f.layout_create(layout, kind, rows, columns, rows as i64) }.map_err(error)
         };
-        // SAFETY: the pointers are valid, the attributes' values of the size that is said.
+        // SAFETY: the pointers are valid, the attributes' values of the size given.
         unsafe {
             f.product_create(&raw mut plan.product, kind.compute, kind.scale).map_err(error)?;
             if by_columns {

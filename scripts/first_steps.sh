@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 program=$(realpath "${1:-target/debug/fizeau}")
 stubs=$(dirname "$program")
 page=$PWD/docs/first-steps.md
+results=$PWD/results
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir "$place/bin" "$place/none" "$place/driver"
@@ -15,6 +16,7 @@ for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13 libcublasLt.so.13; 
     ln -s "$stubs/libfizeau_stub_driver.so" "$place/driver/$library"
 done
 ln -s "$stubs/libfizeau_stub_nccl.so" "$place/driver/libnccl.so.2"
+ln -s "$results" "$place/results"
 cd "$place"
 export PATH="$place/bin:$PATH" FIZEAU_PROGRESS=off FIZEAU_LIBRARY_PATH="$place/none"
 
@@ -54,20 +56,24 @@ END
 
     task "1. Which GPU is slow?" "Each GPU measures as a rank of its own, all at the same time. Here a stub \
 driver stands for a node of four GPUs, the memory of one slower by 15 %."
-    stub 14 "gpus=4,gpu2.hbm=0.85,units=1" "fizeau run 'stream/copy/*/portable' --ranks 4 --no-host-name --out gpus"
+    stub 24 "gpus=4,gpu2.hbm=0.85,units=1,memory=268435456" \
+        "fizeau run stream/copy --ranks 4 --no-host-name --out gpus"
 
-    task "2. Is my memory as fast as promised?" "The share stands beside the limit that it is of; where it \
-is low, the reason that is known stands there too."
-    try 24 "fizeau run 'stream/read/*GiB/2u/avx512*' 'stream/copy/*GiB/2u/avx512*' --no-host-name --out memory"
+    task "2. Is my memory as fast as promised?" "Measure it by \`fizeau run stream/read stream/copy\`; \`fizeau list\` \
+shows what that selects. The share stands beside the limit that it is of; where it is \
+low, the reason that is known stands there too."
+    try 4 "fizeau list stream/read stream/copy"
+    printf '\nThe answer, from a record in the repository of a machine whose part is known:\n'
+    try 9 "fizeau report results/epyc-9005/2026-11-21-kvm-2-cores --summary"
 
     task "3. What failed, and why?" "A fake device for tests gives wrong results. The end of the run names the \
 first failed cases, the report has all of them, and the exit code is 1."
-    try 16 "fizeau run 'stream/copy/{?,??}KiB/*' --device fake:wrong-result --no-host-name --out failed"
+    try 16 "fizeau run 'stream/copy/*/2u/*' --device fake:wrong-result --no-host-name --out failed"
 
     task "4. What changed between two runs?" "Two runs of the same machine. With three on each side \
 (\`compare A1 A2 A3 --with B1 B2 B3\`) a regression can be told from noise."
-    try 0 "fizeau run 'compute/f32/*' --no-host-name --out before >/dev/null"
-    try 0 "fizeau run 'compute/f32/*' --no-host-name --out after >/dev/null"
+    try 1 "fizeau run 'compute/f32/*' --no-host-name --out before >/dev/null"
+    try 1 "fizeau run 'compute/f32/*' --no-host-name --out after >/dev/null"
     try 12 "fizeau compare before after"
 
     task "5. Only bf16 matrix products, please" "A selector is the beginning of ids, or a glob. \`fizeau list\` \
@@ -76,7 +82,7 @@ shows what it selects."
     try 20 "fizeau run gemm/bf16/768x768x768 --no-host-name --out products"
 
     task "6. A CSV of attention" "One line for each case, in SI units. The columns that matter first are cut out."
-    try 0 "fizeau run 'attention/prefill/f32/*/avx*' --no-host-name --out attention >/dev/null"
+    try 1 "fizeau run 'attention/prefill/f32/*/avx*' --no-host-name --out attention >/dev/null"
     try 6 "fizeau report attention --out attention.csv; cut -d, -f1-6 attention.csv"
 
     task "7. Four ranks" "Ranks are threads on a host, GPUs where there are some (\`--ranks 8\`), processes by \

@@ -50,7 +50,7 @@ pub fn document(explained: &Explained<'_>) -> Document {
         )),
         false => blocks.push(Block::Table(table(explained))),
     }
-    if !sources.is_empty() {
+    if !sources.is_empty() && !limits.is_empty() {
         blocks.push(Block::Text(format!("Sources of the limits: {}.", sources.join("; "))));
     }
     let suites = suites.join(", ");

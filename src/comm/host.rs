@@ -79,8 +79,7 @@ impl Communicator for ThreadRanks<'_> {
                 exchange.share(index as usize);
                 synchronise();
             }
-        });
-        Ok(())
+        })
     }
 
     fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
@@ -110,9 +109,8 @@ impl ThreadCollective {
     ) -> Result<ThreadCollective, DeviceError> {
         let summed = matches!(dtype, Dtype::F32 | Dtype::Bf16 | Dtype::Int8);
         if dtype.bits() < 8 || collective.sums() && !summed {
-            let kernel = format!("threads ({collective})");
-            let needs = format!("sums of {dtype}");
-            return Err(DeviceError::Unsupported { kernel, needs });
+            let library = format!("threads ({collective})");
+            return Err(DeviceError::NotOffered { library, what: format!("sums of {dtype}") });
         }
         let count = ranks.len() as u64;
         if count < 2 {

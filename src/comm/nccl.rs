@@ -251,7 +251,7 @@ impl<'d> Nccl<'d> {
     fn on_all<T>(&self, mine: Result<T, DeviceError>, what: &str) -> Result<T, DeviceError> {
         let seen = match &mine {
             Ok(_) => 0.0,
-            Err(DeviceError::Unsupported { .. }) => 1.0,
+            Err(DeviceError::NotOffered { .. }) => 1.0,
             Err(_) => 2.0,
         };
         let worst = self.agree(seen)?;
@@ -261,8 +261,8 @@ impl<'d> Nccl<'d> {
                 Err(DeviceError::Driver(format!("another rank could not have {what}")))
             }
             Ok(_) if worst > 0.0 => {
-                let needs = format!("{what} on every rank");
-                Err(DeviceError::Unsupported { kernel: self.engine.name.into(), needs })
+                let what = format!("{what} on every rank");
+                Err(DeviceError::NotOffered { library: self.engine.name.into(), what })
             }
             Ok(had) => Ok(had),
         }
@@ -275,8 +275,7 @@ impl<'d> Nccl<'d> {
         let what = format!("{buffers} buffers");
         let told = |error: Error| match error {
             Error::NoSymbol { .. } | Error::Declined { .. } => {
-                let needs = format!("a library that has {buffers} buffers ({error})");
-                DeviceError::Unsupported { kernel: name.into(), needs }
+                DeviceError::NotOffered { library: name.into(), what: format!("{what} ({error})") }
             }
             other => DeviceError::Allocation { size, why: other.to_string() },
         };
@@ -327,13 +326,13 @@ impl<'d> Nccl<'d> {
         {
             return wrong("a buffer is smaller than its message".into());
         }
-        let unsupported =
-            |needs: String| Err(DeviceError::Unsupported { kernel: name.into(), needs });
+        let not_offered =
+            |what: String| Err(DeviceError::NotOffered { library: name.into(), what });
         let Some(plan) = NcclCall::new(point, self.world.rank(), buffers) else {
-            return unsupported(format!("collectives of {dtype}"));
+            return not_offered(format!("collectives of {dtype}"));
         };
         if let Err(why) = self.engine.library.knows(plan.data) {
-            return unsupported(format!("a newer library for {dtype} ({why})"));
+            return not_offered(format!("{dtype}, which newer ones do ({why})"));
         }
         Ok(plan)
     }
@@ -560,6 +559,7 @@ impl Communicator for Nccl<'_> {
             DeviceError::Missing { .. }
             | DeviceError::NoDevice { .. }
             | DeviceError::Broken { .. }
+            | DeviceError::NotOffered { .. }
             | DeviceError::Unfit { .. }
             | DeviceError::Unsupported { .. } => {}
             DeviceError::Allocation { .. }

@@ -258,7 +258,15 @@ pub trait RankTimes {
 pub trait Threads {
     /// Runs `work` on `count` pinned threads at once and waits for all. Each is told its number and
     /// a barrier of all of them.
-    fn run_together(&self, count: u32, work: &(dyn Fn(u32, &dyn Fn()) + Sync));
+    ///
+    /// # Errors
+    ///
+    /// Where the system does not start as many.
+    fn run_together(
+        &self,
+        count: u32,
+        work: &(dyn Fn(u32, &dyn Fn()) + Sync),
+    ) -> Result<(), DeviceError>;
 }
 
 impl dyn Device + '_ {
@@ -498,6 +506,14 @@ pub enum DeviceError {
         why: String,
         /// What to do.
         remedy: String,
+    },
+    /// The library does not have it; another device would not help.
+    #[error("{library} does not offer {what}")]
+    NotOffered {
+        /// Which library, and which of its functions.
+        library: String,
+        /// What of the case it does not take.
+        what: String,
     },
     /// The kernel is not made for the shape of the case; the device may have all it takes.
     #[error("the shape of this case does not fit kernel {kernel}, which needs {needs}")]

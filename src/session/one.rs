@@ -36,6 +36,7 @@ impl From<DeviceError> for Stopped {
             DeviceError::Missing { .. }
             | DeviceError::NoDevice { .. }
             | DeviceError::Broken { .. }
+            | DeviceError::NotOffered { .. }
             | DeviceError::Unfit { .. }
             | DeviceError::Unsupported { .. } => {
                 return Stopped::Skipped(error.to_string());

@@ -2,8 +2,12 @@
 //! panic ends a launch instead of hanging it.
 
 use fizeau::{
-    device::host::pool::{Block, Pool},
+    device::{
+        DeviceError,
+        host::pool::{Block, Pool, give_up},
+    },
     kernel::{LatencyParams, Params},
+    units::Bytes,
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -24,7 +28,8 @@ fn counts(pool: &mut Pool, blocks: u32, repeat: u32) -> Vec<u32> {
             (blocks, repeat, POSITION)
         );
         ran[block.index as usize].fetch_add(1, Ordering::Relaxed);
-    });
+    })
+    .expect("it runs");
     ran.into_iter().map(AtomicU32::into_inner).collect()
 }
 
@@ -61,7 +66,8 @@ fn blocks_meet_at_barriers_also_when_cores_are_few() {
             assert!(seen >= round * u64::from(BLOCKS), "a block left the barrier alone");
             block.synchronise();
         }
-    });
+    })
+    .expect("it runs");
     assert_eq!(arrived.into_inner(), ROUNDS * u64::from(BLOCKS));
 }
 
@@ -74,7 +80,8 @@ fn a_panic_ends_the_launch_and_not_the_pool() {
                 assert_ne!(block.index, culprit, "planted");
                 // Nobody else comes: they would wait here without end.
                 block.synchronise();
-            });
+            })
+            .expect("it runs");
         });
         assert!(catch_unwind(launch).is_err(), "block {culprit} panicked unheard");
         assert_eq!(counts(&mut pool, 4, 1), [1; 4], "after a panic of block {culprit}");
@@ -83,8 +90,27 @@ fn a_panic_ends_the_launch_and_not_the_pool() {
             meets.fetch_add(1, Ordering::Relaxed);
             block.synchronise();
             assert_eq!(meets.load(Ordering::Relaxed), 4);
-        });
+        })
+        .expect("it runs");
     }
+}
+
+#[test]
+fn what_a_block_gives_up_for_is_the_error_of_the_launch() {
+    let mut pool = Pool::new();
+    for blocks in [1, 4] {
+        let error = pool.run(blocks, 1, &Params::None, &|block: &Block<'_>| {
+            if block.index + 1 == blocks {
+                give_up(DeviceError::Allocation { size: Bytes(1 << 40), why: "planted".into() });
+            }
+            block.synchronise();
+        });
+        assert!(matches!(error, Err(DeviceError::Allocation { .. })), "{blocks}: {error:?}");
+        assert_eq!(counts(&mut pool, 4, 1), [1; 4], "after {blocks} gave up");
+    }
+    let error =
+        pool.run_unpinned(2, 1, &Params::None, &|_| give_up(DeviceError::Lost("it".into())));
+    assert_eq!(error, Err(DeviceError::Lost("it".into())));
 }
 
 #[test]
@@ -96,7 +122,8 @@ fn parts_cover_everything_once() {
             let part = block.part(length, 512);
             assert!(part.start == length || part.start.is_multiple_of(512));
             part.for_each(|at| _ = touched[at].fetch_add(1, Ordering::Relaxed));
-        });
+        })
+        .expect("it runs");
         assert!(touched.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{length}");
     }
 }

@@ -43,7 +43,7 @@ pub trait Engine: Send {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`], on all ranks alike.
+    /// [`DeviceError::NotOffered`], on all ranks alike.
     ///
     /// # Safety
     ///
@@ -94,8 +94,8 @@ struct Slices<C: Count> {
     places: Vec<C::Place>,
 }
 
-fn refused(collective: Collective, needs: String) -> DeviceError {
-    DeviceError::Unsupported { kernel: format!("mpi ({collective})"), needs }
+fn not_offered(collective: Collective, what: String) -> DeviceError {
+    DeviceError::NotOffered { library: format!("mpi ({collective})"), what }
 }
 
 impl<C: Count> Joined<C> {
@@ -118,8 +118,8 @@ impl<C: Count> Joined<C> {
     }
 
     fn count(&self, collective: Collective, number: u64) -> Result<C, DeviceError> {
-        let needs = || format!("a count of {number} elements, more than this library's int");
-        C::of(number).ok_or_else(|| refused(collective, needs()))
+        let what = || format!("a count of {number} elements, which is more than its int holds");
+        C::of(number).ok_or_else(|| not_offered(collective, what()))
     }
 
     fn plan(
@@ -135,15 +135,15 @@ impl<C: Count> Joined<C> {
             Dtype::F64 => (self.handles.double, width),
             Dtype::Int8 => (self.handles.int8, width),
             _ if collective.sums() => {
-                let needs = "sums of an element type that MPI's standard does not have";
-                return Err(refused(collective, needs.into()));
+                let what = format!("sums of {dtype}, which MPI's standard does not have");
+                return Err(not_offered(collective, what));
             }
             _ => (self.handles.byte, 1),
         };
         let in_place = buffers.send.address == buffers.receive.address;
         if in_place && collective == Collective::ReduceScatter {
-            let needs = "a reduce_scatter in place whose result lies in the rank's own part";
-            return Err(refused(collective, needs.into()));
+            let what = "a reduce_scatter in place whose result lies in the rank's own part";
+            return Err(not_offered(collective, what.into()));
         }
         // Of the whole message, so that all ranks refuse alike.
         self.count(collective, point.message.0 / unit)?;

@@ -145,13 +145,13 @@ mod tests {
         let wrong = BlasLtDialect { transpose: (1_000, 1), opened: OnceLock::new(), ..CUBLASLT };
         let gemm = bytemuck::Zeroable::zeroed();
         let described = try_description(&wrong, &kinds[6], &gemm);
-        assert!(matches!(described, Err(DeviceError::Unsupported { .. })));
+        assert!(matches!(described, Err(DeviceError::NotOffered { .. })));
     }
 
     #[test]
     fn what_it_does_not_support_is_skipped() {
         let refused = |code| CUBLASLT.error(Refusal::Code { call: "cublasLtMatmul", code });
-        assert!(matches!(refused(15), DeviceError::Unsupported { .. }));
+        assert!(matches!(refused(15), DeviceError::NotOffered { .. }));
         assert!(matches!(refused(13), DeviceError::Launch { .. }));
         let missing = CUBLASLT.error(Refusal::NoSymbol("cublasLtMatmul"));
         assert!(matches!(missing, DeviceError::Missing { .. }));

@@ -162,9 +162,9 @@ impl BlasLtDialect {
     pub fn error(&self, refusal: Refusal) -> DeviceError {
         match refusal {
             Refusal::Code { code, .. } if self.unsupported.contains(&code) => {
-                DeviceError::Unsupported {
-                    kernel: self.name.into(),
-                    needs: format!("a shape or type that the library supports ({refusal})"),
+                DeviceError::NotOffered {
+                    library: self.name.into(),
+                    what: format!("this shape and element type on this device ({refusal})"),
                 }
             }
             Refusal::NoSymbol(name) => DeviceError::Missing {

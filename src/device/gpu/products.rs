@@ -87,7 +87,7 @@ impl Products {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where the library has no algorithm for it.
+    /// [`DeviceError::NotOffered`] where the library has no algorithm for it.
     pub fn launch(&self, gemm: &GemmParams, repeat: u32) -> Result<(), DeviceError> {
         let mut planned = self.planned.borrow_mut();
         let described = GemmParams { a: 0, b: 0, c: 0, ..*gemm };
@@ -156,10 +156,12 @@ impl Products {
         self.context.current()?;
         let dtype = Dtype::ALL.get(gemm.dtype as usize);
         let kind = self.kinds.iter().find(|kind| Some(&kind.dtype) == dtype);
-        let kind = kind.ok_or_else(|| DeviceError::Unsupported {
-            kernel: self.dialect.name.into(),
-            needs: "an element type that the library multiplies on this device".into(),
-        })?;
+        let not_offered = |what: &str| DeviceError::NotOffered {
+            library: self.dialect.name.into(),
+            what: what.into(),
+        };
+        let kind =
+            kind.ok_or_else(|| not_offered("products of this element type on this device"))?;
         let mut plan = Planned::described(self.dialect, &self.library, kind, gemm)?;
         let mut best: Option<(f64, Algorithm)> = None;
         for algorithm in self.heuristics(&plan)? {
@@ -169,9 +171,8 @@ impl Products {
                 best = Some((time, algorithm));
             }
         }
-        let (_, algorithm) = best.ok_or_else(|| DeviceError::Unsupported {
-            kernel: self.dialect.name.into(),
-            needs: "a shape or type that the library has an algorithm for".into(),
+        let (_, algorithm) = best.ok_or_else(|| {
+            not_offered("an algorithm for this shape and element type on this device")
         })?;
         plan.algorithm = algorithm;
         Ok(plan)

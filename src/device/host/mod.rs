@@ -118,26 +118,31 @@ impl HostDevice {
             return compute::observe_clock();
         }
         let seen: Vec<AtomicU64> = (0..units).map(|_| AtomicU64::new(0)).collect();
-        self.pool.borrow_mut().run(units, 1, &Params::None, &|block| {
+        let all = self.pool.borrow_mut().run(units, 1, &Params::None, &|block| {
             block.synchronise();
             let clock = compute::observe_clock().map_or(0.0, |clock| clock.0);
             seen[block.index as usize].store(clock.to_bits(), Ordering::Relaxed);
         });
+        all.ok()?;
         let clocks = seen.iter().map(|bits| f64::from_bits(bits.load(Ordering::Relaxed)));
         let clock = clocks.sum::<f64>() / f64::from(units);
         (clock > 0.0).then_some(Megahertz(clock))
     }
 
     /// Runs `work` on `blocks` pinned threads at once and waits for all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::run`].
     pub fn run(
         &self,
         blocks: u32,
         repeat: u32,
         params: &Params,
         work: &(dyn Fn(&Block<'_>) + Sync),
-    ) {
+    ) -> Result<(), DeviceError> {
         self.worked.set(blocks);
-        self.pool.borrow_mut().run(blocks, repeat, params, work);
+        self.pool.borrow_mut().run(blocks, repeat, params, work)
     }
 
     /// Whether threads are pinned to cores.
@@ -207,13 +212,12 @@ impl Device for HostDevice {
         let mut pool = self.pool.borrow_mut();
         match kernel.threads {
             KernelThreads::Pool => {
-                pool.run(launch.blocks, launch.repeat, &launch.params, &*kernel.run);
+                pool.run(launch.blocks, launch.repeat, &launch.params, &*kernel.run)
             }
             KernelThreads::Library => {
-                pool.run_unpinned(launch.blocks, launch.repeat, &launch.params, &*kernel.run);
+                pool.run_unpinned(launch.blocks, launch.repeat, &launch.params, &*kernel.run)
             }
         }
-        Ok(())
     }
 
     fn timed(
@@ -263,8 +267,12 @@ fn of_host(function: &Function) -> Result<&Arc<HostKernel>, DeviceError> {
 }
 
 impl Threads for HostDevice {
-    fn run_together(&self, count: u32, work: &(dyn Fn(u32, &dyn Fn()) + Sync)) {
-        self.run(count, 1, &Params::None, &|block| work(block.index, &|| block.synchronise()));
+    fn run_together(
+        &self,
+        count: u32,
+        work: &(dyn Fn(u32, &dyn Fn()) + Sync),
+    ) -> Result<(), DeviceError> {
+        self.run(count, 1, &Params::None, &|block| work(block.index, &|| block.synchronise()))
     }
 }
 
@@ -298,11 +306,12 @@ impl Reports for HostDevice {
         let params = ComputeParams { partial: partial.address, flops: PROBE_FLOPS }.into();
         let probe = |_| {
             let start = clock::now();
-            self.pool.borrow_mut().run(units, 1, &params, &*kernel.run);
-            start.elapsed().0
+            self.pool.borrow_mut().run(units, 1, &params, &*kernel.run)?;
+            Ok(start.elapsed().0)
         };
         // An interrupt can only lengthen one of them.
-        let time = (0..PROBES).map(probe).fold(f64::INFINITY, f64::min);
+        let times: Vec<f64> = (0..PROBES).map(probe).collect::<Result<_, DeviceError>>()?;
+        let time = times.into_iter().fold(f64::INFINITY, f64::min);
         // While all of them still have the clock of their work.
         let Some(clock) = self.clock_of(units) else { return Ok(None) };
         let flops_per_cycle = PROBE_FLOPS as f64 / (time * clock.0 * 1e6);

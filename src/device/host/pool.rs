@@ -18,10 +18,12 @@ use crate::{
     units::{Bytes, Seconds},
 };
 use std::{
+    any::Any,
     cell::UnsafeCell,
     hint,
+    panic::{self, AssertUnwindSafe},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread,
@@ -156,8 +158,9 @@ struct Shared {
     remaining: AtomicU32,
     /// Threads asleep, or about to be.
     sleeping: AtomicU32,
-    panicked: AtomicBool,
     barrier: Barrier,
+    /// What the first block panicked with that did.
+    fault: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 // SAFETY: a job points to `Sync` things that live until `Pool::run` returns; its cell is written
@@ -188,8 +191,8 @@ impl Pool {
             job: UnsafeCell::new(None),
             remaining: AtomicU32::new(0),
             sleeping: AtomicU32::new(0),
-            panicked: AtomicBool::new(false),
             barrier: Barrier::default(),
+            fault: Mutex::default(),
         };
         let shared = Arc::new(shared);
         let mut pool = Pool {
@@ -217,17 +220,27 @@ impl Pool {
 
     /// Runs `work` on `blocks` threads, the caller's among them, and waits for all.
     ///
+    /// # Errors
+    ///
+    /// Where the system starts no further thread, and what a block [`give_up`]s for.
+    ///
     /// # Panics
     ///
     /// Where `work` panics on any of them.
-    pub fn run(&mut self, blocks: u32, repeat: u32, params: &Params, work: &Work<'_>) {
+    pub fn run(
+        &mut self,
+        blocks: u32,
+        repeat: u32,
+        params: &Params,
+        work: &Work<'_>,
+    ) -> Result<(), DeviceError> {
         self.pin_caller(true);
-        self.grow(blocks);
+        self.grow(blocks)?;
         let shared = Arc::clone(&self.shared);
         let own = Block { index: 0, count: blocks, repeat, params, barrier: &shared.barrier };
         if blocks <= 1 {
-            work(&own);
-            return;
+            shared.attempt(work, &own);
+            return shared.outcome();
         }
         // SAFETY: only lifetimes change; every thread is done with both before this returns.
         let job = unsafe {
@@ -241,17 +254,31 @@ impl Pool {
         unsafe { *shared.job.get() = Some(job) };
         shared.remaining.store(blocks - 1, Ordering::Relaxed);
         self.announce(blocks);
-        let waiting = Remaining(&shared);
-        work(&own);
-        drop(waiting);
-        assert!(!shared.panicked.swap(false, Ordering::AcqRel), "a kernel panicked on a thread");
+        shared.attempt(work, &own);
+        spin_until(|| shared.remaining.load(Ordering::Acquire) == 0);
+        shared.outcome()
     }
 
     /// Runs `work` on the caller alone, free to run anywhere, for libraries that bring threads.
-    pub fn run_unpinned(&mut self, count: u32, repeat: u32, params: &Params, work: &Work<'_>) {
+    ///
+    /// # Errors
+    ///
+    /// What it [`give_up`]s for.
+    ///
+    /// # Panics
+    ///
+    /// Where `work` panics.
+    pub fn run_unpinned(
+        &mut self,
+        count: u32,
+        repeat: u32,
+        params: &Params,
+        work: &Work<'_>,
+    ) -> Result<(), DeviceError> {
         self.pin_caller(false);
-        let barrier = Barrier::default();
-        work(&Block { index: 0, count, repeat, params, barrier: &barrier });
+        let block = Block { index: 0, count, repeat, params, barrier: &self.shared.barrier };
+        self.shared.attempt(work, &block);
+        self.shared.outcome()
     }
 
     /// Writes `size` bytes on all threads, which displaces what the caches held.
@@ -269,7 +296,7 @@ impl Pool {
                     cell.write_volatile(cell.read_volatile().wrapping_add(1));
                 }
             }
-        });
+        })?;
         self.evict = Some(buffer);
         Ok(())
     }
@@ -308,24 +335,28 @@ impl Pool {
         self.cpus.get(index % self.cpus.len().max(1)).copied().into_iter().collect()
     }
 
-    fn grow(&mut self, blocks: u32) {
+    fn grow(&mut self, blocks: u32) -> Result<(), DeviceError> {
         while self.threads.len() + 1 < blocks as usize {
             let index = self.threads.len() + 1;
             let mask = self.pinned.then(|| self.cpu_of(index));
             let shared = Arc::clone(&self.shared);
             let seen = Ticket(shared.ticket.load(Ordering::Acquire));
-            let thread = thread::Builder::new()
-                .name(format!("block {index}"))
-                .spawn(move || {
-                    if let Some(mask) = mask {
-                        // Not being allowed to is recorded once, by the caller's own attempt.
-                        let _ = affinity::keep_to(&mask);
-                    }
-                    serve(&shared, index as u32, seen);
-                })
-                .expect("the OS starts a thread");
-            self.threads.push(thread);
+            let started = thread::Builder::new().name(format!("block {index}")).spawn(move || {
+                if let Some(mask) = mask {
+                    // Not being allowed to is recorded once, by the caller's own attempt.
+                    let _ = affinity::keep_to(&mask);
+                }
+                serve(&shared, index as u32, seen);
+            });
+            self.threads.push(started.map_err(|error| {
+                DeviceError::Driver(format!(
+                    "the system starts {index} of the {blocks} threads that this case needs and \
+                     no more ({error}): raise the limit on processes (ulimit -u, or pids.max of \
+                     the control group)"
+                ))
+            })?);
         }
+        Ok(())
     }
 }
 
@@ -335,21 +366,34 @@ impl Default for Pool {
     }
 }
 
-/// Waits for the other threads when dropped, also while a panic unwinds: they hold borrowed work.
-struct Remaining<'s>(&'s Shared);
+/// Ends a block of a launch, and the launch with it, for a reason that is no bug: it becomes the
+/// launch's error.
+pub fn give_up(error: DeviceError) -> ! {
+    // No hook is called, which would print a bug's message.
+    panic::resume_unwind(Box::new(error))
+}
 
-impl Drop for Remaining<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.barrier.broken.store(true, Ordering::Release);
+impl Shared {
+    /// Runs a block; where it panics, no other block waits for it at a barrier.
+    fn attempt(&self, work: &Work<'_>, block: &Block<'_>) {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| work(block))) {
+            // The first is the reason: others panic at a barrier since this one did.
+            self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+            self.barrier.broken.store(true, Ordering::Release);
         }
-        spin_until(|| self.0.remaining.load(Ordering::Acquire) == 0);
-        if self.0.barrier.broken.load(Ordering::Acquire) {
-            self.0.barrier.reset();
+    }
+
+    /// How the launch ended; no block may be running.
+    fn outcome(&self) -> Result<(), DeviceError> {
+        if !self.barrier.broken.load(Ordering::Acquire) {
+            return Ok(());
         }
-        if thread::panicking() {
-            // The caller's own panic tells of it.
-            self.0.panicked.store(false, Ordering::Release);
+        self.barrier.reset();
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match fault.map(|payload| payload.downcast::<DeviceError>()) {
+            None => Ok(()),
+            Some(Ok(error)) => Err(*error),
+            Some(Err(payload)) => panic::resume_unwind(payload),
         }
     }
 }
@@ -377,11 +421,7 @@ fn serve(shared: &Shared, index: u32, mut seen: Ticket) {
         let (work, params) = unsafe { (&*job.work, &*job.params) };
         let (count, repeat) = (seen.blocks(), job.repeat);
         let block = Block { index, count, repeat, params, barrier: &shared.barrier };
-        let run = std::panic::AssertUnwindSafe(|| work(&block));
-        if std::panic::catch_unwind(run).is_err() {
-            shared.panicked.store(true, Ordering::Release);
-            shared.barrier.broken.store(true, Ordering::Release);
-        }
+        shared.attempt(work, &block);
         shared.remaining.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -4,7 +4,10 @@ use super::tile::{Into, Tile};
 use crate::{
     device::{
         Buffer,
-        host::{memory, pool::Block},
+        host::{
+            memory,
+            pool::{self, Block},
+        },
     },
     kernel::GemmParams,
     units::Bytes,
@@ -60,15 +63,11 @@ thread_local! {
 pub(super) struct Scratch(Option<Buffer>);
 
 impl Scratch {
-    /// Room for `bytes` bytes.
-    ///
-    /// # Panics
-    ///
-    /// Where memory cannot be had: the pool then reports the launch.
+    /// Room for so many bytes. Where memory cannot be had, that is the launch's error.
     pub fn take(wanted: usize) -> Scratch {
         let wanted = Bytes(wanted as u64);
         let kept = SCRATCH.take().filter(|buffer| buffer.size >= wanted);
-        let fresh = || memory::allocate(wanted).expect("memory for packed operands");
+        let fresh = || memory::allocate(wanted).unwrap_or_else(|error| pool::give_up(error));
         Scratch(Some(kept.unwrap_or_else(fresh)))
     }
 

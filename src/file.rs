@@ -8,9 +8,11 @@
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use std::{
+    env,
+    ffi::OsStr,
     fs::{self, File, Metadata, OpenOptions},
     io::{self, ErrorKind, Read, Write as _},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    os::unix::fs::{FileExt as _, FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -119,16 +121,78 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     })
 }
 
-/// Refuses a path that a loader would open and that is not a plain file: a loader waits without end
-/// for a FIFO. What is not there, and names without a folder, are for the loader to find.
+/// Folders in which a loader looks for a bare name, behind those of `LD_LIBRARY_PATH`.
+const LOADERS_FOLDERS: [&str; 8] = [
+    "/lib64",
+    "/usr/lib64",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib",
+    "/usr/lib",
+];
+
+/// Refuses what a loader would open to the harm of this process: what is no plain file, since it
+/// waits without end for what a FIFO never gives, and a library that was cut short, since its pages
+/// behind the end of the file are a SIGBUS. A bare name is looked for where the loader looks; what
+/// is not there is for the loader to find.
 ///
 /// # Errors
-/// Where something else than a plain file is there.
+/// Where something else than a whole plain file is there.
 pub fn loadable(path: &Path) -> io::Result<()> {
-    if path.components().count() < 2 {
+    let listed = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    loadable_from(path, &listed)
+}
+
+fn loadable_from(path: &Path, listed: &OsStr) -> io::Result<()> {
+    let folders: Vec<PathBuf> = match path.components().count() {
+        0 | 1 => env::split_paths(listed).chain(LOADERS_FOLDERS.map(PathBuf::from)).collect(),
+        _ => vec![PathBuf::new()],
+    };
+    let mut there = folders.iter().map(|folder| folder.join(path));
+    let found = there.find_map(|path| fs::metadata(&path).ok().map(|metadata| (path, metadata)));
+    let Some((path, metadata)) = found else { return Ok(()) };
+    plain(&metadata)?;
+    match File::open(&path) {
+        Ok(file) => whole(&file, metadata.len()),
+        // The loader says why it may not be read.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Refuses an ELF file of 64 bits that ends before its segments do (elf(5)). What is no such file
+/// is for the loader to refuse.
+fn whole(file: &File, length: u64) -> io::Result<()> {
+    const HEADER: usize = 64;
+    const SEGMENT: usize = 56;
+    let mut header = [0; HEADER];
+    let little_endian_64 = [0x7f, b'E', b'L', b'F', 2, 1];
+    if file.read_exact_at(&mut header, 0).is_err() || !header.starts_with(&little_endian_64) {
         return Ok(());
     }
-    fs::metadata(path).map_or(Ok(()), |metadata| plain(&metadata))
+    let cut = |least: u64| {
+        let why = format!("it is cut short: it has {length} bytes, and its segments {least}");
+        io::Error::new(ErrorKind::InvalidData, why)
+    };
+    let (at, size, count) = (word(&header, 32, 8), word(&header, 54, 2), word(&header, 56, 2));
+    for index in 0..count {
+        let mut segment = [0; SEGMENT];
+        let place = at.saturating_add(index * size);
+        let end = place.saturating_add(SEGMENT as u64);
+        file.read_exact_at(&mut segment, place).map_err(|_| cut(end))?;
+        let end = word(&segment, 8, 8).saturating_add(word(&segment, 32, 8));
+        // PT_LOAD.
+        if word(&segment, 0, 4) == 1 && end > length {
+            return Err(cut(end));
+        }
+    }
+    Ok(())
+}
+
+/// A little-endian number of so many bytes.
+fn word(bytes: &[u8], at: usize, size: usize) -> u64 {
+    bytes[at..at + size].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 /// Writes a file, whole or not at all, with the permissions that the user's mask leaves.
@@ -242,6 +306,44 @@ mod tests {
     fn fifo(path: &Path) {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(CWD, path, rustix::fs::FileType::Fifo, mode, 0).expect("a FIFO");
+    }
+
+    #[test]
+    fn a_library_that_was_cut_short_is_not_given_to_the_loader() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lib.so.1");
+        let own = fs::read(env::current_exe().expect("a path")).expect("this program");
+        let said = |length: usize| {
+            fs::write(&path, &own[..length]).expect("a file");
+            loadable_from(&path, OsStr::new("")).map_err(|error| error.to_string())
+        };
+        assert_eq!(said(own.len()), Ok(()));
+        for length in [64, 200, 4096] {
+            let error = said(length).expect_err("it is cut");
+            assert!(error.starts_with(&format!("it is cut short: it has {length} ")), "{error}");
+        }
+        // Nothing that the loader maps: it refuses them in its own words.
+        assert_eq!((said(0), said(63)), (Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn what_the_loader_would_open_first_is_looked_at_where_it_looks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (good, bad) = (folder.path().join("good"), folder.path().join("bad"));
+        for folder in [&good, &bad] {
+            fs::create_dir(folder).expect("a folder");
+        }
+        fs::write(good.join("lib.so.1"), "").expect("a file");
+        fifo(&bad.join("lib.so.1"));
+        let listed = |folders: &[&Path]| env::join_paths(folders).expect("no colon");
+        let bare = Path::new("lib.so.1");
+        let (good, bad) = (good.as_path(), bad.as_path());
+        assert!(loadable_from(bare, &listed(&[good, bad])).is_ok());
+        assert!(loadable_from(bare, OsStr::new("")).is_ok());
+        assert!(loadable_from(Path::new("other.so.1"), &listed(&[bad])).is_ok());
+        let error = loadable_from(bare, &listed(&[folder.path(), bad, good])).expect_err("a FIFO");
+        assert!(error.to_string().contains("a FIFO"), "{error}");
+        assert!(loadable_from(&bad.join(bare), &listed(&[good])).is_err());
     }
 
     #[test]

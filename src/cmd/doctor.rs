@@ -153,7 +153,9 @@ fn surroundings() -> Vec<Finding> {
 
 /// What keeps this process from CPUs that the machine has.
 fn cpu_limits(environment: &Environment) -> Vec<Finding> {
+    let is_known = host::groups().hidden().next().is_none();
     let quota = match host::quota_words(environment.cpu_quota, environment.cpus) {
+        None if !is_known => finding(Warn, "CPU quota", "unknown", "see control groups below"),
         None => finding(Fine, "CPU quota", "none that limits", ""),
         Some(words) => finding(
             if environment.cpu_quota.is_some_and(|quota| quota < 1.0) { Fail } else { Warn },

@@ -84,6 +84,10 @@ pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
             Ok(library) => return Ok(Opened { library: ManuallyDrop::new(library), path }),
             Err(error) => {
                 let words = chain(&error);
+                if let Some(remedy) = own_limit(&words) {
+                    let why = format!("{} cannot be looked for: {words}: {remedy}", path.display());
+                    return Err(DeviceError::Driver(why));
+                }
                 if path.is_absolute() || !is_nowhere(&words, &path.to_string_lossy()) {
                     refused.get_or_insert((path, words));
                 }
@@ -98,6 +102,16 @@ pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
         }
         None => DeviceError::Missing { what: wanted.files.join(" or "), remedy },
     })
+}
+
+/// What to do where the loader's words mean a limit of this process, which says nothing of the
+/// library.
+fn own_limit(words: &str) -> Option<&'static str> {
+    let limits = [
+        ("Too many open files", "raise the limit on open files (ulimit -n)"),
+        ("Cannot allocate memory", "raise the limit on memory (ulimit -v)"),
+    ];
+    limits.iter().find(|(said, _)| words.contains(said)).map(|(_, remedy)| *remedy)
 }
 
 /// Whether the loader's words about a bare name mean that no folder has it. With another library's

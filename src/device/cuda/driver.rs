@@ -5,6 +5,7 @@ use crate::device::{
     DeviceError,
     gpu::{
         driver::Driver,
+        pci::OnTheBus,
         table::Functions,
         vendor::{Flags, KernelSet, Peers, Vendor},
     },
@@ -43,7 +44,10 @@ pub static CUDA: Vendor = Vendor {
     version: spelled,
     newer: "install a newer NVIDIA driver",
     no_device: &[CUresult::CUDA_ERROR_NO_DEVICE as i32],
-    no_device_mend: status::NO_DEVICE_REMEDY,
+    no_device_remedy: status::NO_DEVICE_REMEDY,
+    // Controllers of displays: with an output (VGA) and without one (3D).
+    on_the_bus: OnTheBus { vendor: 0x10de, classes: &[0x0300, 0x0302] },
+    hiding: &["CUDA_VISIBLE_DEVICES"],
     check: status::CHECK,
     codes: status::CODES,
     flags: Flags {

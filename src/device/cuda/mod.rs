@@ -24,15 +24,9 @@ use crate::{
     spec::{Properties, STUB},
 };
 use driver::{driver, spelled};
-use std::env;
 
 /// The backend.
 pub struct Cuda;
-
-/// What CUDA lets this process see, in the user's words.
-fn visible() -> Option<String> {
-    env::var("CUDA_VISIBLE_DEVICES").ok()
-}
 
 impl Backend for Cuda {
     fn name(&self) -> &'static str {
@@ -43,9 +37,7 @@ impl Backend for Cuda {
         let driver = driver()?;
         let count = driver.count()?;
         if count == 0 {
-            let hidden = visible().map(|list| format!(" (CUDA_VISIBLE_DEVICES={list})"));
-            let what = format!("NVIDIA GPU{}", hidden.unwrap_or_default());
-            return Err(DeviceError::NoDevice { what, remedy: status::NO_DEVICE_REMEDY.into() });
+            return Err(driver.vendor.none_shown());
         }
         (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
     }
@@ -109,8 +101,8 @@ fn described(driver: &Driver) -> String {
         true => STUB.into(),
         false => format!("for CUDA {}", spelled(driver.version)),
     };
-    if let Some(list) = visible() {
-        text += &format!("; CUDA_VISIBLE_DEVICES={list}");
+    if let Some(hidden) = driver.vendor.hidden() {
+        text += &format!("; {hidden}");
     }
     text
 }
@@ -175,8 +167,8 @@ fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut En
             .map_or("it does not know the device".into(), |error| error.to_string());
         to.warnings.push(format!("no telemetry from NVML: {why}"));
     }
-    if let Some(list) = visible() {
-        to.warnings.push(format!("only GPUs {list} of this machine are visible"));
+    if let Some(hidden) = driver.vendor.hidden() {
+        to.warnings.push(format!("not all GPUs of this machine are visible: {hidden}"));
     }
     if let Some(slice) = &properties.virtualised {
         to.warnings.push(format!(

@@ -12,6 +12,7 @@ use crate::device::{
 };
 use std::{
     ffi::{CStr, c_char, c_int},
+    io,
     sync::mpsc,
     thread,
     time::Duration,
@@ -43,7 +44,14 @@ impl Driver {
             why: format!("it did not answer within {} s", ANSWER_MAX.as_secs()),
             remedy: vendor.check.into(),
         };
-        within(ANSWER_MAX, move || Driver::open_now(vendor)).unwrap_or_else(|| Err(silent()))
+        let opened = within(ANSWER_MAX, move || Driver::open_now(vendor)).map_err(|error| {
+            DeviceError::Driver(format!(
+                "{} cannot be asked, since the system starts no thread ({error}): raise the limit \
+                 on processes (ulimit -u, or pids.max of the control group)",
+                vendor.named()
+            ))
+        })?;
+        opened.unwrap_or_else(|| Err(silent()))
     }
 
     fn open_now(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
@@ -187,17 +195,19 @@ const ANSWER_MAX: Duration = Duration::from_secs(180);
 
 /// What work comes to that has a thread of its own; `None` where it is not done in time. The thread
 /// is then left behind, since a call that hangs in a driver cannot be ended.
+///
+/// # Errors
+/// Where the system starts no thread.
 fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
+) -> io::Result<Option<T>> {
     let (done, wait) = mpsc::channel();
-    let started = thread::Builder::new().spawn(move || {
+    thread::Builder::new().spawn(move || {
         // Whoever waited may have given up.
         let _ = done.send(work());
-    });
-    started.ok()?;
-    wait.recv_timeout(limit).ok()
+    })?;
+    Ok(wait.recv_timeout(limit).ok())
 }
 
 /// A refusal while the driver is opened.
@@ -205,8 +215,7 @@ pub fn opening_error(vendor: &Vendor, refusal: &Refusal) -> DeviceError {
     if let Refusal::Code { code, .. } = refusal
         && vendor.no_device.contains(code)
     {
-        let what = format!("{} GPU", vendor.maker);
-        return DeviceError::NoDevice { what, remedy: vendor.no_device_mend.into() };
+        return vendor.none_shown();
     }
     let broken = |why: String, remedy: &str| DeviceError::Broken {
         what: vendor.named(),
@@ -236,9 +245,10 @@ mod tests {
 
     #[test]
     fn a_driver_that_does_not_answer_is_waited_for_no_longer_than_the_limit() {
-        assert_eq!(within(Duration::from_secs(60), || 7), Some(7));
+        assert_eq!(within(Duration::from_secs(60), || 7).expect("a thread"), Some(7));
         let (never, hangs) = mpsc::channel::<()>();
-        assert_eq!(within(Duration::from_millis(20), move || hangs.recv()), None);
+        let ended = within(Duration::from_millis(20), move || hangs.recv()).expect("a thread");
+        assert_eq!(ended, None);
         drop(never);
     }
 }

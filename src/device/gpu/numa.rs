@@ -2,14 +2,14 @@
 //! nvbandwidth has it. Pages are on the node of the CPU that writes or pins them first, so memory
 //! is allocated by a thread that is kept to the node's CPUs meanwhile.
 
+use super::pci::DEVICES;
 use crate::device::host::{
     affinity::{self, CpuMask},
     cpus::cpu_list,
 };
 use std::fs;
 
-/// Where the kernel describes PCI devices, and NUMA nodes.
-const DEVICES: &str = "/sys/bus/pci/devices";
+/// Where the kernel describes NUMA nodes.
 const NODES: &str = "/sys/devices/system/node";
 
 /// The node that a PCI device is attached to; none where the kernel knows none.

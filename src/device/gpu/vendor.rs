@@ -7,6 +7,7 @@
 use super::{
     blas_lt::BlasLtDialect,
     compiler::LazyCompiler,
+    pci::{self, OnTheBus},
     status::{Code, Meaning},
     table::Functions,
     tensor_map::Encoding,
@@ -17,8 +18,10 @@ use crate::device::{
 };
 use flate2::read::ZlibDecoder;
 use std::{
+    env,
     ffi::{c_int, c_uint},
     io::Read as _,
+    path::Path,
 };
 
 /// Encodes a tensor map as a kernel takes it.
@@ -45,7 +48,11 @@ pub struct Vendor {
     /// Codes by which a driver that is opened says that it has no device.
     pub no_device: &'static [i32],
     /// What to do about that.
-    pub no_device_mend: &'static str,
+    pub no_device_remedy: &'static str,
+    /// How its GPUs are told on the PCI bus.
+    pub on_the_bus: OnTheBus,
+    /// Variables by which users hide devices from the driver.
+    pub hiding: &'static [&'static str],
     /// What to look at where the driver does not work and does not say why.
     pub check: &'static str,
     /// Its codes, each once, those of success and of what never comes left out.
@@ -171,6 +178,26 @@ impl Binary {
 }
 
 impl Vendor {
+    /// What hides devices from the driver, as the user wrote it: `CUDA_VISIBLE_DEVICES=1`.
+    pub fn hidden(&self) -> Option<String> {
+        self.hiding.iter().find_map(|name| Some(format!("{name}={}", env::var(name).ok()?)))
+    }
+
+    /// What it means that the driver shows no device: nothing is there to measure, or it is hidden,
+    /// or it is there and the driver lost it.
+    pub fn none_shown(&self) -> DeviceError {
+        match self.hidden() {
+            Some(hidden) => DeviceError::NoDevice {
+                what: format!("{} GPU ({hidden})", self.maker),
+                remedy: self.no_device_remedy.into(),
+            },
+            None => {
+                let devices = Path::new(pci::DEVICES);
+                pci::none_shown(devices, self.on_the_bus, self.maker, self.no_device_remedy)
+            }
+        }
+    }
+
     fn code(&self, number: i32) -> Option<&'static Code> {
         self.codes.iter().find(|code| code.number == number)
     }

@@ -9,6 +9,7 @@ use crate::device::{
     gpu::{
         driver::Driver,
         launching,
+        pci::OnTheBus,
         vendor::{Flags, KernelSet, Peers, Vendor},
     },
     library::Wanted,
@@ -38,7 +39,11 @@ pub static HIP: Vendor = Vendor {
     newer: "install a newer ROCm runtime",
     // A driver without a device says so by one code or another, by what it was asked first.
     no_device: &[hip_sys::hipErrorNoDevice, hip_sys::hipErrorInvalidDevice],
-    no_device_mend: NO_DEVICE_REMEDY,
+    no_device_remedy: NO_DEVICE_REMEDY,
+    // Accelerators, and controllers of displays without an output. Those with one are left out: they
+    // may be in a CPU, which ROCm measures or not.
+    on_the_bus: OnTheBus { vendor: 0x1002, classes: &[0x0380, 0x1200] },
+    hiding: &["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"],
     check: status::CHECK,
     codes: status::CODES,
     flags: Flags {
@@ -95,7 +100,10 @@ mod tests {
         let refusal = |code| Refusal::Code { call: "hipInit", code };
         for code in [hip_sys::hipErrorNoDevice, hip_sys::hipErrorInvalidDevice] {
             let told = opening_error(&HIP, &refusal(code)).to_string();
-            assert!(told.starts_with("AMD GPU not found: check rocminfo"), "{told}");
+            // A machine with a GPU has it on the bus, which makes it a fault.
+            let on_the_bus = told.contains("it shows no GPU");
+            assert!(told.starts_with("AMD GPU") || on_the_bus, "{told}");
+            assert!(told.contains(": check rocminfo"), "{told}");
         }
         // Words that hold such a code do not make another refusal one.
         let other = Refusal::Code { call: "hipInit (HIP error 100)", code: 1 };

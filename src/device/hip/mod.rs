@@ -29,14 +29,6 @@ use crate::{
 };
 use driver::driver;
 use sensors::Sensors;
-use status::NO_DEVICE_REMEDY;
-use std::env;
-
-/// What HIP lets this process see, in the user's words.
-fn visible() -> Option<String> {
-    let names = ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
-    names.iter().find_map(|name| Some(format!("{name}={}", env::var(name).ok()?)))
-}
 
 /// The backend.
 pub struct Hip;
@@ -50,9 +42,7 @@ impl Backend for Hip {
         let driver = driver()?;
         let count = driver.count()?;
         if count == 0 {
-            let hidden = visible().map(|list| format!(" ({list})")).unwrap_or_default();
-            let what = format!("AMD GPU{hidden}");
-            return Err(DeviceError::NoDevice { what, remedy: NO_DEVICE_REMEDY.into() });
+            return Err(driver.vendor.none_shown());
         }
         (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
     }
@@ -98,7 +88,7 @@ fn described(driver: &Driver) -> String {
         true => STUB.into(),
         false => format!("HIP {}", (driver.vendor.version)(driver.version)),
     };
-    visible().iter().fold(text, |text, list| format!("{text}; {list}"))
+    driver.vendor.hidden().iter().fold(text, |text, hidden| format!("{text}; {hidden}"))
 }
 
 /// What is worth a look about one device.
@@ -150,8 +140,8 @@ fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut En
     if !sensors {
         to.warnings.push("no telemetry: /sys shows no amdgpu device at its place".into());
     }
-    if let Some(list) = visible() {
-        to.warnings.push(format!("not all GPUs of this machine are visible: {list}"));
+    if let Some(hidden) = driver.vendor.hidden() {
+        to.warnings.push(format!("not all GPUs of this machine are visible: {hidden}"));
     }
     if let Some(partition) = &properties.virtualised {
         to.warnings.push(format!(

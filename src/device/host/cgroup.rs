@@ -50,6 +50,9 @@ pub fn groups() -> &'static Groups {
     &GROUPS
 }
 
+/// Where hierarchies are mounted as a rule, below the root folder.
+const USUAL: &str = "sys/fs/cgroup";
+
 /// A mount of a hierarchy.
 struct Mount {
     version: Version,
@@ -95,7 +98,12 @@ impl Groups {
                 let here: Vec<&Mount> = mounts.iter().filter(of_it).collect();
                 match here.iter().find_map(|mount| mount.upwards(Path::new(path))) {
                     Some(folders) => found.extend(folders),
-                    None => groups.hidden.extend(here.first().map(|mount| mount.at.clone())),
+                    // Of the root group nothing is to be known.
+                    None if here.is_empty() && path == "/" => {}
+                    None => {
+                        let at = here.first().map_or(root.join(USUAL), |mount| mount.at.clone());
+                        groups.hidden.insert(at);
+                    }
                 }
             }
         }
@@ -445,6 +453,8 @@ mod tests {
             ("0::/../other\n", V2.to_owned()),
             // Another group is mounted.
             ("0::/mine\n", V2.replace(" / /sys", " /yours /sys")),
+            // Nothing is mounted.
+            ("0::/mine\n", String::new()),
         ] {
             assert_read(
                 own,

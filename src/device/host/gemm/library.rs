@@ -10,11 +10,13 @@ use super::super::{
 use crate::{
     device::{chain, library::is_nowhere},
     dtype::Dtype,
+    file,
     kernel::{GemmParams, Operation},
 };
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::{
     ffi::{CStr, c_char, c_int},
+    path::Path,
     sync::{Arc, LazyLock},
 };
 
@@ -44,6 +46,10 @@ const STEERING: [(&str, &[&str]); 4] = [
 static FOUND: LazyLock<(Vec<Opened>, Vec<Unopened>)> = LazyLock::new(|| {
     let (mut opened, mut unopened) = (Vec::new(), Vec::new());
     for (name, file, remedy) in LIBRARIES {
+        if let Err(error) = file::loadable(Path::new(file)) {
+            unopened.push(Unopened { name, remedy, refused: Some(format!("{file}: {error}")) });
+            continue;
+        }
         // SAFETY: the initialisers of these libraries read the CPU and start threads, no more.
         match unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) } {
             Ok(library) => opened.push(Opened { name, library }),

@@ -1,6 +1,6 @@
 //! Requests to end that come from outside the program: Ctrl-C, `kill`, a terminal that goes away.
 
-use super::exit;
+use super::{exit, launch::wake_stopped_ranks};
 use crate::{
     clock::{self, Moment},
     units::Seconds,
@@ -85,7 +85,10 @@ pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
         let mut requests = Requests::default();
         for _ in signals.forever() {
             match requests.take() {
-                Some(Request::End) => set.store(true, Ordering::Relaxed),
+                Some(Request::End) => {
+                    set.store(true, Ordering::Relaxed);
+                    wake_stopped_ranks();
+                }
                 Some(Request::EndNow) => signal_hook::low_level::exit(i32::from(exit::INTERRUPTED)),
                 None => {}
             }

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     ffi::OsStr,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -87,6 +87,22 @@ impl Place {
     pub fn file(&self, out: &str) -> PathBuf {
         self.path(out).join(store::FILE)
     }
+}
+
+/// The same command, told to ignore no signal: whoever runs the tests may ignore some (nohup, a shell
+/// in the background), which is handed down.
+pub fn ignoring_nothing(run: &Command) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT").arg(run.get_program()).args(run.get_args());
+    for (name, value) in run.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(run.get_current_dir().unwrap_or(Path::new(".")));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 /// What the program said, and its exit code.

@@ -3,7 +3,7 @@
 use crate::gpus::{LATER, Machine, TWO, ends};
 use crate::program::{Said, said, say};
 use fizeau::outcome::{Failure, Outcome};
-use std::{process::Command, thread, time::Duration};
+use std::{fs, process::Command, thread, time::Duration};
 
 /// How two ranks end where something goes wrong with the second: both with exit code 3, the first
 /// with these words in its one line, and as the last outcome of the record.
@@ -68,6 +68,33 @@ fn a_device_that_does_not_end_what_the_others_have_ended_is_named() {
 #[test]
 fn nobody_is_named_where_every_device_answers_and_waits() {
     assert_device_at_fault("stuck", 4.0, None);
+}
+
+/// A whole job that is stopped, by Ctrl-Z, and goes on: nobody kept anybody waiting.
+#[test]
+fn a_job_that_was_paused_goes_on_and_nobody_is_named() {
+    let machine = Machine::new();
+    machine.suite("f32", 2.0);
+    let start = |rank| machine.rank([rank, 2], "devices=2", "").spawn().expect("it starts");
+    let ranks = [start(0), start(1)];
+    let record = machine.place.file("out");
+    let begun = || fs::read_to_string(&record).is_ok_and(|text| text.lines().count() > 1);
+    for _ in 0..600 {
+        thread::sleep(Duration::from_millis(50));
+        if begun() {
+            break;
+        }
+    }
+    let ids: Vec<String> = ranks.iter().map(|rank| rank.id().to_string()).collect();
+    for (signal, pause) in [("-STOP", 5.0), ("-CONT", 0.0)] {
+        let sent = Command::new("kill").arg(signal).args(&ids).status();
+        assert!(sent.expect("kill starts").success(), "all ended before {signal}");
+        thread::sleep(Duration::from_secs_f64(pause));
+    }
+    for rank in ranks {
+        let ended = said(rank.wait_with_output().expect("it ends"));
+        assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+    }
 }
 
 #[test]

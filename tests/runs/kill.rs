@@ -156,20 +156,29 @@ fn goes_on(place: &Place) {
     assert_eq!(ended(&record), planned(&record));
 }
 
+/// By Ctrl-C, by a terminal that is closed, and by `timeout` or `scancel`, which signal a process and
+/// its group: two signals at once are one request.
 #[test]
-fn interrupted_it_ends_in_order_and_goes_on() {
+fn asked_to_end_it_ends_in_order_and_goes_on() {
+    for signals in ["kill -INT $1", "kill -HUP $1", "kill -TERM $1; kill -TERM $1"] {
+        ends_in_order_and_goes_on(signals);
+    }
+}
+
+fn ends_in_order_and_goes_on(signals: &str) {
     let place = Place::new();
-    let child = place.run("", "stream/copy", "out").spawn().expect("the program starts");
+    let mut run = program::ignoring_nothing(&place.run("", "stream/copy", "out"));
+    let child = run.spawn().expect("the program starts");
     let deadline = Instant::now() + Duration::from_secs(20);
     let begun = || fs::read_to_string(place.file("out")).is_ok_and(|text| text.lines().count() > 2);
     while !begun() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(5));
     }
     let pid = child.id().to_string();
-    let sent = Command::new("sh").args(["-c", "kill -INT \"$1\"", "sh", &pid]).status();
+    let sent = Command::new("sh").args(["-c", signals, "sh", &pid]).status();
     assert!(sent.is_ok_and(|status| status.success()));
     let said = program::said(child.wait_with_output().expect("it ended"));
-    assert_eq!(said.code, Some(130), "{}", said.err);
+    assert_eq!(said.code, Some(130), "{signals}: {}", said.err);
     assert!(said.err.contains("interrupted") && said.err.contains("--resume out"), "{}", said.err);
     assert!(said.out.contains("record: "), "the report of what there is");
     let record = place.record("out");

@@ -2,7 +2,7 @@
 //! other, so that what is verified is real. No number comes from it.
 
 use crate::gpus::{LATER, Machine, NCCL, TOKEN, TWO, UNALIGNED, assert_all_right, built, ends};
-use crate::program::{Said, said, say};
+use crate::program::{self, Said, said, say};
 use fizeau::{
     case::Point,
     outcome::{Failure, Outcome},
@@ -123,16 +123,21 @@ fn launch_names_a_rank_that_a_signal_ended() {
 
 #[test]
 fn launch_hands_a_request_to_end_on_to_its_ranks() {
+    ["-TERM", "-INT", "-HUP"].into_iter().for_each(ranks_end_where_launch_is_asked_to);
+}
+
+fn ranks_end_where_launch_is_asked_to(signal: &str) {
     let machine = Machine::new();
     let args = [&LAUNCH[..], &["collectives"]].concat();
-    let child = machine.fizeau("devices=2", "", &args).spawn().expect("it starts");
+    let launch = machine.fizeau("devices=2", "", &args);
+    let child = program::ignoring_nothing(&launch).spawn().expect("it starts");
     // Ranks that have met: two outcomes are kept.
     let kept =
         || fs::read_to_string(machine.place.file("out")).map_or(0, |text| text.lines().count());
     while kept() < 3 {
         thread::sleep(Duration::from_millis(20));
     }
-    let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    let asked = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(asked.expect("there is a kill").success());
     let said = said(child.wait_with_output().expect("it ends"));
     assert_eq!(said.code, Some(130), "{}", said.err);

@@ -256,18 +256,26 @@ impl State {
         let mut asked_in = 0;
         let mut signs = NeighbourStates::new(self.neighbours(), self.now());
         let limit = (deadline.0 * 1e3) as u64;
+        let (mut last, mut resumed) = (self.now(), 0);
         loop {
             thread::sleep(LOOK_EVERY);
             if self.over.load(Ordering::Acquire) {
                 return;
             }
             let now = self.now();
+            if now - last > limit / 2 {
+                // This process itself was stopped (a whole job is, by Ctrl-Z): what it did not see
+                // meanwhile is nobody's fault, and waits begin anew.
+                resumed = now;
+                signs = NeighbourStates::new(self.neighbours(), now);
+            }
+            last = now;
             if let Some(board) = &self.board {
                 board.beat(self.me().slot);
             }
             signs.read(self.board.as_ref(), now);
             let since = self.since.load(Ordering::Acquire);
-            let waited = if since == 0 { 0 } else { now.saturating_sub(since - 1) };
+            let waited = if since == 0 { 0 } else { now.saturating_sub((since - 1).max(resumed)) };
             if let Some(pulse) = &pulse
                 && waited > limit / 2
                 && since != asked_in

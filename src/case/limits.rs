@@ -27,7 +27,7 @@ pub const SIZE_MAX: u32 = 1 << 20;
 pub const GROUPS_MAX: u32 = 1 << 16;
 
 /// Most sequences of a batch.
-pub const BATCH_MAX: u32 = 1 << 16;
+pub const BATCH_MAX: u32 = 1 << 12;
 
 /// Most heads of attention, for queries or for keys and values.
 pub const HEADS_MAX: u32 = 1 << 12;
@@ -243,7 +243,7 @@ mod tests {
         refused(attention(|point| point.heads = 12), "a multiple of kv_heads = 8");
         refused(attention(|point| point.keys = 0), "keys = 0");
         refused(attention(|point| point.page = Some(0)), "page = 0");
-        refused(attention(|point| (point.batch, point.keys) = (1 << 16, 1 << 17)), "tokens in all");
+        refused(attention(|point| (point.batch, point.keys) = (1 << 12, 1 << 21)), "tokens in all");
         let dtype = Dtype::F32;
         let gemm = GemmPoint { dtype, m: 0, n: 1, k: 1, contents: Default::default() };
         refused(Point::Gemm(gemm), "m = 0");

@@ -309,6 +309,22 @@ impl Point {
         }
     }
 
+    /// Whether it uses what the GPUs of a machine share: links to the host and to each other, and
+    /// the host's cores, which launch. Such cases are measured on one GPU after another.
+    pub fn is_shared_by_gpus(&self) -> bool {
+        match self {
+            Point::Transfer(point) => point.transfer != Transfer::DeviceLocalCopy,
+            Point::Launch(_) | Point::Collective(_) => true,
+            Point::Stream(_)
+            | Point::Latency(_)
+            | Point::Compute(_)
+            | Point::Gemm(_)
+            | Point::Grouped(_)
+            | Point::Attention(_)
+            | Point::Access(_) => false,
+        }
+    }
+
     /// The operation's name, which is the first segment of the id.
     pub fn operation(&self) -> &'static str {
         match self {

@@ -2,14 +2,16 @@
 
 use super::{Global, exit, plan, report};
 use crate::{
-    device::{BACKENDS, Device},
+    data::Catalogue,
+    device::{BACKENDS, Backend, Device, Identity},
     dtype::Dtype,
+    record::{DeviceSettings, Environment},
     report::{Block, Cell, Column, Document, Table, Weight, without_numbers},
     spec::{self, Match, Part, Properties},
     units::{BytesPerSecond, FlopsPerSecond, Megahertz},
 };
 use clap::Args;
-use std::process::ExitCode;
+use std::{fmt::Display, process::ExitCode};
 
 /// Arguments of `devices`.
 #[derive(Args, Clone, Debug)]
@@ -40,14 +42,7 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
         for &backend in BACKENDS {
             is_broken |= backend.broken().is_some();
             match backend.devices() {
-                Ok(devices) => {
-                    for properties in &devices {
-                        let device = backend.open(properties.ordinal)?;
-                        let found = catalogue.identify(properties);
-                        let described = describe(properties, device.as_ref(), &found)?;
-                        blocks.extend(shown(described, properties));
-                    }
-                }
+                Ok(devices) => blocks.extend(of_backend(backend, &devices, &catalogue)?),
                 Err(error) => blocks.push(Block::Warning(format!("{}: {error}", backend.name()))),
             }
         }
@@ -60,6 +55,142 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let printed =
         super::print(report::render(&document, format, report::window(global))?.trim_end())?;
     Ok(if is_broken { ExitCode::from(exit::COULD_NOT_RUN) } else { printed })
+}
+
+/// The devices of a backend, equal ones once.
+fn of_backend(
+    backend: &dyn Backend,
+    devices: &[Properties],
+    catalogue: &Catalogue,
+) -> anyhow::Result<Vec<Block>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for properties in devices {
+        let device = backend.open(properties.ordinal)?;
+        let kind = Kind::of(properties, device.as_ref());
+        match groups.iter_mut().find(|group| group.kind == kind) {
+            Some(group) => group.ordinals.push(properties.ordinal),
+            None => {
+                let found = catalogue.identify(properties);
+                let described = describe(properties, device.as_ref(), &found)?;
+                groups.push(Group { ordinals: vec![properties.ordinal], kind, described });
+            }
+        }
+    }
+    let mut blocks = Vec::new();
+    for (place, group) in groups.iter().enumerate() {
+        let mut its = vec![Block::Heading(group.heading())];
+        let of_its_name = |other: &&Group| other.kind.properties.name == group.kind.properties.name;
+        if let Some(first) = groups[..place].iter().find(of_its_name) {
+            let differences = group.kind.differences(&first.kind).join(", ");
+            let names = first.names();
+            its.push(Block::Warning(format!("it is not as {names}: it has {differences}")));
+        }
+        its.extend(group.described.iter().cloned());
+        blocks.extend(shown(its, &group.kind.properties));
+    }
+    Ok(blocks)
+}
+
+/// What makes devices equal: all that can be told of them but their number, their place and what
+/// their sensors read now.
+#[derive(Clone, Debug, PartialEq)]
+struct Kind {
+    properties: Properties,
+    settings: Option<DeviceSettings>,
+    driver: Option<String>,
+    pcie_width: Option<u32>,
+    links: Option<u32>,
+}
+
+impl Kind {
+    fn of(properties: &Properties, device: &dyn Device) -> Kind {
+        let mut environment = Environment::default();
+        if let Some(reports) = device.capabilities().reports {
+            reports.describe(&mut environment);
+        }
+        let Identity { driver, pcie_width, links, uuid: _, pci: _ } = device.identity();
+        let properties = Properties { ordinal: 0, ..properties.clone() };
+        Kind { properties, settings: environment.settings, driver, pcie_width, links }
+    }
+
+    /// What it has that another of its name has otherwise.
+    fn differences(&self, other: &Kind) -> Vec<String> {
+        let (here, there) = (&self.properties, &other.properties);
+        let limit = |kind: &Kind| kind.settings.as_ref().and_then(|of| of.power_limit);
+        let ecc = |kind: &Kind| kind.settings.as_ref().and_then(|of| of.ecc);
+        let locks = |kind: &Kind| kind.settings.as_ref().and_then(|of| of.clock_locks.clone());
+        let vbios = |kind: &Kind| kind.settings.as_ref().and_then(|of| of.vbios.clone());
+        let ecc = |kind: &Kind| ecc(kind).map(|on| if on { "on" } else { "off" });
+        let all = [
+            difference("units", Some(here.units), Some(there.units)),
+            difference("memory", Some(here.memory), Some(there.memory)),
+            difference("a stated clock of", here.clock, there.clock),
+            difference("PCI id", here.pci_id.as_ref(), there.pci_id.as_ref()),
+            difference("power limit", limit(self), limit(other)),
+            difference("ECC", ecc(self), ecc(other)),
+            difference("clocks locked to", locks(self), locks(other)),
+            difference("firmware", vbios(self), vbios(other)),
+            difference("driver", self.driver.as_ref(), other.driver.as_ref()),
+            difference("PCIe lanes in use", self.pcie_width, other.pcie_width),
+            difference("links up", self.links, other.links),
+        ];
+        let all: Vec<String> = all.into_iter().flatten().collect();
+        match all.is_empty() {
+            true => vec!["other caches, instruction sets or peaks".into()],
+            false => all,
+        }
+    }
+}
+
+/// `power limit 500.0 W (700.0 W there)`, where the two differ.
+fn difference<T: Display + PartialEq>(
+    what: &str,
+    here: Option<T>,
+    there: Option<T>,
+) -> Option<String> {
+    let told = |value: &Option<T>| value.as_ref().map_or("unknown".into(), T::to_string);
+    (here != there).then(|| format!("{what} {} ({} there)", told(&here), told(&there)))
+}
+
+/// Devices that are equal.
+struct Group {
+    /// Ascending.
+    ordinals: Vec<u32>,
+    kind: Kind,
+    /// Of the first of them.
+    described: Vec<Block>,
+}
+
+impl Group {
+    /// `cuda:0-6,8`.
+    fn names(&self) -> String {
+        format!("{}:{}", self.kind.properties.backend, ranges(&self.ordinals))
+    }
+
+    /// `8 x NVIDIA H100 80GB HBM3 (cuda:0-7)`; of one device `cuda:0 NVIDIA H100 80GB HBM3`.
+    fn heading(&self) -> String {
+        let name = &self.kind.properties.name;
+        match self.ordinals.len() {
+            1 => format!("{} {name}", self.names()),
+            count => format!("{count} x {name} ({})", self.names()),
+        }
+    }
+}
+
+/// Ascending numbers as ranges: `0-6,8`.
+fn ranges(numbers: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 /// As it is; without its numbers where a stub driver tells them.
@@ -118,8 +249,7 @@ fn describe(
     found: &Match<'_>,
 ) -> anyhow::Result<Vec<Block>> {
     let clock = device.observe_clock()?;
-    let heading = format!("{}:{} {}", properties.backend, properties.ordinal, properties.name);
-    let mut blocks = vec![Block::Heading(heading), Block::Text(sentence(properties, clock))];
+    let mut blocks = vec![Block::Text(sentence(properties, clock))];
     let part = match found {
         Match::One(part) => {
             blocks.extend(contradictions(properties, part).into_iter().map(Block::Warning));
@@ -225,5 +355,44 @@ fn peaks(properties: &Properties, part: Option<&Part>, clock: Option<Megahertz>)
             column("observed", "as observed now"),
         ],
         rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Bytes, Watts};
+
+    fn kind(power: f64, memory: u64) -> Kind {
+        let properties = Properties {
+            backend: "cuda".into(),
+            name: "H100".into(),
+            memory: Bytes(memory),
+            ..Properties::default()
+        };
+        let settings =
+            DeviceSettings { power_limit: Some(Watts(power)), ..DeviceSettings::default() };
+        let (driver, pcie_width, links) = (None, Some(16), None);
+        Kind { properties, settings: Some(settings), driver, pcie_width, links }
+    }
+
+    #[test]
+    fn equal_devices_are_named_once() {
+        let group = |ordinals: &[u32]| Group {
+            ordinals: ordinals.to_vec(),
+            kind: kind(700.0, 80 << 30),
+            described: Vec::new(),
+        };
+        assert_eq!(group(&[3]).heading(), "cuda:3 H100");
+        assert_eq!(group(&[0, 1, 2, 3]).heading(), "4 x H100 (cuda:0-3)");
+        assert_eq!(group(&[0, 1, 2, 5, 7, 8]).heading(), "6 x H100 (cuda:0-2,5,7-8)");
+    }
+
+    #[test]
+    fn what_differs_is_said() {
+        let (one, other) = (kind(700.0, 80 << 30), kind(500.0, 80 << 30));
+        assert_eq!(other.differences(&one), ["power limit 500.0 W (700.0 W there)"]);
+        let lanes = Kind { pcie_width: Some(8), ..one.clone() };
+        assert_eq!(lanes.differences(&one), ["PCIe lanes in use 8 (16 there)"]);
     }
 }

@@ -28,7 +28,7 @@ use std::{
 };
 
 /// By which a rank knows the process that has started it.
-const LAUNCHER: &str = "FIZEAU_LAUNCHER";
+pub(super) const LAUNCHER: &str = "FIZEAU_LAUNCHER";
 
 /// Arguments of `launch`.
 #[derive(Args, Clone, Debug)]
@@ -330,7 +330,7 @@ impl Ranks {
 }
 
 /// Asks a rank to end in order.
-fn hand_on(rank: &Child) {
+pub(super) fn hand_on(rank: &Child) {
     let process = Pid::from_child(rank);
     // One that has ended by itself is not there any more.
     let _ = kill_process(process, Signal::TERM);

@@ -14,8 +14,10 @@ mod progress;
 pub mod report;
 pub mod run;
 pub mod run_args;
+mod side_by_side;
 mod signals;
 mod suites;
+mod turns;
 
 use crate::{
     comm::rendezvous::MeetingError,

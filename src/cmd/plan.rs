@@ -34,8 +34,8 @@ pub struct PlanArgs {
     /// [default: none, and no collectives]
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
-    /// A device as `fizeau devices` names it, such as cuda:1 or host [default: the first GPU, or
-    /// the host where there is none]
+    /// A device as `fizeau devices` names it, such as cuda:1 or host; for run also several, such
+    /// as cuda:0,cuda:3, or all GPUs: all [default: the first GPU, or the host where there is none]
     #[arg(long, alias = "backend", value_name = "NAME")]
     pub device: Option<String>,
 }

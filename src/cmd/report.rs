@@ -1,6 +1,6 @@
 //! `fizeau report`: makes the report of a run again, from its record alone.
 
-use super::{Global, Usage, write_file};
+use super::{Global, Usage, side_by_side, write_file};
 use crate::{
     format::{
         csv, html, json, markdown, nccl_tests,
@@ -9,7 +9,7 @@ use crate::{
     record::{Record, store},
     report::{self, About, Document, about},
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use std::{
     fs,
@@ -57,8 +57,14 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let format = format_of(args.format, args.out.as_deref(), global)?;
     for path in &paths {
-        let record = store::read(path)?;
-        let document = report::run(&record);
+        let record = match side_by_side::is_run(path) {
+            true => None,
+            false => Some(store::read(path)?),
+        };
+        let document = match &record {
+            Some(record) => report::run(record),
+            None => report::side_by_side(&side_by_side::read(path)?),
+        };
         #[cfg(feature = "png")]
         if let Some(dir) = &args.png {
             write_pictures(dir, &document)?;
@@ -66,8 +72,14 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let document = if args.summary { report::brief(&record) } else { document };
         let terminal = if args.out.is_some() { FILE } else { window(global) };
         let text = match format {
-            ReportFormat::NcclTests => as_nccl_tests(&record, global)?,
-            _ => render_about(&document, &about::of_run(&record), format, terminal)?,
+            ReportFormat::NcclTests => match &record {
+                Some(record) => as_nccl_tests(record, global)?,
+                None => bail!("nccl-tests reports ranks; these GPUs were measured without"),
+            },
+            _ => {
+                let about = record.as_ref().map(about::of_run).unwrap_or_default();
+                render_about(&document, &about, format, terminal)?
+            }
         };
         match &args.out {
             Some(out) => write_file(out, text.as_bytes(), "--out FILE")?,
@@ -85,7 +97,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
 fn as_nccl_tests(record: &Record, global: &Global) -> anyhow::Result<String> {
     let tests = report::nccl_tests(record);
     if tests.is_empty() {
-        anyhow::bail!("the record has no collectives, which is all that nccl-tests reports");
+        bail!("the record has no collectives, which is all that nccl-tests reports");
     }
     Ok(if global.json { nccl_tests::json(&tests) } else { nccl_tests::text(&tests) })
 }
@@ -131,9 +143,14 @@ fn newest(local: &Path) -> anyhow::Result<PathBuf> {
     let mut records = Vec::new();
     if let Ok(entries) = fs::read_dir(local) {
         for entry in entries {
-            let path = entry?.path().join(store::FILE);
-            if let Ok(written) = fs::metadata(&path).and_then(|metadata| metadata.modified()) {
-                records.push((written, path));
+            let path = entry?.path();
+            let own = (path.join(store::FILE), path.join(store::FILE));
+            let of_gpus = side_by_side::gpus(&path).into_iter();
+            let of_gpus = of_gpus.map(|(_, gpu)| (gpu.join(store::FILE), path.clone()));
+            for (file, record) in of_gpus.chain([own]) {
+                if let Ok(written) = fs::metadata(file).and_then(|metadata| metadata.modified()) {
+                    records.push((written, record));
+                }
             }
         }
     }
@@ -148,7 +165,7 @@ fn newest(local: &Path) -> anyhow::Result<PathBuf> {
 fn write_pictures(dir: &Path, document: &Document) -> anyhow::Result<()> {
     super::make_directory(dir, "--png DIR")?;
     for chart in document.charts() {
-        let picture = crate::format::png::render(chart)?;
+        let picture = crate::format::png::render(chart, document)?;
         write_file(&dir.join(format!("{}.png", chart.name)), &picture, "--png DIR")?;
     }
     Ok(())
@@ -219,9 +236,16 @@ pub fn window(global: &Global) -> Terminal {
 /// # Errors
 /// Where a chart cannot be drawn or a file cannot be written.
 pub fn write_all(dir: &Path, record: &Record) -> anyhow::Result<Vec<PathBuf>> {
-    let document = report::run(record);
+    write_document(dir, &report::run(record))
+}
+
+/// Writes `report.html` and `report.md` of a document into a directory, and says where.
+///
+/// # Errors
+/// Where a chart cannot be drawn or a file cannot be written.
+pub fn write_document(dir: &Path, document: &Document) -> anyhow::Result<Vec<PathBuf>> {
     let files =
-        [("report.html", html::render(&document)?), ("report.md", markdown::render(&document))];
+        [("report.html", html::render(document)?), ("report.md", markdown::render(document))];
     let mut written = Vec::new();
     for (name, text) in files {
         let path = dir.join(name);

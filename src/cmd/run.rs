@@ -5,7 +5,8 @@ use super::{
     progress::Progress,
     report::{self, ReportFormat},
     run_args::RunArgs,
-    shown, signals,
+    shown, side_by_side, signals,
+    turns::{self, Turns},
 };
 use crate::{
     bench::Rank,
@@ -40,6 +41,13 @@ const LOCAL: &str = "results/local";
 
 /// Measures.
 pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = args.resume.as_deref().filter(|path| side_by_side::is_run(path)) {
+        return side_by_side::resume(args, global, directory);
+    }
+    if let Some(names) = args.plan.choice().several()? {
+        refuse_resuming_one(args)?;
+        return side_by_side::run(args, global, &names);
+    }
     let interrupted = signals::watch()?;
     let catalogue = plan::catalogue(global)?;
     let old = args.resume.as_deref().map(store::read).transpose()?;
@@ -48,6 +56,13 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let (catalogue, interrupted) = (&catalogue, &interrupted);
     let run = Run { args, global, catalogue, interrupted, old, plan_args, choice };
     Seats::of(&run.choice)?.run(|| run.alone(), |seat| run.one_of_many(seat))
+}
+
+/// Refuses to continue the record of one device with several.
+fn refuse_resuming_one(args: &RunArgs) -> Result<(), Usage> {
+    let Some(directory) = &args.resume else { return Ok(()) };
+    let directory = shown(directory);
+    Err(Usage(format!("{directory} is not a run of several devices: leave out --device")))
 }
 
 /// What all ranks of this process have in common.
@@ -130,7 +145,10 @@ impl Run<'_> {
         let (mut header, settings) = match &self.old {
             Some(old) => resumed(self.args, &old.header, self.catalogue)?,
             None => {
-                let plan = plan::Plan::new(&self.plan_args, self.catalogue, rank)?;
+                let mut plan = plan::Plan::new(&self.plan_args, self.catalogue, rank)?;
+                if self.args.side_by_side.is_some() {
+                    turns::arrange(&mut plan.cases);
+                }
                 let settings = plan.suite.measure;
                 (started(plan, self.args), settings)
             }
@@ -138,6 +156,7 @@ impl Run<'_> {
         header.build = Some(env!("FIZEAU_BUILD").into());
         header.command = self.args.command(self.global);
         describe(&mut header, rank.device, self.args);
+        header.environment.side_by_side = self.args.side_by_side.clone().unwrap_or_default();
         let yardstick = self.yardstick(rank);
         let uses_links = |case: &Case| {
             matches!(&case.point, Point::Collective(_))
@@ -170,6 +189,11 @@ impl Run<'_> {
             kept.in_directory(&directory, header);
         }
         let left = self.estimates(session, header, &done);
+        if self.args.side_by_side.is_some() {
+            let mut turns = Turns::new(left.len(), self.interrupted);
+            let end = session.run(header, &done, Some(&mut writer), &mut turns)?;
+            return finish_one_of_several(&directory, end);
+        }
         let mut progress = Progress::new(header, left, self.args.progress);
         let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
         drop((progress, writer));
@@ -195,7 +219,7 @@ impl Run<'_> {
         let args = self.args;
         let directory = match args.resume.as_ref().or(args.out.as_ref()) {
             Some(directory) => directory.clone(),
-            None => new_directory(header),
+            None => new_directory(&header.started, &header.suite),
         };
         let Some(old) = &self.old else {
             let writer = Writer::create(&directory, header)?;
@@ -250,7 +274,7 @@ impl Run<'_> {
             ));
             return Ok(ExitCode::from(exit::INTERRUPTED));
         }
-        Ok(ExitCode::from(if record.outcomes.iter().any(is_broken) { exit::FAILED } else { 0 }))
+        Ok(ExitCode::from(if has_broken(&record) { exit::FAILED } else { 0 }))
     }
 
     /// What a run prints at its end: about twenty lines, or with `--full` all tables; with
@@ -311,7 +335,8 @@ pub(super) fn is_broken(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Failed { .. } | Outcome::Invalid { .. })
 }
 
-fn complete(record: &Record) -> bool {
+/// Whether every planned case has its outcome and the run its end.
+pub(super) fn complete(record: &Record) -> bool {
     record.outcomes.len() == record.header.plan.len() && record.footer.is_some()
 }
 
@@ -447,12 +472,29 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
 }
 
 /// A directory that no run has used, named by time and suite.
-fn new_directory(header: &Header) -> PathBuf {
-    let name: String = format!("{}-{}", header.started.replace(':', ""), header.suite)
+pub(super) fn new_directory(started: &str, suite: &str) -> PathBuf {
+    let name: String = format!("{}-{suite}", started.replace(':', ""))
         .chars()
         .map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' })
         .collect();
     let first = Path::new(LOCAL).join(&name);
     let later = (2..).map(|number| Path::new(LOCAL).join(format!("{name}-{number}")));
     std::iter::once(first.clone()).chain(later).find(|path| !path.exists()).unwrap_or(first)
+}
+
+/// Whether a case failed or was invalid.
+pub(super) fn has_broken(record: &Record) -> bool {
+    record.outcomes.iter().any(is_broken)
+}
+
+/// Writes the reports of one of several GPUs, and gives its exit code: what has to be said, the
+/// process says that started this one.
+fn finish_one_of_several(directory: &Path, end: End) -> anyhow::Result<ExitCode> {
+    let record = store::read(directory)?;
+    report::write_all(directory, &record)?;
+    Ok(ExitCode::from(match end {
+        End::Interrupted => exit::INTERRUPTED,
+        End::Complete if has_broken(&record) => exit::FAILED,
+        End::Complete => 0,
+    }))
 }

@@ -30,6 +30,9 @@ pub struct RunArgs {
     /// Progress on standard error
     #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
     pub progress: ProgressMode,
+    /// For the process that `--device all` starts for each GPU: the other GPUs.
+    #[arg(long, hide = true, value_delimiter = ',', num_args = 0.., require_equals = true)]
+    pub side_by_side: Option<Vec<String>>,
 }
 
 impl RunArgs {
@@ -37,7 +40,16 @@ impl RunArgs {
     /// of files that say what is measured: the folders in which users keep them are private.
     pub fn command(&self, global: &Global) -> Vec<String> {
         // All are named, so that a new one does not compile until it is decided about.
-        let RunArgs { plan, out: _, resume, label, no_host_name, full: _, progress: _ } = self;
+        let RunArgs {
+            plan,
+            out: _,
+            resume,
+            label,
+            no_host_name,
+            full: _,
+            progress: _,
+            side_by_side: _,
+        } = self;
         let PlanArgs { selectors, suite, ranks, device } = plan;
         let Global { data, json: _, color: _ } = global;
         let mut words = vec!["fizeau".to_owned(), "run".to_owned()];

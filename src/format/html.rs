@@ -9,7 +9,7 @@ use super::{
     plot::{self, Dress, PlotError},
     shorten,
 };
-use crate::report::{Block, Cell, Chart, Document, Fact, HeatMap, Table, Weight};
+use crate::report::{Block, Cell, Chart, Document, Fact, Heat, HeatMap, Table, Weight};
 use minijinja::{Environment, Value, context};
 
 const TEMPLATE: &str = include_str!("html/report.html");
@@ -49,12 +49,53 @@ pub fn render(document: &Document) -> Result<String, HtmlError> {
     let page = environment.get_template("report.html")?.render(context! {
         title => shown(&document.title),
         subtitle => shown(&document.subtitle),
+        contents => contents(document),
         groups,
         style => Value::from_safe_string(STYLE.to_owned()),
         script => Value::from_safe_string(SCRIPT.to_owned()),
         script_sha256 => SCRIPT_SHA256.trim(),
     })?;
     Ok(page)
+}
+
+/// The headings, each with where it stands and whether something below it failed.
+fn contents(document: &Document) -> Vec<Value> {
+    let mut sections: Vec<(&str, bool)> = Vec::new();
+    for block in &document.blocks {
+        match (block, sections.last_mut()) {
+            (Block::Heading(heading), _) => sections.push((heading, false)),
+            (Block::Table(table), Some((_, is_bad))) => {
+                *is_bad |= table.rows.iter().any(|row| table_row_is_bad(table, row));
+            }
+            _ => {}
+        }
+    }
+    let section = |(heading, is_bad): (&str, bool)| {
+        context! { text => shown(heading), anchor => anchor(heading), is_bad }
+    };
+    sections.into_iter().map(section).collect()
+}
+
+/// The name of a heading's place on the page: `cases-without-a-result`.
+fn anchor(heading: &str) -> String {
+    let words = heading.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_ascii_lowercase).collect();
+    format!("section-{}", shorten(&words.join("-"), ANCHOR_MAX))
+}
+
+/// Characters of a heading's place.
+const ANCHOR_MAX: usize = 60;
+
+/// Outcomes that say that something is wrong.
+const BAD: [&str; 2] = ["failed", "invalid"];
+
+/// Whether a row of a table tells of a failure.
+fn table_row_is_bad(table: &Table, row: &[Cell]) -> bool {
+    table.columns.iter().zip(row).any(|(column, cell)| is_bad(column.key, cell))
+}
+
+fn is_bad(key: &str, cell: &Cell) -> bool {
+    key == "outcome" && matches!(cell, Cell::Text(text) if BAD.contains(&text.as_str()))
 }
 
 /// Neighbours that stand side by side, in one group: charts, and small tables after them.
@@ -80,9 +121,12 @@ fn shown(text: &str) -> String {
 
 fn block(block: &Block) -> Result<Value, HtmlError> {
     Ok(match block {
-        Block::Heading(heading) => context! { kind => "heading", text => shown(heading) },
+        Block::Heading(heading) => {
+            context! { kind => "heading", text => shown(heading), anchor => anchor(heading) }
+        }
         Block::Text(text) => context! { kind => "text", text => shown(text) },
         Block::Warning(text) => context! { kind => "warning", text => shown(text) },
+        Block::Failure(text) => context! { kind => "failure", text => shown(text) },
         Block::Facts(facts) => {
             let facts: Vec<_> = facts.iter().map(fact).collect();
             context! { kind => "facts", facts }
@@ -126,14 +170,8 @@ fn heat_map(map: &HeatMap) -> Value {
             let values: Vec<_> = row
                 .values
                 .iter()
-                .map(|heat| {
-                    context! {
-                        text => shown(&cell::text(&heat.value)),
-                        share => heat.said_share().map(cell::percent),
-                        shade => heat.share.map(step),
-                        order => cell::number(&heat.value),
-                    }
-                })
+                .zip(&map.columns)
+                .map(|(heat, column)| heat_of(heat, &row.label, column))
                 .collect();
             context! { label => shown(&row.label), values }
         })
@@ -146,6 +184,24 @@ fn heat_map(map: &HeatMap) -> Value {
         corner => shown(&map.corner),
         columns => map.columns.iter().map(|column| shown(column)).collect::<Vec<_>>(),
         rows,
+    }
+}
+
+/// A value of a heat map, with the words that a reader sees who points at it.
+fn heat_of(heat: &Heat, row: &str, column: &str) -> Value {
+    let text = shown(&cell::text(&heat.value));
+    let share = heat.said_share().map(cell::percent);
+    let of_share = share.as_ref().map(|share| format!(" ({share})")).unwrap_or_default();
+    let hover =
+        (heat.value != Cell::Absent).then(|| shown(&format!("{row}, {column}: {text}{of_share}")));
+    context! {
+        text,
+        share,
+        hover,
+        shade => heat.share.map(step),
+        order => cell::number(&heat.value),
+        is_bad => matches!(&heat.value, Cell::Text(text) if text.starts_with("SLOW ")),
+        is_prose => matches!(heat.value, Cell::Text(_)),
     }
 }
 
@@ -168,10 +224,14 @@ fn table(table: &Table) -> Value {
             context! { title => table.columns[at].title, class, detail }
         })
         .collect();
-    let rows: Vec<Vec<_>> = table
+    let rows: Vec<_> = table
         .rows
         .iter()
-        .map(|row| shown_columns.iter().map(|&at| entry(&row[at], table.columns[at].key)).collect())
+        .map(|row| {
+            let cells: Vec<_> =
+                shown_columns.iter().map(|&at| entry(&row[at], table.columns[at].key)).collect();
+            context! { cells, is_bad => table_row_is_bad(table, row) }
+        })
         .collect();
     context! {
         kind => "table",
@@ -206,6 +266,7 @@ fn entry(of: &Cell, key: &str) -> Value {
     context! {
         text => shown(&cell::text(of)),
         code => matches!(of, Cell::Code(_)),
+        is_bad => is_bad(key, of),
         order => cell::number(of),
         width,
     }

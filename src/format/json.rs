@@ -59,7 +59,7 @@ pub fn render(document: &Document, about: &About) -> String {
         match block {
             Block::Heading(_) => {}
             Block::Text(paragraph) => text.push(paragraph.as_str()),
-            Block::Warning(warning) => warnings.push(warning.as_str()),
+            Block::Warning(warning) | Block::Failure(warning) => warnings.push(warning.as_str()),
             Block::Facts(list) => facts.extend(list.iter().map(|fact| {
                 let mut value = quantity(&fact.value);
                 value["label"] = json!(fact.label);

@@ -25,6 +25,7 @@ fn write(document: &Document, out: &mut String) -> fmt::Result {
             Block::Heading(heading) => writeln!(out, "## {}\n", escape(heading))?,
             Block::Text(text) => writeln!(out, "{}\n", escape(text))?,
             Block::Warning(warning) => writeln!(out, "> **Note:** {}\n", escape(warning))?,
+            Block::Failure(failure) => writeln!(out, "> **Failed:** {}\n", escape(failure))?,
             Block::Facts(facts) => write_facts(facts, out)?,
             Block::Table(table) => write_table(table, out)?,
             Block::HeatMap(map) => write_heat_map(map, out)?,

@@ -7,7 +7,7 @@
 use super::{clean, shorten};
 use crate::{
     report::{Axis, Chart, Quantity, Scale, Series, SeriesKind},
-    units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds},
+    units::{Bytes, BytesPerSecond, Celsius, FlopsPerSecond, Megahertz, Seconds, Watts},
 };
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
@@ -40,14 +40,21 @@ const FONT: &str = "system-ui, sans-serif";
 const TEXT: f64 = 26.0 * 1.24;
 const LINE: i32 = 36;
 const NAME_MAX: usize = 26;
+/// Characters of a line below a picture.
+const CAPTION_MAX: usize = 76;
+/// Points of a series that show their values where a reader points at them.
+const HOVERS_MAX: usize = 2_000;
+/// How near a reader has to point, in the picture's units.
+const HOVER: i32 = 14;
 
 /// What the chart is drawn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dress {
+pub enum Dress<'c> {
     /// The page, which says the title and has a background.
     Page,
-    /// A file of its own.
-    Alone,
+    /// A file of its own, with what tells where its numbers are from below: machine, run and date,
+    /// a line each.
+    Alone(&'c [String]),
 }
 
 /// A chart that cannot be drawn.
@@ -68,26 +75,42 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 ///
 /// # Errors
 /// [`PlotError`] where the drawing library refuses.
-pub fn svg(chart: &Chart, dress: Dress) -> Result<String, PlotError> {
+pub fn svg(chart: &Chart, dress: Dress<'_>) -> Result<String, PlotError> {
     let mut text = String::new();
+    let mut hovers = String::new();
+    let below = match dress {
+        Dress::Page => 0,
+        Dress::Alone(lines) => 24 + LINE as u32 * lines.len() as u32,
+    };
     {
-        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        draw(chart, dress, &root)
+        let size = (SIZE.0, SIZE.1 + below);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        draw(chart, dress, &root, &mut hovers)
             .and_then(|()| root.present())
             .map_err(|error| PlotError { chart: chart.name.clone(), why: error.to_string() })?;
+    }
+    if let Some(end) = text.rfind("</svg>").filter(|_| !hovers.is_empty()) {
+        text.insert_str(end, &format!("<g class=\"points\">\n{hovers}</g>\n"));
     }
     Ok(text)
 }
 
-fn draw(chart: &Chart, dress: Dress, root: &Area<'_>) -> Drawn {
+fn draw(chart: &Chart, dress: Dress<'_>, root: &Area<'_>, hovers: &mut String) -> Drawn {
     let mut top = if chart.marks.is_empty() { 24 + LINE as u32 } else { 24 + LINE as u32 * 2 };
-    if dress == Dress::Alone {
+    let mut bottom = 12;
+    if let Dress::Alone(lines) = dress {
         root.fill(&WHITE)?;
         let title = shorten(&clean(&chart.title), 80);
         let font = (FONT, TEXT * 1.3).into_font();
         let style = TextStyle::from(font).color(&INK).pos(Pos::new(HPos::Left, VPos::Top));
         root.draw_text(&title, &style, (24, 20))?;
         top += 60;
+        bottom += LINE as u32 * lines.len() as u32;
+        for (line, text) in (0i32..).zip(lines) {
+            let style = text_style(MUTED, HPos::Left, VPos::Top);
+            let height = SIZE.1 as i32 + LINE * line;
+            root.draw_text(&shorten(&clean(text), CAPTION_MAX), &style, (24, height))?;
+        }
     }
     let x = Span::of(&chart.x, chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)));
     let y = Span::of(&chart.y, chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)));
@@ -98,7 +121,7 @@ fn draw(chart: &Chart, dress: Dress, root: &Area<'_>) -> Drawn {
     let widest = y.ticks.iter().map(|tick| label(chart.y.quantity, y.value(*tick)).len()).max();
     let mut plane = ChartBuilder::on(root)
         .margin_top(top)
-        .margin_bottom(12)
+        .margin_bottom(bottom)
         .margin_left(12)
         .margin_right(40 + longest * 15)
         .x_label_area_size(96)
@@ -108,6 +131,9 @@ fn draw(chart: &Chart, dress: Dress, root: &Area<'_>) -> Drawn {
     draw_marks(chart, root, &plane, (&x, &y))?;
     for (series, index, tint) in tints(chart) {
         draw_series(&mut plane, series, (index, tint), (&x, &y))?;
+        if dress == Dress::Page && series.kind != SeriesKind::Limit {
+            hover(chart, series, &plane, (&x, &y), hovers);
+        }
     }
     draw_names(chart, root, &plane, (&x, &y))?;
     draw_key(chart, root, &plane, (&x, &y))
@@ -192,6 +218,7 @@ fn binary_ticks(low: f64, high: f64) -> Vec<f64> {
 fn decimal_ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = (high - low) / 10f64.log2();
     let within: &[f64] = match decades {
+        d if d < 0.8 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
         d if d < 2.6 => &[1.0, 2.0, 5.0],
         d if d < 4.0 => &[1.0, 3.0],
         _ => &[1.0],
@@ -230,9 +257,13 @@ pub fn label(quantity: Quantity, value: f64) -> String {
         Quantity::Time => Seconds(value).to_string(),
         Quantity::Bandwidth => BytesPerSecond(value).to_string(),
         Quantity::Throughput => FlopsPerSecond(value).to_string(),
+        Quantity::Clock => Megahertz(value).to_string(),
+        Quantity::Power => Watts(value).to_string(),
+        Quantity::Temperature => Celsius(value).to_string(),
         Quantity::Count => return format!("{value:.0}"),
         Quantity::Ratio => return format!("{value:.2}x"),
         Quantity::Intensity if value < 1.0 => return format!("1/{:.0}", 1.0 / value),
+        Quantity::Intensity if value >= 1e4 => return format!("{:.0}k", value / 1e3),
         Quantity::Intensity => return format!("{value:.0}"),
     };
     if value == 0.0 {
@@ -372,6 +403,31 @@ fn draw_series(
         EmptyElement::at(place) + Polygon::new(marker(index, size, (0, 0)), tint.filled())
     }))?;
     Ok(())
+}
+
+/// Adds what a reader sees who points at a point of a series: an unseen circle with a title.
+fn hover(
+    chart: &Chart,
+    series: &Series,
+    plane: &Plane<'_, '_>,
+    (x, y): (&Span, &Span),
+    out: &mut String,
+) {
+    let name = escape(&shorten(&clean(&series.name), NAME_MAX));
+    for (at, value) in series.points.iter().take(HOVERS_MAX) {
+        let (left, height) = plane.backend_coord(&(x.place(*at), y.place(*value)));
+        let at = label(chart.x.quantity, *at);
+        let value = label(chart.y.quantity, *value);
+        *out += &format!(
+            "<circle cx=\"{left}\" cy=\"{height}\" r=\"{HOVER}\" fill-opacity=\"0\">\
+             <title>{name}: {value} at {at}</title></circle>\n"
+        );
+    }
+}
+
+/// Text between tags of a picture.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The corners of a marker: disc, square, diamond, and triangles up and down. Later ones are

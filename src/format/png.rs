@@ -1,7 +1,10 @@
 //! Charts to PNG, with one font of its own: the same picture on every machine.
 
-use super::plot::{self, Dress, PlotError};
-use crate::report::Chart;
+use super::{
+    clean,
+    plot::{self, Dress, PlotError},
+};
+use crate::report::{Chart, Document};
 use resvg::{tiny_skia, usvg};
 use std::sync::Arc;
 
@@ -33,12 +36,12 @@ pub enum PngError {
     },
 }
 
-/// Draws a chart as a PNG file's bytes.
+/// Draws a chart as a PNG file's bytes, with the document that it is of named below it.
 ///
 /// # Errors
 /// [`PngError`] where it cannot be drawn or has no room in memory.
-pub fn render(chart: &Chart) -> Result<Vec<u8>, PngError> {
-    let svg = plot::svg(chart, Dress::Alone)?;
+pub fn render(chart: &Chart, document: &Document) -> Result<Vec<u8>, PngError> {
+    let svg = plot::svg(chart, Dress::Alone(&source(document)))?;
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_source(usvg::fontdb::Source::Binary(Arc::new(FONT)));
     fonts.set_sans_serif_family(FAMILY);
@@ -56,3 +59,34 @@ pub fn render(chart: &Chart) -> Result<Vec<u8>, PngError> {
     resvg::render(&tree, tiny_skia::Transform::identity(), &mut canvas.as_mut());
     canvas.encode_png().map_err(|error| pixels(error.to_string()))
 }
+
+/// Machine, then run, date and suite: a picture travels without its report.
+fn source(document: &Document) -> Vec<String> {
+    let lines = [&document.title, &document.subtitle].into_iter();
+    lines.filter(|line| !line.is_empty()).flat_map(|line| wrapped(line)).collect()
+}
+
+/// Columns of a line below a picture.
+const WIDTH: usize = 72;
+
+/// A text in lines that are broken at its spaces.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in clean(text).split_whitespace() {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > 0 && last + 1 + word.chars().count() > WIDTH {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.truncate(LINES_MAX);
+    lines
+}
+
+/// Lines of a text below a picture.
+const LINES_MAX: usize = 3;

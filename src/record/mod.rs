@@ -114,6 +114,10 @@ pub struct Environment {
     pub network: Option<Network>,
     /// The NUMA node on which host memory for transfers is: that which the GPU is attached to.
     pub host_memory_node: Option<u32>,
+    /// The other GPUs that were measured in the same run (`cuda:1`). Cases that use what GPUs
+    /// share, their links and the host's cores (transfers, launches), ran on one GPU after another,
+    /// all other cases on all GPUs at once.
+    pub side_by_side: Vec<String>,
     /// What may spoil numbers here, in words: busy machine, virtual machine, ...
     pub warnings: Vec<String>,
 }

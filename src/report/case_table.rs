@@ -66,9 +66,11 @@ pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
     })
 }
 
-/// Every case that was planned and has no number, with the reason.
+/// Every case that was planned and has no number, with the reason: those that failed first.
 pub fn unmeasured(record: &Record) -> Option<Table> {
-    let mut rows: Vec<_> = record.outcomes.iter().filter_map(unmeasured_row).collect();
+    let mut outcomes: Vec<&Outcome> = record.outcomes.iter().collect();
+    outcomes.sort_by_key(|outcome| matches!(outcome, Outcome::Skipped { .. }));
+    let mut rows: Vec<_> = outcomes.into_iter().filter_map(unmeasured_row).collect();
     rows.extend(missing(record).into_iter().map(|id| {
         let why = if record.footer.as_ref().is_some_and(|footer| footer.interrupted) {
             "the run was interrupted before it"

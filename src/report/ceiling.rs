@@ -83,12 +83,18 @@ pub struct BesideAttention<'c> {
     pub arithmetic: Option<&'c Best<FlopsPerSecond>>,
 }
 
+/// The smallest working set that counts as lying in memory. Arrays are cut to whole elements, so
+/// one may fall a few bytes short.
+fn memory_from(record: &Record) -> Bytes {
+    let cache = record.header.device.last_level_cache();
+    Bytes((cache * MEMORY_FACTOR).0.saturating_sub(4096))
+}
+
 impl Ceilings {
     /// Those of a record; only measured outcomes count.
     pub fn of(record: &Record) -> Ceilings {
         let cache = record.header.device.last_level_cache();
-        // Arrays are cut to whole elements, so a working set may fall a few bytes short.
-        let memory_from = Bytes((cache * MEMORY_FACTOR).0.saturating_sub(4096));
+        let memory_from = memory_from(record);
         let unknown_architecture = record.header.environment.unknown_architecture.clone();
         let mut ceilings =
             Ceilings { memory_from, cache, unknown_architecture, ..Ceilings::default() };
@@ -233,12 +239,16 @@ fn slower(a: Option<(Seconds, Bound)>, b: Option<(Seconds, Bound)>) -> Option<(S
 /// rate. None where no stream knew one; other cases are bound by memory in one tier and not in the
 /// next.
 pub fn memory_peak(record: &Record, tier: Tier) -> Option<BytesPerSecond> {
+    let from = memory_from(record);
     record
         .outcomes
         .iter()
         .filter_map(|outcome| {
             let measurement = outcome.measured()?;
-            let Point::Stream(_) = measurement.case.point else { return None };
+            let Point::Stream(point) = measurement.case.point else { return None };
+            if point.working_set < from {
+                return None;
+            }
             let light = measurement.light(tier).filter(|light| light.bound == Bound::Memory)?;
             Some(measurement.work.memory / light.time)
         })

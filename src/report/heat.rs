@@ -3,67 +3,93 @@
 use super::{Ceilings, Cell, Heat, HeatMap, HeatRow, chart::measurements};
 use crate::{
     case::{AttentionPoint, Case, GemmPoint, GroupedPoint, Point},
+    dtype::Dtype,
     outcome::Measurement,
     record::Record,
 };
 use std::collections::{HashMap, HashSet};
 
-/// Matrix products over shapes and element type with kernel.
-pub fn gemm(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
-    let empty = HeatMap {
-        name: "gemm".into(),
-        title: "Matrix products".into(),
+/// Matrix products over shapes and kernels, a map for each element type.
+pub fn gemm(record: &Record, ceilings: &Ceilings) -> Vec<HeatMap> {
+    let words = Words {
+        name: "gemm",
+        title: "Matrix products",
         caption: "Arithmetic rate; the shade is the share of the best rate this run measured for \
-                  the element type, or of memory's where the shape is bound by it."
-            .into(),
-        corner: "m x n x k".into(),
-        columns: Vec::new(),
-        rows: Vec::new(),
+                  the element type, or of memory's where the shape is bound by it.",
+        corner: "m x n x k",
     };
-    filled(empty, record, ceilings, |case| match case.point {
-        Point::Gemm(point) => Some((shape(&point), format!("{} {}", point.dtype, case.kernel.0))),
+    by_dtype(&words, record, ceilings, |point| match point {
+        Point::Gemm(point) => Some((point.dtype, shape(point))),
         _ => None,
     })
 }
 
-/// Grouped products over shapes and element type with kernel.
-pub fn grouped(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
-    let empty = HeatMap {
-        name: "grouped".into(),
-        title: "Grouped matrix products".into(),
+/// Grouped products over shapes and kernels, a map for each element type.
+pub fn grouped(record: &Record, ceilings: &Ceilings) -> Vec<HeatMap> {
+    let words = Words {
+        name: "grouped",
+        title: "Grouped matrix products",
         caption: "Arithmetic rate of one product for each expert of a mixture, with the rows of \
                   all together; the shade is the share of this machine's own ceilings: the slower \
-                  of its best arithmetic and its best memory bandwidth, as the shape needs them."
-            .into(),
-        corner: "m x n x k".into(),
-        columns: Vec::new(),
-        rows: Vec::new(),
+                  of its best arithmetic and its best memory bandwidth, as the shape needs them.",
+        corner: "m x n x k",
     };
-    filled(empty, record, ceilings, |case| match case.point {
-        Point::Grouped(point) => {
-            Some((groups(&point), format!("{} {}", point.dtype, case.kernel.0)))
-        }
+    by_dtype(&words, record, ceilings, |point| match point {
+        Point::Grouped(point) => Some((point.dtype, groups(point))),
         _ => None,
     })
 }
 
-/// Attention over shapes and kernels.
-pub fn attention(record: &Record, ceilings: &Ceilings) -> Option<HeatMap> {
-    let empty = HeatMap {
-        name: "attention".into(),
-        title: "Attention".into(),
+/// Attention over shapes and kernels, a map for each element type.
+pub fn attention(record: &Record, ceilings: &Ceilings) -> Vec<HeatMap> {
+    let words = Words {
+        name: "attention",
+        title: "Attention",
         caption: "Arithmetic rate; the shade is the share of the slower of this run's own best \
                   read and best matrix product of the type that is multiplied; the table below \
-                  names them."
-            .into(),
-        corner: "shape".into(),
-        columns: Vec::new(),
-        rows: Vec::new(),
+                  names them.",
+        corner: "shape",
     };
-    filled(empty, record, ceilings, |case| match case.point {
-        Point::Attention(point) => Some((sequence(&point), case.kernel.0.clone())),
+    by_dtype(&words, record, ceilings, |point| match point {
+        Point::Attention(point) => Some((point.dtype, sequence(point))),
         _ => None,
     })
+}
+
+/// What a kind of map says of itself.
+struct Words {
+    name: &'static str,
+    title: &'static str,
+    caption: &'static str,
+    corner: &'static str,
+}
+
+/// The element types that training and inference use most; the others follow.
+const FIRST: [Dtype; 2] = [Dtype::Bf16, Dtype::Fp8];
+
+/// A map for each element type, a column for each kernel. `place` says element type and row.
+fn by_dtype(
+    words: &Words,
+    record: &Record,
+    ceilings: &Ceilings,
+    place: impl Fn(&Point) -> Option<(Dtype, String)>,
+) -> Vec<HeatMap> {
+    let others = Dtype::ALL.into_iter().filter(|dtype| !FIRST.contains(dtype));
+    let map = |dtype: Dtype| {
+        let empty = HeatMap {
+            name: format!("{}_{dtype}", words.name),
+            title: format!("{}, {dtype}", words.title),
+            caption: words.caption.into(),
+            corner: words.corner.into(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+        };
+        filled(empty, record, ceilings, |case| {
+            let (_, row) = place(&case.point).filter(|(of, _)| *of == dtype)?;
+            Some((row, case.kernel.0.clone()))
+        })
+    };
+    FIRST.into_iter().chain(others).filter_map(map).collect()
 }
 
 fn shape(point: &GemmPoint) -> String {
@@ -78,17 +104,8 @@ fn groups(point: &GroupedPoint) -> String {
 
 fn sequence(p: &AttentionPoint) -> String {
     format!(
-        "{} {}, {}, batch {}, heads {} / {}, queries {}, keys {}, d {} / {}",
-        p.attention,
-        p.mask,
-        p.dtype,
-        p.batch,
-        p.heads,
-        p.kv_heads,
-        p.queries,
-        p.keys,
-        p.dim_qk,
-        p.dim_v
+        "{} {}, batch {}, heads {} / {}, queries {}, keys {}, d {} / {}",
+        p.attention, p.mask, p.batch, p.heads, p.kv_heads, p.queries, p.keys, p.dim_qk, p.dim_v
     )
 }
 

@@ -4,6 +4,7 @@
 //! a [format](crate::format) decides how it looks: digits, columns, colours, axes.
 
 pub mod about;
+mod access;
 mod attention;
 mod brief;
 mod case_table;
@@ -20,9 +21,12 @@ mod rank;
 mod reproduce;
 mod run;
 mod sensors;
+mod side_by_side;
+mod standing;
 mod startup_fit;
 mod stub;
 mod summary;
+mod transfer;
 mod trial;
 mod wire_bandwidth;
 
@@ -33,6 +37,7 @@ pub use comparison::document as comparison;
 pub use line::{Finished, finished};
 pub use nccl_tests::nccl_tests;
 pub use run::document as run;
+pub use side_by_side::{GpuRun, document as side_by_side};
 pub use startup_fit::{StartupFit, fit_startup};
 pub use stub::without_numbers;
 pub use trial::document as trial;
@@ -59,6 +64,8 @@ pub enum Block {
     Text(String),
     /// Something the reader must know before believing a number.
     Warning(String),
+    /// Something that failed.
+    Failure(String),
     /// The few numbers to remember.
     Facts(Vec<Fact>),
     /// Curves.
@@ -186,7 +193,7 @@ pub struct Axis {
     pub scale: Scale,
 }
 
-/// What the numbers of an axis mean; their unit is always the SI one.
+/// What the numbers of an axis mean; their unit is the SI one where none is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Bytes, with binary steps.
@@ -203,6 +210,12 @@ pub enum Quantity {
     Count,
     /// How many times as much.
     Ratio,
+    /// A clock in MHz.
+    Clock,
+    /// Watts.
+    Power,
+    /// Degrees Celsius.
+    Temperature,
 }
 
 /// How the numbers of an axis are spread.

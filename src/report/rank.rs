@@ -18,16 +18,16 @@ use std::collections::BTreeMap;
 const RANKS_MAX: usize = 32;
 
 /// A rank is slow in an operation below this share of the median rank's rate, and only where ...
-const SLOW: f64 = 0.97;
+pub(super) const SLOW: f64 = 0.97;
 
 /// ... it is off by more than this many standard deviations of the ranks' rates.
-const DEVIATIONS: f64 = 5.0;
+pub(super) const DEVIATIONS: f64 = 5.0;
 
 /// A normal distribution's standard deviation / its median absolute deviation.
-const DEVIATION_OF_MAD: f64 = 1.4826;
+pub(super) const DEVIATION_OF_MAD: f64 = 1.4826;
 
 /// Of fewer ranks none can be told to be the slow one.
-const RANKS_MIN: usize = 3;
+pub(super) const RANKS_MIN: usize = 3;
 
 /// The cases of which every rank has a time of its own.
 fn cases(record: &Record) -> Vec<&Measurement> {

@@ -1,14 +1,14 @@
 //! The report of one run.
 
 use super::{
-    Block, Ceilings, Cell, Column, Document, Table, Weight, attention, case_table, chart, headline,
-    heat, level, rank, reproduce, sensors, startup_fit::fit_startup, summary, wire_bandwidth,
-    without_numbers,
+    Block, Ceilings, Cell, Chart, Column, Document, HeatMap, Table, Weight, access, attention,
+    case_table, chart, headline, heat, level, rank, reproduce, sensors, startup_fit::fit_startup,
+    summary, transfer, wire_bandwidth, without_numbers,
 };
 use crate::{record::Record, units::Bytes};
 
-/// What a record says, in reading order: the machine and its headlines, warnings, the memory, the
-/// arithmetic, the collectives, the ranks beside each other, every case, and what reproduces them.
+/// What a record says, in reading order: the machine and its headlines, what failed, warnings, a
+/// section for each kind of operation, sensors, every case, and what reproduces them.
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(summary::machine(record))];
@@ -17,36 +17,9 @@ pub fn document(record: &Record) -> Document {
         blocks.push(Block::Facts(facts));
     }
     blocks.extend(summary::sentences(record, &ceilings).into_iter().map(Block::Text));
+    blocks.extend(summary::failures(record).into_iter().map(Block::Failure));
     blocks.extend(summary::warnings(record).into_iter().map(Block::Warning));
-
-    let mut memory: Vec<_> = chart::memory(record, &ceilings).map(Block::Chart).collect();
-    let mut arithmetic: Vec<_> =
-        chart::roofline(record, &ceilings).map(Block::Chart).into_iter().collect();
-    let mut collective: Vec<_> = chart::collective(record).map(Block::Chart).collect();
-    memory.extend(level::table(record).map(Block::Table));
-    arithmetic.extend(heat::gemm(record, &ceilings).map(Block::HeatMap));
-    arithmetic.extend(heat::grouped(record, &ceilings).map(Block::HeatMap));
-    arithmetic.extend(heat::attention(record, &ceilings).map(Block::HeatMap));
-    arithmetic.extend(attention::table(record, &ceilings).map(Block::Table));
-    collective.extend(fits(record).map(Block::Table));
-    collective.extend(wire_bandwidth::table(record).map(Block::Table));
-    let mut ranks: Vec<_> = rank::summary(record).map(Block::Table).into_iter().collect();
-    ranks.extend(rank::heat(record).map(Block::HeatMap));
-    ranks.extend(rank::table(record).map(Block::Table));
-    ranks.extend(rank::times(record).map(Block::Table));
-    let mut cases: Vec<_> = case_table::unmeasured(record).map(Block::Table).into_iter().collect();
-    cases.extend(case_table::measured(record, &ceilings).map(Block::Table));
-    cases.extend(sensors::table(record).map(Block::Table));
-
-    let sections = [
-        ("Memory", memory),
-        ("Arithmetic", arithmetic),
-        ("Collectives", collective),
-        ("Ranks", ranks),
-        ("Cases", cases),
-        ("What reproduces this", vec![Block::Table(reproduce::table(record))]),
-    ];
-    for (title, section) in sections {
+    for (title, section) in sections(record, &ceilings) {
         if !section.is_empty() {
             blocks.push(Block::Heading(title.into()));
             blocks.extend(section);
@@ -65,6 +38,46 @@ pub fn document(record: &Record) -> Document {
     let end = document.blocks.iter().position(heading).unwrap_or(document.blocks.len());
     document.blocks.splice(end..end, ranks);
     document
+}
+
+/// What stands under each heading, in reading order; headings with nothing under them are left out
+/// by the caller.
+fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 12] {
+    let charts = |charts: Vec<Chart>| charts.into_iter().map(Block::Chart).collect::<Vec<_>>();
+    let maps = |maps: Vec<HeatMap>| maps.into_iter().map(Block::HeatMap).collect::<Vec<_>>();
+    let table = |table: Option<Table>| table.map(Block::Table).into_iter().collect::<Vec<_>>();
+    let mut memory = charts(chart::memory(record, ceilings).collect());
+    memory.extend(table(level::table(record)));
+    let mut arithmetic = charts(chart::roofline(record, ceilings).into_iter().collect());
+    arithmetic.extend(maps(heat::gemm(record, ceilings)));
+    arithmetic.extend(maps(heat::grouped(record, ceilings)));
+    let mut attention = maps(heat::attention(record, ceilings));
+    attention.extend(table(attention::table(record, ceilings)));
+    let mut collective = charts(chart::collective(record).collect());
+    collective.extend(table(fits(record)));
+    collective.extend(table(wire_bandwidth::table(record)));
+    let mut ranks = table(rank::summary(record));
+    ranks.extend(rank::heat(record).map(Block::HeatMap));
+    ranks.extend(table(rank::table(record)));
+    ranks.extend(table(rank::times(record)));
+    let mut sensors = charts(sensors::charts(record));
+    sensors.extend(table(sensors::table(record)));
+    let device = &record.header.device;
+    let gpu = format!("{}:{}", device.backend, device.ordinal);
+    [
+        ("Memory", memory),
+        ("Access", table(access::table(record, ceilings))),
+        ("Transfers", maps(transfer::maps(&[(&gpu, record)]))),
+        ("Launches", table(access::launches(record))),
+        ("Arithmetic", arithmetic),
+        ("Attention", attention),
+        ("Collectives", collective),
+        ("Ranks", ranks),
+        ("Sensors over time", sensors),
+        ("Cases without a result", table(case_table::unmeasured(record))),
+        ("Cases", table(case_table::measured(record, ceilings))),
+        ("What reproduces this", table(Some(reproduce::table(record)))),
+    ]
 }
 
 /// The start-up model of each collective.

@@ -1,7 +1,7 @@
 //! What a device's sensors saw, operation by operation: whether its clock was held down, and
 //! whether memory or links made errors meanwhile.
 
-use super::{Cell, Column, Table, Weight};
+use super::{Axis, Cell, Chart, Column, Quantity, Scale, Series, SeriesKind, Table, Weight};
 use crate::{
     outcome::{Measurement, Outcome, Telemetry},
     record::Record,
@@ -41,6 +41,89 @@ pub fn table(record: &Record) -> Option<Table> {
         columns: COLUMNS.to_vec(),
         rows,
     })
+}
+
+/// Fewer points are no course of time.
+const POINTS_MIN: usize = 3;
+
+/// A sensor's curve: its name, and what a case's telemetry has of it.
+type Sensor = (&'static str, fn(&Telemetry) -> Option<f64>);
+
+/// Clock, power and temperature against the time since the first case began, a point for each case
+/// that had sensors. Records of programs that did not keep when a case began have none.
+pub fn charts(record: &Record) -> Vec<Chart> {
+    let cases: Vec<&Measurement> = record.outcomes.iter().filter_map(judged).collect();
+    let begun = cases.iter().filter_map(|one| Some((seconds(one.started.as_deref()?)?, *one)));
+    let mut begun: Vec<(f64, &Measurement)> = begun.collect();
+    begun.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let Some(first) = begun.first().map(|(at, _)| *at) else { return Vec::new() };
+    let clocks: [Sensor; 2] =
+        [("highest", |seen| Some(seen.clock_max?.0)), ("lowest", |seen| Some(seen.clock_min?.0))];
+    let power: [Sensor; 2] =
+        [("highest", |seen| Some(seen.power_max?.0)), ("mean", |seen| Some(seen.power_mean?.0))];
+    let temperature: [Sensor; 2] = [
+        ("GPU", |seen| Some(seen.temperature_max?.0)),
+        ("memory", |seen| Some(seen.memory_temperature_max?.0)),
+    ];
+    let kinds = [
+        ("clock", "Clock of the units over the run", "clock", Quantity::Clock, clocks),
+        ("power", "Power over the run", "power", Quantity::Power, power),
+        (
+            "temperature",
+            "Temperature over the run",
+            "temperature",
+            Quantity::Temperature,
+            temperature,
+        ),
+    ];
+    let chart = |(name, title, what, quantity, sensors): (_, &str, &str, _, [Sensor; 2])| {
+        let curve = |(name, of): Sensor| {
+            let at =
+                |(at, one): &(f64, &Measurement)| Some((at - first, of(one.telemetry.as_ref()?)?));
+            let points: Vec<(f64, f64)> = begun.iter().filter_map(at).collect();
+            let points: Vec<_> = points.into_iter().filter(|(_, y)| *y > 0.0).collect();
+            let kind = SeriesKind::Curve;
+            (points.len() >= POINTS_MIN).then(|| Series { name: name.into(), kind, points })
+        };
+        let series: Vec<Series> = sensors.into_iter().filter_map(curve).collect();
+        (!series.is_empty()).then(|| Chart {
+            name: format!("sensors_{name}"),
+            title: title.into(),
+            caption: "A point for each case, when it began.".into(),
+            x: Axis {
+                title: "since the first case".into(),
+                quantity: Quantity::Time,
+                scale: Scale::Linear,
+            },
+            y: Axis { title: what.into(), quantity, scale: Scale::Linear },
+            series,
+            marks: Vec::new(),
+        })
+    };
+    kinds.into_iter().filter_map(chart).collect()
+}
+
+/// Seconds from a fixed day to a time as records have it, `2026-11-21T07:32:22.125Z`; none for
+/// another form. Days from a civil date by Howard Hinnant's algorithm (chrono-compatible low-level
+/// date algorithms, 2013).
+fn seconds(time: &str) -> Option<f64> {
+    let (date, time) = time.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let mut time = time.splitn(3, ':').map(|part| part.parse::<f64>().ok());
+    let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
+    let in_range = (0..=9999).contains(&year) && (1..=12).contains(&month);
+    if !in_range || !(1..=31).contains(&day) || !(hour + minute + second).is_finite() {
+        return None;
+    }
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let month = if month > 2 { month - 3 } else { month + 9 };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    let year_of_era = year.rem_euclid(400);
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let days = era * 146_097 + day_of_era;
+    Some(days as f64 * 86_400.0 + hour * 3_600.0 + minute * 60.0 + second)
 }
 
 /// Also what was not believed: a clock that was held down is told of here.
@@ -119,6 +202,16 @@ fn sum(seen: &[&Telemetry], of: impl Fn(&Telemetry) -> Option<u64>) -> Cell {
 mod tests {
     use super::*;
     use crate::units::Watts;
+
+    #[test]
+    fn times_of_records_are_seconds_apart() {
+        let apart = |a: &str, b: &str| Some(seconds(b)? - seconds(a)?);
+        assert_eq!(apart("2026-02-28T23:59:59.500Z", "2026-03-01T00:00:01Z"), Some(1.5));
+        assert_eq!(apart("2024-02-28T00:00:00Z", "2024-03-01T00:00:00Z"), Some(172_800.0));
+        for other in ["", "2026-03-01", "2026-13-01T00:00:00Z", "2026-03-01T00:00Z", "Tx:y:zZ"] {
+            assert_eq!(seconds(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn rows_have_the_extremes_and_sums_of_their_cases() {

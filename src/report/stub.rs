@@ -19,6 +19,7 @@ fn block(block: Block) -> Option<Block> {
         Block::Heading(text) => Block::Heading(words(&text)),
         Block::Text(text) => Block::Text(words(&text)),
         Block::Warning(text) => Block::Warning(words(&text)),
+        Block::Failure(text) => Block::Failure(words(&text)),
         Block::Facts(facts) => Block::Facts(facts.into_iter().map(fact).collect()),
         Block::Table(mut table) => {
             for value in table.rows.iter_mut().flatten() {
@@ -28,7 +29,7 @@ fn block(block: Block) -> Option<Block> {
         }
         Block::HeatMap(mut map) => {
             let mut values = map.rows.iter().flat_map(|row| &row.values);
-            if !values.all(|heat| matches!(heat.value, Cell::Relative { .. } | Cell::Absent)) {
+            if !values.any(|heat| matches!(heat.value, Cell::Relative { .. })) {
                 return None;
             }
             for heat in map.rows.iter_mut().flat_map(|row| &mut row.values) {

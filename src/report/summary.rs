@@ -280,7 +280,6 @@ pub fn warnings(record: &Record) -> Vec<String> {
     warnings.extend(environment.warnings.iter().cloned());
     warnings.extend(of_record(record));
     warnings.extend(of_figures(record));
-    warnings.extend(wrong(record));
     warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
     warnings
 }
@@ -362,7 +361,7 @@ fn exps_unknown(record: &Record) -> Option<String> {
 }
 
 /// Failed and invalid cases, said on top too.
-fn wrong(record: &Record) -> Vec<String> {
+pub fn failures(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     let failed: Vec<_> = record
         .outcomes

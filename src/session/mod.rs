@@ -25,7 +25,8 @@ use std::{
 
 /// What a run tells whoever watches. Called between cases, never while one is timed.
 pub trait Watcher {
-    /// A case is about to start: its place in what is left to do, of how many.
+    /// A case is about to start: its place in what is left to do, of how many. It may wait here
+    /// until the case may start; where the run is interrupted meanwhile, the case does not start.
     fn starts(&mut self, place: usize, of: usize, case: &Case);
     /// It ended.
     fn ended(&mut self, outcome: &Outcome);
@@ -84,12 +85,12 @@ impl Session<'_> {
         let mut lost: Option<String> = None;
         let mut end = End::Complete;
         for (place, case) in left.iter().enumerate() {
+            watcher.starts(place, left.len(), case);
             let interrupted = f64::from(u8::from(self.interrupted.load(Ordering::Relaxed)));
             if self.rank.peers.largest(interrupted)? > 0.0 {
                 end = End::Interrupted;
                 break;
             }
-            watcher.starts(place, left.len(), case);
             let outcome = match &lost {
                 Some(error) => failed(case, Failure::DeviceLost, error.clone()),
                 None => self.measure(case),

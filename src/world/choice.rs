@@ -11,6 +11,9 @@ use anyhow::Context;
 /// The backend that is always there.
 pub(super) const HOST: &str = "host";
 
+/// The name of every GPU that there is.
+const ALL: &str = "all";
+
 /// Most ranks of one process.
 const RANKS_MAX: u32 = 1024;
 
@@ -52,6 +55,38 @@ impl Choice {
             }
         }
         Ok(HOST.into())
+    }
+
+    /// The GPUs to measure side by side: all there are for `all`, or those between commas; `None`
+    /// where one device is named, or none.
+    ///
+    /// # Errors
+    /// Where there is no GPU, or not this one; where one is named twice, or is no GPU.
+    pub fn several(&self) -> anyhow::Result<Option<Vec<String>>> {
+        let Some(given) = self.device.as_deref() else { return Ok(None) };
+        if given == ALL {
+            return every_gpu().map(Some);
+        }
+        // The script of a fake device has commas of its own.
+        if !given.contains(',') || given.starts_with("fake:") {
+            return Ok(None);
+        }
+        let names: Vec<String> = given.split(',').map(|name| name.trim().to_owned()).collect();
+        for (place, name) in names.iter().enumerate() {
+            let refuse = |why: &str| NoSuchDevice(format!("--device {given}: {name:?} {why}"));
+            let Some((family, ordinal)) = name.split_once(':').filter(|_| is_gpu(name)) else {
+                return Err(refuse("is no GPU as `fizeau devices` names it, such as cuda:1").into());
+            };
+            if names[..place].contains(name) {
+                return Err(refuse("is there twice").into());
+            }
+            let count = backend(family)?.devices()?.len();
+            if ordinal.parse::<usize>().map_or(true, |ordinal| ordinal >= count) {
+                let why = format!("is not there: {family} has {count}, counted from 0");
+                return Err(refuse(&why).into());
+            }
+        }
+        Ok(Some(names))
     }
 
     /// The device of one of many ranks: as given, or the GPU of its place on its node, or the host
@@ -110,6 +145,26 @@ fn gpu_backends() -> impl Iterator<Item = &'static dyn Backend> {
     BACKENDS.iter().copied().filter(|backend| backend.name() != HOST)
 }
 
+/// The names of all GPUs.
+fn every_gpu() -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for backend in gpu_backends() {
+        match backend.devices() {
+            Ok(devices) => names.extend(
+                devices.iter().map(|device| format!("{}:{}", backend.name(), device.ordinal)),
+            ),
+            Err(DeviceError::Missing { .. } | DeviceError::NoDevice { .. }) => {}
+            Err(error) => return Err(BrokenDriver(error).into()),
+        }
+    }
+    if names.is_empty() {
+        let why = "--device all: there is no GPU here; `fizeau doctor` says what is missing, and \
+                   `--device host` measures the host";
+        return Err(NoSuchDevice(why.into()).into());
+    }
+    Ok(names)
+}
+
 /// Why no GPU is measured, in one line: for a run on the host that chose it itself.
 pub fn without_gpu() -> String {
     let reason = |backend: &dyn Backend| match backend.devices().err()? {
@@ -153,7 +208,10 @@ fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
     Ok(*found.ok_or_else(|| {
         let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name()).collect();
         let known = known.join(", ");
-        NoSuchDevice(format!("no backend is called {family:?}; there are: {known}"))
+        match family == ALL || family.contains(',') {
+            true => NoSuchDevice("only `fizeau run` measures several devices: name one".into()),
+            false => NoSuchDevice(format!("no backend is called {family:?}; there are: {known}")),
+        }
     })?)
 }
 

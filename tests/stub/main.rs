@@ -16,6 +16,7 @@ mod hip;
 mod machine;
 mod memory;
 mod scaled;
+mod side_by_side;
 mod sides;
 mod speed;
 mod timing;

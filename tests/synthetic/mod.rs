@@ -71,6 +71,7 @@ fn header(plan: Vec<Case>) -> Header {
             ranks: Vec::new(),
             network: None,
             host_memory_node: None,
+            side_by_side: Vec::new(),
             warnings: vec![
                 "A virtual machine (kvm): neighbours may take cache and bandwidth.".into(),
             ],

@@ -39,6 +39,7 @@ pub fn environment() -> Environment {
         ranks: Vec::new(),
         network: None,
         host_memory_node: None,
+        side_by_side: Vec::new(),
         warnings: Vec::new(),
     };
     environment.warnings = warnings(&environment);

@@ -149,6 +149,11 @@ pub struct Environment {
     /// The NUMA node on which host memory for transfers is: that which the GPU is attached to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_memory_node: Option<u32>,
+    /// The other GPUs that were measured in the same run (`cuda:1`). Cases that use what GPUs
+    /// share, their links and the host's cores (transfers, launches), ran on one GPU after another,
+    /// all other cases on all GPUs at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub side_by_side: Vec<String>,
     /// What may spoil numbers here, in words: busy machine, virtual machine, ...
     pub warnings: Vec<String>,
 }
@@ -156,7 +161,7 @@ pub struct Environment {
 mirror!(Environment of record::Environment {
     host, os, cpu, cpus, pinned, huge_pages, governor, boost, microcode, settings,
     unknown_architecture, load, memory_free, memory_limit, cpu_quota, cpus_online, libraries, ranks,
-    network, host_memory_node, warnings
+    network, host_memory_node, side_by_side, warnings
 });
 
 /// How a GPU is set up, as far as it tells.

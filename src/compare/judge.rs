@@ -8,8 +8,10 @@
 //! of wrong ones among those found is what is controlled ([`student::false_discovery`]). A group of
 //! cases is judged in the same way by its mean, which a change shows that all of them share.
 //!
-//! Two single runs have no such scatter. Whatever differs by more than the threshold is said to
-//! differ. It counts as slower only if it is out of all proportion to what the other cases show:
+//! A single run on either side tells no such scatter: that of three runs of A says nothing of how
+//! far another single run of B may lie from them where runs differ in more than chance, and a t-test
+//! on it called a tenth to nine tenths of unchanged B slower. So there, as between two single runs,
+//! whatever differs by more than the threshold is said to differ. It counts as slower only if it is out of all proportion to what the other cases show:
 //! `BEYOND` times as far from equal as the outermost twentieth of them. Changes that many cases
 //! share are never that, since a neighbour or a clock explains them too.
 
@@ -73,8 +75,8 @@ pub enum Direction {
     Slower,
     /// Faster by more than the threshold.
     Faster,
-    /// It differs by more than the threshold between two single runs, which may differ by
-    /// themselves.
+    /// It differs by more than the threshold, and a side has a single run, which may differ by
+    /// itself.
     Differs,
     /// Not changed by more than the threshold.
     Same,
@@ -119,14 +121,15 @@ pub struct Judgement {
     pub cases: Vec<Judged>,
     /// Groups in which many cases changed, or that changed as a whole; the largest first.
     pub groups: Vec<Group>,
-    /// Standard deviation of a case between runs, as a share; median over the cases. `None` for
-    /// single runs, which do not tell.
+    /// Standard deviation of a case between runs, as a share; median over the cases. `None` where a
+    /// side has a single run, which does not tell.
     pub scatter: Option<f64>,
 }
 
-/// Whether there are runs enough on both sides for their scatter to be known.
+/// Whether there are runs enough for their scatter to be known: two at least on each side. What a
+/// single run has of its own cannot be told from a change.
 pub fn is_replicated(before: usize, after: usize) -> bool {
-    before.min(after) >= 1 && before + after >= 4
+    before.min(after) >= 2
 }
 
 /// Judges all cases together.
@@ -158,7 +161,11 @@ fn alone(observed: &Observed, rule: &Rule) -> Judged {
     let middle = mean(&observed.after) - mean(&observed.before);
     let (low, high) = (middle - observed.within[0], middle + observed.within[1]);
     let (way, reason) = if low > limit || high < -limit {
-        (Direction::Differs, Some("two single runs; replicates would tell".to_owned()))
+        let runs = match (observed.before.len(), observed.after.len()) {
+            (1, 1) => "two single runs",
+            _ => "a single run on one side",
+        };
+        (Direction::Differs, Some(format!("{runs}; two and more on each would tell")))
     } else if middle.abs() <= limit && high - low <= 2.0 * limit {
         (Direction::Same, None)
     } else {

@@ -51,18 +51,22 @@ const TRAITS: &[Trait] = &[
         run.device.pcie.map(|[generation, lanes]| format!("generation {generation} x{lanes}"))
     }),
     machine("sockets", |run| Some(run.device.sockets.to_string())),
-    machine("hypervisor", |run| run.device.virtualised.clone()),
+    machine("hypervisor", |run| or_none(run.device.virtualised.clone())),
     machine("host", |run| run.environment.host.clone()),
     setting("Fizeau", |run| Some(run.fizeau.clone())),
     setting("build", |run| run.build.clone()),
     setting("suite", |run| Some(run.suite.clone())),
     setting("suite's text", |run| some(&run.suite_text)),
-    setting("libraries and drivers", |run| some(&run.environment.libraries.join(", "))),
+    setting("libraries and drivers", |run| or_none(some(&run.environment.libraries.join(", ")))),
     setting("operating system", |run| some(&run.environment.os)),
     setting("instruction sets and features", |run| some(&run.device.features.join(" "))),
     setting("CPUs allowed", |run| Some(run.environment.cpus.to_string())),
-    setting("CPU quota", |run| run.environment.cpu_quota.map(|quota| format!("{quota:.2} CPUs"))),
-    setting("memory limit", |run| run.environment.memory_limit.map(|limit| limit.to_string())),
+    setting("CPU quota", |run| {
+        or_none(run.environment.cpu_quota.map(|quota| format!("{quota:.2} CPUs")))
+    }),
+    setting("memory limit", |run| {
+        or_none(run.environment.memory_limit.map(|limit| limit.to_string()))
+    }),
     setting("pinned threads", |run| Some(run.environment.pinned.to_string())),
     setting("huge pages", |run| some(&run.environment.huge_pages)),
     setting("frequency governor", |run| run.environment.governor.clone()),
@@ -74,17 +78,19 @@ const TRAITS: &[Trait] = &[
     setting("error correction of memory", |run| {
         run.environment.settings.as_ref()?.ecc.map(|ecc| ecc.to_string())
     }),
-    setting("held clocks", |run| run.environment.settings.as_ref()?.clock_locks.clone()),
+    setting("held clocks", |run| or_none(run.environment.settings.as_ref()?.clock_locks.clone())),
     setting("GPU firmware", |run| run.environment.settings.as_ref()?.vbios.clone()),
     setting("NUMA node of host memory", |run| {
         run.environment.host_memory_node.map(|node| node.to_string())
     }),
-    setting("cache set aside", |run| run.device.cache_set_aside.map(|size| size.to_string())),
+    setting("cache set aside", |run| {
+        or_none(run.device.cache_set_aside.filter(|size| size.0 > 0).map(|size| size.to_string()))
+    }),
     setting("network", |run| {
-        run.environment.network.map(|network| {
+        or_none(run.environment.network.map(|network| {
             let (nodes, gigabits) = (network.nodes, network.gigabits);
             format!("{nodes} nodes, {} interfaces, {gigabits} Gbit/s", network.interfaces)
-        })
+        }))
     }),
 ];
 
@@ -92,6 +98,12 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// Longer values are not printed: a suite's text fills pages.
 const VALUE_MAX: usize = 120;
+
+/// The value of a trait of which a run may have none, and a record without it says so: a CPU without
+/// a hypervisor, a process without a quota. The other traits are unknown where they are absent.
+fn or_none(value: Option<String>) -> Option<String> {
+    Some(value.unwrap_or_else(|| "none".to_owned()))
+}
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
@@ -106,8 +118,9 @@ pub struct Difference {
     pub is_machine: bool,
 }
 
-/// Every recorded trait in which two runs differ. What only one of them has recorded is no
-/// difference: it may be older, or have left out the host's name.
+/// Every recorded trait in which two runs differ. Where none is a value (hypervisor, quota, limit,
+/// held clocks, cache set aside, network) it differs from any other. What else only one of them has
+/// recorded is no difference: the other may be older, or have left out the host's name.
 pub fn differences(names: [&str; 2], before: &Header, after: &Header) -> Vec<Difference> {
     let differs = |one: &Trait| {
         let (a, b) = ((one.value)(before)?, (one.value)(after)?);

@@ -70,8 +70,8 @@ pub struct Comparison {
     pub threshold: f64,
     /// Expected share of wrong ones among the cases called slower.
     pub false_discoveries: f64,
-    /// Standard deviation of a case between runs, as a share; median over the cases. `None` for two
-    /// single runs, which do not tell.
+    /// Standard deviation of a case between runs, as a share; median over the cases. `None` where a
+    /// side has a single run, which does not tell.
     pub scatter: Option<f64>,
     /// Groups of cases that changed together.
     pub groups: Vec<Group>,
@@ -131,8 +131,8 @@ pub enum Fate {
     Broken,
     /// Slower by more than the threshold.
     Slower,
-    /// Slower or faster by more than the threshold between two single runs, which may differ by
-    /// themselves.
+    /// Slower or faster by more than the threshold where a side has a single run, which may differ
+    /// by itself.
     Differs,
     /// The runs cannot tell.
     Unclear,
@@ -288,7 +288,7 @@ impl Comparison {
         self.groups.iter().filter(|group| group.way == Direction::Slower)
     }
 
-    /// How many cases took longer in B, which two single runs may do by themselves.
+    /// How many cases took longer in B, which single runs may do by themselves.
     pub fn longer(&self) -> usize {
         let longer = |row: &&ComparedCase| {
             row.fate == Fate::Differs && row.change.is_some_and(|change| change.ratio > 1.0)
@@ -297,11 +297,13 @@ impl Comparison {
     }
 
     /// The verdict on B. A case or a group that got slower, or a case that broke, fails it. It is
-    /// inconclusive where two single runs differ to the worse, or where more cases are unclear,
-    /// not run or incomparable than are judged, or none is.
+    /// inconclusive where single runs differ to the worse, or where more cases are unclear, not run
+    /// or incomparable than are judged, or none is. A case that differs to the better is judged: it
+    /// has not got worse.
     pub fn verdict(&self) -> Verdict {
         let count = |fate| self.count(fate);
-        let judged = count(Fate::Same) + count(Fate::Faster);
+        let shorter = count(Fate::Differs) - self.longer();
+        let judged = count(Fate::Same) + count(Fate::Faster) + shorter;
         let unknown = count(Fate::Unclear) + count(Fate::Lost) + count(Fate::Incomparable);
         let is_worse = self.regressions() > 0 || self.slower_groups().next().is_some();
         let regressed = is_worse.then_some(Verdict::Fail);
@@ -507,7 +509,7 @@ impl<'r> Runs<'r> {
     }
 }
 
-fn row(case: &Case, [a, b]: &[Runs<'_>; 2]) -> Joined {
+fn row<'r>(case: &Case, [a, b]: &[Runs<'r>; 2]) -> Joined {
     let id = case.to_string();
     let is_single = a.names.len() == 1 && b.names.len() == 1;
     let without = |fate, note| {
@@ -535,18 +537,17 @@ fn row(case: &Case, [a, b]: &[Runs<'_>; 2]) -> Joined {
         return without(Fate::Incomparable, Some(why));
     }
     let note = disturbance(all.into_iter());
-    let logs = |runs: &Runs<'_>| -> Vec<f64> {
-        // A disturbed case says nothing of the machine. Of two single runs nothing would be left.
-        let counts = |one: &(&str, &Measurement)| is_single || !one.1.disturbed();
-        let undisturbed = runs.measured(&id).filter(counts);
-        undisturbed.map(|(_, one)| one.summary.median.0.ln()).collect()
+    // A disturbed case says nothing of the machine. Of two single runs nothing would be left.
+    let counting = |runs: &Runs<'r>| -> Vec<&'r Measurement> {
+        let counts = |one: &&'r Measurement| is_single || !one.disturbed();
+        runs.measured(&id).map(|(_, one)| one).filter(counts).collect()
     };
-    let (before, after) = (logs(a), logs(b));
-    let change = (!before.is_empty() && !after.is_empty()).then(|| {
-        let first = |runs: &Runs<'_>| runs.measured(&id).next().map(|(_, one)| one.clone());
-        first(a).zip(first(b)).map(|(a, b)| change(&a, &b))
-    });
-    let change = change.flatten();
+    let (of_a, of_b) = (counting(a), counting(b));
+    let logs = |runs: &[&Measurement]| -> Vec<f64> {
+        runs.iter().map(|one| one.summary.median.0.ln()).collect()
+    };
+    let (before, after) = (logs(&of_a), logs(&of_b));
+    let change = of_a.first().zip(of_b.first()).map(|(a, b)| change(a, b));
     let distance = |of: Change| {
         let middle = of.ratio.ln();
         [(middle - of.low.ln()).max(0.0), (of.high.ln() - middle).max(0.0)]

@@ -72,7 +72,7 @@ fn outcome(comparison: &Comparison) -> String {
         (0, 0) if comparison.count(Fate::Waived) > 0 => "Only waived cases got worse".to_owned(),
         (0, 0) => "No case got worse".to_owned(),
         (0, longer) => format!(
-            "{} took longer, which two single runs may do by themselves (take three runs of each: \
+            "{} took longer, which single runs may do by themselves (take three runs of each: \
              compare A1 A2 A3 --with B1 B2 B3)",
             cases(longer)
         ),

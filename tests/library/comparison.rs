@@ -12,7 +12,7 @@ use fizeau::{
     outcome::{Cache, Check, Code, Measurement, Outcome},
     record::{DeviceSettings, Record},
     session::one,
-    spec::Yardstick,
+    spec::{Network, Yardstick},
     suite::MeasureSettings,
     units::{Bytes, Seconds, Watts},
     verdict::Verdict,
@@ -211,6 +211,44 @@ fn a_disturbed_case_is_unclear_and_moves_no_other() {
     );
     assert_eq!((many.rows[0].fate, many.count(Fate::Unclear)), (Fate::Same, 0));
     assert_eq!(many.rows[0].note.as_deref(), Some("disturbed: B1 had 50 % of its cores"));
+}
+
+/// One run of B among three of A has no scatter: whatever is its own alone looks like a change.
+#[test]
+fn a_side_of_which_one_run_is_left_is_not_judged_by_scatter() {
+    let before = runs(0, 0.005, |_| false);
+    let slower = |number: u64| number == 4;
+    let found = compare(&before, &[run(7, 0.005, slower)]);
+    assert_eq!((found.scatter, found.regressions()), (None, 0), "{found:?}");
+    assert_eq!((found.rows[4].fate, found.verdict()), (Fate::Differs, Verdict::Inconclusive));
+    let note = found.rows[4].note.clone().unwrap_or_default();
+    assert!(note.starts_with("a single run on one side"), "{note}");
+    let back = compare(&[run(7, 0.005, slower)], &before);
+    assert_eq!((back.rows[4].fate, back.verdict()), (Fate::Differs, Verdict::Pass));
+    // Two of three runs of B were disturbed: in one case, and in all of them.
+    let disturb = |record: &mut Record, cases: usize| {
+        for outcome in &mut record.outcomes[..cases] {
+            let Outcome::Measured(one) = outcome else { panic!("measured") };
+            one.available = Some(0.5);
+        }
+    };
+    let mut after = runs(3, 0.005, |number| number == 0);
+    after[1..].iter_mut().for_each(|record| disturb(record, 1));
+    let found = compare(&before, &after);
+    assert_eq!((found.rows[0].fate, found.regressions()), (Fate::Unclear, 0), "{:?}", found.rows[0]);
+    after[1..].iter_mut().for_each(|record| disturb(record, CASES as usize));
+    let found = compare(&before, &after);
+    assert_eq!((found.scatter, found.regressions()), (None, 0), "{found:?}");
+    assert_eq!(found.rows[0].fate, Fate::Differs, "{:?}", found.rows[0]);
+}
+
+#[test]
+fn single_runs_that_are_faster_pass() {
+    let (fast, slow) = (run(1, 0.005, |_| false), run(2, 0.005, |_| true));
+    let found = single(&slow, &fast);
+    assert!(found.count(Fate::Differs) > 20, "{found:?}");
+    assert_eq!((found.longer(), found.verdict()), (0, Verdict::Pass), "{found:?}");
+    assert_eq!(single(&fast, &slow).verdict(), Verdict::Inconclusive);
 }
 
 #[test]
@@ -414,6 +452,67 @@ fn other_machines_are_refused_unless_asked_for() {
         let found = Comparison::of(both.0, both.1, &across).expect("asked for");
         assert!(found.warnings.iter().any(|one| one.contains(words)), "{:?}", found.warnings);
     }
+}
+
+/// Where none is the value: a machine without a hypervisor, a process without a quota.
+#[test]
+fn what_one_side_has_and_the_other_is_without_is_a_difference() {
+    type Change = fn(&mut Record);
+    let changes: [(&str, Change); 7] = [
+        ("hypervisor: ", |run| run.header.device.virtualised = Some("KVM".into())),
+        ("CPU quota: none in A, 0.50 CPUs in B", |run| {
+            run.header.environment.cpu_quota = Some(0.5);
+        }),
+        ("memory limit: none in A, ", |run| {
+            run.header.environment.memory_limit = Some(Bytes(1 << 30));
+        }),
+        ("held clocks: none in A, 1200 MHz in B", |run| {
+            let settings = run.header.environment.settings.get_or_insert_default();
+            settings.clock_locks = Some("1200 MHz".into());
+        }),
+        ("cache set aside: none in A, ", |run| {
+            run.header.device.cache_set_aside = Some(Bytes(1 << 20));
+        }),
+        ("libraries and drivers: none in A, blas 3 in B", |run| {
+            run.header.environment.libraries = vec!["blas 3".into()];
+        }),
+        ("network: none in A, 2 nodes", |run| {
+            let network = Network { nodes: 2, interfaces: 1, gigabits: 100 };
+            run.header.environment.network = Some(network);
+        }),
+    ];
+    let without = |seed| {
+        let mut record = run(seed, 0.0, |_| false);
+        record.header.device.virtualised = None;
+        record.header.environment.libraries.clear();
+        record.header.environment.settings = Some(DeviceSettings::default());
+        record
+    };
+    let (before, plain) = (without(1), without(2));
+    assert_eq!(single(&before, &plain).warnings, [""; 0]);
+    for (words, change) in changes {
+        let mut after = plain.clone();
+        change(&mut after);
+        let found = Comparison::of(
+            std::slice::from_ref(&before),
+            std::slice::from_ref(&after),
+            &Options::default(),
+        );
+        match found {
+            Err(error) => {
+                assert!(words.starts_with("hypervisor"), "{words}: {error}");
+                assert!(error.to_string().contains("hypervisor: none in A, KVM in B"), "{error}");
+            }
+            Ok(found) => {
+                let named = found.warnings.iter().any(|one| one.starts_with(words));
+                assert!(named && !words.starts_with("hypervisor"), "{words}: {:?}", found.warnings);
+            }
+        }
+    }
+    // Settings that a driver does not tell are unknown.
+    let mut untold = plain.clone();
+    untold.header.environment.settings = None;
+    assert_eq!(single(&before, &untold).warnings, [""; 0]);
 }
 
 #[test]

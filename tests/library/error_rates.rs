@@ -69,9 +69,9 @@ fn halves_of_the_committed_record_agree() {
 fn compare_fails_no_machine_that_did_not_change() {
     let runs = 60;
     for noise in Noise::ALL {
-        for sides in [1, 3] {
+        for sides in [[1, 1], [2, 2], [3, 3], [3, 1], [1, 3], [5, 1]] {
             let found = gates::compare(noise, Planted::Nothing, sides, runs, SEED);
-            assert!(found.failed <= 8, "{}, {sides} runs: {found:?}", noise.name());
+            assert!(found.failed <= 8, "{}, {sides:?} runs: {found:?}", noise.name());
         }
     }
 }
@@ -80,10 +80,10 @@ fn compare_fails_no_machine_that_did_not_change() {
 fn compare_finds_what_was_planted() {
     let runs = 60;
     for planted in [Planted::OneCase(0.10), Planted::EverySecond(0.10), Planted::Family(0.10)] {
-        let found = gates::compare(Noise::Normal(0.01), planted, 3, runs, SEED);
+        let found = gates::compare(Noise::Normal(0.01), planted, [3, 3], runs, SEED);
         assert!(found.found >= 53, "{}: {found:?}", planted.name());
         // Two single runs say that something differs, and fail nothing.
-        let single = gates::compare(Noise::Normal(0.01), planted, 1, runs, SEED);
+        let single = gates::compare(Noise::Normal(0.01), planted, [1, 1], runs, SEED);
         assert!(single.failed <= 8 && single.differed >= 53, "{}: {single:?}", planted.name());
     }
 }

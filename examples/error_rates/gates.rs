@@ -40,21 +40,15 @@ pub struct Rates {
 }
 
 /// Simulates `fizeau compare` with so many runs of A and of B.
-pub fn compare(
-    noise: Noise,
-    planted: Planted,
-    sides: [usize; 2],
-    runs: usize,
-    seed: u64,
-) -> Rates {
+pub fn compare(noise: Noise, planted: Planted, sides: [usize; 2], runs: usize, seed: u64) -> Rates {
     let mut random = Random::new(seed, sides[0] as u64);
     let rule = Rule { threshold: THRESHOLD, false_discoveries: FALSE_DISCOVERIES };
     let ids: Vec<String> = (0..CASES).map(id).collect();
-    let mut rates = Rates { runs, measured: (sides[0] + sides[1]) * CASES * runs, ..Rates::default() };
+    let mut rates =
+        Rates { runs, measured: (sides[0] + sides[1]) * CASES * runs, ..Rates::default() };
     for _ in 0..runs {
-        let [before, after] = sides.map(|side| -> Vec<Vec<f64>> {
-            (0..side).map(|_| noise.run(&mut random)).collect()
-        });
+        let [before, after] = sides
+            .map(|side| -> Vec<Vec<f64>> { (0..side).map(|_| noise.run(&mut random)).collect() });
         let observed: Vec<Observed> = (0..CASES)
             .map(|case| Observed {
                 id: ids[case].clone(),

@@ -74,6 +74,9 @@ const RATES_MEMORY_MAX: u64 = 512 << 20;
 /// Up to this many ranks the pairs of each planned round are printed.
 const PAIRS_PRINTED: u32 = 16;
 
+/// Up to this many unexplained pairs are printed; all are in `--json`.
+const UNEXPLAINED_PRINTED: usize = 16;
+
 /// What is found, as `--json` prints it.
 #[derive(Serialize)]
 struct Found {
@@ -87,6 +90,9 @@ struct Found {
     undecided: Option<String>,
     /// Pairs that were slow and that nothing explains.
     unexplained: Vec<(u32, u32)>,
+    /// Ranks that are fast with each other and with nobody else, where more than half of the ranks
+    /// may be slow.
+    faster: Option<FasterRanks>,
     /// Relative standard deviation of a healthy exchange's rate; absent on a stub.
     jitter: Option<f64>,
     /// A rank that is slower by this share in every exchange would have been named; absent on a
@@ -121,6 +127,16 @@ struct SlowLink {
     slow: u32,
     exchanges: u32,
     rate_share: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct FasterRanks {
+    ranks: Vec<u32>,
+    exchanges: u32,
+    /// By what share these exchanges are faster than the others; absent on a stub.
+    gain: Option<f64>,
+    #[serde(skip)]
+    words: String,
 }
 
 /// How many rounds a fault needs to be found.
@@ -325,6 +341,12 @@ fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found
         links: named.links.iter().map(link).collect(),
         undecided,
         unexplained: findings.unexplained.clone(),
+        faster: findings.faster.as_ref().map(|faster| FasterRanks {
+            ranks: faster.ranks.clone(),
+            exchanges: faster.exchanges,
+            gain: share(faster.gain),
+            words: faster.words(),
+        }),
         jitter,
         least_loss: jitter.and_then(|jitter| power::least_loss(ranks, rounds, jitter)),
         needed: Needed {
@@ -359,8 +381,25 @@ fn words(found: &Found, measured: &Measured) -> Vec<String> {
             rate(*rate_share)
         ));
     }
-    if lines.is_empty() {
+    let named = !lines.is_empty();
+    if !named {
         lines.push(nobody(found));
+    }
+    lines.extend(unexplained(found));
+    if let Some(FasterRanks { ranks, exchanges, gain, words }) = &found.faster {
+        let gain = match gain {
+            Some(gain) => format!("{:.0} %", gain * 100.0),
+            None => STUB.to_owned(),
+        };
+        if named {
+            lines.push(format!("more may be slow: {words}"));
+        }
+        lines.push(format!(
+            "{exchanges} exchanges among {} ranks are faster than the others by {gain}",
+            ranks.len()
+        ));
+    }
+    if !named {
         lines.extend(needed(found));
     }
     lines
@@ -399,6 +438,24 @@ fn nobody(found: &Found) -> String {
         (None, None) => "nobody is slow".into(),
     };
     format!("{ranks} ranks, {rounds} rounds{size}: {what}")
+}
+
+/// The pairs that were slow and that nothing explains.
+fn unexplained(found: &Found) -> Option<String> {
+    let all = &found.unexplained;
+    let pair = |(one, other): &(u32, u32)| format!("{one}-{other}");
+    let pairs: Vec<String> = all.iter().take(UNEXPLAINED_PRINTED).map(pair).collect();
+    let more = match all.len() - pairs.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let pairs = pairs.join(", ");
+    (!all.is_empty()).then(|| {
+        format!(
+            "slow once or more, and nothing named explains it: {pairs}{more}; congestion does \
+             that, or a slow link, which shows when its two ranks meet three times"
+        )
+    })
 }
 
 /// How many rounds a fault needs that is not always there.

@@ -8,10 +8,10 @@
 //! of wrong ones among those found is what is controlled ([`student::false_discovery`]). A group of
 //! cases is judged in the same way by its mean, which a change shows that all of them share.
 //!
-//! A single run on either side tells no such scatter: that of three runs of A says nothing of how
-//! far another single run of B may lie from them where runs differ in more than chance, and a t-test
-//! on it called a tenth to nine tenths of unchanged B slower. So there, as between two single runs,
-//! whatever differs by more than the threshold is said to differ. It counts as slower only if it is out of all proportion to what the other cases show:
+//! A single run on a side tells no such scatter: three runs of A do not say how far a single run of
+//! B may lie from them by what is its own, and a t-test would call 30 to 80 % of unchanged B slower.
+//! There, as between two single runs, whatever differs by more than the threshold is said to
+//! differ. It counts as slower only if it is out of all proportion to what the other cases show:
 //! `BEYOND` times as far from equal as the outermost twentieth of them. Changes that many cases
 //! share are never that, since a neighbour or a clock explains them too.
 

@@ -99,8 +99,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// Longer values are not printed: a suite's text fills pages.
 const VALUE_MAX: usize = 120;
 
-/// The value of a trait of which a run may have none, and a record without it says so: a CPU without
-/// a hypervisor, a process without a quota. The other traits are unknown where they are absent.
+/// The value of a trait of which a run may have none, and a record without it says so: a CPU
+/// without a hypervisor, a process without a quota. The other traits are unknown where they are absent.
 fn or_none(value: Option<String>) -> Option<String> {
     Some(value.unwrap_or_else(|| "none".to_owned()))
 }

@@ -36,6 +36,10 @@ const DIFFER_FROM: f64 = 2.0;
 /// Ranks that differ by this many standard errors do so not by chance.
 pub const DIFFER_MAX: f64 = 5.0;
 
+/// No explanation has a larger share of all ranks slow: of a half nothing says that it is not the
+/// other one, and of nearly a half the healthy rate is known from few exchanges.
+const NAMED_MAX: f64 = 0.45;
+
 /// How often suspects are named and dropped again, at most, with one look at healthy exchanges.
 const TURNS_MAX: usize = 5;
 
@@ -47,7 +51,7 @@ pub const LINK_EXCHANGES_MIN: usize = 3;
 const KIND_MIN: usize = 8;
 
 /// Least jitter that is assumed: rates that agree by chance must not make a result look certain.
-const JITTER_MIN: f64 = 0.0025;
+pub const JITTER_MIN: f64 = 0.0025;
 
 /// Bounds of the share of exchanges that congestion may change. Where more are slow and no suspect
 /// explains them the world is not healthy.
@@ -109,8 +113,7 @@ pub struct Fit {
 impl<'e> Rates<'e> {
     /// `hosts` has a number for each rank's host.
     pub fn new(hosts: &[u32], exchanges: &'e [Exchange]) -> Rates<'e> {
-        let near = |one: &Exchange| hosts[one.one as usize] == hosts[one.other as usize];
-        let near: Vec<bool> = exchanges.iter().map(near).collect();
+        let near: Vec<bool> = exchanges.iter().map(|one| one.is_near(hosts)).collect();
         let mut of_rank = vec![Vec::new(); hosts.len()];
         let mut of_pair: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         let judged = |kind: bool| {
@@ -137,7 +140,7 @@ impl<'e> Rates<'e> {
         self.exchanges[at].known_rate()
     }
 
-    /// The likeliest explanation; none where as many ranks seem slow as not.
+    /// The likeliest explanation; none where nearly as many ranks seem slow as not.
     pub fn explain(&self) -> Option<Fit> {
         let mut fits: Vec<Fit> =
             STARTS.iter().filter_map(|&start| self.explain_from(start)).collect();
@@ -166,7 +169,7 @@ impl<'e> Rates<'e> {
             }
         }
         let ranks = fit.named.iter().filter(|(suspect, _)| matches!(suspect, Suspect::Rank(_)));
-        (2 * ranks.count() < self.of_rank.len()).then_some(fit)
+        (ranks.count() as f64 <= NAMED_MAX * self.of_rank.len() as f64).then_some(fit)
     }
 
     /// This share of all ranks: those whose median rate is lowest.
@@ -341,10 +344,17 @@ impl Naming<'_> {
             return margin;
         }
         // By the exchanges with one partner alone nobody knows which of the two is slow.
-        let slowest = own[0].1;
-        let others = own.iter().filter(|(_, pair)| *pair != slowest);
-        let others: Vec<f64> = others.map(|(share, _)| *share).collect();
-        margin.min(log_odds(&others, noise))
+        let without = |partner: (u32, u32)| {
+            let others = own.iter().filter(|(_, pair)| *pair != partner);
+            let others: Vec<f64> = others.map(|(share, _)| *share).collect();
+            log_odds(&others, noise)
+        };
+        // The partner of the slowest exchange, and those that were slow more than once.
+        let slow = own.iter().filter(|(share, _)| *share < self.slow_from()).map(|(_, pair)| *pair);
+        let mut met = BTreeSet::new();
+        let mut partners: BTreeSet<(u32, u32)> = slow.filter(|&pair| !met.insert(pair)).collect();
+        partners.insert(own[0].1);
+        partners.into_iter().map(without).fold(margin, f64::min)
     }
 
     /// An exchange below this share of the healthy rate is slow for sure.
@@ -352,16 +362,17 @@ impl Naming<'_> {
         1.0 - SLOW_DEVIATIONS * self.look.weighed.jitter
     }
 
-    /// Whether one of two ranks is slow with a third too: then the link between them is not to
-    /// blame.
+    /// Whether one of two ranks was slow with a third too, and is likelier slow with others than
+    /// not: then the link between them is not to blame. Now and then congestion slows an exchange of
+    /// theirs as of anybody.
     fn is_slow_elsewhere(&self, ranks: [u32; 2], named: &BTreeSet<Suspect>) -> bool {
-        let limit = self.slow_from();
-        let of = ranks.into_iter().flat_map(|rank| &self.rates.of_rank[rank as usize]);
-        let mut elsewhere = of.filter(|&&at| {
-            let exchange = &self.rates.exchanges[at];
-            exchange.pair() != (ranks[0], ranks[1]) && !exchange.touched_by(named)
-        });
-        elsewhere.any(|&at| self.shares[at].is_some_and(|share| share < limit))
+        ranks.into_iter().any(|rank| {
+            let own = self.own(Suspect::Rank(rank), named).into_iter();
+            let elsewhere = own.filter(|(_, pair)| *pair != (ranks[0], ranks[1]));
+            let shares: Vec<f64> = elsewhere.map(|(share, _)| share).collect();
+            let was_slow = shares.first().is_some_and(|share| *share < self.slow_from());
+            was_slow && log_odds(&shares, self.look.weighed) > 0.0
+        })
     }
 
     fn forward(&mut self) {
@@ -444,7 +455,7 @@ impl Naming<'_> {
 
 /// Logarithm of the prior probability that just these of all ranks are slow: with probability
 /// 1 / ((k + 1) (k + 2)) there are `k`, and any `k` are as likely as any others.
-fn log_prior_of_named(named: usize, ranks: usize) -> f64 {
+pub fn log_prior_of_named(named: usize, ranks: usize) -> f64 {
     let steps = 1..=named.min(ranks - named.min(ranks));
     let ways: f64 = steps.map(|step| ((ranks - step + 1) as f64 / step as f64).ln()).sum();
     -ways - (((named + 1) * (named + 2)) as f64).ln()
@@ -452,7 +463,7 @@ fn log_prior_of_named(named: usize, ranks: usize) -> f64 {
 
 /// The middle of rates: their mean, where those far from the median count less. Exchanges that
 /// failed do not count; none where all have.
-fn middle(rates: &[f64]) -> Option<f64> {
+pub fn middle(rates: &[f64]) -> Option<f64> {
     let rates: Vec<f64> = rates.iter().copied().filter(|rate| *rate > 0.0).collect();
     if rates.is_empty() {
         return None;
@@ -466,7 +477,7 @@ fn middle(rates: &[f64]) -> Option<f64> {
 }
 
 /// Standard deviation about 0, where few far values count little.
-fn spread(residuals: &[f64]) -> f64 {
+pub fn spread(residuals: &[f64]) -> f64 {
     let sizes: Vec<f64> = residuals.iter().map(|residual| residual.abs()).collect();
     let limit = CLIP * DEVIATION_OF_MAD * median(&sizes);
     let squares: f64 = sizes.iter().map(|size| size.min(limit).powi(2)).sum();

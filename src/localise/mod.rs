@@ -4,10 +4,11 @@
 //! In a round every rank exchanges data with one other, all pairs at once ([`plan`]). A slow pair
 //! blames two ranks, and congestion blames pairs of healthy ones now and then. [`judge`] weighs all
 //! rounds together: `odds` weighs one suspect, `fit` finds the explanation of all rates, `group`
-//! says which slow ranks have a component in common, `few` tries every explanation of four ranks at
-//! most. [`raw`] reads and writes rates, so that a verdict can be looked at again, and [`power`]
-//! says how many rounds a fault needs.
+//! says which slow ranks have a component in common, `faster` finds the healthy ranks where most
+//! are slow, `few` tries every explanation of four ranks at most. [`raw`] reads and writes rates,
+//! so that a verdict can be looked at again, and [`power`] says how many rounds a fault needs.
 
+mod faster;
 mod few;
 mod fit;
 mod group;
@@ -16,6 +17,7 @@ pub mod plan;
 pub mod power;
 pub mod raw;
 
+pub use faster::Faster;
 pub use fit::Suspect;
 pub use group::{Group, Inside};
 
@@ -46,6 +48,11 @@ impl Exchange {
     /// The rate; 0 where the exchange failed.
     fn known_rate(&self) -> f64 {
         if self.rate.is_finite() { self.rate } else { 0.0 }
+    }
+
+    /// Whether both ranks are of one host.
+    fn is_near(&self, hosts: &[u32]) -> bool {
+        hosts[self.one as usize] == hosts[self.other as usize]
     }
 
     fn has(&self, suspect: Suspect) -> bool {
@@ -141,6 +148,11 @@ pub struct Findings {
     /// Pairs that were slow and that nothing named explains: congestion, or a link that is seen
     /// again when they meet again.
     pub unexplained: Vec<(u32, u32)>,
+    /// Pairs that were faster than jitter explains.
+    pub fast: Vec<(u32, u32)>,
+    /// Ranks that are fast with each other and with nobody else: more of the others may be slow
+    /// than are named.
+    pub faster: Option<Faster>,
     /// Whether more rounds could change the answer.
     pub doubt: bool,
 }
@@ -151,8 +163,14 @@ pub struct Findings {
 /// # Panics
 /// Where an exchange is of a rank that `hosts` does not have.
 pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
-    let without_weighing =
-        |answer| Findings { answer, jitter: None, unexplained: Vec::new(), doubt: false };
+    let without_weighing = |answer| Findings {
+        answer,
+        jitter: None,
+        unexplained: Vec::new(),
+        fast: Vec::new(),
+        faster: None,
+        doubt: false,
+    };
     if !exchanges.is_empty() && exchanges.iter().all(|one| one.known_rate() <= 0.0) {
         return without_weighing(Answer::Undecided("no exchange succeeded".into()));
     }
@@ -161,27 +179,40 @@ pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
     }
     let rates = Rates::new(hosts, exchanges);
     let Some(fit) = rates.explain() else {
-        let why = "at least as many ranks look slow as not, and nothing says which of them are as \
-                   they should be";
+        let why = "about as many ranks look slow as not, and nothing says which of them are as they \
+                   should be";
         return without_weighing(Answer::Undecided(why.into()));
     };
     let suspects = fit.suspects();
     let limit = 1.0 - SLOW_DEVIATIONS * fit.noise.jitter;
-    let is_slow = |at: usize| fit.shares[at].is_some_and(|share| share < limit);
-    let slow = (0..exchanges.len()).filter(|&at| is_slow(at));
-    let unexplained: Vec<(u32, u32)> = slow
-        .filter(|&at| !exchanges[at].touched_by(&suspects))
-        .map(|at| exchanges[at].pair())
-        .collect();
-    let answer = if suspects.is_empty() {
-        unnamed(hosts.len(), exchanges, &fit, &unexplained)
-    } else {
-        Answer::Named(named(hosts, exchanges, &fit))
+    let untouched = exchanges.iter().zip(&fit.shares);
+    let untouched = untouched.filter(|(exchange, _)| !exchange.touched_by(&suspects));
+    let untouched: Vec<(&Exchange, f64)> =
+        untouched.filter_map(|(exchange, share)| Some((exchange, (*share)?))).collect();
+    let pairs = |is_so: &dyn Fn(f64) -> bool| -> Vec<(u32, u32)> {
+        let so = untouched.iter().filter(|(_, share)| is_so(*share));
+        so.map(|(exchange, _)| exchange.pair()).collect()
     };
-    let unexplained: BTreeSet<(u32, u32)> = unexplained.into_iter().collect();
-    let unexplained: Vec<(u32, u32)> = unexplained.into_iter().collect();
-    let doubt = fit.doubt || !unexplained.is_empty();
-    Findings { answer, jitter: Some(fit.noise.jitter), unexplained, doubt }
+    let unexplained = pairs(&|share| share < limit);
+    let fast = pairs(&|share| share > 2.0 - limit);
+    let faster = [false, true].into_iter().find_map(|kind| {
+        let of_kind = |(exchange, share): &(&Exchange, f64)| {
+            (exchange.is_near(hosts) == kind).then_some((exchange.pair(), *share))
+        };
+        let shares: Vec<faster::Share> = untouched.iter().filter_map(of_kind).collect();
+        faster::faster(hosts.len(), &shares, fit.noise)
+    });
+    let answer = match &faster {
+        _ if !suspects.is_empty() => Answer::Named(named(hosts, exchanges, &fit)),
+        Some(faster) => Answer::Undecided(faster.words()),
+        None => unnamed(hosts.len(), exchanges, &fit, &unexplained),
+    };
+    let once = |pairs: Vec<(u32, u32)>| -> Vec<(u32, u32)> {
+        pairs.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+    };
+    let (unexplained, fast) = (once(unexplained), once(fast));
+    let doubt = fit.doubt || !unexplained.is_empty() || !fast.is_empty() || faster.is_some();
+    Findings { answer, jitter: Some(fit.noise.jitter), unexplained, fast, faster, doubt }
 }
 
 /// Where nobody is named: nobody is slow, if a slow rank would have shown.
@@ -213,6 +244,17 @@ fn unnamed(ranks: usize, exchanges: &[Exchange], fit: &Fit, slow: &[(u32, u32)])
                 partners.iter().copied().next().unwrap_or_default()
             ));
         }
+    }
+    // Two exchanges are too few to name a link, and congestion seldom meets a pair each time.
+    let met = |pair: (u32, u32)| exchanges.iter().filter(|one| one.pair() == pair).count();
+    let slow_with = |pair: (u32, u32)| slow.iter().filter(|one| **one == pair).count();
+    let always = slow.iter().find(|&&pair| slow_with(pair) > 1 && slow_with(pair) == met(pair));
+    if let Some(&(one, other)) = always {
+        return Answer::Undecided(format!(
+            "ranks {one} and {other} were slow in all {} exchanges with each other, and not with \
+             others: the link between them may be slow, and more rounds tell",
+            met((one, other))
+        ));
     }
     Answer::Nobody
 }

@@ -63,14 +63,16 @@ fn coprime(mut a: u32, mut b: u32) -> bool {
 
 /// The rounds that follow those planned, if what these found leaves doubt; else none.
 pub fn further(ranks: u32, planned: u32, found: &Findings) -> Vec<Round> {
+    let strange: Vec<_> = found.unexplained.iter().chain(&found.fast).copied().collect();
     let more = if found.doubt { FURTHER } else { 0 };
-    let round = |number| again(ranks, planned, number, &found.unexplained);
+    let round = |number| again(ranks, planned, number, &strange);
     (planned..planned + more).map(round).collect()
 }
 
-/// The pairs of a round after `planned` rounds that left doubt. In every other of them slow pairs
-/// meet again, as many as can at once; the others continue as planned, and those whose partner is
-/// taken meet each other. In the rounds between all meet the partners that come next.
+/// The pairs of a round after `planned` rounds that left doubt. In every other of them pairs that
+/// were slow or fast beyond explanation meet again, as many as can at once; the other ranks
+/// continue as planned, and those whose partner is taken meet each other. In the rounds between all meet the
+/// partners that come next.
 fn again(ranks: u32, planned: u32, number: u32, slow: &[(u32, u32)]) -> Round {
     let mut taken = BTreeSet::new();
     let mut pairs = Round::new();

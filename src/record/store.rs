@@ -14,7 +14,8 @@ use super::{
 use crate::{
     case::Case,
     file::{self, Draft, Existing},
-    outcome::Outcome,
+    outcome::{Measurement, Outcome, Samples},
+    stats::Summary,
     text::{self, shorten},
     units::Seconds,
 };
@@ -41,6 +42,9 @@ pub const LINE_MAX: usize = 32 << 20;
 
 /// Most memory, in bytes, that the values of one line may take while it is read.
 const LINE_MEMORY_MAX: u64 = 512 << 20;
+
+/// What a time may be off by, as a share, that another program has written again.
+const SUMMARY_ROUNDING: f64 = 1e-6;
 
 /// Characters of a reason that an error shows.
 const REASON_SHOWN: usize = 400;
@@ -343,7 +347,14 @@ pub(super) fn parse(versions: &[Version], path: &Path, text: &[u8]) -> Result<Re
         });
         taken.map_err(|why| malformed(number, &why))?;
     }
-    let mut record = read.ok_or_else(|| malformed(1, "it has no header"))?.record;
+    let Reading { mut record, thinned, .. } =
+        read.ok_or_else(|| malformed(1, "it has no header"))?;
+    if thinned > 0 {
+        let cases = if thinned == 1 { "case keeps" } else { "cases keep" };
+        record.notes.push(format!(
+            "{thinned} {cases} fewer samples than the summary counts, which cannot be checked"
+        ));
+    }
     if lines.len() < text.len() {
         let note = "its last line was cut short and is ignored: the run was killed while it wrote";
         record.notes.push(note.into());
@@ -356,6 +367,8 @@ struct Reading {
     record: Record,
     /// The cases of the plan, and whether each has an outcome yet.
     planned: HashMap<Case, bool>,
+    /// Cases that keep fewer samples than their summaries count.
+    thinned: u32,
 }
 
 impl Reading {
@@ -367,11 +380,11 @@ impl Reading {
             }
         }
         let record = Record { header, outcomes: Vec::new(), footer: None, notes: Vec::new() };
-        Ok(Reading { record, planned })
+        Ok(Reading { record, planned, thinned: 0 })
     }
 
     fn take(&mut self, line: Line) -> Result<(), String> {
-        let Reading { record, planned } = self;
+        let Reading { record, planned, .. } = self;
         match line {
             Line::Header(header) => {
                 if header.plan != record.header.plan {
@@ -381,13 +394,16 @@ impl Reading {
                 // Over only once the resumed run is.
                 record.footer = None;
             }
-            Line::Outcome(outcome) => {
+            Line::Outcome(mut outcome) => {
                 match planned.entry(outcome.case().clone()) {
                     Entry::Vacant(_) => return Err("its case was not planned".into()),
                     Entry::Occupied(entry) if *entry.get() => {
                         return Err("its case has an outcome already".into());
                     }
                     Entry::Occupied(mut entry) => *entry.get_mut() = true,
+                }
+                if let Outcome::Measured(measured) = &mut outcome {
+                    self.thinned += u32::from(!renew_intervals(measured));
                 }
                 record.outcomes.push(outcome);
             }
@@ -435,9 +451,58 @@ fn impossible(line: &Line) -> Option<String> {
         return Some(format!("{} is measured without a sample", measured.case));
     };
     let mut times = [first, &measured.summary.median].into_iter().chain(&measured.samples.times);
-    times.find(|found| time(found)).map(|found| {
-        format!("{} s for {}: no case is measured in that time", found.0, measured.case)
+    if let Some(found) = times.find(|found| time(found)) {
+        let case = &measured.case;
+        return Some(format!("{} s for {case}: no case is measured in that time", found.0));
+    }
+    let beside = measured.contrast.iter().map(|one| (&one.samples, &one.summary));
+    let mut all = std::iter::once((&measured.samples, &measured.summary)).chain(beside);
+    let why = all.find_map(|(samples, summary)| unlike(samples, summary))?;
+    Some(format!("{}: {why}", measured.case))
+}
+
+/// In what a summary is not that of its samples, in words. Where it counts more than there are,
+/// only its ends can be held against them.
+fn unlike(samples: &Samples, summary: &Summary) -> Option<String> {
+    let of_samples = Summary::of(&samples.times)?;
+    let [told, kept] = [summary.count, of_samples.count];
+    if told < kept {
+        return Some(format!("its summary is of {told} samples, and there are {kept}"));
+    }
+    let named = |of: &Summary| [("median", of.median), ("least", of.min), ("largest", of.max)];
+    named(summary).into_iter().zip(named(&of_samples)).find_map(|((name, told), (_, found))| {
+        let (told, found) = (told.0, found.0);
+        let near = (told - found).abs() <= SUMMARY_ROUNDING * found;
+        let is_so = match name {
+            _ if summary.count == of_samples.count => near,
+            "least" => near || told < found,
+            "largest" => near || told > found,
+            _ => (summary.min.0..=summary.max.0).contains(&told),
+        };
+        let why = format!("its summary's {name} time is {told} s, that of its samples {found} s");
+        (!is_so).then_some(why)
     })
+}
+
+/// Computes the intervals again that were made before they allowed for samples which depend on each
+/// other: such a record has no effective sample size. Whether all samples are there that its
+/// summaries count.
+fn renew_intervals(measured: &mut Measurement) -> bool {
+    let beside = measured.contrast.iter_mut().map(|one| (&one.samples, &mut one.summary));
+    let mut all = true;
+    for (samples, summary) in
+        std::iter::once((&measured.samples, &mut measured.summary)).chain(beside)
+    {
+        let is_whole = summary.count == samples.times.len() as u64;
+        all &= is_whole;
+        if is_whole
+            && summary.interval.independent.is_none()
+            && let Some(again) = Summary::of(&samples.times)
+        {
+            summary.interval = again.interval;
+        }
+    }
+    all
 }
 
 /// Refuses to continue a record by a run of another device, suite or program, and names the

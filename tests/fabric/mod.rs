@@ -24,6 +24,8 @@ pub struct Fabric {
     pub links: Vec<((u32, u32), f64)>,
     /// Ranks below one congested switch, and the rate of what leaves it.
     pub leaf: Option<(std::ops::Range<u32>, f64)>,
+    /// Hosts with a slow uplink, and the rate of what goes to or from them.
+    pub slow_hosts: Option<(std::ops::Range<u32>, f64)>,
 }
 
 impl Fabric {
@@ -39,6 +41,7 @@ impl Fabric {
             presence: 1.0,
             links: Vec::new(),
             leaf: None,
+            slow_hosts: None,
         }
     }
 
@@ -75,8 +78,13 @@ impl Fabric {
         {
             rate = rate.min(*slow);
         }
-        if self.hosts[one as usize] == self.hosts[other as usize] {
+        let hosts = [one, other].map(|rank| self.hosts[rank as usize]);
+        if hosts[0] == hosts[1] {
             rate *= self.near;
+        } else if let Some((slow_hosts, slow)) = &self.slow_hosts
+            && hosts.iter().any(|host| slow_hosts.contains(host))
+        {
+            rate = rate.min(*slow);
         }
         if random.rand_float() < self.congestion {
             rate *= 0.1 + 0.8 * random.rand_float();
@@ -136,7 +144,12 @@ pub struct Tally {
 impl Tally {
     pub fn add(&mut self, fabric: &Fabric, found: &Findings) {
         self.runs += 1;
-        let planted: BTreeSet<u32> = fabric.slow.iter().map(|(rank, _)| *rank).collect();
+        let on_slow_host = |rank: &u32| {
+            let host = fabric.hosts[*rank as usize];
+            fabric.slow_hosts.as_ref().is_some_and(|(hosts, _)| hosts.contains(&host))
+        };
+        let mut planted: BTreeSet<u32> = fabric.slow.iter().map(|(rank, _)| *rank).collect();
+        planted.extend((0..fabric.hosts.len() as u32).filter(on_slow_host));
         self.planted += planted.len() as u32;
         let named = match &found.answer {
             Answer::Nobody => return self.nobody += 1,

@@ -235,7 +235,12 @@ fn a_side_of_which_one_run_is_left_is_not_judged_by_scatter() {
     let mut after = runs(3, 0.005, |number| number == 0);
     after[1..].iter_mut().for_each(|record| disturb(record, 1));
     let found = compare(&before, &after);
-    assert_eq!((found.rows[0].fate, found.regressions()), (Fate::Unclear, 0), "{:?}", found.rows[0]);
+    assert_eq!(
+        (found.rows[0].fate, found.regressions()),
+        (Fate::Unclear, 0),
+        "{:?}",
+        found.rows[0]
+    );
     after[1..].iter_mut().for_each(|record| disturb(record, CASES as usize));
     let found = compare(&before, &after);
     assert_eq!((found.scatter, found.regressions()), (None, 0), "{found:?}");

@@ -315,3 +315,75 @@ fn any_rates_are_judged() {
         }
     }
 }
+
+/// The rate of most exchanges is that of slow ranks; those between healthy ones are faster.
+#[test]
+fn where_half_of_the_ranks_and_more_are_slow_it_cannot_be_told() {
+    for (ranks, slow, rate) in
+        [(8, 4, 0.5), (8, 5, 0.5), (16, 12, 0.5), (64, 32, 0.5), (64, 48, 0.5), (64, 32, 0.8)]
+    {
+        let found = play(10, |random| Fabric::healthy(ranks, 0.05).with_slow(slow, rate, random));
+        assert!(found.nobody == 0 && found.wrong == 0, "{slow} of {ranks} at {rate}: {found:?}");
+    }
+    let mut random = oorandom::Rand64::new(4);
+    let world = Fabric::healthy(16, 0.05).with_slow(10, 0.5, &mut random);
+    let (_, found) = world.play(10, &mut random);
+    let Answer::Undecided(why) = &found.answer else { panic!("{found:?}") };
+    let faster = found.faster.as_ref().expect("those that are not slow");
+    let is_healthy = |rank: &u32| world.slow.iter().all(|(slow, _)| slow != rank);
+    let healthy: Vec<u32> = (0..16).filter(is_healthy).collect();
+    assert_eq!((&faster.ranks, faster.others), (&healthy, 10));
+    assert!((faster.gain - 1.0).abs() < 0.1, "{faster:?}");
+    assert!(why.contains("faster with each other") && why.ends_with("all 10 of them"), "{why}");
+    // Two of four hosts.
+    let hosts = |ranks: u32| Fabric {
+        hosts: (0..ranks).map(|rank| rank / 8).collect(),
+        near: 8.0,
+        ..Fabric::healthy(ranks, 0.05)
+    };
+    let found = play(10, |_| Fabric { slow_hosts: Some((1..3, 0.5)), ..hosts(32) });
+    assert!(found.nobody == 0 && found.wrong == 0, "{found:?}");
+}
+
+/// Hosts and switches that nobody has named make ranks fast among themselves, all of them.
+#[test]
+fn a_fabric_of_several_fast_groups_is_no_fault() {
+    for (size, far) in [(8, 0.125), (32, 0.7)] {
+        let rate = |one: u32, other: u32| if one / size == other / size { 1.0 } else { far };
+        let mut exchanges = Vec::new();
+        let mut random = oorandom::Rand64::new(3);
+        for round in 0..10 {
+            for (one, other) in plan::round(64, round) {
+                let jitter = 1.0 + 0.03 * fabric::normal(&mut random);
+                exchanges.push(Exchange { round, one, other, rate: jitter * rate(one, other) });
+            }
+        }
+        let found = judge(&(0..64).collect::<Vec<u32>>(), &exchanges);
+        assert_eq!(found.faster, None, "{size}");
+        assert!(!matches!(found.answer, Answer::Undecided(_)), "{size}: {found:?}");
+    }
+}
+
+/// One slow exchange elsewhere is congestion, and does not take a slow link's name away.
+#[test]
+fn a_slow_link_is_named_beside_congestion_and_its_ranks_are_not() {
+    let tally = tally(40, 11, 45, |random| {
+        let one = random.rand_range(0..16) as u32;
+        let other = (one + 1 + random.rand_range(0..15) as u32) % 16;
+        let links = vec![((one.min(other), one.max(other)), 0.5)];
+        Fabric { links, congestion: 0.01, ..Fabric::healthy(16, 0.05) }
+    });
+    assert!(tally.links >= 38 && tally.wrong <= 2, "{tally:?}");
+}
+
+#[test]
+fn a_pair_that_was_slow_both_times_is_not_passed_over() {
+    // Of 8 ranks two meet again after 7 rounds.
+    let slow = plan::round(8, 3)[1];
+    let rate = |one, other| if (one, other) == slow { 0.5 } else { 1.0 };
+    let why = match told(8, 14, rate) {
+        Answer::Undecided(why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(why.contains("in all 2 exchanges with each other"), "{why}");
+}

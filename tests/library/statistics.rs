@@ -1,10 +1,15 @@
 //! Statistics against NumPy and SciPy, and the laws they must keep.
 
 use fizeau::{
+    record::{
+        Record,
+        store::{self, RecordError},
+    },
     stats::{Summary, interval, quantile},
     units::Seconds,
 };
 use proptest::prelude::*;
+use serde_json::Value;
 
 /// Times of eleven samples with two interrupted ones, in the order they were taken.
 const TIMES: [f64; 11] = [
@@ -132,4 +137,54 @@ proptest! {
             prop_assert_eq!(one.0 * factor, other.0);
         }
     }
+}
+
+/// The committed record, of which the header and the first outcome.
+const RECORD: &str = include_str!("../../results/epyc-9005/2026-11-21-kvm-2-cores/record.jsonl");
+
+/// That of a record whose first outcome has another value in its summary.
+fn with_summary(field: &str, value: impl Fn(f64) -> f64) -> Result<Record, RecordError> {
+    let mut lines = RECORD.lines();
+    let header = lines.next().expect("a header");
+    let mut line: Value = serde_json::from_str(lines.next().expect("an outcome")).expect("JSON");
+    let told = value(line["summary"][field].as_f64().expect("a number"));
+    let whole = field == "count";
+    line["summary"][field] = if whole { (told as u64).into() } else { told.into() };
+    store::parse_text(format!("{header}\n{line}\n").as_bytes())
+}
+
+#[test]
+fn a_summary_that_is_not_of_its_samples_is_refused() {
+    with_summary("median", |median| median).expect("as it was written");
+    for (field, factor, words) in [
+        ("median", 2.0, "its summary's median time is "),
+        ("median", 1.0001, "its summary's median time is "),
+        ("min", 0.5, "its summary's least time is "),
+        ("max", 1.5, "its summary's largest time is "),
+        ("count", 0.5, "its summary is of "),
+    ] {
+        let error = with_summary(field, |value| value * factor).expect_err(field).to_string();
+        assert!(error.contains(words), "{field}: {error}");
+    }
+    // More than there are cannot be checked, which is said.
+    let record = with_summary("count", |_| 100_000.0).expect("thinned");
+    assert_eq!(record.notes.len(), 1, "{:?}", record.notes);
+    assert!(record.notes[0].starts_with("1 case keeps fewer samples"), "{:?}", record.notes);
+}
+
+/// Intervals that were made by a rule for independent samples are made again.
+#[test]
+fn records_without_effective_sample_sizes_get_intervals_that_allow_for_dependence() {
+    assert!(!RECORD.contains("\"independent\""), "of an older version");
+    let record = store::parse_text(RECORD.as_bytes()).expect("it is committed");
+    let measured = record.outcomes.iter().filter_map(|outcome| outcome.measured());
+    let mut unknown = 0;
+    for one in measured {
+        let again = Summary::of(&one.samples.times).expect("samples").interval;
+        assert_eq!(one.summary.interval, again, "{}", one.case);
+        let beside = one.contrast.as_ref().map(|beside| beside.summary.interval.independent);
+        assert!(again.independent.is_some() && beside != Some(None), "{}", one.case);
+        unknown += usize::from(!again.is_known());
+    }
+    assert_eq!(unknown, 14);
 }

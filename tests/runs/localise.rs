@@ -90,6 +90,17 @@ fn rates_of_another_program_are_judged_too() {
     assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
     assert!(said.out.contains("nobody is slow; a rank slower by "), "{}", said.out);
     assert!(said.out.contains("a rank slower by 30 % in 25 % of its exchanges"), "{}", said.out);
+    // What was slow and nobody is named for is said, in words as in JSON.
+    let once = healthy.replacen("0,1,", "0,1,0.5e9\n0,2,4.0e9\n0,3,4.0e9\n1,2,4.0e9\n0,1,", 1);
+    let said = judge(&once, &[]);
+    assert!(said.out.contains("nothing named explains it: 0-1; congestion does"), "{}", said.out);
+    let said = judge(&once, &["--json"]);
+    assert!(said.out.contains("\"unexplained\": [\n    [\n      0,\n      1"), "{}", said.out);
+    // Four of six are slow: what stands out are the exchanges of the other two.
+    let most = (0..4).map(|_| "4,5,8e9\n").collect::<String>();
+    let said = judge(&healthy.replace("4,5,4010000000\n", &most), &[]);
+    assert_eq!(said.code, Some(4), "{} {}", said.out, said.err);
+    assert!(said.out.contains("ranks 4, 5 are faster with each other"), "{}", said.out);
     let said = judge("0,1,5\n", &[]);
     assert_eq!(said.code, Some(3), "{}", said.err);
     assert!(said.err.contains("pairs.csv: there is no column rank_a"), "{}", said.err);

@@ -76,7 +76,8 @@ fn the_golden_file_reads_and_writes_the_same() {
     let ended: Vec<_> = record.outcomes.iter().map(|outcome| outcome.case().clone()).collect();
     assert_eq!(ended, record.header.plan);
     assert!(record.footer.is_some_and(|footer| !footer.interrupted));
-    assert_eq!(record.notes, ["it was resumed at 2026-03-01T12:05:00Z"]);
+    let thinned = "6 cases keep fewer samples than the summary counts, which cannot be checked";
+    assert_eq!(record.notes, ["it was resumed at 2026-03-01T12:05:00Z", thinned]);
 }
 
 #[test]

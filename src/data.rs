@@ -1,4 +1,4 @@
-//! The catalogue: parts, hosts, links and suites, embedded, or overlaid from a directory.
+//! The catalogue: parts, hosts, links, suites and profiles, embedded, or overlaid from a directory.
 
 use crate::{
     file,
@@ -17,7 +17,7 @@ const FILE_MAX: u64 = suite::TEXT_MAX;
 /// Every (folder, name, text) of `data/`.
 static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/data.rs"));
 
-/// Parts, hosts, links and suites.
+/// Parts, hosts, links, suites and profiles.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     /// GPUs and CPUs that a device can be, in the order of their ids.
@@ -25,6 +25,7 @@ pub struct Catalogue {
     /// Links, by their file's name.
     pub links: BTreeMap<String, LinkFile>,
     suites: BTreeMap<String, String>,
+    profiles: BTreeMap<String, String>,
 }
 
 /// What is wrong with the data.
@@ -37,6 +38,14 @@ pub enum DataError {
         file: String,
         /// What is wrong with it.
         why: String,
+    },
+    /// No profile of that name.
+    #[error("no profile is called {name:?}; there are: {known}, or a path that ends in .toml")]
+    NoProfile {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
     },
     /// No suite of that name.
     #[error("no suite is called {name:?}; there are: {known}, or a path that ends in .toml")]
@@ -77,9 +86,11 @@ impl Catalogue {
             let file = format!("data/hosts/{name}.toml");
             parts.push(part.map_err(|why| DataError::File { file, why })?);
         }
-        let suites = texts.into_iter().filter(|((folder, _), _)| folder == "suites");
-        let suites = suites.map(|((_, name), (_, text))| (name, text)).collect();
-        Ok(Catalogue { parts, links, suites })
+        let of = |wanted: &str| -> BTreeMap<String, String> {
+            let its = texts.iter().filter(|((folder, _), _)| folder == wanted);
+            its.map(|((_, name), (_, text))| (name.clone(), text.clone())).collect()
+        };
+        Ok(Catalogue { parts, links, suites: of("suites"), profiles: of("profiles") })
     }
 
     /// What a device is.
@@ -111,6 +122,26 @@ impl Catalogue {
         self.suites.keys().map(String::as_str)
     }
 
+    /// The text of an acceptance profile by its name, or by a path that ends in `.toml`.
+    ///
+    /// # Errors
+    /// Where there is none, or the file cannot be read.
+    pub fn profile(&self, name: &str) -> Result<String, DataError> {
+        if name.ends_with(".toml") {
+            let read = file::read_text(Path::new(name), FILE_MAX);
+            let refuse = |why: String| DataError::File { file: name.into(), why };
+            return read.map_err(|error| refuse(error.to_string()));
+        }
+        let known = || self.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
+        let none = || DataError::NoProfile { name: name.into(), known: known() };
+        self.profiles.get(name).cloned().ok_or_else(none)
+    }
+
+    /// The names of the profiles.
+    pub fn profiles(&self) -> impl Iterator<Item = &str> {
+        self.profiles.keys().map(String::as_str)
+    }
+
     /// A suite by its name, or by a path that ends in `.toml`; with its text, which the record
     /// keeps.
     pub fn suite(&self, name: &str) -> Result<(Suite, String), DataError> {
@@ -135,11 +166,11 @@ fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
         return refuse(
             directory,
             "not a directory; --data takes one with parts/, hosts/, \
-            links/ or suites/ in it"
+            links/, suites/ or profiles/ in it"
                 .into(),
         );
     }
-    for folder in ["parts", "hosts", "links", "suites"] {
+    for folder in ["parts", "hosts", "links", "suites", "profiles"] {
         let Ok(entries) = fs::read_dir(directory.join(folder)) else { continue };
         for entry in entries.flatten() {
             let path = entry.path();

@@ -6,6 +6,7 @@
 //! [document](report::Document). docs/architecture.md draws the layers.
 
 pub mod ab;
+pub mod accept;
 pub mod bench;
 pub mod case;
 pub mod clock;
@@ -22,6 +23,7 @@ pub mod kernel;
 pub mod launcher;
 pub mod localise;
 pub mod measure;
+pub mod observe;
 pub mod outcome;
 pub mod record;
 pub mod report;

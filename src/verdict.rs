@@ -1,9 +1,11 @@
 //! The verdict on a machine, or on a change of it: the one vocabulary of everything that judges.
 
+use serde::Serialize;
 use std::fmt;
 
 /// What a judgement comes to. Several verdicts combine into one by [`Verdict::and`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// All is as it should be.
     Pass,

@@ -22,12 +22,12 @@ const LAYERS: &[&[&str]] = &[
     &["suite"],
     &["data", "outcome"],
     &["record"],
-    &["ab", "compare", "localise", "guard"],
+    &["ab", "accept", "compare", "localise", "guard"],
     &["report"],
     &["format"],
     &["clock"],
     &["device"],
-    &["comm", "measure"],
+    &["comm", "measure", "observe"],
     &["bench"],
     &["session"],
     &["world"],
@@ -37,7 +37,7 @@ const LAYERS: &[&[&str]] = &[
 /// What describes and judges: from records and other data alone, so that it can be done again.
 const PURE: &[&str] = &[
     "units", "dtype", "launcher", "text", "verdict", "case", "stats", "spec", "selector", "suite",
-    "outcome", "ab", "compare", "localise", "guard", "report", "format",
+    "outcome", "ab", "accept", "compare", "localise", "guard", "report", "format",
 ];
 
 /// What the pure ones may not use: what drives, reads or waits.

@@ -1,6 +1,8 @@
 //! The verbs, one module each: the only place that prints and exits.
 
 pub mod ab;
+pub mod accept;
+mod accept_child;
 pub mod compare;
 pub mod devices;
 pub mod doctor;
@@ -10,6 +12,7 @@ pub mod launch;
 pub mod list;
 pub mod localise;
 pub mod plan;
+pub mod profile;
 mod progress;
 pub mod report;
 pub mod run;
@@ -144,6 +147,10 @@ pub enum Verb {
     Compare(compare::CompareArgs),
     /// Measure two programs, devices, kernels or settings in alternating pairs (for CI gates)
     Ab(ab::AbArgs),
+    /// Check whether this node is fit for work: pass, fail or inconclusive, and what to do
+    Accept(Box<accept::AcceptArgs>),
+    /// Learn a profile for `accept` from records of good machines, or print one
+    Profile(profile::ProfileArgs),
     /// Print shell completions
     Completions {
         /// The shell
@@ -186,6 +193,8 @@ pub fn main() -> ExitCode {
         Some(Verb::Report(args)) => report::run(&args, &cli.global),
         Some(Verb::Compare(args)) => compare::run(&args, &cli.global),
         Some(Verb::Ab(args)) => ab::run(&args, &cli.global),
+        Some(Verb::Accept(args)) => accept::run(&args, &cli.global),
+        Some(Verb::Profile(args)) => profile::run(&args, &cli.global),
         Some(Verb::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "fizeau", &mut text);

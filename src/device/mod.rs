@@ -8,6 +8,7 @@ pub mod host;
 pub mod library;
 
 use crate::{
+    accept::state::Gpu,
     case::{HostMemory, KernelName},
     clock,
     kernel::{Operation, OtherOperation, Params},
@@ -37,6 +38,12 @@ pub trait Backend: Sync {
 
     /// What `doctor` says of its libraries and devices.
     fn findings(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// What its driver tells of each GPU at rest, without a context or any load; nothing where there
+    /// is no driver.
+    fn at_rest(&self) -> Vec<Gpu> {
         Vec::new()
     }
 }

@@ -3,6 +3,7 @@
 //! A record's strings come from drivers, files and other machines: every format neutralises what
 //! its readers would act upon ([`clean`], and its own escapes).
 
+pub mod acceptance;
 pub mod cell;
 pub mod csv;
 pub mod html;

@@ -17,9 +17,11 @@ use super::{
         compiler,
         device::{DeviceDetails, GpuDevice},
         driver::Driver,
+        sensors::spelled as held_by,
     },
 };
 use crate::{
+    accept::state::Gpu,
     record::Environment,
     spec::{Properties, STUB},
 };
@@ -80,6 +82,44 @@ impl Backend for Cuda {
             findings.extend(devices);
         }
         findings
+    }
+
+    fn at_rest(&self) -> Vec<Gpu> {
+        let Ok(driver) = driver() else { return Vec::new() };
+        (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+    }
+}
+
+/// One GPU at rest.
+fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
+    let identity = identity(driver, ordinal);
+    let gpu = Gpu {
+        name: format!("cuda:{ordinal}"),
+        pci: identity.pci,
+        has_driver: true,
+        driver: identity.driver,
+        stub: driver.is_stub,
+        ..Gpu::default()
+    };
+    let Some(sensors) = sensors(driver, ordinal) else { return gpu };
+    let (settings, remaps) = (sensors.settings(), sensors.row_remaps());
+    let (now, most) = (sensors.pcie(), sensors.pcie_max());
+    Gpu {
+        pci_id: sensors.pci_id(),
+        firmware: settings.vbios,
+        lanes: now.zip(most).map(|(now, most)| [now.1, most[1]]),
+        generation: now.zip(most).map(|(now, most)| [now.0, most[0]]),
+        ecc: settings.ecc,
+        ecc_uncorrected: sensors.counters().ecc_uncorrected,
+        remap_pending: remaps.map(|remaps| remaps.is_pending),
+        remap_failed: remaps.map(|remaps| remaps.has_failed),
+        peer_links: identity.links,
+        power_limit: settings.power_limit.map(|limit| limit.0),
+        power_default: sensors.power_default().map(|limit| limit.0),
+        clock_locks: settings.clock_locks,
+        held_by: sensors.reading().reasons.map(held_by),
+        processes: sensors.processes(),
+        ..gpu
     }
 }
 

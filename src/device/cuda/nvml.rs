@@ -52,6 +52,17 @@ pub struct Nvml(&'static nvml_wrapper::Nvml);
 #[derive(Clone)]
 pub struct Sensors(Arc<Device<'static>>);
 
+/// Rows of memory that were replaced by spare ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowRemaps {
+    /// How many.
+    pub rows: u64,
+    /// Whether some are to be replaced at the next reset.
+    pub is_pending: bool,
+    /// Whether one could not be replaced.
+    pub has_failed: bool,
+}
+
 impl ReadSensors for Sensors {
     fn reading(&self) -> Reading {
         Sensors::reading(self)
@@ -185,6 +196,11 @@ impl Sensors {
     }
 
     fn remapped_rows(&self) -> Option<u64> {
+        self.row_remaps().map(|remaps| remaps.rows)
+    }
+
+    /// Rows of memory that were replaced by spare ones, and what came of it.
+    pub fn row_remaps(&self) -> Option<RowRemaps> {
         let read = self.0.nvml().lib().nvmlDeviceGetRemappedRows.as_ref().ok()?;
         let [mut corrected, mut uncorrected, mut pending, mut failure] = [0; 4];
         // SAFETY: the device is NVML's own, the pointers valid.
@@ -197,7 +213,22 @@ impl Sensors {
                 &raw mut failure,
             )
         };
-        (code == 0).then(|| u64::from(corrected) + u64::from(uncorrected))
+        (code == 0).then(|| RowRemaps {
+            rows: u64::from(corrected) + u64::from(uncorrected),
+            is_pending: pending != 0,
+            has_failed: failure != 0,
+        })
+    }
+
+    /// The part's own power limit.
+    pub fn power_default(&self) -> Option<Watts> {
+        let milliwatts = self.0.power_management_limit_default().ok()?;
+        Some(Watts(f64::from(milliwatts) / 1e3))
+    }
+
+    /// How many processes compute on it.
+    pub fn processes(&self) -> Option<u32> {
+        self.0.running_compute_processes_count().ok()
     }
 
     /// NVLinks that are up; none where there are none.

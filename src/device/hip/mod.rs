@@ -21,9 +21,11 @@ use super::{
     gpu::{
         device::{DeviceDetails, GpuDevice},
         driver::Driver,
+        sensors::{ReadSensors as _, spelled as held_by},
     },
 };
 use crate::{
+    accept::state::Gpu,
     record::Environment,
     spec::{Properties, STUB},
 };
@@ -79,6 +81,38 @@ impl Backend for Hip {
             findings.extend(devices);
         }
         findings
+    }
+
+    fn at_rest(&self) -> Vec<Gpu> {
+        let Ok(driver) = driver() else { return Vec::new() };
+        (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+    }
+}
+
+/// One GPU at rest.
+fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
+    let identity = identity(driver, ordinal);
+    let gpu = Gpu {
+        name: format!("hip:{ordinal}"),
+        pci: identity.pci,
+        has_driver: true,
+        driver: identity.driver,
+        stub: driver.is_stub,
+        ..Gpu::default()
+    };
+    let Some(sensors) = sensors(driver, ordinal) else { return gpu };
+    let settings = sensors.settings();
+    Gpu {
+        firmware: settings.vbios,
+        ecc: settings.ecc,
+        ecc_uncorrected: sensors.errors().1,
+        bad_pages: sensors.bad_pages(),
+        peer_links: identity.links,
+        power_limit: settings.power_limit.map(|limit| limit.0),
+        power_default: sensors.power_default().map(|limit| limit.0),
+        clock_locks: settings.clock_locks,
+        held_by: sensors.reading().reasons.map(held_by),
+        ..gpu
     }
 }
 

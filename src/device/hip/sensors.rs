@@ -98,6 +98,19 @@ impl Sensors {
         sums
     }
 
+    /// Pages of memory that the driver does not use any more: a line of `ras/gpu_vram_bad_pages` for
+    /// each (the kernel's amdgpu_ras.c).
+    pub fn bad_pages(&self) -> Option<u64> {
+        let list = fs::read_to_string(self.folder.join("ras/gpu_vram_bad_pages")).ok()?;
+        Some(list.lines().filter(|line| !line.trim().is_empty()).count() as u64)
+    }
+
+    /// The part's own power limit.
+    pub fn power_default(&self) -> Option<Watts> {
+        let microwatts: f64 = word(self.hwmon.as_deref()?, "power1_cap_default")?.parse().ok()?;
+        Some(Watts(microwatts / 1e6))
+    }
+
     /// PCIe and xGMI as they run now, in words.
     pub fn links(&self) -> Option<String> {
         let metrics = self.metrics();

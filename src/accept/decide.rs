@@ -1,0 +1,544 @@
+//! The three-way decision: a device is slower than a bar, it is not, or that cannot be told.
+//!
+//! A **series** is one metric of one device, measured several times in fresh processes. A **bar** is
+//! the rate below which the device fails: a floor, or a reference less the least effect that counts.
+//! All of it is done on logarithms of rates, so that shares add.
+//!
+//! - The series' place is its median. Its standard error is `sqrt(pi / 2) s / sqrt(n)`, where `s` is
+//!   the noise of one repeat, pooled over the devices of the node. The bar's own error is added to it
+//!   in squares: a reference that was learnt from few runs can fail nobody by its own bad luck.
+//! - **Fail** tests H0: the rate is at least the bar's. With a bar that stands the least effect below
+//!   the reference this is H0: loss <= delta, and not loss = 0. False discoveries are controlled over
+//!   all series of the node (Benjamini and Hochberg 1995).
+//! - **Pass** needs the mirror: the lower end of the rate's one-sided interval is above the bar.
+//! - The rest is **inconclusive** and is measured again: 5, 9, then 15 repeats ([`LOOKS`]). Each look
+//!   spends its share of the errors ([`SHARES`]).
+//! - A series that fails is measured anew ([`RETEST`] fresh repeats) and has to fail by these alone:
+//!   a noisy neighbour that went away fails nobody.
+//! - The **gate**: where the noise of one repeat is above a third of the least effect, a reference may
+//!   fail nobody. A floor still can, since it is for what is grossly slow.
+//!
+//! docs/accept-rates.md has the error rates of these rules, simulated.
+
+use crate::{
+    stats::{
+        quantile::{median, median_absolute_deviation},
+        student::{self, VARIANCE_MIN, Variance},
+    },
+    verdict::Verdict,
+};
+
+/// Repeats after which is judged.
+pub const LOOKS: [usize; 3] = [5, 9, 15];
+
+/// The share of both error rates that each look spends.
+pub const SHARES: [f64; 3] = [0.2, 0.3, 0.5];
+
+/// Fresh repeats by which a failure has to show again.
+pub const RETEST: usize = 7;
+
+/// Expected share of wrong ones among the series that fail, before they are measured anew.
+pub const FALSE_DISCOVERIES: f64 = 0.01;
+
+/// Probability that a series just at its bar passes.
+pub const FALSE_PASS: f64 = 0.05;
+
+/// Probability with which the fresh repeats of a series just at its bar confirm a failure.
+pub const FALSE_CONFIRMATION: f64 = 0.01;
+
+/// The noise of one repeat may be at most the least effect over this.
+pub const GATE: f64 = 3.0;
+
+/// Confidence of the intervals that are shown.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Variance of a median over that of a mean, of normal values: pi / 2.
+pub const MEDIAN: f64 = std::f64::consts::FRAC_PI_2;
+
+/// From so many devices on their noise is pooled robustly, by the median of all deviations.
+const ROBUST_MIN: usize = 4;
+
+/// Efficiency of the median absolute deviation beside the standard deviation, of normal values
+/// (Huber and Ronchetti, Robust Statistics, 2009): degrees of freedom are fewer by as much.
+const ROBUST_EFFICIENCY: f64 = 0.37;
+
+/// A device whose own variance is above the pooled one by this factor is judged by its own: of
+/// normal values with five repeats that happens by chance to one of 3,000.
+const OWN_NOISE: f64 = 6.25;
+
+/// A device has peers to be set beside from so many others on.
+pub const PEERS_MIN: usize = 3;
+
+/// Where a bar comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Against {
+    /// A floor: a share of the speed of light.
+    Floor,
+    /// What good machines reached, less the least effect.
+    Reference,
+    /// The median of the other devices of this node, less the least effect.
+    Peers,
+}
+
+/// The rate below which a series fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bar {
+    /// Where it comes from.
+    pub against: Against,
+    /// Logarithm of the rate.
+    pub log: f64,
+    /// Variance of `log`: what is not known of the reference, and how far one run of a device is
+    /// from its next one.
+    pub error: Variance,
+    /// Whether a rate above it can pass: not where the bar is only for what is grossly slow.
+    pub may_pass: bool,
+    /// Whether a rate below it can fail.
+    pub may_fail: bool,
+}
+
+/// One metric of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Which metric: series with the same number are set beside each other.
+    pub metric: usize,
+    /// The least relative loss that counts.
+    pub least_effect: f64,
+    /// Logarithms of the rates of its repeats, in order.
+    pub values: Vec<f64>,
+    /// What it is set against, besides its peers.
+    pub bars: Vec<Bar>,
+    /// Whether the node's other devices may fail it. They never pass it, since all may be slow.
+    pub has_peers: bool,
+}
+
+/// Why a decision is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Above every bar, or below one of them, as sure as was asked for.
+    Decided,
+    /// No bar may pass it.
+    NoBar,
+    /// Its repeats scatter by more than a third of the least effect.
+    TooNoisy,
+    /// It is too near to its bar, or was measured too seldom.
+    TooClose,
+    /// It failed and did not fail again when it was measured anew.
+    NotRepeated,
+}
+
+/// What became of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    /// Pass, fail or inconclusive.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: Reason,
+    /// The bar that decided, or the nearest one.
+    pub bar: Option<Bar>,
+    /// Logarithm of the median rate.
+    pub log: f64,
+    /// Logarithms of the ends of its interval, of [`CONFIDENCE`].
+    pub interval: [f64; 2],
+    /// One less the probability of so extreme a rate if it were just at the bar.
+    pub confidence: f64,
+    /// Noise of one repeat, as a share.
+    pub noise: f64,
+    /// Repeats.
+    pub repeats: usize,
+}
+
+/// The noise of one repeat, from the deviations of each device's repeats from their own median.
+pub fn noise(devices: &[&[f64]]) -> Variance {
+    let known: Vec<&[f64]> = devices.iter().copied().filter(|values| values.len() > 1).collect();
+    let freedom: f64 = known.iter().map(|values| (values.len() - 1) as f64).sum();
+    let value = if known.len() >= ROBUST_MIN {
+        let deviations: Vec<f64> = known.iter().flat_map(|values| deviations(values)).collect();
+        let scale = NORMAL_MAD * median(&deviations);
+        return Variance { value: (scale * scale).max(VARIANCE_MIN), freedom: freedom * ROBUST_EFFICIENCY };
+    } else if freedom > 0.0 {
+        let squares = known.iter().map(|values| {
+            let (_, variance) = student::mean_and_variance(values);
+            variance.value * variance.freedom
+        });
+        squares.sum::<f64>() / freedom
+    } else {
+        0.0
+    };
+    Variance { value: value.max(VARIANCE_MIN), freedom }
+}
+
+/// Standard deviation of normal values over their median absolute deviation.
+const NORMAL_MAD: f64 = 1.4826;
+
+/// Deviations from the own median, stretched
+/// for the degree of freedom that the median takes.
+fn deviations(values: &[f64]) -> Vec<f64> {
+    let centre = median(values);
+    let count = values.len() as f64;
+    let stretch = (count / (count - 1.0)).sqrt();
+    values.iter().map(|value| (value - centre).abs() * stretch).collect()
+}
+
+/// The noise of one repeat of a device: the pooled one, or its own where it is far noisier.
+fn noise_of(values: &[f64], pooled: Variance) -> Variance {
+    if values.len() < 3 {
+        return pooled;
+    }
+    // Robust too: one repeat beside a neighbour makes no noisy device.
+    let scale = NORMAL_MAD * median_absolute_deviation(values);
+    let freedom = (values.len() - 1) as f64;
+    match scale * scale > OWN_NOISE * pooled.value {
+        true => Variance { value: scale * scale, freedom },
+        false => pooled,
+    }
+}
+
+/// The sum of variances of things that are independent; its degrees of freedom by Satterthwaite
+/// (Biometrics Bulletin 2, 1946).
+pub fn sum(parts: &[Variance]) -> Variance {
+    let value: f64 = parts.iter().map(|part| part.value).sum();
+    let squares: f64 = parts
+        .iter()
+        .filter(|part| part.value > 0.0)
+        .map(|part| part.value * part.value / part.freedom.max(1.0))
+        .sum();
+    let freedom = if squares > 0.0 { value * value / squares } else { f64::INFINITY };
+    Variance { value, freedom }
+}
+
+/// Whether the noise of one repeat is above the gate, and surely so: the estimate scatters too.
+pub fn is_too_noisy(noise: Variance, least_effect: f64) -> bool {
+    let limit = (least_effect / GATE).powi(2);
+    noise.value > limit * upper_chi_square(noise.freedom)
+}
+
+/// What the estimate of a variance exceeds with probability 0.01, as a multiple of the variance
+/// (Wilson and Hilferty, Proceedings of the National Academy of Sciences 17, 1931).
+fn upper_chi_square(freedom: f64) -> f64 {
+    const NORMAL: f64 = 2.326_347_874_040_841;
+    if freedom <= 0.0 {
+        return f64::INFINITY;
+    }
+    let small = 2.0 / (9.0 * freedom);
+    (1.0 - small + NORMAL * small.sqrt()).powi(3)
+}
+
+/// How a series stands to one of its bars.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    bar: Bar,
+    /// Distance above the bar over its standard error.
+    t: f64,
+    freedom: f64,
+}
+
+impl Standing {
+    /// The probability of so low a rate if it were just at the bar.
+    fn below(&self) -> f64 {
+        student::upper_tail(-self.t, self.freedom)
+    }
+
+    fn passes(&self, error: f64) -> bool {
+        student::upper_tail(self.t, self.freedom) <= error
+    }
+}
+
+/// A series with what was computed of it.
+struct Judged {
+    centre: f64,
+    error: Variance,
+    noise: Variance,
+    standings: Vec<Standing>,
+    is_gated: bool,
+}
+
+impl Judged {
+    fn of(series: &Series, values: &[f64], pooled: Variance, peers: Option<Bar>) -> Judged {
+        let noise = noise_of(values, pooled);
+        let centre = median(values);
+        let error = Variance { value: MEDIAN * noise.value / values.len() as f64, ..noise };
+        let stand = |bar: &Bar| {
+            let all = sum(&[error, bar.error]);
+            Standing { bar: *bar, t: (centre - bar.log) / all.value.sqrt(), freedom: all.freedom }
+        };
+        let standings = series.bars.iter().chain(peers.as_ref()).map(stand).collect();
+        let is_gated = is_too_noisy(noise, series.least_effect);
+        Judged { centre, error, noise, standings, is_gated }
+    }
+
+    /// Bars that may fail it.
+    fn failing(&self) -> impl Iterator<Item = &Standing> {
+        let counts = |one: &&Standing| {
+            one.bar.may_fail && (one.bar.against == Against::Floor || !self.is_gated)
+        };
+        self.standings.iter().filter(counts)
+    }
+
+    /// The least probability under any bar that may fail it, times the number of such bars, since
+    /// each is one more chance to fail by accident (Bonferroni); 1 where none may.
+    fn probability(&self) -> f64 {
+        let bars = self.failing().count() as f64;
+        self.failing().map(|one| one.below() * bars).fold(1.0, f64::min)
+    }
+
+    fn decision(&self, fails: bool, pass_error: f64, repeats: usize) -> Decision {
+        let lowest = |all: &mut dyn Iterator<Item = &Standing>| {
+            all.copied().min_by(|a, b| a.t.total_cmp(&b.t))
+        };
+        let mut passing = self.standings.iter().filter(|one| one.bar.may_pass).peekable();
+        let has_bar = passing.peek().is_some();
+        let passes = has_bar && passing.all(|one| one.passes(pass_error));
+        let least = lowest(&mut self.standings.iter().filter(|one| one.bar.may_pass))
+            .or_else(|| lowest(&mut self.standings.iter()));
+        let (verdict, reason, standing) = if fails {
+            let below = |a: &&Standing, b: &&Standing| a.below().total_cmp(&b.below());
+            (Verdict::Fail, Reason::Decided, self.failing().min_by(below).copied())
+        } else if passes {
+            (Verdict::Pass, Reason::Decided, least)
+        } else if !has_bar {
+            (Verdict::Inconclusive, Reason::NoBar, least)
+        } else if self.is_gated {
+            (Verdict::Inconclusive, Reason::TooNoisy, least)
+        } else {
+            (Verdict::Inconclusive, Reason::TooClose, least)
+        };
+        let confidence = standing.map_or(0.0, |one| match verdict {
+            Verdict::Fail => 1.0 - one.below(),
+            _ => 1.0 - student::upper_tail(one.t, one.freedom),
+        });
+        let half = student::exceeded_with((1.0 - CONFIDENCE) / 2.0, self.error.freedom.max(1.0))
+            * self.error.value.sqrt();
+        Decision {
+            verdict,
+            reason,
+            bar: standing.map(|one| one.bar),
+            log: self.centre,
+            interval: [self.centre - half, self.centre + half],
+            confidence,
+            noise: self.noise.value.sqrt(),
+            repeats,
+        }
+    }
+}
+
+/// The bar that the other devices of a metric make, and how sure it is.
+fn peers(series: &[Series], at: usize, pooled: Variance) -> Option<Bar> {
+    let own = &series[at];
+    let others = series.iter().enumerate().filter(|(other, one)| {
+        *other != at && one.metric == own.metric && !one.values.is_empty()
+    });
+    let medians: Vec<(f64, usize)> =
+        others.map(|(_, one)| (median(&one.values), one.values.len())).collect();
+    if !own.has_peers || medians.len() < PEERS_MIN {
+        return None;
+    }
+    let count = medians.len() as f64;
+    let centres: Vec<f64> = medians.iter().map(|(centre, _)| *centre).collect();
+    let spread = NORMAL_MAD * median_absolute_deviation(&centres) * (count / (count - 1.0)).sqrt();
+    let repeats = medians.iter().map(|(_, count)| *count).min().unwrap_or(1) as f64;
+    // Devices differ by their own spread and by noise, whichever shows more.
+    let value = (spread * spread).max(MEDIAN * pooled.value / repeats) * MEDIAN / count;
+    Some(Bar {
+        against: Against::Peers,
+        log: median(&centres) + (1.0 - own.least_effect).ln(),
+        error: Variance { value, freedom: (count - 1.0).max(1.0) },
+        may_pass: false,
+        may_fail: true,
+    })
+}
+
+/// How far a series is.
+#[derive(Clone, Debug, PartialEq)]
+enum State {
+    /// To be measured until the next look.
+    Open,
+    /// It failed: to be measured anew, with what was measured anew so far.
+    Suspect(Decision, Vec<f64>),
+    /// Decided.
+    Done(Decision),
+    /// It cannot be measured.
+    Lost,
+}
+
+/// The whole procedure on the series of one node: which to measure next, and what became of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sequence {
+    series: Vec<Series>,
+    states: Vec<State>,
+    /// Looks that are over.
+    looks: usize,
+    failed_at_first: Vec<usize>,
+}
+
+impl Sequence {
+    /// Begins with series that may have values already.
+    pub fn new(series: Vec<Series>) -> Sequence {
+        let states = vec![State::Open; series.len()];
+        Sequence { series, states, looks: 0, failed_at_first: Vec::new() }
+    }
+
+    /// Adds a series; its number.
+    pub fn push(&mut self, series: Series) -> usize {
+        self.series.push(series);
+        self.states.push(State::Open);
+        self.series.len() - 1
+    }
+
+    /// The series.
+    pub fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// Repeats still wanted before the next judgement, of each series that needs any.
+    pub fn wanted(&self) -> Vec<(usize, usize)> {
+        let Some(&look) = LOOKS.get(self.looks) else { return self.suspects() };
+        let missing = |at: usize| match &self.states[at] {
+            State::Open => look.saturating_sub(self.series[at].values.len()),
+            State::Suspect(_, fresh) => RETEST.saturating_sub(fresh.len()),
+            State::Done(_) | State::Lost => 0,
+        };
+        let all = (0..self.series.len()).map(|at| (at, missing(at)));
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn suspects(&self) -> Vec<(usize, usize)> {
+        let missing = |state: &State| match state {
+            State::Suspect(_, fresh) => RETEST.saturating_sub(fresh.len()),
+            _ => 0,
+        };
+        let all = self.states.iter().map(missing).enumerate();
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Whether every series is decided or lost.
+    pub fn is_over(&self) -> bool {
+        !self.states.iter().any(|state| matches!(state, State::Open | State::Suspect(..)))
+    }
+
+    /// Takes the logarithm of a rate that was measured.
+    pub fn take(&mut self, at: usize, value: f64) {
+        match &mut self.states[at] {
+            State::Suspect(_, fresh) => fresh.push(value),
+            State::Open => self.series[at].values.push(value),
+            State::Done(_) | State::Lost => {}
+        }
+    }
+
+    /// Gives up a series that cannot be measured any more.
+    pub fn lose(&mut self, at: usize) {
+        match &self.states[at] {
+            // It failed, and nothing says otherwise; but that was not confirmed.
+            State::Suspect(decision, _) => {
+                let reason = Reason::NotRepeated;
+                let decision = Decision { verdict: Verdict::Inconclusive, reason, ..*decision };
+                self.states[at] = State::Done(decision);
+            }
+            State::Open => self.states[at] = State::Lost,
+            State::Done(_) | State::Lost => {}
+        }
+    }
+
+    /// Judges what was measured since the last look. Call it once nothing is [`wanted`](Self::wanted).
+    pub fn judge(&mut self) {
+        let share = SHARES.get(self.looks).copied().unwrap_or(0.0);
+        let judged = self.judged();
+        self.confirm(&judged);
+        let probabilities: Vec<f64> =
+            judged.iter().map(|one| one.as_ref().map_or(1.0, Judged::probability)).collect();
+        let failed = student::false_discovery(&probabilities, FALSE_DISCOVERIES * share);
+        let is_last = self.looks + 1 >= LOOKS.len();
+        for (at, one) in judged.iter().enumerate() {
+            let Some(one) = one.as_ref().filter(|_| self.states[at] == State::Open) else {
+                continue;
+            };
+            // An error of 0 would let the looks after the last one fail nobody.
+            let fails = failed[at] && share > 0.0;
+            let decision =
+                one.decision(fails, FALSE_PASS * share, self.series[at].values.len());
+            self.states[at] = match decision.verdict {
+                Verdict::Fail => {
+                    self.failed_at_first.push(at);
+                    State::Suspect(decision, Vec::new())
+                }
+                Verdict::Pass => State::Done(decision),
+                // More repeats help neither without a bar, nor after the last look.
+                _ if is_last || decision.reason == Reason::NoBar => State::Done(decision),
+                _ => State::Open,
+            };
+        }
+        self.looks += 1;
+    }
+
+    /// Every series that has values, judged by these alone.
+    fn judged(&self) -> Vec<Option<Judged>> {
+        let pooled: Vec<Variance> =
+            (0..self.series.len()).map(|at| self.pooled(self.series[at].metric)).collect();
+        let of = |(at, series): (usize, &Series)| {
+            (!series.values.is_empty()).then(|| {
+                let bar = peers(&self.series, at, pooled[at]);
+                Judged::of(series, &series.values, pooled[at], bar)
+            })
+        };
+        self.series.iter().enumerate().map(of).collect()
+    }
+
+    /// The noise of one repeat of a metric, over all devices.
+    fn pooled(&self, metric: usize) -> Variance {
+        let same = self.series.iter().filter(|one| one.metric == metric);
+        noise(&same.map(|one| one.values.as_slice()).collect::<Vec<_>>())
+    }
+
+    /// Ends the retest of series whose fresh repeats are there.
+    fn confirm(&mut self, judged: &[Option<Judged>]) {
+        for at in 0..self.series.len() {
+            let State::Suspect(first, fresh) = &self.states[at] else { continue };
+            if fresh.len() < RETEST {
+                continue;
+            }
+            let series = &self.series[at];
+            let pooled = self.pooled(series.metric);
+            let bar = peers(&self.series, at, pooled);
+            let anew = Judged::of(series, fresh, pooled, bar);
+            let is_again = anew.probability() <= FALSE_CONFIRMATION;
+            let decision = match is_again {
+                true => Decision { repeats: first.repeats + fresh.len(), ..*first },
+                false => Decision {
+                    reason: Reason::NotRepeated,
+                    repeats: first.repeats + fresh.len(),
+                    ..anew.decision(false, 0.0, fresh.len())
+                },
+            };
+            debug_assert!(judged[at].is_some(), "a suspect has values");
+            self.states[at] = State::Done(decision);
+        }
+    }
+
+    /// Ends the procedure where it stands, because the budget did. What is open is inconclusive.
+    pub fn end(&mut self) {
+        let judged = self.judged();
+        for (at, one) in judged.iter().enumerate() {
+            match (&self.states[at], one) {
+                (State::Open, Some(one)) => {
+                    let decision = one.decision(false, 0.0, self.series[at].values.len());
+                    self.states[at] = State::Done(decision);
+                }
+                (State::Open, None) => self.states[at] = State::Lost,
+                (State::Suspect(..), _) => self.lose(at),
+                (State::Done(_) | State::Lost, _) => {}
+            }
+        }
+    }
+
+    /// What became of a series; `None` where nothing could be measured, or nothing is decided yet.
+    pub fn decision(&self, at: usize) -> Option<Decision> {
+        match &self.states[at] {
+            State::Done(decision) => Some(*decision),
+            State::Suspect(..) | State::Open | State::Lost => None,
+        }
+    }
+
+    /// Series that failed before they were measured anew.
+    pub fn failed_at_first(&self) -> &[usize] {
+        &self.failed_at_first
+    }
+}

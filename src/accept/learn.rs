@@ -1,0 +1,265 @@
+//! Learning a profile from an operator's own good machines.
+
+use super::{
+    profile::{Aspect, Key, Kind, Profile, Reference},
+    reading::{self, Metric},
+};
+use crate::{
+    record::Record,
+    stats::quantile::{median, median_absolute_deviation},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// With fewer runs than these nothing is learnt.
+pub const RUNS_MIN: usize = 3;
+
+/// With fewer runs of one device it is not known how far its runs differ.
+pub const RUNS_OF_DEVICE_MIN: usize = 2;
+
+/// With fewer nodes the reference is of these machines, and not of their lot.
+pub const NODES_MIN: usize = 3;
+
+/// Devices that differ by more than this times the least effect are not one lot.
+const SPREAD_MAX: f64 = 1.0;
+
+/// Standard deviation of normal values over their median absolute deviation.
+const NORMAL_MAD: f64 = 1.4826;
+
+/// One run of one device: its records are its repeats.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its records.
+    pub records: Vec<Record>,
+}
+
+/// A profile, and what its reader has to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Learnt {
+    /// The profile.
+    pub profile: Profile,
+    /// What is too few or too different, in words.
+    pub warnings: Vec<String>,
+}
+
+/// Why nothing was learnt.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LearnError {
+    /// There are too few runs.
+    #[error("{0} runs are too few to learn from: give {RUNS_MIN} at least, better five of each of \
+             three nodes")]
+    TooFew(usize),
+    /// They were measured on different things.
+    #[error("the records differ in what identifies their figures ({}): learn a profile from each \
+             kind, or add --across", .0.join("; "))]
+    Different(Vec<String>),
+    /// Stubs and devices are mixed.
+    #[error("some of the records are of a stub driver, and some are not")]
+    Mixed,
+    /// None of them has a case of the profile's checks.
+    #[error("the records have no case that the checks of profile {0} are about")]
+    NoCase(String),
+}
+
+/// What one device's run says of a metric.
+struct Value {
+    log: f64,
+    device: (String, String),
+    started: String,
+}
+
+/// Learns from runs. The checks are those of `base`, without its floors.
+///
+/// # Errors
+/// Where there are too few runs, or they differ in what identifies them and `across` is not set.
+pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<Learnt, LearnError> {
+    let runs: Vec<&Run> = runs.iter().filter(|run| !run.records.is_empty()).collect();
+    if runs.len() < RUNS_MIN {
+        return Err(LearnError::TooFew(runs.len()));
+    }
+    let (key, mut warnings) = common_key(&runs, across)?;
+    let mut values: BTreeMap<Metric, Vec<Value>> = BTreeMap::new();
+    for run in &runs {
+        for (metric, value) in values_of(run, base) {
+            values.entry(metric).or_default().push(value);
+        }
+    }
+    if values.is_empty() {
+        return Err(LearnError::NoCase(base.name.clone()));
+    }
+    let mut references = Vec::new();
+    for (metric, values) in &values {
+        let check = &base.checks[metric.check];
+        if values.len() < RUNS_MIN {
+            let count = values.len();
+            warnings.push(format!("{}: {count} runs have it, too few", metric.point));
+            continue;
+        }
+        let reference = reference(metric, values);
+        let effect = effect(check.least_effect, metric.aspect);
+        warnings.extend(doubts(&reference, effect));
+        references.push(reference);
+    }
+    let nodes: BTreeSet<&str> =
+        values.values().flatten().map(|value| value.device.0.as_str()).collect();
+    if nodes.len() < NODES_MIN {
+        warnings.push(format!(
+            "learnt on {} node(s): what holds for them need not hold for their lot; use {NODES_MIN}",
+            nodes.len()
+        ));
+    }
+    let mut checks = base.checks.clone();
+    checks.iter_mut().for_each(|check| check.floor = None);
+    let profile = Profile {
+        name: name.into(),
+        description: format!("Learnt from {} runs", runs.len()),
+        kind: Kind::Learnt,
+        part: base.part.clone(),
+        suite: base.suite.clone(),
+        key: Some(key),
+        expected: base.expected.clone(),
+        checks,
+        references,
+    };
+    Ok(Learnt { profile, warnings })
+}
+
+/// The least effect of an aspect: clocks differ between good devices, by what silicon needs.
+pub fn effect(least_effect: f64, aspect: Aspect) -> f64 {
+    match aspect {
+        Aspect::Rate | Aspect::AtClock => least_effect,
+        Aspect::Clock => least_effect.max(CLOCK_EFFECT),
+    }
+}
+
+/// Good silicon under a power limit settles at clocks up to 10 % apart (SC22, "Not all GPUs are
+/// created equal"): the least effect of clocks.
+const CLOCK_EFFECT: f64 = 0.10;
+
+/// What all runs have in common, and in what they differ.
+fn common_key(runs: &[&Run], across: bool) -> Result<(Key, Vec<String>), LearnError> {
+    let keys: Vec<Key> = runs.iter().map(|run| reading::key(&run.records)).collect();
+    if keys.iter().any(|key| key.stub != keys[0].stub) {
+        return Err(LearnError::Mixed);
+    }
+    let mut differences: Vec<String> = Vec::new();
+    // Which kernels were fastest may differ, and with them the images: all of them are kept.
+    let comparable = |key: &Key| Key { images: Vec::new(), ..key.clone() };
+    for key in &keys[1..] {
+        for words in comparable(&keys[0]).differences(&comparable(key)) {
+            if !differences.contains(&words) {
+                differences.push(words);
+            }
+        }
+    }
+    if !differences.is_empty() && !across {
+        return Err(LearnError::Different(differences));
+    }
+    let mut images: Vec<String> = keys.iter().flat_map(|key| key.images.clone()).collect();
+    images.sort();
+    images.dedup();
+    Ok((Key { images, ..keys[0].clone() }, differences))
+}
+
+/// The median of a run's repeats, by metric. Disturbed repeats are left out.
+fn values_of(run: &Run, base: &Profile) -> Vec<(Metric, Value)> {
+    let mut logs: BTreeMap<Metric, Vec<f64>> = BTreeMap::new();
+    for record in &run.records {
+        for (metric, found) in reading::readings(record, base) {
+            if let Ok(found) = found
+                && found.disturbed.is_none()
+            {
+                logs.entry(metric).or_default().push(found.value.ln());
+            }
+        }
+    }
+    let header = &run.records[0].header;
+    let node = header.environment.host.clone().unwrap_or_else(|| "one".into());
+    let device = format!("{}:{}", header.device.backend, header.device.ordinal);
+    let started = run.records.iter().map(|record| record.header.started.clone()).min();
+    let value = |(metric, logs): (Metric, Vec<f64>)| {
+        let (device, started) = ((node.clone(), device.clone()), started.clone());
+        (metric, Value { log: median(&logs), device, started: started.unwrap_or_default() })
+    };
+    logs.into_iter().map(value).collect()
+}
+
+/// The standard deviation of some values, robustly; `None` of fewer than two.
+fn spread(values: &[f64]) -> Option<f64> {
+    let count = values.len() as f64;
+    match values {
+        [] | [_] => None,
+        // The deviation of the two from their middle is half of their distance.
+        [a, b] => Some((a - b).abs() / std::f64::consts::SQRT_2),
+        all => {
+            let stretch = (count / (count - 1.0)).sqrt();
+            Some(NORMAL_MAD * median_absolute_deviation(all) * stretch)
+        }
+    }
+}
+
+/// Pooled deviations of runs from their own device's mean; `None` where no device was run twice.
+fn between_runs(by_device: &BTreeMap<&(String, String), Vec<f64>>) -> Option<f64> {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for logs in by_device.values().filter(|logs| logs.len() >= RUNS_OF_DEVICE_MIN) {
+        let (_, variance) = crate::stats::student::mean_and_variance(logs);
+        squares += variance.value * variance.freedom;
+        freedom += variance.freedom;
+    }
+    (freedom > 0.0).then(|| (squares / freedom).sqrt())
+}
+
+fn reference(metric: &Metric, values: &[Value]) -> Reference {
+    let mut by_device: BTreeMap<&(String, String), Vec<f64>> = BTreeMap::new();
+    for value in values {
+        by_device.entry(&value.device).or_default().push(value.log);
+    }
+    let devices: Vec<(&(String, String), f64)> =
+        by_device.iter().map(|(device, logs)| (*device, median(logs))).collect();
+    let mut by_node: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for ((node, _), log) in &devices {
+        by_node.entry(node).or_default().push(*log);
+    }
+    let nodes: Vec<f64> = by_node.values().map(|logs| median(logs)).collect();
+    let centres: Vec<f64> = devices.iter().map(|(_, log)| *log).collect();
+    let dates = || values.iter().map(|value| value.started.clone());
+    Reference {
+        point: metric.point.clone(),
+        aspect: metric.aspect,
+        median: median(&centres).exp(),
+        spread_of_runs: between_runs(&by_device),
+        spread_of_devices: spread(&centres),
+        spread_of_nodes: spread(&nodes),
+        runs: values.len(),
+        devices: devices.len(),
+        nodes: nodes.len(),
+        from: dates().min().unwrap_or_default(),
+        to: dates().max().unwrap_or_default(),
+    }
+}
+
+/// What makes a reference doubtful.
+fn doubts(reference: &Reference, least_effect: f64) -> Vec<String> {
+    let point = &reference.point;
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let mut words = Vec::new();
+    match reference.spread_of_runs {
+        None => words.push(format!(
+            "{point}: no device was run twice, so that it is not known how far its runs differ"
+        )),
+        Some(spread) if spread > least_effect / super::decide::GATE => words.push(format!(
+            "{point}: runs of one device differ by {}, more than a third of the least effect of {}: \
+             it may fail nobody",
+            percent(spread),
+            percent(least_effect)
+        )),
+        Some(_) => {}
+    }
+    if let Some(spread) = reference.spread_of_devices.filter(|s| *s > SPREAD_MAX * least_effect) {
+        words.push(format!(
+            "{point}: devices differ by {}, more than the least effect of {}: they are no one lot",
+            percent(spread),
+            percent(least_effect)
+        ));
+    }
+    words
+}

@@ -1,0 +1,184 @@
+//! Readings: what one record says of each metric of a device.
+
+use super::profile::{Aspect, Check, Key, Profile};
+use crate::{
+    case::{KernelName, Work},
+    outcome::{Code, Failure, Measurement, Outcome},
+    record::{Header, Record},
+    spec::Tier,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A metric: a number of a point, under a check.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Metric {
+    /// Index of the check in its profile.
+    pub check: usize,
+    /// The case's id without its kernel.
+    pub point: String,
+    /// Which number.
+    pub aspect: Aspect,
+}
+
+/// One repeat of a metric, of the point's fastest kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The number: iterations each second, or as the metric's aspect says.
+    pub value: f64,
+    /// The same at the speed of light of each tier that is known.
+    pub lights: Vec<(Tier, f64)>,
+    /// The kernel.
+    pub kernel: KernelName,
+    /// What an iteration does.
+    pub work: Work,
+    /// What held the device's clock meanwhile.
+    pub held_by: Vec<String>,
+    /// Whether the host memory of a transfer was on another NUMA node than asked for.
+    pub disturbed: Option<Disturbance>,
+}
+
+/// What took a part of the machine while a repeat ran.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Disturbance {
+    /// In words.
+    pub words: String,
+    /// Whether it was a CPU quota.
+    pub is_quota: bool,
+}
+
+/// Why a metric has no reading in a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Absence {
+    /// In words.
+    pub words: String,
+    /// How it failed, where it did; `None` where it was skipped or not reached.
+    pub failure: Option<Failure>,
+}
+
+/// The readings of a record, or why there is none.
+pub fn readings(
+    record: &Record,
+    profile: &Profile,
+) -> BTreeMap<Metric, Result<Reading, Absence>> {
+    let mut all = BTreeMap::new();
+    let ended: BTreeMap<String, &Outcome> =
+        record.outcomes.iter().map(|one| (one.case().to_string(), one)).collect();
+    for case in &record.header.plan {
+        let id = case.to_string();
+        let checks = profile.checks.iter().enumerate();
+        for (at, check) in checks.filter(|(_, check)| check.has(&id)) {
+            let outcome = ended.get(&id).copied();
+            for &aspect in aspects(check) {
+                let metric = Metric { check: at, point: case.point.to_string(), aspect };
+                let found = reading(outcome, aspect);
+                let entry = all.entry(metric);
+                entry.and_modify(|best| better(best, &found)).or_insert(found);
+            }
+        }
+    }
+    all
+}
+
+/// The numbers that a check judges.
+fn aspects(check: &Check) -> &'static [Aspect] {
+    if check.at_clock { &[Aspect::AtClock, Aspect::Clock] } else { &[Aspect::Rate] }
+}
+
+/// Keeps the better of two kernels of a point. A wrong result is never outdone: it is a fault of the
+/// device, whatever else it gets right.
+fn better(best: &mut Result<Reading, Absence>, found: &Result<Reading, Absence>) {
+    let is_wrong = |one: &Result<Reading, Absence>| {
+        one.as_ref().is_err_and(|absence| absence.failure == Some(Failure::WrongResult))
+    };
+    let replaces = match (&*best, found) {
+        _ if is_wrong(best) => false,
+        _ if is_wrong(found) => true,
+        // Of the clock the kernel does not matter: the lowest is that of who works hardest.
+        (Ok(best), Ok(found)) => found.value > best.value,
+        (Err(best), Err(found)) => best.failure.is_none() && found.failure.is_some(),
+        (Err(_), Ok(_)) => true,
+        (Ok(_), Err(_)) => false,
+    };
+    if replaces {
+        *best = found.clone();
+    }
+}
+
+fn reading(outcome: Option<&Outcome>, aspect: Aspect) -> Result<Reading, Absence> {
+    let none = |words: String, failure| Err(Absence { words, failure });
+    match outcome {
+        None => none("not reached".into(), None),
+        Some(Outcome::Skipped { reason, .. }) => none(reason.clone(), None),
+        Some(Outcome::Failed { failure, error, .. }) => none(error.clone(), Some(*failure)),
+        Some(Outcome::Invalid { reason, .. }) => none(reason.clone(), None),
+        Some(Outcome::Measured(one)) => measured(one, aspect),
+    }
+}
+
+fn measured(one: &Measurement, aspect: Aspect) -> Result<Reading, Absence> {
+    let absent = |words: &str| Absence { words: words.into(), failure: None };
+    let time = one.summary.median.0;
+    if !(time.is_finite() && time > 0.0) {
+        return Err(absent("it has no time"));
+    }
+    let clock = one.clock.map(|clock| clock.0).filter(|clock| *clock > 0.0);
+    let told = || clock.ok_or_else(|| absent("the device does not tell its clock"));
+    let (value, scale) = match aspect {
+        Aspect::Rate => (1.0 / time, Some(1.0)),
+        Aspect::AtClock => (1.0 / time / told()?, Some(1.0 / told()?)),
+        Aspect::Clock => (told()?, None),
+    };
+    let lights = one.speed_of_light.iter().filter(|light| light.time.0 > 0.0);
+    let lights = lights.filter_map(|light| Some((light.tier, scale? / light.time.0)));
+    let disturbed = one.disturbance().map(|words| Disturbance { words, is_quota: one.held_by_quota() });
+    Ok(Reading {
+        value,
+        lights: lights.collect(),
+        kernel: one.case.kernel.clone(),
+        work: one.work,
+        held_by: one.telemetry.as_ref().map(|seen| seen.held_by.clone()).unwrap_or_default(),
+        disturbed,
+    })
+}
+
+/// The ids of cases whose kernel is not among the `kept` fastest of its point.
+pub fn slower_kernels(record: &Record, kept: usize) -> BTreeSet<String> {
+    let mut by_point: BTreeMap<String, Vec<(f64, String)>> = BTreeMap::new();
+    for one in record.outcomes.iter().filter_map(Outcome::measured) {
+        let point = by_point.entry(one.case.point.to_string()).or_default();
+        point.push((one.summary.median.0, one.case.to_string()));
+    }
+    let mut slower = BTreeSet::new();
+    for mut kernels in by_point.into_values() {
+        kernels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        slower.extend(kernels.into_iter().skip(kept).map(|(_, id)| id));
+    }
+    slower
+}
+
+/// What identifies the figures of some records of one kind of device.
+pub fn key<'r>(records: impl IntoIterator<Item = &'r Record>) -> Key {
+    let mut key = Key::default();
+    for record in records {
+        let Header { device, environment, fizeau, build, part, .. } = &record.header;
+        key.part = part.clone().unwrap_or_else(|| device.name.clone());
+        key.units = device.units;
+        key.libraries = environment.libraries.clone();
+        key.firmware = environment.settings.as_ref().and_then(|one| one.vbios.clone());
+        key.fizeau = match build {
+            Some(build) => format!("{fizeau} ({build})"),
+            None => fizeau.clone(),
+        };
+        key.stub |= device.is_stub();
+        for outcome in &record.outcomes {
+            for code in outcome.measured().into_iter().flat_map(|one| &one.code) {
+                if let Code::Image { sha256, .. } = code {
+                    key.images.push(sha256.clone());
+                }
+            }
+        }
+    }
+    key.images.sort();
+    key.images.dedup();
+    key
+}

@@ -1,0 +1,162 @@
+//! `fizeau profile`: profiles for `fizeau accept`.
+
+use super::{Global, Usage, accept, plan};
+use crate::{
+    accept::{
+        learn::{self, LearnError, Run},
+        profile::Profile,
+    },
+    data::Catalogue,
+    record::{Record, store},
+    spec::Properties,
+    text::clean,
+};
+use clap::{Args, Subcommand};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Arguments of `profile`.
+#[derive(Args, Clone, Debug)]
+pub struct ProfileArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: What,
+}
+
+/// What to do with profiles.
+#[derive(Subcommand, Clone, Debug)]
+pub enum What {
+    /// Learn one from runs of good machines: three at least, better five of each of three nodes
+    Learn(LearnArgs),
+    /// Print a built-in profile, or the names of all
+    Show {
+        /// Its name
+        name: Option<String>,
+    },
+}
+
+/// Arguments of `profile learn`.
+#[derive(Args, Clone, Debug)]
+pub struct LearnArgs {
+    /// Records, or directories of earlier acceptances: each is a run
+    #[arg(value_name = "RECORD", required = true)]
+    pub records: Vec<PathBuf>,
+    /// The profile whose checks are learnt for [default: that of any host, or of any GPU]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub base: Option<String>,
+    /// The device to learn for, where the runs have several kinds: host, cuda, hip
+    #[arg(long, value_name = "BACKEND")]
+    pub device: Option<String>,
+    /// Learn from machines that differ in what identifies their figures
+    #[arg(long)]
+    pub across: bool,
+    /// Write it to this file and not to standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// Learns or prints.
+///
+/// # Errors
+/// Where a record or profile cannot be read, or the runs are too few or too different.
+pub fn run(args: &ProfileArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let catalogue = plan::catalogue(global)?;
+    match &args.what {
+        What::Show { name: None } => {
+            super::print(&catalogue.profiles().collect::<Vec<_>>().join("\n"))
+        }
+        What::Show { name: Some(name) } => {
+            let text = catalogue.profile(name).map_err(|error| Usage(error.to_string()))?;
+            super::print(text.trim_end())
+        }
+        What::Learn(args) => learn(args, &catalogue),
+    }
+}
+
+fn learn(args: &LearnArgs, catalogue: &Catalogue) -> anyhow::Result<ExitCode> {
+    let mut runs = runs(&args.records)?;
+    let backend = |run: &Run| run.records[0].header.device.backend.clone();
+    if let Some(wanted) = &args.device {
+        runs.retain(|run| &backend(run) == wanted);
+    } else if runs.iter().any(|run| backend(run) != backend(&runs[0])) {
+        let words = "the runs have several kinds of devices: choose one by --device host or cuda";
+        return Err(Usage(words.into()).into());
+    }
+    let Some(first) = runs.first() else { return Err(LearnError::TooFew(0).into()) };
+    let base = match &args.base {
+        Some(name) => read(catalogue, name)?,
+        None => derived(catalogue, &first.records[0].header.device)?,
+    };
+    let name = args.out.as_deref().and_then(Path::file_stem).map_or_else(
+        || format!("learnt-{}", base.name),
+        |stem| stem.to_string_lossy().into_owned(),
+    );
+    let learnt = learn::learn(&name, &runs, &base, args.across)
+        .map_err(|error| Usage(error.to_string()))?;
+    learnt.warnings.iter().for_each(|words| super::say(words));
+    let text = learnt.profile.text().map_err(anyhow::Error::msg)?;
+    match &args.out {
+        Some(path) => {
+            super::write_file(path, text.as_bytes(), "--out FILE")?;
+            super::print(&format!(
+                "{}: {} metrics from {} runs{}",
+                super::shown(path),
+                learnt.profile.references.len(),
+                runs.len(),
+                if learnt.profile.key.is_some_and(|key| key.stub) { " (stub)" } else { "" }
+            ))
+        }
+        None => super::print(&clean_toml(&text)),
+    }
+}
+
+/// Strings of a profile come from records, whose drivers may have said anything.
+fn clean_toml(text: &str) -> String {
+    text.lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// A profile by its name or file.
+///
+/// # Errors
+/// Where there is none, or its text is no profile.
+pub fn read(catalogue: &Catalogue, name: &str) -> anyhow::Result<Profile> {
+    let text = catalogue.profile(name).map_err(|error| Usage(error.to_string()))?;
+    Profile::parse(&text).map_err(|why| Usage(format!("{name}: {why}")).into())
+}
+
+/// The profile of a device for which none is given: floors from the speed of light alone.
+///
+/// # Errors
+/// Where the catalogue that the user laid over ours has spoilt it.
+pub fn derived(catalogue: &Catalogue, device: &Properties) -> anyhow::Result<Profile> {
+    read(catalogue, if device.backend == "host" { "derived-host" } else { "derived-gpu" })
+}
+
+/// Runs from paths: a directory of an acceptance has one for each of its devices, whose repeats are
+/// its records; any other path is one record.
+///
+/// # Errors
+/// Where a record cannot be read.
+pub fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for path in paths {
+        let rounds = path.join(accept::ROUNDS);
+        if !rounds.is_dir() {
+            runs.push(Run { records: vec![store::read(path)?] });
+            continue;
+        }
+        let mut by_device: BTreeMap<(String, u32), Vec<Record>> = BTreeMap::new();
+        for entry in fs::read_dir(&rounds)?.flatten() {
+            // One that was killed early is not there.
+            let Ok(record) = store::read(&entry.path()) else { continue };
+            let device = &record.header.device;
+            by_device.entry((device.backend.clone(), device.ordinal)).or_default().push(record);
+        }
+        runs.extend(by_device.into_values().map(|records| Run { records }));
+    }
+    Ok(runs)
+}

@@ -1,0 +1,273 @@
+//! The verdict on a node: as text for an operator, as JUnit XML, as Prometheus's text format.
+
+use super::{clean, shorten};
+use crate::{
+    accept::{Judged, Report},
+    verdict::Verdict,
+};
+use std::fmt::Write as _;
+
+/// The text has at most this many lines.
+pub const LINES_MAX: usize = 20;
+
+/// Rows of failures, and of what could not be told, that the text has at most.
+const FAILURES_MAX: usize = 8;
+const UNCLEAR_MAX: usize = 5;
+
+/// Longest line, in characters.
+const COLUMNS_MAX: usize = 160;
+
+/// The mark on every line of a report in which a stub driver stands in for a device.
+const STUB: &str = " (stub)";
+
+/// What an operator reads: the verdict first, then what to do, then why. At most [`LINES_MAX`] lines.
+pub fn text(report: &Report) -> String {
+    let count = |verdict| report.count(verdict);
+    let node = report.node.as_deref().unwrap_or("this node");
+    let mut lines = vec![format!(
+        "{}  {node}: {} checks pass, {} fail, {} inconclusive",
+        word(report.verdict),
+        count(Verdict::Pass),
+        count(Verdict::Fail),
+        count(Verdict::Inconclusive)
+    )];
+    lines.push(match (report.verdict, report.action) {
+        (Verdict::Pass, _) => "do: nothing; the node is fit for work as far as this level sees".into(),
+        (Verdict::Fail, Some(action)) => {
+            format!("do: {action}; take the node out of service until then")
+        }
+        (Verdict::Fail, None) => "do: take the node out of service and look at what failed".into(),
+        (_, _) if !report.complete => "do: run it again; it did not come to its end".into(),
+        (_, _) => "do: nothing can be concluded yet; the lines below say what is missing".into(),
+    });
+    for (verdict, most) in [(Verdict::Fail, FAILURES_MAX), (Verdict::Inconclusive, UNCLEAR_MAX)] {
+        let rows: Vec<&Judged> =
+            report.checks.iter().filter(|one| one.verdict == verdict).collect();
+        lines.extend(rows.iter().take(most).map(|row| line(row)));
+        if rows.len() > most {
+            let rest = rows.len() - most;
+            lines.push(format!("      and {rest} more: verdict.json has them"));
+        }
+    }
+    let level = format!("{:?}", report.level).to_lowercase();
+    let kind = format!("{:?}", report.profile_kind).to_lowercase();
+    lines.push(format!("level {level}, profile {} ({kind})", report.profile));
+    if !report.unread.is_empty() {
+        lines.push(format!("not read, not judged: {}", report.unread.join("; ")));
+    }
+    let left = LINES_MAX.saturating_sub(lines.len());
+    lines.extend(report.notes.iter().take(left).cloned());
+    let mark = if report.stub { STUB } else { "" };
+    let shown = |line: &String| format!("{}{mark}\n", shorten(&clean(line), COLUMNS_MAX));
+    lines.iter().map(shown).collect()
+}
+
+fn word(verdict: Verdict) -> String {
+    verdict.to_string().to_uppercase()
+}
+
+fn line(row: &Judged) -> String {
+    let mark = match row.verdict {
+        Verdict::Fail => "FAIL",
+        Verdict::Inconclusive => "?   ",
+        Verdict::Pass | Verdict::Waived => "ok  ",
+    };
+    let mut line = format!("{mark}  {}  {}", row.device, row.check);
+    if let Some(point) = &row.point {
+        let _ = write!(line, " ({point})");
+    }
+    let _ = write!(line, ": {}", row.words);
+    if let Some(cause) = &row.cause {
+        let _ = write!(line, "; cause: {cause}");
+    }
+    if let (Some(action), Verdict::Fail) = (row.action, row.verdict) {
+        let _ = write!(line, " -> {action}");
+    }
+    line
+}
+
+/// JUnit's XML, as CI systems read it. What could not be told is an `error`, and not `skipped`, which
+/// looks as if it had passed.
+pub fn junit(report: &Report) -> String {
+    let (failures, errors) = (report.count(Verdict::Fail), report.count(Verdict::Inconclusive));
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let stub = if report.stub { " stub" } else { "" };
+    let head = format!(
+        "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"",
+        report.checks.len()
+    );
+    let _ = writeln!(out, "<testsuites name=\"fizeau accept{stub}\" {head}>");
+    let _ = writeln!(
+        out,
+        "  <testsuite name=\"{}{stub}\" {head} skipped=\"0\" timestamp=\"{}\">",
+        xml(report.node.as_deref().unwrap_or("node")),
+        xml(report.started.trim_end_matches('Z'))
+    );
+    for one in &report.checks {
+        let stub = if one.stub { STUB } else { "" };
+        let point = one.point.as_ref().map(|point| format!(" {point}")).unwrap_or_default();
+        let name = xml(&format!("{}{point}{stub}", one.check));
+        let _ = write!(out, "    <testcase classname=\"{}\" name=\"{name}\"", xml(&one.device));
+        let message = xml(&format!("{}{stub}", one.words));
+        let cause = one.cause.map_or("unknown".to_owned(), |cause| cause.to_string());
+        let _ = match one.verdict {
+            Verdict::Pass | Verdict::Waived => writeln!(out, "/>"),
+            Verdict::Fail => writeln!(
+                out,
+                ">\n      <failure type=\"{}\" message=\"{message}\"/>\n    </testcase>",
+                xml(&cause)
+            ),
+            Verdict::Inconclusive => writeln!(
+                out,
+                ">\n      <error type=\"inconclusive\" message=\"{message}\"/>\n    </testcase>"
+            ),
+        };
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+/// Text within an attribute of XML.
+fn xml(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Prometheus's text format, for the textfile collector of its node exporter.
+pub fn prometheus(report: &Report) -> String {
+    let mut out = String::new();
+    let level = format!("{:?}", report.level).to_lowercase();
+    let common = |stub: bool| format!("level=\"{level}\",stub=\"{stub}\"");
+    family(&mut out, "fizeau_accept_verdict", "Verdict on the node: 0 pass, 1 fail, 4 inconclusive");
+    let _ = writeln!(
+        out,
+        "fizeau_accept_verdict{{{},profile=\"{}\"}} {}",
+        common(report.stub),
+        label(&report.profile),
+        report.verdict.exit_code()
+    );
+    family(&mut out, "fizeau_accept_complete", "Whether all that was planned was judged");
+    let complete = u8::from(report.complete);
+    let _ = writeln!(out, "fizeau_accept_complete{{{}}} {complete}", common(report.stub));
+    let of = |one: &Judged| {
+        let point = one.point.as_deref().unwrap_or_default();
+        format!(
+            "{},check=\"{}\",device=\"{}\",point=\"{}\"",
+            common(one.stub),
+            label(&one.check),
+            label(&one.device),
+            label(point)
+        )
+    };
+    family(&mut out, "fizeau_accept_check", "Verdict on a check: 0 pass, 1 fail, 4 inconclusive");
+    for one in &report.checks {
+        let _ = writeln!(out, "fizeau_accept_check{{{}}} {}", of(one), one.verdict.exit_code());
+    }
+    family(&mut out, "fizeau_accept_above_floor_ratio", "Median over its floor, less 1");
+    for one in &report.checks {
+        if let Some(above) = one.above_floor {
+            let _ = writeln!(out, "fizeau_accept_above_floor_ratio{{{}}} {above}", of(one));
+        }
+    }
+    out
+}
+
+fn family(out: &mut String, name: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
+}
+
+/// A label's value.
+fn label(text: &str) -> String {
+    clean(text).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accept::{FORMAT, Level, cause::Cause, profile::Kind};
+
+    fn report(verdicts: &[Verdict]) -> Report {
+        let one = |(at, verdict): (usize, &Verdict)| {
+            let words = "2.0 % below its \"floor\" <&>".to_owned();
+            let judged = Judged::of_state("memory", &format!("cuda:{at}"), *verdict, words);
+            let judged = Judged { above_floor: Some(-0.02), ..judged };
+            match verdict {
+                Verdict::Fail => judged.because(Cause::MemoryStack),
+                _ => judged,
+            }
+        };
+        Report {
+            format: FORMAT,
+            fizeau: "0".into(),
+            node: Some("n\u{1b}[1m1".into()),
+            started: "2026-01-01T00:00:00Z".into(),
+            ended: None,
+            level: Level::Quick,
+            profile: "own".into(),
+            profile_kind: Kind::Learnt,
+            stub: false,
+            verdict: Verdict::Inconclusive,
+            action: None,
+            complete: true,
+            checks: verdicts.iter().enumerate().map(one).collect(),
+            unread: vec!["faults: permission denied".into()],
+            notes: vec!["a note".into(); 30],
+        }
+        .concluded()
+    }
+
+    #[test]
+    fn an_operator_reads_the_verdict_first_and_no_more_than_a_screen() {
+        use Verdict::{Fail, Inconclusive, Pass};
+        let many = [vec![Fail; 40], vec![Inconclusive; 40], vec![Pass; 3]].concat();
+        let text = text(&report(&many));
+        assert!(text.starts_with("FAIL  n"), "{text}");
+        assert!(text.lines().nth(1).is_some_and(|line| line.contains("RESET_GPU")), "{text}");
+        assert_eq!(text.lines().count(), LINES_MAX);
+        assert!(text.contains("and 32 more"), "{text}");
+        assert!(!text.contains('\u{1b}'));
+        let fine = super::text(&report(&[Pass]));
+        assert!(fine.starts_with("PASS"), "{fine}");
+        let open = super::text(&Report { complete: false, ..report(&[Pass]) }.concluded());
+        assert!(open.starts_with("INCONCLUSIVE") && open.contains("run it again"), "{open}");
+    }
+
+    #[test]
+    fn every_line_of_a_stub_says_so() {
+        let mut report = report(&[Verdict::Pass, Verdict::Fail]);
+        report.checks[1].stub = true;
+        let report = report.concluded();
+        assert!(text(&report).lines().all(|line| line.ends_with(STUB)));
+        let metrics = prometheus(&report);
+        let is_marked = |line: &str| line.contains("stub=\"true\"") || line.contains("cuda:0");
+        assert!(metrics.lines().filter(|line| !line.starts_with('#')).all(is_marked), "{metrics}");
+        assert!(junit(&report).contains("name=\"memory (stub)\""));
+    }
+
+    #[test]
+    fn machines_read_what_they_expect() {
+        let report = report(&[Verdict::Pass, Verdict::Fail, Verdict::Inconclusive]);
+        let junit = junit(&report);
+        assert!(junit.contains("tests=\"3\" failures=\"1\" errors=\"1\""), "{junit}");
+        assert!(junit.contains("below its &quot;floor&quot; &lt;&amp;&gt;"), "{junit}");
+        assert_eq!(junit.matches("<testcase").count(), 3);
+        let metrics = prometheus(&report);
+        for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').expect("a value");
+            assert!(name.starts_with("fizeau_accept_") && name.ends_with('}'), "{line}");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+        }
+        let types = metrics.lines().filter(|line| line.starts_with("# TYPE")).count();
+        assert_eq!((types, metrics.matches("# HELP").count()), (4, 4));
+    }
+}

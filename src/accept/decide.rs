@@ -22,7 +22,7 @@
 
 use crate::{
     stats::{
-        quantile::{median, median_absolute_deviation},
+        quantile::{median, median_absolute_deviation, sorted},
         student::{self, VARIANCE_MIN, Variance},
     },
     verdict::Verdict,
@@ -170,13 +170,13 @@ pub fn noise(devices: &[&[f64]]) -> Variance {
 /// Standard deviation of normal values over their median absolute deviation.
 const NORMAL_MAD: f64 = 1.4826;
 
-/// Deviations from the own median, stretched
-/// for the degree of freedom that the median takes.
+/// Deviations from the own median. Of an odd count one is 0 because it is the median: it says nothing
+/// of the noise, and is left out, which makes their median right within 5 % from five values on.
 fn deviations(values: &[f64]) -> Vec<f64> {
     let centre = median(values);
-    let count = values.len() as f64;
-    let stretch = (count / (count - 1.0)).sqrt();
-    values.iter().map(|value| (value - centre).abs() * stretch).collect()
+    let deviations = values.iter().map(|value| (value - centre).abs());
+    let sorted = sorted(&deviations.collect::<Vec<_>>());
+    sorted[values.len() % 2..].to_vec()
 }
 
 /// The noise of one repeat of a device: the pooled one, or its own where it is far noisier.
@@ -442,7 +442,7 @@ impl Sequence {
     pub fn judge(&mut self) {
         let share = SHARES.get(self.looks).copied().unwrap_or(0.0);
         let judged = self.judged();
-        self.confirm(&judged);
+        self.confirm();
         let probabilities: Vec<f64> =
             judged.iter().map(|one| one.as_ref().map_or(1.0, Judged::probability)).collect();
         let failed = student::false_discovery(&probabilities, FALSE_DISCOVERIES * share);
@@ -489,7 +489,7 @@ impl Sequence {
     }
 
     /// Ends the retest of series whose fresh repeats are there.
-    fn confirm(&mut self, judged: &[Option<Judged>]) {
+    fn confirm(&mut self) {
         for at in 0..self.series.len() {
             let State::Suspect(first, fresh) = &self.states[at] else { continue };
             if fresh.len() < RETEST {
@@ -508,7 +508,6 @@ impl Sequence {
                     ..anew.decision(false, 0.0, fresh.len())
                 },
             };
-            debug_assert!(judged[at].is_some(), "a suspect has values");
             self.states[at] = State::Done(decision);
         }
     }
@@ -542,3 +541,6 @@ impl Sequence {
         &self.failed_at_first
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,10 +61,14 @@ pub enum LearnError {
 }
 
 /// What one device's run says of a metric.
-struct Value {
-    log: f64,
-    device: (String, String),
-    started: String,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Logarithm of the median over the run's repeats.
+    pub log: f64,
+    /// The node and the device.
+    pub device: (String, String),
+    /// Start of the run, RFC 3339 in UTC.
+    pub started: String,
 }
 
 /// Learns from runs. The checks are those of `base`, without its floors.
@@ -94,7 +98,7 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
             warnings.push(format!("{}: {count} runs have it, too few", metric.point));
             continue;
         }
-        let reference = reference(metric, values);
+        let reference = reference(&metric.point, metric.aspect, values);
         let effect = effect(check.least_effect, metric.aspect);
         warnings.extend(doubts(&reference, effect));
         references.push(reference);
@@ -114,6 +118,7 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         description: format!("Learnt from {} runs", runs.len()),
         kind: Kind::Learnt,
         part: base.part.clone(),
+        host: base.host,
         suite: base.suite.clone(),
         key: Some(key),
         expected: base.expected.clone(),
@@ -208,7 +213,11 @@ fn between_runs(by_device: &BTreeMap<&(String, String), Vec<f64>>) -> Option<f64
     (freedom > 0.0).then(|| (squares / freedom).sqrt())
 }
 
-fn reference(metric: &Metric, values: &[Value]) -> Reference {
+/// What some runs say of a metric together.
+///
+/// # Panics
+/// Where there is none.
+pub fn reference(point: &str, aspect: Aspect, values: &[Value]) -> Reference {
     let mut by_device: BTreeMap<&(String, String), Vec<f64>> = BTreeMap::new();
     for value in values {
         by_device.entry(&value.device).or_default().push(value.log);
@@ -223,8 +232,8 @@ fn reference(metric: &Metric, values: &[Value]) -> Reference {
     let centres: Vec<f64> = devices.iter().map(|(_, log)| *log).collect();
     let dates = || values.iter().map(|value| value.started.clone());
     Reference {
-        point: metric.point.clone(),
-        aspect: metric.aspect,
+        point: point.into(),
+        aspect,
         median: median(&centres).exp(),
         spread_of_runs: between_runs(&by_device),
         spread_of_devices: spread(&centres),

@@ -1,7 +1,7 @@
 //! Passive checks: verdicts on a node at rest, from what the kernel and the drivers tell.
 
 use super::{
-    Action, Judged,
+    Action, Judged, Level,
     cause::Cause,
     profile::Expected,
     state::{Gpu, Host, Interface, NodeState},
@@ -34,8 +34,9 @@ const BUSY: f64 = 0.75;
 /// What one check found on one thing: in order, or what is wrong.
 type Found = Result<String, (String, Cause)>;
 
-/// All passive checks. What is not told is no verdict: it is among the state's `unread`.
-pub fn judge(state: &NodeState, expected: &Expected) -> Vec<Judged> {
+/// All passive checks, and where something is to be measured what would spoil that. What is not told
+/// is no verdict: it is among the state's `unread`.
+pub fn judge(state: &NodeState, expected: &Expected, level: Level) -> Vec<Judged> {
     let mut all = presence(state, expected);
     for gpu in &state.gpus {
         all.extend(of_gpu(gpu, expected).into_iter().map(|one| Judged { stub: gpu.stub, ..one }));
@@ -47,6 +48,9 @@ pub fn judge(state: &NodeState, expected: &Expected) -> Vec<Judged> {
     }
     all.extend(fabric(state));
     all.extend(of_host(&state.host, expected));
+    if level > Level::Passive {
+        all.extend(quiet(&state.host));
+    }
     all
 }
 
@@ -292,7 +296,8 @@ fn of_host(host: &Host, expected: &Expected) -> Vec<Judged> {
         Some(wanted) => {
             either(online >= wanted, format!("{online} online of {wanted}"), Cause::Missing)
         }
-        None => either(online == present, format!("{online} online of {present}"), Cause::Settings),
+        // Hardware threads that were switched off are offline too.
+        None => Ok(format!("{online} online of {present}")),
     }));
     add("memory errors", host.ecc_uncorrected.map(|count| {
         either(count == 0, format!("{count} not corrected since boot"), Cause::Faults)
@@ -305,23 +310,27 @@ fn of_host(host: &Host, expected: &Expected) -> Vec<Judged> {
             false => format!("{}: `performance` is steadier", host.governors.join(", ")),
         })
     }));
-    add("CPU quota", Some(match host.cpu_quota {
-        None => Ok("none".into()),
-        Some(quota) => {
-            let is_enough = host.cpus.is_some_and(|[_, online]| quota >= online as f64);
-            let words = format!("{quota:.2} CPUs each second: raise cpu.max of this control group");
-            either(is_enough, words, Cause::CpuQuota)
-        }
-    }));
-    if let (Some(load), Some([_, online])) = (host.load, host.cpus) {
+    all
+}
+
+/// What would spoil measurements: others' work, and limits of the control group. Neither is a fault
+/// of the machine.
+fn quiet(host: &Host) -> Vec<Judged> {
+    let Some([_, online]) = host.cpus else { return Vec::new() };
+    let one = |check: &str, is_fine: bool, words: String, cause: Cause| match is_fine {
+        true => judged(check, "host", Ok(words)),
+        false => Judged::of_state(check, "host", Verdict::Inconclusive, words).because(cause),
+    };
+    let mut all = Vec::new();
+    let quota = host.cpu_quota;
+    let words = quota.map_or("none".into(), |quota| {
+        format!("{quota:.2} of {online} CPUs: raise cpu.max of this control group")
+    });
+    let is_enough = quota.is_none_or(|quota| quota >= online as f64);
+    all.push(one("CPU quota", is_enough, words, Cause::CpuQuota));
+    if let Some(load) = host.load {
         let words = format!("load average {load:.2} on {online} CPUs");
-        let is_busy = load > BUSY * online as f64;
-        all.push(match is_busy {
-            false => judged("idle", "host", Ok(words)),
-            // It is no fault of the machine, and nothing that is measured now can be trusted.
-            true => Judged::of_state("idle", "host", Verdict::Inconclusive, words)
-                .because(Cause::BusyHost),
-        });
+        all.push(one("idle", load <= BUSY * online as f64, words, Cause::BusyHost));
     }
     all
 }
@@ -393,7 +402,7 @@ mod tests {
 
     /// The checks that are not passed, with device, verdict and cause.
     fn amiss(state: &NodeState, expected: &Expected) -> Vec<(String, String, Option<Cause>)> {
-        let all = judge(state, expected);
+        let all = judge(state, expected, Level::Quick);
         let amiss = all.into_iter().filter(|one| one.verdict != Verdict::Pass);
         amiss.map(|one| (one.check, one.device, one.cause)).collect()
     }
@@ -401,7 +410,7 @@ mod tests {
     #[test]
     fn a_healthy_node_passes() {
         assert_eq!(amiss(&healthy(), &expected()), []);
-        assert!(judge(&healthy(), &expected()).len() > 20);
+        assert!(judge(&healthy(), &expected(), Level::Quick).len() > 20);
         assert_eq!(amiss(&healthy(), &Expected::default()), []);
         assert_eq!(amiss(&NodeState::default(), &Expected::default()), []);
     }
@@ -442,11 +451,24 @@ mod tests {
     }
 
     #[test]
+    fn what_spoils_measurements_counts_only_where_something_is_measured() {
+        let mut state = healthy();
+        state.host.load = Some(190.0);
+        state.host.cpu_quota = Some(1.0);
+        let of = |level| -> Vec<Verdict> {
+            judge(&state, &expected(), level).iter().map(|one| one.verdict).collect()
+        };
+        assert!(of(Level::Passive).iter().all(|one| *one == Verdict::Pass));
+        let unclear = of(Level::Quick).into_iter().filter(|one| *one == Verdict::Inconclusive);
+        assert_eq!(unclear.count(), 2);
+    }
+
+    #[test]
     fn faults_of_the_log_name_their_device_once_and_those_of_programs_none() {
         let mut state = healthy();
         let fault = |number| Fault { pci: "0000:02:00".into(), number, line: String::new() };
         state.faults = Some(vec![fault(31), fault(79), fault(79)]);
-        let all = judge(&state, &expected());
+        let all = judge(&state, &expected(), Level::Passive);
         let failed: Vec<_> = all.iter().filter(|one| one.verdict == Verdict::Fail).collect();
         assert_eq!(failed.len(), 1, "{failed:?}");
         assert_eq!((failed[0].device.as_str(), failed[0].action), ("cuda:1", Some(Action::Restart)));

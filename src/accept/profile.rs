@@ -50,6 +50,9 @@ pub struct Profile {
     /// Id of the part that it is for; absent: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// Whether it is for hosts; else it is for GPUs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub host: bool,
     /// The suite that has the cases of its checks: a built-in one, or a TOML file.
     pub suite: String,
     /// What machine the references were measured on. Of a learnt profile alone.

@@ -2,7 +2,6 @@
 
 pub mod ab;
 pub mod accept;
-mod accept_child;
 pub mod compare;
 pub mod devices;
 pub mod doctor;

@@ -8,6 +8,7 @@ mod sha256;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
 
+mod accept_rates;
 mod comparison;
 mod data;
 mod error_rates;
@@ -18,6 +19,7 @@ mod limits;
 mod localise;
 mod nccl_tests;
 mod parts;
+mod profiles;
 mod quota;
 mod report;
 mod statistics;

@@ -8,6 +8,7 @@ mod program;
 mod skipped;
 
 mod ab;
+mod accept;
 mod cli;
 mod hang;
 mod inputs;

@@ -7,6 +7,7 @@ mod program;
 #[path = "../skipped/mod.rs"]
 mod skipped;
 
+mod accept;
 mod broken;
 mod cache;
 mod cuda;

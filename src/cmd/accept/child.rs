@@ -1,9 +1,10 @@
 //! The processes in which `fizeau accept` measures.
 
-use super::{Global, Interrupted, accept::AcceptArgs, launch::LAUNCHER};
+use super::AcceptArgs;
 use crate::{
     accept::{Level, profile::Profile},
     clock,
+    cmd::{self, Global, Interrupted, launch::LAUNCHER},
     record::{Record, store},
     units::Seconds,
 };
@@ -126,7 +127,7 @@ impl Child {
         ids: &[String],
         place: &Path,
     ) -> anyhow::Result<Child> {
-        super::make_directory(place, "--out DIR")?;
+        cmd::make_directory(place, "--out DIR")?;
         // A file and not a pipe: nobody reads while it runs, and a full pipe would stop it.
         let said = place.join("messages.txt");
         let messages = fs::File::create(&said).context("the file of messages")?;

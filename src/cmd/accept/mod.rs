@@ -5,32 +5,30 @@
 //! the records; `verdict.json` is written anew after each round, so that `kill -9` loses the round in
 //! flight and nothing else.
 
-use super::{
-    Global, Interrupted, Usage,
-    accept_child::{self, Child},
-    plan, signals,
-};
+mod child;
+mod groups;
+
+use super::{Global, Interrupted, Usage, plan, signals};
 use crate::{
     accept::{
         FORMAT, Judged, Level, Report,
-        cause::{Cause, Facts},
-        learn::{self, Run},
-        node::{Device, Node},
+        cause::Cause,
+        node::Node,
         passive,
         profile::{Key, Kind, Profile},
         reading,
         state::NodeState,
     },
     clock::{self, Moment},
-    data::Catalogue,
-    device::{BACKENDS, host},
+    device::host,
     format::acceptance,
     observe,
     record::{Record, store},
-    spec::Properties,
     units::Seconds,
     verdict::Verdict,
 };
+use child::Child;
+use groups::Group;
 use clap::{Args, ValueEnum};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,7 +42,7 @@ use std::{
 const LOCAL: &str = "results/local";
 
 /// Below the output directory, where the records of repeats go.
-pub(super) const ROUNDS: &str = "rounds";
+pub const ROUNDS: &str = "rounds";
 
 /// The verdict's file.
 const VERDICT: &str = "verdict.json";
@@ -147,10 +145,9 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     let mut state = observe::kernel(&args.root);
     let broken = observe::add_drivers(&mut state);
-    let devices = devices(args)?;
-    let groups = groups(args, &catalogue, &devices)?;
+    let groups = groups::of(args, &catalogue, &groups::devices(args)?)?;
     if args.plan {
-        return print_plan(args, &groups, level, global);
+        return groups::print_plan(args, &groups, level, global);
     }
     let out = directory(args, level)?;
     let mut acceptance = Acceptance {
@@ -159,7 +156,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
         level,
         began: clock::now(),
         started: clock::utc_now(),
-        checks: passive_checks(&state, &groups, broken),
+        checks: passive_checks(&state, &groups, level, broken),
         unread: state.unread.clone(),
         notes: Vec::new(),
         out,
@@ -202,131 +199,6 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(report.verdict.exit_code()))
 }
 
-/// Devices of one kind that are judged by one profile, together.
-struct Group {
-    profile: Profile,
-    devices: Vec<Properties>,
-}
-
-impl Group {
-    fn names(&self) -> Vec<String> {
-        self.devices.iter().map(name_of).collect()
-    }
-
-    /// The devices with what their state says.
-    fn told(&self, state: &NodeState) -> Vec<Device> {
-        let device = |properties: &Properties| {
-            let name = name_of(properties);
-            let gpu = state.gpus.iter().find(|gpu| gpu.name == name);
-            let facts = Facts {
-                held_by: Vec::new(),
-                peer_links: self.profile.expected.peer_links,
-                lanes: gpu.and_then(|gpu| gpu.lanes),
-                is_remote: false,
-            };
-            Device { kind: properties.name.clone(), is_stub: properties.is_stub(), name, facts }
-        };
-        self.devices.iter().map(device).collect()
-    }
-}
-
-fn name_of(properties: &Properties) -> String {
-    match properties.backend.as_str() {
-        "host" => "host".into(),
-        backend => format!("{backend}:{}", properties.ordinal),
-    }
-}
-
-/// The devices to measure: the host last, since GPUs are of more interest where the budget is short.
-fn devices(args: &AcceptArgs) -> anyhow::Result<Vec<Properties>> {
-    let mut all = Vec::new();
-    for backend in BACKENDS.iter().rev() {
-        // A driver that does not work is a failed check; one that is not there is none.
-        all.extend(backend.devices().unwrap_or_default());
-    }
-    if args.device.is_empty() {
-        return Ok(all);
-    }
-    for wanted in &args.device {
-        if !all.iter().any(|one| &name_of(one) == wanted) {
-            let known = all.iter().map(name_of).collect::<Vec<_>>().join(", ");
-            return Err(Usage(format!("--device {wanted}: there are {known}")).into());
-        }
-    }
-    all.retain(|one| args.device.contains(&name_of(one)));
-    Ok(all)
-}
-
-/// Each device with the first profile that is for it.
-fn groups(
-    args: &AcceptArgs,
-    catalogue: &Catalogue,
-    devices: &[Properties],
-) -> anyhow::Result<Vec<Group>> {
-    let mut given = Vec::new();
-    for name in &args.profile {
-        given.push(super::profile::read(catalogue, name)?);
-    }
-    let mut groups: Vec<Group> = Vec::new();
-    let mut used = BTreeSet::new();
-    for device in devices {
-        let part = catalogue.part_of(device).map(|part| part.id.clone());
-        let is_for = |profile: &Profile| {
-            let key = profile.key.as_ref().map(|key| key.part.clone());
-            match profile.part.clone().or(key) {
-                // A profile of any part is for GPUs or for hosts, as its suite's cases are.
-                None => (device.backend == "host") == profile.suite.contains("host"),
-                Some(wanted) => part.as_ref() == Some(&wanted) || device.name == wanted,
-            }
-        };
-        let profile = match given.iter().find(|profile| is_for(profile)) {
-            Some(profile) => profile.clone(),
-            None => super::profile::derived(catalogue, device)?,
-        };
-        used.insert(profile.name.clone());
-        match groups.iter_mut().find(|group| group.profile.name == profile.name) {
-            Some(group) => group.devices.push(device.clone()),
-            None => groups.push(Group { profile, devices: vec![device.clone()] }),
-        }
-    }
-    if let Some(unused) = given.iter().find(|profile| !used.contains(&profile.name)) {
-        let names = devices.iter().map(|one| format!("{} ({})", name_of(one), one.name));
-        let names = names.collect::<Vec<_>>().join(", ");
-        let of = unused.part.clone().or(unused.key.as_ref().map(|key| key.part.clone()));
-        let words = format!(
-            "profile {} is for {}, and no device here is one: {names}",
-            unused.name,
-            of.unwrap_or_else(|| "other devices".into())
-        );
-        return Err(Usage(words).into());
-    }
-    if !args.baseline.is_empty() {
-        let runs = super::profile::runs(&args.baseline)?;
-        for group in &mut groups {
-            group.learn(&runs, args.across)?;
-        }
-    }
-    Ok(groups)
-}
-
-impl Group {
-    /// Takes references from those of some runs that are of its own kind of device.
-    fn learn(&mut self, runs: &[Run], across: bool) -> anyhow::Result<()> {
-        let backend = &self.devices[0].backend;
-        let own = runs.iter().filter(|run| {
-            run.records.first().is_some_and(|record| &record.header.device.backend == backend)
-        });
-        let own: Vec<Run> = own.cloned().collect();
-        if own.is_empty() {
-            return Ok(());
-        }
-        let learnt = learn::learn("baseline", &own, &self.profile, across)?;
-        learnt.warnings.iter().for_each(|words| super::say(words));
-        self.profile = learnt.profile;
-        Ok(())
-    }
-}
-
 /// Where the output goes.
 fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>> {
     let chosen = args.resume.clone().or_else(|| args.out.clone());
@@ -344,51 +216,20 @@ fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>>
 }
 
 /// The checks of states, and of drivers.
-fn passive_checks(state: &NodeState, groups: &[Group], broken: Vec<String>) -> Vec<Judged> {
+fn passive_checks(
+    state: &NodeState,
+    groups: &[Group],
+    level: Level,
+    broken: Vec<String>,
+) -> Vec<Judged> {
     // What a node is made up of stands in the profile of its GPUs.
     let expected = groups.iter().map(|group| &group.profile.expected);
     let expected = expected.max_by_key(|one| usize::from(one.gpus.is_some())).cloned();
-    let mut checks = passive::judge(state, &expected.unwrap_or_default());
+    let mut checks = passive::judge(state, &expected.unwrap_or_default(), level);
     checks.extend(broken.into_iter().map(|words| {
         Judged::of_state("GPU driver", "node", Verdict::Fail, words).because(Cause::Missing)
     }));
     checks
-}
-
-/// What would be done.
-fn print_plan(
-    args: &AcceptArgs,
-    groups: &[Group],
-    level: Level,
-    global: &Global,
-) -> anyhow::Result<ExitCode> {
-    let mut lines = vec!["passive checks: no load, a few seconds".to_owned()];
-    for group in groups.iter().filter(|_| level > Level::Passive) {
-        let kind = format!("{:?}", group.profile.kind).to_lowercase();
-        lines.push(format!("\nprofile {} ({kind}), repeated 5 to 15 times:", group.profile.name));
-        for check in group.profile.checks.iter().filter(|check| check.level <= level) {
-            let floor = match &check.floor {
-                Some(floor) => format!(
-                    "floor {:.0} % of the speed of light ({}), {}",
-                    floor.share * 100.0,
-                    crate::spec::Tier::from(floor.tier),
-                    format!("{:?}", floor.quality).to_lowercase()
-                ),
-                None => "no floor".into(),
-            };
-            let effect = check.least_effect * 100.0;
-            lines.push(format!("  {}: least effect {effect:.1} %, {floor}", check.name));
-        }
-        for device in group.names() {
-            let listed = accept_child::list(&device, &group.profile, args, global)?;
-            let stub = if listed.is_stub { " (stub)" } else { "" };
-            lines.push(format!("  on {device}, each time:{stub}"));
-            lines.extend(listed.text.lines().map(|line| format!("    {line}{stub}")));
-        }
-    }
-    let budget = args.budget.0;
-    lines.push(format!("\nends after {budget} at the latest, and the round in flight"));
-    super::print(&lines.join("\n"))
 }
 
 /// One acceptance, as far as it has effects.
@@ -426,7 +267,7 @@ impl Acceptance<'_> {
         let names = group.names();
         let mut cases = Vec::new();
         for (at, device) in names.iter().enumerate() {
-            let ids = accept_child::list(device, &group.profile, self.args, self.global);
+            let ids = child::list(device, &group.profile, self.args, self.global);
             cases.push(ids.map(|listed| listed.ids).unwrap_or_else(|error| {
                 node.lose(at, format!("{error:#}"));
                 Vec::new()
@@ -477,7 +318,7 @@ impl Acceptance<'_> {
         let Some(out) = self.out.clone() else { return Ok(()) };
         let mut children = Vec::new();
         for (&at, ids) in wanted {
-            let name = name_of(&group.devices[at]);
+            let name = groups::name_of(&group.devices[at]);
             let place = out.join(ROUNDS).join(record_name(self.rounds, &name));
             let child = Child::start(&name, &group.profile, self.args, self.global, ids, &place);
             children.push((at, child));
@@ -646,7 +487,7 @@ fn told(group: &Group, wanted: &BTreeMap<usize, Vec<String>>) -> String {
     let one = |(at, ids): (&usize, &Vec<String>)| {
         let device = &group.devices[*at];
         let stub = if device.is_stub() { " (stub)" } else { "" };
-        format!("{} cases on {}{stub}", ids.len(), name_of(device))
+        format!("{} cases on {}{stub}", ids.len(), groups::name_of(device))
     };
     wanted.iter().map(one).collect::<Vec<_>>().join(", ")
 }

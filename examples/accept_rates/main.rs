@@ -1,0 +1,83 @@
+//! How often `fizeau accept` fails healthy nodes, and finds and names planted faults: simulates nodes
+//! by the noise model of noise.toml, judges them with the program's own rules, and prints
+//! docs/accept-rates.md.
+//!
+//!     cargo run --release --example accept_rates > docs/accept-rates.md
+//!     cargo run --release --example accept_rates -- NODES TRIALS SEED
+//!
+//! tests/library/accept_rates.rs runs the same modules with few nodes.
+
+mod model;
+mod random;
+mod table;
+
+use model::Model;
+use table::{Found, Healthy};
+
+/// Healthy nodes, and nodes with each fault.
+const NODES: usize = 1_000;
+const TRIALS: usize = 200;
+const SEED: u64 = 1676;
+
+fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let nodes: usize = arguments.next().map_or(Ok(NODES), |text| text.parse())?;
+    let trials: usize = arguments.next().map_or(Ok(TRIALS), |text| text.parse())?;
+    let seed: u64 = arguments.next().map_or(Ok(SEED), |text| text.parse())?;
+    let model = Model::read()?;
+    println!(
+        include_str!("text.md"),
+        nodes = nodes,
+        trials = trials,
+        seed = seed,
+        devices = model.devices,
+        metrics = model.metrics.len(),
+    );
+    println!("{HEALTHY}");
+    for (name, noisy) in [("repeats within the gate", false), ("noisier repeats", true)] {
+        println!("{}", healthy_row(name, &table::healthy(&model, nodes, noisy, seed)));
+    }
+    for (title, at_quantum, noisy) in [
+        ("At twice the least effect", false, false),
+        ("By its nature", true, false),
+        ("By its nature, with noisier repeats", true, true),
+    ] {
+        println!("\n## {title}\n\n{FAULTY}");
+        for fault in &model.faults {
+            let rates = table::faulty(&model, fault, at_quantum, noisy, trials, seed);
+            println!("{}", faulty_row(&fault.name, &rates));
+        }
+    }
+    Ok(())
+}
+
+const HEALTHY: &str = "\
+| nodes | healthy by their true loss | FAIL before the retest | FAIL after it | PASS | inconclusive \
+| repeats of each metric |
+| --- | --- | --- | --- | --- | --- | --- |";
+
+const FAULTY: &str = "\
+| fault | nodes | found | cause named, of those found | another device or metric failed | passed \
+| inconclusive |
+| --- | --- | --- | --- | --- | --- | --- |";
+
+fn healthy_row(name: &str, rates: &Healthy) -> String {
+    let Healthy { nodes, healthy, failed_at_first, failed, passed, inconclusive, repeats } = rates;
+    let each = *repeats as f64 / (*nodes as f64 * 96.0);
+    format!(
+        "| {nodes}, {name} | {healthy} | {failed_at_first} | {failed} | {passed} | {inconclusive} \
+         | {each:.1} |"
+    )
+}
+
+fn faulty_row(name: &str, rates: &Found) -> String {
+    let Found { nodes, found, named, wrong, passed, inconclusive } = rates;
+    let share = |count: usize, of: usize| match of {
+        0 => "none".to_owned(),
+        of => format!("{:.1} %", 100.0 * count as f64 / of as f64),
+    };
+    let (of_nodes, of_found) = (share(*found, *nodes), share(*named, *found));
+    format!(
+        "| {name} | {nodes} | {of_nodes} | {of_found} | {wrong} | {passed} | {inconclusive} |"
+    )
+}

@@ -1,0 +1,33 @@
+//! Limits on how often acceptance errs: the modules that print docs/accept-rates.md, with few nodes.
+
+#[path = "../../examples/accept_rates/model.rs"]
+mod model;
+#[path = "../../examples/accept_rates/random.rs"]
+mod random;
+#[path = "../../examples/accept_rates/table.rs"]
+mod table;
+
+use model::Model;
+
+const SEED: u64 = 5;
+
+#[test]
+fn healthy_nodes_pass_and_faults_are_found_and_named() {
+    let model = Model::read().expect("the noise model");
+    let healthy = table::healthy(&model, 20, false, SEED);
+    assert_eq!((healthy.healthy, healthy.failed), (20, 0), "{healthy:?}");
+    assert!(healthy.passed >= 16, "{healthy:?}");
+    for fault in &model.faults {
+        let twice = table::faulty(&model, fault, false, false, 10, SEED);
+        assert!(twice.found >= 9 && twice.passed == 0, "{}: {twice:?}", fault.name);
+        let whole = table::faulty(&model, fault, true, false, 10, SEED);
+        assert!(whole.named >= 9 && whole.wrong <= 1, "{}: {whole:?}", fault.name);
+    }
+}
+
+#[test]
+fn what_is_too_noisy_fails_nobody() {
+    let model = Model::read().expect("the noise model");
+    let healthy = table::healthy(&model, 5, true, SEED);
+    assert_eq!((healthy.failed, healthy.inconclusive), (0, 5), "{healthy:?}");
+}

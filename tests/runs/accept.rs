@@ -1,0 +1,157 @@
+//! `fizeau accept` as an operator calls it: verdicts, exit codes, files, and what survives a kill.
+
+use crate::program::{Place, Said, say};
+use serde_json::Value;
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+/// A host's check of a small working set, whose floor only the grossly slow are below.
+const PROFILE: &str = r#"
+name = "tiny"
+description = "one small check"
+kind = "derived"
+host = true
+suite = "tiny.toml"
+
+[[check]]
+name = "first-level cache"
+cases = ["stream/read/16KiB/*"]
+resource = "cache"
+least_effect = 0.05
+floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    fs::write(place.path("profile.toml"), PROFILE).expect("written");
+    fs::create_dir(place.path("root")).expect("made");
+    place
+}
+
+/// A file of a made-up tree of the kernel's files.
+fn plant(place: &Place, file: &str, text: &str) {
+    let path = place.path("root").join(file);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(path, text).expect("written");
+}
+
+fn accept(place: &Place, more: &[&str]) -> Said {
+    let args = ["accept", "--root", "root", "--profile", "profile.toml", "--no-host-name"];
+    say(&mut place.fizeau(args.iter().chain(more)))
+}
+
+fn verdict(place: &Place, out: &str) -> Value {
+    let text = fs::read_to_string(place.path(out).join("verdict.json")).expect("a verdict");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn a_node_at_rest_is_judged_without_load_and_leaves_nothing() {
+    let place = place();
+    plant(&place, "proc/meminfo", "MemTotal: 1048576 kB\n");
+    plant(&place, "dev/kmsg", "6,1,2,-;all is well\n");
+    let began = Instant::now();
+    let said = accept(&place, &["--level", "passive"]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.out.starts_with("PASS  this node: "), "{}", said.out);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(!place.path("results").exists());
+
+    let gpu = "sys/bus/pci/devices/0000:1a:00.0";
+    for (file, text) in
+        [("class", "0x030200"), ("vendor", "0x10de"), ("device", "0x2335"),
+         ("current_link_width", "8"), ("max_link_width", "16")]
+    {
+        plant(&place, &format!("{gpu}/{file}"), text);
+    }
+    plant(&place, "dev/kmsg", "6,1,2,-;NVRM: Xid (PCI:0000:1a:00): 79, pid=1, off the bus\n");
+    let said = accept(&place, &["--level", "passive", "--textfile", "node.prom"]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(lines[0].starts_with("FAIL") && lines[1].contains("CONTACT_SUPPORT"), "{}", said.out);
+    assert!(said.out.contains("x8 of x16") && said.out.contains("Xid 79"), "{}", said.out);
+    assert!(lines.len() <= 20);
+    let metrics = fs::read_to_string(place.path("node.prom")).expect("metrics");
+    assert!(metrics.contains("fizeau_accept_verdict{level=\"passive\""), "{metrics}");
+}
+
+#[test]
+fn floors_from_the_speed_of_light_pass_nothing_and_a_kill_keeps_what_was_judged() {
+    let place = place();
+    let args = ["accept", "--root", "root", "--profile", "profile.toml", "--out", "out"];
+    let mut child = place.fizeau(args).spawn().expect("it starts");
+    let file = place.path("out/verdict.json");
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !file.exists() && Instant::now() < limit {
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let kept = verdict(&place, "out");
+    assert_eq!((&kept["complete"], &kept["verdict"]), (&false.into(), &"inconclusive".into()));
+
+    let said = accept(&place, &["--out", "out"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("--resume goes on with it"), "{}", said.err);
+    let said = accept(&place, &["--resume", "out", "--budget", "5min"]);
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    let whole = verdict(&place, "out");
+    assert_eq!(whole["complete"], true);
+    let checks = whole["checks"].as_array().expect("checks");
+    let one = checks.iter().find(|one| one["check"] == "first-level cache").expect("the check");
+    assert_eq!(one["verdict"], "inconclusive");
+    assert!(one["words"].as_str().expect("words").contains("passes nothing"), "{one}");
+    assert!(one["repeats"].as_u64() >= Some(5) && one["value"]["unit"] == "B/s", "{one}");
+    let junit = fs::read_to_string(place.path("out/junit.xml")).expect("JUnit");
+    assert!(junit.contains("<error type=\"inconclusive\""), "{junit}");
+}
+
+#[test]
+fn profiles_are_learnt_from_enough_runs_and_refused_for_other_machines() {
+    let place = place();
+    for out in ["a", "b", "c"] {
+        let args = ["run", "stream/read/16KiB/*", "--suite", "tiny.toml", "--device", "host"];
+        let said = say(&mut place.fizeau(args.iter().chain(&["--out", out])));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    }
+    let learn = |more: &[&str]| {
+        let args = ["profile", "learn", "--base", "profile.toml"];
+        say(&mut place.fizeau(args.iter().chain(more)))
+    };
+    let said = learn(&["a", "b"]);
+    assert!(said.code == Some(2) && said.err.contains("too few"), "{}", said.err);
+    let said = learn(&["a", "b", "c", "--out", "good.toml"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("1 node"), "{}", said.err);
+    let text = fs::read_to_string(place.path("good.toml")).expect("a profile");
+    assert!(text.contains("kind = \"learnt\"") && text.contains("runs = 3"), "{text}");
+    // The same machine with another driver, as far as the key tells.
+    let other = text.replace("[key]\n", "[key]\nfirmware = \"x\"\n");
+    assert_ne!(other, text);
+    fs::write(place.path("good.toml"), other).expect("written");
+    let args = ["accept", "--root", "root", "--profile", "good.toml", "--out", "no"];
+    let said = say(&mut place.fizeau(args));
+    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+    assert!(said.err.contains("learnt on something else"), "{}", said.err);
+}
+
+#[test]
+fn a_plan_measures_nothing_and_bad_input_is_refused() {
+    let place = place();
+    let said = accept(&place, &["--plan"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("least effect 5.0 %") && said.out.contains("stream/read/16KiB"));
+    assert!(!place.path("results").exists());
+    for (more, words) in [
+        (&["--device", "cuda:7"][..], "--device cuda:7"),
+        (&["--budget", "soon"], "90s"),
+        (&["--profile", "h100-sxm"], "no device here is one"),
+        (&["--profile", "nothing"], "no profile is called"),
+    ] {
+        let said = accept(&place, more);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains(words), "{}", said.err);
+    }
+}

@@ -1,0 +1,80 @@
+//! `fizeau accept` on a node of stub GPUs: a slow device is found and named, and every line says stub.
+
+use super::machine::{Machine, NVIDIA};
+use crate::program::{Said, say};
+use serde_json::Value;
+use std::fs;
+
+const SUITE: &str = r#"
+[stream]
+memory = []
+scaling = []
+sweep = ["copy"]
+sweep_units = ["all"]
+sweep_points_per_octave = 1
+"#;
+
+/// Caches of a stub are small: this is of its memory.
+const PROFILE: &str = r#"
+name = "stub"
+description = "one check of memory"
+kind = "derived"
+suite = "own.toml"
+
+[expected]
+gpus = 4
+held_clocks = true
+
+[[check]]
+name = "memory copy"
+cases = ["stream/copy/2MiB/*"]
+resource = "memory"
+least_effect = 0.02
+"#;
+
+fn accept(script: &str, more: &[&str]) -> (Said, Option<Value>) {
+    let machine = Machine::with(&NVIDIA);
+    machine.suite(SUITE);
+    fs::write(machine.place.path("profile.toml"), PROFILE).expect("written");
+    fs::create_dir(machine.place.path("root")).expect("made");
+    let args = ["accept", "--root", "root", "--profile", "profile.toml", "--out", "out"];
+    let devices = ["--device", "cuda:0", "--device", "cuda:1", "--device", "cuda:2", "--device"];
+    let all: Vec<&str> = args.iter().chain(&devices).chain(&["cuda:3"]).chain(more).copied().collect();
+    let said = say(&mut machine.fizeau(script, &all));
+    let text = fs::read_to_string(machine.place.path("out/verdict.json")).ok();
+    (said, text.map(|text| serde_json::from_str(&text).expect("JSON")))
+}
+
+#[test]
+fn a_slow_device_is_found_among_its_peers_and_named() {
+    let script = "devices=4,gpu2.hbm=0.83,noise=0.002,seed=3";
+    let (said, verdict) = accept(script, &["--budget", "10min"]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.lines().all(|line| line.ends_with("(stub)")), "{}", said.out);
+    let verdict = verdict.expect("a verdict");
+    let checks = verdict["checks"].as_array().expect("checks");
+    let of = |device: &str| {
+        checks
+            .iter()
+            .find(|one| one["check"] == "memory copy" && one["device"] == device)
+            .unwrap_or_else(|| panic!("{device}: {verdict}"))
+    };
+    let slow = of("cuda:2");
+    assert_eq!((&slow["verdict"], &slow["cause"]), (&"fail".into(), &"memory_stack".into()));
+    assert_eq!((&slow["stub"], &slow["value"]), (&true.into(), &Value::Null));
+    assert!(slow["repeats"].as_u64() >= Some(12), "it was not measured anew: {slow}");
+    for device in ["cuda:0", "cuda:1", "cuda:3"] {
+        assert_eq!(of(device)["verdict"], "inconclusive", "peers pass nobody");
+    }
+    assert_eq!(verdict["action"], "RESET_GPU");
+}
+
+#[test]
+fn a_device_that_is_missing_or_half_connected_fails_at_rest() {
+    let (said, _) = accept("devices=4,lanes=8", &["--level", "passive"]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.contains("x8 of x16"), "{}", said.out);
+    assert!(said.out.lines().all(|line| line.ends_with("(stub)")), "{}", said.out);
+    let (said, _) = accept("devices=4", &["--level", "passive"]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+}

@@ -34,8 +34,14 @@ fn main() -> anyhow::Result<()> {
         metrics = model.metrics.len(),
     );
     println!("{HEALTHY}");
-    for (name, noisy) in [("repeats within the gate", false), ("noisier repeats", true)] {
-        println!("{}", healthy_row(name, &table::healthy(&model, nodes, noisy, seed)));
+    let mut alone = model.clone();
+    alone.neighbour.share = 0.0;
+    for (name, model, noisy) in [
+        ("nobody beside them", &alone, false),
+        ("two in a hundred beside a neighbour", &model, false),
+        ("noisier repeats", &model, true),
+    ] {
+        println!("{}", healthy_row(name, &table::healthy(model, nodes, noisy, seed)));
     }
     for (title, at_quantum, noisy) in [
         ("At twice the least effect", false, false),
@@ -77,7 +83,5 @@ fn faulty_row(name: &str, rates: &Found) -> String {
         of => format!("{:.1} %", 100.0 * count as f64 / of as f64),
     };
     let (of_nodes, of_found) = (share(*found, *nodes), share(*named, *found));
-    format!(
-        "| {name} | {nodes} | {of_nodes} | {of_found} | {wrong} | {passed} | {inconclusive} |"
-    )
+    format!("| {name} | {nodes} | {of_nodes} | {of_found} | {wrong} | {passed} | {inconclusive} |")
 }

@@ -200,8 +200,7 @@ impl Model {
             node.neighbour.fill(None);
             for run in 0..self.reference.runs {
                 for place in 0..node.losses.len() {
-                    let (device, metric) =
-                        (place / self.metrics.len(), place % self.metrics.len());
+                    let (device, metric) = (place / self.metrics.len(), place % self.metrics.len());
                     let delta = self.metrics[metric].delta;
                     node.run[place] = delta * self.healthy.run * random.normal();
                     let mut logs: Vec<f64> =
@@ -209,6 +208,7 @@ impl Model {
                     logs.sort_by(f64::total_cmp);
                     values[metric].push(Value {
                         log: logs[2],
+                        error: learn::error_of_median(&logs),
                         device: (format!("node{node_number}"), format!("{device}")),
                         started: format!("run {run}"),
                     });
@@ -249,7 +249,8 @@ impl Model {
 
     /// What is named for the faulty device, by the program's own rules.
     pub fn named(&self, node: &Node, accepted: &Accepted, facts: &Facts) -> Option<Cause> {
-        let places = (0..self.metrics.len()).map(|metric| node.faulty * self.metrics.len() + metric);
+        let places =
+            (0..self.metrics.len()).map(|metric| node.faulty * self.metrics.len() + metric);
         let losses: Vec<Loss> = places
             .zip(&self.metrics)
             .filter_map(|(place, metric)| {

@@ -1,12 +1,16 @@
 //! Learning a profile from an operator's own good machines.
 
 use super::{
+    decide::MEDIAN,
     profile::{Aspect, Key, Kind, Profile, Reference},
     reading::{self, Metric},
 };
 use crate::{
     record::Record,
-    stats::quantile::{median, median_absolute_deviation},
+    stats::{
+        quantile::{median, median_absolute_deviation},
+        student::mean_and_variance,
+    },
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +49,10 @@ pub struct Learnt {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LearnError {
     /// There are too few runs.
-    #[error("{0} runs are too few to learn from: give {RUNS_MIN} at least, better five of each of \
-             three nodes")]
+    #[error(
+        "{0} runs are too few to learn from: give {RUNS_MIN} at least, better five of each of \
+             three nodes"
+    )]
     TooFew(usize),
     /// They were measured on different things.
     #[error("the records differ in what identifies their figures ({}): learn a profile from each \
@@ -65,6 +71,8 @@ pub enum LearnError {
 pub struct Value {
     /// Logarithm of the median over the run's repeats.
     pub log: f64,
+    /// Variance of `log`, by how the repeats scatter; `None` where there are too few.
+    pub error: Option<f64>,
     /// The node and the device.
     pub device: (String, String),
     /// Start of the run, RFC 3339 in UTC.
@@ -183,7 +191,8 @@ fn values_of(run: &Run, base: &Profile) -> Vec<(Metric, Value)> {
     let started = run.records.iter().map(|record| record.header.started.clone()).min();
     let value = |(metric, logs): (Metric, Vec<f64>)| {
         let (device, started) = ((node.clone(), device.clone()), started.clone());
-        (metric, Value { log: median(&logs), device, started: started.unwrap_or_default() })
+        let (log, error) = (median(&logs), error_of_median(&logs));
+        (metric, Value { log, error, device, started: started.unwrap_or_default() })
     };
     logs.into_iter().map(value).collect()
 }
@@ -202,15 +211,29 @@ fn spread(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Pooled deviations of runs from their own device's mean; `None` where no device was run twice.
-fn between_runs(by_device: &BTreeMap<&(String, String), Vec<f64>>) -> Option<f64> {
+/// The variance of the median of a run's repeats; `None` of fewer than [`REPEATS_MIN`].
+pub fn error_of_median(logs: &[f64]) -> Option<f64> {
+    let (_, variance) = mean_and_variance(logs);
+    (logs.len() >= REPEATS_MIN).then(|| MEDIAN * variance.value / logs.len() as f64)
+}
+
+/// Fewer repeats say little of how they scatter.
+const REPEATS_MIN: usize = 3;
+
+/// How far the runs of one device are from each other beyond what their repeats explain, pooled over
+/// devices; `None` where no device was run twice. A judgement adds the scatter of its own repeats, so
+/// that of the reference's would count twice.
+fn between_runs(by_device: &BTreeMap<&(String, String), Vec<&Value>>) -> Option<f64> {
     let (mut squares, mut freedom) = (0.0, 0.0);
-    for logs in by_device.values().filter(|logs| logs.len() >= RUNS_OF_DEVICE_MIN) {
-        let (_, variance) = crate::stats::student::mean_and_variance(logs);
+    for values in by_device.values().filter(|values| values.len() >= RUNS_OF_DEVICE_MIN) {
+        let logs: Vec<f64> = values.iter().map(|value| value.log).collect();
+        let (_, variance) = mean_and_variance(&logs);
         squares += variance.value * variance.freedom;
         freedom += variance.freedom;
     }
-    (freedom > 0.0).then(|| (squares / freedom).sqrt())
+    let errors: Vec<f64> = by_device.values().flatten().filter_map(|value| value.error).collect();
+    let own = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+    (freedom > 0.0).then(|| (squares / freedom - own).max(0.0).sqrt())
 }
 
 /// What some runs say of a metric together.
@@ -218,12 +241,14 @@ fn between_runs(by_device: &BTreeMap<&(String, String), Vec<f64>>) -> Option<f64
 /// # Panics
 /// Where there is none.
 pub fn reference(point: &str, aspect: Aspect, values: &[Value]) -> Reference {
-    let mut by_device: BTreeMap<&(String, String), Vec<f64>> = BTreeMap::new();
+    let mut by_device: BTreeMap<&(String, String), Vec<&Value>> = BTreeMap::new();
     for value in values {
-        by_device.entry(&value.device).or_default().push(value.log);
+        by_device.entry(&value.device).or_default().push(value);
     }
+    let centre =
+        |values: &Vec<&Value>| median(&values.iter().map(|value| value.log).collect::<Vec<_>>());
     let devices: Vec<(&(String, String), f64)> =
-        by_device.iter().map(|(device, logs)| (*device, median(logs))).collect();
+        by_device.iter().map(|(device, values)| (*device, centre(values))).collect();
     let mut by_node: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for ((node, _), log) in &devices {
         by_node.entry(node).or_default().push(*log);
@@ -237,7 +262,8 @@ pub fn reference(point: &str, aspect: Aspect, values: &[Value]) -> Reference {
         median: median(&centres).exp(),
         spread_of_runs: between_runs(&by_device),
         spread_of_devices: spread(&centres),
-        spread_of_nodes: spread(&nodes),
+        // Of few nodes a robust spread would itself scatter too much.
+        spread_of_nodes: (nodes.len() > 1).then(|| mean_and_variance(&nodes).1.value.sqrt()),
         runs: values.len(),
         devices: devices.len(),
         nodes: nodes.len(),

@@ -123,9 +123,8 @@ impl<'p> Node<'p> {
         let check = &self.profile.checks[row.metric.check];
         let kind = &self.devices[row.device].kind;
         // Series of one metric on devices of one kind have the number of the first of them.
-        let same = |other: &Row| {
-            other.metric == row.metric && &self.devices[other.device].kind == kind
-        };
+        let same =
+            |other: &Row| other.metric == row.metric && &self.devices[other.device].kind == kind;
         let metric = self.rows.iter().position(same).unwrap_or(at);
         let effect = learn::effect(check.least_effect, row.metric.aspect);
         let floor = check.floor.as_ref().filter(|_| row.metric.aspect != Aspect::Clock);
@@ -148,9 +147,8 @@ impl<'p> Node<'p> {
         for row in &self.rows {
             let is_wanted = row.series.is_some_and(|series| wanted.contains(&series));
             // Not one undisturbed repeat yet.
-            let is_unknown = row.series.is_none()
-                && !row.disturbed.is_empty()
-                && row.disturbed.len() < LOOKS[0];
+            let is_unknown =
+                row.series.is_none() && !row.disturbed.is_empty() && row.disturbed.len() < LOOKS[0];
             if (is_wanted || is_unknown) && !self.lost.contains_key(&row.device) {
                 points.entry(row.device).or_default().insert(row.metric.point.clone());
             }
@@ -176,8 +174,12 @@ impl<'p> Node<'p> {
     /// Gives up a device that can be measured no more.
     pub fn lose(&mut self, device: usize, why: String) {
         self.lost.entry(device).or_insert(why);
-        let series: Vec<usize> =
-            self.rows.iter().filter(|row| row.device == device).filter_map(|row| row.series).collect();
+        let series: Vec<usize> = self
+            .rows
+            .iter()
+            .filter(|row| row.device == device)
+            .filter_map(|row| row.series)
+            .collect();
         series.into_iter().for_each(|series| self.sequence.lose(series));
     }
 
@@ -204,8 +206,7 @@ impl<'p> Node<'p> {
         let seen: BTreeSet<usize> =
             rows.iter().filter(judged).map(|row| row.metric.check).collect();
         let checks = self.profile.checks.iter().enumerate();
-        let missing =
-            checks.filter(|(at, check)| check.level <= self.level && !seen.contains(at));
+        let missing = checks.filter(|(at, check)| check.level <= self.level && !seen.contains(at));
         let lost = self.lost.get(&device);
         let one = |(at, check): (usize, &Check)| {
             let skipped = rows.iter().filter(|row| row.metric.check == at);
@@ -281,13 +282,7 @@ impl<'p> Node<'p> {
         Some(judged)
     }
 
-    fn decided(
-        &self,
-        row: &Row,
-        judged: Judged,
-        decision: &Decision,
-        losses: &[Loss],
-    ) -> Judged {
+    fn decided(&self, row: &Row, judged: Judged, decision: &Decision, losses: &[Loss]) -> Judged {
         let check = &self.profile.checks[row.metric.check];
         let device = &self.devices[row.device];
         let (scale, unit) = row.unit(check.resource);
@@ -350,7 +345,9 @@ impl<'p> Node<'p> {
             Reason::NoBar if decision.bar.is_none() => {
                 return "nothing to set it against: learn a profile from good nodes".into();
             }
-            Reason::NoBar => "this floor is only for what is grossly slow, and passes nothing".into(),
+            Reason::NoBar => {
+                "this floor is only for what is grossly slow, and passes nothing".into()
+            }
             Reason::TooNoisy => {
                 let effect = self.profile.checks[row.metric.check].least_effect;
                 let effect = learn::effect(effect, row.metric.aspect) * 100.0;
@@ -433,8 +430,10 @@ pub fn reference_bar(reference: &Reference, effect: f64) -> Bar {
     let (runs, devices) = (reference.runs as f64, reference.devices as f64);
     let nodes = reference.nodes as f64;
     let of_runs = spread_of_runs.or(*spread_of_devices).unwrap_or(effect);
-    let this_run =
-        Variance { value: of_runs * of_runs, freedom: (runs - devices).max(devices - 1.0).max(1.0) };
+    let this_run = Variance {
+        value: of_runs * of_runs,
+        freedom: (runs - devices).max(devices - 1.0).max(1.0),
+    };
     let own = match spread_of_nodes {
         Some(spread) => Variance {
             value: decide::MEDIAN * spread * spread / nodes,

@@ -57,9 +57,7 @@ pub fn judge(state: &NodeState, expected: &Expected, level: Level) -> Vec<Judged
 fn judged(check: &str, device: &str, found: Found) -> Judged {
     match found {
         Ok(words) => Judged::of_state(check, device, Verdict::Pass, words),
-        Err((words, cause)) => {
-            Judged::of_state(check, device, Verdict::Fail, words).because(cause)
-        }
+        Err((words, cause)) => Judged::of_state(check, device, Verdict::Fail, words).because(cause),
     }
 }
 
@@ -97,57 +95,97 @@ fn of_gpu(gpu: &Gpu, expected: &Expected) -> Vec<Judged> {
         let words = format!("the PCI bus shows a GPU at {place}, and no driver does");
         add("GPU presence", Some(Err((words, Cause::Missing))));
     }
-    add("PCI Express lanes", gpu.lanes.map(|[now, most]| {
-        let wanted = expected.pcie_lanes.unwrap_or(most);
-        either(now >= wanted, format!("x{now} of x{wanted}"), Cause::HalfWidth)
-    }));
+    add(
+        "PCI Express lanes",
+        gpu.lanes.map(|[now, most]| {
+            let wanted = expected.pcie_lanes.unwrap_or(most);
+            either(now >= wanted, format!("x{now} of x{wanted}"), Cause::HalfWidth)
+        }),
+    );
     // At rest a link runs slower, to save power: what counts is what both ends can do.
-    add("PCI Express generation", gpu.generation.zip(expected.pcie_generation).map(
-        |([_, most], wanted)| {
+    add(
+        "PCI Express generation",
+        gpu.generation.zip(expected.pcie_generation).map(|([_, most], wanted)| {
             let words = format!("generation {most} of {wanted} at most");
             either(most >= wanted, words, Cause::HalfWidth)
-        },
-    ));
-    add("ECC", gpu.ecc.map(|on| {
-        let wanted = expected.ecc.unwrap_or(true);
-        either(on == wanted, if on { "on" } else { "off" }.into(), Cause::Settings)
-    }));
-    add("memory errors", gpu.ecc_uncorrected.map(|count| {
-        either(count == 0, format!("{count} not corrected since the driver was loaded"), Cause::Faults)
-    }));
-    add("row remaps", gpu.remap_pending.map(|is_pending| match gpu.remap_failed {
-        Some(true) => Err(("a row could not be replaced".into(), Cause::Faults)),
-        _ if is_pending => Err(("a row waits for a reset to be replaced".into(), Cause::Faults)),
-        _ => Ok("none pending, none failed".into()),
-    }));
-    add("bad pages", gpu.bad_pages.map(|count| {
-        either(count == 0, format!("{count} pages are not used any more"), Cause::Faults)
-    }));
-    add("links to other GPUs", gpu.peer_links.zip(expected.peer_links).map(|(up, wanted)| {
-        either(up >= wanted, format!("{up} of {wanted} up"), Cause::PeerLink)
-    }));
-    add("driver", gpu.driver.clone().zip(expected.driver.clone()).map(|(is, wanted)| {
-        either(is == wanted, format!("{is}, the profile wants {wanted}"), Cause::Settings)
-    }));
-    add("power limit", gpu.power_limit.zip(gpu.power_default).map(|(now, default)| {
-        let words = format!("{now:.0} W of {default:.0} W");
-        either(now >= 0.99 * default, words, Cause::PowerCap)
-    }));
-    add("clocks", gpu.clock_locks.clone().map(|words| {
-        // AMD's level at rest is `auto`; any other word holds the clocks.
-        let is_fine = words == "auto" || expected.held_clocks;
-        either(is_fine, format!("held: {words}"), Cause::Settings)
-    }));
-    add("clock reasons", gpu.held_by.as_ref().map(|held| {
-        let slow = |word: &&String| word.contains("slowdown") || word.contains("brake");
-        match held.iter().find(slow) {
-            Some(word) => Err((format!("at rest, and held by: {word}"), Cause::Thermal)),
-            None => Ok("nothing holds its clock".into()),
-        }
-    }));
-    add("processes", gpu.processes.map(|count| {
-        either(count == 0, format!("{count} processes use it"), Cause::BusyDevice)
-    }));
+        }),
+    );
+    add(
+        "ECC",
+        gpu.ecc.map(|on| {
+            let wanted = expected.ecc.unwrap_or(true);
+            either(on == wanted, if on { "on" } else { "off" }.into(), Cause::Settings)
+        }),
+    );
+    add(
+        "memory errors",
+        gpu.ecc_uncorrected.map(|count| {
+            either(
+                count == 0,
+                format!("{count} not corrected since the driver was loaded"),
+                Cause::Faults,
+            )
+        }),
+    );
+    add(
+        "row remaps",
+        gpu.remap_pending.map(|is_pending| match gpu.remap_failed {
+            Some(true) => Err(("a row could not be replaced".into(), Cause::Faults)),
+            _ if is_pending => {
+                Err(("a row waits for a reset to be replaced".into(), Cause::Faults))
+            }
+            _ => Ok("none pending, none failed".into()),
+        }),
+    );
+    add(
+        "bad pages",
+        gpu.bad_pages.map(|count| {
+            either(count == 0, format!("{count} pages are not used any more"), Cause::Faults)
+        }),
+    );
+    add(
+        "links to other GPUs",
+        gpu.peer_links.zip(expected.peer_links).map(|(up, wanted)| {
+            either(up >= wanted, format!("{up} of {wanted} up"), Cause::PeerLink)
+        }),
+    );
+    add(
+        "driver",
+        gpu.driver.clone().zip(expected.driver.clone()).map(|(is, wanted)| {
+            either(is == wanted, format!("{is}, the profile wants {wanted}"), Cause::Settings)
+        }),
+    );
+    add(
+        "power limit",
+        gpu.power_limit.zip(gpu.power_default).map(|(now, default)| {
+            let words = format!("{now:.0} W of {default:.0} W");
+            either(now >= 0.99 * default, words, Cause::PowerCap)
+        }),
+    );
+    add(
+        "clocks",
+        gpu.clock_locks.clone().map(|words| {
+            // AMD's level at rest is `auto`; any other word holds the clocks.
+            let is_fine = words == "auto" || expected.held_clocks;
+            either(is_fine, format!("held: {words}"), Cause::Settings)
+        }),
+    );
+    add(
+        "clock reasons",
+        gpu.held_by.as_ref().map(|held| {
+            let slow = |word: &&String| word.contains("slowdown") || word.contains("brake");
+            match held.iter().find(slow) {
+                Some(word) => Err((format!("at rest, and held by: {word}"), Cause::Thermal)),
+                None => Ok("nothing holds its clock".into()),
+            }
+        }),
+    );
+    add(
+        "processes",
+        gpu.processes.map(|count| {
+            either(count == 0, format!("{count} processes use it"), Cause::BusyDevice)
+        }),
+    );
     let clean = |one: Judged| {
         // A reset is what a pending remap waits for.
         let waits = one.check == "row remaps" && one.words.contains("reset");
@@ -266,8 +304,15 @@ fn fabric(state: &NodeState) -> Vec<Judged> {
         let one = match translates {
             false => judged("IOMMU", NODE, Ok(words)),
             // Some machines need it: it costs bandwidth and fails nothing.
-            true => Judged::of_state("IOMMU", NODE, Verdict::Pass, format!("{words}, which slows \
-                 copies between devices: boot with iommu=pt where nothing else needs it")),
+            true => Judged::of_state(
+                "IOMMU",
+                NODE,
+                Verdict::Pass,
+                format!(
+                    "{words}, which slows \
+                 copies between devices: boot with iommu=pt where nothing else needs it"
+                ),
+            ),
         };
         all.push(one);
     }
@@ -279,37 +324,52 @@ fn of_host(host: &Host, expected: &Expected) -> Vec<Judged> {
     let mut add = |check: &str, found: Option<Found>| {
         all.extend(found.map(|found| judged(check, "host", found)));
     };
-    add("memory size", host.memory_gib.map(|size| match expected.memory_gib {
-        Some(wanted) => {
-            either(size >= wanted, format!("{size:.1} of {wanted:.1} GiB"), Cause::Missing)
-        }
-        None => Ok(format!("{size:.1} GiB; the profile does not say how much there should be")),
-    }));
-    add("memory of NUMA nodes", (host.nodes_gib.len() > 1).then(|| {
-        let least = host.nodes_gib.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = host.nodes_gib.iter().copied().fold(0.0, f64::max);
-        let words = format!("from {least:.0} to {most:.0} GiB");
-        // A module that is missing is a sixteenth of a node's at the least.
-        either(least >= 0.95 * most, words, Cause::Missing)
-    }));
-    add("CPUs", host.cpus.map(|[present, online]| match expected.cpus {
-        Some(wanted) => {
-            either(online >= wanted, format!("{online} online of {wanted}"), Cause::Missing)
-        }
-        // Hardware threads that were switched off are offline too.
-        None => Ok(format!("{online} online of {present}")),
-    }));
-    add("memory errors", host.ecc_uncorrected.map(|count| {
-        either(count == 0, format!("{count} not corrected since boot"), Cause::Faults)
-    }));
-    add("frequency governor", (!host.governors.is_empty()).then(|| {
-        let is_fine = !host.governors.iter().any(|governor| governor == "powersave");
-        // intel_pstate's own `powersave` clocks up under load.
-        Ok(match is_fine {
-            true => host.governors.join(", "),
-            false => format!("{}: `performance` is steadier", host.governors.join(", ")),
-        })
-    }));
+    add(
+        "memory size",
+        host.memory_gib.map(|size| match expected.memory_gib {
+            Some(wanted) => {
+                either(size >= wanted, format!("{size:.1} of {wanted:.1} GiB"), Cause::Missing)
+            }
+            None => Ok(format!("{size:.1} GiB; the profile does not say how much there should be")),
+        }),
+    );
+    add(
+        "memory of NUMA nodes",
+        (host.nodes_gib.len() > 1).then(|| {
+            let least = host.nodes_gib.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = host.nodes_gib.iter().copied().fold(0.0, f64::max);
+            let words = format!("from {least:.0} to {most:.0} GiB");
+            // A module that is missing is a sixteenth of a node's at the least.
+            either(least >= 0.95 * most, words, Cause::Missing)
+        }),
+    );
+    add(
+        "CPUs",
+        host.cpus.map(|[present, online]| match expected.cpus {
+            Some(wanted) => {
+                either(online >= wanted, format!("{online} online of {wanted}"), Cause::Missing)
+            }
+            // Hardware threads that were switched off are offline too.
+            None => Ok(format!("{online} online of {present}")),
+        }),
+    );
+    add(
+        "memory errors",
+        host.ecc_uncorrected.map(|count| {
+            either(count == 0, format!("{count} not corrected since boot"), Cause::Faults)
+        }),
+    );
+    add(
+        "frequency governor",
+        (!host.governors.is_empty()).then(|| {
+            let is_fine = !host.governors.iter().any(|governor| governor == "powersave");
+            // intel_pstate's own `powersave` clocks up under load.
+            Ok(match is_fine {
+                true => host.governors.join(", "),
+                false => format!("{}: `performance` is steadier", host.governors.join(", ")),
+            })
+        }),
+    );
     all
 }
 
@@ -419,10 +479,21 @@ mod tests {
     fn each_planted_fault_is_found_and_no_other() {
         type Plant = fn(&mut NodeState);
         let plants: [(Plant, &str, &str, Cause); 18] = [
-            (|s| { s.gpus.pop(); }, "GPU count", "node", Cause::Missing),
+            (
+                |s| {
+                    s.gpus.pop();
+                },
+                "GPU count",
+                "node",
+                Cause::Missing,
+            ),
             (|s| s.gpus[1].lanes = Some([8, 16]), "PCI Express lanes", "cuda:1", Cause::HalfWidth),
-            (|s| s.gpus[1].generation = Some([1, 4]), "PCI Express generation", "cuda:1",
-                Cause::HalfWidth),
+            (
+                |s| s.gpus[1].generation = Some([1, 4]),
+                "PCI Express generation",
+                "cuda:1",
+                Cause::HalfWidth,
+            ),
             (|s| s.gpus[0].ecc = Some(false), "ECC", "cuda:0", Cause::Settings),
             (|s| s.gpus[0].ecc_uncorrected = Some(1), "memory errors", "cuda:0", Cause::Faults),
             (|s| s.gpus[0].remap_pending = Some(true), "row remaps", "cuda:0", Cause::Faults),
@@ -430,14 +501,26 @@ mod tests {
             (|s| s.gpus[0].bad_pages = Some(3), "bad pages", "cuda:0", Cause::Faults),
             (|s| s.gpus[0].peer_links = Some(17), "links to other GPUs", "cuda:0", Cause::PeerLink),
             (|s| s.gpus[0].power_limit = Some(500.0), "power limit", "cuda:0", Cause::PowerCap),
-            (|s| s.gpus[0].clock_locks = Some("manual".into()), "clocks", "cuda:0",
-                Cause::Settings),
-            (|s| s.gpus[0].held_by = Some(vec!["hardware slowdown".into()]), "clock reasons",
-                "cuda:0", Cause::Thermal),
+            (
+                |s| s.gpus[0].clock_locks = Some("manual".into()),
+                "clocks",
+                "cuda:0",
+                Cause::Settings,
+            ),
+            (
+                |s| s.gpus[0].held_by = Some(vec!["hardware slowdown".into()]),
+                "clock reasons",
+                "cuda:0",
+                Cause::Thermal,
+            ),
             (|s| s.gpus[0].processes = Some(1), "processes", "cuda:0", Cause::BusyDevice),
             (|s| s.gpus[0].firmware = Some("97".into()), "same firmware", "node", Cause::Settings),
-            (|s| s.interfaces[0].gigabits = Some(200.0), "network rate", "mlx5_0/1",
-                Cause::NetworkInterface),
+            (
+                |s| s.interfaces[0].gigabits = Some(200.0),
+                "network rate",
+                "mlx5_0/1",
+                Cause::NetworkInterface,
+            ),
             (|s| s.host.nodes_gib[1] = 900.0, "memory of NUMA nodes", "host", Cause::Missing),
             (|s| s.host.cpu_quota = Some(1.0), "CPU quota", "host", Cause::CpuQuota),
             (|s| s.host.load = Some(190.0), "idle", "host", Cause::BusyHost),
@@ -471,7 +554,10 @@ mod tests {
         let all = judge(&state, &expected(), Level::Passive);
         let failed: Vec<_> = all.iter().filter(|one| one.verdict == Verdict::Fail).collect();
         assert_eq!(failed.len(), 1, "{failed:?}");
-        assert_eq!((failed[0].device.as_str(), failed[0].action), ("cuda:1", Some(Action::Restart)));
+        assert_eq!(
+            (failed[0].device.as_str(), failed[0].action),
+            ("cuda:1", Some(Action::Restart))
+        );
         state.faults = Some(vec![fault(31)]);
         assert_eq!(amiss(&state, &expected()), []);
     }

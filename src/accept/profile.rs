@@ -205,8 +205,8 @@ pub struct Reference {
     pub aspect: Aspect,
     /// Median over the devices: iterations each second, or as `aspect` says.
     pub median: f64,
-    /// Standard deviation of the runs of one device about its own median, as a share; absent where
-    /// no device was run twice.
+    /// How far the runs of one device are from each other beyond what their repeats explain: standard
+    /// deviation as a share; absent where no device was run twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_of_runs: Option<f64>,
     /// Standard deviation of devices, as a share; absent where there was one.

@@ -56,10 +56,7 @@ pub struct Absence {
 }
 
 /// The readings of a record, or why there is none.
-pub fn readings(
-    record: &Record,
-    profile: &Profile,
-) -> BTreeMap<Metric, Result<Reading, Absence>> {
+pub fn readings(record: &Record, profile: &Profile) -> BTreeMap<Metric, Result<Reading, Absence>> {
     let mut all = BTreeMap::new();
     let ended: BTreeMap<String, &Outcome> =
         record.outcomes.iter().map(|one| (one.case().to_string(), one)).collect();
@@ -130,7 +127,8 @@ fn measured(one: &Measurement, aspect: Aspect) -> Result<Reading, Absence> {
     };
     let lights = one.speed_of_light.iter().filter(|light| light.time.0 > 0.0);
     let lights = lights.filter_map(|light| Some((light.tier, scale? / light.time.0)));
-    let disturbed = one.disturbance().map(|words| Disturbance { words, is_quota: one.held_by_quota() });
+    let disturbed =
+        one.disturbance().map(|words| Disturbance { words, is_quota: one.held_by_quota() });
     Ok(Reading {
         value,
         lights: lights.collect(),

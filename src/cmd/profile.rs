@@ -95,8 +95,8 @@ fn learn(args: &LearnArgs, catalogue: &Catalogue) -> anyhow::Result<ExitCode> {
         || format!("learnt-{}", base.name),
         |stem| stem.to_string_lossy().into_owned(),
     );
-    let learnt = learn::learn(&name, &runs, &base, args.across)
-        .map_err(|error| Usage(error.to_string()))?;
+    let learnt =
+        learn::learn(&name, &runs, &base, args.across).map_err(|error| Usage(error.to_string()))?;
     learnt.warnings.iter().for_each(|words| super::say(words));
     let text = learnt.profile.text().map_err(anyhow::Error::msg)?;
     match &args.out {

@@ -32,7 +32,9 @@ pub fn text(report: &Report) -> String {
         count(Verdict::Inconclusive)
     )];
     lines.push(match (report.verdict, report.action) {
-        (Verdict::Pass, _) => "do: nothing; the node is fit for work as far as this level sees".into(),
+        (Verdict::Pass, _) => {
+            "do: nothing; the node is fit for work as far as this level sees".into()
+        }
         (Verdict::Fail, Some(action)) => {
             format!("do: {action}; take the node out of service until then")
         }
@@ -92,10 +94,8 @@ pub fn junit(report: &Report) -> String {
     let (failures, errors) = (report.count(Verdict::Fail), report.count(Verdict::Inconclusive));
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let stub = if report.stub { " stub" } else { "" };
-    let head = format!(
-        "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"",
-        report.checks.len()
-    );
+    let head =
+        format!("tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"", report.checks.len());
     let _ = writeln!(out, "<testsuites name=\"fizeau accept{stub}\" {head}>");
     let _ = writeln!(
         out,
@@ -148,7 +148,11 @@ pub fn prometheus(report: &Report) -> String {
     let mut out = String::new();
     let level = format!("{:?}", report.level).to_lowercase();
     let common = |stub: bool| format!("level=\"{level}\",stub=\"{stub}\"");
-    family(&mut out, "fizeau_accept_verdict", "Verdict on the node: 0 pass, 1 fail, 4 inconclusive");
+    family(
+        &mut out,
+        "fizeau_accept_verdict",
+        "Verdict on the node: 0 pass, 1 fail, 4 inconclusive",
+    );
     let _ = writeln!(
         out,
         "fizeau_accept_verdict{{{},profile=\"{}\"}} {}",

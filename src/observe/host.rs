@@ -1,11 +1,7 @@
 //! The host's memory, CPUs and their settings.
 
 use super::{below, names, word};
-use crate::{
-    accept::state::Host,
-    device::host::cgroup::Groups,
-    device::host::cpus::cpu_list,
-};
+use crate::{accept::state::Host, device::host::cgroup::Groups, device::host::cpus::cpu_list};
 use std::{collections::BTreeSet, path::Path};
 
 const KIB_IN_GIB: f64 = (1u64 << 20) as f64;
@@ -13,9 +9,8 @@ const KIB_IN_GIB: f64 = (1u64 << 20) as f64;
 /// What its files tell.
 pub fn host(root: &Path) -> Host {
     let nodes = below(root, "sys/devices/system/node");
-    let is_node = |name: &String| {
-        name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok())
-    };
+    let is_node =
+        |name: &String| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
     let nodes_gib = names(&nodes).into_iter().filter(is_node).filter_map(|name| {
         // A node without memory is one of CPUs or devices alone.
         total(&word(&nodes.join(name).join("meminfo"))?).filter(|size| *size > 0.0)

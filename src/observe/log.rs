@@ -37,7 +37,8 @@ pub fn text(path: &Path) -> Result<String, String> {
             Ok(length) => text.extend_from_slice(&record[..length]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             // Records that were overwritten meanwhile are passed over.
-            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
             Err(error) => return Err(words(error)),
         }
     }

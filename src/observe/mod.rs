@@ -44,7 +44,8 @@ pub fn add_drivers(state: &mut NodeState) -> Vec<String> {
     let told: Vec<Gpu> = BACKENDS.iter().flat_map(|backend| backend.at_rest()).collect();
     for gpu in told {
         let place = |one: &Gpu| one.pci.as_ref().map(|pci| pci.to_lowercase());
-        let known = state.gpus.iter_mut().find(|one| place(one) == place(&gpu) && place(one).is_some());
+        let known =
+            state.gpus.iter_mut().find(|one| place(one) == place(&gpu) && place(one).is_some());
         match known {
             Some(known) => merge(known, gpu),
             None => state.gpus.push(gpu),

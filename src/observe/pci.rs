@@ -104,7 +104,8 @@ fn redirects(space: &[u8]) -> bool {
 /// What kinds of domains the IOMMU's groups have; `None` where there is none.
 pub fn iommu(root: &Path) -> Option<String> {
     let groups = below(root, "sys/kernel/iommu_groups");
-    let kinds = names(&groups).into_iter().filter_map(|group| word(&groups.join(group).join("type")));
+    let kinds =
+        names(&groups).into_iter().filter_map(|group| word(&groups.join(group).join("type")));
     let kinds: BTreeSet<String> = kinds.collect();
     (!kinds.is_empty()).then(|| kinds.into_iter().collect::<Vec<_>>().join(", "))
 }

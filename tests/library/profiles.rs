@@ -37,7 +37,8 @@ fn profiles_are_for_parts_and_suites_that_there_are() {
 #[test]
 fn the_links_that_nodes_should_have_are_those_of_their_part() {
     for (catalogue, profile) in profiles() {
-        let Some(part) = catalogue.parts.iter().find(|part| Some(&part.id) == profile.part.as_ref())
+        let Some(part) =
+            catalogue.parts.iter().find(|part| Some(&part.id) == profile.part.as_ref())
         else {
             continue;
         };

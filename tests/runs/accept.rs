@@ -60,10 +60,13 @@ fn a_node_at_rest_is_judged_without_load_and_leaves_nothing() {
     assert!(!place.path("results").exists());
 
     let gpu = "sys/bus/pci/devices/0000:1a:00.0";
-    for (file, text) in
-        [("class", "0x030200"), ("vendor", "0x10de"), ("device", "0x2335"),
-         ("current_link_width", "8"), ("max_link_width", "16")]
-    {
+    for (file, text) in [
+        ("class", "0x030200"),
+        ("vendor", "0x10de"),
+        ("device", "0x2335"),
+        ("current_link_width", "8"),
+        ("max_link_width", "16"),
+    ] {
         plant(&place, &format!("{gpu}/{file}"), text);
     }
     plant(&place, "dev/kmsg", "6,1,2,-;NVRM: Xid (PCI:0000:1a:00): 79, pid=1, off the bus\n");

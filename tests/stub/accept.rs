@@ -39,7 +39,8 @@ fn accept(script: &str, more: &[&str]) -> (Said, Option<Value>) {
     fs::create_dir(machine.place.path("root")).expect("made");
     let args = ["accept", "--root", "root", "--profile", "profile.toml", "--out", "out"];
     let devices = ["--device", "cuda:0", "--device", "cuda:1", "--device", "cuda:2", "--device"];
-    let all: Vec<&str> = args.iter().chain(&devices).chain(&["cuda:3"]).chain(more).copied().collect();
+    let all: Vec<&str> =
+        args.iter().chain(&devices).chain(&["cuda:3"]).chain(more).copied().collect();
     let said = say(&mut machine.fizeau(script, &all));
     let text = fs::read_to_string(machine.place.path("out/verdict.json")).ok();
     (said, text.map(|text| serde_json::from_str(&text).expect("JSON")))

@@ -1,6 +1,6 @@
 //! The processes in which `fizeau accept` measures.
 
-use super::AcceptArgs;
+use super::{AcceptArgs, KERNELS_TRIED};
 use crate::{
     accept::{Level, profile::Profile},
     clock,
@@ -11,6 +11,7 @@ use crate::{
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use std::{
+    collections::BTreeMap,
     fs,
     io::Read as _,
     path::{Path, PathBuf},
@@ -68,6 +69,11 @@ fn command(
     Ok(command)
 }
 
+/// A case's id without its kernel.
+pub fn point_of(id: &str) -> &str {
+    id.rsplit_once('/').map_or(id, |(point, _)| point)
+}
+
 /// What the profile's checks would measure on a device.
 ///
 /// # Errors
@@ -87,8 +93,15 @@ pub fn list(
     let listing: Listing = serde_json::from_slice(&output.stdout).context("the plan's JSON")?;
     let level = Level::from(args.level);
     let checks = || profile.checks.iter().filter(|check| check.level <= level);
-    let cases: Vec<&Case> =
-        listing.cases.iter().filter(|case| checks().any(|check| check.has(&case.id))).collect();
+    let mut kernels: BTreeMap<&str, usize> = BTreeMap::new();
+    // A device names its kernels best guess first.
+    let mut is_tried = |id| {
+        let count = kernels.entry(point_of(id)).or_default();
+        *count += 1;
+        *count <= KERNELS_TRIED
+    };
+    let chosen = listing.cases.iter().filter(|case| checks().any(|check| check.has(&case.id)));
+    let cases: Vec<&Case> = chosen.filter(|case| is_tried(&case.id)).collect();
     if cases.is_empty() {
         let suite = &profile.suite;
         bail!("suite {suite} plans no case of the checks of profile {} on {device}", profile.name);

@@ -28,8 +28,8 @@ use crate::{
     verdict::Verdict,
 };
 use child::Child;
-use groups::Group;
 use clap::{Args, ValueEnum};
+use groups::Group;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -47,8 +47,10 @@ pub const ROUNDS: &str = "rounds";
 /// The verdict's file.
 const VERDICT: &str = "verdict.json";
 
-/// Kernels of a point that are measured again after the first round: those that were fastest.
-const KERNELS_KEPT: usize = 2;
+/// Kernels of a point that are measured in the first round, of those that the device names first, and
+/// in the rounds after it, of those that were fastest.
+const KERNELS_TRIED: usize = 2;
+const KERNELS_KEPT: usize = 1;
 
 /// Arguments of `accept`.
 #[derive(Args, Clone, Debug)]
@@ -426,7 +428,11 @@ impl Acceptance<'_> {
             let json = crate::text::escaped(serde_json::to_string_pretty(&report)?);
             let option = "--out DIR";
             super::write_file(&out.join(VERDICT), json.as_bytes(), option)?;
-            super::write_file(&out.join("junit.xml"), acceptance::junit(&report).as_bytes(), option)?;
+            super::write_file(
+                &out.join("junit.xml"),
+                acceptance::junit(&report).as_bytes(),
+                option,
+            )?;
             let metrics = acceptance::prometheus(&report);
             super::write_file(&out.join("metrics.prom"), metrics.as_bytes(), option)?;
         }
@@ -474,9 +480,7 @@ fn every(cases: &[Vec<String>]) -> BTreeMap<usize, Vec<String>> {
 /// The cases of the points that a node wants next.
 fn chosen(node: &Node<'_>, cases: &[Vec<String>]) -> BTreeMap<usize, Vec<String>> {
     let of = |(at, points): (usize, BTreeSet<String>)| {
-        let is_wanted = |id: &&String| {
-            id.rsplit_once('/').is_some_and(|(point, _)| points.contains(point))
-        };
+        let is_wanted = |id: &&String| points.contains(child::point_of(id));
         (at, cases[at].iter().filter(is_wanted).cloned().collect::<Vec<_>>())
     };
     node.wanted().into_iter().map(of).filter(|(_, ids)| !ids.is_empty()).collect()

@@ -1,22 +1,23 @@
 //! The three-way decision: a device is slower than a bar, it is not, or that cannot be told.
 //!
-//! A **series** is one metric of one device, measured several times in fresh processes. A **bar** is
-//! the rate below which the device fails: a floor, or a reference less the least effect that counts.
-//! All of it is done on logarithms of rates, so that shares add.
+//! A **series** is one metric of one device, measured several times in fresh processes. A **bar**
+//! is the rate below which the device fails: a floor, or a reference less the least effect that
+//! counts. All of it is done on logarithms of rates, so that shares add.
 //!
-//! - The series' place is its median. Its standard error is `sqrt(pi / 2) s / sqrt(n)`, where `s` is
-//!   the noise of one repeat, pooled over the devices of the node. The bar's own error is added to it
-//!   in squares: a reference that was learnt from few runs can fail nobody by its own bad luck.
-//! - **Fail** tests H0: the rate is at least the bar's. With a bar that stands the least effect below
-//!   the reference this is H0: loss <= delta, and not loss = 0. False discoveries are controlled over
-//!   all series of the node (Benjamini and Hochberg 1995).
+//! - The series' place is its median. Its standard error is `sqrt(pi / 2) s / sqrt(n)`, where `s`
+//!   is the noise of one repeat, pooled over the devices of the node. The bar's own error is added
+//!   to it in squares: a reference that was learnt from few runs can fail nobody by its own bad
+//!   luck.
+//! - **Fail** tests H0: the rate is at least the bar's. With a bar that stands the least effect
+//!   below the reference this is H0: loss <= delta, and not loss = 0. False discoveries are
+//!   controlled over all series of the node (Benjamini and Hochberg 1995).
 //! - **Pass** needs the mirror: the lower end of the rate's one-sided interval is above the bar.
-//! - The rest is **inconclusive** and is measured again: 5, 9, then 15 repeats ([`LOOKS`]). Each look
-//!   spends its share of the errors ([`SHARES`]).
-//! - A series that fails is measured anew ([`RETEST`] fresh repeats) and has to fail by these alone:
-//!   a noisy neighbour that went away fails nobody.
-//! - The **gate**: where the noise of one repeat is above a third of the least effect, a reference may
-//!   fail nobody. A floor still can, since it is for what is grossly slow.
+//! - The rest is **inconclusive** and is measured again: 5, 9, then 15 repeats ([`LOOKS`]). Each
+//!   look spends its share of the errors ([`SHARES`]).
+//! - A series that fails is measured anew ([`RETEST`] fresh repeats) and has to fail by these
+//!   alone: a noisy neighbour that went away fails nobody.
+//! - The **gate**: where the noise of one repeat is above a third of the least effect, a reference
+//!   may fail nobody. A floor still can, since it is for what is grossly slow.
 //!
 //! docs/accept-rates.md has the error rates of these rules, simulated.
 
@@ -31,8 +32,8 @@ use crate::{
 /// Repeats after which is judged.
 pub const LOOKS: [usize; 3] = [5, 9, 15];
 
-/// The share of both error rates that each look spends: most of it where most is known, since what is
-/// far from its bar is decided early all the same.
+/// The share of both error rates that each look spends: most of it where most is known, since what
+/// is far from its bar is decided early all the same.
 pub const SHARES: [f64; 3] = [0.1, 0.2, 0.7];
 
 /// Fresh repeats by which a failure has to show again.
@@ -174,8 +175,9 @@ pub fn noise(devices: &[&[f64]]) -> Variance {
 /// Standard deviation of normal values over their median absolute deviation.
 const NORMAL_MAD: f64 = 1.4826;
 
-/// Deviations from the own median. Of an odd count one is 0 because it is the median: it says nothing
-/// of the noise, and is left out, which makes their median right within 5 % from five values on.
+/// Deviations from the own median. Of an odd count one is 0 because it is the median: it says
+/// nothing of the noise, and is left out, which makes their median right within 5 % from five
+/// values on.
 fn deviations(values: &[f64]) -> Vec<f64> {
     let centre = median(values);
     let deviations = values.iter().map(|value| (value - centre).abs());
@@ -443,7 +445,8 @@ impl Sequence {
         }
     }
 
-    /// Judges what was measured since the last look. Call it once nothing is [`wanted`](Self::wanted).
+    /// Judges what was measured since the last look. Call it once nothing is
+    /// [`wanted`](Self::wanted).
     pub fn judge(&mut self) {
         let share = SHARES.get(self.looks).copied().unwrap_or(0.0);
         let judged = self.judged();

@@ -9,7 +9,7 @@ use crate::{
     record::Record,
     stats::{
         quantile::{median, median_absolute_deviation},
-        student::mean_and_variance,
+        student::{Variance, mean_and_variance},
     },
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +115,7 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         values.values().flatten().map(|value| value.device.0.as_str()).collect();
     if nodes.len() < NODES_MIN {
         warnings.push(format!(
-            "learnt on {} node(s): what holds for them need not hold for their lot; use {NODES_MIN}",
+            "learnt on {} node(s), whose lot may be another: use {NODES_MIN}",
             nodes.len()
         ));
     }
@@ -220,10 +220,8 @@ pub fn error_of_median(logs: &[f64]) -> Option<f64> {
 /// Fewer repeats say little of how they scatter.
 const REPEATS_MIN: usize = 3;
 
-/// How far the runs of one device are from each other beyond what their repeats explain, pooled over
-/// devices; `None` where no device was run twice. A judgement adds the scatter of its own repeats, so
-/// that of the reference's would count twice.
-fn between_runs(by_device: &BTreeMap<&(String, String), Vec<&Value>>) -> Option<f64> {
+/// The variance of the runs of one device, pooled over devices; none where no device was run twice.
+fn variance_of_runs(by_device: &BTreeMap<&(String, String), Vec<&Value>>) -> Option<Variance> {
     let (mut squares, mut freedom) = (0.0, 0.0);
     for values in by_device.values().filter(|values| values.len() >= RUNS_OF_DEVICE_MIN) {
         let logs: Vec<f64> = values.iter().map(|value| value.log).collect();
@@ -231,9 +229,34 @@ fn between_runs(by_device: &BTreeMap<&(String, String), Vec<&Value>>) -> Option<
         squares += variance.value * variance.freedom;
         freedom += variance.freedom;
     }
-    let errors: Vec<f64> = by_device.values().flatten().filter_map(|value| value.error).collect();
+    (freedom > 0.0).then(|| Variance { value: squares / freedom, freedom })
+}
+
+/// How far the runs of one device may be from each other beyond what their repeats explain: a
+/// judgement adds the scatter of its own repeats, and that of the reference's would count twice. One
+/// standard error of the variance is added, since few runs tell it badly.
+fn between_runs(values: &[Value], all: Variance) -> f64 {
+    let errors: Vec<f64> = values.iter().filter_map(|value| value.error).collect();
     let own = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
-    (freedom > 0.0).then(|| (squares / freedom - own).max(0.0).sqrt())
+    let most = all.value * (1.0 + (2.0 / all.freedom).sqrt());
+    (most - own).max(0.0).sqrt()
+}
+
+/// The variance of the median of all: by the spread of nodes where there are several, else of
+/// devices, else of the runs of the only one.
+fn error_of(nodes: &[f64], devices: &[f64], runs: Option<Variance>, count: usize) -> Variance {
+    let of = |values: &[f64]| {
+        let (_, variance) = mean_and_variance(values);
+        Variance { value: MEDIAN * variance.value / values.len() as f64, ..variance }
+    };
+    match (nodes.len() > 1, devices.len() > 1) {
+        (true, _) => of(nodes),
+        (false, true) => of(devices),
+        (false, false) => {
+            let runs = runs.unwrap_or(Variance { value: 0.0, freedom: 1.0 });
+            Variance { value: MEDIAN * runs.value / count as f64, ..runs }
+        }
+    }
 }
 
 /// What some runs say of a metric together.
@@ -255,12 +278,16 @@ pub fn reference(point: &str, aspect: Aspect, values: &[Value]) -> Reference {
     }
     let nodes: Vec<f64> = by_node.values().map(|logs| median(logs)).collect();
     let centres: Vec<f64> = devices.iter().map(|(_, log)| *log).collect();
+    let runs = variance_of_runs(&by_device);
+    let error = error_of(&nodes, &centres, runs, values.len());
     let dates = || values.iter().map(|value| value.started.clone());
     Reference {
         point: point.into(),
         aspect,
         median: median(&centres).exp(),
-        spread_of_runs: between_runs(&by_device),
+        error: error.value.sqrt(),
+        error_freedom: error.freedom,
+        spread_of_runs: runs.map(|runs| between_runs(values, runs)),
         spread_of_devices: spread(&centres),
         // Of few nodes a robust spread would itself scatter too much.
         spread_of_nodes: (nodes.len() > 1).then(|| mean_and_variance(&nodes).1.value.sqrt()),
@@ -282,7 +309,7 @@ fn doubts(reference: &Reference, least_effect: f64) -> Vec<String> {
             "{point}: no device was run twice, so that it is not known how far its runs differ"
         )),
         Some(spread) if spread > least_effect / super::decide::GATE => words.push(format!(
-            "{point}: runs of one device differ by {}, more than a third of the least effect of {}: \
+            "{point}: runs of one device differ by {}, over a third of the least effect of {}: \
              it may fail nobody",
             percent(spread),
             percent(least_effect)

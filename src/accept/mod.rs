@@ -1,5 +1,6 @@
 //! Acceptance: is a node fit for work? Pure: what was observed and recorded goes in, verdicts come
-//! out. What measures, waits and writes is `cmd::accept`; what reads the kernel's files is `observe`.
+//! out. What measures, waits and writes is `cmd::accept`; what reads the kernel's files is
+//! `observe`.
 
 pub mod cause;
 pub mod decide;

@@ -335,9 +335,10 @@ impl<'p> Node<'p> {
 
     fn words(&self, row: &Row, decision: &Decision) -> String {
         let away = decision.bar.map(|bar| (decision.log - bar.log).exp_m1() * 100.0);
-        let away = away.map_or(String::new(), |away| match away >= 0.0 {
-            true => format!("{away:.1} % above its floor"),
-            false => format!("{:.1} % below its floor", -away),
+        let away = away.map_or(String::new(), |away| match away {
+            away if away >= 100.0 => format!("{:.1} times its floor", 1.0 + away / 100.0),
+            away if away >= 0.0 => format!("{away:.1} % above its floor"),
+            away => format!("{:.1} % below its floor", -away),
         });
         let noise = decision.noise * 100.0;
         let why = match decision.reason {
@@ -422,28 +423,19 @@ fn floor_bar(floor: &Floor, reading: &Reading) -> Option<Bar> {
 
 /// The bar of a reference, the least effect below it.
 ///
-/// Its error has two parts. The runs of one device differ, by which this run may be off as well;
-/// where that is not known the spread of devices stands in for it. And the reference's own median is
-/// uncertain: by the spread of nodes, or of the runs of the only node.
+/// Its error has two parts: the reference's own median is uncertain, and the runs of one device
+/// differ, by which this run may be off as well. Where no device was run twice the spread of devices
+/// stands in for it.
 pub fn reference_bar(reference: &Reference, effect: f64) -> Bar {
-    let Reference { median, spread_of_runs, spread_of_devices, spread_of_nodes, .. } = reference;
+    let Reference { median, error, error_freedom, spread_of_runs, spread_of_devices, .. } =
+        reference;
     let (runs, devices) = (reference.runs as f64, reference.devices as f64);
-    let nodes = reference.nodes as f64;
     let of_runs = spread_of_runs.or(*spread_of_devices).unwrap_or(effect);
     let this_run = Variance {
         value: of_runs * of_runs,
         freedom: (runs - devices).max(devices - 1.0).max(1.0),
     };
-    let own = match spread_of_nodes {
-        Some(spread) => Variance {
-            value: decide::MEDIAN * spread * spread / nodes,
-            freedom: (nodes - 1.0).max(1.0),
-        },
-        None => Variance {
-            value: decide::MEDIAN * of_runs * of_runs / runs,
-            freedom: (runs - 1.0).max(1.0),
-        },
-    };
+    let own = Variance { value: error * error, freedom: *error_freedom };
     Bar {
         against: Against::Reference,
         log: median.ln() + (1.0 - effect).ln(),

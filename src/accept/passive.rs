@@ -34,8 +34,8 @@ const BUSY: f64 = 0.75;
 /// What one check found on one thing: in order, or what is wrong.
 type Found = Result<String, (String, Cause)>;
 
-/// All passive checks, and where something is to be measured what would spoil that. What is not told
-/// is no verdict: it is among the state's `unread`.
+/// All passive checks, and where something is to be measured what would spoil that. What is not
+/// told is no verdict: it is among the state's `unread`.
 pub fn judge(state: &NodeState, expected: &Expected, level: Level) -> Vec<Judged> {
     let mut all = presence(state, expected);
     for gpu in &state.gpus {

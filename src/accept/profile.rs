@@ -2,8 +2,8 @@
 //!
 //! A profile is a TOML file. Where its floors come from is its [`Kind`]: **derived** from the speed
 //! of light alone (they may fail what is grossly slow, and never pass anything), **public** (from
-//! published figures of one part, each with its source and how good the source is), **learnt** (from
-//! an operator's own good machines: `fizeau profile learn`).
+//! published figures of one part, each with its source and how good the source is), **learnt**
+//! (from an operator's own good machines: `fizeau profile learn`).
 
 use super::{Level, Resource};
 use crate::{selector::Selector, spec::Tier};
@@ -85,8 +85,8 @@ pub struct Check {
     /// From which level on.
     #[serde(default)]
     pub level: Level,
-    /// Whether the rate is judged at the clock that was observed, and the clock apart: silicon under
-    /// a power limit settles at clocks of its own.
+    /// Whether the rate is judged at the clock that was observed, and the clock apart: silicon
+    /// under a power limit settles at clocks of its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub at_clock: bool,
     /// The floor; absent: set against references and peers alone.
@@ -205,8 +205,12 @@ pub struct Reference {
     pub aspect: Aspect,
     /// Median over the devices: iterations each second, or as `aspect` says.
     pub median: f64,
-    /// How far the runs of one device are from each other beyond what their repeats explain: standard
-    /// deviation as a share; absent where no device was run twice.
+    /// Standard error of `median`, as a share.
+    pub error: f64,
+    /// Degrees of freedom that `error` was estimated with.
+    pub error_freedom: f64,
+    /// How far the runs of one device may be from each other beyond what their repeats explain:
+    /// standard deviation as a share; absent where no device was run twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_of_runs: Option<f64>,
     /// Standard deviation of devices, as a share; absent where there was one.
@@ -302,7 +306,9 @@ impl Profile {
             let spreads =
                 [reference.spread_of_runs, reference.spread_of_devices, reference.spread_of_nodes];
             let is_share = |spread: &f64| spread.is_finite() && *spread >= 0.0;
-            if !(median.is_finite() && *median > 0.0) || !spreads.iter().flatten().all(is_share) {
+            let shares = spreads.iter().flatten().chain([&reference.error]);
+            let is_rate = median.is_finite() && *median > 0.0 && reference.error_freedom >= 1.0;
+            if !is_rate || !{ shares }.all(is_share) {
                 return Err(format!("reference {point:?}: its numbers are no rate and no shares"));
             }
         }

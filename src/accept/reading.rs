@@ -81,8 +81,8 @@ fn aspects(check: &Check) -> &'static [Aspect] {
     if check.at_clock { &[Aspect::AtClock, Aspect::Clock] } else { &[Aspect::Rate] }
 }
 
-/// Keeps the better of two kernels of a point. A wrong result is never outdone: it is a fault of the
-/// device, whatever else it gets right.
+/// Keeps the better of two kernels of a point. A wrong result is never outdone: it is a fault of
+/// the device, whatever else it gets right.
 fn better(best: &mut Result<Reading, Absence>, found: &Result<Reading, Absence>) {
     let is_wrong = |one: &Result<Reading, Absence>| {
         one.as_ref().is_err_and(|absence| absence.failure == Some(Failure::WrongResult))

@@ -41,8 +41,8 @@ pub trait Backend: Sync {
         Vec::new()
     }
 
-    /// What its driver tells of each GPU at rest, without a context or any load; nothing where there
-    /// is no driver.
+    /// What its driver tells of each GPU at rest, without a context or any load; nothing where
+    /// there is no driver.
     fn at_rest(&self) -> Vec<Gpu> {
         Vec::new()
     }

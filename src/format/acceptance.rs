@@ -20,7 +20,8 @@ const COLUMNS_MAX: usize = 160;
 /// The mark on every line of a report in which a stub driver stands in for a device.
 const STUB: &str = " (stub)";
 
-/// What an operator reads: the verdict first, then what to do, then why. At most [`LINES_MAX`] lines.
+/// What an operator reads: the verdict first, then what to do, then why. At most [`LINES_MAX`]
+/// lines.
 pub fn text(report: &Report) -> String {
     let count = |verdict| report.count(verdict);
     let node = report.node.as_deref().unwrap_or("this node");
@@ -88,8 +89,8 @@ fn line(row: &Judged) -> String {
     line
 }
 
-/// JUnit's XML, as CI systems read it. What could not be told is an `error`, and not `skipped`, which
-/// looks as if it had passed.
+/// JUnit's XML, as CI systems read it. What could not be told is an `error`, and not `skipped`,
+/// which looks as if it had passed.
 pub fn junit(report: &Report) -> String {
     let (failures, errors) = (report.count(Verdict::Fail), report.count(Verdict::Inconclusive));
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");

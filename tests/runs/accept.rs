@@ -7,18 +7,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A host's check of a small working set, whose floor only the grossly slow are below.
+/// One small product.
+const SUITE: &str = r#"
+name = "small"
+description = "one product"
+
+[measure]
+samples_min = 10
+samples_max = 30
+noise_max = 0.01
+time_min = 0.001
+time_max = 0.005
+warmup_max = 0.002
+sample_min = 0.0002
+deadline = 30.0
+
+[gemm]
+dtypes = ["f32"]
+shapes = [[64, 64, 64]]
+"#;
+
+/// A host's check of it, whose floor only the grossly slow are below.
 const PROFILE: &str = r#"
 name = "tiny"
 description = "one small check"
 kind = "derived"
 host = true
-suite = "tiny.toml"
+suite = "small.toml"
 
 [[check]]
-name = "first-level cache"
-cases = ["stream/read/16KiB/*"]
-resource = "cache"
+name = "product"
+cases = ["gemm/f32/64x64x64/*"]
+resource = "arithmetic"
 least_effect = 0.05
 floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
 "#;
@@ -26,6 +46,7 @@ floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
 fn place() -> Place {
     let place = Place::new();
     fs::write(place.path("profile.toml"), PROFILE).expect("written");
+    fs::write(place.path("small.toml"), SUITE).expect("written");
     fs::create_dir(place.path("root")).expect("made");
     place
 }
@@ -103,10 +124,10 @@ fn floors_from_the_speed_of_light_pass_nothing_and_a_kill_keeps_what_was_judged(
     let whole = verdict(&place, "out");
     assert_eq!(whole["complete"], true);
     let checks = whole["checks"].as_array().expect("checks");
-    let one = checks.iter().find(|one| one["check"] == "first-level cache").expect("the check");
+    let one = checks.iter().find(|one| one["check"] == "product").expect("the check");
     assert_eq!(one["verdict"], "inconclusive");
     assert!(one["words"].as_str().expect("words").contains("passes nothing"), "{one}");
-    assert!(one["repeats"].as_u64() >= Some(5) && one["value"]["unit"] == "B/s", "{one}");
+    assert!(one["repeats"].as_u64() >= Some(5) && one["value"]["unit"] == "FLOP/s", "{one}");
     let junit = fs::read_to_string(place.path("out/junit.xml")).expect("JUnit");
     assert!(junit.contains("<error type=\"inconclusive\""), "{junit}");
 }
@@ -115,7 +136,7 @@ fn floors_from_the_speed_of_light_pass_nothing_and_a_kill_keeps_what_was_judged(
 fn profiles_are_learnt_from_enough_runs_and_refused_for_other_machines() {
     let place = place();
     for out in ["a", "b", "c"] {
-        let args = ["run", "stream/read/16KiB/*", "--suite", "tiny.toml", "--device", "host"];
+        let args = ["run", "gemm", "--suite", "small.toml", "--device", "host"];
         let said = say(&mut place.fizeau(args.iter().chain(&["--out", out])));
         assert_eq!(said.code, Some(0), "{}", said.err);
     }
@@ -145,7 +166,7 @@ fn a_plan_measures_nothing_and_bad_input_is_refused() {
     let place = place();
     let said = accept(&place, &["--plan"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains("least effect 5.0 %") && said.out.contains("stream/read/16KiB"));
+    assert!(said.out.contains("least effect 5.0 %") && said.out.contains("gemm/f32/64x64x64"));
     assert!(!place.path("results").exists());
     for (more, words) in [
         (&["--device", "cuda:7"][..], "--device cuda:7"),

@@ -1,4 +1,5 @@
-//! `fizeau accept` on a node of stub GPUs: a slow device is found and named, and every line says stub.
+//! `fizeau accept` on a node of stub GPUs: a slow device is found and named, and every line says
+//! stub.
 
 use super::machine::{Machine, NVIDIA};
 use crate::program::{Said, say};

@@ -4,7 +4,7 @@ use super::{AcceptArgs, KERNELS_TRIED};
 use crate::{
     accept::{Level, profile::Profile},
     clock,
-    cmd::{self, Global, Interrupted, launch::LAUNCHER},
+    cmd::{self, Global, Interrupted, Usage, launch::LAUNCHER},
     record::{Record, store},
     units::Seconds,
 };
@@ -103,8 +103,10 @@ pub fn list(
     let chosen = listing.cases.iter().filter(|case| checks().any(|check| check.has(&case.id)));
     let cases: Vec<&Case> = chosen.filter(|case| is_tried(&case.id)).collect();
     if cases.is_empty() {
-        let suite = &profile.suite;
-        bail!("suite {suite} plans no case of the checks of profile {} on {device}", profile.name);
+        let (suite, name) = (&profile.suite, &profile.name);
+        let words =
+            format!("suite {suite} plans no case of the checks of profile {name} on {device}");
+        return Err(Usage(words).into());
     }
     let time: f64 = cases.iter().map(|case| case.estimated_seconds).sum();
     let memory = cases.iter().map(|case| case.memory_bytes).max().unwrap_or(0);

@@ -56,7 +56,8 @@ pub fn name_of(properties: &Properties) -> String {
     }
 }
 
-/// The devices to measure: the host last, since GPUs are of more interest where the budget is short.
+/// The devices to measure: the host last, since GPUs are of more interest where the budget is
+/// short.
 ///
 /// # Errors
 /// Where a device that was asked for is not there.

@@ -2,8 +2,8 @@
 //!
 //! Each repeat on each device is a process of its own, which runs `fizeau run` and leaves a record:
 //! new pages, new contexts, and nothing that one repeat does can spoil the next. What is judged is
-//! the records; `verdict.json` is written anew after each round, so that `kill -9` loses the round in
-//! flight and nothing else.
+//! the records; `verdict.json` is written anew after each round, so that `kill -9` loses the round
+//! in flight and nothing else.
 
 mod child;
 mod groups;
@@ -47,8 +47,8 @@ pub const ROUNDS: &str = "rounds";
 /// The verdict's file.
 const VERDICT: &str = "verdict.json";
 
-/// Kernels of a point that are measured in the first round, of those that the device names first, and
-/// in the rounds after it, of those that were fastest.
+/// Kernels of a point that are measured in the first round, of those that the device names first,
+/// and in the rounds after it, of those that were fastest.
 const KERNELS_TRIED: usize = 2;
 const KERNELS_KEPT: usize = 1;
 
@@ -269,11 +269,15 @@ impl Acceptance<'_> {
         let names = group.names();
         let mut cases = Vec::new();
         for (at, device) in names.iter().enumerate() {
-            let ids = child::list(device, &group.profile, self.args, self.global);
-            cases.push(ids.map(|listed| listed.ids).unwrap_or_else(|error| {
-                node.lose(at, format!("{error:#}"));
-                Vec::new()
-            }));
+            let ids = match child::list(device, &group.profile, self.args, self.global) {
+                Ok(listed) => listed.ids,
+                Err(error) if error.is::<Usage>() => return Err(error),
+                Err(error) => {
+                    node.lose(at, format!("{error:#}"));
+                    Vec::new()
+                }
+            };
+            cases.push(ids);
         }
         let mut first = true;
         for (at, record) in self.earlier(&names) {

@@ -98,8 +98,8 @@ impl Sensors {
         sums
     }
 
-    /// Pages of memory that the driver does not use any more: a line of `ras/gpu_vram_bad_pages` for
-    /// each (the kernel's amdgpu_ras.c).
+    /// Pages of memory that the driver does not use any more: `ras/gpu_vram_bad_pages` has a line
+    /// for each (the kernel's amdgpu_ras.c).
     pub fn bad_pages(&self) -> Option<u64> {
         let list = fs::read_to_string(self.folder.join("ras/gpu_vram_bad_pages")).ok()?;
         Some(list.lines().filter(|line| !line.trim().is_empty()).count() as u64)

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Whether docs/error-rates.md is what its command prints now.
+# Whether docs/error-rates.md and docs/accept-rates.md are what their commands print now.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p target/checks
-cargo run --locked --quiet --example error_rates >target/checks/error-rates.md
-if ! diff docs/error-rates.md target/checks/error-rates.md; then
-    echo "docs/error-rates.md is not what cargo run --example error_rates prints: a rule changed" >&2
-    exit 1
-fi
+for name in error accept; do
+    page=$name-rates.md
+    cargo run --locked --quiet --example "${name}_rates" >"target/checks/$page"
+    if ! diff "docs/$page" "target/checks/$page"; then
+        echo "docs/$page is not what cargo run --example ${name}_rates prints: a rule changed" >&2
+        exit 1
+    fi
+done

@@ -2,8 +2,8 @@
 //! by the noise model of noise.toml, judges them with the program's own rules, and prints
 //! docs/accept-rates.md.
 //!
-//!     cargo run --release --example accept_rates > docs/accept-rates.md
-//!     cargo run --release --example accept_rates -- NODES TRIALS SEED
+//!     cargo run --example accept_rates > docs/accept-rates.md
+//!     cargo run --example accept_rates -- NODES TRIALS SEED
 //!
 //! tests/library/accept_rates.rs runs the same modules with few nodes.
 

@@ -233,8 +233,8 @@ fn variance_of_runs(by_device: &BTreeMap<&(String, String), Vec<&Value>>) -> Opt
 }
 
 /// How far the runs of one device may be from each other beyond what their repeats explain: a
-/// judgement adds the scatter of its own repeats, and that of the reference's would count twice. One
-/// standard error of the variance is added, since few runs tell it badly.
+/// judgement adds the scatter of its own repeats, and that of the reference's would count twice.
+/// One standard error of the variance is added, since few runs tell it badly.
 fn between_runs(values: &[Value], all: Variance) -> f64 {
     let errors: Vec<f64> = values.iter().filter_map(|value| value.error).collect();
     let own = errors.iter().sum::<f64>() / errors.len().max(1) as f64;

@@ -424,8 +424,8 @@ fn floor_bar(floor: &Floor, reading: &Reading) -> Option<Bar> {
 /// The bar of a reference, the least effect below it.
 ///
 /// Its error has two parts: the reference's own median is uncertain, and the runs of one device
-/// differ, by which this run may be off as well. Where no device was run twice the spread of devices
-/// stands in for it.
+/// differ, by which this run may be off as well. Where no device was run twice the spread of
+/// devices stands in for it.
 pub fn reference_bar(reference: &Reference, effect: f64) -> Bar {
     let Reference { median, error, error_freedom, spread_of_runs, spread_of_devices, .. } =
         reference;

@@ -86,112 +86,111 @@ fn presence(state: &NodeState, expected: &Expected) -> Vec<Judged> {
 }
 
 fn of_gpu(gpu: &Gpu, expected: &Expected) -> Vec<Judged> {
-    let mut all = Vec::new();
-    let mut add = |check: &str, found: Option<Found>| {
-        all.extend(found.map(|found| judged(check, &gpu.name, found)));
-    };
-    if !gpu.has_driver {
-        let place = gpu.pci.clone().unwrap_or_default();
-        let words = format!("the PCI bus shows a GPU at {place}, and no driver does");
-        add("GPU presence", Some(Err((words, Cause::Missing))));
-    }
-    add(
-        "PCI Express lanes",
-        gpu.lanes.map(|[now, most]| {
-            let wanted = expected.pcie_lanes.unwrap_or(most);
-            either(now >= wanted, format!("x{now} of x{wanted}"), Cause::HalfWidth)
-        }),
-    );
-    // At rest a link runs slower, to save power: what counts is what both ends can do.
-    add(
-        "PCI Express generation",
-        gpu.generation.zip(expected.pcie_generation).map(|([_, most], wanted)| {
-            let words = format!("generation {most} of {wanted} at most");
-            either(most >= wanted, words, Cause::HalfWidth)
-        }),
-    );
-    add(
-        "ECC",
-        gpu.ecc.map(|on| {
-            let wanted = expected.ecc.unwrap_or(true);
-            either(on == wanted, if on { "on" } else { "off" }.into(), Cause::Settings)
-        }),
-    );
-    add(
-        "memory errors",
-        gpu.ecc_uncorrected.map(|count| {
-            either(
-                count == 0,
-                format!("{count} not corrected since the driver was loaded"),
-                Cause::Faults,
-            )
-        }),
-    );
-    add(
-        "row remaps",
-        gpu.remap_pending.map(|is_pending| match gpu.remap_failed {
-            Some(true) => Err(("a row could not be replaced".into(), Cause::Faults)),
-            _ if is_pending => {
-                Err(("a row waits for a reset to be replaced".into(), Cause::Faults))
-            }
-            _ => Ok("none pending, none failed".into()),
-        }),
-    );
-    add(
-        "bad pages",
-        gpu.bad_pages.map(|count| {
-            either(count == 0, format!("{count} pages are not used any more"), Cause::Faults)
-        }),
-    );
-    add(
-        "links to other GPUs",
-        gpu.peer_links.zip(expected.peer_links).map(|(up, wanted)| {
-            either(up >= wanted, format!("{up} of {wanted} up"), Cause::PeerLink)
-        }),
-    );
-    add(
-        "driver",
-        gpu.driver.clone().zip(expected.driver.clone()).map(|(is, wanted)| {
-            either(is == wanted, format!("{is}, the profile wants {wanted}"), Cause::Settings)
-        }),
-    );
-    add(
-        "power limit",
-        gpu.power_limit.zip(gpu.power_default).map(|(now, default)| {
-            let words = format!("{now:.0} W of {default:.0} W");
-            either(now >= 0.99 * default, words, Cause::PowerCap)
-        }),
-    );
-    add(
-        "clocks",
-        gpu.clock_locks.clone().map(|words| {
-            // AMD's level at rest is `auto`; any other word holds the clocks.
-            let is_fine = words == "auto" || expected.held_clocks;
-            either(is_fine, format!("held: {words}"), Cause::Settings)
-        }),
-    );
-    add(
-        "clock reasons",
-        gpu.held_by.as_ref().map(|held| {
-            let slow = |word: &&String| word.contains("slowdown") || word.contains("brake");
-            match held.iter().find(slow) {
-                Some(word) => Err((format!("at rest, and held by: {word}"), Cause::Thermal)),
-                None => Ok("nothing holds its clock".into()),
-            }
-        }),
-    );
-    add(
-        "processes",
-        gpu.processes.map(|count| {
-            either(count == 0, format!("{count} processes use it"), Cause::BusyDevice)
-        }),
-    );
-    let clean = |one: Judged| {
+    let all = [links(gpu, expected), memory(gpu), settings(gpu, expected)].concat();
+    let told = all.into_iter().filter_map(|(check, found)| Some((check, found?)));
+    let one = |(check, found): (&str, Found)| {
+        let one = judged(check, &gpu.name, found);
         // A reset is what a pending remap waits for.
-        let waits = one.check == "row remaps" && one.words.contains("reset");
-        if waits { Judged { action: Some(Action::ResetGpu), ..one } } else { one }
+        let waits = gpu.remap_failed != Some(true) && gpu.remap_pending == Some(true);
+        match check == "row remaps" && waits {
+            true => Judged { action: Some(Action::ResetGpu), ..one },
+            false => one,
+        }
     };
-    all.into_iter().map(clean).collect()
+    told.map(one).chain(error_correction(gpu, expected)).collect()
+}
+
+/// Whether memory is protected, which some parts are sold without.
+fn error_correction(gpu: &Gpu, expected: &Expected) -> Option<Judged> {
+    let on = gpu.ecc?;
+    let words = if on { "on" } else { "off" }.to_owned();
+    Some(match expected.ecc {
+        Some(wanted) => judged("ECC", &gpu.name, either(on == wanted, words, Cause::Settings)),
+        None if on => judged("ECC", &gpu.name, Ok(words)),
+        None => {
+            let words = "off, and the profile does not say whether it should be on".into();
+            Judged::of_state("ECC", &gpu.name, Verdict::Inconclusive, words)
+                .because(Cause::Settings)
+        }
+    })
+}
+
+/// A check, and what it found; `None` where it was not told.
+type Looked = Vec<(&'static str, Option<Found>)>;
+
+fn links(gpu: &Gpu, expected: &Expected) -> Looked {
+    let place = || gpu.pci.clone().unwrap_or_default();
+    let missing = (!gpu.has_driver).then(|| {
+        let words = format!("the PCI bus shows a GPU at {}, and no driver does", place());
+        Err((words, Cause::Missing))
+    });
+    let lanes = gpu.lanes.map(|[now, most]| {
+        let wanted = expected.pcie_lanes.unwrap_or(most);
+        either(now >= wanted, format!("x{now} of x{wanted}"), Cause::HalfWidth)
+    });
+    // At rest a link runs slower, to save power: what counts is what both ends can do.
+    let generation = gpu.generation.zip(expected.pcie_generation).map(|([_, most], wanted)| {
+        let words = format!("generation {most} of {wanted} at most");
+        either(most >= wanted, words, Cause::HalfWidth)
+    });
+    let peers = gpu
+        .peer_links
+        .zip(expected.peer_links)
+        .map(|(up, wanted)| either(up >= wanted, format!("{up} of {wanted} up"), Cause::PeerLink));
+    vec![
+        ("GPU presence", missing),
+        ("PCI Express lanes", lanes),
+        ("PCI Express generation", generation),
+        ("links to other GPUs", peers),
+    ]
+}
+
+fn memory(gpu: &Gpu) -> Looked {
+    let errors = gpu.ecc_uncorrected.map(|count| {
+        let words = format!("{count} not corrected since the driver was loaded");
+        either(count == 0, words, Cause::Faults)
+    });
+    let remaps = gpu.remap_pending.map(|is_pending| match gpu.remap_failed {
+        Some(true) => Err(("a row could not be replaced".into(), Cause::Faults)),
+        _ if is_pending => Err(("a row waits for a reset to be replaced".into(), Cause::Faults)),
+        _ => Ok("none pending, none failed".into()),
+    });
+    let pages = gpu.bad_pages.map(|count| {
+        either(count == 0, format!("{count} pages are not used any more"), Cause::Faults)
+    });
+    vec![("memory errors", errors), ("row remaps", remaps), ("bad pages", pages)]
+}
+
+fn settings(gpu: &Gpu, expected: &Expected) -> Looked {
+    let driver = gpu.driver.clone().zip(expected.driver.clone()).map(|(is, wanted)| {
+        either(is == wanted, format!("{is}, the profile wants {wanted}"), Cause::Settings)
+    });
+    let power = gpu.power_limit.zip(gpu.power_default).map(|(now, default)| {
+        let words = format!("{now:.0} W of {default:.0} W");
+        either(now >= 0.99 * default, words, Cause::PowerCap)
+    });
+    let clocks = gpu.clock_locks.clone().map(|words| {
+        // AMD's level at rest is `auto`; any other word holds the clocks.
+        let is_fine = words == "auto" || expected.held_clocks;
+        either(is_fine, format!("held: {words}"), Cause::Settings)
+    });
+    let reasons = gpu.held_by.as_ref().map(|held| {
+        let slow = |word: &&String| word.contains("slowdown") || word.contains("brake");
+        match held.iter().find(slow) {
+            Some(word) => Err((format!("at rest, and held by: {word}"), Cause::Thermal)),
+            None => Ok("nothing holds its clock".into()),
+        }
+    });
+    let processes = gpu
+        .processes
+        .map(|count| either(count == 0, format!("{count} processes use it"), Cause::BusyDevice));
+    vec![
+        ("driver", driver),
+        ("power limit", power),
+        ("clocks", clocks),
+        ("clock reasons", reasons),
+        ("processes", processes),
+    ]
 }
 
 /// Drivers, firmware and parts that differ among the GPUs of a node.
@@ -451,6 +450,7 @@ mod tests {
             pcie_lanes: Some(16),
             pcie_generation: Some(5),
             peer_links: Some(18),
+            ecc: Some(true),
             driver: Some("580.1".into()),
             interfaces: Some(1),
             interface_gigabits: Some(400.0),

@@ -57,7 +57,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Variance of a median over that of a mean, of normal values: pi / 2.
 pub const MEDIAN: f64 = std::f64::consts::FRAC_PI_2;
 
-/// From so many devices on their noise is pooled robustly, by the median of all deviations.
+/// From this many devices on their noise is pooled robustly, by the median of all deviations.
 const ROBUST_MIN: usize = 4;
 
 /// Efficiency of the median absolute deviation beside the standard deviation, of normal values
@@ -68,7 +68,7 @@ const ROBUST_EFFICIENCY: f64 = 0.37;
 /// normal values with five repeats that happens by chance to one of 3,000.
 const OWN_NOISE: f64 = 6.25;
 
-/// A device has peers to be set beside from so many others on.
+/// How many other devices of its kind a device needs to be set beside them.
 pub const PEERS_MIN: usize = 3;
 
 /// Where a bar comes from.

@@ -65,7 +65,7 @@ pub enum Action {
     ResetGpu,
     /// Restart the node.
     Restart,
-    /// Somebody has to look at the machine or its settings: the vendor, or who set it up.
+    /// The vendor, or who set the machine up, has to look at it.
     ContactSupport,
 }
 
@@ -181,7 +181,7 @@ pub struct Report {
     pub node: Option<String>,
     /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// End; absent while it goes on, and where it was killed.
+    /// End; absent while it runs, and where it was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     /// How much was checked.

@@ -253,7 +253,7 @@ pub struct Expected {
     /// The GPUs' driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Whether somebody may have set the GPUs' clocks.
+    /// Whether the GPUs' clocks may be held by a user.
     #[serde(default, skip_serializing_if = "is_false")]
     pub held_clocks: bool,
     /// How many network interfaces for messages (InfiniBand, RoCE) are up.

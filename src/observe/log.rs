@@ -36,7 +36,7 @@ pub fn text(path: &Path) -> Result<String, String> {
             Ok(0) => break,
             Ok(length) => text.extend_from_slice(&record[..length]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            // Records that were overwritten meanwhile are passed over.
+            // Records that were overwritten meanwhile are skipped.
             Err(error)
                 if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
             Err(error) => return Err(words(error)),

@@ -118,7 +118,7 @@ fn floors_from_the_speed_of_light_pass_nothing_and_a_kill_keeps_what_was_judged(
 
     let said = accept(&place, &["--out", "out"]);
     assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(said.err.contains("--resume goes on with it"), "{}", said.err);
+    assert!(said.err.contains("--resume continues it"), "{}", said.err);
     let said = accept(&place, &["--resume", "out", "--budget", "5min"]);
     assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
     let whole = verdict(&place, "out");

@@ -160,7 +160,7 @@ impl Child {
     ///
     /// # Errors
     /// Where it does not end in time, says that the device cannot be measured, or leaves no record;
-    /// [`Interrupted`] where somebody asked for an end.
+    /// [`Interrupted`] where the user asked for an end.
     pub fn wait(mut self, most: Seconds, interrupted: &AtomicBool) -> anyhow::Result<Record> {
         let began = clock::now();
         let status = loop {

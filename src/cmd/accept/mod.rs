@@ -82,7 +82,7 @@ pub struct AcceptArgs {
     /// nowhere]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Go on with the acceptance in this directory that was killed or interrupted
+    /// Continue the acceptance in this directory that was killed or interrupted
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     pub resume: Option<PathBuf>,
     /// Write Prometheus's text here too: a file in the folder of its textfile collector
@@ -209,7 +209,7 @@ fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>>
     if let Some(out) = &out {
         if args.resume.is_none() && out.join(ROUNDS).exists() {
             let place = super::shown(out);
-            let words = format!("{place} holds an acceptance already: --resume goes on with it");
+            let words = format!("{place} holds an acceptance already: --resume continues it");
             return Err(Usage(words).into());
         }
         super::make_directory(out, "--out DIR")?;
@@ -258,7 +258,7 @@ impl Acceptance<'_> {
         super::write_file(&out.join("state.json"), text.as_bytes(), "--out DIR")
     }
 
-    /// Measures a group until all is decided, or the budget or somebody ends it; whether it came to
+    /// Measures a group until all is decided, or the budget or the user ends it; whether it came to
     /// its end.
     fn measure(
         &mut self,
@@ -304,7 +304,7 @@ impl Acceptance<'_> {
         Ok(true)
     }
 
-    /// Whether there is no time for another round, or somebody wants it to end.
+    /// Whether there is no time for another round, or the user wants it to end.
     fn is_over(&self) -> bool {
         let spent = self.began.elapsed() + self.last_round;
         self.interrupted.load(Ordering::Relaxed) || spent > self.args.budget.0
@@ -346,7 +346,7 @@ impl Acceptance<'_> {
         Ok(())
     }
 
-    /// The records of earlier rounds, where this goes on with them, by device.
+    /// The records of earlier rounds, where this continues them, by device.
     fn earlier(&mut self, names: &[String]) -> Vec<(usize, Record)> {
         let Some(folder) = self.args.resume.as_ref().map(|out| out.join(ROUNDS)) else {
             return Vec::new();

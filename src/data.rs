@@ -1,7 +1,9 @@
-//! The catalogue: parts, hosts, links, suites and profiles, embedded, or overlaid from a directory.
+//! The catalogue: parts, hosts, links, suites, models and profiles, embedded, or overlaid from a
+//! directory.
 
 use crate::{
     file,
+    model::{Model, config, file::ModelFile},
     spec::{
         self, Match, Part, Properties, Yardstick, identify,
         part::{GpuFile, HostFile, LinkFile},
@@ -17,7 +19,7 @@ const FILE_MAX: u64 = suite::TEXT_MAX;
 /// Every (folder, name, text) of `data/`.
 static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/data.rs"));
 
-/// Parts, hosts, links, suites and profiles.
+/// Parts, hosts, links, suites, models, published claims and profiles.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     /// GPUs and CPUs that a device can be, in the order of their ids.
@@ -25,6 +27,9 @@ pub struct Catalogue {
     /// Links, by their file's name.
     pub links: BTreeMap<String, LinkFile>,
     suites: BTreeMap<String, String>,
+    models: BTreeMap<String, (String, String)>,
+    /// Files of published claims: name and text.
+    pub claims: BTreeMap<String, String>,
     profiles: BTreeMap<String, String>,
 }
 
@@ -42,6 +47,17 @@ pub enum DataError {
     /// No profile of that name.
     #[error("no profile is called {name:?}; there are: {known}, or a path that ends in .toml")]
     NoProfile {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// No model of that name.
+    #[error(
+        "no model is called {name:?}; there are: {known}; or a path to a config.json, which ends \
+         in .json"
+    )]
+    NoModel {
         /// The name.
         name: String,
         /// Those there are.
@@ -86,11 +102,21 @@ impl Catalogue {
             let file = format!("data/hosts/{name}.toml");
             parts.push(part.map_err(|why| DataError::File { file, why })?);
         }
-        let of = |wanted: &str| -> BTreeMap<String, String> {
-            let its = texts.iter().filter(|((folder, _), _)| folder == wanted);
-            its.map(|((_, name), (_, text))| (name.clone(), text.clone())).collect()
+        let of_folder = |its: &str| -> BTreeMap<String, (String, String)> {
+            let files = texts.iter().filter(|((folder, _), _)| folder == its);
+            files.map(|((_, name), file)| (name.clone(), file.clone())).collect()
         };
-        Ok(Catalogue { parts, links, suites: of("suites"), profiles: of("profiles") })
+        let text_alone = |its: &str| -> BTreeMap<String, String> {
+            of_folder(its).into_iter().map(|(name, (_, text))| (name, text)).collect()
+        };
+        Ok(Catalogue {
+            parts,
+            links,
+            suites: text_alone("suites"),
+            models: of_folder("models"),
+            claims: text_alone("claims"),
+            profiles: text_alone("profiles"),
+        })
     }
 
     /// What a device is.
@@ -158,6 +184,50 @@ impl Catalogue {
     }
 }
 
+impl Catalogue {
+    /// Names of the models there are.
+    pub fn model_names(&self) -> impl Iterator<Item = &str> {
+        self.models.keys().map(String::as_str)
+    }
+
+    /// The file of a model by its own name, its publisher's or an alias.
+    ///
+    /// # Errors
+    /// Where there is none, or one that is looked at cannot be parsed.
+    pub fn model_file(&self, name: &str) -> Result<ModelFile, DataError> {
+        let parse = |(origin, text): &(String, String)| {
+            let refuse = |why: String| DataError::File { file: origin.clone(), why };
+            toml::from_str::<ModelFile>(text).map_err(|error| refuse(error.to_string()))
+        };
+        if let Some(file) = self.models.get(&name.to_ascii_lowercase()) {
+            return parse(file);
+        }
+        for file in self.models.values() {
+            let file = parse(file)?;
+            if file.is_called(name) {
+                return Ok(file);
+            }
+        }
+        let known = self.model_names().collect::<Vec<_>>().join(", ");
+        Err(DataError::NoModel { name: name.into(), known })
+    }
+
+    /// A model by its name, or by a path that ends in `.json`: a `config.json` of the Hugging Face
+    /// hub.
+    ///
+    /// # Errors
+    /// Where there is none, it cannot be read, or its configuration is not understood.
+    pub fn model(&self, name: &str) -> Result<Model, DataError> {
+        let refuse = |why: String| DataError::File { file: name.into(), why };
+        if !name.ends_with(".json") {
+            return self.model_file(name)?.model().map_err(|error| refuse(error.to_string()));
+        }
+        let text = file::read_text(Path::new(name), config::TEXT_MAX);
+        let text = text.map_err(|error| refuse(error.to_string()))?;
+        config::parse(name, &text).map_err(|error| refuse(error.to_string()))
+    }
+}
+
 /// Puts the TOML files of a directory's folders over the embedded ones.
 fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
     let refuse =
@@ -170,7 +240,7 @@ fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
                 .into(),
         );
     }
-    for folder in ["parts", "hosts", "links", "suites", "profiles"] {
+    for folder in ["parts", "hosts", "links", "suites", "models", "claims", "profiles"] {
         let Ok(entries) = fs::read_dir(directory.join(folder)) else { continue };
         for entry in entries.flatten() {
             let path = entry.path();

@@ -19,10 +19,11 @@ const LAYERS: &[&[&str]] = &[
     &["kernel"],
     &["stats"],
     &["spec", "selector"],
-    &["suite"],
+    &["suite", "model"],
     &["data", "outcome"],
     &["record"],
-    &["ab", "accept", "compare", "localise", "guard"],
+    &["ab", "accept", "compare", "localise", "guard", "project"],
+    &["claim"],
     &["report"],
     &["format"],
     &["clock"],
@@ -37,7 +38,8 @@ const LAYERS: &[&[&str]] = &[
 /// What describes and judges: from records and other data alone, so that it can be done again.
 const PURE: &[&str] = &[
     "units", "dtype", "launcher", "text", "verdict", "case", "stats", "spec", "selector", "suite",
-    "outcome", "ab", "accept", "compare", "localise", "guard", "report", "format",
+    "outcome", "ab", "accept", "compare", "localise", "guard", "report", "format", "model", "project",
+    "claim",
 ];
 
 /// What the pure ones may not use: what drives, reads or waits.

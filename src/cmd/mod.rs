@@ -2,6 +2,7 @@
 
 pub mod ab;
 pub mod accept;
+pub mod claim;
 pub mod compare;
 pub mod devices;
 pub mod doctor;
@@ -12,11 +13,13 @@ pub mod list;
 pub mod localise;
 pub mod plan;
 pub mod profile;
+pub mod project;
 mod progress;
 pub mod report;
 pub mod run;
 pub mod run_args;
 mod side_by_side;
+pub mod shapes;
 mod signals;
 mod suites;
 mod turns;
@@ -150,6 +153,12 @@ pub enum Verb {
     Accept(Box<accept::AcceptArgs>),
     /// Learn a profile for `accept` from records of good machines, or print one
     Profile(profile::ProfileArgs),
+    /// Say what a language model can do on a part, or on the machine of a record
+    Project(project::ProjectArgs),
+    /// Print the shapes of a language model as a suite that `run` takes
+    Shapes(shapes::ShapesArgs),
+    /// Say whether a published figure can be true, with the arithmetic
+    Claim(claim::ClaimArgs),
     /// Print shell completions
     Completions {
         /// The shell
@@ -194,6 +203,9 @@ pub fn main() -> ExitCode {
         Some(Verb::Ab(args)) => ab::run(&args, &cli.global),
         Some(Verb::Accept(args)) => accept::run(&args, &cli.global),
         Some(Verb::Profile(args)) => profile::run(&args, &cli.global),
+        Some(Verb::Project(args)) => project::run(&args, &cli.global),
+        Some(Verb::Shapes(args)) => shapes::run(&args, &cli.global),
+        Some(Verb::Claim(args)) => claim::run(&args, &cli.global),
         Some(Verb::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "fizeau", &mut text);

@@ -17,8 +17,15 @@ pub fn text(cell: &Cell) -> String {
         }
         Cell::Relative { value, is_stub: true } => format!("{value:.3}x ({STUB})"),
         Cell::Count(count) => count.to_string(),
+        Cell::Number(number, unit) => format!("{} {unit}", digits(*number)),
         Cell::Absent => "\u{2013}".into(),
     }
+}
+
+/// Four significant digits.
+fn digits(number: f64) -> String {
+    let magnitude = if number == 0.0 { 0 } else { number.abs().log10().floor() as i32 };
+    format!("{number:.*}", (3 - magnitude).clamp(0, 6) as usize)
 }
 
 /// A share with one place after the point, two below one percent.
@@ -58,6 +65,7 @@ pub fn number(cell: &Cell) -> Option<f64> {
             Some(*number)
         }
         Cell::Count(count) => Some(*count as f64),
+        Cell::Number(number, _) => Some(*number),
         Cell::Text(_) | Cell::Code(_) | Cell::Absent => None,
     }
 }
@@ -69,6 +77,7 @@ pub fn unit(cell: &Cell) -> Option<&'static str> {
         Cell::Throughput(_) => Some("FLOP/s"),
         Cell::Time(_) => Some("s"),
         Cell::Size(_) => Some("B"),
+        Cell::Number(_, unit) => Some(unit),
         _ => None,
     }
 }

@@ -17,6 +17,7 @@ mod heat;
 mod level;
 mod line;
 pub mod nccl_tests;
+mod projection;
 mod rank;
 mod reproduce;
 mod run;
@@ -28,6 +29,7 @@ mod stub;
 mod summary;
 mod transfer;
 mod trial;
+mod verdicts;
 mod wire_bandwidth;
 
 pub use about::About;
@@ -36,11 +38,13 @@ pub use ceiling::Ceilings;
 pub use comparison::document as comparison;
 pub use line::{Finished, finished};
 pub use nccl_tests::nccl_tests;
+pub use projection::document as projection;
 pub use run::document as run;
 pub use side_by_side::{GpuRun, document as side_by_side};
 pub use startup_fit::{StartupFit, fit_startup};
 pub use stub::without_numbers;
 pub use trial::document as trial;
+pub use verdicts::document as verdicts;
 
 use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};
 
@@ -159,6 +163,8 @@ pub enum Cell {
     },
     /// A count.
     Count(u64),
+    /// A number of a unit that nothing above has: `154.2 tok/s`.
+    Number(f64, &'static str),
     /// Nothing to say.
     Absent,
 }

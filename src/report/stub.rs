@@ -57,6 +57,7 @@ fn cell(value: &Cell) -> Cell {
         | Cell::Size(_)
         | Cell::Share(_)
         | Cell::Ratio(_)
+        | Cell::Number(..)
         | Cell::Count(_) => Cell::Text(STUB.into()),
     }
 }

@@ -6,7 +6,7 @@ use super::{CpuId, Properties, pcie_bandwidth};
 use crate::{
     case::Algorithm,
     dtype::Dtype,
-    units::{Bytes, BytesPerSecond, FlopsPerSecond},
+    units::{Bytes, BytesPerSecond, FlopsPerSecond, Megahertz, Watts},
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -66,6 +66,16 @@ pub struct Part {
     pub link: Option<String>,
     /// How collectives may be carried out over it.
     pub algorithms: &'static [Algorithm],
+    /// The highest clock of a GPU's units that the vendor states. Peaks may be stated at a lower
+    /// one.
+    pub clock_most: Option<Megahertz>,
+    /// What the last-level caches of a GPU hold, together.
+    pub cache: Option<Bytes>,
+    /// What the network interfaces beside one device carry in one direction, in the vendor's own
+    /// system.
+    pub network_bandwidth: Option<BytesPerSecond>,
+    /// The most power that one device is stated to take.
+    pub power: Option<Watts>,
     /// Fields that no vendor's text confirms.
     pub unverified: Vec<String>,
     /// How many sources the file names.
@@ -326,6 +336,22 @@ fn memory_bandwidths(file: &GpuFile) -> Vec<f64> {
     stated.chain(file.memory_bandwidth_alt_gb_per_s.iter().copied()).chain(by_pins).collect()
 }
 
+/// Bytes of a package's last-level caches: vendors write MB and mean MiB.
+fn cache(file: &GpuFile) -> Option<f64> {
+    let sizes = [file.l2_mb, file.infinity_cache_mb].into_iter().flatten();
+    sizes.reduce(f64::max).map(|mebi| mebi * 1048576.0)
+}
+
+/// The network interfaces of one package in the vendor's own system.
+fn network(file: &GpuFile) -> Option<BytesPerSecond> {
+    let number = |name: &str| {
+        let value = file.nic.as_ref()?.get(name)?;
+        value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
+    };
+    let gigabits = number("nics_per_gpu")? * number("gbit_per_nic")?;
+    Some(BytesPerSecond(gigabits * 1e9 / 8.0)).filter(|rate| rate.0 > 0.0)
+}
+
 /// The rate of the link that a part has to the host's memory in place of PCI Express, if any.
 /// Where both have one memory, each byte of a copy is read from it and written to it.
 fn host_bandwidth(
@@ -394,6 +420,10 @@ impl Part {
             pcie: file.pcie_gen.zip(file.pcie_lanes).map(|(generation, lanes)| [generation, lanes]),
             link: file.link.as_ref().map(|link| link.kind.clone()),
             algorithms: file.link.as_ref().map_or(&[], algorithms),
+            clock_most: file.boost_clock_mhz.map(Megahertz),
+            cache: cache(file).map(|bytes| Bytes((bytes / devices) as u64)),
+            network_bandwidth: network(file).map(|giga| giga * (1.0 / devices)),
+            power: file.tdp_w.map(|watts| Watts(watts / devices)),
             unverified: file.unverified.clone(),
             sources: file.source.len(),
             source_titles: file.source.iter().map(Source::line).collect(),
@@ -448,6 +478,10 @@ impl Part {
             pcie: None,
             link: None,
             algorithms: &[],
+            clock_most: None,
+            cache: None,
+            network_bandwidth: None,
+            power: None,
             unverified: file.unverified.clone(),
             sources: file.source.len(),
             source_titles: file.source.iter().map(Source::line).collect(),

@@ -1,0 +1,356 @@
+//! Claims about tokens, against the bound of a step.
+
+use super::{Answer, Claim, LIGHT_MOST, Per, Verdict};
+use crate::{
+    model::{Format, Model, Module},
+    project::{
+        Bound, Hardware, Layout, Phase, Routing, Scenario, Split, Work, point,
+        sweep,
+    },
+    spec::Part,
+    units::Seconds,
+};
+
+/// Vendors print GB and mean GiB for the memory of most devices: in a claim's favour it counts so.
+const GIB_OVER_GB: f64 = 1.073_741_824;
+
+/// Everything that a claim is judged by.
+struct Case<'a> {
+    claim: &'a Claim,
+    model: Model,
+    hardware: Hardware,
+    layout: Layout,
+    kv: Format,
+    context: f64,
+    lines: Vec<String>,
+    missing: Vec<String>,
+}
+
+/// Judges a rate of tokens.
+pub fn judge(
+    claim: &Claim,
+    part: &Part,
+    model: &Model,
+    layout: Option<Layout>,
+    per: Per,
+    rate: f64,
+) -> Result<Verdict, String> {
+    let mut case = Case::of(claim, part, model, layout)?;
+    if let Some(verdict) = case.weights_do_not_fit() {
+        return Ok(verdict);
+    }
+    let devices = f64::from(case.layout.devices());
+    let most = case.sequences_that_fit();
+    let concurrency = match (claim.concurrency, per) {
+        (Some(stated), _) => {
+            if u64::from(stated) > most {
+                return Ok(case.caches_do_not_fit(stated, most));
+            }
+            stated
+        }
+        // One user alone is fastest.
+        (None, Per::User) => {
+            case.missing.push("requests at once: 1 taken, the fastest for a user".into());
+            1
+        }
+        (None, _) if claim.isl.is_none() && claim.context.is_none() => {
+            return Ok(case.without_load(per, rate, devices));
+        }
+        (None, _) => {
+            case.missing.push(format!(
+                "requests at once: {most} taken, the most that fit (KV cache in {})",
+                case.kv
+            ));
+            u32::try_from(most.max(1)).unwrap_or(u32::MAX)
+        }
+    };
+    let all = match per {
+        Per::User => rate * f64::from(concurrency),
+        Per::Device => rate * devices,
+        Per::System => rate,
+    };
+    let (light, serial) = case.limits(claim, per, concurrency)?;
+    Ok(case.verdict(all, light, serial, f64::from(concurrency), per))
+}
+
+impl<'a> Case<'a> {
+    fn of(
+        claim: &'a Claim,
+        part: &Part,
+        model: &Model,
+        layout: Option<Layout>,
+    ) -> Result<Case<'a>, String> {
+        let mut model = model.clone();
+        let mut missing = Vec::new();
+        match &claim.precision {
+            Some(text) => model.precision = model.precision.with_linear(text.parse()?),
+            None => missing.push(format!("precision: {} as published", model.precision.describe())),
+        }
+        let kv = match &claim.kv {
+            Some(text) => text.parse()?,
+            None if model.precision.of(Module::Attention) == Format::Bf16 => Format::Bf16,
+            None => Format::Fp8,
+        };
+        let gpus = match (claim.gpus, layout) {
+            (Some(gpus), Some(layout)) if gpus != layout.devices() => {
+                return Err(format!("{layout} has {} devices, and not {gpus}", layout.devices()));
+            }
+            (_, Some(layout)) => layout.devices(),
+            (Some(gpus), None) => gpus,
+            (None, None) => {
+                missing.push("devices: 1 taken".into());
+                1
+            }
+        };
+        let even = Layout { replicas: 1, split: Split::Even(gpus.min(4096)) };
+        let layout = layout.unwrap_or(even);
+        layout.check(&model)?;
+        let context = match (claim.context, claim.isl, claim.osl) {
+            (Some(context), _, _) => f64::from(context),
+            (None, Some(input), output) => {
+                f64::from(input) + f64::from(output.unwrap_or(0)) / 2.0
+            }
+            _ => {
+                missing.push("context: 0 tokens taken, the fastest".into());
+                0.0
+            }
+        };
+        let hardware = Hardware::of_part(part)?;
+        Ok(Case { claim, model, hardware, layout, kv, context, lines: Vec::new(), missing })
+    }
+
+    fn finish(self, answer: Answer, why: String) -> Verdict {
+        Verdict {
+            answer,
+            why,
+            of_light: None,
+            of_serial: None,
+            arithmetic: self.lines,
+            missing: self.missing,
+        }
+    }
+
+    fn capacity(&self) -> f64 {
+        self.hardware.capacity.0 as f64 * GIB_OVER_GB * f64::from(self.layout.devices())
+    }
+
+    fn weights_do_not_fit(&mut self) -> Option<Verdict> {
+        let weights = self.model.weight_bytes() * f64::from(self.layout.replicas);
+        let (devices, capacity) = (self.layout.devices(), self.capacity());
+        self.lines.push(format!(
+            "weights: {:.4} x 10^9 parameters in {} = {:.1} GB; memory: {devices} x {:.0} GiB = \
+             {:.1} GB",
+            self.model.total() / 1e9,
+            self.model.precision.describe(),
+            weights / 1e9,
+            self.hardware.capacity.0 as f64 / 1e9,
+            capacity / 1e9
+        ));
+        if weights <= capacity {
+            return None;
+        }
+        let lines = std::mem::take(&mut self.lines);
+        Some(Verdict {
+            answer: Answer::Impossible,
+            why: "the weights do not fit into memory".into(),
+            of_light: None,
+            of_serial: None,
+            arithmetic: lines,
+            missing: std::mem::take(&mut self.missing),
+        })
+    }
+
+    /// Sequences that fit at the context, all memory taken.
+    fn sequences_that_fit(&self) -> u64 {
+        let each = self.model.kv_bytes(self.context.max(1.0), self.kv);
+        let free = self.capacity() - self.model.weight_bytes() * f64::from(self.layout.replicas);
+        (free / each.max(1.0)).clamp(0.0, 1e6) as u64
+    }
+
+    fn caches_do_not_fit(mut self, stated: u32, most: u64) -> Verdict {
+        let each = self.model.kv_bytes(self.context.max(1.0), self.kv);
+        self.lines.push(format!(
+            "KV cache: {:.1} MB for {} tokens in {}; {most} sequences fit beside the weights",
+            each / 1e6,
+            self.context,
+            self.kv
+        ));
+        let why = format!("{stated} sequences do not fit into memory, {most} do");
+        self.finish(Answer::Impossible, why)
+    }
+
+    /// Neither requests at once nor tokens are stated: arithmetic alone bounds the rate.
+    fn without_load(mut self, per: Per, rate: f64, devices: f64) -> Verdict {
+        let peak = self.hardware.arithmetic(self.model.precision.of(Module::Experts));
+        let Some((dtype, peak)) = peak else {
+            return self.finish(Answer::CannotTell, "no peak is known".into());
+        };
+        let operations = 2.0 * self.model.active();
+        let most = peak.0 / operations;
+        let each = if per == Per::System { rate / devices } else { rate };
+        self.lines.push(format!(
+            "2 x {:.2} x 10^9 active parameters = {:.1} GFLOP a token; {peak} ({dtype}) / that = \
+             {most:.0} tok/s/GPU at most, whatever the load",
+            self.model.active() / 1e9,
+            operations / 1e9
+        ));
+        self.missing.push("requests at once".into());
+        self.missing.push("tokens of prompts and answers".into());
+        let acceptance = self.claim.acceptance.unwrap_or(1.0);
+        if each > most * acceptance {
+            let why = format!("{each:.0} tok/s/GPU is above what the arithmetic allows");
+            return self.finish(Answer::Impossible, why);
+        }
+        let why = "the rate depends on the number of requests at once and on their lengths, which \
+                   are not stated";
+        self.finish(Answer::CannotTell, why.into())
+    }
+
+    /// Tokens a second of all users in L0 and in L1.
+    fn limits(
+        &mut self,
+        claim: &Claim,
+        per: Per,
+        concurrency: u32,
+    ) -> Result<(f64, f64), String> {
+        let acceptance = claim.acceptance.unwrap_or(1.0);
+        if let (Some(isl), Some(osl)) = (claim.isl, claim.osl)
+            && per != Per::User
+        {
+            return self.offline(isl, osl, concurrency, acceptance);
+        }
+        let each = f64::from(concurrency.div_ceil(self.layout.replicas));
+        let work = |routing| Work {
+            phase: Phase::Decode { context: self.context },
+            sequences: each,
+            split: self.layout.split,
+            kv: self.kv,
+            routing,
+        };
+        let say = |error: crate::project::StepError| error.to_string();
+        let bound = sweep::light(&self.model, &self.hardware, work(Routing::Best)).map_err(say)?;
+        let step = crate::project::step(&self.model, &self.hardware, work(Routing::Chance));
+        let step = step.map_err(say)?;
+        self.explain(&bound, each);
+        self.lines.push(format!(
+            "L1 = {} (one operation after the other, {} of it {})",
+            step.serial,
+            share_of_class(&step),
+            step.class()
+        ));
+        if acceptance > 1.0 {
+            let line = format!("{acceptance} tokens accepted a step: rates are times that");
+            self.lines.push(line);
+        }
+        let rate = |time: Seconds| f64::from(concurrency) * acceptance / time.0;
+        Ok((rate(bound.longest().0), rate(step.serial)))
+    }
+
+    fn explain(&mut self, bound: &Bound, each: f64) {
+        let hardware = &self.hardware;
+        let kv = each * self.model.kv_bytes(self.context, self.kv);
+        self.lines.push(format!(
+            "a step of {each} sequences at {} tokens reads {:.3} GB on each device (KV cache of \
+             all: {:.3} GB in {}), less {} that caches may keep: / {} = {}",
+            self.context,
+            bound.bytes / 1e9,
+            kv / 1e9,
+            self.kv,
+            hardware.cache,
+            hardware.memory_most,
+            bound.memory
+        ));
+        self.lines.push(format!(
+            "{:.1} GFLOP on each device at peak = {}; messages = {}",
+            bound.flops / 1e9,
+            bound.compute,
+            bound.communication
+        ));
+        let (longest, class) = bound.longest();
+        self.lines.push(format!("L0 = the longest = {longest} ({class})"));
+    }
+
+    /// Throughput with the prompts' prefill.
+    fn offline(
+        &mut self,
+        isl: u32,
+        osl: u32,
+        concurrency: u32,
+        acceptance: f64,
+    ) -> Result<(f64, f64), String> {
+        let scenario =
+            Scenario { input: isl, prefix: 0, output: osl, kv: self.kv, memory_share: 1.0 };
+        scenario.check(&self.model)?;
+        let point = point(&self.model, &self.hardware, self.layout, &scenario, concurrency);
+        let point = point.map_err(|error| error.to_string())?;
+        let rates = point.requests.map(|rate| rate * f64::from(osl));
+        let decode = &point.decode.bound;
+        let prefill = &point.prefill.bound;
+        self.lines.push(format!(
+            "a request: prefill of {isl} tokens takes {} of arithmetic on each device; {} decode \
+             steps take {} of memory and {} of arithmetic each, for {concurrency} requests at once",
+            prefill.compute,
+            osl.saturating_sub(1),
+            decode.memory,
+            decode.compute
+        ));
+        self.lines.push(format!(
+            "L0 = {:.0} tok/s where prefill hides decode's memory traffic; L1 = {:.0} tok/s one \
+             after the other",
+            rates.light, rates.serial
+        ));
+        Ok((rates.light * acceptance, rates.serial * acceptance))
+    }
+
+    fn verdict(
+        mut self,
+        all: f64,
+        light: f64,
+        serial: f64,
+        concurrency: f64,
+        per: Per,
+    ) -> Verdict {
+        let (of_light, of_serial) = (all / light, all / serial);
+        let devices = f64::from(self.layout.devices());
+        let as_stated = |rate: f64| match per {
+            Per::User => rate / concurrency,
+            Per::Device => rate / devices,
+            Per::System => rate,
+        };
+        self.lines.push(format!(
+            "claimed {:.4} {per}; L0 {:.4}, L1 {:.4}: {:.1} % of L0, {:.1} % of L1",
+            as_stated(all),
+            as_stated(light),
+            as_stated(serial),
+            of_light * 100.0,
+            of_serial * 100.0
+        ));
+        let percent = of_light * 100.0;
+        let (answer, why) = if of_light > 1.0 {
+            (Answer::Impossible, format!("it is {percent:.0} % of the bound"))
+        } else if of_serial > 1.0 {
+            let why = format!(
+                "it is {:.0} % of a perfect engine that does one operation after the other",
+                of_serial * 100.0
+            );
+            (Answer::Suspicious, why)
+        } else if of_light > LIGHT_MOST {
+            let why = format!("it is {percent:.0} % of the bound: no measurement comes so near");
+            (Answer::Suspicious, why)
+        } else {
+            let of_serial = of_serial * 100.0;
+            (Answer::Possible, format!("it is {percent:.0} % of L0 and {of_serial:.0} % of L1"))
+        };
+        let mut verdict = self.finish(answer, why);
+        (verdict.of_light, verdict.of_serial) = (Some(of_light), Some(of_serial));
+        verdict
+    }
+}
+
+/// The share of L1 that its class takes, in words.
+fn share_of_class(step: &crate::project::Step) -> String {
+    let class = step.class();
+    let of: f64 =
+        step.rows.iter().filter(|row| row.class == class).map(|row| row.serial.0).sum();
+    format!("{:.0} %", of / step.serial.0.max(f64::MIN_POSITIVE) * 100.0)
+}

@@ -1,0 +1,60 @@
+//! `fizeau shapes`: the shapes of a model as a suite that `run` takes.
+
+use super::{Global, Usage, project};
+use crate::{data::Catalogue, project::shapes::Shapes, suite::Suite};
+use clap::Args;
+use std::{path::PathBuf, process::ExitCode};
+
+/// Arguments of `shapes`.
+#[derive(Args, Clone, Debug)]
+pub struct ShapesArgs {
+    /// The model and its load
+    #[command(flatten)]
+    pub load: project::ModelArgs,
+    /// Devices that every layer is cut over
+    #[arg(long, value_name = "DEVICES", conflicts_with = "layout")]
+    pub tp: Option<u32>,
+    /// A layout: tp8, ep8
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<String>,
+    /// Write the suite to this file and not to standard output; end it in .toml
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// Prints the suite, or writes it.
+///
+/// # Errors
+/// Where the model or the layout is not understood, or the file cannot be written.
+pub fn run(args: &ShapesArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let catalogue = Catalogue::load(global.data.as_deref())?;
+    let model = args.load.model(&catalogue)?;
+    let scenario = args.load.scenario(&model, 1.0)?;
+    let layout = match (&args.layout, args.tp) {
+        (Some(layout), _) => layout.clone(),
+        (None, tp) => project::tensor(tp.unwrap_or(1)),
+    };
+    let layout = project::layout_of(&layout, &model)?;
+    let shapes = Shapes::of(&model, layout, &scenario, &args.load.concurrency.0);
+    let description = format!(
+        "{}, {layout}: decode of {} requests at {} tokens, prefill of {}",
+        model.name,
+        args.load.concurrency,
+        scenario.middle(),
+        scenario.input
+    );
+    let text = shapes.suite("shapes", &description);
+    // What `run` would refuse is not written.
+    Suite::parse(&text).map_err(Usage)?;
+    for what in &shapes.left_out {
+        super::say(&format!("no suite measures {what}: left out"));
+    }
+    match &args.out {
+        Some(path) => {
+            super::write_file(path, text.as_bytes(), "--out FILE")?;
+            super::say(&format!("to measure them: fizeau run --suite {}", super::shown(path)));
+        }
+        None => super::write_out(&text)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,390 @@
+//! Projections: the order of the tiers and how they move with what they depend on, over random
+//! models, layouts and parts.
+
+use fizeau::{
+    data::Catalogue,
+    model::{Format, Model, Module, config},
+    project::{
+        Hardware, Layout, Link, Phase, Routing, Scenario, Slo, Split, Work, operation, point,
+        shapes::Shapes, step, sweep,
+    },
+    record::store,
+    suite::Suite,
+    units::{Bytes, BytesPerSecond, FlopsPerSecond},
+};
+use proptest::{
+    prelude::*,
+    strategy::ValueTree,
+    test_runner::{Config, TestRunner},
+};
+use std::path::Path;
+
+/// A configuration of one of the kinds of architecture, with sizes by chance.
+fn configurations() -> impl Strategy<Value = serde_json::Value> {
+    let power = |low: u32, high: u32| (low..=high).prop_map(|at| 1u32 << at);
+    let base = (power(8, 14), 1u32..12, power(3, 6), power(0, 3), power(5, 7), 100u32..200_000);
+    let mixture = proptest::option::of((power(3, 7), 0u32..4, power(6, 11), 0u32..2));
+    (base, mixture, 0u32..6, power(8, 14)).prop_map(|(base, mixture, kind, inner)| {
+        let (hidden, layers, heads, kv, dim, vocabulary) = base;
+        let mut config = serde_json::json!({
+            "model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers,
+            "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": dim,
+            "intermediate_size": inner, "vocab_size": vocabulary,
+        });
+        if let Some((experts, chosen, width, shared)) = mixture {
+            config["num_local_experts"] = experts.into();
+            config["num_experts_per_tok"] = (1u32 << chosen).min(experts).into();
+            config["moe_intermediate_size"] = width.into();
+            config["n_shared_experts"] = shared.into();
+        }
+        match kind {
+            0 => config["sliding_window"] = 512.into(),
+            1 => config["attention_chunk_size"] = 1024.into(),
+            2 | 3 => {
+                for (name, value) in [("kv_lora_rank", 512), ("qk_nope_head_dim", 128),
+                    ("qk_rope_head_dim", 64), ("v_head_dim", 128), ("q_lora_rank", 256)] {
+                    config[name] = value.into();
+                }
+                config["num_key_value_heads"] = heads.into();
+                if kind == 3 {
+                    for (name, value) in
+                        [("index_topk", 256), ("index_n_heads", 8), ("index_head_dim", 64)] {
+                        config[name] = value.into();
+                    }
+                }
+            }
+            4 => {
+                for (name, value) in [("linear_num_value_heads", heads),
+                    ("linear_num_key_heads", heads), ("linear_key_head_dim", 64),
+                    ("linear_value_head_dim", 64), ("linear_conv_kernel_dim", 4)] {
+                    config[name] = value.into();
+                }
+                let kinds = (0..layers).map(|at| match at % 2 {
+                    0 => "linear_attention",
+                    _ => "full_attention",
+                });
+                config["layer_types"] = kinds.collect::<Vec<_>>().into();
+            }
+            _ => {}
+        }
+        config
+    })
+}
+
+fn hardware() -> impl Strategy<Value = Hardware> {
+    (1e9f64..1e13, 1.0f64..1.2, 1e12f64..1e16, 1e9f64..1e12, 0u64..1 << 29, 1u32..80, 1e9f64..1e11)
+        .prop_map(|(memory, more, peak, link, cache, domain, network)| Hardware {
+            name: "made up".into(),
+            basis: "made up".into(),
+            memory: BytesPerSecond(memory),
+            memory_most: BytesPerSecond(memory * more),
+            peaks: [(fizeau::dtype::Dtype::Bf16, FlopsPerSecond(peak))].into(),
+            link: Some(Link {
+                inside: BytesPerSecond(link),
+                domain: Some(domain),
+                outside: Some(BytesPerSecond(network)),
+                basis: "made up".into(),
+            }),
+            capacity: Bytes(1 << 37),
+            cache: Bytes(cache),
+            power: None,
+            measured: None,
+            notes: Vec::new(),
+        })
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    model: Model,
+    hardware: Hardware,
+    work: Work,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let sizes = (0u32..4, 0u32..3, 1u32..512, 1f64..200_000.0, 1f64..5_000.0, any::<bool>());
+    (configurations(), hardware(), sizes).prop_map(|(config, hardware, sizes)| {
+        let (cut, kind, sequences, context, new, is_decode) = sizes;
+        let model = config::parse("made up", &config.to_string()).expect("understood");
+        let n = 1 << cut;
+        let split = match kind {
+            0 => Split::Tensor(n),
+            1 if model.mixtures().next().is_some() => Split::Expert(n),
+            _ => Split::Even(n),
+        };
+        let layout = Layout { replicas: 1, split };
+        let split = layout.check(&model).map_or(Split::Even(n), |()| split);
+        let phase = match is_decode {
+            true => Phase::Decode { context },
+            false => Phase::Prefill { new, old: context },
+        };
+        let (kv, routing) = (Format::Bf16, Routing::Chance);
+        let sequences = f64::from(sequences);
+        Case { model, hardware, work: Work { phase, sequences, split, kv, routing } }
+    })
+}
+
+/// L0 <= L1, and neither falls where less is there or more is to be done.
+fn check(case: &Case) -> Result<(), String> {
+    let Case { model, hardware, work } = case;
+    let both = |hardware: &Hardware, work: Work| {
+        let step = step(model, hardware, work).map_err(|error| error.to_string())?;
+        Ok::<_, String>((step.light().0, step.serial.0))
+    };
+    let (light, serial) = both(hardware, *work)?;
+    let close = 1.0 + 1e-9;
+    if light > serial * close {
+        return Err(format!("L0 {light} is above L1 {serial}"));
+    }
+    let mut slow_memory = hardware.clone();
+    slow_memory.memory.0 *= 0.7;
+    slow_memory.memory_most.0 *= 0.7;
+    let mut slow_units = hardware.clone();
+    slow_units.peaks.values_mut().for_each(|peak| peak.0 *= 0.7);
+    let mut slow_links = hardware.clone();
+    if let Some(link) = &mut slow_links.link {
+        link.inside.0 *= 0.7;
+        link.outside = link.outside.map(|outside| outside * 0.7);
+    }
+    let phase = match work.phase {
+        Phase::Decode { context } => Phase::Decode { context: context * 1.3 },
+        Phase::Prefill { new, old } => Phase::Prefill { new, old: old * 1.3 },
+    };
+    let longer = Work { phase, ..*work };
+    let more = Work { sequences: work.sequences + 1.0, ..*work };
+    for (what, hardware, work) in [
+        ("slower memory", &slow_memory, *work),
+        ("slower units", &slow_units, *work),
+        ("slower links", &slow_links, *work),
+        ("a longer context", hardware, longer),
+        ("one sequence more", hardware, more),
+    ] {
+        let (other_light, other_serial) = both(hardware, work)?;
+        if other_light * close < light || other_serial * close < serial {
+            return Err(format!(
+                "{what}: L0 {light} -> {other_light}, L1 {serial} -> {other_serial}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_many(cases_count: u32) {
+    let mut runner = TestRunner::new(Config { cases: cases_count, ..Config::default() });
+    let strategy = cases();
+    for number in 0..cases_count {
+        let case = strategy.new_tree(&mut runner).expect("a case").current();
+        if let Err(why) = check(&case) {
+            panic!("case {number}: {why}\n{case:#?}");
+        }
+    }
+}
+
+#[test]
+fn tiers_keep_their_order_and_move_the_right_way() {
+    check_many(2_000);
+}
+
+#[test]
+#[ignore = "100,000 cases: scripts/check_long.sh"]
+fn tiers_keep_their_order_over_100_000_cases() {
+    check_many(100_000);
+}
+
+/// The check above finds a bound that is too high.
+#[test]
+fn a_bound_above_l1_is_found() {
+    let mut runner = TestRunner::deterministic();
+    let mut found = 0;
+    for _ in 0..200 {
+        let mut case = cases().new_tree(&mut runner).expect("a case").current();
+        case.hardware.memory_most.0 = case.hardware.memory.0 * 0.5;
+        found += u32::from(check(&case).is_err());
+    }
+    assert!(found > 20, "{found}");
+}
+
+/// Products on one device are the model's parameters, and on n devices no fewer.
+#[test]
+fn operations_have_the_parameters_of_the_model() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    for name in catalogue.model_names() {
+        let model = catalogue.model(name).expect("understood");
+        let work = |split| Work {
+            phase: Phase::Decode { context: 1000.0 },
+            sequences: 1e9,
+            split,
+            kv: Format::Bf16,
+            routing: Routing::Chance,
+        };
+        let weights = |split| -> f64 {
+            let list = operation::operations(&model, work(split));
+            let products = list.iter().map(|one| match one.kind {
+                fizeau::project::Kind::Gemm([_, n, k]) => one.count * n * k,
+                fizeau::project::Kind::Grouped([_, n, k, groups]) => one.count * n * k * groups,
+                _ => 0.0,
+            });
+            products.sum()
+        };
+        let head = if model.is_tied { 0.0 } else { model.parameters(Module::Embedding) };
+        let expected = model.total() - head;
+        let off = weights(Split::Even(1)) / expected - 1.0;
+        assert!(off.abs() < 1e-3, "{name}: {off:e}");
+        let off = weights(Split::Even(8)) * 8.0 / expected - 1.0;
+        assert!(off.abs() < 1e-3, "{name} on 8: {off:e}");
+        let layout = Layout { replicas: 1, split: Split::Tensor(2) };
+        if layout.check(&model).is_ok() {
+            assert!(weights(layout.split) * 2.0 >= expected * 0.999, "{name} by tp2");
+        }
+    }
+}
+
+fn h200() -> Hardware {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let part = catalogue.parts.iter().find(|part| part.id == "h200-sxm").expect("a part");
+    Hardware::of_part(part).expect("whole")
+}
+
+fn scenario() -> Scenario {
+    Scenario { input: 1000, prefix: 0, output: 1000, kv: Format::Bf16, memory_share: 0.9 }
+}
+
+#[test]
+fn times_follow_from_the_text_book() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let model = catalogue.model("llama-3.1-8b").expect("a model");
+    let hardware = h200();
+    let layout: Layout = "tp1".parse().expect("a layout");
+    let point = point(&model, &hardware, layout, &scenario(), 1).expect("a point");
+    // BW / (weights + context x KV), less what the caches keep.
+    let bytes = (model.active() * 2.0 + 1500.0 * 131_072.0) - hardware.cache.0 as f64;
+    assert!((point.token.light - bytes / 4.8e12).abs() < 1e-12);
+    // 2 x active x tokens, but the output layer for one token alone; causal attention.
+    let head = 4096.0 * 128_256.0;
+    let flops = 2.0 * (model.active() - head) * 1000.0 + 2.0 * head
+        + 32.0 * 2.0 * 32.0 * 256.0 * 1000.0 * 1001.0 / 2.0;
+    assert!((point.first_token.light - flops / 989.4e12).abs() < 1e-9);
+    let end = point.end_to_end(1000).light;
+    assert!((end - (point.first_token.light + 999.0 * point.token.light)).abs() < 1e-12);
+    // 141 GB x 0.9 less 16.06 GB of weights, 1500 tokens each.
+    let most = ((141e9 * 0.9 - model.weight_bytes()) / (1500.0 * 131_072.0)).floor();
+    assert_eq!(point.fit.sequences, Some(most as u64));
+    assert_eq!(sweep::cost_of_million(3.6, 1000.0), 1.0);
+}
+
+#[test]
+fn layouts_that_do_not_divide_are_refused() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let check = |model: &str, layout: &str| {
+        let layout: Layout = layout.parse().map_err(|why: String| why)?;
+        layout.check(&catalogue.model(model).expect("a model"))
+    };
+    for (model, layout, words) in [
+        ("llama-3.1-8b", "tp3", "3 devices do not divide its 32 heads"),
+        ("llama-3.1-8b", "ep8", "no experts"),
+        ("qwen3-235b-a22b", "ep3", "do not divide its 128 experts"),
+        ("llama-3.1-8b", "tp0", "is no layout"),
+        ("llama-3.1-8b", "0xtp2", "is no layout"),
+        ("llama-3.1-8b", "4096xtp4096", "is no layout"),
+        ("llama-3.1-8b", "fast", "is no layout"),
+    ] {
+        let why = check(model, layout).expect_err("refused");
+        assert!(why.contains(words), "{layout}: {why}");
+    }
+    assert_eq!(check("deepseek-v3", "2xep128"), Ok(()));
+    let model = catalogue.model("qwen3-8b").expect("a model");
+    let long = Scenario { input: 40_000, output: 2_000, ..scenario() };
+    assert!(long.check(&model).expect_err("too long").contains("max_position_embeddings"));
+    assert!(Scenario { prefix: 1000, ..scenario() }.check(&model).is_err());
+}
+
+#[test]
+fn few_key_heads_are_copied_and_latents_too() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let sequence = |model: &str, layout: &str| {
+        let model = catalogue.model(model).expect("a model");
+        let layout: Layout = layout.parse().expect("a layout");
+        sweep::fit(&model, &h200(), layout, &scenario()).sequence
+    };
+    // Four key heads on eight devices: as much on each as on four.
+    assert_eq!(sequence("qwen3-235b-a22b", "tp8"), sequence("qwen3-235b-a22b", "tp4"));
+    assert_eq!(sequence("deepseek-v3", "tp8"), sequence("deepseek-v3", "tp1"));
+    assert_eq!(sequence("llama-3.1-8b", "tp8") * 8.0, sequence("llama-3.1-8b", "tp1"));
+}
+
+#[test]
+fn fronts_and_operating_points() {
+    let front = sweep::front(&[(1.0, 5.0), (2.0, 4.0), (1.5, 3.0), (2.0, 4.0)]);
+    assert_eq!(front, [true, true, false, true]);
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let model = catalogue.model("llama-3.1-8b").expect("a model");
+    let layout: Layout = "tp1".parse().expect("a layout");
+    let of = |requests| point(&model, &h200(), layout, &scenario(), requests).expect("a point");
+    let points: Vec<_> = [1, 8, 64, 128].map(of).into();
+    let slo = |token| Slo { token: Some(fizeau::units::Seconds(token)), ..Slo::default() };
+    let best = |slo| sweep::operating_point(&points, &slo, 1000).map(|point| point.concurrency);
+    assert_eq!(best(slo(1.0)), Some(128));
+    assert_eq!(best(slo(0.0045)), Some(8));
+    assert_eq!(best(slo(1e-6)), None);
+}
+
+#[test]
+fn a_record_of_this_kind_of_machine_gives_all_tiers() {
+    let path = Path::new("results/epyc-9005/2026-11-21-kvm-2-cores");
+    let record = store::read(path).expect("a record");
+    let hardware = Hardware::of_record("host", &record, None).expect("whole");
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let model = catalogue.model("llama-3.2-1b").expect("a model");
+    let layout: Layout = "tp1".parse().expect("a layout");
+    let point = point(&model, &hardware, layout, &scenario(), 1).expect("a point");
+    for step in [&point.decode, &point.prefill] {
+        let measured = step.measured.expect("there is a record").0;
+        assert!(step.light().0 <= step.serial.0 && step.serial.0 <= measured);
+        assert!((0.0..=1.0).contains(&step.coverage.expect("there is a record")));
+        assert!(step.rows.iter().all(|row| row.measured.expect("L2").0 >= row.serial.0));
+        assert!(step.rows.iter().any(|row| row.basis.as_ref().expect("L2").efficiency.is_some()));
+    }
+    let mut without = record.clone();
+    without.outcomes.retain(|outcome| match outcome {
+        fizeau::outcome::Outcome::Measured(one) => {
+            matches!(one.case.point.operation(), "stream" | "compute")
+        }
+        _ => true,
+    });
+    let hardware = Hardware::of_record("host", &without, None).expect("enough");
+    assert!(hardware.notes.iter().any(|note| note.contains("no matrix products")));
+    without.outcomes.clear();
+    assert!(Hardware::of_record("host", &without, None).is_err());
+    let mut stub = record;
+    stub.header.device.vendor = "stub".into();
+    assert!(Hardware::of_record("stub", &stub, None).expect_err("refused").contains("stub"));
+}
+
+#[test]
+fn shapes_are_a_suite_that_can_be_run() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    for (name, layout) in
+        [("llama-3.1-8b", "tp2"), ("deepseek-v3", "ep8"), ("qwen3.5-122b-a10b", "tp2")] {
+        let model = catalogue.model(name).expect("a model");
+        let layout: Layout = layout.parse().expect("a layout");
+        let shapes = Shapes::of(&model, layout, &scenario(), &[1, 8, 64]);
+        let text = shapes.suite("shapes", "a test");
+        let suite = Suite::parse(&text).unwrap_or_else(|why| panic!("{name}: {why}\n{text}"));
+        assert!(suite.gemm.is_some_and(|gemm| gemm.shapes.len() >= 8), "{text}");
+        assert!(!suite.attention.is_empty() && suite.collective.is_some(), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "it reads the clock: scripts/check_long.sh"]
+fn ten_thousand_points_take_less_than_five_seconds() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let model = catalogue.model("deepseek-v3").expect("a model");
+    let (hardware, layout) = (h200(), "ep8".parse().expect("a layout"));
+    let start = std::time::Instant::now();
+    for requests in 1..=10_000 {
+        point(&model, &hardware, layout, &scenario(), requests).expect("a point");
+    }
+    let elapsed = start.elapsed();
+    println!("10,000 points in {elapsed:?}");
+    assert!(elapsed.as_secs_f64() < 5.0, "{elapsed:?}");
+}

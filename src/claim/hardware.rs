@@ -17,14 +17,7 @@ const PEAK_MOST: f64 = 0.985;
 const SAME: f64 = 0.004;
 
 fn verdict(answer: Answer, why: String, share: f64, arithmetic: Vec<String>) -> Verdict {
-    Verdict {
-        answer,
-        why,
-        of_light: Some(share),
-        of_serial: None,
-        arithmetic,
-        missing: Vec::new(),
-    }
+    Verdict { answer, why, of_light: Some(share), of_serial: None, arithmetic, missing: Vec::new() }
 }
 
 /// A figure beside a stated peak, and the most that the part may do.
@@ -54,7 +47,10 @@ fn beside(what: &str, rate: f64, stated: f64, most: f64, lines: Vec<String>) -> 
 /// Memory bandwidth.
 pub fn memory(part: &Part, rate: f64) -> Verdict {
     let Some(stated) = part.memory_bandwidth else {
-        return Verdict::cannot_tell(format!("no text states the memory bandwidth of {}", part.name));
+        return Verdict::cannot_tell(format!(
+            "no text states the memory bandwidth of {}",
+            part.name
+        ));
     };
     let most = part.memory_bandwidth_most.unwrap_or(stated).0.max(stated.0);
     let mut lines = vec![format!(

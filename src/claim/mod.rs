@@ -10,11 +10,7 @@ mod tokens;
 
 pub use statement::{Per, Statement};
 
-use crate::{
-    model::Model,
-    project::Layout,
-    spec::Part,
-};
+use crate::{model::Model, project::Layout, spec::Part};
 use serde::Deserialize;
 
 /// A share of L0 that no public measurement of `data/claims` reaches: decode of dense models at

@@ -3,10 +3,7 @@
 use super::{Answer, Claim, LIGHT_MOST, Per, Verdict};
 use crate::{
     model::{Format, Model, Module},
-    project::{
-        Bound, Hardware, Layout, Phase, Routing, Scenario, Split, Work, point,
-        sweep,
-    },
+    project::{Bound, Hardware, Layout, Phase, Routing, Scenario, Split, Work, point, sweep},
     spec::Part,
     units::Seconds,
 };
@@ -107,9 +104,7 @@ impl<'a> Case<'a> {
         layout.check(&model)?;
         let context = match (claim.context, claim.isl, claim.osl) {
             (Some(context), _, _) => f64::from(context),
-            (None, Some(input), output) => {
-                f64::from(input) + f64::from(output.unwrap_or(0)) / 2.0
-            }
+            (None, Some(input), output) => f64::from(input) + f64::from(output.unwrap_or(0)) / 2.0,
             _ => {
                 missing.push("context: 0 tokens taken, the fastest".into());
                 0.0
@@ -207,12 +202,7 @@ impl<'a> Case<'a> {
     }
 
     /// Tokens a second of all users in L0 and in L1.
-    fn limits(
-        &mut self,
-        claim: &Claim,
-        per: Per,
-        concurrency: u32,
-    ) -> Result<(f64, f64), String> {
+    fn limits(&mut self, claim: &Claim, per: Per, concurrency: u32) -> Result<(f64, f64), String> {
         let acceptance = claim.acceptance.unwrap_or(1.0);
         if let (Some(isl), Some(osl)) = (claim.isl, claim.osl)
             && per != Per::User
@@ -302,14 +292,7 @@ impl<'a> Case<'a> {
         Ok((rates.light * acceptance, rates.serial * acceptance))
     }
 
-    fn verdict(
-        mut self,
-        all: f64,
-        light: f64,
-        serial: f64,
-        concurrency: f64,
-        per: Per,
-    ) -> Verdict {
+    fn verdict(mut self, all: f64, light: f64, serial: f64, concurrency: f64, per: Per) -> Verdict {
         let (of_light, of_serial) = (all / light, all / serial);
         let devices = f64::from(self.layout.devices());
         let as_stated = |rate: f64| match per {
@@ -350,7 +333,6 @@ impl<'a> Case<'a> {
 /// The share of L1 that its class takes, in words.
 fn share_of_class(step: &crate::project::Step) -> String {
     let class = step.class();
-    let of: f64 =
-        step.rows.iter().filter(|row| row.class == class).map(|row| row.serial.0).sum();
+    let of: f64 = step.rows.iter().filter(|row| row.class == class).map(|row| row.serial.0).sum();
     format!("{:.0} %", of / step.serial.0.max(f64::MIN_POSITIVE) * 100.0)
 }

@@ -257,11 +257,7 @@ fn each(option: &str, numbers: &[f64], at: usize, count: usize) -> Result<Option
     }
 }
 
-fn offers(
-    args: &ProjectArgs,
-    catalogue: &Catalogue,
-    model: &Model,
-) -> anyhow::Result<Vec<Offer>> {
+fn offers(args: &ProjectArgs, catalogue: &Catalogue, model: &Model) -> anyhow::Result<Vec<Offer>> {
     let parse = |text: &String| -> Result<Layout, Usage> {
         let layout: Layout = text.trim().parse().map_err(Usage)?;
         layout.check(model).map_err(Usage)?;

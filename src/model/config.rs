@@ -2,7 +2,8 @@
 //! guessed: what is not understood is refused by the name of its field.
 
 use super::{
-    FeedForward, Format, Indexer, Layers, Mixer, Model, fields::Fields,
+    FeedForward, Format, Indexer, Layers, Mixer, Model,
+    fields::Fields,
     mixer::{Compressed, Grouped, Latent, Linear, Reach},
     of, quantisation,
 };
@@ -293,12 +294,7 @@ impl Reader<'_> {
     }
 
     /// MiniMax-M3: blocks of tokens are chosen.
-    fn sparse(
-        &self,
-        full: Grouped,
-        table: &Fields<'_>,
-        notes: &mut Vec<String>,
-    ) -> Each<Mixer> {
+    fn sparse(&self, full: Grouped, table: &Fields<'_>, notes: &mut Vec<String>) -> Each<Mixer> {
         let top = table.number("sparse_topk_blocks")?;
         let block = table.number("sparse_block_size")?;
         let indexer = Indexer {
@@ -309,7 +305,8 @@ impl Reader<'_> {
         };
         let is_used = table.flag("use_sparse_attention")?;
         let layers = table.by_layer("sparse_attention_freq", self.count)?;
-        let layers = layers.ok_or_else(|| table.refuse("sparse_attention_freq", "it is missing"))?;
+        let layers =
+            layers.ok_or_else(|| table.refuse("sparse_attention_freq", "it is missing"))?;
         table.not_understood(&[
             "sparse_disable_index_value",
             "sparse_init_block",
@@ -328,7 +325,8 @@ impl Reader<'_> {
         let heads = fields.number("num_attention_heads")?;
         // Every head has its own keys, which come from one latent.
         if let Some(kv) = fields.count("num_key_value_heads")?.filter(|kv| *kv != heads) {
-            let why = format!("{kv} differs from {heads} query heads, of which latents know nothing");
+            let why =
+                format!("{kv} differs from {heads} query heads, of which latents know nothing");
             return Err(fields.refuse("num_key_value_heads", why));
         }
         for name in ["head_dim", "qk_head_dim"] {
@@ -480,7 +478,8 @@ impl Reader<'_> {
         let hidden = of(fields.number("hidden_size")?);
         let heads = fields.number("mamba_num_heads")?;
         let inner = of(heads) * of(fields.number("mamba_head_dim")?);
-        let (groups, state) = (of(fields.number("n_groups")?), of(fields.number("ssm_state_size")?));
+        let (groups, state) =
+            (of(fields.number("n_groups")?), of(fields.number("ssm_state_size")?));
         let mixed = inner + 2.0 * groups * state;
         let projections = hidden * (inner + mixed + of(heads)) + inner * hidden;
         let linear = Mixer::Linear(Linear {

@@ -11,8 +11,7 @@ impl Reader<'_> {
     pub(super) fn feed_forwards(&self) -> Each<FeedForward> {
         let fields = self.fields;
         let matrices = self.matrices()?;
-        let experts =
-            fields.one_of(&["num_local_experts", "n_routed_experts", "num_experts"])?;
+        let experts = fields.one_of(&["num_local_experts", "n_routed_experts", "num_experts"])?;
         let Some(experts) = experts.filter(|experts| *experts > 0) else {
             let inner = fields.number("intermediate_size")?;
             return Ok(self.same(FeedForward::Dense(Dense { inner, matrices })));

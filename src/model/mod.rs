@@ -146,13 +146,8 @@ impl Model {
     /// and the output layer. The embedding is a gather of one row.
     pub fn active(&self) -> f64 {
         let hidden = of(self.hidden);
-        let layers = [
-            Module::Attention,
-            Module::Dense,
-            Module::Experts,
-            Module::Shared,
-            Module::Router,
-        ];
+        let layers =
+            [Module::Attention, Module::Dense, Module::Experts, Module::Shared, Module::Router];
         let inner: f64 =
             layers.iter().map(|&module| self.sum(|layer| layer.active(module, hidden))).sum();
         inner + hidden * of(self.vocabulary)

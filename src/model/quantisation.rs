@@ -73,10 +73,7 @@ fn modules_of(name: &str) -> Option<&'static [Module]> {
 ///
 /// # Errors
 /// Where a field is not understood.
-pub fn precision<'a>(
-    fields: &Fields<'a>,
-    outer: &Fields<'a>,
-) -> Result<Precision, ConfigError> {
+pub fn precision<'a>(fields: &Fields<'a>, outer: &Fields<'a>) -> Result<Precision, ConfigError> {
     let mut stored = Format::Bf16;
     for fields in [fields, outer] {
         for name in ["torch_dtype", "dtype"] {

@@ -88,9 +88,10 @@ impl Basis {
 
 /// The least time of a case: with operands from memory where that was measured.
 fn time(measurement: &Measurement) -> f64 {
-    let cold = measurement.contrast.as_ref().filter(|contrast| {
-        contrast.cache == Cache::Cold && measurement.cache == Cache::Hot
-    });
+    let cold = measurement
+        .contrast
+        .as_ref()
+        .filter(|contrast| contrast.cache == Cache::Cold && measurement.cache == Cache::Hot);
     cold.map_or(measurement.summary.median.0, |contrast| contrast.summary.median.0)
 }
 
@@ -247,9 +248,8 @@ impl Measured {
             Point::Gemm(point) if point.contents.are_random() => {
                 let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
                 let (m, n, k) = (f64::from(point.m), f64::from(point.n), f64::from(point.k));
-                let same = |one: &&mut Product| {
-                    (one.dtype, one.m, one.n, one.k) == (point.dtype, m, n, k)
-                };
+                let same =
+                    |one: &&mut Product| (one.dtype, one.m, one.n, one.k) == (point.dtype, m, n, k);
                 match self.products.iter_mut().find(same) {
                     Some(one) if one.efficiency >= efficiency => {}
                     Some(one) => (one.efficiency, one.case) = (efficiency, case),
@@ -380,9 +380,12 @@ fn message(
     serial: Seconds,
 ) -> (Seconds, Basis) {
     let mut sizes: Vec<_> = table.iter().filter(|one| one.ranks == devices).collect();
-    sizes.sort_by(|one, other| one.bytes.total_cmp(&other.bytes).then(one.time.total_cmp(&other.time)));
+    sizes.sort_by(|one, other| {
+        one.bytes.total_cmp(&other.bytes).then(one.time.total_cmp(&other.time))
+    });
     sizes.dedup_by(|one, other| one.bytes == other.bytes);
-    let Some(above) = sizes.iter().position(|one| one.bytes >= bytes).or(sizes.len().checked_sub(1))
+    let Some(above) =
+        sizes.iter().position(|one| one.bytes >= bytes).or(sizes.len().checked_sub(1))
     else {
         let words = format!("no such messages between {devices} ranks in the record: as L1");
         return (serial, Basis { words, efficiency: None, is_near: false });

@@ -305,12 +305,7 @@ impl Builder<'_> {
 type Products = Vec<(&'static str, [f64; 2])>;
 
 /// The products of a layer that mixes, each outputs x inputs on one device of `cut`.
-fn products(
-    mixer: &Mixer,
-    hidden: f64,
-    cut: f64,
-    split: Split,
-) -> Products {
+fn products(mixer: &Mixer, hidden: f64, cut: f64, split: Split) -> Products {
     // What tensor parallelism copies, an even division divides.
     let whole = if let Split::Even(n) = split { number(n) } else { 1.0 };
     match mixer {
@@ -323,9 +318,9 @@ fn products(
             let (dim_qk, dim_v) = (number(mixer.dim_qk), number(mixer.dim_v));
             let gate = if mixer.gate { heads * dim_v } else { 0.0 };
             let qkv = heads * dim_qk + kv_heads * (dim_qk + dim_v) + gate;
-            let index = mixer.indexer.map_or(0.0, |indexer| {
-                number(indexer.dim) * (number(indexer.heads) + 1.0) / whole
-            });
+            let index = mixer
+                .indexer
+                .map_or(0.0, |indexer| number(indexer.dim) * (number(indexer.heads) + 1.0) / whole);
             vec![
                 ("qkv", [qkv, hidden]),
                 ("attention output", [hidden, heads * dim_v]),
@@ -343,8 +338,7 @@ fn products(
 
 fn latent_products(mixer: &Latent, hidden: f64, cut: f64, whole: f64) -> Products {
     let heads = number(mixer.heads) / cut;
-    let [kv_rank, nope, rope] =
-        [mixer.kv_rank, mixer.nope, mixer.rope].map(number);
+    let [kv_rank, nope, rope] = [mixer.kv_rank, mixer.nope, mixer.rope].map(number);
     let dim_v = number(mixer.dim_v);
     let queries = heads * (nope + rope);
     let mut list = match mixer.q_rank {

@@ -108,8 +108,7 @@ fn side(demand: &Demand, offer: Offer) -> Result<Side, StepError> {
         Some(layout) => sweep::decay(model, &offer.hardware, layout.split, scenario.kv)?,
         None => Vec::new(),
     };
-    let of_users =
-        |one: &Point| (one.user_rate().best_known(), one.device_rate().best_known());
+    let of_users = |one: &Point| (one.user_rate().best_known(), one.device_rate().best_known());
     let of_requests = |one: &Point| {
         let rate = one.requests.best_known() / one.devices();
         (-one.end_to_end(scenario.output).best_known(), rate)

@@ -169,7 +169,10 @@ impl Shapes {
              warmup_max = 0.3\nsample_min = 0.0002\ndeadline = 60.0\n"
         );
         let dtypes = |all: BTreeSet<Dtype>| {
-            all.iter().map(|dtype| format!("{:?}", dtype.to_string())).collect::<Vec<_>>().join(", ")
+            all.iter()
+                .map(|dtype| format!("{:?}", dtype.to_string()))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         if !self.products.is_empty() {
             let types = dtypes(self.products.iter().map(|(dtype, _)| *dtype).collect());
@@ -202,7 +205,8 @@ impl Shapes {
         // Messages are of whole elements on every rank.
         let round = |bytes: &u64| (bytes / 4096).max(1) * 4096;
         let sizes: BTreeSet<u64> = self.sums.iter().chain(&self.exchanges).map(round).collect();
-        let sizes: Vec<_> = sizes.into_iter().filter(|size| *size <= limits::MESSAGE_MAX.0).collect();
+        let sizes: Vec<_> =
+            sizes.into_iter().filter(|size| *size <= limits::MESSAGE_MAX.0).collect();
         let (Some(from), Some(to)) = (sizes.first(), sizes.last()) else { return };
         let quoted = sizes.iter().map(|size| format!("\"{size}\"")).collect::<Vec<_>>().join(", ");
         let _ = write!(

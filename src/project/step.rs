@@ -158,8 +158,9 @@ pub fn step(model: &Model, hardware: &Hardware, work: Work) -> Result<Step, Step
     let total = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
     let serial = total(&|row| row.serial.0);
     let has_record = hardware.measured.is_some();
-    let covered =
-        total(&|row| if row.basis.as_ref().is_some_and(|b| b.is_near) { row.serial.0 } else { 0.0 });
+    let covered = total(&|row| {
+        if row.basis.as_ref().is_some_and(|b| b.is_near) { row.serial.0 } else { 0.0 }
+    });
     let measured = total(&|row| row.measured.unwrap_or(row.serial).0);
     Ok(Step {
         bound,

@@ -134,8 +134,7 @@ pub struct Fit {
 pub fn fit(model: &Model, hardware: &Hardware, layout: Layout, scenario: &Scenario) -> Fit {
     let n = f64::from(layout.split.devices());
     let all = model.weight_bytes();
-    let experts =
-        model.parameters(Module::Experts) * model.precision.of(Module::Experts).bytes();
+    let experts = model.parameters(Module::Experts) * model.precision.of(Module::Experts).bytes();
     let tokens = scenario.middle();
     let weights = match layout.split {
         Split::Tensor(_) | Split::Even(_) => all / n,

@@ -6,10 +6,7 @@ use super::{
 };
 use crate::{
     model::Module,
-    project::{
-        Kind, Point, Projection, Side, Step, Tiers,
-        shapes::missing,
-    },
+    project::{Kind, Point, Projection, Side, Step, Tiers, shapes::missing},
     units::{Bytes, Seconds},
 };
 
@@ -169,11 +166,8 @@ fn basis(side: &Side) -> String {
 fn ranking(projection: &Projection) -> String {
     let demand = &projection.demand;
     let output = demand.scenario.output;
-    let mut found: Vec<_> = projection
-        .sides
-        .iter()
-        .map(|side| (side, side.operating_point(demand)))
-        .collect();
+    let mut found: Vec<_> =
+        projection.sides.iter().map(|side| (side, side.operating_point(demand))).collect();
     let key = |(side, point): &(&Side, Option<&Point>)| {
         let point = point.as_ref()?;
         let rate = point.device_rate_with_prefill(output).best_known();
@@ -312,13 +306,18 @@ fn waterfall(side: &Side, point: &Point) -> Vec<Block> {
         }));
     }
     blocks.push(Block::Table(Table {
-        name: format!("steps_{}", name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")),
+        name: format!("steps_{}", plain(name)),
         title: "Operations of a step on one device; L2 rests on the case named".into(),
         columns: STEPS.to_vec(),
         rows,
     }));
     blocks.extend(unmeasured(side, point).map(Block::Text));
     blocks
+}
+
+/// A name in letters, digits and low lines, as files and keys have it.
+fn plain(name: &str) -> String {
+    name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
 fn steps_words(phase: &str, step: &Step) -> String {
@@ -386,8 +385,7 @@ fn pareto(side: &Side) -> Option<Chart> {
     if front.len() < 2 {
         return None;
     }
-    let mut series =
-        vec![Series { name: "front".into(), kind: SeriesKind::Curve, points: front }];
+    let mut series = vec![Series { name: "front".into(), kind: SeriesKind::Curve, points: front }];
     if !rest.is_empty() {
         series.push(Series { name: "dominated".into(), kind: SeriesKind::Points, points: rest });
     }
@@ -397,7 +395,7 @@ fn pareto(side: &Side) -> Option<Chart> {
         scale: Scale::Logarithmic,
     };
     Some(Chart {
-        name: format!("pareto_{}", side.offer.hardware.name),
+        name: format!("pareto_{}", plain(&side.offer.hardware.name)),
         title: format!("Tokens of a user against tokens of a GPU, {}", side.offer.hardware.name),
         caption: "Decode by the best tier that is known, over layouts and requests at once.".into(),
         x: axis("tokens/s of a user"),
@@ -457,7 +455,7 @@ fn decay(side: &Side) -> Option<Chart> {
         scale: Scale::Logarithmic,
     };
     Some(Chart {
-        name: format!("decay_{}", side.offer.hardware.name),
+        name: format!("decay_{}", plain(&side.offer.hardware.name)),
         title: format!("One request by its context, {}", side.offer.hardware.name),
         caption: "Tokens a second fall as the KV cache grows beside the weights.".into(),
         x: axis("tokens before it"),

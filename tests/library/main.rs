@@ -26,5 +26,6 @@ mod project;
 mod quota;
 mod report;
 mod statistics;
+mod tokens;
 mod wire;
 mod world;

@@ -45,32 +45,42 @@ fn every_total_is_within_one_percent_of_what_is_published() {
 fn six_models_are_equal_to_sums_written_out() {
     // (name, active parameters, bytes of the cache for one token in bf16, and for 10,000 tokens)
     let d = 4096.0;
-    let llama_8b = 32.0 * (d * 32.0 * 128.0 + 2.0 * d * 8.0 * 128.0 + 32.0 * 128.0 * d
-        + 3.0 * d * 14336.0) + d * 128256.0;
+    let llama_8b = 32.0
+        * (d * 32.0 * 128.0 + 2.0 * d * 8.0 * 128.0 + 32.0 * 128.0 * d + 3.0 * d * 14336.0)
+        + d * 128256.0;
     let llama_8b_kv = 32.0 * 2.0 * 8.0 * 128.0 * 2.0;
 
     let d = 8192.0;
-    let llama_70b = 80.0 * (2.0 * d * 64.0 * 128.0 + 2.0 * d * 8.0 * 128.0 + 3.0 * d * 28672.0)
-        + d * 128256.0;
+    let llama_70b =
+        80.0 * (2.0 * d * 64.0 * 128.0 + 2.0 * d * 8.0 * 128.0 + 3.0 * d * 28672.0) + d * 128256.0;
     let llama_70b_kv = 80.0 * 2.0 * 8.0 * 128.0 * 2.0;
 
     // Attention with biases; 4 of 128 experts of 3 x 2880 x 2880; a router; the output layer.
     let d = 2880.0;
-    let gpt_oss = 36.0 * (2.0 * d * 4096.0 + 2.0 * d * 512.0 + (4096.0 + 2.0 * 512.0) + d
-        + 4.0 * 3.0 * d * 2880.0 + d * 128.0) + d * 201088.0;
+    let gpt_oss = 36.0
+        * (2.0 * d * 4096.0
+            + 2.0 * d * 512.0
+            + (4096.0 + 2.0 * 512.0)
+            + d
+            + 4.0 * 3.0 * d * 2880.0
+            + d * 128.0)
+        + d * 201088.0;
     let gpt_oss_layer = 2.0 * 8.0 * 64.0 * 2.0;
 
     // Queries by a latent of 1536, keys and values by one of 512 + 64; 8 of 256 experts and a
     // shared one of 2048; three layers of 18432.
     let d = 7168.0;
-    let mla = d * 1536.0 + 1536.0 * 128.0 * 192.0 + d * 576.0 + 512.0 * 128.0 * 256.0
-        + 128.0 * 128.0 * d;
-    let deepseek = 61.0 * mla + 3.0 * 3.0 * d * 18432.0
-        + 58.0 * (9.0 * 3.0 * d * 2048.0 + d * 256.0) + d * 129280.0;
+    let mla =
+        d * 1536.0 + 1536.0 * 128.0 * 192.0 + d * 576.0 + 512.0 * 128.0 * 256.0 + 128.0 * 128.0 * d;
+    let deepseek = 61.0 * mla
+        + 3.0 * 3.0 * d * 18432.0
+        + 58.0 * (9.0 * 3.0 * d * 2048.0 + d * 256.0)
+        + d * 129280.0;
 
     let d = 4096.0;
-    let qwen = 94.0 * (2.0 * d * 64.0 * 128.0 + 2.0 * d * 4.0 * 128.0 + 8.0 * 3.0 * d * 1536.0
-        + d * 128.0) + d * 151936.0;
+    let qwen = 94.0
+        * (2.0 * d * 64.0 * 128.0 + 2.0 * d * 4.0 * 128.0 + 8.0 * 3.0 * d * 1536.0 + d * 128.0)
+        + d * 151936.0;
 
     // 12 layers of attention whose queries are twice as wide for a gate; 36 of the delta net: 16
     // key heads and 64 value heads of 128, a gate, two numbers a head, a convolution over 4; 8 of
@@ -79,8 +89,8 @@ fn six_models_are_equal_to_sums_written_out() {
     let full = 3.0 * d * 32.0 * 256.0 + 2.0 * d * 2.0 * 256.0;
     let mixed = 2.0 * 2048.0 + 8192.0;
     let delta = d * (mixed + 8192.0 + 128.0) + 8192.0 * d + mixed * 4.0;
-    let qwen_next = 12.0 * full + 36.0 * delta
-        + 48.0 * (9.0 * 3.0 * d * 1024.0 + d + d * 256.0) + d * 248320.0;
+    let qwen_next =
+        12.0 * full + 36.0 * delta + 48.0 * (9.0 * 3.0 * d * 1024.0 + d + d * 256.0) + d * 248320.0;
     let state = 64.0 * 128.0 * 128.0 * 4.0;
 
     for (name, active, token, long) in [
@@ -108,8 +118,11 @@ fn precision_is_read_by_module() {
     assert!((bytes("deepseek-v3") - 672.9).abs() < 3.0, "{}", bytes("deepseek-v3"));
     assert_eq!(bytes("llama-3.1-8b"), model("llama-3.1-8b").total() * 2.0 / 1e9);
     let kimi = model("kimi-k2.5").precision.describe();
-    assert_eq!(kimi, "int4-g32, but attention bf16, dense bf16, shared bf16, router bf16, \
-                      embedding bf16, head bf16");
+    assert_eq!(
+        kimi,
+        "int4-g32, but attention bf16, dense bf16, shared bf16, router bf16, \
+                      embedding bf16, head bf16"
+    );
 }
 
 /// A configuration that is understood, to be changed.
@@ -135,24 +148,37 @@ fn what_is_not_understood_is_refused_by_its_field() {
     assert_eq!(read(serde_json::json!({})).expect("understood").context, Some(2048));
     for (changes, field) in [
         (serde_json::json!({"model_type": "hyena"}), "model_type"),
-        (serde_json::json!({"layer_types": ["full_attention", "full_attention",
-            "lightning_attention", "full_attention"]}), "layer_types"),
+        (
+            serde_json::json!({"layer_types": ["full_attention", "full_attention",
+            "lightning_attention", "full_attention"]}),
+            "layer_types",
+        ),
         (serde_json::json!({"num_memory_slots": 64}), "num_memory_slots"),
-        (serde_json::json!({"quantization_config": {"quant_method": "ternary"}}),
-            "quantization_config.quant_method"),
-        (serde_json::json!({"compress_ratios": [4, 16, 4, 128], "num_key_value_heads": 1,
+        (
+            serde_json::json!({"quantization_config": {"quant_method": "ternary"}}),
+            "quantization_config.quant_method",
+        ),
+        (
+            serde_json::json!({"compress_ratios": [4, 16, 4, 128], "num_key_value_heads": 1,
             "head_dim": 64, "q_lora_rank": 64, "o_groups": 2, "o_lora_rank": 64,
-            "sliding_window": 128}), "compress_ratios"),
+            "sliding_window": 128}),
+            "compress_ratios",
+        ),
         (serde_json::json!({"num_key_value_heads": 3}), "num_key_value_heads"),
         (serde_json::json!({"hidden_size": -512}), "hidden_size"),
         (serde_json::json!({"hidden_size": 1u64 << 60}), "hidden_size"),
         (serde_json::json!({"num_hidden_layers": 1_000_000}), "num_hidden_layers"),
         (serde_json::json!({"hidden_act": "xielu"}), "hidden_act"),
         (serde_json::json!({"layer_types": ["full_attention"]}), "layer_types"),
-        (serde_json::json!({"num_local_experts": 4, "num_experts_per_tok": 9}),
-            "num_experts_per_tok"),
-        (serde_json::json!({"quantization_config": {"quant_method": "fp8",
-            "ignore": ["model.secret"]}}), "quantization_config.ignore"),
+        (
+            serde_json::json!({"num_local_experts": 4, "num_experts_per_tok": 9}),
+            "num_experts_per_tok",
+        ),
+        (
+            serde_json::json!({"quantization_config": {"quant_method": "fp8",
+            "ignore": ["model.secret"]}}),
+            "quantization_config.ignore",
+        ),
     ] {
         let error = read(changes.clone()).expect_err("refused").to_string();
         assert!(error.starts_with(&format!("field {field}: ")), "{changes}: {error}");

@@ -41,22 +41,32 @@ fn configurations() -> impl Strategy<Value = serde_json::Value> {
             0 => config["sliding_window"] = 512.into(),
             1 => config["attention_chunk_size"] = 1024.into(),
             2 | 3 => {
-                for (name, value) in [("kv_lora_rank", 512), ("qk_nope_head_dim", 128),
-                    ("qk_rope_head_dim", 64), ("v_head_dim", 128), ("q_lora_rank", 256)] {
+                for (name, value) in [
+                    ("kv_lora_rank", 512),
+                    ("qk_nope_head_dim", 128),
+                    ("qk_rope_head_dim", 64),
+                    ("v_head_dim", 128),
+                    ("q_lora_rank", 256),
+                ] {
                     config[name] = value.into();
                 }
                 config["num_key_value_heads"] = heads.into();
                 if kind == 3 {
                     for (name, value) in
-                        [("index_topk", 256), ("index_n_heads", 8), ("index_head_dim", 64)] {
+                        [("index_topk", 256), ("index_n_heads", 8), ("index_head_dim", 64)]
+                    {
                         config[name] = value.into();
                     }
                 }
             }
             4 => {
-                for (name, value) in [("linear_num_value_heads", heads),
-                    ("linear_num_key_heads", heads), ("linear_key_head_dim", 64),
-                    ("linear_value_head_dim", 64), ("linear_conv_kernel_dim", 4)] {
+                for (name, value) in [
+                    ("linear_num_value_heads", heads),
+                    ("linear_num_key_heads", heads),
+                    ("linear_key_head_dim", 64),
+                    ("linear_value_head_dim", 64),
+                    ("linear_conv_kernel_dim", 4),
+                ] {
                     config[name] = value.into();
                 }
                 let kinds = (0..layers).map(|at| match at % 2 {
@@ -260,7 +270,8 @@ fn times_follow_from_the_text_book() {
     assert!((point.token.light - bytes / 4.8e12).abs() < 1e-12);
     // 2 x active x tokens, but the output layer for one token alone; causal attention.
     let head = 4096.0 * 128_256.0;
-    let flops = 2.0 * (model.active() - head) * 1000.0 + 2.0 * head
+    let flops = 2.0 * (model.active() - head) * 1000.0
+        + 2.0 * head
         + 32.0 * 2.0 * 32.0 * 256.0 * 1000.0 * 1001.0 / 2.0;
     assert!((point.first_token.light - flops / 989.4e12).abs() < 1e-9);
     let end = point.end_to_end(1000).light;
@@ -363,7 +374,8 @@ fn a_record_of_this_kind_of_machine_gives_all_tiers() {
 fn shapes_are_a_suite_that_can_be_run() {
     let catalogue = Catalogue::load(None).expect("the embedded catalogue");
     for (name, layout) in
-        [("llama-3.1-8b", "tp2"), ("deepseek-v3", "ep8"), ("qwen3.5-122b-a10b", "tp2")] {
+        [("llama-3.1-8b", "tp2"), ("deepseek-v3", "ep8"), ("qwen3.5-122b-a10b", "tp2")]
+    {
         let model = catalogue.model(name).expect("a model");
         let layout: Layout = layout.parse().expect("a layout");
         let shapes = Shapes::of(&model, layout, &scenario(), &[1, 8, 64]);

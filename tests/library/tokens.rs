@@ -1,0 +1,162 @@
+//! `project`, `shapes` and `claim` as a user calls them: their documents in every format, their
+//! exit codes, and what they say of a command line that cannot be.
+
+use fizeau::{
+    claim::{Claim, Named, judge},
+    cmd::report::{ReportFormat, render},
+    data::Catalogue,
+    format::terminal::{Colour, Terminal},
+    model::Format,
+    project::{Demand, Hardware, Offer, Projection, Scenario, Slo, project},
+    report,
+    units::Seconds,
+};
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const PLAIN: Terminal = Terminal { width: 120, colour: Colour::Never };
+
+fn fizeau(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fizeau")).args(args).output().expect("it starts")
+}
+
+fn json(args: &[&str]) -> Value {
+    let said = fizeau(args);
+    assert!(said.status.success(), "{args:?}: {}", String::from_utf8_lossy(&said.stderr));
+    serde_json::from_slice(&said.stdout).expect("JSON")
+}
+
+fn projection() -> Projection {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let offer = |id: &str, layouts: &[&str], price| {
+        let part = catalogue.parts.iter().find(|part| part.id == id).expect("a part");
+        Offer {
+            hardware: Hardware::of_part(part).expect("whole"),
+            layouts: layouts.iter().map(|text| text.parse().expect("a layout")).collect(),
+            price: Some(price),
+            power: None,
+        }
+    };
+    let demand = Demand {
+        model: catalogue.model("gpt-oss-120b").expect("a model"),
+        scenario: Scenario {
+            input: 1024,
+            prefix: 0,
+            output: 512,
+            kv: Format::Bf16,
+            memory_share: 0.9,
+        },
+        concurrency: vec![1, 16, 256],
+        slo: Slo { token: Some(Seconds(0.02)), ..Slo::default() },
+    };
+    let offers =
+        vec![offer("h200-sxm", &["tp1", "tp2", "ep2"], 2.5), offer("mi300x", &["tp1"], 2.0)];
+    project(demand, offers).expect("projected")
+}
+
+#[test]
+fn every_format_of_a_projection() {
+    let document = report::projection(&projection());
+    let shown = |format| render(&document, format, PLAIN).expect("it renders");
+    insta::assert_snapshot!("projection.txt", shown(ReportFormat::Terminal));
+    insta::assert_snapshot!("projection.md", shown(ReportFormat::Markdown));
+    insta::assert_snapshot!("projection.csv", shown(ReportFormat::Csv));
+    insta::assert_snapshot!("projection.json", shown(ReportFormat::Json));
+    let page = shown(ReportFormat::Html);
+    assert!(page.contains("<svg") && page.contains("Where the time goes"), "{page}");
+}
+
+#[test]
+fn every_format_of_claims() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let part = catalogue.parts.iter().find(|part| part.id == "h200-sxm");
+    let model = catalogue.model("llama-2-70b").expect("a model");
+    let judged = ["155 tok/s/user", "4.8 TB/s", "busbw 480"].map(|value| {
+        let claim = Claim {
+            value: value.into(),
+            on: Some("h200-sxm".into()),
+            precision: Some("bf16".into()),
+            source: Some("a test".into()),
+            ..Claim::default()
+        };
+        let named = Named { part, model: Some(model.clone()), layout: None };
+        let verdict = judge(&claim, &named).expect("judged");
+        (claim, verdict)
+    });
+    let document = report::verdicts(&judged);
+    let shown = |format| render(&document, format, PLAIN).expect("it renders");
+    insta::assert_snapshot!("claims.txt", shown(ReportFormat::Terminal));
+    insta::assert_snapshot!("claims.json", shown(ReportFormat::Json));
+    assert!(shown(ReportFormat::Html).contains("impossible"));
+}
+
+#[test]
+fn what_cannot_be_projected_is_a_clear_error() {
+    let llama = ["project", "llama-3.1-8b", "--on", "h200"];
+    let with = |more: &[&str]| fizeau(&[&llama[..], more].concat());
+    for (more, words) in [
+        (&["--isl", "-5"][..], "-5"),
+        (&["--isl", "0"], "from 1 to"),
+        (&["--isl", "131072"], "max_position_embeddings"),
+        (&["--concurrency", "0"], "whole numbers"),
+        (&["--concurrency", "8..4"], "is empty"),
+        (&["--layout", "tp3"], "do not divide its 32 heads"),
+        (&["--layout", "ep4"], "no experts"),
+        (&["--precision", "fp7"], "no format of weights"),
+        (&["--precision", "heads=fp8"], "is none of"),
+        (&["--slo", "tpot=20"], "write ttft="),
+        (&["--price", "1,2"], "2 numbers"),
+        (&["--price", "-1"], "-1"),
+        (&["--memory-share", "2"], "--memory-share"),
+        (&["--on", "h300"], "no part is called so"),
+        (&["--on", "a100"], "which of"),
+        (&["--on", "epyc-9005"], "is a CPU"),
+    ] {
+        let said = with(more);
+        let error = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(2), "{more:?}: {error}");
+        assert!(error.contains(words), "{more:?}: {error}");
+        assert!(said.stdout.is_empty(), "{more:?}");
+    }
+    let said = fizeau(&["project", "llama-9", "--on", "h200"]);
+    assert_eq!(said.status.code(), Some(2));
+    let said = fizeau(&["claim", "480 parsecs", "--on", "h200"]);
+    assert_eq!(said.status.code(), Some(2));
+    assert_eq!(fizeau(&["claim"]).status.code(), Some(2));
+}
+
+#[test]
+fn machines_read_what_people_read() {
+    let shown =
+        json(&["project", "llama-3.1-8b", "--on", "h200", "--concurrency", "1,8", "--json"]);
+    let points = shown["tables"]["points"].as_array().expect("points");
+    assert_eq!(points.len(), 2);
+    for point in points {
+        let light = point["tpot_light_seconds"].as_f64().expect("L0");
+        assert!(light > 0.0 && light <= point["tpot_serial_seconds"].as_f64().expect("L1"));
+    }
+    let warnings = shown["warnings"].to_string();
+    assert!(warnings.contains("h200-sxm is taken"), "{warnings}");
+    let host = "results/epyc-9005/2026-11-21-kvm-2-cores";
+    let shown = json(&["project", "llama-3.2-1b", "--on", host, "--concurrency", "1", "--json"]);
+    let point = &shown["tables"]["points"][0];
+    assert!(point["tpot_measured_seconds"].as_f64() >= point["tpot_serial_seconds"].as_f64());
+    let said = shown["text"].to_string();
+    assert!(said.contains("fizeau shapes MODEL") && said.contains("not bounds"), "{said}");
+    let claims = json(&["claim", "--from", "built-in", "--json"]);
+    assert!(claims["tables"]["claims"].as_array().expect("claims").len() >= 30);
+}
+
+#[test]
+fn shapes_can_be_planned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("shapes.toml");
+    let path = path.to_str().expect("UTF-8");
+    let said =
+        fizeau(&["shapes", "llama-3.2-1b", "--tp", "2", "--concurrency", "1,8", "--out", path]);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let said = fizeau(&["list", "--suite", path, "--backend", "fake:"]);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let listed = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(listed.contains("gemm/bf16/8x8192x2048"), "{listed}");
+}

@@ -251,10 +251,13 @@ impl<'a> Case<'a> {
             bound.memory
         ));
         self.lines.push(format!(
-            "{:.1} GFLOP on each device at peak = {}; messages = {}",
+            "{:.1} GFLOP on each device at peak = {}{}",
             bound.flops / 1e9,
             bound.compute,
-            bound.communication
+            match bound.communication.0 {
+                0.0 => String::new(),
+                _ => format!("; messages = {}", bound.communication),
+            }
         ));
         let (longest, class) = bound.longest();
         self.lines.push(format!("L0 = the longest = {longest} ({class})"));
@@ -301,7 +304,7 @@ impl<'a> Case<'a> {
             Per::System => rate,
         };
         self.lines.push(format!(
-            "claimed {:.4} {per}; L0 {:.4}, L1 {:.4}: {:.1} % of L0, {:.1} % of L1",
+            "claimed {:.1} {per}; L0 {:.1}, L1 {:.1}: {:.1} % of L0, {:.1} % of L1",
             as_stated(all),
             as_stated(light),
             as_stated(serial),

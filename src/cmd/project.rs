@@ -28,13 +28,13 @@ pub struct ModelArgs {
     #[arg(value_name = "MODEL")]
     pub model: String,
     /// Tokens of a prompt
-    #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
+    #[arg(long, allow_negative_numbers = true, value_name = "TOKENS", default_value_t = 1024)]
     pub isl: u32,
     /// Tokens of an answer
-    #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
+    #[arg(long, allow_negative_numbers = true, value_name = "TOKENS", default_value_t = 1024)]
     pub osl: u32,
     /// Of a prompt, tokens whose keys and values are there already (prefix cache)
-    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    #[arg(long, allow_negative_numbers = true, value_name = "TOKENS", default_value_t = 0)]
     pub prefix: u32,
     /// Requests at once: 8, 1,4,16, or 1..128 (powers of two)
     #[arg(long, value_name = "LIST", default_value = "1..128")]
@@ -66,17 +66,17 @@ pub struct ProjectArgs {
     #[arg(long, value_name = "LIMITS")]
     pub slo: Option<String>,
     /// Dollars of one device for an hour: one number, or one for each --on
-    #[arg(long, value_name = "DOLLARS", value_delimiter = ',')]
+    #[arg(long, allow_negative_numbers = true, value_name = "DOLLARS", value_delimiter = ',')]
     pub price: Vec<f64>,
     /// Watts of one device: one number, or one for each --on [default: what the part is stated to
     /// take]
-    #[arg(long, value_name = "WATTS", value_delimiter = ',')]
+    #[arg(long, allow_negative_numbers = true, value_name = "WATTS", value_delimiter = ',')]
     pub power: Vec<f64>,
     /// GB/s of one device to its peers in one direction, where the catalogue is not to be asked
-    #[arg(long, value_name = "GB/S")]
+    #[arg(long, allow_negative_numbers = true, value_name = "GB/S")]
     pub link: Option<f64>,
     /// The share of memory that weights and KV cache may take
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
+    #[arg(long, allow_negative_numbers = true, value_name = "SHARE", default_value_t = 0.9)]
     pub memory_share: f64,
     /// How it is written [default: terminal, or as the name of --out ends; json with --json]
     #[arg(long, value_enum)]

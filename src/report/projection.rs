@@ -78,7 +78,7 @@ pub fn document(projection: &Projection) -> Document {
     for side in &projection.sides {
         let at = side.operating_point(demand).or(side.points.first());
         if let Some(point) = at {
-            blocks.extend(waterfall(side, point));
+            blocks.extend(waterfall(projection, side, point));
         }
     }
     blocks.push(Block::Heading("One request by its context".into()));
@@ -122,7 +122,10 @@ fn facts(projection: &Projection) -> Vec<Fact> {
             "active_parameters",
             "Active parameters",
             billions(model.active()),
-            format!("for each token; {experts:.0} % of all are experts'"),
+            match experts {
+                0.0 => "for each token".into(),
+                share => format!("for each token; {share:.0} % of all are experts'"),
+            },
         ),
         fact(
             "weight_bytes",
@@ -271,7 +274,7 @@ fn points(projection: &Projection) -> Table {
 }
 
 /// Where the time of one point goes, from L0 to L1 to L2.
-fn waterfall(side: &Side, point: &Point) -> Vec<Block> {
+fn waterfall(projection: &Projection, side: &Side, point: &Point) -> Vec<Block> {
     let name = &side.offer.hardware.name;
     let mut blocks = vec![Block::Heading(format!(
         "Where the time goes: {name}, {}, {} at once",
@@ -311,7 +314,7 @@ fn waterfall(side: &Side, point: &Point) -> Vec<Block> {
         columns: STEPS.to_vec(),
         rows,
     }));
-    blocks.extend(unmeasured(side, point).map(Block::Text));
+    blocks.extend(unmeasured(projection, side, point).map(Block::Text));
     blocks
 }
 
@@ -330,15 +333,19 @@ fn steps_words(phase: &str, step: &Step) -> String {
         ),
         _ => String::new(),
     };
+    let messages = match bound.communication.0 {
+        0.0 => "no messages".into(),
+        _ => format!("communication {}", bound.communication),
+    };
     format!(
-        "A step of {phase}: L0 {light} ({class}; memory {}, compute {}, communication {}) -> L1 \
+        "A step of {phase}: L0 {light} ({class}; memory {}, compute {}, {messages}) -> L1 \
          {}{measured}.",
-        bound.memory, bound.compute, bound.communication, step.serial
+        bound.memory, bound.compute, step.serial
     )
 }
 
 /// What a run should measure to raise the coverage.
-fn unmeasured(side: &Side, point: &Point) -> Option<String> {
+fn unmeasured(projection: &Projection, side: &Side, point: &Point) -> Option<String> {
     side.offer.hardware.measured.as_ref()?;
     let mut list = missing(&point.decode);
     list.extend(missing(&point.prefill));
@@ -350,15 +357,19 @@ fn unmeasured(side: &Side, point: &Point) -> Option<String> {
     let words: Vec<_> = list
         .iter()
         .take(MISSING_SHOWN)
-        .map(|(name, kind, time)| {
-            format!("{name}{} ({:.0} % of L1)", shape(kind), time / whole * 100.0)
-        })
+        .map(|(name, kind, time)| format!("{name}{} ({:.0} %)", shape(kind), time / whole * 100.0))
         .collect();
+    let demand = &projection.demand;
     Some(format!(
-        "Not measured near these shapes: {}. To measure them: `fizeau shapes MODEL --layout {} \
-         --out shapes.toml`, then `fizeau run --suite shapes.toml` on that machine.",
+        "Not measured near these shapes, with their share of L1 of both phases: {}. To measure \
+         them: `fizeau shapes {} --layout {} --isl {} --osl {} --concurrency {} --out \
+         shapes.toml`, then `fizeau run --suite shapes.toml` on that machine.",
         words.join(", "),
-        point.layout
+        demand.model.name,
+        point.layout,
+        demand.scenario.input,
+        demand.scenario.output,
+        point.concurrency
     ))
 }
 

@@ -142,7 +142,7 @@ fn machines_read_what_people_read() {
     let point = &shown["tables"]["points"][0];
     assert!(point["tpot_measured_seconds"].as_f64() >= point["tpot_serial_seconds"].as_f64());
     let said = shown["text"].to_string();
-    assert!(said.contains("fizeau shapes MODEL") && said.contains("not bounds"), "{said}");
+    assert!(said.contains("fizeau shapes Llama-3.2-1B") && said.contains("not bounds"), "{said}");
     let claims = json(&["claim", "--from", "built-in", "--json"]);
     assert!(claims["tables"]["claims"].as_array().expect("claims").len() >= 30);
 }
@@ -155,7 +155,7 @@ fn shapes_can_be_planned() {
     let said =
         fizeau(&["shapes", "llama-3.2-1b", "--tp", "2", "--concurrency", "1,8", "--out", path]);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    let said = fizeau(&["list", "--suite", path, "--backend", "fake:"]);
+    let said = fizeau(&["list", "--suite", path, "--device", "host"]);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let listed = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(listed.contains("gemm/bf16/8x8192x2048"), "{listed}");

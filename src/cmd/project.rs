@@ -198,7 +198,7 @@ pub fn part_called<'a>(
         ([part], _) => Ok((part, None)),
         (_, [part]) => Ok((part, Some(format!("{name}: {} is taken, of {ids}", part.id)))),
         ([], _) => Err(Usage(format!(
-            "--on {name}: no part is called so, and there is no such record; `fizeau devices \
+            "--on {name}: no part has this name, and there is no such record; `fizeau devices \
              --parts` prints the catalogue"
         ))),
         _ => Err(Usage(format!("--on {name}: which of {ids}?"))),
@@ -324,7 +324,7 @@ pub fn layout_of(text: &str, model: &Model) -> Result<Layout, Usage> {
     Ok(layout)
 }
 
-/// Tensor parallelism over so many devices.
+/// Tensor parallelism over n devices.
 pub fn tensor(devices: u32) -> String {
     Layout { replicas: 1, split: Split::Tensor(devices) }.to_string()
 }

@@ -31,9 +31,9 @@ pub enum Mixer {
 pub enum Reach {
     /// All before it.
     All,
-    /// The last so many.
+    /// The last this many.
     Window(u32),
-    /// Those before it in its own chunk of so many.
+    /// Those before it in its own chunk of this many.
     Chunk(u32),
 }
 

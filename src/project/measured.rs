@@ -26,7 +26,7 @@ const NEAR: f64 = 0.5;
 /// Beyond two octaves in outputs or inputs a measurement says nothing of a shape.
 const FAR: f64 = 2.0;
 
-/// A stream over so many last-level caches is one over memory (STREAM's rule).
+/// A stream over a working set of this many last-level caches is one over memory (STREAM's rule).
 const CACHES: u64 = 4;
 
 /// What one record measured.

@@ -8,7 +8,7 @@ use crate::model::{
 /// What a step does for its sequences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
-    /// One token more for each sequence of so many tokens.
+    /// One token more for each sequence with a context.
     Decode {
         /// Tokens before it.
         context: f64,
@@ -58,7 +58,7 @@ pub enum Kind {
         /// Whether prompts are read.
         is_prefill: bool,
     },
-    /// The sum over all devices of a copy, of so many bytes.
+    /// The sum over all devices of a copy, of this many bytes.
     AllReduce(f64),
     /// Tokens to the devices of their experts, or back: bytes that one device sends.
     AllToAll(f64),

@@ -10,7 +10,7 @@ use crate::{
     units::{Bytes, Seconds},
 };
 
-/// Shapes that a record lacks, at most so many in words.
+/// Shapes that a record lacks, at most this many in words.
 const MISSING_SHOWN: usize = 6;
 
 const POINTS: &[Column] = &[

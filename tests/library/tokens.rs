@@ -108,7 +108,7 @@ fn what_cannot_be_projected_is_a_clear_error() {
         (&["--price", "1,2"], "2 numbers"),
         (&["--price", "-1"], "-1"),
         (&["--memory-share", "2"], "--memory-share"),
-        (&["--on", "h300"], "no part is called so"),
+        (&["--on", "h300"], "no part has this name"),
         (&["--on", "a100"], "which of"),
         (&["--on", "epyc-9005"], "is a CPU"),
     ] {

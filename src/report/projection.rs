@@ -50,6 +50,26 @@ const STEPS: &[Column] = &[
     Column { key: "basis", title: "basis", weight: Weight::Detail },
 ];
 
+/// Columns without what nothing is in, for people; the hardware's only where there are several.
+fn columns(projection: &Projection, all: &[Column]) -> Vec<Column> {
+    let has_record = projection.sides.iter().any(|side| side.offer.hardware.measured.is_some());
+    let of_record = |key: &str| {
+        ["measured", "lost", "efficiency", "is_near", "coverage", "basis"]
+            .iter()
+            .any(|word| key.contains(word))
+    };
+    let mut columns = all.to_vec();
+    for column in &mut columns {
+        match column.key {
+            "on" if projection.sides.len() > 1 => column.weight = Weight::Essential,
+            "on" => column.weight = Weight::Machine,
+            key if !has_record && of_record(key) => column.weight = Weight::Machine,
+            _ => {}
+        }
+    }
+    columns
+}
+
 /// A projection, in reading order: what it rests on, the points, the one to run at, where its time
 /// goes.
 pub fn document(projection: &Projection) -> Document {
@@ -268,7 +288,7 @@ fn points(projection: &Projection) -> Table {
     Table {
         name: "points".into(),
         title: "Points; \"fits\": sequences that fit at once; \"front\": what nothing beats".into(),
-        columns: POINTS.to_vec(),
+        columns: columns(projection, POINTS),
         rows,
     }
 }
@@ -311,7 +331,7 @@ fn waterfall(projection: &Projection, side: &Side, point: &Point) -> Vec<Block> 
     blocks.push(Block::Table(Table {
         name: format!("steps_{}", plain(name)),
         title: "Operations of a step on one device; L2 rests on the case named".into(),
-        columns: STEPS.to_vec(),
+        columns: columns(projection, STEPS),
         rows,
     }));
     blocks.extend(unmeasured(projection, side, point).map(Block::Text));
@@ -441,7 +461,7 @@ fn decay_table(projection: &Projection) -> Table {
     Table {
         name: "decay".into(),
         title: "Tokens a second of one request, by tokens before it, in the first layout".into(),
-        columns: DECAY.to_vec(),
+        columns: columns(projection, DECAY),
         rows,
     }
 }

@@ -14,7 +14,7 @@ use fizeau::{
 use serde_json::Value;
 use std::process::{Command, Output};
 
-const PLAIN: Terminal = Terminal { width: 120, colour: Colour::Never };
+const PLAIN: Terminal = Terminal { width: Some(120), colour: Colour::Never };
 
 fn fizeau(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fizeau")).args(args).output().expect("it starts")

@@ -80,7 +80,7 @@ impl std::str::FromStr for Statement {
         let at = words.iter().position(|word| number(word).is_some()).ok_or_else(refuse)?;
         let (value, attached) = number(words[at]).ok_or_else(refuse)?;
         let mut rest = words[at + 1..].iter().copied();
-        let is_bus = words.iter().any(|word| *word == "busbw");
+        let is_bus = words.contains(&"busbw");
         let unit = if attached.is_empty() { rest.next().unwrap_or_default() } else { attached };
         let devices = words.iter().position(|word| *word == "on").and_then(|on| {
             words.get(on + 1).and_then(|word| word.parse::<u32>().ok()).filter(|n| *n >= 1)

@@ -58,10 +58,15 @@ fn projection() -> Projection {
 fn every_format_of_a_projection() {
     let document = report::projection(&projection());
     let shown = |format| render(&document, format, PLAIN).expect("it renders");
-    insta::assert_snapshot!("projection.txt", shown(ReportFormat::Terminal));
-    insta::assert_snapshot!("projection.md", shown(ReportFormat::Markdown));
-    insta::assert_snapshot!("projection.csv", shown(ReportFormat::Csv));
-    insta::assert_snapshot!("projection.json", shown(ReportFormat::Json));
+    let said = shown(ReportFormat::Terminal);
+    for words in ["Where the time goes", "TPOT L0", "mi300x: run tp1", "One request by its context"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(shown(ReportFormat::Markdown).contains("h200-sxm"));
+    assert!(!shown(ReportFormat::Csv).is_empty());
+    let read: Value = serde_json::from_str(&shown(ReportFormat::Json)).expect("JSON");
+    assert_eq!(read["tables"]["points"].as_array().map(Vec::len), Some(12));
     let page = shown(ReportFormat::Html);
     assert!(page.contains("<svg") && page.contains("Where the time goes"), "{page}");
 }
@@ -85,8 +90,10 @@ fn every_format_of_claims() {
     });
     let document = report::verdicts(&judged);
     let shown = |format| render(&document, format, PLAIN).expect("it renders");
-    insta::assert_snapshot!("claims.txt", shown(ReportFormat::Terminal));
-    insta::assert_snapshot!("claims.json", shown(ReportFormat::Json));
+    let said = shown(ReportFormat::Terminal);
+    assert!(said.contains("Impossible: it is 444 % of the bound"), "{said}");
+    let read: Value = serde_json::from_str(&shown(ReportFormat::Json)).expect("JSON");
+    assert_eq!(read["tables"]["claims"].as_array().map(Vec::len), Some(3));
     assert!(shown(ReportFormat::Html).contains("impossible"));
 }
 

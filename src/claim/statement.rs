@@ -72,7 +72,8 @@ impl std::str::FromStr for Statement {
         let refuse = || {
             format!(
                 "{text:?} is no claim that is understood: \"154 tok/s/user\", \"2582 tok/s/GPU\", \
-                 \"6200 tok/s\", \"4.8 TB/s\", \"1,979 TFLOP/s fp8\", \"busbw 480 on 8 GPUs\" (GB/s)"
+                 \"6200 tok/s\", \"4.8 TB/s\", \"1,979 TFLOP/s fp8\", \"busbw 480 on 8 GPUs\" (in \
+                 GB/s)"
             )
         };
         let lower = text.to_ascii_lowercase();

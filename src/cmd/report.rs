@@ -69,7 +69,11 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         if let Some(dir) = &args.png {
             write_pictures(dir, &document)?;
         }
-        let document = if args.summary { report::brief(&record) } else { document };
+        let document = match &record {
+            _ if !args.summary => document,
+            Some(record) => report::brief(record),
+            None => document.summary(),
+        };
         let terminal = if args.out.is_some() { FILE } else { window(global) };
         let text = match format {
             ReportFormat::NcclTests => match &record {

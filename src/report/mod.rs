@@ -321,6 +321,13 @@ impl Table {
 }
 
 impl Document {
+    /// What stands on top, before the first heading.
+    pub fn summary(mut self) -> Document {
+        let heading = self.blocks.iter().position(|block| matches!(block, Block::Heading(_)));
+        self.blocks.truncate(heading.unwrap_or(self.blocks.len()));
+        self
+    }
+
     /// Its charts.
     pub fn charts(&self) -> impl Iterator<Item = &Chart> {
         self.blocks.iter().filter_map(|block| match block {

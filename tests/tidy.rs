@@ -281,6 +281,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("print!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
     ("println!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
     ("io::stderr()", &["src/cmd/mod.rs", "src/cmd/progress.rs"], "cmd::say alone complains"),
+    (
+        "stdout()",
+        &["src/cmd/mod.rs", "src/cmd/report.rs", "src/device/library.rs"],
+        "cmd::write_out alone writes there: what a verb found does not depend on who reads it",
+    ),
     ("process::exit", &["src/cmd", "src/main.rs"], "cmd alone exits"),
     ("use std as ", &[], "the import check knows std by its name"),
     ("extern crate", &[], "the import check does not see what is behind it"),
@@ -330,6 +335,7 @@ fn planted_faults_are_found() {
     assert_eq!(at("src/units.rs", "fn f() {}\n"), "");
     assert!(at("src/stats/mod.rs", "let t = Instant::now();\n").contains("reads the clock"));
     assert!(at("src/session/mod.rs", "println!(\"hello\");\n").contains("cmd alone prints"));
+    assert!(at("src/cmd/list.rs", "io::stdout().lock();\n").contains("on who reads it"));
     assert!(at("src/cmd/run.rs", "eprintln!(\"{why}\");\n").contains("a closed pipe"));
     assert!(at("src/cmd/run.rs", "writeln!(io::stderr(), \"x\");\n").contains("cmd::say alone"));
     assert!(at("src/units.rs", "#[allow(dead_code)]\n").contains("expect"));

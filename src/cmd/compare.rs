@@ -110,9 +110,7 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let text = report::render_about(&document, &about, format, terminal)?;
     match &args.out {
         Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => {
-            super::write_out(&text)?;
-        }
+        None => super::write_out(&text)?,
     }
     Ok(ExitCode::from(comparison.verdict().exit_code()))
 }

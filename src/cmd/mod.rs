@@ -215,12 +215,6 @@ pub fn main() -> ExitCode {
         Some(Verb::Schema) => schema(),
     };
     result.unwrap_or_else(|error| {
-        // A reader that went away (`fizeau list | head`) is no failure.
-        if let Some(error) = error.downcast_ref::<io::Error>()
-            && error.kind() == io::ErrorKind::BrokenPipe
-        {
-            return ExitCode::SUCCESS;
-        }
         if error.is::<ToldByAnother>() {
             return ExitCode::from(exit::COULD_NOT_RUN);
         }
@@ -267,7 +261,6 @@ fn refused(error: &clap::Error) -> ExitCode {
         // What clap cannot print has no reader.
         let _ = error.print();
     }
-    ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 })
 }
 
 /// Writes a file whole or not at all; `option` is what chooses another place.
@@ -298,11 +291,9 @@ fn say_if_host_was_chosen(choice: &Choice, device: &dyn Device) {
 /// How a run ends in which a rank hangs.
 const ENDING: Ending = Ending { say, exit: || std::process::exit(i32::from(exit::COULD_NOT_RUN)) };
 
-/// Prints a text and a line's end.
+/// Prints a text and a line's end, as [`write_out`] does: for verbs that end well once it is said.
 pub fn print(text: &str) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
-    out.flush()?;
+    write_out(&format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -322,15 +313,23 @@ fn print_json(value: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes to standard output, for whoever still reads it: what a verb found out, and its exit
-/// code, do not depend on it.
+/// code, do not depend on it. The only place that does, so that no verb can forget it.
 ///
 /// # Errors
 ///
 /// Where it cannot be written for another reason than that its reader went away.
-fn write_out(text: &str) -> io::Result<()> {
+fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+    taken_up(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What became of a write to standard output. A reader that went away (`fizeau list | head`) is no
+/// failure, whatever the verb found out.
+fn taken_up(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::anyhow!("cannot write to standard output: {error}"))
+        }
+        _ => Ok(()),
     }
 }

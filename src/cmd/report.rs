@@ -12,8 +12,7 @@ use crate::{
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use std::{
-    fs,
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -87,11 +86,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         };
         match &args.out {
             Some(out) => write_file(out, text.as_bytes(), "--out FILE")?,
-            None => {
-                let mut stdout = io::stdout().lock();
-                stdout.write_all(text.as_bytes())?;
-                stdout.flush()?;
-            }
+            None => super::write_out(&text)?,
         }
     }
     Ok(ExitCode::SUCCESS)

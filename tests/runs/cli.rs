@@ -1,6 +1,7 @@
 //! The command line: what it says, and its exit codes.
 
 use crate::program::{self, Place, SMALL, Said, say};
+use clap::CommandFactory as _;
 use fizeau::outcome::{Failure, Outcome};
 use std::fs;
 
@@ -47,6 +48,56 @@ fn help_states_the_verbs_and_exit_codes() {
     }
     assert!(fizeau(&["man"]).out.contains(".TH fizeau 1"));
     assert!(fizeau(&["schema"]).out.contains("\"footer\""));
+}
+
+/// A line for each verb, and its exit code. The other three: `doctor` finds more or less on a busy
+/// machine (tests/stub/broken.rs has it), `launch` leaves all words to its ranks, and `ab` takes long.
+const LINES: [(&[&str], i32); 16] = [
+    (&[], 0),
+    (&["--help"], 0),
+    (&["devices"], 0),
+    (&["suites", "--device", "fake:"], 0),
+    (&["list", "--suite", "tiny.toml", "--device", "fake:"], 0),
+    (&["list", "--suite", "tiny.toml", "--device", "fake:", "--json"], 0),
+    (&["explain", "stream/read/16KiB/1u/*", "--suite", "tiny.toml", "--device", "fake:"], 0),
+    (&["run", FEW, "--suite", "tiny.toml", "--device", "fake:wrong-result"], 1),
+    (&["run", "--device", "fake:", "--resume", "a"], 0),
+    (&["localise", "--from", "rates.csv"], 4),
+    (&["report", "a"], 0),
+    (&["compare", "a", "b"], 1),
+    (&["compare", "a", "b", "--json"], 1),
+    (&["completions", "bash"], 0),
+    (&["man"], 0),
+    (&["schema"], 0),
+];
+
+#[test]
+fn what_a_verb_found_does_not_depend_on_who_reads_it() {
+    let place = Place::new();
+    assert_eq!(say(&mut place.run("", FEW, "a")).code, Some(0));
+    assert_eq!(say(&mut place.run("wrong-result", FEW, "b")).code, Some(1));
+    fs::write(place.path("rates.csv"), "rank_a,rank_b,bytes_per_second\n0,1,1e9\n")
+        .expect("written");
+    for (args, code) in LINES {
+        let read = say(&mut place.fizeau(args));
+        assert_eq!(read.code, Some(code), "{args:?}: {}", read.err);
+        assert!(!read.out.is_empty(), "{args:?}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let unread = say(place.fizeau(args).stdout(writer));
+        assert_eq!((unread.code, &unread.err), (Some(code), &read.err), "{args:?}");
+        // A disk that takes nothing is no reader that went away.
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("the device");
+        let lost = say(place.fizeau(args).stdout(full));
+        assert_eq!(lost.code, Some(3), "{args:?}: {}", lost.err);
+        let why = "fizeau: cannot write to standard output: No space left on device";
+        assert!(lost.err.contains(why), "{args:?}: {}", lost.err);
+    }
+    let named = |verb: &str| LINES.iter().any(|(args, _)| args.first() == Some(&verb));
+    for verb in fizeau::cmd::Cli::command().get_subcommands() {
+        let verb = verb.get_name();
+        assert!(named(verb) || ["doctor", "launch", "ab"].contains(&verb), "{verb} is not tried");
+    }
 }
 
 #[test]

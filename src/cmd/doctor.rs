@@ -3,12 +3,13 @@
 use super::{Global, exit};
 use crate::{
     device::{
-        BACKENDS, Finding,
+        BACKENDS, Backend, Finding,
         State::{self, Absent, Fail, Ok as Fine, Warn},
         host,
     },
     measure,
     record::Environment,
+    spec::{Properties, STUB},
     units::Seconds,
     world::choice,
 };
@@ -20,8 +21,8 @@ const ERROR_MAX: f64 = 0.01;
 /// Load averages above this show on few CPUs, and those above this share of the CPUs on any number.
 const LOAD_MAX: f64 = 0.5;
 
-/// Looks at the machine. Exit code 3 where a GPU's driver is installed and does not work, else 1
-/// where something would spoil numbers, else 0: a warning is no failure.
+/// Looks at the machine. Exit code 3 where a GPU's driver is installed and does not work, or a GPU
+/// cannot be opened; else 1 where something would spoil numbers, else 0: a warning is no failure.
 ///
 /// # Errors
 /// Where the host cannot be opened.
@@ -30,6 +31,9 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     findings.extend(timer()?);
     findings.extend(libraries());
     findings.extend(BACKENDS.iter().flat_map(|backend| backend.findings()));
+    let opened = gpus_opened();
+    let cannot_open = opened.iter().any(|finding| finding.state == Fail);
+    findings.extend(opened);
     match global.json {
         true => super::print_json(&findings)?,
         false => {
@@ -40,7 +44,7 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     };
     let is_broken = BACKENDS.iter().any(|backend| backend.broken().is_some());
     let spoils = findings.iter().any(|finding| finding.state == Fail);
-    Ok(ExitCode::from(match (is_broken, spoils) {
+    Ok(ExitCode::from(match (is_broken || cannot_open, spoils) {
         (true, _) => exit::COULD_NOT_RUN,
         (false, true) => exit::FAILED,
         (false, false) => 0,
@@ -226,6 +230,29 @@ fn timer() -> anyhow::Result<Vec<Finding>> {
 }
 
 const BUSY: &str = "something interrupts this core: measure on an idle machine";
+
+/// Each GPU, opened as a run opens it: a driver that lists a GPU may still refuse it a context.
+/// Drivers that list none have said why.
+fn gpus_opened() -> Vec<Finding> {
+    let listed =
+        choice::gpu_backends().filter_map(|backend| Some((backend, backend.devices().ok()?)));
+    let all =
+        listed.flat_map(|(backend, devices)| devices.into_iter().map(move |one| (backend, one)));
+    let open = |(backend, properties): (&dyn Backend, Properties)| {
+        let what = format!("{}:{} opens", backend.name(), properties.ordinal);
+        match backend.open(properties.ordinal) {
+            Ok(_) if properties.is_stub() => Finding::ok(&what, STUB),
+            Ok(_) => Finding::ok(&what, "yes"),
+            Err(error) => {
+                let found = format!("no: {error}");
+                let remedy = "see which processes hold it (nvidia-smi, amd-smi), and what the \
+                              kernel's log says of it (dmesg)";
+                Finding { state: Fail, what, found, remedy: remedy.into() }
+            }
+        }
+    };
+    all.map(open).collect()
+}
 
 /// The host's vendor libraries.
 fn libraries() -> Vec<Finding> {

@@ -46,7 +46,8 @@ pub mod exit {
     pub const FAILED: u8 = Verdict::Fail.exit_code();
     /// The command line is wrong.
     pub const USAGE: u8 = 2;
-    /// It could not run, or a GPU's driver is installed and does not work.
+    /// It could not run; or a GPU's driver is installed and does not work, or a GPU cannot be
+    /// opened.
     pub const COULD_NOT_RUN: u8 = 3;
     /// Ended from outside.
     pub const INTERRUPTED: u8 = 130;
@@ -66,7 +67,8 @@ Exit codes:
     1  a case failed or was invalid, a comparison found a regression, or `doctor` found what
        would spoil numbers
     2  the command line is wrong
-    3  it could not run: also where a GPU's driver is installed and does not work
+    3  it could not run: also where a GPU's driver is installed and does not work, or `doctor`
+       found a GPU that cannot be opened
     4  nothing can be concluded
   130  interrupted; `fizeau run --resume DIR` continues the run
   101  a bug of fizeau";

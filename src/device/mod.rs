@@ -539,9 +539,9 @@ pub enum DeviceError {
         needs: String,
     },
     /// Memory could not be had.
-    #[error("cannot allocate {size}: {why}")]
+    #[error("{}: {why}", no_memory(.size))]
     Allocation {
-        /// How much.
+        /// How much; none where a call took some of the driver's own.
         size: Bytes,
         /// The driver's word.
         why: String,
@@ -568,6 +568,14 @@ pub enum DeviceError {
     /// Anything else the driver says.
     #[error("{0}")]
     Driver(String),
+}
+
+/// Memory of this size could not be had.
+fn no_memory(size: &Bytes) -> String {
+    match size.0 {
+        0 => "not enough free memory".into(),
+        _ => format!("cannot allocate {size}"),
+    }
 }
 
 impl From<OtherOperation> for DeviceError {

@@ -141,7 +141,8 @@ pub fn ranks_allowed(ranks: u32) -> Result<(), NoSuchDevice> {
     Err(NoSuchDevice(format!("--ranks {ranks}: a world has 1 to {RANKS_MAX} ranks")))
 }
 
-fn gpu_backends() -> impl Iterator<Item = &'static dyn Backend> {
+/// The backends of GPUs.
+pub fn gpu_backends() -> impl Iterator<Item = &'static dyn Backend> {
     BACKENDS.iter().copied().filter(|backend| backend.name() != HOST)
 }
 

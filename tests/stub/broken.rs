@@ -4,7 +4,7 @@
 use super::machine::{AMD, Machine, NVIDIA};
 use crate::program::{Said, say};
 use fizeau::record::Record;
-use std::fs;
+use std::{fs, process::Stdio};
 
 /// Verbs that choose a device by themselves, or look at all of them.
 const VERBS: [&[&str]; 4] = [
@@ -75,6 +75,60 @@ fn a_driver_that_cannot_be_loaded_is_told_with_the_loaders_reason() {
         }
         let doctor = said(&machine, "", &["doctor"]);
         assert!(doctor.out.contains(&format!("FAIL    {driver}")), "{}", doctor.out);
+    }
+}
+
+/// What refuses a GPU that the driver lists, and the driver's words.
+const UNOPENED: [(&[&str], &str, &str); 6] = [
+    (&NVIDIA, "cuDevicePrimaryCtxRetain=46", "cuDevicePrimaryCtxRetain: device busy"),
+    (&NVIDIA, "cuDevicePrimaryCtxRetain=2", "not enough free memory: cuDevicePrimaryCtxRetain"),
+    (&NVIDIA, "cuCtxSetCurrent=201", "cuCtxSetCurrent: invalid context"),
+    (&NVIDIA, "cuStreamCreate=1", "cuStreamCreate: invalid value"),
+    (&NVIDIA, "cuEventCreate=1", "cuEventCreate: invalid value"),
+    (&AMD, "hipDevicePrimaryCtxRetain=2", "not enough free memory: hipDevicePrimaryCtxRetain"),
+];
+
+#[test]
+fn a_gpu_that_cannot_be_opened_is_told_by_doctor_too() {
+    for (at, (libraries, script, words)) in UNOPENED.into_iter().enumerate() {
+        let machine = Machine::with(libraries);
+        // What other verbs say of it does not depend on which call refuses.
+        let verbs = if at == 0 { &VERBS[..] } else { &VERBS[3..] };
+        for args in verbs {
+            let said = said(&machine, script, args);
+            let all = one_line(&format!("{} {}", said.out, said.err));
+            assert_eq!(said.code, Some(3), "{script} {args:?}: {all}");
+            assert!(all.contains(words), "{script} {args:?}: {all}");
+        }
+        let doctor = said(&machine, script, &["doctor"]).out;
+        let named =
+            if libraries == NVIDIA { "FAIL    cuda:0 opens" } else { "FAIL    hip:0 opens" };
+        assert!(doctor.lines().any(|line| line.starts_with(named)), "{script}: {doctor}");
+        assert!(doctor.contains("see which processes hold it"), "{script}: {doctor}");
+    }
+    let doctor = said(&Machine::with(&NVIDIA), "devices=2", &["doctor"]).out;
+    for name in ["cuda:0", "cuda:1"] {
+        let line = format!("OK      {name} opens");
+        assert!(
+            doctor.lines().any(|one| one.starts_with(&line) && one.ends_with("stub")),
+            "{doctor}"
+        );
+    }
+}
+
+/// A reader that went away before the program wrote to it.
+fn nobody() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn what_is_broken_does_not_depend_on_who_reads_it() {
+    let machine = Machine::with(&NVIDIA);
+    for args in VERBS {
+        let said = say(machine.fizeau("cuInit=999", args).stdout(nobody()));
+        assert_eq!(said.code, Some(3), "{args:?}: {}", said.err);
     }
 }
 

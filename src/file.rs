@@ -293,6 +293,13 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Whether two paths lead to one file, by its device and inode. False where either leads nowhere.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let file = |path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    file(one).is_some_and(|found| Some(found) == file(other))
+}
+
 /// Whether writing there is not permitted: another place would help.
 pub fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)

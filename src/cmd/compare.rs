@@ -85,6 +85,9 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
         }
         (before, after) => (before.to_vec(), after.to_vec()),
     };
+    for inputs in [&before, &after] {
+        super::spare_records(args.out.as_deref(), inputs)?;
+    }
     let read = |paths: &[PathBuf]| -> Result<Vec<Record>, RecordError> {
         paths.iter().map(|path| store::read(path)).collect()
     };

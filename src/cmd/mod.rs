@@ -27,7 +27,9 @@ mod turns;
 use crate::{
     comm::rendezvous::MeetingError,
     device::Device,
-    file, text,
+    file,
+    record::store,
+    text,
     world::{Choice, Ending, NoSuchDevice, ToldByAnother, choice},
 };
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -257,11 +259,39 @@ fn shown(path: &Path) -> String {
 /// What clap says of a command line, which it quotes as it was given; the exit code.
 fn refused(error: &clap::Error) -> ExitCode {
     let words = error.render().to_string();
-    if words.chars().any(|c| c != '\n' && text::is_hidden(c)) {
-        say(&words);
-    } else {
-        // What clap cannot print has no reader.
-        let _ = error.print();
+    if error.use_stderr() {
+        if words.chars().any(|c| c != '\n' && text::is_hidden(c)) {
+            say(&words);
+        } else {
+            // What clap cannot print to standard error has no reader.
+            let _ = error.print();
+        }
+        return ExitCode::from(exit::USAGE);
+    }
+    match taken_up(error.print().and_then(|()| io::stdout().flush())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error.to_string());
+            ExitCode::from(exit::COULD_NOT_RUN)
+        }
+    }
+}
+
+/// Refuses to write a report over a record: over one that is read, by whatever name, or over any
+/// file that is called as records are.
+///
+/// # Errors
+/// Where it would.
+fn spare_records(out: Option<&Path>, inputs: &[PathBuf]) -> Result<(), Usage> {
+    let Some(out) = out else { return Ok(()) };
+    let is_record = out.file_name().is_some_and(|name| name == store::FILE)
+        || inputs.iter().any(|input| file::is_same(out, &store::file_of(input)));
+    match is_record {
+        true => Err(Usage(format!(
+            "--out {} would write over a record, which cannot be made again; choose another file",
+            out.display()
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -55,6 +55,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         return Err(Usage(why.into()).into());
     }
     let format = format_of(args.format, args.out.as_deref(), global)?;
+    super::spare_records(args.out.as_deref(), &paths)?;
     for path in &paths {
         let record = match side_by_side::is_run(path) {
             true => None,

@@ -1,11 +1,21 @@
 //! Files and words from others, and what stands in the way where files are written.
 
 use crate::program::{Place, say};
-use fizeau::record::{
-    Header, Record,
-    store::{self, RecordError, Writer},
+use fizeau::{
+    outcome::Outcome,
+    record::{
+        Header, Record,
+        store::{self, RecordError, Writer},
+    },
 };
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 /// A few cases.
 const FEW: &str = "stream/read/{?,??}KiB/*";
@@ -198,4 +208,122 @@ fn no_path_and_no_word_of_the_command_line_acts_on_the_terminal() {
     }
     let bad = all.chars().find(|&c| c != '\n' && fizeau::text::is_hidden(c));
     assert_eq!(bad, None, "{all:?}");
+}
+
+/// A record cannot be made again: no report takes its place, by whatever name it is called.
+#[test]
+fn no_report_is_written_over_a_record() {
+    let place = Place::new();
+    for out in ["a", "b"] {
+        assert_eq!(say(&mut place.run("", FEW, out)).code, Some(0));
+    }
+    fs::hard_link(place.file("a"), place.path("linked.csv")).expect("a link");
+    symlink(place.file("a"), place.path("points.csv")).expect("a link");
+    let before = ["a", "b"].map(|out| place.text(out));
+    for args in [
+        &["report", "a", "--json", "--out", "a/record.jsonl"][..],
+        &["report", "a/record.jsonl", "--format", "csv", "--out", "a/../a/record.jsonl"],
+        &["report", "a", "--out", "linked.csv"],
+        &["report", "a", "--out", "points.csv"],
+        &["report", "linked.csv", "--format", "csv", "--out", "a/record.jsonl"],
+        &["report", "a", "--format", "csv", "--out", "b/record.jsonl"],
+        &["report", "a", "--format", "csv", "--out", "record.jsonl"],
+        &["compare", "a", "b", "--format", "csv", "--out", "b/record.jsonl"],
+        &["compare", "b", "a", "--out", "linked.csv"],
+        &["compare", "b", "--with", "a", "--out", "points.csv"],
+    ] {
+        let said = say(&mut place.fizeau(args));
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains("would write over a record"), "{args:?}: {}", said.err);
+        assert_eq!(["a", "b"].map(|out| place.text(out)), before, "{args:?}");
+    }
+    assert!(fs::symlink_metadata(place.path("points.csv")).expect("it is there").is_symlink());
+    assert_eq!(say(&mut place.fizeau(["report", "a", "--out", "other.csv"])).code, Some(0));
+}
+
+/// Cuts a record down to its header, for a run that has begun.
+fn cut_to_header(place: &Place, change: impl Fn(&str) -> String) {
+    let text = place.text("out");
+    let header = text.lines().next().expect("a header");
+    fs::write(place.file("out"), change(header) + "\n").expect("written");
+}
+
+#[test]
+fn a_case_of_more_units_than_there_are_is_skipped() {
+    let place = Place::new();
+    assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
+    cut_to_header(&place, |header| {
+        let changed = header.replace("\"units\":1}", "\"units\":20000}");
+        assert_ne!(changed, header);
+        changed
+    });
+    let said = say(&mut place.resume("out"));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let outcomes = place.record("out").outcomes;
+    assert!(!outcomes.is_empty());
+    for outcome in &outcomes {
+        let Outcome::Skipped { reason, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!(reason, "needs 20000 units, and the device has 2");
+    }
+}
+
+#[test]
+fn a_run_that_cannot_be_begun_says_why_and_leaves_nothing() {
+    let place = Place::new();
+    fs::write(place.path("file"), "").expect("written");
+    let said = say(&mut place.run("", FEW, "file"));
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    assert!(said.err.contains("file is no directory"), "{}", said.err);
+    assert!(!said.err.contains("--resume"), "{}", said.err);
+    // Less than the header takes.
+    let run = place.run("", "stream", "out");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 1 && exec \"$@\"", "sh"]).arg(run.get_program());
+    let said = say(command.args(run.get_args()).current_dir(place.path("")));
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    let words = ["a file may be no longer here", "no record could be begun", "ulimit -f"];
+    assert!(words.iter().all(|words| said.err.contains(words)), "{}", said.err);
+    assert!(!said.err.contains("--resume") && !said.err.contains("disk full"), "{}", said.err);
+    assert_eq!(fs::read_dir(place.path("out")).expect("a directory").count(), 0);
+}
+
+#[test]
+fn a_run_is_continued_by_its_directory_or_its_record() {
+    let place = Place::new();
+    assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
+    cut_to_header(&place, str::to_owned);
+    let said = say(&mut place.resume("out/record.jsonl"));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("record: out/record.jsonl\n"), "{}", said.out);
+    assert!(place.record("out").footer.is_some());
+    fs::copy(place.file("out"), place.path("copy.jsonl")).expect("copied");
+    let said = say(&mut place.resume("copy.jsonl"));
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("name the directory of the run"), "{}", said.err);
+}
+
+/// As a script's shell has it for `fizeau run &`.
+#[test]
+fn an_interruption_that_was_ignored_at_the_start_stays_ignored() {
+    for (ignored, code) in [("INT", 0), ("HUP", 0), ("TERM", 130)] {
+        let place = Place::new();
+        let run = place.run("", "stream/copy", "out");
+        let mut command = Command::new("sh");
+        let script = format!("trap '' {ignored} && exec \"$@\"");
+        command.args(["-c", &script, "sh"]).arg(run.get_program()).args(run.get_args());
+        command.current_dir(place.path("")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("FIZEAU_LIBRARY_PATH", place.path(""));
+        let mut child = command.spawn().expect("it starts");
+        let begun = || {
+            let text = fs::read_to_string(place.file("out"));
+            text.is_ok_and(|text| text.lines().count() > 2)
+        };
+        while !begun() && child.try_wait().expect("a child").is_none() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(child.try_wait().expect("a child").is_none(), "it was over too soon");
+        let sent = Command::new("kill").args(["-s", ignored, &child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+        assert_eq!(child.wait().expect("it ends").code(), Some(code), "{ignored}");
+    }
 }

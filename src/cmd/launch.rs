@@ -20,7 +20,7 @@ use anyhow::Context;
 use clap::{Args, Parser};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use std::{
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, ExitStatus},
     thread,
@@ -238,18 +238,22 @@ impl Ranks {
         let mut requests = Requests::default();
         let mut failed: Option<(Moment, Option<ExitStatus>)> = None;
         let mut stopped: Vec<Option<Moment>> = vec![None; self.children.len()];
+        let mut asked: Option<Request> = None;
         loop {
             for _ in signals.pending() {
-                match requests.take() {
+                let request = requests.take();
+                match request {
                     Some(Request::End) => self.children.iter().for_each(hand_on),
                     Some(Request::EndNow) => self.kill(),
                     None => {}
                 }
+                asked = request.or(asked);
             }
             let (ended, running) = self.look()?;
             if let (None, Some((number, status))) = (&failed, ended) {
-                // One that ended by itself has said why.
-                if status.code().is_none() {
+                // One that ended by itself has said why, and whoever was asked to end is not to
+                // blame for it.
+                if status.code().is_none() && !was_asked(asked, status) {
                     super::say(&format!("rank {number} was ended ({status})"));
                 }
                 failed = Some((clock::now(), Some(status)));
@@ -271,12 +275,14 @@ impl Ranks {
         // The first rank knows how the run ended; where it was killed, no more than that.
         let first = self.children[0].wait().context("cannot wait for a rank")?;
         let code = match failed {
+            _ if asked == Some(Request::EndNow) => None,
             None => Some(0),
             Some((_, Some(failed))) if first.success() => failed.code(),
             Some((_, Some(_))) => first.code(),
             Some((_, None)) => None,
         };
-        let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::COULD_NOT_RUN);
+        let otherwise = if asked.is_some() { exit::INTERRUPTED } else { exit::COULD_NOT_RUN };
+        let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(otherwise);
         Ok(ExitCode::from(code))
     }
 
@@ -329,6 +335,18 @@ impl Ranks {
     }
 }
 
+/// Whether a rank was ended by the signal that it got since this process was asked to end: before a
+/// rank listens for it, a request to end in order ends it too.
+fn was_asked(asked: Option<Request>, status: ExitStatus) -> bool {
+    match asked {
+        None => false,
+        Some(Request::End) => status.signal() == Some(Signal::TERM.as_raw()),
+        Some(Request::EndNow) => {
+            [Signal::TERM, Signal::KILL].map(Signal::as_raw).map(Some).contains(&status.signal())
+        }
+    }
+}
+
 /// Asks a rank to end in order.
 pub(super) fn hand_on(rank: &Child) {
     let process = Pid::from_child(rank);
@@ -356,6 +374,17 @@ mod tests {
             assert_eq!(of(words).expect("a name"), "cuda:1", "{words}");
         }
         assert_eq!(of("run --label=--device --backend=host").expect("a name"), "host");
+    }
+
+    #[test]
+    fn who_was_asked_to_end_is_not_to_blame_for_it() {
+        let by = |signal: Signal| ExitStatus::from_raw(signal.as_raw());
+        let [term, kill, fault] = [Signal::TERM, Signal::KILL, Signal::SEGV].map(by);
+        assert!([term, kill, fault].into_iter().all(|status| !was_asked(None, status)));
+        let in_order = |status| was_asked(Some(Request::End), status);
+        assert!(in_order(term) && !in_order(kill) && !in_order(fault));
+        let at_once = |status| was_asked(Some(Request::EndNow), status);
+        assert!(at_once(term) && at_once(kill) && !at_once(fault));
     }
 
     #[test]

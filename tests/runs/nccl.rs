@@ -12,7 +12,7 @@ use std::{
     net::TcpListener,
     process::{Child, Command},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 #[test]
@@ -537,4 +537,33 @@ fn what_was_received_is_compared_on_the_device() {
         }
     }
     assert!(wrong > 0 && right > 0, "{wrong} {right}");
+}
+
+/// The launcher kills its ranks then, and blames none of them for it.
+#[test]
+fn launch_that_is_asked_twice_ends_at_once_and_blames_nobody() {
+    let machine = Machine::new();
+    let args = [&LAUNCH[..], &["collectives"]].concat();
+    let child = machine.fizeau("devices=2", "", &args).spawn().expect("it starts");
+    let launcher = child.id().to_string();
+    let send = |signal: &str, process: &str| {
+        let sent = Command::new("kill").args([signal, process]).status();
+        assert!(sent.expect("there is a kill").success(), "{signal} {process}");
+    };
+    let kept = || fs::read_to_string(machine.place.file("out")).unwrap_or_default();
+    while kept().lines().count() < 3 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    // One that is stopped cannot end in order, and the other one waits for it.
+    let ranks = fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children"));
+    let ranks = ranks.expect("it has started ranks");
+    send("-STOP", ranks.split_whitespace().nth(1).expect("a second one"));
+    let start = Instant::now();
+    send("-TERM", &launcher);
+    thread::sleep(Duration::from_millis(1300));
+    send("-TERM", &launcher);
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(130), "{}", said.err);
+    assert!(!said.err.contains("rank "), "{}", said.err);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }

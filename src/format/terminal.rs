@@ -269,19 +269,18 @@ impl Page {
             widths = whole;
         }
         let left_out = titles.len() - kept.len();
+        // Once for each column: each looks at all rows.
+        let aligned: Vec<Align> = (0..titles.len()).map(|at| align_of(rows, at)).collect();
         let head: Vec<_> = kept
             .iter()
-            .map(|&at| {
-                let align = align_of(rows, at);
-                pad(&shorten(&titles[at], widths[at]), widths[at], align)
-            })
+            .map(|&at| pad(&shorten(&titles[at], widths[at]), widths[at], aligned[at]))
             .collect();
         let head = self.paint(DIM, head.join("  ").trim_end());
         writeln!(self.out, "{head}")?;
         for row in rows {
             let mut line = String::new();
             for &at in &kept {
-                let padded = pad(&row[at].cut(widths[at]), widths[at], align_of(rows, at));
+                let padded = pad(&row[at].cut(widths[at]), widths[at], aligned[at]);
                 if !line.is_empty() {
                     line.push_str("  ");
                 }

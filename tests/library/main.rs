@@ -19,6 +19,7 @@ mod kernels;
 mod limits;
 mod localise;
 mod models;
+mod many_rows;
 mod nccl_tests;
 mod parts;
 mod profiles;

@@ -134,11 +134,20 @@ impl Session<'_> {
             _ => u64::from(self.rank.peers.processes()),
         };
         let free = self.memory_free.map(|free| Bytes(free.0 / ranks));
-        if let Some(reason) = too_large(case, self.rank.device.properties(), free) {
+        let properties = self.rank.device.properties();
+        let unfit = too_wide(case, properties).or_else(|| too_large(case, properties, free));
+        if let Some(reason) = unfit {
             return Outcome::Skipped { case: case.clone(), reason };
         }
         one::measure_case(case, self.rank, &self.yardstick, &self.settings)
     }
+}
+
+/// Why a case cannot be measured on so many units, if so: its plan comes from a record that was
+/// changed, or from another device. Fewer would do its work, and the time would not be the case's.
+pub fn too_wide(case: &Case, properties: &Properties) -> Option<String> {
+    let units = case.point.units().filter(|&units| units > properties.units.max(1))?;
+    Some(format!("needs {units} units, and the device has {}", properties.units))
 }
 
 /// Why a case cannot be measured in so much free memory, if so.

@@ -3,7 +3,11 @@
 //! it can come into a record.
 
 use super::{Global, plan::PlanArgs, progress::ProgressMode};
-use clap::Args;
+use crate::record::store;
+use clap::{
+    Args,
+    builder::{PathBufValueParser, TypedValueParser as _},
+};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `run`.
@@ -16,7 +20,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Continue the run in this directory, which was killed or interrupted
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "selectors", "ranks", "label"])]
+    #[arg(
+        long,
+        value_name = "DIR",
+        value_parser = PathBufValueParser::new().try_map(directory_of_record),
+        conflicts_with_all = ["out", "selectors", "ranks", "label"]
+    )]
     pub resume: Option<PathBuf>,
     /// A note on this run, kept in the record
     #[arg(long, value_name = "TEXT")]
@@ -67,6 +76,21 @@ impl RunArgs {
             words.push("--no-host-name".into());
         }
         words
+    }
+}
+
+/// The directory of a run that is named by it or by the record in it. What is not there stays as it
+/// is given, for whoever opens it to say so.
+fn directory_of_record(path: PathBuf) -> Result<PathBuf, &'static str> {
+    if !path.is_file() {
+        return Ok(path);
+    }
+    match (path.file_name(), path.parent()) {
+        (Some(name), Some(directory)) if name == store::FILE => {
+            let is_here = directory.as_os_str().is_empty();
+            Ok(if is_here { ".".into() } else { directory.to_owned() })
+        }
+        _ => Err("it is a file; name the directory of the run, which holds its record.jsonl"),
     }
 }
 

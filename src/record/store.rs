@@ -62,8 +62,8 @@ pub enum RecordError {
     },
     /// No space, or no more allowed. What was recorded before is whole.
     #[error(
-        "disk full ({error}); {kept} of {planned} cases are in {path}. Free space, then continue \
-         with `fizeau run --resume {directory}`"
+        "{}; {kept} of {planned} cases are kept in {path}. {}, then continue with `fizeau run \
+         --resume {directory}`", no_space(.error)[0], no_space(.error)[1]
     )]
     Full {
         /// Where.
@@ -77,6 +77,20 @@ pub enum RecordError {
         /// Why.
         error: io::Error,
     },
+    /// The same before the first line was whole: there is no record.
+    #[error(
+        "{}: no record could be begun at {path}. {}, or choose another place by --out DIR",
+        no_space(.error)[0], no_space(.error)[1]
+    )]
+    NotBegun {
+        /// Where it was to be.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// What is to be the record's directory is something else.
+    #[error("{0} is no directory, which a record needs; choose another --out")]
+    NoDirectory(PathBuf),
     /// Another run writes it.
     #[error("{0}: another run is writing this record; wait for it, or choose another --out")]
     Busy(PathBuf),
@@ -158,11 +172,15 @@ impl Writer {
             let path = path.clone();
             match error.kind() {
                 io::ErrorKind::AlreadyExists => RecordError::Exists(path),
+                _ if is_no_space(&error) => RecordError::NotBegun { path, error },
                 _ if file::is_forbidden(&error) => RecordError::Forbidden { path, error },
                 _ => RecordError::File { path, error },
             }
         };
-        fs::create_dir_all(directory).map_err(refuse)?;
+        fs::create_dir_all(directory).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => RecordError::NoDirectory(directory.to_owned()),
+            _ => refuse(error),
+        })?;
         if path.symlink_metadata().is_ok() {
             return Err(RecordError::Exists(path));
         }
@@ -172,7 +190,11 @@ impl Writer {
         let planned = header.plan.len();
         let file = draft.file().try_clone().map_err(refuse)?;
         let mut writer = Writer { file, path: path.clone(), length: 0, kept: 0, planned };
-        writer.append(&Line::Header(Box::new(header.clone())))?;
+        writer.append(&Line::Header(Box::new(header.clone()))).map_err(|error| match error {
+            // The draft goes: there is nothing to continue.
+            RecordError::Full { path, error, .. } => RecordError::NotBegun { path, error },
+            error => error,
+        })?;
         draft.publish(Existing::Kept).map_err(refuse)?;
         Ok(writer)
     }
@@ -227,17 +249,31 @@ impl Writer {
 
     fn refusal(&self, error: io::Error) -> RecordError {
         let path = self.path.clone();
-        match error.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => {
-                let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
-                let Writer { kept, planned, .. } = *self;
-                RecordError::Full { path, directory, kept, planned, error }
-            }
-            _ => RecordError::File { path, error },
+        if !is_no_space(&error) {
+            return RecordError::File { path, error };
         }
+        let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
+        let Writer { kept, planned, .. } = *self;
+        RecordError::Full { path, directory, kept, planned, error }
     }
+}
+
+/// Whether the file system has no more room, or this user or process may take no more of it.
+fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// What has no more room, and what to do about it.
+fn no_space(error: &io::Error) -> [String; 2] {
+    let (what, remedy) = match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            ("a file may be no longer here", "Raise the limit (ulimit -f)")
+        }
+        io::ErrorKind::QuotaExceeded => ("disk quota used up", "Free space, or raise the quota"),
+        _ => ("disk full", "Free space"),
+    };
+    [format!("{what} ({error})"), remedy.into()]
 }
 
 /// Appends a line to a record whose writer hangs, for whoever is about to end the process.
@@ -263,12 +299,17 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
     }
 }
 
+/// The file of a record that is named by it or by its directory.
+pub fn file_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(FILE) } else { path.to_owned() }
+}
+
 /// Reads a record: a file, or a directory that holds one.
 ///
 /// # Errors
 /// Where it cannot be read, is no record, or is of a newer program.
 pub fn read(path: &Path) -> Result<Record, RecordError> {
-    let path = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+    let path = file_of(path);
     let text = file::read(&path, RECORD_MAX)
         .map_err(|error| RecordError::File { path: path.clone(), error })?;
     parse(VERSIONS, &path, &text)
@@ -432,9 +473,13 @@ fn find<'v>(
     })
 }
 
+/// The shortest and the longest time, in seconds, that any case can take: far less than a cycle of
+/// any clock, and thirty years. Rates of times between them are finite numbers.
+const TIMES: [Seconds; 2] = [Seconds(1e-15), Seconds(1e9)];
+
 /// What no run can have written, where a line holds that: reports divide by these.
 fn impossible(line: &Line) -> Option<String> {
-    let time = |time: &Seconds| !(time.0 > 0.0 && time.0 < 1e9);
+    let time = |time: &Seconds| !(*time >= TIMES[0] && *time <= TIMES[1]);
     let (cases, measured) = match line {
         Line::Header(header) => (&header.plan[..], None),
         Line::Outcome(Outcome::Measured(measured)) => {
@@ -481,6 +526,13 @@ fn unlike(samples: &Samples, summary: &Summary) -> Option<String> {
         };
         let why = format!("its summary's {name} time is {told} s, that of its samples {found} s");
         (!is_so).then_some(why)
+    let beside = measured
+        .contrast
+        .iter()
+        .flat_map(|beside| [&beside.summary.median].into_iter().chain(&beside.samples.times));
+    let times = [first, &measured.summary.median].into_iter().chain(&measured.samples.times);
+    times.chain(beside).find(|found| time(found)).map(|found| {
+        format!("{:e} s for {}: no case is measured in that time", found.0, measured.case)
     })
 }
 

@@ -83,7 +83,7 @@ fn a_limit_on_file_size_ends_the_run_with_its_record_whole() {
     let script = "ulimit -f 80 && exec \"$@\"";
     let run = place.run("", SMALL, "out");
     let said = say(shell(&place, script, &run).env("FIZEAU_DATA", place.path("")));
-    assert_full(&place, &said);
+    assert_full(&place, &said, "a file may be no longer here");
     let text = place.text("out");
     assert!(text.ends_with('\n'), "the line that did not fit is gone");
     goes_on(&place);
@@ -105,7 +105,7 @@ fn a_full_disk_ends_the_run_with_its_record_whole() {
     command.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]);
     command.arg(run.get_program()).args(run.get_args()).current_dir(place.path(""));
     let said = say(&mut command);
-    assert_full(&place, &said);
+    assert_full(&place, &said, "disk full");
     goes_on(&place);
 }
 
@@ -136,12 +136,12 @@ fn shell(place: &Place, script: &str, run: &Command) -> Command {
 }
 
 #[track_caller]
-fn assert_full(place: &Place, said: &program::Said) {
+fn assert_full(place: &Place, said: &program::Said, why: &str) {
     assert_eq!(said.code, Some(3), "{}", said.err);
     let record = place.record("out");
     let (kept, planned) = (record.outcomes.len(), record.header.plan.len());
     assert!(0 < kept && kept < planned, "{kept} of {planned}");
-    for words in ["disk full", &format!("{kept} of {planned} cases are kept"), "--resume"] {
+    for words in [why, &format!("{kept} of {planned} cases are kept"), "--resume"] {
         assert!(said.err.contains(words), "{}", said.err);
     }
     assert!(record.notes.is_empty(), "{:?}", record.notes);

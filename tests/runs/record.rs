@@ -338,6 +338,14 @@ fn with_median(median: &str) -> String {
     GOLDEN.replace(line, &value.to_string())
 }
 
+/// The same of the times in the other state of the caches, in its fifth line.
+fn with_contrast(median: &str) -> String {
+    let line = GOLDEN.lines().nth(4).expect("an outcome");
+    let mut value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    value["contrast"]["summary"]["median"] = median.parse::<f64>().expect("a number").into();
+    GOLDEN.replace(line, &value.to_string())
+}
+
 #[test]
 fn what_is_no_record_is_refused_with_its_line() {
     let lines = GOLDEN.lines().count();
@@ -357,7 +365,9 @@ fn what_is_no_record_is_refused_with_its_line() {
         (GOLDEN.replace("\"ranks\":2", "\"ranks\":0"), "plan[5].point.ranks: 0 is less than 1"),
         (with_median("0.0"), "no case is measured in that time"),
         (with_median("-1.0"), "summary.median: -1.0 is less than 0"),
-        (with_median("1e308"), "no case is measured in that time"),
+        (with_median("1e308"), "1e308 s for "),
+        (with_median("5e-324"), "no case is measured in that time"),
+        (with_contrast("5e-324"), "no case is measured in that time"),
         (String::new(), "it has no header"),
         ("PNG".into(), "it has no header"),
     ] {

@@ -149,7 +149,8 @@ class Run:
         try:
             return f"exit code {process.wait(max(self.left() - GRACE, 1.0))}"
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
+            # Not SIGINT: it stays ignored where a script began this in the background.
+            process.terminate()
         try:
             process.wait(GRACE)
             return "interrupted: time is over"

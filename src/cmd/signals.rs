@@ -52,18 +52,16 @@ impl Requests {
     }
 }
 
-/// Catches the signals that ask to end. SIGHUP is left alone where it was ignored, as `nohup` has
-/// it.
+/// Catches the signals that ask to end. Those of a terminal are left alone where they were ignored:
+/// SIGHUP, as `nohup` has it, and SIGINT, as a script's shell has it for `fizeau run &`. SIGTERM is
+/// never: launchers and schedulers ask by it.
 ///
 /// # Errors
 /// Where the system does not let it.
 pub fn caught() -> anyhow::Result<Signals> {
-    let mut signals = vec![SIGINT, SIGTERM];
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if !ignores(&status, SIGHUP) {
-        signals.push(SIGHUP);
-    }
-    Signals::new(signals).context("cannot watch for Ctrl-C")
+    let of_terminal = [SIGINT, SIGHUP].into_iter().filter(|&signal| !ignores(&status, signal));
+    Signals::new(of_terminal.chain([SIGTERM])).context("cannot watch for Ctrl-C")
 }
 
 /// Whether a process ignores a signal, by the text of `/proc/self/status`.

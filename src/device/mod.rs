@@ -539,7 +539,9 @@ pub enum DeviceError {
         needs: String,
     },
     /// Memory could not be had.
-    #[error("{}: {why}", no_memory(.size))]
+    #[error(
+        "cannot allocate {}: {why}", if .size.0 > 0 { .size.to_string() } else { "memory".into() }
+    )]
     Allocation {
         /// How much; none where a call took some of the driver's own.
         size: Bytes,
@@ -568,14 +570,6 @@ pub enum DeviceError {
     /// Anything else the driver says.
     #[error("{0}")]
     Driver(String),
-}
-
-/// Memory of this size could not be had.
-fn no_memory(size: &Bytes) -> String {
-    match size.0 {
-        0 => "not enough free memory".into(),
-        _ => format!("cannot allocate {size}"),
-    }
 }
 
 impl From<OtherOperation> for DeviceError {

@@ -81,11 +81,11 @@ fn a_driver_that_cannot_be_loaded_is_told_with_the_loaders_reason() {
 /// What refuses a GPU that the driver lists, and the driver's words.
 const UNOPENED: [(&[&str], &str, &str); 6] = [
     (&NVIDIA, "cuDevicePrimaryCtxRetain=46", "cuDevicePrimaryCtxRetain: device busy"),
-    (&NVIDIA, "cuDevicePrimaryCtxRetain=2", "not enough free memory: cuDevicePrimaryCtxRetain"),
+    (&NVIDIA, "cuDevicePrimaryCtxRetain=2", "cannot allocate memory: cuDevicePrimaryCtxRetain"),
     (&NVIDIA, "cuCtxSetCurrent=201", "cuCtxSetCurrent: invalid context"),
     (&NVIDIA, "cuStreamCreate=1", "cuStreamCreate: invalid value"),
     (&NVIDIA, "cuEventCreate=1", "cuEventCreate: invalid value"),
-    (&AMD, "hipDevicePrimaryCtxRetain=2", "not enough free memory: hipDevicePrimaryCtxRetain"),
+    (&AMD, "hipDevicePrimaryCtxRetain=2", "cannot allocate memory: hipDevicePrimaryCtxRetain"),
 ];
 
 #[test]

@@ -495,10 +495,14 @@ fn impossible(line: &Line) -> Option<String> {
     let Some(first) = measured.samples.times.first() else {
         return Some(format!("{} is measured without a sample", measured.case));
     };
-    let mut times = [first, &measured.summary.median].into_iter().chain(&measured.samples.times);
-    if let Some(found) = times.find(|found| time(found)) {
+    let beside = measured
+        .contrast
+        .iter()
+        .flat_map(|beside| [&beside.summary.median].into_iter().chain(&beside.samples.times));
+    let times = [first, &measured.summary.median].into_iter().chain(&measured.samples.times);
+    if let Some(found) = times.chain(beside).find(|found| time(found)) {
         let case = &measured.case;
-        return Some(format!("{} s for {case}: no case is measured in that time", found.0));
+        return Some(format!("{:e} s for {case}: no case is measured in that time", found.0));
     }
     let beside = measured.contrast.iter().map(|one| (&one.samples, &one.summary));
     let mut all = std::iter::once((&measured.samples, &measured.summary)).chain(beside);
@@ -526,13 +530,6 @@ fn unlike(samples: &Samples, summary: &Summary) -> Option<String> {
         };
         let why = format!("its summary's {name} time is {told} s, that of its samples {found} s");
         (!is_so).then_some(why)
-    let beside = measured
-        .contrast
-        .iter()
-        .flat_map(|beside| [&beside.summary.median].into_iter().chain(&beside.samples.times));
-    let times = [first, &measured.summary.median].into_iter().chain(&measured.samples.times);
-    times.chain(beside).find(|found| time(found)).map(|found| {
-        format!("{:e} s for {}: no case is measured in that time", found.0, measured.case)
     })
 }
 

@@ -47,6 +47,13 @@ const TURNS_MAX: usize = 5;
 /// be a rank that is slow every other time.
 pub const LINK_EXCHANGES_MIN: usize = 3;
 
+/// A link is lower in at least this share of its exchanges: congestion meets a pair three times in
+/// many rounds, and passes it over in others.
+const LINK_SHARE_MIN: f64 = 0.75;
+
+/// ... by so many standard deviations.
+const LINK_DEVIATIONS: f64 = 2.0;
+
 /// Fewest exchanges of a kind that are compared with each other.
 const KIND_MIN: usize = 8;
 
@@ -333,7 +340,10 @@ impl Naming<'_> {
         let shares: Vec<f64> = own.iter().map(|(share, _)| *share).collect();
         if let Suspect::Link(one, other) = suspect {
             let slow = shares.iter().filter(|share| **share < self.slow_from()).count();
-            if slow < LINK_EXCHANGES_MIN || self.is_slow_elsewhere([one, other], named) {
+            let limit = 1.0 - LINK_DEVIATIONS * self.look.weighed.jitter;
+            let lower = shares.iter().filter(|share| **share < limit).count();
+            let always = lower as f64 >= LINK_SHARE_MIN * shares.len() as f64;
+            if slow < LINK_EXCHANGES_MIN || !always || self.is_slow_elsewhere([one, other], named) {
                 return f64::NEG_INFINITY;
             }
         }

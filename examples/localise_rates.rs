@@ -261,7 +261,8 @@ fn healthy(tables: &mut Tables) {
 fn structures(tables: &mut Tables) {
     tables.begin(
         "Links, switches and hosts",
-        "One link at half rate, also where congestion slows other exchanges; one leaf switch, an eighth of all ranks in a fat tree, of which \
+        "One link at half rate, also where congestion slows other exchanges; one leaf switch, an \
+         eighth of all ranks in a fat tree, of which \
          exchanges leave at 60 %; one host of 8 ranks at 60 %, where exchanges within a host are 8 \
          times as fast; one slow rank at 70 % in such a world. Jitter 5 %. Limits: the link or \
          group is named in 95 % of runs, 0.1 wrong names a run.",

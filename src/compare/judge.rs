@@ -9,7 +9,7 @@
 //! cases is judged in the same way by its mean, which a change shows that all of them share.
 //!
 //! A single run on a side tells no such scatter: three runs of A do not say how far a single run of
-//! B may lie from them by what is its own, and a t-test would call 30 to 80 % of unchanged B slower.
+//! B may lie from them by what is its own, and a t-test calls 30 to 80 % of unchanged B slower.
 //! There, as between two single runs, whatever differs by more than the threshold is said to
 //! differ. It counts as slower only if it is out of all proportion to what the other cases show:
 //! `BEYOND` times as far from equal as the outermost twentieth of them. Changes that many cases

@@ -100,7 +100,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 const VALUE_MAX: usize = 120;
 
 /// The value of a trait of which a run may have none, and a record without it says so: a CPU
-/// without a hypervisor, a process without a quota. The other traits are unknown where they are absent.
+/// without a hypervisor, a process without a quota. The other traits are unknown where absent.
 fn or_none(value: Option<String>) -> Option<String> {
     Some(value.unwrap_or_else(|| "none".to_owned()))
 }

@@ -373,7 +373,7 @@ impl Naming<'_> {
     }
 
     /// Whether one of two ranks was slow with a third too, and is likelier slow with others than
-    /// not: then the link between them is not to blame. Now and then congestion slows an exchange of
+    /// not: then the link between them is not to blame. Now and then congestion slows one of
     /// theirs as of anybody.
     fn is_slow_elsewhere(&self, ranks: [u32; 2], named: &BTreeSet<Suspect>) -> bool {
         ranks.into_iter().any(|rank| {

@@ -179,8 +179,8 @@ pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
     }
     let rates = Rates::new(hosts, exchanges);
     let Some(fit) = rates.explain() else {
-        let why = "about as many ranks look slow as not, and nothing says which of them are as they \
-                   should be";
+        let why = "about as many ranks look slow as not, and nothing says which of them are as \
+                   they should be";
         return without_weighing(Answer::Undecided(why.into()));
     };
     let suspects = fit.suspects();

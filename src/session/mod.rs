@@ -143,8 +143,9 @@ impl Session<'_> {
     }
 }
 
-/// Why a case cannot be measured on so many units, if so: its plan comes from a record that was
-/// changed, or from another device. Fewer would do its work, and the time would not be the case's.
+/// Why a case cannot be measured on a device, if it needs more units than that has: its plan comes
+/// from a record that was changed, or from another device. Fewer would do its work, and the time
+/// would not be the case's.
 pub fn too_wide(case: &Case, properties: &Properties) -> Option<String> {
     let units = case.point.units().filter(|&units| units > properties.units.max(1))?;
     Some(format!("needs {units} units, and the device has {}", properties.units))

@@ -51,7 +51,8 @@ fn help_states_the_verbs_and_exit_codes() {
 }
 
 /// A line for each verb, and its exit code. The other three: `doctor` finds more or less on a busy
-/// machine (tests/stub/broken.rs has it), `launch` leaves all words to its ranks, and `ab` takes long.
+/// machine (tests/stub/broken.rs has it), `launch` leaves all words to its ranks, and `ab` takes
+/// long.
 const LINES: [(&[&str], i32); 16] = [
     (&[], 0),
     (&["--help"], 0),

@@ -190,7 +190,7 @@ fn whole(file: &File, length: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A little-endian number of so many bytes.
+/// A little-endian number of `size` bytes.
 fn word(bytes: &[u8], at: usize, size: usize) -> u64 {
     bytes[at..at + size].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

@@ -283,7 +283,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("io::stderr()", &["src/cmd/mod.rs", "src/cmd/progress.rs"], "cmd::say alone complains"),
     (
         "stdout()",
-        &["src/cmd/mod.rs", "src/cmd/report.rs", "src/device/library.rs"],
+        &["src/cmd/mod.rs", "src/cmd/report.rs", "src/cmd/turns.rs", "src/device/library.rs"],
         "cmd::write_out alone writes there: what a verb found does not depend on who reads it",
     ),
     ("process::exit", &["src/cmd", "src/main.rs"], "cmd alone exits"),

@@ -158,7 +158,7 @@ fn launcher_is_gone() -> bool {
     launcher.is_some_and(|launcher| parent != Some(launcher))
 }
 
-/// Lets other ranks of a launcher that has ended go on where they are stopped: only then do they
+/// Lets other ranks of a launcher that has ended continue where they are stopped: only then do they
 /// take the signal by which they end too.
 pub(super) fn wake_stopped_ranks() {
     let Some(launcher) = std::env::var_os(LAUNCHER).filter(|_| launcher_is_gone()) else { return };

@@ -26,7 +26,7 @@ const WITHIN_MIN: usize = 2;
 /// Up to this many ranks are named in words.
 const RANKS_SHOWN: usize = 16;
 
-/// At most so many times levels and members are found in turn.
+/// How often levels and members are found in turn, at most.
 const TURNS_MAX: usize = 8;
 
 /// A rate this many standard deviations below that of the set is as fast as the set.

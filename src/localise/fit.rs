@@ -51,7 +51,7 @@ pub const LINK_EXCHANGES_MIN: usize = 3;
 /// many rounds, and passes it over in others.
 const LINK_SHARE_MIN: f64 = 0.75;
 
-/// ... by so many standard deviations.
+/// ... by this many standard deviations.
 const LINK_DEVIATIONS: f64 = 2.0;
 
 /// Fewest exchanges of a kind that are compared with each other.

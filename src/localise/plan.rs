@@ -70,8 +70,8 @@ pub fn further(ranks: u32, planned: u32, found: &Findings) -> Vec<Round> {
 }
 
 /// The pairs of a round after `planned` rounds that left doubt. In every other of them pairs that
-/// were slow or fast beyond explanation meet again, as many as can at once; the other ranks
-/// continue as planned, and those whose partner is taken meet each other. In the rounds between all meet the
+/// were slow or fast beyond explanation meet again, as many as can at once; the others continue
+/// as planned, and those whose partner is taken meet each other. In the rounds between all meet the
 /// partners that come next.
 fn again(ranks: u32, planned: u32, number: u32, slow: &[(u32, u32)]) -> Round {
     let mut taken = BTreeSet::new();

@@ -3,6 +3,7 @@
 //! The types here are what the program works with. Each [`Version`] of the format has wire types of
 //! its own ([`v1`]), which alone know JSON, and converts between the two.
 
+mod checks;
 mod limits;
 mod mirror;
 pub mod store;

@@ -89,8 +89,8 @@ impl Place {
     }
 }
 
-/// The same command, told to ignore no signal: whoever runs the tests may ignore some (nohup, a shell
-/// in the background), which is handed down.
+/// The same command, told to ignore no signal: whoever runs the tests may ignore some (nohup, a
+/// shell in the background), which is handed down.
 pub fn ignoring_nothing(run: &Command) -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal=HUP,INT").arg(run.get_program()).args(run.get_args());

@@ -156,8 +156,8 @@ fn goes_on(place: &Place) {
     assert_eq!(ended(&record), planned(&record));
 }
 
-/// By Ctrl-C, by a terminal that is closed, and by `timeout` or `scancel`, which signal a process and
-/// its group: two signals at once are one request.
+/// By Ctrl-C, by a terminal that is closed, and by `timeout` or `scancel`, which signal a process
+/// and its group: two signals at once are one request.
 #[test]
 fn asked_to_end_it_ends_in_order_and_goes_on() {
     for signals in ["kill -INT $1", "kill -HUP $1", "kill -TERM $1; kill -TERM $1"] {

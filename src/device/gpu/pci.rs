@@ -68,7 +68,7 @@ mod tests {
             fs::write(folder.join("vendor"), format!("{vendor}\n")).expect("a file");
             fs::write(folder.join("class"), format!("{class}\n")).expect("a file");
         };
-        // A bridge of the same maker, the sound of a GPU, and somebody else's GPU.
+        // A bridge of the same maker, the sound of a GPU, and another vendor's GPU.
         add("0000:00:00.0", "0x10de", "0x060400");
         add("0000:17:00.1", "0x10de", "0x040300");
         add("0000:03:00.0", "0x1002", "0x030000");

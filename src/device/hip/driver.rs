@@ -40,8 +40,8 @@ pub static HIP: Vendor = Vendor {
     // A driver without a device says so by one code or another, by what it was asked first.
     no_device: &[hip_sys::hipErrorNoDevice, hip_sys::hipErrorInvalidDevice],
     no_device_remedy: NO_DEVICE_REMEDY,
-    // Accelerators, and controllers of displays without an output. Those with one are left out: they
-    // may be in a CPU, which ROCm measures or not.
+    // Accelerators, and controllers of displays without an output. Those with one are left out:
+    // they may be in a CPU, which ROCm measures or not.
     on_the_bus: OnTheBus { vendor: 0x1002, classes: &[0x0380, 0x1200] },
     hiding: &["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"],
     check: status::CHECK,

@@ -63,7 +63,7 @@ thread_local! {
 pub(super) struct Scratch(Option<Buffer>);
 
 impl Scratch {
-    /// Room for so many bytes. Where memory cannot be had, that is the launch's error.
+    /// Room for this many bytes. Where memory cannot be allocated, that is the launch's error.
     pub fn take(wanted: usize) -> Scratch {
         let wanted = Bytes(wanted as u64);
         let kept = SCRATCH.take().filter(|buffer| buffer.size >= wanted);

@@ -211,7 +211,7 @@ fn spread(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The variance of the median of a run's repeats; `None` of fewer than [`REPEATS_MIN`].
+/// The variance of the median of a run's repeats; `None` of fewer than `REPEATS_MIN`.
 pub fn error_of_median(logs: &[f64]) -> Option<f64> {
     let (_, variance) = mean_and_variance(logs);
     (logs.len() >= REPEATS_MIN).then(|| MEDIAN * variance.value / logs.len() as f64)

@@ -112,7 +112,7 @@ fn claims(args: &ClaimArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Claim>>
 /// # Errors
 /// Where a claim cannot be read, or the result cannot be written.
 pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let format = report::format_of(args.format, args.out.as_deref(), global)?;
+    let format = report::format_without_cases(args.format, args.out.as_deref(), global)?;
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let mut judged = Vec::new();
     for claim in claims(args, &catalogue)? {

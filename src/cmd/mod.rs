@@ -323,7 +323,7 @@ fn say_if_host_was_chosen(choice: &Choice, device: &dyn Device) {
 /// How a run ends in which a rank hangs.
 const ENDING: Ending = Ending { say, exit: || std::process::exit(i32::from(exit::COULD_NOT_RUN)) };
 
-/// Prints a text and a line's end, as [`write_out`] does: for verbs that end well once it is said.
+/// Prints a text and a line's end, as `write_out` does: for verbs that end well once it is said.
 pub fn print(text: &str) -> anyhow::Result<ExitCode> {
     write_out(&format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)

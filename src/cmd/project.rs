@@ -299,7 +299,7 @@ fn offers(args: &ProjectArgs, catalogue: &Catalogue, model: &Model) -> anyhow::R
 /// Where the command line asks what cannot be, a record cannot be read, or the result cannot be
 /// written.
 pub fn run(args: &ProjectArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let format = report::format_of(args.format, args.out.as_deref(), global)?;
+    let format = report::format_without_cases(args.format, args.out.as_deref(), global)?;
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let model = args.load.model(&catalogue)?;
     let scenario = args.load.scenario(&model, args.memory_share)?;

@@ -138,6 +138,23 @@ pub fn format_of(
     }
 }
 
+/// As [`format_of`], for what has no cases, of which CSV and nccl-tests' form have a line each.
+///
+/// # Errors
+/// As [`format_of`], and for these two.
+pub fn format_without_cases(
+    flag: Option<ReportFormat>,
+    out: Option<&Path>,
+    global: &Global,
+) -> Result<ReportFormat, Usage> {
+    match format_of(flag, out, global)? {
+        ReportFormat::Csv | ReportFormat::NcclTests => {
+            Err(Usage("this has no cases for a line each: choose --format json".into()))
+        }
+        format => Ok(format),
+    }
+}
+
 /// The record last written to below a directory.
 fn newest(local: &Path) -> anyhow::Result<PathBuf> {
     let mut records = Vec::new();

@@ -57,8 +57,13 @@ fn verdict(record: &Record, counts: Counts) -> String {
     }
     let verdict = counts.verdict();
     let why = match (verdict, &record.footer) {
+        // Not "pass": whoever reads that may take it for a word about speed.
         (Verdict::Pass, _) => {
-            "Each result was verified; a run does not judge speed, `fizeau compare` does."
+            return format!(
+                "Complete: {}. Each result was verified; a run does not judge speed, `fizeau \
+                 accept` and `fizeau compare` do.",
+                parts.join(", ")
+            );
         }
         (Verdict::Fail, _) => "Reasons are below.",
         (_, Some(footer)) if footer.interrupted => "The run was interrupted.",

@@ -415,7 +415,7 @@ fn points_that_no_run_has_are_refused_by_the_schema_and_by_the_reader() {
     assert!(read(with_point(attention(64, 16))).is_ok() && read(with_point(ranks(8))).is_ok());
     let gemm = json!({ "operation": "gemm", "dtype": "f32", "m": 0, "n": 1, "k": 1 });
     for (point, words) in [
-        (attention(4_294_967_295, 16), "point.batch: 4294967295 is more than 65536"),
+        (attention(4_294_967_295, 16), "point.batch: 4294967295 is more than 4096"),
         (attention(1, 0), "point.kv_heads: 0 is less than 1"),
         (ranks(1 << 20), "point.ranks: 1048576 is more than 65536"),
         (gemm, "point.m: 0 is less than 1"),

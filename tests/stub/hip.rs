@@ -330,7 +330,10 @@ fn each_fault_of_the_vendors_products_ends_in_its_outcome() {
     };
     for (script, words) in [
         ("hipblasLtCreate=8", "hipblasLtCreate answered 8"),
-        ("hipblasLtMatmulAlgoGetHeuristic=7", "a shape or type that the library supports"),
+        (
+            "hipblasLtMatmulAlgoGetHeuristic=7",
+            "hipblaslt does not offer this shape and element type",
+        ),
         ("hipblasLtMatmul=7", "hipblaslt does not offer an algorithm for this shape"),
         ("hipblasLtMatmulDescCreate=98765", "hipblasLtMatmulDescCreate answered 98765"),
     ] {

@@ -256,6 +256,18 @@ fn healthy(tables: &mut Tables) {
             tables.row(&world, [ranks, 4], limits, |_| Fabric::healthy(ranks, jitter));
         }
     }
+    for ranks in [8, 64, 256] {
+        let limits = Limits { somebody: Some(0.02), ..Limits::default() };
+        tables.row("jitter 0.3 %, ranks differ by 0.5 %", [ranks, 4], limits, |_| Fabric {
+            differ: 0.005,
+            ..Fabric::healthy(ranks, 0.003)
+        });
+    }
+    // A rank of a hundred is slower by more than the least effect.
+    tables.row("jitter 0.3 %, ranks differ by 1 %", [64, 4], Limits::default(), |_| Fabric {
+        differ: 0.01,
+        ..Fabric::healthy(64, 0.003)
+    });
 }
 
 fn structures(tables: &mut Tables) {

@@ -18,7 +18,7 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 pack=target/release-pack
 
-engine() { # the container engine that is there
+engine() { # the container engine that is there; nothing where none is, which the caller tells
     command -v podman || command -v docker || true
 }
 way=${1:-}

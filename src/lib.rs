@@ -25,6 +25,7 @@ pub mod launcher;
 pub mod localise;
 pub mod measure;
 pub mod model;
+pub mod node_state;
 pub mod observe;
 pub mod outcome;
 pub mod project;

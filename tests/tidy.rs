@@ -14,7 +14,7 @@ use std::{
 /// The modules from the bottom up; a module may use those on lines above it here, and its own
 /// line. docs/architecture.md draws the same.
 const LAYERS: &[&[&str]] = &[
-    &["units", "dtype", "file", "launcher", "text", "verdict"],
+    &["units", "dtype", "file", "launcher", "node_state", "text", "verdict"],
     &["case"],
     &["kernel"],
     &["stats"],
@@ -37,9 +37,28 @@ const LAYERS: &[&[&str]] = &[
 
 /// What describes and judges: from records and other data alone, so that it can be done again.
 const PURE: &[&str] = &[
-    "units", "dtype", "launcher", "text", "verdict", "case", "stats", "spec", "selector", "suite",
-    "outcome", "ab", "accept", "compare", "localise", "guard", "report", "format", "model",
-    "project", "claim",
+    "units",
+    "dtype",
+    "launcher",
+    "text",
+    "verdict",
+    "case",
+    "stats",
+    "spec",
+    "selector",
+    "suite",
+    "outcome",
+    "ab",
+    "accept",
+    "compare",
+    "localise",
+    "guard",
+    "report",
+    "format",
+    "model",
+    "project",
+    "claim",
+    "node_state",
 ];
 
 /// What the pure ones may not use: what drives, reads or waits.

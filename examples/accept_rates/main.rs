@@ -8,6 +8,7 @@
 //! tests/library/accept_rates.rs runs the same modules with few nodes.
 
 mod model;
+#[path = "../error_rates/random.rs"]
 mod random;
 mod table;
 

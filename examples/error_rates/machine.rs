@@ -1,6 +1,6 @@
 //! Machines whose runs differ by themselves, and changes planted in them.
 
-use super::random::Random;
+use super::{intervals::student_2, random::Random};
 
 /// Cases of a simulated plan: as many as suite quick has on the host.
 pub const CASES: usize = 168;
@@ -51,7 +51,7 @@ impl Noise {
     fn one(self, random: &mut Random) -> f64 {
         match self {
             Noise::Normal(deviation) => deviation * random.normal(),
-            Noise::HeavyTails => 0.01 * random.student_2(),
+            Noise::HeavyTails => 0.01 * student_2(random),
             Noise::Shifts if random.happens(0.03) => {
                 0.01 * random.normal() + (1.05 + 0.15 * random.uniform()).ln()
             }

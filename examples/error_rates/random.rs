@@ -1,4 +1,4 @@
-//! Random numbers of the distributions that the tables simulate, from a seed.
+//! Random numbers from a seed, for the examples that simulate error rates.
 
 use oorandom::Rand64;
 use std::f64::consts::TAU;
@@ -31,11 +31,5 @@ impl Random {
     pub fn normal(&mut self) -> f64 {
         let (a, b) = (self.uniform().max(f64::MIN_POSITIVE), self.uniform());
         (-2.0 * a.ln()).sqrt() * (TAU * b).cos()
-    }
-
-    /// Student's t with two degrees of freedom: no variance, and tails as of interrupts.
-    pub fn student_2(&mut self) -> f64 {
-        let square = -2.0 * self.uniform().max(f64::MIN_POSITIVE).ln();
-        self.normal() / (square / 2.0).sqrt()
     }
 }

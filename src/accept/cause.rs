@@ -20,8 +20,6 @@ pub enum Cause {
     PowerCap,
     /// Silicon that needs more power or voltage than others of its lot.
     WeakSilicon,
-    /// Host memory on another NUMA node than the device's.
-    NumaNode,
     /// A network interface, its cable or its port.
     NetworkInterface,
     /// Another process works on the device.
@@ -56,7 +54,6 @@ impl Cause {
             | Cause::BusyHost
             | Cause::CpuQuota
             | Cause::NoisyNeighbour
-            | Cause::NumaNode
             | Cause::Noise => Action::RestartApp,
             Cause::WrongResult | Cause::MemoryStack | Cause::PeerLink => Action::ResetGpu,
             Cause::DeviceLost => Action::Restart,
@@ -82,7 +79,6 @@ impl fmt::Display for Cause {
             Cause::Thermal => "heat",
             Cause::PowerCap => "a power limit",
             Cause::WeakSilicon => "weak silicon",
-            Cause::NumaNode => "host memory on another NUMA node",
             Cause::NetworkInterface => "a network interface, its cable or port",
             Cause::BusyDevice => "another process on the device",
             Cause::BusyHost => "others work on these cores",
@@ -108,8 +104,6 @@ pub struct Facts {
     pub peer_links: Option<u32>,
     /// Lanes to the host: in use, and the most.
     pub lanes: Option<[u32; 2]>,
-    /// Whether host memory was on another NUMA node.
-    pub is_remote: bool,
 }
 
 /// What one device lost, by resource: the relative loss against its bar's reference, and whether it
@@ -164,8 +158,6 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
             let loss = worst(Resource::HostLink).unwrap_or(0.0);
             if facts.lanes.is_some_and(|[now, most]| now < most) || HALF.contains(&loss) {
                 Cause::HalfWidth
-            } else if facts.is_remote {
-                Cause::NumaNode
             } else {
                 Cause::Unknown
             }
@@ -216,12 +208,6 @@ mod tests {
             (Arithmetic, vec![lost(Arithmetic, 0.1)], &plain, Cause::WeakSilicon),
             (HostLink, vec![lost(HostLink, 0.5)], &plain, Cause::HalfWidth),
             (HostLink, vec![lost(HostLink, 0.2)], &plain, Cause::Unknown),
-            (
-                HostLink,
-                vec![lost(HostLink, 0.2)],
-                &Facts { is_remote: true, ..Facts::default() },
-                Cause::NumaNode,
-            ),
             (PeerLink, vec![lost(PeerLink, 0.056)], &plain, Cause::PeerLink),
             (PeerLink, vec![lost(PeerLink, 0.083)], &links(12), Cause::PeerLink),
             (PeerLink, vec![lost(PeerLink, 0.4)], &plain, Cause::Unknown),

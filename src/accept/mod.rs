@@ -9,7 +9,6 @@ pub mod node;
 pub mod passive;
 pub mod profile;
 pub mod reading;
-pub mod state;
 
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};

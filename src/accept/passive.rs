@@ -1,12 +1,10 @@
 //! Passive checks: verdicts on a node at rest, from what the kernel and the drivers tell.
 
-use super::{
-    Action, Judged, Level,
-    cause::Cause,
-    profile::Expected,
-    state::{Gpu, Host, Interface, NodeState},
+use super::{Action, Judged, Level, cause::Cause, profile::Expected};
+use crate::{
+    node_state::{Gpu, Host, Interface, NodeState},
+    verdict::Verdict,
 };
-use crate::verdict::Verdict;
 use std::collections::BTreeSet;
 
 /// What the rows of the node itself are called.
@@ -397,7 +395,7 @@ fn quiet(host: &Host) -> Vec<Judged> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accept::state::Fault;
+    use crate::node_state::Fault;
 
     /// A node of two GPUs at which nothing is wrong.
     fn healthy() -> NodeState {

@@ -33,7 +33,7 @@ pub struct Reading {
     pub work: Work,
     /// What held the device's clock meanwhile.
     pub held_by: Vec<String>,
-    /// Whether the host memory of a transfer was on another NUMA node than asked for.
+    /// What took a part of the machine meanwhile, if anything did.
     pub disturbed: Option<Disturbance>,
 }
 

@@ -3,6 +3,7 @@
 use super::{
     Global, Usage,
     report::{self, ReportFormat},
+    side_by_side,
 };
 use crate::{
     compare::{self, Comparison, FALSE_DISCOVERIES, Incomparable, THRESHOLD, Waiver},
@@ -11,9 +12,11 @@ use crate::{
         store::{self, RecordError},
     },
     report::{about, without_numbers},
+    verdict::Verdict,
 };
+use anyhow::{Context, bail};
 use clap::Args;
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 /// Arguments of `compare`.
 #[derive(Args, Clone, Debug)]
@@ -88,32 +91,93 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     for inputs in [&before, &after] {
         super::spare_records(args.out.as_deref(), inputs)?;
     }
-    let read = |paths: &[PathBuf]| -> Result<Vec<Record>, RecordError> {
-        paths.iter().map(|path| store::read(path)).collect()
-    };
-    let (before, after) = (read(&before)?, read(&after)?);
     let options = compare::Options {
         threshold: args.threshold.0,
         false_discoveries: args.false_discoveries.0,
         across: args.across,
         waivers: args.waive.clone(),
     };
-    let comparison = Comparison::of(&before, &after, &options).map_err(|error| match error {
-        Incomparable::Threshold(_) | Incomparable::FalseDiscoveries(_) => {
-            Usage(error.to_string()).into()
-        }
-        error => anyhow::Error::from(error),
-    })?;
-    let mut document = crate::report::comparison(&comparison);
-    if after.iter().any(|record| record.header.device.is_stub()) {
+    let sides = sides(&before, &after)?;
+    if sides.len() > 1 && format == ReportFormat::Csv {
+        let why = "a line for each case is of one GPU: choose --format json, or compare A/cuda-0 \
+                   B/cuda-0";
+        return Err(Usage(why.into()).into());
+    }
+    let mut is_stub = false;
+    let mut compared = Vec::new();
+    for (gpu, before, after) in sides {
+        let (before, after) = (read(&before)?, read(&after)?);
+        is_stub |= after.iter().any(|record| record.header.device.is_stub());
+        let comparison = Comparison::of(&before, &after, &options).map_err(refusal);
+        let comparison = match &gpu {
+            Some(gpu) => comparison.with_context(|| gpu.clone())?,
+            None => comparison?,
+        };
+        compared.push((gpu, comparison));
+    }
+    let mut document = crate::report::comparisons(&compared);
+    if is_stub {
         document = without_numbers(document);
     }
+    let comparisons: Vec<&Comparison> = compared.iter().map(|(_, one)| one).collect();
+    let about = about::of_comparisons(&comparisons);
     let terminal = if args.out.is_some() { report::FILE } else { report::window(global) };
-    let about = about::of_comparison(&comparison);
     let text = report::render_about(&document, &about, format, terminal)?;
     match &args.out {
         Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
         None => super::write_out(&text)?,
     }
-    Ok(ExitCode::from(comparison.verdict().exit_code()))
+    let verdict = Verdict::on_all(comparisons.iter().map(|one| one.verdict()));
+    Ok(ExitCode::from(verdict.exit_code()))
+}
+
+/// A GPU's name, and the records of its side A and side B.
+type Sides = (Option<String>, Vec<PathBuf>, Vec<PathBuf>);
+
+/// What is compared with what: the records as they are named or, where all are runs of several
+/// GPUs, GPU by GPU.
+fn sides(before: &[PathBuf], after: &[PathBuf]) -> anyhow::Result<Vec<Sides>> {
+    let all = || before.iter().chain(after);
+    let Some(several) = all().find(|path| side_by_side::is_run(path)) else {
+        return Ok(vec![(None, before.to_vec(), after.to_vec())]);
+    };
+    let (gpu, record) = side_by_side::gpus(several).swap_remove(0);
+    if let Some(one) = all().find(|path| !side_by_side::is_run(path)) {
+        bail!(
+            "{} is a run of several GPUs and {} is not: compare GPU by GPU, such as {} ({gpu})",
+            several.display(),
+            one.display(),
+            record.display()
+        );
+    }
+    let names: BTreeSet<String> =
+        all().flat_map(|path| side_by_side::gpus(path)).map(|(gpu, _)| gpu).collect();
+    let records = |gpu: &str, paths: &[PathBuf]| -> anyhow::Result<Vec<PathBuf>> {
+        let of_gpu = |path: &PathBuf| {
+            let found = side_by_side::gpus(path).into_iter().find(|(name, _)| name == gpu);
+            let record = found.map(|(_, record)| record).filter(|at| at.join(store::FILE).exists());
+            record.with_context(|| {
+                let path = path.display();
+                format!("{path} has no record of {gpu}: compare the other GPUs one by one")
+            })
+        };
+        paths.iter().map(of_gpu).collect()
+    };
+    names
+        .into_iter()
+        .map(|gpu| Ok((Some(gpu.clone()), records(&gpu, before)?, records(&gpu, after)?)))
+        .collect()
+}
+
+fn read(paths: &[PathBuf]) -> Result<Vec<Record>, RecordError> {
+    paths.iter().map(|path| store::read(path)).collect()
+}
+
+fn refusal(error: Incomparable) -> anyhow::Error {
+    match error {
+        Incomparable::Threshold(_) | Incomparable::FalseDiscoveries(_) => {
+            Usage(error.to_string()).into()
+        }
+        error => error.into(),
+    }
 }

@@ -4,7 +4,7 @@ use super::{Global, Usage, compare::Share, print, print_json, say};
 use crate::{
     clock, file,
     localise::{
-        self, Answer, Findings, Group, Inside, Named,
+        self, Answer, Findings, Group, Inside, LEAST_EFFECT, Named,
         plan::{self, Round},
         power::{self, Fault},
         raw::{self, Measured, RawExchange},
@@ -50,6 +50,9 @@ pub struct LocaliseArgs {
     /// Where the rates go [default: results/local/TIME-localise]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Name nobody who is slower than healthy ranks by less than this share
+    #[arg(long, value_name = "SHARE", default_value_t = Share(LEAST_EFFECT))]
+    pub least_effect: Share,
     /// Also print how many rounds would find a rank that is slower by this share ...
     #[arg(long, value_name = "SHARE", default_value = "20%")]
     pub loss: Share,
@@ -74,8 +77,8 @@ const RATES_MEMORY_MAX: u64 = 512 << 20;
 /// Up to this many ranks the pairs of each planned round are printed.
 const PAIRS_PRINTED: u32 = 16;
 
-/// Up to this many unexplained pairs are printed; all are in `--json`.
-const UNEXPLAINED_PRINTED: usize = 16;
+/// Up to this many of a list are printed; all are in `--json`.
+const PRINTED_MAX: usize = 16;
 
 /// What is found, as `--json` prints it.
 #[derive(Serialize)]
@@ -88,6 +91,8 @@ struct Found {
     links: Vec<SlowLink>,
     /// Why it cannot be told who is slow, where it cannot.
     undecided: Option<String>,
+    /// What is slower for certain, and by less than the least effect: nobody is named for it.
+    slight: Vec<SlightlySlow>,
     /// Pairs that were slow and that nothing explains.
     unexplained: Vec<(u32, u32)>,
     /// Ranks that are fast with each other and with nobody else, where more than half of the ranks
@@ -129,6 +134,13 @@ struct SlowLink {
     rate_share: Option<f64>,
 }
 
+/// A rank, the ranks of a group, or those of a link.
+#[derive(Serialize)]
+struct SlightlySlow {
+    ranks: Vec<u32>,
+    rate_share: Option<f64>,
+}
+
 #[derive(Serialize)]
 struct FasterRanks {
     ranks: Vec<u32>,
@@ -155,12 +167,21 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if args.rounds == 0 || args.size == Bytes(0) {
         return Err(Usage("--rounds and --size are 1 at least".into()).into());
     }
+    if !(args.least_effect.0 >= 0.0 && args.least_effect.0 < 1.0) {
+        let why = "--least-effect is at least 0 and less than 1; write 0.02 or 2%";
+        return Err(Usage(why.into()).into());
+    }
     if [args.loss.0, args.presence.0].iter().any(|share| !(*share > 0.0 && *share <= 1.0)) {
         let why = "--loss and --presence are more than 0 and 100 % at most";
         return Err(Usage(why.into()).into());
     }
     if let Some(path) = &args.from {
         return judge(&read(path)?, args, global);
+    }
+    let kept = |out: &PathBuf| FILES.map(|file| out.join(file)).into_iter().find(|at| at.exists());
+    if let Some(kept) = args.out.as_ref().and_then(kept) {
+        let why = format!("{} has rates already; name another directory", kept.display());
+        return Err(Usage(why).into());
     }
     let choice = Choice { device: args.device.clone(), ranks: args.ranks };
     let alone = || {
@@ -182,8 +203,7 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
             keep(&measured, args.out.as_deref());
             return judge(&measured, args, global);
         }
-        let found = localise::judge(&raw::hosts(&measured.ranks), &measured.exchanges());
-        Ok(ExitCode::from(found.answer.verdict().exit_code()))
+        Ok(ExitCode::from(findings(&measured, args).answer.verdict().exit_code()))
     })
 }
 
@@ -283,9 +303,15 @@ fn new_directory() -> PathBuf {
     std::iter::once(first.clone()).chain(later).find(|path| !path.exists()).unwrap_or(first)
 }
 
-/// Judges rates and says what they tell, the same whether they were measured now or before.
+/// What rates tell, the same whether they were measured now or before.
+fn findings(measured: &Measured, args: &LocaliseArgs) -> Findings {
+    let found = localise::judge(&raw::hosts(&measured.ranks), &measured.exchanges());
+    found.beyond(args.least_effect.0)
+}
+
+/// Judges rates and says what they tell.
 fn judge(measured: &Measured, args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let findings = localise::judge(&raw::hosts(&measured.ranks), &measured.exchanges());
+    let findings = findings(measured, args);
     let found = found(measured, &findings, args);
     if global.json {
         print_json(&found)?;
@@ -328,6 +354,10 @@ fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found
         exchanges: link.exchanges,
         rate_share: share(link.rate),
     };
+    let slight = |(ranks, rate): &(Vec<u32>, f64)| SlightlySlow {
+        ranks: ranks.clone(),
+        rate_share: share(*rate),
+    };
     let ranks = measured.ranks.len() as u32;
     let rounds = measured.rounds();
     let jitter = findings.jitter.filter(|_| !is_stub);
@@ -340,6 +370,7 @@ fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found
         groups: named.groups.iter().map(group).collect(),
         links: named.links.iter().map(link).collect(),
         undecided,
+        slight: findings.slight.iter().map(slight).collect(),
         unexplained: findings.unexplained.clone(),
         faster: findings.faster.as_ref().map(|faster| FasterRanks {
             ranks: faster.ranks.clone(),
@@ -385,6 +416,7 @@ fn words(found: &Found, measured: &Measured) -> Vec<String> {
     if !named {
         lines.push(nobody(found));
     }
+    lines.extend(slight(found));
     lines.extend(unexplained(found));
     if let Some(FasterRanks { ranks, exchanges, gain, words }) = &found.faster {
         let gain = match gain {
@@ -440,11 +472,29 @@ fn nobody(found: &Found) -> String {
     format!("{ranks} ranks, {rounds} rounds{size}: {what}")
 }
 
+/// What is slower by less than the least effect.
+fn slight(found: &Found) -> Option<String> {
+    let one = |SlightlySlow { ranks, rate_share }: &SlightlySlow| {
+        let names: Vec<&str> =
+            ranks.iter().map(|rank| found.ranks[*rank as usize].as_str()).collect();
+        let by = rate_share.map(|rate| format!(" by {:.1} %", (1.0 - rate) * 100.0));
+        names.join(" and ") + &by.unwrap_or_default()
+    };
+    let all: Vec<String> = found.slight.iter().take(PRINTED_MAX).map(one).collect();
+    let more = match found.slight.len() - all.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!all.is_empty()).then(|| {
+        format!("slower by less than --least-effect, and so not named: {}{more}", all.join(", "))
+    })
+}
+
 /// The pairs that were slow and that nothing explains.
 fn unexplained(found: &Found) -> Option<String> {
     let all = &found.unexplained;
     let pair = |(one, other): &(u32, u32)| format!("{one}-{other}");
-    let pairs: Vec<String> = all.iter().take(UNEXPLAINED_PRINTED).map(pair).collect();
+    let pairs: Vec<String> = all.iter().take(PRINTED_MAX).map(pair).collect();
     let more = match all.len() - pairs.len() {
         0 => String::new(),
         more => format!(" and {more} more"),

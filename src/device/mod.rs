@@ -7,13 +7,14 @@ mod gpu;
 pub mod hip;
 pub mod host;
 pub mod library;
+pub mod pci;
 
 pub use error::DeviceError;
 
 use crate::{
-    accept::state::Gpu,
     case::{HostMemory, KernelName},
     kernel::{Operation, Params},
+    node_state::Gpu,
     outcome::{Code, Telemetry},
     record::Environment,
     spec::Properties,

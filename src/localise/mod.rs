@@ -153,8 +153,37 @@ pub struct Findings {
     /// Ranks that are fast with each other and with nobody else: more of the others may be slow
     /// than are named.
     pub faster: Option<Faster>,
+    /// What is slow for certain, and by less than the least effect that counts: a rank, the ranks
+    /// of a group or those of a link, with their rate as a share of the healthy rate.
+    pub slight: Vec<(Vec<u32>, f64)>,
     /// Whether more rounds could change the answer.
     pub doubt: bool,
+}
+
+/// The least effect that counts, as a share of the healthy rate, unless told otherwise. Healthy
+/// ranks differ by a percent or so, and with little jitter that is certain after a few rounds.
+pub const LEAST_EFFECT: f64 = 0.02;
+
+impl Findings {
+    /// The same with what is slower by less than this share of the healthy rate set apart as
+    /// [`slight`](Findings::slight): it is named no more.
+    pub fn beyond(mut self, least_effect: f64) -> Findings {
+        let Answer::Named(all) = &mut self.answer else { return self };
+        let is_slight = |rate: f64| 1.0 - rate < least_effect;
+        let ranks = all.ranks.extract_if(.., |slow| is_slight(slow.rate));
+        self.slight.extend(ranks.map(|slow| (vec![slow.rank], slow.rate)));
+        let groups = all.groups.extract_if(.., |slow| is_slight(slow.rate));
+        self.slight.extend(groups.map(|slow| (slow.ranks, slow.rate)));
+        let links = all.links.extract_if(.., |slow| is_slight(slow.rate));
+        self.slight.extend(links.map(|slow| (vec![slow.ranks.0, slow.ranks.1], slow.rate)));
+        if *all == Named::default() {
+            self.answer = match &self.faster {
+                Some(faster) => Answer::Undecided(faster.words()),
+                None => Answer::Nobody,
+            };
+        }
+        self
+    }
 }
 
 /// Judges exchanges between ranks of these hosts (a number for each rank's host). Rates within a
@@ -169,6 +198,7 @@ pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
         unexplained: Vec::new(),
         fast: Vec::new(),
         faster: None,
+        slight: Vec::new(),
         doubt: false,
     };
     if !exchanges.is_empty() && exchanges.iter().all(|one| one.known_rate() <= 0.0) {
@@ -212,7 +242,8 @@ pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
     };
     let (unexplained, fast) = (once(unexplained), once(fast));
     let doubt = fit.doubt || !unexplained.is_empty() || !fast.is_empty() || faster.is_some();
-    Findings { answer, jitter: Some(fit.noise.jitter), unexplained, fast, faster, doubt }
+    let slight = Vec::new();
+    Findings { answer, jitter: Some(fit.noise.jitter), unexplained, fast, faster, slight, doubt }
 }
 
 /// Where nobody is named: nobody is slow, if a slow rank would have shown.

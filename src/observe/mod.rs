@@ -7,14 +7,11 @@ mod network;
 mod pci;
 
 use crate::{
-    accept::state::{Gpu, NodeState},
     device::BACKENDS,
     file,
+    node_state::{Gpu, NodeState},
 };
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 /// Longest of the kernel's files that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
@@ -33,7 +30,7 @@ pub fn kernel(root: &Path) -> NodeState {
     }
     state.iommu = pci::iommu(root);
     match log::text(&root.join("dev/kmsg")) {
-        Ok(text) => state.faults = Some(crate::accept::state::faults(&text)),
+        Ok(text) => state.faults = Some(crate::node_state::faults(&text)),
         Err(why) => state.unread.push(format!("faults of this boot (/dev/kmsg): {why}")),
     }
     state
@@ -75,11 +72,6 @@ fn names(folder: &Path) -> Vec<String> {
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
-}
-
-/// A folder below the root.
-fn below(root: &Path, path: &str) -> PathBuf {
-    root.join(path)
 }
 
 #[cfg(test)]

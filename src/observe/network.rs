@@ -1,7 +1,7 @@
 //! Network interfaces for messages: InfiniBand and RoCE, as sysfs shows them.
 
-use super::{below, names, word};
-use crate::accept::state::Interface;
+use super::{names, word};
+use crate::node_state::Interface;
 use std::path::Path;
 
 /// Counters of a port that stay 0 on a good link.
@@ -18,7 +18,7 @@ const ERRORS: [&str; 8] = [
 
 /// Every port of every interface.
 pub fn interfaces(root: &Path) -> Vec<Interface> {
-    let devices = below(root, "sys/class/infiniband");
+    let devices = root.join("sys/class/infiniband");
     let mut all = Vec::new();
     for device in names(&devices) {
         let ports = devices.join(&device).join("ports");

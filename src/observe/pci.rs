@@ -1,43 +1,35 @@
 //! The PCI bus as sysfs shows it: GPUs with their links, bridges, the IOMMU.
 
-use super::{below, names, word};
-use crate::{accept::state::Gpu, file};
+use super::{names, word};
+use crate::{
+    device::pci::{AMD, DEVICES, NVIDIA, addresses},
+    file,
+    node_state::Gpu,
+};
 use std::{collections::BTreeSet, path::Path};
-
-/// Where sysfs lists the bus's devices, below the root.
-const DEVICES: &str = "sys/bus/pci/devices";
-
-/// Classes of devices that compute: 3D controllers and processing accelerators. Display controllers
-/// are not among them; a GPU that is one is shown by its driver.
-const COMPUTE: [&str; 2] = ["0x0302", "0x1200"];
-
-/// NVIDIA, AMD.
-const VENDORS: [&str; 2] = ["0x10de", "0x1002"];
 
 /// The GPUs on the bus.
 pub fn gpus(root: &Path) -> Vec<Gpu> {
-    let devices = below(root, DEVICES);
+    let devices = root.join(DEVICES.trim_start_matches('/'));
     let gpu = |place: String| {
         let folder = devices.join(&place);
         let of = |file: &str| word(&folder.join(file));
-        let (class, vendor) = (of("class")?, of("vendor")?);
-        let computes = COMPUTE.iter().any(|one| class.starts_with(one));
-        if !computes || !VENDORS.contains(&vendor.as_str()) {
-            return None;
-        }
-        let number = |text: String| text.trim_start_matches("0x").to_owned();
+        let number = |file: &str| of(file).map(|text| text.trim_start_matches("0x").to_owned());
         let lanes = |file: &str| of(file)?.parse().ok().filter(|lanes| *lanes > 0);
         let generation = |file: &str| generation(&of(file)?);
-        Some(Gpu {
+        Gpu {
             name: place.clone(),
+            pci_id: number("vendor").zip(number("device")).map(|(v, d)| format!("{v}:{d}")),
             pci: Some(place),
-            pci_id: of("device").map(|device| format!("{}:{}", number(vendor), number(device))),
             lanes: pair(lanes("current_link_width"), lanes("max_link_width")),
             generation: pair(generation("current_link_speed"), generation("max_link_speed")),
             ..Gpu::default()
-        })
+        }
     };
-    names(&devices).into_iter().filter_map(gpu).collect()
+    let mut places: Vec<String> =
+        [NVIDIA, AMD].into_iter().flat_map(|maker| addresses(&devices, maker)).collect();
+    places.sort();
+    places.into_iter().map(gpu).collect()
 }
 
 fn pair(now: Option<u32>, most: Option<u32>) -> Option<[u32; 2]> {
@@ -64,7 +56,7 @@ const REDIRECTS: u8 = 0x0c;
 /// # Errors
 /// Where their configuration spaces cannot be read whole.
 pub fn redirecting_bridges(root: &Path) -> Result<Vec<String>, String> {
-    let devices = below(root, DEVICES);
+    let devices = root.join(DEVICES.trim_start_matches('/'));
     let mut found = Vec::new();
     for place in names(&devices) {
         let folder = devices.join(&place);
@@ -103,7 +95,7 @@ fn redirects(space: &[u8]) -> bool {
 
 /// What kinds of domains the IOMMU's groups have; `None` where there is none.
 pub fn iommu(root: &Path) -> Option<String> {
-    let groups = below(root, "sys/kernel/iommu_groups");
+    let groups = root.join("sys/kernel/iommu_groups");
     let kinds =
         names(&groups).into_iter().filter_map(|group| word(&groups.join(group).join("type")));
     let kinds: BTreeSet<String> = kinds.collect();

@@ -141,11 +141,10 @@ pub fn of_run(record: &Record) -> About {
     }
 }
 
-/// About the report of a comparison.
-pub fn of_comparison(comparison: &Comparison) -> About {
-    let sides = [("A", &comparison.before), ("B", &comparison.after)];
-    let of_side = |(role, runs): (&'static str, &Vec<compare::RunSummary>)| {
-        let about = move |side: &compare::RunSummary| RunAbout {
+/// About the report of a comparison, or of one for each GPU.
+pub fn of_comparisons(all: &[&Comparison]) -> About {
+    let of_side = |role: &'static str, runs: &[compare::RunSummary]| -> Vec<RunAbout> {
+        let about = |side: &compare::RunSummary| RunAbout {
             role: Some(role),
             id: side.run.clone(),
             suite: side.suite.clone(),
@@ -154,13 +153,17 @@ pub fn of_comparison(comparison: &Comparison) -> About {
             device: side.device.clone(),
             details: None,
         };
-        runs.iter().map(about).collect::<Vec<_>>()
+        runs.iter().map(about).collect()
     };
-    let count = |fate: compare::Fate| (key(&fate.to_string()), comparison.count(fate) as u64);
+    let sides = |one: &&Comparison| [of_side("A", &one.before), of_side("B", &one.after)].concat();
+    let count = |fate: compare::Fate| {
+        let cases: usize = all.iter().map(|one| one.count(fate)).sum();
+        (key(&fate.to_string()), cases as u64)
+    };
     About {
-        runs: sides.into_iter().flat_map(of_side).collect(),
+        runs: all.iter().flat_map(sides).collect(),
         counts: compare::Fate::ALL.into_iter().map(count).collect(),
-        verdict: Some(comparison.verdict()),
+        verdict: Some(Verdict::on_all(all.iter().map(|one| one.verdict()))),
     }
 }
 

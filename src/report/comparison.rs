@@ -4,7 +4,10 @@ use super::{
     Axis, Block, Cell, Chart, Column, Document, Fact, Quantity, Scale, Series, SeriesKind, Table,
     Weight,
 };
-use crate::compare::{ComparedCase, Comparison, Fate, Group, RunSummary, judge::Direction};
+use crate::{
+    compare::{ComparedCase, Comparison, Fate, Group, RunSummary, judge::Direction},
+    verdict::Verdict,
+};
 use std::collections::BTreeMap;
 
 const COLUMNS: &[Column] = &[
@@ -41,6 +44,43 @@ pub fn document(comparison: &Comparison) -> Document {
         subtitle: format!("A: {}. B: {}.", side(&comparison.before), side(&comparison.after)),
         blocks,
     }
+}
+
+/// Comparisons of several GPUs, each under its name; of one comparison without a name, its own
+/// document.
+///
+/// # Panics
+/// Where there is no comparison.
+pub fn comparisons(all: &[(Option<String>, Comparison)]) -> Document {
+    if let [(None, comparison)] = all {
+        return document(comparison);
+    }
+    let mut blocks = Vec::new();
+    for (gpu, comparison) in all {
+        let gpu = gpu.as_deref().unwrap_or_default();
+        blocks.push(Block::Heading(format!("{gpu}: {}", comparison.verdict())));
+        blocks.extend(document(comparison).blocks.into_iter().map(|block| of_gpu(block, gpu)));
+    }
+    let verdict = Verdict::on_all(all.iter().map(|(_, one)| one.verdict()));
+    let first = document(&all[0].1);
+    Document {
+        title: format!("B against A on {} GPUs: {verdict}", all.len()),
+        subtitle: first.subtitle,
+        blocks,
+    }
+}
+
+/// A block with the GPU in the names that are to be told apart.
+fn of_gpu(mut block: Block, gpu: &str) -> Block {
+    let named = |name: &mut String| *name = format!("{gpu} {name}");
+    match &mut block {
+        Block::Heading(_) | Block::Text(_) | Block::Warning(_) | Block::Failure(_) => {}
+        Block::Facts(facts) => facts.iter_mut().for_each(|fact| named(&mut fact.key)),
+        Block::Table(table) => named(&mut table.name),
+        Block::HeatMap(map) => named(&mut map.name),
+        Block::Chart(chart) => named(&mut chart.name),
+    }
+    block
 }
 
 fn side(runs: &[RunSummary]) -> String {

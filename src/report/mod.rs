@@ -35,7 +35,7 @@ mod wire_bandwidth;
 pub use about::About;
 pub use brief::document as brief;
 pub use ceiling::Ceilings;
-pub use comparison::document as comparison;
+pub use comparison::{comparisons, document as comparison};
 pub use line::{Finished, finished};
 pub use nccl_tests::nccl_tests;
 pub use projection::document as projection;

@@ -420,11 +420,6 @@ fn pareto(side: &Side) -> Option<Chart> {
     if !rest.is_empty() {
         series.push(Series { name: "dominated".into(), kind: SeriesKind::Points, points: rest });
     }
-    let axis = |title: &str| Axis {
-        title: title.into(),
-        quantity: Quantity::Count,
-        scale: Scale::Logarithmic,
-    };
     Some(Chart {
         name: format!("pareto_{}", plain(&side.offer.hardware.name)),
         title: format!("Tokens of a user against tokens of a GPU, {}", side.offer.hardware.name),
@@ -434,6 +429,11 @@ fn pareto(side: &Side) -> Option<Chart> {
         series,
         marks: Vec::new(),
     })
+}
+
+/// An axis of counts over orders of magnitude.
+fn axis(title: &str) -> Axis {
+    Axis { title: title.into(), quantity: Quantity::Count, scale: Scale::Logarithmic }
 }
 
 const DECAY: &[Column] = &[
@@ -480,11 +480,6 @@ fn decay(side: &Side) -> Option<Chart> {
         line("L1", SeriesKind::Curve, &|rate| Some(rate.serial)),
         line("L2", SeriesKind::Curve, &|rate| rate.measured),
     ];
-    let axis = |title: &str| Axis {
-        title: title.into(),
-        quantity: Quantity::Count,
-        scale: Scale::Logarithmic,
-    };
     Some(Chart {
         name: format!("decay_{}", plain(&side.offer.hardware.name)),
         title: format!("One request by its context, {}", side.offer.hardware.name),

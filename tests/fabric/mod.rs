@@ -1,6 +1,6 @@
 //! A simulated fabric with planted faults: rates of pairs of ranks, for `localise` to judge.
 
-use fizeau::localise::{Answer, Exchange, Findings, judge, plan};
+use fizeau::localise::{Answer, Exchange, Findings, LEAST_EFFECT, judge, plan};
 use std::collections::BTreeSet;
 
 /// A fabric. Rates are shares of a healthy exchange's.
@@ -111,7 +111,7 @@ impl Fabric {
             }
         }
         let found = if more.is_empty() { found } else { judge(&self.hosts, &exchanges) };
-        (exchanges, found)
+        (exchanges, found.beyond(LEAST_EFFECT))
     }
 }
 

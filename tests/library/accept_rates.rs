@@ -3,7 +3,7 @@
 
 #[path = "../../examples/accept_rates/model.rs"]
 mod model;
-#[path = "../../examples/accept_rates/random.rs"]
+#[path = "../../examples/error_rates/random.rs"]
 mod random;
 #[path = "../../examples/accept_rates/table.rs"]
 mod table;

@@ -387,3 +387,23 @@ fn a_pair_that_was_slow_both_times_is_not_passed_over() {
     };
     assert!(why.contains("in all 2 exchanges with each other"), "{why}");
 }
+
+/// With little jitter a difference that is of no consequence is certain all the same.
+#[test]
+fn who_is_slower_by_less_than_the_least_effect_is_not_named() {
+    let slow = |rate: f64| {
+        let mut random = oorandom::Rand64::new(6);
+        let mut fabric = Fabric::healthy(64, 0.002);
+        fabric.slow = vec![(9, rate)];
+        let exchanges = fabric.play(8, &mut random).0;
+        judge(&(0..64).collect::<Vec<u32>>(), &exchanges)
+    };
+    let slight = slow(0.985);
+    assert!(matches!(slight.answer, Answer::Named(_)), "{slight:?}");
+    let beyond = slight.clone().beyond(0.02);
+    assert_eq!(beyond.answer, Answer::Nobody);
+    let [(ranks, rate)] = &beyond.slight[..] else { panic!("{beyond:?}") };
+    assert!(ranks == &[9] && (rate - 0.985).abs() < 0.003, "{beyond:?}");
+    assert!(matches!(slight.beyond(0.01).answer, Answer::Named(_)));
+    assert!(matches!(slow(0.97).beyond(0.02).answer, Answer::Named(_)));
+}

@@ -15,7 +15,10 @@ pub const SMALL: &str = "stream/*/{?,??,???}KiB/*";
 const SUITE: &str = r#"
 name = "tiny"
 description = "Streams of a fake device"
+"#;
 
+/// How long suites of tests measure: enough for a number, and no more.
+pub const MEASURE: &str = r#"
 [measure]
 samples_min = 10
 samples_max = 30
@@ -25,7 +28,9 @@ time_max = 0.005
 warmup_max = 0.002
 sample_min = 0.0002
 deadline = 30.0
+"#;
 
+const STREAMS: &str = r#"
 [stream]
 memory = []
 scaling = []
@@ -42,7 +47,8 @@ pub struct Place {
 impl Place {
     pub fn new() -> Place {
         let place = Place { directory: tempfile::tempdir().expect("a temporary directory") };
-        fs::write(place.path("tiny.toml"), SUITE).expect("the suite is written");
+        let suite = format!("{SUITE}{MEASURE}{STREAMS}");
+        fs::write(place.path("tiny.toml"), suite).expect("the suite is written");
         place
     }
 

@@ -1,6 +1,6 @@
 //! `fizeau accept` as an operator calls it: verdicts, exit codes, files, and what survives a kill.
 
-use crate::program::{Place, Said, say};
+use crate::program::{MEASURE, Place, Said, say};
 use serde_json::Value;
 use std::{
     fs, thread,
@@ -11,16 +11,6 @@ use std::{
 const SUITE: &str = r#"
 name = "small"
 description = "one product"
-
-[measure]
-samples_min = 10
-samples_max = 30
-noise_max = 0.01
-time_min = 0.001
-time_max = 0.005
-warmup_max = 0.002
-sample_min = 0.0002
-deadline = 30.0
 
 [gemm]
 dtypes = ["f32"]
@@ -46,7 +36,7 @@ floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
 fn place() -> Place {
     let place = Place::new();
     fs::write(place.path("profile.toml"), PROFILE).expect("written");
-    fs::write(place.path("small.toml"), SUITE).expect("written");
+    fs::write(place.path("small.toml"), format!("{SUITE}{MEASURE}")).expect("written");
     fs::create_dir(place.path("root")).expect("made");
     place
 }

@@ -45,22 +45,27 @@ fn where_no_rank_is_slow_nobody_is_named() {
 #[test]
 fn ranks_too_few_to_tell_are_an_exit_code_of_their_own() {
     let machine = Machine::new();
-    let out = tempfile::tempdir().expect("a directory");
-    let out = out.path().to_str().expect("UTF-8");
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = |ranks: &str| directory.path().join(ranks).to_str().expect("UTF-8").to_owned();
     // There is nothing to keep of one rank.
     for ranks in ["1", "2"] {
-        let args = ["localise", "--ranks", ranks, "--size", "64KiB", "--out", out];
+        let out = out(ranks);
+        let args = ["localise", "--ranks", ranks, "--size", "64KiB", "--out", &out];
         let said = say(&mut machine.fizeau("devices=2", "", &args));
         assert_eq!(said.code, Some(4), "{} {}", said.out, said.err);
         assert!(said.out.contains("who is slow cannot be told: "), "{}", said.out);
     }
     let args = "localise --ranks 4 --rounds 3 --size 64KiB --json --out";
-    let args: Vec<&str> = args.split(' ').chain([out]).collect();
-    let said = say(&mut machine.fizeau("devices=4", "2:slow=8", &args));
+    let out = out("4");
+    let args: Vec<&str> = args.split(' ').chain([out.as_str()]).collect();
+    let measure = || say(&mut machine.fizeau("devices=4", "2:slow=8", &args));
+    let said = measure();
     assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
     let found: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
     assert_eq!(found["suspects"][0]["rank"], 2, "{found}");
     assert_eq!(found["suspects"].as_array().map(Vec::len), Some(1), "{found}");
+    let again = measure();
+    assert!(again.code == Some(2) && again.err.contains("has rates already"), "{}", again.err);
 }
 
 #[test]

@@ -1,19 +1,10 @@
 //! `fizeau accept` on a node of stub GPUs: a slow device is found and named, and every line says
 //! stub.
 
-use super::machine::{Machine, NVIDIA};
+use super::machine::{COPIES, Machine, NVIDIA};
 use crate::program::{Said, say};
 use serde_json::Value;
 use std::fs;
-
-const SUITE: &str = r#"
-[stream]
-memory = []
-scaling = []
-sweep = ["copy"]
-sweep_units = ["all"]
-sweep_points_per_octave = 1
-"#;
 
 /// Caches of a stub are small: this is of its memory.
 const PROFILE: &str = r#"
@@ -35,7 +26,7 @@ least_effect = 0.02
 
 fn accept(script: &str, more: &[&str]) -> (Said, Option<Value>) {
     let machine = Machine::with(&NVIDIA);
-    machine.suite(SUITE);
+    machine.suite(COPIES);
     fs::write(machine.place.path("profile.toml"), PROFILE).expect("written");
     fs::create_dir(machine.place.path("root")).expect("made");
     let args = ["accept", "--root", "root", "--profile", "profile.toml", "--out", "out"];

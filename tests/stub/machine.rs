@@ -37,6 +37,16 @@ sample_min = 0.0001
 deadline = 20.0
 "#;
 
+/// Copies of memory and of caches, for suites that look for a slow memory.
+pub const COPIES: &str = r#"
+[stream]
+memory = []
+scaling = []
+sweep = ["copy"]
+sweep_units = ["all"]
+sweep_points_per_octave = 1
+"#;
+
 /// A directory with the suite `stub.toml`, and in `lib` the libraries that drivers would bring.
 pub struct Machine {
     pub place: Place,

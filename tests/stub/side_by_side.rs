@@ -1,7 +1,7 @@
 //! `run --device all` on a node of stub GPUs: the slow one is named, what GPUs share is measured on
 //! one after another, and what a dying process has measured is kept.
 
-use super::machine::{Machine, NVIDIA};
+use super::machine::{COPIES, Machine, NVIDIA};
 use crate::program::{Said, ended, planned, said, say};
 use fizeau::{outcome::Outcome, record::Record};
 use serde_json::Value;
@@ -14,13 +14,6 @@ use std::{
 };
 
 const SUITE: &str = r#"
-[stream]
-memory = []
-scaling = []
-sweep = ["copy"]
-sweep_units = ["all"]
-sweep_points_per_octave = 1
-
 [transfer]
 transfers = ["host_to_device_memcpy", "device_to_device_memcpy_write"]
 sizes = [1048576]
@@ -37,7 +30,7 @@ const SLOW: &str = "gpus=8,units=1,seed=7,noise=0.002,gpu3.hbm=0.9";
 
 fn machine() -> Machine {
     let machine = Machine::with(&NVIDIA);
-    machine.suite(SUITE);
+    machine.suite(&format!("{COPIES}{SUITE}"));
     machine
 }
 
@@ -107,6 +100,20 @@ fn the_slow_one_of_eight_gpus_is_named() {
         let (before, after) = (pair[0][1].iter().max(), pair[1][1].iter().min());
         assert!(before <= after, "GPU {gpu} and the next one used links at once");
     }
+    assert_compared_gpu_by_gpu(&machine);
+}
+
+/// Runs of several GPUs are compared with each other, and not with the record of one.
+fn assert_compared_gpu_by_gpu(machine: &Machine) {
+    let compare = |args: &[&str]| say(&mut machine.fizeau("", &[&["compare"], args].concat()));
+    let said = compare(&["out", "out", "--format", "json"]);
+    let report: Value = serde_json::from_str(&said.out).expect("JSON");
+    let tables = report["tables"].as_object().expect("tables");
+    let gpus: Vec<&str> = tables.keys().map(|name| name.split(' ').next().unwrap()).collect();
+    assert!((0..8).all(|gpu| gpus.contains(&format!("cuda:{gpu}").as_str())), "{gpus:?}");
+    assert_eq!(report["verdict"], "pass", "{}", said.out);
+    let said = compare(&["out", "out/cuda-3"]);
+    assert!(said.code != Some(0) && said.err.contains("GPU by GPU"), "{}", said.err);
 }
 
 #[test]

@@ -1,19 +1,12 @@
 //! Slow and noisy stub devices, several of them as ranks: what is slow is found and named, each
 //! number marked as a stub's.
 
-use super::machine::{AMD, Machine, NVIDIA};
+use super::machine::{AMD, COPIES, Machine, NVIDIA};
 use crate::program::{Said, say};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink};
 
 const SUITE: &str = r#"
-[stream]
-memory = []
-scaling = []
-sweep = ["copy"]
-sweep_units = ["all"]
-sweep_points_per_octave = 1
-
 [compute]
 dtypes = ["f32"]
 "#;
@@ -34,7 +27,7 @@ fn machine(libraries: &[&str], connects: &str) -> Machine {
 
 /// The suite, with time for ten samples also where the machine is busy: one is as noisy as it is.
 fn patient(machine: &Machine) {
-    machine.suite(SUITE);
+    machine.suite(&format!("{COPIES}{SUITE}"));
     let path = machine.place.path("own.toml");
     let text = fs::read_to_string(&path).expect("the suite");
     assert!(text.contains("time_max = 0.005"), "{text}");

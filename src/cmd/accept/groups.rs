@@ -8,11 +8,11 @@ use crate::{
         learn::{self, Run},
         node::Device,
         profile::Profile,
-        state::NodeState,
     },
     cmd::{self, Global, Usage},
     data::Catalogue,
     device::BACKENDS,
+    node_state::NodeState,
     spec::Properties,
 };
 use std::{collections::BTreeSet, process::ExitCode};
@@ -40,7 +40,6 @@ impl Group {
                 held_by: Vec::new(),
                 peer_links: self.profile.expected.peer_links,
                 lanes: gpu.and_then(|gpu| gpu.lanes),
-                is_remote: false,
             };
             Device { kind: properties.name.clone(), is_stub: properties.is_stub(), name, facts }
         };

@@ -5,11 +5,11 @@ use crate::device::{
     DeviceError,
     gpu::{
         driver::Driver,
-        pci::OnTheBus,
         table::Functions,
         vendor::{Flags, KernelSet, Peers, Vendor},
     },
     library::Wanted,
+    pci,
 };
 use cudarc::driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT,
@@ -45,8 +45,7 @@ pub static CUDA: Vendor = Vendor {
     newer: "install a newer NVIDIA driver",
     no_device: &[CUresult::CUDA_ERROR_NO_DEVICE as i32],
     no_device_remedy: status::NO_DEVICE_REMEDY,
-    // Controllers of displays: with an output (VGA) and without one (3D).
-    on_the_bus: OnTheBus { vendor: 0x10de, classes: &[0x0300, 0x0302] },
+    on_the_bus: pci::NVIDIA,
     hiding: &["CUDA_VISIBLE_DEVICES"],
     check: status::CHECK,
     codes: status::CODES,

@@ -21,7 +21,7 @@ use super::{
     },
 };
 use crate::{
-    accept::state::Gpu,
+    node_state::Gpu,
     record::Environment,
     spec::{Properties, STUB},
 };
@@ -92,15 +92,7 @@ impl Backend for Cuda {
 
 /// One GPU at rest.
 fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
-    let identity = identity(driver, ordinal);
-    let gpu = Gpu {
-        name: format!("cuda:{ordinal}"),
-        pci: identity.pci,
-        has_driver: true,
-        driver: identity.driver,
-        stub: driver.is_stub,
-        ..Gpu::default()
-    };
+    let gpu = driver.shown(ordinal, identity(driver, ordinal));
     let Some(sensors) = sensors(driver, ordinal) else { return gpu };
     let (settings, remaps) = (sensors.settings(), sensors.row_remaps());
     let (now, most) = (sensors.pcie(), sensors.pcie_max());
@@ -113,7 +105,6 @@ fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
         ecc_uncorrected: sensors.counters().ecc_uncorrected,
         remap_pending: remaps.map(|remaps| remaps.is_pending),
         remap_failed: remaps.map(|remaps| remaps.has_failed),
-        peer_links: identity.links,
         power_limit: settings.power_limit.map(|limit| limit.0),
         power_default: sensors.power_default().map(|limit| limit.0),
         clock_locks: settings.clock_locks,

@@ -6,9 +6,12 @@ use super::{
     table::Functions,
     vendor::{Peers, Vendor},
 };
-use crate::device::{
-    DeviceError,
-    library::{self, Handle, Refusal},
+use crate::{
+    device::{
+        DeviceError, Identity,
+        library::{self, Handle, Refusal},
+    },
+    node_state::Gpu,
 };
 use std::{
     ffi::{CStr, c_char, c_int},
@@ -178,6 +181,19 @@ impl Driver {
             uuid[range].iter().map(|byte| format!("{byte:02x}")).collect()
         };
         Some([hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-"))
+    }
+
+    /// A GPU at rest, as far as the driver tells without its sensors.
+    pub fn shown(&self, ordinal: u32, identity: Identity) -> Gpu {
+        Gpu {
+            name: format!("{}:{ordinal}", self.vendor.interface.to_ascii_lowercase()),
+            pci: identity.pci,
+            has_driver: true,
+            driver: identity.driver,
+            peer_links: identity.links,
+            stub: self.is_stub,
+            ..Gpu::default()
+        }
     }
 
     /// Memory in all.

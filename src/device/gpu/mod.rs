@@ -27,7 +27,6 @@ pub mod manifest;
 mod memory;
 mod module;
 mod numa;
-pub mod pci;
 pub mod products;
 mod progress;
 pub mod sensors;

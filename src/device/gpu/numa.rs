@@ -2,10 +2,12 @@
 //! nvbandwidth has it. Pages are on the node of the CPU that writes or pins them first, so memory
 //! is allocated by a thread that is kept to the node's CPUs meanwhile.
 
-use super::pci::DEVICES;
-use crate::device::host::{
-    affinity::{self, CpuMask},
-    cpus::cpu_list,
+use crate::device::{
+    host::{
+        affinity::{self, CpuMask},
+        cpus::cpu_list,
+    },
+    pci::DEVICES,
 };
 use std::fs;
 

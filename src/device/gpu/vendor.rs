@@ -7,7 +7,6 @@
 use super::{
     blas_lt::BlasLtDialect,
     compiler::LazyCompiler,
-    pci::{self, OnTheBus},
     status::{Code, Meaning},
     table::Functions,
     tensor_map::Encoding,
@@ -15,6 +14,7 @@ use super::{
 use crate::device::{
     DeviceError,
     library::{Handle, Opened, Refusal, Wanted},
+    pci::{self, OnTheBus},
 };
 use flate2::read::ZlibDecoder;
 use std::{

@@ -9,10 +9,10 @@ use crate::device::{
     gpu::{
         driver::Driver,
         launching,
-        pci::OnTheBus,
         vendor::{Flags, KernelSet, Peers, Vendor},
     },
     library::Wanted,
+    pci,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -40,9 +40,7 @@ pub static HIP: Vendor = Vendor {
     // A driver without a device says so by one code or another, by what it was asked first.
     no_device: &[hip_sys::hipErrorNoDevice, hip_sys::hipErrorInvalidDevice],
     no_device_remedy: NO_DEVICE_REMEDY,
-    // Accelerators, and controllers of displays without an output. Those with one are left out:
-    // they may be in a CPU, which ROCm measures or not.
-    on_the_bus: OnTheBus { vendor: 0x1002, classes: &[0x0380, 0x1200] },
+    on_the_bus: pci::AMD,
     hiding: &["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"],
     check: status::CHECK,
     codes: status::CODES,

@@ -25,7 +25,7 @@ use super::{
     },
 };
 use crate::{
-    accept::state::Gpu,
+    node_state::Gpu,
     record::Environment,
     spec::{Properties, STUB},
 };
@@ -91,15 +91,7 @@ impl Backend for Hip {
 
 /// One GPU at rest.
 fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
-    let identity = identity(driver, ordinal);
-    let gpu = Gpu {
-        name: format!("hip:{ordinal}"),
-        pci: identity.pci,
-        has_driver: true,
-        driver: identity.driver,
-        stub: driver.is_stub,
-        ..Gpu::default()
-    };
+    let gpu = driver.shown(ordinal, identity(driver, ordinal));
     let Some(sensors) = sensors(driver, ordinal) else { return gpu };
     let settings = sensors.settings();
     Gpu {
@@ -107,7 +99,6 @@ fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
         ecc: settings.ecc,
         ecc_uncorrected: sensors.errors().1,
         bad_pages: sensors.bad_pages(),
-        peer_links: identity.links,
         power_limit: settings.power_limit.map(|limit| limit.0),
         power_default: sensors.power_default().map(|limit| limit.0),
         clock_locks: settings.clock_locks,

@@ -1,11 +1,18 @@
 //! GPUs that the PCI bus has, whatever their driver says: one that has fallen out of its driver's
 //! hands is still there.
 
-use crate::device::DeviceError;
+use super::DeviceError;
 use std::{fs, path::Path};
 
 /// Where the kernel describes PCI devices.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// NVIDIA's: controllers of displays, with an output (VGA) and without one (3D).
+pub const NVIDIA: OnTheBus = OnTheBus { vendor: 0x10de, classes: &[0x0300, 0x0302] };
+
+/// AMD's: accelerators, and controllers of displays without an output. Those with one are left
+/// out: they may be in a CPU, which ROCm measures or not.
+pub const AMD: OnTheBus = OnTheBus { vendor: 0x1002, classes: &[0x0380, 0x1200] };
 
 /// How one vendor's GPUs are told on the bus.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +25,7 @@ pub struct OnTheBus {
 }
 
 /// The addresses of a vendor's GPUs, in order; none where the bus cannot be read.
-fn addresses(devices: &Path, on_the_bus: OnTheBus) -> Vec<String> {
+pub fn addresses(devices: &Path, on_the_bus: OnTheBus) -> Vec<String> {
     let number = |folder: &Path, field: &str| {
         let text = fs::read_to_string(folder.join(field)).ok()?;
         u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
@@ -55,8 +62,6 @@ pub fn none_shown(devices: &Path, on_the_bus: OnTheBus, maker: &str, remedy: &st
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NVIDIA: OnTheBus = OnTheBus { vendor: 0x10de, classes: &[0x0300, 0x0302] };
 
     #[test]
     fn a_gpu_on_the_bus_that_the_driver_does_not_show_is_a_fault() {

@@ -3,11 +3,10 @@
 
 #[path = "../../examples/accept_rates/model.rs"]
 mod model;
-#[path = "../../examples/error_rates/random.rs"]
-mod random;
 #[path = "../../examples/accept_rates/table.rs"]
 mod table;
 
+use super::error_rates::random;
 use model::Model;
 
 const SEED: u64 = 5;

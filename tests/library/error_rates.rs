@@ -8,7 +8,7 @@ mod intervals;
 #[path = "../../examples/error_rates/machine.rs"]
 mod machine;
 #[path = "../../examples/error_rates/random.rs"]
-mod random;
+pub mod random;
 #[path = "../../examples/error_rates/table.rs"]
 mod table;
 

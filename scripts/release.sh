@@ -4,7 +4,7 @@
 #
 # A binary runs where glibc is at least as new as the one it was linked against. The oldest one that
 # can be had here is taken:
-#   1. cargo-zigbuild (cargo install cargo-zigbuild; pip install ziglang) links against GLIBC below;
+#   1. cargo-zigbuild (pip install cargo-zigbuild ziglang) links against GLIBC below;
 #   2. podman or docker builds in a container of an old Debian (IMAGE below, glibc 2.31);
 #   3. else this machine's own linker does, and the glibc that the binary then needs is printed.
 # Usage: scripts/release.sh [zigbuild|container|here]
@@ -18,8 +18,14 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 pack=target/release-pack
 
-engine() { # the container engine that is there; nothing where none is, which the caller tells
-    command -v podman || command -v docker || true
+engine() { # the container engine that is there and answers; nothing where none is
+    local engine
+    for engine in podman docker; do
+        if "$engine" info >/dev/null 2>&1; then
+            echo "$engine"
+            return
+        fi
+    done
 }
 way=${1:-}
 if [ -z "$way" ]; then

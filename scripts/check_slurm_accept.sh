@@ -14,9 +14,7 @@ build_program
 program=$PWD/target/debug/fizeau
 stub=$PWD/target/debug/libfizeau_stub_driver.so
 mkdir -p "$place"/{opt,lib,root,run,out}
-# A requeued job starts anew when its old credential has expired: two minutes, if nobody says less.
 cluster_up 4 <<CONF
-AuthInfo=cred_expire=5
 SchedulerParameters=nohold_on_prolog_fail,bf_interval=2,sched_interval=2
 MinJobAge=600
 CONF

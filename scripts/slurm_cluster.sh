@@ -45,7 +45,8 @@ cluster_ends() {
     rm -rf "$place"
 } 2>/dev/null
 
-# The settings that virtual nodes share; standard input has more lines of slurm.conf.
+# The settings that virtual nodes share; standard input has more lines of slurm.conf. A requeued job
+# starts anew when its old credential has expired, which takes two minutes if nobody says less.
 cluster_settings() { # NODES
     cat <<CONF
 ClusterName=fizeau
@@ -54,7 +55,7 @@ SlurmctldPort=16827
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$place/munge/munge.sock
+AuthInfo=socket=$place/munge/munge.sock,cred_expire=5
 CredType=cred/munge
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none

@@ -57,6 +57,7 @@ elif kill -0 "$process" 2>/dev/null; then
         kill -0 "$process" 2>/dev/null || break
         sleep 0.1
     done
+    disown "$process"
     kill -KILL "$process" 2>/dev/null
     echo "$process $ticks" >"$left"
     could_not "no verdict within $limit s: a driver may not answer"

@@ -13,11 +13,11 @@ cluster_can || exit 0
 build_program
 program=$PWD/target/debug/fizeau
 stub=$PWD/target/debug/libfizeau_stub_driver.so
-mkdir -p "$place"/{opt,lib,root,run,out}
 cluster_up 4 <<CONF
 SchedulerParameters=nohold_on_prolog_fail,bf_interval=2,sched_interval=2
 MinJobAge=600
 CONF
+mkdir -p "$place"/{opt,root,run,out}
 say() { echo "$*"; }
 fault() { # WHAT
     echo "fault: $1" >&2
@@ -220,7 +220,9 @@ Epilog=$place/opt/epilog.sh
 CONF
 checks() { cat "$place/calls.n4" 2>/dev/null || true; }
 plant n4 "echo \"\$*\" | grep -o -- '--level [a-z]*' >>$place/calls.n4"
-settled() { [ "$(job JobState "$1")" != RUNNING ] && [ "$(sinfo -h -n n4 -o %T)" = "$2" ]; }
+settled() { # JOB STATE: the job is over, and n4 in this state
+    [[ $(job JobState "$1") =~ ^(COMPLETED|FAILED|CANCELLED)$ && $(sinfo -h -n n4 -o %T) = "$2" ]]
+}
 one=$(submit -w n4 --wrap true)
 until_true 60 settled "$one" idle || fault "the epilog of job $one"
 [ "$(checks)" = "--level passive" ] || fault "after a job that succeeds: $(checks)"

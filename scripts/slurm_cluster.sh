@@ -1,13 +1,12 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by scripts that need a Slurm: brings up a real one of several virtual nodes on this machine,
-# each with its own network, host name, processes and /tmp. Needs root, and Debian or Ubuntu; the first
-# time the network, for Slurm's packages. Nothing of it stays up.
-# After scripts/common.sh.
+# Sourced, after scripts/common.sh, by scripts that need a Slurm: brings up a real one of several
+# virtual nodes on this machine, each with its own network, host name, processes and /tmp. Needs root,
+# and Debian or Ubuntu; the first time the network, for Slurm's packages. Nothing of it stays up.
 
 # Whether this machine can have one; where it cannot, the check is skipped or fails.
 cluster_can() {
     if [[ $PWD == /tmp/* ]]; then
-        echo "the virtual nodes have a /tmp of their own, and would not see $PWD: clone it elsewhere" >&2
+        echo "the virtual nodes have a /tmp of their own, and do not see $PWD: clone it elsewhere" >&2
         exit 2
     fi
     if ((EUID != 0)); then

@@ -13,7 +13,11 @@
 # FIZEAU       the program [fizeau]
 # FIZEAU_RUN   a directory for temporary files, which other users cannot write to [/run/fizeau]
 set -u
-export PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# What bash says of a child that a signal has ended is in the line below as well.
+exec 2>/dev/null
+# Without a PATH, bash searches the working directory as well.
+[[ $(declare -p PATH) == "declare -x"* ]] ||
+    export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 umask 022
 limit=$1
 shift
@@ -27,38 +31,39 @@ could_not() { # WHY
 # When a process began, in the kernel's ticks; nothing where there is none, or where it has ended and
 # nobody has asked how.
 began() { # PROCESS
-    awk '{ sub(/^.*\) /, ""); if ($1 != "Z" && $1 != "X") print $20 }' "/proc/$1/stat" 2>/dev/null
+    awk '{ sub(/^.*\) /, ""); if ($1 != "Z" && $1 != "X") print $20 }' "/proc/$1/stat"
 }
 line() { # FILE: its first line that can be printed, without what a terminal would obey
     LC_ALL=C tr -cd '\n -~' <"$1" | grep -m 1 . | cut -c 1-400
 }
 
-mkdir -p "$run" 2>/dev/null
-work=$(mktemp -d "$run/judge.XXXXXX" 2>/dev/null) || could_not "cannot write to $run (FIZEAU_RUN)"
-trap 'rm -rf "$work"' EXIT
 if [ -e "$left" ] && read -r process ticks <"$left"; then
-    [ "$(began "$process")" != "$ticks" ] ||
+    [ -z "$ticks" ] || [ "$(began "$process")" != "$ticks" ] ||
         could_not "process $process, an earlier check, still hangs: a driver does not answer"
     rm -f "$left"
 fi
+mkdir -p "$run"
+work=$(mktemp -d "$run/judge.XXXXXX") || could_not "cannot write to $run (FIZEAU_RUN)"
 
 "${FIZEAU:-fizeau}" accept --one-line "$@" </dev/null >"$work/out" 2>"$work/err" &
 process=$!
 ticks=$(began "$process")
-sleep "$limit" >/dev/null 2>&1 &
+sleep "$limit" >/dev/null &
 timer=$!
+# Not before: a child that is ended before it has become its program would call this too.
+trap 'rm -rf "$work"' EXIT
 wait -n
-if kill -0 "$timer" 2>/dev/null; then
+if kill -0 "$timer"; then
     kill "$timer"
-elif kill -0 "$process" 2>/dev/null; then
+elif kill -0 "$process"; then
     # It ends what it has started, if it still can.
-    kill -TERM "$process" 2>/dev/null
+    kill -TERM "$process"
     for _ in 1 2 3 4 5; do
-        kill -0 "$process" 2>/dev/null || break
+        kill -0 "$process" || break
         sleep 0.1
     done
     disown "$process"
-    kill -KILL "$process" 2>/dev/null
+    kill -KILL "$process"
     echo "$process $ticks" >"$left"
     could_not "no verdict within $limit s: a driver may not answer"
 fi

@@ -13,7 +13,7 @@
 # FIZEAU_EPILOG      level of the check after a failed job: quick, passive or off [quick]
 # FIZEAU_BUDGET      time that the quick level may take, in seconds [50]
 # SLURM_CONF         (export it) where slurm.conf is, if not where scontrol looks for it
-export PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME="${HOME:-/}"
 cd / || exit 0
 umask 022
@@ -44,7 +44,7 @@ drain() { # REASON
     local state
     state=$(timeout -k 1 2 scontrol --oneliner show node "$node" </dev/null 2>/dev/null)
     if [[ $state =~ \ State=[^\ ]*DRAIN ]]; then
-        log notice "drained already; it keeps its reason, and this one would be: $1"
+        [[ $state == *" Reason=fizeau: "* ]] || log notice "drained already, and keeps its reason: $1"
         return 0
     fi
     timeout -k 1 2 scontrol update NodeName="$node" State=DRAIN Reason="$1" \

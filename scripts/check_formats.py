@@ -75,7 +75,7 @@ def check_metrics(text, verdict):
         assert ratio == one.get("above_floor"), (ratio, one)
     [node] = [value for (name, _), value in found.items() if name == "fizeau_accept_verdict"]
     assert node == CODES[verdict["verdict"]]
-    return len(found)
+    return names
 
 
 def check_junit(text, verdict, schema):
@@ -126,14 +126,15 @@ def check_manifest(text):
 
 def main(schema, place, manifests):
     place, schema = Path(place), xmlschema.XMLSchema(schema)
-    count = 0
+    names = []
     for out in ("pass", "fail", "unclear", "measured"):
         verdict = json.loads((place / out / "verdict.json").read_text())
         metrics = (place / f"{out}.prom").read_text()
-        count += check_metrics(metrics, verdict)
+        names += check_metrics(metrics, verdict)
         junit = (place / out / "junit.xml").read_text()
         check_junit(junit, verdict, schema)
     refuses(samples, metrics.replace('"}', "}", 1), "a label without its quotation mark")
+    assert len(set(names)) == 4, f"not every family has a sample: {set(names)}"
     last = [line for line in metrics.splitlines() if not line.startswith("#")][-1]
     refuses(samples, f"{metrics}{last}\n", "a sample twice")
     refuses(lambda text: check_metrics(text, verdict), metrics[: len(metrics) // 2], "half a file")
@@ -145,7 +146,7 @@ def main(schema, place, manifests):
         junit.replace("<error", "<skipped").replace("</error", "</skipped"),
         "skipped in the place of inconclusive",
     )
-    print(f"Prometheus: its Python parser reads {count} samples, as verdict.json has them")
+    print(f"Prometheus: its Python parser reads {len(names)} samples, as verdict.json has them")
     print("JUnit: four verdicts are valid by Jenkins's schema (junit-10.xsd)")
     # While check_formats.sh writes it over and over.
     for _ in range(2000):

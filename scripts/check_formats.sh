@@ -45,43 +45,31 @@ echo "MemTotal: 1048576 kB" >"$place/root/proc/meminfo"
 echo "4: ACTIVE" >"$place/root/sys/class/infiniband/a\"b\\<&>é/ports/1/state"
 cat >"$place/own.toml" <<'SUITE'
 name = "own"
-description = "One product"
-measure = { samples_min = 10, samples_max = 12, noise_max = 0.01, time_min = 0.0, time_max = 0.005, warmup_max = 0.001, sample_min = 0.0001, deadline = 30.0 }
+description = "One copy"
+measure = { samples_min = 10, samples_max = 12, noise_max = 0.01, time_min = 0.0, time_max = 0.005, warmup_max = 0.001, sample_min = 0.0001, deadline = 20.0 }
 
-[gemm]
-dtypes = ["f32"]
-shapes = [[64, 64, 64]]
+[stream]
+memory = []
+scaling = []
+sweep = ["copy"]
+sweep_units = ["all"]
+sweep_points_per_octave = 1
 SUITE
-cat >"$place/product.toml" <<'PROFILE'
-name = "one \"product\""
-description = "A floor that only the grossly slow are below"
+cat >"$place/node.toml" <<PROFILE
+name = "one \\"node\\""
+description = "Four GPUs whose clocks may be held"
 kind = "derived"
-host = true
-suite = "own.toml"
-
-[[check]]
-name = "product"
-cases = ["gemm/f32/64x64x64/*"]
-resource = "arithmetic"
-least_effect = 0.05
-floor = { share = 0.02, tier = "observed", quality = "weak", source = "a check" }
-PROFILE
-
-cat >"$place/node.toml" <<'PROFILE'
-name = "node"
-description = "Eight GPUs whose clocks may be held"
-kind = "derived"
-suite = "own.toml"
+suite = "$place/own.toml"
 
 [expected]
-gpus = 8
+gpus = 4
 held_clocks = true
 
 [[check]]
-name = "product"
-cases = ["gemm/f32/64x64x64/*"]
-resource = "arithmetic"
-least_effect = 0.05
+name = "memory copy"
+cases = ["stream/copy/2MiB/*"]
+resource = "memory"
+least_effect = 0.02
 PROFILE
 
 accepted() { # OUT CODE ENVIRONMENT.. -- ARGUMENTS..
@@ -95,9 +83,11 @@ accepted() { # OUT CODE ENVIRONMENT.. -- ARGUMENTS..
 }
 lib=FIZEAU_LIBRARY_PATH=$place/lib
 accepted pass 0 -- --level passive
-accepted fail 1 "$lib" FIZEAU_STUB=devices=8,lanes=8 -- --level passive
-accepted unclear 4 "$lib" FIZEAU_STUB=devices=8,ecc=0 -- --level passive --profile "$place/node.toml"
-accepted measured 4 -- --budget 5min --device host --profile "$place/product.toml"
+accepted fail 1 "$lib" FIZEAU_STUB=devices=4,lanes=8 -- --level passive
+accepted unclear 4 "$lib" FIZEAU_STUB=devices=4,ecc=0 -- --level passive --profile "$place/node.toml"
+accepted measured 1 "$lib" FIZEAU_STUB=devices=4,gpu2.hbm=0.83,noise=0.002,seed=3 -- \
+    --budget 5min --profile "$place/node.toml" --device cuda:0 --device cuda:1 --device cuda:2 \
+    --device cuda:3
 for out in pass fail unclear measured; do
     cmp "$place/$out/metrics.prom" "$place/$out.prom"
     said=$("$promtool" check metrics <"$place/$out.prom" 2>&1) || { echo "$said" >&2 && exit 1; }

@@ -49,11 +49,11 @@ FIZEAU_LOG=$place/log.\$SLURMD_NODENAME
 FIZEAU_ARGUMENTS=(--profile $place/node.toml --root $place/root)
 FIZEAU_BUDGET=150
 SETTINGS
-cat >"$place/node.toml" <<'PROFILE'
+cat >"$place/node.toml" <<PROFILE
 name = "stub node"
 description = "eight stub GPUs"
 kind = "derived"
-suite = "own.toml"
+suite = "$place/own.toml"
 
 [expected]
 gpus = 8
@@ -235,8 +235,10 @@ say "epilog: a look alone after job $one, which failed while job $beside ran the
 scancel "$beside"
 until_true 60 settled "$beside" idle || fault "the epilog of job $beside"
 checks=$(checks | wc -l)
+# Of its devices the GPUs alone are measured: this host has other work.
 plant n4 "FIZEAU_STUB=devices=8,gpu2.hbm=0.83,noise=0.002,seed=3
-$(cat "$place/plant.n4")"
+$(cat "$place/plant.n4")
+set -- \"\$@\" $(printf -- '--device cuda:%d ' 0 1 2 3 4 5 6 7)"
 one=$(submit -w n4 --wrap 'exit 3')
 fourth() { [ "$(drained)" = "n1 n2 n3 n4" ]; }
 until_true 400 fourth || fault "the epilog of job $one drained nothing: $(sinfo -R)"

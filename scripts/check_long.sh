@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The checks that scripts/check.sh leaves out, since they take long or bring up real servers: MPI
-# libraries, a Slurm of virtual nodes, HIP's functions by bindings made of its headers, NVIDIA's kernels
-# by nvcc, the program as it is released, a million strange inputs, and in simulations how often
-# judgements and `fizeau localise` are right. Needs root and Debian 12 for all of them.
+# libraries, a Slurm of virtual nodes, formats that other programs read, HIP's functions by bindings
+# made of its headers, NVIDIA's kernels by nvcc, the program as it is released, a million strange
+# inputs, and in simulations how often judgements and `fizeau localise` are right. Needs root and
+# Debian 12 for all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh
@@ -31,7 +32,9 @@ release_kernels() {
 stage "kernels: NVIDIA by nvcc" summarised kernels --by nvcc
 stage "HIP's bindings" summarised check_hip abi
 stage "MPI" summarised check_mpi
-stage "Slurm" summarised check_slurm
+stage "Slurm: collectives" summarised check_slurm
+stage "Slurm: acceptance" summarised check_slurm_accept
+stage "formats of others" summarised check_formats
 stage "every kernel's text" scripts/check_kernels_run.sh
 stage "stops, kills, other users" required_tests --test runs -- --ignored
 stage "error rates" scripts/check_error_rates.sh

@@ -1,112 +1,17 @@
 #!/usr/bin/env bash
-# Brings up a real Slurm of several virtual nodes on this machine, each with its own network, host
-# name and /tmp, and runs every collective between them under `srun`: by MPI among hosts, and by the
-# stub NCCL among GPUs that are not there; then scripts/slurm.sbatch, and `fizeau localise` by MPI.
-# Needs root, and Debian or Ubuntu; the first time the network, for Slurm's packages and MPICH's
-# wheel. Nothing of it stays up.
+# Runs every collective under a real Slurm of virtual nodes (scripts/slurm_cluster.sh): by MPI among
+# hosts, and by the stub NCCL among GPUs that are not there; then scripts/slurm.sbatch, and `fizeau
+# localise` by MPI. The first time it needs the network, for MPICH's wheel.
 # Usage: scripts/check_slurm.sh [NODES]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-nodes=${1:-3}
 source scripts/common.sh
+source scripts/slurm_cluster.sh
 
-if [[ $PWD == /tmp/* ]]; then
-    echo "the virtual nodes have a /tmp of their own, and would not see $PWD: clone it elsewhere" >&2
-    exit 2
-fi
-if ((EUID != 0)); then
-    skipped "virtual nodes need root"
-    exit 0
-fi
-if ! ip link add fizeau-try type bridge 2>/dev/null; then
-    skipped "this machine cannot make network bridges (a container without rights?)"
-    exit 0
-fi
-ip link del fizeau-try
-if ! command -v slurmctld slurmd srun munged >/dev/null; then
-    install_packages munge slurmctld slurmd slurm-client iproute2
-fi
+cluster_can || exit 0
 mpi=$(environment mpich-5.0.2 --no-deps mpich==5.0.2)
 build_program
-
-# Not below /tmp: each node has its own.
-place=$cache/slurm.$$
-bridge=fizeau0 net=10.78.0
-mkdir -p "$place"/{state,munge,lib}
-chmod 711 "$place/munge"
-ends() {
-    set +e
-    for name in slurmctld $(seq -f 'slurmd.n%g' "$nodes") munge/munged; do
-        [ -s "$place/$name.pid" ] && kill "$(cat "$place/$name.pid")"
-    done
-    sleep 1
-    for node in $(seq "$nodes"); do ip netns del "fizeau-n$node"; done
-    ip link del $bridge
-    rm -rf "$place"
-} 2>/dev/null
-trap ends EXIT
-
-head -c 128 /dev/urandom >"$place/munge.key"
-chmod 600 "$place/munge.key"
-ip link add $bridge type bridge
-ip addr add $net.254/24 dev $bridge
-ip link set $bridge up
-cp /etc/hosts "$place/hosts"
-for node in $(seq "$nodes"); do echo "$net.$node n$node" >>"$place/hosts"; done
-export SLURM_CONF=$place/slurm.conf
-cat >"$SLURM_CONF" <<CONF
-ClusterName=fizeau
-SlurmctldHost=$(hostname -s)($net.254)
-SlurmctldPort=16827
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket=$place/munge/munge.sock
-CredType=cred/munge
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-StateSaveLocation=$place/state
-SlurmdSpoolDir=$place/spool.%n
-SlurmctldPidFile=$place/slurmctld.pid
-SlurmdPidFile=$place/slurmd.%n.pid
-SlurmctldLogFile=$place/slurmctld.log
-SlurmdLogFile=$place/slurmd.%n.log
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
-ReturnToService=2
-$(for node in $(seq "$nodes"); do
-    echo "NodeName=n$node NodeAddr=$net.$node Port=16828 CPUs=2 RealMemory=500 State=UNKNOWN"
-done)
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-CONF
-echo "CgroupPlugin=cgroup/v1" >"$place/cgroup.conf"
-munged --key-file="$place/munge.key" --socket="$place/munge/munge.sock" \
-    --pid-file="$place/munge/munged.pid" --seed-file="$place/munge/seed" \
-    --log-file="$place/munge/munged.log" --force --num-threads=2
-slurmctld
-for node in $(seq "$nodes"); do
-    ip netns add "fizeau-n$node"
-    ip link add "fizeau-e$node" type veth peer name eth0 netns "fizeau-n$node"
-    ip link set "fizeau-e$node" master $bridge up
-    ip -n "fizeau-n$node" addr add "$net.$node/24" dev eth0
-    ip -n "fizeau-n$node" link set eth0 up
-    ip -n "fizeau-n$node" link set lo up
-    mkdir -p "$place/spool.n$node"
-    ip netns exec "fizeau-n$node" unshare -m -u bash -c "hostname n$node
-        mount --make-rprivate /
-        mount -t tmpfs none /tmp
-        mount --bind '$place/hosts' /etc/hosts
-        exec slurmd -N n$node"
-done
-up() { [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = "$nodes" ]; }
-for _ in $(seq 120); do up && break || sleep 0.5; done
-if ! up; then
-    tail -n 20 "$place"/*.log >&2
-    echo "Slurm did not come up" >&2
-    exit 1
-fi
+cluster_up "${1:-3}" </dev/null
 sinfo -N -h
 
 cat >"$place/ranks.toml" <<'SUITE'

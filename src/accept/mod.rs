@@ -9,6 +9,7 @@ pub mod node;
 pub mod passive;
 pub mod profile;
 pub mod reading;
+pub mod shared;
 
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};

@@ -69,13 +69,38 @@ fn word(verdict: Verdict) -> String {
     verdict.to_string().to_uppercase()
 }
 
+/// The verdict on one line of at most [`COLUMNS_MAX`] characters, for the reason of a drained node,
+/// a node's condition or a log: the verdict, the check that asks for the strongest action, and how
+/// many share its verdict.
+pub fn one_line(report: &Report) -> String {
+    let count = report.count(report.verdict);
+    let of_verdict = || report.checks.iter().filter(|one| one.verdict == report.verdict);
+    let strongest = of_verdict().find(|one| one.action == report.action);
+    let (why, plural) = match (report.verdict, strongest.or_else(|| of_verdict().next())) {
+        (Verdict::Fail, Some(row)) => (told(row), "fail"),
+        (Verdict::Inconclusive, Some(row)) => (told(row), "inconclusive"),
+        (Verdict::Inconclusive, None) => ("it did not come to its end".into(), "inconclusive"),
+        (_, _) => ("no check fails".into(), "pass"),
+    };
+    let why = clean(&why).split_whitespace().collect::<Vec<_>>().join(" ");
+    let mark = if report.stub { STUB } else { "" };
+    let end = format!("; {count} {plural}{mark}");
+    let start = format!("{} {why}", word(report.verdict));
+    format!("{}{end}\n", shorten(&start, COLUMNS_MAX - end.chars().count()))
+}
+
 fn line(row: &Judged) -> String {
     let mark = match row.verdict {
         Verdict::Fail => "FAIL",
         Verdict::Inconclusive => "?   ",
         Verdict::Pass | Verdict::Waived => "ok  ",
     };
-    let mut line = format!("{mark}  {}  {}", row.device, row.check);
+    format!("{mark}  {}", told(row))
+}
+
+/// A check in words, with its device, cause and action.
+fn told(row: &Judged) -> String {
+    let mut line = format!("{}  {}", row.device, row.check);
     if let Some(point) = &row.point {
         let _ = write!(line, " ({point})");
     }
@@ -245,6 +270,25 @@ mod tests {
         assert!(fine.starts_with("PASS"), "{fine}");
         let open = super::text(&Report { complete: false, ..report(&[Pass]) }.concluded());
         assert!(open.starts_with("INCONCLUSIVE") && open.contains("run it again"), "{open}");
+    }
+
+    #[test]
+    fn one_line_says_what_asks_for_most_and_is_short() {
+        use Verdict::{Fail, Inconclusive, Pass};
+        let mut failed = report(&[Pass, Fail, Fail, Inconclusive]);
+        failed.checks[2].action = Some(crate::accept::Action::ContactSupport);
+        failed.checks[2].words = "a long\u{1b}[1m story\nof ".repeat(50);
+        failed.checks[1].stub = true;
+        let text = one_line(&failed.concluded());
+        assert!(text.starts_with("FAIL cuda:2 memory: a long"), "{text}");
+        assert!(text.ends_with("; 2 fail (stub)\n") && text.lines().count() == 1, "{text}");
+        assert!(text.chars().count() <= COLUMNS_MAX + 1 && !text.contains('\u{1b}'), "{text}");
+        let one = one_line(&report(&[Pass, Fail]));
+        assert!(one.contains("-> RESET_GPU; 1 fail"), "{one}");
+        assert_eq!(one_line(&report(&[Pass, Pass])), "PASS no check fails; 2 pass\n");
+        let open = Report { complete: false, ..report(&[Pass]) }.concluded();
+        assert!(one_line(&open).starts_with("INCONCLUSIVE it did not come to its end"));
+        assert!(one_line(&report(&[Inconclusive])).starts_with("INCONCLUSIVE cuda:0 memory"));
     }
 
     #[test]

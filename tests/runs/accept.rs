@@ -92,6 +92,21 @@ fn a_node_at_rest_is_judged_without_load_and_leaves_nothing() {
 }
 
 #[test]
+fn gpus_that_are_all_gone_fail_a_node_that_should_have_some() {
+    let args = ["accept", "--level", "passive", "--root", "root", "--one-line", "--profile"];
+    let place = place();
+    let said = say(&mut place.fizeau(args.iter().chain(&["h100-sxm"])));
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.starts_with("FAIL node GPU count: 0 of 8 GPUs"), "{}", said.out);
+    let text = PROFILE.replace("host = true\n", "");
+    fs::write(place.path("some.toml"), text).expect("written");
+    let said = say(&mut place.fizeau(args.iter().chain(&["some.toml"])));
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.starts_with("FAIL node GPU count: 0 of 1 GPUs"), "{}", said.out);
+    assert_eq!(said.out.lines().count(), 1);
+}
+
+#[test]
 fn floors_from_the_speed_of_light_pass_nothing_and_a_kill_keeps_what_was_judged() {
     let place = place();
     let args = ["accept", "--root", "root", "--profile", "profile.toml", "--out", "out"];
@@ -161,7 +176,7 @@ fn a_plan_measures_nothing_and_bad_input_is_refused() {
     for (more, words) in [
         (&["--device", "cuda:7"][..], "--device cuda:7"),
         (&["--budget", "soon"], "90s"),
-        (&["--profile", "h100-sxm"], "no device here is one"),
+        (&["--profile", "h100-sxm", "--device", "host"], "no device here is one"),
         (&["--profile", "nothing"], "no profile is called"),
     ] {
         let said = accept(&place, more);

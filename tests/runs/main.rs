@@ -18,5 +18,6 @@ mod mpi;
 mod nccl;
 mod other_user;
 mod record;
+mod schedulers;
 mod starved;
 mod stops;

@@ -71,3 +71,22 @@ fn a_device_that_is_missing_or_half_connected_fails_at_rest() {
     let (said, _) = accept("devices=4", &["--level", "passive"]);
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
 }
+
+#[test]
+fn what_other_jobs_do_fails_nothing_where_nodes_are_shared() {
+    let at_rest = |script: &str, more: &[&str]| {
+        let args = ["--level", "passive", "--one-line"];
+        accept(script, &args.iter().chain(more).copied().collect::<Vec<_>>()).0
+    };
+    let said = at_rest("devices=4,processes=2", &[]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.starts_with("FAIL cuda:0 processes: 2 processes use it"), "{}", said.out);
+    let said = at_rest("devices=4,processes=2", &["--shared"]);
+    assert_eq!((said.code, &said.out[..5]), (Some(0), "PASS "), "{}", said.err);
+    let said = at_rest("devices=4,processes=2,lanes=8", &["--shared"]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.ends_with("; 4 fail (stub)\n"), "{}", said.out);
+    let said = at_rest("devices=4,ecc=0", &[]);
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    assert!(said.out.starts_with("INCONCLUSIVE cuda:0 ECC: off"), "{}", said.out);
+}

@@ -165,7 +165,10 @@ unsafe fn side(state: &mut State, address: u64, bytes: usize) -> *mut u8 {
 }
 
 export! {
-    cuInit(_flags: c_uint) |_state| { OK }
+    cuInit(_flags: c_uint) |state| {
+        std::thread::sleep(std::time::Duration::from_secs(state.script.stuck));
+        OK
+    }
     cuDriverGetVersion(version: *mut c_int) |state| { version.write(state.script.driver); OK }
     cuDeviceGetCount(count: *mut c_int) |state| { count.write(state.script.devices); OK }
     cuDeviceGet(device: *mut c_int, ordinal: c_int) |state| {

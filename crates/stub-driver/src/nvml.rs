@@ -7,6 +7,7 @@ use crate::{
 };
 use nvml_wrapper_sys::bindings::{
     nvmlEventData_t, nvmlEventTypeXidCriticalError, nvmlFieldValue_t, nvmlPciInfo_t,
+    nvmlProcessInfo_t, nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE,
     nvmlReturn_enum_NVML_ERROR_NOT_FOUND, nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED,
     nvmlReturn_enum_NVML_ERROR_TIMEOUT,
 };
@@ -20,6 +21,7 @@ type Sensor = *mut c_void;
 
 const NOT_SUPPORTED: c_int = nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as c_int;
 const NOT_FOUND: c_int = nvmlReturn_enum_NVML_ERROR_NOT_FOUND as c_int;
+const INSUFFICIENT_SIZE: c_int = nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE as c_int;
 const TIMEOUT: c_int = nvmlReturn_enum_NVML_ERROR_TIMEOUT as c_int;
 
 /// A handle is this and the bus's number, which is one more than the device's ordinal.
@@ -68,10 +70,18 @@ export! {
         milliwatts.write(2_000);
         OK
     }
-    nvmlDeviceGetEccMode(_device: Sensor, current: *mut c_uint, pending: *mut c_uint) |_state| {
-        current.write(1);
-        pending.write(1);
+    nvmlDeviceGetEccMode(_device: Sensor, current: *mut c_uint, pending: *mut c_uint) |state| {
+        current.write(u32::from(state.script.ecc));
+        pending.write(u32::from(state.script.ecc));
         OK
+    }
+    nvmlDeviceGetComputeRunningProcesses_v3(
+        _device: Sensor, count: *mut c_uint, _infos: *mut nvmlProcessInfo_t
+    ) |state| {
+        let Some(processes) = state.script.processes else { return NOT_SUPPORTED };
+        // Who asks for the number gives no room for more.
+        count.write(processes);
+        if processes == 0 { OK } else { INSUFFICIENT_SIZE }
     }
     nvmlDeviceGetVbiosVersion(_device: Sensor, text: *mut c_char, length: c_uint) |_state| {
         put("stub", text, length as usize)

@@ -20,6 +20,9 @@
 //! | `nvlinks=17` | NVLinks that are up; unknown if absent |
 //! | `reasons=64` | why NVML says the clock is held |
 //! | `xid=79` | a fault that NVML reports |
+//! | `ecc=0` | memory is not protected, as NVML says |
+//! | `processes=2` | processes on each device, as NVML says; unknown if absent |
+//! | `stuck=60` | the driver takes this many seconds to start |
 //! | `text=FIND=>REPLACE` | exchanges texts in what is compiled; stands last, with its commas |
 //! | `cuMemAlloc_v2=2@3` | the third call of the function and all later ones answer 2 |
 //!
@@ -70,6 +73,12 @@ pub struct Script {
     pub reasons: u64,
     /// A fault that NVML reports once.
     pub xid: Option<u64>,
+    /// Whether NVML says that memory is protected.
+    pub ecc: bool,
+    /// Processes on each device.
+    pub processes: Option<u32>,
+    /// Seconds that the driver takes to start.
+    pub stuck: u64,
     /// What is exchanged for what in the texts that are compiled.
     pub text: Option<(String, String)>,
     /// Codes of functions, from which call on.
@@ -98,6 +107,9 @@ impl Default for Script {
             nvlinks: None,
             reasons: 0,
             xid: None,
+            ecc: true,
+            processes: None,
+            stuck: 0,
             text: None,
             codes: BTreeMap::new(),
         }
@@ -166,6 +178,9 @@ impl Script {
             "nvlinks" => self.nvlinks = Some(value.parse().ok()?),
             "reasons" => self.reasons = value.parse().ok()?,
             "xid" => self.xid = Some(value.parse().ok()?),
+            "ecc" => self.ecc = value != "0",
+            "processes" => self.processes = Some(value.parse().ok()?),
+            "stuck" => self.stuck = value.parse().ok()?,
             call if is_function(call) => {
                 let (code, from) = value.split_once('@').unwrap_or((value, "1"));
                 let fault = (code.parse().ok()?, from.parse().ok()?);

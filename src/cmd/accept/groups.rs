@@ -113,7 +113,16 @@ pub fn of(
             None => groups.push(Group { profile, devices: vec![device.clone()] }),
         }
     }
-    if let Some(unused) = given.iter().find(|profile| !used.contains(&profile.name)) {
+    for unused in given.iter().filter(|profile| !used.contains(&profile.name)) {
+        // A profile says what the node should have: GPUs that are all gone are a verdict, and GPUs
+        // of another part a wrong command line.
+        let has_gpu = devices.iter().any(|one| one.backend != "host");
+        if !unused.host && !has_gpu && args.device.is_empty() {
+            let mut profile = unused.clone();
+            profile.expected.gpus.get_or_insert(1);
+            groups.push(Group { profile, devices: Vec::new() });
+            continue;
+        }
         let names = devices.iter().map(|one| format!("{} ({})", name_of(one), one.name));
         let names = names.collect::<Vec<_>>().join(", ");
         let kind = if unused.host { "hosts" } else { "GPUs" };

@@ -16,7 +16,7 @@ use crate::{
         node::Node,
         passive,
         profile::{Key, Kind, Profile},
-        reading,
+        reading, shared,
     },
     clock::{self, Moment},
     device::host,
@@ -91,6 +91,12 @@ pub struct AcceptArgs {
     /// Leave the host's name out of records and verdicts
     #[arg(long)]
     pub no_host_name: bool,
+    /// Print the verdict on one line, for the reason of a drained node or a node's condition
+    #[arg(long)]
+    pub one_line: bool,
+    /// Other jobs may run on this node: processes on a GPU fail nothing, nor what they do to its clock
+    #[arg(long)]
+    pub shared: bool,
     /// Read the kernel's files below this directory: for tests
     #[arg(long, hide = true, default_value = "/", value_name = "DIR")]
     pub root: PathBuf,
@@ -158,7 +164,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
         level,
         began: clock::now(),
         started: clock::utc_now(),
-        checks: passive_checks(&state, &groups, level, broken),
+        checks: passive_checks(args, &state, &groups, broken),
         unread: state.unread.clone(),
         notes: Vec::new(),
         out,
@@ -188,6 +194,8 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let report = acceptance.write(&nodes, checks, is_complete)?;
     if global.json {
         super::print_json(&report)?;
+    } else if args.one_line {
+        super::write_out(&acceptance::one_line(&report))?;
     } else {
         let place = acceptance.out.as_ref().map(|out| super::shown(out));
         super::write_out(&acceptance::text(&report))?;
@@ -219,15 +227,19 @@ fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>>
 
 /// The checks of states, and of drivers.
 fn passive_checks(
+    args: &AcceptArgs,
     state: &NodeState,
     groups: &[Group],
-    level: Level,
     broken: Vec<String>,
 ) -> Vec<Judged> {
     // What a node is made up of stands in the profile of its GPUs.
     let expected = groups.iter().map(|group| &group.profile.expected);
     let expected = expected.max_by_key(|one| usize::from(one.gpus.is_some())).cloned();
+    let level = Level::from(args.level);
     let mut checks = passive::judge(state, &expected.unwrap_or_default(), level);
+    if args.shared {
+        checks = shared::allow(state, checks);
+    }
     checks.extend(broken.into_iter().map(|words| {
         Judged::of_state("GPU driver", "node", Verdict::Fail, words).because(Cause::Missing)
     }));

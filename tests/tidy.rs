@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["suite", "model"],
     &["data", "outcome"],
     &["record"],
-    &["ab", "accept", "compare", "localise", "guard", "project"],
+    &["ab", "accept", "compare", "evidence", "localise", "guard", "project"],
     &["claim"],
     &["report"],
     &["format"],
@@ -38,8 +38,8 @@ const LAYERS: &[&[&str]] = &[
 /// What describes and judges: from records and other data alone, so that it can be done again.
 const PURE: &[&str] = &[
     "units", "dtype", "launcher", "text", "verdict", "case", "stats", "spec", "selector", "suite",
-    "outcome", "ab", "accept", "compare", "localise", "guard", "report", "format", "model",
-    "project", "claim",
+    "outcome", "ab", "accept", "compare", "evidence", "localise", "guard", "report", "format",
+    "model", "project", "claim",
 ];
 
 /// What the pure ones may not use: what drives, reads or waits.

@@ -17,6 +17,7 @@ pub mod compare;
 pub mod data;
 pub mod device;
 pub mod dtype;
+pub mod evidence;
 pub mod file;
 pub mod format;
 pub mod guard;

@@ -1,9 +1,10 @@
 //! What was observed of a node without putting load on it. `None` means that it was not told.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A node at rest.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeState {
     /// GPUs, by what the PCI bus shows and by what their driver adds.
     pub gpus: Vec<Gpu>,
@@ -22,7 +23,8 @@ pub struct NodeState {
 }
 
 /// A GPU at rest.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Gpu {
     /// As `fizeau devices` names it; its place on the PCI bus where no driver shows it.
     pub name: String,
@@ -67,7 +69,8 @@ pub struct Gpu {
 }
 
 /// A port of a network interface.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Interface {
     /// Device and port, `mlx5_0/1`.
     pub name: String,
@@ -84,7 +87,8 @@ pub struct Interface {
 }
 
 /// The host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Host {
     /// Memory in GiB.
     pub memory_gib: Option<f64>,
@@ -103,7 +107,7 @@ pub struct Host {
 }
 
 /// A fault of a GPU in the kernel's log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// The device's place on the PCI bus, as the line has it.
     pub pci: String,

@@ -118,6 +118,22 @@ pub fn for_spreadsheets(text: &str) -> String {
     if runs { format!("'{cleaned}") } else { cleaned }
 }
 
+/// Clean text as it stands within an attribute of XML.
+pub fn xml(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// At most `limit` characters, the last an ellipsis where something was cut.
 pub fn shorten(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {

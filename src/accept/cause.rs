@@ -96,7 +96,8 @@ impl fmt::Display for Cause {
 }
 
 /// What is known of a device besides its rates.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Facts {
     /// What held its clock while it was measured, in the words of a record.
     pub held_by: Vec<String>,

@@ -2,8 +2,10 @@
 //! out. What measures, waits and writes is `cmd::accept`; what reads the kernel's files is
 //! `observe`.
 
+pub mod at_rest;
 pub mod cause;
 pub mod decide;
+pub mod history;
 pub mod learn;
 pub mod node;
 pub mod passive;

@@ -4,6 +4,7 @@ use super::{
     Judged, Level, Quantity, Resource,
     cause::{self, Cause, Facts, Loss},
     decide::{self, Against, Bar, Decision, LOOKS, Reason, Sequence, Series},
+    history::Event,
     learn,
     profile::{Aspect, Check, Floor, Profile, Quality, Reference},
     reading::{self, Absence, Disturbance, Metric, Reading},
@@ -11,10 +12,12 @@ use super::{
 use crate::{
     outcome::Failure, record::Record, spec::Tier, stats::student::Variance, verdict::Verdict,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A device under acceptance.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Device {
     /// As `fizeau devices` names it.
     pub name: String,
@@ -47,13 +50,19 @@ pub struct Node<'p> {
     sequence: Sequence,
     /// Why a device can be measured no more.
     lost: BTreeMap<usize, String>,
+    history: Vec<Event>,
 }
 
 impl<'p> Node<'p> {
     /// Begins.
     pub fn new(profile: &'p Profile, level: Level, devices: Vec<Device>) -> Node<'p> {
-        let (rows, lost) = (Vec::new(), BTreeMap::new());
-        Node { profile, level, devices, rows, sequence: Sequence::default(), lost }
+        let (rows, lost, history) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Node { profile, level, devices, rows, sequence: Sequence::default(), lost, history }
+    }
+
+    /// All that it was told so far, in order: [`super::history::again`] decides the same from it.
+    pub fn history(&self) -> &[Event] {
+        &self.history
     }
 
     /// The devices.
@@ -63,6 +72,7 @@ impl<'p> Node<'p> {
 
     /// Takes what one repeat on a device has measured.
     pub fn add(&mut self, device: usize, record: &Record) {
+        self.history.push(Event::Record { device, run: record.header.run.clone() });
         self.devices[device].is_stub |= record.header.device.is_stub();
         for (metric, found) in reading::readings(record, self.profile) {
             if self.profile.checks[metric.check].level > self.level {
@@ -163,6 +173,7 @@ impl<'p> Node<'p> {
 
     /// Judges. Call it once nothing is wanted.
     pub fn judge(&mut self) {
+        self.history.push(Event::Judge);
         self.sequence.judge();
     }
 
@@ -173,6 +184,7 @@ impl<'p> Node<'p> {
 
     /// Gives up a device that can be measured no more.
     pub fn lose(&mut self, device: usize, why: String) {
+        self.history.push(Event::Lost { device, why: why.clone() });
         self.lost.entry(device).or_insert(why);
         let series: Vec<usize> = self
             .rows
@@ -185,6 +197,7 @@ impl<'p> Node<'p> {
 
     /// Ends where it stands, because the budget did.
     pub fn end(&mut self) {
+        self.history.push(Event::End);
         self.sequence.end();
     }
 

@@ -1,7 +1,7 @@
 //! Passive checks of a node on which other jobs may run.
 
-use super::{Judged, state::NodeState};
-use crate::verdict::Verdict;
+use super::Judged;
+use crate::{node_state::NodeState, verdict::Verdict};
 
 /// The same verdicts, less what other jobs show: their processes on a GPU fail nothing, and where a
 /// GPU is used, what holds its clock may be the load and is inconclusive.

@@ -2,6 +2,7 @@
 
 pub mod ab;
 pub mod accept;
+pub mod bundle;
 pub mod claim;
 pub mod compare;
 pub mod devices;
@@ -23,6 +24,7 @@ mod side_by_side;
 mod signals;
 mod suites;
 mod turns;
+pub mod verify;
 
 use crate::{
     comm::rendezvous::MeetingError,
@@ -63,6 +65,7 @@ Environment variables:
   FIZEAU_MPI           the MPI library to open
   FIZEAU_RENDEZVOUS    where ranks of GPUs meet: file:FOLDER or tcp:HOST:PORT
   FIZEAU_TOKEN         the secret by which these ranks know each other
+  FIZEAU_REDACT_KEY    the key of accept --redact, unless --redact-key names its file
 
 Exit codes:
     0  everything planned was measured, or skipped with its reason
@@ -155,6 +158,8 @@ pub enum Verb {
     Ab(ab::AbArgs),
     /// Check whether this node is fit for work: pass, fail or inconclusive, and what to do
     Accept(Box<accept::AcceptArgs>),
+    /// Check the bundle that an acceptance left: unchanged, signed by whom, verdict follows
+    Verify(verify::VerifyArgs),
     /// Learn a profile for `accept` from records of good machines, or print one
     Profile(profile::ProfileArgs),
     /// Say what a language model can do on a part, or on the machine of a record
@@ -206,6 +211,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Compare(args)) => compare::run(&args, &cli.global),
         Some(Verb::Ab(args)) => ab::run(&args, &cli.global),
         Some(Verb::Accept(args)) => accept::run(&args, &cli.global),
+        Some(Verb::Verify(args)) => verify::run(&args, &cli.global),
         Some(Verb::Profile(args)) => profile::run(&args, &cli.global),
         Some(Verb::Project(args)) => project::run(&args, &cli.global),
         Some(Verb::Shapes(args)) => shapes::run(&args, &cli.global),

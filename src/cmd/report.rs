@@ -3,7 +3,7 @@
 use super::{Global, Usage, side_by_side, write_file};
 use crate::{
     format::{
-        csv, html, json, markdown, nccl_tests,
+        csv, html, json, markdown, nccl_tests, nvbandwidth, superbench,
         terminal::{self, Colour, Terminal},
     },
     record::{Record, store},
@@ -12,6 +12,7 @@ use crate::{
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -76,6 +77,9 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         };
         let terminal = if args.out.is_some() { FILE } else { window(global) };
         let text = match format {
+            ReportFormat::Nvbandwidth | ReportFormat::Superbench => {
+                as_others_read(path, record.as_ref(), format, global)?
+            }
             ReportFormat::NcclTests => match &record {
                 Some(record) => as_nccl_tests(record, global)?,
                 None => bail!("nccl-tests reports ranks; these GPUs were measured without"),
@@ -100,6 +104,44 @@ fn as_nccl_tests(record: &Record, global: &Global) -> anyhow::Result<String> {
         bail!("the record has no collectives, which is all that nccl-tests reports");
     }
     Ok(if global.json { nccl_tests::json(&tests) } else { nccl_tests::text(&tests) })
+}
+
+/// A record, or those of several GPUs of a node, as `nvbandwidth` or SuperBench writes results.
+fn as_others_read(
+    path: &Path,
+    record: Option<&Record>,
+    format: ReportFormat,
+    global: &Global,
+) -> anyhow::Result<String> {
+    let of_gpus = match record {
+        Some(_) => Vec::new(),
+        None => side_by_side::read(path)?,
+    };
+    let records: Vec<&Record> =
+        record.into_iter().chain(of_gpus.iter().filter_map(|gpu| gpu.record.as_ref())).collect();
+    let backends: BTreeSet<&str> =
+        records.iter().map(|record| record.header.device.backend.as_str()).collect();
+    if backends.len() > 1 {
+        bail!("this form numbers GPUs of one vendor; give the record of each vendor's by itself");
+    }
+    if records.iter().any(|record| record.header.device.is_stub()) {
+        bail!(
+            "{} is of a stub driver, whose times mean nothing: this form has no place to mark them, \
+             and is not written",
+            super::shown(path)
+        );
+    }
+    if format == ReportFormat::Superbench {
+        let Some(results) = report::superbench(&records) else {
+            bail!("{} holds no record", super::shown(path));
+        };
+        return Ok(superbench::line(&results));
+    }
+    let bandwidths = report::nvbandwidth(&records);
+    if bandwidths.tests.is_empty() {
+        bail!("the record has no transfers, which are all that nvbandwidth reports");
+    }
+    Ok(if global.json { nvbandwidth::json(&bandwidths) } else { nvbandwidth::text(&bandwidths) })
 }
 
 /// How the names of files end, and what is written to them.
@@ -148,7 +190,10 @@ pub fn format_without_cases(
     global: &Global,
 ) -> Result<ReportFormat, Usage> {
     match format_of(flag, out, global)? {
-        ReportFormat::Csv | ReportFormat::NcclTests => {
+        ReportFormat::Csv
+        | ReportFormat::NcclTests
+        | ReportFormat::Nvbandwidth
+        | ReportFormat::Superbench => {
             Err(Usage("this has no cases for a line each: choose --format json".into()))
         }
         format => Ok(format),
@@ -203,6 +248,10 @@ pub enum ReportFormat {
     Html,
     /// Collectives alone, as nccl-tests prints them; with --json, as its JSON file.
     NcclTests,
+    /// Transfers alone, as nvbandwidth prints them; with --json, as its JSON file.
+    Nvbandwidth,
+    /// A line for the results-summary.jsonl of SuperBench.
+    Superbench,
 }
 
 /// Renders a document that is of no run.
@@ -233,7 +282,9 @@ pub fn render_about(
         ReportFormat::Csv => csv::render(document)?,
         ReportFormat::Json => json::render(document, about),
         ReportFormat::Html => html::render(document)?,
-        ReportFormat::NcclTests => anyhow::bail!("nccl-tests has no form for a whole document"),
+        ReportFormat::NcclTests | ReportFormat::Nvbandwidth | ReportFormat::Superbench => {
+            anyhow::bail!("this form is of a record, and not of a whole document")
+        }
     })
 }
 

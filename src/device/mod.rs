@@ -13,6 +13,7 @@ pub use error::DeviceError;
 
 use crate::{
     case::{HostMemory, KernelName},
+    evidence::identity,
     kernel::{Operation, Params},
     node_state::Gpu,
     outcome::{Code, Telemetry},
@@ -41,6 +42,11 @@ pub trait Backend: Sync {
 
     /// What `doctor` says of its libraries and devices.
     fn findings(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// Who each GPU is, as its driver tells; nothing where there is no driver.
+    fn identities(&self) -> Vec<identity::Gpu> {
         Vec::new()
     }
 

@@ -3,6 +3,7 @@
 use super::{clean, shorten};
 use crate::{
     accept::{Judged, Report},
+    text::xml,
     verdict::Verdict,
 };
 use std::fmt::Write as _;
@@ -150,22 +151,6 @@ pub fn junit(report: &Report) -> String {
         };
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
-    out
-}
-
-/// Text within an attribute of XML.
-fn xml(text: &str) -> String {
-    let mut out = String::new();
-    for c in clean(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            c => out.push(c),
-        }
-    }
     out
 }
 

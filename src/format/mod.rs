@@ -10,9 +10,11 @@ pub mod html;
 pub mod json;
 pub mod markdown;
 pub mod nccl_tests;
+pub mod nvbandwidth;
 pub mod plot;
 #[cfg(feature = "png")]
 pub mod png;
+pub mod superbench;
 pub mod terminal;
 
 pub use crate::text::{clean, shorten, shorten_id};

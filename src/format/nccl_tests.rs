@@ -142,7 +142,7 @@ fn exponent(value: f64, digits: usize) -> String {
 }
 
 /// C's `%g`: six significant digits, no trailing zeros.
-fn general(value: f64) -> String {
+pub(super) fn general(value: f64) -> String {
     let magnitude = if value > 0.0 { value.log10().floor() as i32 } else { 0 };
     if !(-4..6).contains(&magnitude) {
         return exponent(value, 5);

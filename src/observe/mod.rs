@@ -2,9 +2,12 @@
 //! Nothing here puts load on anything.
 
 mod host;
+mod identity;
 mod log;
 mod network;
 mod pci;
+
+pub use identity::identity;
 
 use crate::{
     device::BACKENDS,

@@ -14,6 +14,7 @@ mod comparison;
 mod data;
 mod error_rates;
 mod faults;
+mod formats;
 mod fuzz;
 mod kernels;
 mod limits;

@@ -10,6 +10,7 @@ mod skipped;
 mod ab;
 mod accept;
 mod cli;
+mod evidence;
 mod hang;
 mod inputs;
 mod kill;

@@ -27,6 +27,7 @@ fn nvml() -> (Vec<Called>, Vec<(&'static str, Signature)>) {
         nvmlDeviceGetClockInfo(_, _, _) nvmlDeviceGetPowerUsage(_, _)
         nvmlDeviceGetEnforcedPowerLimit(_, _) nvmlDeviceGetEccMode(_, _, _)
         nvmlDeviceGetVbiosVersion(_, _, _) nvmlDeviceGetApplicationsClock(_, _, _)
+        nvmlDeviceGetUUID(_, _, _) nvmlDeviceGetSerial(_, _, _)
         nvmlDeviceGetDefaultApplicationsClock(_, _, _) nvmlDeviceGetTotalEnergyConsumption(_, _)
         nvmlDeviceGetTemperature(_, _, _) nvmlDeviceGetCurrentClocksEventReasons(_, _)
         nvmlDeviceGetTotalEccErrors(_, _, _, _) nvmlDeviceGetRemappedRows(_, _, _, _, _)

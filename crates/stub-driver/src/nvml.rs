@@ -86,6 +86,14 @@ export! {
     nvmlDeviceGetVbiosVersion(_device: Sensor, text: *mut c_char, length: c_uint) |_state| {
         put("stub", text, length as usize)
     }
+    nvmlDeviceGetUUID(device: Sensor, text: *mut c_char, length: c_uint) |state| {
+        let Some(serial) = &state.script.serial else { return NOT_SUPPORTED };
+        put(&format!("GPU-{serial}-{}", ordinal(device)), text, length as usize)
+    }
+    nvmlDeviceGetSerial(device: Sensor, text: *mut c_char, length: c_uint) |state| {
+        let Some(serial) = &state.script.serial else { return NOT_SUPPORTED };
+        put(&format!("{serial}{}", ordinal(device)), text, length as usize)
+    }
     nvmlDeviceGetApplicationsClock(_device: Sensor, _kind: c_int, clock: *mut c_uint) |_state| {
         clock.write(900);
         OK

@@ -8,6 +8,7 @@
 //! | `gfx=gfx942` | the target of its devices |
 //! | `devices=2` | number of devices; `gpus=2` is the same |
 //! | `uuid=9` | the number that devices' own numbers begin with |
+//! | `serial=X9` | what NVML's serial numbers and UUIDs begin with; not told if absent |
 //! | `units=8` | number of SMs |
 //! | `capability=80` | compute capability 8.0 |
 //! | `mig` | each device is a MIG slice |
@@ -47,6 +48,8 @@ pub struct Script {
     pub devices: i32,
     /// Added to the devices' own numbers.
     pub uuid: u8,
+    /// What serial numbers and UUIDs begin with.
+    pub serial: Option<String>,
     /// SMs of each.
     pub units: i32,
     /// Compute capability: major and minor as one number.
@@ -94,6 +97,7 @@ impl Default for Script {
             gfx: "gfx942".into(),
             devices: 1,
             uuid: 0,
+            serial: None,
             units: 4,
             capability: 90,
             mig: false,
@@ -166,6 +170,7 @@ impl Script {
                 self.devices = value.parse().ok().filter(|count| (0..=64).contains(count))?;
             }
             "uuid" => self.uuid = value.parse().ok()?,
+            "serial" => self.serial = Some(value.to_owned()),
             "units" => self.units = value.parse().ok()?,
             "capability" => self.capability = value.parse().ok()?,
             "memory" => self.memory = value.parse().ok()?,

@@ -8,18 +8,21 @@
 mod child;
 mod groups;
 
-use super::{Global, Interrupted, Usage, plan, signals};
+use super::{
+    Global, Interrupted, Usage,
+    bundle::{BundleArgs, Contents, Told},
+    plan, signals,
+};
 use crate::{
     accept::{
         FORMAT, Judged, Level, Report,
-        cause::Cause,
+        at_rest::AtRest,
         node::Node,
-        passive,
         profile::{Key, Kind, Profile},
-        reading, shared,
     },
     clock::{self, Moment},
     device::host,
+    evidence,
     format::acceptance,
     node_state::NodeState,
     observe,
@@ -42,10 +45,10 @@ use std::{
 const LOCAL: &str = "results/local";
 
 /// Below the output directory, where the records of repeats go.
-pub const ROUNDS: &str = "rounds";
+pub const ROUNDS: &str = evidence::file::ROUNDS;
 
 /// The verdict's file.
-const VERDICT: &str = "verdict.json";
+const VERDICT: &str = evidence::file::VERDICT;
 
 /// Kernels of a point that are measured in the first round, of those that the device names first,
 /// and in the rounds after it, of those that were fastest.
@@ -88,6 +91,9 @@ pub struct AcceptArgs {
     /// Write Prometheus's text here too: a file in the folder of its textfile collector
     #[arg(long, value_name = "FILE")]
     pub textfile: Option<PathBuf>,
+    /// What becomes of the directory.
+    #[command(flatten)]
+    pub bundle: BundleArgs,
     /// Leave the host's name out of records and verdicts
     #[arg(long)]
     pub no_host_name: bool,
@@ -158,13 +164,15 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
         return groups::print_plan(args, &groups, level, global);
     }
     let out = directory(args, level)?;
+    let bundle = args.bundle.begin(out.as_deref())?;
+    let at_rest = at_rest(&groups, broken, args.shared);
     let mut acceptance = Acceptance {
         args,
         global,
         level,
         began: clock::now(),
         started: clock::utc_now(),
-        checks: passive_checks(args, &state, &groups, broken),
+        checks: at_rest.judge(&state, level),
         unread: state.unread.clone(),
         notes: Vec::new(),
         out,
@@ -175,6 +183,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let mut nodes: Vec<(Group, Vec<Judged>)> =
         groups.into_iter().map(|group| (group, Vec::new())).collect();
     acceptance.keep_state(&state)?;
+    let mut told = Vec::new();
     let mut is_complete = true;
     if level > Level::Passive {
         for at in 0..nodes.len() {
@@ -188,10 +197,16 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
             })?;
             is_complete &= over;
             nodes[at].1 = node.judged();
+            told.push(Told::of(&profile, &node));
         }
     }
     let checks = nodes.iter().flat_map(|(_, judged)| judged.clone()).collect();
     let report = acceptance.write(&nodes, checks, is_complete)?;
+    let closed = acceptance.out.as_deref().map(|out| {
+        let (root, names_host) = (&args.root, !args.no_host_name);
+        let started = &acceptance.started;
+        bundle.close(Contents { out, root, names_host, started, level, at_rest, told })
+    });
     if global.json {
         super::print_json(&report)?;
     } else if args.one_line {
@@ -203,6 +218,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
             super::say(&format!("records and {VERDICT}: {place}"));
         }
     }
+    closed.transpose()?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(Interrupted.into());
     }
@@ -225,25 +241,12 @@ fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>>
     Ok(out)
 }
 
-/// The checks of states, and of drivers.
-fn passive_checks(
-    args: &AcceptArgs,
-    state: &NodeState,
-    groups: &[Group],
-    broken: Vec<String>,
-) -> Vec<Judged> {
+/// What the checks of the state are made of, besides the state.
+fn at_rest(groups: &[Group], broken_drivers: Vec<String>, is_shared: bool) -> AtRest {
     // What a node is made up of stands in the profile of its GPUs.
     let expected = groups.iter().map(|group| &group.profile.expected);
     let expected = expected.max_by_key(|one| usize::from(one.gpus.is_some())).cloned();
-    let level = Level::from(args.level);
-    let mut checks = passive::judge(state, &expected.unwrap_or_default(), level);
-    if args.shared {
-        checks = shared::allow(state, checks);
-    }
-    checks.extend(broken.into_iter().map(|words| {
-        Judged::of_state("GPU driver", "node", Verdict::Fail, words).because(Cause::Missing)
-    }));
-    checks
+    AtRest { expected: expected.unwrap_or_default(), broken_drivers, is_shared }
 }
 
 /// One acceptance, as far as it has effects.
@@ -267,7 +270,7 @@ impl Acceptance<'_> {
     fn keep_state(&self, state: &NodeState) -> anyhow::Result<()> {
         let Some(out) = &self.out else { return Ok(()) };
         let text = crate::text::escaped(serde_json::to_string_pretty(state)?);
-        super::write_file(&out.join("state.json"), text.as_bytes(), "--out DIR")
+        super::write_file(&out.join(evidence::file::STATE), text.as_bytes(), "--out DIR")
     }
 
     /// Measures a group until all is decided, or the budget or the user ends it; whether it came to

@@ -21,6 +21,7 @@ use super::{
     },
 };
 use crate::{
+    evidence::identity,
     node_state::Gpu,
     record::Environment,
     spec::{Properties, STUB},
@@ -84,9 +85,29 @@ impl Backend for Cuda {
         findings
     }
 
+    fn identities(&self) -> Vec<identity::Gpu> {
+        let Ok(driver) = driver() else { return Vec::new() };
+        (0..driver.count().unwrap_or(0)).map(|ordinal| who(&driver, ordinal)).collect()
+    }
+
     fn at_rest(&self) -> Vec<Gpu> {
         let Ok(driver) = driver() else { return Vec::new() };
         (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+    }
+}
+
+/// Who a GPU is.
+fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
+    let own = identity(driver, ordinal);
+    let board = sensors(driver, ordinal).map(|sensors| sensors.board()).unwrap_or_default();
+    identity::Gpu {
+        device: format!("cuda:{ordinal}"),
+        product: driver.device(ordinal).ok().and_then(|device| driver.name(device)),
+        pci: own.pci,
+        uuid: board.uuid.or(own.uuid),
+        driver: own.driver,
+        stub: driver.is_stub,
+        ..board
     }
 }
 

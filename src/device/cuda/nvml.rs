@@ -12,6 +12,7 @@ use crate::{
         gpu::sensors::{Counters, Faults, ReadSensors, Reading, USER_CLOCKS},
         library::{self, Refusal, Wanted},
     },
+    evidence::identity,
     record::DeviceSettings,
     units::Watts,
 };
@@ -144,6 +145,18 @@ impl Sensors {
             ecc: self.0.is_ecc_enabled().ok().map(|ecc| ecc.currently_enabled),
             clock_locks: by_application.or_else(|| set().then(|| "clocks set by a user".into())),
             vbios: self.0.vbios_version().ok(),
+        }
+    }
+
+    /// Which board it is.
+    pub fn board(&self) -> identity::Gpu {
+        identity::Gpu {
+            uuid: self.0.uuid().ok(),
+            serial: self.0.serial().ok(),
+            part_number: self.0.board_part_number().ok(),
+            vbios: self.0.vbios_version().ok(),
+            inforom: self.0.info_rom_image_version().ok(),
+            ..identity::Gpu::default()
         }
     }
 

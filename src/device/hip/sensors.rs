@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     device::gpu::sensors::{Counters, ReadSensors, Reading},
+    evidence::identity,
     record::DeviceSettings,
     units::Watts,
 };
@@ -68,6 +69,18 @@ impl Sensors {
             ecc: self.protects_memory(),
             clock_locks: word(&self.folder, "power_dpm_force_performance_level"),
             vbios: word(&self.folder, "vbios_version"),
+        }
+    }
+
+    /// Which board it is. Boards that tell no serial number of their own have the chip's unique
+    /// number in its place.
+    pub fn board(&self) -> identity::Gpu {
+        let of = |file| word(&self.folder, file).filter(|word| !word.is_empty());
+        identity::Gpu {
+            serial: of("serial_number").or_else(|| of("unique_id")),
+            part_number: of("product_number"),
+            vbios: of("vbios_version"),
+            ..identity::Gpu::default()
         }
     }
 

@@ -1,0 +1,162 @@
+//! The files of a bundle on disk.
+
+use crate::{
+    accept::{profile::Profile, state::NodeState},
+    evidence::{
+        account::Account,
+        file as names,
+        follow::Sources,
+        manifest::{Entry, hex, is_of_the_manifest},
+    },
+    file,
+    record::{Record, store},
+};
+use anyhow::{Context as _, bail};
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+/// Most files of a bundle: more are no bundle but a mistaken directory.
+const FILES_MAX: usize = 100_000;
+
+/// Longest file of a bundle that is read whole, but for records.
+pub const FILE_MAX: u64 = 256 << 20;
+
+/// A file of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Below the bundle's directory, parts separated by `/`.
+    pub path: String,
+    /// Where it is.
+    pub at: PathBuf,
+    /// Why it can be no part of a bundle: a link, a device, a name that is no text.
+    pub strange: Option<String>,
+}
+
+/// All files below a directory, sorted by their paths.
+///
+/// # Errors
+/// Where a directory cannot be read, or there are too many files.
+pub fn list(directory: &Path) -> anyhow::Result<Vec<Listed>> {
+    let mut all = Vec::new();
+    let mut left = vec![(String::new(), directory.to_owned())];
+    while let Some((prefix, folder)) = left.pop() {
+        let place = super::super::shown(&folder);
+        for entry in fs::read_dir(&folder).with_context(|| place.clone())? {
+            let entry = entry.with_context(|| place.clone())?;
+            let (at, name) = (entry.path(), entry.file_name());
+            let path = format!("{prefix}{}", name.to_string_lossy());
+            let kind = entry.file_type().with_context(|| super::super::shown(&at))?;
+            if kind.is_dir() && name.to_str().is_some() {
+                left.push((format!("{path}/"), at));
+                continue;
+            }
+            let strange = match () {
+                () if name.to_str().is_none() => Some("its name is not UTF-8".to_owned()),
+                () if !kind.is_file() => Some("it is a link or no plain file".to_owned()),
+                () => None,
+            };
+            all.push(Listed { path, at, strange });
+        }
+        if all.len() + left.len() > FILES_MAX {
+            let place = super::super::shown(directory);
+            bail!("{place} holds more than {FILES_MAX} files, and is no bundle");
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// The entries of a manifest for some files: their sizes and hashes.
+///
+/// # Errors
+/// Where one cannot be read.
+pub fn entries(files: &[Listed]) -> anyhow::Result<Vec<Entry>> {
+    let own = files.iter().filter(|file| !is_of_the_manifest(&file.path));
+    let entry = |listed: &Listed| {
+        let (sha256, size) = hash(&listed.at)?;
+        Ok(Entry { path: listed.path.clone(), sha256, size })
+    };
+    own.map(entry).collect()
+}
+
+/// SHA-256 of a file, hexadecimal, and its size in bytes.
+///
+/// # Errors
+/// Where it cannot be read, or is not a plain file.
+pub fn hash(path: &Path) -> anyhow::Result<(String, u64)> {
+    let place = || super::super::shown(path);
+    let mut file = file::open(path).with_context(place)?;
+    let (mut hash, mut buffer, mut size) = (Sha256::new(), vec![0; 1 << 17], 0);
+    loop {
+        let length = file.read(&mut buffer).with_context(place)?;
+        if length == 0 {
+            return Ok((hex(&hash.finalize()), size));
+        }
+        hash.update(&buffer[..length]);
+        size += length as u64;
+    }
+}
+
+/// What a verdict was made of, as the files of a bundle have it.
+pub struct Made {
+    account: Account,
+    profiles: BTreeMap<String, Profile>,
+    state: NodeState,
+    records: BTreeMap<String, Record>,
+}
+
+impl Made {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// In words, where something is missing or is not what it should be.
+    pub fn read(directory: &Path, files: &[Listed]) -> anyhow::Result<Made> {
+        let account: Account = json(directory, names::ACCOUNT)?;
+        let mut profiles = BTreeMap::new();
+        for group in &account.groups {
+            let file = &group.profile;
+            // The path comes from a file that others may have written.
+            let at = files.iter().find(|listed| &listed.path == file);
+            let at = at.with_context(|| format!("{file} is missing"))?;
+            let text = file::read_text(&at.at, FILE_MAX).with_context(|| file.clone())?;
+            let profile = Profile::parse(&text).map_err(anyhow::Error::msg);
+            profiles.insert(file.clone(), profile.with_context(|| file.clone())?);
+        }
+        let is_record = |listed: &&Listed| {
+            let name = listed.path.rsplit('/').next();
+            listed.path.starts_with(names::ROUNDS) && name == Some(store::FILE)
+        };
+        // A record that was cut short before its header says nothing, and nobody was told of it.
+        let records = files.iter().filter(is_record).filter_map(|one| store::read(&one.at).ok());
+        let records = records.map(|record| (record.header.run.clone(), record)).collect();
+        let state = json(directory, names::STATE)?;
+        Ok(Made { account, profiles, state, records })
+    }
+
+    /// What was done.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// For those who decide again.
+    pub fn sources(&self) -> Sources<'_> {
+        let Made { account, profiles, state, records } = self;
+        Sources { account, profiles, state, records }
+    }
+}
+
+/// A file of a bundle as JSON.
+///
+/// # Errors
+/// Where it cannot be read, or is not what it should be.
+pub fn json<T: DeserializeOwned>(directory: &Path, name: &str) -> anyhow::Result<T> {
+    let text = file::read_text(&directory.join(name), FILE_MAX);
+    let text = text.with_context(|| name.to_owned())?;
+    serde_json::from_str(&text).with_context(|| name.to_owned())
+}

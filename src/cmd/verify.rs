@@ -1,0 +1,246 @@
+//! `fizeau verify`: whether a bundle is as it was closed, who signed it, and whether its verdict
+//! follows from its records.
+
+use super::{
+    Global,
+    bundle::{
+        files::{self, Listed, Made},
+        ssh::{self, Checked},
+    },
+    exit,
+};
+use crate::{
+    evidence::{
+        file as names,
+        follow::{self, Again},
+        manifest::{self, Manifest},
+    },
+    file,
+    text::clean,
+    verdict::Verdict,
+};
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const AFTER_HELP: &str = "\
+Exit codes:
+    0  every file is as the signer left it, and the verdict follows from the records
+    1  something was changed, added or taken away, or the signature is not the signer's: the first
+       such thing is named
+    2  the command line is wrong
+    3  it could not be checked: ssh-keygen is missing, or a file cannot be read
+    4  nothing was changed as far as can be seen, and nobody vouches for it: not signed, or no
+       --allowed-signers to say whose key it is";
+
+/// Arguments of `verify`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct VerifyArgs {
+    /// The directory of an acceptance
+    #[arg(value_name = "BUNDLE")]
+    pub bundle: PathBuf,
+    /// Whose keys are whose: the file that `ssh-keygen -Y verify` takes (ssh-keygen(1), ALLOWED
+    /// SIGNERS)
+    #[arg(long, value_name = "FILE", requires = "signer")]
+    pub allowed_signers: Option<PathBuf>,
+    /// Who should have signed, as the file of allowed signers names them
+    #[arg(long, value_name = "ID", requires = "allowed_signers")]
+    pub signer: Option<String>,
+}
+
+/// What was found.
+#[derive(Debug, Default, Serialize)]
+struct Found {
+    /// Pass: as the signer left it. Fail: something was changed. Inconclusive: nobody vouches.
+    verdict: Option<Verdict>,
+    /// The first thing that was changed, added or taken away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+    /// What could not be told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unclear: Vec<String>,
+    /// What holds.
+    holds: Vec<String>,
+    /// Whether a stub driver stood in for a device.
+    stub: bool,
+}
+
+/// Why a check went no further.
+enum Stop {
+    /// Something was changed.
+    Fault(String),
+    /// It could not be checked.
+    Error(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+/// Checks a bundle.
+///
+/// # Errors
+/// Where it cannot be checked.
+pub fn run(args: &VerifyArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let mut found = Found::default();
+    match look(args, &mut found) {
+        Ok(()) => {}
+        Err(Stop::Fault(fault)) => found.fault = Some(fault),
+        Err(Stop::Error(error)) => return Err(error),
+    }
+    let verdict = match (&found.fault, found.unclear.is_empty()) {
+        (Some(_), _) => Verdict::Fail,
+        (None, true) => Verdict::Pass,
+        (None, false) => Verdict::Inconclusive,
+    };
+    found.verdict = Some(verdict);
+    if global.json {
+        super::print_json(&found)?;
+    } else {
+        super::write_out(&told(&found))?;
+    }
+    Ok(ExitCode::from(match verdict {
+        Verdict::Fail => exit::FAILED,
+        other => other.exit_code(),
+    }))
+}
+
+/// For people: the fault first, or what holds.
+fn told(found: &Found) -> String {
+    let mark = if found.stub { " (stub)" } else { "" };
+    let faults = found.fault.iter().map(|words| format!("FAIL  {words}"));
+    let unclear = found.unclear.iter().map(|words| format!("?     {words}"));
+    let holds = found.holds.iter().map(|words| format!("ok    {words}"));
+    faults.chain(unclear).chain(holds).map(|line| format!("{}{mark}\n", clean(&line))).collect()
+}
+
+fn look(args: &VerifyArgs, found: &mut Found) -> Result<(), Stop> {
+    let bundle = &args.bundle;
+    let files = files::list(bundle)?;
+    let bytes = match file::read(&bundle.join(names::MANIFEST), files::FILE_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(Stop::Fault(format!(
+                "missing: {}: it was taken away, or the acceptance never ended",
+                names::MANIFEST
+            )));
+        }
+        Err(error) => return Err(anyhow::Error::new(error).context(names::MANIFEST).into()),
+    };
+    let fault = |why: String| Stop::Fault(format!("changed: {}: {why}", names::MANIFEST));
+    let manifest = Manifest::parse(&bytes).map_err(fault)?;
+    signature(args, &bytes, found)?;
+    unchanged(&manifest, &files)?;
+    found.holds.push(format!("{} files are as the manifest has them", manifest.files.len()));
+    decided(bundle, &files, found)
+}
+
+/// Checks the signature, if there is one.
+fn signature(args: &VerifyArgs, manifest: &[u8], found: &mut Found) -> Result<(), Stop> {
+    let path = args.bundle.join(names::SIGNATURE);
+    let signer = args.allowed_signers.as_deref().zip(args.signer.as_deref());
+    if let Some((allowed, _)) = signer {
+        // ssh-keygen says of a file that it cannot read what it says of a bad signature.
+        file::read(allowed, files::FILE_MAX).with_context(|| super::shown(allowed))?;
+    }
+    let text = match file::read(&path, files::FILE_MAX) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if let Some((_, id)) = signer {
+                let name = names::SIGNATURE;
+                return Err(Stop::Fault(format!("missing: {name}: {id} has not signed it")));
+            }
+            found.unclear.push(format!(
+                "it is not signed: `ssh-keygen -Y sign -n {} -f KEY {}` signs it",
+                ssh::NAMESPACE,
+                names::MANIFEST
+            ));
+            return Ok(());
+        }
+        Err(error) => return Err(anyhow::Error::new(error).context(names::SIGNATURE).into()),
+    };
+    let fault = |why: String| Stop::Fault(format!("changed: {}: {why}", names::SIGNATURE));
+    if !manifest::is_signature(&text) {
+        return Err(fault("it is not as ssh-keygen writes signatures".into()));
+    }
+    let said = match ssh::check(&path, manifest, None)? {
+        Checked::Good(said) => said,
+        Checked::Bad(said) => {
+            let name = names::MANIFEST;
+            return Err(fault(format!("it does not fit {name}, or {name} was changed ({said})")));
+        }
+    };
+    let Some((allowed, id)) = signer else {
+        found.unclear.push(format!(
+            "whose key signed it was not checked: add --allowed-signers FILE --signer ID ({said})"
+        ));
+        return Ok(());
+    };
+    match ssh::check(&path, manifest, Some((allowed, id)))? {
+        Checked::Good(said) => {
+            found.holds.push(said);
+            Ok(())
+        }
+        Checked::Bad(_) => Err(Stop::Fault(format!(
+            "another signer: {} is not by a key that {} has for {id} ({said})",
+            names::SIGNATURE,
+            super::shown(allowed)
+        ))),
+    }
+}
+
+/// Sets the files beside the manifest.
+fn unchanged(manifest: &Manifest, files: &[Listed]) -> Result<(), Stop> {
+    if let Some(listed) = files.iter().find(|listed| listed.strange.is_some()) {
+        let why = listed.strange.as_deref().unwrap_or_default();
+        return Err(Stop::Fault(format!("added or changed: {}: {why}", listed.path)));
+    }
+    match manifest.difference(&files::entries(files)?) {
+        Some(difference) => Err(Stop::Fault(difference.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// Decides again from the records.
+fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<(), Stop> {
+    let verdict: Value = files::json(bundle, names::VERDICT)?;
+    found.stub = verdict["stub"] == true;
+    let made = Made::read(bundle, files)?;
+    let program = &made.account().program;
+    let own = [env!("CARGO_PKG_VERSION"), env!("FIZEAU_BUILD")];
+    let is_own = [program.version.as_str(), program.build.as_str()] == own;
+    let word = verdict["verdict"].as_str().unwrap_or_default().to_owned();
+    match follow::follow(&made.sources(), &verdict) {
+        Ok(Again { same, others }) => {
+            let rest = match others {
+                0 => String::new(),
+                count => format!("; of {count} more the bundle has no records"),
+            };
+            found.holds.push(format!(
+                "the verdict ({word}) follows from the records: {same} checks decided again, all \
+                 with the same result{rest}"
+            ));
+            Ok(())
+        }
+        Err(why) if is_own => {
+            Err(Stop::Fault(format!("{} does not follow from the records: {why}", names::VERDICT)))
+        }
+        Err(why) => {
+            found.unclear.push(format!(
+                "the verdict ({word}) is of fizeau {} ({}), whose rules may differ from those of \
+                 this one, which decides otherwise: {why}",
+                program.version, program.build
+            ));
+            Ok(())
+        }
+    }
+}

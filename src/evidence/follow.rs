@@ -1,0 +1,150 @@
+//! Whether a verdict follows from a bundle's records: all is decided again, by the same code.
+
+use super::account::{Account, Group};
+use crate::{
+    accept::{Action, Judged, history, profile::Profile, state::NodeState},
+    record::Record,
+    verdict::Verdict,
+};
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// What was decided again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Again {
+    /// Checks that came out as the verdict has them.
+    pub same: usize,
+    /// Checks of the verdict that bundles have no records of.
+    pub others: usize,
+}
+
+/// What a verdict was made of.
+pub struct Sources<'s> {
+    /// What was done.
+    pub account: &'s Account,
+    /// The profiles, by their files.
+    pub profiles: &'s BTreeMap<String, Profile>,
+    /// The node at rest.
+    pub state: &'s NodeState,
+    /// The records, by the names of their runs.
+    pub records: &'s BTreeMap<String, Record>,
+}
+
+/// How far two computations of one number may be apart, as a share: another C library may round
+/// logarithms differently.
+const ROUNDING: f64 = 1e-9;
+
+/// Decides again, and sets what comes out beside `verdict`, the JSON of the verdict's file.
+///
+/// # Errors
+/// In words: the first check, or the first of the node's own words, that does not follow.
+pub fn follow(sources: &Sources<'_>, verdict: &Value) -> Result<Again, String> {
+    let listed = verdict["checks"].as_array().ok_or("it has no list of checks")?;
+    let mut left: Vec<&Value> = listed.iter().collect();
+    let mut same = 0;
+    for judged in decided(sources)? {
+        let own = serde_json::to_value(&judged).map_err(|error| error.to_string())?;
+        match left.iter().position(|other| difference(&own, other).is_none()) {
+            Some(at) => drop(left.remove(at)),
+            None => return Err(unlike(&own, &left)),
+        }
+        same += 1;
+    }
+    conclusion(verdict, listed)?;
+    Ok(Again { same, others: left.len() })
+}
+
+/// Every check whose sources a bundle holds.
+fn decided(sources: &Sources<'_>) -> Result<Vec<Judged>, String> {
+    let Account { at_rest, level, groups, .. } = sources.account;
+    let mut all = at_rest.judge(sources.state, *level);
+    for Group { profile: file, devices, events } in groups {
+        let profile = sources.profiles.get(file).ok_or_else(|| format!("{file} is not there"))?;
+        let node = history::again(profile, *level, devices.clone(), events, sources.records)?;
+        all.extend(node.judged());
+    }
+    Ok(all)
+}
+
+/// Says how a check that was decided again differs from what is listed.
+fn unlike(own: &Value, listed: &[&Value]) -> String {
+    let text = |of: &Value, key: &str| of[key].as_str().unwrap_or("nothing").to_owned();
+    let name = match own["point"].as_str() {
+        Some(point) => {
+            format!("{:?} ({point}) of {}", text(own, "check"), text(own, "device"))
+        }
+        None => format!("{:?} of {}", text(own, "check"), text(own, "device")),
+    };
+    let is_same =
+        |other: &&&Value| ["check", "device", "point"].iter().all(|key| own[*key] == other[*key]);
+    match listed.iter().find(is_same) {
+        None => format!("it lacks the check {name}, whose records are there"),
+        Some(other) => {
+            let key = difference(own, other).unwrap_or_default();
+            let [says, follows] = [*other, own].map(|of| of[&key].to_string());
+            format!("check {name}: its {key} is {says}, and {follows} follows from the records")
+        }
+    }
+}
+
+/// The first key in which two checks differ. Words are not among them: numbers in them are rounded.
+fn difference(own: &Value, other: &Value) -> Option<String> {
+    let empty = Map::new();
+    let [a, b] = [own, other].map(|value| value.as_object().unwrap_or(&empty));
+    let keys = a.keys().chain(b.keys()).filter(|key| *key != "words");
+    let differs = |key: &&String| match (a.get(*key), b.get(*key)) {
+        (Some(one), Some(other)) => !is_near(one, other),
+        _ => true,
+    };
+    keys.into_iter().find(differs).cloned()
+}
+
+/// Whether two values are the same, but for the rounding of numbers.
+fn is_near(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => {
+                a == b || (a - b).abs() <= ROUNDING * a.abs().max(b.abs()).max(1.0)
+            }
+            _ => a == b,
+        },
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_near(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| is_near(a, b)))
+        }
+        _ => one == other,
+    }
+}
+
+/// Whether the verdict on the node, and what to do, follow from the checks.
+fn conclusion(verdict: &Value, checks: &[Value]) -> Result<(), String> {
+    let known = |word: &Value| {
+        let is_named = |one: &Verdict| word.as_str() == Some(one.to_string().as_str());
+        let found = Verdict::ALL.into_iter().find(is_named);
+        found.ok_or_else(|| format!("{word} is no verdict"))
+    };
+    let mut all = Vec::new();
+    for check in checks {
+        all.push(known(&check["verdict"])?);
+    }
+    if verdict["complete"] != true {
+        all.push(Verdict::Inconclusive);
+    }
+    let (is, follows) = (known(&verdict["verdict"])?, Verdict::on_all(all));
+    if is != follows {
+        return Err(format!("its verdict is {is}, and {follows} follows from its checks"));
+    }
+    let failed = checks.iter().filter(|check| check["verdict"] == "fail");
+    let actions = failed.filter_map(|check| Action::deserialize(&check["action"]).ok());
+    let follows = actions.max().map_or(Value::Null, |action| action.to_string().into());
+    match verdict["action"] == follows {
+        true => Ok(()),
+        false => Err(format!(
+            "its action is {}, and {follows} follows from its checks",
+            verdict["action"]
+        )),
+    }
+}

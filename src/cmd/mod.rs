@@ -23,6 +23,7 @@ mod side_by_side;
 mod signals;
 mod suites;
 mod turns;
+pub mod what_if;
 
 use crate::{
     comm::rendezvous::MeetingError,

@@ -44,8 +44,13 @@ stage "release: kernels" release_kernels
 # Fails where an answer is wrong more often than docs/localise-rates.md allows.
 stage "localise: rates of right and wrong answers" \
     cargo run --locked --release --quiet --example localise_rates
-# 10^5 random models, layouts and hardware: bounds keep their order; 10^4 points in five seconds.
-stage "projections: 100,000 cases" cargo test --locked --quiet --test library -- --ignored project::
+# 10^5 random models, layouts and hardware, 20,000 made-up records: tiers keep their order; 10^4 points
+# in five seconds.
+stage "projections: 100,000 cases" \
+    cargo test --locked --quiet --test library -- --ignored project::
+stage "projections: 20,000 records" \
+    cargo test --locked --quiet --test library -- --ignored projected_records::
+stage "projections: figures" cargo run --locked --quiet --example project_figures
 # 10^6 strange records and 10^5 of each other input; fails where one does harm.
 stage "strange inputs" scripts/fuzz.sh 100000
 stage "release: first run" first_run target/release/fizeau

@@ -31,6 +31,7 @@ pub struct Catalogue {
     /// Files of published claims: name and text.
     pub claims: BTreeMap<String, String>,
     profiles: BTreeMap<String, String>,
+    medians: BTreeMap<String, (String, String)>,
 }
 
 /// What is wrong with the data.
@@ -116,6 +117,7 @@ impl Catalogue {
             models: of_folder("models"),
             claims: text_alone("claims"),
             profiles: text_alone("profiles"),
+            medians: of_folder("medians"),
         })
     }
 
@@ -228,6 +230,13 @@ impl Catalogue {
     }
 }
 
+impl Catalogue {
+    /// The text of a part's published rates and where it is from, where there are some.
+    pub fn medians(&self, part: &str) -> Option<(&str, &str)> {
+        self.medians.get(part).map(|(origin, text)| (origin.as_str(), text.as_str()))
+    }
+}
+
 /// Puts the TOML files of a directory's folders over the embedded ones.
 fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
     let refuse =
@@ -240,7 +249,7 @@ fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
                 .into(),
         );
     }
-    for folder in ["parts", "hosts", "links", "suites", "models", "claims", "profiles"] {
+    for folder in ["parts", "hosts", "links", "suites", "models", "claims", "profiles", "medians"] {
         let Ok(entries) = fs::read_dir(directory.join(folder)) else { continue };
         for entry in entries.flatten() {
             let path = entry.path();

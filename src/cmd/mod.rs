@@ -25,6 +25,7 @@ mod signals;
 mod suites;
 mod turns;
 pub mod verify;
+pub mod what_if;
 
 use crate::{
     comm::rendezvous::MeetingError,

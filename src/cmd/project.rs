@@ -3,13 +3,15 @@
 use super::{
     Global, Usage,
     report::{self, ReportFormat},
+    what_if::{self, Base, WHAT_IFS_MAX},
 };
 use crate::{
     data::Catalogue,
+    format::csv,
     model::{Format, Model, Module, config::KV_DEFAULT},
     project::{
-        Demand, Hardware, Layout, Link, Offer, Scenario, Slo, Split, project,
-        sweep::CONCURRENCY_MAX,
+        Alternative, Demand, Hardware, Layout, Link, MediansFile, Offer, Public, Scenario, Seen,
+        Serving, Slo, Split, joined::joined, project_with, sweep::CONCURRENCY_MAX,
     },
     record::store,
     report::projection,
@@ -54,12 +56,12 @@ pub struct ProjectArgs {
     /// The model and its load
     #[command(flatten)]
     pub load: ModelArgs,
-    /// Hardware: a part of the catalogue (h200, mi355x), or a record or its directory; repeat it
-    /// to compare
+    /// Hardware: a part of the catalogue (h200, mi355x), or a record or its directory (several of
+    /// one machine with + between them); repeat it to compare
     #[arg(long, value_name = "PART_OR_RECORD", required = true)]
     pub on: Vec<String>,
-    /// Layouts: tp8 (tensor parallel), ep8 (experts dealt out, attention data-parallel), 2xtp4 (two
-    /// copies)
+    /// Layouts: tp8 (tensor parallel), ep8 (experts dealt out, attention data-parallel), pp4 (a
+    /// pipeline), tp2pp4 (both), 2xtp4 (two copies)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tp1")]
     pub layout: Vec<String>,
     /// Limits that a request has to keep: ttft=500ms,tpot=20ms,e2el=30s
@@ -75,6 +77,23 @@ pub struct ProjectArgs {
     /// GB/s of one device to its peers in one direction, where the catalogue is not to be asked
     #[arg(long, allow_negative_numbers = true, value_name = "GB/S")]
     pub link: Option<f64>,
+    /// What could be otherwise, set beside the first --on; repeat it. Words with commas between
+    /// them: precision=fp8,kv=fp8; isl=32000; prefix=50%; layout=2xtp4; on=mi355x;
+    /// accept=2.6,draft=3,draft-model=NAME; prefill=tp4,transfer=50;
+    /// cap=500,compute-speed=0.9,memory-speed=1
+    #[arg(long, value_name = "WORDS")]
+    pub what_if: Vec<String>,
+    /// Your own figure of the answers' quality for each precision: bf16=72.1,fp8=71.8 (published:
+    /// as the model is published). Makes a table of quality, cost and precision
+    #[arg(long, value_name = "FIGURES")]
+    pub accuracy: Option<String>,
+    /// What a service that runs shows: ttft=900ms,tpot=31ms. Says which resource is below its
+    /// ceiling, by lost time
+    #[arg(long, value_name = "TIMES")]
+    pub seen: Option<String>,
+    /// Leave out rates that others published of a part: L2 is of records alone
+    #[arg(long)]
+    pub no_published: bool,
     /// The share of memory that weights and KV cache may take
     #[arg(long, allow_negative_numbers = true, value_name = "SHARE", default_value_t = 0.9)]
     pub memory_share: f64,
@@ -154,7 +173,7 @@ impl ModelArgs {
 }
 
 /// `fp8`, or `experts=mxfp4,attention=fp8`.
-fn store_as(model: &mut Model, text: &str) -> Result<(), String> {
+pub(super) fn store_as(model: &mut Model, text: &str) -> Result<(), String> {
     for part in text.split(',') {
         match part.split_once('=') {
             None => model.precision = model.precision.with_linear(part.parse()?),
@@ -205,25 +224,55 @@ pub fn part_called<'a>(
     }
 }
 
-/// Hardware by a part's name or a record's path.
+/// Hardware by a part's name, or by the paths of one record or of several of one machine, with `+`
+/// between them. Published rates of the part stand in for what is not measured, if they are wanted.
 ///
 /// # Errors
 /// Where there is none, or its record cannot be used.
-pub fn hardware(catalogue: &Catalogue, name: &str) -> anyhow::Result<Hardware> {
-    let path = Path::new(name);
-    if path.exists() {
-        let record = store::read(path)?;
+pub fn hardware(catalogue: &Catalogue, name: &str, is_published: bool) -> anyhow::Result<Hardware> {
+    let paths = match Path::new(name).exists() {
+        true => vec![name],
+        false => name.split('+').collect(),
+    };
+    let is_record = paths.iter().all(|path| Path::new(path).exists());
+    let (part, mut hardware) = if is_record {
+        let read = |path: &&str| Ok(((*path).to_owned(), store::read(Path::new(path))?));
+        let records = paths.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        let record = joined(records).map_err(Usage)?;
         let part = catalogue.part_of(&record.header.device);
-        return Ok(Hardware::of_record(name, &record, part).map_err(Usage)?);
+        (part, Hardware::of_record(name, &record, part).map_err(Usage)?)
+    } else {
+        if let [_, _, ..] = paths.as_slice() {
+            let lacks = paths.iter().find(|path| !Path::new(path).exists()).unwrap_or(&name);
+            return Err(Usage(format!("--on {name}: there is no record {lacks}")).into());
+        }
+        let (part, note) = part_called(catalogue, name)?;
+        let mut hardware = Hardware::of_part(part).map_err(Usage)?;
+        hardware.notes.extend(note);
+        (Some(part), hardware)
+    };
+    let medians = part.filter(|_| is_published).and_then(|part| catalogue.medians(&part.id));
+    if let Some((origin, text)) = medians {
+        let refuse = |why: String| Usage(format!("{origin}: {why}"));
+        let file: MediansFile = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
+        hardware.public = Some(Public::of(&file, &hardware).map_err(refuse)?);
+        hardware.notes.push(match hardware.measured {
+            Some(_) => format!(
+                "{name}: where the record has no such shape, L2 takes rates that \
+                                others published of this part; they do not count as covered"
+            ),
+            None => format!(
+                "{name}: L2 takes rates that others published of this part, and says \
+                             nothing of a machine of yours; --no-published leaves them out"
+            ),
+        });
     }
-    let (part, note) = part_called(catalogue, name)?;
-    let mut hardware = Hardware::of_part(part).map_err(Usage)?;
-    hardware.notes.extend(note);
     Ok(hardware)
 }
 
-fn slo(text: &str) -> Result<Slo, Usage> {
-    let refuse = |part: &str| Usage(format!("--slo {part:?}: write ttft=500ms,tpot=20ms,e2el=30s"));
+fn times(option: &str, text: &str) -> Result<Slo, Usage> {
+    let refuse =
+        |part: &str| Usage(format!("{option} {part:?}: write ttft=500ms,tpot=20ms,e2el=30s"));
     let mut slo = Slo::default();
     for part in text.split(',') {
         let (name, time) = part.split_once('=').ok_or_else(|| refuse(part))?;
@@ -267,7 +316,7 @@ fn offers(args: &ProjectArgs, catalogue: &Catalogue, model: &Model) -> anyhow::R
     let count = args.on.len();
     let mut offers = Vec::new();
     for (at, name) in args.on.iter().enumerate() {
-        let mut hardware = hardware(catalogue, name)?;
+        let mut hardware = hardware(catalogue, name, !args.no_published)?;
         if let Some(rate) = each("--link", args.link.as_slice(), 0, 1)? {
             let inside = BytesPerSecond(rate * 1e9);
             let basis = format!("{inside} a direction (--link)");
@@ -293,23 +342,61 @@ fn offers(args: &ProjectArgs, catalogue: &Catalogue, model: &Model) -> anyhow::R
     Ok(offers)
 }
 
+/// What could be otherwise, each beside the first hardware.
+fn alternatives(
+    args: &ProjectArgs,
+    catalogue: &Catalogue,
+    demand: &Demand,
+    offers: &[Offer],
+) -> anyhow::Result<Vec<Alternative>> {
+    let Some(offer) = offers.first() else { return Ok(Vec::new()) };
+    let is_published = !args.no_published;
+    let base = Base { demand, offer, catalogue, is_published };
+    let mut list = Vec::new();
+    if args.what_if.len() > WHAT_IFS_MAX {
+        return Err(Usage(format!("--what-if: {WHAT_IFS_MAX} at most")).into());
+    }
+    for text in &args.what_if {
+        list.push(what_if::alternative(text, &base)?);
+    }
+    if let Some(text) = &args.accuracy {
+        list.extend(what_if::qualities(text, &base, &args.load.model)?);
+    }
+    Ok(list)
+}
+
 /// Projects, and prints.
 ///
 /// # Errors
 /// Where the command line asks what cannot be, a record cannot be read, or the result cannot be
 /// written.
 pub fn run(args: &ProjectArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let format = report::format_without_cases(args.format, args.out.as_deref(), global)?;
+    let format = report::format_of(args.format, args.out.as_deref(), global)?;
+    if format == ReportFormat::NcclTests {
+        return Err(Usage("nccl-tests has no form for projections".into()).into());
+    }
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let model = args.load.model(&catalogue)?;
     let scenario = args.load.scenario(&model, args.memory_share)?;
     let offers = offers(args, &catalogue, &model)?;
-    let slo = args.slo.as_deref().map_or(Ok(Slo::default()), slo)?;
+    let slo = args.slo.as_deref().map_or(Ok(Slo::default()), |text| times("--slo", text))?;
+    let seen = args.seen.as_deref().map_or(Ok(Slo::default()), |text| times("--seen", text))?;
+    if seen.end_to_end.is_some() {
+        return Err(Usage("--seen takes ttft and tpot: e2el follows from both".into()).into());
+    }
     let concurrency = args.load.concurrency.0.clone();
-    let demand = Demand { model, scenario, concurrency, slo };
-    let projected = project(demand, offers).map_err(|error| Usage(error.to_string()))?;
+    let precision = args.load.precision.clone();
+    let seen = Seen { first_token: seen.first_token, token: seen.token };
+    let serving = Serving::default();
+    let demand = Demand { model, precision, scenario, serving, concurrency, slo, seen };
+    let alternatives = alternatives(args, &catalogue, &demand, &offers)?;
+    let projected = project_with(demand, offers, alternatives);
+    let projected = projected.map_err(|error| Usage(error.to_string()))?;
     let document = projection(&projected);
-    let text = report::render(&document, format, report::window(global))?;
+    let text = match format {
+        ReportFormat::Csv => csv::of_tables(&document, &["points", "what_if_points"])?,
+        _ => report::render(&document, format, report::window(global))?,
+    };
     match &args.out {
         Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
         None => super::write_out(&text)?,

@@ -1,8 +1,12 @@
 //! `fizeau shapes`: the shapes of a model as a suite that `run` takes.
 
 use super::{Global, Usage, project};
-use crate::{data::Catalogue, project::shapes::Shapes, suite::Suite};
-use clap::Args;
+use crate::{
+    data::Catalogue,
+    project::shapes::{Forms, Shapes},
+    suite::Suite,
+};
+use clap::{Args, ValueEnum};
 use std::{path::PathBuf, process::ExitCode};
 
 /// Arguments of `shapes`.
@@ -14,12 +18,36 @@ pub struct ShapesArgs {
     /// Devices that every layer is cut over
     #[arg(long, value_name = "DEVICES", conflicts_with = "layout")]
     pub tp: Option<u32>,
-    /// A layout: tp8, ep8
+    /// A layout: tp8, ep8, pp4, tp2pp4
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<String>,
+    /// Which products that read the same input are one: queries, keys and values; gate and up
+    #[arg(long, value_enum, default_value_t = FormsChosen::Both)]
+    pub forms: FormsChosen,
     /// Write the suite to this file and not to standard output; end it in .toml
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// Which products of a layer that read the same input are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormsChosen {
+    /// As most engines have them, and as projections look them up
+    Fused,
+    /// Each its own
+    Separate,
+    /// Both, to see what fusing gains
+    Both,
+}
+
+impl FormsChosen {
+    fn forms(self) -> Forms {
+        match self {
+            FormsChosen::Fused => Forms::Fused,
+            FormsChosen::Separate => Forms::Separate,
+            FormsChosen::Both => Forms::Both,
+        }
+    }
 }
 
 /// Prints the suite, or writes it.
@@ -35,7 +63,8 @@ pub fn run(args: &ShapesArgs, global: &Global) -> anyhow::Result<ExitCode> {
         (None, tp) => project::tensor(tp.unwrap_or(1)),
     };
     let layout = project::layout_of(&layout, &model)?;
-    let shapes = Shapes::of(&model, layout, &scenario, &args.load.concurrency.0);
+    let concurrency = &args.load.concurrency.0;
+    let shapes = Shapes::of(&model, layout, &scenario, concurrency, args.forms.forms());
     let description = format!(
         "{}, {layout}: decode of {} requests at {} tokens, prefill of {}",
         model.name,

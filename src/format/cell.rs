@@ -17,9 +17,22 @@ pub fn text(cell: &Cell) -> String {
         }
         Cell::Relative { value, is_stub: true } => format!("{value:.3}x ({STUB})"),
         Cell::Count(count) => count.to_string(),
+        Cell::Number(number, "") => digits(*number),
         Cell::Number(number, unit) => format!("{} {unit}", digits(*number)),
+        Cell::Span(from, to) => bar(*from, *to),
         Cell::Absent => "\u{2013}".into(),
     }
+}
+
+/// Characters of the widest bar.
+const BAR: f64 = 28.0;
+
+/// A bar between two shares of its column: one character at least.
+fn bar(from: f64, to: f64) -> String {
+    let place = |share: f64| (share.clamp(0.0, 1.0) * BAR).round() as usize;
+    let (first, last) = (place(from), place(to));
+    let first = first.min(BAR as usize - 1);
+    format!("{}{}", "\u{b7}".repeat(first), "\u{2588}".repeat(last.saturating_sub(first).max(1)))
 }
 
 /// Four significant digits.
@@ -36,7 +49,7 @@ pub fn percent(share: f64) -> String {
 
 /// Whether it is set at the right, so that digits stand under each other.
 pub fn is_number(cell: &Cell) -> bool {
-    !matches!(cell, Cell::Text(_) | Cell::Code(_))
+    !matches!(cell, Cell::Text(_) | Cell::Code(_) | Cell::Span(..))
 }
 
 /// Whether a number is a stub's, and is marked so wherever it stands.
@@ -50,6 +63,7 @@ pub fn value(cell: &Cell) -> Value {
         Cell::Text(text) | Cell::Code(text) => Value::String(text.clone()),
         Cell::Count(count) => Value::from(*count),
         Cell::Size(size) => Value::from(size.0),
+        Cell::Span(from, to) => Value::from(vec![*from, *to]),
         _ => number(cell).and_then(Number::from_f64).map_or(Value::Null, Value::Number),
     }
 }
@@ -66,7 +80,7 @@ pub fn number(cell: &Cell) -> Option<f64> {
         }
         Cell::Count(count) => Some(*count as f64),
         Cell::Number(number, _) => Some(*number),
-        Cell::Text(_) | Cell::Code(_) | Cell::Absent => None,
+        Cell::Text(_) | Cell::Code(_) | Cell::Span(..) | Cell::Absent => None,
     }
 }
 
@@ -77,6 +91,7 @@ pub fn unit(cell: &Cell) -> Option<&'static str> {
         Cell::Throughput(_) => Some("FLOP/s"),
         Cell::Time(_) => Some("s"),
         Cell::Size(_) => Some("B"),
+        Cell::Number(_, "") => None,
         Cell::Number(_, unit) => Some(unit),
         _ => None,
     }

@@ -58,6 +58,34 @@ pub fn render(document: &Document) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Renders tables with the same columns as one, a line for each row.
+///
+/// # Errors
+/// None on a writer into memory; the signature is that of the `csv` crate.
+pub fn of_tables(document: &Document, names: &[&str]) -> Result<String, csv::Error> {
+    let tables: Vec<&Table> =
+        document.tables().filter(|table| names.contains(&table.name.as_str())).collect();
+    let Some(first) = tables.first() else { return Ok(String::new()) };
+    let count = first.columns.len();
+    let mixed: Vec<bool> =
+        (0..count).map(|at| tables.iter().any(|table| is_mixed(table, at))).collect();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let header = first.columns.iter().zip(&mixed).flat_map(|(column, mixed)| {
+        let unit = mixed.then(|| format!("{}_unit", column.key));
+        [Some(column.key.to_owned()), unit].into_iter().flatten()
+    });
+    writer.write_record(header)?;
+    for row in tables.iter().flat_map(|table| &table.rows) {
+        let fields = row.iter().zip(&mixed).flat_map(|(cell, mixed)| {
+            let unit = mixed.then(|| cell::unit(cell).unwrap_or_default().to_owned());
+            [Some(field(cell)), unit].into_iter().flatten()
+        });
+        writer.write_record(fields)?;
+    }
+    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The column that lines are joined by.
 const CASE: &str = "case";
 

@@ -263,8 +263,16 @@ fn entry(of: &Cell, key: &str) -> Value {
         }
         _ => None,
     };
+    let span = match of {
+        Cell::Span(from, to) => {
+            let percent = |share: f64| format!("{:.2}", share.clamp(0.0, 1.0) * 100.0);
+            Some((percent(*from), percent(to - from)))
+        }
+        _ => None,
+    };
     context! {
-        text => shown(&cell::text(of)),
+        text => if span.is_some() { String::new() } else { shown(&cell::text(of)) },
+        span => span.map(|(left, wide)| context! { left, wide }),
         code => matches!(of, Cell::Code(_)),
         is_bad => is_bad(key, of),
         order => cell::number(of),

@@ -131,7 +131,8 @@ fn draw(chart: &Chart, dress: Dress<'_>, root: &Area<'_>, hovers: &mut String) -
     draw_marks(chart, root, &plane, (&x, &y))?;
     for (series, index, tint) in tints(chart) {
         draw_series(&mut plane, series, (index, tint), (&x, &y))?;
-        if dress == Dress::Page && series.kind != SeriesKind::Limit {
+        let is_line = matches!(series.kind, SeriesKind::Limit | SeriesKind::Region);
+        if dress == Dress::Page && !is_line {
             hover(chart, series, &plane, (&x, &y), hovers);
         }
     }
@@ -261,6 +262,15 @@ pub fn label(quantity: Quantity, value: f64) -> String {
         Quantity::Power => Watts(value).to_string(),
         Quantity::Temperature => Celsius(value).to_string(),
         Quantity::Count => return format!("{value:.0}"),
+        Quantity::Number => {
+            let places = (1 - value.abs().max(1e-9).log10().floor() as i32).clamp(0, 9);
+            let text = format!("{value:.*}", places as usize);
+            let is_whole = !text.contains('.');
+            return match is_whole {
+                true => text,
+                false => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            };
+        }
         Quantity::Ratio => return format!("{value:.2}x"),
         Quantity::Intensity if value < 1.0 => return format!("1/{:.0}", 1.0 / value),
         Quantity::Intensity if value >= 1e4 => return format!("{:.0}k", value / 1e3),
@@ -285,6 +295,8 @@ fn tints(chart: &Chart) -> Vec<(&Series, usize, RGBColor)> {
         .iter()
         .map(|series| match series.kind {
             SeriesKind::Limit => (series, 0, MUTED),
+            SeriesKind::Faint => (series, 0, MUTED),
+            SeriesKind::Region => (series, 1, PALETTE[2]),
             SeriesKind::Curve | SeriesKind::Points => {
                 next += 1;
                 (series, next - 1, PALETTE[(next - 1) % PALETTE.len()])
@@ -303,7 +315,7 @@ fn text_style(colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
 fn labelled(chart: &Chart) -> impl Iterator<Item = (&Series, RGBColor)> {
     tints(chart)
         .into_iter()
-        .filter(|(series, ..)| series.kind != SeriesKind::Points)
+        .filter(|(series, ..)| matches!(series.kind, SeriesKind::Curve | SeriesKind::Limit))
         .map(|(series, _, tint)| (series, tint))
 }
 
@@ -392,13 +404,23 @@ fn draw_series(
                 }
             }
         }
-        SeriesKind::Points => {}
+        SeriesKind::Region => {
+            if let (Some(from), Some(to)) = (places.first(), places.last()) {
+                // A point alone has an area too.
+                let (wide, high) = ((x.high - x.low) * 0.012, (y.high - y.low) * 0.02);
+                let (low, high) = ((from.0 - wide, from.1 - high), (to.0 + wide, to.1 + high));
+                let area = Rectangle::new([low, high], tint.mix(0.12).filled());
+                plane.draw_series([area])?;
+            }
+            return Ok(());
+        }
+        SeriesKind::Points | SeriesKind::Faint => {}
     }
     // A marker every so often, so that many points stay a curve.
     let every = if series.kind == SeriesKind::Curve { places.len().div_ceil(28) } else { 1 };
     let shown = places.iter().copied().step_by(every.max(1));
     // Points of a cloud are small, or they would be one.
-    let size = if series.kind == SeriesKind::Points { 9 } else { 14 };
+    let size = if series.kind == SeriesKind::Curve { 14 } else { 9 };
     plane.draw_series(shown.map(|place| {
         EmptyElement::at(place) + Polygon::new(marker(index, size, (0, 0)), tint.filled())
     }))?;
@@ -487,12 +509,17 @@ fn spread(heights: &mut [i32], top: i32, bottom: i32) {
     }
 }
 
-/// The names of point series, which have no ends, in the lower right corner.
+/// Whether a series has no end that could carry its name.
+fn is_in_key(kind: SeriesKind) -> bool {
+    matches!(kind, SeriesKind::Points | SeriesKind::Faint | SeriesKind::Region)
+}
+
+/// The names of series without ends, in the lower right corner.
 fn draw_key(chart: &Chart, root: &Area<'_>, plane: &Plane<'_, '_>, spans: (&Span, &Span)) -> Drawn {
     let (x, y) = spans;
     let (right, bottom) = plane.backend_coord(&(x.high, y.low));
     let points: Vec<_> =
-        tints(chart).into_iter().filter(|(series, ..)| series.kind == SeriesKind::Points).collect();
+        tints(chart).into_iter().filter(|(series, ..)| is_in_key(series.kind)).collect();
     for (line, (series, index, tint)) in points.into_iter().rev().enumerate() {
         let height = bottom - 28 - LINE * line as i32;
         let name = shorten(&clean(&series.name), NAME_MAX);

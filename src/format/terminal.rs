@@ -219,7 +219,9 @@ impl Page {
     /// A chart in words: each curve's run and ends. A cloud of points has none: its cases are in
     /// the tables.
     fn chart(&mut self, chart: &Chart) -> fmt::Result {
-        if chart.series.iter().any(|series| series.kind == SeriesKind::Points) {
+        let is_cloud =
+            |kind| matches!(kind, SeriesKind::Points | SeriesKind::Faint | SeriesKind::Region);
+        if chart.series.iter().any(|series| is_cloud(series.kind)) {
             return Ok(());
         }
         let number = |value: f64| super::plot::label(chart.y.quantity, value);

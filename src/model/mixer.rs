@@ -235,6 +235,16 @@ impl Mixer {
         }
     }
 
+    /// Whether each token chooses which of those before it are read.
+    pub fn chooses(&self) -> bool {
+        match self {
+            Mixer::Grouped(mixer) => mixer.indexer.is_some(),
+            Mixer::Latent(mixer) => mixer.indexer.is_some(),
+            Mixer::Compressed(mixer) => mixer.indexer.is_some(),
+            Mixer::Linear(_) => false,
+        }
+    }
+
     /// Bytes that a decode step reads for a sequence of `tokens` tokens, all heads together; of a
     /// linear state what it writes too.
     pub fn read_in_decode(&self, tokens: f64, kv: Format) -> f64 {

@@ -1,6 +1,6 @@
 //! What a device can do at most: from the catalogue, or from a record of this operator's.
 
-use super::measured::Measured;
+use super::{measured::Measured, public::Public};
 use crate::{
     dtype::Dtype,
     model::Format,
@@ -30,10 +30,31 @@ pub struct Hardware {
     pub cache: Bytes,
     /// The most power that one device takes, where it is stated.
     pub power: Option<Watts>,
+    /// The power limit that was in force while the record was made, where it says.
+    pub power_limit: Option<Watts>,
     /// What this record measured; none of a part alone.
     pub measured: Option<Measured>,
+    /// What others published of the part: stands in where a record lacks a shape.
+    pub public: Option<Public>,
+    /// The speed under a power cap, as shares of that without.
+    pub speed: Speed,
     /// What to know of these numbers.
     pub notes: Vec<String>,
+}
+
+/// The speed that is left under a power cap, as shares of that without it: measured by the user.
+/// L1 and L2 are slower by it; L0 stays, since it is a bound of the part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// Of memory's.
+    pub memory: f64,
+    /// Of arithmetic's.
+    pub compute: f64,
+}
+
+impl Speed {
+    /// Without a cap.
+    pub const FULL: Speed = Speed { memory: 1.0, compute: 1.0 };
 }
 
 /// What connects devices.
@@ -91,7 +112,10 @@ impl Hardware {
             capacity: part.memory.ok_or_else(|| missing("memory"))?,
             cache: part.cache.unwrap_or_default(),
             power: part.power,
+            power_limit: None,
             measured: None,
+            public: None,
+            speed: Speed::FULL,
             notes,
         })
     }

@@ -5,7 +5,7 @@
 //! that were still in a cache, a clock above the stated one) counts as 1 and is told.
 
 use super::{
-    hardware::{Hardware, Link},
+    hardware::{Hardware, Link, Speed},
     operation::{Kind, Operation},
 };
 use crate::{
@@ -33,9 +33,11 @@ const CACHES: u64 = 4;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     products: Vec<Product>,
+    grouped: Vec<Grouped>,
     attention: Vec<AttentionRate>,
     sums: Vec<Message>,
     exchanges: Vec<Message>,
+    sends: Vec<Message>,
     /// The least time of a kernel whose launch is queued, where it was measured.
     pub launch: Option<Seconds>,
     /// Cases that were faster than their limit, with the factor.
@@ -52,6 +54,18 @@ struct Product {
     case: String,
 }
 
+/// Products of several experts, by the rows that an expert has on average.
+#[derive(Clone, Debug, PartialEq)]
+struct Grouped {
+    dtype: Dtype,
+    rows: f64,
+    n: f64,
+    k: f64,
+    groups: f64,
+    efficiency: f64,
+    case: String,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 struct AttentionRate {
     is_prefill: bool,
@@ -61,29 +75,37 @@ struct AttentionRate {
     case: String,
 }
 
+/// A message of a collective and its time.
 #[derive(Clone, Debug, PartialEq)]
-struct Message {
-    ranks: u32,
-    bytes: f64,
-    time: f64,
-    case: String,
+pub(super) struct Message {
+    pub(super) ranks: u32,
+    pub(super) bytes: f64,
+    pub(super) time: f64,
+    pub(super) case: String,
+}
+
+/// Where a time of L2 is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// A case of this operator's record.
+    Record,
+    /// Rates of the part that others published.
+    Published,
+    /// Nothing but limits: it is the time of L1.
+    Limits,
 }
 
 /// What a time of L2 rests on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Basis {
-    /// The case, or why there is none.
+    /// Where it is from.
+    pub whence: Whence,
+    /// The case or the source, or why there is none.
     pub words: String,
     /// Measured time at the limits of L1 / measured time, where a case gave it.
     pub efficiency: Option<f64>,
     /// Whether the case is within half an octave of the shape.
     pub is_near: bool,
-}
-
-impl Basis {
-    fn none(words: &str) -> Basis {
-        Basis { words: words.into(), efficiency: None, is_near: false }
-    }
 }
 
 /// The least time of a case: with operands from memory where that was measured.
@@ -156,17 +178,21 @@ impl Hardware {
             None => of_ceilings(name, record)?,
         };
         hardware.name = name.into();
+        let settings = record.header.environment.settings.as_ref();
+        hardware.power_limit = settings.and_then(|settings| settings.power_limit);
         hardware.capacity = device.memory;
         if device.last_level_cache() > hardware.cache {
             hardware.cache = device.last_level_cache();
         }
         let measured = Measured::of(record, &hardware);
-        for (what, is_empty) in [
-            ("matrix products (gemm)", measured.products.is_empty()),
-            ("attention", measured.attention.is_empty()),
-        ] {
+        let products = measured.products.is_empty() && measured.grouped.is_empty();
+        for (what, is_empty) in
+            [("matrix products (gemm)", products), ("attention", measured.attention.is_empty())]
+        {
             if is_empty {
-                hardware.notes.push(format!("{name} has no {what}: their L2 is L1"));
+                hardware.notes.push(format!(
+                    "{name} has no {what}: their L2 is that of published rates, or else L1"
+                ));
             }
         }
         for (case, factor) in &measured.clamped {
@@ -212,7 +238,10 @@ fn of_ceilings(name: &str, record: &Record) -> Result<Hardware, String> {
         capacity: device.memory,
         cache: device.last_level_cache(),
         power: None,
+        power_limit: None,
         measured: None,
+        public: None,
+        speed: Speed::FULL,
         notes: Vec::new(),
     })
 }
@@ -259,6 +288,14 @@ impl Measured {
                     }
                 }
             }
+            Point::Grouped(point) => {
+                let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
+                let groups = f64::from(point.groups);
+                let (n, k) = (f64::from(point.n), f64::from(point.k));
+                let rows = f64::from(point.m) / groups.max(1.0);
+                let dtype = point.dtype;
+                self.grouped.push(Grouped { dtype, rows, n, k, groups, efficiency, case });
+            }
             // No engine serves in 32 bits.
             Point::Attention(point) if point.dtype != Dtype::F32 => {
                 let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
@@ -273,6 +310,7 @@ impl Measured {
                 match point.collective {
                     Collective::AllReduce => self.sums.push(message),
                     Collective::AllToAll => self.exchanges.push(message),
+                    Collective::SendReceive => self.sends.push(message),
                     _ => {}
                 }
             }
@@ -302,30 +340,58 @@ impl Measured {
         Some(efficiency.min(1.0))
     }
 
-    /// The time of all of one operation, of which `serial` is that of L1.
-    pub fn time(&self, operation: &Operation, serial: Seconds, devices: u32) -> (Seconds, Basis) {
-        let found = match operation.kind {
+    /// The time of all of one operation, of which `serial` is that of L1 and which `group` devices
+    /// work on together; none where the record has nothing like it.
+    pub fn time(
+        &self,
+        operation: &Operation,
+        serial: Seconds,
+        group: u32,
+    ) -> Option<(Seconds, Basis)> {
+        let count = operation.count;
+        let (efficiency, basis) = match operation.kind {
             Kind::Gemm(shape) => self.product(operation.format, shape),
             Kind::Grouped([rows, n, k, groups]) => {
-                // As one product of the rows that an expert has.
-                self.product(operation.format, [(rows / groups.max(1.0)).max(1.0), n, k])
+                let rows = (rows / groups.max(1.0)).max(1.0);
+                // Without grouped ones as one product of the rows that an expert has.
+                self.grouped(operation.format, [rows, n, k, groups])
+                    .or_else(|| self.product(operation.format, [rows, n, k]))
             }
             Kind::Attention { is_prefill } => {
                 let size = if is_prefill { operation.flops } else { operation.bytes };
                 self.attention(is_prefill, size)
             }
-            Kind::AllReduce(bytes) => {
-                return message(&self.sums, bytes, operation.count, devices, serial);
-            }
+            Kind::AllReduce(bytes) => return message(&self.sums, bytes, count, group),
             // What one device sends is what it has less its own part.
-            Kind::AllToAll(bytes) => {
-                return message(&self.exchanges, bytes, operation.count, devices, serial);
+            Kind::AllToAll(bytes) => return message(&self.exchanges, bytes, count, group),
+            // From one rank to the next, whatever their number.
+            Kind::Send(bytes) => {
+                let ranks = self.sends.iter().map(|one| one.ranks).min()?;
+                return message(&self.sends, bytes, count, ranks);
             }
+        }?;
+        Some((Seconds(serial.0 / efficiency), basis))
+    }
+
+    /// The efficiency of grouped products: of the shape nearest in outputs, inputs, rows of an
+    /// expert and experts.
+    fn grouped(&self, format: Format, [rows, n, k, groups]: [f64; 4]) -> Option<(f64, Basis)> {
+        let dtype = format.measured_as();
+        let away = |one: &Grouped| {
+            let shape = octaves(one.n, n).max(octaves(one.k, k));
+            (shape, octaves(one.rows, rows).max(octaves(one.groups, groups)))
         };
-        match found {
-            Some((efficiency, basis)) => (Seconds(serial.0 / efficiency), basis),
-            None => (serial, Basis::none("not in the record: as L1")),
-        }
+        let of_type = self.grouped.iter().filter(|one| one.dtype == dtype);
+        let near = of_type.map(|one| (away(one), one)).filter(|((shape, _), _)| *shape <= FAR);
+        let sum = |(shape, load): (f64, f64)| shape + load;
+        let ((shape, load), one) = near.min_by(|(a, _), (b, _)| sum(*a).total_cmp(&sum(*b)))?;
+        let basis = Basis {
+            whence: Whence::Record,
+            words: one.case.clone(),
+            efficiency: Some(one.efficiency),
+            is_near: shape.max(load) <= NEAR,
+        };
+        Some((one.efficiency, basis))
     }
 
     /// The efficiency of a product: of the shape nearest in outputs and inputs, in between its
@@ -352,7 +418,13 @@ impl Measured {
         let rows_away = rows.iter().map(|one| octaves(one.m, m)).fold(f64::INFINITY, f64::min);
         let is_near = nearest <= NEAR && rows_away <= NEAR;
         let words = if octaves(low.m, m) < octaves(high.m, m) { &low.case } else { &high.case };
-        Some((efficiency, Basis { words: words.clone(), efficiency: Some(efficiency), is_near }))
+        let basis = Basis {
+            whence: Whence::Record,
+            words: words.clone(),
+            efficiency: Some(efficiency),
+            is_near,
+        };
+        Some((efficiency, basis))
     }
 
     fn attention(&self, is_prefill: bool, size: f64) -> Option<(f64, Basis)> {
@@ -361,7 +433,8 @@ impl Measured {
         let one = of_kind.min_by(|a, b| away(a).total_cmp(&away(b)))?;
         let efficiency = Some(one.efficiency);
         let is_near = octaves(one.size, size) <= NEAR;
-        Some((one.efficiency, Basis { words: one.case.clone(), efficiency, is_near }))
+        let (whence, words) = (Whence::Record, one.case.clone());
+        Some((one.efficiency, Basis { whence, words, efficiency, is_near }))
     }
 }
 
@@ -372,24 +445,18 @@ fn octaves(one: f64, other: f64) -> f64 {
 
 /// The time of `count` messages between as many devices as were measured: linear in bytes between
 /// and beyond the sizes, and never below the smallest one's.
-fn message(
+pub(super) fn message(
     table: &[Message],
     bytes: f64,
     count: f64,
     devices: u32,
-    serial: Seconds,
-) -> (Seconds, Basis) {
+) -> Option<(Seconds, Basis)> {
     let mut sizes: Vec<_> = table.iter().filter(|one| one.ranks == devices).collect();
     sizes.sort_by(|one, other| {
         one.bytes.total_cmp(&other.bytes).then(one.time.total_cmp(&other.time))
     });
     sizes.dedup_by(|one, other| one.bytes == other.bytes);
-    let Some(above) =
-        sizes.iter().position(|one| one.bytes >= bytes).or(sizes.len().checked_sub(1))
-    else {
-        let words = format!("no such messages between {devices} ranks in the record: as L1");
-        return (serial, Basis { words, efficiency: None, is_near: false });
-    };
+    let above = sizes.iter().position(|one| one.bytes >= bytes).or(sizes.len().checked_sub(1))?;
     let (low, high) = (sizes[above.saturating_sub(1)], sizes[above]);
     let time = if bytes <= low.bytes {
         low.time
@@ -400,8 +467,9 @@ fn message(
     };
     let nearest = if octaves(low.bytes, bytes) < octaves(high.bytes, bytes) { low } else { high };
     let is_near = octaves(nearest.bytes, bytes) <= NEAR;
-    let basis = Basis { words: nearest.case.clone(), efficiency: None, is_near };
-    (Seconds(time * count), basis)
+    let (whence, words) = (Whence::Record, nearest.case.clone());
+    let basis = Basis { whence, words, efficiency: None, is_near };
+    Some((Seconds(time * count), basis))
 }
 
 /// The format whose operands a case of an element type has.

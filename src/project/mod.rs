@@ -2,17 +2,26 @@
 //! machine of a record. docs/project.md derives every formula.
 
 pub mod hardware;
+pub mod joined;
 pub mod layout;
 pub mod measured;
 pub mod operation;
 pub mod plan;
+pub mod public;
+pub mod serving;
 pub mod shapes;
 pub mod step;
 pub mod sweep;
+pub mod symptom;
 
-pub use hardware::{Hardware, Link};
+pub use hardware::{Hardware, Link, Speed};
 pub use layout::{Layout, Split};
+pub use measured::Whence;
 pub use operation::{Kind, Operation, Phase, Routing, Work};
-pub use plan::{Demand, Offer, Projection, Side, project};
+pub use plan::{
+    Alternative, Demand, Offer, Projection, Seen, Side, Variant, project, project_with,
+};
+pub use public::{MediansFile, Public};
+pub use serving::{Apart, DraftCost, Serving, Speculation};
 pub use step::{Bound, Class, Row, Step, StepError, step};
-pub use sweep::{Fit, Point, Scenario, Slo, Tiers, point};
+pub use sweep::{Fit, Point, Scenario, Slo, Tiers, point, served};

@@ -13,6 +13,14 @@ pub enum Phase {
         /// Tokens before it.
         context: f64,
     },
+    /// Several tokens of each sequence at once, against the same context: drafted tokens that the
+    /// model checks, and the one that it adds.
+    Verify {
+        /// Tokens before them.
+        context: f64,
+        /// Tokens of each sequence.
+        tokens: f64,
+    },
     /// The prompt of each sequence.
     Prefill {
         /// Tokens of the prompt that are new.
@@ -62,6 +70,8 @@ pub enum Kind {
     AllReduce(f64),
     /// Tokens to the devices of their experts, or back: bytes that one device sends.
     AllToAll(f64),
+    /// Activations of this many bytes from a stage of a pipeline to the next.
+    Send(f64),
 }
 
 /// One operation of a step on one device.
@@ -97,43 +107,60 @@ struct Builder<'a> {
     work: Work,
     /// Tokens that one device puts through what is not dealt out.
     tokens: f64,
-    /// Tokens of the whole copy.
+    /// Tokens that choose experts together.
     all_tokens: f64,
     /// By how many heads and widths are divided.
     cut: f64,
+    /// By how much every count is larger than in the model: the stage of a pipeline with the most
+    /// layers sets the pace of all.
+    pace: f64,
     operations: Vec<Operation>,
 }
 
-/// The operations of a step on one device.
+/// The operations of a step on one device. In a pipeline these are those that one group of
+/// sequences meets on its way through all stages: while it is in one of them the other groups are
+/// in the others, so that this is the time from one token of a sequence to its next.
 pub fn operations(model: &Model, work: Work) -> Vec<Operation> {
     let each = match work.phase {
         Phase::Decode { .. } => 1.0,
+        Phase::Verify { tokens, .. } => tokens,
         Phase::Prefill { new, .. } => new,
     };
-    let all_tokens = work.sequences * each;
-    let devices = number(work.split.devices());
-    let (tokens, cut) = match work.split {
-        Split::Tensor(_) => (all_tokens, devices),
-        Split::Even(_) => (all_tokens, devices),
-        Split::Expert(_) => (held_sequences(&work) * each, 1.0),
+    let (all, held) = (work.sequences * each, held_sequences(&work) * each);
+    let group = number(work.split.group());
+    let (tokens, all_tokens, cut) = match work.split {
+        Split::Tensor(_) | Split::Even(_) => (all, all, group),
+        Split::Expert(_) => (held, all, 1.0),
+        Split::Pipeline { .. } => (held, held, group),
     };
-    let mut builder =
-        Builder { model, work, tokens, all_tokens, cut, operations: Vec::with_capacity(64) };
+    let pace = match work.routing {
+        Routing::Best => 1.0,
+        Routing::Chance => work.split.pace(model.layer_count()),
+    };
+    let operations = Vec::with_capacity(64);
+    let mut builder = Builder { model, work, tokens, all_tokens, cut, pace, operations };
     for layers in &model.layers {
         builder.mixer(layers);
         builder.feed_forward(layers);
     }
+    builder.pace = 1.0;
     builder.head();
+    builder.sends();
     builder.operations
 }
 
-/// Sequences whose keys and values one device of a copy has. By chance one device has the rest of
-/// an uneven division; as a bound all have the mean.
+/// Sequences whose keys and values one device of a copy has while it works on a layer. By chance
+/// one device has the rest of an uneven division; as a bound all have the mean.
 fn held_sequences(work: &Work) -> f64 {
-    match (work.split, work.routing) {
-        (Split::Tensor(_) | Split::Even(_), _) => work.sequences,
-        (Split::Expert(n), Routing::Best) => work.sequences / number(n),
-        (Split::Expert(n), Routing::Chance) => (work.sequences / number(n)).ceil(),
+    let parts = match work.split {
+        Split::Tensor(_) | Split::Even(_) => return work.sequences,
+        Split::Expert(n) => n,
+        Split::Pipeline { stages, .. } => stages,
+    };
+    let mean = work.sequences / number(parts);
+    match work.routing {
+        Routing::Best => mean,
+        Routing::Chance => mean.ceil(),
     }
 }
 
@@ -144,7 +171,8 @@ impl Builder<'_> {
 
     fn push(&mut self, operation: Operation) {
         if operation.count > 0.0 {
-            self.operations.push(operation);
+            let count = operation.count * self.pace;
+            self.operations.push(Operation { count, ..operation });
         }
     }
 
@@ -170,7 +198,7 @@ impl Builder<'_> {
         }
         let sequences = held_sequences(&self.work);
         let share = match self.work.split {
-            Split::Tensor(n) => mixer.held_share(number(n)),
+            Split::Tensor(n) | Split::Pipeline { tensor: n, .. } => mixer.held_share(number(n)),
             Split::Even(n) => 1.0 / number(n),
             Split::Expert(_) => 1.0,
         };
@@ -178,6 +206,17 @@ impl Builder<'_> {
         let (bytes, flops, is_prefill) = match self.work.phase {
             Phase::Decode { context } => {
                 (mixer.read_in_decode(context, kv), mixer.operations_in_decode(context), false)
+            }
+            Phase::Verify { context, tokens } => {
+                let once = mixer.read_in_decode(context, kv);
+                // Tokens that choose what they read choose the same at best.
+                let bytes = match (self.work.routing, mixer.chooses()) {
+                    (Routing::Chance, true) => {
+                        (once * tokens).min(mixer.held(context, kv)).max(once)
+                    }
+                    _ => once,
+                };
+                (bytes, mixer.operations_in_decode(context) * tokens, false)
             }
             Phase::Prefill { new, old } => {
                 (mixer.held(new + old, kv), mixer.operations_in_prefill(new, old), true)
@@ -198,7 +237,7 @@ impl Builder<'_> {
     }
 
     fn all_reduce(&mut self, count: u32) {
-        if let Split::Tensor(2..) = self.work.split {
+        if let Split::Tensor(2..) | Split::Pipeline { tensor: 2.., .. } = self.work.split {
             let bytes = self.tokens * self.hidden() * EXCHANGED;
             self.push(Operation {
                 name: "all_reduce",
@@ -242,7 +281,7 @@ impl Builder<'_> {
             self.gemm("to latent", count, Module::Shared, [self.tokens, width / cut, hidden]);
             self.gemm("from latent", count, Module::Shared, [self.tokens, hidden / cut, width]);
         }
-        let devices = number(self.work.split.devices());
+        let devices = number(self.work.split.group());
         let touched = match self.work.routing {
             Routing::Best => mixture.touched_at_least(),
             Routing::Chance => mixture.touched_by_chance(self.all_tokens),
@@ -252,7 +291,7 @@ impl Builder<'_> {
         let inner = number(mixture.inner);
         // Tensor parallelism cuts every expert; else each device has some experts whole.
         let (groups, rows, cut) = match self.work.split {
-            Split::Tensor(_) => (touched, rows, devices),
+            Split::Tensor(_) | Split::Pipeline { .. } => (touched, rows, devices),
             Split::Expert(_) | Split::Even(_) => (touched / devices, rows / devices, 1.0),
         };
         let first = number(mixture.matrices - 1) * inner / cut;
@@ -290,9 +329,30 @@ impl Builder<'_> {
         }
     }
 
-    /// The output layer, for the last token of each sequence.
+    /// Activations from each stage to the next. As a bound each device of a stage sends its part.
+    fn sends(&mut self) {
+        let Split::Pipeline { tensor, stages } = self.work.split else { return };
+        let parts = match self.work.routing {
+            Routing::Best => number(tensor),
+            Routing::Chance => 1.0,
+        };
+        self.push(Operation {
+            name: "to the next stage",
+            count: number(stages - 1),
+            bytes: 0.0,
+            flops: 0.0,
+            format: Format::Bf16,
+            kind: Kind::Send(self.tokens * self.hidden() * EXCHANGED / parts),
+        });
+    }
+
+    /// The output layer, for the last token of each sequence; for every token that is checked.
     fn head(&mut self) {
-        let tokens = held_sequences(&self.work);
+        let each = match self.work.phase {
+            Phase::Verify { tokens, .. } => tokens,
+            Phase::Decode { .. } | Phase::Prefill { .. } => 1.0,
+        };
+        let tokens = held_sequences(&self.work) * each;
         let rows = number(self.model.vocabulary) / self.cut;
         // A tied output layer is stored as the embedding is.
         let module = if self.model.is_tied { Module::Embedding } else { Module::Head };

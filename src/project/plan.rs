@@ -3,22 +3,68 @@
 use super::{
     hardware::Hardware,
     layout::Layout,
+    serving::Serving,
     step::StepError,
     sweep::{self, Point, Scenario, Slo, Tiers},
 };
-use crate::model::Model;
+use crate::{model::Model, units::Seconds};
 
 /// What is to be projected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     /// The model.
     pub model: Model,
+    /// How its weights are stored where that was asked for, in the words of the command line.
+    pub precision: Option<String>,
     /// What is asked of it.
     pub scenario: Scenario,
+    /// How requests are served.
+    pub serving: Serving,
     /// Requests at once, in ascending order.
     pub concurrency: Vec<u32>,
     /// Limits of the service.
     pub slo: Slo,
+    /// What a service that runs shows, to be set beside what is expected.
+    pub seen: Seen,
+}
+
+/// Times that a service shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// To the first token.
+    pub first_token: Option<Seconds>,
+    /// Of one token more.
+    pub token: Option<Seconds>,
+}
+
+/// Something that could be otherwise, to be set beside what is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// What is otherwise, in the words of the command line.
+    pub name: String,
+    /// What is asked.
+    pub demand: Demand,
+    /// The hardware, and what it costs.
+    pub offer: Offer,
+    /// The user's own figure of how good the answers are; larger is better.
+    pub accuracy: Option<f64>,
+    /// What to know of it.
+    pub notes: Vec<String>,
+}
+
+/// What an alternative comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// What is otherwise, in the words of the command line.
+    pub name: String,
+    /// What was asked.
+    pub demand: Demand,
+    /// What its hardware comes to.
+    pub side: Side,
+    /// The user's own figure of how good the answers are; larger is better.
+    pub accuracy: Option<f64>,
+    /// What to know of it.
+    pub notes: Vec<String>,
 }
 
 /// One hardware, and what it costs.
@@ -57,13 +103,16 @@ pub struct Projection {
     pub demand: Demand,
     /// What each hardware comes to, in the order given.
     pub sides: Vec<Side>,
+    /// What could be otherwise, in the order given, each beside the first hardware.
+    pub variants: Vec<Variant>,
 }
 
 impl Offer {
-    /// Watts of one device, and whether they were given.
-    pub fn watts(&self) -> Option<(f64, bool)> {
-        let stated = self.hardware.power.map(|power| (power.0, false));
-        self.power.map(|power| (power, true)).or(stated)
+    /// Watts of one device, and where they are from.
+    pub fn watts(&self) -> Option<(f64, &'static str)> {
+        let stated = self.hardware.power.map(|power| (power.0, "stated for the part"));
+        let limit = self.hardware.power_limit.map(|power| (power.0, "the record's power limit"));
+        self.power.map(|power| (power, "given")).or(limit).or(stated)
     }
 }
 
@@ -91,17 +140,36 @@ impl Side {
 /// # Errors
 /// Where a hardware lacks a number that is needed.
 pub fn project(demand: Demand, offers: Vec<Offer>) -> Result<Projection, StepError> {
+    project_with(demand, offers, Vec::new())
+}
+
+/// Computes a projection with what could be otherwise.
+///
+/// # Errors
+/// Where a hardware lacks a number that is needed.
+pub fn project_with(
+    demand: Demand,
+    offers: Vec<Offer>,
+    alternatives: Vec<Alternative>,
+) -> Result<Projection, StepError> {
     let sides: Result<_, StepError> =
         offers.into_iter().map(|offer| side(&demand, offer)).collect();
-    Ok(Projection { sides: sides?, demand })
+    let variant = |one: Alternative| {
+        let Alternative { name, demand, offer, accuracy, notes } = one;
+        let side = side(&demand, offer)?;
+        Ok(Variant { name, demand, side, accuracy, notes })
+    };
+    let variants: Result<_, StepError> = alternatives.into_iter().map(variant).collect();
+    Ok(Projection { sides: sides?, variants: variants?, demand })
 }
 
 fn side(demand: &Demand, offer: Offer) -> Result<Side, StepError> {
-    let Demand { model, scenario, .. } = demand;
+    let Demand { model, scenario, serving, .. } = demand;
+    let asked = (scenario, serving);
     let mut points = Vec::new();
     for layout in &offer.layouts {
         for requests in &demand.concurrency {
-            points.push(sweep::point(model, &offer.hardware, *layout, scenario, *requests)?);
+            points.push(sweep::served(model, &offer.hardware, *layout, asked, *requests)?);
         }
     }
     let decay = match offer.layouts.first() {

@@ -3,13 +3,13 @@
 use super::{
     layout::{Layout, Split},
     operation::{Kind, Operation, Phase, Routing, Work, operations},
-    step::Step,
+    step::{Row, Step},
     sweep::Scenario,
 };
 use crate::{
     case::{AttentionKind, Mask, limits},
     dtype::Dtype,
-    model::{Mixer, Model},
+    model::{FeedForward, Mixer, Model},
 };
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -26,8 +26,22 @@ pub struct Shapes {
     pub sums: BTreeSet<u64>,
     /// Bytes that devices exchange for experts.
     pub exchanges: BTreeSet<u64>,
+    /// Bytes from a stage of a pipeline to the next.
+    pub sends: BTreeSet<u64>,
     /// What no suite can measure, in words.
     pub left_out: BTreeSet<String>,
+}
+
+/// Which products of a layer that read the same input are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forms {
+    /// Those that engines put together are one: queries, keys and values; gate and up. What
+    /// projections look up.
+    Fused,
+    /// Each is its own.
+    Separate,
+    /// Both.
+    Both,
 }
 
 /// Attention of one layer on one device.
@@ -51,24 +65,36 @@ fn whole(number: f64) -> u32 {
 
 impl Shapes {
     /// The shapes of a layout: decode with each number of requests at once, and one prompt.
-    pub fn of(model: &Model, layout: Layout, scenario: &Scenario, concurrency: &[u32]) -> Shapes {
+    pub fn of(
+        model: &Model,
+        layout: Layout,
+        scenario: &Scenario,
+        concurrency: &[u32],
+        forms: Forms,
+    ) -> Shapes {
         let mut shapes = Shapes::default();
         let routing = Routing::Chance;
         for &requests in concurrency {
             let sequences = f64::from(requests.div_ceil(layout.replicas));
             let phase = Phase::Decode { context: scenario.middle() };
             let work = scenario.work(layout.split, phase, sequences);
-            shapes.add(model, Work { routing, ..work });
+            shapes.add(model, Work { routing, ..work }, forms);
         }
         let new = f64::from(scenario.input - scenario.prefix);
         let phase = Phase::Prefill { new, old: f64::from(scenario.prefix) };
-        shapes.add(model, scenario.work(layout.split, phase, 1.0));
+        shapes.add(model, scenario.work(layout.split, phase, 1.0), forms);
         shapes
     }
 
-    fn add(&mut self, model: &Model, work: Work) {
+    fn add(&mut self, model: &Model, work: Work, forms: Forms) {
         for operation in operations(model, work) {
-            self.add_operation(&operation);
+            let parts = parts(model, work.split, &operation);
+            if forms == Forms::Fused || parts.is_empty() || forms == Forms::Both {
+                self.add_operation(&operation);
+            }
+            if forms != Forms::Fused {
+                parts.iter().for_each(|part| self.add_operation(part));
+            }
         }
         for layers in &model.layers {
             if let Some(mixer) = &layers.mixer {
@@ -93,21 +119,22 @@ impl Shapes {
             Kind::AllToAll(bytes) => {
                 self.exchanges.insert(bytes as u64);
             }
+            Kind::Send(bytes) => {
+                self.sends.insert(bytes as u64);
+            }
             Kind::Attention { .. } => {}
         }
     }
 
     fn add_attention(&mut self, mixer: &Mixer, work: &Work) {
         let cut = match work.split {
-            Split::Tensor(n) => n,
+            Split::Tensor(n) | Split::Pipeline { tensor: n, .. } => n,
             Split::Expert(_) | Split::Even(_) => 1,
         };
-        let sequences = match work.split {
-            Split::Expert(n) => work.sequences / f64::from(n),
-            _ => work.sequences,
-        };
+        let sequences = work.sequences / f64::from(work.split.prompts());
         let (queries, tokens, is_prefill) = match work.phase {
             Phase::Decode { context } => (1, context, false),
+            Phase::Verify { context, tokens } => (whole(tokens), context, false),
             Phase::Prefill { new, old } => (whole(new), new + old, true),
         };
         let is_narrow = work.kv.measured_as() == Dtype::Fp8;
@@ -202,9 +229,13 @@ impl Shapes {
         if !self.exchanges.is_empty() {
             list.push("\"all_to_all\"");
         }
+        if !self.sends.is_empty() {
+            list.push("\"send_receive\"");
+        }
         // Messages are of whole elements on every rank.
         let round = |bytes: &u64| (bytes / 4096).max(1) * 4096;
-        let sizes: BTreeSet<u64> = self.sums.iter().chain(&self.exchanges).map(round).collect();
+        let all = self.sums.iter().chain(&self.exchanges).chain(&self.sends);
+        let sizes: BTreeSet<u64> = all.map(round).collect();
         let sizes: Vec<_> =
             sizes.into_iter().filter(|size| *size <= limits::MESSAGE_MAX.0).collect();
         let (Some(from), Some(to)) = (sizes.first(), sizes.last()) else { return };
@@ -217,6 +248,54 @@ impl Shapes {
             list.join(", ")
         );
     }
+}
+
+/// The products that an engine without fused ones does in the place of one: queries, keys and
+/// values; gate and up. Nothing where there is but one.
+fn parts(model: &Model, split: Split, operation: &Operation) -> Vec<Operation> {
+    let of = |shape: [f64; 3]| Operation { kind: Kind::Gemm(shape), ..*operation };
+    let halves = |n: f64| n / 2.0;
+    match (operation.name, operation.kind) {
+        ("gate and up" | "shared gate and up", Kind::Gemm([m, n, k])) if has_gate(model) => {
+            vec![of([m, halves(n), k])]
+        }
+        ("experts gate and up", Kind::Grouped([rows, n, k, groups])) if has_gate(model) => {
+            vec![Operation { kind: Kind::Grouped([rows, halves(n), k, groups]), ..*operation }]
+        }
+        ("qkv", Kind::Gemm([m, n, k])) => {
+            let cut = f64::from(split.group());
+            let cut = if matches!(split, Split::Expert(_)) { 1.0 } else { cut };
+            let mixers = model.layers.iter().filter_map(|layers| match &layers.mixer {
+                Some(Mixer::Grouped(mixer)) => Some(mixer),
+                _ => None,
+            });
+            let outputs = mixers.flat_map(|mixer| {
+                let heads = f64::from(mixer.heads) / cut;
+                let kv_heads = (f64::from(mixer.kv_heads) / cut).max(1.0);
+                let [qk, v] = [mixer.dim_qk, mixer.dim_v].map(f64::from);
+                let gate = if mixer.gate { heads * v } else { 0.0 };
+                let all = heads * qk + kv_heads * (qk + v) + gate;
+                // Of a model with several kinds of layers, those that make up this one.
+                let wanted = if all == n {
+                    vec![heads * qk, kv_heads * qk, kv_heads * v, gate]
+                } else {
+                    Vec::new()
+                };
+                wanted.into_iter().filter(|n| *n > 0.0)
+            });
+            outputs.map(|n| of([m, n, k])).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether feed-forward layers have a gate.
+fn has_gate(model: &Model) -> bool {
+    model.layers.iter().any(|layers| match &layers.feed_forward {
+        Some(FeedForward::Dense(dense)) => dense.matrices == 3,
+        Some(FeedForward::Mixture(mixture)) => mixture.matrices == 3,
+        None => false,
+    })
 }
 
 fn rows<'a, const N: usize>(shapes: impl Iterator<Item = &'a [u32; N]>) -> String {
@@ -250,12 +329,33 @@ impl AttentionShape {
     }
 }
 
-/// Operations of a step whose L2 rests on no near measurement, the longest in L1 first: what a run
-/// should measure.
-pub fn missing(step: &Step) -> Vec<(&'static str, Kind, f64)> {
+/// A shape whose L2 rests on no near measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Missing {
+    /// The operation.
+    pub name: &'static str,
+    /// Its shape.
+    pub kind: Kind,
+    /// By how much a measurement would raise the coverage of the step.
+    pub share: f64,
+}
+
+/// What a run should measure to raise the coverage of a step, the most first.
+pub fn missing(step: &Step) -> Vec<Missing> {
+    let all = step.serial.0.max(f64::MIN_POSITIVE);
     let far = step.rows.iter().filter(|row| row.basis.as_ref().is_some_and(|b| !b.is_near));
-    let mut list: Vec<_> =
-        far.map(|row| (row.operation.name, row.operation.kind, row.serial.0)).collect();
-    list.sort_by(|one, other| other.2.total_cmp(&one.2));
+    let of = |row: &Row| {
+        let (name, kind) = (row.operation.name, row.operation.kind);
+        Missing { name, kind, share: row.serial.0 / all }
+    };
+    // Layers that differ elsewhere have products of one shape.
+    let mut list: Vec<Missing> = Vec::new();
+    for one in far.map(of) {
+        match list.iter_mut().find(|known| (known.name, known.kind) == (one.name, one.kind)) {
+            Some(known) => known.share += one.share,
+            None => list.push(one),
+        }
+    }
+    list.sort_by(|one, other| other.share.total_cmp(&one.share));
     list
 }

@@ -6,13 +6,11 @@
 
 use super::{
     hardware::Hardware,
-    measured::{Basis, Measured},
+    layout::Split,
+    measured::{Basis, Whence},
     operation::{Kind, Operation, Routing, Work, operations},
 };
-use crate::{
-    model::Model,
-    units::{BytesPerSecond, Seconds},
-};
+use crate::{model::Model, units::Seconds};
 
 /// The resource that takes the longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +49,28 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// This and another, one after the other on the same devices.
+    pub fn plus(&self, other: &Bound) -> Bound {
+        Bound {
+            memory: self.memory + other.memory,
+            compute: self.compute + other.compute,
+            communication: self.communication + other.communication,
+            bytes: self.bytes + other.bytes,
+            flops: self.flops + other.flops,
+        }
+    }
+
+    /// This a number of times.
+    pub fn times(&self, times: f64) -> Bound {
+        Bound {
+            memory: self.memory * times,
+            compute: self.compute * times,
+            communication: self.communication * times,
+            bytes: self.bytes * times,
+            flops: self.flops * times,
+        }
+    }
+
     /// The longest, and whose it is.
     pub fn longest(&self) -> (Seconds, Class) {
         let all = [
@@ -72,8 +92,10 @@ pub struct Row {
     pub serial: Seconds,
     /// The resource that this is the time of.
     pub class: Class,
-    /// Its time in L2, where there is a record.
+    /// Its time in L2, where there is a record or something was published.
     pub measured: Option<Seconds>,
+    /// The share of that for launches: the least time of a queued launch for each.
+    pub launches: Seconds,
     /// What L2 rests on.
     pub basis: Option<Basis>,
 }
@@ -87,9 +109,9 @@ pub struct Step {
     pub rows: Vec<Row>,
     /// L1.
     pub serial: Seconds,
-    /// L2, where there is a record.
+    /// L2, where there is a record or something was published.
     pub measured: Option<Seconds>,
-    /// The share of L1 that rests on a measurement within half an octave.
+    /// Where there is a record, the share of L1 that rests on a measurement within half an octave.
     pub coverage: Option<f64>,
 }
 
@@ -99,7 +121,7 @@ impl Step {
         self.bound.longest().0
     }
 
-    /// L2 where there is a record, else L1.
+    /// L2 where something is known beside limits, else L1.
     pub fn best_known(&self) -> Seconds {
         self.measured.unwrap_or(self.serial)
     }
@@ -136,39 +158,75 @@ pub enum StepError {
 /// # Errors
 /// Where the hardware lacks a number that the step needs.
 pub fn step(model: &Model, hardware: &Hardware, work: Work) -> Result<Step, StepError> {
-    let devices = work.split.devices();
     let bound = bound(model, hardware, work)?;
     let list = operations(model, Work { routing: Routing::Chance, ..work });
     let all: f64 = list.iter().map(|one| one.count * one.bytes).sum();
     // What the caches keep is taken off every operation in proportion.
-    let credit = if all > 0.0 { (1.0 - hardware.cache.0 as f64 / all).max(0.0) } else { 0.0 };
-    let link = hardware.link_rate(devices, false);
+    let kept = cached(hardware, work);
+    let credit = if all > 0.0 { (1.0 - kept / all).max(0.0) } else { 0.0 };
     let mut rows = Vec::with_capacity(list.len());
     for operation in list {
-        let (serial, class) = serial(hardware, &operation, credit, devices, link)?;
-        let (measured, basis) = match &hardware.measured {
-            None => (None, None),
-            Some(record) => {
-                let (time, basis) = measured(record, &operation, serial, devices);
-                (Some(time), Some(basis))
-            }
-        };
-        rows.push(Row { operation, serial, class, measured, basis });
+        rows.push(row(hardware, operation, credit, work)?);
     }
     let total = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
     let serial = total(&|row| row.serial.0);
-    let has_record = hardware.measured.is_some();
     let covered = total(&|row| {
         if row.basis.as_ref().is_some_and(|b| b.is_near) { row.serial.0 } else { 0.0 }
     });
     let measured = total(&|row| row.measured.unwrap_or(row.serial).0);
+    let coverage = if serial > 0.0 { covered / serial } else { 0.0 };
     Ok(Step {
         bound,
         serial: Seconds(serial),
-        measured: has_record.then_some(Seconds(measured)),
-        coverage: has_record.then_some(if serial > 0.0 { covered / serial } else { 0.0 }),
+        measured: is_known(hardware).then_some(Seconds(measured)),
+        coverage: hardware.measured.is_some().then_some(coverage),
         rows,
     })
+}
+
+/// Whether anything is known of the hardware beside its limits.
+fn is_known(hardware: &Hardware) -> bool {
+    hardware.measured.is_some() || hardware.public.is_some()
+}
+
+/// Bytes that caches may keep from the step before: those of every device that the step passes.
+fn cached(hardware: &Hardware, work: Work) -> f64 {
+    hardware.cache.0 as f64 * f64::from(work.split.stages())
+}
+
+/// One operation in L1 and L2. L2 is never below L1.
+fn row(
+    hardware: &Hardware,
+    operation: Operation,
+    credit: f64,
+    work: Work,
+) -> Result<Row, StepError> {
+    let (serial, class) = serial(hardware, &operation, credit, work.split)?;
+    let mut row =
+        Row { operation, serial, class, measured: None, launches: Seconds(0.0), basis: None };
+    if !is_known(hardware) {
+        return Ok(row);
+    }
+    let group = work.split.group();
+    let record = hardware.measured.as_ref();
+    let of_record = record.and_then(|record| record.time(&operation, serial, group));
+    let published = || {
+        let public = hardware.public.as_ref()?;
+        public.time(&operation, (serial, class), group)
+    };
+    let (time, basis) = of_record.or_else(published).unwrap_or_else(|| {
+        let words = match record.is_some() {
+            true => "not in the record: as L1",
+            false => "not published: as L1",
+        };
+        let (whence, words) = (Whence::Limits, words.into());
+        (serial, Basis { whence, words, efficiency: None, is_near: false })
+    });
+    let least = record.and_then(|record| record.launch).map_or(0.0, |launch| launch.0);
+    row.launches = Seconds(least * operation.count);
+    row.measured = Some(Seconds(time.0.max(serial.0) + row.launches.0));
+    row.basis = Some(basis);
+    Ok(row)
 }
 
 /// L0 alone, which is cheaper.
@@ -184,14 +242,14 @@ pub fn bound(model: &Model, hardware: &Hardware, work: Work) -> Result<Bound, St
         bound.compute.0 += operation.count * arithmetic(hardware, &operation)?.0;
         let sent = match operation.kind {
             // Each device sends its part to the network, which sums, and receives the sum.
-            Kind::AllReduce(bytes) | Kind::AllToAll(bytes) => bytes,
+            Kind::AllReduce(bytes) | Kind::AllToAll(bytes) | Kind::Send(bytes) => bytes,
             _ => continue,
         };
         let link = hardware.link_rate(devices, true);
         let link = link.ok_or_else(|| StepError::Link(hardware.name.clone()))?;
         bound.communication.0 += operation.count * sent / link.0;
     }
-    let from_memory = (bound.bytes - hardware.cache.0 as f64).max(0.0);
+    let from_memory = (bound.bytes - cached(hardware, work)).max(0.0);
     bound.memory = Seconds(from_memory / hardware.memory_most.0);
     Ok(bound)
 }
@@ -215,32 +273,22 @@ fn serial(
     hardware: &Hardware,
     operation: &Operation,
     credit: f64,
-    devices: u32,
-    link: Option<BytesPerSecond>,
+    split: Split,
 ) -> Result<(Seconds, Class), StepError> {
-    let n = f64::from(devices);
-    let sent = match operation.kind {
-        Kind::AllReduce(bytes) => 2.0 * (n - 1.0) / n * bytes,
-        Kind::AllToAll(bytes) => bytes,
+    let n = f64::from(split.group());
+    let (sent, devices) = match operation.kind {
+        Kind::AllReduce(bytes) => (2.0 * (n - 1.0) / n * bytes, split.group()),
+        Kind::AllToAll(bytes) => (bytes, split.group()),
+        // Stages may be on other nodes.
+        Kind::Send(bytes) => (bytes, split.devices()),
         _ => {
-            let memory = operation.bytes * credit / hardware.memory.0;
-            let compute = arithmetic(hardware, operation)?.0;
+            let memory = operation.bytes * credit / (hardware.memory.0 * hardware.speed.memory);
+            let compute = arithmetic(hardware, operation)?.0 / hardware.speed.compute;
             let class = if compute > memory { Class::Compute } else { Class::Memory };
             return Ok((Seconds(operation.count * memory.max(compute)), class));
         }
     };
+    let link = hardware.link_rate(devices, false);
     let link = link.ok_or_else(|| StepError::Link(hardware.name.clone()))?;
     Ok((Seconds(operation.count * sent / link.0), Class::Communication))
-}
-
-/// The time of all of one operation in L2: never below L1.
-fn measured(
-    record: &Measured,
-    operation: &Operation,
-    serial: Seconds,
-    devices: u32,
-) -> (Seconds, Basis) {
-    let (time, basis) = record.time(operation, serial, devices);
-    let floor = record.launch.map_or(0.0, |launch| launch.0) * operation.count;
-    (Seconds(time.0.max(serial.0) + floor), basis)
 }

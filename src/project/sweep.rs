@@ -5,10 +5,11 @@ use super::{
     hardware::Hardware,
     layout::{Layout, Split},
     operation::{Phase, Routing, Work},
+    serving::{Moved, Serving, Speculation, cycle, draft_split, with_draft},
     step::{Bound, Step, StepError, bound, step},
 };
 use crate::{
-    model::{Format, Model, Module},
+    model::{Format, Mixer, Model, Module},
     units::Seconds,
 };
 
@@ -68,7 +69,8 @@ impl Scenario {
         f64::from(self.input) + f64::from(self.output) / 2.0
     }
 
-    fn prefill(&self) -> Phase {
+    /// Reading a prompt.
+    pub fn prefill(&self) -> Phase {
         let old = f64::from(self.prefix);
         Phase::Prefill { new: f64::from(self.input) - old, old }
     }
@@ -102,7 +104,8 @@ impl Tiers {
         Tiers { light: of(light), serial: of(serial), measured: measured.map(of) }
     }
 
-    fn with(&self, other: &Tiers, of: impl Fn(f64, f64) -> f64) -> Tiers {
+    /// A function of each and of the same of another.
+    pub fn with(&self, other: &Tiers, of: impl Fn(f64, f64) -> f64) -> Tiers {
         Tiers {
             light: of(self.light, other.light),
             serial: of(self.serial, other.serial),
@@ -130,27 +133,69 @@ pub struct Fit {
     pub sequences: Option<u64>,
 }
 
-/// What fits.
-pub fn fit(model: &Model, hardware: &Hardware, layout: Layout, scenario: &Scenario) -> Fit {
-    let n = f64::from(layout.split.devices());
+/// Bytes of a model's weights on the device that has the most.
+fn weight_bytes(model: &Model, split: Split) -> f64 {
     let all = model.weight_bytes();
-    let experts = model.parameters(Module::Experts) * model.precision.of(Module::Experts).bytes();
-    let tokens = scenario.middle();
-    let weights = match layout.split {
-        Split::Tensor(_) | Split::Even(_) => all / n,
-        Split::Expert(_) => all - experts + experts / n,
-    };
-    let held = |share: &dyn Fn(&crate::model::Mixer) -> f64| -> f64 {
+    let of = |module: Module| model.parameters(module) * model.precision.of(module).bytes();
+    match split {
+        Split::Tensor(n) | Split::Even(n) => all / f64::from(n),
+        Split::Expert(n) => all - of(Module::Experts) + of(Module::Experts) / f64::from(n),
+        Split::Pipeline { tensor, stages } => {
+            // The first stage has the embedding, the last one the output layer.
+            let embedding = of(Module::Embedding);
+            let head = if model.is_tied { embedding } else { of(Module::Head) };
+            let layers = all - embedding - of(Module::Head);
+            let share = split.pace(model.layer_count()) / f64::from(stages);
+            (layers * share + embedding.max(head)) / f64::from(tensor)
+        }
+    }
+}
+
+/// Bytes of keys, values and states that a sequence of `tokens` tokens has on the device of a copy
+/// that holds the most of it.
+pub(super) fn sequence_bytes(model: &Model, split: Split, tokens: f64, kv: Format) -> f64 {
+    let held = |share: &dyn Fn(&Mixer) -> f64| -> f64 {
         let of_layers = model.layers.iter().filter_map(|layers| {
             let mixer = layers.mixer.as_ref()?;
-            Some(f64::from(layers.count) * mixer.held(tokens, scenario.kv) * share(mixer))
+            Some(f64::from(layers.count) * mixer.held(tokens, kv) * share(mixer))
         });
         of_layers.sum()
     };
-    let (sequence, copies) = match layout.split {
-        Split::Tensor(_) => (held(&|mixer| mixer.held_share(n)), 1.0),
-        Split::Even(_) => (held(&|_| 1.0 / n), 1.0),
-        Split::Expert(_) => (held(&|_| 1.0), n),
+    match split {
+        Split::Tensor(n) => held(&|mixer| mixer.held_share(f64::from(n))),
+        Split::Even(n) => held(&|_| 1.0 / f64::from(n)),
+        Split::Expert(_) => held(&|_| 1.0),
+        Split::Pipeline { tensor, stages } => {
+            let share = split.pace(model.layer_count()) / f64::from(stages);
+            held(&|mixer| mixer.held_share(f64::from(tensor))) * share
+        }
+    }
+}
+
+/// What fits.
+pub fn fit(model: &Model, hardware: &Hardware, layout: Layout, scenario: &Scenario) -> Fit {
+    fit_with(model, None, hardware, layout, scenario)
+}
+
+/// What fits beside a smaller model that drafts.
+fn fit_with(
+    model: &Model,
+    draft: Option<&Model>,
+    hardware: &Hardware,
+    layout: Layout,
+    scenario: &Scenario,
+) -> Fit {
+    let tokens = scenario.middle();
+    let mut weights = weight_bytes(model, layout.split);
+    let mut sequence = sequence_bytes(model, layout.split, tokens, scenario.kv);
+    if let Some(draft) = draft {
+        let (split, _) = draft_split(draft, layout.split);
+        weights += weight_bytes(draft, split);
+        sequence += sequence_bytes(draft, split, tokens, scenario.kv);
+    }
+    let copies = match layout.split {
+        Split::Tensor(_) | Split::Even(_) | Split::Pipeline { .. } => 1.0,
+        Split::Expert(n) => f64::from(n),
     };
     let usable = hardware.capacity.0 as f64 * scenario.memory_share;
     let each = if sequence > 0.0 { ((usable - weights) / sequence).floor() } else { 1e9 };
@@ -170,25 +215,46 @@ pub struct Point {
     pub fit: Fit,
     /// Time to the first token of a request that waits for nobody, seconds.
     pub first_token: Tiers,
-    /// Time of one token more, seconds.
+    /// Time of one token more, seconds: of speculative decoding the mean.
     pub token: Tiers,
     /// Requests that all copies finish each second.
     pub requests: Tiers,
-    /// The decode step.
+    /// The decode step; with speculative decoding the one that checks.
     pub decode: Step,
+    /// What drafting takes for each step, seconds; none without.
+    pub draft: Option<Tiers>,
     /// The prefill of one prompt.
     pub prefill: Step,
+    /// Prefill on devices of its own.
+    pub apart: Option<ApartPoint>,
+}
+
+/// Prefill on devices of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ApartPoint {
+    /// How these devices share the model.
+    pub layout: Layout,
+    /// Keys and values on their way.
+    pub moved: Moved,
+    /// Prompts that these devices read each second.
+    pub prompts: Tiers,
+    /// Requests that the devices that decode finish each second.
+    pub answers: Tiers,
+    /// Whether the weights and the prompts fit into these devices.
+    pub fits: bool,
 }
 
 impl Point {
     /// Whether the requests fit into memory at once.
     pub fn fits(&self) -> bool {
         self.fit.sequences.is_some_and(|most| most >= u64::from(self.concurrency))
+            && self.apart.is_none_or(|apart| apart.fits)
     }
 
-    /// Devices.
+    /// Devices, those that only prefill among them.
     pub fn devices(&self) -> f64 {
-        f64::from(self.layout.devices())
+        let apart = self.apart.map_or(0, |apart| apart.layout.devices());
+        f64::from(self.layout.devices() + apart)
     }
 
     /// From a request to its last token, seconds: TTFT + TPOT (N - 1).
@@ -213,7 +279,7 @@ impl Point {
     }
 }
 
-/// Computes one point.
+/// Computes one point of plain serving: one token a step, prefill and decode on the same devices.
 ///
 /// # Errors
 /// As [`step`].
@@ -224,40 +290,110 @@ pub fn point(
     scenario: &Scenario,
     concurrency: u32,
 ) -> Result<Point, StepError> {
-    let split = layout.split;
-    let each = concurrency.div_ceil(layout.replicas);
-    let each = f64::from(each);
-    let decode = scenario.work(split, Phase::Decode { context: scenario.middle() }, each);
-    let decode = step(model, hardware, decode)?;
-    let prefill = step(model, hardware, scenario.work(split, scenario.prefill(), 1.0))?;
-    // Devices with sequences of their own prefill as many prompts at once.
-    let together = match split {
-        Split::Expert(n) => f64::from(n),
-        Split::Tensor(_) | Split::Even(_) => 1.0,
+    served(model, hardware, layout, (scenario, &Serving::default()), concurrency)
+}
+
+/// The prefill of one prompt, and of as many as a copy reads at once.
+struct Prefilled {
+    step: Step,
+    first: Tiers,
+    together: f64,
+    bound: Bound,
+    batch: Tiers,
+}
+
+fn prefilled(
+    model: &Model,
+    hardware: &Hardware,
+    split: Split,
+    (scenario, serving): (&Scenario, &Serving),
+) -> Result<Prefilled, StepError> {
+    let asked = (scenario, serving);
+    let together = f64::from(split.prompts());
+    let one = step(model, hardware, scenario.work(split, scenario.prefill(), 1.0))?;
+    let (bound, first) = with_draft((one.bound, Tiers::of(&one)), hardware, (split, 1.0), asked)?;
+    let (bound, batch) = if together > 1.0 {
+        let all = step(model, hardware, scenario.work(split, scenario.prefill(), together))?;
+        with_draft((all.bound, Tiers::of(&all)), hardware, (split, together), asked)?
+    } else {
+        (bound, first)
     };
-    let batch = match split {
-        Split::Expert(2..) => {
-            step(model, hardware, scenario.work(split, scenario.prefill(), together))?
-        }
-        _ => prefill.clone(),
-    };
+    Ok(Prefilled { step: one, first, together, bound, batch })
+}
+
+/// Computes one point.
+///
+/// # Errors
+/// As [`step`].
+pub fn served(
+    model: &Model,
+    hardware: &Hardware,
+    layout: Layout,
+    (scenario, serving): (&Scenario, &Serving),
+    concurrency: u32,
+) -> Result<Point, StepError> {
+    let asked = (scenario, serving);
+    let each = f64::from(concurrency.div_ceil(layout.replicas));
+    let cycle = cycle(model, hardware, layout.split, asked, each)?;
+    let token = cycle.time.map(|time| time / cycle.gain);
+    let draft = serving.speculation.as_ref().and_then(Speculation::draft);
+    let fit = fit_with(model, draft, hardware, layout, scenario);
     let replicas = f64::from(layout.replicas);
-    let tokens = f64::from(scenario.output) - 1.0;
     let mean = f64::from(concurrency) / replicas;
-    let serial = |batch: f64, decode: f64| replicas / (batch / together + tokens * decode / mean);
-    let requests = Tiers {
-        light: replicas / fastest(&batch.bound, together, &decode.bound, tokens / mean),
-        ..Tiers::of(&batch).with(&Tiers::of(&decode), serial)
+    // Steps of a copy for each request.
+    let steps = (f64::from(scenario.output) - 1.0) / cycle.gain / mean;
+    let Some(apart) = &serving.apart else {
+        let prompt = prefilled(model, hardware, layout.split, asked)?;
+        let together = prompt.together;
+        let serial = |batch: f64, step: f64| replicas / (batch / together + steps * step);
+        let requests = Tiers {
+            light: replicas / fastest(&prompt.bound, together, &cycle.bound, steps),
+            ..prompt.batch.with(&cycle.time, serial)
+        };
+        let (first_token, prefill) = (prompt.first, prompt.step);
+        let (decode, draft) = (cycle.step, cycle.draft);
+        let apart = None;
+        return Ok(Point {
+            layout,
+            concurrency,
+            fit,
+            first_token,
+            token,
+            requests,
+            decode,
+            draft,
+            prefill,
+            apart,
+        });
     };
+    let split = apart.layout.split;
+    let prompt = prefilled(model, hardware, split, asked)?;
+    let moved = apart.moved(model, hardware, scenario, layout)?;
+    let copies = f64::from(apart.layout.replicas) * prompt.together;
+    let serial = prompt.batch.map(|time| copies / time);
+    // Reading many prompts at once, weights are read once for all of them.
+    let busy = prompt.bound.compute.0.max(prompt.bound.communication.0);
+    let prompts = Tiers { light: copies / busy.max(f64::MIN_POSITIVE), ..serial };
+    let answers = cycle.time.map(|time| replicas / (steps * time).max(f64::MIN_POSITIVE));
+    let first = prompt.first.with(&moved.time, |prefill, moved| prefill + moved);
+    // Layers that are done are sent while others are computed.
+    let first_token = Tiers { light: prompt.first.light.max(moved.time.light), ..first };
+    let requests = prompts.with(&answers, f64::min).with(&moved.requests, f64::min);
+    let room = fit_with(model, draft, hardware, apart.layout, scenario);
+    let fits = room.sequences.is_some_and(|most| most as f64 >= copies);
+    let apart = Some(ApartPoint { layout: apart.layout, moved, prompts, answers, fits });
+    let (decode, draft, prefill) = (cycle.step, cycle.draft, prompt.step);
     Ok(Point {
         layout,
         concurrency,
-        fit: fit(model, hardware, layout, scenario),
-        first_token: Tiers::of(&prefill),
-        token: Tiers::of(&decode),
+        fit,
+        first_token,
+        token,
         requests,
         decode,
+        draft,
         prefill,
+        apart,
     })
 }
 

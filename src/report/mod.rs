@@ -169,6 +169,8 @@ pub enum Cell {
     Count(u64),
     /// A number of a unit that nothing above has: `154.2 tok/s`.
     Number(f64, &'static str),
+    /// A bar between two shares of the width of its column: a step of a waterfall.
+    Span(f64, f64),
     /// Nothing to say.
     Absent,
 }
@@ -218,6 +220,8 @@ pub enum Quantity {
     Intensity,
     /// A number of things.
     Count,
+    /// Any number, with the digits that it needs; the axis says its unit.
+    Number,
     /// How many times as much.
     Ratio,
     /// A clock in MHz.
@@ -257,6 +261,10 @@ pub enum SeriesKind {
     Points,
     /// A limit: a line without points.
     Limit,
+    /// Points alone, in grey: what is beaten by others.
+    Faint,
+    /// A shaded rectangle between its first and its last point: where limits are kept.
+    Region,
 }
 
 /// A line across the plot.
@@ -319,7 +327,9 @@ impl Table {
 
     /// Whether a column holds numbers.
     pub fn is_numeric(&self, column: usize) -> bool {
-        let words = |cell: &Cell| matches!(cell, Cell::Text(_) | Cell::Code(_) | Cell::Absent);
+        let words = |cell: &Cell| {
+            matches!(cell, Cell::Text(_) | Cell::Code(_) | Cell::Span(..) | Cell::Absent)
+        };
         self.rows.iter().any(|row| !words(&row[column]))
     }
 }

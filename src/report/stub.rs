@@ -58,6 +58,7 @@ fn cell(value: &Cell) -> Cell {
         | Cell::Share(_)
         | Cell::Ratio(_)
         | Cell::Number(..)
+        | Cell::Span(..)
         | Cell::Count(_) => Cell::Text(STUB.into()),
     }
 }

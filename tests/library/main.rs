@@ -7,6 +7,8 @@ mod commit;
 mod sha256;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
+#[path = "../tightness/mod.rs"]
+mod tightness;
 
 mod accept_rates;
 mod claims;
@@ -25,9 +27,11 @@ mod nccl_tests;
 mod parts;
 mod profiles;
 mod project;
+mod projected_records;
 mod quota;
 mod report;
 mod statistics;
 mod tokens;
+mod what_if;
 mod wire;
 mod world;

@@ -5,8 +5,10 @@ use fizeau::{
     data::Catalogue,
     model::{Format, Model, Module, config},
     project::{
-        Hardware, Layout, Link, Phase, Routing, Scenario, Slo, Split, Work, operation, point,
-        shapes::Shapes, step, sweep,
+        Apart, DraftCost, Hardware, Layout, Link, Phase, Routing, Scenario, Serving, Slo,
+        Speculation, Speed, Split, Work, operation, point, served,
+        shapes::{Forms, Shapes},
+        step, sweep,
     },
     record::store,
     suite::Suite,
@@ -17,7 +19,7 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{Config, TestRunner},
 };
-use std::path::Path;
+use std::{path::Path, sync::OnceLock};
 
 /// A configuration of one of the kinds of architecture, with sizes by chance.
 fn configurations() -> impl Strategy<Value = serde_json::Value> {
@@ -81,7 +83,20 @@ fn configurations() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
+/// Made-up hardware, or a part of the catalogue.
 fn hardware() -> impl Strategy<Value = Hardware> {
+    static PARTS: OnceLock<Vec<Hardware>> = OnceLock::new();
+    let is_whole = |one: &Hardware| one.link.is_some() && one.arithmetic(Format::Bf16).is_some();
+    let parts = PARTS.get_or_init(|| {
+        let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+        let parts = catalogue.parts.iter().filter_map(|part| Hardware::of_part(part).ok());
+        parts.filter(is_whole).collect()
+    });
+    assert!(parts.len() > 30, "{}", parts.len());
+    prop_oneof![2 => made_up(), 1 => proptest::sample::select(parts.as_slice())]
+}
+
+fn made_up() -> impl Strategy<Value = Hardware> {
     (1e9f64..1e13, 1.0f64..1.2, 1e12f64..1e16, 1e9f64..1e12, 0u64..1 << 29, 1u32..80, 1e9f64..1e11)
         .prop_map(|(memory, more, peak, link, cache, domain, network)| Hardware {
             name: "made up".into(),
@@ -98,7 +113,10 @@ fn hardware() -> impl Strategy<Value = Hardware> {
             capacity: Bytes(1 << 37),
             cache: Bytes(cache),
             power: None,
+            power_limit: None,
             measured: None,
+            public: None,
+            speed: Speed::FULL,
             notes: Vec::new(),
         })
 }
@@ -111,21 +129,23 @@ struct Case {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    let sizes = (0u32..4, 0u32..3, 1u32..512, 1f64..200_000.0, 1f64..5_000.0, any::<bool>());
+    let sizes = (0u32..4, 0u32..4, 1u32..512, 1f64..200_000.0, 1f64..5_000.0, 0u32..5);
     (configurations(), hardware(), sizes).prop_map(|(config, hardware, sizes)| {
-        let (cut, kind, sequences, context, new, is_decode) = sizes;
+        let (cut, kind, sequences, context, new, phase) = sizes;
         let model = config::parse("made up", &config.to_string()).expect("understood");
         let n = 1 << cut;
         let split = match kind {
             0 => Split::Tensor(n),
             1 if model.mixtures().next().is_some() => Split::Expert(n),
+            3 => Split::Pipeline { tensor: 1 << (cut / 2), stages: 2 + cut },
             _ => Split::Even(n),
         };
         let layout = Layout { replicas: 1, split };
         let split = layout.check(&model).map_or(Split::Even(n), |()| split);
-        let phase = match is_decode {
-            true => Phase::Decode { context },
-            false => Phase::Prefill { new, old: context },
+        let phase = match phase {
+            0 | 1 => Phase::Decode { context },
+            2 => Phase::Verify { context, tokens: f64::from(1 + sequences % 8) },
+            _ => Phase::Prefill { new, old: context },
         };
         let (kv, routing) = (Format::Bf16, Routing::Chance);
         let sequences = f64::from(sequences);
@@ -157,10 +177,12 @@ fn check(case: &Case) -> Result<(), String> {
     }
     let phase = match work.phase {
         Phase::Decode { context } => Phase::Decode { context: context * 1.3 },
+        Phase::Verify { context, tokens } => Phase::Verify { context: context * 1.3, tokens },
         Phase::Prefill { new, old } => Phase::Prefill { new, old: old * 1.3 },
     };
     let longer = Work { phase, ..*work };
     let more = Work { sequences: work.sequences + 1.0, ..*work };
+    check_points(case)?;
     for (what, hardware, work) in [
         ("slower memory", &slow_memory, *work),
         ("slower units", &slow_units, *work),
@@ -174,6 +196,62 @@ fn check(case: &Case) -> Result<(), String> {
                 "{what}: L0 {light} -> {other_light}, L1 {serial} -> {other_serial}"
             ));
         }
+    }
+    Ok(())
+}
+
+/// L0 <= L1 of what users see: of plain serving, of speculative decoding, of prefill on devices of
+/// its own, and of copies.
+fn check_points(case: &Case) -> Result<(), String> {
+    let Case { model, hardware, work } = case;
+    let (sequences, layout) = (work.sequences as u32, Layout { replicas: 1, split: work.split });
+    let scenario = Scenario {
+        input: 1 + sequences * 7,
+        prefix: (sequences * 7) / 3,
+        output: 1 + sequences,
+        kv: work.kv,
+        memory_share: 0.9,
+    };
+    let drafted = 1 + sequences % 5;
+    let cost = match sequences % 3 {
+        0 => DraftCost::Nothing,
+        1 => DraftCost::Share(0.1),
+        _ => DraftCost::Model(Box::new(model.clone())),
+    };
+    let speculation = Some(Speculation { accepted: 1.0, drafted, cost });
+    let apart = Some(Apart { layout, rate: None });
+    let servings = [
+        Serving::default(),
+        Serving { speculation: speculation.clone(), apart: None },
+        Serving { speculation: None, apart: apart.clone() },
+        Serving { speculation, apart },
+    ];
+    let close = 1.0 + 1e-9;
+    let mut plain = None;
+    for (serving, replicas) in servings.iter().zip([1, 1, 2, 3]) {
+        let layout = Layout { replicas, ..layout };
+        let point = served(model, hardware, layout, (&scenario, serving), sequences);
+        let point = point.map_err(|error| error.to_string())?;
+        let output = scenario.output;
+        let ordered = [
+            ("TTFT", point.first_token),
+            ("TPOT", point.token),
+            ("E2EL", point.end_to_end(output)),
+            ("seconds a request", point.requests.map(|rate| 1.0 / rate)),
+        ];
+        for (what, tiers) in ordered {
+            let is_known = tiers.light.is_finite() && tiers.serial.is_finite();
+            if !is_known || tiers.light > tiers.serial * close {
+                return Err(format!("{what} of {layout}, {serving:?}: {tiers:?}"));
+            }
+        }
+        // One token gained of several that are checked is never faster than one at a time.
+        if let (Some(before), Some(_), 1) = (plain, &serving.speculation, replicas)
+            && point.token.serial * close < before
+        {
+            return Err(format!("{serving:?}: {} after {before}", point.token.serial));
+        }
+        plain = plain.or(Some(point.token.serial));
     }
     Ok(())
 }
@@ -297,6 +375,12 @@ fn layouts_that_do_not_divide_are_refused() {
         ("llama-3.1-8b", "0xtp2", "is no layout"),
         ("llama-3.1-8b", "4096xtp4096", "is no layout"),
         ("llama-3.1-8b", "fast", "is no layout"),
+        ("llama-3.1-8b", "pp", "is no layout"),
+        ("llama-3.1-8b", "tp2pp", "is no layout"),
+        ("llama-3.1-8b", "tp64pp128", "is no layout"),
+        ("llama-3.1-8b", "tp-8", "is no layout"),
+        ("llama-3.1-8b", "pp33", "33 stages are more than its 32 layers"),
+        ("llama-3.1-8b", "tp3pp2", "3 devices do not divide its 32 heads"),
     ] {
         let why = check(model, layout).expect_err("refused");
         assert!(why.contains(words), "{layout}: {why}");
@@ -378,12 +462,63 @@ fn shapes_are_a_suite_that_can_be_run() {
     {
         let model = catalogue.model(name).expect("a model");
         let layout: Layout = layout.parse().expect("a layout");
-        let shapes = Shapes::of(&model, layout, &scenario(), &[1, 8, 64]);
+        let of = |forms| Shapes::of(&model, layout, &scenario(), &[1, 8, 64], forms);
+        let shapes = of(Forms::Fused);
+        let count = |shapes: &Shapes| shapes.products.len() + shapes.grouped.len();
+        assert!(count(&of(Forms::Both)) > count(&shapes), "{name}");
+        assert!(of(Forms::Separate).products.is_subset(&of(Forms::Both).products), "{name}");
         let text = shapes.suite("shapes", "a test");
         let suite = Suite::parse(&text).unwrap_or_else(|why| panic!("{name}: {why}\n{text}"));
         assert!(suite.gemm.is_some_and(|gemm| gemm.shapes.len() >= 8), "{text}");
         assert!(!suite.attention.is_empty() && suite.collective.is_some(), "{text}");
     }
+}
+
+#[test]
+fn fused_products_are_made_of_separate_ones() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let model = catalogue.model("llama-3.1-8b").expect("a model");
+    let layout: Layout = "tp2".parse().expect("a layout");
+    let of = |forms| Shapes::of(&model, layout, &scenario(), &[8], forms).products;
+    let decode = |shape: [u32; 3]| (fizeau::dtype::Dtype::Bf16, shape);
+    // 16 of 32 query heads and 4 of 8 key heads of 128; 7168 of 14336 inner.
+    let (fused, separate) = (of(Forms::Fused), of(Forms::Separate));
+    assert!(fused.contains(&decode([8, (16 + 2 * 4) * 128, 4096])), "{fused:?}");
+    assert!(fused.contains(&decode([8, 2 * 7168, 4096])), "{fused:?}");
+    for shape in [[8, 16 * 128, 4096], [8, 4 * 128, 4096], [8, 7168, 4096]] {
+        assert!(separate.contains(&decode(shape)) && !fused.contains(&decode(shape)), "{shape:?}");
+    }
+    assert!(!separate.contains(&decode([8, 2 * 7168, 4096])), "{separate:?}");
+}
+
+#[test]
+fn a_pipeline_has_the_layers_of_its_stages() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let model = catalogue.model("llama-3.1-8b").expect("a model");
+    let of = |layout: &str, requests| {
+        let layout: Layout = layout.parse().expect("a layout");
+        assert_eq!(layout.to_string().parse(), Ok(layout));
+        point(&model, &h200(), layout, &scenario(), requests).expect("a point")
+    };
+    // Two groups of one sequence each: from token to token as one device with one sequence, and
+    // its message between the stages.
+    let (one, two) = (of("tp1", 1), of("pp2", 2));
+    let sent = 4096.0 * 2.0 / h200().link_rate(2, false).expect("links").0;
+    let more = two.token.serial - one.token.serial;
+    // Both stages' caches keep bytes, which makes the pipeline a little faster.
+    let kept = h200().cache.0 as f64 / h200().memory.0;
+    assert!((more - (sent - kept)).abs() < 1e-9, "{more:e}, {sent:e}, {kept:e}");
+    assert!(two.token.light <= one.token.light);
+    // 32 layers of 2, and the larger of embedding and output layer.
+    let layers = model.weight_bytes() - 2.0 * 2.0 * 4096.0 * 128_256.0;
+    assert_eq!(two.fit.weights, layers / 2.0 + 2.0 * 4096.0 * 128_256.0);
+    assert_eq!(two.fit.sequence, one.fit.sequence / 2.0);
+    // 61 layers on 4 stages: one of 16, which sets the pace.
+    let deep = catalogue.model("deepseek-v3").expect("a model");
+    let split = Split::Pipeline { tensor: 1, stages: 4 };
+    assert_eq!(split.pace(deep.layer_count()), 64.0 / 61.0);
+    assert_eq!("tp2pp4".parse::<Layout>().expect("a layout").devices(), 8);
+    assert_eq!("tp2pp1".parse::<Layout>(), "tp2".parse::<Layout>());
 }
 
 #[test]

@@ -5,9 +5,15 @@ use fizeau::{
     claim::{Claim, Named, judge},
     cmd::report::{ReportFormat, render},
     data::Catalogue,
-    format::terminal::{Colour, Terminal},
+    format::{
+        csv,
+        terminal::{Colour, Terminal},
+    },
     model::Format,
-    project::{Demand, Hardware, Offer, Projection, Scenario, Slo, project},
+    project::{
+        Alternative, Demand, Hardware, MediansFile, Offer, Projection, Public, Scenario, Seen,
+        Serving, Slo, project_with,
+    },
     report,
     units::Seconds,
 };
@@ -30,8 +36,13 @@ fn projection() -> Projection {
     let catalogue = Catalogue::load(None).expect("the embedded catalogue");
     let offer = |id: &str, layouts: &[&str], price| {
         let part = catalogue.parts.iter().find(|part| part.id == id).expect("a part");
+        let mut hardware = Hardware::of_part(part).expect("whole");
+        if let Some((_, text)) = catalogue.medians(id) {
+            let file: MediansFile = toml::from_str(text).expect("a file of rates");
+            hardware.public = Some(Public::of(&file, &hardware).expect("rates that can be"));
+        }
         Offer {
-            hardware: Hardware::of_part(part).expect("whole"),
+            hardware,
             layouts: layouts.iter().map(|text| text.parse().expect("a layout")).collect(),
             price: Some(price),
             power: None,
@@ -39,6 +50,8 @@ fn projection() -> Projection {
     };
     let demand = Demand {
         model: catalogue.model("gpt-oss-120b").expect("a model"),
+        precision: None,
+        serving: Serving::default(),
         scenario: Scenario {
             input: 1024,
             prefix: 0,
@@ -48,10 +61,21 @@ fn projection() -> Projection {
         },
         concurrency: vec![1, 16, 256],
         slo: Slo { token: Some(Seconds(0.02)), ..Slo::default() },
+        seen: Seen { first_token: None, token: Some(Seconds(0.05)) },
     };
     let offers =
         vec![offer("h200-sxm", &["tp1", "tp2", "ep2"], 2.5), offer("mi300x", &["tp1"], 2.0)];
-    project(demand, offers).expect("projected")
+    let rated = |name: &str, accuracy: f64, format: Format| {
+        let mut demand = demand.clone();
+        demand.model.precision = demand.model.precision.with_linear(format);
+        let (name, notes) = (name.into(), vec!["a note".into()]);
+        Alternative { name, demand, offer: offers[0].clone(), accuracy: Some(accuracy), notes }
+    };
+    let alternatives = vec![
+        rated("precision=bf16", 80.0, Format::Bf16),
+        rated("precision=fp8", 79.5, Format::Fp8),
+    ];
+    project_with(demand, offers.clone(), alternatives).expect("projected")
 }
 
 #[test]
@@ -68,6 +92,16 @@ fn every_format_of_a_projection() {
     assert_eq!(read["tables"]["points"].as_array().map(Vec::len), Some(12));
     let page = shown(ReportFormat::Html);
     assert!(page.contains("<svg") && page.contains("Where the time goes"), "{page}");
+    let csv = csv::of_tables(&document, &["points", "what_if_points"]).expect("CSV");
+    insta::assert_snapshot!("projection.txt", said);
+    insta::assert_snapshot!("projection.md", shown(ReportFormat::Markdown));
+    insta::assert_snapshot!("projection.csv", csv);
+    insta::assert_snapshot!("projection.json", shown(ReportFormat::Json));
+    insta::assert_snapshot!("projection.html", page);
+    if let Some(dir) = std::env::var_os("FIZEAU_REPORT_DIR") {
+        let path = std::path::Path::new(&dir).join("projection.html");
+        std::fs::write(path, page).expect("it can be written");
+    }
 }
 
 #[test]

@@ -21,6 +21,9 @@ const SAME_DEFINITION: f64 = 0.03;
 /// A clock below this share of the highest one that is stated is a reason.
 const CLOCK_LOW: f64 = 0.97;
 
+/// A load average above this share of the CPUs is other processes' work.
+const BUSY: f64 = 0.5;
+
 /// Probability outside of each end of the interval: 95 % lie within.
 const TAIL: f64 = 0.025;
 
@@ -40,8 +43,8 @@ fn of_links(statement: &Statement) -> bool {
     matches!(statement, Statement::Bus(..))
 }
 
-/// Sources: vendors' datasheets (sparsity), STREAM's own counting rule (McCalpin: a write-allocate's
-/// read is not counted), nccl-tests' PERFORMANCE.md (bus bandwidth).
+/// Sources: vendors' datasheets (sparsity), STREAM's own counting rule (McCalpin: the read of a
+/// write-allocate is not counted), nccl-tests' PERFORMANCE.md (bus bandwidth).
 const DEFINITIONS: [Definition; 10] = [
     (2.0, of_arithmetic, "the rate with 2:4 sparsity, which is twice the dense one"),
     (0.5, of_arithmetic, "a multiply-add as one operation and not as two"),
@@ -300,10 +303,29 @@ fn judged(
         return (Verdict::Inconclusive, why);
     }
     if mean + half < least {
-        return (Verdict::Fail, limit);
+        return match busy(rounds[0].0) {
+            Some(words) => (Verdict::Inconclusive, words),
+            None => (Verdict::Fail, limit),
+        };
     }
     let why = format!("the interval holds the limit: more rounds would narrow it; {limit}");
     (Verdict::Inconclusive, why)
+}
+
+/// That a host was busy before the first round that counts, which raises the load average
+/// by itself.
+/// A process that never has its cores alone does not see that others take them: whether units are
+/// disturbed is told by the most that they did in the same run.
+fn busy(record: &Record) -> Option<String> {
+    let environment = &record.header.environment;
+    let cpus = f64::from(environment.cpus.max(1));
+    let load = environment.load.filter(|load| *load > BUSY * cpus)?;
+    (record.header.device.backend == "host").then(|| {
+        format!(
+            "the machine was busy at the start (load average {load:.2} on {cpus} CPUs): what is \
+             measured then is not the machine alone; repeat it on a quiet one"
+        )
+    })
 }
 
 /// What the records and the catalogue have that explains why less was measured than is claimed.
@@ -333,8 +355,8 @@ fn causes(
         };
         causes.extend(DEFINITIONS.iter().filter(same).map(|(factor, _, words)| {
             format!(
-                "perhaps another definition: the figure is {ratio:.2} times what was measured, near \
-                 {factor:.2}, as if it counted {words}"
+                "perhaps another definition: the figure is {ratio:.2} times what was measured, \
+                 near {factor:.2}, as if it counted {words}"
             )
         }));
     }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 /// states none: good machines of one kind differ by two or three percent.
 pub const TOLERANCE: f64 = 0.05;
 
-/// How long a case is sampled where a claim does not say: long enough for power limits and clocks to
-/// answer the load.
+/// How long a case is sampled where a claim does not say: long enough for power limits and clocks
+/// to answer the load.
 const MEASURE: &str = "samples_min = 20\nsamples_max = 20000\nnoise_max = 0.003\ntime_min = 0.5\n\
                        time_max = 2.0\nwarmup_max = 1.0\nsample_min = 0.001\ndeadline = 120.0\n";
 

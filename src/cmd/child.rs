@@ -48,8 +48,8 @@ impl Measuring<'_> {
     /// Measures into a directory; its record, reports left out.
     ///
     /// # Errors
-    /// Where the process cannot be started or leaves no record; [`Interrupted`] where the user asked
-    /// for an end.
+    /// Where the process cannot be started or leaves no record; [`Interrupted`] where the user
+    /// asked for an end.
     pub fn measure_into(
         &self,
         place: &Path,

@@ -69,8 +69,8 @@ Environment variables:
 
 Exit codes:
     0  everything planned was measured, or skipped with its reason
-    1  a case failed or was invalid, a comparison found a regression, or `doctor` found what
-       would spoil numbers
+    1  a case failed or was invalid, a comparison found a regression, a claim was not reproduced
+       or got an answer of --fail-on, or `doctor` found what would spoil numbers
     2  the command line is wrong
     3  it could not run: also where a GPU's driver is installed and does not work, or `doctor`
        found a GPU that cannot be opened

@@ -39,8 +39,8 @@ pub struct RunArgs {
     /// Progress on standard error
     #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
     pub progress: ProgressMode,
-    /// With a suite that has a ladder of power limits and clocks (power-frontier): set them, as root.
-    /// What was there is put back, also where this process is killed
+    /// Set the power limits and clocks of a suite's ladder (power-frontier), as root. What was
+    /// there is put back, also where this process is killed
     #[arg(long, conflicts_with = "resume")]
     pub set_limits: bool,
     /// For the process that measures one rung of a ladder.

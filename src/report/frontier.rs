@@ -134,14 +134,13 @@ fn energy_words(points: &[Point<'_>]) -> impl Iterator<Item = String> {
     let words = [
         (
             by(true),
-            "Energy is the device's own counter over the time of a case, from its warm-up to \
-                    its last sample, times the median time of an iteration: what is between samples \
-                    counts too.",
+            "Energy is the device's own counter over the time of a case, from its warm-up to its \
+             last sample, times the median time of an iteration: what is between samples counts.",
         ),
         (
             by(false),
-            "Energy is the mean of the power that sensors read now and then, times the \
-                     median time of an iteration: the device shows no counter of energy.",
+            "Energy is the mean of the power that sensors read now and then, times the median \
+             time of an iteration: the device shows no counter of energy.",
         ),
         (none, "Energy is unknown: this device shows neither a counter of energy nor its power."),
     ];

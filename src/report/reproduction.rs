@@ -12,7 +12,7 @@ const CONDITIONS: &[Column] = &[
     Column { key: "condition", title: "condition", weight: Weight::Essential },
     Column { key: "stated", title: "stated", weight: Weight::Essential },
     Column { key: "here", title: "here", weight: Weight::Essential },
-    Column { key: "met", title: "", weight: Weight::Essential },
+    Column { key: "met", title: "is", weight: Weight::Essential },
 ];
 
 const ROUNDS: &[Column] = &[
@@ -76,7 +76,11 @@ pub fn document(of: &Bundled<'_>) -> Document {
     blocks.push(Block::Table(program_and_settings::table(record)));
     blocks.push(Block::Heading("The claim".into()));
     for (what, words) in [("Source", &claim.source), ("Note", &claim.note)] {
-        blocks.extend(words.iter().map(|words| Block::Text(format!("{what}: {words}."))));
+        blocks.extend(
+            words
+                .iter()
+                .map(|words| Block::Text(format!("{what}: {}.", words.trim_end_matches('.')))),
+        );
     }
     blocks.push(listing("claim", "claim.toml", of.claim_text));
     blocks.push(Block::Heading("Check it, run it again".into()));
@@ -163,8 +167,8 @@ fn method(of: &Bundled<'_>) -> String {
     let tolerance = claim.run.as_ref().map_or(0.0, crate::claim::Run::tolerance) * 100.0;
     format!(
         "The case {case} was measured by {} fresh processes, each of which verified its result and \
-         left a record. The answer is the mean of their medians with its 95 % interval (Student's t \
-         over processes). Up to {tolerance:.1} % below the figure counts as reproduced.",
+         left a record. The answer is the mean of their medians with its 95 % interval (Student's \
+         t over processes). Up to {tolerance:.1} % below the figure counts as reproduced.",
         found.figures.len()
     )
 }

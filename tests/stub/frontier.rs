@@ -1,6 +1,6 @@
-//! A ladder of power limits and clocks on a stub GPU, whose limits outlive the process that set them
-//! as a driver's do: what was set is put back, however the program ends. And a claim that is run on
-//! a stub: nothing is confirmed by one.
+//! A ladder of power limits and clocks on a stub GPU, whose limits outlive the process that set
+//! them as a driver's do: what was set is put back, however the program ends. And a claim that is
+//! run on a stub: nothing is confirmed by one.
 
 use super::machine::{Machine, NVIDIA, assert_shows_no_number};
 use crate::{

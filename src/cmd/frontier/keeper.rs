@@ -1,6 +1,6 @@
 //! The process that sets limits and puts them back.
 //!
-//! It is the only one that sets any. It puts back what was there when its standard input ends, which
+//! It is the only one that sets any. It puts back what was there when its standard input ends. That
 //! happens however the process that measures ends: in order, by a signal, by a panic, by `kill -9`.
 //! Signals that ask to end it are ignored, and it has a session of its own, so that what ends the
 //! terminal or the process group of the one that measures does not end it.
@@ -146,6 +146,15 @@ impl Keeper {
         Ok(serde_json::from_str(&line)?)
     }
 
+    /// What was there, in words, for whoever has to put it back by hand.
+    fn before(&self) -> String {
+        let Adjustable { power, clock } = &self.adjustable;
+        let power = power.as_ref().map(|range| format!("power limit {} W", range.now));
+        let clock = clock.as_ref().map(|range| format!("clock {} MHz", range.now));
+        let known: Vec<String> = [power, clock].into_iter().flatten().collect();
+        format!("put back by hand: {}", known.join(", "))
+    }
+
     /// Sets a limit.
     ///
     /// # Errors
@@ -171,7 +180,7 @@ impl Keeper {
         let answer = self.answer();
         // It ends by itself; how, it has said.
         let _ = self.child.wait();
-        match answer? {
+        match answer.with_context(|| self.before())? {
             Answer::Restored => Ok(()),
             Answer::NotRestored(why) => bail!("{why}"),
             other => bail!("the process that keeps limits said {other:?}"),

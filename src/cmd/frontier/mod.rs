@@ -247,18 +247,19 @@ impl Climb<'_> {
     }
 
     fn climb(&mut self, keeper: &mut Keeper, limits: &[Limit]) -> anyhow::Result<()> {
-        let mut powers = limits.iter().filter(|limit| matches!(limit, Limit::Power(_))).count();
-        let default = keeper.adjustable.power.as_ref().map(|range| range.now).ok();
+        let before = keeper.adjustable.power.as_ref().map(|range| range.now).ok();
+        let mut is_power_set = false;
         for limit in limits {
             // Clocks are measured at the power limit that was there.
-            if let (Limit::Clock(_), Some(now), 1..) = (limit, default, powers) {
-                keeper.set(Limit::Power(Watts(now)))?;
-                powers = 0;
+            if let (Limit::Clock(_), true, Some(watts)) = (limit, is_power_set, before) {
+                keeper.set(Limit::Power(Watts(watts)))?;
+                is_power_set = false;
             }
             if let Err(error) = keeper.set(*limit) {
                 self.kept.notes.push(format!("{limit} was refused and is left out: {error:#}"));
                 continue;
             }
+            is_power_set |= matches!(limit, Limit::Power(_));
             if cfg!(debug_assertions) && std::env::var("FIZEAU_PLANT").is_ok_and(|of| of == PLANT) {
                 panic!("planted between two rungs");
             }

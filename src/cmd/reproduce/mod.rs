@@ -43,8 +43,9 @@ const PAGE: &str = "reproduction.html";
 const CHOICE: &str = "rounds/00-choice";
 
 /// Why claims about tokens are not run.
-const TOKENS: &str = "claims about tokens are not run: they are about an engine that serves a model, \
-                      which this program does not start; `fizeau claim` says whether they can be true";
+const TOKENS: &str = "claims about tokens are not run: they are about an engine that serves a \
+                      model, which this program does not start; `fizeau claim` says whether they \
+                      can be true";
 
 /// Arguments of `reproduce`.
 #[derive(Args, Clone, Debug)]
@@ -66,7 +67,12 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
     /// Fresh processes that measure; from 2 on their scatter is known
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
     pub rounds: u32,
     /// Where records, answer and page go [default: results/local/TIME-reproduce-ID]
     #[arg(long, value_name = "DIR")]

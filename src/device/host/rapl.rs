@@ -1,5 +1,5 @@
-//! The energy that the host's packages take, by the processor's own counters (RAPL, which the kernel
-//! shows as `/sys/class/powercap/intel-rapl:N`, AMD's too). Since 2020 only root may read them.
+//! The energy that the host's packages take, by the processor's own counters (RAPL). The kernel
+//! shows them as `/sys/class/powercap/intel-rapl:N`, AMD's too. Since 2020 only root may read them.
 
 use std::{
     fs,

@@ -218,8 +218,8 @@ pub struct Telemetry {
 
 mirror!(Telemetry of outcome::Telemetry {
     readings, clock_min, clock_max, timed_clocks, memory_clock_min, power_mean, power_max, energy,
-    elapsed, temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected, remapped_rows,
-    pcie_replays, nvlink_errors, faults
+    elapsed, temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected,
+    remapped_rows, pcie_replays, nvlink_errors, faults
 });
 
 /// The state of the caches before each sample.

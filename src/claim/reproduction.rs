@@ -186,6 +186,10 @@ pub fn best_case(claim: &Claim, run: &Run, record: &Record) -> Result<String, St
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, one)| one.case.to_string());
     best.ok_or_else(|| {
+        let other_kind = format!("no case that was measured is of the kind of {:?}", claim.value);
+        if counted.clone().any(|outcome| outcome.measured().is_some()) {
+            return other_kind;
+        }
         let reason = counted.clone().find_map(|outcome| match outcome {
             Outcome::Skipped { case, reason } => Some(format!("{case} was skipped: {reason}")),
             Outcome::Failed { case, error, .. } => Some(format!("{case} failed: {error}")),
@@ -194,9 +198,7 @@ pub fn best_case(claim: &Claim, run: &Run, record: &Record) -> Result<String, St
             }
             Outcome::Measured(_) => None,
         });
-        reason.unwrap_or_else(|| {
-            format!("no case that was measured is of the kind of {:?}", claim.value)
-        })
+        reason.unwrap_or(other_kind)
     })
 }
 

@@ -15,7 +15,7 @@ fn rung(setting: &str, time: f64, watts: f64, by_counter: bool) -> Rung {
     let mut record: Record = synthetic::record();
     record.outcomes.retain(|outcome| {
         let id = outcome.case().to_string();
-        ["gemm/f32/768", "attention/decode", "stream/read/"].iter().any(|of| id.starts_with(of))
+        ["gemm/f32/1024x", "attention/decode", "stream/copy/"].iter().any(|of| id.starts_with(of))
     });
     record.outcomes.truncate(3);
     for outcome in &mut record.outcomes {

@@ -12,9 +12,8 @@ use fizeau::{
 
 /// The rate of the case below in the synthetic record, and the case.
 fn of(record: &Record, start: &str) -> (f64, String) {
-    let measured = record.outcomes.iter().filter_map(Outcome::measured);
-    let one =
-        measured.filter(|one| one.case.to_string().starts_with(start)).next().expect("a case");
+    let mut measured = record.outcomes.iter().filter_map(Outcome::measured);
+    let one = measured.find(|one| one.case.to_string().starts_with(start)).expect("a case");
     let rate = match one.work.flops.0 > 0.0 && start.starts_with("gemm") {
         true => (one.work.flops / one.summary.median).0,
         false => (one.work.memory / one.summary.median).0,

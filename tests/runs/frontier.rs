@@ -15,7 +15,8 @@ use std::{
 
 const SUITE: &str = r#"
 name = "ladder"
-description = "One case at three clocks"
+description = "One case at two clocks"
+kernels = "best"
 
 [measure]
 samples_min = 10
@@ -102,8 +103,10 @@ fn a_ladder_of_clocks_is_measured_and_the_clock_is_put_back() {
     assert!(said.out.starts_with(&again.out), "{}\n---\n{}", said.out, again.out);
     let json = say(&mut place.fizeau(["report", "out", "--json"]));
     let json: Value = serde_json::from_str(&json.out).expect("JSON");
-    assert_eq!(json["tables"]["frontier"].as_array().map(Vec::len), Some(4));
-    assert_eq!(json["tables"]["frontier"][0]["speed"], 1.0);
+    // Four rungs of each kernel: the best one, and vendors' libraries where there are some.
+    let rows = json["tables"]["frontier"].as_array().expect("a table");
+    assert!(!rows.is_empty() && rows.len() % 4 == 0, "{json:#}");
+    assert_eq!(rows[0]["speed"], 1.0);
 }
 
 #[test]

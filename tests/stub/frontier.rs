@@ -143,6 +143,20 @@ fn nothing_is_confirmed_by_a_stub() {
     let conditions = answer["conditions"].as_array().expect("conditions");
     let power = conditions.iter().find(|one| one["name"] == "power limit").expect("stated");
     assert_eq!(power["met"], "NOT met");
+    if rustix::process::geteuid().is_root() {
+        // Set as the claim states them, they are met, and put back.
+        let claim = claim.replace("1000.0", "500.0").replace("700.0", "1.0");
+        fs::write(machine.place.path("claim.toml"), claim).expect("written");
+        let args = ["reproduce", "claim.toml", "--rounds", "2", "--out", "set", "--set-limits"];
+        let mut command = machine.fizeau("units=1", &args);
+        let set = say(command.env("FIZEAU_STUB_LIMITS", machine.place.path("limits")));
+        assert_eq!(set.code, Some(4), "{}{}", set.out, set.err);
+        let text = fs::read_to_string(machine.place.path("set/reproduction.json")).expect("there");
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        let conditions = answer["conditions"].as_array().expect("conditions");
+        assert!(conditions.iter().all(|one| one["met"] == "met"), "{answer:#}");
+        assert!(FREE.contains(&limits(&machine).as_str()), "{}", limits(&machine));
+    }
     let shown: Vec<&str> = said.out.lines().filter(|line| !line.starts_with("page: ")).collect();
     assert_shows_no_number(&shown.join("\n"));
 }

@@ -8,6 +8,7 @@ mod bundle;
 use super::{
     Global, Usage,
     child::Measuring,
+    frontier::keeper::Keeper,
     plan,
     project::part_called,
     report::{self, ReportFormat},
@@ -17,14 +18,16 @@ use crate::{
     claim::{self, Claim, ClaimFile, Here, Named, PartNamed, Run, Statement, Verdict, judge},
     clock,
     data::Catalogue,
+    device::limits::Limit,
     file,
     record::Record,
     report::{Block, Bundled, Document, claims_listed, reproduction, without_numbers},
     spec::Part,
     suite,
+    units::{Megahertz, Watts},
     world::{Choice, choice},
 };
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use bundle::Bundle;
 use clap::Args;
 use std::{
@@ -77,6 +80,10 @@ pub struct ReproduceArgs {
     /// Where records, answer and page go [default: results/local/TIME-reproduce-ID]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Set the clock and the power limit that the claim states, as root. What was there is put back,
+    /// also where this process is killed
+    #[arg(long)]
+    pub set_limits: bool,
     /// Leave the host's name out of the records
     #[arg(long)]
     pub no_host_name: bool,
@@ -115,7 +122,9 @@ pub fn run(args: &ReproduceArgs, global: &Global) -> anyhow::Result<ExitCode> {
     super::write_file(&directory.join(bundle::CLAIM), known.text.as_bytes(), "--out DIR")?;
     super::write_file(&directory.join(bundle::SUITE), ready.suite.as_bytes(), "--out DIR")?;
     let rounds = Rounds { ready: &ready, args, global, directory: &directory };
+    let mut keeper = args.set_limits.then(|| under_its_limits(&ready)).transpose()?;
     let (case, places, records) = rounds.measured(&interrupted)?;
+    keeper.as_mut().map_or(Ok(()), Keeper::restore)?;
     let here = Here { part: ready.part, possible: &ready.possible, case: &case, rounds: &records };
     let found = claim::reproduce(&ready.claim, ready.run(), here).map_err(anyhow::Error::msg)?;
     let command = ready.command(args);
@@ -253,7 +262,8 @@ impl<'c> Ready<'c> {
     /// The command that does the same, with the claim's file of the bundle.
     fn command(&self, args: &ReproduceArgs) -> String {
         let (device, rounds) = (&self.device, args.rounds);
-        format!("fizeau reproduce {} --device {device} --rounds {rounds}", bundle::CLAIM)
+        let limits = if args.set_limits { " --set-limits" } else { "" };
+        format!("fizeau reproduce {} --device {device} --rounds {rounds}{limits}", bundle::CLAIM)
     }
 }
 
@@ -270,6 +280,24 @@ fn device(args: &ReproduceArgs, part: Option<&Part>, named: PartNamed) -> anyhow
         bail!("the claim is about a GPU and none is here; --device host measures the host instead");
     }
     Ok(device)
+}
+
+/// Sets the clock and the power limit that a claim states.
+fn under_its_limits(ready: &Ready<'_>) -> anyhow::Result<Keeper> {
+    if !rustix::process::geteuid().is_root() {
+        bail!("--set-limits needs root: only root may set limits of power and clock");
+    }
+    let conditions = &ready.run().conditions;
+    let power = conditions.power_limit_w.map(|watts| Limit::Power(Watts(watts)));
+    let clock = conditions.clock_mhz.map(|clock| Limit::Clock(Megahertz(clock)));
+    if power.is_none() && clock.is_none() {
+        return Err(Usage("--set-limits: the claim states neither clock nor power".into()).into());
+    }
+    let mut keeper = Keeper::start(&ready.device, Path::new("/"))?;
+    for limit in [power, clock].into_iter().flatten() {
+        keeper.set(limit).with_context(|| format!("{limit}, which the claim states"))?;
+    }
+    Ok(keeper)
 }
 
 /// The processes that measure a claim.

@@ -150,8 +150,10 @@ pub struct Telemetry {
     pub power_mean: Option<Watts>,
     /// Highest.
     pub power_max: Option<Watts>,
-    /// Energy taken.
+    /// Energy taken, by the device's own counter.
     pub energy: Option<Joules>,
+    /// The time that `energy` was taken in: between the two readings of the counter.
+    pub elapsed: Option<Seconds>,
     /// Highest temperature of the device.
     pub temperature_max: Option<Celsius>,
     /// Highest temperature of its memory.
@@ -274,6 +276,18 @@ impl Check {
     /// Whether every element was within the tolerance. A NaN is not.
     pub fn passed(&self) -> bool {
         self.wrong == 0 && self.error <= self.tolerance
+    }
+}
+
+impl Telemetry {
+    /// The mean power, and whether it is by the counter of energy, which misses nothing. Sensors of
+    /// power are read now and then.
+    pub fn power(&self) -> Option<(Watts, bool)> {
+        let by_counter = self.energy.zip(self.elapsed).filter(|(_, elapsed)| elapsed.0 > 0.0);
+        match by_counter {
+            Some((energy, elapsed)) => Some((Watts(energy.0 / elapsed.0), true)),
+            None => self.power_mean.map(|power| (power, false)),
+        }
     }
 }
 

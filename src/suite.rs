@@ -25,6 +25,8 @@ pub struct Suite {
     pub kernels: KernelChoice,
     /// How long to sample.
     pub measure: MeasureSettings,
+    /// The limits of power and clock at which all of it is measured; absent: as the device is set.
+    pub power: Option<PowerLadder>,
     /// Absent: none planned.
     pub compute: Option<ComputeAxes>,
     /// Absent: none planned.
@@ -46,6 +48,33 @@ pub struct Suite {
     pub attention: Vec<AttentionPoint>,
     /// Absent: none planned.
     pub collective: Option<CollectiveAxes>,
+}
+
+/// Limits of power and clock, highest first. They are set with `--set-limits` alone.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerLadder {
+    /// Power limits, as shares of the device's default limit.
+    #[serde(default)]
+    pub caps: Vec<f64>,
+    /// Clocks, as shares of the highest that the device states.
+    #[serde(default)]
+    pub clocks: Vec<f64>,
+}
+
+/// The most rungs of a ladder's two lists each.
+const RUNGS_MAX: usize = 32;
+
+impl PowerLadder {
+    fn check(&self) -> Result<(), String> {
+        for (name, shares) in [("caps", &self.caps), ("clocks", &self.clocks)] {
+            let is_share = |share: &f64| (0.05..=1.0).contains(share);
+            if shares.len() > RUNGS_MAX || !shares.iter().all(is_share) {
+                return Err(format!("[power] {name}: up to {RUNGS_MAX} shares from 0.05 to 1"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Which of the kernels that a device has for a point are measured.
@@ -334,6 +363,7 @@ impl Suite {
     /// What is wrong with its numbers, if anything is.
     pub fn check(&self) -> Result<(), String> {
         self.measure.check()?;
+        self.power.as_ref().map_or(Ok(()), PowerLadder::check)?;
         self.check_combinations()?;
         let mut rows = self.access.iter().flat_map(|access| &access.rows);
         if rows.any(|row| !row.is_power_of_two() || *row < 16 || *row > limits::ROW_MAX.0) {

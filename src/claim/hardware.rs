@@ -1,6 +1,6 @@
 //! Claims about memory, arithmetic and links, against the catalogue.
 
-use super::{Answer, Verdict};
+use super::{Answer, Statement, Verdict};
 use crate::{
     case::Algorithm,
     dtype::Dtype,
@@ -15,6 +15,16 @@ const PEAK_MOST: f64 = 0.985;
 
 /// Within this of a stated peak a figure is that peak.
 const SAME: f64 = 0.004;
+
+/// Whether a figure is a peak that a vendor's text states, and no measurement.
+pub fn is_stated_peak(part: &Part, statement: &Statement) -> bool {
+    let stated = match statement {
+        Statement::Memory(_) => part.memory_bandwidth.map(|rate| rate.0),
+        Statement::Arithmetic(_, Some(dtype)) => part.peaks.get(dtype).map(|rate| rate.0),
+        _ => None,
+    };
+    stated.is_some_and(|stated| (statement.figure() / stated - 1.0).abs() <= SAME)
+}
 
 fn verdict(answer: Answer, why: String, share: f64, arithmetic: Vec<String>) -> Verdict {
     Verdict { answer, why, of_light: Some(share), of_serial: None, arithmetic, missing: Vec::new() }
@@ -103,6 +113,28 @@ pub fn arithmetic(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
         lines.push("it is twice the dense peak: vendors print that for 2:4 sparsity".into());
     }
     beside("these units", rate, stated.0, most, lines)
+}
+
+/// Operations of one unit in a clock.
+pub fn per_clock(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
+    let Some(dtype) = dtype else {
+        let mut verdict = Verdict::cannot_tell("the element type is not stated");
+        let known = part.flops_per_clock.iter();
+        verdict.arithmetic =
+            known.map(|(dtype, each)| format!("{dtype}: {each} a clock")).collect();
+        verdict.missing = vec!["element type: fp8, bf16, ...".into()];
+        return verdict;
+    };
+    let Some(stated) = part.flops_per_clock.get(&dtype).copied() else {
+        let why = format!("no text states what a unit of {} does in {dtype} each clock", part.name);
+        return Verdict::cannot_tell(why);
+    };
+    let lines = vec![format!(
+        "{rate} / {stated} operations each clock (dense {dtype} of one unit of {}) = {:.1} %",
+        part.name,
+        rate / stated * 100.0
+    )];
+    beside("a unit", rate, stated, stated, lines)
 }
 
 /// Bus bandwidth of an all_reduce.

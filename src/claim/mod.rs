@@ -4,10 +4,16 @@
 //! A claim is set against bounds in its own favour: what it does not state is taken as what makes
 //! it easiest to reach. What is impossible then is impossible whatever was left unsaid.
 
+mod condition;
 mod hardware;
+mod reproduction;
+mod run;
 mod statement;
 mod tokens;
 
+pub use condition::{Condition, Met};
+pub use reproduction::{Here, Reproduction, best_case, measured_by, reproduce};
+pub use run::{Conditions, PartNamed, Run};
 pub use statement::{Per, Statement};
 
 use crate::{model::Model, project::Layout, spec::Part};
@@ -65,6 +71,8 @@ pub struct Claim {
     pub note: Option<String>,
     /// The verdict that stands in a file of this project, so that a test can compare.
     pub verdict: Option<Answer>,
+    /// What `fizeau reproduce` measures, and under which conditions; absent: it cannot be run.
+    pub run: Option<Run>,
 }
 
 /// What can be said of a claim.
@@ -156,5 +164,6 @@ pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
         Statement::Memory(rate) => Ok(hardware::memory(part, rate)),
         Statement::Arithmetic(rate, dtype) => Ok(hardware::arithmetic(part, rate, dtype)),
         Statement::Bus(rate, devices) => Ok(hardware::bus(part, rate, devices.or(claim.gpus))),
+        Statement::PerClock(rate, dtype) => Ok(hardware::per_clock(part, rate, dtype)),
     }
 }

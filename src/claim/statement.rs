@@ -1,6 +1,9 @@
 //! What a claim states: `154 tok/s/user`, `4.8 TB/s`, `1,979 TFLOP/s fp8`, `busbw 480 on 8 GPUs`.
 
-use crate::dtype::Dtype;
+use crate::{
+    dtype::Dtype,
+    units::{BytesPerSecond, FlopsPerSecond},
+};
 use std::fmt;
 
 /// A stated figure.
@@ -20,6 +23,37 @@ pub enum Statement {
     /// Bus bandwidth of an all_reduce as nccl-tests counts it, bytes a second; devices where they
     /// are stated.
     Bus(f64, Option<u32>),
+    /// Operations that one unit (a core, an SM, a CU) completes each clock; a multiply-add is two.
+    PerClock(f64, Option<Dtype>),
+}
+
+impl Statement {
+    /// The figure in SI units: tokens, bytes or operations each second, operations each clock.
+    pub fn figure(&self) -> f64 {
+        match *self {
+            Statement::Tokens { rate, .. }
+            | Statement::Memory(rate)
+            | Statement::Arithmetic(rate, _)
+            | Statement::Bus(rate, _)
+            | Statement::PerClock(rate, _) => rate,
+        }
+    }
+
+    /// Whether it is about tokens, which no case of this program measures.
+    pub fn is_of_tokens(&self) -> bool {
+        matches!(self, Statement::Tokens { .. })
+    }
+
+    /// A measured figure of the same kind, for people.
+    pub fn spelled(&self, figure: f64) -> String {
+        match self {
+            Statement::Tokens { per, .. } => format!("{figure:.1} {per}"),
+            Statement::Memory(_) => BytesPerSecond(figure).to_string(),
+            Statement::Arithmetic(..) => FlopsPerSecond(figure).to_string(),
+            Statement::Bus(..) => format!("{} (busbw)", BytesPerSecond(figure)),
+            Statement::PerClock(..) => format!("{figure:.2} FLOP/clock"),
+        }
+    }
 }
 
 /// Whose tokens are counted.
@@ -73,7 +107,7 @@ impl std::str::FromStr for Statement {
             format!(
                 "{text:?} is no claim that is understood: \"154 tok/s/user\", \"2582 tok/s/GPU\", \
                  \"6200 tok/s\", \"4.8 TB/s\", \"1,979 TFLOP/s fp8\", \"busbw 480 on 8 GPUs\" (in \
-                 GB/s)"
+                 GB/s), \"32 FLOP/clock f64\" (of one core or unit)"
             )
         };
         let lower = text.to_ascii_lowercase();
@@ -103,6 +137,7 @@ impl std::str::FromStr for Statement {
             "gflop/s" | "gflops" => Statement::Arithmetic(value * 1e9, typed),
             "tflop/s" | "tflops" | "top/s" | "tops" => Statement::Arithmetic(value * 1e12, typed),
             "pflop/s" | "pflops" | "pop/s" => Statement::Arithmetic(value * 1e15, typed),
+            "flop/clock" | "op/clock" => Statement::PerClock(value, typed),
             "tok/s/user" | "tokens/s/user" => tokens(Per::User),
             "tok/s/gpu" | "tokens/s/gpu" => tokens(Per::Device),
             "tok/s" | "tokens/s" => tokens(Per::System),

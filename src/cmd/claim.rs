@@ -1,18 +1,18 @@
 //! `fizeau claim`: whether a published figure can be true.
 
 use super::{
-    Global, Usage, project,
+    Global, Usage, exit, project,
     report::{self, ReportFormat},
 };
 use crate::{
-    claim::{CLAIMS_MAX, Claim, ClaimFile, Named, judge},
+    claim::{Answer, CLAIMS_MAX, Claim, ClaimFile, Named, Verdict, judge},
     data::Catalogue,
     file,
     project::Layout,
     report::verdicts,
     suite,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::{path::PathBuf, process::ExitCode};
 
 /// Arguments of `claim`.
@@ -58,12 +58,36 @@ pub struct ClaimArgs {
     /// Tokens accepted for each step of speculative decoding
     #[arg(long, value_name = "TOKENS")]
     pub acceptance: Option<f64>,
+    /// Exit with code 1 where a claim gets this answer, for use in CI; repeat it for more answers
+    #[arg(long, value_enum, value_name = "ANSWER")]
+    pub fail_on: Vec<AnswerName>,
     /// How it is written [default: terminal, or as the name of --out ends; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
     /// Write it to this file and not to standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// An answer, as `--fail-on` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AnswerName {
+    /// Above a bound, or what does not fit
+    Impossible,
+    /// Above what such systems reach
+    Suspicious,
+    /// Something that decides is not stated
+    CannotTell,
+}
+
+impl AnswerName {
+    fn is(self, answer: Answer) -> bool {
+        match self {
+            AnswerName::Impossible => answer == Answer::Impossible,
+            AnswerName::Suspicious => answer == Answer::Suspicious,
+            AnswerName::CannotTell => answer == Answer::CannotTell,
+        }
+    }
 }
 
 fn claims(args: &ClaimArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Claim>> {
@@ -107,7 +131,8 @@ fn claims(args: &ClaimArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Claim>>
     Ok(all)
 }
 
-/// Judges, and prints. The exit code says only whether all could be judged.
+/// Judges, and prints. The exit code says whether all could be judged, and with `--fail-on` whether
+/// one got an answer that is named there.
 ///
 /// # Errors
 /// Where a claim cannot be read, or the result cannot be written.
@@ -134,5 +159,7 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
         Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
         None => super::write_out(&text)?,
     }
-    Ok(ExitCode::SUCCESS)
+    let fails =
+        |(_, verdict): &(Claim, Verdict)| args.fail_on.iter().any(|name| name.is(verdict.answer));
+    Ok(ExitCode::from(if judged.iter().any(fails) { exit::FAILED } else { 0 }))
 }

@@ -3,12 +3,14 @@
 pub mod ab;
 pub mod accept;
 pub mod bundle;
+mod child;
 pub mod claim;
 pub mod compare;
 pub mod devices;
 pub mod doctor;
 mod estimate;
 mod explain;
+pub mod frontier;
 pub mod launch;
 pub mod list;
 pub mod localise;
@@ -17,6 +19,7 @@ pub mod profile;
 mod progress;
 pub mod project;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod run_args;
 pub mod shapes;
@@ -70,8 +73,8 @@ Environment variables:
 
 Exit codes:
     0  everything planned was measured, or skipped with its reason
-    1  a case failed or was invalid, a comparison found a regression, or `doctor` found what
-       would spoil numbers
+    1  a case failed or was invalid, a comparison found a regression, a claim was not reproduced
+       or got an answer of --fail-on, or `doctor` found what would spoil numbers
     2  the command line is wrong
     3  it could not run: also where a GPU's driver is installed and does not work, or `doctor`
        found a GPU that cannot be opened
@@ -169,6 +172,8 @@ pub enum Verb {
     Shapes(shapes::ShapesArgs),
     /// Say whether a published figure can be true, with the arithmetic
     Claim(claim::ClaimArgs),
+    /// Run a published hardware claim under its conditions: reproduced, not reproduced, cannot tell
+    Reproduce(reproduce::ReproduceArgs),
     /// Print shell completions
     Completions {
         /// The shell
@@ -176,6 +181,9 @@ pub enum Verb {
     },
     /// Print the manual page
     Man,
+    /// Set limits of a device for another process of this program, and put them back when it ends
+    #[command(hide = true)]
+    KeepLimits(frontier::keeper::KeepLimitsArgs),
     /// Print the JSON Schema of one line of a record
     #[command(hide = true)]
     Schema,
@@ -217,12 +225,14 @@ pub fn main() -> ExitCode {
         Some(Verb::Project(args)) => project::run(&args, &cli.global),
         Some(Verb::Shapes(args)) => shapes::run(&args, &cli.global),
         Some(Verb::Claim(args)) => claim::run(&args, &cli.global),
+        Some(Verb::Reproduce(args)) => reproduce::run(&args, &cli.global),
         Some(Verb::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "fizeau", &mut text);
             print(String::from_utf8_lossy(&text).trim_end())
         }
         Some(Verb::Man) => man(),
+        Some(Verb::KeepLimits(args)) => frontier::keeper::keep(&args),
         Some(Verb::Schema) => schema(),
     };
     result.unwrap_or_else(|error| {

@@ -1,6 +1,6 @@
 //! `fizeau report`: makes the report of a run again, from its record alone.
 
-use super::{Global, Usage, side_by_side, write_file};
+use super::{Global, Usage, frontier, side_by_side, write_file};
 use crate::{
     format::{
         csv, html, json, markdown, nccl_tests, nvbandwidth, superbench,
@@ -58,12 +58,14 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let format = format_of(args.format, args.out.as_deref(), global)?;
     super::spare_records(args.out.as_deref(), &paths)?;
     for path in &paths {
-        let record = match side_by_side::is_run(path) {
+        let is_frontier = frontier::is_run(path);
+        let record = match is_frontier || side_by_side::is_run(path) {
             true => None,
             false => Some(store::read(path)?),
         };
         let document = match &record {
             Some(record) => report::run(record),
+            None if is_frontier => frontier::document(path)?,
             None => report::side_by_side(&side_by_side::read(path)?),
         };
         #[cfg(feature = "png")]

@@ -1,7 +1,7 @@
 //! `fizeau run`: measure, record, report.
 
 use super::{
-    Global, Usage, estimate, exit, plan,
+    Global, Usage, estimate, exit, frontier, plan,
     progress::Progress,
     report::{self, ReportFormat},
     run_args::RunArgs,
@@ -43,6 +43,9 @@ const LOCAL: &str = "results/local";
 pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if let Some(directory) = args.resume.as_deref().filter(|path| side_by_side::is_run(path)) {
         return side_by_side::resume(args, global, directory);
+    }
+    if let Some(suite) = frontier::asked_for(args, global)? {
+        return frontier::run(args, global, &suite);
     }
     if let Some(names) = args.plan.choice().several()? {
         refuse_resuming_one(args)?;

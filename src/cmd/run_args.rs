@@ -39,6 +39,16 @@ pub struct RunArgs {
     /// Progress on standard error
     #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
     pub progress: ProgressMode,
+    /// Set the power limits and clocks of a suite's ladder (power-frontier), as root. What was
+    /// there is put back, also where this process is killed
+    #[arg(long, conflicts_with = "resume")]
+    pub set_limits: bool,
+    /// For the process that measures one rung of a ladder.
+    #[arg(long, hide = true)]
+    pub one_rung: bool,
+    /// Files of the kernel with limits are below this directory: for tests
+    #[arg(long, hide = true, default_value = "/", value_name = "DIR")]
+    pub root: PathBuf,
     /// For the process that `--device all` starts for each GPU: the other GPUs.
     #[arg(long, hide = true, value_delimiter = ',', num_args = 0.., require_equals = true)]
     pub side_by_side: Option<Vec<String>>,
@@ -57,6 +67,9 @@ impl RunArgs {
             no_host_name,
             full: _,
             progress: _,
+            set_limits: _,
+            one_rung: _,
+            root: _,
             side_by_side: _,
         } = self;
         let PlanArgs { selectors, suite, ranks, device } = plan;

@@ -7,6 +7,7 @@ mod gpu;
 pub mod hip;
 pub mod host;
 pub mod library;
+pub mod limits;
 pub mod pci;
 
 pub use error::DeviceError;
@@ -21,8 +22,9 @@ use crate::{
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
 };
+use limits::Limits;
 use serde::{Deserialize, Serialize};
-use std::{any::Any, ffi::c_void, fmt, sync::Arc};
+use std::{any::Any, ffi::c_void, fmt, path::Path, sync::Arc};
 
 /// A family of devices behind one driver.
 pub trait Backend: Sync {
@@ -54,6 +56,17 @@ pub trait Backend: Sync {
     /// there is no driver.
     fn at_rest(&self) -> Vec<Gpu> {
         Vec::new()
+    }
+
+    /// The limits of one device; files of the kernel are looked for below `root`, which is `/` but
+    /// for tests.
+    ///
+    /// # Errors
+    ///
+    /// Where the device is not there, or this program sets no limits of such devices.
+    fn limits(&self, _ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+        let what = "limits of power and clock that can be set".into();
+        Err(DeviceError::NotOffered { library: self.name().into(), what })
     }
 }
 

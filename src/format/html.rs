@@ -134,6 +134,13 @@ fn block(block: &Block) -> Result<Value, HtmlError> {
         Block::Chart(chart) => figure(chart)?,
         Block::HeatMap(map) => heat_map(map),
         Block::Table(of) => table(of),
+        Block::Listing(listing) => context! {
+            kind => "listing",
+            name => listing.name.clone(),
+            title => shown(&listing.title),
+            // To be copied: no line is cut.
+            lines => listing.text.lines().map(clean).collect::<Vec<_>>(),
+        },
     })
 }
 

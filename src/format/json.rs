@@ -23,7 +23,8 @@
 //!       "series": [ { "name": "...", "points": [[x, y], ...] } ],
 //!       "marks": [ { "at": 49152, "label": "..." } ]
 //!     }
-//!   }
+//!   },
+//!   "listings": { "claim": "..." }
 //! }
 //! ```
 //!
@@ -31,6 +32,8 @@
 //! each planned case was measured or skipped with its reason, which says nothing of speed. A
 //! comparison has `runs` in the place of `run`, each with its `role`, `A` or `B`, and counts cases
 //! by their results (`slower`, `same`, ...).
+//!
+//! `listings` are texts to be copied as they stand, and absent where there are none.
 //!
 //! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. A
 //! number of a stub driver is an object of `value` and `"stub": true`. What is not known is null.
@@ -54,7 +57,8 @@ pub const VERSION: u32 = 1;
 pub fn render(document: &Document, about: &About) -> String {
     let mut text = Vec::new();
     let mut warnings = Vec::new();
-    let [mut facts, mut tables, mut heat_maps, mut charts] = std::array::from_fn(|_| Map::new());
+    let [mut facts, mut tables, mut heat_maps, mut charts, mut listings] =
+        std::array::from_fn(|_| Map::new());
     for block in &document.blocks {
         match block {
             Block::Heading(_) => {}
@@ -77,6 +81,9 @@ pub fn render(document: &Document, about: &About) -> String {
             Block::Chart(chart) => {
                 charts.insert(chart.name.clone(), curves(chart));
             }
+            Block::Listing(listing) => {
+                listings.insert(listing.name.clone(), json!(listing.text));
+            }
         }
     }
     let mut whole = json!({
@@ -90,6 +97,9 @@ pub fn render(document: &Document, about: &About) -> String {
         "heat_maps": heat_maps,
         "charts": charts,
     });
+    if !listings.is_empty() {
+        whole["listings"] = Value::Object(listings);
+    }
     if let Some(verdict) = about.verdict {
         whole["verdict"] = json!(verdict.to_string());
         let counts = about.counts.iter().map(|(name, count)| (name.clone(), json!(count)));

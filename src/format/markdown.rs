@@ -32,6 +32,13 @@ fn write(document: &Document, out: &mut String) -> fmt::Result {
             Block::Chart(chart) => {
                 writeln!(out, "*{}.* {}\n", escape(&chart.title), escape(&chart.caption))?;
             }
+            Block::Listing(listing) => {
+                writeln!(out, "*{}*\n", escape(&listing.title))?;
+                for line in listing.text.lines() {
+                    writeln!(out, "    {}", clean(line))?;
+                }
+                writeln!(out)?;
+            }
         }
     }
     Ok(())

@@ -85,6 +85,12 @@ impl Page {
                 Block::Table(table) => self.table(table)?,
                 Block::HeatMap(map) => self.heat_map(map)?,
                 Block::Chart(chart) => self.chart(chart)?,
+                Block::Listing(listing) => {
+                    writeln!(self.out, "\n{}", self.paint(BOLD, &clean(&listing.title)))?;
+                    for line in listing.text.lines() {
+                        writeln!(self.out, "    {}", clean(line))?;
+                    }
+                }
             }
         }
         Ok(())

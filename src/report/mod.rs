@@ -12,6 +12,7 @@ mod ceiling;
 mod chart;
 mod comparison;
 pub mod explain;
+mod frontier;
 mod headline;
 mod heat;
 mod level;
@@ -21,6 +22,7 @@ pub mod nvbandwidth;
 mod projection;
 mod rank;
 mod reproduce;
+mod reproduction;
 mod run;
 mod sensors;
 mod side_by_side;
@@ -38,10 +40,12 @@ pub use about::About;
 pub use brief::document as brief;
 pub use ceiling::Ceilings;
 pub use comparison::{comparisons, document as comparison};
+pub use frontier::{Rung, document as frontier};
 pub use line::{Finished, finished};
 pub use nccl_tests::nccl_tests;
 pub use nvbandwidth::nvbandwidth;
 pub use projection::document as projection;
+pub use reproduction::{Bundled, document as reproduction, listed as claims_listed};
 pub use run::document as run;
 pub use side_by_side::{GpuRun, document as side_by_side};
 pub use startup_fit::{StartupFit, fit_startup};
@@ -82,6 +86,19 @@ pub enum Block {
     HeatMap(HeatMap),
     /// A table.
     Table(Table),
+    /// A text to be copied as it stands: a file, a command.
+    Listing(Listing),
+}
+
+/// A text to be copied as it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// Stable, for machines: `claim`.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// The text, line by line.
+    pub text: String,
 }
 
 /// One number to remember.

@@ -50,10 +50,10 @@ fn help_states_the_verbs_and_exit_codes() {
     assert!(fizeau(&["schema"]).out.contains("\"footer\""));
 }
 
-/// A line for each verb, and its exit code. The other three: `doctor` finds more or less on a busy
-/// machine (tests/stub/broken.rs has it), `launch` leaves all words to its ranks, and `ab` takes
-/// long.
-const LINES: [(&[&str], i32); 21] = [
+/// A line for each verb, and its exit code. The others: `doctor` finds more or less on a busy
+/// machine (tests/stub/broken.rs has it), `launch` leaves all words to its ranks, `ab` takes long,
+/// and `keep-limits` waits for another process (tests/runs/frontier.rs).
+const LINES: [(&[&str], i32); 23] = [
     (&[], 0),
     (&["--help"], 0),
     (&["devices"], 0),
@@ -72,6 +72,8 @@ const LINES: [(&[&str], i32); 21] = [
     (&["project", "llama-3.1-8b", "--on", "h200-sxm"], 0),
     (&["shapes", "llama-3.1-8b"], 0),
     (&["claim", "9.9 TB/s", "--on", "h200-sxm"], 0),
+    (&["claim", "9.9 TB/s", "--on", "h200-sxm", "--fail-on", "impossible"], 1),
+    (&["reproduce", "--list", "--device", "host"], 0),
     (&["completions", "bash"], 0),
     (&["man"], 0),
     (&["schema"], 0),
@@ -102,7 +104,10 @@ fn what_a_verb_found_does_not_depend_on_who_reads_it() {
     let named = |verb: &str| LINES.iter().any(|(args, _)| args.first() == Some(&verb));
     for verb in fizeau::cmd::Cli::command().get_subcommands() {
         let verb = verb.get_name();
-        assert!(named(verb) || ["doctor", "launch", "ab"].contains(&verb), "{verb} is not tried");
+        assert!(
+            named(verb) || ["doctor", "launch", "ab", "keep-limits"].contains(&verb),
+            "{verb} is not tried"
+        );
     }
 }
 
@@ -121,6 +126,9 @@ fn a_wrong_command_line_is_exit_code_2() {
         (&["compare", "a", "b", "--threshold", "much"], "0.05 or 5%"),
         (&["compare", "a", "b", "--waive", "["], "is not a selector"),
         (&["launch", "-n", "2", "--", "run", "--devise=cuda"], "--device"),
+        (&["run", "--set-limits", "--device", "host"], "power-frontier"),
+        (&["reproduce", "no-such-claim"], "no-such-claim"),
+        (&["reproduce"], "CLAIM"),
     ] {
         let said = fizeau(args);
         assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);

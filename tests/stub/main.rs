@@ -13,6 +13,7 @@ mod cache;
 mod cuda;
 mod drivers;
 mod first_day;
+mod frontier;
 mod hip;
 mod machine;
 mod memory;

@@ -24,6 +24,7 @@ mod cublaslt;
 mod cuda;
 mod hip;
 mod hipblaslt;
+mod limits;
 mod memory;
 mod model;
 mod nvml;

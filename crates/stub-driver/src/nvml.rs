@@ -2,14 +2,15 @@
 
 use crate::{
     cuda::{export, put},
+    limits,
     speed::{Moment, Resource},
     state::{OK, State, call},
 };
 use nvml_wrapper_sys::bindings::{
     nvmlEventData_t, nvmlEventTypeXidCriticalError, nvmlFieldValue_t, nvmlPciInfo_t,
     nvmlProcessInfo_t, nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE,
-    nvmlReturn_enum_NVML_ERROR_NOT_FOUND, nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED,
-    nvmlReturn_enum_NVML_ERROR_TIMEOUT,
+    nvmlReturn_enum_NVML_ERROR_NO_PERMISSION, nvmlReturn_enum_NVML_ERROR_NOT_FOUND,
+    nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED, nvmlReturn_enum_NVML_ERROR_TIMEOUT,
 };
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -22,6 +23,7 @@ type Sensor = *mut c_void;
 const NOT_SUPPORTED: c_int = nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as c_int;
 const NOT_FOUND: c_int = nvmlReturn_enum_NVML_ERROR_NOT_FOUND as c_int;
 const INSUFFICIENT_SIZE: c_int = nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE as c_int;
+pub const NO_PERMISSION: c_int = nvmlReturn_enum_NVML_ERROR_NO_PERMISSION as c_int;
 const TIMEOUT: c_int = nvmlReturn_enum_NVML_ERROR_TIMEOUT as c_int;
 
 /// A handle is this and the bus's number, which is one more than the device's ordinal.
@@ -62,12 +64,40 @@ export! {
         megahertz.write(if kind == 2 { 1_000 } else { (1_000.0 * speed) as c_uint });
         OK
     }
-    nvmlDeviceGetPowerUsage(_device: Sensor, milliwatts: *mut c_uint) |_state| {
-        milliwatts.write(1_000);
+    nvmlDeviceGetPowerUsage(device: Sensor, milliwatts: *mut c_uint) |_state| {
+        milliwatts.write(limits::of(ordinal(device)).power / 2);
         OK
     }
-    nvmlDeviceGetEnforcedPowerLimit(_device: Sensor, milliwatts: *mut c_uint) |_state| {
-        milliwatts.write(2_000);
+    nvmlDeviceGetEnforcedPowerLimit(device: Sensor, milliwatts: *mut c_uint) |_state| {
+        milliwatts.write(limits::of(ordinal(device)).power);
+        OK
+    }
+    nvmlDeviceGetPowerManagementLimit(device: Sensor, milliwatts: *mut c_uint) |_state| {
+        milliwatts.write(limits::of(ordinal(device)).power);
+        OK
+    }
+    nvmlDeviceGetPowerManagementDefaultLimit(_device: Sensor, milliwatts: *mut c_uint) |_state| {
+        milliwatts.write(limits::POWER);
+        OK
+    }
+    nvmlDeviceGetPowerManagementLimitConstraints(
+        _device: Sensor, least: *mut c_uint, most: *mut c_uint
+    ) |_state| {
+        least.write(limits::POWER / 4);
+        most.write(limits::POWER);
+        OK
+    }
+    nvmlDeviceSetPowerManagementLimit(device: Sensor, milliwatts: c_uint) |_state| {
+        limits::set(ordinal(device), |limits| limits.power = milliwatts)
+    }
+    nvmlDeviceSetGpuLockedClocks(device: Sensor, _least: c_uint, most: c_uint) |_state| {
+        limits::set(ordinal(device), |limits| limits.clock = Some(most))
+    }
+    nvmlDeviceResetGpuLockedClocks(device: Sensor) |_state| {
+        limits::set(ordinal(device), |limits| limits.clock = None)
+    }
+    nvmlDeviceGetMaxClockInfo(_device: Sensor, _kind: c_int, megahertz: *mut c_uint) |_state| {
+        megahertz.write(limits::CLOCK);
         OK
     }
     nvmlDeviceGetEccMode(_device: Sensor, current: *mut c_uint, pending: *mut c_uint) |state| {

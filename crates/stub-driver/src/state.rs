@@ -2,6 +2,7 @@
 
 use crate::{
     cost::{Cost, Path},
+    limits,
     memory::{Memory, Owner},
     model::Call,
     script::Script,
@@ -105,12 +106,13 @@ pub fn state() -> MutexGuard<'static, State> {
 impl State {
     fn new() -> State {
         let script = Script::parse(&std::env::var("FIZEAU_STUB").unwrap_or_default());
-        let script = script.unwrap_or_else(|error| {
+        let mut script = script.unwrap_or_else(|error| {
             // No function of the driver has a code for this: a process that continues would pass
             // a test of something else.
             eprintln!("FIZEAU_STUB: {error}");
             std::process::exit(2)
         });
+        limits::slow_down(&mut script.speeds);
         let log = std::env::var_os("FIZEAU_STUB_LOG").map(|path| {
             let opened = OpenOptions::new().create(true).append(true).open(path);
             opened.expect("FIZEAU_STUB_LOG can be written")

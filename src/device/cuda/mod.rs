@@ -6,6 +6,7 @@ mod cublaslt;
 mod driver;
 mod kernels;
 mod launching;
+mod limits;
 mod nvml;
 mod nvrtc;
 mod properties;
@@ -19,6 +20,7 @@ use super::{
         driver::Driver,
         sensors::spelled as held_by,
     },
+    limits::Limits,
 };
 use crate::{
     evidence::identity,
@@ -27,6 +29,8 @@ use crate::{
     spec::{Properties, STUB},
 };
 use driver::{driver, spelled};
+use limits::NvmlLimits;
+use std::path::Path;
 
 /// The backend.
 pub struct Cuda;
@@ -93,6 +97,16 @@ impl Backend for Cuda {
     fn at_rest(&self) -> Vec<Gpu> {
         let Ok(driver) = driver() else { return Vec::new() };
         (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+    }
+
+    fn limits(&self, ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+        let (driver, nvml) = (driver()?, nvml::nvml()?);
+        let (pci, mig) = place(&driver, ordinal).ok_or_else(|| {
+            DeviceError::Driver(format!("no GPU cuda:{ordinal}, or no place on the PCI bus"))
+        })?;
+        let limits = NvmlLimits::of(nvml, &pci, mig.as_deref());
+        let unknown = || DeviceError::Driver(format!("NVML does not know cuda:{ordinal}"));
+        Ok(Box::new(limits.ok_or_else(unknown)?))
     }
 }
 
@@ -186,10 +200,16 @@ fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
 
 /// NVML's view of a device.
 fn sensors(driver: &Driver, ordinal: u32) -> Option<nvml::Sensors> {
+    let (pci, mig) = place(driver, ordinal)?;
+    nvml::nvml().ok()?.sensors(&pci, mig.as_deref())
+}
+
+/// Where a device is on the PCI bus, and its MIG number where it is a slice.
+fn place(driver: &Driver, ordinal: u32) -> Option<(String, Option<String>)> {
     let device = driver.device(ordinal).ok()?;
     let is_slice = driver.name(device)?.contains(" MIG ");
     let mig = driver.uuid(device).filter(|_| is_slice).map(|uuid| format!("MIG-{uuid}"));
-    nvml::nvml().ok()?.sensors(&driver.pci(device)?, mig.as_deref())
+    Some((driver.pci(device)?, mig))
 }
 
 /// What tells a device and how it is linked from others.

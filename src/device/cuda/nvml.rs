@@ -97,7 +97,7 @@ fn open() -> Result<nvml_wrapper::Nvml, DeviceError> {
 }
 
 /// An error with its code, where it is NVML's own.
-fn words(error: NvmlError) -> String {
+pub(super) fn words(error: NvmlError) -> String {
     let said = chain(&error);
     match error {
         NvmlError::UnexpectedVariant(code) => format!("NVML error {code}"),
@@ -113,12 +113,17 @@ impl Nvml {
     }
 
     /// The device at a place of the PCI bus, or the slice with a MIG number.
-    pub fn sensors(self, pci: &str, mig: Option<&str>) -> Option<Sensors> {
+    pub fn device(self, pci: &str, mig: Option<&str>) -> Option<Device<'static>> {
         let device = match mig {
             Some(mig) => self.0.device_by_uuid(mig),
             None => self.0.device_by_pci_bus_id(pci),
         };
-        Some(Sensors(Arc::new(device.ok()?)))
+        device.ok()
+    }
+
+    /// The sensors of such a device.
+    pub fn sensors(self, pci: &str, mig: Option<&str>) -> Option<Sensors> {
+        Some(Sensors(Arc::new(self.device(pci, mig)?)))
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     sensors::{self, Counters, Faults, ReadSensors, Reading},
 };
 use crate::{
+    clock::{self, Moment},
     outcome::Telemetry,
     units::{Celsius, Joules, Megahertz, Watts},
 };
@@ -42,6 +43,8 @@ struct Seen {
     /// Clocks of the readings that began and ended within one timed region.
     timed_clocks: Vec<u32>,
     start: Counters,
+    /// When `start` was read.
+    since: Option<Moment>,
     faults: Vec<u64>,
 }
 
@@ -50,6 +53,7 @@ impl<S: ReadSensors> Sampler<S> {
     pub fn start(sensors: S, progress: Progress) -> Sampler<S> {
         let shared = Arc::new(Shared::default());
         shared.seen().start = sensors.counters();
+        shared.seen().since = Some(clock::now());
         let (theirs, reader) = (Arc::clone(&shared), sensors.clone());
         let faults = sensors.faults();
         let body = move || read_until_stopped(&reader, &progress, faults, &theirs);
@@ -65,6 +69,7 @@ impl<S: ReadSensors> Sampler<S> {
         let mut seen = self.shared.seen();
         seen.readings.push(last);
         let start = std::mem::replace(&mut seen.start, end);
+        let elapsed = seen.since.replace(clock::now()).map(Moment::elapsed);
         let (readings, faults) =
             (std::mem::take(&mut seen.readings), std::mem::take(&mut seen.faults));
         let timed_clocks = std::mem::take(&mut seen.timed_clocks);
@@ -72,6 +77,7 @@ impl<S: ReadSensors> Sampler<S> {
         let timed_clocks = timed_clocks.into_iter().map(|clock| Megahertz(f64::from(clock)));
         Telemetry {
             timed_clocks: timed_clocks.collect(),
+            elapsed: elapsed.filter(|_| end.energy.is_some()),
             ..summarise(&readings, &start, &end, faults)
         }
     }
@@ -155,6 +161,7 @@ fn summarise(
             .then(|| Watts(power.iter().sum::<f64>() / power.len() as f64)),
         power_max: power.iter().copied().reduce(f64::max).map(Watts),
         energy: grown(|c| c.energy).map(|millijoules| Joules(millijoules as f64 / 1e3)),
+        elapsed: None,
         temperature_max: values(|r| r.temperature).max().map(celsius),
         memory_temperature_max: values(|r| r.memory_temperature).max().map(celsius),
         timed_clocks: Vec::new(),

@@ -10,6 +10,7 @@ mod functions;
 mod hipblaslt;
 mod hiprtc;
 mod kernels;
+mod limits;
 mod metrics;
 mod properties;
 mod sensors;
@@ -23,6 +24,7 @@ use super::{
         driver::Driver,
         sensors::{ReadSensors as _, spelled as held_by},
     },
+    limits::Limits,
 };
 use crate::{
     evidence::identity,
@@ -31,7 +33,9 @@ use crate::{
     spec::{Properties, STUB},
 };
 use driver::driver;
+use limits::HwmonLimits;
 use sensors::Sensors;
+use std::path::Path;
 
 /// The backend.
 pub struct Hip;
@@ -92,6 +96,14 @@ impl Backend for Hip {
     fn at_rest(&self) -> Vec<Gpu> {
         let Ok(driver) = driver() else { return Vec::new() };
         (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+    }
+
+    fn limits(&self, ordinal: u32, root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+        let driver = driver()?;
+        let place = driver.pci(driver.device(ordinal)?).ok_or_else(|| {
+            DeviceError::Driver(format!("no place of hip:{ordinal} on the PCI bus"))
+        })?;
+        Ok(Box::new(HwmonLimits::of(&root.join("sys/bus/pci/devices").join(place))))
     }
 }
 

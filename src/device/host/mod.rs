@@ -10,9 +10,11 @@ mod environment;
 mod gemm;
 mod kernel;
 mod latency;
+mod limits;
 mod memory;
 pub mod pool;
 mod properties;
+mod rapl;
 mod stream;
 
 pub use cgroup::groups;
@@ -22,24 +24,28 @@ pub use memory::{for_operands, memory_free};
 
 use super::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,
-    Threads, Timing, within,
+    Threads, Timing, limits::Limits, within,
 };
 use crate::{
     case::KernelName,
-    clock, device,
+    clock::{self, Moment},
+    device,
     dtype::Dtype,
     kernel::{ComputeParams, Operation, OtherOperation, Params},
     outcome::{Code, Telemetry},
     record::Environment,
     spec::Properties,
-    units::{Bytes, Megahertz, Seconds},
+    units::{Bytes, Joules, Megahertz, Seconds},
 };
 pub use cpus::keep_to_core;
 pub use gemm::library;
 use kernel::{HostKernel, KernelThreads};
+use limits::CpufreqLimits;
 use pool::{Block, Pool};
+use rapl::Rapl;
 use std::{
     cell::{Cell, RefCell},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -67,6 +73,10 @@ impl Backend for Host {
     fn open(&self, _ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
         Ok(Box::new(HostDevice::open(properties::read())))
     }
+
+    fn limits(&self, _ordinal: u32, root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+        Ok(Box::new(CpufreqLimits::of(&root.join("sys/devices/system/cpu"))))
+    }
 }
 
 /// Memory that is written and read by all units to displace what the caches hold: twice the last
@@ -86,6 +96,10 @@ pub struct HostDevice {
     worked: Cell<u32>,
     /// The libraries of kernels that were loaded since the last call.
     loaded: RefCell<Vec<Code>>,
+    /// None where the counters of energy cannot be read.
+    rapl: Option<Rapl>,
+    /// What they showed when telemetry was last asked for, and when that was.
+    energy: RefCell<Option<(Vec<u64>, Moment)>>,
 }
 
 impl HostDevice {
@@ -107,7 +121,9 @@ impl HostDevice {
         let pool = RefCell::new(Pool::new());
         let (flops_per_cycle, worked) = (Cell::new(0.0), Cell::new(1));
         let loaded = RefCell::default();
-        HostDevice { properties, kernels, pool, flops_per_cycle, worked, loaded }
+        let rapl = Rapl::below(Path::new(rapl::POWERCAP));
+        let energy = RefCell::default();
+        HostDevice { properties, kernels, pool, flops_per_cycle, worked, loaded, rapl, energy }
     }
 
     /// The mean clock of `units` units while all of them work. One core alone runs faster than it
@@ -282,7 +298,15 @@ impl Reports for HostDevice {
     }
 
     fn telemetry(&self) -> Option<Telemetry> {
-        None
+        let rapl = self.rapl.as_ref()?;
+        let now = (rapl.read()?, clock::now());
+        let (before, since) = self.energy.replace(Some(now.clone()))?;
+        let joules = Joules(rapl.joules(&before, &now.0));
+        Some(Telemetry {
+            energy: Some(joules),
+            elapsed: Some(since.elapsed()),
+            ..Telemetry::default()
+        })
     }
 
     fn loaded(&self) -> Vec<Code> {

@@ -191,6 +191,9 @@ pub struct Telemetry {
     pub power_max: Option<Watts>,
     /// Energy taken.
     pub energy: Option<Joules>,
+    /// The time that `energy` was taken in. Absent in records that were made before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed: Option<Seconds>,
     /// Highest temperature of the device.
     pub temperature_max: Option<Celsius>,
     /// Highest temperature of its memory.
@@ -215,8 +218,8 @@ pub struct Telemetry {
 
 mirror!(Telemetry of outcome::Telemetry {
     readings, clock_min, clock_max, timed_clocks, memory_clock_min, power_mean, power_max, energy,
-    temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected, remapped_rows,
-    pcie_replays, nvlink_errors, faults
+    elapsed, temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected,
+    remapped_rows, pcie_replays, nvlink_errors, faults
 });
 
 /// The state of the caches before each sample.

@@ -1,0 +1,249 @@
+//! What a reproduction leaves: the claim's file, the suite, the records, and the answer with the
+//! hashes of all of them.
+
+use super::known;
+use crate::{
+    claim::{self, Claim, Here, Named, Reproduction, judge},
+    cmd::{self, Global, exit, project::part_called},
+    data::Catalogue,
+    file,
+    record::store,
+};
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// The answer.
+pub const FILE: &str = "reproduction.json";
+
+/// The claim.
+pub const CLAIM: &str = "claim.toml";
+
+/// The suite that was measured.
+pub const SUITE: &str = "suite.toml";
+
+/// The version of the answer's shape.
+const VERSION: u32 = 1;
+
+/// Longest file of a bundle that is read, in bytes.
+const FILE_MAX: u64 = 1 << 28;
+
+/// How far two computations of one share may be apart.
+const SAME: f64 = 1e-9;
+
+/// The answer, with what it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bundle {
+    fizeau_reproduction: u32,
+    /// `reproduced`, `not reproduced` or `cannot tell`.
+    pub answer: String,
+    why: String,
+    claim: String,
+    value: String,
+    source: Option<String>,
+    /// The mean of the processes over the figure; null of a stub.
+    pub share: Option<f64>,
+    /// Half of the width of its 95 % interval.
+    half_width: Option<f64>,
+    case: String,
+    conditions: Vec<BundledCondition>,
+    causes: Vec<String>,
+    /// Directories of the processes that count.
+    rounds: Vec<String>,
+    command: String,
+    /// SHA-256 of the program that measured, hexadecimal; in words where it was not computed.
+    pub program_sha256: String,
+    stub: bool,
+    files: Vec<BundledFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct BundledCondition {
+    name: String,
+    stated: String,
+    here: String,
+    met: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct BundledFile {
+    path: String,
+    sha256: String,
+}
+
+/// The SHA-256 of a file, hexadecimal.
+fn hash(path: &Path) -> anyhow::Result<String> {
+    let bytes = file::read(path, FILE_MAX).with_context(|| cmd::shown(path))?;
+    Ok(Sha256::digest(&bytes).iter().fold(String::new(), |mut text, byte| {
+        // A string takes everything.
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+impl Bundle {
+    /// The answer of a reproduction whose files are in a directory.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read.
+    pub fn of(
+        found: &Reproduction,
+        claim: &Claim,
+        case: &str,
+        rounds: &[String],
+        command: &str,
+        directory: &Path,
+    ) -> anyhow::Result<Bundle> {
+        let records = rounds.iter().map(|round| format!("{round}/{}", store::FILE));
+        let paths = [CLAIM.to_owned(), SUITE.to_owned()].into_iter().chain(records);
+        let with_hash = |path: String| {
+            let sha256 = hash(&directory.join(&path))?;
+            Ok(BundledFile { path, sha256 })
+        };
+        let files: anyhow::Result<Vec<BundledFile>> = paths.map(with_hash).collect();
+        // Without optimisation a hash of the whole program takes seconds.
+        let program_sha256 = match cfg!(debug_assertions) {
+            true => "not computed by a test build".into(),
+            false => hash(&std::env::current_exe().context("this program's own file")?)?,
+        };
+        let conditions = found.conditions.iter().map(|one| BundledCondition {
+            name: one.name.into(),
+            stated: one.stated.clone(),
+            here: one.here.clone(),
+            met: one.met.to_string(),
+        });
+        Ok(Bundle {
+            fizeau_reproduction: VERSION,
+            answer: found.answer().into(),
+            why: found.why.clone(),
+            claim: claim.id.clone(),
+            value: claim.value.clone(),
+            source: claim.source.clone(),
+            share: found.share,
+            half_width: found.half,
+            case: case.into(),
+            conditions: conditions.collect(),
+            causes: found.causes.clone(),
+            rounds: rounds.to_vec(),
+            command: command.into(),
+            program_sha256,
+            stub: found.is_stub,
+            files: files?,
+        })
+    }
+
+    /// Writes it into the directory.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(&self, directory: &Path) -> anyhow::Result<()> {
+        let text = crate::text::escaped(serde_json::to_string_pretty(self)? + "\n");
+        cmd::write_file(&directory.join(FILE), text.as_bytes(), "--out DIR")
+    }
+
+    /// Its files with their hashes.
+    pub fn hashes(&self) -> Vec<(String, String)> {
+        self.files.iter().map(|one| (one.path.clone(), one.sha256.clone())).collect()
+    }
+}
+
+/// Compares the hashes of a bundle, judges its records again and compares the answers. Exit code 1
+/// where something differs.
+///
+/// # Errors
+/// Where there is no bundle, or it cannot be read.
+pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow::Result<ExitCode> {
+    let path = directory.join(FILE);
+    let text = file::read_text(&path, FILE_MAX).with_context(|| cmd::shown(&path))?;
+    let bundle: Bundle = serde_json::from_str(&text).with_context(|| cmd::shown(&path))?;
+    if bundle.fizeau_reproduction != VERSION {
+        bail!("{}: version {} is not known", cmd::shown(&path), bundle.fizeau_reproduction);
+    }
+    let mut faults = Vec::new();
+    for BundledFile { path, sha256 } in &bundle.files {
+        if !is_inside(path) {
+            bail!("{path:?} is no file of the bundle");
+        }
+        let now = hash(&directory.join(path))?;
+        if now != *sha256 {
+            faults.push(format!("{path}: its SHA-256 is {now}, and the answer rests on {sha256}"));
+        }
+    }
+    let listed = |path: &str| bundle.files.iter().any(|one| one.path == path);
+    let mut records = Vec::new();
+    for round in &bundle.rounds {
+        let path = format!("{round}/{}", store::FILE);
+        if !listed(&path) {
+            bail!("{path:?} counts and has no hash");
+        }
+        records.push(store::read(&directory.join(round))?);
+    }
+    let found = again(&directory.join(CLAIM), catalogue, &bundle.case, &records)?;
+    if found.answer() != bundle.answer {
+        let (now, then) = (found.answer(), &bundle.answer);
+        faults.push(format!("judged again it is {now:?}, and it says {then:?}"));
+    }
+    let same = match (found.share, bundle.share) {
+        (Some(now), Some(then)) => (now - then).abs() <= SAME,
+        (now, then) => now == then,
+    };
+    if !same {
+        let (now, then) = (found.share, bundle.share);
+        faults.push(format!("judged again its share is {now:?}, and it says {then:?}"));
+    }
+    let shown = match faults.is_empty() {
+        true => format!(
+            "{} files have the hashes that are stated, and judged again the answer is the same: {}",
+            bundle.files.len(),
+            bundle.answer
+        ),
+        false => faults.join("\n"),
+    };
+    match global.json {
+        true => cmd::print_json(&serde_json::json!({ "same": faults.is_empty(), "said": shown }))?,
+        false => cmd::print(&crate::text::clean_lines(&shown))?,
+    };
+    Ok(ExitCode::from(if faults.is_empty() { 0 } else { exit::FAILED }))
+}
+
+/// Whether a path leads to a file below the bundle's directory.
+fn is_inside(path: &str) -> bool {
+    let parts: Vec<_> =
+        PathBuf::from(path).components().map(|c| c.as_os_str().to_owned()).collect();
+    !path.starts_with('/') && !parts.iter().any(|part| part == "..")
+}
+
+/// Judges records again.
+fn again(
+    path: &Path,
+    catalogue: &Catalogue,
+    case: &str,
+    records: &[crate::record::Record],
+) -> anyhow::Result<Reproduction> {
+    let mut claim = known(&path.to_string_lossy(), None, catalogue)?.claim;
+    let part = claim.on.as_ref().map(|on| part_called(catalogue, on)).transpose()?;
+    let part = part.map(|(part, _)| part);
+    claim.on = part.map(|part| part.id.clone()).or(claim.on);
+    let named = Named { part, model: None, layout: None };
+    let possible = judge(&claim, &named).map_err(anyhow::Error::msg)?;
+    let run = claim.run.clone().context("its claim has no [claim.run]")?;
+    let here = Here { part, possible: &possible, case, rounds: records };
+    claim::reproduce(&claim, &run, here).map_err(anyhow::Error::msg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_inside;
+
+    #[test]
+    fn a_bundle_names_no_file_outside_of_it() {
+        assert!(is_inside("rounds/01/record.jsonl") && is_inside("claim.toml"));
+        assert!(!is_inside("/etc/passwd") && !is_inside("rounds/../../x"));
+    }
+}

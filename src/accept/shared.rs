@@ -27,7 +27,8 @@ pub fn allow(state: &NodeState, checks: Vec<Judged>) -> Vec<Judged> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accept::{Level, passive, profile::Expected, state::Gpu};
+    use crate::accept::{Level, passive, profile::Expected};
+    use crate::node_state::Gpu;
 
     /// The verdicts that are not a pass on a node of two GPUs, the second of which is hot.
     fn amiss(processes: u32, lanes: u32) -> Vec<(String, Verdict)> {

@@ -2,7 +2,8 @@
 
 use super::account::{Account, Group};
 use crate::{
-    accept::{Action, Judged, history, profile::Profile, state::NodeState},
+    accept::{Action, Judged, history, profile::Profile},
+    node_state::NodeState,
     record::Record,
     verdict::Verdict,
 };

@@ -1,6 +1,6 @@
 //! Who this node is: what the kernel's files and the drivers tell of machine, GPUs and interfaces.
 
-use super::{below, names, pci, word};
+use super::{names, pci, word};
 use crate::{
     device::BACKENDS,
     evidence::identity::{Gpu, Identity, Interface, Machine, vital_product_data},
@@ -17,9 +17,9 @@ const PRODUCT_DATA_MAX: u64 = 32 << 10;
 /// Who the node is, as far as the kernel's files below a root and the drivers tell.
 pub fn identity(root: &Path) -> Identity {
     Identity {
-        host: told(&below(root, "proc/sys/kernel/hostname")),
-        kernel: told(&below(root, "proc/sys/kernel/osrelease")),
-        machine: machine(&below(root, "sys/class/dmi/id")),
+        host: told(&root.join("proc/sys/kernel/hostname")),
+        kernel: told(&root.join("proc/sys/kernel/osrelease")),
+        machine: machine(&root.join("sys/class/dmi/id")),
         gpus: gpus(root),
         interfaces: interfaces(root),
     }
@@ -55,7 +55,7 @@ fn gpus(root: &Path) -> Vec<Gpu> {
             all.push(Gpu { device: gpu.name, pci: gpu.pci, ..Gpu::default() });
         }
     }
-    let slots = below(root, "sys/bus/pci/slots");
+    let slots = root.join("sys/bus/pci/slots");
     // A slot's address has no function: `0000:1a:00`.
     let addresses: Vec<(String, String)> = names(&slots)
         .into_iter()
@@ -70,7 +70,7 @@ fn gpus(root: &Path) -> Vec<Gpu> {
 }
 
 fn interfaces(root: &Path) -> Vec<Interface> {
-    let (devices, ports) = (below(root, "sys/class/infiniband"), below(root, "sys/class/net"));
+    let (devices, ports) = (root.join("sys/class/infiniband"), root.join("sys/class/net"));
     let mut all = Vec::new();
     let mut known = Vec::new();
     for name in names(&devices) {

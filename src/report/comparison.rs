@@ -79,6 +79,7 @@ fn of_gpu(mut block: Block, gpu: &str) -> Block {
         Block::Table(table) => named(&mut table.name),
         Block::HeatMap(map) => named(&mut map.name),
         Block::Chart(chart) => named(&mut chart.name),
+        Block::Listing(listing) => named(&mut listing.name),
     }
     block
 }

@@ -23,6 +23,7 @@ type Sensor = *mut c_void;
 const NOT_SUPPORTED: c_int = nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as c_int;
 const NOT_FOUND: c_int = nvmlReturn_enum_NVML_ERROR_NOT_FOUND as c_int;
 const INSUFFICIENT_SIZE: c_int = nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE as c_int;
+/// What a library refuses to a user who may not do it.
 pub const NO_PERMISSION: c_int = nvmlReturn_enum_NVML_ERROR_NO_PERMISSION as c_int;
 const TIMEOUT: c_int = nvmlReturn_enum_NVML_ERROR_TIMEOUT as c_int;
 

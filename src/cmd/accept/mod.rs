@@ -19,6 +19,7 @@ use crate::{
         at_rest::AtRest,
         node::Node,
         profile::{Key, Kind, Profile},
+        reading,
     },
     clock::{self, Moment},
     device::host,

@@ -1,7 +1,7 @@
 //! The files of a bundle on disk.
 
 use crate::{
-    accept::{profile::Profile, state::NodeState},
+    accept::profile::Profile,
     evidence::{
         account::Account,
         file as names,
@@ -9,6 +9,7 @@ use crate::{
         manifest::{Entry, hex, is_of_the_manifest},
     },
     file,
+    node_state::NodeState,
     record::{Record, store},
 };
 use anyhow::{Context as _, bail};

@@ -36,6 +36,7 @@ stage "Slurm: collectives" summarised check_slurm
 stage "Slurm: acceptance" summarised check_slurm_accept
 stage "formats of others" summarised check_formats
 stage "every kernel's text" scripts/check_kernels_run.sh
+stage "bundles: keys and agents" summarised check_evidence
 stage "stops, kills, other users" required_tests --test runs -- --ignored
 stage "error rates" scripts/check_error_rates.sh
 stage "families of targets" check_families

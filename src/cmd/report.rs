@@ -128,8 +128,8 @@ fn as_others_read(
     }
     if records.iter().any(|record| record.header.device.is_stub()) {
         bail!(
-            "{} is of a stub driver, whose times mean nothing: this form has no place to mark them, \
-             and is not written",
+            "{} is of a stub driver, whose times mean nothing: this form has no place to mark \
+             them, and is not written",
             super::shown(path)
         );
     }

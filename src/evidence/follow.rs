@@ -149,3 +149,95 @@ fn conclusion(verdict: &Value, checks: &[Value]) -> Result<(), String> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        accept::{Level, at_rest::AtRest, profile::Expected, state::Gpu},
+        evidence::account::{FORMAT, Program},
+    };
+    use serde_json::json;
+
+    /// A node that lacks a GPU, and the verdict on it.
+    fn node() -> (Account, NodeState) {
+        let program =
+            Program { version: String::new(), build: String::new(), sha256: String::new() };
+        let expected = Expected { gpus: Some(2), ..Expected::default() };
+        let account = Account {
+            format: FORMAT,
+            command: Vec::new(),
+            program,
+            started: String::new(),
+            closed: String::new(),
+            level: Level::Passive,
+            at_rest: AtRest { expected, broken_drivers: vec!["it does not answer".into()] },
+            groups: Vec::new(),
+            redacted: Vec::new(),
+        };
+        let gpu = Gpu { name: "cuda:0".into(), has_driver: true, ..Gpu::default() };
+        let gpu = Gpu { lanes: Some([16, 16]), ecc: Some(true), ..gpu };
+        (account, NodeState { gpus: vec![gpu], ..NodeState::default() })
+    }
+
+    fn followed(verdict: &Value) -> Result<Again, String> {
+        let (account, state) = node();
+        let (profiles, records) = (BTreeMap::new(), BTreeMap::new());
+        let sources =
+            Sources { account: &account, profiles: &profiles, state: &state, records: &records };
+        follow(&sources, verdict)
+    }
+
+    #[test]
+    fn a_verdict_follows_and_one_that_was_bettered_does_not() {
+        let (account, state) = node();
+        let checks = account.at_rest.judge(&state, account.level);
+        let whole = json!({
+            "checks": checks, "verdict": "fail", "action": "CONTACT_SUPPORT", "complete": true,
+        });
+        let same = checks.len();
+        assert_eq!(followed(&whole), Ok(Again { same, others: 0 }));
+        let at = |check: &str| {
+            let all = whole["checks"].as_array().expect("checks");
+            all.iter().position(|one| one["check"] == check).expect(check)
+        };
+        let (count, driver) = (at("GPU count"), at("GPU driver"));
+        let spoilt = |spoil: &dyn Fn(&mut Value)| {
+            let mut verdict = whole.clone();
+            spoil(&mut verdict);
+            followed(&verdict).expect_err("it does not follow")
+        };
+        let words = spoilt(&|one| one["checks"][count]["verdict"] = "pass".into());
+        assert!(words.contains("\"GPU count\" of node: its verdict is \"pass\""), "{words}");
+        let words = spoilt(&|one| one["checks"][driver]["action"] = "RESTART_APP".into());
+        assert!(words.contains("its action is"), "{words}");
+        let words = spoilt(&|one| {
+            one["checks"].as_array_mut().expect("checks").remove(driver);
+        });
+        assert!(words.contains("lacks the check \"GPU driver\""), "{words}");
+        let words = spoilt(&|one| one["verdict"] = "pass".into());
+        assert!(words.contains("its verdict is pass, and fail follows"), "{words}");
+        let words = spoilt(&|one| one["action"] = "RESTART".into());
+        assert!(words.contains("its action is \"RESTART\""), "{words}");
+        // Words may be rounded otherwise, and a check that has no records may stand beside.
+        let mut other = whole.clone();
+        other["checks"][count]["words"] = "one of two".into();
+        other["checks"].as_array_mut().expect("checks").push(json!({
+            "check": "more", "device": "node", "verdict": "pass"
+        }));
+        assert_eq!(followed(&other), Ok(Again { same, others: 1 }));
+    }
+
+    #[test]
+    fn numbers_are_the_same_but_for_their_rounding() {
+        assert!(is_near(&json!([1.0, {"a": 2e9}]), &json!([1.0 + 1e-12, {"a": 2e9 + 1e-3}])));
+        for (one, other) in [
+            (json!(1.0), json!(1.001)),
+            (json!([1]), json!([1, 2])),
+            (json!({"a": 1}), json!({"b": 1})),
+            (json!("1"), json!(1)),
+        ] {
+            assert!(!is_near(&one, &other), "{one} {other}");
+        }
+    }
+}

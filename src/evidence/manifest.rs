@@ -1,8 +1,8 @@
 //! The manifest: which files a bundle has, and what is in them.
 //!
-//! Its text is canonical JSON (RFC 8785: no white space, keys sorted), and it says nothing that does
-//! not follow from the files. So each byte of it can be checked, and two bundles of the same files
-//! have the same manifest.
+//! Its text is canonical JSON (RFC 8785: no white space, keys sorted), and it says nothing that
+//! does not follow from the files. So each byte of it can be checked, and two bundles of the same
+//! files have the same manifest.
 
 use super::file;
 use serde::{Deserialize, Serialize};

@@ -72,8 +72,8 @@ enum By {
 use By::{CopyEngine, Kernel};
 use Transfer::*;
 
-/// Its tests that are measured here, in its order. Its copies of all peers that one device reads are
-/// `one_to_all_read` there.
+/// Tests of `nvbandwidth` that are measured here, in its order. What one device reads from all its
+/// peers at once is `one_to_all_read` there, and `all_to_one_read` is what they read from it.
 const TESTS: [(Transfer, By, &str); 22] = [
     (HostToDeviceMemcpy, CopyEngine, "host_to_device_memcpy_ce"),
     (DeviceToHostMemcpy, CopyEngine, "device_to_host_memcpy_ce"),

@@ -67,16 +67,27 @@ fn read_text(text: &str) -> Result<BTreeMap<String, Read>, String> {
     let first = lines.next().unwrap_or_default();
     first.strip_prefix("nvbandwidth Version: ").ok_or(format!("{first:?} is no version"))?;
     let mut tests = BTreeMap::new();
-    let mut preamble = true;
+    // What it was built from and runs on; then the host, its devices and an empty line.
+    let known = ["Built from Git version: ", "Driver Version: "];
+    let (mut hosts, mut devices) = (0, 0);
+    loop {
+        match lines.next().ok_or("there are no devices")? {
+            "" if devices > 0 => break,
+            line if line.starts_with(&format!("Device {devices}: ")) => devices += 1,
+            line if devices > 0 => return Err(format!("{line:?} is no device")),
+            line if line.is_empty() || known.iter().any(|start| line.starts_with(start)) => {}
+            line if hosts == 0 && !line.contains(' ') => hosts += 1,
+            line => return Err(format!("{line:?} has no place there")),
+        }
+    }
     while let Some(line) = lines.next() {
         let Some(name) = line.strip_prefix("Running ").and_then(|line| line.strip_suffix('.'))
         else {
-            match preamble || line.is_empty() || line.starts_with("Waived: ") {
+            match line.is_empty() || line.starts_with("Waived: ") {
                 true => continue,
                 false => return Err(format!("{line:?} begins no test")),
             }
         };
-        preamble = false;
         let description = lines.next().unwrap_or_default().to_owned();
         if description.starts_with("Error: ") {
             continue;
@@ -169,6 +180,7 @@ fn nvbandwidths_text_is_read_back() {
 
     // One GPU by itself: the others' cells were not measured.
     let alone = nvbandwidth::text(&report::nvbandwidth(&[&records[1]]));
+    let alone = alone.replace("Device 1: ", "Device 0: ");
     let tests = read_text(&alone).expect("a text");
     assert_eq!(tests["host_to_device_memcpy_ce"].rows, [[None, Some(51.0)]]);
     assert_eq!(tests["device_to_device_memcpy_read_ce"].rows[0], [None; 3]);

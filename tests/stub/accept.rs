@@ -34,6 +34,13 @@ fn accept(script: &str, more: &[&str]) -> (Said, Option<Value>) {
     let all: Vec<&str> =
         args.iter().chain(&devices).chain(&["cuda:3"]).chain(more).copied().collect();
     let said = say(&mut machine.fizeau(script, &all));
+    if machine.place.path("out/manifest.json").exists() {
+        // Whatever was judged of stubs follows from their records, and says that they are stubs.
+        let verified = say(&mut machine.fizeau("", &["verify", "out"]));
+        assert_eq!(verified.code, Some(4), "{}{}", verified.out, verified.err);
+        assert!(verified.out.contains("checks decided again"), "{}", verified.out);
+        assert!(verified.out.lines().all(|line| line.ends_with("(stub)")), "{}", verified.out);
+    }
     let text = fs::read_to_string(machine.place.path("out/verdict.json")).ok();
     (said, text.map(|text| serde_json::from_str(&text).expect("JSON")))
 }
@@ -89,4 +96,32 @@ fn what_other_jobs_do_fails_nothing_where_nodes_are_shared() {
     let said = at_rest("devices=4,ecc=0", &[]);
     assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
     assert!(said.out.starts_with("INCONCLUSIVE cuda:0 ECC: off"), "{}", said.out);
+}
+
+#[test]
+fn serial_numbers_and_uuids_of_gpus_are_kept_and_go_where_they_are_redacted() {
+    let machine = Machine::with(&NVIDIA);
+    fs::create_dir_all(machine.place.path("root/proc/sys/kernel")).expect("made");
+    let name = machine.place.path("root/proc/sys/kernel/hostname");
+    fs::write(name, "rack-7_node\n").expect("written");
+    let bundle = |out: &str, more: &[&str]| {
+        let args = ["accept", "--root", "root", "--level", "passive", "--out", out];
+        let all: Vec<&str> = args.iter().chain(more).copied().collect();
+        let mut command = machine.fizeau("devices=2,serial=ZX81-9b7f", &all);
+        say(command.env("FIZEAU_REDACT_KEY", "0123456789abcdef"));
+        let mut text = String::new();
+        for entry in fs::read_dir(machine.place.path(out)).expect("a bundle").flatten() {
+            text += &fs::read_to_string(entry.path()).unwrap_or_default();
+        }
+        text.to_lowercase()
+    };
+    let whole = bundle("whole", &[]);
+    let redacted = bundle("redacted", &["--redact", "names,serials"]);
+    for known in ["rack-7_node", "gpu-zx81-9b7f-0", "zx81-9b7f1"] {
+        assert!(whole.contains(known), "{known}: {whole}");
+        assert!(!redacted.contains(known), "{known}: {redacted}");
+    }
+    assert!(!redacted.contains("zx81") && redacted.contains("serial_"), "{redacted}");
+    // Places on the bus say nothing of who it is.
+    assert!(redacted.contains("0000:01:00.0"), "{redacted}");
 }

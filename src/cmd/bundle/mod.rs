@@ -283,8 +283,8 @@ fn learn(
     identity.serials().iter().for_each(|serial| redactor.learn(Kind::Serials, serial));
     for name in redactor.common() {
         super::say(&format!(
-            "the name {name:?} is too common a word to be replaced everywhere: it is replaced where \
-             it names a host, and may stand in the words of messages"
+            "the name {name:?} is too common a word to be replaced everywhere: it is replaced \
+             where it names a host, and may stand in the words of messages"
         ));
     }
     Ok(())

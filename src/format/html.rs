@@ -247,6 +247,7 @@ fn table(table: &Table) -> Value {
         // Small enough to stand beside a chart.
         small => columns.len() <= 6
             && rows.len() <= FILTER_FROM
+            && !table.rows.iter().flatten().any(|cell| matches!(cell, Cell::Span(..)))
             && !shown_columns.iter().any(|&at| is_prose(table, at)),
         filter => rows.len() > FILTER_FROM,
         count => rows.len(),

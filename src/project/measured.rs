@@ -15,7 +15,8 @@ use crate::{
     outcome::{Cache, Measurement, Outcome},
     record::Record,
     spec::Part,
-    units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds},
+    stats::quantile,
+    units::{Bytes, BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
 };
 use std::collections::BTreeMap;
 
@@ -178,6 +179,12 @@ impl Hardware {
             None => of_ceilings(name, record)?,
         };
         hardware.name = name.into();
+        let clocks = measurements(record).filter_map(|one| one.clock);
+        let clocks: Vec<f64> = clocks.map(|clock| clock.0).collect();
+        if !clocks.is_empty() {
+            let clock = Megahertz(quantile::median(&clocks));
+            hardware.basis += &format!("; units at {clock}, the median of its cases");
+        }
         let settings = record.header.environment.settings.as_ref();
         hardware.power_limit = settings.and_then(|settings| settings.power_limit);
         hardware.capacity = device.memory;

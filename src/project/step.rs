@@ -209,10 +209,12 @@ fn row(
     }
     let group = work.split.group();
     let record = hardware.measured.as_ref();
-    let of_record = record.and_then(|record| record.time(&operation, serial, group));
+    // Cases are measured with operands from memory: L2 has no credit for caches.
+    let (cold, _) = self::serial(hardware, &operation, 1.0, work.split)?;
+    let of_record = record.and_then(|record| record.time(&operation, cold, group));
     let published = || {
         let public = hardware.public.as_ref()?;
-        public.time(&operation, (serial, class), group)
+        public.time(&operation, (cold, class), group)
     };
     let (time, basis) = of_record.or_else(published).unwrap_or_else(|| {
         let words = match record.is_some() {
@@ -268,7 +270,7 @@ fn arithmetic(hardware: &Hardware, operation: &Operation) -> Result<Seconds, Ste
     }
 }
 
-/// The time of all of one operation in L1.
+/// The time of all of one operation in L1; `credit` is the share of bytes that comes from memory.
 fn serial(
     hardware: &Hardware,
     operation: &Operation,

@@ -141,7 +141,7 @@ fn loss(step: &Step, resource: Resource) -> Option<Loss> {
         resource,
         serial: Seconds(serial),
         measured: Seconds(serial + lost),
-        here: if serial > 0.0 { here / serial } else { 0.0 },
+        here: if here > 0.0 { here / serial } else { 0.0 },
         most: Some((worst.operation.name, words)),
     })
 }

@@ -252,7 +252,9 @@ fn an_efficiency_above_one_is_clamped_and_told() {
     let point = point(&model, &hardware, layout, &scenario(), 8).expect("a point");
     let row = point.decode.rows.iter().find(|row| row.operation.name == "qkv").expect("a row");
     assert_eq!(row.basis.as_ref().expect("the case").efficiency, Some(1.0));
-    assert_eq!(row.measured, Some(row.serial));
+    // With operands from memory, as the case was measured: no credit for caches.
+    let cold = row.operation.count * row.operation.bytes / hardware.memory.0;
+    assert!((row.measured.expect("L2").0 / cold - 1.0).abs() < 1e-12, "{row:?}");
 }
 
 /// A record without products falls back to what is published, or to L1, and says so.
@@ -315,10 +317,11 @@ fn published_points_are_near_l2_and_never_above_l0() {
     let table = tightness::table(&all);
     let page = std::fs::read_to_string("docs/project-figures.md").expect("the page");
     assert!(page.contains(&table), "scripts/project_figures.sh writes the page anew:\n{table}");
+    let close = 1.0 + 1e-12;
     for one in &all {
         let [light, serial, measured] = one.shares;
         assert!(
-            light < 1.0 && light <= serial && serial <= measured,
+            light < 1.0 && light <= serial * close && serial <= measured * close,
             "{}: {:?}",
             one.id,
             one.shares

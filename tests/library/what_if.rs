@@ -165,6 +165,18 @@ fn a_cap_slows_l1_by_what_was_measured_and_leaves_the_bound() {
     );
 }
 
+/// Four key heads: on eight devices each holds as much of the cache as on four.
+#[test]
+fn two_copies_on_four_hold_more_than_one_on_eight_and_answer_later() {
+    let model = model("qwen3-235b-a22b").into_fp8();
+    let scenario = Scenario { input: 1000, output: 1000, ..scenario() };
+    let of = |text: &str| point(&model, &h200(), layout(text), &scenario, 64).expect("a point");
+    let (one, two) = (of("tp8"), of("2xtp4"));
+    let held = |point: &Point| point.fit.sequences.expect("they fit") as f64;
+    assert!((1.3..1.6).contains(&(held(&two) / held(&one))), "{} {}", held(&two), held(&one));
+    assert!(one.token.serial < two.token.serial);
+}
+
 const ASKED: [&str; 10] = [
     "project",
     "llama-3.1-70b",

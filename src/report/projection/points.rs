@@ -396,12 +396,12 @@ fn decay_table(projection: &Projection) -> Table {
         }
     }
     let most = projection.demand.model.context;
-    let most = most.map_or("2^20".to_owned(), |most| most.min(1 << 20).to_string());
+    let most = most.map_or("2^20".to_owned(), |most| most.to_string());
     Table {
         name: "decay".into(),
         title: format!(
-            "Tokens a second of one request, by tokens before it, in the first layout; to {most} \
-             tokens, the model's longest context or 2^20"
+            "Tokens/s of one request by tokens before it, first layout; to {most}, the model's \
+             context"
         ),
         columns: columns(projection, DECAY),
         rows,

@@ -168,11 +168,13 @@ fn by_concurrency(projection: &Projection, side: &Side, at: &Point) -> HeatMap {
         row("L0", &|step| plain_time(step.light().0)),
         row("L1", &|step| plain_time(step.serial.0)),
         row("L2", &|step| step.measured.map_or_else(none, |time| plain_time(time.0))),
-        row("L1 that is measured here", &|step| Heat {
+    ];
+    if at.decode.coverage.is_some() {
+        rows.push(row("L1 that is measured here", &|step| Heat {
             value: step.coverage.map_or(Cell::Absent, Cell::Share),
             share: None,
-        }),
-    ];
+        }));
+    }
     for name in names {
         rows.push(row(name, &|step| {
             let of_name = step.rows.iter().filter(|row| row.operation.name == name);

@@ -154,8 +154,9 @@ fn conclusion(verdict: &Value, checks: &[Value]) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::{
-        accept::{Level, at_rest::AtRest, profile::Expected, state::Gpu},
+        accept::{Level, at_rest::AtRest, profile::Expected},
         evidence::account::{FORMAT, Program},
+        node_state::Gpu,
     };
     use serde_json::json;
 
@@ -171,7 +172,11 @@ mod tests {
             started: String::new(),
             closed: String::new(),
             level: Level::Passive,
-            at_rest: AtRest { expected, broken_drivers: vec!["it does not answer".into()] },
+            at_rest: AtRest {
+                expected,
+                broken_drivers: vec!["it does not answer".into()],
+                is_shared: false,
+            },
             groups: Vec::new(),
             redacted: Vec::new(),
         };

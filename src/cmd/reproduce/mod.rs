@@ -328,7 +328,7 @@ impl Rounds<'_> {
             let number = records.len() + 1;
             super::say(&format!("process {number} of {}: {case}", self.args.rounds));
             let place = format!("rounds/{number:02}");
-            records.push(self.measure(&place, &[case.clone()], interrupted)?);
+            records.push(self.measure(&place, std::slice::from_ref(&case), interrupted)?);
             places.push(place);
         }
         Ok((case, places, records))

@@ -15,6 +15,8 @@ program=$PWD/target/debug/fizeau
 stub=$PWD/target/debug/libfizeau_stub_driver.so
 cluster_up 4 <<CONF
 SchedulerParameters=nohold_on_prolog_fail,bf_interval=2,sched_interval=2
+PrologFlags=Alloc
+PrologEpilogTimeout=400
 MinJobAge=600
 CONF
 mkdir -p "$place"/{opt,root,run,out,kernels}

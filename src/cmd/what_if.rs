@@ -16,10 +16,10 @@ pub const WHAT_IFS_MAX: usize = 64;
 
 /// What a what-if may say, for the help and for errors.
 pub const KEYS: &str = "precision=fp8, precision=experts=mxfp4, kv=fp8, isl=, osl=, \
-                        prefix=TOKENS or prefix=50%, concurrency=, layout=2xtp4, on=mi355x, price=, \
-                        power=, link=GB/S, accept=TOKENS with draft=TOKENS and draft-model= or \
-                        draft-cost=SHARE, prefill=LAYOUT with transfer=GB/S, cap=WATTS with \
-                        compute-speed=SHARE and memory-speed=SHARE";
+                        prefix=TOKENS or prefix=50%, concurrency=, layout=2xtp4, on=mi355x, \
+                        price=, power=, link=GB/S, accept=TOKENS with draft=TOKENS and \
+                        draft-model= or draft-cost=SHARE, prefill=LAYOUT with transfer=GB/S, \
+                        cap=WATTS with compute-speed=SHARE and memory-speed=SHARE";
 
 /// Watts between a cap and the limit under which a record was made that count as the same.
 const CAP_TOLERANCE: f64 = 1.0;

@@ -1,5 +1,5 @@
-//! Ways to serve a model beyond one token after the other on the same devices: speculative decoding,
-//! and prefill on devices of its own.
+//! Ways to serve a model beyond one token after the other on the same devices: speculative
+//! decoding, and prefill on devices of its own.
 
 use super::{
     hardware::Hardware,

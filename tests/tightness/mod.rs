@@ -111,7 +111,8 @@ pub fn median(all: &[Tightness]) -> f64 {
 /// As a table in Markdown.
 pub fn table(all: &[Tightness]) -> String {
     let mut text = String::from(
-        "| point (id in data/claims) | achieved | of L0 | of L1 | of L2 | L1 with published rates |\n\
+        "| point (id in data/claims) | achieved | of L0 | of L1 | of L2 | L1 with published rates \
+         |\n\
          |---|---|--:|--:|--:|--:|\n",
     );
     for Tightness { id, value, shares, known } in all {

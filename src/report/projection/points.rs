@@ -396,12 +396,12 @@ fn decay_table(projection: &Projection) -> Table {
         }
     }
     let most = projection.demand.model.context;
-    let most = most.map_or("2^20".to_owned(), |most| most.to_string());
+    let most = most.unwrap_or(1 << 20).min(1 << 20);
     Table {
         name: "decay".into(),
         title: format!(
-            "Tokens/s of one request by tokens before it, first layout; to {most}, the model's \
-             context"
+            "Tokens/s of one request by tokens before it, first layout; to {most} (the model's \
+             context, 2^20 at most)"
         ),
         columns: columns(projection, DECAY),
         rows,

@@ -1,5 +1,5 @@
-//! Where the time of a step goes: from L0 to L1 to L2, by operation, by requests at once, and by the
-//! resource that is below its ceiling.
+//! Where the time of a step goes: from L0 to L1 to L2, by operation, by requests at once, and by
+//! the resource that is below its ceiling.
 
 use super::{columns, plain};
 use crate::{

@@ -48,9 +48,9 @@ pub fn blocks(projection: &Projection) -> Vec<Block> {
     let all: Vec<Named<'_>> = [base].into_iter().chain(others).collect();
     let mut blocks = vec![Block::Heading("What if".into())];
     blocks.push(Block::Text(format!(
-        "Each row is the projection on {} with only this otherwise, at its own point to run at: the \
-         most output tokens of a GPU among the points that fit and keep the limits. Rates count all \
-         GPUs, and prefill.",
+        "Each row is the projection on {} with only this otherwise, at its own point to run at: \
+         the most output tokens of a GPU among the points that fit and keep the limits. Rates \
+         count all GPUs, and prefill.",
         first.offer.hardware.name
     )));
     for variant in &projection.variants {

@@ -79,9 +79,9 @@ pub struct Reproduction {
     pub verdict: Verdict,
     /// Why, in a sentence.
     pub why: String,
-    /// What was measured over the figure: the mean of the rounds; none of a stub.
+    /// What was measured over the figure: the geometric mean of the rounds; none of a stub.
     pub share: Option<f64>,
-    /// Half of the width of that mean's 95 % interval (Student's t over rounds); none with fewer
+    /// Half of the width of its 95 % interval (Student's t on logarithms); none with fewer
     /// than two rounds.
     pub half: Option<f64>,
     /// What each round measured, in the claim's SI unit.
@@ -237,40 +237,41 @@ pub fn reproduce(claim: &Claim, run: &Run, here: Here<'_>) -> Result<Reproductio
         rounds.iter().map(|(record, one)| condition::of_round(claim, run, record, one)),
     );
     let shares: Vec<f64> = figures.iter().map(|figure| figure / statement.figure()).collect();
-    let (mean, half) = interval(&shares);
+    let (mean, interval) = mean_and_interval(&shares);
     let mut found = Reproduction {
         verdict: Verdict::Inconclusive,
         why: String::new(),
         share: Some(mean).filter(|_| !is_stub),
-        half: half.filter(|_| !is_stub),
+        half: interval.map(|[low, high]| (high - low) / 2.0).filter(|_| !is_stub),
         figures,
         conditions,
         causes: Vec::new(),
         is_stub,
     };
-    (found.verdict, found.why) = judged(&found, run, mean, half, &rounds);
+    (found.verdict, found.why) = judged(&found, run, interval, &rounds);
     if found.verdict != Verdict::Pass && !is_stub {
         found.causes = causes(&statement, claim, run, here, &rounds, mean);
     }
     Ok(found)
 }
 
-/// The mean, and half of the width of its 95 % interval.
-fn interval(values: &[f64]) -> (f64, Option<f64>) {
-    let (mean, variance) = student::mean_and_variance(values);
+/// The geometric mean, and its 95 % interval: what disturbs a process multiplies its time, and an
+/// interval of rates themselves could reach below zero.
+fn mean_and_interval(values: &[f64]) -> (f64, Option<[f64; 2]>) {
+    let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    let (mean, variance) = student::mean_and_variance(&logarithms);
     let half = (variance.freedom > 0.0).then(|| {
         let error = (variance.value / values.len() as f64).sqrt();
         student::exceeded_with(TAIL, variance.freedom) * error
     });
-    (mean, half)
+    (mean.exp(), half.map(|half| [mean - half, mean + half].map(f64::exp)))
 }
 
 /// The verdict and its reason.
 fn judged(
     found: &Reproduction,
     run: &Run,
-    mean: f64,
-    half: Option<f64>,
+    interval: Option<[f64; 2]>,
     rounds: &[(&Record, &Measurement)],
 ) -> (Verdict, String) {
     let least = 1.0 - run.tolerance();
@@ -279,13 +280,13 @@ fn judged(
         let why = "a stub driver stands in for the device: its figures say nothing of hardware";
         return (Verdict::Inconclusive, why.into());
     }
-    let Some(half) = half else {
+    let Some([low, high]) = interval else {
         let why = format!("one round tells nothing of the scatter between processes; {limit}");
         return (Verdict::Inconclusive, why);
     };
     let open = |met: Met| found.conditions.iter().filter(move |one| one.met == met);
     let named = |met: Met| open(met).map(|one| one.name).collect::<Vec<_>>().join(", ");
-    let reached = match mean - half >= least {
+    let reached = match low >= least {
         true => "the figure is reached here all the same, under other conditions",
         false => "what was measured here says nothing of the figure",
     };
@@ -297,14 +298,14 @@ fn judged(
         let why = format!("nothing here tells of its conditions: {}", named(Met::Unknown));
         return (Verdict::Inconclusive, why);
     }
-    if mean - half >= least {
+    if low >= least {
         return (Verdict::Pass, limit);
     }
     if let Some(words) = rounds.iter().find_map(|(_, one)| one.disturbance()) {
         let why = format!("the measurement {words}: repeat it on a quiet machine");
         return (Verdict::Inconclusive, why);
     }
-    if mean + half < least {
+    if high < least {
         return match busy(rounds[0].0) {
             Some(words) => (Verdict::Inconclusive, words),
             None => (Verdict::Fail, limit),

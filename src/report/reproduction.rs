@@ -133,7 +133,8 @@ fn figure(claim: &Claim, figure: f64) -> Cell {
 
 fn facts(of: &Bundled<'_>) -> Vec<Fact> {
     let Bundled { claim, found, case, .. } = of;
-    let mean = found.figures.iter().sum::<f64>() / found.figures.len().max(1) as f64;
+    let logarithms: f64 = found.figures.iter().map(|figure| figure.ln()).sum();
+    let mean = (logarithms / found.figures.len().max(1) as f64).exp();
     let fact = |key: &str, label: &str, value, share, of: String, case: &str| Fact {
         key: key.into(),
         label: label.into(),
@@ -167,8 +168,8 @@ fn method(of: &Bundled<'_>) -> String {
     let tolerance = claim.run.as_ref().map_or(0.0, crate::claim::Run::tolerance) * 100.0;
     format!(
         "The case {case} was measured by {} fresh processes, each of which verified its result and \
-         left a record. The answer is the mean of their medians with its 95 % interval (Student's \
-         t over processes). Up to {tolerance:.1} % below the figure counts as reproduced.",
+         left a record. The answer is the geometric mean of their medians with its 95 % \
+         interval (Student's t on logarithms, over processes). Up to {tolerance:.1} % below the figure counts as reproduced.",
         found.figures.len()
     )
 }

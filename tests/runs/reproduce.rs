@@ -32,7 +32,7 @@ fn reproduce(place: &Place, out: &str, value: &str, conditions: &str) -> (Said, 
 fn a_claim_is_reproduced_refuted_or_neither_and_the_other_side_can_check_it() {
     let place = Place::new();
     // Every core that fizeau runs on does this; none does what the next one says.
-    let (said, bundle) = reproduce(&place, "met", "0.01 GFLOP/s f32", "units = 1\n");
+    let (said, bundle) = reproduce(&place, "met", "0.0001 GFLOP/s f32", "units = 1\n");
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     let bundle = bundle.expect("an answer");
     assert_eq!(bundle["answer"], "reproduced");
@@ -50,7 +50,7 @@ fn a_claim_is_reproduced_refuted_or_neither_and_the_other_side_can_check_it() {
     assert!(said.out.contains("Not reproduced: 0."), "{}", said.out);
 
     let conditions = "features = [\"unobtainium\"]\npower_limit_w = 1.0\n";
-    let (said, bundle) = reproduce(&place, "unmet", "0.01 GFLOP/s f32", conditions);
+    let (said, bundle) = reproduce(&place, "unmet", "0.0001 GFLOP/s f32", conditions);
     assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
     let bundle = bundle.expect("an answer");
     assert_eq!(bundle["answer"], "cannot tell");
@@ -61,13 +61,14 @@ fn a_claim_is_reproduced_refuted_or_neither_and_the_other_side_can_check_it() {
 
     // The page says all that is needed to do it again.
     let page = fs::read_to_string(place.path("met/reproduction.html")).expect("a page");
-    for words in ["0.01 GFLOP/s f32", "fizeau reproduce claim.toml --device host", "SHA-256", "met"]
+    for words in
+        ["0.0001 GFLOP/s f32", "fizeau reproduce claim.toml --device host", "SHA-256", "met"]
     {
         assert!(page.contains(words), "{words}");
     }
     // A claim's own file is the same byte for byte, so that its hash can be compared.
     let kept = fs::read_to_string(place.path("met/claim.toml")).expect("kept");
-    assert_eq!(kept, claim("0.01 GFLOP/s f32", "units = 1\n"));
+    assert_eq!(kept, claim("0.0001 GFLOP/s f32", "units = 1\n"));
 
     let check = || say(&mut place.fizeau(["reproduce", "--check", "met"]));
     let checked = check();

@@ -168,8 +168,9 @@ fn method(of: &Bundled<'_>) -> String {
     let tolerance = claim.run.as_ref().map_or(0.0, crate::claim::Run::tolerance) * 100.0;
     format!(
         "The case {case} was measured by {} fresh processes, each of which verified its result and \
-         left a record. The answer is the geometric mean of their medians with its 95 % \
-         interval (Student's t on logarithms, over processes). Up to {tolerance:.1} % below the figure counts as reproduced.",
+         left a record. The answer is the geometric mean of their medians with its 95 % interval \
+         (Student's t on logarithms, over processes). Up to {tolerance:.1} % below the figure \
+         counts as reproduced.",
         found.figures.len()
     )
 }

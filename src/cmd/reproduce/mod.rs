@@ -80,8 +80,8 @@ pub struct ReproduceArgs {
     /// Where records, answer and page go [default: results/local/TIME-reproduce-ID]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Set the clock and the power limit that the claim states, as root. What was there is put back,
-    /// also where this process is killed
+    /// Set the clock and the power limit that the claim states, as root. What was there is put
+    /// back, also where this process is killed
     #[arg(long)]
     pub set_limits: bool,
     /// Leave the host's name out of the records

@@ -110,7 +110,7 @@ fn chosen(facts: Vec<Fact>) -> Vec<Fact> {
 /// Failed and invalid cases with their reasons, the first few of them.
 fn broken(record: &Record) -> Vec<String> {
     let words = |outcome: &Outcome| match outcome {
-        Outcome::Failed { case, failure, error } => {
+        Outcome::Failed { case, failure, error, .. } => {
             Some(format!("FAILED {case} ({}): {error}", failure_name(*failure)))
         }
         Outcome::Invalid { invalidity, reason, measurement } => {

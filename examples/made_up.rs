@@ -319,11 +319,10 @@ fn broken() -> Vec<Outcome> {
         let point = Point::Gemm(GemmPoint { dtype, m, n: m, k: m, contents });
         Case { kernel: KernelName(kernel.into()), point }
     };
-    let failed =
-        |case, failure, error: &str| {
-            let (error, integrity) = (error.into(), None);
-            Outcome::Failed { case, failure, error, integrity }
-        };
+    let failed = |case, failure, error: &str| {
+        let (error, integrity) = (error.into(), None);
+        Outcome::Failed { case, failure, error, integrity }
+    };
     vec![
         failed(
             case("experimental", 4096),

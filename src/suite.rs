@@ -234,9 +234,8 @@ fn one() -> u32 {
 impl SdcAxes {
     fn check(&self) -> Result<(), String> {
         let (dtype, rounds, pattern) = (Dtype::F32, self.rounds, MemoryPattern::Random);
-        let product = |&[m, n, k]: &[u32; 3]| {
-            SdcPoint::Product { dtype, m, n, k, rounds: self.products }
-        };
+        let product =
+            |&[m, n, k]: &[u32; 3]| SdcPoint::Product { dtype, m, n, k, rounds: self.products };
         let memory = |&size: &u64| SdcPoint::Memory { pattern, size: Bytes(size), rounds };
         let copy = |&size: &u64| SdcPoint::Copy { size: Bytes(size), rounds };
         let points = self.shapes.iter().map(product).chain(self.memory.iter().map(memory));

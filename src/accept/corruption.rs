@@ -2,7 +2,7 @@
 //!
 //! - **Odd** is a look at a case of which something differed: one product from the others of the
 //!   run, the hash of most of them from that of the other devices of the kind (from three on), or
-//!   from the profile's table.
+//!   from the profile's table. Of two devices that differ nobody knows which is right: both are odd.
 //! - A device is odd **again** where two looks are, each by a process of its own. It then fails,
 //!   unless more than half of the devices of its kind are odd too: that is a kernel, a driver or
 //!   the table, and no device.
@@ -122,7 +122,11 @@ impl Corruption {
     }
 
     /// The points to look at again, by device.
-    pub fn wanted(&self, devices: &[Device], table: &[Golden]) -> BTreeMap<usize, BTreeSet<String>> {
+    pub fn wanted(
+        &self,
+        devices: &[Device],
+        table: &[Golden],
+    ) -> BTreeMap<usize, BTreeSet<String>> {
         let mut points: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.looks.len() <= RETESTS) {
             if self.odd(row, devices, table).len() == 1 {
@@ -140,17 +144,27 @@ impl Corruption {
 
     /// In words, why each look is odd that is.
     fn odd(&self, row: &Row, devices: &[Device], table: &[Golden]) -> Vec<String> {
-        let majority = self.majority(row, devices);
+        let hashes = self.hashes(row, devices);
+        let all: usize = hashes.values().sum();
+        let most = hashes.iter().max_by_key(|(_, count)| **count);
+        let majority = most.filter(|(_, count)| all >= PEERS_MIN && 2 * **count > all);
         let of_table = table.iter().find(|golden| golden.case == row.case);
         let words = |look: &Look| {
             if look.is_wrong {
                 return Some(look.words.clone());
             }
             let hash = look.found.hash.as_ref()?;
-            if let Some((right, count)) = &majority
-                && right != hash
-            {
-                return Some(format!("its bits (hash {hash}) are not those of {count} others"));
+            match majority {
+                Some((right, count)) if *right != hash => {
+                    return Some(format!("its bits (hash {hash}) are not those of {count} others"));
+                }
+                None if hashes.len() > 1 => {
+                    return Some(format!(
+                        "devices of the kind left different bits (here hash {hash}), and it cannot \
+                         be told whose are right"
+                    ));
+                }
+                _ => {}
             }
             let same_code =
                 |golden: &&Golden| golden.images.is_empty() || golden.images == look.images;
@@ -161,18 +175,18 @@ impl Corruption {
         row.looks.iter().filter_map(words).collect()
     }
 
-    /// The hash of most devices of the kind, and how many have it; none of too few.
-    fn majority(&self, row: &Row, devices: &[Device]) -> Option<(String, usize)> {
+    /// The hashes of devices of the kind that ran the same kernels, and how many have each.
+    fn hashes<'c>(&'c self, row: &'c Row, devices: &'c [Device]) -> BTreeMap<&'c str, usize> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let images = row.looks.iter().find(|look| !look.is_wrong).map(|look| &look.images);
         for other in self.alike(row, devices) {
             let right = other.looks.iter().find(|look| !look.is_wrong);
             let Some(right) = right.filter(|look| Some(&look.images) == images) else { continue };
-            *counts.entry(right.found.hash.as_deref()?).or_default() += 1;
+            if let Some(hash) = &right.found.hash {
+                *counts.entry(hash.as_str()).or_default() += 1;
+            }
         }
-        let all: usize = counts.values().sum();
-        let (hash, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-        (all >= PEERS_MIN && 2 * count > all).then(|| (hash.to_owned(), count))
+        counts
     }
 
     /// The verdict on each case of each device, and on checks that had none.

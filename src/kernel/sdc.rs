@@ -52,9 +52,7 @@ pub fn number(pattern: MemoryPattern) -> u32 {
 pub fn word_of(pattern: MemoryPattern, round: u64, at: u64) -> u64 {
     let inverted = |word: u64, is_inverted: bool| if is_inverted { !word } else { word };
     match pattern {
-        MemoryPattern::Walking => {
-            inverted(1 << (round.wrapping_add(at) & 63), round >> 6 & 1 == 1)
-        }
+        MemoryPattern::Walking => inverted(1 << (round.wrapping_add(at) & 63), round >> 6 & 1 == 1),
         MemoryPattern::Address => inverted(at.wrapping_mul(8), round & 1 == 1),
         MemoryPattern::Random => hashed(round, at),
         MemoryPattern::Moving => inverted(mixed((round >> 1) + 1), round & 1 == 1),

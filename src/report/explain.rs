@@ -216,7 +216,9 @@ fn sdc(point: &SdcPoint) -> String {
                 MemoryPattern::Walking => "one bit of each word, another one each time",
                 MemoryPattern::Address => "each word's own place, every second time inverted",
                 MemoryPattern::Random => "random words",
-                MemoryPattern::Moving => "a random word that is inverted upwards and back downwards",
+                MemoryPattern::Moving => {
+                    "a random word that is inverted upwards and back downwards"
+                }
             };
             format!(
                 "silent corruption of memory: {size} written with {what}, and read back, {rounds} \

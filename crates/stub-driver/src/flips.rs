@@ -146,7 +146,8 @@ impl State {
                 let at = product.c + draws[0] % (product.size / 4) * 4;
                 let value = self.memory.load::<f32>(at, 1).map_or(0.0, |values| values[0]);
                 // From the last place of the element to 2^22 times that.
-                let place = f64::from(value.abs().max(f32::MIN_POSITIVE)).log2().floor() as i32 - 23;
+                let place =
+                    f64::from(value.abs().max(f32::MIN_POSITIVE)).log2().floor() as i32 - 23;
                 let step = 2f64.powi(place + (draws[1] % 23) as i32);
                 let sign = if draws[2] % 2 == 0 { 1.0 } else { -1.0 };
                 self.memory.store(at, &[(f64::from(value) + sign * step) as f32]);

@@ -192,7 +192,8 @@ impl Speeds {
 
     /// Random words that follow from the seed and some others.
     pub fn sequence(&self, words: [u64; 2]) -> impl FnMut() -> u64 + use<> {
-        let mut bits = [self.seed, words[0], words[1]].into_iter().fold(7, |bits, word| mixed(bits ^ word));
+        let mut bits =
+            [self.seed, words[0], words[1]].into_iter().fold(7, |bits, word| mixed(bits ^ word));
         move || {
             bits = mixed(bits);
             bits

@@ -77,10 +77,10 @@ pub(super) fn of_operands<E: Element>(a: &[u8], b: &[u8], [m, n, k]: [usize; 3])
             *total += sum * at(row, column);
         }
     }
-    let columns = columns.iter().zip(&squares_b).map(|(&sum, &square)| Line {
-        sum,
-        allowed: share(m) * norm_a * norm(square),
-    });
+    let columns = columns
+        .iter()
+        .zip(&squares_b)
+        .map(|(&sum, &square)| Line { sum, allowed: share(m) * norm_a * norm(square) });
     Sums {
         shape: [m, n],
         rows: rows.collect(),

@@ -69,16 +69,7 @@ pub(super) fn prepare<'r>(
     let units = u64::from(device.properties().units.max(1));
     let (values, partial) = (device.allocate(size)?, device.allocate(Bytes(64 * units))?);
     let (done, compared) = (0, 0);
-    Ok(Box::new(Memory {
-        device,
-        pattern,
-        rounds,
-        function,
-        values,
-        partial,
-        done,
-        compared,
-    }))
+    Ok(Box::new(Memory { device, pattern, rounds, function, values, partial, done, compared }))
 }
 
 impl Memory<'_> {

@@ -9,7 +9,8 @@
 //! | `output` | C |
 //! | `payload` | a NaN of C that stays one: a NaN stands in the first row of A |
 //!
-//! Several are joined by `+`; `,seed=7` begins another sequence. A flip that leaves every bit of C
+//! Several are joined by `+`; `,seed=7` begins another sequence; `output~0.001` spoils each product
+//! with this probability. A flip that leaves every bit of C
 //! as it was, since rounding swallowed it, is drawn anew and counted apart: C is compared here byte by
 //! byte, and not by its hash.
 
@@ -102,13 +103,19 @@ pub(super) fn asked_for() -> Option<Planted> {
     Planted::parse(&script()?)
 }
 
+/// Which products are spoilt.
+enum Often {
+    /// One of each so many: which one of this window.
+    OneOf { each: u64, target: u64 },
+    /// Each with a probability.
+    Chance(f64),
+}
+
 /// A script, and how far it is.
 pub(super) struct Planted {
     sites: Vec<Site>,
-    each: u64,
+    often: Often,
     products: u64,
-    /// The product of this window that is spoilt.
-    target: u64,
     random: oorandom::Rand64,
 }
 
@@ -118,13 +125,18 @@ impl Planted {
             Some((what, seed)) => (what, seed.parse().ok()?),
             None => (script, 0u64),
         };
-        let (sites, each) = what.split_once('/')?;
+        let mut random = oorandom::Rand64::new(u128::from(seed));
+        let (sites, often) = match what.split_once('~') {
+            Some((sites, chance)) => (sites, Often::Chance(chance.parse().ok()?)),
+            None => {
+                let (sites, each) = what.split_once('/')?;
+                let each = each.parse().ok().filter(|each| *each > 0)?;
+                (sites, Often::OneOf { each, target: random.rand_range(0..each) })
+            }
+        };
         let site = |name: &str| Site::ALL.into_iter().find(|site| site.name() == name);
         let sites = sites.split('+').map(site).collect::<Option<Vec<Site>>>()?;
-        let each = each.parse().ok().filter(|each| *each > 0)?;
-        let mut random = oorandom::Rand64::new(u128::from(seed));
-        let target = random.rand_range(0..each);
-        Some(Planted { sites, each, products: 0, target, random })
+        Some(Planted { sites, often, products: 0, random })
     }
 
     /// Puts a NaN into A where payloads are to be flipped: all of C's first row is one then.
@@ -157,13 +169,19 @@ impl Planted {
         point: &GemmPoint,
         product: &mut dyn Product,
     ) -> Result<(), DeviceError> {
-        let place = self.products % self.each;
+        let number = self.products;
         self.products += 1;
         product.enqueue(1)?;
-        let is_its = place == self.target;
-        if place + 1 == self.each {
-            self.target = self.random.rand_range(0..self.each);
-        }
+        let is_its = match &mut self.often {
+            Often::Chance(chance) => self.random.rand_float() < *chance,
+            Often::OneOf { each, target } => {
+                let (place, is_its) = (number % *each, number % *each == *target);
+                if place + 1 == *each {
+                    *target = self.random.rand_range(0..*each);
+                }
+                is_its
+            }
+        };
         if !is_its {
             return Ok(());
         }
@@ -172,7 +190,11 @@ impl Planted {
             self.flip(device, point, product)?;
             let mut all = FLIPPED.get();
             let is_masked = bytes_of(device, product.c())? == right;
-            if is_masked { all.masked += 1 } else { all.products += 1 }
+            if is_masked {
+                all.masked += 1
+            } else {
+                all.products += 1
+            }
             FLIPPED.set(all);
             if !is_masked {
                 return Ok(());
@@ -230,12 +252,7 @@ impl Planted {
     }
 }
 
-fn xor(
-    device: &dyn Device,
-    buffer: &Buffer,
-    at: u64,
-    bits: u8,
-) -> Result<(), DeviceError> {
+fn xor(device: &dyn Device, buffer: &Buffer, at: u64, bits: u8) -> Result<(), DeviceError> {
     let mut byte = [0];
     device.read(buffer, Bytes(at), &mut byte)?;
     device.write(buffer, Bytes(at), &[byte[0] ^ bits])

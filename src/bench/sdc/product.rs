@@ -59,7 +59,9 @@ impl Workload for Products<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         for _ in 0..u64::from(repeat) * u64::from(self.rounds) {
             match &mut self.planted {
-                Some(planted) => planted.enqueue(self.device, &self.point, self.product.as_mut())?,
+                Some(planted) => {
+                    planted.enqueue(self.device, &self.point, self.product.as_mut())?
+                }
                 None => self.product.enqueue(1)?,
             }
             self.tally.enqueue(self.product.c().address)?;
@@ -122,9 +124,8 @@ impl Products<'_> {
     /// Compares the operands with what was written, and keeps those of the first wrong element.
     fn keep_operands(&self, integrity: &mut Integrity) -> Result<(), DeviceError> {
         let first = integrity.wrong.first().and_then(|word| word.row.zip(word.column));
-        let line = first.or_else(|| {
-            integrity.rows.first().copied().zip(integrity.columns.first().copied())
-        });
+        let line = first
+            .or_else(|| integrity.rows.first().copied().zip(integrity.columns.first().copied()));
         for ((name, (buffer, right)), lines) in
             ["a", "b"].into_iter().zip(self.product.operands()).zip([self.point.m, self.point.n])
         {

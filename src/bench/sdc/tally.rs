@@ -142,7 +142,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device::host::Host, device::Backend, kernel::sdc::hash_of};
+    use crate::{device::Backend, device::host::Host, kernel::sdc::hash_of};
 
     #[test]
     fn products_are_counted_by_their_hash_and_the_first_two_kept() {

@@ -17,7 +17,8 @@ pub fn plant_in_sum(c: u64, element: u64, bit: u32) {
 /// The element and the bit that are planted for a C, if `is_its` own; they are gone then.
 pub(super) fn take(c: u64, is_its: impl Fn(usize) -> bool) -> Option<(usize, u32)> {
     let mut planted = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let [_, element, bit] = planted.filter(|[of, element, _]| *of == c && is_its(*element as usize))?;
+    let [_, element, bit] =
+        planted.filter(|[of, element, _]| *of == c && is_its(*element as usize))?;
     *planted = None;
     Some((element as usize, bit as u32))
 }

@@ -354,9 +354,8 @@ impl<T: Tile> Nest<T> {
 
     /// Flips the bit of an unfinished sum that a test has planted.
     unsafe fn flip_planted(&self, columns: &Range<usize>) {
-        let is_its = |at: usize| {
-            self.part.rows.contains(&(at / self.n)) && columns.contains(&(at % self.n))
-        };
+        let is_its =
+            |at: usize| self.part.rows.contains(&(at / self.n)) && columns.contains(&(at % self.n));
         let Some((at, bit)) = planted::take(self.c as u64, is_its) else { return };
         let bit = bit as usize % (8 * size_of::<T::Sum>());
         let (row, column) = (at / self.n, at % self.n);

@@ -178,7 +178,8 @@ pub struct Telemetry {
     pub faults: Vec<u64>,
 }
 
-/// What bitwise comparisons of the same work found (`sdc/...`), from the first iteration to the last.
+/// What bitwise comparisons of the same work found (`sdc/...`), from the first iteration to the
+/// last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Integrity {
     /// What was compared, as often as `compared` says: `product`, `word`, `copy`.

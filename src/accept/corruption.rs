@@ -2,7 +2,8 @@
 //!
 //! - **Odd** is a look at a case of which something differed: one product from the others of the
 //!   run, the hash of most of them from that of the other devices of the kind (from three on), or
-//!   from the profile's table. Of two devices that differ nobody knows which is right: both are odd.
+//!   from the profile's table. Of two devices that differ nobody knows which is right: both
+//!   are odd.
 //! - A device is odd **again** where two looks are, each by a process of its own. It then fails,
 //!   unless more than half of the devices of its kind are odd too: that is a kernel, a driver or
 //!   the table, and no device.

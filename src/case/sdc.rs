@@ -1,5 +1,5 @@
-//! Silent data corruption (SDC): work that leaves the same bits each time, repeated and compared bit
-//! by bit.
+//! Silent data corruption (SDC): work that leaves the same bits each time, repeated and compared
+//! bit by bit.
 
 use super::compact;
 use crate::{dtype::Dtype, units::Bytes};

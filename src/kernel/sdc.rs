@@ -1,5 +1,5 @@
-//! The bits that kernels of `sdc/*` agree on with the program: `kernels/sdc/portable.cu` has the same
-//! for GPUs.
+//! The bits that kernels of `sdc/*` agree on with the program: `kernels/sdc/portable.cu` has the
+//! same for GPUs.
 
 use crate::case::MemoryPattern;
 

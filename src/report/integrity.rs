@@ -1,4 +1,5 @@
-//! What comparisons of bits found: silent corruption, or the rate below which it would not have shown.
+//! What comparisons of bits found: silent corruption, or the rate below which it would not have
+//! shown.
 
 use super::{Cell, Column, Table, Weight};
 use crate::{

@@ -1,5 +1,6 @@
-// The kernels that look for silent corruption: the hash is that of src/kernel/sdc.rs for any number of
-// blocks, the tally counts each hash and keeps the first two, and patterns find what was changed.
+// The kernels that look for silent corruption: the hash is that of src/kernel/sdc.rs for any number
+// of blocks, the tally counts each hash and keeps the first two, and patterns find what was
+// changed.
 
 namespace {
 
@@ -59,7 +60,8 @@ void check_tally() {
     values.data()[100 + at] ^= 1ull << at;
   }
   const u64* counted = tally.data();
-  same(counted[0] == 16 && counted[1] == ENTRIES && counted[2] == 4, "sdc/tally", "all are counted");
+  same(counted[0] == 16 && counted[1] == ENTRIES && counted[2] == 4, "sdc/tally",
+       "all are counted");
   same(counted[4 + 1] == 1 && counted[4 + 4 + 1] == 5 && counted[4 + 4 + 2] == 1, "sdc/tally",
        "by their hash");
   bool is_kept = kept.data()[7] == 6 && kept.data()[LENGTH + 7] == 7;
@@ -74,7 +76,8 @@ void check_pattern() {
   Array<u64> values(LENGTH);
   for (u32 pattern = 1; pattern <= 4; pattern++) {
     std::vector<u64> partial(8 * BLOCKS, 0);
-    const auto pass = [&](u32 checked, u64 checked_round, u32 written, u64 written_round, u32 down) {
+    const auto pass = [&](u32 checked, u64 checked_round, u32 written, u64 written_round,
+                          u32 down) {
       const PatternParams p = {values.data(), LENGTH,  partial.data(), checked_round,
                                written_round, checked, written,        down,          0};
       model::launch(BLOCKS, THREADS, 0, [&] { sdc_pattern(p); });

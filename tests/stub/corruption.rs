@@ -1,5 +1,5 @@
-//! Silent corruption on stub GPUs: bits that the driver flips in products are what `fizeau run` finds,
-//! and what `fizeau accept` fails one device of a node for.
+//! Silent corruption on stub GPUs: bits that the driver flips in products are what `fizeau run`
+//! finds, and what `fizeau accept` fails one device of a node for.
 
 use super::machine::{AMD, Machine, NVIDIA};
 use crate::program::say;

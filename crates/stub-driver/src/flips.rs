@@ -8,9 +8,9 @@
 //! | `gpu2.flip=output/1000` | on device 2 alone |
 //! | `flip=output/1000@5000` | from the 5,000th product on |
 //!
-//! Products are launches of entries that begin with `gemm`. Which one of a window, which element and
-//! which bit follow from the script's seed. Each flip is written to the log with its number; one that
-//! left no trace in C, since rounding swallowed it, as `masked`.
+//! Products are launches of entries that begin with `gemm`. Which one of a window, which element
+//! and which bit follow from the script's seed. Each flip is written to the log with its number;
+//! one that left no trace in C, since rounding swallowed it, as `masked`.
 
 use crate::{
     model::Call,

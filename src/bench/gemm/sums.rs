@@ -3,8 +3,8 @@
 //! "Algorithm-based fault tolerance for matrix operations", 1984). They cost as much as reading the
 //! matrices.
 //!
-//! What rounding may do to a sum is allowed as in [`super::reference`]: errors of elements add like a
-//! random walk. So a flipped bit below rounding does not show here, only in a comparison of bits;
+//! What rounding may do to a sum is allowed as in [`super::reference`]: errors of elements add like
+//! a random walk. So a flipped bit below rounding does not show here, only in a comparison of bits;
 //! products of integers are exact, and every bit shows.
 
 use super::{

@@ -1,6 +1,6 @@
-//! Copies from the host to the device, back to other host memory, and from there to the device again:
-//! what arrives is hashed on the device both times. Two contents take turns, so that a copy that is
-//! not made leaves the wrong one.
+//! Copies from the host to the device, back to other host memory, and from there to the device
+//! again: what arrives is hashed on the device both times. Two contents take turns, so that a copy
+//! that is not made leaves the wrong one.
 
 use super::{first_differences, hexadecimal, tally::Tally};
 use crate::{
@@ -22,7 +22,8 @@ pub(super) struct Copies<'r> {
     rounds: u32,
     function: Function,
     size: Bytes,
-    /// Of each of the contents: where they stand on the host, their hash, and what was seen of them.
+    /// Of each of the contents: where they stand on the host, their hash, and what was seen of
+    /// them.
     contents: Vec<(Buffer, u64, Tally<'r>)>,
     /// On the device, on the host, on the device.
     ways: [Buffer; 3],

@@ -1,6 +1,6 @@
 //! Memory that is written with a pattern and read back by the device. A pattern is written by one
-//! launch and compared by the next, so that it has left the units' own caches; of memory larger than
-//! the last cache it has come from memory.
+//! launch and compared by the next, so that it has left the units' own caches; of memory larger
+//! than the last cache it has come from memory.
 
 use super::{hexadecimal, tally::load};
 use crate::{

@@ -1,9 +1,10 @@
-//! The operation `sdc`: silent data corruption. The same work is repeated and its results compared bit
-//! by bit, since a fault of this kind changes a few bits of few results, and seldom makes a NaN.
+//! The operation `sdc`: silent data corruption. The same work is repeated and its results compared
+//! bit by bit, since a fault of this kind changes a few bits of few results, and seldom makes a
+//! NaN.
 //!
 //! What is found stands in the record as [`Integrity`](crate::outcome::Integrity): how often was
-//! compared, what differed and where, and the rate that so many comparisons would have shown. A case
-//! with a mismatch has failed. docs/methodology.md has what these comparisons cannot see.
+//! compared, what differed and where, and the rate that so many comparisons would have shown. A
+//! case with a mismatch has failed. docs/methodology.md has what these comparisons cannot see.
 
 mod copy;
 mod memory;

@@ -1,6 +1,6 @@
 //! Bits that a test build flips, so that whoever looks for silent corruption can be tried:
-//! `FIZEAU_FLIP='output/1000'` flips one bit in one of each 1,000 products. A release build does not
-//! look at the variable.
+//! `FIZEAU_FLIP='output/1000'` flips one bit in one of each 1,000 products. A release build does
+//! not look at the variable.
 //!
 //! | word | flips a bit of |
 //! | --- | --- |
@@ -11,8 +11,8 @@
 //!
 //! Several are joined by `+`; `,seed=7` begins another sequence; `output~0.001` spoils each product
 //! with this probability. A flip that leaves every bit of C
-//! as it was, since rounding swallowed it, is drawn anew and counted apart: C is compared here byte by
-//! byte, and not by its hash.
+//! as it was, since rounding swallowed it, is drawn anew and counted apart: C is compared here byte
+//! by byte, and not by its hash.
 
 use super::product::bytes_of;
 use crate::{

@@ -1,5 +1,5 @@
-//! Kernels of `sdc/*`: a hash of memory, a tally of the hashes that were seen, and patterns that are
-//! written and read back. `kernels/sdc/portable.cu` has the same for GPUs.
+//! Kernels of `sdc/*`: a hash of memory, a tally of the hashes that were seen, and patterns that
+//! are written and read back. `kernels/sdc/portable.cu` has the same for GPUs.
 
 #![expect(unsafe_code, reason = "memory is reached through addresses")]
 

@@ -48,8 +48,8 @@ pub enum Outcome {
 }
 
 mirror!(enum Outcome of outcome::Outcome {
-    Measured(measurement), Skipped { case, reason }, Failed { case, failure, error, integrity }, Invalid {
-    invalidity, reason, measurement }
+    Measured(measurement), Skipped { case, reason }, Failed { case, failure, error, integrity },
+    Invalid { invalidity, reason, measurement }
 });
 
 /// In what way a case failed.
@@ -228,7 +228,8 @@ mirror!(Telemetry of outcome::Telemetry {
     remapped_rows, pcie_replays, nvlink_errors, faults
 });
 
-/// What bitwise comparisons of the same work found (`sdc/...`), from the first iteration to the last.
+/// What bitwise comparisons of the same work found (`sdc/...`), from the first iteration to the
+/// last.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Integrity {
     /// What was compared, as often as `compared` says: `product`, `word`, `copy`.

@@ -178,6 +178,7 @@ fn outcome(
             memory_temperature_max: Some(Celsius(heat + 11.0)),
             ..Telemetry::default()
         }),
+        integrity: None,
     };
     let timer = Timer { resolution: Seconds(1e-12), overhead: Seconds(0.0) };
     let witness = Witness { timer, clock_max: Some(Megahertz(1980.0)), copies: 1 };
@@ -318,8 +319,10 @@ fn broken() -> Vec<Outcome> {
         let point = Point::Gemm(GemmPoint { dtype, m, n: m, k: m, contents });
         Case { kernel: KernelName(kernel.into()), point }
     };
-    let failed =
-        |case, failure, error: &str| Outcome::Failed { case, failure, error: error.into() };
+    let failed = |case, failure, error: &str| {
+        let (error, integrity) = (error.into(), None);
+        Outcome::Failed { case, failure, error, integrity }
+    };
     vec![
         failed(
             case("experimental", 4096),

@@ -2,8 +2,8 @@
 # The checks that scripts/check.sh leaves out, since they take long or bring up real servers: MPI
 # libraries, a Slurm of virtual nodes, formats that other programs read, HIP's functions by bindings
 # made of its headers, NVIDIA's kernels by nvcc, the program as it is released, a million strange
-# inputs, and in simulations how often judgements and `fizeau localise` are right. Needs root and
-# Debian 12 for all of them.
+# inputs, bits that are flipped, and in simulations how often judgements and `fizeau localise` are
+# right. Needs root and Debian 12 for all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/common.sh
@@ -39,6 +39,8 @@ stage "every kernel's text" scripts/check_kernels_run.sh
 stage "bundles: keys and agents" summarised check_evidence
 stage "stops, kills, other users" required_tests --test runs -- --ignored
 stage "error rates" scripts/check_error_rates.sh
+# Fails where a flipped bit is not found; docs/corruption-rates.md has what it prints.
+stage "silent corruption" scripts/check_corruption.sh
 stage "families of targets" check_families
 stage "release: build" release
 stage "release: kernels" release_kernels

@@ -27,6 +27,8 @@ pub enum Outcome {
         failure: Failure,
         /// What went wrong.
         error: String,
+        /// What bitwise comparisons found, where the case makes some.
+        integrity: Option<Box<Integrity>>,
     },
     /// It ran, and its time cannot be believed. Never a result, never averaged in.
     Invalid {
@@ -108,6 +110,8 @@ pub struct Measurement {
     pub stopped_by_quota: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     pub telemetry: Option<Telemetry>,
+    /// What bitwise comparisons found, where the case makes some (`sdc/...`).
+    pub integrity: Option<Box<Integrity>>,
 }
 
 /// What code ran: two runs with the same have run the same machine code.
@@ -172,6 +176,91 @@ pub struct Telemetry {
     pub nvlink_errors: Option<u64>,
     /// Numbers of the faults that the driver reported (NVIDIA: Xid).
     pub faults: Vec<u64>,
+}
+
+/// What bitwise comparisons of the same work found (`sdc/...`), from the first iteration to the
+/// last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Integrity {
+    /// What was compared, as often as `compared` says: `product`, `word`, `copy`.
+    pub unit: String,
+    /// How many were compared.
+    pub compared: u64,
+    /// How many were not as they should be.
+    pub mismatches: u64,
+    /// The rate that so many comparisons would have shown with a probability of 0.95, each on its
+    /// own: 1 - 0.05^(1 / compared). Without a mismatch a lower one is not ruled out.
+    pub rate_seen: f64,
+    /// The 64-bit hash of what most of them left, as 16 hexadecimal digits; none of memory tests.
+    pub hash: Option<String>,
+    /// The first words that were wrong, at most [`Integrity::WORDS_MAX`].
+    pub wrong: Vec<WrongWord>,
+    /// Rows of a product whose sum is wrong beyond rounding, at most [`Integrity::LINES_MAX`].
+    pub rows: Vec<u32>,
+    /// Columns, likewise.
+    pub columns: Vec<u32>,
+    /// Operands of the first wrong element as they stood in the device's memory afterwards.
+    pub operands: Vec<KeptOperand>,
+    /// Memory errors that were corrected meanwhile, where the device tells.
+    pub ecc_corrected: Option<u64>,
+    /// And those that were not.
+    pub ecc_uncorrected: Option<u64>,
+}
+
+/// A word of 8 bytes that is not as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrongWord {
+    /// Of what: `a`, `b` (operands, as they stood afterwards), `c` (the output), `memory`, `copy`.
+    pub of: String,
+    /// Which word, from 0.
+    pub at: u64,
+    /// Row of the first of its elements that differ, where it is a matrix.
+    pub row: Option<u32>,
+    /// Column of that.
+    pub column: Option<u32>,
+    /// What stood there, as 16 hexadecimal digits.
+    pub found: String,
+    /// What should have.
+    pub expected: String,
+}
+
+/// A line of an operand, kept with a wrong product.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptOperand {
+    /// Which: `row 17 of a`, `column 3 of b`.
+    pub of: String,
+    /// Its bytes in order, as hexadecimal digits, at most [`Integrity::OPERAND_MAX`] bytes.
+    pub bytes: String,
+}
+
+impl Integrity {
+    /// Most words that are kept.
+    pub const WORDS_MAX: usize = 16;
+    /// Most rows, and most columns.
+    pub const LINES_MAX: usize = 16;
+    /// Most bytes of an operand's line.
+    pub const OPERAND_MAX: usize = 1 << 15;
+
+    /// What was found, in words.
+    pub fn words(&self) -> String {
+        let Integrity { unit, compared, mismatches, rate_seen, .. } = self;
+        let s = if *compared == 1 { "" } else { "s" };
+        if *mismatches > 0 {
+            let place = self.place().map_or(String::new(), |place| format!("; the first: {place}"));
+            return format!("{mismatches} of {compared} {unit}s differ in their bits{place}");
+        }
+        format!("clean to p < {rate_seen:.1e} a {unit} at 95 % ({compared} {unit}{s} compared)")
+    }
+
+    /// Where the first wrong word is.
+    fn place(&self) -> Option<String> {
+        let WrongWord { of, at, row, column, found, expected } = self.wrong.first()?;
+        let place = match (row, column) {
+            (Some(row), Some(column)) => format!("row {row}, column {column} of {of}"),
+            _ => format!("word {at} of {of}"),
+        };
+        Some(format!("{place}, {found} where {expected} should stand"))
+    }
 }
 
 /// Below this share of the units' arithmetic a case counts as disturbed.

@@ -4,7 +4,8 @@
 use crate::{
     case::{
         Access, AttentionPoint, Buffers, CacheSide, Collective, Contents, GemmPoint, GroupedPoint,
-        HostMemory, Launching, Place, Routing, StreamOperation, Transfer, limits,
+        HostMemory, Launching, MemoryPattern, Place, Routing, SdcPoint, StreamOperation, Transfer,
+        limits,
     },
     dtype::Dtype,
     spec::Properties,
@@ -46,6 +47,8 @@ pub struct Suite {
     /// One shape each.
     #[serde(default)]
     pub attention: Vec<AttentionPoint>,
+    /// Absent: none planned.
+    pub sdc: Option<SdcAxes>,
     /// Absent: none planned.
     pub collective: Option<CollectiveAxes>,
 }
@@ -195,6 +198,50 @@ pub struct LaunchAxes {
     pub ways: Vec<Launching>,
     /// Kernels of one graph.
     pub graph: Vec<u32>,
+}
+
+/// What is repeated to find silent corruption.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SdcAxes {
+    /// Element types of products.
+    #[serde(default)]
+    pub dtypes: Vec<Dtype>,
+    /// `[m, n, k]` of each product.
+    #[serde(default)]
+    pub shapes: Vec<[u32; 3]>,
+    /// Products of one iteration.
+    #[serde(default = "one")]
+    pub products: u32,
+    /// What memory is filled with.
+    #[serde(default)]
+    pub patterns: Vec<MemoryPattern>,
+    /// Bytes of memory, each a multiple of 16.
+    #[serde(default)]
+    pub memory: Vec<u64>,
+    /// Bytes of copies to the device and back, each a multiple of 16.
+    #[serde(default)]
+    pub copies: Vec<u64>,
+    /// Rounds of patterns and of copies in one iteration.
+    #[serde(default = "one")]
+    pub rounds: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl SdcAxes {
+    fn check(&self) -> Result<(), String> {
+        let (dtype, rounds, pattern) = (Dtype::F32, self.rounds, MemoryPattern::Random);
+        let product =
+            |&[m, n, k]: &[u32; 3]| SdcPoint::Product { dtype, m, n, k, rounds: self.products };
+        let memory = |&size: &u64| SdcPoint::Memory { pattern, size: Bytes(size), rounds };
+        let copy = |&size: &u64| SdcPoint::Copy { size: Bytes(size), rounds };
+        let points = self.shapes.iter().map(product).chain(self.memory.iter().map(memory));
+        let mut all = points.chain(self.copies.iter().map(copy));
+        all.try_for_each(|point| point.check()).map_err(|why| format!("[sdc] {why}"))
+    }
 }
 
 /// The matrix products.
@@ -394,6 +441,7 @@ impl Suite {
             return Err("[gemm] contents: at least one of random, integers and zeros".into());
         }
         self.grouped.as_ref().map_or(Ok(()), GroupedAxes::check)?;
+        self.sdc.as_ref().map_or(Ok(()), SdcAxes::check)?;
         let faults = self.attention.iter().map(AttentionPoint::check);
         faults.collect::<Result<(), _>>().map_err(|why| format!("[attention] {why}"))
     }
@@ -425,6 +473,10 @@ impl Suite {
         }
         if let Some(GroupedAxes { dtypes, shapes, routings }) = &self.grouped {
             lengths.push(("grouped", vec![dtypes.len(), shapes.len(), routings.len()]));
+        }
+        if let Some(SdcAxes { dtypes, shapes, patterns, memory, .. }) = &self.sdc {
+            lengths.push(("sdc", vec![dtypes.len(), shapes.len()]));
+            lengths.push(("sdc", vec![patterns.len(), memory.len()]));
         }
         if let Some(of) = &self.collective {
             let variants = [of.buffers.len(), of.ways.len(), of.graph.len().max(1)];

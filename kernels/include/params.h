@@ -181,3 +181,40 @@ struct LaunchParams {
   u64 kernels;       // of one graph; the host's
 };
 static_assert(sizeof(LaunchParams) == 16, "the mirror");
+
+struct HashParams {
+  const u64* values; // 16 bytes aligned
+  u64 length;        // words, a multiple of 2
+  u64* partial;      // one sum for each block, 64 bytes apart
+};
+static_assert(sizeof(HashParams) == 24, "the mirror");
+
+struct TallyParams {
+  const u64* partial;  // what `sdc_hash` left
+  u64 blocks;        // of it
+  u64* tally;        // [products, hashes known, others, 0], then [hash, count, first, 0] each
+  u64 entries;       // how many hashes the tally has room for
+  u64* fresh;        // which copy to keep, from 1; 0: none
+};
+static_assert(sizeof(TallyParams) == 40, "the mirror");
+
+struct KeepParams {
+  const u64* fresh;  // what `sdc_tally` left
+  const u64* values;
+  u64* kept;         // room for two copies
+  u64 length;        // words of one
+};
+static_assert(sizeof(KeepParams) == 32, "the mirror");
+
+struct PatternParams {
+  u64* values;
+  u64 length;        // words
+  u64* partial;      // [wrong, place, bits, round] of each block, 64 bytes apart
+  u64 checked_round;
+  u64 written_round;
+  u32 checked;       // the pattern that should stand there; 0: none
+  u32 written;       // the one that is written; 0: none
+  u32 descending;    // not 0: from the last word to the first
+  u32 unused;
+};
+static_assert(sizeof(PatternParams) == 56, "the mirror");

@@ -1,6 +1,7 @@
 //! Learning a profile from an operator's own good machines.
 
 use super::{
+    corruption,
     decide::MEDIAN,
     profile::{Aspect, Key, Kind, Profile, Reference},
     reading::{self, Metric},
@@ -111,6 +112,9 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         warnings.extend(doubts(&reference, effect));
         references.push(reference);
     }
+    let records: Vec<&[Record]> = runs.iter().map(|run| &run.records[..]).collect();
+    let (hashes, differing) = corruption::learn(&records);
+    warnings.extend(differing);
     let nodes: BTreeSet<&str> =
         values.values().flatten().map(|value| value.device.0.as_str()).collect();
     if nodes.len() < NODES_MIN {
@@ -132,6 +136,7 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         expected: base.expected.clone(),
         checks,
         references,
+        hashes,
     };
     Ok(Learnt { profile, warnings })
 }

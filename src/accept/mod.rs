@@ -4,6 +4,7 @@
 
 pub mod at_rest;
 pub mod cause;
+pub mod corruption;
 pub mod decide;
 pub mod history;
 pub mod learn;
@@ -53,6 +54,8 @@ pub enum Resource {
     PeerLink,
     /// The network.
     Network,
+    /// Whether results are the same bits each time (`sdc/...`).
+    Results,
     /// How the machine is made up and set up: no measurement.
     State,
 }

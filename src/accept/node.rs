@@ -3,6 +3,7 @@
 use super::{
     Judged, Level, Quantity, Resource,
     cause::{self, Cause, Facts, Loss},
+    corruption::Corruption,
     decide::{self, Against, Bar, Decision, LOOKS, Reason, Sequence, Series},
     history::Event,
     learn,
@@ -48,6 +49,7 @@ pub struct Node<'p> {
     devices: Vec<Device>,
     rows: Vec<Row>,
     sequence: Sequence,
+    corruption: Corruption,
     /// Why a device can be measured no more.
     lost: BTreeMap<usize, String>,
     history: Vec<Event>,
@@ -57,7 +59,8 @@ impl<'p> Node<'p> {
     /// Begins.
     pub fn new(profile: &'p Profile, level: Level, devices: Vec<Device>) -> Node<'p> {
         let (rows, lost, history) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Node { profile, level, devices, rows, sequence: Sequence::default(), lost, history }
+        let (sequence, corruption) = (Sequence::default(), Corruption::default());
+        Node { profile, level, devices, rows, sequence, corruption, lost, history }
     }
 
     /// All that it was told so far, in order: [`super::history::again`] decides the same from it.
@@ -74,6 +77,7 @@ impl<'p> Node<'p> {
     pub fn add(&mut self, device: usize, record: &Record) {
         self.history.push(Event::Record { device, run: record.header.run.clone() });
         self.devices[device].is_stub |= record.header.device.is_stub();
+        self.corruption.add(device, record, self.profile, self.level);
         for (metric, found) in reading::readings(record, self.profile) {
             if self.profile.checks[metric.check].level > self.level {
                 continue;
@@ -163,6 +167,11 @@ impl<'p> Node<'p> {
                 points.entry(row.device).or_default().insert(row.metric.point.clone());
             }
         }
+        for (device, again) in self.corruption.wanted(&self.devices, &self.profile.hashes) {
+            if !self.lost.contains_key(&device) {
+                points.entry(device).or_default().extend(again);
+            }
+        }
         points
     }
 
@@ -210,6 +219,7 @@ impl<'p> Node<'p> {
             all.extend(rows.iter().filter_map(|row| self.judged_row(row, &losses)));
             all.extend(self.without_rows(device, &rows));
         }
+        all.extend(self.corruption.judged(&self.devices, self.profile, self.level, &self.lost));
         all
     }
 
@@ -219,7 +229,10 @@ impl<'p> Node<'p> {
         let seen: BTreeSet<usize> =
             rows.iter().filter(judged).map(|row| row.metric.check).collect();
         let checks = self.profile.checks.iter().enumerate();
-        let missing = checks.filter(|(at, check)| check.level <= self.level && !seen.contains(at));
+        let missing = checks.filter(|(at, check)| {
+            let is_rate = check.resource != Resource::Results;
+            is_rate && check.level <= self.level && !seen.contains(at)
+        });
         let lost = self.lost.get(&device);
         let one = |(at, check): (usize, &Check)| {
             let skipped = rows.iter().filter(|row| row.metric.check == at);

@@ -67,6 +67,9 @@ pub struct Profile {
     /// What good machines reached. Of a learnt profile alone.
     #[serde(default, rename = "reference", skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Reference>,
+    /// What bits good machines left. Of a learnt profile alone.
+    #[serde(default, rename = "hash", skip_serializing_if = "Vec::is_empty")]
+    pub hashes: Vec<Golden>,
 }
 
 /// One check: some cases, and how they are judged.
@@ -80,7 +83,8 @@ pub struct Check {
     /// What it exercises.
     pub resource: Resource,
     /// The least relative loss that counts. From the physical quantum of a fault: a memory stack, a
-    /// link, half of PCI Express.
+    /// link, half of PCI Express. Absent where results are compared bit by bit.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub least_effect: f64,
     /// From which level on.
     #[serde(default)]
@@ -97,6 +101,26 @@ pub struct Check {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
+/// The bits that good machines left in a case: see [`crate::outcome::Integrity`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Golden {
+    /// The case's id, its kernel with it.
+    pub case: String,
+    /// The hash of its results, as 16 hexadecimal digits.
+    pub hash: String,
+    /// SHA-256 of the kernels' images, sorted; none on hosts, whose kernels are the program's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// How many repeats left it.
+    pub runs: usize,
 }
 
 /// A floor: a share of the speed of light.
@@ -362,6 +386,12 @@ impl Check {
             return Err("it selects no case".into());
         }
         Selector::parse(&self.cases).map_err(|error| error.to_string())?;
+        if self.resource == Resource::Results {
+            return match self.floor {
+                None => Ok(()),
+                Some(_) => Err("bits have no floor".into()),
+            };
+        }
         if !(self.least_effect > 0.0 && self.least_effect <= EFFECT_MAX) {
             let is = self.least_effect;
             return Err(format!("least_effect = {is} is no share from 0 to {EFFECT_MAX}"));

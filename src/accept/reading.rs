@@ -1,6 +1,9 @@
 //! Readings: what one record says of each metric of a device.
 
-use super::profile::{Aspect, Check, Key, Profile};
+use super::{
+    Resource,
+    profile::{Aspect, Check, Key, Profile},
+};
 use crate::{
     case::{KernelName, Work},
     outcome::{Code, Failure, Measurement, Outcome},
@@ -63,7 +66,9 @@ pub fn readings(record: &Record, profile: &Profile) -> BTreeMap<Metric, Result<R
     for case in &record.header.plan {
         let id = case.to_string();
         let checks = profile.checks.iter().enumerate();
-        for (at, check) in checks.filter(|(_, check)| check.has(&id)) {
+        // Bits have no rate: `corruption` looks at them.
+        let is_rate = |check: &Check| check.resource != Resource::Results && check.has(&id);
+        for (at, check) in checks.filter(|(_, check)| is_rate(check)) {
             let outcome = ended.get(&id).copied();
             for &aspect in aspects(check) {
                 let metric = Metric { check: at, point: case.point.to_string(), aspect };
@@ -142,7 +147,9 @@ fn measured(one: &Measurement, aspect: Aspect) -> Result<Reading, Absence> {
 /// The ids of cases whose kernel is not among the `kept` fastest of its point.
 pub fn slower_kernels(record: &Record, kept: usize) -> BTreeSet<String> {
     let mut by_point: BTreeMap<String, Vec<(f64, String)>> = BTreeMap::new();
-    for one in record.outcomes.iter().filter_map(Outcome::measured) {
+    // Of bits each kernel is looked at for itself.
+    let timed = record.outcomes.iter().filter_map(Outcome::measured);
+    for one in timed.filter(|one| one.integrity.is_none()) {
         let point = by_point.entry(one.case.point.to_string()).or_default();
         point.push((one.summary.median.0, one.case.to_string()));
     }

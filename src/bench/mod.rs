@@ -13,6 +13,7 @@ mod element;
 pub mod gemm;
 pub mod latency;
 pub mod launch;
+pub mod sdc;
 mod sides;
 pub mod stream;
 mod together;
@@ -23,7 +24,7 @@ pub use crate::comm::Rank;
 use crate::{
     case::{Case, Point},
     device::{DeviceError, host},
-    outcome::{Cache, Check},
+    outcome::{Cache, Check, Integrity},
     spec::Properties,
     suite::{KernelChoice, Suite},
     units::Bytes,
@@ -53,6 +54,11 @@ pub trait Workload {
 
     /// Compares what the last iteration left with a reference of higher precision.
     fn verify(&mut self) -> Result<Check, DeviceError>;
+
+    /// What bitwise comparisons of all iterations found; `None` where it makes none.
+    fn integrity(&mut self) -> Result<Option<Integrity>, DeviceError> {
+        Ok(None)
+    }
 }
 
 /// Why a case could not be made ready.
@@ -87,6 +93,9 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan.extend(gemm::cases(suite, rank));
     plan.extend(gemm::grouped::cases(suite, rank));
     plan.extend(attention::cases(suite, rank));
+    if !has_others {
+        plan.extend(sdc::cases(suite, rank));
+    }
     plan.extend(collective::cases(suite, rank));
     if suite.kernels == KernelChoice::Best {
         keep_best(&mut plan);
@@ -120,6 +129,7 @@ fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + '
         Point::Access(point) => access::prepare(point, &case.kernel, rank),
         Point::Transfer(point) => transfer::prepare(point, &case.kernel, rank),
         Point::Launch(point) => launch::prepare(point, &case.kernel, rank),
+        Point::Sdc(point) => sdc::prepare(point, &case.kernel, rank),
     }
 }
 
@@ -134,7 +144,8 @@ pub fn headline_cache(case: &Case, copies: u32) -> (Cache, Option<Cache>) {
         | Point::Collective(_)
         | Point::Access(_)
         | Point::Transfer(_)
-        | Point::Launch(_) => (Cache::Hot, None),
+        | Point::Launch(_)
+        | Point::Sdc(_) => (Cache::Hot, None),
         Point::Gemm(_) if copies > 1 => (Cache::Cold, Some(Cache::Hot)),
         Point::Gemm(_) | Point::Grouped(_) => (Cache::Hot, Some(Cache::Cold)),
         Point::Attention(_) => (Cache::Cold, Some(Cache::Hot)),
@@ -197,6 +208,7 @@ fn taken(case: &Case, properties: &Properties) -> Bytes {
         Point::Access(point) => point.working_set,
         Point::Transfer(point) => point.memory(),
         Point::Launch(_) => Bytes::KIB,
+        Point::Sdc(point) => sdc::memory(point, properties),
     }
 }
 

@@ -3,7 +3,7 @@
 //! computed of a case fits in 64 bits and in little memory.
 
 use super::{
-    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, Point,
+    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, Point, SdcPoint,
     StreamPoint, TransferPoint,
 };
 use crate::units::Bytes;
@@ -53,6 +53,9 @@ pub const COPIES_MAX: u32 = 1024;
 /// Most kernels of one launch or graph.
 pub const KERNELS_MAX: u32 = 1 << 16;
 
+/// Most rounds of one iteration that looks for silent corruption.
+pub const ROUNDS_MAX: u32 = 1 << 16;
+
 /// Refuses a number outside of a range, by name.
 pub fn within<N: PartialOrd + std::fmt::Display>(
     what: &str,
@@ -98,6 +101,7 @@ impl Point {
             Point::Access(point) => units(point.units).and_then(|()| point.check()),
             Point::Transfer(point) => point.check(),
             Point::Launch(point) => within("kernels", point.kernels, 1..=KERNELS_MAX),
+            Point::Sdc(point) => point.check(),
         }
     }
 }
@@ -185,6 +189,26 @@ impl CollectivePoint {
     }
 }
 
+impl SdcPoint {
+    /// Refuses a shape or a size of nothing, one that is too large, and no rounds.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        within("rounds", self.rounds(), 1..=ROUNDS_MAX)?;
+        match *self {
+            SdcPoint::Product { m, n, k, .. } => sides([("m", m), ("n", n), ("k", k)]),
+            SdcPoint::Memory { size: bytes, .. } | SdcPoint::Copy { size: bytes, .. } => {
+                size("size", bytes, Bytes(16), Bytes::MOST)?;
+                match bytes.0.is_multiple_of(16) {
+                    true => Ok(()),
+                    false => Err(format!("size = {}: it is a multiple of 16 bytes", bytes.0)),
+                }
+            }
+        }
+    }
+}
+
 impl TransferPoint {
     fn check(&self) -> Result<(), String> {
         let least = if self.transfer.is_latency() { CHAIN_MIN } else { Bytes(1) };
@@ -265,6 +289,11 @@ mod tests {
         refused(Point::Transfer(point), "copies = 4294967295");
         let launching = Launching::Graph;
         refused(Point::Launch(LaunchPoint { launching, kernels: 0 }), "kernels = 0");
+        let product = SdcPoint::Product { dtype, m: 1, n: 1, k: 0, rounds: 1 };
+        refused(Point::Sdc(product), "k = 0");
+        let copy = |size, rounds| Point::Sdc(SdcPoint::Copy { size: Bytes(size), rounds });
+        refused(copy(64, 0), "rounds = 0");
+        refused(copy(24, 1), "a multiple of 16");
     }
 
     /// At the limits nothing overflows, which tests would notice by a panic.

@@ -25,6 +25,7 @@ mod collective;
 mod grouped;
 pub mod limits;
 mod machine;
+mod sdc;
 mod wire_bytes;
 
 pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask, Sequence};
@@ -33,6 +34,7 @@ pub use grouped::{GroupedPoint, Routing};
 pub use machine::{
     Access, AccessPoint, HostMemory, LaunchPoint, Launching, Transfer, TransferPoint,
 };
+pub use sdc::{MemoryPattern, SdcPoint};
 pub use wire_bytes::Algorithm;
 
 use crate::{
@@ -97,6 +99,8 @@ pub enum Point {
     Transfer(TransferPoint),
     /// Launches of next to nothing.
     Launch(LaunchPoint),
+    /// Work that leaves the same bits each time: whether it does.
+    Sdc(SdcPoint),
 }
 
 /// A STREAM operation on `f64` elements.
@@ -277,6 +281,8 @@ impl Point {
             Point::Access(point) => point.work(),
             Point::Transfer(point) => point.work(),
             Point::Launch(_) => Work::default(),
+            // It says whether results are right, and nothing of speed.
+            Point::Sdc(_) => Work::default(),
         }
     }
 
@@ -284,7 +290,11 @@ impl Point {
     pub fn dtype(&self) -> Option<Dtype> {
         match self {
             Point::Stream(_) => Some(Dtype::F64),
-            Point::Latency(_) | Point::Access(_) | Point::Transfer(_) | Point::Launch(_) => None,
+            Point::Latency(_)
+            | Point::Access(_)
+            | Point::Transfer(_)
+            | Point::Launch(_)
+            | Point::Sdc(_) => None,
             Point::Compute(point) => Some(point.dtype),
             Point::Gemm(point) => Some(point.dtype),
             Point::Grouped(point) => Some(point.dtype),
@@ -305,7 +315,8 @@ impl Point {
             | Point::Attention(_)
             | Point::Collective(_)
             | Point::Transfer(_)
-            | Point::Launch(_) => None,
+            | Point::Launch(_)
+            | Point::Sdc(_) => None,
         }
     }
 
@@ -315,6 +326,7 @@ impl Point {
         match self {
             Point::Transfer(point) => point.transfer != Transfer::DeviceLocalCopy,
             Point::Launch(_) | Point::Collective(_) => true,
+            Point::Sdc(point) => matches!(point, SdcPoint::Copy { .. }),
             Point::Stream(_)
             | Point::Latency(_)
             | Point::Compute(_)
@@ -338,6 +350,7 @@ impl Point {
             Point::Access(_) => "access",
             Point::Transfer(_) => "transfer",
             Point::Launch(_) => "launch",
+            Point::Sdc(_) => "sdc",
         }
     }
 }
@@ -409,6 +422,7 @@ impl fmt::Display for Point {
             Point::Access(p) => write!(f, "{p}"),
             Point::Transfer(p) => write!(f, "{p}"),
             Point::Launch(p) => write!(f, "{p}"),
+            Point::Sdc(p) => write!(f, "{p}"),
             Point::Compute(p) => write!(f, "{}/{}u", p.dtype, p.units),
             Point::Gemm(p) => {
                 write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k)?;

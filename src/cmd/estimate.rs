@@ -2,7 +2,7 @@
 
 use crate::{
     bench,
-    case::{Case, Point},
+    case::{Case, Contents, GemmPoint, Point, SdcPoint},
     dtype::Dtype,
     spec::{self, Conditions, Part, Properties},
     suite::MeasureSettings,
@@ -12,6 +12,10 @@ use crate::{
 /// Arithmetic and bytes that one core of a host is taken to manage. Better ones only end sooner.
 const FLOPS_PER_UNIT: f64 = 20e9;
 const BYTES_PER_UNIT: f64 = 10e9;
+
+/// Bytes that a GPU's memory and its link to the host are taken to move in a second.
+const BYTES_OF_GPU: f64 = 1e12;
+const BYTES_OF_LINK: f64 = 20e9;
 
 /// The share of its limits that a kernel on a GPU is taken to reach.
 const GPU_SHARE: f64 = 0.25;
@@ -55,6 +59,9 @@ fn setup(case: &Case, properties: &Properties) -> Seconds {
 
 /// Seconds of one iteration.
 fn iteration(case: &Case, properties: &Properties, part: Option<&Part>) -> f64 {
+    if let Point::Sdc(point) = &case.point {
+        return of_rounds(point, case, properties, part);
+    }
     let work = case.point.work();
     if let Some(limit) = limit_on_gpu(case, properties, part) {
         return limit / GPU_SHARE;
@@ -62,6 +69,22 @@ fn iteration(case: &Case, properties: &Properties, part: Option<&Part>) -> f64 {
     let units = f64::from(properties.units.max(1));
     let bytes = (work.memory.0 + work.link.0) as f64;
     (work.flops.0 / (FLOPS_PER_UNIT * units)).max(bytes / (BYTES_PER_UNIT * units))
+}
+
+/// Seconds of one iteration that looks for silent corruption. Each word of memory is written and
+/// read up to three times in a round, and a copy is made three times.
+fn of_rounds(point: &SdcPoint, case: &Case, properties: &Properties, part: Option<&Part>) -> f64 {
+    let host = BYTES_PER_UNIT * f64::from(properties.units.max(1));
+    let memory = if properties.backend == "host" { host } else { BYTES_OF_GPU };
+    let seconds = match *point {
+        SdcPoint::Product { dtype, m, n, k, .. } => {
+            let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents: Contents::Random });
+            iteration(&Case { kernel: case.kernel.clone(), point }, properties, part)
+        }
+        SdcPoint::Memory { size, .. } => 6.0 * size.0 as f64 / memory,
+        SdcPoint::Copy { size, .. } => 3.0 * size.0 as f64 / BYTES_OF_LINK,
+    };
+    seconds * f64::from(point.rounds())
 }
 
 /// The least seconds of one iteration on a GPU, where its limits are known. Portable kernels

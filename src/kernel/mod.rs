@@ -3,6 +3,7 @@
 
 mod operation;
 mod params;
+pub mod sdc;
 
 pub use operation::{NotAnOperation, Operation};
 pub use params::*;

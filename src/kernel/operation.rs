@@ -44,6 +44,14 @@ pub enum Operation {
     Launch(Launching),
     /// `collective/check_bf16`: counts what a collective left wrong on the device.
     Check(Dtype),
+    /// `sdc/hash`: a hash of memory.
+    Hash,
+    /// `sdc/tally`: counts the hashes that were seen.
+    Tally,
+    /// `sdc/keep`: keeps what made a fresh hash.
+    Keep,
+    /// `sdc/pattern`: compares memory with a pattern, and writes another one.
+    Pattern,
     /// `util/fill`: fills memory with a pattern.
     Fill,
     /// `util/compare`: counts words that differ from a pattern.
@@ -74,6 +82,10 @@ impl Operation {
             Operation::Copy => Params::Transfer(Zeroable::zeroed()),
             Operation::Launch(_) => Params::Launch(Zeroable::zeroed()),
             Operation::Check(_) => Params::Check(Zeroable::zeroed()),
+            Operation::Hash => Params::Hash(Zeroable::zeroed()),
+            Operation::Tally => Params::Tally(Zeroable::zeroed()),
+            Operation::Keep => Params::Keep(Zeroable::zeroed()),
+            Operation::Pattern => Params::Pattern(Zeroable::zeroed()),
             Operation::Fill => Params::Fill(Zeroable::zeroed()),
             Operation::Compare => Params::Compare(Zeroable::zeroed()),
             Operation::Clock => Params::Clock(Zeroable::zeroed()),
@@ -109,6 +121,10 @@ impl fmt::Display for Operation {
             Operation::Copy => f.write_str("transfer/copy"),
             Operation::Launch(launching) => write!(f, "launch/{launching}"),
             Operation::Check(dtype) => write!(f, "collective/check_{dtype}"),
+            Operation::Hash => f.write_str("sdc/hash"),
+            Operation::Tally => f.write_str("sdc/tally"),
+            Operation::Keep => f.write_str("sdc/keep"),
+            Operation::Pattern => f.write_str("sdc/pattern"),
             Operation::Fill => f.write_str("util/fill"),
             Operation::Compare => f.write_str("util/compare"),
             Operation::Clock => f.write_str("util/clock"),
@@ -146,6 +162,13 @@ impl FromStr for Operation {
                 .strip_prefix("check_")
                 .and_then(|dtype| one_of(Dtype::ALL, dtype))
                 .map(Operation::Check),
+            "sdc" => match rest {
+                "hash" => Some(Operation::Hash),
+                "tally" => Some(Operation::Tally),
+                "keep" => Some(Operation::Keep),
+                "pattern" => Some(Operation::Pattern),
+                _ => None,
+            },
             "util" => match rest {
                 "fill" => Some(Operation::Fill),
                 "compare" => Some(Operation::Compare),
@@ -213,6 +236,10 @@ mod tests {
             "transfer/copy",
             "launch/graph",
             "collective/check_bf16",
+            "sdc/hash",
+            "sdc/tally",
+            "sdc/keep",
+            "sdc/pattern",
             "util/fill",
             "util/compare",
             "util/clock",

@@ -123,6 +123,14 @@ closed_set! {
     Launch(LaunchParams),
     /// `collective/check_*`.
     Check(CheckParams),
+    /// `sdc/hash`.
+    Hash(HashParams),
+    /// `sdc/tally`.
+    Tally(TallyParams),
+    /// `sdc/keep`.
+    Keep(KeepParams),
+    /// `sdc/pattern`.
+    Pattern(PatternParams),
     /// `util/fill`.
     Fill(FillParams),
     /// `util/compare`.
@@ -418,6 +426,65 @@ shared_with_kernels! {
         /// Copies of different lanes go at once. With [`TransferParams::NOT_TIMED`] added, what is
         /// timed does not wait for the lane's end.
         pub lane: u32,
+    }
+
+    /// Of `sdc/hash`: the sum of [`super::sdc::hashed`] over words.
+    pub struct HashParams {
+        /// The words, 16 bytes aligned.
+        pub values: u64,
+        /// How many, a multiple of 2.
+        pub length: u64,
+        /// Where each block leaves its part of the sum, 64 bytes apart.
+        pub partial: u64,
+    }
+
+    /// Of `sdc/tally`.
+    pub struct TallyParams {
+        /// What blocks of `sdc/hash` left.
+        pub partial: u64,
+        /// How many blocks.
+        pub blocks: u64,
+        /// [`super::sdc::TALLY_WORDS`] words, zeros at first.
+        pub tally: u64,
+        /// Hashes that it has room for.
+        pub entries: u64,
+        /// A word: which copy of the values is to be kept, counted from 1; 0 for none.
+        pub fresh: u64,
+    }
+
+    /// Of `sdc/keep`.
+    pub struct KeepParams {
+        /// What `sdc/tally` left.
+        pub fresh: u64,
+        /// What may be kept.
+        pub values: u64,
+        /// Room for two copies.
+        pub kept: u64,
+        /// Words of one.
+        pub length: u64,
+    }
+
+    /// Of `sdc/pattern`: words are compared with a pattern, and another one is written.
+    pub struct PatternParams {
+        /// The words.
+        pub values: u64,
+        /// How many.
+        pub length: u64,
+        /// Four words for each block, 64 bytes apart: how many were wrong in all launches, and of
+        /// the first of them its place, its bits and its round.
+        pub partial: u64,
+        /// The round of the pattern that is compared with.
+        pub checked_round: u64,
+        /// That of the one that is written.
+        pub written_round: u64,
+        /// The pattern that is compared with ([`super::sdc::number`]); 0: none.
+        pub checked: u32,
+        /// The one that is written; 0: none.
+        pub written: u32,
+        /// Not 0: from the last word to the first.
+        pub descending: u32,
+        /// Fills the struct.
+        pub unused: u32,
     }
 
     /// Of a launch of next to nothing.

@@ -2,8 +2,8 @@
 
 use super::Line;
 use crate::{
-    outcome::{Measurement, Outcome, Samples},
-    stats::Summary,
+    outcome::{Integrity, Measurement, Outcome, Samples},
+    stats::{self, Summary},
     units::Seconds,
 };
 
@@ -28,6 +28,11 @@ pub fn impossible(line: &Line) -> Option<String> {
     if let Some(why) = cases.iter().find_map(|case| case.check().err()) {
         return Some(why);
     }
+    if let Line::Outcome(outcome) = line
+        && let Some(why) = impossible_bits(outcome)
+    {
+        return Some(format!("{}: {why}", outcome.case()));
+    }
     let measured = measured?;
     let Some(first) = measured.samples.times.first() else {
         return Some(format!("{} is measured without a sample", measured.case));
@@ -45,6 +50,22 @@ pub fn impossible(line: &Line) -> Option<String> {
     let mut all = std::iter::once((&measured.samples, &measured.summary)).chain(beside);
     let why = all.find_map(|(samples, summary)| unlike(samples, summary))?;
     Some(format!("{}: {why}", measured.case))
+}
+
+/// In what comparisons of bits cannot be as an outcome says: verdicts are made of these numbers.
+fn impossible_bits(outcome: &Outcome) -> Option<String> {
+    let (found, is_right) = match outcome {
+        Outcome::Measured(one) => (one.integrity.as_deref()?, true),
+        Outcome::Failed { integrity, .. } => (integrity.as_deref()?, false),
+        Outcome::Skipped { .. } | Outcome::Invalid { .. } => return None,
+    };
+    let Integrity { unit, compared, mismatches, rate_seen, .. } = found;
+    if mismatches > compared || is_right && *mismatches > 0 {
+        return Some(format!("{mismatches} of {compared} {unit}s differ, which is not measured"));
+    }
+    let right = stats::rate_seen(*compared);
+    let is_so = (rate_seen - right).abs() <= SUMMARY_ROUNDING * right;
+    (!is_so).then(|| format!("its rate is {rate_seen}, that of {compared} {unit}s {right}"))
 }
 
 /// In what a summary is not that of its samples, in words. Where it counts more than there are,

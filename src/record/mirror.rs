@@ -9,7 +9,7 @@
 use crate::{
     case::{
         Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory, KernelName,
-        Launching, Lengths, Mask, Place, Routing, StreamOperation, Transfer,
+        Launching, Lengths, Mask, MemoryPattern, Place, Routing, StreamOperation, Transfer,
     },
     dtype::Dtype,
     units::{Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts},
@@ -54,6 +54,7 @@ shared!(Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts);
 // Names.
 shared!(Dtype, KernelName, StreamOperation, CacheSide, Contents, Access, Transfer, HostMemory);
 shared!(Launching, Routing, AttentionKind, Mask, Lengths, Collective, Place, Buffers);
+shared!(MemoryPattern);
 
 impl<W: Mirror> Mirror for Option<W> {
     type Domain = Option<W::Domain>;

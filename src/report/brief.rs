@@ -5,7 +5,7 @@ use super::{
     Block, Ceilings, Document, Fact,
     about::Counts,
     case_table::{failure_name, invalidity_name},
-    headline, rank, summary, without_numbers,
+    headline, integrity, rank, summary, without_numbers,
 };
 use crate::{outcome::Outcome, record::Record, verdict::Verdict};
 
@@ -27,6 +27,7 @@ pub fn document(record: &Record) -> Document {
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));
     }
+    blocks.extend(integrity::sentences(record).into_iter().map(Block::Text));
     blocks.extend(broken(record).into_iter().map(Block::Warning));
     blocks.extend(few(summary::notes(record)).into_iter().map(Block::Warning));
     let (title, subtitle) = (summary::title(record), summary::subtitle(record));
@@ -110,7 +111,7 @@ fn chosen(facts: Vec<Fact>) -> Vec<Fact> {
 /// Failed and invalid cases with their reasons, the first few of them.
 fn broken(record: &Record) -> Vec<String> {
     let words = |outcome: &Outcome| match outcome {
-        Outcome::Failed { case, failure, error } => {
+        Outcome::Failed { case, failure, error, .. } => {
             Some(format!("FAILED {case} ({}): {error}", failure_name(*failure)))
         }
         Outcome::Invalid { invalidity, reason, measurement } => {

@@ -180,9 +180,11 @@ impl Ceilings {
             Point::Access(point) => {
                 memory.filter(|_| !point.access.on_chip() && self.in_memory(point.working_set))
             }
-            Point::Latency(_) | Point::Collective(_) | Point::Transfer(_) | Point::Launch(_) => {
-                None
-            }
+            Point::Latency(_)
+            | Point::Collective(_)
+            | Point::Transfer(_)
+            | Point::Launch(_)
+            | Point::Sdc(_) => None,
             Point::Attention(_) => {
                 let BesideAttention { memory, arithmetic } = self.beside_attention(measurement);
                 slower(

@@ -4,8 +4,8 @@ use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name}
 use crate::{
     case::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents,
-        KernelName, LatencyPoint, Launching, Lengths, Mask, Place, Point, StreamOperation,
-        Transfer, TransferPoint, Work,
+        KernelName, LatencyPoint, Launching, Lengths, Mask, MemoryPattern, Place, Point, SdcPoint,
+        StreamOperation, Transfer, TransferPoint, Work,
     },
     spec::SpeedOfLight,
 };
@@ -200,6 +200,35 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             Launching::Graph => "time of a graph of empty kernels, enqueued as one.",
         }
         .to_owned(),
+        Point::Sdc(p) => sdc(p),
+    }
+}
+
+fn sdc(point: &SdcPoint) -> String {
+    let rounds = point.rounds();
+    match point {
+        SdcPoint::Product { dtype, m, n, k, .. } => format!(
+            "silent corruption of products: the same {m} x {n} x {k} product of {dtype} elements, \
+             {rounds} times in an iteration, each of which must leave the same bits."
+        ),
+        SdcPoint::Memory { pattern, size, .. } => {
+            let what = match pattern {
+                MemoryPattern::Walking => "one bit of each word, another one each time",
+                MemoryPattern::Address => "each word's own place, every second time inverted",
+                MemoryPattern::Random => "random words",
+                MemoryPattern::Moving => {
+                    "a random word that is inverted upwards and back downwards"
+                }
+            };
+            format!(
+                "silent corruption of memory: {size} written with {what}, and read back, {rounds} \
+                 times in an iteration."
+            )
+        }
+        SdcPoint::Copy { size, .. } => format!(
+            "silent corruption of copies: {size} from the host to the device, back, and to the \
+             device again, {rounds} times in an iteration."
+        ),
     }
 }
 
@@ -336,5 +365,10 @@ fn check(point: &Point) -> &'static str {
         Point::Access(_) => "every element.",
         Point::Transfer(_) => "every word that arrives.",
         Point::Launch(_) => "a counter that each launch increments.",
+        Point::Sdc(SdcPoint::Product { .. }) => {
+            "the last product as GEMM, and every product by a hash of all its bits."
+        }
+        Point::Sdc(SdcPoint::Memory { .. }) => "every word, each time, bit by bit.",
+        Point::Sdc(SdcPoint::Copy { .. }) => "what arrives each time, by a hash of all its bits.",
     }
 }

@@ -15,6 +15,7 @@ pub mod explain;
 mod frontier;
 mod headline;
 mod heat;
+mod integrity;
 mod level;
 mod line;
 pub mod nccl_tests;

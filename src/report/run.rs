@@ -2,8 +2,8 @@
 
 use super::{
     Block, Ceilings, Cell, Chart, Column, Document, HeatMap, Table, Weight, access, attention,
-    case_table, chart, headline, heat, level, rank, reproduce, sensors, startup_fit::fit_startup,
-    summary, transfer, wire_bandwidth, without_numbers,
+    case_table, chart, headline, heat, integrity, level, rank, reproduce, sensors,
+    startup_fit::fit_startup, summary, transfer, wire_bandwidth, without_numbers,
 };
 use crate::{record::Record, units::Bytes};
 
@@ -17,6 +17,7 @@ pub fn document(record: &Record) -> Document {
         blocks.push(Block::Facts(facts));
     }
     blocks.extend(summary::sentences(record, &ceilings).into_iter().map(Block::Text));
+    blocks.extend(integrity::sentences(record).into_iter().map(Block::Text));
     blocks.extend(summary::failures(record).into_iter().map(Block::Failure));
     blocks.extend(summary::warnings(record).into_iter().map(Block::Warning));
     for (title, section) in sections(record, &ceilings) {
@@ -42,7 +43,7 @@ pub fn document(record: &Record) -> Document {
 
 /// What stands under each heading, in reading order; headings with nothing under them are left out
 /// by the caller.
-fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 12] {
+fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 13] {
     let charts = |charts: Vec<Chart>| charts.into_iter().map(Block::Chart).collect::<Vec<_>>();
     let maps = |maps: Vec<HeatMap>| maps.into_iter().map(Block::HeatMap).collect::<Vec<_>>();
     let table = |table: Option<Table>| table.map(Block::Table).into_iter().collect::<Vec<_>>();
@@ -71,6 +72,7 @@ fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>)
         ("Launches", table(access::launches(record))),
         ("Arithmetic", arithmetic),
         ("Attention", attention),
+        ("Silent corruption", table(integrity::table(record))),
         ("Collectives", collective),
         ("Ranks", ranks),
         ("Sensors over time", sensors),

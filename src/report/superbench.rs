@@ -153,6 +153,10 @@ fn values(one: &Measurement, is_nccl: bool) -> Vec<(&'static str, f64)> {
             all.push(("flops", (one.work.flops / median).0 / 1e9));
         }
         Point::Latency(_) | Point::Launch(_) | Point::Transfer(_) => {}
+        Point::Sdc(_) => {
+            let found = one.integrity.iter();
+            all.extend(found.map(|found| ("mismatches", found.mismatches as f64)));
+        }
     }
     all.retain(|(_, value)| value.is_finite());
     all

@@ -163,5 +163,5 @@ pub fn too_large(case: &Case, properties: &Properties, free: Option<Bytes>) -> O
 }
 
 fn failed(case: &Case, failure: Failure, error: String) -> Outcome {
-    Outcome::Failed { case: case.clone(), failure, error }
+    Outcome::Failed { case: case.clone(), failure, error, integrity: None }
 }

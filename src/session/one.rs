@@ -6,10 +6,12 @@ use crate::{
     bench::{self, Rank, Unready, Workload},
     case::{Case, Point},
     clock::{self, Moment},
-    device::{DeviceError, host},
+    device::{Device, DeviceError, host},
     guard::{self, Witness},
     measure::{self, Taken},
-    outcome::{AVAILABLE_MIN, Cache, Check, Contrast, Failure, Measurement, Outcome, Samples},
+    outcome::{
+        AVAILABLE_MIN, Cache, Check, Contrast, Failure, Integrity, Measurement, Outcome, Samples,
+    },
     spec::{Properties, Yardstick},
     stats::{Summary, quantile},
     suite::MeasureSettings,
@@ -28,6 +30,8 @@ const WAIT: Seconds = Seconds(0.01);
 enum Stopped {
     Skipped(String),
     Failed(Failure, String),
+    /// A wrong result, and what bitwise comparisons found.
+    Wrong(String, Option<Box<Integrity>>),
 }
 
 impl From<DeviceError> for Stopped {
@@ -104,7 +108,11 @@ pub fn measure_prepared<'r>(
         }
         Err(Stopped::Skipped(reason)) => Outcome::Skipped { case: case.clone(), reason },
         Err(Stopped::Failed(failure, error)) => {
-            Outcome::Failed { case: case.clone(), failure, error }
+            Outcome::Failed { case: case.clone(), failure, error, integrity: None }
+        }
+        Err(Stopped::Wrong(error, integrity)) => {
+            let failure = Failure::WrongResult;
+            Outcome::Failed { case: case.clone(), failure, error, integrity }
         }
     }
 }
@@ -118,7 +126,7 @@ fn measure_workload(
     let device = rank.device;
     workload.poison()?;
     device.timed(&mut || workload.enqueue(workload.granule()))?;
-    let before = passed(workload.verify()?, "before timing")?;
+    let before = verified(device, workload, "before timing")?;
 
     let copies = workload.copies();
     let (cache, beside) = bench::headline_cache(case, copies);
@@ -142,8 +150,10 @@ fn measure_workload(
         rank_times.map(|times| times.rank_times(last)).transpose()?.unwrap_or_default();
     let of_one = 1.0 / f64::from(taken.samples.batch);
     let rank_times = rank_times.into_iter().map(|time| time * of_one).collect();
+    // The same errors are told once: where the result is wrong, with it.
+    let check = worse(before, verified(device, workload, "after timing")?);
+    let integrity = workload.integrity()?.map(Box::new);
     let telemetry = device.telemetry();
-    let check = worse(before, passed(workload.verify()?, "after timing")?);
     let contrast =
         beside.map(|other| contrast(rank, workload, units, other, settings)).transpose()?;
     let (contrast, clocks_beside) = contrast.unzip();
@@ -171,6 +181,7 @@ fn measure_workload(
         available,
         stopped_by_quota,
         telemetry,
+        integrity,
     };
     let timer = measure::calibrate_on(device)?;
     Ok((measurement, Witness { timer, clock_max, copies }))
@@ -277,18 +288,31 @@ fn summary_of(times: &[Seconds]) -> Result<Summary, Stopped> {
     Summary::of(times).ok_or_else(none)
 }
 
-fn passed(check: Check, when: &str) -> Result<Check, Stopped> {
+/// Compares the result with its reference; where it is wrong, with all that can be told of it.
+fn verified(
+    device: &dyn Device,
+    workload: &mut (dyn Workload + '_),
+    when: &str,
+) -> Result<Check, Stopped> {
+    let check = workload.verify()?;
     if check.passed() {
         return Ok(check);
     }
+    let integrity = workload.integrity()?.map(|found| {
+        let seen = device.telemetry().unwrap_or_default();
+        let (ecc_corrected, ecc_uncorrected) = (seen.ecc_corrected, seen.ecc_uncorrected);
+        Box::new(Integrity { ecc_corrected, ecc_uncorrected, ..found })
+    });
+    let differs = integrity.as_ref().filter(|found| found.mismatches > 0);
+    if let Some(found) = differs {
+        return Err(Stopped::Wrong(format!("{when}, {}", found.words()), integrity));
+    }
     let Check { error, tolerance, compared, wrong } = check;
-    Err(Stopped::Failed(
-        Failure::WrongResult,
-        format!(
-            "{when}, {wrong} of {compared} elements are wrong: largest error {error:.3e}, \
-             tolerance {tolerance:.3e}"
-        ),
-    ))
+    let words = format!(
+        "{when}, {wrong} of {compared} elements are wrong: largest error {error:.3e}, tolerance \
+         {tolerance:.3e}"
+    );
+    Err(Stopped::Wrong(words, integrity))
 }
 
 fn contrast(

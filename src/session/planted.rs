@@ -3,7 +3,12 @@
 //! longer. A release build does not look at the variable.
 
 use crate::{
-    bench::Workload, case::Case, clock, device::DeviceError, outcome::Check, selector::Selector,
+    bench::{Workload, sdc},
+    case::Case,
+    clock,
+    device::DeviceError,
+    outcome::{Check, Integrity},
+    selector::Selector,
 };
 
 /// The variable: `SELECTOR=SHARE`.
@@ -11,6 +16,12 @@ const VARIABLE: &str = "FIZEAU_PLANT";
 
 /// What is planted, in words for the record. `None` where nothing is.
 pub fn words() -> Option<String> {
+    let all = [slowed(), sdc::planted::words()];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+fn slowed() -> Option<String> {
     let (selector, share) = asked_for()?;
     Some(format!("{VARIABLE}: a test build makes {selector} last {share} longer; no measurement"))
 }
@@ -66,5 +77,9 @@ impl Workload for Slowed<'_> {
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
         self.workload.verify()
+    }
+
+    fn integrity(&mut self) -> Result<Option<Integrity>, DeviceError> {
+        self.workload.integrity()
     }
 }

@@ -41,6 +41,16 @@ pub struct Summary {
     pub interval: Interval,
 }
 
+/// The rate of an event that would have shown in so many independent trials with a probability of
+/// 0.95: `1 - 0.05^(1 / trials)`. Where none showed, it is the exact upper bound of the rate at 95
+/// % (Clopper and Pearson, Biometrika 26, 1934). 1 without a trial.
+pub fn rate_seen(trials: u64) -> f64 {
+    if trials == 0 {
+        return 1.0;
+    }
+    -(0.05f64.ln() / trials as f64).exp_m1()
+}
+
 /// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {

@@ -98,7 +98,8 @@ fn append_failure(
     let open = |case: &&Case| !record.outcomes.iter().any(|outcome| outcome.case() == *case);
     let Some(case) = plan.iter().filter(is_it).find(open) else { return Ok(()) };
     let error = error.to_owned();
-    let outcome = Outcome::Failed { case: case.clone(), failure: Failure::Hang, error };
+    let (case, failure) = (case.clone(), Failure::Hang);
+    let outcome = Outcome::Failed { case, failure, error, integrity: None };
     let path = directory.join(store::FILE);
     store::append_last(directory, &Line::Outcome(outcome))
         .map_err(|error| RecordError::File { path, error })

@@ -77,6 +77,10 @@ namespace collective {
 #include "../../kernels/collective/check.cu"
 #include "collective_check.h"
 }
+namespace sdc {
+#include "../../kernels/sdc/portable.cu"
+#include "sdc_check.h"
+}
 namespace portable {
 #include "../../kernels/gemm/portable.cu"
 }
@@ -566,6 +570,7 @@ int main(int count, char** arguments) {
   counts();
   words();
   collective::checks();
+  sdc::check_all();
   rasters();
   descriptors();
   if (model::judge_banks({}) != 0) return 1;

@@ -110,7 +110,7 @@ fn measured(outcome: Outcome) -> Measurement {
 #[track_caller]
 fn assert_fails(fault: Fault, wanted: Failure, words: &str) {
     match outcome(fault) {
-        Outcome::Failed { case: of, failure, error } => {
+        Outcome::Failed { case: of, failure, error, .. } => {
             assert_eq!((of, failure), (case(), wanted), "{error}");
             assert!(error.contains(words), "{error}");
         }

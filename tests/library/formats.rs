@@ -272,8 +272,12 @@ fn nvbandwidths_json_is_read_back_and_says_what_the_text_does() {
     let mut records = three();
     // A test of which one GPU failed has no numbers.
     let broken = records[2].outcomes[0].case().clone();
-    records[2].outcomes[0] =
-        Outcome::Failed { case: broken, failure: Failure::Other, error: "it \"hangs\"".into() };
+    records[2].outcomes[0] = Outcome::Failed {
+        case: broken,
+        failure: Failure::Other,
+        error: "it \"hangs\"".into(),
+        integrity: None,
+    };
     let skipped = records[0].outcomes[2].case().clone();
     for record in &mut records {
         record.outcomes[2] = Outcome::Skipped { case: skipped.clone(), reason: "no memory".into() };

@@ -298,6 +298,7 @@ impl Row {
             available: None,
             stopped_by_quota: None,
             telemetry: None,
+            integrity: None,
             started: None,
             code: Vec::new(),
         }

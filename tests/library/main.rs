@@ -13,6 +13,7 @@ mod tightness;
 mod accept_rates;
 mod claims;
 mod comparison;
+mod corruption;
 mod data;
 mod error_rates;
 mod faults;

@@ -107,6 +107,7 @@ fn wrong_elements_are_out_of_bounds() {
         case: outcome.case().clone(),
         failure: Failure::WrongResult,
         error: "3 of 1024 elements are wrong".into(),
+        integrity: None,
     };
     let text = nccl_tests::text(&report::nccl_tests(&record));
     let first = text.split("# Collective test concluded").next().expect("a report");

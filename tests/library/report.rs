@@ -51,6 +51,7 @@ fn later() -> Record {
                 case: of.case.clone(),
                 failure: Failure::Hang,
                 error: "no end within 10 s".into(),
+                integrity: None,
             };
         }
     }

@@ -10,6 +10,7 @@ mod skipped;
 mod accept;
 mod broken;
 mod cache;
+mod corruption;
 mod cuda;
 mod drivers;
 mod first_day;

@@ -175,6 +175,7 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
         available: None,
         stopped_by_quota: None,
         telemetry: None,
+        integrity: None,
     }
 }
 
@@ -376,6 +377,7 @@ fn spoil(outcomes: &mut Vec<Outcome>) {
         case: case(gemm(1024), "experimental"),
         failure: Failure::WrongResult,
         error: "12 of 4096 elements are off by up to 0.31, tolerance 0.01".into(),
+        integrity: None,
     });
     let fast = measurement("impossible", gemm(512), 1e-6, Cache::Hot);
     outcomes.push(Outcome::Invalid {

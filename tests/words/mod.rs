@@ -93,8 +93,14 @@ pub fn faults_of(name: &str, text: &str) -> Vec<String> {
 }
 
 /// Environment variables that tests, builds and the program's own processes use, not its users.
-const INTERNAL: &[&str] =
-    &["FIZEAU_BUILD", "FIZEAU_LAUNCHER", "FIZEAU_PLANT", "FIZEAU_REQUIRE_ALL", "FIZEAU_REPORT_DIR"];
+const INTERNAL: &[&str] = &[
+    "FIZEAU_BUILD",
+    "FIZEAU_FLIP",
+    "FIZEAU_LAUNCHER",
+    "FIZEAU_PLANT",
+    "FIZEAU_REQUIRE_ALL",
+    "FIZEAU_REPORT_DIR",
+];
 
 /// Variables that sources read and the help does not name.
 pub fn variables_without_help(sources: &[(String, String)], help: &str) -> Vec<String> {

@@ -22,6 +22,7 @@ mod bindings;
 mod cost;
 mod cublaslt;
 mod cuda;
+mod flips;
 mod hip;
 mod hipblaslt;
 mod limits;

@@ -10,10 +10,10 @@ use crate::{
 /// Does what a kernel does, and lets pass what it costs: before, since a chain moves on.
 pub fn perform(state: &mut State, stream: usize, call: &Call, cost: &Cost) -> i32 {
     state.launched(stream, cost);
-    if let Err(words) = call.run(&mut state.memory) {
-        state.log(format!("fault {}: {words}", call.name()));
-        let is_access = words.contains("an access to 0x") || words.contains("beside the block");
-        return state.give(if is_access { ILLEGAL_ADDRESS } else { LAUNCH_FAILED });
+    let device = state.device_of(stream);
+    let said = state.flipped(device, call, |state| run(state, call));
+    if said != OK {
+        return said;
     }
     if call.name() == "util_hold" {
         let word = |at: usize| {
@@ -26,6 +26,14 @@ pub fn perform(state: &mut State, stream: usize, call: &Call, cost: &Cost) -> i3
         show_clock(state, stream, &call.params, u64::from(call.shape[0]));
     }
     OK
+}
+
+/// Runs its text.
+fn run(state: &mut State, call: &Call) -> i32 {
+    let Err(words) = call.run(&mut state.memory) else { return OK };
+    state.log(format!("fault {}: {words}", call.name()));
+    let is_access = words.contains("an access to 0x") || words.contains("beside the block");
+    state.give(if is_access { ILLEGAL_ADDRESS } else { LAUNCH_FAILED })
 }
 
 /// What a kernel reads off the clock is time, and so the script's: of each block, the nanoseconds

@@ -24,13 +24,14 @@
 //! | `ecc=0` | memory is not protected, as NVML says |
 //! | `processes=2` | processes on each device, as NVML says; unknown if absent |
 //! | `stuck=60` | the driver takes this many seconds to start |
+//! | `flip=output/1000` | a bit of one product in 1,000 is flipped: [`crate::flips`] |
 //! | `text=FIND=>REPLACE` | exchanges texts in what is compiled; stands last, with its commas |
 //! | `cuMemAlloc_v2=2@3` | the third call of the function and all later ones answer 2 |
 //!
 //! As on a real device, a code that breaks a context (214, 7xx but 701 and 720) is what every later
 //! call answers too.
 
-use crate::speed::Speeds;
+use crate::{flips::Flip, speed::Speeds};
 use std::collections::BTreeMap;
 
 /// A script, read.
@@ -68,6 +69,8 @@ pub struct Script {
     pub slow: f64,
     /// How fast resources are, noise, drift and faults.
     pub speeds: Speeds,
+    /// Bits that are flipped in products.
+    pub flips: Vec<Flip>,
     /// Lanes of PCI Express.
     pub lanes: u32,
     /// NVLinks that are up.
@@ -107,6 +110,7 @@ impl Default for Script {
             late: None,
             slow: 1.0,
             speeds: Speeds::default(),
+            flips: Vec::new(),
             lanes: 16,
             nvlinks: None,
             reasons: 0,
@@ -140,7 +144,8 @@ impl Script {
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             script.take(word).ok_or_else(|| format!("{word:?} is no word of a script"))?;
         }
-        let (named, devices) = (script.speeds.largest(), script.devices);
+        let flips = script.flips.iter().map(Flip::device).max().unwrap_or(0);
+        let (named, devices) = (script.speeds.largest().max(flips), script.devices);
         match named >= devices.max(1) {
             true => Err(format!("gpu{named} is named, and there are {devices}: add \"gpus=N\"")),
             false => Ok(script),
@@ -191,6 +196,7 @@ impl Script {
                 let fault = (code.parse().ok()?, from.parse().ok()?);
                 self.codes.insert(call.to_owned(), fault);
             }
+            flip if flip.ends_with("flip") => self.flips.push(Flip::parse(name, value)?),
             _ => self.speeds.take(name, value)?,
         }
         Some(())

@@ -190,6 +190,16 @@ impl Speeds {
         (noise * normal).exp() / drifts.product::<f64>()
     }
 
+    /// Random words that follow from the seed and some others.
+    pub fn sequence(&self, words: [u64; 2]) -> impl FnMut() -> u64 + use<> {
+        let mut bits =
+            [self.seed, words[0], words[1]].into_iter().fold(7, |bits, word| mixed(bits ^ word));
+        move || {
+            bits = mixed(bits);
+            bits
+        }
+    }
+
     /// A random number from 0 to 1, the same for the same region of the same device.
     fn random(&self, moment: Moment, stream: u64) -> f64 {
         let words = [self.seed, moment.device as u64, moment.region, stream];

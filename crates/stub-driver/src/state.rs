@@ -74,6 +74,10 @@ pub struct State {
     gate: Option<[u64; 3]>,
     /// Launches so far on each.
     launched: BTreeMap<i32, u64>,
+    /// Products so far on each device that flips bits.
+    pub products: BTreeMap<i32, u64>,
+    /// Bits that were flipped.
+    pub flips: u64,
     /// Streams made so far.
     pub streams: usize,
     /// The streams that are captured, and what was enqueued on them.
@@ -127,6 +131,8 @@ impl State {
             gates: 0,
             gate: None,
             launched: BTreeMap::new(),
+            products: BTreeMap::new(),
+            flips: 0,
             streams: 0,
             captures: BTreeMap::new(),
             streams_at: BTreeMap::new(),

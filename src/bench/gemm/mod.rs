@@ -5,10 +5,12 @@
 pub mod grouped;
 mod reference;
 mod scaled;
+mod sums;
 
 use self::{
     reference::{Reference, Roundoff},
     scaled::{Choice, Format, WhichOperand},
+    sums::{Sums, Where},
 };
 use super::{
     Rank, Unready, Workload, collected,
@@ -85,12 +87,36 @@ pub fn copies(point: &GemmPoint, properties: &Properties) -> u32 {
     if wanted > COPIES_MAX { 1 } else { wanted.max(2) as u32 }
 }
 
+/// A product made ready whose bits can be looked at.
+pub(super) trait Product: Workload {
+    /// C, and zeros behind it up to a multiple of [`LINE`] bytes.
+    fn c(&self) -> &Buffer;
+
+    /// A and B in the device's memory, and what should stand there.
+    fn operands(&self) -> [(&Buffer, &[u8]); 2];
+
+    /// Rows and columns of some C whose sums are wrong; `None` where elements have scales.
+    fn wrong_sums(&self, c: &[u8]) -> Option<Where>;
+}
+
+/// Bytes that C is a multiple of.
+pub(super) const LINE: u64 = 64;
+
 /// Makes a case ready.
 pub fn prepare<'r>(
     point: &GemmPoint,
     kernel: &KernelName,
     rank: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
+    Ok(prepare_product(point, kernel, rank)?)
+}
+
+/// The same, for who looks at its bits.
+pub(super) fn prepare_product<'r>(
+    point: &GemmPoint,
+    kernel: &KernelName,
+    rank: Rank<'r>,
+) -> Result<Box<dyn Product + 'r>, Unready> {
     match point.dtype {
         Dtype::F64 => ready(point, kernel, rank, plain::<f64>),
         Dtype::F32 => ready(point, kernel, rank, plain::<f32>),
@@ -117,7 +143,7 @@ fn ready<'r, O: Element>(
     kernel: &KernelName,
     rank: Rank<'r>,
     make: impl Fn(&GemmPoint) -> Result<Made<O>, DeviceError>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Result<Box<dyn Product + 'r>, Unready> {
     Ok(Box::new(Gemm::new(point, kernel, rank, make)?))
 }
 
@@ -130,7 +156,12 @@ struct Made<O> {
     /// Of A and B; nothing where elements have none.
     scales: [Vec<u8>; 2],
     reference: Reference<O>,
+    /// Makes the sums of rows and columns of A and B; none where elements have scales.
+    sums: Option<SumsOf>,
 }
+
+/// Sums of operands and their shape.
+type SumsOf = fn(&[u8], &[u8], [usize; 3]) -> Sums;
 
 thread_local! {
     /// The point made last, until a case of another point is prepared: kernels of one point come
@@ -200,7 +231,8 @@ fn plain<E: Element>(point: &GemmPoint) -> Result<Made<E::Output>, DeviceError> 
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         collected(bytes.len(), bytes.iter().copied())
     };
-    Ok(Made { a: bytes(&a)?, b: bytes(&b)?, scales: [Vec::new(), Vec::new()], reference })
+    let sums: Option<SumsOf> = Some(sums::of_operands::<E>);
+    Ok(Made { a: bytes(&a)?, b: bytes(&b)?, scales: [Vec::new(), Vec::new()], reference, sums })
 }
 
 /// Elements that share scales.
@@ -222,7 +254,8 @@ fn scaled(point: &GemmPoint, format: Format) -> Result<Made<bf16>, DeviceError> 
     let roundoff = Roundoff { sum: E4M3_SUM_ROUNDOFF, output: BF16_ROUNDOFF };
     let values = by_columns(&b.values, k)?;
     let reference = Reference::new(&a.values, &values, [m, n, k], roundoff, &mut random);
-    Ok(Made { a: a.elements, b: b.elements, scales: [a.scales, b.scales], reference })
+    let scales = [a.scales, b.scales];
+    Ok(Made { a: a.elements, b: b.elements, scales, reference, sums: None })
 }
 
 /// A product made ready.
@@ -235,8 +268,9 @@ struct Gemm<'r, O> {
     takes_turns: bool,
     next: usize,
     c: Buffer,
-    /// Operands and their scales: only the device looks into them.
-    _operands: Vec<Buffer>,
+    shape: [usize; 3],
+    /// A, B and what scales they have.
+    operands: Vec<Buffer>,
     made: Rc<Made<O>>,
 }
 
@@ -274,7 +308,8 @@ impl<'r, O: Element> Gemm<'r, O> {
         let (a, b) = (place(&made.a)?, place(&made.b)?);
         let (scales_a, scales_b) = (place(&made.scales[0])?, place(&made.scales[1])?);
         let elements = u64::from(m) * u64::from(n);
-        let c = device.allocate(Bytes(elements * size_of::<O>() as u64))?;
+        let size = (elements * size_of::<O>() as u64).next_multiple_of(LINE);
+        let c = device.allocate(Bytes(size))?;
         let at = |[first, apart]: [u64; 2], copy: u64| first + copy * apart;
         let of_copy = |copy| GemmParams {
             a: at(a, copy),
@@ -286,7 +321,8 @@ impl<'r, O: Element> Gemm<'r, O> {
         };
         let params = (0..copies).map(of_copy).collect();
         let (takes_turns, next) = (false, 0);
-        Ok(Gemm { device, function, params, takes_turns, next, c, _operands: operands, made })
+        let shape = self::shape(point);
+        Ok(Gemm { device, function, params, takes_turns, next, c, shape, operands, made })
     }
 
     fn launch(&self, copy: usize, repeat: u32) -> Result<(), DeviceError> {
@@ -334,6 +370,23 @@ impl<O: Element> Workload for Gemm<'_, O> {
         let mut output = filled(O::POISON, self.made.reference.elements())?;
         self.device.read(&self.c, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
         Ok(self.made.reference.check(&output))
+    }
+}
+
+impl<O: Element> Product for Gemm<'_, O> {
+    fn c(&self) -> &Buffer {
+        &self.c
+    }
+
+    fn operands(&self) -> [(&Buffer, &[u8]); 2] {
+        [(&self.operands[0], &self.made.a), (&self.operands[1], &self.made.b)]
+    }
+
+    fn wrong_sums(&self, c: &[u8]) -> Option<Where> {
+        let sums = self.made.sums?(&self.made.a, &self.made.b, self.shape);
+        let elements = self.made.reference.elements() * size_of::<O>();
+        let c: Vec<O> = bytemuck::pod_collect_to_vec(&c[..elements]);
+        Some(sums.wrong(&c))
     }
 }
 

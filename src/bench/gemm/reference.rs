@@ -28,7 +28,7 @@ const SAMPLED: usize = 256;
 const VECTORS: usize = 4;
 
 /// Deviations allowed of a random walk.
-const DEVIATIONS: f64 = 8.0;
+pub(super) const DEVIATIONS: f64 = 8.0;
 
 /// One row times each of the random vectors.
 type Products = [f64; VECTORS];
@@ -142,7 +142,7 @@ impl<E: Element> Reference<E> {
 
 /// What rounding may do to an element, relative to `|A||B|`: of the kernel's sums, and of the
 /// reference's own.
-fn tolerance(k: usize, sum_roundoff: f64) -> f64 {
+pub(super) fn tolerance(k: usize, sum_roundoff: f64) -> f64 {
     if sum_roundoff == 0.0 {
         return 0.0;
     }
@@ -165,7 +165,7 @@ fn multiply<E: Element>(matrix: &[E], vectors: &[Products]) -> Vec<Products> {
     matrix.chunks(vectors.len()).map(product).collect()
 }
 
-fn squares<E: Element>(elements: &[E]) -> f64 {
+pub(super) fn squares<E: Element>(elements: &[E]) -> f64 {
     elements.iter().map(|element| element.value() * element.value()).sum()
 }
 

@@ -3,7 +3,7 @@
 use super::{AcceptArgs, child};
 use crate::{
     accept::{
-        Level,
+        Level, Resource,
         cause::Facts,
         learn::{self, Run},
         node::Device,
@@ -183,7 +183,10 @@ pub fn print_plan(
                 None => "no floor".into(),
             };
             let effect = check.least_effect * 100.0;
-            lines.push(format!("  {}: least effect {effect:.1} %, {floor}", check.name));
+            lines.push(match check.resource {
+                Resource::Results => format!("  {}: the same bits each time", check.name),
+                _ => format!("  {}: least effect {effect:.1} %, {floor}", check.name),
+            });
         }
         for device in group.names() {
             let listed = child::list(&device, &group.profile, args, global)?;

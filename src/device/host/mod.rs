@@ -15,6 +15,7 @@ mod memory;
 pub mod pool;
 mod properties;
 mod rapl;
+mod sdc;
 mod stream;
 
 pub use cgroup::groups;
@@ -38,7 +39,7 @@ use crate::{
     units::{Bytes, Joules, Megahertz, Seconds},
 };
 pub use cpus::keep_to_core;
-pub use gemm::library;
+pub use gemm::{library, plant_in_sum};
 use kernel::{HostKernel, KernelThreads};
 use limits::CpufreqLimits;
 use pool::{Block, Pool};
@@ -113,6 +114,7 @@ impl HostDevice {
             compute::kernels(),
             gemm::kernels(),
             attention::kernels(),
+            sdc::kernels(),
         ];
         let runs_here = |kernel: &HostKernel| {
             kernel.features.iter().all(|wanted| properties.features.iter().any(|has| has == wanted))

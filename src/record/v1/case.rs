@@ -3,7 +3,8 @@
 use crate::{
     case::{
         self, Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory,
-        KernelName, Launching, Lengths, Mask, Place, Routing, StreamOperation, Transfer, limits,
+        KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing, StreamOperation,
+        Transfer, limits,
     },
     dtype::Dtype,
     record::mirror::mirror,
@@ -49,11 +50,13 @@ pub enum Point {
     Transfer(TransferPoint),
     /// Launches of next to nothing.
     Launch(LaunchPoint),
+    /// Work that leaves the same bits each time: whether it does.
+    Sdc(SdcPoint),
 }
 
 mirror!(enum Point of case::Point {
     Stream(point), Latency(point), Compute(point), Gemm(point), Grouped(point), Attention(point),
-    Collective(point), Access(point), Transfer(point), Launch(point)
+    Collective(point), Access(point), Transfer(point), Launch(point), Sdc(point)
 });
 
 /// A STREAM operation on `f64` elements.
@@ -266,6 +269,51 @@ pub struct LaunchPoint {
 }
 
 mirror!(LaunchPoint of case::LaunchPoint { launching, kernels });
+
+/// What is repeated and compared bit by bit. One iteration of a case is this many rounds of it.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "test")]
+pub enum SdcPoint {
+    /// The same matrix product again and again.
+    Product {
+        /// Element type of A and B.
+        dtype: Dtype,
+        /// Rows of the output.
+        #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+        m: u32,
+        /// Columns of the output.
+        #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+        n: u32,
+        /// The dimension summed over.
+        #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+        k: u32,
+        /// Products of one iteration.
+        #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
+        rounds: u32,
+    },
+    /// Memory that is written with a pattern and read back.
+    Memory {
+        /// Which pattern.
+        pattern: MemoryPattern,
+        /// How much memory.
+        size: Bytes,
+        /// How often in one iteration.
+        #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
+        rounds: u32,
+    },
+    /// Copies from the host to the device, back, and to the device again.
+    Copy {
+        /// Bytes of one copy.
+        size: Bytes,
+        /// How often in one iteration.
+        #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
+        rounds: u32,
+    },
+}
+
+mirror!(enum SdcPoint of case::SdcPoint {
+    Product { dtype, m, n, k, rounds }, Memory { pattern, size, rounds }, Copy { size, rounds }
+});
 
 /// The least data movement and arithmetic that one iteration of a case can do.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -32,6 +32,9 @@ pub enum Outcome {
         failure: Failure,
         /// What went wrong.
         error: String,
+        /// What bitwise comparisons found, where the case makes some.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        integrity: Option<Box<Integrity>>,
     },
     /// It ran, and its time cannot be believed. Never a result, never averaged in.
     Invalid {
@@ -45,8 +48,8 @@ pub enum Outcome {
 }
 
 mirror!(enum Outcome of outcome::Outcome {
-    Measured(measurement), Skipped { case, reason }, Failed { case, failure, error }, Invalid {
-    invalidity, reason, measurement }
+    Measured(measurement), Skipped { case, reason }, Failed { case, failure, error, integrity },
+    Invalid { invalidity, reason, measurement }
 });
 
 /// In what way a case failed.
@@ -136,11 +139,14 @@ pub struct Measurement {
     /// What the device's sensors saw from the first warm-up to the last sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
+    /// What bitwise comparisons found, where the case makes some (`sdc/...`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<Box<Integrity>>,
 }
 
 mirror!(Measurement of outcome::Measurement {
     case, started, code, work, cache, samples, summary, contrast, clock, speed_of_light, tier,
-    rank_times, check, available, stopped_by_quota, telemetry
+    rank_times, check, available, stopped_by_quota, telemetry, integrity
 });
 
 /// What code ran: two runs with the same have run the same machine code.
@@ -221,6 +227,83 @@ mirror!(Telemetry of outcome::Telemetry {
     elapsed, temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected,
     remapped_rows, pcie_replays, nvlink_errors, faults
 });
+
+/// What bitwise comparisons of the same work found (`sdc/...`), from the first iteration to the
+/// last.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Integrity {
+    /// What was compared, as often as `compared` says: `product`, `word`, `copy`.
+    pub unit: String,
+    /// How many were compared.
+    pub compared: u64,
+    /// How many were not as they should be.
+    pub mismatches: u64,
+    /// The rate that so many comparisons would have shown with a probability of 0.95, each on its
+    /// own: 1 - 0.05^(1 / compared). Without a mismatch a lower one is not ruled out.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub rate_seen: f64,
+    /// The 64-bit hash of what most of them left, as 16 hexadecimal digits; none of memory tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// The first words that were wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = outcome::Integrity::WORDS_MAX))]
+    pub wrong: Vec<WrongWord>,
+    /// Rows of a product whose sum is wrong beyond rounding, the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = outcome::Integrity::LINES_MAX))]
+    pub rows: Vec<u32>,
+    /// Columns, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = outcome::Integrity::LINES_MAX))]
+    pub columns: Vec<u32>,
+    /// Operands of the first wrong element as they stood in the device's memory afterwards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operands: Vec<KeptOperand>,
+    /// Memory errors that were corrected meanwhile, where the device tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecc_corrected: Option<u64>,
+    /// And those that were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecc_uncorrected: Option<u64>,
+}
+
+mirror!(Integrity of outcome::Integrity {
+    unit, compared, mismatches, rate_seen, hash, wrong, rows, columns, operands, ecc_corrected,
+    ecc_uncorrected
+});
+
+/// A word of 8 bytes that is not as it should be.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WrongWord {
+    /// Of what: `a`, `b` (operands, as they stood afterwards), `c` (the output), `memory`, `copy`.
+    pub of: String,
+    /// Which word, from 0.
+    pub at: u64,
+    /// Row of the first of its elements that differ, where it is a matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<u32>,
+    /// Column of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// What stood there, as 16 hexadecimal digits.
+    pub found: String,
+    /// What should have.
+    pub expected: String,
+}
+
+mirror!(WrongWord of outcome::WrongWord { of, at, row, column, found, expected });
+
+/// A line of an operand, kept with a wrong product.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptOperand {
+    /// Which: `row 17 of a`, `column 3 of b`.
+    pub of: String,
+    /// Its bytes in order, as hexadecimal digits.
+    pub bytes: String,
+}
+
+mirror!(KeptOperand of outcome::KeptOperand { of, bytes });
 
 /// The state of the caches before each sample.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -14,6 +14,7 @@ mod avx2;
 mod avx512;
 mod grouped;
 pub mod library;
+mod planted;
 mod portable;
 mod product;
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +28,7 @@ use super::{
     pool::Block,
 };
 use crate::kernel::Operation;
+pub use planted::plant_in_sum;
 use std::sync::Arc;
 
 /// All of them that this CPU can run, by `gemm/<element type>`, best guess first.

@@ -1,6 +1,9 @@
 //! The loop nest: which thread makes which part of C, and in which blocks.
 
-use super::tile::{Into, Tile};
+use super::{
+    planted,
+    tile::{Into, Tile},
+};
 use crate::{
     device::{
         Buffer,
@@ -194,6 +197,9 @@ impl<T: Tile> Nest<T> {
                         self.pack_a(&rows, &words);
                         self.block(&rows, &columns, words.len(), into);
                     }
+                    if cfg!(debug_assertions) && first == 0 {
+                        self.flip_planted(&columns);
+                    }
                 }
             }
             if !in_place::<T>() {
@@ -343,6 +349,26 @@ impl<T: Tile> Nest<T> {
                     }
                 }
             }
+        }
+    }
+
+    /// Flips the bit of an unfinished sum that a test has planted.
+    unsafe fn flip_planted(&self, columns: &Range<usize>) {
+        let is_its =
+            |at: usize| self.part.rows.contains(&(at / self.n)) && columns.contains(&(at % self.n));
+        let Some((at, bit)) = planted::take(self.c as u64, is_its) else { return };
+        let bit = bit as usize % (8 * size_of::<T::Sum>());
+        let (row, column) = (at / self.n, at % self.n);
+        // SAFETY: as in `block`; the byte is one of the sum's.
+        unsafe {
+            let sum = match in_place::<T>() {
+                true => self.c.cast::<T::Sum>().add(at),
+                false => {
+                    let above = row - self.part.rows.start;
+                    self.sums.add(above * self.width + column - columns.start)
+                }
+            };
+            *sum.cast::<u8>().add(bit / 8) ^= 1 << (bit % 8);
         }
     }
 

@@ -101,7 +101,7 @@ pub struct AcceptArgs {
     /// Print the verdict on one line, for the reason of a drained node or a node's condition
     #[arg(long)]
     pub one_line: bool,
-    /// Other jobs may run on this node: processes on a GPU fail nothing, nor what they do to its clock
+    /// Other jobs may run on this node: their processes, and what they do to a clock, fail nothing
     #[arg(long)]
     pub shared: bool,
     /// Read the kernel's files below this directory: for tests

@@ -102,6 +102,8 @@ right nccl nccl
 # The batch script that users start from, with nodes of one GPU each instead of eight.
 export SUITE=$place/ranks.toml PATH=$(dirname "$program"):$PATH
 unset FIZEAU_TOKEN FIZEAU_RENDEZVOUS
+# What `localise` has left.
+rm -rf results
 timeout 240 sbatch --quiet --wait --nodes="$nodes" --ntasks-per-node=1 --gpus-per-node=0 \
     --cpus-per-task=1 --chdir="$place" --output=batch.txt "$scripts/slurm.sbatch" ||
     { cat batch.txt >&2; exit 1; }

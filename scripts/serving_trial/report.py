@@ -208,11 +208,23 @@ def by_operation(trial, stored, phase):
     return own, lines
 
 
+def gap(lines):
+    """Which operations the engine takes longer for than L2, in words."""
+    beyond = [(name, engine - measured) for name, _, measured, engine in lines]
+    whole = sum(engine for *_, engine in lines) - sum(measured for _, _, measured, _ in lines)
+    longest = sorted((one for one in beyond if one[1] > 0), key=lambda one: -one[1])[:4]
+    named = ", ".join(f"{name} {milliseconds(seconds)} ms" for name, seconds in longest)
+    if whole <= 0:
+        return f"llama.cpp takes {milliseconds(-whole)} ms less than L2 here."
+    return f"Of {milliseconds(whole)} ms that llama.cpp takes beyond L2: {named}."
+
+
 def operation_tables(trial):
     text = []
     for stored in trial.about["precision"]:
         for phase in ("decode", "prefill"):
             own, lines = by_operation(trial, stored, phase)
+            shares = gap(lines)
             lines.append(("all", *(sum(line[index] for line in lines) for index in (1, 2, 3))))
             cells = [
                 [name, *map(milliseconds, (serial, measured, engine, engine - measured))]
@@ -225,7 +237,7 @@ def operation_tables(trial):
                 plain = milliseconds(own["seconds_without_callback"])
                 title += f", {plain} ms without stops between operations"
             head = ["operation", "L1 ms", "L2 ms", "llama.cpp ms", "llama.cpp - L2"]
-            text.append(f"{title}.\n\n{table(head, cells)}\n")
+            text.append(f"{title}.\n\n{table(head, cells)}\n\n{shares}\n")
     return "\n".join(text)
 
 

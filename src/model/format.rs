@@ -14,6 +14,8 @@ pub enum Format {
     Fp8,
     /// 8-bit integers.
     Int8,
+    /// 8-bit integers with a 16-bit scale for 32 (ggml's Q8_0: 34 bytes for 32 weights).
+    Q8,
     /// 4-bit floats with an 8-bit scale for 32 (OCP Microscaling Formats 1.0).
     Mxfp4,
     /// 4-bit floats with an 8-bit scale for 16 (NVIDIA).
@@ -32,6 +34,7 @@ impl Format {
             Format::F32 => 4.0,
             Format::Bf16 => 2.0,
             Format::Fp8 | Format::Int8 => 1.0,
+            Format::Q8 => (8.0 + 16.0 / 32.0) / 8.0,
             Format::Mxfp4 => (4.0 + 8.0 / 32.0) / 8.0,
             Format::Nvfp4 => (4.0 + 8.0 / 16.0) / 8.0,
             Format::Int4 { group } => (4.0 + 16.0 / f64::from(group.max(1))) / 8.0,
@@ -45,7 +48,7 @@ impl Format {
             Format::F32 => &[Dtype::F32, Dtype::Tf32],
             Format::Bf16 => &[Dtype::Bf16, Dtype::F16, Dtype::F32],
             Format::Fp8 => &[Dtype::Fp8, Dtype::Bf16, Dtype::F16, Dtype::F32],
-            Format::Int8 => &[Dtype::Int8, Dtype::Bf16, Dtype::F16, Dtype::F32],
+            Format::Int8 | Format::Q8 => &[Dtype::Int8, Dtype::Bf16, Dtype::F16, Dtype::F32],
             Format::Mxfp4 | Format::Nvfp4 => {
                 &[Dtype::Fp4, Dtype::Fp8, Dtype::Bf16, Dtype::F16, Dtype::F32]
             }
@@ -62,7 +65,7 @@ impl Format {
             Format::F32 => Dtype::F32,
             Format::Bf16 | Format::Int4 { .. } => Dtype::Bf16,
             Format::Fp8 => Dtype::Fp8,
-            Format::Int8 => Dtype::Int8,
+            Format::Int8 | Format::Q8 => Dtype::Int8,
             Format::Mxfp4 => Dtype::Mxfp4,
             Format::Nvfp4 => Dtype::Nvfp4,
         }
@@ -76,6 +79,7 @@ impl fmt::Display for Format {
             Format::Bf16 => f.write_str("bf16"),
             Format::Fp8 => f.write_str("fp8"),
             Format::Int8 => f.write_str("int8"),
+            Format::Q8 => f.write_str("q8_0"),
             Format::Mxfp4 => f.write_str("mxfp4"),
             Format::Nvfp4 => f.write_str("nvfp4"),
             Format::Int4 { group } => write!(f, "int4-g{group}"),
@@ -91,6 +95,7 @@ impl std::str::FromStr for Format {
             "bf16" | "fp16" | "f16" | "bfloat16" | "float16" => Format::Bf16,
             "fp8" => Format::Fp8,
             "int8" => Format::Int8,
+            "q8_0" => Format::Q8,
             "mxfp4" => Format::Mxfp4,
             "nvfp4" => Format::Nvfp4,
             "int4" => Format::Int4 { group: 32 },
@@ -100,8 +105,8 @@ impl std::str::FromStr for Format {
                     Some(group) => Format::Int4 { group },
                     None => {
                         return Err(format!(
-                            "{text:?} is no format of weights: f32, bf16, fp8, int8, mxfp4, \
-                             nvfp4, int4 (groups of 32), int4-g128"
+                            "{text:?} is no format of weights: f32, bf16, fp8, int8, q8_0, \
+                             mxfp4, nvfp4, int4 (groups of 32), int4-g128"
                         ));
                     }
                 }

@@ -201,6 +201,7 @@ impl Shapes {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
+        text.push_str(&limits_of_a_host(&dtypes(self.arithmetic())));
         if !self.products.is_empty() {
             let types = dtypes(self.products.iter().map(|(dtype, _)| *dtype).collect());
             let shapes: BTreeSet<_> = self.products.iter().map(|(_, shape)| shape).collect();
@@ -219,6 +220,13 @@ impl Shapes {
         }
         self.messages(&mut text);
         text
+    }
+
+    /// Element types of all products, and 32-bit floats, which any operands may be widened to.
+    fn arithmetic(&self) -> BTreeSet<Dtype> {
+        let products = self.products.iter().map(|(dtype, _)| *dtype);
+        let grouped = self.grouped.iter().map(|(dtype, _)| *dtype);
+        products.chain(grouped).chain([Dtype::F32]).collect()
     }
 
     fn messages(&self, text: &mut String) {
@@ -296,6 +304,16 @@ fn has_gate(model: &Model) -> bool {
         Some(FeedForward::Mixture(mixture)) => mixture.matrices == 3,
         None => false,
     })
+}
+
+/// What a record needs to be hardware where no datasheet is (`Hardware::of_record`): streams over
+/// memory, and arithmetic from registers.
+fn limits_of_a_host(dtypes: &str) -> String {
+    format!(
+        "\n# Limits of memory and arithmetic, for a device that no datasheet has.\n[compute]\n\
+         dtypes = [{dtypes}]\n\n[stream]\nmemory = [\"read\", \"triad\"]\nscaling = []\n\
+         sweep = []\nsweep_units = [\"one\"]\nsweep_points_per_octave = 1\n"
+    )
 }
 
 fn rows<'a, const N: usize>(shapes: impl Iterator<Item = &'a [u32; N]>) -> String {

@@ -117,6 +117,9 @@ fn precision_is_read_by_module() {
     // 8 bits but for embedding and output layer.
     assert!((bytes("deepseek-v3") - 672.9).abs() < 3.0, "{}", bytes("deepseek-v3"));
     assert_eq!(bytes("llama-3.1-8b"), model("llama-3.1-8b").total() * 2.0 / 1e9);
+    // ggml's files keep 32 weights in 34 bytes.
+    let ggml: Format = "q8_0".parse().expect("a format");
+    assert_eq!((ggml.bytes() * 32.0, ggml.to_string()), (34.0, "q8_0".into()));
     let kimi = model("kimi-k2.5").precision.describe();
     assert_eq!(
         kimi,

@@ -174,6 +174,9 @@ fn machines_read_what_people_read() {
     for point in points {
         let light = point["tpot_light_seconds"].as_f64().expect("L0");
         assert!(light > 0.0 && light <= point["tpot_serial_seconds"].as_f64().expect("L1"));
+        let first = ["ttft_light_seconds", "ttft_serial_seconds", "ttft_seconds"];
+        let [light, serial, best] = first.map(|key| point[key].as_f64().expect("a time"));
+        assert!(light > 0.0 && light <= serial && serial <= best);
     }
     let warnings = shown["warnings"].to_string();
     assert!(warnings.contains("h200-sxm is taken"), "{warnings}");

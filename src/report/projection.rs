@@ -1,8 +1,8 @@
 //! The report of a projection: what a model can do on some hardware, and where its time goes.
 
 use super::{
-    Axis, Block, Cell, Chart, Column, Document, Fact, Quantity, Scale, Series, SeriesKind, Table,
-    Weight,
+    Axis, Block, Cell, Chart, Column, Document, Fact, FactLimit, Quantity, Scale, Series,
+    SeriesKind, Table, Weight,
 };
 use crate::{
     model::Module,
@@ -128,6 +128,7 @@ fn facts(projection: &Projection) -> Vec<Fact> {
         value,
         share: None,
         of,
+        limit: FactLimit::default(),
         case: String::new(),
     };
     let billions = |count: f64| Cell::Number(count / 1e9, "x 10^9");

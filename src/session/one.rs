@@ -277,6 +277,15 @@ fn summary_of(times: &[Seconds]) -> Result<Summary, Stopped> {
     Summary::of(times).ok_or_else(none)
 }
 
+/// An error in few digits, as people write it where it is neither large nor small.
+fn short(error: f64) -> String {
+    match error.abs() {
+        0.0 => "0".into(),
+        1e-3..1e4 => format!("{error:.4}"),
+        _ => format!("{error:.3e}"),
+    }
+}
+
 fn passed(check: Check, when: &str) -> Result<Check, Stopped> {
     if check.passed() {
         return Ok(check);
@@ -285,8 +294,10 @@ fn passed(check: Check, when: &str) -> Result<Check, Stopped> {
     Err(Stopped::Failed(
         Failure::WrongResult,
         format!(
-            "{when}, {wrong} of {compared} elements are wrong: largest error {error:.3e}, \
-             tolerance {tolerance:.3e}"
+            "{when}, {wrong} of {compared} elements are wrong: largest error {}, \
+             tolerance {}",
+            short(error),
+            short(tolerance)
         ),
     ))
 }

@@ -48,13 +48,14 @@ stub() { # LINES SCRIPT COMMAND LINE
     cat <<'END'
 # Ten first steps
 
-Ten tasks of a newcomer, each done with `fizeau --help`, the help of its commands and the README alone.
+Ten tasks of a newcomer, done with `fizeau --help`, the help of its commands and the README alone, but for
+the fake device of task 3, which is for tests.
 `scripts/first_steps.sh` typed what stands behind `$` and wrote down what came out. The machine is a small
 virtual one that does other work at the same time: its figures show the form of an answer, and no more.
 What a stub driver says is marked `stub`, since nothing was measured there.
 END
 
-    task "1. Which GPU is slow?" "Each GPU measures as a rank of its own, all at the same time. Here a stub \
+    task "1. Which GPU is slow?" "Each GPU measures as a rank of its own, all at the same time; \`--device all\` would measure each by itself. Here a stub \
 driver stands for a node of four GPUs, the memory of one slower by 15 %."
     stub 24 "gpus=4,gpu2.hbm=0.85,units=1,memory=268435456" \
         "fizeau run stream/copy --ranks 4 --no-host-name --out gpus"
@@ -66,7 +67,7 @@ low, the reason that is known stands there too."
     printf '\nThe answer, from a record in the repository of a machine whose part is known:\n'
     try 9 "fizeau report results/epyc-9005/2026-11-21-kvm-2-cores --summary"
 
-    task "3. What failed, and why?" "A fake device for tests gives wrong results. The end of the run names the \
+    task "3. What failed, and why?" "A fake device for tests gives wrong results (\`--device fake:wrong-result\`). The end of the run names the \
 first failed cases, the report has all of them, and the exit code is 1."
     try 16 "fizeau run 'stream/copy/*/2u/*' --device fake:wrong-result --no-host-name --out failed"
 
@@ -97,7 +98,7 @@ shows what it selects."
 line that repeats it."
     try 40 "fizeau explain compute/f32/2u/avx512"
 
-    task "10. What would spoil my numbers?" "A line for each finding; below it what to do."
+    task "10. What would spoil my numbers?" "How many findings there are, then a line for each, the worst first; below it what to do."
     try 60 "fizeau doctor"
 } >"$page.new"
 mv "$page.new" "$page"

@@ -11,7 +11,7 @@ use crate::{
     suite::{self, Suite},
 };
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 /// Longest file of a part, a host, a link or a suite, in bytes.
 const FILE_MAX: u64 = suite::TEXT_MAX;
@@ -237,22 +237,35 @@ impl Catalogue {
     }
 }
 
+/// The folders of a catalogue.
+const FOLDERS: [&str; 8] =
+    ["parts", "hosts", "links", "suites", "models", "claims", "profiles", "medians"];
+
 /// Puts the TOML files of a directory's folders over the embedded ones.
 fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
+    let known = || FOLDERS.map(|folder| format!("{folder}/")).join(", ");
     let refuse =
         |path: &Path, why: String| Err(DataError::File { file: path.display().to_string(), why });
     if !directory.is_dir() {
         return refuse(
             directory,
-            "not a directory; --data takes one with parts/, hosts/, \
-            links/, suites/ or profiles/ in it"
-                .into(),
+            format!("not a directory; --data takes one with {} in it", known()),
         );
     }
-    for folder in ["parts", "hosts", "links", "suites", "models", "claims", "profiles", "medians"] {
-        let Ok(entries) = fs::read_dir(directory.join(folder)) else { continue };
-        for entry in entries.flatten() {
-            let path = entry.path();
+    let mut found = 0;
+    for folder in FOLDERS {
+        let below = directory.join(folder);
+        let entries = match fs::read_dir(&below) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return refuse(&below, error.to_string()),
+        };
+        found += 1;
+        for entry in entries {
+            let path = match entry {
+                Ok(entry) => entry.path(),
+                Err(error) => return refuse(&below, error.to_string()),
+            };
             let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
             let Some(name) = name.filter(|_| path.extension().is_some_and(|end| end == "toml"))
             else {
@@ -266,7 +279,13 @@ fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
             }
         }
     }
-    Ok(())
+    match found {
+        0 => refuse(
+            directory,
+            format!("none of the folders that --data reads is in it: {}", known()),
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Parses all files of a folder.

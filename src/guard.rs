@@ -86,10 +86,13 @@ fn disbelief(
     let region = median * f64::from(measurement.samples.batch);
     let step = timer.resolution.0.max(timer.overhead.0);
     if median.0 <= 0.0 || region.0 < TIMER_STEPS_MIN * step {
-        let reason = format!(
-            "samples of {region} are too short for a timer with steps and an overhead of {}",
-            Seconds(step)
-        );
+        let reason = match median.0 <= 0.0 {
+            true => "no time passed between the readings of the timer".to_owned(),
+            false => format!(
+                "samples of {region} are too short for a timer that is only sure to {}",
+                Seconds(step)
+            ),
+        };
         return Some((Invalidity::Unresolved, reason));
     }
     if let Some(why) = limit.and_then(|limit| too_fast(median, limit)) {

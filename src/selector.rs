@@ -27,8 +27,17 @@ pub enum SelectorError {
         /// What is wrong.
         why: String,
     },
+    /// Nothing is left of what was selected.
+    #[error("the selectors that begin with ! exclude every selected case of {count}")]
+    AllExcluded {
+        /// How many there are.
+        count: usize,
+    },
     /// It selects nothing.
-    #[error("{selector:?} selects none of {count} cases{near}; `fizeau list` shows their ids")]
+    #[error(
+        "{selector:?} selects none of {count} cases{near}; `fizeau list` shows the ids of a suite, \
+         `--suite NAME` those of another one"
+    )]
     Nothing {
         /// As it was given.
         selector: String,
@@ -84,9 +93,7 @@ impl Selector {
             }
         }
         if !ids.is_empty() && !ids.iter().any(|id| self.selects(id)) {
-            let selector = "the exclusions".to_owned();
-            let near = " that are left".to_owned();
-            return Err(SelectorError::Nothing { selector, count: ids.len(), near });
+            return Err(SelectorError::AllExcluded { count: ids.len() });
         }
         Ok(())
     }
@@ -97,8 +104,15 @@ fn matches((text, matcher): &(String, GlobSet), id: &str) -> bool {
     below || matcher.is_match(id)
 }
 
-/// The ids that share most of their beginning with a selector.
+/// What a selector may have meant: a word within ids, else the ids that share most of their
+/// beginning with it.
 fn near(selector: &str, ids: &[String]) -> String {
+    let within = format!("*{selector}*");
+    let is_word = !selector.is_empty() && !selector.contains(['*', '?', '[', '{']);
+    let count = ids.iter().filter(|id| is_word && id.contains(selector)).count();
+    if count > 0 {
+        return format!(" by the beginning of their ids ('{within}' selects {count})");
+    }
     let shared = |id: &String| {
         selector.bytes().zip(id.bytes()).take_while(|(wanted, is)| wanted == is).count()
     };
@@ -139,6 +153,8 @@ mod tests {
     #[test]
     fn nothing_selected_is_said_with_what_is_near() {
         let ids = ["gemm/f32/8x8x8/plain".to_owned(), "stream/copy/1MiB/1u/plain".to_owned()];
+        let error = selector(&["f32"]).all_select(&ids).expect_err("selects nothing");
+        assert!(error.to_string().contains("('*f32*' selects 1)"), "{error}");
         let error = selector(&["gemm/f16"]).all_select(&ids).expect_err("selects nothing");
         assert!(error.to_string().contains("nearest: gemm/f32/8x8x8/plain"), "{error}");
         assert!(selector(&["!*"]).all_select(&ids).is_err());

@@ -142,6 +142,30 @@ pub fn shorten(text: &str, limit: usize) -> String {
     }
 }
 
+/// Text for a window: lines are broken between words so that none is longer than `width` columns,
+/// where there is a width and a word does not exceed it; lines after the first begin with `indent`
+/// spaces, and `indent` columns of the first are taken already.
+pub fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    let mut wrapped = String::new();
+    let mut column = indent;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        let is_first = wrapped.is_empty();
+        if !is_first && column + 1 + length > width {
+            wrapped.push('\n');
+            wrapped.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if !is_first {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column += length;
+    }
+    wrapped
+}
+
 /// Characters that stay of a shortened id's beginning, where there is room: enough to tell
 /// operations apart.
 const ID_START: usize = 12;
@@ -175,6 +199,13 @@ mod tests {
             assert!(shorten_id(id, limit).chars().count() <= limit.max(1), "{limit}");
         }
         assert_eq!(shorten_id("\u{b5}\u{b5}/\u{b5}\u{b5}\u{b5}", 4), "\u{b5}\u{2026}\u{b5}\u{b5}");
+    }
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrap("a few words more", Some(10), 2), "a few\n  words\n  more");
+        assert_eq!(wrap("a few words more", None, 2), "a few words more");
+        assert_eq!(wrap("unbreakable", Some(5), 2), "unbreakable");
     }
 
     #[test]

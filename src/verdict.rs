@@ -39,6 +39,16 @@ impl Verdict {
         verdicts.into_iter().reduce(Verdict::and).unwrap_or(Verdict::Inconclusive)
     }
 
+    /// Its name, as programs read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Waived => "waived",
+            Verdict::Inconclusive => "inconclusive",
+            Verdict::Fail => "fail",
+        }
+    }
+
     /// The exit code of a program that ends with this verdict.
     pub const fn exit_code(self) -> u8 {
         match self {
@@ -51,12 +61,7 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Verdict::Pass => "pass",
-            Verdict::Waived => "waived",
-            Verdict::Inconclusive => "inconclusive",
-            Verdict::Fail => "fail",
-        })
+        f.write_str(self.name())
     }
 }
 

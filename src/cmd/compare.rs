@@ -43,7 +43,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "SELECTOR[=REASON]")]
     pub waive: Vec<Waiver>,
     /// Output format [default: terminal, or by the name of --out; json with --json]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = report::document_format())]
     pub format: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
@@ -106,13 +106,18 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let mut is_stub = false;
     let mut compared = Vec::new();
     for (gpu, before, after) in sides {
+        let places = before.iter().chain(&after).cloned().collect::<Vec<PathBuf>>();
         let (before, after) = (read(&before)?, read(&after)?);
         is_stub |= after.iter().any(|record| record.header.device.is_stub());
         let comparison = Comparison::of(&before, &after, &options).map_err(refusal);
-        let comparison = match &gpu {
+        let mut comparison = match &gpu {
             Some(gpu) => comparison.with_context(|| gpu.clone())?,
             None => comparison?,
         };
+        let runs = comparison.before.iter_mut().chain(&mut comparison.after);
+        for (run, place) in runs.zip(places) {
+            run.place = Some(super::shown(&place));
+        }
         compared.push((gpu, comparison));
     }
     let mut document = crate::report::comparisons(&compared);

@@ -10,6 +10,7 @@ use crate::{
     measure,
     record::Environment,
     spec::{Properties, STUB},
+    text::wrap,
     units::Seconds,
     world::choice,
 };
@@ -37,7 +38,7 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     match global.json {
         true => super::print_json(&findings)?,
         false => {
-            let text = text(&findings)?;
+            let text = text(&findings, super::report::window(global).width)?;
             let lines: Vec<String> = text.lines().map(crate::text::clean).collect();
             super::print(&lines.join("\n"))?
         }
@@ -51,34 +52,72 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// A line for each finding, its state first, and below it what to do.
-fn text(findings: &[Finding]) -> Result<String, std::fmt::Error> {
-    let width = findings.iter().map(|finding| finding.what.len()).max().unwrap_or(0);
+/// How many there are; then a line for each finding, its state first, and below it what to do:
+/// what is wrong before what is right. What is not installed and nobody misses is one line.
+fn text(findings: &[Finding], window: Option<usize>) -> Result<String, std::fmt::Error> {
+    let count = |state| findings.iter().filter(|finding| finding.state == state).count();
     let mut text = String::new();
-    for Finding { state, what, found, remedy } in findings {
+    writeln!(
+        text,
+        "{} findings: {} FAIL, {} WARN, {} OK, {} absent\n",
+        findings.len(),
+        count(Fail),
+        count(Warn),
+        count(Fine),
+        count(Absent)
+    )?;
+    let (missed, unmissed): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| !is_unmissed(finding, findings));
+    let order = [Fail, Warn, Absent, Fine];
+    let place = |finding: &&Finding| order.iter().position(|state| *state == finding.state);
+    let mut shown = missed;
+    shown.sort_by_key(place);
+    let width = shown.iter().map(|finding| finding.what.len()).max().unwrap_or(0);
+    for Finding { state, what, found, remedy } in shown {
         let state = match state {
             Fine => "OK",
             Warn => "WARN",
             Fail => "FAIL",
             Absent => "absent",
         };
-        writeln!(text, "{state:<6}  {what:<width$}  {found}")?;
+        writeln!(text, "{state:<6}  {what:<width$}  {}", wrap(found, window, width + 10))?;
         if !remedy.is_empty() {
-            writeln!(text, "        {:<width$}  -> {remedy}", "")?;
+            writeln!(text, "        {:<width$}  -> {}", "", wrap(remedy, window, width + 13))?;
         }
     }
-    let count = |state| findings.iter().filter(|finding| finding.state == state).count();
-    write!(
-        text,
-        "\n{} findings: {} OK, {} WARN, {} FAIL, {} absent",
-        findings.len(),
-        count(Fine),
-        count(Warn),
-        count(Fail),
-        count(Absent)
-    )?;
-    Ok(text)
+    let names: Vec<&str> = unmissed.iter().map(|finding| short_name(finding)).collect();
+    if !names.is_empty() {
+        let words =
+            format!("{}: what needs them is skipped; doctor --json says more", names.join(", "));
+        writeln!(text, "absent  {}", wrap(&words, window, 8))?;
+    }
+    Ok(text.trim_end().to_owned())
 }
+
+/// Whether something is absent that the machine does not need: a vendor's library on the host, and
+/// what belongs to a driver that is absent too.
+fn is_unmissed(finding: &Finding, all: &[Finding]) -> bool {
+    let of_driver = [
+        ("NVIDIA driver", &["NVML", "NVRTC", "cuBLASLt", "CUDA kernels"][..]),
+        ("AMD driver", &["hipRTC", "hipBLASLt", "HIP kernels"]),
+    ];
+    let is_absent = |driver: &str| all.iter().any(|it| it.what == driver && it.state == Absent);
+    let what = finding.what.as_str();
+    let of_absent_driver =
+        || of_driver.iter().any(|(driver, its)| its.contains(&what) && is_absent(driver));
+    finding.state == Absent && (what == LIBRARY || of_absent_driver())
+}
+
+/// A name for a finding in a list.
+fn short_name(finding: &Finding) -> &str {
+    match finding.what.as_str() {
+        LIBRARY => finding.found.split(' ').next().unwrap_or(LIBRARY),
+        what => what,
+    }
+}
+
+/// What findings of the host's vendor libraries are called.
+const LIBRARY: &str = "library";
 
 /// A finding; what to do about it is said unless it is as it should be.
 fn finding(state: State, what: &str, found: impl Into<String>, remedy: &str) -> Finding {
@@ -100,7 +139,6 @@ fn surroundings() -> Vec<Finding> {
         true => Fail,
         false => Warn,
     };
-    let governor = environment.governor.as_deref().unwrap_or("not shown");
     let huge = environment.huge_pages.as_str();
     let mut findings = vec![
         finding(
@@ -121,12 +159,20 @@ fn surroundings() -> Vec<Finding> {
             if environment.pinned { "possible" } else { "refused by the OS" },
             "allow sched_setaffinity to this user or container",
         ),
-        finding(
-            either(governor != "powersave", Warn),
-            "frequency governor",
-            governor,
-            "cpupower frequency-set -g performance",
-        ),
+        match environment.governor.as_deref() {
+            Some(governor) => finding(
+                either(governor != "powersave", Warn),
+                "frequency governor",
+                governor,
+                "cpupower frequency-set -g performance",
+            ),
+            None => finding(
+                Warn,
+                "frequency governor",
+                "unknown: the kernel does not show it",
+                "a virtual machine's host sets the clock, unseen; elsewhere load a cpufreq driver",
+            ),
+        },
         finding(
             either(matches!(huge, "always" | "madvise"), Warn),
             "huge pages",
@@ -212,10 +258,10 @@ fn timer() -> anyhow::Result<Vec<Finding>> {
     for test in measure::self_test(device.as_ref())? {
         let error = test.found.0 - test.known.0;
         if test.known.0 == 0.0 {
-            let limit = timer.resolution + timer.overhead;
-            let found = format!("measured as {}, timer's limit {limit}", test.found);
             // A step more or less is the timer's own.
-            let state = either(test.found <= limit * 2.0, Fail);
+            let limit = (timer.resolution + timer.overhead) * 2.0;
+            let found = format!("measured as {}, at most {limit} is the timer's own", test.found);
+            let state = either(test.found <= limit, Fail);
             findings.push(finding(state, "an empty case", found, BUSY));
         } else {
             let share = error / test.known.0;
@@ -258,10 +304,10 @@ fn gpus_opened() -> Vec<Finding> {
 fn libraries() -> Vec<Finding> {
     let versions = host::library_versions().into_iter();
     let mut findings: Vec<Finding> =
-        versions.map(|version| finding(Fine, "library", version, "")).collect();
+        versions.map(|version| finding(Fine, LIBRARY, version, "")).collect();
     findings.extend(host::libraries_missing().iter().map(|missing| Finding {
         state: if missing.refused.is_some() { Warn } else { Absent },
-        what: "library".into(),
+        what: LIBRARY.into(),
         found: match &missing.refused {
             Some(words) => format!("{} cannot be loaded ({words})", missing.name),
             None => format!("{} not found: comparison skipped", missing.name),
@@ -274,6 +320,29 @@ fn libraries() -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wrong_comes_first_and_what_nobody_misses_is_one_line() {
+        let of = |state, what: &str, found: &str| Finding {
+            state,
+            what: what.into(),
+            found: found.into(),
+            remedy: String::new(),
+        };
+        let findings = [
+            of(Fine, "idle", "yes"),
+            of(Absent, LIBRARY, "blis not found"),
+            of(Absent, "NVRTC", "not found"),
+            of(Absent, "NVIDIA driver", "not found"),
+            of(Warn, "hipRTC", "does not work"),
+            of(Fail, "CPU quota", "half a CPU"),
+        ];
+        let text = text(&findings, None).expect("it is told");
+        let starts: Vec<&str> = text.lines().filter_map(|line| line.split("  ").next()).collect();
+        let first = "6 findings: 1 FAIL, 1 WARN, 1 OK, 3 absent";
+        assert_eq!(starts, [first, "", "FAIL", "WARN", "absent", "OK", "absent"], "{text}");
+        assert!(text.contains("\nabsent  blis, NVRTC: "), "{text}");
+    }
 
     #[test]
     fn what_keeps_a_process_from_cpus_is_told() {

@@ -43,9 +43,10 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let device = choice::open(&name)?;
     let peers = choice.peers(device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
-    let suites = suites(args, &catalogue)?;
+    let usual = plan::default_suite(&name);
+    let suites = suites(args, &catalogue, usual)?;
     let plans: Vec<Vec<Case>> = suites.iter().map(|suite| bench::cases(suite, rank)).collect();
-    let case = found(&args.case, &plans)?;
+    let case = found(&args.case, &plans).map_err(|error| with_ranks(error, args))?;
 
     let properties = device.properties();
     let yardstick = catalogue.yardstick(properties);
@@ -59,8 +60,10 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let same = plan.iter().filter(|one| one.point == case.point);
         kernels.extend(same.map(|one| one.kernel.0.clone()));
         let part = yardstick.part.as_ref();
-        let times = estimate::all(std::slice::from_ref(&case), properties, part, &suite.measure);
-        time = times.first().copied().unwrap_or_default();
+        // Of the whole plan, as `list` has it: kernels of one product share what they prepare.
+        let times = estimate::all(plan, properties, part, &suite.measure);
+        let place = plan.iter().position(|one| *one == case);
+        time = place.and_then(|at| times.get(at).copied()).unwrap_or_default();
     }
     let names: Vec<String> = having().map(|(suite, _)| suite.name.clone()).collect();
     let suite = args.suite.clone().or_else(|| names.first().cloned()).unwrap_or_default();
@@ -91,14 +94,31 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
     print(report::render(&document, format, report::window(global))?.trim_end())
 }
 
-/// The suites to look in.
-fn suites(args: &ExplainArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Suite>> {
+/// The suites to look in: the one that a plain run takes first.
+fn suites(args: &ExplainArgs, catalogue: &Catalogue, usual: &str) -> anyhow::Result<Vec<Suite>> {
     let read = |name: &str| catalogue.suite(name).map(|(suite, _)| suite);
     let found: Result<Vec<Suite>, _> = match &args.suite {
         Some(name) => read(name).map(|suite| vec![suite]),
-        None => catalogue.suite_names().map(read).collect(),
+        None => {
+            let mut names: Vec<&str> = catalogue.suite_names().collect();
+            names.sort_by_key(|name| *name != usual);
+            names.into_iter().map(read).collect()
+        }
     };
     found.map_err(|error| Usage(error.to_string()).into())
+}
+
+/// An error with the remedy for the id of a collective, whose ranks are part of its name: cases are
+/// planned for as many ranks as the machine has cores where nothing else is asked for.
+fn with_ranks(error: anyhow::Error, args: &ExplainArgs) -> anyhow::Error {
+    let ranks = args.case.split('/').filter_map(|part| part.strip_suffix('r'));
+    let ranks = ranks.filter_map(|number| number.parse::<u32>().ok()).next_back();
+    match ranks.filter(|ranks| args.ranks != Some(*ranks)) {
+        Some(ranks) => {
+            Usage(format!("{error}; a case of {ranks} ranks: add --ranks {ranks}")).into()
+        }
+        None => error,
+    }
 }
 
 /// The case of an id, or the only one that a glob selects.
@@ -122,8 +142,9 @@ fn found(wanted: &str, plans: &[Vec<Case>]) -> anyhow::Result<Case> {
         }
         several => {
             let first: Vec<&str> = several.iter().take(3).map(|id| id.as_str()).collect();
+            let more = if several.len() > first.len() { ", ..." } else { "" };
             Err(usage(format!(
-                "{wanted:?} selects {} cases, and one can be explained: {}, ...",
+                "explain takes one case, and {wanted:?} selects {}: {}{more}",
                 several.len(),
                 first.join(", ")
             )))

@@ -1,11 +1,11 @@
 //! `fizeau list`: the plan without running it.
 
-use super::{Global, estimate, plan, print, print_json};
+use super::{Global, estimate, plan, print, print_json, report};
 use crate::{
     bench::{self, Rank},
     case::Case,
     device, session,
-    text::clean,
+    text::{clean, wrap},
     units::{Bytes, Seconds},
     world::choice,
 };
@@ -53,7 +53,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let peers = choice.peers(device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;
-    super::say_if_host_was_chosen(&choice, device.as_ref());
+    super::say_if_host_was_chosen("the plan is for the host", &choice, device.as_ref());
     let mut environment = device::host::environment();
     device.describe(&mut environment);
     // Of the device; ranks with one each have as many times as much.
@@ -82,10 +82,14 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
         cases,
         warning: environment.architecture_warning(),
     };
-    if global.json { print_json(&listing) } else { print(&text(&listing)) }
+    if global.json {
+        print_json(&listing)
+    } else {
+        print(&text(&listing, report::window(global).width))
+    }
 }
 
-fn text(listing: &Listing) -> String {
+fn text(listing: &Listing, width: Option<usize>) -> String {
     let Listing { suite, cases, estimated_seconds, memory_bytes, warning } = listing;
     let width = cases.iter().map(|row| row.id.len()).max().unwrap_or(0);
     let mut text = format!("{:<width$}  {:>9}  {:>9}\n", "case", "time", "memory");
@@ -97,14 +101,16 @@ fn text(listing: &Listing) -> String {
         let memory = row.memory_bytes.to_string();
         text.push_str(&format!("{:<width$}  {time:>9}  {memory:>9}\n", clean(&row.id)));
     }
-    text.push_str(&format!(
-        "\nsuite {}: {} cases, about {}, at most {memory_bytes} of memory at once",
+    let summary = format!(
+        "suite {}: {} {}, about {}, at most {memory_bytes} of memory at once",
         clean(suite),
         cases.len(),
+        if cases.len() == 1 { "case" } else { "cases" },
         estimated_seconds.human()
-    ));
+    );
+    text.push_str(&format!("\n{}", wrap(&summary, width, 0)));
     if let Some(warning) = warning {
-        text.push_str(&format!("\n! {warning}"));
+        text.push_str(&format!("\n! {}", wrap(warning, width, 2)));
     }
     text
 }

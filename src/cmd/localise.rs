@@ -12,7 +12,7 @@ use crate::{
     spec::STUB,
     text::{self, clean},
     units::{Bytes, Seconds},
-    world::{self, Choice, HostName, Joined, Seats, Terms, exchanges},
+    world::{self, Choice, HostName, Joined, Seats, Terms, choice, exchanges},
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -185,9 +185,16 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let choice = Choice { device: args.device.clone(), ranks: args.ranks };
     let alone = || {
-        let why = "localise needs at least two ranks: start them by mpiexec, srun or fizeau \
-                   launch, or say --ranks N for N GPUs of this process";
-        Err(Usage(why.into()).into())
+        let why = match (args.ranks, choice.device()) {
+            (Some(ranks), Ok(device)) if choice::is_host(&device) => format!(
+                "no GPU is here for --ranks {ranks}, and ranks of the host are processes: fizeau \
+                 launch -n {ranks} -- localise"
+            ),
+            _ => "localise needs at least two ranks: start them by mpiexec, srun or fizeau \
+                  launch, or say --ranks N for N GPUs of this process"
+                .into(),
+        };
+        Err(Usage(why).into())
     };
     let interrupted = AtomicBool::new(false);
     let terms = Terms {

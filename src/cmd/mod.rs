@@ -95,17 +95,20 @@ pub struct Cli {
     pub verb: Option<Verb>,
 }
 
+/// The heading of these settings in the help of each verb, below its own.
+const GLOBAL: &str = "Options of every command";
+
 /// Settings of every verb.
 #[derive(Args, Clone, Debug)]
 pub struct Global {
     /// Directory of TOML files that replace or extend the built-in parts, hosts, links and suites
-    #[arg(long, global = true, value_name = "DIR", env = "FIZEAU_DATA")]
+    #[arg(long, global = true, value_name = "DIR", env = "FIZEAU_DATA", help_heading = GLOBAL)]
     pub data: Option<PathBuf>,
     /// Print JSON for other programs
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
     /// Colour the output (NO_COLOR is obeyed)
-    #[arg(long, global = true, value_enum, default_value_t = When::Auto)]
+    #[arg(long, global = true, value_enum, default_value_t = When::Auto, help_heading = GLOBAL)]
     pub color: When,
 }
 
@@ -192,7 +195,7 @@ pub enum Verb {
 const NEXT: &str = "\
 fizeau measures how close a machine runs to the speed of light. Next:
 
-    fizeau run          measure this machine (about a minute), keep a record, write a report
+    fizeau run          measure this machine (a few minutes), keep a record, write a report
     fizeau list         show what would be measured
     fizeau devices      show the devices that can be measured
     fizeau --help       everything else";
@@ -265,7 +268,18 @@ pub struct Interrupted;
 /// anything. Where it is closed there is nobody to tell, and what the program does must not depend
 /// on it: `eprintln!` would panic.
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "fizeau: {}", text::clean_lines(text));
+    say_after("", text);
+}
+
+/// The same after a line that is not ended, such as that of progress.
+fn say_after(start: &str, text: &str) {
+    let window = terminal_size::terminal_size_of(io::stderr());
+    let width = window.map(|(width, _)| usize::from(width.0)).filter(|&width| width >= 40);
+    let clean = text::clean_lines(text);
+    let lines = clean.split('\n').enumerate();
+    let lines: Vec<String> =
+        lines.map(|(at, line)| text::wrap(line, width, if at == 0 { 8 } else { 0 })).collect();
+    let _ = writeln!(io::stderr(), "{start}fizeau: {}", lines.join("\n"));
 }
 
 /// A path as messages show it.
@@ -283,6 +297,9 @@ fn refused(error: &clap::Error) -> ExitCode {
             // What clap cannot print to standard error has no reader.
             let _ = error.print();
         }
+        if is_of_environment(&words, "--progress") {
+            say("the value is that of the environment variable FIZEAU_PROGRESS");
+        }
         return ExitCode::from(exit::USAGE);
     }
     match taken_up(error.print().and_then(|()| io::stdout().flush())) {
@@ -292,6 +309,13 @@ fn refused(error: &clap::Error) -> ExitCode {
             ExitCode::from(exit::COULD_NOT_RUN)
         }
     }
+}
+
+/// Whether clap complains of an option that the command line does not have: its value is then that
+/// of an environment variable.
+fn is_of_environment(words: &str, option: &str) -> bool {
+    let is_given = |word: std::ffi::OsString| word.to_string_lossy().starts_with(option);
+    words.contains(&format!("for '{option} ")) && !std::env::args_os().any(is_given)
 }
 
 /// Refuses to write a report over a record: over one that is read, by whatever name, or over any
@@ -330,10 +354,10 @@ fn unwritable(what: &str, path: &Path, error: io::Error, option: &str) -> anyhow
     anyhow::anyhow!("cannot {what} {}: {error}{remedy}", shown(path))
 }
 
-/// Says on standard error why the host is measured, where nobody asked for it.
-fn say_if_host_was_chosen(choice: &Choice, device: &dyn Device) {
+/// Says on standard error why the host is taken, where nobody asked for it; `what` begins the line.
+fn say_if_host_was_chosen(what: &str, choice: &Choice, device: &dyn Device) {
     if choice.device.is_none() && choice::is_host(&device.properties().backend) {
-        say(&choice::without_gpu());
+        say(&format!("{what}: {}", choice::without_gpu()));
     }
 }
 

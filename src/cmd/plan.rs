@@ -19,11 +19,16 @@ const SIZES: &str = "collective-sizes";
 /// The suite of a GPU where nothing else is asked for.
 const GPU_QUICK: &str = "gpu-quick";
 
+/// The suite that a plain run on a device takes.
+pub(super) fn default_suite(device: &str) -> &'static str {
+    if choice::is_gpu(device) { GPU_QUICK } else { "quick" }
+}
+
 /// What to measure, and where.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlanArgs {
-    /// Cases to select: the beginning of their ids (stream), or a glob ('gemm/bf16/*'); '!GLOB'
-    /// excludes [default: all]
+    /// Cases to select: whole parts of the beginning of their ids (stream, gemm/bf16), or a glob
+    /// ('*bf16*'); '!GLOB' excludes [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
     /// A built-in suite, as `fizeau suites` lists them, or a TOML file [default: quick on a host,
@@ -49,10 +54,10 @@ impl PlanArgs {
         if let Some(suite) = &self.suite {
             return Ok(suite);
         }
-        Ok(match (choice::is_gpu(&self.choice().device()?), self.is_of_collectives()) {
-            (true, true) => SIZES,
-            (true, false) => GPU_QUICK,
-            (false, _) => "quick",
+        let device = self.choice().device()?;
+        Ok(match choice::is_gpu(&device) && self.is_of_collectives() {
+            true => SIZES,
+            false => default_suite(&device),
         })
     }
 

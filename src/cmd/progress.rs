@@ -82,7 +82,8 @@ impl<'h> Progress<'h> {
         };
         if let Shown::Lines(lines) = &shown {
             lines.write(&format!(
-                "fizeau: {of} cases of suite {} on {}, about {}",
+                "fizeau: {of} {} of suite {} on {}, about {}",
+                if of == 1 { "case" } else { "cases" },
                 header.suite,
                 header.device.name,
                 all.human()
@@ -107,8 +108,9 @@ impl<'h> Progress<'h> {
 }
 
 fn bar<'c>(cases: impl Iterator<Item = &'c Case>, of: usize) -> Shown {
-    let style = ProgressStyle::with_template("{elapsed} {wide_msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    // No running clock: it would stand still while a case is timed, and look dead.
+    let style =
+        ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
     // No steady tick: it would be a thread beside the one that is timed.
     let target = ProgressDrawTarget::stderr();
     let bar = ProgressBar::with_draw_target(Some(of as u64), target).with_style(style);
@@ -125,7 +127,7 @@ impl Watcher for Progress<'_> {
         match &self.shown {
             Shown::Bar { bar, .. } => {
                 bar.set_position(place as u64);
-                bar.set_message(format!("{}  {id}", self.state()));
+                bar.set_message(format!("{}  measuring {id}", self.state()));
                 bar.tick();
             }
             Shown::Lines(lines) => lines.begins(&id, &self.state()),

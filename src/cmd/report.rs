@@ -10,7 +10,10 @@ use crate::{
     report::{self, About, Document, about},
 };
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -61,6 +64,11 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let is_frontier = frontier::is_run(path);
         let record = match is_frontier || side_by_side::is_run(path) {
             true => None,
+            false if path.is_dir() && !path.join(store::FILE).exists() => bail!(
+                "there is no record in {}: name the directory of a run, which has a {}",
+                super::shown(path),
+                store::FILE
+            ),
             false => Some(store::read(path)?),
         };
         let document = match &record {
@@ -254,6 +262,19 @@ pub enum ReportFormat {
     Nvbandwidth,
     /// A line for the results-summary.jsonl of SuperBench.
     Superbench,
+}
+
+/// The formats of a document that is not of one run: all but nccl-tests', which has the collectives
+/// of a run alone.
+pub fn document_format() -> impl TypedValueParser<Value = ReportFormat> {
+    let of_documents = ReportFormat::value_variants()
+        .iter()
+        .filter(|format| **format != ReportFormat::NcclTests)
+        .filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(of_documents).map(|name| {
+        // The parser lets through no other name.
+        ReportFormat::from_str(&name, false).unwrap_or(ReportFormat::Terminal)
+    })
 }
 
 /// Renders a document that is of no run.

@@ -18,7 +18,7 @@ use crate::{
     outcome::Outcome,
     record::{
         Header, Record,
-        store::{self, Writer},
+        store::{self, RecordError, Writer},
     },
     report::about,
     session::{self, End, Session, Watcher},
@@ -85,7 +85,7 @@ impl Run<'_> {
         let peers = self.choice.peers(device.as_ref())?;
         let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
         let (header, settings) = self.header(rank)?;
-        super::say_if_host_was_chosen(&self.choice, device.as_ref());
+        super::say_if_host_was_chosen("the host is measured", &self.choice, device.as_ref());
         device.set_deadline(settings.deadline);
         let memory_free = header.environment.memory_free;
         let session = self.session(rank, settings, memory_free);
@@ -160,6 +160,10 @@ impl Run<'_> {
         header.command = self.args.command(self.global);
         describe(&mut header, rank.device, self.args);
         header.environment.side_by_side = self.args.side_by_side.clone().unwrap_or_default();
+        let environment = &mut header.environment;
+        if choice::is_host(&header.device.backend) && rank.peers.processes() == 1 {
+            environment.warnings.extend(crowded(&header.plan, environment.cpus));
+        }
         let yardstick = self.yardstick(rank);
         let uses_links = |case: &Case| {
             matches!(&case.point, Point::Collective(_))
@@ -186,11 +190,16 @@ impl Run<'_> {
         };
         let Begun { directory, writer } = begun;
         let Some((mut writer, done)) = writer else {
+            super::say(&format!(
+                "nothing is left to measure: {} has an outcome of every planned case",
+                shown(&directory)
+            ));
             return self.finish(&directory, End::Complete);
         };
         if let Some((_, kept)) = link {
             kept.in_directory(&directory, header);
         }
+        signals::can_continue(&directory);
         let left = self.estimates(session, header, &done);
         if self.args.side_by_side.is_some() {
             let mut turns = Turns::new(left.len(), self.interrupted);
@@ -260,7 +269,7 @@ impl Run<'_> {
 
     /// Writes the reports of a record, prints the terminal's, and says how the run ended.
     fn finish(&self, directory: &Path, end: End) -> anyhow::Result<ExitCode> {
-        let record = store::read(directory)?;
+        let record = store::read(directory).map_err(|error| Self::lost(directory, error))?;
         let written = report::write_all(directory, &record);
         super::write_out(&self.said_at_the_end(directory, &record, written.as_deref().ok())?)?;
         // The record is what counts; a report can be made again from it.
@@ -278,6 +287,19 @@ impl Run<'_> {
             return Ok(ExitCode::from(exit::INTERRUPTED));
         }
         Ok(ExitCode::from(if has_broken(&record) { exit::FAILED } else { 0 }))
+    }
+
+    /// An error of reading the record that was just written: where its directory is gone, so are
+    /// the results.
+    fn lost(directory: &Path, error: RecordError) -> anyhow::Error {
+        match directory.join(store::FILE).exists() {
+            true => error.into(),
+            false => anyhow::anyhow!(
+                "{} was removed or renamed while the run wrote to it: its results are lost unless \
+                 the directory is still there under another name",
+                shown(directory)
+            ),
+        }
     }
 
     /// What a run prints at its end: about twenty lines, or with `--full` all tables; with
@@ -466,12 +488,26 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
     let (quota, cpus) = (header.environment.cpu_quota, header.environment.cpus);
     header.environment.warnings.extend(device::host::quota_words(quota, cpus));
     if choice::is_host(&header.device.backend) {
-        header.environment.warnings.extend(choice::unused_drivers());
+        // First, and so the last that a summary names: they spoil no figure.
+        header.environment.warnings.splice(0..0, choice::unused_drivers());
     }
     header.environment.warnings.extend(session::planted::words());
     if args.no_host_name {
         header.environment.host = None;
     }
+}
+
+/// What to know where ranks that are threads outnumber the CPUs.
+fn crowded(plan: &[Case], cpus: u32) -> Option<String> {
+    let ranks = plan.iter().filter_map(|case| match &case.point {
+        Point::Collective(point) => Some(point.ranks),
+        _ => None,
+    });
+    let ranks = ranks.max().filter(|ranks| *ranks > cpus && cpus > 0)?;
+    Some(format!(
+        "{ranks} ranks share {cpus} CPUs and wait for each other: collectives show the scheduler, \
+         not what the machine can do"
+    ))
 }
 
 /// A directory that no run has used, named by time and suite.

@@ -351,7 +351,10 @@ impl Processes {
         loop {
             for _ in signals.pending() {
                 match requests.take() {
-                    Some(Request::End) => self.interrupt(),
+                    Some(Request::End) => {
+                        say("stopping after each GPU's case; ask again (Ctrl-C) to stop now");
+                        self.interrupt();
+                    }
                     Some(Request::EndNow) => self.kill(),
                     None => {}
                 }

@@ -13,8 +13,10 @@ use signal_hook::{
 };
 use std::{
     fs,
+    io::{self, IsTerminal},
+    path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -71,6 +73,27 @@ fn ignores(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
+/// What a first request is answered: a case may take seconds to end.
+const STOPPING: &str = "stopping after this case; ask again (Ctrl-C) to stop now";
+
+/// The directory by which the run can be continued, once it has a record.
+static CONTINUED: OnceLock<String> = OnceLock::new();
+
+/// Notes where the record is of the run that a request may end.
+pub fn can_continue(directory: &Path) {
+    // Of several ranks of one process, the one that keeps the record says it.
+    let _ = CONTINUED.set(super::shown(directory));
+}
+
+/// Tells whoever asked, unless another process does that started this one.
+fn tell(words: &str) {
+    let is_one_of_many = std::env::var_os(super::launch::LAUNCHER).is_some();
+    if !is_one_of_many {
+        let start = if io::stderr().is_terminal() { "\n" } else { "" };
+        super::say_after(start, words);
+    }
+}
+
 /// A flag that the first request sets; a second one ends the program at once.
 ///
 /// # Errors
@@ -86,8 +109,14 @@ pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
                 Some(Request::End) => {
                     set.store(true, Ordering::Relaxed);
                     wake_stopped_ranks();
+                    tell(STOPPING);
                 }
-                Some(Request::EndNow) => signal_hook::low_level::exit(i32::from(exit::INTERRUPTED)),
+                Some(Request::EndNow) => {
+                    if let Some(directory) = CONTINUED.get() {
+                        tell(&format!("stopped; continue by `fizeau run --resume {directory}`"));
+                    }
+                    signal_hook::low_level::exit(i32::from(exit::INTERRUPTED))
+                }
                 None => {}
             }
         }

@@ -1,13 +1,13 @@
 //! `fizeau suites`: which suites there are, what each measures here and how long that takes.
 
-use super::{Global, Usage, estimate, plan, print, print_json};
+use super::{Global, Usage, estimate, plan, print, print_json, report};
 use crate::{
     bench::{self, Rank},
     case::Case,
     data::Catalogue,
     device::Device,
     spec::Properties,
-    text::clean,
+    text::{clean, wrap},
     units::Seconds,
     world::{Choice, choice},
 };
@@ -55,7 +55,7 @@ pub fn run(args: &SuitesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if global.json {
         return print_json(&all);
     }
-    print(&text(&all, device.as_ref()))
+    print(&text(&all, device.as_ref(), report::window(global).width))
 }
 
 fn summary(catalogue: &Catalogue, name: &str, rank: Rank<'_>) -> anyhow::Result<SuiteSummary> {
@@ -88,27 +88,41 @@ fn operations(cases: &[Case]) -> Vec<(String, usize)> {
     counts
 }
 
-fn text(all: &[SuiteSummary], device: &dyn Device) -> String {
+fn text(all: &[SuiteSummary], device: &dyn Device, width_max: Option<usize>) -> String {
     let width = all.iter().map(|suite| suite.name.len()).max().unwrap_or(0);
+    let is_host = choice::is_host(&device.properties().backend);
     let mut text = String::new();
     for suite in all {
         let SuiteSummary { name, description, cases, operations, estimated_seconds } = suite;
         let counts: Vec<String> =
             operations.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let description = wrap(&clean(description), width_max, 4);
+        if is_host && is_for_gpus(name) {
+            text += &format!("{:<width$}  for GPUs\n    {description}\n", clean(name));
+            continue;
+        }
         let planned = match cases {
             0 => "no cases on this device".to_owned(),
             1 => format!("1 case, about {}", estimated_seconds.human()),
             _ => format!("{cases} cases, about {}", estimated_seconds.human()),
         };
-        text += &format!("{:<width$}  {planned}\n    {}\n", clean(name), clean(description));
+        text += &format!("{:<width$}  {planned}\n    {description}\n", clean(name));
         if !counts.is_empty() {
-            text += &format!("    {}\n", counts.join(", "));
+            text += &format!("    {}\n", wrap(&counts.join(", "), width_max, 4));
         }
     }
     let Properties { backend, ordinal, name, .. } = device.properties();
-    text + &format!(
-        "\nCases and times are planned for {backend}:{ordinal} {}. Collectives between GPUs need\n\
+    let end = format!(
+        "Cases and times are planned for {backend}:{ordinal} {}. Collectives between GPUs need \
          --ranks N. Measure one: fizeau run --suite NAME. Its cases: fizeau list --suite NAME",
         clean(name)
-    )
+    );
+    format!("{text}\n{}", wrap(&end, width_max.or(Some(100)), 0))
+}
+
+/// Whether a built-in suite is made for GPUs: a host may measure what it has of it, which takes
+/// hours.
+fn is_for_gpus(name: &str) -> bool {
+    let prefixes = ["gpu", "accept-gpu", "attention", "llm-"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -94,6 +94,10 @@ pub struct RunSummary {
     pub suite: String,
     /// The device's name.
     pub device: String,
+    /// The user's words for the run.
+    pub label: Option<String>,
+    /// The directory that it was read from, as the command line names it.
+    pub place: Option<String>,
 }
 
 /// One case.
@@ -345,6 +349,8 @@ impl RunSummary {
             fizeau: header.fizeau.clone(),
             suite: header.suite.clone(),
             device: header.device.name.clone(),
+            label: header.label.clone(),
+            place: None,
         }
     }
 }

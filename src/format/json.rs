@@ -5,12 +5,13 @@
 //!   "fizeau_report": 1,
 //!   "run": { "id": "...", "suite": "...", "started": "...", "device": "...", "stub": false, ... },
 //!   "counts": { "planned": 168, "measured": 168, "skipped": 0, "failed": 0, ... },
-//!   "verdict": "pass",
+//!   "verdict": "complete",
 //!   "title": "...", "subtitle": "...",
 //!   "text": ["..."], "warnings": ["..."],
 //!   "facts": {
 //!     "<key>": {
-//!       "label": "...", "value": 4.1e10, "unit": "B/s", "share": 0.8, "of": "...", "case": "..."
+//!       "label": "...", "value": 4.1e10, "unit": "B/s", "share": 0.8, "of": "...",
+//!       "limit": 5.1e10, "tier": "datasheet", "reasons": [], "case": "..."
 //!     }
 //!   },
 //!   "tables": { "cases": [ { "case": "...", "median_seconds": 1e-3, ... } ], ... },
@@ -28,10 +29,14 @@
 //! }
 //! ```
 //!
-//! `verdict` is `pass`, `fail` or `inconclusive`, of a comparison also `waived`. A run passes where
-//! each planned case was measured or skipped with its reason, which says nothing of speed. A
-//! comparison has `runs` in the place of `run`, each with its `role`, `A` or `B`, and counts cases
-//! by their results (`slower`, `same`, ...).
+//! The `verdict` of a run is `complete` where each planned case was measured or skipped with its
+//! reason, `failed` where one failed or was invalid, else `incomplete`: it says nothing of speed.
+//! That of a comparison is `pass`, `fail`, `inconclusive` or `waived`. A comparison has `runs` in
+//! the place of `run`, each with its `role`, `A` or `B`, and counts cases by their results
+//! (`slower`, `same`, ...).
+//!
+//! `of` says in words what `limit` (in the unit of `value`), `tier` (whose limit it is) and
+//! `reasons` (why a share is low) have as fields.
 //!
 //! `listings` are texts to be copied as they stand, and absent where there are none.
 //!
@@ -69,6 +74,10 @@ pub fn render(document: &Document, about: &About) -> String {
                 value["label"] = json!(fact.label);
                 value["share"] = json!(fact.share);
                 value["of"] = json!(fact.of);
+                let limit = fact.limit.value.as_ref();
+                value["limit"] = limit.map_or(Value::Null, cell::value);
+                value["tier"] = json!(fact.limit.tier);
+                value["reasons"] = json!(fact.limit.reasons);
                 value["case"] = json!(fact.case);
                 (fact.key.clone(), value)
             })),
@@ -101,7 +110,7 @@ pub fn render(document: &Document, about: &About) -> String {
         whole["listings"] = Value::Object(listings);
     }
     if let Some(verdict) = about.verdict {
-        whole["verdict"] = json!(verdict.to_string());
+        whole["verdict"] = json!(verdict);
         let counts = about.counts.iter().map(|(name, count)| (name.clone(), json!(count)));
         whole["counts"] = counts.collect();
     }

@@ -82,7 +82,10 @@ fn write_table(table: &Table, out: &mut String) -> fmt::Result {
 }
 
 fn write_heat_map(map: &HeatMap, out: &mut String) -> fmt::Result {
-    writeln!(out, "### {}\n\n{}\n", escape(&map.title), escape(&map.caption))?;
+    writeln!(out, "### {}\n", escape(&map.title))?;
+    if !map.caption.is_empty() {
+        writeln!(out, "{}\n", escape(&map.caption))?;
+    }
     let columns: Vec<_> = map.columns.iter().map(|column| escape(column)).collect();
     writeln!(out, "| {} | {} |", escape(&map.corner), columns.join(" | "))?;
     writeln!(out, "|---|{}", "--:|".repeat(map.columns.len()))?;

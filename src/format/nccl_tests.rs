@@ -51,7 +51,8 @@ fn header(test: &NcclTest) -> String {
     let sizes = || test.rows.iter().map(|row| row.size.0);
     let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
     let mut out = format!(
-        "# fizeau version {} kernel {}\n# Collective test starting: {}\n",
+        "# fizeau version {} kernel {}, times are means as nccl-tests' are, not medians\n\
+         # Collective test starting: {}\n",
         env!("CARGO_PKG_VERSION"),
         clean(&test.kernel),
         test.program

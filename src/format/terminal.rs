@@ -285,10 +285,16 @@ impl Page {
             .collect();
         let head = self.paint(DIM, head.join("  ").trim_end());
         writeln!(self.out, "{head}")?;
-        for row in rows {
+        let cuts = |at: usize| told_apart(rows, at, widths[at]);
+        let apart: Vec<Option<Vec<String>>> = (0..titles.len()).map(cuts).collect();
+        for (place, row) in rows.iter().enumerate() {
             let mut line = String::new();
             for &at in &kept {
-                let padded = pad(&row[at].cut(widths[at]), widths[at], aligned[at]);
+                let cut = match &apart[at] {
+                    Some(cuts) => cuts[place].clone(),
+                    None => row[at].cut(widths[at]),
+                };
+                let padded = pad(&cut, widths[at], aligned[at]);
                 if !line.is_empty() {
                     line.push_str("  ");
                 }
@@ -326,6 +332,30 @@ impl Entry {
     fn cut(&self, limit: usize) -> String {
         if self.name { shorten_id(&self.text, limit) } else { shorten(&self.text, limit) }
     }
+}
+
+/// The names of a column cut so that more of them differ, where what all of them end in would push
+/// out what they differ by: without that end. None where it would not help.
+fn told_apart(rows: &[Vec<Entry>], column: usize, limit: usize) -> Option<Vec<String>> {
+    let names: Vec<&str> =
+        rows.iter().map(|row| &row[column]).filter(|one| one.name).map(|one| &*one.text).collect();
+    let is_cut = names.iter().any(|name| columns(name) > limit);
+    if names.len() < rows.len() || !is_cut {
+        return None;
+    }
+    let different = |cut: &[String]| cut.iter().collect::<HashSet<_>>().len();
+    let usual: Vec<String> = names.iter().map(|name| shorten_id(name, limit)).collect();
+    let first: Vec<&str> = names.first()?.rsplit('/').collect();
+    let shared =
+        |name: &&str| name.rsplit('/').zip(&first).take_while(|(one, other)| one == *other).count();
+    let parts = names.iter().map(shared).min()?;
+    let end: usize = first.iter().take(parts).map(|part| part.len() + 1).sum();
+    let without = |name: &&str| match name.len().checked_sub(end) {
+        Some(rest) if rest > 0 => shorten_id(&format!("{}/\u{2026}", &name[..rest]), limit),
+        _ => shorten_id(name, limit),
+    };
+    let apart: Vec<String> = names.iter().map(without).collect();
+    (different(&apart) > different(&usual)).then_some(apart)
 }
 
 /// The least width of a column in a window: names that differ must differ when they are cut.
@@ -439,4 +469,22 @@ fn sparkline(chart: &Chart, points: &[(f64, f64)]) -> String {
             BARS[((share * 7.0).round() as usize).min(7)]
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_end_alike_lose_their_end_before_what_they_differ_by() {
+        let row = |size: &str| {
+            let id = format!("collective/all_reduce/f32/{size}/4r/out_of_place/threads");
+            vec![Entry::of(&Cell::Code(id), "")]
+        };
+        let rows: Vec<Vec<Entry>> = ["4KiB", "256KiB", "16MiB"].map(row).into();
+        assert_eq!(told_apart(&rows, 0, 80), None);
+        let cut = told_apart(&rows, 0, 36).expect("it helps");
+        assert_eq!(cut.iter().collect::<HashSet<_>>().len(), 3, "{cut:?}");
+        assert!(cut.iter().all(|name| columns(name) <= 36), "{cut:?}");
+    }
 }

@@ -181,3 +181,14 @@ pub struct Record {
     /// What was ignored while reading, such as a last line cut short.
     pub notes: Vec<String>,
 }
+
+/// How the note begins that a record has where its run was resumed.
+pub(crate) const RESUMED_AT: &str = "it was resumed at ";
+
+impl Record {
+    /// Whether the run was continued after an interruption, so that its cases may have been
+    /// measured under different conditions.
+    pub fn was_resumed(&self) -> bool {
+        self.notes.iter().any(|note| note.starts_with(RESUMED_AT))
+    }
+}

@@ -8,7 +8,7 @@
 //! of it; and reading takes a time that grows with the length alone.
 
 use super::{
-    Header, Line, Record,
+    Header, Line, RESUMED_AT, Record,
     checks::{impossible, renew_intervals},
     limits,
     version::{CURRENT, VERSIONS, Version},
@@ -428,7 +428,7 @@ impl Reading {
                 if header.plan != record.header.plan {
                     return Err("it was resumed with another plan".into());
                 }
-                record.notes.push(format!("it was resumed at {}", header.started));
+                record.notes.push(format!("{RESUMED_AT}{}", header.started));
                 // Over only once the resumed run is.
                 record.footer = None;
             }

@@ -16,9 +16,9 @@ pub struct About {
     pub runs: Vec<RunAbout>,
     /// How many cases had each outcome, by its name.
     pub counts: Vec<(String, u64)>,
-    /// Of a run: whether each planned case was measured, or skipped with its reason; nothing about
-    /// speed. Of a comparison or a trial: its verdict on B.
-    pub verdict: Option<Verdict>,
+    /// Of a run: `complete`, `incomplete` or `failed`, which say nothing about speed. Of a
+    /// comparison or a trial: the name of its verdict on B.
+    pub verdict: Option<&'static str>,
 }
 
 /// One run.
@@ -57,6 +57,28 @@ pub struct RunDetails {
     pub is_stub: bool,
 }
 
+/// Whether a run did what it planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// Each planned case was measured, or skipped with its reason.
+    Complete,
+    /// A case was not reached, or none was measured.
+    Incomplete,
+    /// A case failed, or its time cannot be believed.
+    Failed,
+}
+
+impl RunState {
+    /// As programs read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RunState::Complete => "complete",
+            RunState::Incomplete => "incomplete",
+            RunState::Failed => "failed",
+        }
+    }
+}
+
 /// What became of a run's cases. Planned = measured + skipped + failed + invalid + not reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -93,12 +115,13 @@ impl Counts {
         counts
     }
 
-    /// Whether each planned case was measured, or skipped with its reason.
-    pub fn verdict(&self) -> Verdict {
+    /// Whether each planned case was measured, or skipped with its reason. Not the words of a
+    /// verdict: a run does not judge speed, and `pass` would be read as if it did.
+    pub fn state(&self) -> RunState {
         match self {
-            Counts { failed: 1.., .. } | Counts { invalid: 1.., .. } => Verdict::Fail,
-            Counts { not_reached: 1.., .. } | Counts { measured: 0, .. } => Verdict::Inconclusive,
-            _ => Verdict::Pass,
+            Counts { failed: 1.., .. } | Counts { invalid: 1.., .. } => RunState::Failed,
+            Counts { not_reached: 1.., .. } | Counts { measured: 0, .. } => RunState::Incomplete,
+            _ => RunState::Complete,
         }
     }
 }
@@ -137,7 +160,7 @@ pub fn of_run(record: &Record) -> About {
     About {
         runs: vec![run],
         counts: named.map(|(name, count)| (name.to_owned(), count as u64)).to_vec(),
-        verdict: Some(counts.verdict()),
+        verdict: Some(counts.state().name()),
     }
 }
 
@@ -163,7 +186,7 @@ pub fn of_comparisons(all: &[&Comparison]) -> About {
     About {
         runs: all.iter().flat_map(sides).collect(),
         counts: compare::Fate::ALL.into_iter().map(count).collect(),
-        verdict: Some(Verdict::on_all(all.iter().map(|one| one.verdict()))),
+        verdict: Some(Verdict::on_all(all.iter().map(|one| one.verdict())).name()),
     }
 }
 
@@ -173,7 +196,7 @@ pub fn of_trial(trial: &Trial) -> About {
     About {
         runs: Vec::new(),
         counts: ab::Fate::ALL.into_iter().map(count).collect(),
-        verdict: Some(trial.verdict()),
+        verdict: Some(trial.verdict().name()),
     }
 }
 

@@ -3,11 +3,11 @@
 
 use super::{
     Block, Ceilings, Document, Fact,
-    about::Counts,
+    about::{Counts, RunState},
     case_table::{failure_name, invalidity_name},
     headline, integrity, rank, summary, without_numbers,
 };
-use crate::{outcome::Outcome, record::Record, verdict::Verdict};
+use crate::{outcome::Outcome, record::Record};
 
 /// Most element types of matrix products that are listed, those of language models first.
 const PRODUCTS_MAX: usize = 5;
@@ -21,8 +21,7 @@ const NAMED_MAX: usize = 4;
 /// The end of a run in a few lines.
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
-    let counts = Counts::of(record);
-    let mut blocks = vec![Block::Text(verdict(record, counts))];
+    let mut blocks = vec![Block::Text(verdict(record))];
     let facts = chosen(headline::facts(record, &ceilings));
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));
@@ -41,10 +40,13 @@ pub fn document(record: &Record) -> Document {
     document
 }
 
-/// The first sentences: the verdict, and what it stands on.
-fn verdict(record: &Record, counts: Counts) -> String {
+/// The first sentences: whether the run did what it planned, and what that stands on.
+pub fn verdict(record: &Record) -> String {
+    let counts = Counts::of(record);
     let Counts { planned, measured, skipped, failed, invalid, not_reached } = counts;
-    let mut parts = vec![format!("{measured} of {planned} cases measured")];
+    let selected = if record.header.selectors.is_empty() { "" } else { "selected " };
+    let cases = if planned == 1 { "case" } else { "cases" };
+    let mut parts = vec![format!("{measured} of {planned} {selected}{cases} measured")];
     let others = [
         (skipped, "skipped"),
         (failed, "failed"),
@@ -56,22 +58,24 @@ fn verdict(record: &Record, counts: Counts) -> String {
             parts.push(format!("{count} {what}"));
         }
     }
-    let verdict = counts.verdict();
-    let why = match (verdict, &record.footer) {
-        // Not "pass": whoever reads that may take it for a word about speed.
-        (Verdict::Pass, _) => {
-            return format!(
-                "Complete: {}. Each result was verified; a run does not judge speed, `fizeau \
-                 accept` and `fizeau compare` do.",
-                parts.join(", ")
-            );
+    let (state, why) = match (counts.state(), &record.footer) {
+        (RunState::Complete, _) => (
+            "Complete",
+            "Each result was verified; a run does not judge speed, `fizeau accept` and `fizeau \
+             compare` do.",
+        ),
+        (RunState::Failed, _) => ("Failed", "The reasons are below."),
+        (RunState::Incomplete, Some(footer)) if footer.interrupted => {
+            ("Incomplete", "The run was interrupted; `fizeau run --resume DIR` continues it.")
         }
-        (Verdict::Fail, _) => "Reasons are below.",
-        (_, Some(footer)) if footer.interrupted => "The run was interrupted.",
-        (_, None) => "The run was killed or is still running.",
-        _ => "Reasons are in the report.",
+        (RunState::Incomplete, None) => (
+            "Incomplete",
+            "The run is still running, or was killed: then `fizeau run --resume DIR` continues it.",
+        ),
+        (RunState::Incomplete, Some(_)) => ("Incomplete", "The reasons are in the report."),
     };
-    format!("Verdict: {verdict}. {}. {why}", parts.join(", "))
+    let resumed = if record.was_resumed() { " The run was interrupted and resumed." } else { "" };
+    format!("{state}: {}. {why}{resumed}", parts.join(", "))
 }
 
 /// The facts of the short form, in its order.
@@ -112,7 +116,10 @@ fn chosen(facts: Vec<Fact>) -> Vec<Fact> {
 fn broken(record: &Record) -> Vec<String> {
     let words = |outcome: &Outcome| match outcome {
         Outcome::Failed { case, failure, error, .. } => {
-            Some(format!("FAILED {case} ({}): {error}", failure_name(*failure)))
+            let kind = failure_name(*failure);
+            // Some errors begin with their kind.
+            let kind = if error.starts_with(kind) { "" } else { &format!(" ({kind})") };
+            Some(format!("FAILED {case}{kind}: {error}"))
         }
         Outcome::Invalid { invalidity, reason, measurement } => {
             let kind = invalidity_name(*invalidity);

@@ -81,7 +81,7 @@ pub fn unmeasured(record: &Record) -> Option<Table> {
     }));
     (!rows.is_empty()).then(|| Table {
         name: "not_measured".into(),
-        title: "Cases without a result".into(),
+        title: "Failed, invalid, skipped or not reached".into(),
         columns: UNMEASURED.to_vec(),
         rows,
     })

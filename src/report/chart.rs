@@ -347,13 +347,14 @@ fn collective_time(record: &Record) -> Option<Chart> {
             curve(of.named(record), points)
         })
         .collect();
-    let fitted = collective_times(record).values().any(|times| fit_startup(times).is_some());
+    let holds = |times: &Vec<_>| fit_startup(times).is_some_and(|fit| fit.holds());
+    let fitted = collective_times(record).values().any(holds);
     (!series.is_empty()).then(|| Chart {
         name: "collective_time".into(),
         title: "Time against message size".into(),
         caption: if fitted {
             "Flat at the left is the start-up cost, the slope at the right the bandwidth; the \
-             table below gives both and where they meet."
+             table below gives both and where they meet, for collectives that follow this model."
                 .into()
         } else {
             "Flat at the left is the start-up cost, the slope at the right the bandwidth.".into()

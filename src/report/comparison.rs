@@ -1,8 +1,8 @@
 //! The report of a comparison of two runs.
 
 use super::{
-    Axis, Block, Cell, Chart, Column, Document, Fact, Quantity, Scale, Series, SeriesKind, Table,
-    Weight,
+    Axis, Block, Cell, Chart, Column, Document, Fact, FactLimit, Quantity, Scale, Series,
+    SeriesKind, Table, Weight,
 };
 use crate::{
     compare::{ComparedCase, Comparison, Fate, Group, RunSummary, judge::Direction},
@@ -85,8 +85,13 @@ fn of_gpu(mut block: Block, gpu: &str) -> Block {
 }
 
 fn side(runs: &[RunSummary]) -> String {
-    let started = |run: &RunSummary| format!("{} of {}", run.run, run.started);
-    let all: Vec<String> = runs.iter().map(started).collect();
+    let named = |run: &RunSummary| {
+        let label = run.label.iter().map(|label| format!(" {label:?}"));
+        let place = run.place.iter().map(|place| format!(" in {place}"));
+        let names: String = label.chain(place).collect();
+        format!("{}{names} of {}", run.run, run.started)
+    };
+    let all: Vec<String> = runs.iter().map(named).collect();
     let word = if runs.len() == 1 { "run" } else { "runs" };
     let of = runs.first().map(|run| format!(", suite {}, fizeau {}", run.suite, run.fizeau));
     format!("{word} {}{}", all.join(", "), of.unwrap_or_default())
@@ -108,8 +113,18 @@ fn outcome(comparison: &Comparison) -> String {
         .map(|(count, fate)| format!("{count} {fate}"))
         .collect();
     let groups: Vec<&str> = comparison.slower_groups().map(|one| one.name.as_str()).collect();
+    let is_in_one = |row: &ComparedCase| matches!(row.fate, Fate::OnlyBefore | Fate::OnlyAfter);
     let found = match (comparison.regressions(), comparison.longer()) {
+        _ if is_same_run(comparison) => {
+            "A and B are the same run, so that nothing can have changed".to_owned()
+        }
+        _ if comparison.rows.iter().all(is_in_one) => {
+            "Nothing to compare: no case is in both A and B".to_owned()
+        }
         (0, _) if !groups.is_empty() => format!("{} got slower as a whole", groups.join(", ")),
+        (0, 0) if comparison.verdict() == Verdict::Inconclusive => {
+            "Cannot tell whether a case got worse".to_owned()
+        }
         (0, 0) if comparison.count(Fate::Waived) > 0 => "Only waived cases got worse".to_owned(),
         (0, 0) => "No case got worse".to_owned(),
         (0, longer) => format!(
@@ -120,6 +135,11 @@ fn outcome(comparison: &Comparison) -> String {
         (worse, _) => format!("{} got worse", cases(worse)),
     };
     format!("{found}: of {}, {}.", cases(comparison.rows.len()), counts.join(", "))
+}
+
+/// Whether one run was given as both sides.
+fn is_same_run(comparison: &Comparison) -> bool {
+    matches!((&comparison.before[..], &comparison.after[..]), ([a], [b]) if a.run == b.run)
 }
 
 fn percent(ratio: f64) -> String {
@@ -184,13 +204,14 @@ fn facts(comparison: &Comparison) -> Vec<Fact> {
     Fate::ALL
         .into_iter()
         .map(|fate| (fate, comparison.count(fate)))
-        .filter(|(fate, count)| *count > 0 || *fate <= Fate::Same)
+        .filter(|(_, count)| *count > 0)
         .map(|(fate, count)| Fact {
             key: fate.to_string().replace(' ', "_").to_lowercase(),
             label: fate.to_string(),
             value: Cell::Count(count as u64),
             share: None,
             of: String::new(),
+            limit: FactLimit::default(),
             case: String::new(),
         })
         .collect()
@@ -210,7 +231,13 @@ fn relative(value: f64) -> Cell {
 }
 
 fn cells(row: &ComparedCase) -> Vec<Cell> {
-    let mut cells = vec![Cell::Code(row.case.to_string()), Cell::Text(row.fate.to_string())];
+    let way = match (row.fate, row.change) {
+        (Fate::Differs, Some(change)) if change.ratio > 1.0 => ", longer",
+        (Fate::Differs, Some(_)) => ", shorter",
+        _ => "",
+    };
+    let fate = Cell::Text(format!("{}{way}", row.fate));
+    let mut cells = vec![Cell::Code(row.case.to_string()), fate];
     cells.extend(match row.change {
         Some(change) => [
             relative(change.ratio),

@@ -2,7 +2,7 @@
 //! share is low, the reason that the record has for it stands beside it.
 
 use super::{
-    Ceilings, Cell, Fact,
+    Ceilings, Cell, Fact, FactLimit,
     case_table::{size, tier_name},
     ceiling::memory_peak,
     chart::measurements,
@@ -12,6 +12,7 @@ use crate::{
         AttentionKind, Collective, CollectivePoint, Launching, Point, StreamOperation, Transfer,
     },
     dtype::Dtype,
+    guard::FASTER_THAN_LIGHT,
     outcome::{Measurement, Outcome, Telemetry},
     record::Record,
     spec::{Bound, Tier},
@@ -19,7 +20,8 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-const PEAK_UNKNOWN: &str = "peak unknown";
+/// What stands in the place of a limit, and what to do about it.
+const PEAK_UNKNOWN: &str = "peak unknown: state it by --data";
 
 /// Below this share of a limit a reader takes a machine for broken: the reason stands beside it.
 const LOW: f64 = 0.5;
@@ -39,8 +41,8 @@ pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     facts.extend(latency_fact(record, ceilings));
     facts.extend(compute_facts(record, ceilings));
     facts.extend(gemm_facts(record, ceilings));
-    facts.extend(attention_fact(record, ceilings));
-    facts.extend(other_attention_facts(record, ceilings));
+    facts.extend(attention_facts(record, ceilings));
+    facts.extend(attention_alone(record, ceilings));
     facts.extend(collective_fact(record));
     facts.extend(transfer_facts(record, ceilings));
     facts.extend(launch_fact(record));
@@ -85,38 +87,57 @@ fn of_memory(
     let foreign = ceilings.foreign(measurement);
     let peak = peak.filter(|_| foreign.is_none());
     let share = peak.map(|(_, peak)| rate / peak);
-    let of = match (peak, foreign) {
-        (Some((tier, peak)), _) => format!("of {peak} ({})", tier_name(tier)),
-        (None, Some(target)) => not_made_for(target),
-        (None, None) => PEAK_UNKNOWN.into(),
+    let (of, limit) = match (peak, foreign) {
+        (Some((tier, peak)), _) => known(Cell::Bandwidth(peak), &peak.to_string(), tier),
+        (None, Some(target)) => unknown(not_made_for(target)),
+        (None, None) => unknown(PEAK_UNKNOWN),
     };
+    let (of, limit) = with_reasons((of, limit), record, measurement, share);
     Fact {
         key: key.into(),
         label: label.into(),
         value: Cell::Bandwidth(rate),
         share,
-        of: with_reason(of, record, measurement, share),
+        of,
+        limit,
         case: measurement.case.to_string(),
     }
 }
 
+/// What a share is of: in words, and as fields.
+type Of = (String, FactLimit);
+
+/// A limit that is known.
+fn known(limit: Cell, words: &str, tier: Tier) -> Of {
+    let tier = tier_name(tier);
+    let fields = FactLimit { value: Some(limit), tier: Some(tier), reasons: Vec::new() };
+    (format!("of {words} ({tier})"), fields)
+}
+
+/// No limit, and why.
+fn unknown(why: impl Into<String>) -> Of {
+    (why.into(), FactLimit::default())
+}
+
 /// What a share is of, and where it is low why, as far as the record tells.
-fn with_reason(
-    of: String,
+fn with_reasons(
+    (of, limit): Of,
     record: &Record,
     measurement: &Measurement,
     share: Option<f64>,
-) -> String {
+) -> Of {
     let is_low = share.is_some_and(|share| share < LOW);
-    match reasons(record, measurement).filter(|_| is_low) {
-        Some(reasons) => format!("{of}: {reasons}"),
-        None => of,
-    }
+    let reasons = if is_low { reasons(record, measurement) } else { Vec::new() };
+    let of = match reasons.is_empty() {
+        true => of,
+        false => format!("{of}: {}", reasons.join(", ")),
+    };
+    (of, FactLimit { reasons, ..limit })
 }
 
 /// What keeps a case from its limit, where the record has it: a quota, other processes, what held
 /// the clock down, a virtual machine, a busy machine, CPUs that the run was not given.
-fn reasons(record: &Record, measurement: &Measurement) -> Option<String> {
+fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
     let environment = &record.header.environment;
     let device = &record.header.device;
     let is_host = device.backend == "host";
@@ -150,7 +171,7 @@ fn reasons(record: &Record, measurement: &Measurement) -> Option<String> {
     }
     let busy = environment.load.filter(|&load| load > BUSY * f64::from(environment.cpus.max(1)));
     reasons.extend(busy.filter(|_| is_host).map(|load| format!("load average {load:.1}")));
-    (!reasons.is_empty()).then(|| reasons.join(", "))
+    reasons
 }
 
 /// The longest chain beyond all caches that the TLBs still reach; none where no chain was that
@@ -172,6 +193,7 @@ fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
         value: Cell::Time(time),
         share: None,
         of: String::new(),
+        limit: FactLimit::default(),
         case: case.to_string(),
     })
 }
@@ -204,16 +226,16 @@ fn share(
     measurement: &Measurement,
     rate: FlopsPerSecond,
     ceilings: &Ceilings,
-) -> (Option<f64>, String) {
+) -> (Option<f64>, Of) {
     if let Some(target) = ceilings.foreign(measurement) {
-        return (None, not_made_for(target));
+        return (None, unknown(not_made_for(target)));
     }
     match (measurement.utilisation(), measurement.tier) {
         (Some(share), Some(tier)) => {
             let peak = rate * (1.0 / share);
-            (Some(share), format!("of {peak} ({})", tier_name(tier)))
+            (Some(share), known(Cell::Throughput(peak), &peak.to_string(), tier))
         }
-        _ => (None, PEAK_UNKNOWN.into()),
+        _ => (None, unknown(PEAK_UNKNOWN)),
     }
 }
 
@@ -232,12 +254,14 @@ fn rate_facts(
         .into_iter()
         .map(|(dtype, (measurement, rate))| {
             let (share, of) = share(measurement, rate, ceilings);
+            let (of, limit) = with_reasons(of, record, measurement, share);
             Fact {
                 key: format!("{key}_{dtype}"),
                 label: format!("{label} {dtype}"),
                 value: Cell::Throughput(rate),
                 share,
-                of: with_reason(of, record, measurement, share),
+                of,
+                limit,
                 case: measurement.case.to_string(),
             }
         })
@@ -273,54 +297,97 @@ fn best_attention_of<'r>(
         .max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The best attention of all kinds.
-pub fn attention_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
-    let (measurement, share) = best_attention(record, ceilings)?;
-    let label = format!("Attention, {}", measurement.cache);
-    beside_own_best(ceilings, measurement, share, ("attention".into(), label))
-}
+/// The kinds of attention, in the order in which they are listed.
+const KINDS: [AttentionKind; 3] =
+    [AttentionKind::Prefill, AttentionKind::Decode, AttentionKind::Mla];
 
-/// The best attention of each kind that the best of all is not of.
-fn other_attention_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    let Some((best, _)) = best_attention(record, ceilings) else { return Vec::new() };
-    let kinds = [AttentionKind::Prefill, AttentionKind::Decode, AttentionKind::Mla];
-    let of_kind = |kind: AttentionKind| {
-        let found = best_attention_of(record, ceilings, |one| one == kind);
-        let (measurement, share) = found.filter(|(one, _)| one.case != best.case)?;
-        if matches!(best.case.point, Point::Attention(point) if point.attention == kind) {
-            return None;
-        }
-        let label = match kind {
-            AttentionKind::Prefill => "Prefill",
-            AttentionKind::Decode => "Decode",
-            AttentionKind::Mla => "MLA decode",
-        };
-        let label = format!("{label}, {}", measurement.cache);
-        beside_own_best(ceilings, measurement, share, (format!("attention_{kind}"), label))
+/// "Prefill bf16, cold": the kind, the element type and the state of the caches, without which a
+/// rate of attention tells nothing.
+fn attention_label(measurement: &Measurement) -> String {
+    let Point::Attention(point) = measurement.case.point else { return "Attention".into() };
+    let kind = match point.attention {
+        AttentionKind::Prefill => "Prefill",
+        AttentionKind::Decode => "Decode",
+        AttentionKind::Mla => "MLA decode",
     };
-    kinds.into_iter().filter_map(of_kind).collect()
+    format!("{kind} {}, {}", point.dtype, measurement.cache)
 }
 
-/// A case of attention beside what it is set against.
-fn beside_own_best(
+/// The fastest attention of each kind, where nothing was measured that it could be set against.
+fn attention_alone(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    if best_attention(record, ceilings).is_some() {
+        return Vec::new();
+    }
+    let rate = |one: &Measurement| one.work.flops / one.summary.median;
+    let of_kind = |kind: AttentionKind| {
+        let is_it = |one: &&Measurement| match one.case.point {
+            Point::Attention(point) => point.attention == kind,
+            _ => false,
+        };
+        let all = measurements(record).filter(is_it);
+        let best = all.max_by(|a, b| rate(a).0.total_cmp(&rate(b).0))?;
+        let (of, limit) = unknown(match ceilings.foreign(best) {
+            Some(target) => not_made_for(target),
+            None => "no ceiling was measured: add gemm and stream/read".into(),
+        });
+        Some(Fact {
+            key: format!("attention_{kind}"),
+            label: attention_label(best),
+            value: Cell::Throughput(rate(best)),
+            share: None,
+            of,
+            limit,
+            case: best.case.to_string(),
+        })
+    };
+    KINDS.into_iter().filter_map(of_kind).collect()
+}
+
+/// The attention of each kind that comes nearest to this run's own ceilings.
+fn attention_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let of_kind = |kind: AttentionKind| {
+        let (measurement, share) = best_attention_of(record, ceilings, |one| one == kind)?;
+        beside_own_best(record, ceilings, measurement, share)
+    };
+    KINDS.into_iter().filter_map(of_kind).collect()
+}
+
+/// A case of attention beside what it is set against, in its unit: bytes each second where memory
+/// binds it, those that have to come from memory.
+pub fn beside_own_best(
+    record: &Record,
     ceilings: &Ceilings,
     measurement: &Measurement,
     share: f64,
-    (key, label): (String, String),
 ) -> Option<Fact> {
+    let Point::Attention(point) = measurement.case.point else { return None };
     let beside = ceilings.beside_attention(measurement);
     let bound = ceilings.light(measurement).map(|(_, bound)| bound);
-    let of = match (bound, beside.memory, beside.arithmetic) {
-        (Some(Bound::Memory), Some(best), _) => format!("{} ({})", best.rate, best.words()),
-        (_, _, Some(best)) => format!("{} ({})", best.rate, best.words()),
+    let (value, limit, words) = match (bound, beside.memory, beside.arithmetic) {
+        (Some(Bound::Memory), Some(best), _) => {
+            let words = format!("{} ({})", best.rate, best.words());
+            (Cell::Bandwidth(best.rate * share), Cell::Bandwidth(best.rate), words)
+        }
+        (_, _, Some(best)) => {
+            let words = format!("{} ({})", best.rate, best.words());
+            let rate = measurement.work.flops / measurement.summary.median;
+            (Cell::Throughput(rate), Cell::Throughput(best.rate), words)
+        }
         _ => return None,
     };
+    let why = match (share > FASTER_THAN_LIGHT, record.was_resumed()) {
+        (false, _) => "",
+        (true, false) => ": above 100 %, measured under other conditions than that one",
+        (true, true) => ": above 100 %, the run was resumed under other conditions",
+    };
+    let tier = Some(tier_name(Tier::Ceiling));
     Some(Fact {
-        key,
-        label,
-        value: Cell::Throughput(measurement.work.flops / measurement.summary.median),
+        key: format!("attention_{}", point.attention),
+        label: attention_label(measurement),
+        value,
         share: Some(share),
-        of: format!("of this run's own {of}"),
+        of: format!("of this run's own {words}{why}"),
+        limit: FactLimit { value: Some(limit), tier, reasons: Vec::new() },
         case: measurement.case.to_string(),
     })
 }
@@ -349,16 +416,22 @@ fn collective_fact(record: &Record) -> Option<Fact> {
     let share = measurement.utilisation().filter(|_| measurement.tier.is_some());
     let sent = format!("{} messages, {} ranks", size(point.message), point.ranks);
     let tier = measurement.tier.filter(|_| share.is_some());
-    let of = match tier {
-        Some(tier) => format!("of the link's limit ({}); {sent}", tier_name(tier)),
-        None => format!("({sent})"),
+    let of = match (tier, share) {
+        (Some(tier), Some(share)) => {
+            let limit = Cell::Bandwidth(busbw(&found) * (1.0 / share));
+            let (_, limit) = known(limit, "", tier);
+            (format!("of the link's limit ({}); {sent}", tier_name(tier)), limit)
+        }
+        _ => unknown(format!("({sent})")),
     };
+    let (of, limit) = with_reasons(of, record, measurement, share);
     Some(Fact {
         key: "collective_busbw".into(),
         label: format!("{} busbw", point.collective),
         value: Cell::Bandwidth(busbw(&found)),
         share,
-        of: with_reason(of, record, measurement, share),
+        of,
+        limit,
         case: measurement.case.to_string(),
     })
 }
@@ -398,21 +471,24 @@ fn link_fact(
     };
     let &(rate, measurement) = by_peer.values().max_by(by_rate)?;
     let &(least, slowest) = by_peer.values().min_by(by_rate)?;
-    let (share, mut of) = match (measurement.utilisation(), measurement.tier) {
+    let (share, (mut of, limit)) = match (measurement.utilisation(), measurement.tier) {
         (Some(share), Some(tier)) if ceilings.foreign(measurement).is_none() => {
-            (Some(share), format!("of {} ({})", rate * (1.0 / share), tier_name(tier)))
+            let peak = rate * (1.0 / share);
+            (Some(share), known(Cell::Bandwidth(peak), &peak.to_string(), tier))
         }
-        _ => (None, "link's limit unknown".to_owned()),
+        _ => (None, unknown("link's limit unknown: state it by --data")),
     };
     if least < rate * LINK_ALIKE {
         of += &format!("; slowest {least} ({})", slowest.case);
     }
+    let (of, limit) = with_reasons((of, limit), record, measurement, share);
     Some(Fact {
         key: key.into(),
         label: label.into(),
         value: Cell::Bandwidth(rate),
         share,
-        of: with_reason(of, record, measurement, share),
+        of,
+        limit,
         case: measurement.case.to_string(),
     })
 }
@@ -442,6 +518,7 @@ fn launch_fact(record: &Record) -> Option<Fact> {
         of: format!("from launch to completion; {}", others.join(", "))
             .trim_end_matches("; ")
             .to_owned(),
+        limit: FactLimit::default(),
         case: measurement.case.to_string(),
     })
 }
@@ -471,6 +548,7 @@ fn power_fact(record: &Record) -> Option<Fact> {
             Some(limit) => format!("limit {limit}"),
             None => "limit unknown".into(),
         },
+        limit: FactLimit::default(),
         case: measurement.case.to_string(),
     })
 }
@@ -493,6 +571,7 @@ fn throttling_fact(record: &Record) -> Option<Fact> {
         },
         share: None,
         of: if by.is_empty() { String::new() } else { format!("by {}", by.join(", ")) },
+        limit: FactLimit::default(),
         case: example,
     })
 }

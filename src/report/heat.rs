@@ -89,7 +89,10 @@ fn by_dtype(
             Some((row, case.kernel.0.clone()))
         })
     };
-    FIRST.into_iter().chain(others).filter_map(map).collect()
+    let mut maps: Vec<HeatMap> = FIRST.into_iter().chain(others).filter_map(map).collect();
+    // Once is enough for maps that stand below each other.
+    maps.iter_mut().skip(1).for_each(|map| map.caption.clear());
+    maps
 }
 
 fn shape(point: &GemmPoint) -> String {

@@ -115,8 +115,21 @@ pub struct Fact {
     pub share: Option<f64>,
     /// Of what the share is, such as `of 51.20 GB/s (datasheet)`; or why there is none.
     pub of: String,
+    /// The same for programs.
+    pub limit: FactLimit,
     /// Id of the case that gave the number, if it is one case's.
     pub case: String,
+}
+
+/// What the share of a fact is of, and why it is low.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FactLimit {
+    /// The limit, in the unit of the fact's value; none where it is unknown, or there is no share.
+    pub value: Option<Cell>,
+    /// Whose limit it is: `datasheet`, `observed clock`, `algorithm` or `own best`.
+    pub tier: Option<&'static str>,
+    /// Where the share is low: the reasons that the record has for it.
+    pub reasons: Vec<String>,
 }
 
 /// A table.

@@ -2,16 +2,18 @@
 
 use super::{
     Block, Ceilings, Cell, Chart, Column, Document, HeatMap, Table, Weight, access, attention,
-    case_table, chart, headline, heat, integrity, level, rank, reproduce, sensors,
-    startup_fit::fit_startup, summary, transfer, wire_bandwidth, without_numbers,
+    brief, case_table, chart, headline, heat, integrity, level, rank, reproduce, sensors,
+    startup_fit::{FIT_ERROR_MAX, fit_startup},
+    summary, transfer, wire_bandwidth, without_numbers,
 };
-use crate::{record::Record, units::Bytes};
+use crate::record::Record;
 
 /// What a record says, in reading order: the machine and its headlines, what failed, warnings, a
 /// section for each kind of operation, sensors, every case, and what reproduces them.
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
-    let mut blocks = vec![Block::Text(summary::machine(record))];
+    let mut blocks = vec![Block::Text(brief::verdict(record))];
+    blocks.push(Block::Text(summary::machine(record)));
     let facts = headline::facts(record, &ceilings);
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));
@@ -88,21 +90,30 @@ fn fits(record: &Record) -> Option<Table> {
         .into_iter()
         .filter_map(|(of, times)| {
             let fit = fit_startup(&times)?;
-            Some(vec![
-                Cell::Code(of.named(record)),
-                Cell::Time(fit.startup),
-                Cell::Bandwidth(fit.rate),
-                Cell::Size(Bytes(fit.half_performance().0)),
-                Cell::Share(fit.error_max),
-            ])
+            // Numbers of a model that does not hold would be read as measured ones.
+            let [startup, rate, half] = match fit.holds() {
+                true => [
+                    Cell::Time(fit.startup),
+                    Cell::Bandwidth(fit.rate),
+                    Cell::Size(fit.half_performance()),
+                ],
+                false => [const { Cell::Absent }; 3],
+            };
+            let model = if fit.holds() { "holds" } else { "does not hold" };
+            let (name, error) = (Cell::Code(of.named(record)), Cell::Share(fit.error_max));
+            Some(vec![name, Cell::Text(model.into()), startup, rate, half, error])
         })
         .collect();
     let column = |key, title, weight| Column { key, title, weight };
     (!rows.is_empty()).then(|| Table {
         name: "startup_fits".into(),
-        title: "Start-up model t = a + S / b".into(),
+        title: format!(
+            "Start-up model t = a + S / b, where it is within {:.0} % of every time",
+            FIT_ERROR_MAX * 100.0
+        ),
         columns: vec![
             column("collective", "collective", Weight::Essential),
+            column("model", "model", Weight::Essential),
             column("startup_seconds", "start-up a", Weight::Essential),
             column("algbw_limit_bytes_per_second", "algbw b", Weight::Essential),
             column("half_performance_bytes", "half-bandwidth size", Weight::Essential),

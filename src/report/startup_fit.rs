@@ -2,6 +2,10 @@
 
 use crate::units::{Bytes, BytesPerSecond, Seconds};
 
+/// Above this largest relative error the machine does not follow the model: neither of its numbers
+/// is quoted.
+pub const FIT_ERROR_MAX: f64 = 0.3;
+
 /// A fitted start-up model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StartupFit {
@@ -9,12 +13,16 @@ pub struct StartupFit {
     pub startup: Seconds,
     /// The rate b that long messages approach.
     pub rate: BytesPerSecond,
-    /// Largest relative difference between a measured time and the fitted one: above some 0.3
-    /// the machine does not follow the model, and neither number should be quoted.
+    /// Largest relative difference between a measured time and the fitted one.
     pub error_max: f64,
 }
 
 impl StartupFit {
+    /// Whether the machine follows the model, so that its numbers may be quoted.
+    pub fn holds(&self) -> bool {
+        self.error_max <= FIT_ERROR_MAX
+    }
+
     /// The message size at which half of `rate` is reached: a b.
     pub fn half_performance(&self) -> Bytes {
         Bytes((self.startup.0 * self.rate.0).round() as u64)
@@ -83,7 +91,18 @@ mod tests {
         assert!((fit.startup / truth.startup - 1.0).abs() < 1e-6, "{fit:?}");
         assert!((fit.rate / truth.rate - 1.0).abs() < 1e-6, "{fit:?}");
         assert_eq!(fit.half_performance(), Bytes(100_000));
-        assert!(fit.error_max < 1e-6);
+        assert!(fit.error_max < 1e-6 && fit.holds());
+    }
+
+    /// A cache that long messages leave makes two slopes of what the model takes for one.
+    #[test]
+    fn a_machine_that_does_not_follow_the_model_is_told() {
+        let time = |shift: u32| {
+            let rate = if shift < 24 { 50e9 } else { 5e9 };
+            (Bytes(1 << shift), Seconds(5e-6 + f64::from(1u32 << shift) / rate))
+        };
+        let fit = fit_startup(&(12..30).step_by(2).map(time).collect::<Vec<_>>());
+        assert!(!fit.expect("nine sizes").holds());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Documents of runs on a stub driver: every number that would stand there is the word `stub`, but
 //! for those that say how one thing is beside another of its kind, which are marked.
 
-use super::{Block, Cell, Document, Fact, Heat};
+use super::{Block, Cell, Document, Fact, FactLimit, Heat};
 use crate::spec::STUB;
 
 /// A document without its numbers: cells, facts and numbers in words become `stub`, charts and
@@ -44,7 +44,9 @@ fn block(block: Block) -> Option<Block> {
 }
 
 fn fact(fact: Fact) -> Fact {
-    Fact { value: cell(&fact.value), share: None, of: words(&fact.of), ..fact }
+    // Whose limit it is is no number; the reasons have some.
+    let limit = FactLimit { tier: fact.limit.tier, ..FactLimit::default() };
+    Fact { value: cell(&fact.value), share: None, of: words(&fact.of), limit, ..fact }
 }
 
 fn cell(value: &Cell) -> Cell {

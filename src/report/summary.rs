@@ -6,7 +6,7 @@ use super::{
     case_table::size,
     ceiling::memory_peak,
     chart::measurements,
-    headline::{attention_fact, best_attention, facts},
+    headline::{beside_own_best, best_attention, facts},
 };
 use crate::{
     case::Point,
@@ -35,9 +35,12 @@ pub fn subtitle(record: &Record) -> String {
     let header = &record.header;
     let host = header.environment.host.as_ref().map(|host| format!(", on {host}"));
     let elapsed = record.footer.as_ref().map(|footer| format!(" in {}", footer.elapsed.human()));
+    let suite = match header.selectors.is_empty() {
+        true => format!("suite {}", header.suite),
+        false => format!("part of suite {} ({})", header.suite, header.selectors.join(" ")),
+    };
     format!(
-        "suite {}{}, {}{}, fizeau {}, run {}",
-        header.suite,
+        "{suite}{}, {}{}, fizeau {}, run {}",
         elapsed.unwrap_or_default(),
         header.started,
         host.unwrap_or_default(),
@@ -100,8 +103,6 @@ pub fn sentences(record: &Record, ceilings: &Ceilings) -> Vec<String> {
     let mut sentences = Vec::new();
     sentences.extend(limits(&facts(record, ceilings), attention_words(record, ceilings)));
     sentences.push(counts(record));
-    sentences.extend(noisy(record));
-    sentences.extend(without_interval(record));
     sentences
 }
 
@@ -113,7 +114,7 @@ fn percent(share: f64) -> String {
 /// product's: otherwise samples with cold caches would be read as if they were hot ones.
 fn attention_words(record: &Record, ceilings: &Ceilings) -> Option<String> {
     let (measurement, share) = best_attention(record, ceilings)?;
-    let Fact { of, .. } = attention_fact(record, ceilings)?;
+    let Fact { of, .. } = beside_own_best(record, ceilings, measurement, share)?;
     let cache = measurement.cache;
     let is_arithmetic = ceilings.light(measurement).is_some_and(|(_, of)| of == Bound::Compute);
     let hot = ceilings.attention_when_hot(measurement).filter(|_| cache == Cache::Cold);
@@ -159,8 +160,9 @@ fn counts(record: &Record) -> String {
         0 => String::new(),
         count => format!(" + {count} not reached"),
     };
+    let cases = if planned == 1 { "case" } else { "cases" };
     format!(
-        "{planned} cases planned = {measured} measured + {skipped} skipped + {failed} failed + \
+        "{planned} {cases} planned = {measured} measured + {skipped} skipped + {failed} failed + \
          {invalid} invalid{missing}."
     )
 }
@@ -276,41 +278,47 @@ fn other_clock(record: &Record) -> Option<String> {
 /// What the reader must know before believing a number.
 pub fn warnings(record: &Record) -> Vec<String> {
     let environment = &record.header.environment;
-    let mut warnings: Vec<String> = environment.architecture_warning().into_iter().collect();
-    warnings.extend(environment.warnings.iter().cloned());
-    warnings.extend(of_record(record));
+    let mut warnings: Vec<String> = ended(record).into_iter().collect();
+    warnings.extend(environment.architecture_warning());
     warnings.extend(of_figures(record));
+    warnings.extend(without_interval(record));
+    warnings.extend(environment.warnings.iter().cloned());
+    warnings.extend(of_peaks(record));
     warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
     warnings
 }
 
-/// The warnings of the short form, which names broken cases itself: what spoils most figures first.
+/// The warnings of the short form, which says itself how the run ended and which cases broke: what
+/// spoils figures first, since few are named there.
 pub fn notes(record: &Record) -> Vec<String> {
     let environment = &record.header.environment;
     let mut notes: Vec<String> = environment.architecture_warning().into_iter().collect();
-    notes.extend(of_record(record));
     notes.extend(of_figures(record));
     // What the run found out itself comes last there, after what is always so on this host.
     notes.extend(environment.warnings.iter().rev().cloned());
-    notes.extend(noisy(record));
+    notes.extend(of_peaks(record));
     notes
 }
 
-/// What a record lacks.
-fn of_record(record: &Record) -> Vec<String> {
-    let header = &record.header;
-    let mut warnings = Vec::new();
+/// Whether the run came to its end.
+fn ended(record: &Record) -> Option<String> {
     match &record.footer {
-        None => warnings.push(
+        None => Some(
             "The record has no end: the run was killed, or is still running. fizeau run --resume \
              completes it."
                 .into(),
         ),
         Some(footer) if footer.interrupted => {
-            warnings.push("The run was interrupted before its plan was done.".into());
+            Some("The run was interrupted before its plan was done.".into())
         }
-        Some(_) => {}
+        Some(_) => None,
     }
+}
+
+/// Limits that are unknown, so that figures lack something to be set against.
+fn of_peaks(record: &Record) -> Vec<String> {
+    let header = &record.header;
+    let mut warnings = Vec::new();
     if header.part.is_none() && !header.device.flops_per_clock.is_empty() {
         let of_what = match header.device.backend.as_str() {
             "host" => "its instruction sets allow",
@@ -318,7 +326,7 @@ fn of_record(record: &Record) -> Vec<String> {
         };
         warnings.push(format!(
             "No table names this device: its peak arithmetic is the most that {of_what}, which it \
-             may not have."
+             may not have. Describe it in a file and name its folder by --data (docs/adding.md)."
         ));
     }
     let known = |peak: Option<BytesPerSecond>| peak.is_some();
@@ -326,25 +334,28 @@ fn of_record(record: &Record) -> Vec<String> {
     if !memory.contains(&true) && Ceilings::of(record).memory.is_some() {
         warnings.push(
             "Memory's peak is unknown here: no share of a peak is printed for it, only shares \
-             of this run's own best."
+             of this run's own best. A file of the part states it: --data (docs/adding.md)."
                 .into(),
         );
     }
-    let throttled = measurements(record)
-        .filter(|measurement| !measurement.samples.throttled.is_empty())
-        .count();
-    if throttled > 0 {
-        let cases = if throttled == 1 { "case holds" } else { "cases hold" };
-        warnings.push(format!(
-            "{throttled} {cases} samples taken while the device held its clock down."
-        ));
-    }
+    warnings.extend(exps_unknown(record));
     warnings
 }
 
-/// Where figures are off, or lack something to be set against.
+/// Where samples were taken at a clock that was held down.
+fn throttled(record: &Record) -> Option<String> {
+    let throttled = measurements(record)
+        .filter(|measurement| !measurement.samples.throttled.is_empty())
+        .count();
+    (throttled > 0).then(|| {
+        let cases = if throttled == 1 { "case holds" } else { "cases hold" };
+        format!("{throttled} {cases} samples taken while the device held its clock down.")
+    })
+}
+
+/// Where figures are off, by what puts them off most first.
 fn of_figures(record: &Record) -> Vec<String> {
-    let all = [exps_unknown, held_by_quota, disturbed, above, other_clock].map(|of| of(record));
+    let all = [throttled, held_by_quota, disturbed, noisy, above, other_clock].map(|of| of(record));
     all.into_iter().flatten().collect()
 }
 

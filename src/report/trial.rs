@@ -1,6 +1,6 @@
 //! The report of two settings in fresh pairs.
 
-use super::{Block, Cell, Column, Document, Fact, Table, Weight};
+use super::{Block, Cell, Column, Document, Fact, FactLimit, Table, Weight};
 use crate::ab::{Fate, JudgedCase, Trial};
 
 const COLUMNS: &[Column] = &[
@@ -72,6 +72,7 @@ fn facts(trial: &Trial) -> Vec<Fact> {
         value: Cell::Count(trial.count(fate) as u64),
         share: None,
         of: String::new(),
+        limit: FactLimit::default(),
         case: String::new(),
     };
     Fate::ALL.into_iter().map(fact).collect()

@@ -288,6 +288,15 @@ fn summary_of(times: &[Seconds]) -> Result<Summary, Stopped> {
     Summary::of(times).ok_or_else(none)
 }
 
+/// An error in few digits, as people write it where it is neither large nor small.
+fn short(error: f64) -> String {
+    match error.abs() {
+        0.0 => "0".into(),
+        1e-3..1e4 => format!("{error:.4}"),
+        _ => format!("{error:.3e}"),
+    }
+}
+
 /// Compares the result with its reference; where it is wrong, with all that can be told of it.
 fn verified(
     device: &dyn Device,
@@ -309,8 +318,9 @@ fn verified(
     }
     let Check { error, tolerance, compared, wrong } = check;
     let words = format!(
-        "{when}, {wrong} of {compared} elements are wrong: largest error {error:.3e}, tolerance \
-         {tolerance:.3e}"
+        "{when}, {wrong} of {compared} elements are wrong: largest error {}, tolerance {}",
+        short(error),
+        short(tolerance)
     );
     Err(Stopped::Wrong(words, integrity))
 }

@@ -166,19 +166,23 @@ fn every_gpu() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Why no GPU is measured, in one line: for a run on the host that chose it itself.
+/// Why no GPU is taken, in one line: for verbs that chose the host themselves.
 pub fn without_gpu() -> String {
     let reason = |backend: &dyn Backend| match backend.devices().err()? {
-        DeviceError::Missing { .. } => None,
-        DeviceError::NoDevice { what, .. } => Some(format!("the driver shows no {what}")),
-        other => Some(other.to_string()),
+        DeviceError::Missing { .. } if backend.name() == "cuda" => {
+            Some((false, "no NVIDIA driver is installed".to_owned()))
+        }
+        DeviceError::Missing { .. } => Some((false, "no AMD driver is installed".to_owned())),
+        DeviceError::NoDevice { what, .. } => Some((true, format!("the driver shows no {what}"))),
+        other => Some((true, other.to_string())),
     };
-    let reasons: Vec<String> = gpu_backends().filter_map(reason).collect();
-    let reasons = match reasons.is_empty() {
-        true => "no driver of a GPU is installed".into(),
-        false => reasons.join("; "),
-    };
-    format!("the host is measured: {reasons}")
+    let mut reasons: Vec<(bool, String)> = gpu_backends().filter_map(reason).collect();
+    // Of a driver that is there first.
+    reasons.sort_by_key(|(is_there, _)| !is_there);
+    match reasons.first() {
+        Some((true, _)) => reasons.into_iter().map(|(_, why)| why).collect::<Vec<_>>().join("; "),
+        _ => "no driver of a GPU is installed".into(),
+    }
 }
 
 /// What a record of a run on the host says of GPUs that might have been measured: drivers that are
@@ -207,6 +211,11 @@ pub fn is_gpu(name: &str) -> bool {
 fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
     let found = BACKENDS.iter().find(|backend| backend.name() == family);
     Ok(*found.ok_or_else(|| {
+        if family == "fake" {
+            let why =
+                "a fake device, which is for tests, needs a script, such as fake:wrong-result";
+            return NoSuchDevice(why.into());
+        }
         let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name()).collect();
         let known = known.join(", ");
         match family == ALL || family.contains(',') {

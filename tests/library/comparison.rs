@@ -11,6 +11,7 @@ use fizeau::{
     kernel::{Operation, StreamParams},
     outcome::{Cache, Check, Code, Measurement, Outcome},
     record::{DeviceSettings, Record},
+    report::{self, Block},
     session::one,
     spec::{Network, Yardstick},
     suite::MeasureSettings,
@@ -97,6 +98,34 @@ fn single(before: &Record, after: &Record) -> Comparison {
 /// Three runs.
 fn runs(seed: u64, drift: f64, planted: impl Fn(u64) -> bool) -> Vec<Record> {
     (0..3).map(|number| run(3 * seed + number, drift, &planted)).collect()
+}
+
+/// Whoever reads no further must not take a comparison that shows nothing for one that shows that
+/// all is well.
+#[test]
+fn the_first_sentence_says_what_the_cases_can_show() {
+    let words = |a: &Record, b: &Record| match report::comparison(&single(a, b)).blocks.first() {
+        Some(Block::Text(words)) => words.clone(),
+        other => panic!("{other:?}"),
+    };
+    let (a, mut b) = (run(1, 0.0, |_| false), run(2, 0.0, |_| false));
+    assert!(words(&a, &a).starts_with("A and B are the same run"), "{}", words(&a, &a));
+    let half = |of: &Record, odd: usize| {
+        let mut part = of.clone();
+        let mut at = 0..;
+        part.header.plan.retain(|_| at.next().is_some_and(|at: usize| at % 2 == odd));
+        let mut at = 0..;
+        part.outcomes.retain(|_| at.next().is_some_and(|at: usize| at % 2 == odd));
+        part
+    };
+    let apart = words(&half(&a, 0), &half(&b, 1));
+    assert!(apart.starts_with("Nothing to compare: no case is in both A and B"), "{apart}");
+    assert!(words(&a, &b).starts_with("No case got worse"), "{}", words(&a, &b));
+    for outcome in b.outcomes.iter_mut().skip(4) {
+        let case = outcome.case().clone();
+        *outcome = Outcome::Skipped { case, reason: "planted".into() };
+    }
+    assert!(words(&a, &b).starts_with("Cannot tell"), "{}", words(&a, &b));
 }
 
 #[test]

@@ -479,6 +479,12 @@ fn data_of_ones_own_overlays_the_built_in() {
     let error = Catalogue::load(Some(folder.path())).unwrap_err().to_string();
     assert!(error.contains("epyc-9005.toml"), "{error}");
     assert!(Catalogue::load(Some(&file)).is_err());
+    // A directory that was named by mistake, and a folder that cannot be read.
+    let empty = tempfile::tempdir().unwrap();
+    let error = Catalogue::load(Some(empty.path())).unwrap_err().to_string();
+    assert!(error.contains("none of the folders"), "{error}");
+    fs::write(empty.path().join("parts"), "no folder").unwrap();
+    assert!(Catalogue::load(Some(empty.path())).is_err());
 }
 
 #[test]

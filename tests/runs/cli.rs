@@ -208,7 +208,7 @@ fn a_case_is_explained_with_a_line_that_repeats_it() {
     assert_eq!(listed["cases"][0]["id"], id);
     let several = explain("stream/read");
     assert_eq!(several.code, Some(2));
-    assert!(several.err.contains("one can be explained: stream/read/"), "{}", several.err);
+    assert!(several.err.contains("explain takes one case, and"), "{}", several.err);
     assert!(explain("stream/raed/1KiB").err.contains("nearest: stream/read"));
 }
 
@@ -223,7 +223,7 @@ fn a_run_ends_with_a_page_and_not_with_its_tables() {
     let full = say(place.run("", FEW, "b").arg("--full"));
     assert!(full.out.contains("Every measured case") && full.out.lines().count() > lines.len());
     let failed = say(&mut place.run("wrong-result", FEW, "c"));
-    assert!(failed.out.contains("Verdict: fail. 0 of "), "{}", failed.out);
+    assert!(failed.out.contains("Failed: 0 of "), "{}", failed.out);
     assert!(failed.out.contains("FAILED stream/") && failed.out.contains("more, in the report"));
     assert!(failed.out.lines().count() <= 30, "{}", failed.out);
 }
@@ -394,6 +394,14 @@ fn a_slower_run_is_a_regression() {
     }
     let same = say(&mut place.fizeau(["compare", "a", "b"]));
     assert_eq!(same.code, Some(0), "{}{}", same.out, same.err);
+    let words = same.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(" in a of ") && words.contains(" in b of "), "{words}");
+    let format = say(&mut place.fizeau(["compare", "a", "b", "--format", "nccl-tests"]));
+    assert_eq!(format.code, Some(2), "{}", format.err);
+    let none = say(&mut place.fizeau(["report", "."]));
+    assert!(none.code == Some(3) && none.err.contains("there is no record in ."), "{}", none.err);
+    let done = say(&mut place.resume("a"));
+    assert!(done.err.contains("nothing is left to measure"), "{}", done.err);
     let differs = say(&mut place.fizeau(["compare", "a", "c"]));
     assert_eq!(differs.code, Some(4), "{}{}", differs.out, differs.err);
     assert!(differs.out.contains("differs"));

@@ -80,7 +80,7 @@ impl Backend for Cuda {
                 Ok(_) => Finding::ok("cuBLASLt", "found"),
                 Err(error) => Finding::of_error("cuBLASLt", &error, State::Warn),
             },
-            Finding::ok("CUDA kernels", kernels::built_with()),
+            kernels_finding(),
         ];
         if let Ok(driver) = driver() {
             let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
@@ -123,6 +123,28 @@ fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
         stub: driver.is_stub,
         ..board
     }
+}
+
+/// Whether there is anything to run on a GPU: binaries that the build made, or what compiles texts.
+fn kernels_finding() -> Finding {
+    let compiles = compiler::found(&nvrtc::compilers(13_000)).is_ok();
+    let (found, state) = match (kernels::built_with(), compiles) {
+        (Some(binaries), _) => (binaries, State::Ok),
+        (None, true) => ("texts, which NVRTC compiles when they are needed".into(), State::Ok),
+        (None, false) => {
+            let state = if driver().is_ok() { State::Warn } else { State::Absent };
+            (
+                "no binaries were built in, and NVRTC, which compiles their texts, is not there"
+                    .into(),
+                state,
+            )
+        }
+    };
+    let remedy = match state {
+        State::Ok => "",
+        _ => "install NVRTC, or build fizeau where an nvcc is found",
+    };
+    Finding { state, what: "CUDA kernels".into(), found, remedy: remedy.into() }
 }
 
 /// One GPU at rest.

@@ -23,14 +23,9 @@ pub fn find(path: &str, target: &str) -> Option<Bundled> {
     Some(Bundled { path: file.path, text: file.text, binary })
 }
 
-/// What this build has of its kernels, for `doctor`.
-pub fn built_with() -> String {
-    match CLANG {
-        Some(version) => format!("binaries for all targets, by {version}"),
-        None => "no binaries: no clang for AMD's targets was found at build time; hipRTC compiles \
-                 their text"
-            .into(),
-    }
+/// The binaries that this build has of its kernels, for `doctor`; none where it found no compiler.
+pub fn built_with() -> Option<String> {
+    CLANG.map(|version| format!("binaries for all targets, by {version}"))
 }
 
 #[cfg(test)]

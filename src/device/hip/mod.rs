@@ -79,7 +79,7 @@ impl Backend for Hip {
                 Ok(_) => Finding::ok("hipBLASLt", "found"),
                 Err(error) => Finding::of_error("hipBLASLt", &error, State::Warn),
             },
-            Finding::ok("HIP kernels", kernels::built_with()),
+            kernels_finding(),
         ];
         if let Ok(driver) = driver() {
             let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
@@ -120,6 +120,28 @@ fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
         stub: driver.is_stub,
         ..board
     }
+}
+
+/// Whether there is anything to run on a GPU: binaries that the build made, or what compiles texts.
+fn kernels_finding() -> Finding {
+    let compiles = hiprtc::HIPRTC.get().is_ok();
+    let (found, state) = match (kernels::built_with(), compiles) {
+        (Some(binaries), _) => (binaries, State::Ok),
+        (None, true) => ("texts, which hipRTC compiles when they are needed".into(), State::Ok),
+        (None, false) => {
+            let state = if driver().is_ok() { State::Warn } else { State::Absent };
+            (
+                "no binaries were built in, and hipRTC, which compiles their texts, is not there"
+                    .into(),
+                state,
+            )
+        }
+    };
+    let remedy = match state {
+        State::Ok => "",
+        _ => "install hipRTC, or build fizeau where a clang for AMD's targets is found",
+    };
+    Finding { state, what: "HIP kernels".into(), found, remedy: remedy.into() }
 }
 
 /// One GPU at rest.

@@ -91,15 +91,15 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
 
 fn text(listing: &Listing, width: Option<usize>) -> String {
     let Listing { suite, cases, estimated_seconds, memory_bytes, warning } = listing;
-    let width = cases.iter().map(|row| row.id.len()).max().unwrap_or(0);
-    let mut text = format!("{:<width$}  {:>9}  {:>9}\n", "case", "time", "memory");
+    let longest = cases.iter().map(|row| row.id.len()).max().unwrap_or(0);
+    let mut text = format!("{:<longest$}  {:>9}  {:>9}\n", "case", "time", "memory");
     for row in cases {
         let time = match row.skipped {
             Some(_) => "too large".into(),
             None => row.estimated_seconds.to_string(),
         };
         let memory = row.memory_bytes.to_string();
-        text.push_str(&format!("{:<width$}  {time:>9}  {memory:>9}\n", clean(&row.id)));
+        text.push_str(&format!("{:<longest$}  {time:>9}  {memory:>9}\n", clean(&row.id)));
     }
     let summary = format!(
         "suite {}: {} {}, about {}, at most {memory_bytes} of memory at once",

@@ -1,7 +1,8 @@
 //! The report of a claim that was run: one page that the other side can check and run again.
 
 use super::{
-    Block, Cell, Column, Document, Fact, Listing, Table, Weight, reproduce as program_and_settings,
+    Block, Cell, Column, Document, Fact, FactLimit, Listing, Table, Weight,
+    reproduce as program_and_settings,
 };
 use crate::{
     claim::{Claim, Reproduction, Statement},
@@ -141,6 +142,7 @@ fn facts(of: &Bundled<'_>) -> Vec<Fact> {
         value,
         share,
         of,
+        limit: FactLimit::default(),
         case: case.into(),
     };
     let source = claim.source.clone().unwrap_or_default();

@@ -4,7 +4,7 @@ mod points;
 mod steps;
 mod what_if;
 
-use super::{Block, Cell, Column, Document, Fact, Weight};
+use super::{Block, Cell, Column, Document, Fact, FactLimit, Weight};
 use crate::{
     model::Module,
     project::{Point, Projection, Side},
@@ -103,6 +103,7 @@ fn facts(projection: &Projection) -> Vec<Fact> {
         value,
         share: None,
         of,
+        limit: FactLimit::default(),
         case: String::new(),
     };
     let billions = |count: f64| Cell::Number(count / 1e9, "x 10^9");

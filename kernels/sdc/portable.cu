@@ -46,10 +46,11 @@ KERNEL(1024, 1) sdc_hash(const HashParams p) {
 
 // Counts the hash whose parts the blocks left. `fresh` is told which copy of the values is to be
 // kept, counted from 1: those of the first two hashes are.
-KERNEL(32, 1) sdc_tally(const TallyParams p) {
+KERNEL(64, 1) sdc_tally(const TallyParams p) {
   u64 hash = 0;
-  for (u64 block = thread_index(); block < p.blocks; block += 32) hash += p.partial[8 * block];
-  hash = block_sum<32>(hash);
+  // As many threads as the lanes that go in step have on any device.
+  for (u64 block = thread_index(); block < p.blocks; block += 64) hash += p.partial[8 * block];
+  hash = block_sum<64>(hash);
   if (thread_index() != 0) return;
   u64* tally = p.tally;
   const u64 before = tally[0], known = tally[1];

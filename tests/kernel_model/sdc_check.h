@@ -45,7 +45,7 @@ void check_tally() {
     const HashParams hash = {values.data(), LENGTH, partial.data()};
     model::launch(BLOCKS, THREADS, 0, [&] { sdc_hash(hash); });
     const TallyParams count = {partial.data(), BLOCKS, tally.data(), ENTRIES, fresh.data()};
-    model::launch(1, 32, 0, [&] { sdc_tally(count); });
+    model::launch(1, 64, 0, [&] { sdc_tally(count); });
     const KeepParams keep = {fresh.data(), values.data(), kept.data(), LENGTH};
     model::launch(BLOCKS, THREADS, 0, [&] { sdc_keep(keep); });
   };

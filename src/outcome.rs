@@ -188,7 +188,7 @@ pub struct Integrity {
     pub compared: u64,
     /// How many were not as they should be.
     pub mismatches: u64,
-    /// The rate that so many comparisons would have shown with a probability of 0.95, each on its
+    /// The rate that this many comparisons would have shown with a probability of 0.95, each on its
     /// own: 1 - 0.05^(1 / compared). Without a mismatch a lower one is not ruled out.
     pub rate_seen: f64,
     /// The 64-bit hash of what most of them left, as 16 hexadecimal digits; none of memory tests.

@@ -8,7 +8,7 @@
 //!   unless more than half of the devices of its kind are odd too: that is a kernel, a driver or
 //!   the table, and no device.
 //! - Odd once and not again in [`RETESTS`] further looks is inconclusive: a fault may be as seldom.
-//! - Else it passes, with the rate that so many comparisons could have shown. There is no "no
+//! - Else it passes, with the rate that this many comparisons could have shown. There is no "no
 //!   corruption".
 
 use super::{

@@ -41,7 +41,7 @@ pub struct Summary {
     pub interval: Interval,
 }
 
-/// The rate of an event that would have shown in so many independent trials with a probability of
+/// The rate of an event that would have shown in `trials` independent trials with a probability of
 /// 0.95: `1 - 0.05^(1 / trials)`. Where none showed, it is the exact upper bound of the rate at 95
 /// % (Clopper and Pearson, Biometrika 26, 1934). 1 without a trial.
 pub fn rate_seen(trials: u64) -> f64 {

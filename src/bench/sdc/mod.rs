@@ -3,7 +3,7 @@
 //! NaN.
 //!
 //! What is found stands in the record as [`Integrity`](crate::outcome::Integrity): how often was
-//! compared, what differed and where, and the rate that so many comparisons would have shown. A
+//! compared, what differed and where, and the rate that this many comparisons would have shown. A
 //! case with a mismatch has failed. docs/methodology.md has what these comparisons cannot see.
 
 mod copy;

@@ -105,7 +105,7 @@ pub(super) fn asked_for() -> Option<Planted> {
 
 /// Which products are spoilt.
 enum Often {
-    /// One of each so many: which one of this window.
+    /// One of each number of products: which one of this window.
     OneOf { each: u64, target: u64 },
     /// Each with a probability.
     Chance(f64),

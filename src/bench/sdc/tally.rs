@@ -73,7 +73,7 @@ impl<'d> Tally<'d> {
         Ok(tally)
     }
 
-    /// Memory that it takes for so many words.
+    /// Memory that it takes for this many words.
     pub fn memory(words: u64) -> Bytes {
         Bytes(KEPT * 8 * words) + Bytes::MIB
     }

@@ -40,7 +40,7 @@ pub(super) fn kernels() -> Vec<HostKernel> {
 ///
 /// # Safety
 ///
-/// There are so many at the address, and nobody writes to them meanwhile.
+/// There are `length` at the address, and nobody writes to them meanwhile.
 unsafe fn words<'w>(address: u64, length: u64) -> &'w [u64] {
     // SAFETY: the caller's promise.
     unsafe { slice::from_raw_parts(address as *const u64, length as usize) }
@@ -50,7 +50,7 @@ unsafe fn words<'w>(address: u64, length: u64) -> &'w [u64] {
 ///
 /// # Safety
 ///
-/// There are so many at the address, and nobody else reaches them meanwhile.
+/// There are `length` at the address, and nobody else reaches them meanwhile.
 unsafe fn words_mut<'w>(address: u64, length: u64) -> &'w mut [u64] {
     // SAFETY: the caller's promise.
     unsafe { slice::from_raw_parts_mut(address as *mut u64, length as usize) }
@@ -60,7 +60,7 @@ fn hash(block: &Block<'_>) {
     let params: &HashParams = block.params();
     let part = block.part(params.length as usize, PLACE);
     let first = part.start as u64;
-    // SAFETY: whoever launches passes so many words, and a place for each block.
+    // SAFETY: whoever launches passes `length` words, and a place for each block.
     unsafe {
         let values = words(params.values, params.length);
         let sum = sdc::hash_of(&values[part], first);
@@ -102,7 +102,7 @@ fn tally(block: &Block<'_>) {
 fn keep(block: &Block<'_>) {
     let params: &KeepParams = block.params();
     let part = block.part(params.length as usize, PLACE);
-    // SAFETY: whoever launches passes so many words, a word, and room for two copies; blocks write
+    // SAFETY: whoever launches passes `length` words, a word, and room for two copies; blocks write
     // parts of their own.
     unsafe {
         let fresh = words(params.fresh, 1)[0];
@@ -124,7 +124,7 @@ fn pattern(block: &Block<'_>) {
     let params: &PatternParams = block.params();
     let part = block.part(params.length as usize, PLACE);
     let (checked, written) = (pattern_of(params.checked), pattern_of(params.written));
-    // SAFETY: whoever launches passes so many words and a place for each block; blocks work on
+    // SAFETY: whoever launches passes `length` words and a place for each block; blocks work on
     // parts of their own.
     let (values, left) = unsafe {
         let start = params.values + 8 * part.start as u64;

@@ -238,7 +238,7 @@ pub struct Integrity {
     pub compared: u64,
     /// How many were not as they should be.
     pub mismatches: u64,
-    /// The rate that so many comparisons would have shown with a probability of 0.95, each on its
+    /// The rate that this many comparisons would have shown with a probability of 0.95, each on its
     /// own: 1 - 0.05^(1 / compared). Without a mismatch a lower one is not ruled out.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub rate_seen: f64,

@@ -271,7 +271,11 @@ fn say(text: &str) {
     say_after("", text);
 }
 
-/// The same after a line that is not ended, such as that of progress.
+/// The same where a terminal may show a line that is not ended, such as that of progress.
+fn say_on_a_new_line(text: &str) {
+    say_after(if io::stderr().is_terminal() { "\n" } else { "" }, text);
+}
+
 fn say_after(start: &str, text: &str) {
     let window = terminal_size::terminal_size_of(io::stderr());
     let width = window.map(|(width, _)| usize::from(width.0)).filter(|&width| width >= 40);

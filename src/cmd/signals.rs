@@ -13,7 +13,6 @@ use signal_hook::{
 };
 use std::{
     fs,
-    io::{self, IsTerminal},
     path::Path,
     sync::{
         Arc, OnceLock,
@@ -89,8 +88,7 @@ pub fn can_continue(directory: &Path) {
 fn tell(words: &str) {
     let is_one_of_many = std::env::var_os(super::launch::LAUNCHER).is_some();
     if !is_one_of_many {
-        let start = if io::stderr().is_terminal() { "\n" } else { "" };
-        super::say_after(start, words);
+        super::say_on_a_new_line(words);
     }
 }
 

@@ -38,7 +38,7 @@ fn block(block: Block) -> Option<Block> {
             Block::HeatMap(map)
         }
         Block::Chart(_) => return None,
-        // What is copied is what somebody wrote, and nothing that was measured.
+        // A listing is text that a user wrote, and nothing that was measured.
         Block::Listing(listing) => Block::Listing(listing),
     })
 }

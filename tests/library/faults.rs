@@ -172,7 +172,7 @@ fn a_panic_is_a_failed_case() {
 
 #[test]
 fn a_timer_that_stands_still_resolves_nothing() {
-    assert_invalid(Fault::FrozenTimer, Invalidity::Unresolved, "too short");
+    assert_invalid(Fault::FrozenTimer, Invalidity::Unresolved, "no time passed");
 }
 
 #[test]

@@ -436,9 +436,11 @@ fn verdict() -> Report {
     .concluded()
 }
 
+type Names = &'static [&'static str];
+
 /// An element of JUnit's XML: its name, the attributes that it must have, those that it may have,
 /// what may be in it. As in the schema that Jenkins publishes (junit-10.xsd).
-const JUNIT: [(&str, &[&str], &[&str], &[&str]); 5] = [
+const JUNIT: [(&str, Names, Names, Names); 5] = [
     (
         "testsuites",
         &[],

@@ -2,7 +2,7 @@
 
 use crate::synthetic;
 use fizeau::{
-    format::{html, terminal},
+    format::html,
     outcome::{Outcome, Telemetry},
     record::Record,
     report::{Block, Cell, Document, Rung, frontier},
@@ -78,11 +78,8 @@ fn energies_of_different_kinds_are_not_set_beside_each_other() {
     let rungs =
         [rung("as it is set", 1.0, 700.0, true), rung("power limit 500 W", 1.1, 500.0, false)];
     let document = frontier(&rungs, &[]);
-    let text = terminal::render(
-        &document,
-        terminal::Terminal { width: None, colour: terminal::Colour::Never },
-    );
-    assert!(text.contains("power x time") && text.contains("counter"), "{text}");
+    let text = words(&document);
+    assert!(text.contains("own counter") && text.contains("mean of the power"), "{text}");
     let table = document.tables().next().expect("a table");
     let at = table.columns.iter().position(|column| column.key == "energy").expect("there");
     assert_eq!(table.rows[1][at], Cell::Absent);

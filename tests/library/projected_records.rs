@@ -59,7 +59,7 @@ impl Chance {
     }
 
     fn attention(&mut self) -> Point {
-        let is_prefill = self.0.rand_u64() % 2 == 0;
+        let is_prefill = self.0.rand_u64().is_multiple_of(2);
         let keys = self.power(7, 14);
         Point::Attention(AttentionPoint {
             attention: if is_prefill { AttentionKind::Prefill } else { AttentionKind::Decode },
@@ -138,7 +138,7 @@ fn made_up(seed: u64, limits: &Hardware) -> Record {
         let time = limit(limits, &point) * chance.factor();
         points.push((point, time));
     }
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         let launch = LaunchPoint { launching: Launching::Queued, kernels: 1 };
         points.push((Point::Launch(launch), 2e-6));
     }
@@ -293,7 +293,7 @@ fn records_of_one_machine_are_joined_and_others_refused() {
     let mut chance = Chance::new(3);
     let (gemm, attention) = (chance.gemm(), chance.attention());
     let of = |points: Vec<&Point>, factor: f64| {
-        let time = |point: &Point| (point.clone(), limit(&limits, point) * factor);
+        let time = |point: &Point| (*point, limit(&limits, point) * factor);
         record(points.into_iter().map(time).collect())
     };
     let named = |record: Record| ("a record".to_owned(), record);
@@ -344,7 +344,7 @@ fn experts_take_the_grouped_products_of_a_record() {
     let grouped = Point::Grouped(GroupedPoint { dtype, m, n, k, groups, routing });
     let plain = Point::Gemm(GemmPoint { dtype, m: 2, n, k, contents: Contents::Random });
     let times = [(&grouped, 5.0), (&plain, 2.0)];
-    let times = times.map(|(point, factor)| (point.clone(), limit(&limits, point) * factor));
+    let times = times.map(|(point, factor)| (*point, limit(&limits, point) * factor));
     let of = |points: Vec<(Point, f64)>| {
         let record = record(points);
         let hardware = Hardware::of_record("experts", &record, Some(part(&catalogue)));

@@ -52,7 +52,8 @@ fn help_states_the_verbs_and_exit_codes() {
 
 /// A line for each verb, and its exit code. The others: `doctor` finds more or less on a busy
 /// machine (tests/stub/broken.rs has it), `launch` leaves all words to its ranks, `ab` takes long,
-/// and `keep-limits` waits for another process (tests/runs/frontier.rs).
+/// `keep-limits` waits for another process (tests/runs/frontier.rs), and `verify` needs a bundle
+/// (tests/runs/evidence.rs).
 const LINES: [(&[&str], i32); 23] = [
     (&[], 0),
     (&["--help"], 0),
@@ -104,10 +105,8 @@ fn what_a_verb_found_does_not_depend_on_who_reads_it() {
     let named = |verb: &str| LINES.iter().any(|(args, _)| args.first() == Some(&verb));
     for verb in fizeau::cmd::Cli::command().get_subcommands() {
         let verb = verb.get_name();
-        assert!(
-            named(verb) || ["doctor", "launch", "ab", "keep-limits"].contains(&verb),
-            "{verb} is not tried"
-        );
+        let elsewhere = ["doctor", "launch", "ab", "keep-limits", "verify"];
+        assert!(named(verb) || elsewhere.contains(&verb), "{verb} is not tried");
     }
 }
 
@@ -267,8 +266,8 @@ fn json_has_run_counts_and_verdict_as_fields() {
     assert_eq!(report["run"]["id"], record.header.run);
     assert_eq!((&report["run"]["suite"], &report["run"]["label"]), (&"tiny".into(), &"one".into()));
     assert_eq!(report["counts"]["measured"], record.outcomes.len());
-    assert_eq!(report["verdict"], "pass");
-    assert_eq!(json(&["report", "b", "--format", "json"])["verdict"], "fail");
+    assert_eq!(report["verdict"], "complete");
+    assert_eq!(json(&["report", "b", "--format", "json"])["verdict"], "failed");
     let compared = json(&["compare", "a", "b", "--json"]);
     assert_eq!((&compared["verdict"], &compared["runs"][1]["role"]), (&"fail".into(), &"B".into()));
     assert_eq!(compared["counts"]["broken"], record.outcomes.len());

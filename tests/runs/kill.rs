@@ -82,6 +82,7 @@ fn a_limit_on_file_size_ends_the_run_with_its_record_whole() {
     // Of the shell's own blocks of 512 bytes or 1 KiB: less than the record, more than its header.
     let script = "ulimit -f 80 && exec \"$@\"";
     let run = place.run("", SMALL, "out");
+    std::fs::create_dir(place.path("suites")).expect("a folder of data");
     let said = say(shell(&place, script, &run).env("FIZEAU_DATA", place.path("")));
     assert_full(&place, &said, "a file may be no longer here");
     let text = place.text("out");

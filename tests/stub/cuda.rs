@@ -317,14 +317,15 @@ fn what_is_missing_is_said_with_its_mend_and_the_host_is_measured() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.out.contains("libcuda.so.1 not found: install the NVIDIA driver"), "{}", said.out);
     let doctor = say(&mut machine.fizeau("", &["doctor"]));
+    for words in ["libcuda.so.1 not found", "--gpus all", "NVRTC", "CUDA kernels"] {
+        assert!(doctor.out.contains(words), "{words}: {}", doctor.out);
+    }
+    let doctor = say(&mut machine.fizeau("", &["doctor", "--json"]));
     for words in [
-        "libcuda.so.1 not found",
-        "--gpus all",
         "libnvidia-ml.so.1 not found",
         "compute,utility",
         "libnvrtc.so.13 or libnvrtc.so.12 not found",
         "pip install nvidia-cuda-nvrtc",
-        "CUDA kernels",
     ] {
         assert!(doctor.out.contains(words), "{words}: {}", doctor.out);
     }

@@ -105,7 +105,7 @@ fn a_ladder_of_clocks_is_measured_and_the_clock_is_put_back() {
     let json: Value = serde_json::from_str(&json.out).expect("JSON");
     // Four rungs of each kernel: the best one, and vendors' libraries where there are some.
     let rows = json["tables"]["frontier"].as_array().expect("a table");
-    assert!(!rows.is_empty() && rows.len() % 4 == 0, "{json:#}");
+    assert!(!rows.is_empty() && rows.len().is_multiple_of(4), "{json:#}");
     assert_eq!(rows[0]["speed"], 1.0);
 }
 

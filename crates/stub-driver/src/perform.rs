@@ -10,6 +10,10 @@ use crate::{
 /// Does what a kernel does, and lets pass what it costs: before, since a chain moves on.
 pub fn perform(state: &mut State, stream: usize, call: &Call, cost: &Cost) -> i32 {
     state.launched(stream, cost);
+    let device = state.device_of(stream);
+    if state.script.is_lost(device, state.launched_on(device)) {
+        return state.give(LAUNCH_FAILED);
+    }
     if let Err(words) = call.run(&mut state.memory) {
         state.log(format!("fault {}: {words}", call.name()));
         let is_access = words.contains("an access to 0x") || words.contains("beside the block");

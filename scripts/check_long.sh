@@ -35,6 +35,8 @@ stage "Slurm" summarised check_slurm
 stage "every kernel's text" scripts/check_kernels_run.sh
 stage "stops, kills, other users" required_tests --test runs -- --ignored
 stage "error rates" scripts/check_error_rates.sh
+# Every fault on a stub node of eight GPUs, by the whole program; fails where one is not found.
+stage "acceptance on a stub node" scripts/accept_stub.sh
 stage "families of targets" check_families
 stage "release: build" release
 stage "release: kernels" release_kernels

@@ -538,6 +538,7 @@ mod tests {
             (|s| s.host.nodes_gib[1] = 900.0, "memory of NUMA nodes", "host", Cause::Missing),
             (|s| s.host.cpu_quota = Some(1.0), "CPU quota", "host", Cause::CpuQuota),
             (|s| s.host.load = Some(190.0), "idle", "host", Cause::BusyHost),
+            (|s| s.host.busy = Some(40.0), "idle", "host", Cause::BusyHost),
         ];
         for (plant, check, device, cause) in plants {
             let mut state = healthy();

@@ -492,7 +492,7 @@ mod tests {
     #[test]
     fn each_planted_fault_is_found_and_no_other() {
         type Plant = fn(&mut NodeState);
-        let plants: [(Plant, &str, &str, Cause); 18] = [
+        let plants: [(Plant, &str, &str, Cause); 19] = [
             (
                 |s| {
                     s.gpus.pop();

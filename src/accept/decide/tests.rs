@@ -115,8 +115,8 @@ fn a_neighbour_that_goes_away_fails_nobody() {
     assert_eq!(sequence.failed_at_first(), [0]);
 }
 
-/// Devices of one metric, of which the third is slower by `slow` at first, and by `later` when it is
-/// measured anew: it, and its partner.
+/// Devices of one metric, of which the third is slower by `slow` at first. When it is measured anew
+/// it is slower by the first of `later`, and its partner by the second.
 fn retested(slow: f64, later: [f64; 2]) -> Sequence {
     let devices = 4;
     let mut sequence = Sequence::new((0..devices).map(|_| series(0, vec![reference()])).collect());

@@ -228,7 +228,7 @@ pub fn print_plan(
     cmd::print(&lines.join("\n"))
 }
 
-/// A check, and what it is held against.
+/// A check, and what it is checked against.
 fn told_of(check: &Check) -> String {
     let floor = match &check.floor {
         Some(floor) => format!(

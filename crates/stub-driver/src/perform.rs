@@ -4,7 +4,7 @@ use crate::{
     cost::{CLOCK, Cost},
     model::Call,
     speed::Resource,
-    state::{ILLEGAL_ADDRESS, LAUNCH_FAILED, OK, State},
+    state::{ILLEGAL_ADDRESS, LAUNCH_FAILED, OK, State, UNKNOWN},
 };
 
 /// Does what a kernel does, and lets pass what it costs: before, since a chain moves on.
@@ -12,7 +12,7 @@ pub fn perform(state: &mut State, stream: usize, call: &Call, cost: &Cost) -> i3
     state.launched(stream, cost);
     let device = state.device_of(stream);
     if state.script.is_lost(device, state.launched_on(device)) {
-        return state.give(LAUNCH_FAILED);
+        return state.give(UNKNOWN);
     }
     if let Err(words) = call.run(&mut state.memory) {
         state.log(format!("fault {}: {words}", call.name()));

@@ -14,7 +14,7 @@
 //! | `apart` | no device reaches another's memory |
 //! | `memory=BYTES` | of each device |
 //! | `hang@5` | no event ends after the fifth launch; `gpu2.hang@5`: after the fifth on device 2 |
-//! | `gpu2.lost@5` | from its fifth launch on device 2 breaks whatever is done on it |
+//! | `gpu2.lost@5` | launches on device 2 answer 999 from its fifth on, as on a GPU that is gone |
 //! | `late=3@5` | the host is too late for the fifth gate and the two after it, which give up |
 //! | `slow=2` | everything takes twice the time; how fast each part of a device is: [`crate::speed`] |
 //! | `lanes=8` | lanes of PCI Express in use, as NVML says |

@@ -26,6 +26,7 @@ pub const NOT_FOUND: i32 = 500;
 pub const NOT_READY: i32 = 600;
 pub const ILLEGAL_ADDRESS: i32 = 700;
 pub const LAUNCH_FAILED: i32 = 719;
+pub const UNKNOWN: i32 = 999;
 
 /// The context of a device is this and its ordinal.
 pub const CONTEXT: usize = 0xc0_0000;

@@ -11,7 +11,7 @@ use crate::{
 use std::collections::BTreeMap;
 
 const COLUMNS: &[Column] = &[
-    Column { key: "verdict", title: "verdict", weight: Weight::Essential },
+    Column { key: "verdict", title: "verdict", weight: Weight::Machine },
     Column { key: "device", title: "device", weight: Weight::Essential },
     Column { key: "check", title: "check", weight: Weight::Essential },
     Column { key: "point", title: "point", weight: Weight::Detail },

@@ -139,7 +139,7 @@ fn row(one: &Judged) -> Vec<Cell> {
         Cell::Text(one.verdict.to_string()),
         Cell::Text(format!("{}{stub}", one.device)),
         Cell::Text(one.check.clone()),
-        one.point.as_ref().map_or(Cell::Absent, |point| Cell::Code(point.clone())),
+        text(one.point.as_ref()),
         one.value.map_or(Cell::Absent, |value| number(value.value)),
         one.floor.map_or(Cell::Absent, number),
         one.above_floor

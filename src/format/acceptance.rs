@@ -14,8 +14,9 @@ pub const LINES_MAX: usize = 20;
 const FAILURES_MAX: usize = 8;
 const UNCLEAR_MAX: usize = 5;
 
-/// Longest line, in characters.
+/// Longest line, in characters, and longest words of a check on it.
 const COLUMNS_MAX: usize = 160;
+const WORDS_MAX: usize = 60;
 
 /// The mark on every line of a report in which a stub driver stands in for a device.
 const STUB: &str = " (stub)";
@@ -79,7 +80,8 @@ fn line(row: &Judged) -> String {
     if let Some(point) = &row.point {
         let _ = write!(line, " ({point})");
     }
-    let _ = write!(line, ": {}", row.words);
+    // A driver's long words must not push the cause off the line.
+    let _ = write!(line, ": {}", shorten(&row.words, WORDS_MAX));
     if let Some(cause) = &row.cause {
         let _ = write!(line, "; cause: {cause}");
     }

@@ -124,7 +124,6 @@ fn lost_and_hung_devices_leave_the_others_verdicts_and_it_can_go_on() {
         let row = rows(&verdict, "memory copy", device)[0];
         assert!(row["repeats"].as_u64() >= Some(5) && row["cause"].is_null(), "{row}");
     }
-    assert!(said.out.contains("the device does not answer"), "{}", said.out);
     // The devices answer again.
     let (said, verdict) = judged(&machine, 4, script, &["--resume", "out"]);
     assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);

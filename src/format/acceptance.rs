@@ -14,9 +14,9 @@ pub const LINES_MAX: usize = 20;
 const FAILURES_MAX: usize = 8;
 const UNCLEAR_MAX: usize = 5;
 
-/// Longest line, in characters, and longest words of a check on it.
+/// Longest line, in characters, and longest words of a check on it that has a cause.
 const COLUMNS_MAX: usize = 160;
-const WORDS_MAX: usize = 60;
+const WORDS_MAX: usize = 70;
 
 /// The mark on every line of a report in which a stub driver stands in for a device.
 const STUB: &str = " (stub)";
@@ -81,7 +81,8 @@ fn line(row: &Judged) -> String {
         let _ = write!(line, " ({point})");
     }
     // A driver's long words must not push the cause off the line.
-    let _ = write!(line, ": {}", shorten(&row.words, WORDS_MAX));
+    let most = if row.cause.is_some() { WORDS_MAX } else { COLUMNS_MAX };
+    let _ = write!(line, ": {}", shorten(&row.words, most));
     if let Some(cause) = &row.cause {
         let _ = write!(line, "; cause: {cause}");
     }

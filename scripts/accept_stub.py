@@ -166,7 +166,17 @@ class Node:
             sys.exit(f"{command} {words}: exit code {said.returncode}\n{said.stdout}{said.stderr}")
         for line in said.stdout.splitlines():
             assert line.endswith("(stub)"), line
-        return said.returncode, json.loads(file.read_text())
+        verdict = json.loads(file.read_text())
+        self.verify(out, len(verdict["checks"]))
+        return said.returncode, verdict
+
+    def verify(self, out, checks):
+        """Every check of the verdict has to follow from what was kept. Nobody signed it: code 4."""
+        said = subprocess.run(
+            [self.program, "verify", out], cwd=self.place, capture_output=True, text=True
+        )
+        if said.returncode != 4 or f": {checks} checks decided again" not in said.stdout:
+            sys.exit(f"verify {out}: exit code {said.returncode}\n{said.stdout}{said.stderr}")
 
 
 def failed(verdict):

@@ -41,6 +41,8 @@ stage "stops, kills, other users" required_tests --test runs -- --ignored
 stage "error rates" scripts/check_error_rates.sh
 # Fails where a flipped bit is not found; docs/corruption-rates.md has what it prints.
 stage "silent corruption" scripts/check_corruption.sh
+# Every fault on a stub node of eight GPUs, by the whole program; fails where one is not found.
+stage "acceptance on a stub node" scripts/accept_stub.sh
 stage "families of targets" check_families
 stage "release: build" release
 stage "release: kernels" release_kernels

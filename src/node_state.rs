@@ -104,6 +104,9 @@ pub struct Host {
     pub ecc_uncorrected: Option<u64>,
     /// Load average of one minute.
     pub load: Option<f64>,
+    /// How many CPUs were at work, or taken by a hypervisor for others, while this was observed;
+    /// absent where nothing is to be measured, since it takes a moment to see.
+    pub busy: Option<f64>,
 }
 
 /// A fault of a GPU in the kernel's log.

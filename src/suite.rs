@@ -135,6 +135,9 @@ pub struct StreamAxes {
     pub sweep_units: Vec<Units>,
     /// Sizes in each doubling of the sweep.
     pub sweep_points_per_octave: u32,
+    /// Over half of the last-level cache, all units.
+    #[serde(default)]
+    pub last_cache: Vec<StreamOperation>,
 }
 
 /// How many of a device's units work together.
@@ -166,6 +169,9 @@ pub struct LatencyAxes {
     /// Beside the sizes, parts of the last cache by how far they are.
     #[serde(default)]
     pub sides: Vec<CacheSide>,
+    /// Memory alone, and no sweep.
+    #[serde(default)]
+    pub memory_alone: bool,
 }
 
 /// Access other than in streams.

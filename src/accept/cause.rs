@@ -20,6 +20,8 @@ pub enum Cause {
     PowerCap,
     /// Silicon that needs more power or voltage than others of its lot.
     WeakSilicon,
+    /// Host memory on another NUMA node than the device's.
+    NumaNode,
     /// A network interface, its cable or its port.
     NetworkInterface,
     /// Another process works on the device.
@@ -54,6 +56,7 @@ impl Cause {
             | Cause::BusyHost
             | Cause::CpuQuota
             | Cause::NoisyNeighbour
+            | Cause::NumaNode
             | Cause::Noise => Action::RestartApp,
             Cause::WrongResult | Cause::MemoryStack | Cause::PeerLink => Action::ResetGpu,
             Cause::DeviceLost => Action::Restart,
@@ -79,6 +82,7 @@ impl fmt::Display for Cause {
             Cause::Thermal => "heat",
             Cause::PowerCap => "a power limit",
             Cause::WeakSilicon => "weak silicon",
+            Cause::NumaNode => "host memory on another NUMA node",
             Cause::NetworkInterface => "a network interface, its cable or port",
             Cause::BusyDevice => "another process on the device",
             Cause::BusyHost => "others work on these cores",
@@ -105,6 +109,14 @@ pub struct Facts {
     pub peer_links: Option<u32>,
     /// Lanes to the host: in use, and the most.
     pub lanes: Option<[u32; 2]>,
+    /// Whether host memory was on another NUMA node.
+    pub is_remote: bool,
+    /// Processes of others that used it before anything was measured.
+    pub processes: Option<u32>,
+    /// Whether it is a host on whose CPUs others were at work before anything was measured.
+    pub is_busy_host: bool,
+    /// Whether its links to some peers are slow, and those to others are not.
+    pub has_some_slow_peers: bool,
 }
 
 /// What one device lost, by resource: the relative loss against its bar's reference, and whether it
@@ -137,7 +149,13 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
     };
     let fails = |resource: Resource| worst(resource).is_some();
     let is_held = |word: &str| facts.held_by.iter().any(|reason| reason.contains(word));
+    let is_own = !matches!(
+        failed,
+        Resource::HostLink | Resource::PeerLink | Resource::Network | Resource::State
+    );
     match failed {
+        _ if facts.is_busy_host => Cause::BusyHost,
+        _ if is_own && facts.processes.is_some_and(|count| count > 0) => Cause::BusyDevice,
         Resource::Memory if !fails(Resource::Arithmetic) => {
             let loss = worst(Resource::Memory).unwrap_or(0.0);
             let stacks = [*STACKS.end(), *STACKS.start()].map(|count| 1.0 / f64::from(count));
@@ -159,6 +177,8 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
             let loss = worst(Resource::HostLink).unwrap_or(0.0);
             if facts.lanes.is_some_and(|[now, most]| now < most) || HALF.contains(&loss) {
                 Cause::HalfWidth
+            } else if facts.is_remote {
+                Cause::NumaNode
             } else {
                 Cause::Unknown
             }
@@ -170,7 +190,8 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
             let is_near = |count: f64| {
                 (loss - count * quantum).abs() <= TOLERANCE * quantum + 0.02 * (count - 1.0)
             };
-            match [1.0, 2.0, 3.0].into_iter().any(is_near) {
+            // What is slow with some peers alone is the links to these, whatever it costs.
+            match facts.has_some_slow_peers || [1.0, 2.0, 3.0].into_iter().any(is_near) {
                 true => Cause::PeerLink,
                 false => Cause::Unknown,
             }
@@ -209,9 +230,39 @@ mod tests {
             (Arithmetic, vec![lost(Arithmetic, 0.1)], &plain, Cause::WeakSilicon),
             (HostLink, vec![lost(HostLink, 0.5)], &plain, Cause::HalfWidth),
             (HostLink, vec![lost(HostLink, 0.2)], &plain, Cause::Unknown),
+            (
+                HostLink,
+                vec![lost(HostLink, 0.2)],
+                &Facts { is_remote: true, ..Facts::default() },
+                Cause::NumaNode,
+            ),
             (PeerLink, vec![lost(PeerLink, 0.056)], &plain, Cause::PeerLink),
             (PeerLink, vec![lost(PeerLink, 0.083)], &links(12), Cause::PeerLink),
             (PeerLink, vec![lost(PeerLink, 0.4)], &plain, Cause::Unknown),
+            (
+                PeerLink,
+                vec![lost(PeerLink, 0.4)],
+                &Facts { has_some_slow_peers: true, ..Facts::default() },
+                Cause::PeerLink,
+            ),
+            (
+                Memory,
+                vec![lost(Memory, 0.167)],
+                &Facts { processes: Some(1), ..Facts::default() },
+                Cause::BusyDevice,
+            ),
+            (
+                Arithmetic,
+                vec![lost(Arithmetic, 0.5)],
+                &Facts { is_busy_host: true, ..Facts::default() },
+                Cause::BusyHost,
+            ),
+            (
+                HostLink,
+                vec![lost(HostLink, 0.5)],
+                &Facts { lanes: Some([8, 16]), processes: Some(1), ..Facts::default() },
+                Cause::HalfWidth,
+            ),
             (Network, vec![lost(Network, 0.1)], &plain, Cause::NetworkInterface),
         ] {
             assert_eq!(name(failed, &all, facts), cause, "{failed:?} {all:?} {facts:?}");

@@ -14,8 +14,9 @@
 use super::{
     Action, Judged, Level, Resource,
     cause::Cause,
-    node::Device,
-    profile::{Golden, Profile},
+    node::{Device, Lost, Wanted},
+    profile::{Check, Golden, Profile},
+    reading,
 };
 use crate::{
     case::Point,
@@ -24,7 +25,7 @@ use crate::{
     stats::rate_seen,
     verdict::Verdict,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Looks that follow one that was odd.
 pub const RETESTS: usize = 2;
@@ -100,11 +101,12 @@ fn look(outcome: Option<&Outcome>) -> Result<Look, String> {
 impl Corruption {
     /// Takes what one process has found on a device.
     pub fn add(&mut self, device: usize, record: &Record, profile: &Profile, level: Level) {
+        let suite = reading::suite_of(record, profile);
         let sdc = record.header.plan.iter().filter(|case| matches!(case.point, Point::Sdc(_)));
         for case in sdc {
             let id = case.to_string();
-            let its = |check: &super::profile::Check| {
-                check.resource == Resource::Results && check.level <= level && check.has(&id)
+            let its = |check: &Check| {
+                is_due(check, level) && profile.is_of_suite(check, suite) && check.has(&id)
             };
             let Some(check) = profile.checks.iter().position(its) else { continue };
             let known = self.rows.iter().position(|row| row.device == device && row.case == id);
@@ -123,18 +125,20 @@ impl Corruption {
     }
 
     /// The points to look at again, by device.
-    pub fn wanted(
-        &self,
-        devices: &[Device],
-        table: &[Golden],
-    ) -> BTreeMap<usize, BTreeSet<String>> {
-        let mut points: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    pub fn wanted(&self, devices: &[Device], table: &[Golden]) -> BTreeMap<usize, Wanted> {
+        let mut points: BTreeMap<usize, Wanted> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.looks.len() <= RETESTS) {
             if self.odd(row, devices, table).len() == 1 {
-                points.entry(row.device).or_default().insert(row.point.clone());
+                points.entry(row.device).or_default().insert((row.check, row.point.clone()));
             }
         }
         points
+    }
+
+    /// Whether a point was looked at on a device under a check.
+    pub fn has_looked(&self, device: usize, check: usize, point: &str) -> bool {
+        let is_it = |row: &&Row| row.device == device && row.check == check && row.point == point;
+        self.rows.iter().filter(is_it).any(|row| !row.looks.is_empty())
     }
 
     /// Looks at the same case on devices of the same kind, by the same kernels.
@@ -196,33 +200,23 @@ impl Corruption {
         devices: &[Device],
         profile: &Profile,
         level: Level,
-        lost: &BTreeMap<usize, String>,
+        lost: &Lost,
     ) -> Vec<Judged> {
         let mut all: Vec<Judged> =
             self.rows.iter().map(|row| self.judged_row(row, devices, profile, lost)).collect();
         for (at, device) in devices.iter().enumerate() {
             for (number, check) in profile.checks.iter().enumerate() {
                 let is_its = |row: &Row| row.device == at && row.check == number;
-                let is_due = check.resource == Resource::Results && check.level <= level;
+                let is_due = is_due(check, level) && device.is_measured(check.way());
                 if is_due && !self.rows.iter().any(is_its) {
-                    let why = lost.get(&at).cloned();
-                    let words = why.unwrap_or_else(|| "nothing was compared".into());
-                    let name = (&*check.name, &*device.name);
-                    let judged = Judged::of_state(name.0, name.1, Verdict::Inconclusive, words);
-                    all.push(Judged { stub: device.is_stub, ..judged });
+                    all.push(without_looks(&check.name, device, lost.get(&at), None));
                 }
             }
         }
         all
     }
 
-    fn judged_row(
-        &self,
-        row: &Row,
-        devices: &[Device],
-        profile: &Profile,
-        lost: &BTreeMap<usize, String>,
-    ) -> Judged {
+    fn judged_row(&self, row: &Row, devices: &[Device], profile: &Profile, lost: &Lost) -> Judged {
         let device = &devices[row.device];
         let name = &profile.checks[row.check].name;
         let judged = |verdict, words: String| Judged {
@@ -236,9 +230,10 @@ impl Corruption {
         let looks = row.looks.len();
         match &odd[..] {
             [] if looks == 0 => {
-                let why = lost.get(&row.device).or(row.absent.as_ref()).cloned();
-                let words = why.unwrap_or_else(|| "nothing was compared".into());
-                judged(Verdict::Inconclusive, words)
+                let why = lost.get(&row.device);
+                let absent = without_looks(name, device, why, row.absent.as_ref());
+                let (point, kernel) = (Some(row.point.clone()), Some(row.kernel.clone()));
+                Judged { point, kernel, ..absent }
             }
             [] => clean(row, judged),
             [once] => {
@@ -263,6 +258,28 @@ impl Corruption {
             }
         }
     }
+}
+
+/// Whether a check is of bits, and of this level.
+fn is_due(check: &Check, level: Level) -> bool {
+    check.resource == Resource::Results && check.level <= level
+}
+
+/// What is said where nothing was compared: why the device was lost, or why there is no look.
+fn without_looks(
+    check: &str,
+    device: &Device,
+    lost: Option<&(String, Option<Cause>)>,
+    absent: Option<&String>,
+) -> Judged {
+    let why = lost.map(|(why, _)| why).or(absent).cloned();
+    let words = why.unwrap_or_else(|| "nothing was compared".into());
+    let judged = Judged::of_state(check, &device.name, Verdict::Inconclusive, words);
+    let judged = match lost.and_then(|(_, cause)| *cause) {
+        Some(cause) => judged.because(cause),
+        None => judged,
+    };
+    Judged { stub: device.is_stub, ..judged }
 }
 
 /// What is said where nothing was odd.

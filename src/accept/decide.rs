@@ -15,19 +15,28 @@
 //! - The rest is **inconclusive** and is measured again: 5, 9, then 15 repeats ([`LOOKS`]). Each
 //!   look spends its share of the errors ([`SHARES`]).
 //! - A series that fails is measured anew ([`RETEST`] fresh repeats) and has to fail by these
-//!   alone: a noisy neighbour that went away fails nobody.
+//!   alone: a noisy neighbour that went away fails nobody. Where another device of the node has
+//!   passed in the same metric, it is measured in turn with the one that failed (A B, B A, ..), and
+//!   the differences of these pairs have to be above the least effect too: what both see alike is
+//!   no fault of one.
 //! - The **gate**: where the noise of one repeat is above a third of the least effect, a reference
 //!   may fail nobody. A floor still can, since it is for what is grossly slow.
 //!
 //! docs/accept-rates.md has the error rates of these rules, simulated.
 
+mod scatter;
+
+pub use scatter::{is_too_noisy, noise, sum};
+
 use crate::{
     stats::{
-        quantile::{median, median_absolute_deviation, sorted},
-        student::{self, VARIANCE_MIN, Variance},
+        quantile::{median, median_absolute_deviation},
+        student::{self, Variance},
     },
     verdict::Verdict,
 };
+use scatter::{NORMAL_MAD, noise_of};
+use std::collections::BTreeMap;
 
 /// Repeats after which is judged.
 pub const LOOKS: [usize; 3] = [5, 9, 15];
@@ -56,17 +65,6 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// Variance of a median over that of a mean, of normal values: pi / 2.
 pub const MEDIAN: f64 = std::f64::consts::FRAC_PI_2;
-
-/// From this many devices on their noise is pooled robustly, by the median of all deviations.
-const ROBUST_MIN: usize = 4;
-
-/// Efficiency of the median absolute deviation beside the standard deviation, of normal values
-/// (Huber and Ronchetti, Robust Statistics, 2009): degrees of freedom are fewer by as much.
-const ROBUST_EFFICIENCY: f64 = 0.37;
-
-/// A device whose own variance is above the pooled one by this factor is judged by its own: of
-/// normal values with five repeats that happens by chance to one of 3,000.
-const OWN_NOISE: f64 = 6.25;
 
 /// How many other devices of its kind a device needs to be set beside them.
 pub const PEERS_MIN: usize = 3;
@@ -147,86 +145,6 @@ pub struct Decision {
     pub noise: f64,
     /// Repeats.
     pub repeats: usize,
-}
-
-/// The noise of one repeat, from the deviations of each device's repeats from their own median.
-pub fn noise(devices: &[&[f64]]) -> Variance {
-    let known: Vec<&[f64]> = devices.iter().copied().filter(|values| values.len() > 1).collect();
-    let freedom: f64 = known.iter().map(|values| (values.len() - 1) as f64).sum();
-    let value = if known.len() >= ROBUST_MIN {
-        let deviations: Vec<f64> = known.iter().flat_map(|values| deviations(values)).collect();
-        let scale = NORMAL_MAD * median(&deviations);
-        return Variance {
-            value: (scale * scale).max(VARIANCE_MIN),
-            freedom: freedom * ROBUST_EFFICIENCY,
-        };
-    } else if freedom > 0.0 {
-        let squares = known.iter().map(|values| {
-            let (_, variance) = student::mean_and_variance(values);
-            variance.value * variance.freedom
-        });
-        squares.sum::<f64>() / freedom
-    } else {
-        0.0
-    };
-    Variance { value: value.max(VARIANCE_MIN), freedom }
-}
-
-/// Standard deviation of normal values over their median absolute deviation.
-const NORMAL_MAD: f64 = 1.4826;
-
-/// Deviations from the own median. Of an odd count one is 0 because it is the median: it says
-/// nothing of the noise, and is left out, which makes their median right within 5 % from five
-/// values on.
-fn deviations(values: &[f64]) -> Vec<f64> {
-    let centre = median(values);
-    let deviations = values.iter().map(|value| (value - centre).abs());
-    let sorted = sorted(&deviations.collect::<Vec<_>>());
-    sorted[values.len() % 2..].to_vec()
-}
-
-/// The noise of one repeat of a device: the pooled one, or its own where it is far noisier.
-fn noise_of(values: &[f64], pooled: Variance) -> Variance {
-    if values.len() < 3 {
-        return pooled;
-    }
-    // Robust too: one repeat beside a neighbour makes no noisy device.
-    let scale = NORMAL_MAD * median_absolute_deviation(values);
-    let freedom = (values.len() - 1) as f64;
-    match scale * scale > OWN_NOISE * pooled.value {
-        true => Variance { value: scale * scale, freedom },
-        false => pooled,
-    }
-}
-
-/// The sum of variances of things that are independent; its degrees of freedom by Satterthwaite
-/// (Biometrics Bulletin 2, 1946).
-pub fn sum(parts: &[Variance]) -> Variance {
-    let value: f64 = parts.iter().map(|part| part.value).sum();
-    let squares: f64 = parts
-        .iter()
-        .filter(|part| part.value > 0.0)
-        .map(|part| part.value * part.value / part.freedom.max(1.0))
-        .sum();
-    let freedom = if squares > 0.0 { value * value / squares } else { f64::INFINITY };
-    Variance { value, freedom }
-}
-
-/// Whether the noise of one repeat is above the gate, and surely so: the estimate scatters too.
-pub fn is_too_noisy(noise: Variance, least_effect: f64) -> bool {
-    let limit = (least_effect / GATE).powi(2);
-    noise.value > limit * upper_chi_square(noise.freedom)
-}
-
-/// What the estimate of a variance exceeds with probability 0.01, as a multiple of the variance
-/// (Wilson and Hilferty, Proceedings of the National Academy of Sciences 17, 1931).
-fn upper_chi_square(freedom: f64) -> f64 {
-    const NORMAL: f64 = 2.326_347_874_040_841;
-    if freedom <= 0.0 {
-        return f64::INFINITY;
-    }
-    let small = 2.0 / (9.0 * freedom);
-    (1.0 - small + NORMAL * small.sqrt()).powi(3)
 }
 
 /// How a series stands to one of its bars.
@@ -354,13 +272,36 @@ fn peers(series: &[Series], at: usize, pooled: Variance) -> Option<Bar> {
     })
 }
 
+/// Fewer pairs say nothing.
+const PAIRS_MIN: usize = 3;
+
+/// Whether a device that failed is slower than its partner by the least effect at least, by what
+/// was measured of both in turn. What is below a floor may be a whole lot, and needs no partner.
+fn pairs_differ(
+    series: &Series,
+    first: &Decision,
+    [fresh, beside]: [&[f64]; 2],
+    [own, pooled]: [Variance; 2],
+) -> bool {
+    let differences: Vec<f64> = fresh.iter().zip(beside).map(|(own, other)| own - other).collect();
+    let is_floor = first.bar.is_some_and(|bar| bar.against == Against::Floor);
+    if is_floor || differences.len() < PAIRS_MIN {
+        return true;
+    }
+    let noise = sum(&[own, pooled]);
+    let error = (MEDIAN * noise.value / differences.len() as f64).sqrt();
+    let t = (median(&differences) - (1.0 - series.least_effect).ln()) / error;
+    student::upper_tail(-t, noise.freedom) <= FALSE_CONFIRMATION
+}
+
 /// How far a series is.
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     /// To be measured until the next look.
     Open,
-    /// It failed: to be measured anew, with what was measured anew so far.
-    Suspect(Decision, Vec<f64>),
+    /// It failed: to be measured anew, with what was measured anew so far, of itself and of its
+    /// partner in turn.
+    Suspect { first: Decision, fresh: Vec<f64>, beside: Vec<f64> },
     /// Decided.
     Done(Decision),
     /// It cannot be measured.
@@ -396,38 +337,87 @@ impl Sequence {
         &self.series
     }
 
-    /// Repeats still wanted before the next judgement, of each series that needs any.
+    /// Repeats still wanted before the next judgement, of each series that needs any. What failed
+    /// is measured anew once nothing else is open, beside its partner.
     pub fn wanted(&self) -> Vec<(usize, usize)> {
-        let Some(&look) = LOOKS.get(self.looks) else { return self.suspects() };
-        let missing = |at: usize| match &self.states[at] {
-            State::Open => look.saturating_sub(self.series[at].values.len()),
-            State::Suspect(_, fresh) => RETEST.saturating_sub(fresh.len()),
-            State::Done(_) | State::Lost => 0,
-        };
-        let all = (0..self.series.len()).map(|at| (at, missing(at)));
-        all.filter(|(_, count)| *count > 0).collect()
+        let all = || (0..self.series.len()).map(|at| (at, self.missing(at)));
+        let is_open = |at: &usize| self.states[*at] == State::Open;
+        let open = |one: &(usize, usize)| is_open(&one.0) && one.1 > 0;
+        if (0..self.series.len()).any(|at| is_open(&at)) {
+            return all().filter(open).collect();
+        }
+        let mut wanted: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, count) in all().filter(|one| one.1 > 0) {
+            for of in [Some(at), self.partner(at)].into_iter().flatten() {
+                let known = wanted.entry(of).or_default();
+                *known = count.max(*known);
+            }
+        }
+        wanted.into_iter().collect()
     }
 
-    fn suspects(&self) -> Vec<(usize, usize)> {
-        let missing = |state: &State| match state {
-            State::Suspect(_, fresh) => RETEST.saturating_sub(fresh.len()),
-            _ => 0,
+    /// Repeats that a series alone still needs.
+    fn missing(&self, at: usize) -> usize {
+        match &self.states[at] {
+            State::Open => {
+                let look = LOOKS.get(self.looks).copied().unwrap_or(0);
+                look.saturating_sub(self.series[at].values.len())
+            }
+            State::Suspect { fresh, .. } => RETEST.saturating_sub(fresh.len()),
+            State::Done(_) | State::Lost => 0,
+        }
+    }
+
+    /// Whether nothing is wanted but repeats that confirm failures: to be measured one after
+    /// another.
+    pub fn is_retest(&self) -> bool {
+        let is_suspect = |state: &State| matches!(state, State::Suspect { .. });
+        self.states.iter().any(is_suspect) && !self.states.contains(&State::Open)
+    }
+
+    /// The device that a failed series is set beside in pairs: of those that passed in the same
+    /// metric, the one nearest to their median. None where none did.
+    fn partner(&self, at: usize) -> Option<usize> {
+        let passed = |other: &usize| {
+            let is_same = self.series[*other].metric == self.series[at].metric;
+            is_same
+                && matches!(&self.states[*other], State::Done(one) if one.verdict == Verdict::Pass)
         };
-        let all = self.states.iter().map(missing).enumerate();
-        all.filter(|(_, count)| *count > 0).collect()
+        let candidates: Vec<usize> = (0..self.series.len()).filter(passed).collect();
+        if candidates.is_empty() {
+            return None;
+        }
+        let place = |other: &usize| median(&self.series[*other].values);
+        let centre = median(&candidates.iter().map(place).collect::<Vec<_>>());
+        let away = |other: &usize| (place(other) - centre).abs();
+        candidates.into_iter().min_by(|a, b| away(a).total_cmp(&away(b)))
     }
 
     /// Whether every series is decided or lost.
     pub fn is_over(&self) -> bool {
-        !self.states.iter().any(|state| matches!(state, State::Open | State::Suspect(..)))
+        !self.states.iter().any(|state| matches!(state, State::Open | State::Suspect { .. }))
     }
 
     /// Takes the logarithm of a rate that was measured.
     pub fn take(&mut self, at: usize, value: f64) {
         match &mut self.states[at] {
-            State::Suspect(_, fresh) => fresh.push(value),
+            State::Suspect { fresh, .. } => fresh.push(value),
             State::Open => self.series[at].values.push(value),
-            State::Done(_) | State::Lost => {}
+            State::Done(_) => self.take_beside(at, value),
+            State::Lost => {}
+        }
+    }
+
+    /// Takes a repeat of a device as the partner of those that failed.
+    fn take_beside(&mut self, at: usize, value: f64) {
+        let is_its = |one: &usize| {
+            matches!(self.states[*one], State::Suspect { .. }) && self.partner(*one) == Some(at)
+        };
+        let suspects: Vec<usize> = (0..self.series.len()).filter(is_its).collect();
+        for one in suspects {
+            if let State::Suspect { beside, .. } = &mut self.states[one] {
+                beside.push(value);
+            }
         }
     }
 
@@ -435,9 +425,9 @@ impl Sequence {
     pub fn lose(&mut self, at: usize) {
         match &self.states[at] {
             // It failed, and nothing says otherwise; but that was not confirmed.
-            State::Suspect(decision, _) => {
+            State::Suspect { first, .. } => {
                 let reason = Reason::NotRepeated;
-                let decision = Decision { verdict: Verdict::Inconclusive, reason, ..*decision };
+                let decision = Decision { verdict: Verdict::Inconclusive, reason, ..*first };
                 self.states[at] = State::Done(decision);
             }
             State::Open => self.states[at] = State::Lost,
@@ -465,7 +455,7 @@ impl Sequence {
             self.states[at] = match decision.verdict {
                 Verdict::Fail => {
                     self.failed_at_first.push(at);
-                    State::Suspect(decision, Vec::new())
+                    State::Suspect { first: decision, fresh: Vec::new(), beside: Vec::new() }
                 }
                 Verdict::Pass => State::Done(decision),
                 // More repeats help neither without a bar, nor after the last look.
@@ -498,7 +488,7 @@ impl Sequence {
     /// Ends the retest of series whose fresh repeats are there.
     fn confirm(&mut self) {
         for at in 0..self.series.len() {
-            let State::Suspect(first, fresh) = &self.states[at] else { continue };
+            let State::Suspect { first, fresh, beside } = &self.states[at] else { continue };
             if fresh.len() < RETEST {
                 continue;
             }
@@ -506,7 +496,8 @@ impl Sequence {
             let pooled = self.pooled(series.metric);
             let bar = peers(&self.series, at, pooled);
             let anew = Judged::of(series, fresh, pooled, bar);
-            let is_again = anew.probability() <= FALSE_CONFIRMATION;
+            let differs = pairs_differ(series, first, [fresh, beside], [anew.noise, pooled]);
+            let is_again = anew.probability() <= FALSE_CONFIRMATION && differs;
             let decision = match is_again {
                 true => Decision { repeats: first.repeats + fresh.len(), ..*first },
                 false => Decision {
@@ -529,7 +520,7 @@ impl Sequence {
                     self.states[at] = State::Done(decision);
                 }
                 (State::Open, None) => self.states[at] = State::Lost,
-                (State::Suspect(..), _) => self.lose(at),
+                (State::Suspect { .. }, _) => self.lose(at),
                 (State::Done(_) | State::Lost, _) => {}
             }
         }
@@ -539,7 +530,7 @@ impl Sequence {
     pub fn decision(&self, at: usize) -> Option<Decision> {
         match &self.states[at] {
             State::Done(decision) => Some(*decision),
-            State::Suspect(..) | State::Open | State::Lost => None,
+            State::Suspect { .. } | State::Open | State::Lost => None,
         }
     }
 

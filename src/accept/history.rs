@@ -3,6 +3,7 @@
 
 use super::{
     Level,
+    cause::Cause,
     node::{Device, Node},
     profile::Profile,
 };
@@ -21,12 +22,23 @@ pub enum Event {
         /// The record, by the name of its run ([`crate::record::Header::run`]).
         run: String,
     },
+    /// The same of an acceptance that is continued: that a device did not answer then does not
+    /// count.
+    Earlier {
+        /// The device, by its number in the list of devices.
+        device: usize,
+        /// The record, by the name of its run.
+        run: String,
+    },
     /// A device can be measured no more.
     Lost {
         /// Which.
         device: usize,
         /// Why, in words.
         why: String,
+        /// What is to blame, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<Cause>,
     },
     /// It was asked to judge.
     Judge,
@@ -50,15 +62,17 @@ pub fn again<'p>(
         true => Ok(device),
         false => Err(format!("device {device} is told of, and there are {count}")),
     };
+    let record = |run: &String| {
+        records.get(run).ok_or_else(|| format!("the record of run {run} is missing"))
+    };
     let mut node = Node::new(profile, level, devices);
     for event in events {
         match event {
-            Event::Record { device, run } => {
-                let record = records.get(run);
-                let record = record.ok_or_else(|| format!("the record of run {run} is missing"))?;
-                node.add(known(*device)?, record);
+            Event::Record { device, run } => node.add(known(*device)?, record(run)?),
+            Event::Earlier { device, run } => node.add_earlier(known(*device)?, record(run)?),
+            Event::Lost { device, why, cause } => {
+                node.lose(known(*device)?, why.clone(), *cause);
             }
-            Event::Lost { device, why } => node.lose(known(*device)?, why.clone()),
             Event::Judge => node.judge(),
             Event::End => node.end(),
         }

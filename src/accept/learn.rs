@@ -161,9 +161,13 @@ fn common_key(runs: &[&Run], across: bool) -> Result<(Key, Vec<String>), LearnEr
     }
     let mut differences: Vec<String> = Vec::new();
     // Which kernels were fastest may differ, and with them the images: all of them are kept.
-    let comparable = |key: &Key| Key { images: Vec::new(), ..key.clone() };
+    let comparable = |key: &Key, other: &Key| {
+        // Runs without collectives say nothing of what carries them.
+        let collectives = key.collectives.clone().filter(|_| other.collectives.is_some());
+        Key { images: Vec::new(), collectives, ..key.clone() }
+    };
     for key in &keys[1..] {
-        for words in comparable(&keys[0]).differences(&comparable(key)) {
+        for words in comparable(&keys[0], key).differences(&comparable(key, &keys[0])) {
             if !differences.contains(&words) {
                 differences.push(words);
             }
@@ -175,7 +179,8 @@ fn common_key(runs: &[&Run], across: bool) -> Result<(Key, Vec<String>), LearnEr
     let mut images: Vec<String> = keys.iter().flat_map(|key| key.images.clone()).collect();
     images.sort();
     images.dedup();
-    Ok((Key { images, ..keys[0].clone() }, differences))
+    let collectives = keys.iter().find_map(|key| key.collectives.clone());
+    Ok((Key { images, collectives, ..keys[0].clone() }, differences))
 }
 
 /// The median of a run's repeats, by metric. Disturbed repeats are left out.

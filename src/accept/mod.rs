@@ -4,10 +4,12 @@
 
 pub mod at_rest;
 pub mod cause;
+pub mod changes;
 pub mod corruption;
 pub mod decide;
 pub mod history;
 pub mod learn;
+pub mod network;
 pub mod node;
 pub mod passive;
 pub mod profile;
@@ -32,6 +34,10 @@ pub enum Level {
     /// That, and a few measurements, repeated until decided; minutes.
     #[default]
     Quick,
+    /// Every check of the profile; a quarter of an hour.
+    Full,
+    /// That, and then load without end, until the budget does; hours.
+    Soak,
 }
 
 /// What of a machine a check exercises.

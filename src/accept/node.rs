@@ -1,18 +1,21 @@
 //! A node under acceptance: records of repeats go in, what to measure next and verdicts come out.
 
+mod judged;
+mod soak;
+
+pub use soak::Sample;
+
 use super::{
-    Judged, Level, Quantity, Resource,
-    cause::{self, Cause, Facts, Loss},
+    Level,
+    cause::{Cause, Facts},
     corruption::Corruption,
-    decide::{self, Against, Bar, Decision, LOOKS, Reason, Sequence, Series},
+    decide::{self, Against, Bar, LOOKS, Sequence, Series},
     history::Event,
     learn,
-    profile::{Aspect, Check, Floor, Profile, Quality, Reference},
+    profile::{Aspect, Floor, Profile, Quality, Reference, Way},
     reading::{self, Absence, Disturbance, Metric, Reading},
 };
-use crate::{
-    outcome::Failure, record::Record, spec::Tier, stats::student::Variance, verdict::Verdict,
-};
+use crate::{record::Record, spec::Tier, stats::student::Variance};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +29,25 @@ pub struct Device {
     pub kind: String,
     /// Whether a stub driver stands in for it.
     pub is_stub: bool,
+    /// How many devices this is, where it is all of them together, as ranks of collectives; 0 of
+    /// one device.
+    pub ranks: usize,
     /// What its state says.
     pub facts: Facts,
 }
+
+impl Device {
+    /// Whether it is measured in a way: collectives by all devices together, the rest by each.
+    pub fn is_measured(&self, way: Way) -> bool {
+        (way == Way::AsRanks) == (self.ranks > 0)
+    }
+}
+
+/// What a node wants to be measured next of a device: points, each under one of its checks.
+pub type Wanted = BTreeSet<(usize, String)>;
+
+/// Devices that can be measured no more: why, and what is to blame where that is known.
+pub type Lost = BTreeMap<usize, (String, Option<Cause>)>;
 
 /// A metric of a device.
 #[derive(Clone, Debug)]
@@ -50,8 +69,7 @@ pub struct Node<'p> {
     rows: Vec<Row>,
     sequence: Sequence,
     corruption: Corruption,
-    /// Why a device can be measured no more.
-    lost: BTreeMap<usize, String>,
+    lost: Lost,
     history: Vec<Event>,
 }
 
@@ -76,7 +94,21 @@ impl<'p> Node<'p> {
     /// Takes what one repeat on a device has measured.
     pub fn add(&mut self, device: usize, record: &Record) {
         self.history.push(Event::Record { device, run: record.header.run.clone() });
+        self.take(device, record, |_| true);
+    }
+
+    /// Takes a repeat of an acceptance that is continued: a device that did not answer then may
+    /// answer now.
+    pub fn add_earlier(&mut self, device: usize, record: &Record) {
+        self.history.push(Event::Earlier { device, run: record.header.run.clone() });
+        self.take(device, record, |absence| !absence.is_of_device());
+    }
+
+    fn take(&mut self, device: usize, record: &Record, counts: fn(&Absence) -> bool) {
         self.devices[device].is_stub |= record.header.device.is_stub();
+        let environment = &record.header.environment;
+        let is_remote = |words: &String| words.contains("may not run on NUMA node");
+        self.devices[device].facts.is_remote |= environment.warnings.iter().any(is_remote);
         self.corruption.add(device, record, self.profile, self.level);
         for (metric, found) in reading::readings(record, self.profile) {
             if self.profile.checks[metric.check].level > self.level {
@@ -84,7 +116,8 @@ impl<'p> Node<'p> {
             }
             let at = self.row(device, metric);
             match found {
-                Err(absence) => self.miss(at, absence),
+                Err(absence) if counts(&absence) => self.miss(at, absence),
+                Err(_) => {}
                 Ok(found) => self.read(at, found),
             }
         }
@@ -135,10 +168,23 @@ impl<'p> Node<'p> {
     fn series(&self, at: usize) -> Series {
         let row = &self.rows[at];
         let check = &self.profile.checks[row.metric.check];
-        let kind = &self.devices[row.device].kind;
-        // Series of one metric on devices of one kind have the number of the first of them.
-        let same =
-            |other: &Row| other.metric == row.metric && &self.devices[other.device].kind == kind;
+        let device = &self.devices[row.device];
+        // Series of one metric on devices of one kind have the number of the first of them. Pairs
+        // of devices have points of their own.
+        let is_alike = |other: &Metric| {
+            let (own, its) = (pair_of(&row.metric.point), pair_of(&other.point));
+            let points = match check.pairs_alike.then_some(own.zip(its)).flatten() {
+                Some(((own, _), (its, _))) => own == its,
+                None => row.metric.point == other.point,
+            };
+            points && other.check == row.metric.check && other.aspect == row.metric.aspect
+        };
+        let same = |other: &Row| {
+            let other_device = &self.devices[other.device];
+            is_alike(&other.metric)
+                && other_device.kind == device.kind
+                && other_device.ranks == device.ranks
+        };
         let metric = self.rows.iter().position(same).unwrap_or(at);
         let effect = learn::effect(check.least_effect, row.metric.aspect);
         let floor = check.floor.as_ref().filter(|_| row.metric.aspect != Aspect::Clock);
@@ -155,8 +201,8 @@ impl<'p> Node<'p> {
     }
 
     /// The points to measure next, of each device that has any to measure.
-    pub fn wanted(&self) -> BTreeMap<usize, BTreeSet<String>> {
-        let mut points: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    pub fn wanted(&self) -> BTreeMap<usize, Wanted> {
+        let mut points: BTreeMap<usize, Wanted> = BTreeMap::new();
         let wanted: BTreeSet<usize> = self.sequence.wanted().iter().map(|one| one.0).collect();
         for row in &self.rows {
             let is_wanted = row.series.is_some_and(|series| wanted.contains(&series));
@@ -164,7 +210,8 @@ impl<'p> Node<'p> {
             let is_unknown =
                 row.series.is_none() && !row.disturbed.is_empty() && row.disturbed.len() < LOOKS[0];
             if (is_wanted || is_unknown) && !self.lost.contains_key(&row.device) {
-                points.entry(row.device).or_default().insert(row.metric.point.clone());
+                let point = (row.metric.check, row.metric.point.clone());
+                points.entry(row.device).or_default().insert(point);
             }
         }
         for (device, again) in self.corruption.wanted(&self.devices, &self.profile.hashes) {
@@ -175,9 +222,26 @@ impl<'p> Node<'p> {
         points
     }
 
+    /// Whether a point was measured on a device under a check.
+    pub fn has_read(&self, device: usize, check: usize, point: &str) -> bool {
+        let is_it = |row: &&Row| {
+            let metric = &row.metric;
+            row.device == device && metric.check == check && metric.point == point
+        };
+        let mut rows = self.rows.iter().filter(is_it);
+        rows.any(|row| !row.readings.is_empty() || !row.disturbed.is_empty())
+            || self.corruption.has_looked(device, check, point)
+    }
+
     /// Whether there is anything to judge yet.
     pub fn is_begun(&self) -> bool {
         !self.sequence.series().is_empty()
+    }
+
+    /// Whether nothing is wanted but repeats that confirm failures, each beside a device that
+    /// passed: to be measured one after another, in turn.
+    pub fn is_retest(&self) -> bool {
+        self.sequence.is_retest()
     }
 
     /// Judges. Call it once nothing is wanted.
@@ -191,10 +255,11 @@ impl<'p> Node<'p> {
         self.sequence.is_over() && self.wanted().is_empty()
     }
 
-    /// Gives up a device that can be measured no more.
-    pub fn lose(&mut self, device: usize, why: String) {
-        self.history.push(Event::Lost { device, why: why.clone() });
-        self.lost.entry(device).or_insert(why);
+    /// Gives up a device that can be measured no more: why, and what is to blame where that is
+    /// known.
+    pub fn lose(&mut self, device: usize, why: String, cause: Option<Cause>) {
+        self.history.push(Event::Lost { device, why: why.clone(), cause });
+        self.lost.entry(device).or_insert((why, cause));
         let series: Vec<usize> = self
             .rows
             .iter()
@@ -204,234 +269,24 @@ impl<'p> Node<'p> {
         series.into_iter().for_each(|series| self.sequence.lose(series));
     }
 
+    /// Whether a device can be measured no more.
+    pub fn is_lost(&self, device: usize) -> bool {
+        self.lost.contains_key(&device)
+    }
+
     /// Ends where it stands, because the budget did.
     pub fn end(&mut self) {
         self.history.push(Event::End);
         self.sequence.end();
     }
-
-    /// What became of every check of every device so far.
-    pub fn judged(&self) -> Vec<Judged> {
-        let mut all = Vec::new();
-        for device in 0..self.devices.len() {
-            let rows: Vec<&Row> = self.rows.iter().filter(|row| row.device == device).collect();
-            let losses: Vec<Loss> = rows.iter().filter_map(|row| self.loss(row)).collect();
-            all.extend(rows.iter().filter_map(|row| self.judged_row(row, &losses)));
-            all.extend(self.without_rows(device, &rows));
-        }
-        all.extend(self.corruption.judged(&self.devices, self.profile, self.level, &self.lost));
-        all
-    }
-
-    /// Checks of which nothing was measured on a device.
-    fn without_rows(&self, device: usize, rows: &[&Row]) -> Vec<Judged> {
-        let judged = |row: &&&Row| row.series.is_some() || row.is_told();
-        let seen: BTreeSet<usize> =
-            rows.iter().filter(judged).map(|row| row.metric.check).collect();
-        let checks = self.profile.checks.iter().enumerate();
-        let missing = checks.filter(|(at, check)| {
-            let is_rate = check.resource != Resource::Results;
-            is_rate && check.level <= self.level && !seen.contains(at)
-        });
-        let lost = self.lost.get(&device);
-        let one = |(at, check): (usize, &Check)| {
-            let skipped = rows.iter().filter(|row| row.metric.check == at);
-            let reason = skipped.flat_map(|row| &row.absent).map(|one| one.words.clone()).next();
-            let words = lost.cloned().or(reason).unwrap_or_else(|| "nothing was measured".into());
-            let name = &self.devices[device].name;
-            let stub = self.devices[device].is_stub;
-            let judged = Judged::of_state(&check.name, name, Verdict::Inconclusive, words);
-            let judged = if lost.is_some() { judged.because(Cause::DeviceLost) } else { judged };
-            Judged { stub, ..judged }
-        };
-        missing.map(one).collect()
-    }
-
-    /// How far a row is below what it should be, where it is known.
-    fn loss(&self, row: &Row) -> Option<Loss> {
-        let decision = self.sequence.decision(row.series?)?;
-        let bar = decision.bar.filter(|bar| bar.against != Against::Floor)?;
-        let resource = self.profile.checks[row.metric.check].resource;
-        if row.metric.aspect == Aspect::Clock {
-            return None;
-        }
-        let effect = self.sequence.series()[row.series?].least_effect;
-        let loss = 1.0 - (decision.log - bar.log).exp() * (1.0 - effect);
-        Some(Loss { resource, loss, failed: decision.verdict == Verdict::Fail })
-    }
-
-    fn judged_row(&self, row: &Row, losses: &[Loss]) -> Option<Judged> {
-        let device = &self.devices[row.device];
-        let check = &self.profile.checks[row.metric.check];
-        let name = match row.metric.aspect {
-            Aspect::Rate | Aspect::AtClock => check.name.clone(),
-            Aspect::Clock => format!("{}: clock", check.name),
-        };
-        let mut judged =
-            Judged::of_state(&name, &device.name, Verdict::Inconclusive, String::new());
-        judged.point = Some(row.metric.point.clone());
-        judged.stub = device.is_stub;
-        judged.repeats = row.readings.len();
-        judged.kernel = row.kernel();
-        if let Some(wrong) = row.wrong() {
-            judged.verdict = Verdict::Fail;
-            judged.words = format!("wrong result: {}", wrong.words);
-            return Some(judged.because(Cause::WrongResult));
-        }
-        if let Some(decision) = row.series.and_then(|series| self.sequence.decision(series)) {
-            return Some(self.decided(row, judged, &decision, losses));
-        }
-        if let Some(words) = self.lost.get(&row.device) {
-            judged.words.clone_from(words);
-            return Some(judged.because(Cause::DeviceLost));
-        }
-        if let Some(disturbance) = row.disturbed.last() {
-            judged.words = format!(
-                "{} of {} repeats were disturbed: it {}",
-                row.disturbed.len(),
-                row.disturbed.len() + row.readings.len(),
-                disturbance.words
-            );
-            let cause = if disturbance.is_quota { Cause::CpuQuota } else { Cause::BusyHost };
-            return Some(judged.because(cause));
-        }
-        let failed = row.absent.iter().rev().find(|absence| absence.failure.is_some());
-        if let Some(absence) = failed {
-            judged.words.clone_from(&absence.words);
-            let is_lost = absence.failure == Some(Failure::DeviceLost);
-            return Some(if is_lost { judged.because(Cause::DeviceLost) } else { judged });
-        }
-        if row.readings.is_empty() {
-            return None;
-        }
-        judged.words = "not decided yet".into();
-        Some(judged)
-    }
-
-    fn decided(&self, row: &Row, judged: Judged, decision: &Decision, losses: &[Loss]) -> Judged {
-        let check = &self.profile.checks[row.metric.check];
-        let device = &self.devices[row.device];
-        let (scale, unit) = row.unit(check.resource);
-        let number = |log: f64| log.exp() * scale;
-        let is_shown = !device.is_stub;
-        let mut facts = device.facts.clone();
-        facts.held_by.extend(row.readings.iter().flat_map(|one| one.held_by.clone()));
-        let cause = match (decision.verdict, decision.reason) {
-            (Verdict::Fail, _) => Some(match row.metric.aspect {
-                Aspect::Clock => cause_of_clock(&facts),
-                _ => cause::name(check.resource, losses, &facts),
-            }),
-            (_, Reason::NotRepeated) => Some(Cause::NoisyNeighbour),
-            (_, Reason::TooNoisy) => Some(Cause::Noise),
-            _ => None,
-        };
-        let judged = Judged {
-            verdict: decision.verdict,
-            value: is_shown.then(|| Quantity { value: number(decision.log), unit }),
-            floor: decision.bar.filter(|_| is_shown).map(|bar| number(bar.log)),
-            floor_source: decision.bar.map(|bar| self.source(row, bar)),
-            above_floor: decision.bar.map(|bar| (decision.log - bar.log).exp_m1()),
-            interval: is_shown.then(|| decision.interval.map(number)),
-            confidence: Some(decision.confidence),
-            noise: Some(decision.noise),
-            repeats: decision.repeats,
-            words: self.words(row, decision),
-            ..judged
-        };
-        match cause {
-            Some(cause) => judged.because(cause),
-            None => judged,
-        }
-    }
-
-    fn source(&self, row: &Row, bar: Bar) -> String {
-        let check = &self.profile.checks[row.metric.check];
-        let effect = 100.0 * learn::effect(check.least_effect, row.metric.aspect);
-        match (bar.against, &check.floor) {
-            (Against::Floor, Some(floor)) => {
-                let Floor { share, tier, source, .. } = floor;
-                let tier = Tier::from(*tier);
-                format!("{:.0} % of the speed of light ({tier}): {source}", share * 100.0)
-            }
-            (Against::Floor, None) => String::new(),
-            (Against::Reference, _) => format!("{effect:.1} % below profile {}", self.profile.name),
-            (Against::Peers, _) => format!("{effect:.1} % below this node's other devices"),
-        }
-    }
-
-    fn words(&self, row: &Row, decision: &Decision) -> String {
-        let away = decision.bar.map(|bar| (decision.log - bar.log).exp_m1() * 100.0);
-        let away = away.map_or(String::new(), |away| match away {
-            away if away >= 100.0 => format!("{:.1} times its floor", 1.0 + away / 100.0),
-            away if away >= 0.0 => format!("{away:.1} % above its floor"),
-            away => format!("{:.1} % below its floor", -away),
-        });
-        let noise = decision.noise * 100.0;
-        let why = match decision.reason {
-            Reason::Decided => return away,
-            Reason::NoBar if decision.bar.is_none() => {
-                return "nothing to set it against: learn a profile from good nodes".into();
-            }
-            Reason::NoBar => {
-                "this floor is only for what is grossly slow, and passes nothing".into()
-            }
-            Reason::TooNoisy => {
-                let effect = self.profile.checks[row.metric.check].least_effect;
-                let effect = learn::effect(effect, row.metric.aspect) * 100.0;
-                format!("repeats scatter by {noise:.1} %: too much to see {effect:.1} %")
-            }
-            Reason::TooClose => format!("too near to tell after {} repeats", decision.repeats),
-            Reason::NotRepeated => "slow at first, and not when it was measured anew".into(),
-        };
-        [away, why].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
-    }
 }
 
-impl Row {
-    fn wrong(&self) -> Option<&Absence> {
-        self.absent.iter().find(|one| one.failure == Some(Failure::WrongResult))
-    }
-
-    /// Whether it says something although it has no series.
-    fn is_told(&self) -> bool {
-        !self.disturbed.is_empty() || self.absent.iter().any(|one| one.failure.is_some())
-    }
-
-    /// The kernel that was fastest most often.
-    fn kernel(&self) -> Option<String> {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for reading in &self.readings {
-            *counts.entry(&reading.kernel.0).or_default() += 1;
-        }
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(name, _)| name.to_owned())
-    }
-
-    /// What an iteration's rate is multiplied by to be in a unit of its own.
-    fn unit(&self, resource: Resource) -> (f64, &'static str) {
-        let Some(work) = self.readings.first().map(|one| one.work) else { return (1.0, "1/s") };
-        let is_arithmetic = matches!(resource, Resource::Arithmetic | Resource::Sustained);
-        let bytes = if work.memory.0 > 0 { work.memory.0 } else { work.link.0 } as f64;
-        let (amount, unit) = match () {
-            () if is_arithmetic && work.flops.0 > 0.0 => (work.flops.0, ["FLOP/s", "FLOP/s/MHz"]),
-            () if bytes > 0.0 => (bytes, ["B/s", "B/s/MHz"]),
-            () => (1.0, ["1/s", "1/s/MHz"]),
-        };
-        match self.metric.aspect {
-            Aspect::Rate => (amount, unit[0]),
-            Aspect::AtClock => (amount, unit[1]),
-            Aspect::Clock => (1.0, "MHz"),
-        }
-    }
-}
-
-fn cause_of_clock(facts: &Facts) -> Cause {
-    let is_held = |word: &str| facts.held_by.iter().any(|reason| reason.contains(word));
-    match () {
-        () if is_held("thermal") => Cause::Thermal,
-        () if is_held("power") || is_held("board") => Cause::PowerCap,
-        () if is_held("user") => Cause::Settings,
-        () => Cause::Unknown,
-    }
+/// A point of a pair of devices without the pair, and the pair: `transfer/../256MiB`, `0-3`.
+fn pair_of(point: &str) -> Option<(&str, &str)> {
+    let (rest, pair) = point.rsplit_once('/')?;
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let is_pair = pair.split_once('-').is_some_and(|(a, b)| is_number(a) && is_number(b));
+    is_pair.then_some((rest, pair))
 }
 
 /// The bar of a floor, where the speed of light of its tier is known.

@@ -26,8 +26,11 @@ const FAULTS: [(u32, &str, Action); 9] = [
     (143, "the GPU could not be initialised", Action::ResetGpu),
 ];
 
-/// Load average for each CPU above which others' work shows in measurements.
-const BUSY: f64 = 0.75;
+/// The share of the CPUs above which others' work shows in measurements.
+const BUSY: f64 = 0.10;
+
+/// Load average for each CPU above which it does, where nothing better is told.
+const LOADED: f64 = 0.75;
 
 /// What one check found on one thing: in order, or what is wrong.
 type Found = Result<String, (String, Cause)>;
@@ -218,14 +221,18 @@ fn equality(gpus: &[Gpu]) -> Vec<Judged> {
     .collect()
 }
 
+/// A fault that asks for something to be done: its number, what it is, and what to do.
+pub fn fault(number: u32) -> Option<(u32, &'static str, Action)> {
+    FAULTS.iter().find(|(of, ..)| *of == number).copied()
+}
+
 /// Faults of this boot.
 fn faults(state: &NodeState) -> Vec<Judged> {
     let Some(faults) = &state.faults else { return Vec::new() };
-    let known = |number: u32| FAULTS.iter().find(|(of, ..)| *of == number);
     let mut all = Vec::new();
     let mut seen = BTreeSet::new();
     for fault in faults {
-        let Some((number, words, action)) = known(fault.number) else { continue };
+        let Some((number, words, action)) = self::fault(fault.number) else { continue };
         if !seen.insert((fault.pci.clone(), fault.number)) {
             continue;
         }
@@ -237,7 +244,7 @@ fn faults(state: &NodeState) -> Vec<Judged> {
         let stub = gpu.is_some_and(|gpu| gpu.stub);
         let words = format!("Xid {number} since boot: {words}");
         let one = judged("faults in the log", device, Err((words, Cause::Faults)));
-        all.push(Judged { action: Some(*action), stub, ..one });
+        all.push(Judged { action: Some(action), stub, ..one });
     }
     if all.is_empty() {
         let others = faults.len();
@@ -370,6 +377,12 @@ fn of_host(host: &Host, expected: &Expected) -> Vec<Judged> {
     all
 }
 
+/// Whether others were at work on a host's CPUs before anything was measured.
+pub fn is_busy(host: &Host) -> bool {
+    let share = host.busy.zip(host.cpus).map(|(busy, [_, online])| busy / online.max(1) as f64);
+    share.is_some_and(|share| share > BUSY)
+}
+
 /// What would spoil measurements: others' work, and limits of the control group. Neither is a fault
 /// of the machine.
 fn quiet(host: &Host) -> Vec<Judged> {
@@ -385,9 +398,12 @@ fn quiet(host: &Host) -> Vec<Judged> {
     });
     let is_enough = quota.is_none_or(|quota| quota >= online as f64);
     all.push(one("CPU quota", is_enough, words, Cause::CpuQuota));
-    if let Some(load) = host.load {
+    if let Some(busy) = host.busy {
+        let words = format!("{busy:.2} of {online} CPUs at work before anything was measured");
+        all.push(one("idle", !is_busy(host), words, Cause::BusyHost));
+    } else if let Some(load) = host.load {
         let words = format!("load average {load:.2} on {online} CPUs");
-        all.push(one("idle", load <= BUSY * online as f64, words, Cause::BusyHost));
+        all.push(one("idle", load <= LOADED * online as f64, words, Cause::BusyHost));
     }
     all
 }
@@ -476,7 +492,7 @@ mod tests {
     #[test]
     fn each_planted_fault_is_found_and_no_other() {
         type Plant = fn(&mut NodeState);
-        let plants: [(Plant, &str, &str, Cause); 18] = [
+        let plants: [(Plant, &str, &str, Cause); 19] = [
             (
                 |s| {
                     s.gpus.pop();
@@ -522,6 +538,7 @@ mod tests {
             (|s| s.host.nodes_gib[1] = 900.0, "memory of NUMA nodes", "host", Cause::Missing),
             (|s| s.host.cpu_quota = Some(1.0), "CPU quota", "host", Cause::CpuQuota),
             (|s| s.host.load = Some(190.0), "idle", "host", Cause::BusyHost),
+            (|s| s.host.busy = Some(40.0), "idle", "host", Cause::BusyHost),
         ];
         for (plant, check, device, cause) in plants {
             let mut state = healthy();

@@ -80,6 +80,9 @@ pub struct Check {
     pub name: String,
     /// Selectors of its cases. Each point that they select is judged by its fastest kernel.
     pub cases: Vec<String>,
+    /// The suite that has its cases, where that is another than the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
     /// What it exercises.
     pub resource: Resource,
     /// The least relative loss that counts. From the physical quantum of a fault: a memory stack, a
@@ -93,6 +96,9 @@ pub struct Check {
     /// under a power limit settles at clocks of its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub at_clock: bool,
+    /// Whether all pairs of devices are connected alike, so that each is set beside the others.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pairs_alike: bool,
     /// The floor; absent: set against references and peers alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
@@ -174,6 +180,10 @@ pub struct Key {
     pub firmware: Option<String>,
     /// The program's version and commit: its kernels for the host are part of it.
     pub fizeau: String,
+    /// The library that ranks exchange messages by, with its version; absent where no collective
+    /// was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collectives: Option<String>,
     /// SHA-256 of the images of kernels, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
@@ -185,7 +195,7 @@ pub struct Key {
 impl Key {
     /// In what two differ, in words.
     pub fn differences(&self, other: &Key) -> Vec<String> {
-        let Key { part, units, libraries, firmware, fizeau, images, stub } = self;
+        let Key { part, units, libraries, firmware, fizeau, collectives, images, stub } = self;
         let mut words = Vec::new();
         let mut differ = |what: &str, ours: String, theirs: String| {
             if ours != theirs {
@@ -200,6 +210,10 @@ impl Key {
         differ("firmware", firm(firmware), firm(&other.firmware));
         differ("fizeau", fizeau.clone(), other.fizeau.clone());
         differ("measured", marked(*stub), marked(other.stub));
+        // One that was not used in a repeat is no other one.
+        if collectives.is_some() {
+            differ("collectives by", firm(collectives), firm(&other.collectives));
+        }
         if images != &other.images {
             words.push("the images of kernels differ".into());
         }
@@ -354,16 +368,31 @@ impl Profile {
         self.references.iter().find(|one| one.point == point && one.aspect == aspect)
     }
 
-    /// The selectors of all checks up to a level.
-    pub fn selectors(&self, level: Level) -> Vec<String> {
-        let checks = self.checks.iter().filter(|check| check.level <= level);
-        let mut all: Vec<String> = Vec::new();
-        for selector in checks.flat_map(|check| &check.cases) {
-            if !all.contains(selector) {
-                all.push(selector.clone());
+    /// The suite of a check: a built-in one, or a TOML file.
+    pub fn suite_of<'c>(&'c self, check: &'c Check) -> &'c str {
+        check.suite.as_deref().unwrap_or(&self.suite)
+    }
+
+    /// Whether a record is of a check's suite, by the name that its command line has. Suites of
+    /// users go by their files' names, which is what a record keeps of them.
+    pub fn is_of_suite(&self, check: &Check, suite: &str) -> bool {
+        let name = |suite: &str| suite.rsplit('/').next().unwrap_or(suite).to_owned();
+        name(self.suite_of(check)) == name(suite)
+    }
+
+    /// What has to be measured up to a level: each suite, in each way in which one of its checks
+    /// asks for it, and the checks.
+    pub fn stages(&self, level: Level) -> Vec<Stage> {
+        let mut stages: Vec<Stage> = Vec::new();
+        for (at, check) in self.checks.iter().enumerate().filter(|(_, one)| one.level <= level) {
+            let (suite, way) = (self.suite_of(check).to_owned(), check.way());
+            match stages.iter_mut().find(|stage| stage.suite == suite && stage.way == way) {
+                Some(stage) => stage.checks.push(at),
+                None => stages.push(Stage { suite, way, checks: vec![at] }),
             }
         }
-        all
+        stages.sort_by_key(|stage| stage.way);
+        stages
     }
 
     /// As a file has it.
@@ -375,10 +404,51 @@ impl Profile {
     }
 }
 
+/// How devices of one kind are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// All at once, each by itself: what a device has for itself.
+    AtOnce,
+    /// One after another: what devices share, their links and the host's cores.
+    InTurn,
+    /// All together, each a rank of one run: collectives.
+    AsRanks,
+}
+
+/// What one process measures of a device, or of all as ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The suite: a built-in one, or a TOML file.
+    pub suite: String,
+    /// How.
+    pub way: Way,
+    /// Indices of its checks in the profile.
+    pub checks: Vec<usize>,
+}
+
+/// How a case is measured, by its id: [`crate::case::Point::is_shared_by_gpus`] says the same of a
+/// point that is timed. Bits are compared on all at once, copies among them: what links take from
+/// each other does not change them.
+fn way_of(id: &str) -> Way {
+    let mut words = id.split('/');
+    match (words.next(), words.next()) {
+        (Some("collective"), _) => Way::AsRanks,
+        (Some("transfer"), Some("device_local_copy")) => Way::AtOnce,
+        (Some("transfer" | "launch"), _) => Way::InTurn,
+        _ => Way::AtOnce,
+    }
+}
+
 impl Check {
     /// Whether a case is one of its own.
     pub fn has(&self, id: &str) -> bool {
         Selector::parse(&self.cases).is_ok_and(|selector| selector.selects(id))
+    }
+
+    /// How its cases are measured, all of them alike.
+    pub fn way(&self) -> Way {
+        let included = self.cases.iter().find(|selector| !selector.starts_with('!'));
+        included.map_or(Way::AtOnce, |selector| way_of(selector))
     }
 
     fn refuse(&self) -> Result<(), String> {
@@ -386,6 +456,12 @@ impl Check {
             return Err("it selects no case".into());
         }
         Selector::parse(&self.cases).map_err(|error| error.to_string())?;
+        let included = self.cases.iter().filter(|selector| !selector.starts_with('!'));
+        if { included }.any(|selector| way_of(selector) != self.way()) {
+            return Err("some of its cases are measured on all devices at once, and some on one \
+                        after another: make two checks"
+                .into());
+        }
         if self.resource == Resource::Results {
             return match self.floor {
                 None => Ok(()),
@@ -442,6 +518,36 @@ floor = { share = 0.8, tier = "datasheet", quality = "fair", source = "a page" }
     }
 
     #[test]
+    fn each_suite_is_measured_in_each_way_that_its_checks_ask_for() {
+        let check = |name: &str, case: &str, more: &str| {
+            format!(
+                "[[check]]\nname = \"{name}\"\ncases = [\"{case}\"]\nresource = \"memory\"\n\
+                 least_effect = 0.02\n{more}\n"
+            )
+        };
+        let text = TEXT.to_owned()
+            + &check("copies", "transfer/host_to_device_memcpy/*", "")
+            + &check("sum", "collective/all_reduce/*", "level = \"full\"")
+            + &check("lasting", "stream/read/*", "suite = \"long\"\nlevel = \"full\"")
+            + &check("triad", "stream/triad/*", "");
+        let profile = Profile::parse(&text).expect("a profile");
+        let told = |level| {
+            let stages = profile.stages(level).into_iter();
+            stages.map(|one| (one.suite, one.way, one.checks)).collect::<Vec<_>>()
+        };
+        let (own, long) = ("accept-host".to_owned(), "long".to_owned());
+        let quick =
+            vec![(own.clone(), Way::AtOnce, vec![0, 4]), (own.clone(), Way::InTurn, vec![1])];
+        assert_eq!(told(Level::Quick), quick);
+        let full = told(Level::Full);
+        assert_eq!(full.len(), 4, "{full:?}");
+        assert!(full.contains(&(long, Way::AtOnce, vec![3])));
+        assert_eq!(full[3], (own, Way::AsRanks, vec![2]));
+        assert!(profile.is_of_suite(&profile.checks[3], "/somewhere/long"));
+        assert!(!profile.is_of_suite(&profile.checks[0], "long"));
+    }
+
+    #[test]
     fn floors_outside_of_what_can_be_are_refused() {
         for (find, replace, words) in [
             ("share = 0.8", "share = 0.0005", "slip of units"),
@@ -454,6 +560,7 @@ floor = { share = 0.8, tier = "datasheet", quality = "fair", source = "a page" }
             ("kind = \"public\"", "kind = \"learnt\"", "[key]"),
             ("cases = [\"stream/read/*\"]", "cases = []", "no case"),
             ("cases = [\"stream/read/*\"]", "cases = [\"[\"]", "["),
+            ("\"stream/read/*\"", "\"stream/read/*\", \"transfer/*\"", "make two checks"),
             ("tier = \"datasheet\"", "tier = \"ceiling\"", "ceiling"),
             ("least_effect = 0.02", "least_effect = 0.02\nfoo = 1", "foo"),
         ] {
@@ -462,6 +569,9 @@ floor = { share = 0.8, tier = "datasheet", quality = "fair", source = "a page" }
             let why = Profile::parse(&text).expect_err(words);
             assert!(why.contains(words), "{why}");
         }
+        let part = "cases = [\"stream/read/*\"]";
+        let both = TEXT.replace(part, "cases = [\"transfer/device_local_copy/*\", \"gemm/*\"]");
+        assert_eq!(Profile::parse(&both).expect("a profile").checks[0].way(), Way::AtOnce);
         let weak = TEXT.replace("0.8", "0.3").replace("\"fair\"", "\"weak\"");
         assert!(Profile::parse(&weak).is_ok());
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     case::{KernelName, Work},
-    outcome::{Code, Failure, Measurement, Outcome},
+    outcome::{Code, Failure, Measurement, Outcome, Telemetry},
     record::{Header, Record},
     spec::Tier,
 };
@@ -34,10 +34,21 @@ pub struct Reading {
     pub kernel: KernelName,
     /// What an iteration does.
     pub work: Work,
-    /// What held the device's clock meanwhile.
-    pub held_by: Vec<String>,
-    /// What took a part of the machine meanwhile, if anything did.
+    /// What the device's sensors said meanwhile.
+    pub telemetry: Option<Telemetry>,
+    /// The clock that was observed, in megahertz.
+    pub clock: Option<f64>,
+    /// When it was measured, RFC 3339 in UTC.
+    pub started: String,
+    /// What took a part of the machine meanwhile.
     pub disturbed: Option<Disturbance>,
+}
+
+impl Reading {
+    /// What held the device's clock meanwhile, in the words of a record.
+    pub fn held_by(&self) -> &[String] {
+        self.telemetry.as_ref().map_or(&[], |seen| &seen.held_by)
+    }
 }
 
 /// What took a part of the machine while a repeat ran.
@@ -58,18 +69,35 @@ pub struct Absence {
     pub failure: Option<Failure>,
 }
 
+impl Absence {
+    /// Whether the device did not answer.
+    pub fn is_of_device(&self) -> bool {
+        matches!(self.failure, Some(Failure::DeviceLost | Failure::Hang))
+    }
+}
+
+/// The suite of a record, as its command line names it; that of the profile where it names none.
+pub fn suite_of<'r>(record: &'r Record, profile: &'r Profile) -> &'r str {
+    let words = &record.header.command;
+    let at = words.iter().position(|word| word == "--suite");
+    at.and_then(|at| words.get(at + 1)).map_or(&profile.suite, |name| name)
+}
+
 /// The readings of a record, or why there is none.
 pub fn readings(record: &Record, profile: &Profile) -> BTreeMap<Metric, Result<Reading, Absence>> {
     let mut all = BTreeMap::new();
+    let suite = suite_of(record, profile);
     let ended: BTreeMap<String, &Outcome> =
         record.outcomes.iter().map(|one| (one.case().to_string(), one)).collect();
     for case in &record.header.plan {
         let id = case.to_string();
         let checks = profile.checks.iter().enumerate();
         // Bits have no rate: `corruption` looks at them.
-        let is_rate = |check: &Check| check.resource != Resource::Results && check.has(&id);
-        for (at, check) in checks.filter(|(_, check)| is_rate(check)) {
-            let outcome = ended.get(&id).copied();
+        let is_rate = |check: &Check| check.resource != Resource::Results;
+        let is_its =
+            |check: &Check| is_rate(check) && profile.is_of_suite(check, suite) && check.has(&id);
+        for (at, check) in checks.filter(|(_, check)| is_its(check)) {
+            let outcome = ended.get(&id).copied().map(|outcome| (outcome, record));
             for &aspect in aspects(check) {
                 let metric = Metric { check: at, point: case.point.to_string(), aspect };
                 let found = reading(outcome, aspect);
@@ -106,18 +134,18 @@ fn better(best: &mut Result<Reading, Absence>, found: &Result<Reading, Absence>)
     }
 }
 
-fn reading(outcome: Option<&Outcome>, aspect: Aspect) -> Result<Reading, Absence> {
+fn reading(found: Option<(&Outcome, &Record)>, aspect: Aspect) -> Result<Reading, Absence> {
     let none = |words: String, failure| Err(Absence { words, failure });
+    let Some((outcome, record)) = found else { return none("not reached".into(), None) };
     match outcome {
-        None => none("not reached".into(), None),
-        Some(Outcome::Skipped { reason, .. }) => none(reason.clone(), None),
-        Some(Outcome::Failed { failure, error, .. }) => none(error.clone(), Some(*failure)),
-        Some(Outcome::Invalid { reason, .. }) => none(reason.clone(), None),
-        Some(Outcome::Measured(one)) => measured(one, aspect),
+        Outcome::Skipped { reason, .. } => none(reason.clone(), None),
+        Outcome::Failed { failure, error, .. } => none(error.clone(), Some(*failure)),
+        Outcome::Invalid { reason, .. } => none(reason.clone(), None),
+        Outcome::Measured(one) => measured(one, aspect, &record.header.started),
     }
 }
 
-fn measured(one: &Measurement, aspect: Aspect) -> Result<Reading, Absence> {
+fn measured(one: &Measurement, aspect: Aspect, started: &str) -> Result<Reading, Absence> {
     let absent = |words: &str| Absence { words: words.into(), failure: None };
     let time = one.summary.median.0;
     if !(time.is_finite() && time > 0.0) {
@@ -139,7 +167,9 @@ fn measured(one: &Measurement, aspect: Aspect) -> Result<Reading, Absence> {
         lights: lights.collect(),
         kernel: one.case.kernel.clone(),
         work: one.work,
-        held_by: one.telemetry.as_ref().map(|seen| seen.held_by.clone()).unwrap_or_default(),
+        telemetry: one.telemetry.clone(),
+        clock,
+        started: one.started.clone().unwrap_or_else(|| started.to_owned()),
         disturbed,
     })
 }
@@ -169,6 +199,10 @@ pub fn key<'r>(records: impl IntoIterator<Item = &'r Record>) -> Key {
         key.part = part.clone().unwrap_or_else(|| device.name.clone());
         key.units = device.units;
         key.libraries = environment.libraries.clone();
+        // What ranks exchange messages by is the last of them, and not opened but for collectives.
+        if !environment.ranks.is_empty() {
+            key.collectives = key.libraries.pop();
+        }
         key.firmware = environment.settings.as_ref().and_then(|one| one.vbios.clone());
         key.fizeau = match build {
             Some(build) => format!("{fizeau} ({build})"),

@@ -41,8 +41,11 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let kernels = rank.device.kernels(Operation::Latency);
     let properties = rank.device.properties();
     let end = stream::memory_working_set(properties);
-    let mut sizes = stream::sweep(SWEEP_START, end, axes.points_per_octave);
-    sizes.extend(beyond_tlb(properties));
+    let mut sizes = match axes.memory_alone {
+        true => vec![end],
+        false => stream::sweep(SWEEP_START, end, axes.points_per_octave),
+    };
+    sizes.extend(beyond_tlb(properties).filter(|_| !axes.memory_alone));
     let case = |kernel: &KernelName, working_set| Case {
         kernel: kernel.clone(),
         point: Point::Latency(LatencyPoint { working_set, side: None }),

@@ -68,9 +68,20 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
             }
         }
     }
+    let cache = half_of_last_cache(properties);
+    for (&stream, working_set) in axes.last_cache.iter().flat_map(|one| Some(one).zip(cache)) {
+        let cached = kernels(stream).into_iter().filter(|kernel| !stores_past_caches(kernel));
+        cases.extend(cached.map(|kernel| case(stream, working_set, units, kernel)));
+    }
     let mut seen = std::collections::HashSet::new();
     cases.retain(|case| seen.insert(case.clone()));
     cases
+}
+
+/// Half of the last-level cache in whole KiB, where there is one.
+fn half_of_last_cache(properties: &Properties) -> Option<Bytes> {
+    let half = Bytes(properties.last_level_cache().0 / 2 / 1024 * 1024);
+    (half.0 > 0).then_some(half)
 }
 
 /// Where a sweep starts: half of the first cache of each unit, or of each die where a die's units

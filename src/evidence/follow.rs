@@ -2,7 +2,7 @@
 
 use super::account::{Account, Group};
 use crate::{
-    accept::{Action, Judged, history, profile::Profile},
+    accept::{Action, Judged, Level, changes, history, network, profile::Profile},
     node_state::NodeState,
     record::Record,
     verdict::Verdict,
@@ -26,8 +26,10 @@ pub struct Sources<'s> {
     pub account: &'s Account,
     /// The profiles, by their files.
     pub profiles: &'s BTreeMap<String, Profile>,
-    /// The node at rest.
+    /// The node at rest, before anything was measured.
     pub state: &'s NodeState,
+    /// The node at rest, after everything was measured.
+    pub after: &'s NodeState,
     /// The records, by the names of their runs.
     pub records: &'s BTreeMap<String, Record>,
 }
@@ -58,12 +60,18 @@ pub fn follow(sources: &Sources<'_>, verdict: &Value) -> Result<Again, String> {
 
 /// Every check whose sources a bundle holds.
 fn decided(sources: &Sources<'_>) -> Result<Vec<Judged>, String> {
-    let Account { at_rest, level, groups, .. } = sources.account;
+    let Account { at_rest, level, groups, network: told, .. } = sources.account;
     let mut all = at_rest.judge(sources.state, *level);
     for Group { profile: file, devices, events } in groups {
         let profile = sources.profiles.get(file).ok_or_else(|| format!("{file} is not there"))?;
         let node = history::again(profile, *level, devices.clone(), events, sources.records)?;
         all.extend(node.judged());
+    }
+    if let Some(told) = told {
+        all.extend(network::again(network::ports(sources.state), told)?.judged());
+    }
+    if *level > Level::Passive {
+        all.extend(changes::judge(sources.state, sources.after));
     }
     Ok(all)
 }
@@ -154,9 +162,9 @@ fn conclusion(verdict: &Value, checks: &[Value]) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::{
-        accept::{Level, at_rest::AtRest, profile::Expected},
+        accept::{at_rest::AtRest, profile::Expected},
         evidence::account::{FORMAT, Program},
-        node_state::Gpu,
+        node_state::{Gpu, Interface},
     };
     use serde_json::json;
 
@@ -178,6 +186,7 @@ mod tests {
                 is_shared: false,
             },
             groups: Vec::new(),
+            network: None,
             redacted: Vec::new(),
         };
         let gpu = Gpu { name: "cuda:0".into(), has_driver: true, ..Gpu::default() };
@@ -187,10 +196,16 @@ mod tests {
 
     fn followed(verdict: &Value) -> Result<Again, String> {
         let (account, state) = node();
-        let (profiles, records) = (BTreeMap::new(), BTreeMap::new());
-        let sources =
-            Sources { account: &account, profiles: &profiles, state: &state, records: &records };
-        follow(&sources, verdict)
+        followed_from(&account, [&state, &state], verdict)
+    }
+
+    fn followed_from(
+        account: &Account,
+        [state, after]: [&NodeState; 2],
+        verdict: &Value,
+    ) -> Result<Again, String> {
+        let (profiles, records) = (&BTreeMap::new(), &BTreeMap::new());
+        follow(&Sources { account, profiles, state, after, records }, verdict)
     }
 
     #[test]
@@ -231,6 +246,45 @@ mod tests {
             "check": "more", "device": "node", "verdict": "pass"
         }));
         assert_eq!(followed(&other), Ok(Again { same, others: 1 }));
+    }
+
+    #[test]
+    fn the_network_and_what_changed_meanwhile_are_decided_again() {
+        let (account, state) = node();
+        let port = Interface {
+            name: "mlx5_0/1".into(),
+            state: Some("4: ACTIVE".into()),
+            gigabits: Some(400.0),
+            ..Interface::default()
+        };
+        let state = NodeState { interfaces: vec![port], ..state };
+        let after = NodeState { gpus: Vec::new(), ..state.clone() };
+        let told = |port| {
+            let rounds = vec![vec![([port, 0], Err("no answer".into()))]];
+            Some(network::Told { rounds, ended: false })
+        };
+        let account = Account { level: Level::Quick, network: told(0), ..account };
+        let checks = [
+            account.at_rest.judge(&state, account.level),
+            network::again(network::ports(&state), &told(0).expect("told")).expect("it").judged(),
+            changes::judge(&state, &after),
+        ]
+        .concat();
+        let whole = json!({
+            "checks": checks, "verdict": "fail", "action": "CONTACT_SUPPORT", "complete": true,
+        });
+        let same = checks.len();
+        let both = [&state, &after];
+        assert_eq!(followed_from(&account, both, &whole), Ok(Again { same, others: 0 }));
+        // Nothing changed by the states that are there.
+        let why = followed_from(&account, [&state, &state], &whole).expect_err("another state");
+        assert!(why.contains("\"state afterwards\" of node"), "{why}");
+        let other = Account { network: told(1), ..account.clone() };
+        let why = followed_from(&other, both, &whole).expect_err("no such port");
+        assert!(why.contains("1 are up"), "{why}");
+        let none = Account { network: None, ..account };
+        let same = same - 1;
+        assert_eq!(followed_from(&none, both, &whole), Ok(Again { same, others: 1 }));
     }
 
     #[test]

@@ -5,9 +5,10 @@
 //! key. Files are swept as bytes, whatever their format, so that a name is found in words of a
 //! driver as well as in its own field.
 
-use crate::text;
+use crate::{text, verdict::Verdict};
 use aho_corasick::{AhoCorasick, MatchKind};
 use hmac::{Hmac, KeyInit, Mac};
+use minijinja::HtmlEscape;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::{collections::BTreeMap, fmt, str::FromStr};
@@ -159,6 +160,14 @@ impl Redactor {
         }
         let suite = |value: &str| format!("<testsuite name=\"{value}\"");
         self.wanted.insert(suite(name), suite(label));
+        // The page's title and its heading.
+        for verdict in Verdict::ALL {
+            let word = verdict.to_string().to_uppercase();
+            for end in ["<", " (stub)", " &#8211;"] {
+                let title = |value: &str| format!("{word}: {value}{end}");
+                self.wanted.insert(title(name), title(label));
+            }
+        }
         if !self.common.iter().any(|known| known == name) {
             self.common.push(name.into());
         }
@@ -252,7 +261,7 @@ fn without_separators(text: &str) -> String {
 }
 
 /// The forms that files may hold a text in: as it is, as messages show it, quoted; each of them
-/// also as JSON and as XML write it.
+/// also as JSON, XML and the page of HTML write it.
 fn forms(text: &str) -> Vec<String> {
     let quoted = format!("{text:?}");
     let quoted = quoted[1..quoted.len() - 1].to_owned();
@@ -263,6 +272,7 @@ fn forms(text: &str) -> Vec<String> {
             all.push(json[1..json.len() - 1].to_owned());
         }
         all.push(crate::text::xml(&plain));
+        all.push(HtmlEscape(&plain).to_string());
     }
     all.sort();
     all.dedup();
@@ -325,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_names_are_found_as_json_and_xml_write_them() {
+    fn unusual_names_are_found_as_json_xml_and_html_write_them() {
         let name = "n\u{f6}d\"e\\<&'>\u{202e}7";
         let own = redactor(&[name], &[]);
         let json = serde_json::Value::from(name).to_string();
@@ -334,6 +344,11 @@ mod tests {
             assert!(swept(&own, &text).contains("name_"), "{text}");
             assert!(!swept(&own, &text).contains("d\""), "{text}");
         }
+        let home = "/home/alice o'hara";
+        let own = redactor(&[home], &[]);
+        let page = HtmlEscape(home).to_string();
+        assert_ne!(page, text::xml(home));
+        assert_eq!(swept(&own, &page), own.name(home));
     }
 
     #[test]
@@ -346,6 +361,10 @@ mod tests {
             text,
             format!("{{\"device\":\"host\",\"host\":\"{label}\",\"node\": \"{label}\"}}")
         );
+        for end in ["</h1>", " &#8211; Fizeau", " (stub) &#8211; Fizeau"] {
+            let page = swept(&own, &format!("FAIL: host{end}"));
+            assert_eq!(page, format!("FAIL: {label}{end}"));
+        }
     }
 
     #[test]

@@ -15,8 +15,9 @@ pub const LINES_MAX: usize = 20;
 const FAILURES_MAX: usize = 8;
 const UNCLEAR_MAX: usize = 5;
 
-/// Longest line, in characters.
+/// Longest line, in characters, and longest words of a check on it that has a cause.
 const COLUMNS_MAX: usize = 160;
+const WORDS_MAX: usize = 70;
 
 /// The mark on every line of a report in which a stub driver stands in for a device.
 const STUB: &str = " (stub)";
@@ -105,7 +106,9 @@ fn told(row: &Judged) -> String {
     if let Some(point) = &row.point {
         let _ = write!(line, " ({point})");
     }
-    let _ = write!(line, ": {}", row.words);
+    // A driver's long words must not push the cause off the line.
+    let most = if row.cause.is_some() { WORDS_MAX } else { COLUMNS_MAX };
+    let _ = write!(line, ": {}", shorten(&row.words, most));
     if let Some(cause) = &row.cause {
         let _ = write!(line, "; cause: {cause}");
     }

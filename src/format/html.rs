@@ -86,8 +86,8 @@ fn anchor(heading: &str) -> String {
 /// Characters of a heading's place.
 const ANCHOR_MAX: usize = 60;
 
-/// Outcomes that say that something is wrong.
-const BAD: [&str; 2] = ["failed", "invalid"];
+/// Outcomes and verdicts that say that something is wrong.
+const BAD: [&str; 3] = ["failed", "invalid", "fail"];
 
 /// Whether a row of a table tells of a failure.
 fn table_row_is_bad(table: &Table, row: &[Cell]) -> bool {
@@ -95,7 +95,8 @@ fn table_row_is_bad(table: &Table, row: &[Cell]) -> bool {
 }
 
 fn is_bad(key: &str, cell: &Cell) -> bool {
-    key == "outcome" && matches!(cell, Cell::Text(text) if BAD.contains(&text.as_str()))
+    let is_judged = ["outcome", "verdict"].contains(&key);
+    is_judged && matches!(cell, Cell::Text(text) if BAD.contains(&text.as_str()))
 }
 
 /// Neighbours that stand side by side, in one group: charts, and small tables after them.

@@ -1,7 +1,12 @@
 //! The host's memory, CPUs and their settings.
 
 use super::{names, word};
-use crate::{device::host::cgroup::Groups, device::host::cpus::cpu_list, node_state::Host};
+use crate::{
+    clock,
+    device::host::{cgroup::Groups, cpus::cpu_list},
+    node_state::Host,
+    units::Seconds,
+};
 use std::{collections::BTreeSet, path::Path};
 
 const KIB_IN_GIB: f64 = (1u64 << 20) as f64;
@@ -34,7 +39,34 @@ pub fn host(root: &Path) -> Host {
         cpu_quota: Groups::of(root).cpu_quota(),
         ecc_uncorrected: errors.reduce(|all, one| all.saturating_add(one)),
         load: load.and_then(|load| load.split_whitespace().next()?.parse().ok()),
+        busy: None,
     }
+}
+
+/// How long CPUs are watched: thirty of the kernel's ticks.
+const WATCHED: Seconds = Seconds(0.3);
+
+/// How many CPUs are at work now, those that a hypervisor takes for others among them; `None` where
+/// the kernel does not tell. Takes a third of a second.
+pub fn busy(root: &Path) -> Option<f64> {
+    let times = || times(&word(&root.join("proc/stat"))?);
+    let [idle, all, cpus] = times()?;
+    clock::rest(WATCHED);
+    let [idle_after, all_after, _] = times()?;
+    let passed = all_after - all;
+    (passed > 0.0).then(|| cpus * (1.0 - (idle_after - idle) / passed).clamp(0.0, 1.0))
+}
+
+/// Ticks of all CPUs together: idle ones and all, and how many CPUs there are.
+fn times(stat: &str) -> Option<[f64; 3]> {
+    let line = stat.lines().find(|line| line.starts_with("cpu "))?;
+    // user nice system idle iowait irq softirq steal; what guests take is within user and nice.
+    let ticks = line.split_whitespace().skip(1).take(8).map(str::parse::<f64>);
+    let ticks: Vec<f64> = ticks.collect::<Result<_, _>>().ok()?;
+    let &[_, _, _, idle, waiting, ..] = ticks.as_slice() else { return None };
+    let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    let cpus = stat.lines().filter(is_cpu).count();
+    Some([idle + waiting, ticks.iter().sum(), cpus as f64])
 }
 
 /// `MemTotal` of a `meminfo` in GiB, with or without the node's name before it.
@@ -42,4 +74,18 @@ fn total(text: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.contains("MemTotal:"))?;
     let size: f64 = line.split_once("MemTotal:")?.1.split_whitespace().next()?.parse().ok()?;
     Some(size / KIB_IN_GIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_read_with_those_that_a_hypervisor_takes() {
+        let stat = "cpu  10 0 20 60 5 0 1 4 9 0\ncpu0 5 0 10 30 0 0 0 4 9 0\n\
+                    cpu1 5 0 10 30 5 0 1 0\nintr 5\n";
+        assert_eq!(times(stat), Some([65.0, 100.0, 2.0]));
+        assert_eq!(times("cpu  a b\n"), None);
+        assert_eq!(times("cpu  1 2\n"), None);
+    }
 }

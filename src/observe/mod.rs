@@ -14,6 +14,7 @@ use crate::{
     file,
     node_state::{Gpu, NodeState},
 };
+pub use host::busy;
 use std::{fs, path::Path};
 
 /// Longest of the kernel's files that is read, in bytes.

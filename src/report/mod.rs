@@ -4,6 +4,7 @@
 //! a [format](crate::format) decides how it looks: digits, columns, colours, axes.
 
 pub mod about;
+mod acceptance;
 mod access;
 mod attention;
 mod brief;
@@ -38,6 +39,7 @@ mod verdicts;
 mod wire_bandwidth;
 
 pub use about::About;
+pub use acceptance::document as acceptance;
 pub use brief::document as brief;
 pub use ceiling::Ceilings;
 pub use comparison::{comparisons, document as comparison};

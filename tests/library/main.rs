@@ -20,6 +20,7 @@ mod faults;
 mod formats;
 mod frontier;
 mod fuzz;
+mod histories;
 mod kernels;
 mod limits;
 mod localise;

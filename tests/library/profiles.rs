@@ -25,6 +25,24 @@ fn profiles_are_for_parts_and_suites_that_there_are() {
         let name = &profile.name;
         let suite = catalogue.suite(&profile.suite).unwrap_or_else(|why| panic!("{name}: {why}"));
         assert!(!suite.1.is_empty() && !profile.checks.is_empty());
+        for check in &profile.checks {
+            let suite = catalogue.suite(profile.suite_of(check));
+            let (suite, _) = suite.unwrap_or_else(|why| panic!("{name}: {}: {why}", check.name));
+            // A suite that plans nothing of a check's operation would leave it without a word.
+            let operation = check.cases[0].split('/').next().unwrap_or_default();
+            let has_any = match operation {
+                "stream" => suite.stream.is_some(),
+                "latency" => suite.latency.is_some(),
+                "compute" => suite.compute.is_some(),
+                "transfer" => suite.transfer.is_some(),
+                "gemm" => suite.gemm.is_some(),
+                "sdc" => suite.sdc.is_some(),
+                "attention" => !suite.attention.is_empty(),
+                "collective" => suite.collective.is_some(),
+                other => panic!("{name}: {}: {other}", check.name),
+            };
+            assert!(has_any, "{name}: {} has no case in suite {}", check.name, suite.name);
+        }
         let parts: Vec<&str> = catalogue.parts.iter().map(|part| part.id.as_str()).collect();
         match (profile.kind, &profile.part) {
             (Kind::Public, Some(part)) => assert!(parts.contains(&part.as_str()), "{name}"),

@@ -1,5 +1,6 @@
 //! `fizeau accept` as an operator calls it: verdicts, exit codes, files, and what survives a kill.
 
+use super::evidence::{all_follow, verify};
 use crate::program::{MEASURE, Place, Said, say};
 use serde_json::Value;
 use std::{
@@ -33,7 +34,7 @@ least_effect = 0.05
 floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
 "#;
 
-fn place() -> Place {
+pub fn place() -> Place {
     let place = Place::new();
     fs::write(place.path("profile.toml"), PROFILE).expect("written");
     fs::write(place.path("small.toml"), format!("{SUITE}{MEASURE}")).expect("written");
@@ -113,7 +114,8 @@ fn floors_from_the_speed_of_light_pass_nothing_and_a_kill_keeps_what_was_judged(
     let mut child = place.fizeau(args).spawn().expect("it starts");
     let file = place.path("out/verdict.json");
     let limit = Instant::now() + Duration::from_secs(60);
-    while !file.exists() && Instant::now() < limit {
+    let is_judged = || fs::read_to_string(&file).is_ok_and(|text| text.contains("\"product\""));
+    while !is_judged() && Instant::now() < limit {
         thread::sleep(Duration::from_millis(10));
     }
     child.kill().expect("killed");
@@ -128,6 +130,7 @@ fn floors_from_the_speed_of_light_pass_nothing_and_a_kill_keeps_what_was_judged(
     assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
     let whole = verdict(&place, "out");
     assert_eq!(whole["complete"], true);
+    all_follow(&place, &verify(&place, &[]));
     let checks = whole["checks"].as_array().expect("checks");
     let one = checks.iter().find(|one| one["check"] == "product").expect("the check");
     assert_eq!(one["verdict"], "inconclusive");

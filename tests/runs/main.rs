@@ -9,6 +9,7 @@ mod skipped;
 
 mod ab;
 mod accept;
+mod accept_faults;
 mod cli;
 mod evidence;
 mod frontier;

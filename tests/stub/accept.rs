@@ -24,6 +24,19 @@ resource = "memory"
 least_effect = 0.02
 "#;
 
+/// Whatever was judged of stubs follows from their records, every check of it, and says that they
+/// are stubs.
+pub fn follows(machine: &Machine) {
+    let text = fs::read_to_string(machine.place.path("out/verdict.json")).expect("a verdict");
+    let verdict: Value = serde_json::from_str(&text).expect("JSON");
+    let count = verdict["checks"].as_array().expect("checks").len();
+    let said = say(&mut machine.fizeau("", &["verify", "out"]));
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    let words = format!("{count} checks decided again, all with the same result (stub)\n");
+    assert!(said.out.contains(&words), "{words}: {}", said.out);
+    assert!(said.out.lines().all(|line| line.ends_with("(stub)")), "{}", said.out);
+}
+
 fn accept(script: &str, more: &[&str]) -> (Said, Option<Value>) {
     let machine = Machine::with(&NVIDIA);
     machine.suite(COPIES);
@@ -35,11 +48,7 @@ fn accept(script: &str, more: &[&str]) -> (Said, Option<Value>) {
         args.iter().chain(&devices).chain(&["cuda:3"]).chain(more).copied().collect();
     let said = say(&mut machine.fizeau(script, &all));
     if machine.place.path("out/manifest.json").exists() {
-        // Whatever was judged of stubs follows from their records, and says that they are stubs.
-        let verified = say(&mut machine.fizeau("", &["verify", "out"]));
-        assert_eq!(verified.code, Some(4), "{}{}", verified.out, verified.err);
-        assert!(verified.out.contains("checks decided again"), "{}", verified.out);
-        assert!(verified.out.lines().all(|line| line.ends_with("(stub)")), "{}", verified.out);
+        follows(&machine);
     }
     let text = fs::read_to_string(machine.place.path("out/verdict.json")).ok();
     (said, text.map(|text| serde_json::from_str(&text).expect("JSON")))
@@ -124,4 +133,200 @@ fn serial_numbers_and_uuids_of_gpus_are_kept_and_go_where_they_are_redacted() {
     assert!(!redacted.contains("zx81") && redacted.contains("serial_"), "{redacted}");
     // Places on the bus say nothing of who it is.
     assert!(redacted.contains("0000:01:00.0"), "{redacted}");
+}
+
+/// One repeat hangs for as long as this at most.
+const DEADLINE: &str = "deadline = 2.0";
+
+/// A node of four with a suite and a profile; `more` are the checks beside that of memory.
+fn machine(suite: &str, more: &str) -> Machine {
+    let machine = Machine::with(&NVIDIA);
+    machine.suite(&format!("{COPIES}{suite}"));
+    let path = machine.place.path("own.toml");
+    let text = fs::read_to_string(&path).expect("the suite");
+    assert!(text.contains("deadline = 20.0"), "{text}");
+    // With time for ten samples also where the machine is busy.
+    let text =
+        text.replace("deadline = 20.0", DEADLINE).replace("time_max = 0.005", "time_max = 9.0");
+    fs::write(&path, text).expect("written");
+    fs::write(machine.place.path("profile.toml"), format!("{PROFILE}{more}")).expect("written");
+    fs::create_dir(machine.place.path("root")).expect("made");
+    machine
+}
+
+/// An acceptance of some of its GPUs, and the verdict.
+fn judged(machine: &Machine, gpus: usize, script: &str, more: &[&str]) -> (Said, Value) {
+    let args = ["accept", "--root", "root", "--profile", "profile.toml"];
+    let devices = (0..gpus).flat_map(|gpu| ["--device".to_owned(), format!("cuda:{gpu}")]);
+    let mut command = machine.fizeau(script, &args);
+    let said = say(command.args(devices).args(more));
+    let text = fs::read_to_string(machine.place.path("out/verdict.json"));
+    let text = text.unwrap_or_else(|_| panic!("{}{}", said.out, said.err));
+    follows(machine);
+    (said, serde_json::from_str(&text).expect("JSON"))
+}
+
+/// The rows of a check on a device.
+fn rows<'v>(verdict: &'v Value, check: &str, device: &str) -> Vec<&'v Value> {
+    let all = verdict["checks"].as_array().expect("checks");
+    all.iter().filter(|one| one["check"] == check && one["device"] == device).collect()
+}
+
+#[test]
+fn lost_and_hung_devices_leave_the_others_verdicts_and_it_can_go_on() {
+    let machine = machine("", "");
+    let script = "devices=4,noise=0.002,seed=3/run";
+    let broken = format!("{script},gpu1.lost@9,gpu2.hang@9");
+    let (said, verdict) = judged(&machine, 4, &broken, &["--out", "out"]);
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    for device in ["cuda:1", "cuda:2"] {
+        let row = rows(&verdict, "memory copy", device)[0];
+        let told = (&row["verdict"], &row["cause"]);
+        assert_eq!(told, (&"inconclusive".into(), &"device_lost".into()), "{row}");
+    }
+    for device in ["cuda:0", "cuda:3"] {
+        let row = rows(&verdict, "memory copy", device)[0];
+        assert!(row["repeats"].as_u64() >= Some(5) && row["cause"].is_null(), "{row}");
+    }
+    // The devices answer again.
+    let (said, verdict) = judged(&machine, 4, script, &["--resume", "out"]);
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    for device in 0..4 {
+        let row = rows(&verdict, "memory copy", &format!("cuda:{device}"))[0];
+        assert!(row["repeats"].as_u64() >= Some(5) && row["cause"].is_null(), "{row}");
+    }
+}
+
+const LINKS: &str = r#"
+[transfer]
+transfers = ["host_to_device_memcpy", "host_to_all_memcpy", "device_to_device_memcpy_read"]
+sizes = [1048576]
+host = ["pinned"]
+"#;
+
+const CHECKS: &str = r#"
+[[check]]
+name = "host to device"
+cases = ["transfer/host_to_device_memcpy/*"]
+resource = "host_link"
+least_effect = 0.05
+
+[[check]]
+name = "all at once"
+cases = ["transfer/host_to_all_memcpy/*"]
+resource = "host_link"
+least_effect = 0.05
+
+[[check]]
+name = "peer read"
+cases = ["transfer/device_to_device_memcpy_read/*"]
+resource = "peer_link"
+least_effect = 0.025
+pairs_alike = true
+"#;
+
+#[test]
+fn slow_links_are_named_with_their_peers_and_half_a_slot_is_too() {
+    let machine = machine(LINKS, CHECKS);
+    let script = "devices=4,noise=0.002,seed=5/run,gpu3.pcie=0.5,link0-2=0.5";
+    let (said, verdict) = judged(&machine, 4, script, &["--out", "out", "--budget", "10min"]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.lines().all(|line| line.ends_with("(stub)")), "{}", said.out);
+    let failed = |check: &str| {
+        let all = verdict["checks"].as_array().expect("checks");
+        let of = |one: &&Value| one["check"] == check && one["verdict"] == "fail";
+        all.iter().filter(of).collect::<Vec<_>>()
+    };
+    let half = failed("host to device");
+    assert_eq!((half.len(), &half[0]["device"]), (1, &"cuda:3".into()), "{half:?}");
+    assert_eq!(half[0]["cause"], "half_width");
+    // Each device's own link is measured while the others are busy: by the device alone.
+    let all = rows(&verdict, "all at once", "cuda:0");
+    assert_eq!(all.len(), 1, "{all:?}");
+    let pairs = failed("peer read");
+    let points: Vec<&str> = pairs.iter().filter_map(|one| one["point"].as_str()).collect();
+    assert_eq!(points.len(), 2, "{points:?}");
+    for one in pairs {
+        assert_eq!(one["cause"], "peer_link", "{one}");
+        assert!(one["words"].as_str().expect("words").contains("1 of 3 pairs are slow: "), "{one}");
+        let point = one["point"].as_str().expect("a point");
+        assert!(point.ends_with("/0-2") || point.ends_with("/2-0"), "{point}");
+    }
+}
+
+const LASTING: &str = r#"
+[[check]]
+name = "lasting"
+cases = ["stream/copy/4MiB/*"]
+resource = "sustained"
+least_effect = 0.05
+level = "full"
+"#;
+
+#[test]
+fn a_soak_goes_on_until_its_budget_ends_with_series_and_verdicts_on_steadiness() {
+    let machine = machine("", LASTING);
+    let script = "devices=4,noise=0.002,seed=7/run";
+    let soak = ["--level", "soak", "--budget", "10s", "--out", "out"];
+    let (said, verdict) = judged(&machine, 1, script, &soak);
+    assert_eq!(said.code, Some(4), "what has no floor passes nothing: {}{}", said.out, said.err);
+    assert_eq!(verdict["complete"], true, "{}", said.err);
+    let series = fs::read_to_string(machine.place.path("out/series.csv")).expect("a series");
+    assert!(series.lines().skip(1).all(|line| line.contains(",true,lasting,")), "{series}");
+    let rounds = series.lines().filter(|line| line.contains(",cuda:0,")).count();
+    assert!(rounds > 5, "it ended once all was decided: {series}");
+    // Thirds of fewer repeats say nothing: on a busy machine there are not more.
+    let steady = rows(&verdict, "lasting: steady", "cuda:0");
+    assert_eq!(steady.is_empty(), rounds < 9, "{rounds}: {steady:?}");
+    assert!(steady.iter().all(|one| one["verdict"] == "pass"), "{steady:?}");
+    let page = fs::read_to_string(machine.place.path("out/verdict.html")).expect("a page");
+    assert!(page.contains("In the course of time") && page.contains("(stub)"));
+}
+
+/// Stands in for perftest's: a server ends at once, a client prints the table of perftest; the port
+/// `mlx5_2` has half of its rate.
+const PERFTEST: &str = r#"#!/bin/sh
+folder=$(dirname "$0")
+case "$*" in
+*localhost*) ;;
+*) echo "$2" >"$folder/server"; exit ;;
+esac
+rate=39$(($$ % 10))
+case "$2 $(cat "$folder/server")" in *mlx5_2*) rate=19$(($$ % 10)) ;; esac
+echo " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"
+echo " 65536      5000             0.00             $rate.41             0.748457"
+"#;
+
+#[test]
+fn each_port_is_measured_by_perftest_and_the_slow_one_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = machine("", "");
+    for port in 0..4 {
+        let folder = machine.place.path(&format!("root/sys/class/infiniband/mlx5_{port}/ports/1"));
+        fs::create_dir_all(&folder).expect("made");
+        fs::write(folder.join("state"), "4: ACTIVE\n").expect("written");
+        fs::write(folder.join("rate"), "400 Gb/sec (4X NDR)\n").expect("written");
+    }
+    let bin = machine.place.path("bin");
+    fs::create_dir(&bin).expect("made");
+    fs::write(bin.join("ib_write_bw"), PERFTEST).expect("written");
+    let runs = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(bin.join("ib_write_bw"), runs).expect("it may run");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let args = ["accept", "--root", "root", "--profile", "profile.toml", "--level", "full"];
+    let mut command = machine.fizeau("devices=4,noise=0.002,seed=9/run", &args);
+    command.args(["--device", "cuda:0", "--out", "out"]).env("PATH", path);
+    let said = say(&mut command);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    follows(&machine);
+    let text = fs::read_to_string(machine.place.path("out/verdict.json")).expect("a verdict");
+    let verdict: Value = serde_json::from_str(&text).expect("JSON");
+    for port in 0..4 {
+        let rows = rows(&verdict, "network bandwidth", &format!("mlx5_{port}/1"));
+        let expected = if port == 2 { "fail" } else { "pass" };
+        assert_eq!(rows[0]["verdict"], expected, "{rows:?}");
+        assert_eq!(rows[0]["value"]["unit"], "B/s");
+    }
+    let slow = rows(&verdict, "network bandwidth", "mlx5_2/1")[0];
+    assert_eq!(slow["cause"], "network_interface");
 }

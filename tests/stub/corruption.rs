@@ -101,6 +101,7 @@ fn one_device_that_flips_bits_fails_its_node() {
     let said = say(&mut machine.fizeau("units=2,devices=4,gpu2.flip=output/20,seed=3", &args));
     assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
     assert!(said.out.lines().all(|line| line.ends_with("(stub)")), "{}", said.out);
+    super::accept::follows(&machine);
     let text = fs::read_to_string(machine.place.path("out/verdict.json")).expect("a verdict");
     let verdict: Value = serde_json::from_str(&text).expect("JSON");
     let checks = verdict["checks"].as_array().expect("checks");

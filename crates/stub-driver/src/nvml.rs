@@ -143,8 +143,9 @@ export! {
         celsius.write(1);
         OK
     }
-    nvmlDeviceGetCurrentClocksEventReasons(_device: Sensor, reasons: *mut u64) |state| {
-        reasons.write(state.script.reasons);
+    nvmlDeviceGetCurrentClocksEventReasons(device: Sensor, reasons: *mut u64) |state| {
+        let gpu = ordinal(device);
+        reasons.write(state.script.reasons(gpu, state.launched_on(gpu)));
         OK
     }
     nvmlDeviceGetTotalEccErrors(

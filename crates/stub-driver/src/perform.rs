@@ -4,13 +4,16 @@ use crate::{
     cost::{CLOCK, Cost},
     model::Call,
     speed::Resource,
-    state::{ILLEGAL_ADDRESS, LAUNCH_FAILED, OK, State},
+    state::{ILLEGAL_ADDRESS, LAUNCH_FAILED, OK, State, UNKNOWN},
 };
 
 /// Does what a kernel does, and lets pass what it costs: before, since a chain moves on.
 pub fn perform(state: &mut State, stream: usize, call: &Call, cost: &Cost) -> i32 {
     state.launched(stream, cost);
     let device = state.device_of(stream);
+    if state.script.is_lost(device, state.launched_on(device)) {
+        return state.give(UNKNOWN);
+    }
     let said = state.flipped(device, call, |state| run(state, call));
     if said != OK {
         return said;

@@ -14,12 +14,13 @@
 //! | `mig` | each device is a MIG slice |
 //! | `apart` | no device reaches another's memory |
 //! | `memory=BYTES` | of each device |
-//! | `hang@5` | no event ends after the fifth launch |
+//! | `hang@5` | no event ends after the fifth launch; `gpu2.hang@5`: after the fifth on device 2 |
+//! | `gpu2.lost@5` | launches on device 2 answer 999 from its fifth on, as on a GPU that is gone |
 //! | `late=3@5` | the host is too late for the fifth gate and the two after it, which give up |
 //! | `slow=2` | everything takes twice the time; how fast each part of a device is: [`crate::speed`] |
 //! | `lanes=8` | lanes of PCI Express in use, as NVML says |
 //! | `nvlinks=17` | NVLinks that are up; unknown if absent |
-//! | `reasons=64` | why NVML says the clock is held |
+//! | `reasons=64` | why NVML says the clock is held; `gpu3.reasons=64@1`: on one |
 //! | `xid=79` | a fault that NVML reports |
 //! | `ecc=0` | memory is not protected, as NVML says |
 //! | `processes=2` | processes on each device, as NVML says; unknown if absent |
@@ -63,6 +64,10 @@ pub struct Script {
     pub memory: u64,
     /// Events do not end after this many launches.
     pub hang: Option<u64>,
+    /// Devices whose events do not end after this many of their launches.
+    hangs: Vec<(i32, u64)>,
+    /// Devices that are lost after this many of their launches.
+    losses: Vec<(i32, u64)>,
     /// How many gates give up, and the first of them.
     pub late: Option<(u64, u64)>,
     /// Factor on all times.
@@ -75,8 +80,9 @@ pub struct Script {
     pub lanes: u32,
     /// NVLinks that are up.
     pub nvlinks: Option<u32>,
-    /// Bits that NVML gives as reasons for the clock.
-    pub reasons: u64,
+    /// Bits that NVML gives as reasons for the clock: of which device, where not of all, and from
+    /// which of its launches on.
+    reasons: Vec<(Option<i32>, u64, u64)>,
     /// A fault that NVML reports once.
     pub xid: Option<u64>,
     /// Whether NVML says that memory is protected.
@@ -107,13 +113,15 @@ impl Default for Script {
             apart: false,
             memory: 2 << 30,
             hang: None,
+            hangs: Vec::new(),
+            losses: Vec::new(),
             late: None,
             slow: 1.0,
             speeds: Speeds::default(),
             flips: Vec::new(),
             lanes: 16,
             nvlinks: None,
-            reasons: 0,
+            reasons: Vec::new(),
             xid: None,
             ecc: true,
             processes: None,
@@ -165,6 +173,13 @@ impl Script {
             self.hang = Some(launch.parse().ok()?);
             return Some(());
         }
+        if let Some((gpu, fault)) = part.strip_prefix("gpu").and_then(|of| of.split_once('.'))
+            && let Some((what @ ("hang" | "lost"), launch)) = fault.split_once('@')
+        {
+            let fault = (gpu.parse().ok()?, launch.parse().ok()?);
+            if what == "hang" { &mut self.hangs } else { &mut self.losses }.push(fault);
+            return Some(());
+        }
         let (name, value) = part.split_once('=')?;
         match name {
             "driver" => self.driver = value.parse().ok()?,
@@ -186,7 +201,11 @@ impl Script {
             }
             "lanes" => self.lanes = value.parse().ok()?,
             "nvlinks" => self.nvlinks = Some(value.parse().ok()?),
-            "reasons" => self.reasons = value.parse().ok()?,
+            "reasons" => self.hold(None, value)?,
+            of if of.starts_with("gpu") && of.ends_with(".reasons") => {
+                let gpu = of.strip_prefix("gpu")?.strip_suffix(".reasons")?;
+                self.hold(Some(gpu.parse().ok()?), value)?;
+            }
             "xid" => self.xid = Some(value.parse().ok()?),
             "ecc" => self.ecc = value != "0",
             "processes" => self.processes = Some(value.parse().ok()?),
@@ -200,6 +219,33 @@ impl Script {
             _ => self.speeds.take(name, value)?,
         }
         Some(())
+    }
+}
+
+impl Script {
+    /// `BITS`, `BITS@LAUNCH`: why a device's clock is held.
+    fn hold(&mut self, gpu: Option<i32>, value: &str) -> Option<()> {
+        let (bits, from) = value.split_once('@').unwrap_or((value, "0"));
+        self.reasons.push((gpu, bits.parse().ok()?, from.parse().ok()?));
+        Some(())
+    }
+
+    /// Whether a device that has launched so much hangs.
+    pub fn hangs(&self, gpu: i32, launched: u64) -> bool {
+        self.hangs.iter().any(|(of, from)| *of == gpu && launched >= *from)
+    }
+
+    /// Whether one is lost.
+    pub fn is_lost(&self, gpu: i32, launched: u64) -> bool {
+        self.losses.iter().any(|(of, from)| *of == gpu && launched >= *from)
+    }
+
+    /// Bits that NVML gives as reasons for the clock of a device that has launched so much.
+    pub fn reasons(&self, gpu: i32, launched: u64) -> u64 {
+        let holds = |(of, _, from): &&(Option<i32>, u64, u64)| {
+            of.is_none_or(|of| of == gpu) && launched >= *from
+        };
+        self.reasons.iter().filter(holds).fold(0, |all, (_, bits, _)| all | bits)
     }
 }
 
@@ -236,6 +282,12 @@ mod tests {
         assert_eq!(script.codes["cuMemAlloc_v2"], (2, 3));
         assert_eq!(script.codes["nvmlInit_v2"], (9, 1));
         assert_eq!(script.speeds.largest(), 1);
+        let held = Script::parse("gpus=2,reasons=4,gpu1.reasons=64@3").expect("a script");
+        let reasons = [held.reasons(0, 9), held.reasons(1, 2), held.reasons(1, 3)];
+        assert_eq!(reasons, [4, 4, 68]);
+        let broken = Script::parse("gpus=3,gpu1.hang@5,gpu2.lost@7").expect("a script");
+        assert!(broken.hangs(1, 5) && !broken.hangs(1, 4) && !broken.hangs(2, 9));
+        assert!(broken.is_lost(2, 7) && !broken.is_lost(2, 6) && !broken.is_lost(1, 9));
     }
 
     #[test]
@@ -244,6 +296,7 @@ mod tests {
             ("gpus=2,devices=two", "\"devices=two\""),
             ("sulk", "\"sulk\""),
             ("cuMemAlloc=2", "\"cuMemAlloc=2\""),
+            ("gpu1.lost", "\"gpu1.lost\""),
             ("gpu3.hmb=0.85,gpus=4", "\"gpu3.hmb=0.85\""),
             ("gpu8.hbm=0.85,gpus=8", "gpu8"),
             ("link0-1=0.5", "gpu1"),

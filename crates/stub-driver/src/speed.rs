@@ -4,6 +4,7 @@
 //! | word of the script | means |
 //! | --- | --- |
 //! | `seed=7` | begins every sequence of random numbers (0) |
+//! | `seed=7/run` | other ones for each run, by the name of its folder (`--out`): repeats differ |
 //! | `hbm=0.9` | memory has 0.9 of its bandwidth on every device |
 //! | `gpu3.hbm=0.85` | on device 3 alone |
 //! | `gpu3.hbm=0.85@100` | from that device's launch 100 on |
@@ -21,7 +22,7 @@
 //! Noise is log-normal: all times between two events of a stream are multiplied by exp(noise x z),
 //! z from a standard normal distribution, so that the median is the time without noise.
 
-use std::f64::consts::TAU;
+use std::{f64::consts::TAU, ffi::OsString, path::Path};
 
 /// What can be slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +138,10 @@ impl Speeds {
     /// Takes up a word of a script, `name=value`; whether it is one of these.
     pub fn take(&mut self, name: &str, value: &str) -> Option<()> {
         if name == "seed" {
-            self.seed = value.parse().ok()?;
+            self.seed = match value.strip_suffix("/run") {
+                Some(value) => of_run(value.parse().ok()?, &folder(std::env::args_os())),
+                None => value.parse().ok()?,
+            };
             return Some(());
         }
         let (of, what) = target(name)?;
@@ -206,6 +210,19 @@ impl Speeds {
         let bits = words.into_iter().fold(0, |bits, word| mixed(bits ^ word));
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
+}
+
+/// A seed of a run's own.
+fn of_run(seed: u64, folder: &str) -> u64 {
+    folder.bytes().fold(seed, |bits, byte| mixed(bits ^ u64::from(byte)))
+}
+
+/// The name of the folder that a run writes to, as its command line says; empty where it says none.
+fn folder(words: impl Iterator<Item = OsString>) -> String {
+    let mut rest = words.skip_while(|word| word != "--out").skip(1);
+    let path = rest.next().unwrap_or_default();
+    let name = Path::new(&path).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// A step of SplitMix64.
@@ -338,6 +355,17 @@ mod tests {
         let expected = 1.0 / (0.98f64.powi(2) * 0.999f64.powi(3));
         assert!((slower.stretch(later) - expected).abs() < 1e-12);
         assert_eq!(slower.stretch(on(2)), 1.0);
+    }
+
+    #[test]
+    fn each_run_has_noise_of_its_own_where_that_is_asked_for() {
+        let words = |out: &str| ["fizeau", "run", "--out", out].map(OsString::from).into_iter();
+        assert_eq!(folder(words("/somewhere/0002-cuda3")), "0002-cuda3");
+        assert_eq!(folder(["fizeau"].map(OsString::from).into_iter()), "");
+        let seed = |out: &str| of_run(7, &folder(words(out)));
+        assert_eq!(seed("a/0001-cuda0"), seed("b/0001-cuda0"));
+        assert_ne!(seed("a/0001-cuda0"), seed("a/0002-cuda0"));
+        assert!(Speeds::default().take("seed", "x/run").is_none());
     }
 
     #[test]

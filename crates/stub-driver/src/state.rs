@@ -27,6 +27,7 @@ pub const NOT_FOUND: i32 = 500;
 pub const NOT_READY: i32 = 600;
 pub const ILLEGAL_ADDRESS: i32 = 700;
 pub const LAUNCH_FAILED: i32 = 719;
+pub const UNKNOWN: i32 = 999;
 
 /// The context of a device is this and its ordinal.
 pub const CONTEXT: usize = 0xc0_0000;
@@ -177,8 +178,17 @@ impl State {
     /// Counts a launch on a stream, and lets pass what it costs.
     pub fn launched(&mut self, stream: usize, cost: &Cost) {
         self.launches += 1;
-        *self.launched.entry(self.device_of(stream)).or_default() += 1;
+        let device = self.device_of(stream);
+        *self.launched.entry(device).or_default() += 1;
+        if self.script.hangs(device, self.launched_on(device)) {
+            self.hang(stream);
+        }
         self.spend(stream, cost);
+    }
+
+    /// Launches so far on a device.
+    pub fn launched_on(&self, device: i32) -> u64 {
+        self.launched.get(&device).copied().unwrap_or(0)
     }
 
     /// A gate is closed: where its word stands, how long it holds, and where it leaves how long it

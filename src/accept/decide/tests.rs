@@ -115,6 +115,43 @@ fn a_neighbour_that_goes_away_fails_nobody() {
     assert_eq!(sequence.failed_at_first(), [0]);
 }
 
+/// Devices of one metric, of which the third is slower by `slow` at first. When it is measured anew
+/// it is slower by the first of `later`, and its partner by the second.
+fn retested(slow: f64, later: [f64; 2]) -> Sequence {
+    let devices = 4;
+    let mut sequence = Sequence::new((0..devices).map(|_| series(0, vec![reference()])).collect());
+    let mut normal = Normal::new(23);
+    while !sequence.is_over() {
+        let is_retest = sequence.is_retest();
+        for (at, count) in sequence.wanted() {
+            let rate = match (is_retest, at == 2) {
+                (false, true) => slow,
+                (false, false) => 0.0,
+                (true, is_slow) => later[usize::from(!is_slow)],
+            };
+            (0..count).for_each(|_| sequence.take(at, rate + 0.002 * normal.next()));
+        }
+        if is_retest {
+            assert!(sequence.wanted().is_empty(), "a suspect and its partner are measured alike");
+        }
+        sequence.judge();
+    }
+    sequence
+}
+
+#[test]
+fn a_failure_is_confirmed_beside_a_device_that_passed() {
+    let of = |sequence: &Sequence| verdicts(sequence)[2];
+    let slow = -3.0 * EFFECT;
+    assert_eq!(of(&retested(slow, [slow, 0.0])).0, Verdict::Fail);
+    // Whatever slows both down is no fault of the one.
+    let both = retested(slow, [slow, slow]);
+    assert_eq!(of(&both), (Verdict::Inconclusive, Reason::NotRepeated));
+    let others = verdicts(&both).iter().filter(|one| one.0 == Verdict::Pass).count();
+    assert_eq!(others, 3);
+    assert_eq!(of(&retested(slow, [0.0, 0.0])), (Verdict::Inconclusive, Reason::NotRepeated));
+}
+
 #[test]
 fn noise_above_the_gate_lets_a_reference_fail_nobody_but_not_a_floor() {
     let noisy = EFFECT * 1.5;

@@ -2,9 +2,9 @@
 
 use super::{AcceptArgs, KERNELS_TRIED};
 use crate::{
-    accept::{Level, profile::Profile},
+    accept::profile::{Profile, Stage, Way},
     clock,
-    cmd::{self, Global, Interrupted, Usage, launch::LAUNCHER},
+    cmd::{self, Global, Interrupted, launch::LAUNCHER},
     record::{Record, store},
     units::Seconds,
 };
@@ -25,14 +25,24 @@ const EVERY: Seconds = Seconds(0.02);
 /// Longest message of a child that is shown, in bytes.
 const SAID_MAX: u64 = 2_000;
 
-/// What a device would measure.
+/// A device, or all of one backend as ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// As `--device` takes it.
+    pub device: String,
+    /// How many ranks; 0 of one device.
+    pub ranks: usize,
+}
+
+/// What a device would measure in a stage.
+#[derive(Default)]
 pub struct Listed {
-    /// The ids of the cases of the profile's checks.
+    /// The ids of the cases of the stage's checks.
     pub ids: Vec<String>,
-    /// The plan for people.
-    pub text: String,
-    /// Whether a stub driver stands in for the device.
-    pub is_stub: bool,
+    /// Their estimated time together.
+    pub seconds: f64,
+    /// The memory that the largest of them needs.
+    pub memory: u64,
 }
 
 #[derive(Deserialize)]
@@ -47,15 +57,13 @@ struct Case {
     memory_bytes: u64,
 }
 
-fn command(
-    verb: &str,
-    device: &str,
-    profile: &Profile,
-    global: &Global,
-) -> anyhow::Result<Command> {
+fn command(verb: &str, target: &Target, stage: &Stage, global: &Global) -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(program);
-    command.arg(verb).args(["--suite", &profile.suite, "--device", device]);
+    command.arg(verb).args(["--suite", &stage.suite, "--device", &target.device]);
+    if target.ranks > 0 {
+        command.args(["--ranks", &target.ranks.to_string()]);
+    }
     if let Some(data) = &global.data {
         command.arg("--data").arg(data);
     }
@@ -74,25 +82,24 @@ pub fn point_of(id: &str) -> &str {
     id.rsplit_once('/').map_or(id, |(point, _)| point)
 }
 
-/// What the profile's checks would measure on a device.
+/// What a stage's checks would measure on a device: nothing where it has none of their cases.
 ///
 /// # Errors
-/// Where the device cannot be opened, or plans no case of them.
+/// Where the device cannot be opened.
 pub fn list(
-    device: &str,
+    target: &Target,
     profile: &Profile,
-    args: &AcceptArgs,
+    stage: &Stage,
     global: &Global,
 ) -> anyhow::Result<Listed> {
-    let mut command = command("list", device, profile, global)?;
+    let mut command = command("list", target, stage, global)?;
     let output = command.arg("--json").output().context("cannot start a process to plan")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{device} cannot be measured: {}", said.trim());
+        bail!("{} cannot be measured: {}", target.device, said.trim());
     }
     let listing: Listing = serde_json::from_slice(&output.stdout).context("the plan's JSON")?;
-    let level = Level::from(args.level);
-    let checks = || profile.checks.iter().filter(|check| check.level <= level);
+    let has = |id: &str| stage.checks.iter().any(|&at| profile.checks[at].has(id));
     let mut kernels: BTreeMap<&str, usize> = BTreeMap::new();
     // A device names its kernels best guess first.
     let mut is_tried = |id| {
@@ -100,25 +107,15 @@ pub fn list(
         *count += 1;
         *count <= KERNELS_TRIED
     };
-    let chosen = listing.cases.iter().filter(|case| checks().any(|check| check.has(&case.id)));
+    // Copies between the host and another device are that device's own to measure.
+    let is_own = |id: &str| stage.way != Way::InTurn || !point_of(id).contains("/of");
+    let chosen = listing.cases.iter().filter(|case| has(&case.id) && is_own(&case.id));
     let cases: Vec<&Case> = chosen.filter(|case| is_tried(&case.id)).collect();
-    if cases.is_empty() {
-        let (suite, name) = (&profile.suite, &profile.name);
-        let words =
-            format!("suite {suite} plans no case of the checks of profile {name} on {device}");
-        return Err(Usage(words).into());
-    }
-    let time: f64 = cases.iter().map(|case| case.estimated_seconds).sum();
-    let memory = cases.iter().map(|case| case.memory_bytes).max().unwrap_or(0);
-    let mut text: Vec<String> = cases.iter().map(|case| case.id.clone()).collect();
-    let memory = memory as f64 / (1u64 << 20) as f64;
-    text.push(format!("{} cases, about {time:.1} s, at most {memory:.0} MiB at once", cases.len()));
-    let is_stub = crate::device::BACKENDS.iter().any(|backend| {
-        let its = device.split(':').next() == Some(backend.name());
-        its && backend.devices().is_ok_and(|all| all.iter().any(|one| one.is_stub()))
-    });
-    let ids = cases.iter().map(|case| case.id.clone()).collect();
-    Ok(Listed { ids, text: text.join("\n"), is_stub })
+    Ok(Listed {
+        seconds: cases.iter().map(|case| case.estimated_seconds).sum(),
+        memory: cases.iter().map(|case| case.memory_bytes).max().unwrap_or(0),
+        ids: cases.iter().map(|case| case.id.clone()).collect(),
+    })
 }
 
 /// A process that measures one repeat on one device.
@@ -135,8 +132,8 @@ impl Child {
     /// # Errors
     /// Where it cannot be started.
     pub fn start(
-        device: &str,
-        profile: &Profile,
+        target: &Target,
+        stage: &Stage,
         args: &AcceptArgs,
         global: &Global,
         ids: &[String],
@@ -146,14 +143,15 @@ impl Child {
         // A file and not a pipe: nobody reads while it runs, and a full pipe would stop it.
         let said = place.join("messages.txt");
         let messages = fs::File::create(&said).context("the file of messages")?;
-        let mut command = command("run", device, profile, global)?;
+        let mut command = command("run", target, stage, global)?;
         if args.no_host_name {
             command.arg("--no-host-name");
         }
         command.arg("--out").arg(place).arg("--").args(ids);
         command.stdout(Stdio::null()).stderr(messages);
         let process = command.spawn().context("cannot start a process to measure")?;
-        Ok(Child { device: device.into(), place: place.into(), process, said })
+        let device = target.device.clone();
+        Ok(Child { device, place: place.into(), process, said })
     }
 
     /// Waits for its end; its record.

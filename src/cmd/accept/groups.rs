@@ -1,13 +1,17 @@
 //! Which devices are judged by which profile, and what that would take.
 
-use super::{AcceptArgs, child};
+use super::{
+    AcceptArgs,
+    child::{self, Listed, Target},
+};
 use crate::{
     accept::{
         Level, Resource,
         cause::Facts,
         learn::{self, Run},
         node::Device,
-        profile::Profile,
+        passive,
+        profile::{Check, Profile, Stage, Way},
     },
     cmd::{self, Global, Usage},
     data::Catalogue,
@@ -26,13 +30,33 @@ pub struct Group {
 }
 
 impl Group {
-    /// Names of its devices.
-    pub fn names(&self) -> Vec<String> {
-        self.devices.iter().map(name_of).collect()
+    /// How many ranks its collectives have: all GPUs of the backend, where there are several and
+    /// the level has a check of them; else 0.
+    fn ranks(&self, level: Level) -> usize {
+        let stages = self.profile.stages(level);
+        let has_any = stages.iter().any(|stage| stage.way == Way::AsRanks);
+        // A node whose GPUs are all gone has a group without any.
+        let Some(backend) = self.devices.first().map(|first| &first.backend) else { return 0 };
+        let family = BACKENDS.iter().find(|one| one.name() == backend);
+        // Ranks take the backend's first devices.
+        let all = family.and_then(|one| one.devices().ok()).map_or(0, |all| all.len());
+        let is_whole = backend != "host" && all == self.devices.len() && all > 1;
+        if has_any && is_whole { all } else { 0 }
     }
 
-    /// The devices with what their state says.
-    pub fn told(&self, state: &NodeState) -> Vec<Device> {
+    /// What is measured, in the order of [`told`](Self::told): each device, and all as ranks.
+    pub fn targets(&self, level: Level) -> Vec<Target> {
+        let one = |properties: &Properties| Target { device: name_of(properties), ranks: 0 };
+        let mut all: Vec<Target> = self.devices.iter().map(one).collect();
+        let ranks = self.ranks(level);
+        if ranks > 0 {
+            all.push(Target { device: self.devices[0].backend.clone(), ranks });
+        }
+        all
+    }
+
+    /// The devices with what their state says, and all together where they are measured as ranks.
+    pub fn told(&self, state: &NodeState, level: Level) -> Vec<Device> {
         let device = |properties: &Properties| {
             let name = name_of(properties);
             let gpu = state.gpus.iter().find(|gpu| gpu.name == name);
@@ -40,10 +64,23 @@ impl Group {
                 held_by: Vec::new(),
                 peer_links: self.profile.expected.peer_links,
                 lanes: gpu.and_then(|gpu| gpu.lanes),
+                processes: gpu.and_then(|gpu| gpu.processes),
+                is_busy_host: properties.backend == "host" && passive::is_busy(&state.host),
+                ..Facts::default()
             };
-            Device { kind: properties.name.clone(), is_stub: properties.is_stub(), name, facts }
+            let (kind, is_stub) = (properties.name.clone(), properties.is_stub());
+            Device { kind, is_stub, name, ranks: 0, facts }
         };
-        self.devices.iter().map(device).collect()
+        let mut all: Vec<Device> = self.devices.iter().map(device).collect();
+        let ranks = self.ranks(level);
+        if ranks > 0 {
+            let first = &self.devices[0];
+            let facts = Facts { peer_links: self.profile.expected.peer_links, ..Facts::default() };
+            let (kind, is_stub) = (first.name.clone(), first.is_stub());
+            let name = format!("{}:all", first.backend);
+            all.push(Device { kind, is_stub, name, ranks, facts });
+        }
+        all
     }
 }
 
@@ -172,30 +209,65 @@ pub fn print_plan(
     for group in groups.iter().filter(|_| level > Level::Passive) {
         let kind = format!("{:?}", group.profile.kind).to_lowercase();
         lines.push(format!("\nprofile {} ({kind}), repeated 5 to 15 times:", group.profile.name));
-        for check in group.profile.checks.iter().filter(|check| check.level <= level) {
-            let floor = match &check.floor {
-                Some(floor) => format!(
-                    "floor {:.0} % of the speed of light ({}), {}",
-                    floor.share * 100.0,
-                    crate::spec::Tier::from(floor.tier),
-                    format!("{:?}", floor.quality).to_lowercase()
-                ),
-                None => "no floor".into(),
-            };
-            let effect = check.least_effect * 100.0;
-            lines.push(match check.resource {
-                Resource::Results => format!("  {}: the same bits each time", check.name),
-                _ => format!("  {}: least effect {effect:.1} %, {floor}", check.name),
-            });
-        }
-        for device in group.names() {
-            let listed = child::list(&device, &group.profile, args, global)?;
-            let stub = if listed.is_stub { " (stub)" } else { "" };
-            lines.push(format!("  on {device}, each time:{stub}"));
-            lines.extend(listed.text.lines().map(|line| format!("    {line}{stub}")));
+        let checks = group.profile.checks.iter().filter(|check| check.level <= level);
+        lines.extend(checks.map(told_of));
+        let is_stub = group.devices.first().is_some_and(Properties::is_stub);
+        let stub = if is_stub { " (stub)" } else { "" };
+        for target in group.targets(level) {
+            for stage in group.profile.stages(level) {
+                if (stage.way == Way::AsRanks) != (target.ranks > 0) {
+                    continue;
+                }
+                let listed = match child::list(&target, &group.profile, &stage, global) {
+                    Ok(listed) if listed.ids.is_empty() => continue,
+                    Ok(listed) => listed,
+                    Err(error) => {
+                        lines.push(format!("  {error:#}"));
+                        continue;
+                    }
+                };
+                lines.push(planned(&target, &stage, &listed, stub));
+                lines.extend(listed.ids.iter().map(|id| format!("    {id}{stub}")));
+            }
         }
     }
-    let budget = args.budget.0;
+    if level >= Level::Full {
+        lines.push("\nnetwork: ib_write_bw on each port that is up, where it is installed".into());
+    }
+    let budget = args.ends_after();
     lines.push(format!("\nends after {budget} at the latest, and the round in flight"));
     cmd::print(&lines.join("\n"))
+}
+
+/// A check, and what it is checked against.
+fn told_of(check: &Check) -> String {
+    if check.resource == Resource::Results {
+        return format!("  {}: the same bits each time", check.name);
+    }
+    let floor = match &check.floor {
+        Some(floor) => format!(
+            "floor {:.0} % of the speed of light ({}), {}",
+            floor.share * 100.0,
+            crate::spec::Tier::from(floor.tier),
+            format!("{:?}", floor.quality).to_lowercase()
+        ),
+        None => "no floor".into(),
+    };
+    format!("  {}: least effect {:.1} %, {floor}", check.name, check.least_effect * 100.0)
+}
+
+/// What one process would measure, in words.
+fn planned(target: &Target, stage: &Stage, listed: &Listed, stub: &str) -> String {
+    let how = match stage.way {
+        Way::AtOnce => "at once with its like",
+        Way::InTurn => "one after another",
+        Way::AsRanks => "all as ranks",
+    };
+    let (count, seconds) = (listed.ids.len(), listed.seconds);
+    let memory = listed.memory as f64 / (1u64 << 20) as f64;
+    format!(
+        "  on {}, suite {}, {how}: {count} cases, about {seconds:.1} s each time, at most \
+         {memory:.0} MiB at once{stub}",
+        target.device, stage.suite
+    )
 }

@@ -109,6 +109,7 @@ pub struct Made {
     account: Account,
     profiles: BTreeMap<String, Profile>,
     state: NodeState,
+    after: NodeState,
     records: BTreeMap<String, Record>,
 }
 
@@ -137,7 +138,8 @@ impl Made {
         let records = files.iter().filter(is_record).filter_map(|one| store::read(&one.at).ok());
         let records = records.map(|record| (record.header.run.clone(), record)).collect();
         let state = json(directory, names::STATE)?;
-        Ok(Made { account, profiles, state, records })
+        let after = json(directory, names::STATE_AFTER)?;
+        Ok(Made { account, profiles, state, after, records })
     }
 
     /// What was done.
@@ -147,8 +149,8 @@ impl Made {
 
     /// For those who decide again.
     pub fn sources(&self) -> Sources<'_> {
-        let Made { account, profiles, state, records } = self;
-        Sources { account, profiles, state, records }
+        let Made { account, profiles, state, after, records } = self;
+        Sources { account, profiles, state, after, records }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
         Level,
         at_rest::AtRest,
         history::Event,
+        network,
         node::{Device, Node},
         profile::Profile,
     },
@@ -144,6 +145,8 @@ pub struct Contents<'c> {
     pub at_rest: AtRest,
     /// What each group was told.
     pub told: Vec<Told>,
+    /// What the decision on the network was told, where anything was measured of it.
+    pub network: Option<network::Told>,
 }
 
 /// A bundle to be closed.
@@ -153,8 +156,8 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Closes it: adds identity, account, profiles and the state afterwards, replaces what is to be
-    /// redacted, and writes the manifest and its signature.
+    /// Closes it: adds identity, account and profiles, replaces what is to be redacted, and writes
+    /// the manifest and its signature.
     ///
     /// # Errors
     /// Where a file cannot be written, something could not be replaced, or `ssh-keygen` refuses.
@@ -165,9 +168,6 @@ impl Bundle {
         if !names_host {
             identity.host = None;
         }
-        let mut state = observe::kernel(root);
-        observe::add_drivers(&mut state);
-        write_json(out, names::STATE_AFTER, &state)?;
         let profiles = profiles(out, &contents.told)?;
         write_json(out, names::ACCOUNT, &self.account(contents, profiles)?)?;
         match self.redactor {
@@ -206,6 +206,7 @@ impl Bundle {
             level: contents.level,
             at_rest: contents.at_rest,
             groups: groups.collect(),
+            network: contents.network,
             redacted: kinds,
         })
     }

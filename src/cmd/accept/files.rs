@@ -1,0 +1,223 @@
+//! What `fizeau accept` keeps in its directory: states, verdicts, series. Each file is written
+//! whole or not at all, so that whatever ends the program leaves the verdicts of the last round.
+
+use super::{AcceptArgs, ROUNDS, groups::Group};
+use crate::{
+    accept::{
+        FORMAT, Judged, Level, Report,
+        node::Sample,
+        profile::{Kind, Profile},
+    },
+    clock,
+    cmd::{self, Usage},
+    device::host,
+    evidence,
+    format::{acceptance, html},
+    node_state::NodeState,
+    report,
+    text::for_spreadsheets,
+    verdict::Verdict,
+};
+use std::path::{Path, PathBuf};
+
+/// Below the working directory, where records and verdicts go.
+const LOCAL: &str = "results/local";
+
+/// The verdict's file.
+pub const VERDICT: &str = evidence::file::VERDICT;
+
+/// All that is known so far, and where it is kept.
+pub struct Kept<'a> {
+    args: &'a AcceptArgs,
+    level: Level,
+    profiles: Vec<Profile>,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Where; none of a passive acceptance that was not asked to keep anything.
+    pub out: Option<PathBuf>,
+    /// Verdicts on the node at rest.
+    pub passive: Vec<Judged>,
+    /// What could not be read.
+    pub unread: Vec<String>,
+    /// Verdicts on what was measured, by group of devices.
+    pub measured: Vec<Vec<Judged>>,
+    /// Verdicts on the network, and on the state afterwards.
+    pub others: Vec<Judged>,
+    /// What a reader has to know.
+    pub notes: Vec<String>,
+    /// What lasts, in the course of time, by group.
+    pub series: Vec<Vec<Sample>>,
+}
+
+impl<'a> Kept<'a> {
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// Where it holds an acceptance already, or cannot be made.
+    pub fn begin(args: &'a AcceptArgs, level: Level, groups: &[Group]) -> anyhow::Result<Kept<'a>> {
+        Ok(Kept {
+            args,
+            level,
+            profiles: groups.iter().map(|group| group.profile.clone()).collect(),
+            started: clock::utc_now(),
+            out: directory(args, level)?,
+            passive: Vec::new(),
+            unread: Vec::new(),
+            measured: vec![Vec::new(); groups.len()],
+            others: Vec::new(),
+            notes: Vec::new(),
+            series: vec![Vec::new(); groups.len()],
+        })
+    }
+
+    /// Keeps what was observed at rest. Where an acceptance is continued, what it has observed anew
+    /// takes the place of what was there: verdicts follow from it.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn keep_state(&self, file: &str, state: &NodeState) -> anyhow::Result<()> {
+        let Some(out) = &self.out else { return Ok(()) };
+        let text = crate::text::escaped(serde_json::to_string_pretty(state)?);
+        cmd::write_file(&out.join(file), text.as_bytes(), "--out DIR")
+    }
+
+    /// Adds what a reader has to know, once.
+    pub fn note(&mut self, words: String) {
+        if !self.notes.contains(&words) {
+            self.notes.push(words);
+        }
+    }
+
+    fn report(&self, complete: bool) -> Report {
+        let kinds = self.profiles.iter().map(|profile| profile.kind);
+        let host = host::environment().host.filter(|_| !self.args.no_host_name);
+        let names: Vec<&str> = self.profiles.iter().map(|profile| profile.name.as_str()).collect();
+        let measured = self.measured.iter().flatten().chain(&self.others);
+        Report {
+            format: FORMAT,
+            fizeau: env!("CARGO_PKG_VERSION").into(),
+            node: host,
+            started: self.started.clone(),
+            ended: complete.then(clock::utc_now),
+            level: self.level,
+            profile: names.join(", "),
+            // The weakest of them: a node is no better than that.
+            profile_kind: kinds
+                .min_by_key(|kind| match kind {
+                    Kind::Derived => 0,
+                    Kind::Public => 1,
+                    Kind::Learnt => 2,
+                })
+                .unwrap_or(Kind::Derived),
+            stub: false,
+            verdict: Verdict::Inconclusive,
+            action: None,
+            complete,
+            checks: self.passive.iter().chain(measured).cloned().collect(),
+            unread: self.unread.clone(),
+            notes: self.notes.clone(),
+        }
+        .concluded()
+    }
+
+    /// Writes the files, and hands the verdict back.
+    ///
+    /// # Errors
+    /// Where one of them cannot be written.
+    pub fn write(&self, complete: bool) -> anyhow::Result<Report> {
+        let report = self.report(complete);
+        let series: Vec<&Sample> = self.series.iter().flatten().collect();
+        if let Some(out) = &self.out {
+            let write = |name: &str, text: String| {
+                cmd::write_file(&out.join(name), text.as_bytes(), "--out DIR")
+            };
+            // The one that counts first, where the disk is nearly full.
+            let json = crate::text::escaped(serde_json::to_string_pretty(&report)?);
+            write(VERDICT, json)?;
+            write("junit.xml", acceptance::junit(&report))?;
+            write("metrics.prom", acceptance::prometheus(&report))?;
+            write("verdict.html", html::render(&report::acceptance(&report, &series))?)?;
+            if self.level == Level::Soak {
+                write("series.csv", table(&series)?)?;
+            }
+        }
+        if let Some(path) = &self.args.textfile {
+            let metrics = acceptance::prometheus(&report);
+            cmd::write_file(path, metrics.as_bytes(), "--textfile FILE")?;
+        }
+        Ok(report)
+    }
+}
+
+/// Where the output goes.
+fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>> {
+    let chosen = args.resume.clone().or_else(|| args.out.clone());
+    let default = || Path::new(LOCAL).join(format!("{}-accept", clock::utc_now().replace(':', "")));
+    let out = chosen.or_else(|| (level > Level::Passive).then(default));
+    if let Some(out) = &out {
+        if args.resume.is_none() && out.join(ROUNDS).exists() {
+            let place = cmd::shown(out);
+            let words = format!("{place} holds an acceptance already: --resume continues it");
+            return Err(Usage(words).into());
+        }
+        cmd::make_directory(out, "--out DIR")?;
+    }
+    Ok(out)
+}
+
+/// Columns of a series.
+const COLUMNS: [&str; 18] = [
+    "started",
+    "device",
+    "stub",
+    "check",
+    "point",
+    "rate_of_median",
+    "clock_mhz",
+    "clock_min_mhz",
+    "temperature_c",
+    "memory_temperature_c",
+    "power_w",
+    "held_by",
+    "ecc_corrected",
+    "ecc_uncorrected",
+    "remapped_rows",
+    "pcie_replays",
+    "link_errors",
+    "faults",
+];
+
+/// What lasts, in the course of time, as CSV: a line for each reading of each device.
+fn table(series: &[&Sample]) -> Result<String, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(COLUMNS)?;
+    for one in series {
+        let seen = one.telemetry.as_ref();
+        let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value}"));
+        let count = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+        let faults = seen.map(|seen| seen.faults.iter().map(u64::to_string).collect::<Vec<_>>());
+        let cells: [String; COLUMNS.len()] = [
+            one.started.clone(),
+            one.device.clone(),
+            one.stub.to_string(),
+            one.check.clone(),
+            one.point.clone(),
+            format!("{:.5}", one.relative),
+            number(one.clock),
+            number(seen.and_then(|seen| seen.clock_min).map(|clock| clock.0)),
+            number(seen.and_then(|seen| seen.temperature_max).map(|heat| heat.0)),
+            number(seen.and_then(|seen| seen.memory_temperature_max).map(|heat| heat.0)),
+            number(seen.and_then(|seen| seen.power_mean).map(|power| power.0)),
+            seen.map(|seen| seen.held_by.join("; ")).unwrap_or_default(),
+            count(seen.and_then(|seen| seen.ecc_corrected)),
+            count(seen.and_then(|seen| seen.ecc_uncorrected)),
+            count(seen.and_then(|seen| seen.remapped_rows)),
+            count(seen.and_then(|seen| seen.pcie_replays)),
+            count(seen.and_then(|seen| seen.nvlink_errors)),
+            faults.unwrap_or_default().join(" "),
+        ];
+        writer.write_record(cells.map(|cell| for_spreadsheets(&cell)))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

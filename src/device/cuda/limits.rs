@@ -100,7 +100,7 @@ impl Limits for NvmlLimits {
         if let (true, Ok(before)) = (self.is_power_set, self.before.clone()) {
             // What was refused has changed nothing, and putting it back would be refused too.
             let now = self.device.power_management_limit();
-            let is_there = now.is_ok_and(|now| now.abs_diff(before) <= ROUNDED);
+            let is_there = now.is_ok_and(|now| now == before);
             let set = if is_there { Ok(()) } else { self.set_power(before) };
             self.is_power_set = set.is_err();
             let watts = f64::from(before) / 1e3;

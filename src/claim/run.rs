@@ -23,7 +23,7 @@ pub struct Run {
     /// Empty: all.
     #[serde(default)]
     pub cases: Vec<String>,
-    /// By which share a measurement may be below the figure; absent: [`TOLERANCE`].
+    /// By which share a measurement may be below the figure; absent: 0.05.
     pub tolerance: Option<f64>,
     /// The conditions that the figure was stated for.
     #[serde(default)]

@@ -71,7 +71,7 @@ fn word(verdict: Verdict) -> String {
     verdict.to_string().to_uppercase()
 }
 
-/// The verdict on one line of at most [`COLUMNS_MAX`] characters, for the reason of a drained node,
+/// The verdict on one line of at most `COLUMNS_MAX` characters, for the reason of a drained node,
 /// a node's condition or a log: the verdict, the check that asks for the strongest action, and how
 /// many share its verdict.
 pub fn one_line(report: &Report) -> String {

@@ -2,7 +2,7 @@
 //! bit by bit, since a fault of this kind changes a few bits of few results, and seldom makes a
 //! NaN.
 //!
-//! What is found stands in the record as [`Integrity`](crate::outcome::Integrity): how often was
+//! What is found stands in the record as [`Integrity`]: how often was
 //! compared, what differed and where, and the rate that this many comparisons would have shown. A
 //! case with a mismatch has failed. docs/methodology.md has what these comparisons cannot see.
 

@@ -1,7 +1,7 @@
 //! `fizeau run --suite power-frontier`: the same cases at a ladder of power limits and clocks.
 //!
 //! Each rung is a process that measures and leaves a record, as `fizeau run` does. Limits are set
-//! with `--set-limits` alone, by a [keeper](keeper) that puts them back however this process ends.
+//! with `--set-limits` alone, by a [keeper] that puts them back however this process ends.
 
 pub mod keeper;
 

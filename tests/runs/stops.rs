@@ -121,7 +121,8 @@ fn hit(machine: &Machine, blow: Blow, number: usize) -> Round {
         kill_process(id, blow.signal).ok()
     });
     let since = Instant::now();
-    let limit = Duration::from_secs_f64(DEADLINE + 5.0);
+    // A rank that does not end when the launcher asks it to is killed after five seconds.
+    let limit = Duration::from_secs_f64(DEADLINE + 7.0);
     let is_over = |launcher: &mut std::process::Child| {
         launcher.try_wait().expect("a child").is_some()
             && !started.iter().any(|(_, process)| is_there(*process))

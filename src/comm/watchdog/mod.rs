@@ -416,7 +416,11 @@ impl State {
 
     /// Who of this node keeps the others waiting, and how that shows.
     fn culprits(&self, seen: &Seen) -> Vec<(usize, String)> {
-        let gone = |rank: usize| seen.dead.contains(&rank) || seen.silent.contains(&rank);
+        let is_gone = |rank: usize, peer: &Peer| {
+            seen.dead.contains(&rank) || neighbours::is_gone(peer.process)
+        };
+        // Where a process is seen to be gone, one that is silent and runs may be waiting for it.
+        let some_are = self.neighbours().any(|(rank, peer)| is_gone(rank, peer));
         let why_gone = "does not run any more (stopped, or killed)";
         let Some(board) = &self.board else {
             return Vec::new();
@@ -431,7 +435,7 @@ impl State {
             if has_told && neighbours::is_dead(peer.process) {
                 continue;
             }
-            if gone(rank) || neighbours::is_gone(peer.process) {
+            if is_gone(rank, peer) || (!some_are && seen.silent.contains(&rank)) {
                 culprits.push((rank, why_gone.into()));
             } else if behind > 0 {
                 culprits.push((rank, format!("has not entered it ({behind} exchanges behind)")));

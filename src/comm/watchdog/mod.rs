@@ -422,9 +422,7 @@ impl State {
         // Where a process is seen to be gone, one that is silent and runs may be waiting for it.
         let some_are = self.neighbours().any(|(rank, peer)| is_gone(rank, peer));
         let why_gone = "does not run any more (stopped, or killed)";
-        let Some(board) = &self.board else {
-            return Vec::new();
-        };
+        let Some(board) = &self.board else { return Vec::new() };
         let entered = |peer: &Peer| board.entered(peer.slot);
         let most = self.neighbours().map(|(_, peer)| entered(peer)).max().unwrap_or(0);
         let mut culprits = Vec::new();

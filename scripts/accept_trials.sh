@@ -51,12 +51,14 @@ fi
 group=/sys/fs/cgroup/fizeau-trials
 beside=
 end_what_is_beside() {
+    # It may have ended by itself, and its exit code is that of the signal.
     [ -z "$beside" ] || { kill "$beside" && wait "$beside"; } 2>/dev/null || true
     beside=
 }
 clean_up() {
     end_what_is_beside
     for folder in "$group" /sys/fs/cgroup/cpu/fizeau-trials; do
+        # One that is in use stays, with rmdir's words; it must not hide how the trials ended.
         [ ! -d "$folder" ] || rmdir "$folder" || true
     done
 }

@@ -10,6 +10,7 @@ source scripts/common.sh
 
 readers=$(environment formats-1 prometheus_client==0.23.1 xmlschema==4.1.0 kubernetes-validate==1.34.1)
 # Debian's package has promtool in it, and a server that nobody needs here: it is not installed.
+# Where it is not there it is fetched below.
 promtool=$(command -v promtool || true)
 if [ -z "$promtool" ]; then
     promtool=$cache/promtool/usr/bin/promtool

@@ -23,6 +23,7 @@ mkdir -p "$place"/{opt,root,run,out,kernels}
 say() { echo "$*"; }
 fault() { # WHAT
     echo "fault: $1" >&2
+    # Some of the logs may not be there yet; the fault is what counts.
     tail -n 20 "$place"/log.* "$place"/*.log >&2 || true
     scontrol show node >&2
     exit 1
@@ -220,6 +221,7 @@ reload <<CONF
 HealthCheckInterval=0
 Epilog=$place/opt/epilog.sh
 CONF
+# Nothing is there until the first check: no levels.
 checks() { cat "$place/calls.n4" 2>/dev/null || true; }
 plant n4 "echo \"\$*\" | grep -o -- '--level [a-z]*' >>$place/calls.n4"
 settled() { # JOB STATES: the job is over, and n4 in one of these states

@@ -6,6 +6,13 @@ cd "$(dirname "$0")/.."
 source scripts/common.sh
 source scripts/stages.sh
 
+# A disk that fills up half way fails as a compiler's fault would. A build and its tests take 5 GiB.
+free=$(df --output=avail --block-size=1G . | tail -n 1)
+if ((free < 6)); then
+    echo "fault: the checks need 6 GiB of disk below $PWD, and $((free)) GiB are free" >&2
+    exit 1
+fi
+
 stage "format" cargo fmt --all --check
 stage "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
 # As users build it: with tests among what is built, features of their dependencies hide what is missing.

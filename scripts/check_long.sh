@@ -29,6 +29,11 @@ release_kernels() {
     [[ $found == *sm_80*sm_90a*"by NVRTC 12.9"* && $found != *"by NVRTC 13"* ]]
 }
 
+# docs/serving-trial.md is what its records and this program say.
+serving_page() {
+    scripts/serving_trial.sh report results/serving/2026-11-22-one-core | diff docs/serving-trial.md -
+}
+
 stage "kernels: NVIDIA by nvcc" summarised kernels --by nvcc
 stage "HIP's bindings" summarised check_hip abi
 stage "MPI" summarised check_mpi
@@ -45,6 +50,7 @@ stage "silent corruption" scripts/check_corruption.sh
 stage "acceptance on a stub node" scripts/accept_stub.sh
 stage "families of targets" check_families
 stage "release: build" release
+stage "served model: the page" serving_page
 stage "release: kernels" release_kernels
 # Fails where an answer is wrong more often than docs/localise-rates.md allows.
 stage "localise: rates of right and wrong answers" \

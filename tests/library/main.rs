@@ -34,6 +34,7 @@ mod projected_records;
 mod quota;
 mod report;
 mod reproduction;
+mod serving;
 mod statistics;
 mod tokens;
 mod what_if;

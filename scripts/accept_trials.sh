@@ -43,8 +43,8 @@ program=$place/fizeau
 
 if [ ! -e "$program" ]; then
     # Compiled kernels of GPUs play no part here.
-    FIZEAU_KERNELS=off cargo build --locked --quiet
-    cp "${CARGO_TARGET_DIR:-target}/debug/fizeau" "$program.new"
+    FIZEAU_KERNELS=off cargo build --locked --quiet --profile trial
+    cp "${CARGO_TARGET_DIR:-target}/trial/fizeau" "$program.new"
     mv "$program.new" "$program"
 fi
 

@@ -20,6 +20,8 @@ pub enum Cause {
     PowerCap,
     /// Silicon that needs more power or voltage than others of its lot.
     WeakSilicon,
+    /// One kernel of several: what else the same units compute is whole.
+    Kernel,
     /// Host memory on another NUMA node than the device's.
     NumaNode,
     /// A network interface, its cable or its port.
@@ -64,6 +66,7 @@ impl Cause {
             | Cause::Thermal
             | Cause::PowerCap
             | Cause::WeakSilicon
+            | Cause::Kernel
             | Cause::NetworkInterface
             | Cause::Missing
             | Cause::Faults
@@ -82,6 +85,7 @@ impl fmt::Display for Cause {
             Cause::Thermal => "heat",
             Cause::PowerCap => "a power limit",
             Cause::WeakSilicon => "weak silicon",
+            Cause::Kernel => "one kernel or library, since other arithmetic is whole",
             Cause::NumaNode => "host memory on another NUMA node",
             Cause::NetworkInterface => "a network interface, its cable or port",
             Cause::BusyDevice => "another process on the device",
@@ -149,6 +153,12 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
     };
     let fails = |resource: Resource| worst(resource).is_some();
     let is_held = |word: &str| facts.held_by.iter().any(|reason| reason.contains(word));
+    // A clock that is too low slows all arithmetic by as much.
+    let has_whole_arithmetic = || {
+        let half = worst(Resource::Arithmetic).unwrap_or(0.0) / 2.0;
+        let mut others = all.iter().filter(|one| one.resource == Resource::Arithmetic);
+        others.any(|one| !one.failed && one.loss < half)
+    };
     let is_own = !matches!(
         failed,
         Resource::HostLink | Resource::PeerLink | Resource::Network | Resource::State
@@ -165,6 +175,7 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
             }
         }
         Resource::Arithmetic | Resource::Sustained if is_held("thermal") => Cause::Thermal,
+        Resource::Arithmetic if has_whole_arithmetic() => Cause::Kernel,
         Resource::Arithmetic | Resource::Sustained if is_held("power") || is_held("board") => {
             match fails(Resource::Arithmetic) {
                 true => Cause::WeakSilicon,
@@ -228,6 +239,18 @@ mod tests {
             (Sustained, vec![lost(Sustained, 0.2)], &held("power cap"), Cause::PowerCap),
             (Sustained, vec![lost(Sustained, 0.2)], &plain, Cause::Unknown),
             (Arithmetic, vec![lost(Arithmetic, 0.1)], &plain, Cause::WeakSilicon),
+            (
+                Arithmetic,
+                vec![lost(Arithmetic, 0.1), lost(Arithmetic, 0.07)],
+                &held("power cap"),
+                Cause::WeakSilicon,
+            ),
+            (
+                Arithmetic,
+                vec![lost(Arithmetic, 0.1), lost(Arithmetic, 0.01)],
+                &held("power cap"),
+                Cause::Kernel,
+            ),
             (HostLink, vec![lost(HostLink, 0.5)], &plain, Cause::HalfWidth),
             (HostLink, vec![lost(HostLink, 0.2)], &plain, Cause::Unknown),
             (

@@ -140,7 +140,14 @@ fn surroundings() -> Vec<Finding> {
         false => Warn,
     };
     let huge = environment.huge_pages.as_str();
+    let is_debug = env!("FIZEAU_BUILD").ends_with("-debug");
     let mut findings = vec![
+        finding(
+            either(!is_debug, Warn),
+            "build",
+            if is_debug { "debug: host kernels may be three times slower" } else { "release" },
+            "measure with a release build: cargo build --release",
+        ),
         finding(
             either(virtualised.is_none(), Warn),
             "bare metal",

@@ -237,9 +237,9 @@ fn transfers() -> Vec<(&'static str, Point)> {
         let kernels = if transfer.with_peer() { &["ce", "sm"][..] } else { &["ce"] };
         for peer in peers {
             for &kernel in kernels {
-                let (size, host) = (Bytes(256 << 20), HostMemory::Pinned);
+                let (size, host, node) = (Bytes(256 << 20), HostMemory::Pinned, None);
                 let copies = if transfer.with_all() { 8 } else { 1 };
-                let point = TransferPoint { transfer, size, host, device: 0, peer, copies };
+                let point = TransferPoint { transfer, size, host, node, device: 0, peer, copies };
                 cases.push((kernel, Point::Transfer(point)));
             }
         }

@@ -35,6 +35,7 @@ sweep_points_per_octave = 1
 transfers = ["host_to_device_memcpy", "device_to_device_memcpy_read"]
 sizes = [1048576]
 host = ["pinned"]
+each_node = true
 
 [gemm]
 dtypes = ["bf16"]
@@ -112,6 +113,7 @@ FAULTS = {
     "link": ("one link of 18", "gpu3.link=0.944", "peer read", "peer_link"),
     "pair": ("the link of one pair", "link2-3=0.5", "peer read", "peer_link"),
     "pcie": ("PCI Express at half width", "gpu3.pcie=0.5", "host to device", "half_width"),
+    "node": ("another NUMA node than the kernel says", "", "host to device", "numa_node"),
     "silicon": ("weak silicon", "gpu3.tensor=0.89", "gemm bf16", "weak_silicon"),
     "network": ("a slow network interface", "", "network bandwidth", "network_interface"),
 }
@@ -129,11 +131,33 @@ class Node:
             (lib / name).symlink_to(built / "libfizeau_stub_driver.so")
         (self.place / "own.toml").write_text(SUITE)
         (self.place / "profile.toml").write_text(PROFILE.replace("GPUS", str(gpus)))
+        # Two NUMA nodes, the CPUs dealt to them in turn as the stub does, the second half of the GPUs on
+        # the second one.
+        nodes = self.place / "root/sys/devices/system/node"
+        for node in range(2):
+            (nodes / f"node{node}").mkdir(parents=True)
+            cpus = ",".join(map(str, range(node, 1024, 2)))
+            (nodes / f"node{node}/cpulist").write_text(f"{cpus}\n")
+            (nodes / f"node{node}/distance").write_text(["10 21\n", "21 10\n"][node])
+        for name in ["online", "has_memory", "has_cpu"]:
+            (nodes / name).write_text("0-1\n")
+        for gpu in range(gpus):
+            folder = self.place / f"root/sys/bus/pci/devices/0000:{gpu + 1:02x}:00.0"
+            folder.mkdir(parents=True)
+            (folder / "numa_node").write_text(f"{self.node_of(gpu)}\n")
         for port in range(4):
             folder = self.place / f"root/sys/class/infiniband/mlx5_{port}/ports/1"
             folder.mkdir(parents=True)
             (folder / "state").write_text("4: ACTIVE\n")
             (folder / "rate").write_text("400 Gb/sec (4X NDR)\n")
+
+    def node_of(self, gpu):
+        return 2 * gpu // self.gpus
+
+    def attached(self, misplaced):
+        """The nodes that the stub's GPUs are attached to; one of them to another one."""
+        nodes = [self.node_of(gpu) ^ (gpu == misplaced) for gpu in range(self.gpus)]
+        return ",".join(f"gpu{gpu}.node={node}" for gpu, node in enumerate(nodes))
 
     def perftest(self, slow):
         folder = self.place / "bin"
@@ -142,8 +166,10 @@ class Node:
         file.write_text(PERFTEST.replace("SLOW", slow or "no such port"))
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
-    def run(self, script, out, *words):
-        script = ",".join(filter(None, [f"devices={self.gpus},nvlinks=18,noise=0.012", script]))
+    def run(self, script, out, *words, misplaced=None):
+        host = f"nodes=2,far=0.8,{self.attached(misplaced)}"
+        gpus = f"devices={self.gpus},nvlinks=18,noise=0.012"
+        script = ",".join(filter(None, [gpus, host, script]))
         environment = {
             **os.environ,
             "FIZEAU_LIBRARY_PATH": str(self.place / "lib"),
@@ -241,7 +267,10 @@ def main():
         for seed in range(options.seeds):
             script_of = ",".join(filter(None, [f"seed={seed}/run", script]))
             out = f"{name}{seed}"
-            code, verdict = node.run(script_of, out, "--profile", "good.toml")
+            misplaced = 3 if name == "node" else None
+            code, verdict = node.run(
+                script_of, out, "--profile", "good.toml", misplaced=misplaced
+            )
             its = [one for one in failed(verdict) if is_of(name, one)]
             hits = [one for one in its if one["check"] == check]
             found += bool(hits)

@@ -182,7 +182,8 @@ pub struct Telemetry {
 /// last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Integrity {
-    /// What was compared, as often as `compared` says: `product`, `word`, `copy`.
+    /// What was compared, as often as `compared` says: `product`, `word`, `copy`, `all_reduce`
+    /// (what one rank received).
     pub unit: String,
     /// How many were compared.
     pub compared: u64,
@@ -210,7 +211,8 @@ pub struct Integrity {
 /// A word of 8 bytes that is not as it should be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WrongWord {
-    /// Of what: `a`, `b` (operands, as they stood afterwards), `c` (the output), `memory`, `copy`.
+    /// Of what: `a`, `b` (operands, as they stood afterwards), `c` (the output), `memory`, `copy`,
+    /// `what rank 3 received`.
     pub of: String,
     /// Which word, from 0.
     pub at: u64,
@@ -240,6 +242,8 @@ impl Integrity {
     pub const LINES_MAX: usize = 16;
     /// Most bytes of an operand's line.
     pub const OPERAND_MAX: usize = 1 << 15;
+    /// What [`WrongWord::of`] begins with where a rank received the word: its number follows.
+    pub const RECEIVED: &str = "what rank ";
 
     /// What was found, in words.
     pub fn words(&self) -> String {
@@ -259,7 +263,20 @@ impl Integrity {
             (Some(row), Some(column)) => format!("row {row}, column {column} of {of}"),
             _ => format!("word {at} of {of}"),
         };
-        Some(format!("{place}, {found} where {expected} should stand"))
+        let ranks = self.ranks();
+        let others = match ranks.len() {
+            0 | 1 => String::new(),
+            _ => format!("; of ranks {}", ranks.join(", ")),
+        };
+        Some(format!("{place}, {found} where {expected} should stand{others}"))
+    }
+
+    /// The ranks that received something wrong.
+    fn ranks(&self) -> Vec<&str> {
+        let of = self.wrong.iter().filter_map(|word| word.of.strip_prefix(Integrity::RECEIVED));
+        let mut ranks: Vec<&str> = of.map(|rank| rank.trim_end_matches(" received")).collect();
+        ranks.dedup();
+        ranks
     }
 }
 

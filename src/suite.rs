@@ -194,6 +194,10 @@ pub struct TransferAxes {
     pub sizes: Vec<u64>,
     /// How host memory is allocated.
     pub host: Vec<HostMemory>,
+    /// Whether copies with the host are made from each of its NUMA nodes in turn, and not from the
+    /// device's own.
+    #[serde(default)]
+    pub each_node: bool,
 }
 
 /// Launches of next to nothing.
@@ -228,7 +232,13 @@ pub struct SdcAxes {
     /// Bytes of copies to the device and back, each a multiple of 16.
     #[serde(default)]
     pub copies: Vec<u64>,
-    /// Rounds of patterns and of copies in one iteration.
+    /// Element types of all_reduces: those whose sums of small whole numbers are exact.
+    #[serde(default)]
+    pub reduced: Vec<Dtype>,
+    /// Bytes of one rank's message, each a multiple of 16.
+    #[serde(default)]
+    pub all_reduces: Vec<u64>,
+    /// Rounds of patterns, of copies and of all_reduces in one iteration.
     #[serde(default = "one")]
     pub rounds: u32,
 }
@@ -245,7 +255,10 @@ impl SdcAxes {
         let memory = |&size: &u64| SdcPoint::Memory { pattern, size: Bytes(size), rounds };
         let copy = |&size: &u64| SdcPoint::Copy { size: Bytes(size), rounds };
         let points = self.shapes.iter().map(product).chain(self.memory.iter().map(memory));
-        let mut all = points.chain(self.copies.iter().map(copy));
+        let reduced =
+            |&size: &u64| SdcPoint::AllReduce { dtype, size: Bytes(size), ranks: 2, rounds };
+        let points = points.chain(self.copies.iter().map(copy));
+        let mut all = points.chain(self.all_reduces.iter().map(reduced));
         all.try_for_each(|point| point.check()).map_err(|why| format!("[sdc] {why}"))
     }
 }
@@ -468,7 +481,7 @@ impl Suite {
         if let Some(AccessAxes { ways, rows }) = &self.access {
             lengths.push(("access", vec![ways.len(), rows.len().max(1)]));
         }
-        if let Some(TransferAxes { transfers, sizes, host }) = &self.transfer {
+        if let Some(TransferAxes { transfers, sizes, host, each_node: _ }) = &self.transfer {
             lengths.push(("transfer", vec![transfers.len(), sizes.len(), host.len()]));
         }
         if let Some(LaunchAxes { ways, graph }) = &self.launch {
@@ -480,8 +493,11 @@ impl Suite {
         if let Some(GroupedAxes { dtypes, shapes, routings }) = &self.grouped {
             lengths.push(("grouped", vec![dtypes.len(), shapes.len(), routings.len()]));
         }
-        if let Some(SdcAxes { dtypes, shapes, patterns, memory, .. }) = &self.sdc {
+        if let Some(SdcAxes { dtypes, shapes, patterns, memory, reduced, all_reduces, .. }) =
+            &self.sdc
+        {
             lengths.push(("sdc", vec![dtypes.len(), shapes.len()]));
+            lengths.push(("sdc", vec![reduced.len(), all_reduces.len()]));
             lengths.push(("sdc", vec![patterns.len(), memory.len()]));
         }
         if let Some(of) = &self.collective {

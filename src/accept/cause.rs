@@ -26,6 +26,8 @@ pub enum Cause {
     NumaNode,
     /// A network interface, its cable or its port.
     NetworkInterface,
+    /// What joins nodes: a switch, an uplink or a cable, and no one node.
+    Fabric,
     /// Another process works on the device.
     BusyDevice,
     /// Others work on the host's cores.
@@ -68,6 +70,7 @@ impl Cause {
             | Cause::WeakSilicon
             | Cause::Kernel
             | Cause::NetworkInterface
+            | Cause::Fabric
             | Cause::Missing
             | Cause::Faults
             | Cause::Settings
@@ -88,6 +91,7 @@ impl fmt::Display for Cause {
             Cause::Kernel => "one kernel or library, since other arithmetic is whole",
             Cause::NumaNode => "host memory on another NUMA node",
             Cause::NetworkInterface => "a network interface, its cable or port",
+            Cause::Fabric => "a switch, an uplink or a cable between nodes",
             Cause::BusyDevice => "another process on the device",
             Cause::BusyHost => "others work on these cores",
             Cause::CpuQuota => "a CPU quota",
@@ -115,6 +119,9 @@ pub struct Facts {
     pub lanes: Option<[u32; 2]>,
     /// Whether host memory was on another NUMA node.
     pub is_remote: bool,
+    /// Whether copies are slower from memory of its own NUMA node, by the kernel, than from that of
+    /// another.
+    pub is_near_slow: bool,
     /// Processes of others that used it before anything was measured.
     pub processes: Option<u32>,
     /// Whether it is a host on whose CPUs others were at work before anything was measured.
@@ -186,9 +193,10 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
         Resource::Sustained if fails(Resource::Arithmetic) => Cause::WeakSilicon,
         Resource::HostLink => {
             let loss = worst(Resource::HostLink).unwrap_or(0.0);
-            if facts.lanes.is_some_and(|[now, most]| now < most) || HALF.contains(&loss) {
+            let is_half = !facts.is_near_slow && HALF.contains(&loss);
+            if facts.lanes.is_some_and(|[now, most]| now < most) || is_half {
                 Cause::HalfWidth
-            } else if facts.is_remote {
+            } else if facts.is_remote || facts.is_near_slow {
                 Cause::NumaNode
             } else {
                 Cause::Unknown
@@ -258,6 +266,19 @@ mod tests {
                 vec![lost(HostLink, 0.2)],
                 &Facts { is_remote: true, ..Facts::default() },
                 Cause::NumaNode,
+            ),
+            // A narrow link is slow from every node.
+            (
+                HostLink,
+                vec![lost(HostLink, 0.5)],
+                &Facts { is_near_slow: true, ..Facts::default() },
+                Cause::NumaNode,
+            ),
+            (
+                HostLink,
+                vec![lost(HostLink, 0.5)],
+                &Facts { is_near_slow: true, lanes: Some([8, 16]), ..Facts::default() },
+                Cause::HalfWidth,
             ),
             (PeerLink, vec![lost(PeerLink, 0.056)], &plain, Cause::PeerLink),
             (PeerLink, vec![lost(PeerLink, 0.083)], &links(12), Cause::PeerLink),

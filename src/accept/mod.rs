@@ -3,6 +3,7 @@
 //! `observe`.
 
 pub mod at_rest;
+pub mod between;
 pub mod cause;
 pub mod changes;
 pub mod corruption;

@@ -1,6 +1,7 @@
 //! A node under acceptance: records of repeats go in, what to measure next and verdicts come out.
 
 mod judged;
+mod numa;
 mod soak;
 
 pub use soak::Sample;
@@ -196,7 +197,7 @@ impl<'p> Node<'p> {
             least_effect: effect,
             values: Vec::new(),
             bars: floor.into_iter().chain(reference).collect(),
-            has_peers: true,
+            has_peers: numa::has_peers(&row.metric.point),
         }
     }
 

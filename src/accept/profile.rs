@@ -432,7 +432,7 @@ pub struct Stage {
 fn way_of(id: &str) -> Way {
     let mut words = id.split('/');
     match (words.next(), words.next()) {
-        (Some("collective"), _) => Way::AsRanks,
+        (Some("collective"), _) | (Some("sdc"), Some("all_reduce")) => Way::AsRanks,
         (Some("transfer"), Some("device_local_copy")) => Way::AtOnce,
         (Some("transfer" | "launch"), _) => Way::InTurn,
         _ => Way::AtOnce,

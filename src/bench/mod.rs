@@ -79,7 +79,9 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let has_others = rank.peers.processes() > 1;
     // Ranks on hosts share their nodes: only what they do together is measured.
     if has_others && rank.device.capabilities().threads.is_some() {
-        return collective::cases(suite, rank);
+        plan.extend(sdc::all_reduce::cases(suite, rank));
+        plan.extend(collective::cases(suite, rank));
+        return plan;
     }
     plan.extend(compute::cases(suite, rank));
     plan.extend(stream::cases(suite, rank));
@@ -96,6 +98,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     if !has_others {
         plan.extend(sdc::cases(suite, rank));
     }
+    plan.extend(sdc::all_reduce::cases(suite, rank));
     plan.extend(collective::cases(suite, rank));
     if suite.kernels == KernelChoice::Best {
         keep_best(&mut plan);
@@ -111,7 +114,7 @@ fn keep_best(plan: &mut Vec<Case>) {
 
 /// Makes a case ready, on all ranks or on none.
 pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let alone = rank.peers.processes() == 1 || matches!(case.point, Point::Collective(_));
+    let alone = rank.peers.processes() == 1 || case.point.is_of_all_ranks();
     let ready = prepare_alone(case, rank);
     if alone { ready } else { together::beside_each_other(ready, rank) }
 }

@@ -8,8 +8,8 @@ use super::{
     chain::{Chain, LINE},
 };
 use crate::{
-    case::{Case, HostMemory, KernelName, Point, Transfer, TransferPoint},
-    device::{Buffer, Device, DeviceError, Elsewhere, Function, Launch},
+    case::{Case, HostMemory, KernelName, MemoryNode, Point, Transfer, TransferPoint},
+    device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch},
     kernel::{Operation, TransferParams},
     outcome::Check,
     suite::Suite,
@@ -27,6 +27,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.transfer else { return Vec::new() };
     let device = rank.device;
     let peers = device.peers();
+    let nodes = if axes.each_node { device.memory_nodes() } else { Vec::new() };
     let mut cases = Vec::new();
     for &transfer in &axes.transfers {
         let kernels = device.kernels(operation(transfer));
@@ -40,7 +41,8 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
             _ => &pinned,
         };
         for &size in sizes {
-            for point in host.iter().flat_map(|&host| points(transfer, Bytes(size), host, device)) {
+            let of = |&host| points(transfer, Bytes(size), host, device);
+            for point in host.iter().flat_map(of).flat_map(|point| on_each_node(point, &nodes)) {
                 let fit = |kernel: &&KernelName| fits(kernel, &point);
                 let point_kernels = kernels.iter().filter(fit).cloned();
                 let point = Point::Transfer(point);
@@ -94,7 +96,8 @@ fn points(
         Transfer::AllToOneRead | Transfer::OneToAllWrite => others,
         _ => 1,
     };
-    let point = |peer| TransferPoint { transfer, size, host, device: own, peer, copies };
+    let (node, device) = (None, own);
+    let point = |peer| TransferPoint { transfer, size, host, node, device, peer, copies };
     let of_peers = peers.iter().map(|&peer| point(Some(peer)));
     match transfer {
         _ if transfer.with_peer() => of_peers.collect(),
@@ -102,6 +105,16 @@ fn points(
         Transfer::HostDeviceLatency => vec![point(None)],
         _ if transfer.with_host() => std::iter::once(point(None)).chain(of_peers).collect(),
         _ => vec![point(None)],
+    }
+}
+
+/// A point, and in its place one for each NUMA node of the host, where there are any and the host
+/// is at one end. Copies of another device are left to that device, which has distances of its own.
+fn on_each_node(point: TransferPoint, nodes: &[MemoryNode]) -> Vec<TransferPoint> {
+    match point.transfer.with_host() && !nodes.is_empty() {
+        false => vec![point],
+        true if point.peer.is_some() => Vec::new(),
+        true => nodes.iter().map(|&node| TransferPoint { node: Some(node), ..point }).collect(),
     }
 }
 
@@ -132,7 +145,7 @@ fn ends(point: &TransferPoint, peers: &[u32]) -> Vec<(End, End, u32)> {
     let own = point.device;
     // Of a copy with the host: the device at its other end, beside which the host's memory is.
     let one = point.peer.unwrap_or(own);
-    let host = |near| End::Other(Elsewhere::Host { kind: point.host, near });
+    let host = |near| End::Other(Elsewhere::Host { kind: point.host, on: host_node(point, near) });
     let at = |ordinal: u32| match ordinal == own {
         true => End::Own,
         false => End::Other(Elsewhere::Peer(ordinal)),
@@ -161,6 +174,11 @@ fn ends(point: &TransferPoint, peers: &[u32]) -> Vec<(End, End, u32)> {
     }
 }
 
+/// Where the host's memory is for a copy of a device.
+fn host_node(point: &TransferPoint, device: u32) -> HostNode {
+    point.node.map_or(HostNode::Near(device), |node| HostNode::Exactly(node.number))
+}
+
 fn allocate(device: &dyn Device, end: End, size: Bytes) -> Result<Buffer, DeviceError> {
     match end {
         End::Own => device.allocate(size),
@@ -178,7 +196,7 @@ pub fn prepare<'r>(
     if point.transfer.is_latency() {
         let place = match point.peer {
             Some(peer) => Elsewhere::Peer(peer),
-            None => Elsewhere::Host { kind: point.host, near: point.device },
+            None => Elsewhere::Host { kind: point.host, on: host_node(point, point.device) },
         };
         let chain = device.allocate_at(place, point.size)?;
         let lines: Vec<u32> = (0..(point.size.0 / LINE) as u32).collect();
@@ -248,7 +266,8 @@ mod tests {
                 | Transfer::OneToAllWrite => 2,
                 _ => 1,
             };
-            let point = TransferPoint { transfer, size, host, device: 0, peer, copies };
+            let node = None;
+            let point = TransferPoint { transfer, size, host, node, device: 0, peer, copies };
             let ends = ends(&point, &[1, 2]);
             assert_eq!(ends.len(), copies as usize, "{transfer}");
             let of_host = |end: &End| matches!(end, End::Other(Elsewhere::Host { .. }));
@@ -259,6 +278,35 @@ mod tests {
                 let (_, _, of) = super::ends(&TransferPoint { peer: Some(2), ..point }, &[1, 2])[0];
                 assert_eq!(of, 2, "{transfer}");
             }
+        }
+    }
+
+    #[test]
+    fn copies_from_each_node_are_of_the_host_and_of_this_device() {
+        let nodes =
+            [(0, 10), (1, 21)].map(|(number, far)| MemoryNode { number, distance: Some(far) });
+        for transfer in Transfer::ALL {
+            let point = |peer| TransferPoint {
+                transfer,
+                size: Bytes::MIB,
+                host: HostMemory::Pinned,
+                node: None,
+                device: 0,
+                peer,
+                copies: 3,
+            };
+            let all = on_each_node(point(None), &nodes);
+            assert_eq!(all.len(), if transfer.with_host() { 2 } else { 1 }, "{transfer}");
+            let others = on_each_node(point(Some(1)), &nodes);
+            assert_eq!(others.is_empty(), transfer.with_host(), "{transfer}");
+            assert_eq!(on_each_node(point(None), &[]), [point(None)]);
+            // Of copies that go at once the memory of all is on that node.
+            let is_bound = |end: End| match end {
+                End::Other(Elsewhere::Host { on, .. }) => on == HostNode::Exactly(1),
+                _ => true,
+            };
+            let ends = ends(all.last().expect("a point"), &[1, 2]);
+            assert!(ends.into_iter().all(|(from, to, _)| is_bound(from) && is_bound(to)));
         }
     }
 }

@@ -198,8 +198,17 @@ impl SdcPoint {
         within("rounds", self.rounds(), 1..=ROUNDS_MAX)?;
         match *self {
             SdcPoint::Product { m, n, k, .. } => sides([("m", m), ("n", n), ("k", k)]),
-            SdcPoint::Memory { size: bytes, .. } | SdcPoint::Copy { size: bytes, .. } => {
-                size("size", bytes, Bytes(16), Bytes::MOST)?;
+            SdcPoint::Memory { size: bytes, .. }
+            | SdcPoint::Copy { size: bytes, .. }
+            | SdcPoint::AllReduce { size: bytes, .. } => {
+                let most = match *self {
+                    SdcPoint::AllReduce { ranks, .. } => {
+                        within("ranks", ranks, 2..=RANKS_MAX)?;
+                        MESSAGE_MAX
+                    }
+                    _ => Bytes::MOST,
+                };
+                size("size", bytes, Bytes(16), most)?;
                 match bytes.0.is_multiple_of(16) {
                     true => Ok(()),
                     false => Err(format!("size = {}: it is a multiple of 16 bytes", bytes.0)),
@@ -284,8 +293,8 @@ mod tests {
         let point = CollectivePoint::new(Collective::AllReduce, dtype, Bytes(8), 1 << 20);
         refused(Point::Collective(point), "ranks = 1048576");
         let (transfer, host) = (Transfer::AllToOneRead, HostMemory::Pinned);
-        let (size, device, peer, copies) = (Bytes::MIB, 0, None, u32::MAX);
-        let point = TransferPoint { transfer, size, host, device, peer, copies };
+        let (size, node, device, peer, copies) = (Bytes::MIB, None, 0, None, u32::MAX);
+        let point = TransferPoint { transfer, size, host, node, device, peer, copies };
         refused(Point::Transfer(point), "copies = 4294967295");
         let launching = Launching::Graph;
         refused(Point::Launch(LaunchPoint { launching, kernels: 0 }), "kernels = 0");
@@ -294,6 +303,8 @@ mod tests {
         let copy = |size, rounds| Point::Sdc(SdcPoint::Copy { size: Bytes(size), rounds });
         refused(copy(64, 0), "rounds = 0");
         refused(copy(24, 1), "a multiple of 16");
+        let (size, rounds) = (Bytes(16), 1);
+        refused(Point::Sdc(SdcPoint::AllReduce { dtype, size, ranks: 1, rounds }), "ranks = 1");
     }
 
     /// At the limits nothing overflows, which tests would notice by a panic.
@@ -323,7 +334,7 @@ mod tests {
         let grouped = GroupedPoint { dtype, m: side, n: side, k: side, groups, routing };
         let (access, row) = (Access::Gather, Bytes(1));
         let (host, copies) = (HostMemory::Pinned, COPIES_MAX);
-        let (device, peer) = (0, Some(1));
+        let (node, device, peer) = (None, 0, Some(1));
         let mut points = vec![
             Point::Stream(StreamPoint { stream, working_set: most, units }),
             Point::Compute(ComputePoint { dtype, units }),
@@ -339,7 +350,7 @@ mod tests {
             point.memory();
         }
         for transfer in Transfer::ALL {
-            let point = TransferPoint { transfer, size: most, host, device, peer, copies };
+            let point = TransferPoint { transfer, size: most, host, node, device, peer, copies };
             points.push(Point::Transfer(point));
             point.memory();
         }

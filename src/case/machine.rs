@@ -162,6 +162,32 @@ pub enum HostMemory {
     Pageable,
 }
 
+/// A NUMA node of the host whose memory a transfer is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MemoryNode {
+    /// Its number, as the kernel counts nodes.
+    pub number: u32,
+    /// How far it is from the node that the device is attached to, in the units of the firmware's
+    /// table (SLIT), in which 10 is the node itself. `None` where the kernel does not tell which
+    /// node that is.
+    pub distance: Option<u32>,
+}
+
+impl MemoryNode {
+    /// The distance of a node from itself (ACPI Specification, "System Locality Information
+    /// Table").
+    pub const LOCAL: u32 = 10;
+}
+
+impl fmt::Display for MemoryNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.distance {
+            Some(distance) => write!(f, "node{}-d{distance}", self.number),
+            None => write!(f, "node{}", self.number),
+        }
+    }
+}
+
 /// A transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferPoint {
@@ -171,6 +197,9 @@ pub struct TransferPoint {
     pub size: Bytes,
     /// How the host's memory is allocated, where the host is at one end.
     pub host: HostMemory,
+    /// The NUMA node that the host's memory is bound to; `None`: the node that the device at the
+    /// other end is attached to.
+    pub node: Option<MemoryNode>,
     /// The device that measures.
     pub device: u32,
     /// The device at the other end of a copy between two; of a copy between the host and another
@@ -232,6 +261,9 @@ impl fmt::Display for TransferPoint {
         write!(f, "{}/{}", self.transfer, compact(self.size))?;
         if self.transfer.with_host() {
             write!(f, "/{}", self.host)?;
+        }
+        if let Some(node) = self.node {
+            write!(f, "/{node}")?;
         }
         if self.transfer.with_all() {
             write!(f, "/{}d", self.copies)?;
@@ -303,6 +335,7 @@ mod tests {
             transfer,
             size: Bytes::MIB * 64,
             host: HostMemory::Pinned,
+            node: None,
             device: 0,
             peer,
             copies,
@@ -315,6 +348,10 @@ mod tests {
         assert_eq!((both.memory(), one.memory()), (Bytes::MIB * 384, Bytes::MIB * 128));
         let other = point(Transfer::HostToAllMemcpy, Some(3), 8);
         assert_eq!(other.to_string(), "host_to_all_memcpy/64MiB/pinned/8d/of3");
+        let node = Some(MemoryNode { number: 1, distance: Some(21) });
+        let far = TransferPoint { node, ..point(Transfer::HostToAllMemcpy, None, 8) };
+        assert_eq!(far.to_string(), "host_to_all_memcpy/64MiB/pinned/node1-d21/8d");
+        assert_eq!(MemoryNode { number: 0, distance: None }.to_string(), "node0");
         let reads = point(Transfer::DeviceToDeviceBidirectionalMemcpyRead, Some(3), 2);
         assert_eq!((reads.work().link, reads.moved()), (Bytes::MIB * 64, Bytes::MIB * 128));
         let peer = point(Transfer::DeviceToDeviceMemcpyRead, Some(3), 1);

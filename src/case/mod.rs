@@ -32,7 +32,7 @@ pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask, Sequence};
 pub use collective::{Buffers, Collective, CollectivePoint, Place};
 pub use grouped::{GroupedPoint, Routing};
 pub use machine::{
-    Access, AccessPoint, HostMemory, LaunchPoint, Launching, Transfer, TransferPoint,
+    Access, AccessPoint, HostMemory, LaunchPoint, Launching, MemoryNode, Transfer, TransferPoint,
 };
 pub use sdc::{MemoryPattern, SdcPoint};
 pub use wire_bytes::Algorithm;
@@ -320,13 +320,20 @@ impl Point {
         }
     }
 
+    /// Whether all ranks work on it together; else each does so by itself.
+    pub fn is_of_all_ranks(&self) -> bool {
+        matches!(self, Point::Collective(_) | Point::Sdc(SdcPoint::AllReduce { .. }))
+    }
+
     /// Whether it uses what the GPUs of a machine share: links to the host and to each other, and
     /// the host's cores, which launch. Such cases are measured on one GPU after another.
     pub fn is_shared_by_gpus(&self) -> bool {
         match self {
             Point::Transfer(point) => point.transfer != Transfer::DeviceLocalCopy,
             Point::Launch(_) | Point::Collective(_) => true,
-            Point::Sdc(point) => matches!(point, SdcPoint::Copy { .. }),
+            Point::Sdc(point) => {
+                matches!(point, SdcPoint::Copy { .. } | SdcPoint::AllReduce { .. })
+            }
             Point::Stream(_)
             | Point::Latency(_)
             | Point::Compute(_)

@@ -39,6 +39,18 @@ pub enum SdcPoint {
         /// How often in one iteration.
         rounds: u32,
     },
+    /// The same two all_reduces in turn, of elements whose sums every order of additions leaves
+    /// exactly.
+    AllReduce {
+        /// Element type.
+        dtype: Dtype,
+        /// Bytes of one rank's message.
+        size: Bytes,
+        /// How many ranks.
+        ranks: u32,
+        /// How often in one iteration.
+        rounds: u32,
+    },
 }
 
 /// What memory is filled with. The classes of patterns are those of memory tests (van de Goor,
@@ -63,17 +75,19 @@ impl SdcPoint {
         match self {
             SdcPoint::Product { rounds, .. }
             | SdcPoint::Memory { rounds, .. }
-            | SdcPoint::Copy { rounds, .. } => *rounds,
+            | SdcPoint::Copy { rounds, .. }
+            | SdcPoint::AllReduce { rounds, .. } => *rounds,
         }
     }
 
     /// What a rate of corruption is told for: `product`, `word` (of 8 bytes, each time it is read
-    /// back), `copy`.
+    /// back), `copy`, `all_reduce` (what one rank received).
     pub fn unit(&self) -> &'static str {
         match self {
             SdcPoint::Product { .. } => "product",
             SdcPoint::Memory { .. } => "word",
             SdcPoint::Copy { .. } => "copy",
+            SdcPoint::AllReduce { .. } => "all_reduce",
         }
     }
 }
@@ -88,6 +102,9 @@ impl fmt::Display for SdcPoint {
                 write!(f, "memory/{pattern}/{}/{rounds}r", compact(*size))
             }
             SdcPoint::Copy { size, rounds } => write!(f, "copy/{}/{rounds}r", compact(*size)),
+            SdcPoint::AllReduce { dtype, size, ranks, rounds } => {
+                write!(f, "all_reduce/{dtype}/{}/{ranks}ranks/{rounds}r", compact(*size))
+            }
         }
     }
 }
@@ -108,6 +125,9 @@ mod tests {
         let pattern = MemoryPattern::Moving;
         let memory = SdcPoint::Memory { pattern, size: Bytes::GIB * 4, rounds: 2 };
         assert_eq!(memory.to_string(), "memory/moving/4GiB/2r");
+        let (dtype, size, ranks, rounds) = (Dtype::Int8, Bytes::MIB * 16, 8, 32);
+        let reduced = SdcPoint::AllReduce { dtype, size, ranks, rounds };
+        assert_eq!(reduced.to_string(), "all_reduce/int8/16MiB/8ranks/32r");
         let copy = SdcPoint::Copy { size: Bytes::MIB * 256, rounds: 1 };
         assert_eq!((copy.to_string().as_str(), copy.unit()), ("copy/256MiB/1r", "copy"));
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     bench,
-    case::{Case, Contents, GemmPoint, Point, SdcPoint},
+    case::{Case, Collective, CollectivePoint, Contents, GemmPoint, Point, SdcPoint},
     dtype::Dtype,
     spec::{self, Conditions, Part, Properties},
     suite::MeasureSettings,
@@ -83,6 +83,11 @@ fn of_rounds(point: &SdcPoint, case: &Case, properties: &Properties, part: Optio
         }
         SdcPoint::Memory { size, .. } => 6.0 * size.0 as f64 / memory,
         SdcPoint::Copy { size, .. } => 3.0 * size.0 as f64 / BYTES_OF_LINK,
+        SdcPoint::AllReduce { dtype, size, ranks, .. } => {
+            let point = CollectivePoint::new(Collective::AllReduce, dtype, size, ranks);
+            let point = Point::Collective(point);
+            iteration(&Case { kernel: case.kernel.clone(), point }, properties, part)
+        }
     };
     seconds * f64::from(point.rounds())
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 use clap::Args;
 use serde::Serialize;
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 /// Arguments of `list`.
 #[derive(Args, Clone, Debug)]
@@ -19,6 +19,9 @@ pub struct ListArgs {
     /// What to plan.
     #[command(flatten)]
     pub plan: plan::PlanArgs,
+    /// Files of the kernel with NUMA nodes are below this directory: for tests
+    #[arg(long, hide = true, default_value = "/", value_name = "DIR")]
+    pub root: PathBuf,
 }
 
 /// The plan, as `--json` prints it.
@@ -47,6 +50,7 @@ struct PlannedCase {
 
 /// Prints the plan.
 pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    device::numa::read_below(&args.root);
     let catalogue = plan::catalogue(global)?;
     let choice = args.plan.choice();
     let device = choice::open(&choice.device()?)?;

@@ -50,6 +50,9 @@ pub struct LocaliseArgs {
     /// Where the rates go [default: results/local/TIME-localise]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// For the process that `accept` starts on each node: every rank keeps and prints what is found
+    #[arg(long, hide = true)]
+    pub each: bool,
     /// Name nobody who is slower than healthy ranks by less than this share
     #[arg(long, value_name = "SHARE", default_value_t = Share(LEAST_EFFECT))]
     pub least_effect: Share,
@@ -206,7 +209,7 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
     };
     Seats::of(&choice)?.run(alone, |seat| {
         let (measured, is_first) = world::attend(seat, terms, |joined| measure(args, &joined))?;
-        if is_first {
+        if is_first || args.each {
             keep(&measured, args.out.as_deref());
             return judge(&measured, args, global);
         }

@@ -41,6 +41,7 @@ const LOCAL: &str = "results/local";
 
 /// Measures.
 pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    device::numa::read_below(&args.root);
     if let Some(directory) = args.resume.as_deref().filter(|path| side_by_side::is_run(path)) {
         return side_by_side::resume(args, global, directory);
     }

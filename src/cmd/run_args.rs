@@ -46,7 +46,7 @@ pub struct RunArgs {
     /// For the process that measures one rung of a ladder.
     #[arg(long, hide = true)]
     pub one_rung: bool,
-    /// Files of the kernel with limits are below this directory: for tests
+    /// Files of the kernel with limits and NUMA nodes are below this directory: for tests
     #[arg(long, hide = true, default_value = "/", value_name = "DIR")]
     pub root: PathBuf,
     /// For the process that `--device all` starts for each GPU: the other GPUs.

@@ -124,7 +124,15 @@ mod tests {
     fn shared_cases_come_last_and_host_copies_are_each_gpus_own() {
         let transfer = |transfer, peer| {
             let (size, host) = (Bytes::MIB, HostMemory::Pinned);
-            Point::Transfer(TransferPoint { transfer, size, host, device: 0, peer, copies: 1 })
+            Point::Transfer(TransferPoint {
+                transfer,
+                size,
+                host,
+                node: None,
+                device: 0,
+                peer,
+                copies: 1,
+            })
         };
         let launch = Point::Launch(LaunchPoint { launching: Launching::Queued, kernels: 1 });
         let points = [

@@ -8,12 +8,13 @@ pub mod hip;
 pub mod host;
 pub mod library;
 pub mod limits;
+pub mod numa;
 pub mod pci;
 
 pub use error::DeviceError;
 
 use crate::{
-    case::{HostMemory, KernelName},
+    case::{HostMemory, KernelName, MemoryNode},
     evidence::identity,
     kernel::{Operation, Params},
     node_state::Gpu,
@@ -213,6 +214,10 @@ pub trait RemoteMemory {
     /// Memory of the host or of another device, for kernels or copies.
     fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError>;
 
+    /// The NUMA nodes of the host that memory can be bound to by this process, by number; none
+    /// where the kernel lists none.
+    fn memory_nodes(&self) -> Vec<MemoryNode>;
+
     /// The ordinals of the other devices behind the same driver.
     fn peers(&self) -> Vec<u32>;
 }
@@ -324,6 +329,11 @@ impl dyn Device + '_ {
         remote.allocate_at(place, size)
     }
 
+    /// The NUMA nodes of the host that memory can be bound to.
+    pub fn memory_nodes(&self) -> Vec<MemoryNode> {
+        self.capabilities().remote_memory.map(RemoteMemory::memory_nodes).unwrap_or_default()
+    }
+
     /// The ordinals of the other devices behind the same driver.
     pub fn peers(&self) -> Vec<u32> {
         self.capabilities().remote_memory.map(RemoteMemory::peers).unwrap_or_default()
@@ -424,21 +434,34 @@ pub type Replay = Box<dyn Fn() -> Result<(), DeviceError>>;
 /// Memory that is not a device's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// The host's, on the NUMA node of a device where there are several.
+    /// The host's.
     Host {
         /// How it is allocated.
         kind: HostMemory,
-        /// The device's ordinal.
-        near: u32,
+        /// On which NUMA node, where there are several.
+        on: HostNode,
     },
     /// That of another device, by its ordinal.
     Peer(u32),
 }
 
+/// Which NUMA node of the host memory is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostNode {
+    /// The node that the device of this ordinal is attached to; any, where that is not known or
+    /// this process may not run there.
+    Near(u32),
+    /// The node of this number and no other.
+    Exactly(u32),
+}
+
 impl fmt::Display for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Elsewhere::Host { kind, .. } => write!(f, "the host ({kind})"),
+            Elsewhere::Host { kind, on: HostNode::Near(_) } => write!(f, "the host ({kind})"),
+            Elsewhere::Host { kind, on: HostNode::Exactly(node) } => {
+                write!(f, "the host ({kind}, NUMA node {node})")
+            }
             Elsewhere::Peer(ordinal) => write!(f, "device {ordinal}, which it reaches"),
         }
     }

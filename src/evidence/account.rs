@@ -1,7 +1,7 @@
 //! What was done: command, program, and what each judgement was made of.
 
 use super::redact::Kind;
-use crate::accept::{Level, at_rest::AtRest, history::Event, network, node::Device};
+use crate::accept::{Level, at_rest::AtRest, between, history::Event, network, node::Device};
 use serde::{Deserialize, Serialize};
 
 /// The format of the file, counted up when a field changes its meaning.
@@ -31,6 +31,9 @@ pub struct Account {
     /// What the decision on the network was told; absent where nothing was measured of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<network::Told>,
+    /// What the check between nodes was told; absent where nothing was measured between nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<between::Told>,
     /// What was replaced by keyed hashes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redacted: Vec<Kind>,

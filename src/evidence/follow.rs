@@ -2,7 +2,7 @@
 
 use super::account::{Account, Group};
 use crate::{
-    accept::{Action, Judged, Level, changes, history, network, profile::Profile},
+    accept::{Action, Judged, Level, between, changes, history, network, profile::Profile},
     node_state::NodeState,
     record::Record,
     verdict::Verdict,
@@ -60,7 +60,7 @@ pub fn follow(sources: &Sources<'_>, verdict: &Value) -> Result<Again, String> {
 
 /// Every check whose sources a bundle holds.
 fn decided(sources: &Sources<'_>) -> Result<Vec<Judged>, String> {
-    let Account { at_rest, level, groups, network: told, .. } = sources.account;
+    let Account { at_rest, level, groups, network: told, between: ranks, .. } = sources.account;
     let mut all = at_rest.judge(sources.state, *level);
     for Group { profile: file, devices, events } in groups {
         let profile = sources.profiles.get(file).ok_or_else(|| format!("{file} is not there"))?;
@@ -69,6 +69,9 @@ fn decided(sources: &Sources<'_>) -> Result<Vec<Judged>, String> {
     }
     if let Some(told) = told {
         all.extend(network::again(network::ports(sources.state), told)?.judged());
+    }
+    if let Some(ranks) = ranks {
+        all.push(between::judge(ranks)?);
     }
     if *level > Level::Passive {
         all.extend(changes::judge(sources.state, sources.after));
@@ -187,6 +190,7 @@ mod tests {
             },
             groups: Vec::new(),
             network: None,
+            between: None,
             redacted: Vec::new(),
         };
         let gpu = Gpu { name: "cuda:0".into(), has_driver: true, ..Gpu::default() };

@@ -22,6 +22,9 @@ pub mod file {
     pub const STATE: &str = "state.json";
     /// The node at rest, after everything was measured.
     pub const STATE_AFTER: &str = "state-after.json";
+    /// Below it: states and verdicts of an acceptance that was continued, as each earlier part of
+    /// it left them.
+    pub const EARLIER: &str = "earlier";
     /// The verdict.
     pub const VERDICT: &str = "verdict.json";
     /// Below it: the record of each repeat on each device.

@@ -4,8 +4,8 @@ use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name}
 use crate::{
     case::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents,
-        KernelName, LatencyPoint, Launching, Lengths, Mask, MemoryPattern, Place, Point, SdcPoint,
-        StreamOperation, Transfer, TransferPoint, Work,
+        KernelName, LatencyPoint, Launching, Lengths, Mask, MemoryNode, MemoryPattern, Place,
+        Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
     },
     spec::SpeedOfLight,
 };
@@ -229,6 +229,11 @@ fn sdc(point: &SdcPoint) -> String {
             "silent corruption of copies: {size} from the host to the device, back, and to the \
              device again, {rounds} times in an iteration."
         ),
+        SdcPoint::AllReduce { dtype, size, ranks, .. } => format!(
+            "silent corruption of all_reduce: messages of {size} of {dtype} between {ranks} ranks, \
+             {rounds} times in an iteration. The elements are small whole numbers, whose sums \
+             every order of additions leaves exactly."
+        ),
     }
 }
 
@@ -341,7 +346,10 @@ fn transfer(p: &TransferPoint) -> String {
         Transfer::DeviceToDeviceLatency => "the time of one dependent load of a peer's memory",
     };
     let host = match p.transfer.with_host() {
-        true => format!(", {} host memory", p.host),
+        true => {
+            let of = |node: MemoryNode| format!(" on NUMA node {}", node.number);
+            format!(", {} host memory{}", p.host, p.node.map_or(String::new(), of))
+        }
         false => String::new(),
     };
     format!("{what}, {}{host}. The name is nvbandwidth's.", p.size)
@@ -370,5 +378,8 @@ fn check(point: &Point) -> &'static str {
         }
         Point::Sdc(SdcPoint::Memory { .. }) => "every word, each time, bit by bit.",
         Point::Sdc(SdcPoint::Copy { .. }) => "what arrives each time, by a hash of all its bits.",
+        Point::Sdc(SdcPoint::AllReduce { .. }) => {
+            "what each rank receives each time, by a hash of all its bits."
+        }
     }
 }

@@ -64,5 +64,5 @@ pub fn sentences(record: &Record) -> Vec<String> {
             format!("Silent corruption of {unit}s, {count} {cases}: {words}.")
         })
     };
-    ["product", "word", "copy"].into_iter().filter_map(sentence).collect()
+    ["product", "word", "copy", "all_reduce"].into_iter().filter_map(sentence).collect()
 }

@@ -144,7 +144,9 @@ fn test(records: &[&Record], transfer: Transfer, by: By, name: &str) -> Option<T
             false => Kernel,
         };
         let is_pinned = !transfer.with_host() || point.host == HostMemory::Pinned;
-        (point.transfer == transfer && is_by == by && is_pinned).then_some(point)
+        // nvbandwidth copies from the node that the GPU is attached to.
+        let is_near = point.node.is_none();
+        (point.transfer == transfer && is_by == by && is_pinned && is_near).then_some(point)
     };
     let all: Vec<(&Outcome, TransferPoint)> = records
         .iter()

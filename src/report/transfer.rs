@@ -2,7 +2,7 @@
 
 use super::{Cell, Heat, HeatMap, HeatRow, case_table, chart::measurements, standing::shade};
 use crate::{
-    case::{HostMemory, Point, Transfer, TransferPoint},
+    case::{HostMemory, MemoryNode, Point, Transfer, TransferPoint},
     outcome::Measurement,
     record::Record,
 };
@@ -27,6 +27,7 @@ type Place = (u32, String);
 /// between GPUs; of several records also each of those relative to the median pair.
 pub fn maps(records: &[(&str, &Record)]) -> Vec<HeatMap> {
     let mut maps: Vec<HeatMap> = host_links(records).into_iter().collect();
+    maps.extend(from_each_node(records));
     for (transfer, title, caption) in PEERS {
         let places = peers(records, transfer);
         if places.is_empty() {
@@ -176,21 +177,57 @@ fn peers(records: &[(&str, &Record)], of: Transfer) -> Places {
     places
 }
 
-/// Copies with the host: a row for each GPU, a column for each way.
-fn host_links(records: &[(&str, &Record)]) -> Option<HeatMap> {
-    let ways = [
-        (Transfer::HostToDeviceMemcpy, "host to GPU"),
-        (Transfer::DeviceToHostMemcpy, "GPU to host"),
-        (Transfer::HostToDeviceBidirectionalMemcpy, "host to GPU, while copies go back"),
-        (Transfer::HostToAllMemcpy, "host to GPU, while all GPUs are copied to"),
-        (Transfer::AllToHostMemcpy, "GPU to host, while all GPUs copy"),
-        (Transfer::HostDeviceLatency, "latency"),
-    ];
+/// Ways between the host and a GPU, in words.
+const WAYS: [(Transfer, &str); 6] = [
+    (Transfer::HostToDeviceMemcpy, "host to GPU"),
+    (Transfer::DeviceToHostMemcpy, "GPU to host"),
+    (Transfer::HostToDeviceBidirectionalMemcpy, "host to GPU, while copies go back"),
+    (Transfer::HostToAllMemcpy, "host to GPU, while all GPUs are copied to"),
+    (Transfer::AllToHostMemcpy, "GPU to host, while all GPUs copy"),
+    (Transfer::HostDeviceLatency, "latency"),
+];
+
+/// Copies with memory of each NUMA node of the host: a row for each GPU and node, a column for each
+/// way.
+fn from_each_node(records: &[(&str, &Record)]) -> Option<HeatMap> {
     let mut places = Places::new();
     for (name, record) in records {
-        for (order, (transfer, words)) in (0u32..).zip(ways) {
-            let size = largest(record, transfer);
-            let its = transfers(record).filter(|(_, p)| p.transfer == transfer && p.size.0 == size);
+        for (measurement, point) in transfers(record) {
+            let Some(node) = point.node else { continue };
+            let way = WAYS.iter().position(|(transfer, _)| *transfer == point.transfer);
+            let Some(way) = way else { continue };
+            let near = match node.distance {
+                Some(MemoryNode::LOCAL) => " (its own)",
+                _ => "",
+            };
+            // In the order of devices, and of nodes of each.
+            let order = point.device.saturating_mul(1 << 10).saturating_add(node.number);
+            let row = (order, format!("{name}, node {}{near}", node.number));
+            let column = (way as u32, WAYS[way].1.to_owned());
+            keep(&mut places, (row, column), best_of(measurement, &point));
+        }
+    }
+    let caption = "Host memory is on the NUMA node of the row. The shade is the share of the \
+                   link's peak, where one is known.";
+    (!places.is_empty()).then(|| {
+        let name = "transfer_host_nodes".into();
+        let title = "Copies between each NUMA node of the host and GPU".into();
+        matrix(name, title, caption.into(), &places, |best, _| Heat {
+            value: best.value.clone(),
+            share: best.share,
+        })
+    })
+}
+
+/// Copies with the host: a row for each GPU, a column for each way.
+fn host_links(records: &[(&str, &Record)]) -> Option<HeatMap> {
+    let mut places = Places::new();
+    for (name, record) in records {
+        for (order, (transfer, words)) in (0u32..).zip(WAYS) {
+            let is_its = |point: &TransferPoint| point.transfer == transfer && point.node.is_none();
+            let sizes = transfers(record).filter(|(_, point)| is_its(point));
+            let size = sizes.map(|(_, point)| point.size.0).max().unwrap_or(0);
+            let its = transfers(record).filter(|(_, p)| is_its(p) && p.size.0 == size);
             for (measurement, point) in its {
                 let of = point.peer.unwrap_or(point.device);
                 let row = match point.peer {

@@ -5,7 +5,7 @@ pub mod planted;
 
 use crate::{
     bench::{self, Rank},
-    case::{Case, Point},
+    case::Case,
     clock,
     device::{DeviceError, host},
     outcome::{Failure, Outcome},
@@ -128,10 +128,10 @@ impl Session<'_> {
     }
 
     fn measure(&self, case: &Case) -> Outcome {
-        // What a collective needs, it needs on all ranks together.
-        let ranks = match case.point {
-            Point::Collective(_) => 1,
-            _ => u64::from(self.rank.peers.processes()),
+        // What ranks do together takes what is told on all of them together.
+        let ranks = match case.point.is_of_all_ranks() {
+            true => 1,
+            false => u64::from(self.rank.peers.processes()),
         };
         let free = self.memory_free.map(|free| Bytes(free.0 / ranks));
         let properties = self.rank.device.properties();

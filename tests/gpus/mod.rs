@@ -101,9 +101,20 @@ impl Machine {
     }
 
     /// One of several ranks, a process each, that meet in a folder.
-    pub fn rank(&self, [rank, size]: [u32; 2], driver: &str, nccl: &str) -> Command {
+    pub fn rank(&self, place: [u32; 2], driver: &str, nccl: &str) -> Command {
         let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out"];
-        let mut command = self.fizeau(driver, nccl, &args);
+        self.rank_of(&args, place, driver, nccl)
+    }
+
+    /// The same with arguments.
+    pub fn rank_of(
+        &self,
+        args: &[&str],
+        [rank, size]: [u32; 2],
+        driver: &str,
+        nccl: &str,
+    ) -> Command {
+        let mut command = self.fizeau(driver, nccl, args);
         command.env("RANK", rank.to_string()).env("LOCAL_RANK", rank.to_string());
         command.env("WORLD_SIZE", size.to_string());
         let meeting = format!("file:{}", self.place.path("").display());

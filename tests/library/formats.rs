@@ -25,8 +25,8 @@ fn gpu(own: u32) -> Record {
         panic!("a measurement")
     };
     let one = |transfer, peer, kernel: &str, seconds: f64| {
-        let (size, host) = (Bytes(256 << 20), HostMemory::Pinned);
-        let point = TransferPoint { transfer, size, host, device: own, peer, copies: 1 };
+        let (size, host, node) = (Bytes(256 << 20), HostMemory::Pinned, None);
+        let point = TransferPoint { transfer, size, host, node, device: own, peer, copies: 1 };
         let mut one = model.clone();
         one.case = Case { kernel: KernelName(kernel.into()), point: Point::Transfer(point) };
         one.summary.median = Seconds(seconds);

@@ -246,8 +246,8 @@ fn point(case: &str, properties: &Properties) -> Point {
             let transfer = named(&Transfer::ALL, transfer, Transfer::name);
             let copies = copies.first().map_or(1, |copies| copies.parse().expect("copies"));
             let peer = transfer.with_peer().then_some(1);
-            let (size, host) = (size(bytes), HostMemory::Pinned);
-            Point::Transfer(TransferPoint { transfer, size, host, device: 0, peer, copies })
+            let (size, host, node) = (size(bytes), HostMemory::Pinned, None);
+            Point::Transfer(TransferPoint { transfer, size, host, node, device: 0, peer, copies })
         }
         _ => panic!("{case}"),
     }

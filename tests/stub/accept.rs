@@ -2,7 +2,10 @@
 //! stub.
 
 use super::machine::{COPIES, Machine, NVIDIA};
-use crate::program::{Said, say};
+use crate::{
+    program::{Said, say},
+    skipped,
+};
 use serde_json::Value;
 use std::fs;
 
@@ -139,7 +142,7 @@ fn serial_numbers_and_uuids_of_gpus_are_kept_and_go_where_they_are_redacted() {
 const DEADLINE: &str = "deadline = 2.0";
 
 /// A node of four with a suite and a profile; `more` are the checks beside that of memory.
-fn machine(suite: &str, more: &str) -> Machine {
+pub fn machine(suite: &str, more: &str) -> Machine {
     let machine = Machine::with(&NVIDIA);
     machine.suite(&format!("{COPIES}{suite}"));
     let path = machine.place.path("own.toml");
@@ -252,6 +255,121 @@ fn slow_links_are_named_with_their_peers_and_half_a_slot_is_too() {
         let point = one["point"].as_str().expect("a point");
         assert!(point.ends_with("/0-2") || point.ends_with("/2-0"), "{point}");
     }
+}
+
+const NODES: &str = r#"
+[transfer]
+transfers = ["host_to_device_memcpy", "host_to_all_memcpy"]
+sizes = [1048576]
+host = ["pinned"]
+each_node = true
+"#;
+
+const BY_NODE: &str = r#"
+[[check]]
+name = "by node"
+cases = ["transfer/host_to_device_memcpy/*"]
+resource = "host_link"
+least_effect = 0.05
+
+[[check]]
+name = "by node, all at once"
+cases = ["transfer/host_to_all_memcpy/*"]
+resource = "host_link"
+least_effect = 0.05
+"#;
+
+/// A made-up host of some NUMA nodes, the CPUs dealt to them in turn as the stub does, and four
+/// GPUs that the kernel says are on node 0.
+fn host_of_nodes(machine: &Machine, root: &str, nodes: usize) {
+    let write = |path: String, text: String| {
+        let path = machine.place.path(&format!("{root}/sys/{path}"));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    };
+    for list in ["online", "has_memory", "has_cpu"] {
+        write(format!("devices/system/node/{list}"), format!("0-{}\n", nodes - 1));
+    }
+    for node in 0..nodes {
+        let cpus = (node..256).step_by(nodes).map(|cpu| cpu.to_string());
+        let cpus = cpus.collect::<Vec<_>>().join(",");
+        write(format!("devices/system/node/node{node}/cpulist"), cpus);
+        let far = (0..nodes).map(|other| if other == node { "10" } else { "21" });
+        let far = far.collect::<Vec<_>>().join(" ");
+        write(format!("devices/system/node/node{node}/distance"), far);
+    }
+    for gpu in 1..=4 {
+        write(format!("bus/pci/devices/0000:0{gpu}:00.0/numa_node"), "0\n".into());
+    }
+}
+
+#[test]
+fn copies_from_each_numa_node_show_a_gpu_that_is_on_another_node_than_the_kernel_says() {
+    let cpus = fizeau::device::host::cpus::allowed_cpus();
+    if !(cpus.iter().any(|cpu| cpu % 2 == 0) && cpus.iter().any(|cpu| cpu % 2 == 1)) {
+        return skipped::because("two CPUs", format!("CPUs {cpus:?} make no two NUMA nodes"));
+    }
+    let machine = machine(NODES, BY_NODE);
+    host_of_nodes(&machine, "root", 2);
+    let script = "devices=4,nodes=2,far=0.8,gpu3.node=1,gpu2.far=0.75,noise=0.002,seed=11/run";
+    let (said, verdict) = judged(&machine, 4, script, &["--out", "out", "--budget", "10min"]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.lines().all(|line| line.ends_with("(stub)")), "{}", said.out);
+    let all = verdict["checks"].as_array().expect("checks");
+    let failed: Vec<_> = all.iter().filter(|one| one["verdict"] == "fail").collect();
+    let told = |one: &Value| {
+        let of = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+        (of("device"), of("point").rsplit("pinned/").next().unwrap_or_default().to_owned())
+    };
+    let mut found: Vec<_> = failed.iter().map(|one| told(one)).collect();
+    found.sort();
+    let row = |gpu: &str, point: &str| (gpu.to_owned(), point.to_owned());
+    let expected = [
+        row("cuda:2", "node1-d21"),
+        row("cuda:2", "node1-d21/4d"),
+        row("cuda:3", "node0-d10"),
+        row("cuda:3", "node0-d10/4d"),
+    ];
+    assert_eq!(found, expected, "{verdict:#}");
+    for one in failed {
+        let is_misplaced = one["device"] == "cuda:3";
+        let cause = if is_misplaced { "numa_node" } else { "unknown" };
+        assert_eq!(one["cause"], cause, "{one}");
+        let words = one["words"].as_str().expect("words");
+        let place = "faster from memory of NUMA node 1 than from node 0";
+        assert_eq!(words.contains(place), is_misplaced, "{words}");
+    }
+    // A row for each node and way of the others too, and a word on the node of the one alone.
+    for (gpu, count) in [("cuda:0", 0), ("cuda:3", 1)] {
+        assert_eq!(rows(&verdict, "by node", gpu).len(), 2);
+        assert_eq!(rows(&verdict, "NUMA node", gpu).len(), count, "{gpu}");
+    }
+}
+
+#[test]
+fn a_host_of_one_node_has_one_row_and_nodes_without_cpus_are_not_the_hosts() {
+    let machine = machine(NODES, BY_NODE);
+    host_of_nodes(&machine, "one", 1);
+    let ids = |root: &str| {
+        let args = ["list", "--json", "--suite", "own.toml", "--device", "cuda:0", "--root", root];
+        let said = say(&mut machine.fizeau("devices=2", &args));
+        let plan: Value = serde_json::from_str(&said.out).expect("JSON");
+        let all = plan["cases"].as_array().expect("cases").iter();
+        let ids = all.filter_map(|one| one["id"].as_str().map(str::to_owned));
+        ids.filter(|id| id.contains("/pinned")).collect::<Vec<_>>()
+    };
+    let of = |node: &str| {
+        let of = |way: &str, end: &str| format!("transfer/{way}/1MiB/pinned{node}{end}/ce");
+        let one = format!("transfer/host_to_device_memcpy/1MiB/pinned{node}/sm");
+        [of("host_to_device_memcpy", ""), one, of("host_to_all_memcpy", "/2d")]
+    };
+    let found = |root: &str| ids(root).into_iter().collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(found("one"), of("/node0-d10").into_iter().collect());
+    // The memory of a GPU, as Grace shows it.
+    fs::write(machine.place.path("one/sys/devices/system/node/has_memory"), "0-1").expect("it");
+    assert_eq!(found("one"), of("/node0-d10").into_iter().collect());
+    // A kernel without NUMA nodes.
+    assert!(found("root").iter().all(|id| !id.contains("/node")), "{:?}", found("root"));
 }
 
 const LASTING: &str = r#"

@@ -8,6 +8,7 @@ mod program;
 mod skipped;
 
 mod accept;
+mod accept_ends;
 mod broken;
 mod cache;
 mod corruption;

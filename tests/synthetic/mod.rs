@@ -399,6 +399,7 @@ pub fn with_a_gpu() -> Record {
             transfer,
             size: Bytes(256 << 20),
             host: HostMemory::Pinned,
+            node: None,
             device: 0,
             peer,
             copies: 1,

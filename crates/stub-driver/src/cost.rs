@@ -72,8 +72,13 @@ pub struct Copied {
 pub enum Path {
     /// The memory of one device, twice.
     Memory,
-    /// The link between a device and the host.
-    Host(i32),
+    /// The link between a device and the host's memory.
+    Host {
+        /// The device.
+        device: i32,
+        /// Whether the memory is on another NUMA node than the device.
+        is_far: bool,
+    },
     /// The link between two devices.
     Peer(i32, i32),
 }
@@ -142,7 +147,10 @@ impl Cost {
         let copied = match path {
             None => 0.0,
             Some(Path::Memory) => 2.0 * copied / (MEMORY * speed(Resource::Memory)),
-            Some(Path::Host(device)) => copied / (HOST * link(Resource::Host, device, None)),
+            Some(Path::Host { device, is_far }) => {
+                let far = if is_far { link(Resource::Far, device, None) } else { 1.0 };
+                copied / (HOST * link(Resource::Host, device, None) * far)
+            }
             Some(Path::Peer(from, to)) => copied / (PEER * link(Resource::Link, from, Some(to))),
         };
         [
@@ -376,9 +384,12 @@ mod tests {
         let mut speeds = Speeds::default();
         speeds.take("link1-2", "0.5").expect("a link");
         speeds.take("gpu2.pcie", "0.25").expect("a link");
+        speeds.take("far", "0.5").expect("memory on another node");
         let over = |path| copy.nanoseconds(&speeds, Moment::default(), Some(path), None);
         assert_eq!(over(Path::Peer(1, 2)), 2.0 * over(Path::Peer(1, 0)));
-        assert_eq!(over(Path::Host(2)), 4.0 * over(Path::Host(1)));
+        let host = |device, is_far| over(Path::Host { device, is_far });
+        assert_eq!(host(2, false), 4.0 * host(1, false));
+        assert_eq!(host(1, true), 2.0 * host(1, false));
         assert_eq!(over(Path::Memory), 2.0 * f64::from(1 << 20) / MEMORY);
     }
 

@@ -243,7 +243,8 @@ export! {
         if state.memory.free(address) { OK } else { INVALID_VALUE }
     }
     cuMemHostAlloc(bytes: *mut *mut c_void, length: usize, _flags: c_uint) |state| {
-        match state.memory.allocate(Owner::Host, length, state.script.memory) {
+        let node = crate::numa::of_this_thread(state.script.nodes);
+        match state.memory.allocate_on(node, length, state.script.memory) {
             Some(found) => { bytes.write(found as *mut c_void); OK }
             None => OUT_OF_MEMORY,
         }

@@ -2,7 +2,6 @@
 
 use crate::{
     cuda::{self, export},
-    memory::Owner,
     nvrtc,
     state::{INVALID_DEVICE, INVALID_VALUE, OK, State, call, state},
 };
@@ -174,7 +173,8 @@ export! {
     }
     hipHostMalloc(bytes: *mut *mut c_void, length: usize, flags: c_uint) |state| {
         if ![HOST_FLAGS, PORTABLE].contains(&flags) { return INVALID_VALUE; }
-        match state.memory.allocate(Owner::Host, length, state.script.memory) {
+        let node = crate::numa::of_this_thread(state.script.nodes);
+        match state.memory.allocate_on(node, length, state.script.memory) {
             Some(found) => { bytes.write(found as *mut c_void); OK }
             None => crate::state::OUT_OF_MEMORY,
         }

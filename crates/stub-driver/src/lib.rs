@@ -28,6 +28,7 @@ mod hipblaslt;
 mod limits;
 mod memory;
 mod model;
+mod numa;
 mod nvml;
 mod nvrtc;
 mod perform;

@@ -25,6 +25,8 @@ pub enum Owner {
 pub struct Memory {
     blocks: BTreeMap<u64, Block>,
     used: BTreeMap<Owner, u64>,
+    /// The NUMA node of memory of the host, where it is on one.
+    nodes: BTreeMap<u64, u32>,
     /// Counts changes; no two contents of a block have the same number.
     changes: u64,
     /// Launches that change nothing: by what was launched, the contents of all that they touch.
@@ -113,9 +115,24 @@ impl Memory {
         Some(address)
     }
 
+    /// Memory of the host, on a node where it is on one.
+    pub fn allocate_on(&mut self, node: Option<u32>, bytes: usize, total: u64) -> Option<u64> {
+        let address = self.allocate(Owner::Host, bytes, total)?;
+        if let Some(node) = node {
+            self.nodes.insert(address, node);
+        }
+        Some(address)
+    }
+
+    /// The NUMA node that an address of the host's is on; `None` where it is on no one node.
+    pub fn node(&self, address: u64) -> Option<u32> {
+        self.nodes.get(&self.block_of(address, 1)?).copied()
+    }
+
     /// Gives a block back; whether there was one at the address.
     pub fn free(&mut self, address: u64) -> bool {
         let Some(block) = self.blocks.remove(&address) else { return false };
+        self.nodes.remove(&address);
         *self.used.entry(block.owner).or_default() -= block.size as u64;
         true
     }
@@ -251,6 +268,9 @@ mod tests {
         assert_eq!((memory.owner(at + 99), memory.owner(at + 100)), (Some(device), None));
         let other = memory.allocate(Owner::Host, 101, 200).expect("the host has its own");
         assert!(memory.free(other));
+        let placed = memory.allocate_on(Some(1), 101, 200).expect("there is room again");
+        assert_eq!((memory.node(placed + 9), memory.node(at)), (Some(1), None));
+        assert!(memory.free(placed) && memory.node(placed).is_none());
         assert_eq!(memory.store(at + 92, &[1.5f64]), Some(()));
         assert_eq!(memory.load::<f64>(at + 92, 1), Some(vec![1.5]));
         assert_eq!(memory.load::<f64>(at + 96, 1), None);

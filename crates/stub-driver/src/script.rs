@@ -13,6 +13,8 @@
 //! | `capability=80` | compute capability 8.0 |
 //! | `mig` | each device is a MIG slice |
 //! | `apart` | no device reaches another's memory |
+//! | `nodes=2` | NUMA nodes of the host: CPU `n` is on node `n % 2` |
+//! | `gpu3.node=1` | the node that device 3 is attached to; node 0 if absent |
 //! | `memory=BYTES` | of each device |
 //! | `hang@5` | no event ends after the fifth launch; `gpu2.hang@5`: after the fifth on device 2 |
 //! | `gpu2.lost@5` | launches on device 2 answer 999 from its fifth on, as on a GPU that is gone |
@@ -60,6 +62,10 @@ pub struct Script {
     pub mig: bool,
     /// Whether no device reaches another's memory.
     pub apart: bool,
+    /// NUMA nodes of the host.
+    pub nodes: u32,
+    /// Devices and the nodes that they are attached to.
+    attached: Vec<(i32, u32)>,
     /// Bytes of each device.
     pub memory: u64,
     /// Events do not end after this many launches.
@@ -111,6 +117,8 @@ impl Default for Script {
             capability: 90,
             mig: false,
             apart: false,
+            nodes: 1,
+            attached: Vec::new(),
             memory: 2 << 30,
             hang: None,
             hangs: Vec::new(),
@@ -206,6 +214,11 @@ impl Script {
                 let gpu = of.strip_prefix("gpu")?.strip_suffix(".reasons")?;
                 self.hold(Some(gpu.parse().ok()?), value)?;
             }
+            "nodes" => self.nodes = value.parse().ok().filter(|count| *count > 0)?,
+            of if of.starts_with("gpu") && of.ends_with(".node") => {
+                let gpu = of.strip_prefix("gpu")?.strip_suffix(".node")?;
+                self.attached.push((gpu.parse().ok()?, value.parse().ok()?));
+            }
             "xid" => self.xid = Some(value.parse().ok()?),
             "ecc" => self.ecc = value != "0",
             "processes" => self.processes = Some(value.parse().ok()?),
@@ -228,6 +241,11 @@ impl Script {
         let (bits, from) = value.split_once('@').unwrap_or((value, "0"));
         self.reasons.push((gpu, bits.parse().ok()?, from.parse().ok()?));
         Some(())
+    }
+
+    /// The NUMA node that a device is attached to.
+    pub fn node_of(&self, gpu: i32) -> u32 {
+        self.attached.iter().find(|(of, _)| *of == gpu).map_or(0, |(_, node)| *node)
     }
 
     /// Whether a device that has launched so much hangs.
@@ -285,6 +303,8 @@ mod tests {
         let held = Script::parse("gpus=2,reasons=4,gpu1.reasons=64@3").expect("a script");
         let reasons = [held.reasons(0, 9), held.reasons(1, 2), held.reasons(1, 3)];
         assert_eq!(reasons, [4, 4, 68]);
+        let far = Script::parse("gpus=4,nodes=2,gpu3.node=1,far=0.8").expect("a script");
+        assert_eq!((far.nodes, far.node_of(3), far.node_of(2)), (2, 1, 0));
         let broken = Script::parse("gpus=3,gpu1.hang@5,gpu2.lost@7").expect("a script");
         assert!(broken.hangs(1, 5) && !broken.hangs(1, 4) && !broken.hangs(2, 9));
         assert!(broken.is_lost(2, 7) && !broken.is_lost(2, 6) && !broken.is_lost(1, 9));
@@ -297,6 +317,7 @@ mod tests {
             ("sulk", "\"sulk\""),
             ("cuMemAlloc=2", "\"cuMemAlloc=2\""),
             ("gpu1.lost", "\"gpu1.lost\""),
+            ("nodes=0", "\"nodes=0\""),
             ("gpu3.hmb=0.85,gpus=4", "\"gpu3.hmb=0.85\""),
             ("gpu8.hbm=0.85,gpus=8", "gpu8"),
             ("link0-1=0.5", "gpu1"),

@@ -16,7 +16,7 @@
 //!
 //! Resources are `hbm`, `cache` (the last one, and shared memory), `latency` (loads that wait for
 //! each other), `vector` and `tensor` units, `compute` (both of those), `pcie` (the link to the
-//! host), `link`, `launch`, and `clock`, by which compute and cache scale and which the clock kernel
+//! host), `far` (the same link, for memory on another NUMA node), `link`, `launch`, and `clock`, by which compute and cache scale and which the clock kernel
 //! and NVML show.
 //!
 //! Noise is log-normal: all times between two events of a stream are multiplied by exp(noise x z),
@@ -39,6 +39,8 @@ pub enum Resource {
     Tensor,
     /// The link to the host.
     Host,
+    /// What is left of that for memory on another NUMA node.
+    Far,
     /// The link to another device.
     Link,
     /// Launches.
@@ -57,6 +59,7 @@ fn resources(word: &str) -> Option<&'static [Resource]> {
         "tensor" => &[Resource::Tensor],
         "compute" => &[Resource::Vector, Resource::Tensor],
         "pcie" => &[Resource::Host],
+        "far" => &[Resource::Far],
         "link" => &[Resource::Link],
         "launch" => &[Resource::Launch],
         "clock" => &[Resource::Clock],

@@ -272,11 +272,18 @@ impl State {
         Some(match (owner(copy.from), owner(copy.to)) {
             (Owner::Device(from), Owner::Device(to)) if from != to => Path::Peer(from, to),
             (Owner::Device(_), Owner::Device(_)) => Path::Memory,
-            (Owner::Device(device), Owner::Host) | (Owner::Host, Owner::Device(device)) => {
-                Path::Host(device)
+            (Owner::Device(device), Owner::Host) => self.link(device, copy.to),
+            (Owner::Host, Owner::Device(device)) => self.link(device, copy.from),
+            (Owner::Host, Owner::Host) => {
+                Path::Host { device: self.device_of(stream), is_far: false }
             }
-            (Owner::Host, Owner::Host) => Path::Host(self.device_of(stream)),
         })
+    }
+
+    /// The link between a device and an address of the host's.
+    fn link(&self, device: i32, host: u64) -> Path {
+        let own = self.script.node_of(device);
+        Path::Host { device, is_far: self.memory.node(host).is_some_and(|node| node != own) }
     }
 
     /// An operation of another stub library is in flight on a stream.

@@ -1,6 +1,6 @@
 //! What became of every check of every device: verdicts with their numbers, causes and words.
 
-use super::{Node, Row, pair_of};
+use super::{Device, Node, Row, numa::Faster, pair_of};
 use crate::{
     accept::{
         Judged, Quantity, Resource,
@@ -16,6 +16,17 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What the rows of a device say together.
+struct Seen<'r> {
+    losses: Vec<Loss>,
+    /// Its pairs that failed.
+    slow: Vec<&'r str>,
+    /// How many pairs there are.
+    pairs: usize,
+    /// A NUMA node that is faster than its own.
+    faster: Option<Faster>,
+}
+
 impl Node<'_> {
     /// What became of every check of every device so far.
     pub fn judged(&self) -> Vec<Judged> {
@@ -23,8 +34,12 @@ impl Node<'_> {
         for device in 0..self.devices.len() {
             let rows: Vec<&Row> = self.rows.iter().filter(|row| row.device == device).collect();
             let losses: Vec<Loss> = rows.iter().filter_map(|row| self.loss(row)).collect();
-            let slow = self.slow_peers(&rows);
-            all.extend(rows.iter().filter_map(|row| self.judged_row(row, &losses, &slow)));
+            let (slow, pairs) = self.slow_peers(&rows);
+            let faster = self.faster_node(&rows);
+            let seen = Seen { losses, slow, pairs, faster };
+            all.extend(rows.iter().filter_map(|row| self.judged_row(row, &seen)));
+            let Device { name, is_stub, .. } = &self.devices[device];
+            all.extend(faster.map(|faster| faster.judged(name, *is_stub)));
             all.extend(self.without_rows(device, &rows));
             all.extend(self.errors(device, &rows));
             all.extend(self.steadiness(&rows));
@@ -94,7 +109,7 @@ impl Node<'_> {
         Some(Loss { resource, loss, failed: decision.verdict == Verdict::Fail })
     }
 
-    fn judged_row(&self, row: &Row, losses: &[Loss], slow: &(Vec<&str>, usize)) -> Option<Judged> {
+    fn judged_row(&self, row: &Row, seen: &Seen<'_>) -> Option<Judged> {
         let device = &self.devices[row.device];
         let check = &self.profile.checks[row.metric.check];
         let name = match row.metric.aspect {
@@ -113,7 +128,7 @@ impl Node<'_> {
             return Some(judged.because(Cause::WrongResult));
         }
         if let Some(decision) = row.series.and_then(|series| self.sequence.decision(series)) {
-            return Some(self.decided(row, judged, &decision, losses, slow));
+            return Some(self.decided(row, judged, &decision, seen));
         }
         if let Some((words, cause)) = self.lost.get(&row.device) {
             judged.words.clone_from(words);
@@ -150,8 +165,7 @@ impl Node<'_> {
         row: &Row,
         judged: Judged,
         decision: &Decision,
-        losses: &[Loss],
-        (slow, pairs): &(Vec<&str>, usize),
+        Seen { losses, slow, pairs, faster }: &Seen<'_>,
     ) -> Judged {
         let check = &self.profile.checks[row.metric.check];
         let device = &self.devices[row.device];
@@ -160,6 +174,7 @@ impl Node<'_> {
         let is_shown = !device.is_stub;
         let mut facts = device.facts.clone();
         facts.held_by.extend(row.readings.iter().flat_map(|one| one.held_by().to_vec()));
+        facts.is_near_slow = faster.is_some();
         facts.has_some_slow_peers = !slow.is_empty() && slow.len() < *pairs;
         let mut words = self.words(row, decision);
         if decision.verdict == Verdict::Fail && pair_of(&row.metric.point).is_some() {
@@ -178,6 +193,9 @@ impl Node<'_> {
             (_, Reason::TooNoisy) => Some(Cause::Noise),
             _ => None,
         };
+        if let (Some(Cause::NumaNode), Some(faster)) = (cause, faster) {
+            words = format!("{words}; {}", faster.words());
+        }
         // Others' work is no fault of the machine.
         let is_excused = cause == Some(Cause::BusyHost);
         let judged = Judged {

@@ -17,7 +17,7 @@
 //! `nccl-tests` checks one such iteration too.
 
 mod check;
-mod element;
+pub(super) mod element;
 
 use super::element::E4m3;
 use super::{Rank, Unready, Workload, together};

@@ -6,7 +6,7 @@ use super::{first_differences, hexadecimal, tally::Tally};
 use crate::{
     bench::{Unready, Workload},
     case::{HostMemory, KernelName},
-    device::{Buffer, Device, DeviceError, Elsewhere, Function, Launch},
+    device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch},
     kernel::{Operation, TransferParams, sdc},
     outcome::{Check, Integrity},
     stats,
@@ -43,8 +43,8 @@ pub(super) fn prepare<'r>(
     device: &'r dyn Device,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
     let function = device.load(Operation::Copy, kernel)?;
-    let near = device.properties().ordinal;
-    let host = || device.allocate_at(Elsewhere::Host { kind: HostMemory::Pinned, near }, size);
+    let (kind, on) = (HostMemory::Pinned, HostNode::Near(device.properties().ordinal));
+    let host = || device.allocate_at(Elsewhere::Host { kind, on }, size);
     let mut contents = Vec::new();
     for number in 0..CONTENTS {
         let words = size.0 / 8;

@@ -6,6 +6,7 @@
 //! compared, what differed and where, and the rate that this many comparisons would have shown. A
 //! case with a mismatch has failed. docs/methodology.md has what these comparisons cannot see.
 
+pub mod all_reduce;
 mod copy;
 mod memory;
 pub mod planted;
@@ -33,10 +34,8 @@ fn is_deterministic(kernel: &KernelName) -> bool {
 
 /// The cases of a suite: of products every kernel that leaves the same bits each time.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
-    let Some(SdcAxes { dtypes, shapes, products, patterns, memory, rounds, copies }) = &suite.sdc
-    else {
-        return Vec::new();
-    };
+    let Some(axes) = &suite.sdc else { return Vec::new() };
+    let SdcAxes { dtypes, shapes, products, patterns, memory, rounds, copies, .. } = axes;
     let has = |operation| !rank.device.kernels(operation).is_empty();
     if !has(Operation::Hash) {
         return Vec::new();
@@ -82,6 +81,9 @@ pub fn prepare<'r>(
             memory::prepare(pattern, size, rounds, rank.device)
         }
         SdcPoint::Copy { size, rounds } => copy::prepare(size, rounds, kernel, rank.device),
+        SdcPoint::AllReduce { dtype, size, ranks, rounds } => {
+            all_reduce::prepare((dtype, size, ranks, rounds), kernel, rank)
+        }
     }
 }
 
@@ -90,7 +92,7 @@ fn product_of(dtype: Dtype, [m, n, k]: [u32; 3]) -> GemmPoint {
     GemmPoint { dtype, m, n, k, contents: Contents::Random }
 }
 
-/// Memory that a case takes on a device.
+/// Memory that a case takes on a device; of ranks, on all of their devices together.
 pub fn memory(point: &SdcPoint, properties: &Properties) -> Bytes {
     match *point {
         SdcPoint::Product { dtype, m, n, k, .. } => {
@@ -103,6 +105,10 @@ pub fn memory(point: &SdcPoint, properties: &Properties) -> Bytes {
         SdcPoint::Memory { size, .. } => size + Bytes::MIB,
         // Three of the contents on their ways and two at their sources; what is kept of each.
         SdcPoint::Copy { size, .. } => size * 5 + Tally::memory(size.0 / 8) * 2,
+        // Two contents, what is received, and what is kept of the sum of each.
+        SdcPoint::AllReduce { size, ranks, .. } => {
+            (size * 3 + Tally::memory(size.0 / 8) * 2) * u64::from(ranks)
+        }
     }
 }
 
@@ -166,5 +172,8 @@ mod tests {
     fn what_a_case_takes_has_its_copies() {
         let copy = SdcPoint::Copy { size: Bytes::MIB, rounds: 1 };
         assert!(memory(&copy, &Properties::default()) >= Bytes::MIB * 9);
+        let (dtype, size, ranks, rounds) = (Dtype::Int8, Bytes::MIB, 4, 1);
+        let reduced = SdcPoint::AllReduce { dtype, size, ranks, rounds };
+        assert!(memory(&reduced, &Properties::default()) >= Bytes::MIB * 28);
     }
 }

@@ -8,11 +8,12 @@
 //! | `sum` | an unfinished sum between two stretches along k, by the host's own kernels alone |
 //! | `output` | C |
 //! | `payload` | a NaN of C that stays one: a NaN stands in the first row of A |
+//! | `received` | what a rank received by all_reduce, in one of each number of all_reduces |
 //!
-//! Several are joined by `+`; `,seed=7` begins another sequence; `output~0.001` spoils each product
-//! with this probability. A flip that leaves every bit of C
-//! as it was, since rounding swallowed it, is drawn anew and counted apart: C is compared here byte
-//! by byte, and not by its hash.
+//! Several are joined by `+`, but for the last, which stands alone; `,seed=7` begins another
+//! sequence; `output~0.001` spoils each product with this probability. A flip that leaves every bit
+//! of C as it was, since rounding swallowed it, is drawn anew and counted apart: C is compared here
+//! byte by byte, and not by its hash.
 
 use super::product::bytes_of;
 use crate::{
@@ -103,6 +104,13 @@ pub(super) fn asked_for() -> Option<Planted> {
     Planted::parse(&script()?)
 }
 
+/// What is asked for of what ranks receive.
+pub(super) fn of_received() -> Option<Planted> {
+    let script = script()?;
+    // Which of them is told as of products.
+    Planted::parse(&format!("output/{}", script.strip_prefix("received/")?))
+}
+
 /// Which products are spoilt.
 enum Often {
     /// One of each number of products: which one of this window.
@@ -162,17 +170,11 @@ impl Planted {
         device.write(product.operands()[0].0, Bytes(0), nan)
     }
 
-    /// Enqueues the next product, and flips a bit where it is the one of its window.
-    pub fn enqueue(
-        &mut self,
-        device: &dyn Device,
-        point: &GemmPoint,
-        product: &mut dyn Product,
-    ) -> Result<(), DeviceError> {
+    /// Whether the next one is to be spoilt.
+    pub fn is_next(&mut self) -> bool {
         let number = self.products;
         self.products += 1;
-        product.enqueue(1)?;
-        let is_its = match &mut self.often {
+        match &mut self.often {
             Often::Chance(chance) => self.random.rand_float() < *chance,
             Often::OneOf { each, target } => {
                 let (place, is_its) = (number % *each, number % *each == *target);
@@ -181,8 +183,32 @@ impl Planted {
                 }
                 is_its
             }
-        };
-        if !is_its {
+        }
+    }
+
+    /// A random number below another one.
+    pub fn below(&mut self, most: u64) -> u64 {
+        self.random.rand_range(0..most.max(1))
+    }
+
+    /// Flips a bit of a buffer.
+    pub fn flip_in(&mut self, device: &dyn Device, buffer: &Buffer) -> Result<(), DeviceError> {
+        let bit = self.below(8 * buffer.size.0);
+        let mut all = FLIPPED.get();
+        all.products += 1;
+        FLIPPED.set(all);
+        xor(device, buffer, bit / 8, 1 << (bit % 8))
+    }
+
+    /// Enqueues the next product, and flips a bit where it is the one of its window.
+    pub fn enqueue(
+        &mut self,
+        device: &dyn Device,
+        point: &GemmPoint,
+        product: &mut dyn Product,
+    ) -> Result<(), DeviceError> {
+        product.enqueue(1)?;
+        if !self.is_next() {
             return Ok(());
         }
         let right = bytes_of(device, product.c())?;

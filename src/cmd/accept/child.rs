@@ -1,10 +1,11 @@
 //! The processes in which `fizeau accept` measures.
 
-use super::{AcceptArgs, KERNELS_TRIED};
+use super::{AcceptArgs, KERNELS_TRIED, aside};
 use crate::{
     accept::profile::{Profile, Stage, Way},
     clock,
     cmd::{self, Global, Interrupted, launch::LAUNCHER},
+    launcher,
     record::{Record, store},
     units::Seconds,
 };
@@ -57,7 +58,13 @@ struct Case {
     memory_bytes: u64,
 }
 
-fn command(verb: &str, target: &Target, stage: &Stage, global: &Global) -> anyhow::Result<Command> {
+fn command(
+    verb: &str,
+    target: &Target,
+    stage: &Stage,
+    root: &Path,
+    global: &Global,
+) -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(program);
     command.arg(verb).args(["--suite", &stage.suite, "--device", &target.device]);
@@ -67,10 +74,13 @@ fn command(verb: &str, target: &Target, stage: &Stage, global: &Global) -> anyho
     if let Some(data) = &global.data {
         command.arg("--data").arg(data);
     }
+    if root != Path::new("/") {
+        command.arg("--root").arg(root);
+    }
     // It ends when this process does, however that ends.
     command.env(LAUNCHER, process::id().to_string());
     // One process of a launcher must not take itself for a rank of its world.
-    for variable in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "FIZEAU_RENDEZVOUS", "FIZEAU_TOKEN"] {
+    for variable in launcher::variables().chain(["FIZEAU_RENDEZVOUS", "FIZEAU_TOKEN"]) {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null());
@@ -85,15 +95,19 @@ pub fn point_of(id: &str) -> &str {
 /// What a stage's checks would measure on a device: nothing where it has none of their cases.
 ///
 /// # Errors
-/// Where the device cannot be opened.
+/// Where the device cannot be opened; [`Interrupted`] where the user wants an end.
 pub fn list(
     target: &Target,
     profile: &Profile,
     stage: &Stage,
+    root: &Path,
     global: &Global,
+    interrupted: &AtomicBool,
 ) -> anyhow::Result<Listed> {
-    let mut command = command("list", target, stage, global)?;
-    let output = command.arg("--json").output().context("cannot start a process to plan")?;
+    let mut command = command("list", target, stage, root, global)?;
+    command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().context("cannot start a process to plan")?;
+    let output = aside::output_of(interrupted, child)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("{} cannot be measured: {}", target.device, said.trim());
@@ -143,7 +157,7 @@ impl Child {
         // A file and not a pipe: nobody reads while it runs, and a full pipe would stop it.
         let said = place.join("messages.txt");
         let messages = fs::File::create(&said).context("the file of messages")?;
-        let mut command = command("run", target, stage, global)?;
+        let mut command = command("run", target, stage, &args.root, global)?;
         if args.no_host_name {
             command.arg("--no-host-name");
         }
@@ -194,9 +208,12 @@ impl Child {
     }
 
     fn kill(&mut self) {
-        // It may have ended meanwhile.
+        // It may have ended meanwhile. One that a driver's call holds in the kernel ends later.
         let _ = self.process.kill();
-        let _ = self.process.wait();
+        let began = clock::now();
+        while matches!(self.process.try_wait(), Ok(None)) && began.elapsed() < aside::GRACE {
+            clock::rest(EVERY);
+        }
     }
 
     fn messages(&self) -> String {

@@ -1,7 +1,7 @@
 //! What `fizeau accept` keeps in its directory: states, verdicts, series. Each file is written
 //! whole or not at all, so that whatever ends the program leaves the verdicts of the last round.
 
-use super::{AcceptArgs, ROUNDS, groups::Group};
+use super::{AcceptArgs, ROUNDS, between, groups::Group};
 use crate::{
     accept::{
         FORMAT, Judged, Level, Report,
@@ -11,14 +11,18 @@ use crate::{
     clock,
     cmd::{self, Usage},
     device::host,
-    evidence,
+    evidence::{self, file as names},
     format::{acceptance, html},
     node_state::NodeState,
     report,
     text::for_spreadsheets,
     verdict::Verdict,
 };
-use std::path::{Path, PathBuf};
+use anyhow::Context as _;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 /// Below the working directory, where records and verdicts go.
 const LOCAL: &str = "results/local";
@@ -71,7 +75,8 @@ impl<'a> Kept<'a> {
     }
 
     /// Keeps what was observed at rest. Where an acceptance is continued, what it has observed anew
-    /// takes the place of what was there: verdicts follow from it.
+    /// takes the place of what was there ([`keep_earlier`](Self::keep_earlier) has kept that):
+    /// verdicts follow from it.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -79,6 +84,35 @@ impl<'a> Kept<'a> {
         let Some(out) = &self.out else { return Ok(()) };
         let text = crate::text::escaped(serde_json::to_string_pretty(state)?);
         cmd::write_file(&out.join(file), text.as_bytes(), "--out DIR")
+    }
+
+    /// Where an acceptance is continued, keeps the states and the verdict that it has left so far:
+    /// what it observes from now on takes their place. A folder for each time that it was left.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read or written.
+    pub fn keep_earlier(&self) -> anyhow::Result<()> {
+        let Some(out) = self.out.as_ref().filter(|_| self.args.resume.is_some()) else {
+            return Ok(());
+        };
+        let numbered = (1..).map(|number: u32| out.join(names::EARLIER).join(number.to_string()));
+        let Some(folder) = { numbered }.find(|folder| !folder.exists()) else { return Ok(()) };
+        for name in [names::STATE, names::STATE_AFTER, names::VERDICT] {
+            let place = out.join(name);
+            let bytes = match fs::read(&place) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                read => read.with_context(|| cmd::shown(&place))?,
+            };
+            cmd::make_directory(&folder, "--out DIR")?;
+            cmd::write_file(&folder.join(name), &bytes, "--out DIR")?;
+        }
+        // That of the end is to be observed yet.
+        match fs::remove_file(out.join(names::STATE_AFTER)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).with_context(|| cmd::shown(&out.join(names::STATE_AFTER)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds what a reader has to know, once.
@@ -154,6 +188,11 @@ fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>>
     let chosen = args.resume.clone().or_else(|| args.out.clone());
     let default = || Path::new(LOCAL).join(format!("{}-accept", clock::utc_now().replace(':', "")));
     let out = chosen.or_else(|| (level > Level::Passive).then(default));
+    // Nodes of one launcher are given the same name, on a disk that they may share.
+    let out = match between::world()? {
+        Some(world) => out.map(|out| out.join(format!("rank{}", world.rank))),
+        None => out,
+    };
     if let Some(out) = &out {
         if args.resume.is_none() && out.join(ROUNDS).exists() {
             let place = cmd::shown(out);

@@ -13,13 +13,13 @@ use crate::{
         passive,
         profile::{Check, Profile, Stage, Way},
     },
-    cmd::{self, Global, Usage},
+    cmd::{self, Global, Interrupted, Usage},
     data::Catalogue,
     device::BACKENDS,
     node_state::NodeState,
     spec::Properties,
 };
-use std::{collections::BTreeSet, process::ExitCode};
+use std::{collections::BTreeSet, process::ExitCode, sync::atomic::AtomicBool};
 
 /// Devices of one kind that are judged by one profile, together.
 pub struct Group {
@@ -204,6 +204,7 @@ pub fn print_plan(
     groups: &[Group],
     level: Level,
     global: &Global,
+    interrupted: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let mut lines = vec!["passive checks: no load, a few seconds".to_owned()];
     for group in groups.iter().filter(|_| level > Level::Passive) {
@@ -218,9 +219,12 @@ pub fn print_plan(
                 if (stage.way == Way::AsRanks) != (target.ranks > 0) {
                     continue;
                 }
-                let listed = match child::list(&target, &group.profile, &stage, global) {
+                let profile = &group.profile;
+                let listed = child::list(&target, profile, &stage, &args.root, global, interrupted);
+                let listed = match listed {
                     Ok(listed) if listed.ids.is_empty() => continue,
                     Ok(listed) => listed,
+                    Err(error) if error.is::<Interrupted>() => return Err(error),
                     Err(error) => {
                         lines.push(format!("  {error:#}"));
                         continue;
@@ -232,6 +236,8 @@ pub fn print_plan(
         }
     }
     if level >= Level::Full {
+        let between = "\nbetween nodes: rounds of localise, where a launcher has started 3 ranks";
+        lines.push(between.into());
         lines.push("\nnetwork: ib_write_bw on each port that is up, where it is installed".into());
     }
     let budget = args.ends_after();

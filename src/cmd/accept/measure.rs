@@ -2,7 +2,7 @@
 //! the budget ends.
 
 use super::{
-    AcceptArgs, KERNELS_KEPT, ROUNDS,
+    AcceptArgs, KERNELS_KEPT, ROUNDS, between,
     child::{self, Child, Target},
     files::Kept,
     groups::Group,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     accept::{
-        Level,
+        self, Level,
         cause::Cause,
         network,
         node::{Node, Wanted},
@@ -19,6 +19,7 @@ use crate::{
     },
     clock::{self, Moment},
     cmd::{self, Global, Interrupted, Usage, bundle::Told},
+    device::numa,
     node_state::NodeState,
     record::{Record, store},
     units::Seconds,
@@ -48,6 +49,8 @@ pub struct Measured {
     pub told: Vec<Told>,
     /// What the decision on the network was told, where anything was measured of it.
     pub network: Option<network::Told>,
+    /// What the check between nodes was told, where there are several.
+    pub between: Option<accept::between::Told>,
 }
 
 /// Measures all groups, and at the fuller levels the network.
@@ -63,6 +66,7 @@ pub fn all(
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Measured> {
     let level = Level::from(args.level);
+    note_nodes(args, level, kept);
     // What the state says counts from now on, whatever becomes of the rest.
     kept.write(false)?;
     let profiles: Vec<Profile> = groups.iter().map(|group| group.profile.clone()).collect();
@@ -76,6 +80,10 @@ pub fn all(
     let mut rounds =
         Rounds { args, global, began: clock::now(), interrupted, count: 0, last: Seconds(0.0) };
     let mut measured = Measured { is_complete: true, ..Measured::default() };
+    if level >= Level::Full {
+        // All nodes begin together, and end when each is decided.
+        measured.between = between::measure(args, groups, kept, interrupted)?;
+    }
     for one in &mut under_test {
         measured.is_complete &= rounds.measure(one, kept)?;
     }
@@ -116,7 +124,8 @@ struct Job {
 
 impl UnderTest<'_> {
     /// Asks each device what it has of the checks' cases.
-    fn list(&mut self, global: &Global) -> anyhow::Result<()> {
+    fn list(&mut self, rounds: &Rounds<'_>) -> anyhow::Result<()> {
+        let Rounds { args, global, interrupted, .. } = rounds;
         if self.targets.is_empty() {
             return Ok(());
         }
@@ -127,8 +136,10 @@ impl UnderTest<'_> {
                 if !self.node.devices()[at].is_measured(stage.way) {
                     continue;
                 }
-                match child::list(target, &self.group.profile, stage, global) {
+                let profile = &self.group.profile;
+                match child::list(target, profile, stage, &args.root, global, interrupted) {
                     Ok(listed) => drop(cases.insert(number, listed.ids)),
+                    Err(error) if error.is::<Interrupted>() => return Err(error),
                     Err(error) => why = Some(format!("{error:#}")),
                 }
             }
@@ -242,8 +253,8 @@ impl Rounds<'_> {
     /// Measures a group until all is decided, or the budget or the user ends it; whether it came to
     /// its end.
     fn measure(&mut self, one: &mut UnderTest<'_>, kept: &mut Kept<'_>) -> anyhow::Result<bool> {
-        one.list(self.global)?;
-        for (device, stage, record) in self.earlier(one) {
+        one.list(self)?;
+        for (device, stage, record) in self.earlier(one, kept) {
             one.node.add_earlier(device, &record);
             one.keep_fastest(device, stage, &record);
             one.step();
@@ -373,10 +384,9 @@ impl Rounds<'_> {
     }
 
     /// The records of earlier rounds, where this continues them, by device and stage.
-    fn earlier(&mut self, one: &UnderTest<'_>) -> Vec<(usize, usize, Record)> {
-        let Some(folder) = self.args.resume.as_ref().map(|out| out.join(ROUNDS)) else {
-            return Vec::new();
-        };
+    fn earlier(&mut self, one: &UnderTest<'_>, kept: &Kept<'_>) -> Vec<(usize, usize, Record)> {
+        let out = kept.out.as_ref().filter(|_| self.args.resume.is_some());
+        let Some(folder) = out.map(|out| out.join(ROUNDS)) else { return Vec::new() };
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let names: BTreeSet<String> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -397,6 +407,19 @@ impl Rounds<'_> {
         }
         records
     }
+}
+
+/// Says which NUMA nodes copies are not measured from.
+fn note_nodes(args: &AcceptArgs, level: Level, kept: &mut Kept<'_>) {
+    numa::read_below(&args.root);
+    let nodes = numa::out_of_reach();
+    if level < Level::Full || nodes.is_empty() {
+        return;
+    }
+    let nodes = nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    kept.note(format!(
+        "no copies from host memory of NUMA node {nodes}: this process may not run on its CPUs"
+    ));
 }
 
 /// Writes what is known so far.

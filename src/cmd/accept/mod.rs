@@ -5,6 +5,8 @@
 //! the records; `verdict.json` is written anew after each round, so that `kill -9` loses the round
 //! in flight and nothing else.
 
+mod aside;
+mod between;
 mod child;
 mod files;
 mod groups;
@@ -22,13 +24,17 @@ use crate::{
     format::acceptance,
     node_state::NodeState,
     observe,
-    units::Seconds,
+    units::{Bytes, Seconds},
 };
 use clap::{Args, ValueEnum};
 use files::Kept;
 use groups::Group;
 use measure::Measured;
-use std::{path::PathBuf, process::ExitCode, sync::atomic::Ordering};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// Below the output directory, where the records of repeats go.
 pub const ROUNDS: &str = evidence::file::ROUNDS;
@@ -87,6 +93,9 @@ pub struct AcceptArgs {
     /// Other jobs may run on this node: their processes, and what they do to a clock, fail nothing
     #[arg(long)]
     pub shared: bool,
+    /// Bytes that ranks exchange between nodes: for tests
+    #[arg(long, hide = true, default_value = "64MiB", value_name = "SIZE")]
+    pub exchange: Bytes,
     /// Read the kernel's files below this directory: for tests
     #[arg(long, hide = true, default_value = "/", value_name = "DIR")]
     pub root: PathBuf,
@@ -161,15 +170,18 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let interrupted = signals::watch()?;
     let level = Level::from(args.level);
     let catalogue = plan::catalogue(global)?;
-    let (mut state, broken) = observed(args);
+    let (mut state, broken) = observed(args, &interrupted)?;
     if level > Level::Passive {
         state.host.busy = observe::busy(&args.root);
     }
-    let groups = groups::of(args, &catalogue, &groups::devices(args)?)?;
+    let asked = args.clone();
+    let devices = aside::unless_interrupted(&interrupted, move || groups::devices(&asked))??;
+    let groups = groups::of(args, &catalogue, &devices)?;
     if args.plan {
-        return groups::print_plan(args, &groups, level, global);
+        return groups::print_plan(args, &groups, level, global, &interrupted);
     }
     let mut kept = Kept::begin(args, level, &groups)?;
+    kept.keep_earlier()?;
     let bundle = args.bundle.begin(kept.out.as_deref())?;
     let at_rest = at_rest(&groups, broken, args.shared);
     kept.passive = at_rest.judge(&state, level);
@@ -179,12 +191,13 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
         Level::Passive => Measured { is_complete: true, ..Measured::default() },
         _ => measure::all(args, global, &groups, &state, &mut kept, &interrupted)?,
     };
-    keep_state_after(args, level, &state, &mut kept)?;
+    keep_state_after(args, level, &state, &mut kept, &interrupted)?;
     let report = kept.write(measured.is_complete)?;
     let closed = kept.out.as_deref().map(|out| {
         let (root, names_host, started) = (&args.root, !args.no_host_name, &kept.started);
-        let Measured { told, network, .. } = measured;
-        let made = Contents { out, root, names_host, started, level, at_rest, told, network };
+        let Measured { told, network, between, .. } = measured;
+        let made =
+            Contents { out, root, names_host, started, level, at_rest, told, network, between };
         bundle.close(made)
     });
     if global.json {
@@ -205,24 +218,35 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 /// A node at rest, and what is wrong with its drivers.
-fn observed(args: &AcceptArgs) -> (NodeState, Vec<String>) {
-    let mut state = observe::kernel(&args.root);
-    let broken = observe::add_drivers(&mut state);
-    (state, broken)
+///
+/// # Errors
+/// [`Interrupted`] where a driver does not answer and the user wants an end.
+fn observed(
+    args: &AcceptArgs,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<(NodeState, Vec<String>)> {
+    let root = args.root.clone();
+    aside::unless_interrupted(interrupted, move || {
+        let mut state = observe::kernel(&root);
+        let broken = observe::add_drivers(&mut state);
+        (state, broken)
+    })
 }
 
 /// Keeps what is observed at the end, where anything is kept, and judges what changed while the
-/// node was measured.
+/// node was measured. Where a driver does not answer any more and the user wants an end, the
+/// verdicts so far are what is left.
 fn keep_state_after(
     args: &AcceptArgs,
     level: Level,
     before: &NodeState,
     kept: &mut Kept<'_>,
+    interrupted: &AtomicBool,
 ) -> anyhow::Result<()> {
     if kept.out.is_none() {
         return Ok(());
     }
-    let (after, _) = observed(args);
+    let (after, _) = observed(args, interrupted)?;
     if level > Level::Passive {
         kept.others.extend(changes::judge(before, &after));
     }

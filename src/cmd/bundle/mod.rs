@@ -9,6 +9,7 @@ use crate::{
     accept::{
         Level,
         at_rest::AtRest,
+        between,
         history::Event,
         network,
         node::{Device, Node},
@@ -147,6 +148,8 @@ pub struct Contents<'c> {
     pub told: Vec<Told>,
     /// What the decision on the network was told, where anything was measured of it.
     pub network: Option<network::Told>,
+    /// What the check between nodes was told, where there are several.
+    pub between: Option<between::Told>,
 }
 
 /// A bundle to be closed.
@@ -169,10 +172,12 @@ impl Bundle {
             identity.host = None;
         }
         let profiles = profiles(out, &contents.told)?;
+        let mut hosts = contents.between.as_ref().map(between::Told::hosts).unwrap_or_default();
+        hosts.extend(host);
         write_json(out, names::ACCOUNT, &self.account(contents, profiles)?)?;
         match self.redactor {
             Some(mut redactor) => {
-                learn(&mut redactor, out, &identity, host)?;
+                learn(&mut redactor, out, &identity, hosts)?;
                 write_json(out, names::IDENTITY, &identity.redacted(&redactor))?;
                 redact(out, &redactor)?;
             }
@@ -207,6 +212,7 @@ impl Bundle {
             at_rest: contents.at_rest,
             groups: groups.collect(),
             network: contents.network,
+            between: contents.between,
             redacted: kinds,
         })
     }
@@ -261,9 +267,9 @@ fn learn(
     redactor: &mut Redactor,
     out: &Path,
     identity: &Identity,
-    host: Option<String>,
+    mut hosts: BTreeSet<String>,
 ) -> anyhow::Result<()> {
-    let mut hosts: BTreeSet<String> = host.into_iter().chain(identity.host.clone()).collect();
+    hosts.extend(identity.host.clone());
     hosts.extend(crate::device::host::environment().host);
     for listed in files::list(out)? {
         if listed.path.rsplit('/').next() != Some(store::FILE) {

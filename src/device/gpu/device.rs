@@ -11,15 +11,14 @@ use super::{
     kernels::Kernels,
     liveness::LivenessProbe,
     memory::{self, Owned, Remote},
-    numa,
     sensors::ReadSensors,
     telemetry::Sampler,
 };
 use crate::{
-    case::KernelName,
+    case::{KernelName, MemoryNode},
     device::{
         self, Buffer, Capabilities, Device, DeviceError, Elsewhere, Fills, ForeignStream, Function,
-        Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Stream, Timing,
+        HostNode, Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Stream, Timing, numa,
     },
     kernel::{Operation, Params},
     outcome::{Code, Telemetry},
@@ -231,12 +230,23 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
 impl<S: ReadSensors> RemoteMemory for GpuDevice<S> {
     fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
         match place {
-            Elsewhere::Host { kind, near } => {
-                let node = self.context.driver().pci_of(near).and_then(|pci| numa::node_of(&pci));
-                numa::allocated_on(node, || self.context.of_host(kind, size))
+            Elsewhere::Host { kind, on: HostNode::Near(device) } => {
+                let pci = self.context.driver().pci_of(device);
+                let node = pci.and_then(|pci| numa::node_of(&pci));
+                numa::allocated_near(node, || self.context.of_host(kind, size))
+            }
+            Elsewhere::Host { kind, on: HostNode::Exactly(node) } => {
+                let buffer = numa::allocated_on(node, || self.context.of_host(kind, size))??;
+                numa::prove(node, &buffer)?;
+                Ok(buffer)
             }
             Elsewhere::Peer(ordinal) => self.context.of_peer(ordinal, size),
         }
+    }
+
+    fn memory_nodes(&self) -> Vec<MemoryNode> {
+        let pci = self.context.driver().pci_of(self.properties.ordinal);
+        numa::nodes_from(pci.and_then(|pci| numa::node_of(&pci)))
     }
 
     fn peers(&self) -> Vec<u32> {

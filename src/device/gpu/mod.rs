@@ -3,10 +3,10 @@
 //! on top of it, serve both: [`vendor::Vendor`] is all that differs.
 //!
 //! From the bottom up: `table` (the functions), `vendor` (what differs), `driver` (an opened one),
-//! `context` (one opened GPU), `memory` (`numa` says where the host's is), `copies`, `module`,
-//! `launching` and `graph` (what a context does), `kernels` (those of `kernels/`) and `products`
-//! (the vendor's), `gate`, `fill_compare` and `liveness` (tools made of these), `function` (what a
-//! launch does), `device` (the whole).
+//! `context` (one opened GPU), `memory` (`numa` beside this folder says where the host's is),
+//! `copies`, `module`, `launching` and `graph` (what a context does), `kernels` (those of
+//! `kernels/`) and `products` (the vendor's), `gate`, `fill_compare` and `liveness` (tools made of
+//! these), `function` (what a launch does), `device` (the whole).
 
 mod attention;
 pub mod blas_lt;
@@ -26,7 +26,6 @@ mod liveness;
 pub mod manifest;
 mod memory;
 mod module;
-mod numa;
 pub mod products;
 mod progress;
 pub mod sensors;

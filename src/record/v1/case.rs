@@ -246,6 +246,10 @@ pub struct TransferPoint {
     pub size: Bytes,
     /// How the host's memory is allocated, where the host is at one end.
     pub host: HostMemory,
+    /// The NUMA node that the host's memory is bound to; absent: the node of the device at the
+    /// other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<MemoryNode>,
     /// The device that it is measured on, and its peer where there is one.
     pub device: u32,
     /// The peer, where there is one.
@@ -256,7 +260,22 @@ pub struct TransferPoint {
     pub copies: u32,
 }
 
-mirror!(TransferPoint of case::TransferPoint { transfer, size, host, device, peer, copies });
+mirror!(TransferPoint of case::TransferPoint {
+    transfer, size, host, node, device, peer, copies
+});
+
+/// A NUMA node of the host.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryNode {
+    /// Its number.
+    pub number: u32,
+    /// How far it is from the device's own node, where 10 is that node itself; absent where the
+    /// kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<u32>,
+}
+
+mirror!(MemoryNode of case::MemoryNode { number, distance });
 
 /// Launches of next to nothing.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -309,10 +328,24 @@ pub enum SdcPoint {
         #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
         rounds: u32,
     },
+    /// Two all_reduces in turn, whose sums are known to the bit.
+    AllReduce {
+        /// Element type.
+        dtype: Dtype,
+        /// Bytes of one rank's message.
+        size: Bytes,
+        /// How many ranks.
+        #[schemars(range(min = 2, max = limits::RANKS_MAX))]
+        ranks: u32,
+        /// How often in one iteration.
+        #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
+        rounds: u32,
+    },
 }
 
 mirror!(enum SdcPoint of case::SdcPoint {
-    Product { dtype, m, n, k, rounds }, Memory { pattern, size, rounds }, Copy { size, rounds }
+    Product { dtype, m, n, k, rounds }, Memory { pattern, size, rounds }, Copy { size, rounds },
+    AllReduce { dtype, size, ranks, rounds }
 });
 
 /// The least data movement and arithmetic that one iteration of a case can do.

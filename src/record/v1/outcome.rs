@@ -232,7 +232,8 @@ mirror!(Telemetry of outcome::Telemetry {
 /// last.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Integrity {
-    /// What was compared, as often as `compared` says: `product`, `word`, `copy`.
+    /// What was compared, as often as `compared` says: `product`, `word`, `copy`, `all_reduce`
+    /// (what one rank received).
     pub unit: String,
     /// How many were compared.
     pub compared: u64,
@@ -276,7 +277,8 @@ mirror!(Integrity of outcome::Integrity {
 /// A word of 8 bytes that is not as it should be.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WrongWord {
-    /// Of what: `a`, `b` (operands, as they stood afterwards), `c` (the output), `memory`, `copy`.
+    /// Of what: `a`, `b` (operands, as they stood afterwards), `c` (the output), `memory`, `copy`,
+    /// `what rank 3 received`.
     pub of: String,
     /// Which word, from 0.
     pub at: u64,

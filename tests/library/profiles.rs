@@ -36,9 +36,6 @@ fn profiles_are_for_parts_and_suites_that_there_are() {
                 "compute" => suite.compute.is_some(),
                 "transfer" => suite.transfer.is_some(),
                 "gemm" => suite.gemm.is_some(),
-                "sdc" if check.cases[0].starts_with("sdc/all_reduce") => {
-                    suite.sdc.is_some_and(|axes| !axes.all_reduces.is_empty())
-                }
                 "sdc" => suite.sdc.is_some(),
                 "attention" => !suite.attention.is_empty(),
                 "collective" => suite.collective.is_some(),

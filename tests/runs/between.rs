@@ -36,6 +36,9 @@ description = "one check of memory"
 kind = "derived"
 suite = "own.toml"
 
+[expected]
+held_clocks = true
+
 [[check]]
 name = "memory copy"
 cases = ["stream/copy/2MiB/*"]

@@ -85,6 +85,12 @@ pub fn all(
         measured.between = between::measure(args, groups, kept, interrupted)?;
     }
     for one in &mut under_test {
+        if interrupted.load(Ordering::Relaxed) {
+            one.node.end();
+            keep(one, kept)?;
+            measured.is_complete = false;
+            continue;
+        }
         measured.is_complete &= rounds.measure(one, kept)?;
     }
     if level >= Level::Full && measured.is_complete {
@@ -97,6 +103,7 @@ pub fn all(
     if level == Level::Soak && measured.is_complete {
         rounds.soak(&mut under_test, kept)?;
     }
+    measured.is_complete &= !interrupted.load(Ordering::Relaxed);
     let told = |one: &UnderTest<'_>| Told::of(&one.group.profile, &one.node);
     measured.told = under_test.iter().map(told).collect();
     Ok(measured)
@@ -266,7 +273,8 @@ impl Rounds<'_> {
                 true => one.chosen(&one.node.wanted()),
                 false => std::mem::take(&mut first),
             };
-            if jobs.is_empty() {
+            // Of a round that the user has ended nothing may be left to ask for.
+            if jobs.is_empty() && !self.interrupted.load(Ordering::Relaxed) {
                 keep(one, kept)?;
                 return Ok(true);
             }

@@ -4,9 +4,9 @@
 //! Colours are those of [`PALETTE`] and [`INK`], [`MUTED`], [`GRID`], which the page's style maps
 //! to lighter ones where the reader prefers a dark page.
 
-use super::{clean, shorten};
+use super::{cell, clean, shorten};
 use crate::{
-    report::{Axis, Chart, Quantity, Scale, Series, SeriesKind},
+    report::{Axis, Chart, PlottedCase, Quantity, Scale, Series, SeriesKind},
     units::{Bytes, BytesPerSecond, Celsius, FlopsPerSecond, Megahertz, Seconds, Watts},
 };
 use plotters::{
@@ -40,6 +40,8 @@ const FONT: &str = "system-ui, sans-serif";
 const TEXT: f64 = 26.0 * 1.24;
 const LINE: i32 = 36;
 const NAME_MAX: usize = 26;
+/// Characters of a case's id, longer than any of ours.
+const ID_MAX: usize = 200;
 /// Characters of a line below a picture.
 const CAPTION_MAX: usize = 76;
 /// Points of a series that show their values where a reader points at them.
@@ -436,15 +438,35 @@ fn hover(
     out: &mut String,
 ) {
     let name = escape(&shorten(&clean(&series.name), NAME_MAX));
-    for (at, value) in series.points.iter().take(HOVERS_MAX) {
+    for (place, (at, value)) in series.points.iter().take(HOVERS_MAX).enumerate() {
         let (left, height) = plane.backend_coord(&(x.place(*at), y.place(*value)));
         let at = label(chart.x.quantity, *at);
         let value = label(chart.y.quantity, *value);
+        let words = match series.cases.get(place) {
+            None => format!("{name}: {value} at {at}"),
+            Some(case) => format!("{}: {value}{}", named(case), beside(chart, case, &at)),
+        };
         *out += &format!(
             "<circle cx=\"{left}\" cy=\"{height}\" r=\"{HOVER}\" fill-opacity=\"0\">\
-             <title>{name}: {value} at {at}</title></circle>\n"
+             <title>{words}</title></circle>\n"
         );
     }
+}
+
+/// The id of a point's case, whole.
+fn named(case: &PlottedCase) -> String {
+    escape(&shorten(&clean(&case.id), ID_MAX))
+}
+
+/// What is said of a case's point beside its value: its share, and where it is on an axis of a
+/// quantity.
+fn beside(chart: &Chart, case: &PlottedCase, at: &str) -> String {
+    let share = case.share.map(|share| format!(", {} of its ceiling", cell::percent(share)));
+    let at = match chart.x.quantity {
+        Quantity::Count => String::new(),
+        _ => format!(", at {at} {}", escape(&clean(&chart.x.title))),
+    };
+    share.unwrap_or_default() + &at
 }
 
 /// Text between tags of a picture.

@@ -23,5 +23,6 @@ mod other_user;
 mod record;
 mod reproduce;
 mod schedulers;
+mod small_node;
 mod starved;
 mod stops;

@@ -59,8 +59,8 @@ const STOPPED_MARGIN: Seconds = Seconds(1.5);
 const DEADLINE: Seconds = Seconds(60.0);
 
 /// What a first request is answered. The ranks themselves say nothing of it.
-const STOPPING: &str = "the ranks are asked to stop after this case, and what was measured is kept; \
-                        ask again (Ctrl-C) to kill them";
+const STOPPING: &str = "the ranks are asked to stop after this case, and what was measured is \
+                        kept; ask again (Ctrl-C) to kill them";
 
 /// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

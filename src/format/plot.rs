@@ -15,16 +15,17 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-/// Colours that people with any colour vision tell apart, dark enough for text on white: after
-/// Okabe and Ito (2008), the light ones darkened.
+/// Colours that people with any colour vision tell apart, from each other and from [`MUTED`], dark
+/// enough for text on white. Found by search from those of Okabe and Ito (2008), of which some
+/// differ by hue alone once light ones are darkened; a test computes the distances again.
 pub const PALETTE: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xB2),
-    RGBColor(0xC8, 0x4C, 0x09),
-    RGBColor(0x00, 0x7F, 0x5F),
-    RGBColor(0xA3, 0x4A, 0x86),
-    RGBColor(0x8A, 0x62, 0x00),
-    RGBColor(0x2B, 0x83, 0xBA),
-    RGBColor(0x6B, 0x6B, 0x6B),
+    RGBColor(0x00, 0x78, 0xCC),
+    RGBColor(0x95, 0x14, 0x00),
+    RGBColor(0x02, 0x7C, 0x5C),
+    RGBColor(0xAC, 0x56, 0x9B),
+    RGBColor(0x8F, 0x6E, 0x25),
+    RGBColor(0x09, 0x2A, 0x6B),
+    RGBColor(0xA2, 0x29, 0x39),
 ];
 /// Words on axes.
 pub const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);

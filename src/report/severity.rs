@@ -1,9 +1,9 @@
 //! How much a sentence about a run should alarm its reader: the one rule, for every report.
 //!
-//! What spoils figures, or may, is a warning: noise, throttling, other processes, a quota, a setting
-//! that slows. A note explains figures, or says what is not known of them, and spoils none: a virtual
-//! machine, a limit on memory, a peak that no table has. Beside a warning a note must not look like one,
-//! or the reader learns to pass by both.
+//! What spoils figures, or may, is a warning: noise, throttling, other processes, a quota, a
+//! setting that slows. A note explains figures, or says what is not known of them, and spoils none:
+//! a virtual machine, a limit on memory, a peak that no table has. Beside a warning a note must not
+//! look like one, or the reader learns to pass by both.
 
 use super::Block;
 use crate::record::Environment;

@@ -6,9 +6,9 @@ use std::fs;
 /// Red, green and blue, linear, 0..1.
 type Colour = [f64; 3];
 
-/// What people with normal vision see, and those without one kind of cone: linear RGB to linear RGB.
-/// Source: Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color
-/// Vision Deficiency" (2009), severity 1.
+/// What people with normal vision see, and those without one kind of cone: linear RGB to linear
+/// RGB. Source: Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of
+/// Color Vision Deficiency" (2009), severity 1.
 const VISIONS: [(&str, [Colour; 3]); 4] = [
     ("normal", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (
@@ -39,7 +39,7 @@ const VISIONS: [(&str, [Colour; 3]); 4] = [
 
 /// Distance in CIELAB (CIE 1976) from which on two colours are told apart at a glance; a difference
 /// of 2.3 can just be noticed (Mahy, Van Eycken and Oosterlinck, 1994).
-const DISTANCE_MIN: f64 = 10.0;
+const DISTANCE_MIN: f64 = 12.0;
 
 /// Contrast that text needs (WCAG 2.1, 1.4.3): names stand in the colours of their curves.
 const CONTRAST_MIN: f64 = 4.5;

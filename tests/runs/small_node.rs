@@ -1,4 +1,5 @@
-//! A made-up node for `fizeau accept`: one small check of the host, and files as the kernel has them.
+//! A made-up node for `fizeau accept`: one small check of the host, and files as the kernel has
+//! them.
 
 use crate::program::{MEASURE, Place};
 use std::fs;

@@ -154,8 +154,8 @@ impl AcceptArgs {
     }
 }
 
-/// Checks a node. The exit code is the verdict's: 0 pass, 1 fail, 4 inconclusive; 3 where a node that
-/// does not fail was judged and a file that was asked for could not be written.
+/// Checks a node. The exit code is the verdict's: 0 pass, 1 fail, 4 inconclusive; 3 where a node
+/// that does not fail was judged and a file that was asked for could not be written.
 ///
 /// # Errors
 /// Where it cannot begin, or the verdict cannot be written.

@@ -164,8 +164,8 @@ pub struct Binary {
     pub compiler: &'static str,
 }
 
-/// Whether a vendor's kernels can be run at all, for `doctor`: as binaries that the build made, or as
-/// texts that are compiled when they are needed.
+/// Whether a vendor's kernels can be run at all, for `doctor`: as binaries that the build made, or
+/// as texts that are compiled when they are needed.
 pub struct KernelsFound {
     /// What is looked at, such as `CUDA kernels`.
     pub what: &'static str,

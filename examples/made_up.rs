@@ -82,6 +82,7 @@ fn header(device: Properties, plan: Vec<Case>) -> Header {
         suite: "made-up".into(),
         suite_text: "name = \"made-up\"\n".into(),
         selectors: Vec::new(),
+        suite_cases: None,
         device,
         part: Some("h200-sxm".into()),
         environment: Environment {

@@ -24,13 +24,6 @@ warmup_max = 0.0001
 sample_min = 0.00001
 deadline = 60.0
 
-[stream]
-memory = []
-scaling = []
-sweep = ["copy"]
-sweep_units = ["all"]
-sweep_points_per_octave = 1
-
 [transfer]
 transfers = ["host_to_device_memcpy", "device_to_device_memcpy_read"]
 sizes = [1048576]
@@ -42,36 +35,10 @@ dtypes = ["bf16"]
 shapes = [[128, 128, 128]]
 """
 
-PROFILE = """
-name = "stub"
-description = "a few telling checks of a stub node"
-kind = "derived"
-suite = "own.toml"
+# What Rust's tests of a stub node have too: a suite of copies, a profile, checks of links.
+NODE = pathlib.Path(__file__).resolve().parent.parent / "tests/stub/node"
 
-[expected]
-gpus = GPUS
-held_clocks = true
-peer_links = 18
-
-[[check]]
-name = "memory copy"
-cases = ["stream/copy/2MiB/*"]
-resource = "memory"
-least_effect = 0.02
-
-[[check]]
-name = "host to device"
-cases = ["transfer/host_to_device_memcpy/*"]
-resource = "host_link"
-least_effect = 0.05
-
-[[check]]
-name = "peer read"
-cases = ["transfer/device_to_device_memcpy_read/*"]
-resource = "peer_link"
-least_effect = 0.025
-pairs_alike = true
-
+ARITHMETIC = """
 [[check]]
 name = "gemm bf16"
 cases = ["gemm/bf16/*"]
@@ -79,6 +46,13 @@ resource = "arithmetic"
 least_effect = 0.04
 at_clock = true
 """
+
+
+def profile(gpus):
+    text = (NODE / "profile.toml").read_text()
+    text = text.replace("gpus = 4\n", f"gpus = {gpus}\npeer_links = 18\n")
+    return text + (NODE / "links.toml").read_text() + ARITHMETIC
+
 
 # One pair of ports, as perftest prints it. A slow port is a share of the rest.
 PERFTEST = """#!/bin/sh
@@ -129,8 +103,8 @@ class Node:
         lib.mkdir()
         for name in ["libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"]:
             (lib / name).symlink_to(built / "libfizeau_stub_driver.so")
-        (self.place / "own.toml").write_text(SUITE)
-        (self.place / "profile.toml").write_text(PROFILE.replace("GPUS", str(gpus)))
+        (self.place / "own.toml").write_text(SUITE + (NODE / "copies.toml").read_text())
+        (self.place / "profile.toml").write_text(profile(gpus))
         # Two NUMA nodes, the CPUs dealt to them in turn as the stub does, the second half of the GPUs on
         # the second one.
         nodes = self.place / "root/sys/devices/system/node"

@@ -37,42 +37,13 @@ build_program
 program=$PWD/target/debug/fizeau
 place=$(mktemp -d)
 trap 'wait; rm -rf "$place"' EXIT
-mkdir -p "$place"/{lib,root/proc,root/sys/class/infiniband/'a"b\<&>é'/ports/1}
-for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13; do
-    ln -s "$PWD/target/debug/libfizeau_stub_driver.so" "$place/lib/$library"
-done
+mkdir -p "$place"/{root/proc,root/sys/class/infiniband/'a"b\<&>é'/ports/1}
+stub_node "$place" 4
+# A name that has to be escaped.
+sed -i 's/^name = "stub"/name = "one \\"node\\""/' "$place/node.toml"
 echo "MemTotal: 1048576 kB" >"$place/root/proc/meminfo"
 # A device whose name has all that has to be escaped.
 echo "4: ACTIVE" >"$place/root/sys/class/infiniband/a\"b\\<&>é/ports/1/state"
-cat >"$place/own.toml" <<'SUITE'
-name = "own"
-description = "One copy"
-measure = { samples_min = 10, samples_max = 12, noise_max = 0.01, time_min = 0.0, time_max = 0.005, warmup_max = 0.001, sample_min = 0.0001, deadline = 20.0 }
-
-[stream]
-memory = []
-scaling = []
-sweep = ["copy"]
-sweep_units = ["all"]
-sweep_points_per_octave = 1
-SUITE
-cat >"$place/node.toml" <<PROFILE
-name = "one \\"node\\""
-description = "Four GPUs whose clocks may be held"
-kind = "derived"
-suite = "$place/own.toml"
-
-[expected]
-gpus = 4
-held_clocks = true
-
-[[check]]
-name = "memory copy"
-cases = ["stream/copy/2MiB/*"]
-resource = "memory"
-least_effect = 0.02
-PROFILE
-
 accepted() { # OUT CODE ENVIRONMENT.. -- ARGUMENTS..
     local out=$place/$1 code=$2 status=0 variables=()
     shift 2

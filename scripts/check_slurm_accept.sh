@@ -12,7 +12,6 @@ source scripts/slurm_cluster.sh
 cluster_can || exit 0
 build_program
 program=$PWD/target/debug/fizeau
-stub=$PWD/target/debug/libfizeau_stub_driver.so
 cluster_up 4 <<CONF
 SchedulerParameters=nohold_on_prolog_fail,bf_interval=2,sched_interval=2
 PrologFlags=Alloc
@@ -32,9 +31,7 @@ say "$(slurmctld -V) with 4 virtual nodes; their GPUs are stubs"
 
 # As an administrator installs them.
 cp scripts/slurm/{judge,node,prolog,health_check,epilog}.sh "$place/opt/"
-for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13; do
-    ln -s "$stub" "$place/lib/$library"
-done
+stub_node "$place" 8
 # The program, on a node at which a fault may be planted: a script of the stub driver, or arguments.
 cat >"$place/opt/fizeau" <<PROGRAM
 #!/bin/bash
@@ -52,34 +49,6 @@ FIZEAU_LOG=$place/log.\$SLURMD_NODENAME
 FIZEAU_ARGUMENTS=(--profile $place/node.toml --root $place/root)
 FIZEAU_BUDGET=150
 SETTINGS
-cat >"$place/node.toml" <<PROFILE
-name = "stub node"
-description = "eight stub GPUs"
-kind = "derived"
-suite = "$place/own.toml"
-
-[expected]
-gpus = 8
-held_clocks = true
-
-[[check]]
-name = "memory copy"
-cases = ["stream/copy/2MiB/*"]
-resource = "memory"
-least_effect = 0.02
-PROFILE
-cat >"$place/own.toml" <<'SUITE'
-name = "own"
-description = "One copy"
-measure = { samples_min = 10, samples_max = 12, noise_max = 0.01, time_min = 0.0, time_max = 0.005, warmup_max = 0.001, sample_min = 0.0001, deadline = 60.0 }
-
-[stream]
-memory = []
-scaling = []
-sweep = ["copy"]
-sweep_units = ["all"]
-sweep_points_per_octave = 1
-SUITE
 plant() { # NODE SHELL
     echo "$2" >"$place/plant.$1"
 }

@@ -12,10 +12,7 @@ command -v valgrind >/dev/null || install_packages valgrind libc6-dbg
 build_program
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-mkdir "$place/lib"
-for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13 libcublasLt.so.13; do
-    ln -s "$PWD/target/debug/libfizeau_stub_driver.so" "$place/lib/$library"
-done
+stub_driver "$place/lib" libcublasLt.so.13
 
 run() { # SCRIPT EXIT_CODE
     local status=0 own

@@ -42,6 +42,29 @@ build_program() {
     cargo build --locked --quiet --workspace --lib --bins --test readme
 }
 
+# Links the stub of an NVIDIA driver into a folder, by the names that the driver's libraries have.
+stub_driver() { # FOLDER, then more libraries that the stub stands for
+    local folder=$1 library
+    shift
+    mkdir -p "$folder"
+    for library in libcuda.so.1 libnvidia-ml.so.1 libnvrtc.so.13 "$@"; do
+        ln -s "$(realpath "${CARGO_TARGET_DIR:-target}/debug/libfizeau_stub_driver.so")" "$folder/$library"
+    done
+}
+
+# A node of stub GPUs: the driver in lib/, the suite own.toml and the profile node.toml with the check
+# of one copy. Rust's tests of such nodes have the same ones.
+stub_node() { # FOLDER, its number of GPUs
+    stub_driver "$1/lib"
+    cat - tests/stub/node/copies.toml >"$1/own.toml" <<'SUITE'
+name = "own"
+description = "One copy"
+measure = { samples_min = 10, samples_max = 12, noise_max = 0.01, time_min = 0.0, time_max = 0.005, warmup_max = 0.001, sample_min = 0.0001, deadline = 60.0 }
+
+SUITE
+    sed "s/^gpus = .*/gpus = $2/" tests/stub/node/profile.toml >"$1/node.toml"
+}
+
 # Runs tests whose needs were brought: none may be skipped, and at least one must be there.
 required_tests() { # arguments of cargo test
     local said

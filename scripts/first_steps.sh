@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 program=$(realpath "${1:-target/debug/fizeau}")
 stubs=$(dirname "$program")
 page=$PWD/docs/first-steps.md
+repository=$PWD
 results=$PWD/results
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
@@ -20,6 +21,19 @@ ln -s "$results" "$place/results"
 cd "$place"
 export PATH="$place/bin:$PATH" FIZEAU_PROGRESS=off FIZEAU_LIBRARY_PATH="$place/none"
 
+# Copies of memory, and between GPUs.
+cat - "$repository/tests/stub/node/copies.toml" >node.toml <<'SUITE'
+name = "node"
+description = "Copies of memory and between GPUs"
+measure = { samples_min = 10, samples_max = 12, noise_max = 0.01, time_min = 0.0, time_max = 0.005, warmup_max = 0.001, sample_min = 0.0001, deadline = 60.0 }
+
+[transfer]
+transfers = ["device_to_device_memcpy_read"]
+sizes = [1048576]
+host = ["pinned"]
+
+SUITE
+
 task() { # TITLE WORDS
     printf '\n## %s\n\n%s\n' "$1" "$2"
 }
@@ -30,7 +44,7 @@ try() { # LINES COMMAND LINE
     shift
     bash -c "$*" >said 2>&1 || code=$?
     # Folders of this machine are nobody's business.
-    sed -i "s|$place/||g; s|$place|.|g; s|$HOME|~|g" said
+    sed -i "s|$place/||g; s|$place|.|g; s|$HOME|~|g; s| of $(uname -n), side by| of node-1, side by|" said
     printf '\n```console\n$ %s\n' "$*"
     head -n "$lines" said
     [ "$(wc -l <said)" -le "$lines" ] || echo "[...]"
@@ -55,8 +69,16 @@ virtual one that does other work at the same time: its figures show the form of 
 What a stub driver says is marked `stub`, since nothing was measured there.
 END
 
-    task "1. Which GPU is slow?" "Each GPU measures as a rank of its own, all at the same time; \`--device all\` would measure each by itself. Here a stub \
-driver stands for a node of four GPUs, the memory of one slower by 15 %."
+    task "1. Which GPU is slow?" "\`--device all\` measures each GPU by itself and sets them beside each other: a row for each, with \
+its board's UUID and place on the PCI bus, and a sentence for each that is slow. Here a stub driver stands for a \
+node of four GPUs: the memory of one is slower by 15 %, and the link between two others has half of its rate. \
+\`node.toml\` is a suite of a few small cases, as a stub can have; without it, \`gpu-quick\` is measured."
+    local_node="gpus=4,gpu2.hbm=0.85,link0-1=0.5,units=1,seed=7,noise=0.002"
+    stub 40 "$local_node" \
+        "fizeau run --device all --suite node.toml --out node"
+    printf '\nCopies from GPU to GPU are a matrix in the full report:\n'
+    stub 20 "$local_node" "fizeau report node | sed -n '/relative to the median pair/,/^\$/p'"
+    printf '\n`--ranks 4` takes the GPUs through the same cases in step, as one job would use them:\n'
     stub 24 "gpus=4,gpu2.hbm=0.85,units=1,memory=268435456" \
         "fizeau run stream/copy --ranks 4 --no-host-name --out gpus"
 

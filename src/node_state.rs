@@ -1,6 +1,7 @@
 //! What was observed of a node without putting load on it. `None` means that it was not told.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A node at rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub struct Gpu {
     pub name: String,
     /// Its place on the PCI bus, `0000:1a:00.0`.
     pub pci: Option<String>,
+    /// The driver's own number for it, of a slice where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
     /// PCI vendor and device, `10de:2335`.
     pub pci_id: Option<String>,
     /// Whether its driver shows it.
@@ -66,6 +70,58 @@ pub struct Gpu {
     pub processes: Option<u32>,
     /// Whether a stub driver stands in for it.
     pub stub: bool,
+}
+
+/// Which board a GPU is, so that a person can find it in the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Board {
+    /// The driver's own number for it, of a slice where it is one; whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// Its place on the PCI bus, `0000:1a:00.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci: Option<String>,
+}
+
+impl Board {
+    /// A board; none where nothing is told of it.
+    pub fn of(uuid: Option<String>, pci: Option<String>) -> Option<Board> {
+        (uuid.is_some() || pci.is_some()).then_some(Board { uuid, pci })
+    }
+
+    /// As a report names it: `GPU-8f1c2d3e, 0000:1a:00.0`.
+    pub fn words(&self) -> String {
+        let uuid = self.uuid.as_deref().map(short_uuid);
+        uuid.into_iter().chain(self.pci.clone()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A GPU's UUID up to its first eight digits, where it has the usual form, else whole. Eight digits
+/// tell the boards of a node apart, and CUDA_VISIBLE_DEVICES takes them too ("the first few
+/// characters of the UUID (including GPU-)": NVIDIA, Multi-Process Service, CUDA_VISIBLE_DEVICES).
+pub fn short_uuid(uuid: &str) -> String {
+    let (kind, digits) = match uuid.split_once('-') {
+        Some((kind @ ("GPU" | "MIG"), digits)) => (kind, digits),
+        _ => ("GPU", uuid),
+    };
+    match digits.split_once('-') {
+        Some((first, _))
+            if first.len() == 8 && first.bytes().all(|one| one.is_ascii_hexdigit()) =>
+        {
+            format!("{kind}-{first}")
+        }
+        _ => uuid.to_owned(),
+    }
+}
+
+impl NodeState {
+    /// The board of each GPU that its driver shows, by the GPU's name.
+    pub fn boards(&self) -> BTreeMap<String, Board> {
+        let shown = self.gpus.iter().filter(|gpu| gpu.has_driver);
+        let board =
+            |gpu: &Gpu| Some((gpu.name.clone(), Board::of(gpu.uuid.clone(), gpu.pci.clone())?));
+        shown.filter_map(board).collect()
+    }
 }
 
 /// A port of a network interface.
@@ -136,6 +192,26 @@ pub fn faults(log: &str) -> Vec<Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn boards_are_named_by_what_tells_them_apart() {
+        for (uuid, short) in [
+            ("GPU-8f1c2d3e-0a1b-2c3d-4e5f-60718293a4b5", "GPU-8f1c2d3e"),
+            ("MIG-8f1c2d3e-0a1b-2c3d-4e5f-60718293a4b5", "MIG-8f1c2d3e"),
+            ("8f1c2d3e-0a1b-2c3d-4e5f-60718293a4b5", "GPU-8f1c2d3e"),
+            ("8f1c2d3e0a1b2c3d", "8f1c2d3e0a1b2c3d"),
+            ("GPU-X9-3", "GPU-X9-3"),
+        ] {
+            assert_eq!(short_uuid(uuid), short);
+        }
+        let words = |uuid: Option<&str>, pci: Option<&str>| {
+            Board::of(uuid.map(str::to_owned), pci.map(str::to_owned)).map(|board| board.words())
+        };
+        let both = words(Some("GPU-8f1c2d3e-0a1b"), Some("0000:1a:00.0"));
+        assert_eq!(both.as_deref(), Some("GPU-8f1c2d3e, 0000:1a:00.0"));
+        assert_eq!(words(None, Some("0000:1a:00.0")).as_deref(), Some("0000:1a:00.0"));
+        assert_eq!(words(None, None), None);
+    }
 
     #[test]
     fn faults_are_read_from_either_form_of_the_log() {

@@ -130,6 +130,10 @@ fn planted_words_are_found() {
     assert!(at("/// How to mend it.\n").contains("src/units.rs:1: \"mend\""));
     assert!(at("/// What is\n    /// had, and more.\n").contains(":1: \"is had\""));
     assert!(at("say(\"the run goes on\");\n").contains("write continues"));
+    let sizes = |text: &str| words::sizes_of("README.md", text).len();
+    assert_eq!(sizes("Messages of 128 MiB at 134.2 MB/s, `gemm 128MiB`, GB is 10^9 bytes.\n"), 0);
+    assert_eq!(sizes("```console\n$ fizeau run --size 4KiB\n```\n    about 12 MB\n"), 0);
+    assert_eq!((sizes("Buffers of 128MiB.\n"), sizes("of (134.2 MB) each\n")), (1, 1));
     let sources = [("src/x.rs".to_owned(), "env::var(\"FIZEAU_NOVEL\")".to_owned())];
     assert_eq!(words::variables_without_help(&sources, "FIZEAU_DATA").len(), 1);
     assert_eq!(words::variables_without_help(&sources, "FIZEAU_NOVEL").len(), 0);

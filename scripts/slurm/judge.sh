@@ -76,7 +76,10 @@ case "$code $said" in
         exit "$code"
         ;;
 esac
+# With 3 it may have judged the node, and not have written a file that was asked for.
+when="without a verdict"
+case "$code $said" in "3 PASS "* | "3 INCONCLUSIVE "*) when="after a verdict" ;; esac
 said=$(line "$work/err")
-echo "COULD NOT RUN: exit code $code without a verdict${said:+: $said}"
+echo "COULD NOT RUN: exit code $code $when${said:+: $said}"
 [ "$code" != 2 ] || exit 2
 exit 3

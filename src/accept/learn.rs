@@ -137,6 +137,7 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         checks,
         references,
         hashes,
+        folder: base.folder.clone(),
     };
     Ok(Learnt { profile, warnings })
 }

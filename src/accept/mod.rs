@@ -17,9 +17,9 @@ pub mod profile;
 pub mod reading;
 pub mod shared;
 
-use crate::verdict::Verdict;
+use crate::{node_state::Board, verdict::Verdict};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// The format of a verdict file, counted up when a field changes its meaning.
 pub const FORMAT: u32 = 1;
@@ -213,6 +213,9 @@ pub struct Report {
     pub complete: bool,
     /// Every check of every device.
     pub checks: Vec<Judged>,
+    /// Which board each GPU is, by the device's name, as far as its driver tells.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub boards: BTreeMap<String, Board>,
     /// What could not be read, and is therefore not judged.
     pub unread: Vec<String>,
     /// What a reader has to know, in words.
@@ -229,6 +232,14 @@ impl Report {
         let failed = self.checks.iter().filter(|one| one.verdict == Verdict::Fail);
         self.action = failed.filter_map(|one| one.action).max();
         self
+    }
+
+    /// A device's name, and in brackets which board it is where that is known.
+    pub fn named(&self, device: &str) -> String {
+        match self.boards.get(device) {
+            Some(board) => format!("{device} ({})", board.words()),
+            None => device.to_owned(),
+        }
     }
 
     /// How many checks have a verdict.

@@ -8,6 +8,7 @@
 use super::{Level, Resource};
 use crate::{selector::Selector, spec::Tier};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Longest file, in bytes.
 pub const TEXT_MAX: u64 = 4 << 20;
@@ -70,6 +71,10 @@ pub struct Profile {
     /// What bits good machines left. Of a learnt profile alone.
     #[serde(default, rename = "hash", skip_serializing_if = "Vec::is_empty")]
     pub hashes: Vec<Golden>,
+    /// The folder of its file, which its suites' files are named from; empty for the working
+    /// directory, and of a built-in profile.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 /// One check: some cases, and how they are judged.
@@ -368,7 +373,7 @@ impl Profile {
         self.references.iter().find(|one| one.point == point && one.aspect == aspect)
     }
 
-    /// The suite of a check: a built-in one, or a TOML file.
+    /// The suite of a check as the profile names it: a built-in one, or a TOML file.
     pub fn suite_of<'c>(&'c self, check: &'c Check) -> &'c str {
         check.suite.as_deref().unwrap_or(&self.suite)
     }
@@ -385,7 +390,7 @@ impl Profile {
     pub fn stages(&self, level: Level) -> Vec<Stage> {
         let mut stages: Vec<Stage> = Vec::new();
         for (at, check) in self.checks.iter().enumerate().filter(|(_, one)| one.level <= level) {
-            let (suite, way) = (self.suite_of(check).to_owned(), check.way());
+            let (suite, way) = (self.located(self.suite_of(check)), check.way());
             match stages.iter_mut().find(|stage| stage.suite == suite && stage.way == way) {
                 Some(stage) => stage.checks.push(at),
                 None => stages.push(Stage { suite, way, checks: vec![at] }),
@@ -393,6 +398,15 @@ impl Profile {
         }
         stages.sort_by_key(|stage| stage.way);
         stages
+    }
+
+    /// A suite as the command line takes it: a built-in one by its name, a file by its path, which
+    /// in the profile is relative to the profile's own file.
+    fn located(&self, suite: &str) -> String {
+        match suite.ends_with(".toml") {
+            true => self.folder.join(suite).to_string_lossy().into_owned(),
+            false => suite.to_owned(),
+        }
     }
 
     /// As a file has it.

@@ -263,14 +263,14 @@ fn describe(
         Match::Ambiguous(parts) => {
             let names: Vec<&str> = parts.iter().map(|part| part.id.as_str()).collect();
             let names = names.join(", ");
-            blocks.push(Block::Warning(format!(
+            blocks.push(Block::Note(format!(
                 "it could be any of {names}: the best number of each is its limit, and no share of \
                  a datasheet is printed"
             )));
             None
         }
         Match::None => {
-            blocks.push(Block::Warning(
+            blocks.push(Block::Note(
                 "no part of the catalogue: peaks come from its properties, as far as they go"
                     .into(),
             ));

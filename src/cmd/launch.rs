@@ -58,6 +58,10 @@ const STOPPED_MARGIN: Seconds = Seconds(1.5);
 /// The deadline where the ranks' command line has none.
 const DEADLINE: Seconds = Seconds(60.0);
 
+/// What a first request is answered. The ranks themselves say nothing of it.
+const STOPPING: &str = "the ranks are asked to stop after this case, and what was measured is \
+                        kept; ask again (Ctrl-C) to kill them";
+
 /// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -243,7 +247,10 @@ impl Ranks {
             for _ in signals.pending() {
                 let request = requests.take();
                 match request {
-                    Some(Request::End) => self.children.iter().for_each(hand_on),
+                    Some(Request::End) => {
+                        super::say_on_a_new_line(STOPPING);
+                        self.children.iter().for_each(hand_on);
+                    }
                     Some(Request::EndNow) => self.kill(),
                     None => {}
                 }

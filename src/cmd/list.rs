@@ -28,6 +28,8 @@ pub struct ListArgs {
 #[derive(Serialize)]
 struct Listing {
     suite: String,
+    /// How many cases the suite has here, whether or not selectors leave them.
+    suite_cases: usize,
     cases: Vec<PlannedCase>,
     estimated_seconds: Seconds,
     /// Of the case that takes most.
@@ -76,6 +78,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let cases: Vec<PlannedCase> = plan.cases.iter().zip(times).map(row).collect();
     let listing = Listing {
         suite: plan.suite.name,
+        suite_cases: plan.suite_cases,
         estimated_seconds: cases.iter().fold(Seconds(0.0), |sum, row| sum + row.estimated_seconds),
         memory_bytes: cases
             .iter()
@@ -94,7 +97,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 fn text(listing: &Listing, width: Option<usize>) -> String {
-    let Listing { suite, cases, estimated_seconds, memory_bytes, warning } = listing;
+    let Listing { suite, suite_cases, cases, estimated_seconds, memory_bytes, warning } = listing;
     let longest = cases.iter().map(|row| row.id.len()).max().unwrap_or(0);
     let mut text = format!("{:<longest$}  {:>9}  {:>9}\n", "case", "time", "memory");
     for row in cases {
@@ -105,11 +108,14 @@ fn text(listing: &Listing, width: Option<usize>) -> String {
         let memory = row.memory_bytes.to_string();
         text.push_str(&format!("{:<longest$}  {time:>9}  {memory:>9}\n", clean(&row.id)));
     }
+    let count = match cases.len() {
+        all if all == *suite_cases => all.to_string(),
+        some => format!("{some} of {suite_cases}"),
+    };
     let summary = format!(
-        "suite {}: {} {}, about {}, at most {memory_bytes} of memory at once",
+        "suite {}: {count} {}, about {}, at most {memory_bytes} of memory at once",
         clean(suite),
-        cases.len(),
-        if cases.len() == 1 { "case" } else { "cases" },
+        if *suite_cases == 1 { "case" } else { "cases" },
         estimated_seconds.human()
     );
     text.push_str(&format!("\n{}", wrap(&summary, width, 0)));

@@ -83,6 +83,8 @@ pub struct Plan {
     pub suite: Suite,
     /// Its text.
     pub suite_text: String,
+    /// How many cases the suite plans, whether or not selectors leave them.
+    pub suite_cases: usize,
     /// The cases, in order.
     pub cases: Vec<Case>,
 }
@@ -105,11 +107,12 @@ impl Plan {
             };
             bail!("the suite {:?} plans no case on this device{remedy}", suite.name);
         }
+        let suite_cases = cases.len();
         let ids: Vec<String> = cases.iter().map(Case::to_string).collect();
         selector.all_select(&ids).map_err(|error| usage(error.to_string()))?;
         let mut ids = ids.iter();
         cases.retain(|_| ids.next().is_some_and(|id| selector.selects(id)));
-        Ok(Plan { suite, suite_text, cases })
+        Ok(Plan { suite, suite_text, suite_cases, cases })
     }
 }
 

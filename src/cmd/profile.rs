@@ -95,8 +95,10 @@ fn learn(args: &LearnArgs, catalogue: &Catalogue) -> anyhow::Result<ExitCode> {
         || format!("learnt-{}", base.name),
         |stem| stem.to_string_lossy().into_owned(),
     );
-    let learnt =
+    let mut learnt =
         learn::learn(&name, &runs, &base, args.across).map_err(|error| Usage(error.to_string()))?;
+    let folder = args.out.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    move_to(&mut learnt.profile, folder);
     learnt.warnings.iter().for_each(|words| super::say(words));
     let text = learnt.profile.text().map_err(anyhow::Error::msg)?;
     match &args.out {
@@ -119,13 +121,31 @@ fn clean_toml(text: &str) -> String {
     text.lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// A profile by its name or file.
+/// Names the files of a profile's suites from another folder: relative to it where they lie in or
+/// below it, else by their absolute paths.
+fn move_to(profile: &mut Profile, folder: &Path) {
+    let from = std::mem::replace(&mut profile.folder, folder.to_owned());
+    let of_checks = profile.checks.iter_mut().filter_map(|check| check.suite.as_mut());
+    for suite in of_checks.chain([&mut profile.suite]).filter(|suite| suite.ends_with(".toml")) {
+        let path = from.join(&suite);
+        let named = match path.strip_prefix(folder) {
+            Ok(below) => below.to_owned(),
+            Err(_) => std::path::absolute(&path).unwrap_or(path),
+        };
+        *suite = named.to_string_lossy().into_owned();
+    }
+}
+
+/// A profile by its name or file. Its suites' files are named from its own.
 ///
 /// # Errors
 /// Where there is none, or its text is no profile.
 pub fn read(catalogue: &Catalogue, name: &str) -> anyhow::Result<Profile> {
     let text = catalogue.profile(name).map_err(|error| Usage(error.to_string()))?;
-    Profile::parse(&text).map_err(|why| Usage(format!("{name}: {why}")).into())
+    let profile = Profile::parse(&text).map_err(|why| Usage(format!("{name}: {why}")))?;
+    let is_file = name.ends_with(".toml");
+    let folder = Path::new(name).parent().filter(|_| is_file).map(Path::to_owned);
+    Ok(Profile { folder: folder.unwrap_or_default(), ..profile })
 }
 
 /// The profile of a device for which none is given: floors from the speed of light alone.
@@ -159,4 +179,28 @@ pub fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
         runs.extend(by_device.into_values().map(|records| Run { records }));
     }
     Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_learnt_profile_finds_its_suites_from_its_own_folder() {
+        let text = "name = \"own\"\ndescription = \"\"\nkind = \"derived\"\nsuite = \"own.toml\"\n\
+                    [[check]]\nname = \"a\"\ncases = [\"stream/*\"]\nresource = \"memory\"\n\
+                    least_effect = 0.02\nsuite = \"../long.toml\"\n";
+        let base = Profile::parse(text).expect("a profile");
+        let base = Profile { folder: "site/a".into(), ..base };
+        let suites = |folder: &str| {
+            let mut profile = base.clone();
+            move_to(&mut profile, Path::new(folder));
+            assert_eq!(profile.folder, Path::new(folder));
+            [Some(profile.suite), profile.checks[0].suite.clone()].map(Option::unwrap_or_default)
+        };
+        assert_eq!(suites("site/a"), ["own.toml", "../long.toml"]);
+        assert_eq!(suites(""), ["site/a/own.toml", "site/a/../long.toml"]);
+        let [own, _] = suites("other");
+        assert!(Path::new(&own).is_absolute() && own.ends_with("site/a/own.toml"), "{own}");
+    }
 }

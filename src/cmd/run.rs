@@ -14,7 +14,8 @@ use crate::{
     clock,
     comm::synchronised_device::SynchronisedDevice,
     data::Catalogue,
-    device::{self, Device},
+    device::{self, Device, Identity},
+    node_state::Board,
     outcome::Outcome,
     record::{
         Header, Record,
@@ -442,6 +443,7 @@ fn started(plan: plan::Plan, args: &RunArgs) -> Header {
         suite: plan.suite.name,
         suite_text: plan.suite_text,
         selectors: args.plan.selectors.clone(),
+        suite_cases: Some(plan.suite_cases as u64),
         device: Default::default(),
         part: None,
         environment: Default::default(),
@@ -486,6 +488,8 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
     header.timer = clock::calibrate();
     header.environment = device::host::environment();
     device.describe(&mut header.environment);
+    let Identity { uuid, pci, .. } = device.identity();
+    header.environment.board = Board::of(uuid.filter(|_| !args.no_host_name), pci);
     let (quota, cpus) = (header.environment.cpu_quota, header.environment.cpus);
     header.environment.warnings.extend(device::host::quota_words(quota, cpus));
     if choice::is_host(&header.device.backend) {

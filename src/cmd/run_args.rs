@@ -30,7 +30,7 @@ pub struct RunArgs {
     /// A note on this run, kept in the record
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
-    /// Leave the host's name out of the record
+    /// Leave the host's name and the UUID of a GPU out of the record
     #[arg(long)]
     pub no_host_name: bool,
     /// Print the full tables at the end, and not only the summary

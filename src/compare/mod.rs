@@ -15,7 +15,7 @@ pub use waiver::Waiver;
 use crate::{
     case::Case,
     outcome::{Measurement, Outcome},
-    record::{Environment, Header, Record},
+    record::{Header, Record},
     stats::interval,
     units::Seconds,
     verdict::Verdict,
@@ -31,9 +31,6 @@ pub const THRESHOLD: f64 = 0.05;
 
 /// The false discovery rate where nothing else is asked for.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
-
-/// Load average for each CPU above which others' work shows in a run.
-const BUSY: f64 = 0.75;
 
 /// What to compare by.
 #[derive(Clone, Debug)]
@@ -423,8 +420,7 @@ fn circumstances(all: &[(String, &Record)]) -> Vec<String> {
         if record.footer.as_ref().is_none_or(|footer| footer.interrupted) {
             warnings.push(format!("{name} did not run to its end"));
         }
-        let Environment { load, cpus, .. } = record.header.environment;
-        if let Some(load) = load.filter(|load| *load > BUSY * f64::from(cpus)) {
+        if let Some(load) = record.header.environment.busy_load() {
             warnings.push(format!("{name} started on a busy machine: load average {load:.1}"));
         }
     }

@@ -5,7 +5,7 @@
 //! key. Files are swept as bytes, whatever their format, so that a name is found in words of a
 //! driver as well as in its own field.
 
-use crate::{text, verdict::Verdict};
+use crate::{node_state::short_uuid, text, verdict::Verdict};
 use aho_corasick::{AhoCorasick, MatchKind};
 use hmac::{Hmac, KeyInit, Mac};
 use minijinja::HtmlEscape;
@@ -140,6 +140,10 @@ impl Redactor {
             let short = without_separators(text);
             if short.len() >= 8 {
                 self.wanted.insert(short, label.clone());
+            }
+            // As reports name a board.
+            if short_uuid(text) != text {
+                self.wanted.insert(short_uuid(text), label.clone());
             }
             // NVIDIA's tools put the kind of device before its number.
             if let Some((_, number)) = text.split_once('-').filter(|one| one.0 == "GPU") {

@@ -15,9 +15,12 @@ pub const LINES_MAX: usize = 20;
 const FAILURES_MAX: usize = 8;
 const UNCLEAR_MAX: usize = 5;
 
-/// Longest line, in characters, and longest words of a check on it that has a cause.
+/// Longest line, in characters, and how much of it a check's words have at least.
 const COLUMNS_MAX: usize = 160;
-const WORDS_MAX: usize = 70;
+const WORDS_MIN: usize = 30;
+
+/// The verdict at the start of the one line, and the count at its end.
+const ENDS_MAX: usize = "INCONCLUSIVE ".len() + "; 999 inconclusive (stub)".len();
 
 /// The mark on every line of a report in which a stub driver stands in for a device.
 const STUB: &str = " (stub)";
@@ -48,7 +51,7 @@ pub fn text(report: &Report) -> String {
     for (verdict, most) in [(Verdict::Fail, FAILURES_MAX), (Verdict::Inconclusive, UNCLEAR_MAX)] {
         let rows: Vec<&Judged> =
             report.checks.iter().filter(|one| one.verdict == verdict).collect();
-        lines.extend(rows.iter().take(most).map(|row| line(row)));
+        lines.extend(rows.iter().take(most).map(|row| line(report, row)));
         if rows.len() > most {
             let rest = rows.len() - most;
             lines.push(format!("      and {rest} more: verdict.json has them"));
@@ -77,10 +80,11 @@ fn word(verdict: Verdict) -> String {
 pub fn one_line(report: &Report) -> String {
     let count = report.count(report.verdict);
     let of_verdict = || report.checks.iter().filter(|one| one.verdict == report.verdict);
+    let room = COLUMNS_MAX - ENDS_MAX;
     let strongest = of_verdict().find(|one| one.action == report.action);
     let (why, plural) = match (report.verdict, strongest.or_else(|| of_verdict().next())) {
-        (Verdict::Fail, Some(row)) => (told(row), "fail"),
-        (Verdict::Inconclusive, Some(row)) => (told(row), "inconclusive"),
+        (Verdict::Fail, Some(row)) => (told(row, &row.device, room), "fail"),
+        (Verdict::Inconclusive, Some(row)) => (told(row, &row.device, room), "inconclusive"),
         (Verdict::Inconclusive, None) => ("it did not come to its end".into(), "inconclusive"),
         (_, _) => ("no check fails".into(), "pass"),
     };
@@ -91,31 +95,33 @@ pub fn one_line(report: &Report) -> String {
     format!("{}{end}\n", shorten(&start, COLUMNS_MAX - end.chars().count()))
 }
 
-fn line(row: &Judged) -> String {
+fn line(report: &Report, row: &Judged) -> String {
     let mark = match row.verdict {
         Verdict::Fail => "FAIL",
         Verdict::Inconclusive => "?   ",
         Verdict::Pass | Verdict::Waived => "ok  ",
     };
-    format!("{mark}  {}", told(row))
+    let told = told(row, &report.named(&row.device), COLUMNS_MAX - mark.len() - 2);
+    format!("{mark}  {told}")
 }
 
-/// A check in words, with its device, cause and action.
-fn told(row: &Judged) -> String {
-    let mut line = format!("{}  {}", row.device, row.check);
+/// A check in words, with its device, cause and action, in about `room` characters: a driver's long
+/// words must not push the cause off the line.
+fn told(row: &Judged, device: &str, room: usize) -> String {
+    let mut start = format!("{device}  {}", row.check);
     if let Some(point) = &row.point {
-        let _ = write!(line, " ({point})");
+        let _ = write!(start, " ({point})");
     }
-    // A driver's long words must not push the cause off the line.
-    let most = if row.cause.is_some() { WORDS_MAX } else { COLUMNS_MAX };
-    let _ = write!(line, ": {}", shorten(&row.words, most));
+    let mut end = String::new();
     if let Some(cause) = &row.cause {
-        let _ = write!(line, "; cause: {cause}");
+        let _ = write!(end, "; cause: {cause}");
     }
     if let (Some(action), Verdict::Fail) = (row.action, row.verdict) {
-        let _ = write!(line, " -> {action}");
+        let _ = write!(end, " -> {action}");
     }
-    line
+    let taken = start.chars().count() + 2 + end.chars().count();
+    let words = shorten(&row.words, room.saturating_sub(taken).max(WORDS_MIN));
+    format!("{start}: {words}{end}")
 }
 
 /// JUnit's XML, as CI systems read it. What could not be told is an `error`, and not `skipped`,
@@ -212,7 +218,11 @@ fn label(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accept::{FORMAT, Level, cause::Cause, profile::Kind};
+    use crate::{
+        accept::{FORMAT, Level, cause::Cause, profile::Kind},
+        node_state::Board,
+    };
+    use std::collections::BTreeMap;
 
     fn report(verdicts: &[Verdict]) -> Report {
         let one = |(at, verdict): (usize, &Verdict)| {
@@ -237,6 +247,7 @@ mod tests {
             verdict: Verdict::Inconclusive,
             action: None,
             complete: true,
+            boards: BTreeMap::new(),
             checks: verdicts.iter().enumerate().map(one).collect(),
             unread: vec!["faults: permission denied".into()],
             notes: vec!["a note".into(); 30],
@@ -256,6 +267,18 @@ mod tests {
         assert!(!text.contains('\u{1b}'));
         let fine = super::text(&report(&[Pass]));
         assert!(fine.starts_with("PASS"), "{fine}");
+        // Who has to find the board reads where it is, and neither cause nor action is lost by it.
+        let board = Board::of(Some("GPU-8f1c2d3e-0a1b".into()), Some("0000:1a:00.0".into()));
+        let boards = BTreeMap::from([("cuda:1".to_owned(), board.expect("one"))]);
+        let mut found = Report { boards, ..report(&[Pass, Fail]) };
+        found.checks[1].words = "a long story ".repeat(20);
+        let found = super::text(&found);
+        let line = found.lines().find(|line| line.starts_with("FAIL  cuda:1")).expect("a line");
+        assert!(
+            line.starts_with("FAIL  cuda:1 (GPU-8f1c2d3e, 0000:1a:00.0)  memory: a long story")
+        );
+        assert!(line.ends_with("; cause: a memory stack -> RESET_GPU"), "{line}");
+        assert!(line.chars().count() <= COLUMNS_MAX, "{line}");
         let open = super::text(&Report { complete: false, ..report(&[Pass]) }.concluded());
         assert!(open.starts_with("INCONCLUSIVE") && open.contains("run it again"), "{open}");
     }

@@ -127,6 +127,7 @@ fn block(block: &Block) -> Result<Value, HtmlError> {
         }
         Block::Text(text) => context! { kind => "text", text => shown(text) },
         Block::Warning(text) => context! { kind => "warning", text => shown(text) },
+        Block::Note(text) => context! { kind => "note", text => shown(text) },
         Block::Failure(text) => context! { kind => "failure", text => shown(text) },
         Block::Facts(facts) => {
             let facts: Vec<_> = facts.iter().map(fact).collect();
@@ -209,7 +210,7 @@ fn heat_of(heat: &Heat, row: &str, column: &str) -> Value {
         shade => heat.share.map(step),
         order => cell::number(&heat.value),
         is_bad => matches!(&heat.value, Cell::Text(text) if text.starts_with("SLOW ")),
-        is_prose => matches!(heat.value, Cell::Text(_)),
+        is_prose => matches!(heat.value, Cell::Text(_) | Cell::Code(_)),
     }
 }
 

@@ -7,7 +7,7 @@
 //!   "counts": { "planned": 168, "measured": 168, "skipped": 0, "failed": 0, ... },
 //!   "verdict": "complete",
 //!   "title": "...", "subtitle": "...",
-//!   "text": ["..."], "warnings": ["..."],
+//!   "text": ["..."], "warnings": ["..."], "notes": ["..."],
 //!   "facts": {
 //!     "<key>": {
 //!       "label": "...", "value": 4.1e10, "unit": "B/s", "share": 0.8, "of": "...",
@@ -38,6 +38,8 @@
 //! `of` says in words what `limit` (in the unit of `value`), `tier` (whose limit it is) and
 //! `reasons` (why a share is low) have as fields.
 //!
+//! `warnings` may spoil numbers, and `notes` explain them.
+//!
 //! `listings` are texts to be copied as they stand, and absent where there are none.
 //!
 //! A key ends in its unit; a column of mixed quantities is an object of `value` and `unit`. A
@@ -62,6 +64,7 @@ pub const VERSION: u32 = 1;
 pub fn render(document: &Document, about: &About) -> String {
     let mut text = Vec::new();
     let mut warnings = Vec::new();
+    let mut notes = Vec::new();
     let [mut facts, mut tables, mut heat_maps, mut charts, mut listings] =
         std::array::from_fn(|_| Map::new());
     for block in &document.blocks {
@@ -69,6 +72,7 @@ pub fn render(document: &Document, about: &About) -> String {
             Block::Heading(_) => {}
             Block::Text(paragraph) => text.push(paragraph.as_str()),
             Block::Warning(warning) | Block::Failure(warning) => warnings.push(warning.as_str()),
+            Block::Note(note) => notes.push(note.as_str()),
             Block::Facts(list) => facts.extend(list.iter().map(|fact| {
                 let mut value = quantity(&fact.value);
                 value["label"] = json!(fact.label);
@@ -101,6 +105,7 @@ pub fn render(document: &Document, about: &About) -> String {
         "subtitle": document.subtitle,
         "text": text,
         "warnings": warnings,
+        "notes": notes,
         "facts": facts,
         "tables": tables,
         "heat_maps": heat_maps,

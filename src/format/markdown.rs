@@ -24,7 +24,8 @@ fn write(document: &Document, out: &mut String) -> fmt::Result {
         match block {
             Block::Heading(heading) => writeln!(out, "## {}\n", escape(heading))?,
             Block::Text(text) => writeln!(out, "{}\n", escape(text))?,
-            Block::Warning(warning) => writeln!(out, "> **Note:** {}\n", escape(warning))?,
+            Block::Warning(warning) => writeln!(out, "> **Warning:** {}\n", escape(warning))?,
+            Block::Note(note) => writeln!(out, "> {}\n", escape(note))?,
             Block::Failure(failure) => writeln!(out, "> **Failed:** {}\n", escape(failure))?,
             Block::Facts(facts) => write_facts(facts, out)?,
             Block::Table(table) => write_table(table, out)?,

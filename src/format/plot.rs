@@ -4,9 +4,9 @@
 //! Colours are those of [`PALETTE`] and [`INK`], [`MUTED`], [`GRID`], which the page's style maps
 //! to lighter ones where the reader prefers a dark page.
 
-use super::{clean, shorten};
+use super::{cell, clean, shorten};
 use crate::{
-    report::{Axis, Chart, Quantity, Scale, Series, SeriesKind},
+    report::{Axis, Chart, PlottedCase, Quantity, Scale, Series, SeriesKind},
     units::{Bytes, BytesPerSecond, Celsius, FlopsPerSecond, Megahertz, Seconds, Watts},
 };
 use plotters::{
@@ -15,16 +15,17 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-/// Colours that people with any colour vision tell apart, dark enough for text on white: after
-/// Okabe and Ito (2008), the light ones darkened.
+/// Colours that people with any colour vision tell apart, from each other and from [`MUTED`], dark
+/// enough for text on white. Found by search from those of Okabe and Ito (2008), of which some
+/// differ by hue alone once light ones are darkened; a test computes the distances again.
 pub const PALETTE: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xB2),
-    RGBColor(0xC8, 0x4C, 0x09),
-    RGBColor(0x00, 0x7F, 0x5F),
-    RGBColor(0xA3, 0x4A, 0x86),
-    RGBColor(0x8A, 0x62, 0x00),
-    RGBColor(0x2B, 0x83, 0xBA),
-    RGBColor(0x6B, 0x6B, 0x6B),
+    RGBColor(0x00, 0x78, 0xCC),
+    RGBColor(0x95, 0x14, 0x00),
+    RGBColor(0x02, 0x7C, 0x5C),
+    RGBColor(0xAC, 0x56, 0x9B),
+    RGBColor(0x8F, 0x6E, 0x25),
+    RGBColor(0x09, 0x2A, 0x6B),
+    RGBColor(0xA2, 0x29, 0x39),
 ];
 /// Words on axes.
 pub const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
@@ -40,6 +41,8 @@ const FONT: &str = "system-ui, sans-serif";
 const TEXT: f64 = 26.0 * 1.24;
 const LINE: i32 = 36;
 const NAME_MAX: usize = 26;
+/// Characters of a case's id, longer than any of ours.
+const ID_MAX: usize = 200;
 /// Characters of a line below a picture.
 const CAPTION_MAX: usize = 76;
 /// Points of a series that show their values where a reader points at them.
@@ -436,15 +439,35 @@ fn hover(
     out: &mut String,
 ) {
     let name = escape(&shorten(&clean(&series.name), NAME_MAX));
-    for (at, value) in series.points.iter().take(HOVERS_MAX) {
+    for (place, (at, value)) in series.points.iter().take(HOVERS_MAX).enumerate() {
         let (left, height) = plane.backend_coord(&(x.place(*at), y.place(*value)));
         let at = label(chart.x.quantity, *at);
         let value = label(chart.y.quantity, *value);
+        let words = match series.cases.get(place) {
+            None => format!("{name}: {value} at {at}"),
+            Some(case) => format!("{}: {value}{}", named(case), beside(chart, case, &at)),
+        };
         *out += &format!(
             "<circle cx=\"{left}\" cy=\"{height}\" r=\"{HOVER}\" fill-opacity=\"0\">\
-             <title>{name}: {value} at {at}</title></circle>\n"
+             <title>{words}</title></circle>\n"
         );
     }
+}
+
+/// The id of a point's case, whole.
+fn named(case: &PlottedCase) -> String {
+    escape(&shorten(&clean(&case.id), ID_MAX))
+}
+
+/// What is said of a case's point beside its value: its share, and where it is on an axis of a
+/// quantity.
+fn beside(chart: &Chart, case: &PlottedCase, at: &str) -> String {
+    let share = case.share.map(|share| format!(", {} of its ceiling", cell::percent(share)));
+    let at = match chart.x.quantity {
+        Quantity::Count => String::new(),
+        _ => format!(", at {at} {}", escape(&clean(&chart.x.title))),
+    };
+    share.unwrap_or_default() + &at
 }
 
 /// Text between tags of a picture.

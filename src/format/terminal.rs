@@ -80,6 +80,7 @@ impl Page {
                     self.prose(text, "", "")?;
                 }
                 Block::Warning(warning) => self.prose(warning, "! ", YELLOW)?,
+                Block::Note(note) => self.prose(note, "- ", "")?,
                 Block::Failure(failure) => self.prose(failure, "!! ", RED)?,
                 Block::Facts(facts) => self.facts(facts)?,
                 Block::Table(table) => self.table(table)?,

@@ -342,47 +342,37 @@ pub fn served(
     let mean = f64::from(concurrency) / replicas;
     // Steps of a copy for each request.
     let steps = (f64::from(scenario.output) - 1.0) / cycle.gain / mean;
-    let Some(apart) = &serving.apart else {
-        let prompt = prefilled(model, hardware, layout.split, asked)?;
-        let together = prompt.together;
-        let serial = |batch: f64, step: f64| replicas / (batch / together + steps * step);
-        let requests = Tiers {
-            light: replicas / fastest(&prompt.bound, together, &cycle.bound, steps),
-            ..prompt.batch.with(&cycle.time, serial)
-        };
-        let (first_token, prefill) = (prompt.first, prompt.step);
-        let (decode, draft) = (cycle.step, cycle.draft);
-        let apart = None;
-        return Ok(Point {
-            layout,
-            concurrency,
-            fit,
-            first_token,
-            token,
-            requests,
-            decode,
-            draft,
-            prefill,
-            apart,
-        });
+    let (prompt, first_token, requests, apart) = match &serving.apart {
+        None => {
+            let prompt = prefilled(model, hardware, layout.split, asked)?;
+            let together = prompt.together;
+            let serial = |batch: f64, step: f64| replicas / (batch / together + steps * step);
+            let requests = Tiers {
+                light: replicas / fastest(&prompt.bound, together, &cycle.bound, steps),
+                ..prompt.batch.with(&cycle.time, serial)
+            };
+            let first_token = prompt.first;
+            (prompt, first_token, requests, None)
+        }
+        Some(apart) => {
+            let prompt = prefilled(model, hardware, apart.layout.split, asked)?;
+            let moved = apart.moved(model, hardware, scenario, layout)?;
+            let copies = f64::from(apart.layout.replicas) * prompt.together;
+            let serial = prompt.batch.map(|time| copies / time);
+            // Reading many prompts at once, weights are read once for all of them.
+            let busy = prompt.bound.compute.0.max(prompt.bound.communication.0);
+            let prompts = Tiers { light: copies / busy.max(f64::MIN_POSITIVE), ..serial };
+            let answers = cycle.time.map(|time| replicas / (steps * time).max(f64::MIN_POSITIVE));
+            let first = prompt.first.with(&moved.time, |prefill, moved| prefill + moved);
+            // Layers that are done are sent while others are computed.
+            let first_token = Tiers { light: prompt.first.light.max(moved.time.light), ..first };
+            let requests = prompts.with(&answers, f64::min).with(&moved.requests, f64::min);
+            let room = fit_with(model, draft, hardware, apart.layout, scenario);
+            let fits = room.sequences.is_some_and(|most| most as f64 >= copies);
+            let apart = ApartPoint { layout: apart.layout, moved, prompts, answers, fits };
+            (prompt, first_token, requests, Some(apart))
+        }
     };
-    let split = apart.layout.split;
-    let prompt = prefilled(model, hardware, split, asked)?;
-    let moved = apart.moved(model, hardware, scenario, layout)?;
-    let copies = f64::from(apart.layout.replicas) * prompt.together;
-    let serial = prompt.batch.map(|time| copies / time);
-    // Reading many prompts at once, weights are read once for all of them.
-    let busy = prompt.bound.compute.0.max(prompt.bound.communication.0);
-    let prompts = Tiers { light: copies / busy.max(f64::MIN_POSITIVE), ..serial };
-    let answers = cycle.time.map(|time| replicas / (steps * time).max(f64::MIN_POSITIVE));
-    let first = prompt.first.with(&moved.time, |prefill, moved| prefill + moved);
-    // Layers that are done are sent while others are computed.
-    let first_token = Tiers { light: prompt.first.light.max(moved.time.light), ..first };
-    let requests = prompts.with(&answers, f64::min).with(&moved.requests, f64::min);
-    let room = fit_with(model, draft, hardware, apart.layout, scenario);
-    let fits = room.sequences.is_some_and(|most| most as f64 >= copies);
-    let apart = Some(ApartPoint { layout: apart.layout, moved, prompts, answers, fits });
-    let (decode, draft, prefill) = (cycle.step, cycle.draft, prompt.step);
     Ok(Point {
         layout,
         concurrency,
@@ -390,9 +380,9 @@ pub fn served(
         first_token,
         token,
         requests,
-        decode,
-        draft,
-        prefill,
+        decode: cycle.step,
+        draft: cycle.draft,
+        prefill: prompt.step,
         apart,
     })
 }

@@ -15,6 +15,7 @@ pub use version::{CURRENT, Version};
 
 use crate::{
     case::Case,
+    node_state::Board,
     outcome::Outcome,
     spec::Properties,
     units::{Bytes, Seconds, Watts},
@@ -55,6 +56,9 @@ pub struct Header {
     pub suite_text: String,
     /// Selectors given, if any.
     pub selectors: Vec<String>,
+    /// How many cases the whole suite plans on this device, of which selectors took some; none in
+    /// records of programs that did not keep it.
+    pub suite_cases: Option<u64>,
     /// The device.
     pub device: Properties,
     /// Name of the part it was matched to, if any; `data/` has its numbers.
@@ -91,6 +95,8 @@ pub struct Environment {
     pub microcode: Option<String>,
     /// How the GPU is set up; none on a host and where neither driver nor kernel tells.
     pub settings: Option<DeviceSettings>,
+    /// Which board the GPU is, without its UUID where the host's name was left out; none on a host.
+    pub board: Option<Board>,
     /// The GPU's own target (`sm_130`) where no kernel of this program is made for its
     /// architecture: what runs of them is compiled for an older one.
     pub unknown_architecture: Option<String>,
@@ -123,7 +129,15 @@ pub struct Environment {
     pub warnings: Vec<String>,
 }
 
+/// A load average at the start above this share of the CPUs shows in figures.
+const BUSY: f64 = 0.5;
+
 impl Environment {
+    /// The load average at the start, where it is high enough to show in figures.
+    pub fn busy_load(&self) -> Option<f64> {
+        self.load.filter(|&load| load > BUSY * f64::from(self.cpus.max(1)))
+    }
+
     /// What to know of a device for whose architecture no kernel is made.
     pub fn architecture_warning(&self) -> Option<String> {
         let target = self.unknown_architecture.as_ref()?;

@@ -102,6 +102,7 @@ mod tests {
             suite: String,
             suite_text: String,
             selectors: Vec<String>,
+            suite_cases: Option<u64>,
             device: v1::Properties,
             part: Option<String>,
             environment: v1::Environment,
@@ -110,8 +111,8 @@ mod tests {
         }
 
         mirror!(Header of record::Header {
-            run, fizeau, build, command, started, label, suite, suite_text, selectors, device, part,
-            environment, timer, plan; version = 2
+            run, fizeau, build, command, started, label, suite, suite_text, selectors, suite_cases,
+            device, part, environment, timer, plan; version = 2
         });
 
         #[derive(Serialize, Deserialize, JsonSchema)]

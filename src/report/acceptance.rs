@@ -109,19 +109,21 @@ fn failures(report: &Report) -> Vec<String> {
         let stub = if rows.iter().any(|one| one.stub) { " (stub)" } else { "" };
         let action = rows.iter().filter_map(|one| one.action).max();
         let action = action.map(|action| format!(" -> {action}")).unwrap_or_default();
+        let device = report.named(&device);
         format!("{device}: {cause} ({}){action}{stub}", checks.join(", "))
     };
     by_cause.into_iter().map(line).collect()
 }
 
-fn table(title: &str, rows: &[&Judged]) -> Table {
+/// The checks of a section, by its heading.
+fn table(heading: &str, rows: &[&Judged]) -> Table {
     let rows: Vec<Vec<Cell>> = rows.iter().map(|one| row(one)).collect();
     // A column in which nothing stands takes room from the others.
     let is_used = |at: &usize| rows.iter().any(|row| row[*at] != Cell::Absent);
     let used: Vec<usize> = (0..COLUMNS.len()).filter(is_used).collect();
     Table {
-        name: title.to_lowercase().replace(' ', "_"),
-        title: title.into(),
+        name: heading.to_lowercase().replace(' ', "_"),
+        title: "Checks with their values and floors".into(),
         columns: used.iter().map(|&at| COLUMNS[at].clone()).collect(),
         rows: rows.iter().map(|row| used.iter().map(|&at| row[at].clone()).collect()).collect(),
     }
@@ -192,6 +194,7 @@ fn charts(series: &[&Sample], mark: &str) -> Vec<Chart> {
             name: format!("{device}, {check}"),
             kind: SeriesKind::Curve,
             points,
+            cases: Vec::new(),
         };
         let all: Vec<Series> = curves.into_iter().take(CURVES_MAX).map(curve).collect();
         let has_curve = all.iter().any(|one| one.points.len() > 1);

@@ -27,8 +27,8 @@ pub fn document(record: &Record) -> Document {
         blocks.push(Block::Facts(facts));
     }
     blocks.extend(integrity::sentences(record).into_iter().map(Block::Text));
-    blocks.extend(broken(record).into_iter().map(Block::Warning));
-    blocks.extend(few(summary::notes(record)).into_iter().map(Block::Warning));
+    blocks.extend(broken(record).into_iter().map(Block::Failure));
+    blocks.extend(summary::short_remarks(record).first(NAMED_MAX).blocks());
     let (title, subtitle) = (summary::title(record), summary::subtitle(record));
     let mut document = Document { title, subtitle, blocks };
     if record.header.device.is_stub() {

@@ -7,7 +7,7 @@ use crate::{
     outcome::{Cache, Failure, Invalidity, Measurement, Outcome, StopReason},
     record::Record,
     spec::{Bound, Tier},
-    units::{Bytes, Seconds},
+    units::Seconds,
 };
 use std::collections::HashSet;
 
@@ -201,15 +201,6 @@ fn unmeasured_row(outcome: &Outcome) -> Option<Vec<Cell>> {
         Outcome::Invalid { invalidity, reason, .. } => {
             Some(vec![case, text("invalid"), text(invalidity_name(*invalidity)), text(reason)])
         }
-    }
-}
-
-/// The level a size names, for the summary.
-pub fn size(size: Bytes) -> String {
-    if size.0 >= Bytes::GIB.0 * 10 {
-        format!("{:.0} GiB", size.0 as f64 / Bytes::GIB.0 as f64)
-    } else {
-        size.to_string()
     }
 }
 

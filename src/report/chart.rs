@@ -1,7 +1,7 @@
 //! The charts of a run: which outcomes become which curves.
 
 use super::{
-    Axis, Ceilings, Chart, Mark, Quantity, Scale, Series, SeriesKind, ceiling,
+    Axis, Ceilings, Chart, Mark, PlottedCase, Quantity, Scale, Series, SeriesKind, ceiling,
     startup_fit::fit_startup,
 };
 use crate::{
@@ -62,7 +62,8 @@ fn curve(name: String, mut points: Vec<(f64, f64)>) -> Option<Series> {
     points.retain(|(x, y)| x.is_finite() && y.is_finite() && *x > 0.0 && *y > 0.0);
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     points.dedup_by(|a, b| a.0 == b.0);
-    (points.len() >= CURVE_POINTS_MIN).then_some(Series { name, kind: SeriesKind::Curve, points })
+    let (kind, cases) = (SeriesKind::Curve, Vec::new());
+    (points.len() >= CURVE_POINTS_MIN).then_some(Series { name, kind, points, cases })
 }
 
 fn log(title: &str, quantity: Quantity) -> Axis {
@@ -174,7 +175,7 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
         // Two points are a curve here: a machine may have two units.
         if points.len() >= 2 {
             let name = format!("{stream} {kernel}");
-            series.push(Series { name, kind: SeriesKind::Curve, points });
+            series.push(Series { name, kind: SeriesKind::Curve, points, cases: Vec::new() });
         }
     }
     series.truncate(CURVES_MAX);
@@ -184,6 +185,7 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
             name: format!("datasheet {peak}"),
             kind: SeriesKind::Limit,
             points: vec![(1.0, peak.0), (units, peak.0)],
+            cases: Vec::new(),
         });
     }
     series.iter().any(|series| series.kind == SeriesKind::Curve).then(|| Chart {
@@ -202,7 +204,7 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
 /// Where each case stands under the ceilings of memory and arithmetic.
 pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     let memory = ceilings.memory.as_ref()?;
-    let mut kinds: BTreeMap<&'static str, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut kinds: BTreeMap<&'static str, Vec<((f64, f64), PlottedCase)>> = BTreeMap::new();
     for measurement in measurements(record) {
         let point = &measurement.case.point;
         let in_memory = match point {
@@ -214,10 +216,12 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
         if in_memory && work.memory.0 > 0 && work.flops.0 > 0.0 {
             let x = work.flops.0 / work.memory.0 as f64;
             let y = (work.flops / measurement.summary.median).0;
-            kinds.entry(point.operation()).or_default().push((x, y));
+            let id = measurement.case.to_string();
+            let case = PlottedCase { id, share: ceilings.share(measurement) };
+            kinds.entry(point.operation()).or_default().push(((x, y), case));
         }
     }
-    let xs: Vec<f64> = kinds.values().flatten().map(|(x, _)| *x).collect();
+    let xs: Vec<f64> = kinds.values().flatten().map(|((x, _), _)| *x).collect();
     let low = xs.iter().copied().fold(f64::INFINITY, f64::min) / 2.0;
     let dtypes: Vec<Dtype> = ceilings.compute.keys().copied().collect();
     let corner = |dtype: &Dtype| ceilings.compute[dtype].rate.0 / memory.rate.0;
@@ -231,12 +235,14 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
             let best = &ceilings.compute[dtype];
             let start = (low, low * memory.rate.0);
             let points = vec![start, (corner(dtype), best.rate.0), (high, best.rate.0)];
-            Series { name: format!("{dtype} {}", best.rate), kind: SeriesKind::Limit, points }
+            let name = format!("{dtype} {}", best.rate);
+            Series { name, kind: SeriesKind::Limit, points, cases: Vec::new() }
         })
         .collect();
     series.extend(kinds.into_iter().map(|(name, mut points)| {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Series { name: name.into(), kind: SeriesKind::Points, points }
+        points.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0));
+        let (points, cases) = points.into_iter().unzip();
+        Series { name: name.into(), kind: SeriesKind::Points, points, cases }
     }));
     Some(Chart {
         name: "roofline".into(),

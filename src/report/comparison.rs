@@ -1,8 +1,8 @@
 //! The report of a comparison of two runs.
 
 use super::{
-    Axis, Block, Cell, Chart, Column, Document, Fact, FactLimit, Quantity, Scale, Series,
-    SeriesKind, Table, Weight,
+    Axis, Block, Cell, Chart, Column, Document, Fact, FactLimit, PlottedCase, Quantity, Scale,
+    Series, SeriesKind, Table, Weight,
 };
 use crate::{
     compare::{ComparedCase, Comparison, Fate, Group, RunSummary, judge::Direction},
@@ -74,7 +74,11 @@ pub fn comparisons(all: &[(Option<String>, Comparison)]) -> Document {
 fn of_gpu(mut block: Block, gpu: &str) -> Block {
     let named = |name: &mut String| *name = format!("{gpu} {name}");
     match &mut block {
-        Block::Heading(_) | Block::Text(_) | Block::Warning(_) | Block::Failure(_) => {}
+        Block::Heading(_)
+        | Block::Text(_)
+        | Block::Warning(_)
+        | Block::Note(_)
+        | Block::Failure(_) => {}
         Block::Facts(facts) => facts.iter_mut().for_each(|fact| named(&mut fact.key)),
         Block::Table(table) => named(&mut table.name),
         Block::HeatMap(map) => named(&mut map.name),
@@ -257,8 +261,8 @@ fn chart(comparison: &Comparison) -> Option<Chart> {
     let mut ratios: Vec<_> = comparison
         .rows
         .iter()
-        .filter_map(|row| Some((row.change?.ratio, row.fate)))
-        .filter(|(ratio, _)| ratio.is_finite() && *ratio > 0.0)
+        .filter_map(|row| Some((row.change?.ratio, row.fate, row.case.to_string())))
+        .filter(|(ratio, ..)| ratio.is_finite() && *ratio > 0.0)
         .collect();
     ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
     let last = ratios.len() as f64;
@@ -266,6 +270,7 @@ fn chart(comparison: &Comparison) -> Option<Chart> {
         name,
         kind: SeriesKind::Limit,
         points: vec![(1.0, ratio), (last.max(2.0), ratio)],
+        cases: Vec::new(),
     };
     let threshold = 1.0 + comparison.threshold;
     let percent = comparison.threshold * 100.0;
@@ -276,14 +281,14 @@ fn chart(comparison: &Comparison) -> Option<Chart> {
     ];
     for fate in [Fate::Same, Fate::Slower, Fate::Differs, Fate::Faster, Fate::Waived, Fate::Unclear]
     {
-        let points: Vec<_> = ratios
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, of))| *of == fate)
-            .map(|(place, (ratio, _))| (place as f64 + 1.0, *ratio))
-            .collect();
+        let of_fate = ratios.iter().enumerate().filter(|(_, (_, of, _))| *of == fate);
+        let point = |(place, (ratio, _, id)): (usize, &(f64, Fate, String))| {
+            let case = PlottedCase { id: id.clone(), share: None };
+            ((place as f64 + 1.0, *ratio), case)
+        };
+        let (points, cases): (Vec<_>, Vec<_>) = of_fate.map(point).unzip();
         if !points.is_empty() {
-            series.push(Series { name: fate.to_string(), kind: SeriesKind::Points, points });
+            series.push(Series { name: fate.to_string(), kind: SeriesKind::Points, points, cases });
         }
     }
     (!ratios.is_empty()).then(|| Chart {

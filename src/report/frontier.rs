@@ -193,6 +193,7 @@ fn chart(points: &[Point<'_>]) -> Option<Chart> {
             name: case.to_string(),
             kind: SeriesKind::Curve,
             points: curve,
+            cases: Vec::new(),
         })
     };
     let series: Vec<Series> = cases(points).into_iter().filter_map(series).collect();

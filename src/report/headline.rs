@@ -2,9 +2,7 @@
 //! share is low, the reason that the record has for it stands beside it.
 
 use super::{
-    Ceilings, Cell, Fact, FactLimit,
-    case_table::{size, tier_name},
-    ceiling::memory_peak,
+    Ceilings, Cell, Fact, FactLimit, case_table::tier_name, ceiling::memory_peak,
     chart::measurements,
 };
 use crate::{
@@ -25,9 +23,6 @@ const PEAK_UNKNOWN: &str = "peak unknown: state it by --data";
 
 /// Below this share of a limit a reader takes a machine for broken: the reason stands beside it.
 const LOW: f64 = 0.5;
-
-/// A load average at the start above this share of the CPUs is a reason for low shares.
-const BUSY: f64 = 0.5;
 
 /// A link is named beside the best one where it reaches less than this share of it.
 const LINK_ALIKE: f64 = 0.9;
@@ -169,7 +164,7 @@ fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
             false => format!("{} of a socket's cores", device.units),
         });
     }
-    let busy = environment.load.filter(|&load| load > BUSY * f64::from(environment.cpus.max(1)));
+    let busy = environment.busy_load();
     reasons.extend(busy.filter(|_| is_host).map(|load| format!("load average {load:.1}")));
     reasons
 }
@@ -414,7 +409,7 @@ fn collective_fact(record: &Record) -> Option<Fact> {
     let found = of_all_reduce.or_else(|| best(|_| true))?;
     let (point, measurement) = found;
     let share = measurement.utilisation().filter(|_| measurement.tier.is_some());
-    let sent = format!("{} messages, {} ranks", size(point.message), point.ranks);
+    let sent = format!("{} messages, {} ranks", point.message, point.ranks);
     let tier = measurement.tier.filter(|_| share.is_some());
     let of = match (tier, share) {
         (Some(tier), Some(share)) => {

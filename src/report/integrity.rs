@@ -45,7 +45,7 @@ pub fn table(record: &Record) -> Option<Table> {
     let rows: Vec<_> = record.outcomes.iter().filter_map(row).collect();
     (!rows.is_empty()).then(|| Table {
         name: "silent_corruption".into(),
-        title: "Silent corruption".into(),
+        title: "What was compared bit by bit, and what differed".into(),
         columns: COLUMNS.to_vec(),
         rows,
     })

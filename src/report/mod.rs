@@ -27,6 +27,7 @@ mod reproduce;
 mod reproduction;
 mod run;
 mod sensors;
+mod severity;
 mod side_by_side;
 mod standing;
 mod startup_fit;
@@ -79,6 +80,8 @@ pub enum Block {
     Text(String),
     /// Something the reader must know before believing a number.
     Warning(String),
+    /// Something that explains numbers, or what is not known of them, and spoils none.
+    Note(String),
     /// Something that failed.
     Failure(String),
     /// The few numbers to remember.
@@ -283,6 +286,18 @@ pub struct Series {
     pub kind: SeriesKind,
     /// In ascending order of x; all positive and finite.
     pub points: Vec<(f64, f64)>,
+    /// The case that each point is of, in the order of the points; empty where a point is no single
+    /// case's.
+    pub cases: Vec<PlottedCase>,
+}
+
+/// The case that a point of a chart is of: what a reader sees who points at it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlottedCase {
+    /// Its id.
+    pub id: String,
+    /// How much of its own ceiling it reaches, 0..1, where that is known.
+    pub share: Option<f64>,
 }
 
 /// How a series is drawn.

@@ -21,7 +21,7 @@ pub fn document(record: &Record) -> Document {
     blocks.extend(summary::sentences(record, &ceilings).into_iter().map(Block::Text));
     blocks.extend(integrity::sentences(record).into_iter().map(Block::Text));
     blocks.extend(summary::failures(record).into_iter().map(Block::Failure));
-    blocks.extend(summary::warnings(record).into_iter().map(Block::Warning));
+    blocks.extend(summary::remarks(record).blocks());
     for (title, section) in sections(record, &ceilings) {
         if !section.is_empty() {
             blocks.push(Block::Heading(title.into()));

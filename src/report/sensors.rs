@@ -83,7 +83,8 @@ pub fn charts(record: &Record) -> Vec<Chart> {
             let points: Vec<(f64, f64)> = begun.iter().filter_map(at).collect();
             let points: Vec<_> = points.into_iter().filter(|(_, y)| *y > 0.0).collect();
             let kind = SeriesKind::Curve;
-            (points.len() >= POINTS_MIN).then(|| Series { name: name.into(), kind, points })
+            let (name, cases) = (name.into(), Vec::new());
+            (points.len() >= POINTS_MIN).then_some(Series { name, kind, points, cases })
         };
         let series: Vec<Series> = sensors.into_iter().filter_map(curve).collect();
         (!series.is_empty()).then(|| Chart {

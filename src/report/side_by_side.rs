@@ -96,7 +96,20 @@ pub fn document(runs: &[GpuRun]) -> Document {
 /// When, what and by which version; each GPU's run is in the table of records.
 fn subtitle(record: &Record) -> String {
     let header = &record.header;
-    format!("suite {}, {}, fizeau {}", header.suite, header.started, header.fizeau)
+    format!("{}, {}, fizeau {}", summary::suite(record), header.started, header.fizeau)
+}
+
+/// Which board a GPU is, as far as its driver tells: `GPU-8f1c2d3e, 0000:1a:00.0`.
+fn board(run: &GpuRun) -> Option<String> {
+    Some(run.record.as_ref()?.header.environment.board.as_ref()?.words())
+}
+
+/// A GPU's name, and which board it is.
+fn named(run: &GpuRun) -> String {
+    match board(run) {
+        Some(board) => format!("{} ({board})", run.name),
+        None => run.name.clone(),
+    }
 }
 
 /// Which GPUs are of one kind, and can be compared: a number for each.
@@ -243,6 +256,7 @@ fn about(runs: &[GpuRun]) -> String {
 /// A row for each GPU: how far it is behind in what it is worst at, and its headlines.
 fn overview(runs: &[GpuRun], headlines: &[Metric], standings: &Standings<'_>) -> HeatMap {
     let heat = |value| Heat { value, share: None };
+    let has_boards = runs.iter().any(|run| board(run).is_some());
     let row = |(place, run): (usize, &GpuRun)| {
         let (verdict, relative) = match (&run.record, furthest(standings, place)) {
             (None, _) => (Cell::Text("no record".into()), Cell::Absent),
@@ -253,10 +267,13 @@ fn overview(runs: &[GpuRun], headlines: &[Metric], standings: &Standings<'_>) ->
             }
         };
         let values = headlines.iter().map(|metric| metric.shown[place].clone());
-        let values = [verdict, relative].into_iter().chain(values).map(heat).collect();
+        let board = has_boards.then(|| board(run).map_or(Cell::Absent, Cell::Code));
+        let first = [verdict, relative].into_iter().chain(board);
+        let values = first.chain(values).map(heat).collect();
         HeatRow { label: run.name.clone(), values }
     };
-    let columns = ["furthest behind in", "of the others' median"].into_iter().map(str::to_owned);
+    let first = ["furthest behind in", "of the others' median"].into_iter();
+    let columns = first.chain(has_boards.then_some("board")).map(str::to_owned);
     HeatMap {
         name: "gpus".into(),
         title: "GPUs side by side".into(),
@@ -359,6 +376,7 @@ fn records(runs: &[GpuRun]) -> Table {
         };
         vec![
             Cell::Code(run.name.clone()),
+            board(run).map_or(Cell::Absent, Cell::Code),
             of(|record| record.header.device.name.clone()),
             of(|record| record.header.run.clone()),
             of(|record| record.header.command.join(" ")),
@@ -369,6 +387,7 @@ fn records(runs: &[GpuRun]) -> Table {
         title: "Records".into(),
         columns: vec![
             column("gpu", "GPU", Weight::Essential),
+            column("board", "board", Weight::Useful),
             column("device", "device", Weight::Useful),
             column("run", "run", Weight::Essential),
             column("command", "command", Weight::Useful),
@@ -406,7 +425,7 @@ fn verdict(
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         blocks.push(Block::Warning(format!(
             "{} is slow beside the other GPUs: {}{more} (of the median of the others).",
-            run.name,
+            named(run),
             most.join(", ")
         )));
     }
@@ -426,7 +445,7 @@ fn verdict(
             Block::Text(format!(
                 "No GPU is slow beside the others. The furthest behind is {}: {name} {:.1} % \
                  below{mark} the median of the others.",
-                runs[place].name,
+                named(&runs[place]),
                 (1.0 - standing.relative).max(0.0) * 100.0
             ))
         }));

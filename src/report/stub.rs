@@ -19,6 +19,7 @@ fn block(block: Block) -> Option<Block> {
         Block::Heading(text) => Block::Heading(words(&text)),
         Block::Text(text) => Block::Text(words(&text)),
         Block::Warning(text) => Block::Warning(words(&text)),
+        Block::Note(text) => Block::Note(words(&text)),
         Block::Failure(text) => Block::Failure(words(&text)),
         Block::Facts(facts) => Block::Facts(facts.into_iter().map(fact).collect()),
         Block::Table(mut table) => {

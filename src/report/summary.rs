@@ -3,10 +3,10 @@
 use super::{
     Ceilings, Fact,
     about::Counts,
-    case_table::size,
     ceiling::memory_peak,
     chart::measurements,
     headline::{beside_own_best, best_attention, facts},
+    severity::Remarks,
 };
 use crate::{
     case::Point,
@@ -35,18 +35,30 @@ pub fn subtitle(record: &Record) -> String {
     let header = &record.header;
     let host = header.environment.host.as_ref().map(|host| format!(", on {host}"));
     let elapsed = record.footer.as_ref().map(|footer| format!(" in {}", footer.elapsed.human()));
-    let suite = match header.selectors.is_empty() {
-        true => format!("suite {}", header.suite),
-        false => format!("part of suite {} ({})", header.suite, header.selectors.join(" ")),
-    };
     format!(
-        "{suite}{}, {}{}, fizeau {}, run {}",
+        "{}{}, {}{}, fizeau {}, run {}",
+        suite(record),
         elapsed.unwrap_or_default(),
         header.started,
         host.unwrap_or_default(),
         header.fizeau,
         header.run
     )
+}
+
+/// Which suite, and where selectors were given how much of it they took: `6 of 168 cases of suite
+/// quick (gemm/bf16)`.
+pub fn suite(record: &Record) -> String {
+    let header = &record.header;
+    if header.selectors.is_empty() {
+        return format!("suite {}", header.suite);
+    }
+    let part = match header.suite_cases {
+        Some(1) => "the one case".into(),
+        Some(all) => format!("{} of {all} cases", header.plan.len()),
+        None => "part".into(),
+    };
+    format!("{part} of suite {} ({})", header.suite, header.selectors.join(" "))
 }
 
 /// What this machine is.
@@ -74,7 +86,7 @@ pub fn machine(record: &Record) -> String {
     let caches = if caches.is_empty() { "unknown".into() } else { caches.join(", ") };
     let memory = match device.memory.0 {
         0 => "an unknown amount of".into(),
-        _ => size(device.memory),
+        _ => device.memory.to_string(),
     };
     let under = device.virtualised.as_ref().map(|under| format!(" It runs under {under}."));
     format!(
@@ -275,29 +287,32 @@ fn other_clock(record: &Record) -> Option<String> {
     ))
 }
 
-/// What the reader must know before believing a number.
-pub fn warnings(record: &Record) -> Vec<String> {
+/// What the reader must know before believing a number, and what explains numbers.
+pub fn remarks(record: &Record) -> Remarks {
     let environment = &record.header.environment;
-    let mut warnings: Vec<String> = ended(record).into_iter().collect();
-    warnings.extend(environment.architecture_warning());
-    warnings.extend(of_figures(record));
-    warnings.extend(without_interval(record));
-    warnings.extend(environment.warnings.iter().cloned());
-    warnings.extend(of_peaks(record));
-    warnings.extend(record.notes.iter().map(|note| format!("While reading the record: {note}")));
-    warnings
+    let mut all = Remarks::default();
+    all.warnings.extend(ended(record));
+    all.warnings.extend(environment.architecture_warning());
+    all.warnings.extend(of_figures(record));
+    all.notes.extend(without_interval(record));
+    all.add_environment(environment, environment.warnings.iter());
+    all.notes.extend(of_peaks(record));
+    let of_reading = record.notes.iter().map(|note| format!("While reading the record: {note}"));
+    all.warnings.extend(of_reading);
+    all
 }
 
-/// The warnings of the short form, which says itself how the run ended and which cases broke: what
-/// spoils figures first, since few are named there.
-pub fn notes(record: &Record) -> Vec<String> {
+/// Those of the short form, which says itself how the run ended and which cases broke: what spoils
+/// figures first, since few are named there.
+pub fn short_remarks(record: &Record) -> Remarks {
     let environment = &record.header.environment;
-    let mut notes: Vec<String> = environment.architecture_warning().into_iter().collect();
-    notes.extend(of_figures(record));
+    let mut all = Remarks::default();
+    all.warnings.extend(environment.architecture_warning());
+    all.warnings.extend(of_figures(record));
     // What the run found out itself comes last there, after what is always so on this host.
-    notes.extend(environment.warnings.iter().rev().cloned());
-    notes.extend(of_peaks(record));
-    notes
+    all.add_environment(environment, environment.warnings.iter().rev());
+    all.notes.extend(of_peaks(record));
+    all
 }
 
 /// Whether the run came to its end.

@@ -406,7 +406,8 @@ fn superbench_has_its_own_names_for_nccl_alone() {
     assert_eq!(metrics["nccl-bw/return_code:0"], 0.0);
 }
 
-fn verdict() -> Report {
+/// A verdict with all that formats have to escape.
+pub fn verdict() -> Report {
     let one = |device: &str, verdict, words: &str| {
         Judged::of_state("memory \"<&>'", device, verdict, words.into())
     };
@@ -425,6 +426,7 @@ fn verdict() -> Report {
         verdict: Verdict::Inconclusive,
         action: None,
         complete: true,
+        boards: BTreeMap::new(),
         checks: vec![
             one("host", Verdict::Pass, "fine"),
             failed.because(Cause::MemoryStack),

@@ -12,6 +12,7 @@ mod tightness;
 
 mod accept_rates;
 mod claims;
+mod colours;
 mod comparison;
 mod corruption;
 mod data;
@@ -20,6 +21,7 @@ mod faults;
 mod formats;
 mod frontier;
 mod fuzz;
+mod headings;
 mod histories;
 mod kernels;
 mod limits;

@@ -7,7 +7,7 @@ use fizeau::{
     cmd::report::{ReportFormat, render, write_all},
     compare::{Comparison, Options},
     format::terminal::{Colour, Terminal},
-    outcome::{Failure, Outcome, Telemetry},
+    outcome::{Failure, Measurement, Outcome, Telemetry},
     record::{CURRENT, Line, Record},
     report::{self, Block},
     spec::{Bound, Properties, SpeedOfLight, Tier},
@@ -48,6 +48,50 @@ fn the_summary_names_noise_before_what_is_always_so_on_a_machine() {
     let brief = render(&report::brief(&record), ReportFormat::Terminal, PLAIN).expect("it renders");
     let noise = brief.find("noisy (more than").expect("it is named");
     assert!(brief.find("always so").is_none_or(|at| noise < at), "{brief}");
+}
+
+/// A virtual machine explains figures; noise spoils them, and a quota.
+#[test]
+fn what_only_explains_figures_is_no_warning() {
+    let mut record = synthetic::record();
+    let vm = "runs under KVM: other tenants of the same host may affect memory and clock, unseen";
+    let quota = "a CPU quota of 0.50 CPUs (cgroup) limits this process";
+    record.header.environment.warnings = vec![vm.into(), quota.into()];
+    let text = shown(&record, ReportFormat::Terminal);
+    let line = |words: &str| text.lines().find(|line| line.contains(&words[..24])).expect("a line");
+    assert!(line(vm).starts_with("- ") && line(quota).starts_with("! "), "{text}");
+    let json: Value = serde_json::from_str(&shown(&record, ReportFormat::Json)).expect("JSON");
+    let holds = |key: &str, words: &str| {
+        json[key].as_array().expect("a list").iter().any(|one| one == words)
+    };
+    assert!(holds("notes", vm) && !holds("warnings", vm), "{json}");
+    assert!(holds("warnings", quota) && !holds("notes", quota), "{json}");
+    let page = shown(&record, ReportFormat::Html);
+    assert!(page.contains("<p class=\"note\" role=\"note\">runs under KVM"));
+    assert!(page.contains("<p class=\"warning\" role=\"note\">a CPU quota"));
+}
+
+/// Who points at a point of the roofline reads which case it is, its rate and its share.
+#[test]
+fn a_point_of_the_roofline_says_which_case_it_is() {
+    let record = synthetic::record();
+    let page = shown(&record, ReportFormat::Html);
+    let (_, chart) = page.split_once("id=\"chart-roofline\"").expect("a roofline");
+    let (chart, _) = chart.split_once("</figure>").expect("its end");
+    let named = |one: &Measurement| {
+        let title = format!("<title>{}: ", one.case);
+        let (_, rest) = chart.split_once(&title)?;
+        rest.split_once("</title>").map(|(words, _)| words.to_owned())
+    };
+    let measured = record.outcomes.iter().filter_map(Outcome::measured);
+    let gemm = measured.filter(|one| matches!(one.case.point, Point::Gemm(_)));
+    let mut count = 0;
+    for one in gemm {
+        let words = named(one).unwrap_or_else(|| panic!("{} has no point", one.case));
+        assert!(words.contains("FLOP/s, ") && words.contains(" % of its ceiling, at "), "{words}");
+        count += 1;
+    }
+    assert!(count > 3, "{count}");
 }
 
 /// A run does not judge speed: its JSON must not say `pass` of a machine at 3 % of its peak. What a

@@ -1,53 +1,15 @@
 //! `fizeau accept` as an operator calls it: verdicts, exit codes, files, and what survives a kill.
 
-use super::evidence::{all_follow, verify};
-use crate::program::{MEASURE, Place, Said, say};
+use super::{
+    evidence::{all_follow, verify},
+    small_node::{PROFILE, place, plant},
+};
+use crate::program::{Place, Said, say};
 use serde_json::Value;
 use std::{
     fs, thread,
     time::{Duration, Instant},
 };
-
-/// One small product.
-const SUITE: &str = r#"
-name = "small"
-description = "one product"
-
-[gemm]
-dtypes = ["f32"]
-shapes = [[64, 64, 64]]
-"#;
-
-/// A host's check of it, whose floor only the grossly slow are below.
-const PROFILE: &str = r#"
-name = "tiny"
-description = "one small check"
-kind = "derived"
-host = true
-suite = "small.toml"
-
-[[check]]
-name = "product"
-cases = ["gemm/f32/64x64x64/*"]
-resource = "arithmetic"
-least_effect = 0.05
-floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
-"#;
-
-pub fn place() -> Place {
-    let place = Place::new();
-    fs::write(place.path("profile.toml"), PROFILE).expect("written");
-    fs::write(place.path("small.toml"), format!("{SUITE}{MEASURE}")).expect("written");
-    fs::create_dir(place.path("root")).expect("made");
-    place
-}
-
-/// A file of a made-up tree of the kernel's files.
-fn plant(place: &Place, file: &str, text: &str) {
-    let path = place.path("root").join(file);
-    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-    fs::write(path, text).expect("written");
-}
 
 fn accept(place: &Place, more: &[&str]) -> Said {
     let args = ["accept", "--root", "root", "--profile", "profile.toml", "--no-host-name"];
@@ -70,6 +32,12 @@ fn a_node_at_rest_is_judged_without_load_and_leaves_nothing() {
     assert!(said.out.starts_with("PASS  this node: "), "{}", said.out);
     assert!(began.elapsed() < Duration::from_secs(5));
     assert!(!place.path("results").exists());
+    // A file that cannot be written takes the verdict from nobody.
+    let nowhere = ["--level", "passive", "--textfile", "nowhere/node.prom"];
+    let said = accept(&place, &nowhere);
+    assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
+    assert!(said.out.starts_with("PASS  this node: "), "{}", said.out);
+    assert!(said.err.contains("cannot write nowhere/node.prom"), "{}", said.err);
 
     let gpu = "sys/bus/pci/devices/0000:1a:00.0";
     for (file, text) in [
@@ -90,6 +58,9 @@ fn a_node_at_rest_is_judged_without_load_and_leaves_nothing() {
     assert!(lines.len() <= 20);
     let metrics = fs::read_to_string(place.path("node.prom")).expect("metrics");
     assert!(metrics.contains("fizeau_accept_verdict{level=\"passive\""), "{metrics}");
+    let said = accept(&place, &nowhere);
+    assert_eq!(said.code, Some(1), "a node that fails is drained all the same: {}", said.err);
+    assert!(said.out.starts_with("FAIL") && said.err.contains("nowhere/node.prom"), "{}", said.err);
 }
 
 #[test]
@@ -186,4 +157,13 @@ fn a_plan_measures_nothing_and_bad_input_is_refused() {
         assert_eq!(said.code, Some(2), "{}", said.err);
         assert!(said.err.contains(words), "{}", said.err);
     }
+    // A profile names its suite from its own folder, wherever the program is called.
+    fs::create_dir(place.path("site")).expect("made");
+    for file in ["profile.toml", "small.toml"] {
+        fs::rename(place.path(file), place.path("site").join(file)).expect("moved");
+    }
+    let args = ["accept", "--root", "root", "--plan", "--profile", "site/profile.toml"];
+    let said = say(&mut place.fizeau(args));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("gemm/f32/64x64x64"), "{}{}", said.out, said.err);
 }

@@ -1,8 +1,8 @@
 //! What is left of an acceptance whose disk becomes full: the verdicts so far, and a way to go on.
 
 use super::{
-    accept::place,
     evidence::{all_follow, verify},
+    small_node::place,
 };
 use crate::{program::say, skipped};
 use serde_json::Value;

@@ -162,6 +162,11 @@ fn the_plan_can_be_seen() {
     let listing: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
     let cases = listing["cases"].as_array().expect("cases");
     assert!(cases.len() > 20);
+    // The suite has reads, writes and triads too.
+    let all = listing["suite_cases"].as_u64().expect("a number");
+    assert!(all > cases.len() as u64, "{all}");
+    let part = format!("suite tiny: {} of {all} cases, ", cases.len());
+    assert!(last.starts_with(&part), "{part}: {last}");
     let total: f64 = cases.iter().filter_map(|row| row["estimated_seconds"].as_f64()).sum();
     let said = listing["estimated_seconds"].as_f64().expect("a total");
     assert!((total - said).abs() < 1e-6 && total > 0.0);
@@ -218,6 +223,10 @@ fn a_run_ends_with_a_page_and_not_with_its_tables() {
     let lines: Vec<&str> = brief.out.lines().collect();
     assert!(lines.len() <= 25, "{}", brief.out);
     assert!(brief.out.contains("Complete: "), "{}", brief.out);
+    let header = place.record("a").header;
+    let all = header.suite_cases.expect("it is kept");
+    let part = format!("{} of {all} cases of suite tiny (", header.plan.len());
+    assert!(all > header.plan.len() as u64 && brief.out.contains(&part), "{part}: {}", brief.out);
     assert!(brief.out.contains("tables: fizeau report a"), "{}", brief.out);
     let full = say(place.run("", FEW, "b").arg("--full"));
     assert!(full.out.contains("Every measured case") && full.out.lines().count() > lines.len());

@@ -1,6 +1,7 @@
 //! The bundle that `fizeau accept` leaves: signed so that `ssh-keygen -Y verify` accepts it, every
 //! changed byte named, nothing secret and, where asked for, no name and no serial number in it.
 
+use super::small_node::{self, plant};
 use crate::{
     program::{Place, Said, say},
     skipped,
@@ -13,42 +14,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
-
-/// One small product.
-const SUITE: &str = r#"
-name = "small"
-description = "one product"
-
-[measure]
-samples_min = 10
-samples_max = 30
-noise_max = 0.01
-time_min = 0.001
-time_max = 0.005
-warmup_max = 0.002
-sample_min = 0.0002
-deadline = 30.0
-
-[gemm]
-dtypes = ["f32"]
-shapes = [[64, 64, 64]]
-"#;
-
-/// A host's check of it.
-const PROFILE: &str = r#"
-name = "tiny"
-description = "one small check"
-kind = "derived"
-host = true
-suite = "small.toml"
-
-[[check]]
-name = "product"
-cases = ["gemm/f32/64x64x64/*"]
-resource = "arithmetic"
-least_effect = 0.05
-floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
-"#;
 
 const SIGNER: &str = "operator@example.org";
 
@@ -66,18 +31,9 @@ const SECRET: &str = "correct-horse-battery-staple";
 const KEY: &str = "0123456789abcdef-of-the-operator";
 
 fn place() -> Place {
-    let place = Place::new();
-    fs::write(place.path("profile.toml"), PROFILE).expect("written");
-    fs::write(place.path("small.toml"), SUITE).expect("written");
+    let place = small_node::place();
     fs::write(place.path("key.txt"), KEY).expect("written");
-    fs::create_dir(place.path("root")).expect("made");
     place
-}
-
-fn plant(place: &Place, file: &str, text: &str) {
-    let path = place.path("root").join(file);
-    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-    fs::write(path, text).expect("written");
 }
 
 /// A node with names and numbers, one of them in the kernel's log too.

@@ -25,5 +25,6 @@ mod record;
 mod reduced;
 mod reproduce;
 mod schedulers;
+mod small_node;
 mod starved;
 mod stops;

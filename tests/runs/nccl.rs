@@ -142,6 +142,8 @@ fn ranks_end_where_launch_is_asked_to(signal: &str) {
     let said = said(child.wait_with_output().expect("it ends"));
     assert_eq!(said.code, Some(130), "{}", said.err);
     assert!(said.err.contains("interrupted"), "{}", said.err);
+    let answers = said.err.matches("asked to stop after this case").count();
+    assert_eq!(answers, 1, "the launcher answers, and no rank does: {}", said.err);
 }
 
 #[test]

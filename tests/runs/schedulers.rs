@@ -81,7 +81,7 @@ impl Node {
 }
 
 /// What a stand-in does, the exit codes of prolog and plugin, and the end of the line in the log.
-const CASES: [(&str, i32, i32, &str); 9] = [
+const CASES: [(&str, i32, i32, &str); 10] = [
     ("echo 'PASS no check fails; 9 pass'", 0, 0, ""),
     ("echo 'FAIL cuda:0 lanes: x8'; exit 1", 1, 1, "err: drained: fizeau: FAIL cuda:0 lanes: x8"),
     ("echo 'INCONCLUSIVE x'; exit 4", 0, 2, "(exit code 4): INCONCLUSIVE x"),
@@ -96,6 +96,12 @@ const CASES: [(&str, i32, i32, &str); 9] = [
         0,
         2,
         "(exit code 2): COULD NOT RUN: exit code 2 without a verdict: why",
+    ),
+    (
+        "echo 'PASS x'; echo why >&2; exit 3",
+        0,
+        2,
+        "(exit code 3): COULD NOT RUN: exit code 3 after a verdict: why",
     ),
     // It has not judged: a shell's or another program's 1.
     ("exit 1", 0, 2, "(exit code 3): COULD NOT RUN: exit code 1 without a verdict"),

@@ -9,23 +9,11 @@ use crate::{
 use serde_json::Value;
 use std::fs;
 
-/// Caches of a stub are small: this is of its memory.
-const PROFILE: &str = r#"
-name = "stub"
-description = "one check of memory"
-kind = "derived"
-suite = "own.toml"
+/// Caches of a stub are small: its one check is of its memory.
+const PROFILE: &str = include_str!("node/profile.toml");
 
-[expected]
-gpus = 4
-held_clocks = true
-
-[[check]]
-name = "memory copy"
-cases = ["stream/copy/2MiB/*"]
-resource = "memory"
-least_effect = 0.02
-"#;
+/// Checks of links to add to it.
+const LINK_CHECKS: &str = include_str!("node/links.toml");
 
 /// Whatever was judged of stubs follows from their records, every check of it, and says that they
 /// are stubs.
@@ -78,6 +66,9 @@ fn a_slow_device_is_found_among_its_peers_and_named() {
     for device in ["cuda:0", "cuda:1", "cuda:3"] {
         assert_eq!(of(device)["verdict"], "inconclusive", "peers pass nobody");
     }
+    let named = "FAIL  cuda:2 (GPU-59595959, 0000:03:00.0)  memory copy";
+    assert!(said.out.contains(named), "{}", said.out);
+    assert_eq!(verdict["boards"]["cuda:2"]["pci"], "0000:03:00.0", "{}", verdict["boards"]);
     assert_eq!(verdict["action"], "RESET_GPU");
 }
 
@@ -207,30 +198,17 @@ sizes = [1048576]
 host = ["pinned"]
 "#;
 
-const CHECKS: &str = r#"
-[[check]]
-name = "host to device"
-cases = ["transfer/host_to_device_memcpy/*"]
-resource = "host_link"
-least_effect = 0.05
-
+const ALL_AT_ONCE: &str = r#"
 [[check]]
 name = "all at once"
 cases = ["transfer/host_to_all_memcpy/*"]
 resource = "host_link"
 least_effect = 0.05
-
-[[check]]
-name = "peer read"
-cases = ["transfer/device_to_device_memcpy_read/*"]
-resource = "peer_link"
-least_effect = 0.025
-pairs_alike = true
 "#;
 
 #[test]
 fn slow_links_are_named_with_their_peers_and_half_a_slot_is_too() {
-    let machine = machine(LINKS, CHECKS);
+    let machine = machine(LINKS, &format!("{LINK_CHECKS}{ALL_AT_ONCE}"));
     let script = "devices=4,noise=0.002,seed=5/run,gpu3.pcie=0.5,link0-2=0.5";
     let (said, verdict) = judged(&machine, 4, script, &["--out", "out", "--budget", "10min"]);
     assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);

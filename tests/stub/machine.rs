@@ -38,14 +38,7 @@ deadline = 20.0
 "#;
 
 /// Copies of memory and of caches, for suites that look for a slow memory.
-pub const COPIES: &str = r#"
-[stream]
-memory = []
-scaling = []
-sweep = ["copy"]
-sweep_units = ["all"]
-sweep_points_per_octave = 1
-"#;
+pub const COPIES: &str = include_str!("node/copies.toml");
 
 /// A directory with the suite `stub.toml`, and in `lib` the libraries that drivers would bring.
 pub struct Machine {

@@ -66,7 +66,12 @@ fn the_slow_one_of_eight_gpus_is_named() {
     let lines: Vec<&str> = said.out.lines().collect();
     let last = lines[lines.len().saturating_sub(20)..].join(" ");
     let last = last.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(last.contains("cuda:3 is slow beside the other GPUs: "), "{}", said.out);
+    // The row and the sentence say which board it is.
+    let board = "GPU-5a5a5a5a, 0000:04:00.0";
+    let slow = format!("cuda:3 ({board}) is slow beside the other GPUs: ");
+    assert!(last.contains(&slow), "{}", said.out);
+    let row = lines.iter().find(|line| line.starts_with("cuda:3 ") && line.contains("SLOW in"));
+    assert!(row.is_some_and(|row| row.contains(board)), "{}", said.out);
     assert!(last.contains("% below (stub)") && last.contains("A GPU is slow where"), "{last}");
     assert_eq!(last.matches(" is slow beside").count(), 1, "no other: {last}");
 

@@ -48,6 +48,7 @@ fn header(plan: Vec<Case>) -> Header {
         suite: "quick".into(),
         suite_text: "name = \"quick\"\n".into(),
         selectors: vec![],
+        suite_cases: None,
         device: device(),
         part: Some("epyc-9005".into()),
         environment: Environment {
@@ -61,6 +62,7 @@ fn header(plan: Vec<Case>) -> Header {
             boost: Some(true),
             microcode: Some("0xb002151".into()),
             settings: None,
+            board: None,
             unknown_architecture: None,
             load: Some(0.31),
             memory_free: Some(Bytes(29 << 30)),

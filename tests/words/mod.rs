@@ -49,6 +49,9 @@ pub fn faults() -> Vec<String> {
             }
             let text = fs::read_to_string(&path).expect("a source file is UTF-8");
             faults.extend(faults_of(&name, &text));
+            if name.ends_with(".md") {
+                faults.extend(sizes_of(&name, &text));
+            }
         }
     }
     faults
@@ -87,6 +90,42 @@ pub fn faults_of(name: &str, text: &str) -> Vec<String> {
             if window.iter().zip(&parts).all(|((word, _), part)| word == part) {
                 faults.push(format!("{name}:{}: {gone:?}: write {instead}", window[0].1));
             }
+        }
+    }
+    faults
+}
+
+/// Sizes in the prose of a page that are not written as reports write them: a binary unit after a
+/// space, `128 MiB`. Rates are decimal, `134.2 MB/s`; ids and commands are code, and as they are.
+pub fn sizes_of(name: &str, text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut is_code = false;
+    for (at, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code || line.starts_with("    ") || line.starts_with("```") {
+            continue;
+        }
+        // Every second piece between backquotes is code.
+        let prose = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+        let words: Vec<&str> = prose.split_whitespace().collect();
+        let is_number =
+            |word: &str| word.ends_with(|c: char| c.is_ascii_digit()) && !word.contains('/');
+        for (place, word) in words.iter().enumerate() {
+            let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+            let after_number = place > 0 && is_number(words[place - 1]);
+            let instead = match bare {
+                "kB" | "KB" | "MB" | "GB" if after_number => "KiB, MiB or GiB",
+                _ if ["KiB", "MiB", "GiB", "kB", "KB", "MB", "GB"]
+                    .iter()
+                    .any(|unit| bare.strip_suffix(unit).is_some_and(is_number)) =>
+                {
+                    "a space before the unit"
+                }
+                _ => continue,
+            };
+            faults.push(format!("{name}:{}: a size as {word:?}: write {instead}", at + 1));
         }
     }
     faults

@@ -13,13 +13,14 @@ use crate::{
     device::host,
     evidence::{self, file as names},
     format::{acceptance, html},
-    node_state::NodeState,
+    node_state::{Board, NodeState},
     report,
     text::for_spreadsheets,
     verdict::Verdict,
 };
 use anyhow::Context as _;
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -41,6 +42,8 @@ pub struct Kept<'a> {
     pub out: Option<PathBuf>,
     /// Verdicts on the node at rest.
     pub passive: Vec<Judged>,
+    /// Which board each GPU is, by its name.
+    pub boards: BTreeMap<String, Board>,
     /// What could not be read.
     pub unread: Vec<String>,
     /// Verdicts on what was measured, by group of devices.
@@ -51,6 +54,9 @@ pub struct Kept<'a> {
     pub notes: Vec<String>,
     /// What lasts, in the course of time, by group.
     pub series: Vec<Vec<Sample>>,
+    /// Why the file of `--textfile` could not be written the last time that it was tried. It is
+    /// kept until the verdict is told, which does not depend on it.
+    pub textfile_error: Option<anyhow::Error>,
 }
 
 impl<'a> Kept<'a> {
@@ -66,11 +72,13 @@ impl<'a> Kept<'a> {
             started: clock::utc_now(),
             out: directory(args, level)?,
             passive: Vec::new(),
+            boards: BTreeMap::new(),
             unread: Vec::new(),
             measured: vec![Vec::new(); groups.len()],
             others: Vec::new(),
             notes: Vec::new(),
             series: vec![Vec::new(); groups.len()],
+            textfile_error: None,
         })
     }
 
@@ -148,6 +156,7 @@ impl<'a> Kept<'a> {
             action: None,
             complete,
             checks: self.passive.iter().chain(measured).cloned().collect(),
+            boards: self.boards.clone(),
             unread: self.unread.clone(),
             notes: self.notes.clone(),
         }
@@ -157,8 +166,9 @@ impl<'a> Kept<'a> {
     /// Writes the files, and hands the verdict back.
     ///
     /// # Errors
-    /// Where one of them cannot be written.
-    pub fn write(&self, complete: bool) -> anyhow::Result<Report> {
+    /// Where one of the directory's cannot be written. Whether that of `--textfile` could,
+    /// `textfile_error` says.
+    pub fn write(&mut self, complete: bool) -> anyhow::Result<Report> {
         let report = self.report(complete);
         let series: Vec<&Sample> = self.series.iter().flatten().collect();
         if let Some(out) = &self.out {
@@ -177,7 +187,8 @@ impl<'a> Kept<'a> {
         }
         if let Some(path) = &self.args.textfile {
             let metrics = acceptance::prometheus(&report);
-            cmd::write_file(path, metrics.as_bytes(), "--textfile FILE")?;
+            self.textfile_error =
+                cmd::write_file(path, metrics.as_bytes(), "--textfile FILE").err();
         }
         Ok(report)
     }

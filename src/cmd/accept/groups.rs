@@ -18,6 +18,7 @@ use crate::{
     device::BACKENDS,
     node_state::NodeState,
     spec::Properties,
+    units::Bytes,
 };
 use std::{collections::BTreeSet, process::ExitCode, sync::atomic::AtomicBool};
 
@@ -270,10 +271,10 @@ fn planned(target: &Target, stage: &Stage, listed: &Listed, stub: &str) -> Strin
         Way::AsRanks => "all as ranks",
     };
     let (count, seconds) = (listed.ids.len(), listed.seconds);
-    let memory = listed.memory as f64 / (1u64 << 20) as f64;
+    let memory = Bytes(listed.memory);
     format!(
         "  on {}, suite {}, {how}: {count} cases, about {seconds:.1} s each time, at most \
-         {memory:.0} MiB at once{stub}",
+         {memory} at once{stub}",
         target.device, stage.suite
     )
 }

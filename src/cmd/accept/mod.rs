@@ -16,7 +16,7 @@ mod perftest;
 use super::{
     Global, Interrupted,
     bundle::{BundleArgs, Contents},
-    plan, signals,
+    exit, plan, signals,
 };
 use crate::{
     accept::{Level, at_rest::AtRest, changes},
@@ -25,6 +25,7 @@ use crate::{
     node_state::NodeState,
     observe,
     units::{Bytes, Seconds},
+    verdict::Verdict,
 };
 use clap::{Args, ValueEnum};
 use files::Kept;
@@ -162,7 +163,8 @@ impl AcceptArgs {
     }
 }
 
-/// Checks a node. The exit code is the verdict's: 0 pass, 1 fail, 4 inconclusive.
+/// Checks a node. The exit code is the verdict's: 0 pass, 1 fail, 4 inconclusive; 3 where a node
+/// that does not fail was judged and a file that was asked for could not be written.
 ///
 /// # Errors
 /// Where it cannot begin, or the verdict cannot be written.
@@ -185,6 +187,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let bundle = args.bundle.begin(kept.out.as_deref())?;
     let at_rest = at_rest(&groups, broken, args.shared);
     kept.passive = at_rest.judge(&state, level);
+    kept.boards = state.boards();
     kept.unread = state.unread.clone();
     kept.keep_state(evidence::file::STATE, &state)?;
     let measured = match level {
@@ -210,11 +213,18 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
             super::say(&format!("records and {}: {}", files::VERDICT, super::shown(out)));
         }
     }
-    closed.transpose()?;
+    // Whoever waits for the verdict has it now, whatever else could not be written.
+    let unwritten = [closed.and_then(Result::err), kept.textfile_error.take()];
+    let unwritten: Vec<anyhow::Error> = unwritten.into_iter().flatten().collect();
+    unwritten.iter().for_each(|error| super::say(&format!("{error:#}")));
     if interrupted.load(Ordering::Relaxed) {
         return Err(Interrupted.into());
     }
-    Ok(ExitCode::from(report.verdict.exit_code()))
+    // A node that fails is to be taken out of service, whether or not all files are there.
+    Ok(ExitCode::from(match (report.verdict, unwritten.is_empty()) {
+        (verdict @ Verdict::Fail, _) | (verdict, true) => verdict.exit_code(),
+        (_, false) => exit::COULD_NOT_RUN,
+    }))
 }
 
 /// A node at rest, and what is wrong with its drivers.

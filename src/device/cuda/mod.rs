@@ -19,6 +19,7 @@ use super::{
         device::{DeviceDetails, GpuDevice},
         driver::Driver,
         sensors::spelled as held_by,
+        vendor::KernelsFound,
     },
     limits::Limits,
 };
@@ -118,33 +119,24 @@ fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
         device: format!("cuda:{ordinal}"),
         product: driver.device(ordinal).ok().and_then(|device| driver.name(device)),
         pci: own.pci,
-        uuid: board.uuid.or(own.uuid),
+        uuid: own.uuid,
         driver: own.driver,
         stub: driver.is_stub,
         ..board
     }
 }
 
-/// Whether there is anything to run on a GPU: binaries that the build made, or what compiles texts.
+/// Whether there is anything to run on a GPU.
 fn kernels_finding() -> Finding {
-    let compiles = compiler::found(&nvrtc::compilers(13_000)).is_ok();
-    let (found, state) = match (kernels::built_with(), compiles) {
-        (Some(binaries), _) => (binaries, State::Ok),
-        (None, true) => ("texts, which NVRTC compiles when they are needed".into(), State::Ok),
-        (None, false) => {
-            let state = if driver().is_ok() { State::Warn } else { State::Absent };
-            (
-                "no binaries were built in, and NVRTC, which compiles their texts, is not there"
-                    .into(),
-                state,
-            )
-        }
+    let found = KernelsFound {
+        what: "CUDA kernels",
+        built_with: kernels::built_with(),
+        compiler: "NVRTC",
+        compiles: compiler::found(&nvrtc::compilers(13_000)).is_ok(),
+        has_driver: driver().is_ok(),
+        of_a_build: "an nvcc",
     };
-    let remedy = match state {
-        State::Ok => "",
-        _ => "install NVRTC, or build fizeau where an nvcc is found",
-    };
-    Finding { state, what: "CUDA kernels".into(), found, remedy: remedy.into() }
+    found.finding()
 }
 
 /// One GPU at rest.
@@ -239,8 +231,9 @@ fn identity(driver: &Driver, ordinal: u32) -> Identity {
     let device = driver.device(ordinal).ok();
     let sensors = sensors(driver, ordinal);
     let version = nvml::nvml().ok().and_then(|nvml| nvml.driver_version());
+    let of_board = sensors.as_ref().and_then(|sensors| sensors.board().uuid);
     Identity {
-        uuid: device.and_then(|device| driver.uuid(device)),
+        uuid: of_board.or_else(|| device.and_then(|device| driver.uuid(device))),
         pci: device.and_then(|device| driver.pci(device)),
         driver: version.or_else(|| Some(format!("for CUDA {}", spelled(driver.version)))),
         pcie_width: sensors.as_ref().and_then(|sensors| sensors.pcie()).map(|(_, width)| width),

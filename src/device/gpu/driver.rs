@@ -172,11 +172,15 @@ impl Driver {
         self.pci(self.device(ordinal).ok()?)
     }
 
-    /// The device's own number, of a slice where it is one.
+    /// The device's own number, of a slice where it is one. AMD's driver writes it as text, 16
+    /// hexadecimal digits in the place of 16 bytes.
     pub fn uuid(&self, device: c_int) -> Option<String> {
         let mut uuid = [0u8; 16];
         // SAFETY: the pointer is to 16 bytes.
         unsafe { self.functions.device_uuid(&raw mut uuid, device) }.ok()?;
+        if uuid.iter().all(u8::is_ascii_hexdigit) {
+            return Some(String::from_utf8_lossy(&uuid).into_owned());
+        }
         let hex = |range: std::ops::Range<usize>| -> String {
             uuid[range].iter().map(|byte| format!("{byte:02x}")).collect()
         };
@@ -188,6 +192,7 @@ impl Driver {
         Gpu {
             name: format!("{}:{ordinal}", self.vendor.interface.to_ascii_lowercase()),
             pci: identity.pci,
+            uuid: identity.uuid,
             has_driver: true,
             driver: identity.driver,
             peer_links: identity.links,

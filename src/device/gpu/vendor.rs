@@ -12,7 +12,7 @@ use super::{
     tensor_map::Encoding,
 };
 use crate::device::{
-    DeviceError,
+    DeviceError, Finding, State,
     library::{Handle, Opened, Refusal, Wanted},
     pci::{self, OnTheBus},
 };
@@ -162,6 +162,43 @@ pub struct Binary {
     pub packed: &'static [u8],
     /// What compiled it.
     pub compiler: &'static str,
+}
+
+/// Whether a vendor's kernels can be run at all, for `doctor`: as binaries that the build made, or
+/// as texts that are compiled when they are needed.
+pub struct KernelsFound {
+    /// What is looked at, such as `CUDA kernels`.
+    pub what: &'static str,
+    /// The binaries, in words; none where the build found no compiler.
+    pub built_with: Option<String>,
+    /// What compiles texts at run time, such as NVRTC.
+    pub compiler: &'static str,
+    /// Whether it is there.
+    pub compiles: bool,
+    /// Whether there is a driver, without which nothing is amiss.
+    pub has_driver: bool,
+    /// The compiler of a build, such as `an nvcc`.
+    pub of_a_build: &'static str,
+}
+
+impl KernelsFound {
+    /// For `doctor`.
+    pub fn finding(self) -> Finding {
+        let KernelsFound { what, built_with, compiler, compiles, has_driver, of_a_build } = self;
+        if let Some(binaries) = built_with {
+            return Finding::ok(what, binaries);
+        }
+        if compiles {
+            let found = format!("texts, which {compiler} compiles when they are needed");
+            return Finding::ok(what, found);
+        }
+        let found = format!(
+            "no binaries were built in, and {compiler}, which compiles their texts, is not there"
+        );
+        let remedy = format!("install {compiler}, or build fizeau where {of_a_build} is found");
+        let state = if has_driver { State::Warn } else { State::Absent };
+        Finding { state, what: what.into(), found, remedy }
+    }
 }
 
 impl Binary {

@@ -23,6 +23,7 @@ use super::{
         device::{DeviceDetails, GpuDevice},
         driver::Driver,
         sensors::{ReadSensors as _, spelled as held_by},
+        vendor::KernelsFound,
     },
     limits::Limits,
 };
@@ -122,26 +123,17 @@ fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
     }
 }
 
-/// Whether there is anything to run on a GPU: binaries that the build made, or what compiles texts.
+/// Whether there is anything to run on a GPU.
 fn kernels_finding() -> Finding {
-    let compiles = hiprtc::HIPRTC.get().is_ok();
-    let (found, state) = match (kernels::built_with(), compiles) {
-        (Some(binaries), _) => (binaries, State::Ok),
-        (None, true) => ("texts, which hipRTC compiles when they are needed".into(), State::Ok),
-        (None, false) => {
-            let state = if driver().is_ok() { State::Warn } else { State::Absent };
-            (
-                "no binaries were built in, and hipRTC, which compiles their texts, is not there"
-                    .into(),
-                state,
-            )
-        }
+    let found = KernelsFound {
+        what: "HIP kernels",
+        built_with: kernels::built_with(),
+        compiler: "hipRTC",
+        compiles: hiprtc::HIPRTC.get().is_ok(),
+        has_driver: driver().is_ok(),
+        of_a_build: "a clang for AMD's targets",
     };
-    let remedy = match state {
-        State::Ok => "",
-        _ => "install hipRTC, or build fizeau where a clang for AMD's targets is found",
-    };
-    Finding { state, what: "HIP kernels".into(), found, remedy: remedy.into() }
+    found.finding()
 }
 
 /// One GPU at rest.

@@ -29,6 +29,7 @@ pub fn environment() -> Environment {
         boost: boost(Path::new(CPUS)),
         microcode: microcode(Path::new(CPUS), cpu),
         settings: None,
+        board: None,
         unknown_architecture: None,
         load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
         memory_free: memory_free(),

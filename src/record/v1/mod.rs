@@ -14,7 +14,7 @@ pub use outcome::*;
 use super::mirror::mirror;
 use crate::{
     launcher::RANKS_MAX,
-    record,
+    node_state, record,
     units::{Bytes, Seconds, Watts},
 };
 use schemars::JsonSchema;
@@ -71,6 +71,10 @@ pub struct Header {
     pub suite_text: String,
     /// Selectors given, if any.
     pub selectors: Vec<String>,
+    /// How many cases the whole suite plans on this device, of which selectors took some; absent in
+    /// records of programs that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite_cases: Option<u64>,
     /// The device.
     pub device: Properties,
     /// Name of the part it was matched to, if any; `data/` has its numbers.
@@ -84,8 +88,8 @@ pub struct Header {
 }
 
 mirror!(Header of record::Header {
-    run, fizeau, build, command, started, label, suite, suite_text, selectors, device, part,
-    environment, timer, plan; version = VERSION
+    run, fizeau, build, command, started, label, suite, suite_text, selectors, suite_cases, device,
+    part, environment, timer, plan; version = VERSION
 });
 
 /// The machine around the device, as far as it helps to understand a number. No environment
@@ -115,6 +119,10 @@ pub struct Environment {
     /// How the GPU is set up; absent on a host and where neither driver nor kernel tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<DeviceSettings>,
+    /// Which board the GPU is, without its UUID where the host's name was left out; absent on a
+    /// host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub board: Option<Board>,
     /// The GPU's own target (`sm_130`) where no kernel of this program is made for its
     /// architecture: what runs of them is compiled for an older one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,7 +167,7 @@ pub struct Environment {
 }
 
 mirror!(Environment of record::Environment {
-    host, os, cpu, cpus, pinned, huge_pages, governor, boost, microcode, settings,
+    host, os, cpu, cpus, pinned, huge_pages, governor, boost, microcode, settings, board,
     unknown_architecture, load, memory_free, memory_limit, cpu_quota, cpus_online, libraries, ranks,
     network, host_memory_node, side_by_side, warnings
 });
@@ -183,6 +191,19 @@ pub struct DeviceSettings {
 }
 
 mirror!(DeviceSettings of record::DeviceSettings { power_limit, ecc, clock_locks, vbios });
+
+/// Which board a GPU is.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Board {
+    /// The driver's own number for it, of a slice where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// Its place on the PCI bus, `0000:1a:00.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci: Option<String>,
+}
+
+mirror!(Board of node_state::Board { uuid, pci });
 
 /// What lies between the nodes of a world.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

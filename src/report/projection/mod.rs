@@ -107,7 +107,7 @@ fn facts(projection: &Projection) -> Vec<Fact> {
         case: String::new(),
     };
     let billions = |count: f64| Cell::Number(count / 1e9, "x 10^9");
-    let gigabytes = |bytes: f64| Cell::Number(bytes / 1e9, "GB");
+    let size = |bytes: f64| Cell::Size(Bytes(bytes as u64));
     let kv = projection.demand.scenario.kv;
     let layers = format!("{} layers, hidden {}", model.layer_count(), model.hidden);
     let experts = model.parameters(Module::Experts) / model.total() * 100.0;
@@ -123,22 +123,17 @@ fn facts(projection: &Projection) -> Vec<Fact> {
                 share => format!("for each token; {share:.0} % of all are experts'"),
             },
         ),
-        fact(
-            "weight_bytes",
-            "Weights",
-            gigabytes(model.weight_bytes()),
-            model.precision.describe(),
-        ),
+        fact("weight_bytes", "Weights", size(model.weight_bytes()), model.precision.describe()),
         fact(
             "kv_bytes_per_token",
             "KV cache of a token",
-            Cell::Size(Bytes(model.kv_bytes_per_token(kv) as u64)),
+            size(model.kv_bytes_per_token(kv)),
             format!("{kv}, beyond all windows"),
         ),
         fact(
             "kv_bytes_per_sequence",
             "KV cache of a sequence",
-            Cell::Number(sequence / 1e6, "MB"),
+            size(sequence),
             format!("{kv}, at {} tokens, states included", projection.demand.scenario.middle()),
         ),
     ]

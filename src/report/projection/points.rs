@@ -316,14 +316,19 @@ impl Front<'_> {
         }
         let mut series = Vec::new();
         series.extend(self.region(front.iter().chain(&rest)));
-        let named = |name: &str, kind, points| Series { name: name.into(), kind, points };
+        let named = |name: &str, kind, points| Series {
+            name: name.into(),
+            kind,
+            points,
+            cases: Vec::new(),
+        };
         series.push(named("front", SeriesKind::Curve, front));
         if !rest.is_empty() {
             series.push(named("dominated", SeriesKind::Faint, rest));
         }
         if let Some(point) = run_at {
             let name = format!("run {} with {}", point.layout, point.concurrency);
-            series.push(Series { name, kind: SeriesKind::Points, points: vec![(self.of)(point)] });
+            series.push(named(&name, SeriesKind::Points, vec![(self.of)(point)]));
         }
         let axis = |title: &str| Axis {
             title: title.into(),
@@ -361,6 +366,7 @@ impl Front<'_> {
             name: "within the limits".into(),
             kind: SeriesKind::Region,
             points: vec![(left, ends[2]), (right, ends[3])],
+            cases: Vec::new(),
         })
     }
 }
@@ -415,7 +421,7 @@ fn decay_chart(side: &Side) -> Option<Chart> {
     let line = |name: &str, kind, of: &dyn Fn(&Tiers) -> Option<f64>| {
         let points = side.decay.iter();
         let points = points.filter_map(|(context, rate)| Some((*context as f64, of(rate)?)));
-        Series { name: name.into(), kind, points: points.collect() }
+        Series { name: name.into(), kind, points: points.collect(), cases: Vec::new() }
     };
     let all = [
         line("L0", SeriesKind::Limit, &|rate| Some(rate.light)),

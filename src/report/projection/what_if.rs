@@ -7,7 +7,7 @@ use super::{
 use crate::{
     project::{Demand, Point, Projection, Side, Variant},
     report::{Block, Cell, Column, Heat, HeatMap, HeatRow, Table, Weight},
-    units::Seconds,
+    units::{Bytes, Seconds},
 };
 
 /// What the projection of the command line is called beside what could be otherwise.
@@ -226,7 +226,7 @@ fn quality(projection: &Projection) -> Option<Block> {
         vec![
             Cell::Text(demand.model.precision.describe()),
             Cell::Number(*figure, ""),
-            Cell::Number(demand.model.weight_bytes() / 1e9, "GB"),
+            Cell::Size(Bytes(demand.model.weight_bytes() as u64)),
             of(&|point| Cell::Count(u64::from(point.concurrency))),
             of(&|point| time(point.token.best_known())),
             of(&|point| Cell::Number(rate(point, output), "tok/s")),

@@ -96,7 +96,7 @@ fn no_page_says_a_heading_twice() {
     ];
     pages.extend(documents.iter().map(|(name, document)| ((*name).to_owned(), page(document))));
     for (name, page) in &pages {
-        assert!(page.contains("<h2"), "{name}");
+        assert!(page.contains("<h1"), "{name}");
         assert_eq!(faults(page), [""; 0], "{name}");
     }
 }

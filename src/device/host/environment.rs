@@ -98,10 +98,10 @@ fn chosen(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
 }
 
-/// Its kernels' loops lose instructions that the compiler keeps in line in a release build: products
-/// of one host came to 105 GFLOP/s, and to 320 by a release build.
-const DEBUG_BUILD: &str = "a debug build measures: host kernels may be three times slower than those \
-                           of a release build (cargo build --release)";
+/// Loops of its kernels are not the released ones: products of one host came to 105 GFLOP/s, and to
+/// 320 by a release build.
+const DEBUG_BUILD: &str = "a debug build measures: host kernels may be three times slower than \
+                           those of a release build (cargo build --release)";
 
 /// What may spoil numbers, in words.
 fn warnings(environment: &Environment) -> Vec<String> {

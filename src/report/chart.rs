@@ -204,7 +204,7 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
 /// Where each case stands under the ceilings of memory and arithmetic.
 pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     let memory = ceilings.memory.as_ref()?;
-    let mut kinds: BTreeMap<&'static str, Vec<((f64, f64), PlottedCase)>> = BTreeMap::new();
+    let mut kinds: BTreeMap<_, Vec<(_, PlottedCase)>> = BTreeMap::new();
     for measurement in measurements(record) {
         let point = &measurement.case.point;
         let in_memory = match point {

@@ -230,7 +230,7 @@ fn a_field_that_a_conversion_leaves_out_is_found() {
     let all = left.len();
     assert!(all > 100, "{left:?}");
     let (mut runner, lines) = (TestRunner::deterministic(), any_of(&WHOLE_SCHEMA));
-    for _ in 0..400 {
+    for _ in 0..4_000 {
         let value = lines.new_tree(&mut runner).expect("a line").current();
         let right = written(&value);
         left.retain(|name| {

@@ -60,7 +60,7 @@ fn on_host_ranks_every_sum_is_compared_and_a_flipped_bit_found() {
     let run = |flip: Option<&str>| {
         let place = Place::new();
         fs::write(place.path("own.toml"), SUITE).expect("written");
-        let mut command = place.fizeau(&RUN);
+        let mut command = place.fizeau(RUN);
         command.args(["--device", "host", "--ranks", "3"]);
         if let Some(flip) = flip {
             command.env("FIZEAU_FLIP", flip);

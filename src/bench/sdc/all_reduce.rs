@@ -1,6 +1,6 @@
 //! all_reduce between all ranks again and again: what each rank receives is hashed on its device
 //! each time. What ranks send are small whole numbers whose sums every order of additions leaves
-//! exactly ([`element`](crate::bench::collective::element)), so that all bits of each sum are known
+//! exactly (`collective::element`), so that all bits of each sum are known
 //! beforehand. Two contents take turns: where nothing was reduced the wrong sum still stands there.
 
 use super::{

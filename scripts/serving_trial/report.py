@@ -294,12 +294,12 @@ def page(trial):
     head += ["L0 / measured", "L1 / measured", "L2's error", "covered", "measured rate"]
     decode = [row.cells() for row in all_rows if row.phase == "decode"]
     prefill = [row.cells() for row in all_rows if row.phase == "prefill"]
-    sizes = ", ".join(f"{name} {size / 1e9:.2f} GB" for name, size in about["bytes"].items())
+    sizes = ", ".join(f"{name} {size / 2**30:.2f} GiB" for name, size in about["bytes"].items())
     text = TEMPLATE.format(
         rounds=about["rounds"], date=about["date"], cpu=about["cpu"], fizeau=about["fizeau"],
         package=engine["package"], has=", ".join(has), lacks=", ".join(lacks),
         compiler=engine["compiler"], flags=", ".join(about["cpu_flags"]), sizes=sizes,
-        folder=trial.folder, huge=f"{engine['huge_pages'] / 1e9:.2f}", at_once=about["at_once"],
+        folder=trial.folder, huge=f"{engine['huge_pages'] / 2**30:.2f}", at_once=about["at_once"],
         answer=about["answer"], contexts=", ".join(map(str, about["contexts"])),
         checks="\n".join(f"- {'holds' if good else '**BROKEN**'}: {words}" for good, words in held),
         errors=table(

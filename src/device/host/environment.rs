@@ -100,7 +100,7 @@ fn chosen(text: &str) -> Option<String> {
 
 /// Loops of its kernels are not the released ones: products of one host came to 105 GFLOP/s, and to
 /// 320 by a release build.
-const DEBUG_BUILD: &str = "a debug build measures: host kernels may be three times slower than \
+const DEBUG_BUILD: &str = "a debug build measures: host kernels may take three times as long as \
                            those of a release build (cargo build --release)";
 
 /// What may spoil numbers, in words.

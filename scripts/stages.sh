@@ -47,7 +47,10 @@ summarised() { # SCRIPT ARGUMENTS..
 first_run() { # PROGRAM SELECTORS..
     local program=$1
     shift
-    timeout 600 "$program" run --out "$stages/run" "$@" >"$stages/report.txt"
+    timeout 600 "$program" run --out "$stages/run" "$@" >"$stages/report.txt" || {
+        grep -A 3 '^!' "$stages/report.txt" # which case failed, and why
+        return 1
+    }
     test -s "$stages/run/record.jsonl"
     test -s "$stages/run/report.html"
     tail -n 5 "$stages/report.txt"

@@ -149,7 +149,8 @@ impl Watcher for Progress<'_> {
             }
             Shown::Lines(lines) => {
                 let line = format!("{}  {id}  {}", self.state(), figures(&finished).trim_start());
-                lines.offer(&line, self.place == self.of);
+                let broken = super::run::is_broken(outcome);
+                lines.offer(&line, broken || self.place == self.of);
             }
             Shown::Nothing => {}
         }
@@ -241,11 +242,11 @@ impl Lines {
         self.said().current = Some((format!("{state}  {id}"), clock::now()));
     }
 
-    /// Writes a line unless there was one within the last second; the last one always.
-    fn offer(&self, line: &str, is_last: bool) {
+    /// Writes a line unless there was one within the last second, or anyway.
+    fn offer(&self, line: &str, anyway: bool) {
         let mut said = self.said();
         said.current = None;
-        if is_last || said.at.elapsed() >= LINE_EVERY {
+        if anyway || said.at.elapsed() >= LINE_EVERY {
             write(&mut said, line);
         }
     }

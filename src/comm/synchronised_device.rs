@@ -90,6 +90,9 @@ impl Device for SynchronisedDevice<'_> {
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
         self.device.observe_clock()
     }
+    fn fastest_clock(&self, units: u32) -> Option<Megahertz> {
+        self.device.fastest_clock(units)
+    }
     fn capabilities(&self) -> Capabilities<'_> {
         let Capabilities { remote_memory, fills, foreign_stream, reports, rank_times: _, threads } =
             self.device.capabilities();

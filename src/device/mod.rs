@@ -187,6 +187,12 @@ pub trait Device {
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
 
+    /// The fastest clock that [`Device::observe_clock`] has shown so far while `units` units
+    /// worked; `None` where it is not kept.
+    fn fastest_clock(&self, _units: u32) -> Option<Megahertz> {
+        None
+    }
+
     /// What it can do beyond the above.
     fn capabilities(&self) -> Capabilities<'_>;
 }

@@ -87,3 +87,13 @@ fn clocks_are_those_of_a_core() {
         assert!((200.0..10_000.0).contains(&clock.0), "{clock}");
     }
 }
+
+#[test]
+fn the_fastest_clock_so_far_is_kept_by_the_units_that_worked() {
+    let host = host();
+    assert_eq!(host.fastest_clock(1), None);
+    let seen: Vec<_> = (0..5).filter_map(|_| host.observe_clock().unwrap()).collect();
+    let fastest = seen.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    assert_eq!(host.fastest_clock(1), fastest);
+    assert_eq!(host.fastest_clock(2), None, "two have not worked");
+}

@@ -46,6 +46,7 @@ use pool::{Block, Pool};
 use rapl::Rapl;
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeMap,
     path::Path,
     sync::{
         Arc,
@@ -95,6 +96,8 @@ pub struct HostDevice {
     flops_per_cycle: Cell<f64>,
     /// Units of the last launch: those whose clock tells of it.
     worked: Cell<u32>,
+    /// The fastest clock seen so far, by the units that worked.
+    fastest: RefCell<BTreeMap<u32, Megahertz>>,
     /// The libraries of kernels that were loaded since the last call.
     loaded: RefCell<Vec<Code>>,
     /// None where the counters of energy cannot be read.
@@ -125,7 +128,18 @@ impl HostDevice {
         let loaded = RefCell::default();
         let rapl = Rapl::below(Path::new(rapl::POWERCAP));
         let energy = RefCell::default();
-        HostDevice { properties, kernels, pool, flops_per_cycle, worked, loaded, rapl, energy }
+        let fastest = RefCell::default();
+        HostDevice {
+            properties,
+            kernels,
+            pool,
+            flops_per_cycle,
+            worked,
+            fastest,
+            loaded,
+            rapl,
+            energy,
+        }
     }
 
     /// The mean clock of `units` units while all of them work. One core alone runs faster than it
@@ -253,7 +267,18 @@ impl Device for HostDevice {
     }
 
     fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
-        Ok(self.clock_of(self.worked.get()))
+        let units = self.worked.get();
+        let clock = self.clock_of(units);
+        if let Some(clock) = clock {
+            let mut fastest = self.fastest.borrow_mut();
+            let so_far = fastest.entry(units).or_insert(clock);
+            so_far.0 = so_far.0.max(clock.0);
+        }
+        Ok(clock)
+    }
+
+    fn fastest_clock(&self, units: u32) -> Option<Megahertz> {
+        self.fastest.borrow().get(&units).copied()
     }
 
     fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {

@@ -134,6 +134,12 @@ pub fn xml(text: &str) -> String {
     out
 }
 
+/// A count and what is counted: `1 case`, `2 cases`. The word is one whose plural ends in s.
+pub fn counted(count: usize, word: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{ending}")
+}
+
 /// At most `limit` characters, the last an ellipsis where something was cut.
 pub fn shorten(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {

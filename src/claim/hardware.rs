@@ -26,6 +26,12 @@ pub fn is_stated_peak(part: &Part, statement: &Statement) -> bool {
     stated.is_some_and(|stated| (statement.figure() / stated - 1.0).abs() <= SAME)
 }
 
+/// What is missing where the catalogue lacks a number.
+const NO_PEAK: &str = "the vendor's number of it, in the catalogue (docs/adding.md)";
+
+/// What is missing where a rate of arithmetic has no element type.
+const NO_TYPE: &str = "element type: fp8, bf16, ...";
+
 fn verdict(answer: Answer, why: String, share: f64, arithmetic: Vec<String>) -> Verdict {
     Verdict { answer, why, of_light: Some(share), of_serial: None, arithmetic, missing: Vec::new() }
 }
@@ -57,10 +63,8 @@ fn beside(what: &str, rate: f64, stated: f64, most: f64, lines: Vec<String>) -> 
 /// Memory bandwidth.
 pub fn memory(part: &Part, rate: f64) -> Verdict {
     let Some(stated) = part.memory_bandwidth else {
-        return Verdict::cannot_tell(format!(
-            "no text states the memory bandwidth of {}",
-            part.name
-        ));
+        let why = format!("no text states the memory bandwidth of {}", part.name);
+        return Verdict::cannot_tell(why, NO_PEAK);
     };
     let most = part.memory_bandwidth_most.unwrap_or(stated).0.max(stated.0);
     let mut lines = vec![format!(
@@ -79,15 +83,14 @@ pub fn memory(part: &Part, rate: f64) -> Verdict {
 /// Arithmetic.
 pub fn arithmetic(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
     let Some(dtype) = dtype else {
-        let mut verdict = Verdict::cannot_tell("the element type is not stated");
+        let mut verdict = Verdict::cannot_tell("the element type is not stated", NO_TYPE);
         let known = part.peaks.iter().map(|(dtype, peak)| format!("{dtype}: {peak} dense"));
         verdict.arithmetic = known.collect();
-        verdict.missing = vec!["element type: fp8, bf16, ...".into()];
         return verdict;
     };
     let Some(stated) = part.peaks.get(&dtype).copied() else {
         let why = format!("no text states what {} does in {dtype}", part.name);
-        return Verdict::cannot_tell(why);
+        return Verdict::cannot_tell(why, NO_PEAK);
     };
     let mut lines = vec![format!(
         "{} / {stated} (dense {dtype} of {}) = {:.1} %",
@@ -118,16 +121,15 @@ pub fn arithmetic(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
 /// Operations of one unit in a clock.
 pub fn per_clock(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
     let Some(dtype) = dtype else {
-        let mut verdict = Verdict::cannot_tell("the element type is not stated");
+        let mut verdict = Verdict::cannot_tell("the element type is not stated", NO_TYPE);
         let known = part.flops_per_clock.iter();
         verdict.arithmetic =
             known.map(|(dtype, each)| format!("{dtype}: {each} a clock")).collect();
-        verdict.missing = vec!["element type: fp8, bf16, ...".into()];
         return verdict;
     };
     let Some(stated) = part.flops_per_clock.get(&dtype).copied() else {
         let why = format!("no text states what a unit of {} does in {dtype} each clock", part.name);
-        return Verdict::cannot_tell(why);
+        return Verdict::cannot_tell(why, NO_PEAK);
     };
     let lines = vec![format!(
         "{rate} / {stated} operations each clock (dense {dtype} of one unit of {}) = {:.1} %",
@@ -141,15 +143,19 @@ pub fn per_clock(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
 pub fn bus(part: &Part, rate: f64, devices: Option<u32>) -> Verdict {
     let hardware = match Hardware::of_part(part) {
         Ok(hardware) => hardware,
-        Err(why) => return Verdict::cannot_tell(why),
+        Err(why) => return Verdict::cannot_tell(why, NO_PEAK),
     };
     let Some(link) = hardware.link else {
-        return Verdict::cannot_tell(format!("no text states the links of {}", part.name));
+        let why = format!("no text states the links of {}", part.name);
+        return Verdict::cannot_tell(why, NO_PEAK);
     };
     let inside = link.inside.0;
     let Some(n) = devices.filter(|n| *n >= 2) else {
-        let mut verdict = Verdict::cannot_tell("the number of devices is not stated");
-        verdict.missing = vec!["devices: busbw 480 on 8 GPUs".into()];
+        let (why, missing) = match devices {
+            Some(_) => ("one device exchanges nothing", "devices: 2 at least"),
+            None => ("the number of devices is not stated", "devices: busbw 480 on 8 GPUs"),
+        };
+        let mut verdict = Verdict::cannot_tell(why, missing);
         verdict.arithmetic.push(format!("links: {}", link.basis));
         return verdict;
     };
@@ -199,7 +205,8 @@ pub fn bus(part: &Part, rate: f64, devices: Option<u32>) -> Verdict {
 /// network).
 fn between_nodes(name: &str, rate: f64, n: u32, link: &crate::project::Link) -> Verdict {
     let Some((outside, domain)) = link.outside.zip(link.domain) else {
-        return Verdict::cannot_tell(format!("{name}: nothing is known of its network"));
+        let why = format!("{name}: nothing is known of its network");
+        return Verdict::cannot_tell(why, NO_PEAK);
     };
     let nodes = n.div_ceil(domain);
     let wire = rate * f64::from(nodes - 1) / f64::from(n - 1);

@@ -94,6 +94,31 @@ impl From<CacheState> for Cache {
     }
 }
 
+impl Conditions {
+    /// Whether each number can be.
+    ///
+    /// # Errors
+    /// In words: which one cannot.
+    pub fn check(&self) -> Result<(), String> {
+        let numbers = [
+            ("memory_mts", self.memory_mts),
+            ("clock_mhz", self.clock_mhz),
+            ("power_limit_w", self.power_limit_w),
+        ];
+        for (name, value) in numbers {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+                return Err(format!("{name} = {value}: a number above 0"));
+            }
+        }
+        for (name, count) in [("units", self.units), ("sockets", self.sockets)] {
+            if count == Some(0) {
+                return Err(format!("{name} = 0: it is 1 at least"));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Run {
     /// By which share a measurement may be below the figure.
     pub fn tolerance(&self) -> f64 {
@@ -114,6 +139,11 @@ impl Run {
             if suite.insert(field.into(), toml::Value::String(text)).is_some() {
                 return Err(format!("[run.suite] {field}: a claim's suite has none of its own"));
             }
+        }
+        if !self.suite.keys().any(|key| key != "measure") {
+            let why =
+                "[run.suite] has no cases: give it a table such as gemm, stream or collective";
+            return Err(why.into());
         }
         if !suite.contains_key("measure") {
             let measure = MEASURE.parse::<toml::Table>().map_err(|error| error.to_string())?;
@@ -141,10 +171,23 @@ mod tests {
         assert!(suite.gemm.is_some() && suite.stream.is_none());
         let own = "[suite.measure]\nsamples_min = 0\n";
         assert!(run(own).suite_text("x").expect_err("not whole").contains("[run.suite]"));
+        assert!(run("[suite]\n").suite_text("x").expect_err("empty").contains("no cases"));
         let named = run("[suite]\nname = \"y\"\n");
         assert!(named.suite_text("x").expect_err("named").contains("name"));
         let far = run("tolerance = 1.5\n[suite]\n");
         assert!(far.suite_text("x").expect_err("no share").contains("tolerance"));
+        for text in [
+            "clock_mhz = nan",
+            "clock_mhz = -1000.0",
+            "power_limit_w = inf",
+            "memory_mts = 0.0",
+            "units = 0",
+            "sockets = 0",
+        ] {
+            let of = run(&format!("[suite]\n[conditions]\n{text}\n"));
+            let why = of.conditions.check().expect_err(text);
+            assert!(text.starts_with(why.split(' ').next().unwrap_or_default()), "{text}: {why}");
+        }
         assert!(toml::from_str::<Run>("[suite]\n[conditions]\nmoon = \"full\"\n").is_err());
     }
 }

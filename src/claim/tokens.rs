@@ -3,9 +3,12 @@
 use super::{Answer, Claim, LIGHT_MOST, Per, Verdict};
 use crate::{
     model::{Format, Model, Module},
-    project::{Bound, Hardware, Layout, Phase, Routing, Scenario, Split, Work, point, sweep},
+    project::{
+        Bound, Fit, Hardware, Layout, Phase, Routing, Scenario, Split, Work, point,
+        sweep::{self, CONCURRENCY_MAX},
+    },
     spec::Part,
-    units::Seconds,
+    units::{Bytes, Seconds},
 };
 
 /// Vendors print GB and mean GiB for the memory of most devices: in a claim's favour it counts so.
@@ -29,23 +32,30 @@ pub fn judge(
     part: &Part,
     model: &Model,
     layout: Option<Layout>,
-    per: Per,
-    rate: f64,
+    (per, rate): (Per, f64),
 ) -> Result<Verdict, String> {
-    let mut case = Case::of(claim, part, model, layout)?;
-    if let Some(verdict) = case.weights_do_not_fit() {
+    let hardware = match Hardware::of_part(part) {
+        Ok(hardware) => hardware,
+        Err(why) => {
+            return Ok(Verdict::cannot_tell(why, "a part whose memory the catalogue states"));
+        }
+    };
+    let mut case = Case::of(claim, hardware, model, layout)?;
+    if let Some(verdict) = case.beyond_the_context() {
         return Ok(verdict);
     }
+    // A user's rate is highest where the user is alone; other rates with all that fit.
+    let least = claim.concurrency.unwrap_or(1);
+    let fit = case.fit();
+    case.explain_fit(&fit, least);
+    let most = match fit.sequences {
+        None => return Ok(case.finish(Answer::Impossible, NO_ROOM.into())),
+        Some(most) if most < u64::from(least) => return Ok(case.caches_do_not_fit(least, most)),
+        Some(most) => u32::try_from(most).unwrap_or(u32::MAX).min(CONCURRENCY_MAX),
+    };
     let devices = f64::from(case.layout.devices());
-    let most = case.sequences_that_fit();
     let concurrency = match (claim.concurrency, per) {
-        (Some(stated), _) => {
-            if u64::from(stated) > most {
-                return Ok(case.caches_do_not_fit(stated, most));
-            }
-            stated
-        }
-        // One user alone is fastest.
+        (Some(stated), _) => stated,
         (None, Per::User) => {
             case.missing.push("requests at once: 1 taken, the fastest for a user".into());
             1
@@ -54,26 +64,48 @@ pub fn judge(
             return Ok(case.without_load(per, rate, devices));
         }
         (None, _) => {
-            case.missing.push(format!(
-                "requests at once: {most} taken, the most that fit (KV cache in {})",
-                case.kv
-            ));
-            u32::try_from(most.max(1)).unwrap_or(u32::MAX)
+            case.missing.push(format!("requests at once: {most} taken, the most that fit"));
+            most
         }
     };
-    let all = match per {
+    let of_all = |concurrency: u32| match per {
         Per::User => rate * f64::from(concurrency),
         Per::Device => rate * devices,
         Per::System => rate,
     };
-    let (light, serial) = case.limits(claim, per, concurrency)?;
-    Ok(case.verdict(all, light, serial, f64::from(concurrency), per))
+    let all = of_all(concurrency);
+    let (light, serial) = match case.limits(per, concurrency) {
+        Ok(limits) => limits,
+        Err(why) => {
+            case.missing.push("a part of which the catalogue states what this needs".into());
+            return Ok(case.finish(Answer::CannotTell, why));
+        }
+    };
+    let mut verdict = case.verdict(all, light, serial, f64::from(concurrency), per);
+    if verdict.answer == Answer::Impossible
+        && claim.concurrency.is_none()
+        && per != Per::User
+        && let Some(implied) =
+            Case::of(claim, Hardware::of_part(part)?, model, layout)?.implied(per, all, most)?
+    {
+        verdict.why = format!(
+            "{}: it needs {implied} requests at once or more, and {most} fit into memory",
+            verdict.why
+        );
+        verdict.arithmetic.push(format!(
+            "L0 reaches the claimed rate with {implied} requests at once, whatever memory they take"
+        ));
+    }
+    Ok(verdict)
 }
+
+/// Why a claim is impossible whose weights alone take more than all memory.
+const NO_ROOM: &str = "the weights do not fit into memory";
 
 impl<'a> Case<'a> {
     fn of(
         claim: &'a Claim,
-        part: &Part,
+        hardware: Hardware,
         model: &Model,
         layout: Option<Layout>,
     ) -> Result<Case<'a>, String> {
@@ -83,11 +115,6 @@ impl<'a> Case<'a> {
             Some(text) => model.precision = model.precision.with_linear(text.parse()?),
             None => missing.push(format!("precision: {} as published", model.precision.describe())),
         }
-        let kv = match &claim.kv {
-            Some(text) => text.parse()?,
-            None if model.precision.of(Module::Attention) == Format::Bf16 => Format::Bf16,
-            None => Format::Fp8,
-        };
         let gpus = match (claim.gpus, layout) {
             (Some(gpus), Some(layout)) if gpus != layout.devices() => {
                 return Err(format!("{layout} has {} devices, and not {gpus}", layout.devices()));
@@ -99,18 +126,40 @@ impl<'a> Case<'a> {
                 1
             }
         };
-        let even = Layout { replicas: 1, split: Split::Even(gpus.min(4096)) };
-        let layout = layout.unwrap_or(even);
+        let even = Layout { replicas: 1, split: Split::Even(gpus) };
+        let layout = layout.unwrap_or_else(|| {
+            if gpus > 1 {
+                missing.push("layout: an even division without messages taken".into());
+            }
+            even
+        });
         layout.check(&model)?;
+        let half = |output: u32| f64::from(output) / 2.0;
         let context = match (claim.context, claim.isl, claim.osl) {
             (Some(context), _, _) => f64::from(context),
-            (None, Some(input), output) => f64::from(input) + f64::from(output.unwrap_or(0)) / 2.0,
-            _ => {
+            (None, Some(input), Some(output)) => f64::from(input) + half(output),
+            (None, Some(input), None) => {
+                missing.push("tokens of answers: prompts alone are in the KV cache".into());
+                f64::from(input)
+            }
+            (None, None, Some(output)) => {
+                missing.push("tokens of prompts: 0 taken, the fastest".into());
+                half(output)
+            }
+            (None, None, None) => {
                 missing.push("context: 0 tokens taken, the fastest".into());
                 0.0
             }
         };
-        let hardware = Hardware::of_part(part)?;
+        let kv = match &claim.kv {
+            Some(text) => text.parse()?,
+            None => {
+                if context > 0.0 {
+                    missing.push("format of the KV cache: fp8 taken; bf16 takes twice that".into());
+                }
+                Format::Fp8
+            }
+        };
         Ok(Case { claim, model, hardware, layout, kv, context, lines: Vec::new(), missing })
     }
 
@@ -125,53 +174,107 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn capacity(&self) -> f64 {
-        self.hardware.capacity.0 as f64 * GIB_OVER_GB * f64::from(self.layout.devices())
-    }
-
-    fn weights_do_not_fit(&mut self) -> Option<Verdict> {
-        let weights = self.model.weight_bytes() * f64::from(self.layout.replicas);
-        let (devices, capacity) = (self.layout.devices(), self.capacity());
-        self.lines.push(format!(
-            "weights: {:.4} x 10^9 parameters in {} = {:.1} GB; memory: {devices} x {:.0} GiB = \
-             {:.1} GB",
-            self.model.total() / 1e9,
-            self.model.precision.describe(),
-            weights / 1e9,
-            self.hardware.capacity.0 as f64 / 1e9,
-            capacity / 1e9
-        ));
-        if weights <= capacity {
+    /// More tokens than the model's configuration has room for: with another configuration it may
+    /// be true.
+    fn beyond_the_context(&mut self) -> Option<Verdict> {
+        let most = self.model.context?;
+        let Claim { isl, osl, context, .. } = self.claim;
+        let all: u64 = [isl, osl, context].into_iter().flatten().map(|one| u64::from(*one)).sum();
+        if all <= most {
             return None;
         }
-        let lines = std::mem::take(&mut self.lines);
+        let line = format!(
+            "{all} tokens are more than the {most} of {}'s context (max_position_embeddings)",
+            self.model.name
+        );
+        self.lines.push(line);
+        self.missing.push("a config.json whose context holds these tokens: --model PATH".into());
         Some(Verdict {
-            answer: Answer::Impossible,
-            why: "the weights do not fit into memory".into(),
+            answer: Answer::CannotTell,
+            why: "the model's context does not hold these tokens".into(),
             of_light: None,
             of_serial: None,
-            arithmetic: lines,
+            arithmetic: std::mem::take(&mut self.lines),
             missing: std::mem::take(&mut self.missing),
         })
     }
 
-    /// Sequences that fit at the context, all memory taken.
-    fn sequences_that_fit(&self) -> u64 {
-        let each = self.model.kv_bytes(self.context.max(1.0), self.kv);
-        let free = self.capacity() - self.model.weight_bytes() * f64::from(self.layout.replicas);
-        (free / each.max(1.0)).clamp(0.0, 1e6) as u64
+    /// What fits in the claim's layout, with all memory taken and counted in GiB.
+    fn fit(&self) -> Fit {
+        let capacity = Bytes((self.hardware.capacity.0 as f64 * GIB_OVER_GB) as u64);
+        let hardware = Hardware { capacity, ..self.hardware.clone() };
+        sweep::fit_at(&self.model, &hardware, self.layout, self.context, (self.kv, 1.0))
     }
 
-    fn caches_do_not_fit(mut self, stated: u32, most: u64) -> Verdict {
-        let each = self.model.kv_bytes(self.context.max(1.0), self.kv);
+    /// Weights and caches of a number of requests beside the memory of the device that has most of
+    /// both.
+    fn explain_fit(&mut self, fit: &Fit, requests: u32) {
+        let Layout { replicas, split } = self.layout;
+        let gb = |bytes: f64| bytes / 1e9;
+        let among = match self.layout.devices() {
+            1 => "on one device".to_owned(),
+            n => match split {
+                Split::Even(_) => format!("shared evenly by {n} devices"),
+                _ => format!("as {} on {n} devices", self.layout),
+            },
+        };
         self.lines.push(format!(
-            "KV cache: {:.1} MB for {} tokens in {}; {most} sequences fit beside the weights",
-            each / 1e6,
-            self.context,
-            self.kv
+            "weights: {:.4} x 10^9 parameters in {} = {:.1} GB, {among}: {:.1} GB on each; memory \
+             of each: {:.0} GB, counted as GiB = {:.1} GB",
+            self.model.total() / 1e9,
+            self.model.precision.describe(),
+            gb(self.model.weight_bytes()),
+            gb(fit.weights),
+            gb(self.hardware.capacity.0 as f64),
+            gb(fit.usable)
         ));
-        let why = format!("{stated} sequences do not fit into memory, {most} do");
+        let Some(most) = fit.sequences.filter(|_| fit.sequence > 0.0) else { return };
+        // Of a device: layouts of experts give each device sequences of its own.
+        let own = match split {
+            Split::Expert(n) => n,
+            Split::Tensor(_) | Split::Even(_) | Split::Pipeline { .. } => 1,
+        };
+        let each = requests.div_ceil(replicas.saturating_mul(own));
+        let caches = f64::from(each) * fit.sequence;
+        self.lines.push(format!(
+            "KV cache: {each} x {:.3} GB ({} tokens in {}, of each sequence on a device) = {:.1} \
+             GB; with the weights {:.1} GB of {:.1} GB; {most} sequences fit",
+            gb(fit.sequence),
+            self.context,
+            self.kv,
+            gb(caches),
+            gb(fit.weights + caches),
+            gb(fit.usable)
+        ));
+    }
+
+    fn caches_do_not_fit(self, least: u32, most: u64) -> Verdict {
+        let sequences = match least {
+            1 => "one sequence".to_owned(),
+            n => format!("{n} sequences"),
+        };
+        let why = format!(
+            "weights and the KV cache of {sequences} of {} tokens do not fit into memory: {most} \
+             fit",
+            self.context
+        );
         self.finish(Answer::Impossible, why)
+    }
+
+    /// The least number of requests at once, above the most that fit, with which L0 reaches a rate.
+    fn implied(mut self, per: Per, all: f64, most: u32) -> Result<Option<u32>, String> {
+        let mut reaches = |concurrency: u32| -> Result<bool, String> {
+            Ok(self.limits(per, concurrency)?.0 >= all)
+        };
+        if most >= CONCURRENCY_MAX || !reaches(CONCURRENCY_MAX)? {
+            return Ok(None);
+        }
+        let (mut low, mut high) = (most, CONCURRENCY_MAX);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if reaches(middle)? { high = middle } else { low = middle }
+        }
+        Ok(Some(high))
     }
 
     /// Neither requests at once nor tokens are stated: arithmetic alone bounds the rate.
@@ -202,9 +305,9 @@ impl<'a> Case<'a> {
     }
 
     /// Tokens a second of all users in L0 and in L1.
-    fn limits(&mut self, claim: &Claim, per: Per, concurrency: u32) -> Result<(f64, f64), String> {
-        let acceptance = claim.acceptance.unwrap_or(1.0);
-        if let (Some(isl), Some(osl)) = (claim.isl, claim.osl)
+    fn limits(&mut self, per: Per, concurrency: u32) -> Result<(f64, f64), String> {
+        let acceptance = self.claim.acceptance.unwrap_or(1.0);
+        if let (Some(isl), Some(osl)) = (self.claim.isl, self.claim.osl)
             && per != Per::User
         {
             return self.offline(isl, osl, concurrency, acceptance);

@@ -5,15 +5,16 @@ use super::{
     report::{self, ReportFormat},
 };
 use crate::{
-    claim::{Answer, CLAIMS_MAX, Claim, ClaimFile, Named, Verdict, judge},
+    claim::{Answer, Claim, ClaimFile, Named, TEXT_MAX, Verdict, judge},
     data::Catalogue,
     file,
+    format::csv,
+    model::Model,
     project::Layout,
     report::verdicts,
-    suite,
 };
 use clap::{Args, ValueEnum};
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 /// Arguments of `claim`.
 #[derive(Args, Clone, Debug)]
@@ -23,13 +24,20 @@ pub struct ClaimArgs {
     #[arg(value_name = "FIGURE")]
     pub figure: Option<String>,
     /// A TOML file of claims; `built-in`: those that fizeau was built with
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["figure", "on", "model"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "figure", "on", "gpus", "model", "precision", "kv", "concurrency", "isl", "osl",
+            "context", "layout", "acceptance",
+        ]
+    )]
     pub from: Option<PathBuf>,
     /// The part: h200, mi300x
     #[arg(long, value_name = "PART")]
     pub on: Option<String>,
     /// Devices
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, allow_negative_numbers = true, value_name = "COUNT")]
     pub gpus: Option<u32>,
     /// The model: a name that is built in, or a path to a config.json
     #[arg(long, value_name = "MODEL")]
@@ -37,26 +45,31 @@ pub struct ClaimArgs {
     /// How weights are stored [default: as the model is published]
     #[arg(long, value_name = "FORMAT")]
     pub precision: Option<String>,
-    /// How keys and values are stored [default: bf16, or fp8 where attention is stored in 8 bits]
+    /// How keys and values are stored [default: fp8, in the claim's favour]
     #[arg(long, value_name = "FORMAT")]
     pub kv: Option<String>,
     /// Requests at once (batch)
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, allow_negative_numbers = true, value_name = "COUNT")]
     pub concurrency: Option<u32>,
     /// Tokens of a prompt
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, allow_negative_numbers = true, value_name = "TOKENS")]
     pub isl: Option<u32>,
     /// Tokens of an answer
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, allow_negative_numbers = true, value_name = "TOKENS")]
     pub osl: Option<u32>,
     /// Tokens before the one that is made, in place of --isl and --osl
-    #[arg(long, value_name = "TOKENS", conflicts_with = "isl")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "TOKENS",
+        conflicts_with_all = ["isl", "osl"]
+    )]
     pub context: Option<u32>,
     /// How the model is spread: tp8, ep8, 2xtp4 [default: whatever is fastest]
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<String>,
     /// Tokens accepted for each step of speculative decoding
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, allow_negative_numbers = true, value_name = "TOKENS")]
     pub acceptance: Option<f64>,
     /// Exit with code 1 where a claim gets this answer, for use in CI; repeat it for more answers
     #[arg(long, value_enum, value_name = "ANSWER")]
@@ -114,19 +127,15 @@ fn claims(args: &ClaimArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Claim>>
     let texts = match path.to_str() {
         Some("built-in") => catalogue.claims.values().cloned().collect(),
         _ => vec![
-            file::read_text(path, suite::TEXT_MAX)
+            file::read_text(path, TEXT_MAX)
                 .map_err(|error| anyhow::anyhow!("{}: {error}", super::shown(path)))?,
         ],
     };
     let mut all = Vec::new();
     for text in &texts {
-        let file: ClaimFile = toml::from_str(text)
-            .map_err(|error| Usage(format!("{}: {error}", super::shown(path))))?;
+        let file = ClaimFile::parse(text)
+            .map_err(|why| Usage(format!("{}: {why}", super::shown(path))))?;
         all.extend(file.claim);
-    }
-    if all.is_empty() || all.len() > CLAIMS_MAX {
-        let why = format!("{}: from 1 to {CLAIMS_MAX} claims", super::shown(path));
-        return Err(Usage(why).into());
     }
     Ok(all)
 }
@@ -137,16 +146,33 @@ fn claims(args: &ClaimArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Claim>>
 /// # Errors
 /// Where a claim cannot be read, or the result cannot be written.
 pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let format = report::format_without_cases(args.format, args.out.as_deref(), global)?;
+    let out = args.out.as_deref();
+    let format = report::format_without_cases(args.format, out, global, "claims")?;
     let catalogue = Catalogue::load(global.data.as_deref())?;
+    let mut models: BTreeMap<String, Model> = BTreeMap::new();
     let mut judged = Vec::new();
     for claim in claims(args, &catalogue)? {
-        let name = if claim.id.is_empty() { claim.value.clone() } else { claim.id.clone() };
-        let usage = |why: String| Usage(format!("{name}: {why}"));
-        let model = claim.model.as_ref().map(|name| catalogue.model(name)).transpose();
-        let model = model.map_err(|error| usage(error.to_string()))?;
+        // Of a command line it is the only one, and errors name its words.
+        let usage = |why: String| match args.from {
+            Some(_) => Usage(format!("{}: {why}", claim.name())),
+            None => Usage(why),
+        };
+        let model = match &claim.model {
+            None => None,
+            Some(name) => Some(match models.get(name) {
+                Some(model) => model.clone(),
+                None => {
+                    let model = catalogue.model(name).map_err(|error| usage(error.to_string()))?;
+                    models.insert(name.clone(), model.clone());
+                    model
+                }
+            }),
+        };
         let part = match &claim.on {
-            Some(on) => Some(project::part_called(&catalogue, on)?.0),
+            Some(on) => {
+                let found = project::part_called(&catalogue, on);
+                Some(found.map_err(|Usage(why)| usage(why))?.0)
+            }
             None => None,
         };
         let layout = claim.layout.as_ref().map(|text| text.parse::<Layout>()).transpose();
@@ -154,7 +180,11 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let verdict = judge(&claim, &Named { part, model, layout }).map_err(usage)?;
         judged.push((claim, verdict));
     }
-    let text = report::render(&verdicts(&judged), format, report::window(global))?;
+    let document = verdicts(&judged);
+    let text = match format {
+        ReportFormat::Csv => csv::of_tables(&document, &["claims"])?,
+        _ => report::render(&document, format, report::window(global))?,
+    };
     match &args.out {
         Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
         None => super::write_out(&text)?,

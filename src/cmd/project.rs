@@ -9,6 +9,7 @@ use crate::{
     data::Catalogue,
     format::csv,
     model::{Format, Model, Module, config::KV_DEFAULT},
+    number,
     project::{
         Alternative, Demand, Hardware, Layout, Link, MediansFile, Offer, Public, Scenario, Seen,
         Serving, Slo, Split, joined::joined, project_with, sweep::CONCURRENCY_MAX,
@@ -19,6 +20,7 @@ use crate::{
 };
 use clap::Args;
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -39,7 +41,7 @@ pub struct ModelArgs {
     #[arg(long, allow_negative_numbers = true, value_name = "TOKENS", default_value_t = 0)]
     pub prefix: u32,
     /// Requests at once: 8, 1,4,16, or 1..128 (powers of two)
-    #[arg(long, value_name = "LIST", default_value = "1..128")]
+    #[arg(long, allow_negative_numbers = true, value_name = "LIST", default_value = "1..128")]
     pub concurrency: Concurrency,
     /// How weights are stored: fp8 for all linear layers, or experts=mxfp4,attention=fp8
     /// [default: as the model is published]
@@ -68,12 +70,12 @@ pub struct ProjectArgs {
     #[arg(long, value_name = "LIMITS")]
     pub slo: Option<String>,
     /// Dollars of one device for an hour: one number, or one for each --on
-    #[arg(long, allow_negative_numbers = true, value_name = "DOLLARS", value_delimiter = ',')]
-    pub price: Vec<f64>,
+    #[arg(long, allow_negative_numbers = true, value_name = "DOLLARS")]
+    pub price: Vec<String>,
     /// Watts of one device: one number, or one for each --on [default: what the part is stated to
     /// take]
-    #[arg(long, allow_negative_numbers = true, value_name = "WATTS", value_delimiter = ',')]
-    pub power: Vec<f64>,
+    #[arg(long, allow_negative_numbers = true, value_name = "WATTS")]
+    pub power: Vec<String>,
     /// GB/s of one device to its peers in one direction, where the catalogue is not to be asked
     #[arg(long, allow_negative_numbers = true, value_name = "GB/S")]
     pub link: Option<f64>,
@@ -119,7 +121,15 @@ impl std::str::FromStr for Concurrency {
     type Err = String;
     fn from_str(text: &str) -> Result<Concurrency, String> {
         let number = |text: &str| {
-            let number = text.trim().parse::<u32>().ok();
+            let text = text.trim();
+            // Of "1,024" people mean one number.
+            if text.len() > 1 && text.starts_with('0') {
+                return Err(format!(
+                    "{text:?}: a comma stands between numbers of the list, and not between \
+                     thousands: write 1024"
+                ));
+            }
+            let number = text.parse::<u32>().ok();
             let number = number.filter(|number| (1..=CONCURRENCY_MAX).contains(number));
             number.ok_or_else(|| format!("{text:?}: whole numbers from 1 to {CONCURRENCY_MAX}"))
         };
@@ -174,7 +184,12 @@ impl ModelArgs {
 
 /// `fp8`, or `experts=mxfp4,attention=fp8`.
 pub(super) fn store_as(model: &mut Model, text: &str) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
     for part in text.split(',') {
+        let place = part.split_once('=').map_or("all linear layers", |(name, _)| name);
+        if !seen.insert(place) {
+            return Err(format!("{text:?} states {place} twice"));
+        }
         match part.split_once('=') {
             None => model.precision = model.precision.with_linear(part.parse()?),
             Some((name, format)) => {
@@ -270,40 +285,73 @@ pub fn hardware(catalogue: &Catalogue, name: &str, is_published: bool) -> anyhow
     Ok(hardware)
 }
 
-fn times(option: &str, text: &str) -> Result<Slo, Usage> {
-    let refuse =
-        |part: &str| Usage(format!("{option} {part:?}: write ttft=500ms,tpot=20ms,e2el=30s"));
+pub(super) fn times(option: &str, text: &str) -> Result<Slo, Usage> {
+    let refuse = |part: &str| {
+        Usage(format!(
+            "{option} {part:?}: write ttft=500ms,tpot=20ms,e2el=30s, each once, with a point \
+             before a fraction"
+        ))
+    };
     let mut slo = Slo::default();
     for part in text.split(',') {
         let (name, time) = part.split_once('=').ok_or_else(|| refuse(part))?;
-        let (number, scale) = match (time.strip_suffix("ms"), time.strip_suffix('s')) {
-            (Some(number), _) => (number, 1e-3),
-            (None, Some(number)) => (number, 1.0),
+        let (digits, scale) = match (time.strip_suffix("ms"), time.strip_suffix('s')) {
+            (Some(digits), _) => (digits, 1e-3),
+            (None, Some(digits)) => (digits, 1.0),
             _ => return Err(refuse(part)),
         };
-        let number = number.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
-        let time = Some(Seconds(number.ok_or_else(|| refuse(part))? * scale));
-        match name {
-            "ttft" => slo.first_token = time,
-            "tpot" => slo.token = time,
-            "e2el" => slo.end_to_end = time,
+        let value = number::positive(digits).map_err(|_| refuse(part))?;
+        let place = match name {
+            "ttft" => &mut slo.first_token,
+            "tpot" => &mut slo.token,
+            "e2el" => &mut slo.end_to_end,
             _ => return Err(refuse(part)),
+        };
+        if place.replace(Seconds(value * scale)).is_some() {
+            return Err(refuse(part));
         }
     }
     Ok(slo)
 }
 
-/// One number for all, or one for each.
-fn each(option: &str, numbers: &[f64], at: usize, count: usize) -> Result<Option<f64>, Usage> {
-    if let Some(wrong) = numbers.iter().find(|number| !number.is_finite() || **number <= 0.0) {
-        return Err(Usage(format!("{option} {wrong}: a number above 0")));
+/// The most that one device may cost or take, in dollars an hour and in watts: a number above it
+/// was not meant as one.
+const EACH_MOST: f64 = 1e4;
+
+/// Numbers of an option that takes one for all hardware, or one for each.
+fn numbers(option: &str, given: &[String], count: usize) -> Result<Vec<f64>, Usage> {
+    let refuse = |why: String| Usage(format!("{option} {}: {why}", given.join(" ")));
+    if let [one] = given
+        && let Some(meant) = number::may_be_one(one, EACH_MOST)
+    {
+        let each = one.replace(',', &format!(" {option} "));
+        return Err(refuse(match count {
+            2 => format!(
+                "it may mean {meant} for both --on, or one number for each: write {option} \
+                 {meant}, or {option} {each}"
+            ),
+            _ => format!("it has 2 numbers, and --on {count}; if it is one number, write {meant}"),
+        }));
     }
-    match numbers.len() {
-        0 => Ok(None),
-        1 => Ok(Some(numbers[0])),
-        given if given == count => Ok(Some(numbers[at])),
-        given => Err(Usage(format!("{option} has {given} numbers, and --on {count}"))),
+    let mut list = Vec::new();
+    for text in given.iter().flat_map(|text| text.split(',')) {
+        let value = number::positive(text.trim());
+        list.push(value.map_err(|why| refuse(format!("{why}; {NUMBERS}")))?);
     }
+    match list.len() {
+        0 | 1 => Ok(list),
+        given if given == count => Ok(list),
+        given => Err(refuse(format!("it has {given} numbers, and --on {count}; {NUMBERS}"))),
+    }
+}
+
+/// How such an option is written.
+const NUMBERS: &str = "give one number for all --on, or one for each, with a comma between two \
+                       numbers and a point before a fraction: 2.5,2.2";
+
+/// The number for one of several.
+fn of_one(list: &[f64], at: usize) -> Option<f64> {
+    list.get(at).or(list.first()).copied()
 }
 
 fn offers(args: &ProjectArgs, catalogue: &Catalogue, model: &Model) -> anyhow::Result<Vec<Offer>> {
@@ -314,10 +362,15 @@ fn offers(args: &ProjectArgs, catalogue: &Catalogue, model: &Model) -> anyhow::R
     };
     let layouts = args.layout.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let count = args.on.len();
+    let prices = numbers("--price", &args.price, count)?;
+    let powers = numbers("--power", &args.power, count)?;
     let mut offers = Vec::new();
     for (at, name) in args.on.iter().enumerate() {
         let mut hardware = hardware(catalogue, name, !args.no_published)?;
-        if let Some(rate) = each("--link", args.link.as_slice(), 0, 1)? {
+        if let Some(rate) = args.link {
+            if !(rate.is_finite() && rate > 0.0) {
+                return Err(Usage(format!("--link {rate}: a number of GB/s above 0")).into());
+            }
             let inside = BytesPerSecond(rate * 1e9);
             let basis = format!("{inside} a direction (--link)");
             hardware.link = Some(Link { inside, domain: None, outside: None, basis });
@@ -335,8 +388,8 @@ fn offers(args: &ProjectArgs, catalogue: &Catalogue, model: &Model) -> anyhow::R
         offers.push(Offer {
             hardware,
             layouts: layouts.clone(),
-            price: each("--price", &args.price, at, count)?,
-            power: each("--power", &args.power, at, count)?,
+            price: of_one(&prices, at),
+            power: of_one(&powers, at),
         });
     }
     Ok(offers)
@@ -371,10 +424,8 @@ fn alternatives(
 /// Where the command line asks what cannot be, a record cannot be read, or the result cannot be
 /// written.
 pub fn run(args: &ProjectArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let format = report::format_of(args.format, args.out.as_deref(), global)?;
-    if format == ReportFormat::NcclTests {
-        return Err(Usage("nccl-tests has no form for projections".into()).into());
-    }
+    let out = args.out.as_deref();
+    let format = report::format_without_cases(args.format, out, global, "projections")?;
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let model = args.load.model(&catalogue)?;
     let scenario = args.load.scenario(&model, args.memory_share)?;

@@ -16,7 +16,7 @@ pub struct ShapesArgs {
     #[command(flatten)]
     pub load: project::ModelArgs,
     /// Devices that every layer is cut over
-    #[arg(long, value_name = "DEVICES", conflicts_with = "layout")]
+    #[arg(long, allow_negative_numbers = true, value_name = "DEVICES", conflicts_with = "layout")]
     pub tp: Option<u32>,
     /// A layout: tp8, ep8, pp4, tp2pp4
     #[arg(long, value_name = "LAYOUT")]

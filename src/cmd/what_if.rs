@@ -10,6 +10,7 @@ use crate::{
     },
     units::{BytesPerSecond, Watts},
 };
+use std::collections::BTreeSet;
 
 /// The most what-ifs of a command line.
 pub const WHAT_IFS_MAX: usize = 64;
@@ -57,10 +58,11 @@ fn number<T: std::str::FromStr>(key: &str, text: &str) -> Result<T, String> {
 }
 
 fn positive(key: &str, text: &str) -> Result<f64, String> {
-    let number: f64 = number(key, text)?;
-    let is_fine = number.is_finite() && number > 0.0;
-    if is_fine { Ok(number) } else { Err(format!("{key}={text}: a number above 0")) }
+    crate::number::positive(text).map_err(|why| format!("{key}={text}: a number above 0; {why}"))
 }
+
+/// Keys that may stand more than once: `precision=experts=mxfp4,precision=attention=fp8`.
+const REPEATED: &str = "precision";
 
 /// One what-if, from its words: `precision=fp8,kv=fp8`.
 ///
@@ -76,11 +78,17 @@ pub fn alternative(text: &str, base: &Base<'_>) -> anyhow::Result<Alternative> {
         notes: Vec::new(),
     };
     let mut words = Words::default();
+    let mut seen = BTreeSet::new();
     for part in text.split(',') {
-        let (key, value) = part
-            .trim()
-            .split_once('=')
-            .ok_or_else(|| refuse(format!("{part:?} has no value; there are: {KEYS}")))?;
+        let (key, value) = part.trim().split_once('=').ok_or_else(|| {
+            refuse(format!(
+                "{part:?} has no value (a point, not a comma, stands before a fraction); there \
+                 are: {KEYS}"
+            ))
+        })?;
+        if !seen.insert(key) && key != REPEATED {
+            return Err(refuse(format!("{key}= stands twice")).into());
+        }
         if key == "on" {
             let mut hardware = project::hardware(base.catalogue, value, base.is_published)?;
             made.notes.append(&mut hardware.notes);
@@ -270,11 +278,18 @@ pub fn qualities(text: &str, base: &Base<'_>, model: &str) -> anyhow::Result<Vec
     let mut list = Vec::new();
     for part in text.split(',') {
         let (precision, figure) = part.trim().split_once('=').ok_or_else(|| {
-            refuse(format!("{part:?}: write bf16=72.1,fp8=71.8 (published: as it is published)"))
+            refuse(format!(
+                "{part:?}: write bf16=72.1,fp8=71.8 (published: as it is published), with a point \
+                 before a fraction"
+            ))
         })?;
         let figure: f64 = number(precision, figure).map_err(refuse)?;
         if !figure.is_finite() {
             return Err(refuse(format!("{part:?}: a number")).into());
+        }
+        let name = format!("precision={precision}");
+        if list.iter().any(|one: &Alternative| one.name == name) {
+            return Err(refuse(format!("{precision} stands twice")).into());
         }
         let mut demand = base.demand.clone();
         let published = base.catalogue.model(model).map_err(|error| refuse(error.to_string()))?;
@@ -285,7 +300,7 @@ pub fn qualities(text: &str, base: &Base<'_>, model: &str) -> anyhow::Result<Vec
             demand.precision = Some(precision.into());
         }
         list.push(Alternative {
-            name: format!("precision={precision}"),
+            name,
             demand,
             offer: base.offer.clone(),
             accuracy: Some(figure),

@@ -4,6 +4,7 @@
 use super::{
     FeedForward, Format, Indexer, Layers, Mixer, Model,
     fields::Fields,
+    json::Once,
     mixer::{Compressed, Grouped, Latent, Linear, Reach},
     of, quantisation,
 };
@@ -101,7 +102,7 @@ fn harmless() -> Vec<&'static str> {
 /// # Errors
 /// Where it is no JSON, or a field is missing, wrong or not understood.
 pub fn parse(name: &str, json: &str) -> Result<Model, ConfigError> {
-    let value: Value =
+    let Once(value) =
         serde_json::from_str(json).map_err(|error| ConfigError::Json(error.to_string()))?;
     let Value::Object(map) = value else {
         return Err(ConfigError::Json("it is no object".into()));

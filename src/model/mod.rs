@@ -11,6 +11,7 @@ mod feed_forward;
 mod fields;
 pub mod file;
 pub mod format;
+mod json;
 mod mixer;
 mod quantisation;
 

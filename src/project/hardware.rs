@@ -16,6 +16,8 @@ pub struct Hardware {
     pub name: String,
     /// Where its limits come from, for the reader.
     pub basis: String,
+    /// What kind of limits its memory and its peaks are.
+    pub limits: Limits,
     /// Memory bandwidth that L1 is computed with.
     pub memory: BytesPerSecond,
     /// The most that any text of the vendor states, which L0 is computed with.
@@ -40,6 +42,15 @@ pub struct Hardware {
     pub speed: Speed,
     /// What to know of these numbers.
     pub notes: Vec<String>,
+}
+
+/// What limits are: only those of one kind may be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limits {
+    /// Numbers of a datasheet, which nothing real exceeds.
+    Datasheet,
+    /// The best rates of a record, which another kernel may exceed.
+    Record,
 }
 
 /// The speed that is left under a power cap, as shares of that without it: measured by the user.
@@ -105,6 +116,7 @@ impl Hardware {
         Ok(Hardware {
             name: part.id.clone(),
             basis: format!("datasheet of {}", part.name),
+            limits: Limits::Datasheet,
             memory,
             memory_most,
             peaks: part.peaks.clone(),

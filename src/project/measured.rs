@@ -5,7 +5,7 @@
 //! that were still in a cache, a clock above the stated one) counts as 1 and is told.
 
 use super::{
-    hardware::{Hardware, Link, Speed},
+    hardware::{Hardware, Limits, Link, Speed},
     operation::{Kind, Operation},
 };
 use crate::{
@@ -238,6 +238,7 @@ fn of_ceilings(name: &str, record: &Record) -> Result<Hardware, String> {
     Ok(Hardware {
         name: name.into(),
         basis,
+        limits: Limits::Record,
         memory,
         memory_most: memory,
         peaks: ceilings.peaks,

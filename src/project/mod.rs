@@ -13,8 +13,9 @@ pub mod shapes;
 pub mod step;
 pub mod sweep;
 pub mod symptom;
+pub mod tier;
 
-pub use hardware::{Hardware, Link, Speed};
+pub use hardware::{Hardware, Limits, Link, Speed};
 pub use layout::{Layout, Split};
 pub use measured::Whence;
 pub use operation::{Kind, Operation, Phase, Routing, Work};
@@ -25,3 +26,4 @@ pub use public::{MediansFile, Public};
 pub use serving::{Apart, DraftCost, Serving, Speculation};
 pub use step::{Bound, Class, Row, Step, StepError, step};
 pub use sweep::{Fit, Point, Scenario, Slo, Tiers, point, served};
+pub use tier::{By, Rests};

@@ -6,6 +6,7 @@ use super::{
     serving::Serving,
     step::StepError,
     sweep::{self, Point, Scenario, Slo, Tiers},
+    tier::By,
 };
 use crate::{model::Model, units::Seconds};
 
@@ -117,20 +118,26 @@ impl Offer {
 }
 
 impl Side {
-    /// The point to run at: the most tokens a second of a device within the limits.
+    /// The point to run at: the most tokens a second of a device within the limits, by the best
+    /// tier that is known of this hardware.
     pub fn operating_point(&self, demand: &Demand) -> Option<&Point> {
-        sweep::operating_point(&self.points, &demand.slo, demand.scenario.output)
+        self.operating_point_by(demand, By::BestKnown)
+    }
+
+    /// The point to run at by a tier, for comparisons with other hardware.
+    pub fn operating_point_by(&self, demand: &Demand, by: By) -> Option<&Point> {
+        sweep::operating_point(&self.points, &demand.slo, demand.scenario.output, by)
     }
 
     /// Dollars for a million output tokens at a point.
-    pub fn cost(&self, point: &Point, output: u32) -> Option<f64> {
-        let rate = point.device_rate_with_prefill(output).best_known();
+    pub fn cost(&self, point: &Point, output: u32, by: By) -> Option<f64> {
+        let rate = point.device_rate_with_prefill(output).by(by);
         Some(sweep::cost_of_million(self.offer.price?, rate))
     }
 
     /// Joules for an output token at a point.
-    pub fn energy(&self, point: &Point, output: u32) -> Option<f64> {
-        let rate = point.device_rate_with_prefill(output).best_known();
+    pub fn energy(&self, point: &Point, output: u32, by: By) -> Option<f64> {
+        let rate = point.device_rate_with_prefill(output).by(by);
         Some(self.offer.watts()?.0 / rate)
     }
 }

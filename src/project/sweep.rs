@@ -7,6 +7,7 @@ use super::{
     operation::{Phase, Routing, Work},
     serving::{Moved, Serving, Speculation, cycle, draft_split, with_draft},
     step::{Bound, Step, StepError, bound, step},
+    tier::By,
 };
 use crate::{
     model::{Format, Mixer, Model, Module},
@@ -193,11 +194,34 @@ fn fit_with(
         weights += weight_bytes(draft, split);
         sequence += sequence_bytes(draft, split, tokens, scenario.kv);
     }
+    room(hardware, layout, (weights, sequence), scenario.memory_share)
+}
+
+/// What fits at a number of tokens before the one that is made, for claims.
+pub fn fit_at(
+    model: &Model,
+    hardware: &Hardware,
+    layout: Layout,
+    tokens: f64,
+    (kv, memory_share): (Format, f64),
+) -> Fit {
+    let weights = weight_bytes(model, layout.split);
+    let sequence = sequence_bytes(model, layout.split, tokens, kv);
+    room(hardware, layout, (weights, sequence), memory_share)
+}
+
+/// How many sequences fit beside the weights, both in bytes on the device that has the most.
+fn room(
+    hardware: &Hardware,
+    layout: Layout,
+    (weights, sequence): (f64, f64),
+    memory_share: f64,
+) -> Fit {
     let copies = match layout.split {
         Split::Tensor(_) | Split::Even(_) | Split::Pipeline { .. } => 1.0,
         Split::Expert(n) => f64::from(n),
     };
-    let usable = hardware.capacity.0 as f64 * scenario.memory_share;
+    let usable = hardware.capacity.0 as f64 * memory_share;
     let each = if sequence > 0.0 { ((usable - weights) / sequence).floor() } else { 1e9 };
     let sequences = (usable >= weights)
         .then(|| (each.clamp(0.0, 1e9) * copies * f64::from(layout.replicas)) as u64);
@@ -438,12 +462,12 @@ pub struct Slo {
 }
 
 impl Slo {
-    /// Whether a point keeps them, by the best tier that is known.
-    pub fn is_kept(&self, point: &Point, output: u32) -> bool {
+    /// Whether a point keeps them in a tier.
+    pub fn is_kept(&self, point: &Point, output: u32, by: By) -> bool {
         let within = |most: Option<Seconds>, time: f64| most.is_none_or(|most| time <= most.0);
-        within(self.first_token, point.first_token.best_known())
-            && within(self.token, point.token.best_known())
-            && within(self.end_to_end, point.end_to_end(output).best_known())
+        within(self.first_token, point.first_token.by(by))
+            && within(self.token, point.token.by(by))
+            && within(self.end_to_end, point.end_to_end(output).by(by))
     }
 }
 
@@ -455,10 +479,16 @@ pub fn front(values: &[(f64, f64)]) -> Vec<bool> {
     values.iter().map(|one| !values.iter().any(|other| beats(*other, *one))).collect()
 }
 
-/// The point with the most tokens a second for each device among those that fit and keep limits.
-pub fn operating_point<'a>(points: &'a [Point], slo: &Slo, output: u32) -> Option<&'a Point> {
-    let good = points.iter().filter(|point| point.fits() && slo.is_kept(point, output));
-    let rate = |point: &&Point| point.device_rate_with_prefill(output).best_known();
+/// The point with the most tokens a second for each device among those that fit and keep limits,
+/// all in one tier.
+pub fn operating_point<'a>(
+    points: &'a [Point],
+    slo: &Slo,
+    output: u32,
+    by: By,
+) -> Option<&'a Point> {
+    let good = points.iter().filter(|point| point.fits() && slo.is_kept(point, output, by));
+    let rate = |point: &&Point| point.device_rate_with_prefill(output).by(by);
     good.max_by(|one, other| rate(one).total_cmp(&rate(other)))
 }
 

@@ -93,6 +93,8 @@ pub struct Loss {
     pub measured: Seconds,
     /// The share of its L1 that rests on cases of the record.
     pub here: f64,
+    /// The share of its L1 that rests on rates that others published of the part.
+    pub published: f64,
     /// The operation that loses most, and what says so.
     pub most: Option<(&'static str, String)>,
 }
@@ -103,19 +105,41 @@ impl Loss {
         Seconds((self.measured.0 - self.serial.0).max(0.0))
     }
 
-    /// The share of the ceiling that is reached; none where there is no ceiling.
+    /// The share of the ceiling that is reached; none where there is no ceiling, or where nothing
+    /// but the ceiling is known.
     pub fn reached(&self) -> Option<f64> {
-        (self.serial.0 > 0.0).then(|| self.serial.0 / self.measured.0)
+        let is_known = self.serial.0 > 0.0 && self.rests_on() != Whence::Limits;
+        is_known.then(|| self.serial.0 / self.measured.0)
+    }
+
+    /// What most of what is known of it rests on.
+    pub fn rests_on(&self) -> Whence {
+        match (self.here > 0.0 || self.published > 0.0, self.here >= self.published) {
+            (false, _) => Whence::Limits,
+            (true, true) => Whence::Record,
+            (true, false) => Whence::Published,
+        }
     }
 }
 
-/// What a step loses, the most first; nothing where nothing is known beside limits.
+/// What a step loses: what rests on the record first, then what rests on published rates, then what
+/// nothing is known of; within each the most first. A loss that was measured and one that is
+/// another machine's are not ranked against each other. Nothing where nothing is known beside
+/// limits.
 pub fn losses(step: &Step) -> Vec<Loss> {
     if step.measured.is_none() {
         return Vec::new();
     }
     let mut losses: Vec<_> = Resource::ALL.into_iter().filter_map(|one| loss(step, one)).collect();
-    losses.sort_by(|one, other| other.lost().0.total_cmp(&one.lost().0));
+    let order = |one: &Loss| match one.rests_on() {
+        Whence::Record => 0,
+        Whence::Published => 1,
+        Whence::Limits => 2,
+    };
+    losses.sort_by(|one, other| {
+        let by_time = other.lost().0.total_cmp(&one.lost().0);
+        order(one).cmp(&order(other)).then(by_time)
+    });
     losses
 }
 
@@ -123,7 +147,7 @@ fn loss(step: &Step, resource: Resource) -> Option<Loss> {
     if resource == Resource::Launches {
         let time: f64 = step.rows.iter().map(|row| row.launches.0).sum();
         let (serial, measured) = (Seconds(0.0), Seconds(time));
-        let loss = Loss { resource, serial, measured, here: 1.0, most: None };
+        let loss = Loss { resource, serial, measured, here: 1.0, published: 0.0, most: None };
         return (time > 0.0).then_some(loss);
     }
     let rows: Vec<_> = step.rows.iter().filter(|row| Resource::of(row) == resource).collect();
@@ -131,8 +155,11 @@ fn loss(step: &Step, resource: Resource) -> Option<Loss> {
         |row: &Row| row.measured.unwrap_or(row.serial).0 - row.launches.0 - row.serial.0;
     let serial: f64 = rows.iter().map(|row| row.serial.0).sum();
     let lost: f64 = rows.iter().map(|row| without_launches(row)).sum();
-    let is_here = |row: &&&Row| row.basis.as_ref().is_some_and(|b| b.whence == Whence::Record);
-    let here: f64 = rows.iter().filter(is_here).map(|row| row.serial.0).sum();
+    let share = |whence: Whence| {
+        let is_so = |row: &&&Row| row.basis.as_ref().is_some_and(|b| b.whence == whence);
+        let time: f64 = rows.iter().filter(is_so).map(|row| row.serial.0).sum();
+        if time > 0.0 { time / serial } else { 0.0 }
+    };
     let worst = rows
         .iter()
         .max_by(|one, other| without_launches(one).total_cmp(&without_launches(other)))?;
@@ -141,7 +168,8 @@ fn loss(step: &Step, resource: Resource) -> Option<Loss> {
         resource,
         serial: Seconds(serial),
         measured: Seconds(serial + lost),
-        here: if here > 0.0 { here / serial } else { 0.0 },
+        here: share(Whence::Record),
+        published: share(Whence::Published),
         most: Some((worst.operation.name, words)),
     })
 }

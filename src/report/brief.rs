@@ -7,7 +7,7 @@ use super::{
     case_table::{failure_name, invalidity_name},
     headline, integrity, rank, summary, without_numbers,
 };
-use crate::{outcome::Outcome, record::Record};
+use crate::{outcome::Outcome, record::Record, text::counted};
 
 /// Most element types of matrix products that are listed, those of language models first.
 const PRODUCTS_MAX: usize = 5;
@@ -45,8 +45,8 @@ pub fn verdict(record: &Record) -> String {
     let counts = Counts::of(record);
     let Counts { planned, measured, skipped, failed, invalid, not_reached } = counts;
     let selected = if record.header.selectors.is_empty() { "" } else { "selected " };
-    let cases = if planned == 1 { "case" } else { "cases" };
-    let mut parts = vec![format!("{measured} of {planned} {selected}{cases} measured")];
+    let cases = counted(planned, &format!("{selected}case"));
+    let mut parts = vec![format!("{measured} of {cases} measured")];
     let others = [
         (skipped, "skipped"),
         (failed, "failed"),

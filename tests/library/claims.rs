@@ -72,7 +72,7 @@ fn what_is_left_unsaid_decides_in_the_claims_favour() {
     let claim = |value: &str| Claim {
         value: value.into(),
         on: Some("h200-sxm".into()),
-        model: Some("llama-3.1-8b".into()),
+        model: value.contains("tok").then(|| "llama-3.1-8b".into()),
         ..Claim::default()
     };
     let answer = |claim: &Claim| judged(&catalogue, claim).expect("judged").answer;
@@ -84,12 +84,14 @@ fn what_is_left_unsaid_decides_in_the_claims_favour() {
     assert_eq!(answer(&drafted), Answer::Possible);
     assert_eq!(answer(&claim("9000 tok/s")), Answer::CannotTell);
     assert_eq!(answer(&claim("90,000 tok/s/GPU")), Answer::Impossible);
-    let untyped = Claim { model: None, ..claim("1000 TFLOP/s") };
-    assert_eq!(answer(&untyped), Answer::CannotTell);
+    assert_eq!(answer(&claim("1000 TFLOP/s")), Answer::CannotTell);
     for (value, expected) in [
         ("4.8 TB/s", Answer::Possible),
         ("4.4 TB/s", Answer::Possible),
         ("4,770 GB/s", Answer::Suspicious),
+        ("4.32 TiB/s", Answer::Suspicious),
+        ("4.8 TiB/s", Answer::Impossible),
+        ("35.2 Tbit/s", Answer::Possible),
         ("5.2 TB/s", Answer::Impossible),
         ("989.4 TFLOP/s bf16", Answer::Possible),
         ("1,040 TFLOP/s bf16", Answer::Suspicious),
@@ -102,6 +104,144 @@ fn what_is_left_unsaid_decides_in_the_claims_favour() {
     for wrong in ["fast", "-5 tok/s", "480 parsecs", "0 GB/s", "", "busbw"] {
         assert!(judged(&catalogue, &claim(wrong)).is_err(), "{wrong}");
     }
-    let none = Claim { gpus: Some(0), ..claim("1 tok/s") };
-    assert!(judged(&catalogue, &none).is_err());
+}
+
+/// A claim of tokens, and what is said of it.
+fn of_tokens(change: impl Fn(&mut Claim)) -> (Claim, Result<Verdict, String>) {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let mut claim = Claim {
+        value: "20 tok/s/user".into(),
+        on: Some("h200-sxm".into()),
+        model: Some("llama-3.1-70b".into()),
+        precision: Some("fp8".into()),
+        kv: Some("fp8".into()),
+        ..Claim::default()
+    };
+    change(&mut claim);
+    let verdict = judged(&catalogue, &claim);
+    (claim, verdict)
+}
+
+/// What is changed of the claim, and words of what is said then.
+type Changed<'c> = (&'c str, &'c dyn Fn(&mut Claim));
+
+/// 72.7 GB of weights and 163,840 bytes of keys and values for each token, beside 141 GB that may
+/// be 151.4: 78.8 GB are left, for 60 times 8,000 tokens.
+#[test]
+fn what_does_not_fit_is_impossible_with_its_arithmetic() {
+    let of = |change: &dyn Fn(&mut Claim)| of_tokens(change).1.expect("judged");
+    let fits = of(&|claim| (claim.concurrency, claim.context) = (Some(60), Some(8000)));
+    assert_eq!(fits.answer, Answer::Possible, "{fits:#?}");
+    let line = fits.arithmetic.iter().find(|line| line.starts_with("KV cache")).expect("a line");
+    assert!(line.contains("60 x 1.311 GB") && line.contains("60 sequences fit"), "{line}");
+    let cases: [Changed<'_>; 6] = [
+        ("61 sequences of 8000 tokens", &|claim| {
+            (claim.concurrency, claim.context) = (Some(61), Some(8000));
+        }),
+        // A user alone: 131,072 tokens in 16 bits are 43 GB, and in 32 bits 86 GB.
+        ("one sequence of 131000 tokens", &|claim| {
+            (claim.context, claim.kv) = (Some(131_000), Some("f32".into()));
+        }),
+        // Half of an answer counts.
+        ("61 sequences of 8000 tokens", &|claim| {
+            (claim.isl, claim.osl, claim.concurrency) = (Some(7000), Some(2000), Some(61));
+        }),
+        // 405 x 10^9 parameters on 2 devices; all of it on each of 2 copies.
+        ("weights do not fit", &|claim| {
+            (claim.model, claim.gpus) = (Some("llama-3.1-405b".into()), Some(2));
+        }),
+        ("weights do not fit", &|claim| {
+            (claim.precision, claim.layout) = (Some("bf16".into()), Some("2xtp1".into()));
+            claim.on = Some("h100-sxm".into());
+        }),
+        // Eight key heads on 16 devices: each holds a whole head, so that half as many fit.
+        ("1500 sequences", &|claim| {
+            (claim.on, claim.layout) = (Some("h100-sxm".into()), Some("tp16".into()));
+            (claim.concurrency, claim.context) = (Some(1500), Some(4000));
+            claim.model = Some("llama-3.1-70b".into());
+        }),
+    ];
+    for (words, change) in cases {
+        let found = of(change);
+        assert_eq!(found.answer, Answer::Impossible, "{words}: {found:#?}");
+        assert!(found.why.contains(words), "{words}: {found:#?}");
+        let line = found.arithmetic.iter().any(|line| line.starts_with("weights: "));
+        assert!(line, "{words}: {found:#?}");
+    }
+    // The number of requests that a rate needs does not fit, whichever that is.
+    let implied = of(&|claim| {
+        (claim.value, claim.context) = ("800 tok/s".into(), Some(32_000));
+    });
+    assert_eq!(implied.answer, Answer::Impossible, "{implied:#?}");
+    assert!(implied.why.contains("requests at once or more, and 15 fit"), "{implied:#?}");
+}
+
+#[test]
+fn each_condition_that_is_not_stated_is_named() {
+    let missing = |change: &dyn Fn(&mut Claim)| -> String {
+        of_tokens(change).1.expect("judged").missing.join("; ")
+    };
+    let none = missing(&|claim| (claim.precision, claim.kv) = (None, None));
+    for words in ["precision", "devices", "requests at once", "context"] {
+        assert!(none.contains(words), "{words}: {none}");
+    }
+    assert!(missing(&|claim| (claim.kv, claim.isl) = (None, Some(100))).contains("fp8 taken"));
+    assert!(missing(&|claim| claim.isl = Some(100)).contains("tokens of answers"));
+    assert!(missing(&|claim| claim.osl = Some(100)).contains("tokens of prompts"));
+    assert!(missing(&|claim| claim.gpus = Some(2)).contains("layout"));
+    assert!(missing(&|claim| claim.on = None).contains("--on"));
+    assert!(missing(&|claim| claim.model = None).contains("--model"));
+    // Of a longer context than the model's configuration has, nothing can be told.
+    let beyond = of_tokens(|claim| claim.context = Some(200_000)).1.expect("judged");
+    assert_eq!(beyond.answer, Answer::CannotTell, "{beyond:#?}");
+    assert!(beyond.missing.join("; ").contains("config.json"), "{beyond:#?}");
+}
+
+/// A condition that is ignored may be the one that makes a figure true or false.
+#[test]
+fn what_a_figure_has_no_use_for_is_refused() {
+    let cases: [Changed<'_>; 11] = [
+        ("gpus is from 1", &|claim| claim.gpus = Some(0)),
+        ("gpus is from 1", &|claim| claim.gpus = Some(5000)),
+        ("concurrency is 1", &|claim| claim.concurrency = Some(0)),
+        ("isl is 1", &|claim| claim.isl = Some(0)),
+        ("osl is 1", &|claim| claim.osl = Some(0)),
+        ("acceptance is from 1", &|claim| claim.acceptance = Some(f64::NAN)),
+        ("exclude each other", &|claim| (claim.isl, claim.context) = (Some(1), Some(1))),
+        ("of 8 devices, and gpus is 4", &|claim| {
+            (claim.value, claim.gpus) = ("9 tok/s on 8 GPUs".into(), Some(4));
+        }),
+        ("tp4 has 4 devices, and not 8", &|claim| {
+            (claim.value, claim.layout) = ("9 tok/s on 8 GPUs".into(), Some("tp4".into()));
+        }),
+        ("has no model, precision, kv", &|claim| claim.value = "4.8 TB/s".into()),
+        ("judged for one device", &|claim| {
+            let own = Claim { value: "38 TB/s".into(), gpus: Some(8), ..Claim::default() };
+            *claim = Claim { on: claim.on.clone(), ..own };
+        }),
+    ];
+    for (words, change) in cases {
+        let (claim, found) = of_tokens(change);
+        let why = found.expect_err(words);
+        assert!(why.contains(words), "{}: {why}", claim.value);
+    }
+}
+
+#[test]
+fn a_file_of_claims_says_what_is_wrong_with_it() {
+    let claim = |id: &str| format!("[[claim]]\nid = \"{id}\"\nvalue = \"4.8 TB/s\"\n");
+    assert_eq!(ClaimFile::parse(&claim("a")).expect("a claim").claim.len(), 1);
+    let most: String = (0..10_001).map(|at| claim(&at.to_string())).collect();
+    for (text, words) in [
+        (String::new(), "no claim"),
+        (claim("a") + &claim("a"), "two claims have the id \"a\""),
+        (claim("a") + "value = \"5 TB/s\"\n", "duplicate key"),
+        (claim("a") + "moon = 1\n", "unknown field"),
+        (claim("a") + "gpus = -1\n", "gpus"),
+        (claim("a") + "[claim.run.suite]\n[claim.run.conditions]\nclock_mhz = nan\n", "clock_mhz"),
+        (most, "10001 claims are more than 10000"),
+    ] {
+        let why = ClaimFile::parse(&text).expect_err(words);
+        assert!(why.contains(words), "{words}: {why}");
+    }
 }

@@ -11,7 +11,7 @@ use fizeau::{
 use std::{env, fs};
 
 /// A rung at which everything takes `time` times as long, at a power.
-fn rung(setting: &str, time: f64, watts: f64, by_counter: bool) -> Rung {
+pub fn rung(setting: &str, time: f64, watts: f64, by_counter: bool) -> Rung {
     let mut record: Record = synthetic::record();
     record.outcomes.retain(|outcome| {
         let id = outcome.case().to_string();

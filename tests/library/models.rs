@@ -189,6 +189,16 @@ fn what_is_not_understood_is_refused_by_its_field() {
     assert!(config::parse("x", "[1]").is_err() && config::parse("x", "{").is_err());
 }
 
+/// Which of two values a reader takes differs between readers.
+#[test]
+fn a_field_that_stands_twice_is_refused() {
+    let once = plain().to_string();
+    assert!(config::parse("x", &once).is_ok());
+    let twice = once.replacen('{', "{\"num_hidden_layers\": 1, ", 1);
+    let error = config::parse("x", &twice).expect_err("twice").to_string();
+    assert!(error.contains("field num_hidden_layers stands twice"), "{error}");
+}
+
 #[test]
 fn a_model_is_found_by_its_publishers_name_and_a_file_by_its_path() {
     let catalogue = catalogue();

@@ -5,8 +5,8 @@ use fizeau::{
     data::Catalogue,
     model::{Format, Model, Module, config},
     project::{
-        Apart, DraftCost, Hardware, Layout, Link, Phase, Routing, Scenario, Serving, Slo,
-        Speculation, Speed, Split, Work, operation, point, served,
+        Apart, By, DraftCost, Hardware, Layout, Limits, Link, Phase, Routing, Scenario, Serving,
+        Slo, Speculation, Speed, Split, Work, operation, point, served,
         shapes::{Forms, Shapes},
         step, sweep,
     },
@@ -101,6 +101,7 @@ fn made_up() -> impl Strategy<Value = Hardware> {
         .prop_map(|(memory, more, peak, link, cache, domain, network)| Hardware {
             name: "made up".into(),
             basis: "made up".into(),
+            limits: Limits::Datasheet,
             memory: BytesPerSecond(memory),
             memory_most: BytesPerSecond(memory * more),
             peaks: [(fizeau::dtype::Dtype::Bf16, FlopsPerSecond(peak))].into(),
@@ -416,7 +417,10 @@ fn fronts_and_operating_points() {
     let of = |requests| point(&model, &h200(), layout, &scenario(), requests).expect("a point");
     let points: Vec<_> = [1, 8, 64, 128].map(of).into();
     let slo = |token| Slo { token: Some(fizeau::units::Seconds(token)), ..Slo::default() };
-    let best = |slo| sweep::operating_point(&points, &slo, 1000).map(|point| point.concurrency);
+    let best = |slo| {
+        let best = sweep::operating_point(&points, &slo, 1000, By::BestKnown);
+        best.map(|point| point.concurrency)
+    };
     assert_eq!(best(slo(1.0)), Some(128));
     assert_eq!(best(slo(0.0045)), Some(8));
     assert_eq!(best(slo(1e-6)), None);

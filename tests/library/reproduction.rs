@@ -22,7 +22,7 @@ fn of(record: &Record, start: &str) -> (f64, String) {
 }
 
 /// A quiet machine of its own, whose case took these shares of its time.
-fn rounds(times: &[f64], change: impl Fn(&mut Record)) -> Vec<Record> {
+pub fn rounds(times: &[f64], change: impl Fn(&mut Record)) -> Vec<Record> {
     let round = |time: &f64| {
         let mut record = synthetic::record();
         record.header.device.virtualised = None;
@@ -50,6 +50,12 @@ fn claim(value: &str, conditions: &str) -> Claim {
     file.claim[0].clone()
 }
 
+/// A claim of twice what the synthetic record's copy reaches, and its case.
+pub fn twice(conditions: &str) -> (Claim, String) {
+    let (rate, case) = of(&synthetic::record(), "stream/copy");
+    (claim(&format!("{:.3} GB/s", rate * 2.0 / 1e9), conditions), case)
+}
+
 fn judged(claim: &Claim, case: &str, rounds: &[Record]) -> Reproduction {
     let catalogue = Catalogue::load(None).expect("the data");
     let part = catalogue.parts.iter().find(|part| Some(&part.id) == claim.on.as_ref());
@@ -58,7 +64,7 @@ fn judged(claim: &Claim, case: &str, rounds: &[Record]) -> Reproduction {
     reproduce(claim, run, Here { part, possible: &possible, case, rounds }).expect("rounds")
 }
 
-const STEADY: [f64; 4] = [1.0, 1.001, 0.999, 1.0];
+pub const STEADY: [f64; 4] = [1.0, 1.001, 0.999, 1.0];
 
 #[test]
 fn the_mean_of_processes_decides_beside_its_interval() {

@@ -2,7 +2,6 @@
 //! exit codes, and what they say of a command line that cannot be.
 
 use fizeau::{
-    claim::{Claim, Named, judge},
     cmd::report::{ReportFormat, render},
     data::Catalogue,
     format::{
@@ -20,7 +19,7 @@ use fizeau::{
 use serde_json::Value;
 use std::process::{Command, Output};
 
-const PLAIN: Terminal = Terminal { width: Some(120), colour: Colour::Never };
+const PLAIN: Terminal = Terminal { width: Some(80), colour: Colour::Never };
 
 fn fizeau(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fizeau")).args(args).output().expect("it starts")
@@ -32,21 +31,25 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&said.stdout).expect("JSON")
 }
 
+/// A part of the catalogue, with or without what was published of it.
+pub fn part(id: &str, is_published: bool) -> Hardware {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let part = catalogue.parts.iter().find(|part| part.id == id).expect("a part");
+    let mut hardware = Hardware::of_part(part).expect("whole");
+    if let Some((_, text)) = catalogue.medians(id).filter(|_| is_published) {
+        let file: MediansFile = toml::from_str(text).expect("a file of rates");
+        hardware.public = Some(Public::of(&file, &hardware).expect("rates that can be"));
+    }
+    hardware
+}
+
 fn projection() -> Projection {
     let catalogue = Catalogue::load(None).expect("the embedded catalogue");
-    let offer = |id: &str, layouts: &[&str], price| {
-        let part = catalogue.parts.iter().find(|part| part.id == id).expect("a part");
-        let mut hardware = Hardware::of_part(part).expect("whole");
-        if let Some((_, text)) = catalogue.medians(id) {
-            let file: MediansFile = toml::from_str(text).expect("a file of rates");
-            hardware.public = Some(Public::of(&file, &hardware).expect("rates that can be"));
-        }
-        Offer {
-            hardware,
-            layouts: layouts.iter().map(|text| text.parse().expect("a layout")).collect(),
-            price: Some(price),
-            power: None,
-        }
+    let offer = |id: &str, layouts: &[&str], price| Offer {
+        hardware: part(id, true),
+        layouts: layouts.iter().map(|text| text.parse().expect("a layout")).collect(),
+        price: Some(price),
+        power: None,
     };
     let demand = Demand {
         model: catalogue.model("gpt-oss-120b").expect("a model"),
@@ -105,32 +108,6 @@ fn every_format_of_a_projection() {
 }
 
 #[test]
-fn every_format_of_claims() {
-    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
-    let part = catalogue.parts.iter().find(|part| part.id == "h200-sxm");
-    let model = catalogue.model("llama-2-70b").expect("a model");
-    let judged = ["155 tok/s/user", "4.8 TB/s", "busbw 480"].map(|value| {
-        let claim = Claim {
-            value: value.into(),
-            on: Some("h200-sxm".into()),
-            precision: Some("bf16".into()),
-            source: Some("a test".into()),
-            ..Claim::default()
-        };
-        let named = Named { part, model: Some(model.clone()), layout: None };
-        let verdict = judge(&claim, &named).expect("judged");
-        (claim, verdict)
-    });
-    let document = report::verdicts(&judged);
-    let shown = |format| render(&document, format, PLAIN).expect("it renders");
-    let said = shown(ReportFormat::Terminal);
-    assert!(said.contains("Impossible: it is 444 % of the bound"), "{said}");
-    let read: Value = serde_json::from_str(&shown(ReportFormat::Json)).expect("JSON");
-    assert_eq!(read["tables"]["claims"].as_array().map(Vec::len), Some(3));
-    assert!(shown(ReportFormat::Html).contains("impossible"));
-}
-
-#[test]
 fn what_cannot_be_projected_is_a_clear_error() {
     let llama = ["project", "llama-3.1-8b", "--on", "h200"];
     let with = |more: &[&str]| fizeau(&[&llama[..], more].concat());
@@ -145,7 +122,18 @@ fn what_cannot_be_projected_is_a_clear_error() {
         (&["--precision", "fp7"], "no format of weights"),
         (&["--precision", "heads=fp8"], "is none of"),
         (&["--slo", "tpot=20"], "write ttft="),
-        (&["--price", "1,2"], "2 numbers"),
+        (&["--precision", "experts=fp8,experts=bf16"], "states experts twice"),
+        (&["--slo", "tpot=1,5s"], "with a point"),
+        (&["--slo", "tpot=20ms,tpot=30ms"], "each once"),
+        (&["--slo", "tpot=infs"], "write ttft="),
+        (&["--price", "1,2"], "2 numbers, and --on 1; if it is one number, write 1.2"),
+        (&["--price", "1,979"], "write 1979"),
+        (&["--price", "2.5,2.2"], "2 numbers"),
+        (&["--price", "1e3"], "1e3"),
+        (&["--power", "nan"], "nan"),
+        (&["--link", "inf"], "--link"),
+        (&["--concurrency", "1,024"], "write 1024"),
+        (&["--format", "superbench"], "no form for projections"),
         (&["--price", "-1"], "-1"),
         (&["--memory-share", "2"], "--memory-share"),
         (&["--on", "h300"], "no part has this name"),
@@ -160,9 +148,62 @@ fn what_cannot_be_projected_is_a_clear_error() {
     }
     let said = fizeau(&["project", "llama-9", "--on", "h200"]);
     assert_eq!(said.status.code(), Some(2));
-    let said = fizeau(&["claim", "480 parsecs", "--on", "h200"]);
-    assert_eq!(said.status.code(), Some(2));
-    assert_eq!(fizeau(&["claim"]).status.code(), Some(2));
+}
+
+/// Of two prices with a comma between them, and one with a decimal comma, only the user knows which
+/// was meant; where the second cannot be meant, nobody is asked.
+#[test]
+fn numbers_of_several_parts_are_not_guessed() {
+    let both = ["project", "llama-3.1-8b", "--on", "h200", "--on", "mi300x", "--json"];
+    let with = |more: &[&str]| fizeau(&[&both[..], more].concat());
+    for (more, words) in [
+        (["--price", "2,5"], "write --price 2.5, or --price 2 --price 5"),
+        (["--power", "1,200"], "write --power 1200, or --power 1 --power 200"),
+    ] {
+        let said = with(&more);
+        let error = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(2), "{more:?}: {error}");
+        assert!(error.contains(words), "{more:?}: {error}");
+    }
+    for more in [
+        &["--price", "2.5,2.2"][..],
+        &["--price", "2", "--price", "5"],
+        &["--power", "700,750"],
+        &["--price", "3"],
+    ] {
+        let said = with(more);
+        assert!(said.status.success(), "{more:?}: {}", String::from_utf8_lossy(&said.stderr));
+    }
+}
+
+#[test]
+fn a_claim_that_cannot_be_read_is_a_clear_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.toml");
+    std::fs::write(&empty, "").expect("written");
+    let empty = empty.to_str().expect("UTF-8");
+    for (args, words) in [
+        (&[][..], "give a figure"),
+        (&["480 parsecs", "--on", "h200"], "parsecs"),
+        (&["4.8 TB/s write on 3 GPUs of unicorn", "--on", "h200"], "\"unicorn\""),
+        (&["4,8 TB/s", "--on", "h200"], "may mean 4.8 or 48"),
+        (&["4.8 TB/s", "--on", "unicorn"], "no part has this name"),
+        (&["4.8 TB/s", "--on", "h200", "--isl", "8"], "has no isl"),
+        (&["9 tok/s", "--on", "h200", "--model", "llama-9"], "llama-9"),
+        (&["9 tok/s", "--on", "h200", "--gpus", "-1"], "--gpus"),
+        (&["9 tok/s", "--on", "h200", "--format", "nccl-tests"], "no form for claims"),
+        (&["--from", empty], "no claim"),
+        (&["--from", empty, "--gpus", "8"], "--gpus"),
+    ] {
+        let said = fizeau(&[&["claim"][..], args].concat());
+        let error = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains(words), "{args:?}: {error}");
+        assert!(said.stdout.is_empty(), "{args:?}");
+    }
+    let shown = fizeau(&["claim", "1,979 TFLOP/s fp8", "--on", "h200", "--format", "csv"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("\"1,979 TFLOP/s fp8\",h200,possible"), "{shown}");
 }
 
 #[test]

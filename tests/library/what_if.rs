@@ -267,9 +267,18 @@ fn what_is_seen_is_set_beside_what_is_expected() {
         assert!(of.len() > 1, "{symptom}: {rows:#?}");
         let (rest, resources) = of.split_last().expect("rows");
         assert_eq!(rest["resource"], "in none of these");
-        assert!(resources.windows(2).all(|pair| lost(pair[0]) >= lost(pair[1])), "{rows:#?}");
+        assert!(lost(rest) < tail);
         let share: f64 = of.iter().filter_map(|row| row["share_of_lost"].as_f64()).sum();
-        assert!((share - 1.0).abs() < 1e-9 && of.iter().all(|row| lost(row) < tail), "{share}");
+        assert!((share - 1.0).abs() < 1e-9, "{share}");
+        // What nothing is known of has no loss, and comes last.
+        let known = resources.iter().take_while(|row| row["rests_on"] == "record");
+        let (known, unknown) = resources.split_at(known.count());
+        assert!(!known.is_empty() && known.iter().all(|row| lost(row) < tail), "{rows:#?}");
+        assert!(known.windows(2).all(|pair| lost(pair[0]) >= lost(pair[1])), "{rows:#?}");
+        for row in unknown {
+            assert_eq!(row["rests_on"], "not known");
+            assert!(row["lost_seconds"].is_null() && row["reached_ceiling_share"].is_null());
+        }
     }
     let shown = json(&[&asked[..], &["--seen", "tpot=1ms"]].concat());
     assert!(shown["text"].to_string().contains("below the bound"), "{}", shown["text"]);
@@ -304,6 +313,9 @@ fn a_wrong_what_if_is_a_clear_error() {
         ("draft=2", "needs accept="),
         ("accept=9,draft=3", "from 1 to 4 tokens"),
         ("accept=-1,draft=3", "a number above 0"),
+        ("accept=2,5,draft=3", "a point, not a comma"),
+        ("price=1e3", "a number above 0"),
+        ("isl=100,isl=200", "isl= stands twice"),
         ("accept=2,draft=3,draft-cost=-1", "from 0 to 10"),
         ("accept=2,draft=3,draft-model=llama-9", "no model is called"),
         ("accept=2,draft=3,draft-cost=0.1,draft-model=llama-3.2-1b", "exclude each other"),
@@ -326,6 +338,8 @@ fn a_wrong_what_if_is_a_clear_error() {
         (["--accuracy", "fp7=1"], "no format of weights"),
         (["--accuracy", "fp8"], "write bf16=72.1"),
         (["--accuracy", "fp8=good"], "no number"),
+        (["--accuracy", "fp8=72,1"], "with a point"),
+        (["--accuracy", "fp8=72,fp8=71"], "stands twice"),
         (["--seen", "e2el=3s"], "ttft and tpot"),
         (["--seen", "tpot=-3s"], "write ttft="),
         (["--on", "results/epyc-9005/2026-11-21-kvm-2-cores+nowhere"], "there is no record"),

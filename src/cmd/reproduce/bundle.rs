@@ -4,12 +4,12 @@
 use super::known;
 use crate::{
     claim::{self, Claim, Here, Named, Reproduction, judge},
-    cmd::{self, Global, exit, project::part_called},
+    cmd::{self, Global, Usage, exit, project::part_called},
     data::Catalogue,
     file,
     record::store,
 };
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{
@@ -160,15 +160,17 @@ impl Bundle {
 /// Where there is no bundle, or it cannot be read.
 pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow::Result<ExitCode> {
     let path = directory.join(FILE);
+    let refuse = |why: String| Usage(format!("{}: {why}", cmd::shown(&path)));
     let text = file::read_text(&path, FILE_MAX).with_context(|| cmd::shown(&path))?;
-    let bundle: Bundle = serde_json::from_str(&text).with_context(|| cmd::shown(&path))?;
+    let bundle: Bundle = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
     if bundle.fizeau_reproduction != VERSION {
-        bail!("{}: version {} is not known", cmd::shown(&path), bundle.fizeau_reproduction);
+        let version = bundle.fizeau_reproduction;
+        return Err(refuse(format!("version {version} is not known")).into());
     }
     let mut faults = Vec::new();
     for BundledFile { path, sha256 } in &bundle.files {
         if !is_inside(path) {
-            bail!("{path:?} is no file of the bundle");
+            return Err(refuse(format!("{path:?} is no file of the bundle")).into());
         }
         let now = hash(&directory.join(path))?;
         if now != *sha256 {
@@ -180,7 +182,7 @@ pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow
     for round in &bundle.rounds {
         let path = format!("{round}/{}", store::FILE);
         if !listed(&path) {
-            bail!("{path:?} counts and has no hash");
+            return Err(refuse(format!("{path:?} counts and has no hash")).into());
         }
         records.push(store::read(&directory.join(round))?);
     }

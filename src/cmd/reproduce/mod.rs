@@ -3,7 +3,7 @@
 //! Each round is a process of its own, which leaves a record. What is judged is the records, and
 //! they stay beside the answer with their hashes: `--check` judges them again, on any machine.
 
-mod bundle;
+pub mod bundle;
 
 use super::{
     Global, Usage,
@@ -23,7 +23,6 @@ use crate::{
     record::Record,
     report::{Block, Bundled, Document, claims_listed, reproduction, without_numbers},
     spec::Part,
-    suite,
     units::{Megahertz, Watts},
     world::{Choice, choice},
 };
@@ -177,7 +176,7 @@ fn known(name: &str, id: Option<&str>, catalogue: &Catalogue) -> anyhow::Result<
     let is_file = name.ends_with(".toml");
     let texts: Vec<String> = match is_file {
         true => {
-            let read = file::read_text(Path::new(name), suite::TEXT_MAX);
+            let read = file::read_text(Path::new(name), claim::TEXT_MAX);
             vec![read.map_err(|error| anyhow::anyhow!("{name}: {error}"))?]
         }
         false => catalogue.claims.values().cloned().collect(),
@@ -204,7 +203,7 @@ fn known(name: &str, id: Option<&str>, catalogue: &Catalogue) -> anyhow::Result<
 
 /// The claims of a file, each with a text of its own.
 fn claims_of(text: &str) -> Result<Vec<Known>, String> {
-    let file: ClaimFile = toml::from_str(text).map_err(|error| error.to_string())?;
+    let file = ClaimFile::parse(text)?;
     if let [claim] = file.claim.as_slice() {
         return Ok(vec![Known { claim: claim.clone(), text: text.to_owned() }]);
     }
@@ -231,7 +230,7 @@ struct Ready<'c> {
 impl<'c> Ready<'c> {
     fn of(claim: &Claim, args: &ReproduceArgs, catalogue: &'c Catalogue) -> anyhow::Result<Self> {
         let mut claim = claim.clone();
-        let name = if claim.id.is_empty() { claim.value.clone() } else { claim.id.clone() };
+        let name = claim.name().to_owned();
         let usage = |why: String| anyhow::Error::from(Usage(format!("{name}: {why}")));
         let statement: Statement = claim.value.parse().map_err(usage)?;
         if statement.is_of_tokens() {
@@ -369,7 +368,7 @@ fn list(args: &ReproduceArgs, catalogue: &Catalogue, global: &Global) -> anyhow:
     let here = catalogue.part_of(properties).map(|part| part.id.as_str());
     let mut claims = Vec::new();
     for text in catalogue.claims.values() {
-        let file: ClaimFile = toml::from_str(text).map_err(|error| Usage(error.to_string()))?;
+        let file = ClaimFile::parse(text).map_err(Usage)?;
         for claim in file.claim {
             let runs = runs_here(&claim, catalogue, here, properties);
             claims.push((claim, runs));

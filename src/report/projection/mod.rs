@@ -1,13 +1,14 @@
 //! The report of a projection: what a model can do on some hardware, and where its time goes.
 
 mod points;
+mod ranking;
 mod steps;
 mod what_if;
 
 use super::{Block, Cell, Column, Document, Fact, FactLimit, Weight};
 use crate::{
     model::Module,
-    project::{Point, Projection, Side},
+    project::{By, Point, Projection, Rests, Side},
     units::Bytes,
 };
 
@@ -33,7 +34,7 @@ fn columns(projection: &Projection, all: &[Column]) -> Vec<Column> {
             _ => !is_known && of_l2.iter().any(|word| key.contains(word)),
         };
         match key {
-            "on" if projection.sides.len() > 1 => column.weight = Weight::Essential,
+            "on" | "rests_on" if projection.sides.len() > 1 => column.weight = Weight::Essential,
             "on" => column.weight = Weight::Machine,
             _ if is_empty => column.weight = Weight::Machine,
             _ => {}
@@ -63,8 +64,7 @@ pub fn document(projection: &Projection) -> Document {
         blocks.extend(side.offer.hardware.notes.iter().cloned().map(Block::Warning));
     }
     blocks.extend(demand.model.notes.iter().cloned().map(Block::Warning));
-    blocks.push(Block::Text(points::ranking_words(projection)));
-    blocks.extend(points::ranking(projection));
+    blocks.extend(ranking::blocks(projection));
     blocks.push(Block::Heading("Layouts and requests at once".into()));
     blocks.push(Block::Table(points::table(projection)));
     for side in &projection.sides {
@@ -161,9 +161,17 @@ fn plain(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
-/// Output tokens of a device each second, prefill included, by the best tier that is known.
-fn rate(point: &Point, output: u32) -> f64 {
-    point.device_rate_with_prefill(output).best_known()
+/// Output tokens of a device each second, prefill included, in a tier.
+fn rate(point: &Point, output: u32, by: By) -> f64 {
+    point.device_rate_with_prefill(output).by(by)
+}
+
+/// A tier in words, with what it rests on where it is the best one that is known.
+fn tier(point: &Point, output: u32, by: By) -> String {
+    match by {
+        By::BestKnown => Rests::of_point(point, output).describe(),
+        By::Serial => "L1".into(),
+    }
 }
 
 /// Why no point of a side can be run at.

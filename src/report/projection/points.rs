@@ -1,8 +1,8 @@
 //! Points by layout and requests at once: tables, fronts, heat and decay.
 
-use super::{columns, plain, rate, why_none};
+use super::{columns, plain, rate};
 use crate::{
-    project::{Demand, Point, Projection, Side, Slo, Step, Tiers},
+    project::{By, Demand, Point, Projection, Rests, Side, Slo, Step, Tiers},
     report::{
         Axis, Block, Cell, Chart, Column, Heat, HeatMap, HeatRow, Quantity, Scale, Series,
         SeriesKind, Table, Weight,
@@ -29,6 +29,7 @@ pub const POINTS: &[Column] = &[
     Column { key: "requests_per_second", title: "RPS", weight: Weight::Useful },
     Column { key: "decode_bound", title: "decode by", weight: Weight::Detail },
     Column { key: "prefill_bound", title: "prefill by", weight: Weight::Detail },
+    Column { key: "rests_on", title: "by", weight: Weight::Useful },
     Column { key: "coverage", title: "covered", weight: Weight::Detail },
     Column { key: "dollars_per_million", title: "$ / 10^6", weight: Weight::Useful },
     Column { key: "joules_per_token", title: "J / token", weight: Weight::Detail },
@@ -74,9 +75,10 @@ pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
             Cell::Number(point.requests.best_known(), "/s"),
             class(&point.decode),
             class(&point.prefill),
+            Cell::Text(Rests::of_point(point, output).brief()),
             point.decode.coverage.map_or(Cell::Absent, Cell::Share),
-            number(side.cost(point, output), "$"),
-            number(side.energy(point, output), "J"),
+            number(side.cost(point, output, By::BestKnown), "$"),
+            number(side.energy(point, output, By::BestKnown), "J"),
             Cell::Text(front.into()),
         ]
     };
@@ -94,121 +96,6 @@ pub fn table(projection: &Projection) -> Table {
     }
 }
 
-/// Sides with the point to run at, the cheapest first: by dollars where all have a price, else by
-/// output tokens of a device.
-fn ranked(projection: &Projection) -> Vec<(&Side, Option<&Point>)> {
-    let demand = &projection.demand;
-    let output = demand.scenario.output;
-    let has_prices = projection.sides.iter().all(|side| side.offer.price.is_some());
-    let mut found: Vec<_> =
-        projection.sides.iter().map(|side| (side, side.operating_point(demand))).collect();
-    let key = |(side, point): &(&Side, Option<&Point>)| {
-        let point = (*point)?;
-        let cost = side.cost(point, output).filter(|_| has_prices);
-        Some(cost.unwrap_or(1.0 / rate(point, output)))
-    };
-    found.sort_by(|one, other| {
-        let of = |one| key(one).unwrap_or(f64::INFINITY);
-        of(one).total_cmp(&of(other))
-    });
-    found
-}
-
-/// Where to run, and what comes after it, in words.
-pub fn ranking_words(projection: &Projection) -> String {
-    let output = projection.demand.scenario.output;
-    let sentences = ranked(projection).into_iter().map(|(side, point)| match point {
-        None => format!("{}: {}.", side.offer.hardware.name, why_none(side)),
-        Some(point) => {
-            let cost = side.cost(point, output);
-            let cost = cost.map_or(String::new(), |cost| format!(", {cost:.3} $ a million tokens"));
-            format!(
-                "{}: run {} with {} requests at once: {:.1} output tokens/s/GPU with \
-                 prefill{cost}.{}",
-                side.offer.hardware.name,
-                point.layout,
-                point.concurrency,
-                rate(point, output),
-                next(side, point, output).map_or(String::new(), |next| format!(" {next}."))
-            )
-        }
-    });
-    sentences.collect::<Vec<_>>().join(" ")
-}
-
-/// What the next number of requests would bring.
-fn next(side: &Side, at: &Point, output: u32) -> Option<String> {
-    let more = side
-        .points
-        .iter()
-        .filter(|point| point.layout == at.layout && point.concurrency > at.concurrency)
-        .min_by_key(|point| point.concurrency)?;
-    let gain = (rate(more, output) / rate(at, output) - 1.0) * 100.0;
-    let wait = (more.token.best_known() / at.token.best_known() - 1.0) * 100.0;
-    let fits = if more.fits() { "" } else { ", and does not fit" };
-    Some(format!("{} would give {gain:+.0} % at {wait:+.0} % TPOT{fits}", more.concurrency))
-}
-
-const RANKING: &[Column] = &[
-    Column { key: "rank", title: "rank", weight: Weight::Essential },
-    Column { key: "on", title: "on", weight: Weight::Essential },
-    Column { key: "layout", title: "layout", weight: Weight::Essential },
-    Column { key: "concurrency", title: "at once", weight: Weight::Essential },
-    Column { key: "dollars_per_million", title: "$ / 10^6", weight: Weight::Essential },
-    Column { key: "gpu_output_tokens_per_second", title: "a GPU", weight: Weight::Essential },
-    Column { key: "joules_per_token", title: "J / token", weight: Weight::Useful },
-    Column { key: "ttft_seconds", title: "TTFT", weight: Weight::Useful },
-    Column { key: "tpot_seconds", title: "TPOT", weight: Weight::Useful },
-    Column { key: "basis", title: "by", weight: Weight::Useful },
-    Column { key: "next", title: "next step", weight: Weight::Detail },
-];
-
-/// Several parts for one model under one SLO, the cheapest first.
-pub fn ranking(projection: &Projection) -> Option<Block> {
-    if projection.sides.len() < 2 {
-        return None;
-    }
-    let output = projection.demand.scenario.output;
-    let row = |(at, (side, point)): (usize, (&Side, Option<&Point>))| {
-        let on = Cell::Text(side.offer.hardware.name.clone());
-        let Some(point) = point else {
-            let mut row = vec![Cell::Absent; RANKING.len()];
-            (row[1], row[10]) = (on, Cell::Text(why_none(side).into()));
-            return row;
-        };
-        let tier = match (&side.offer.hardware.measured, &side.offer.hardware.public) {
-            (Some(_), _) => "L2, record",
-            (None, Some(_)) => "L2, published",
-            (None, None) => "L1",
-        };
-        vec![
-            Cell::Count(at as u64 + 1),
-            on,
-            Cell::Text(point.layout.to_string()),
-            Cell::Count(u64::from(point.concurrency)),
-            number(side.cost(point, output), "$"),
-            Cell::Number(rate(point, output), "tok/s"),
-            number(side.energy(point, output), "J"),
-            time(point.first_token.best_known()),
-            time(point.token.best_known()),
-            Cell::Text(tier.into()),
-            next(side, point, output).map_or(Cell::Absent, Cell::Text),
-        ]
-    };
-    let mut columns = RANKING.to_vec();
-    if projection.sides.iter().all(|side| side.offer.price.is_none()) {
-        columns[4].weight = Weight::Machine;
-    }
-    Some(Block::Table(Table {
-        name: "ranking".into(),
-        title: "The point to run at on each, the cheapest first (without all prices: the most \
-                output tokens of a device)"
-            .into(),
-        columns,
-        rows: ranked(projection).into_iter().enumerate().map(row).collect(),
-    }))
-}
-
 /// Output tokens of a device by layout and requests at once: shaded where the requests fit and the
 /// limits are kept.
 pub fn heat(projection: &Projection, side: &Side) -> Option<HeatMap> {
@@ -217,14 +104,14 @@ pub fn heat(projection: &Projection, side: &Side) -> Option<HeatMap> {
         return None;
     }
     let output = scenario.output;
-    let is_good = |point: &Point| point.fits() && slo.is_kept(point, output);
+    let is_good = |point: &Point| point.fits() && slo.is_kept(point, output, By::BestKnown);
     let good = side.points.iter().filter(|point| is_good(point));
-    let most = good.map(|point| rate(point, output)).fold(0.0, f64::max);
+    let most = good.map(|point| rate(point, output, By::BestKnown)).fold(0.0, f64::max);
     let rows = side.offer.layouts.iter().zip(side.points.chunks(concurrency.len().max(1)));
     let heat = |point: &Point| match point.fits() {
         false => Heat { value: Cell::Text("no room".into()), share: None },
         true => {
-            let rate = rate(point, output);
+            let rate = rate(point, output, By::BestKnown);
             let share = is_good(point).then_some(rate / most);
             Heat { value: Cell::Number(rate, "tok/s"), share }
         }

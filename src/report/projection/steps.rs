@@ -4,7 +4,7 @@
 use super::{columns, plain};
 use crate::{
     project::{
-        Kind, Point, Projection, Row, Side, Step,
+        Kind, Point, Projection, Row, Side, Step, Whence,
         shapes::missing,
         symptom::{Loss, losses},
     },
@@ -206,6 +206,7 @@ const SYMPTOMS: &[Column] = &[
     Column { key: "reached_ceiling_share", title: "reaches", weight: Weight::Essential },
     Column { key: "lost_seconds", title: "lost", weight: Weight::Essential },
     Column { key: "share_of_lost", title: "of all lost", weight: Weight::Essential },
+    Column { key: "rests_on", title: "by", weight: Weight::Essential },
     Column { key: "measured_here", title: "measured here", weight: Weight::Useful },
     Column { key: "most", title: "most of it in", weight: Weight::Detail },
     Column { key: "look", title: "look at it by", weight: Weight::Detail },
@@ -245,7 +246,9 @@ fn symptoms(projection: &Projection, side: &Side, point: &Point) -> Vec<Block> {
     }
     blocks.push(Block::Table(Table {
         name: format!("symptoms_{}", plain(&side.offer.hardware.name)),
-        title: "Symptoms: which resource is below its ceiling, by lost time".into(),
+        title: "Symptoms: which resource is below its ceiling, by lost time; what this record \
+                measured first, then what others published, then what nothing is known of"
+            .into(),
         columns: SYMPTOMS.to_vec(),
         rows,
     }));
@@ -310,28 +313,37 @@ impl Phase<'_> {
         };
         let row = |loss: &Loss| {
             let lost = loss.lost();
+            let by = match loss.rests_on() {
+                Whence::Record => "record",
+                Whence::Published => "published",
+                Whence::Limits => "not known",
+            };
+            let is_known = loss.rests_on() != Whence::Limits;
+            let known = |cell: Cell| if is_known { cell } else { Cell::Absent };
             let most = loss.most.as_ref();
             let most = most.map(|(name, words)| Cell::Text(format!("{name}: {words}")));
             vec![
                 symptom(),
                 Cell::Text(loss.resource.name().into()),
                 Cell::Time(loss.serial),
-                Cell::Time(loss.measured),
+                known(Cell::Time(loss.measured)),
                 loss.reached().map_or(Cell::Absent, Cell::Share),
-                Cell::Time(lost),
-                share(lost.0),
+                known(Cell::Time(lost)),
+                known(share(lost.0)),
+                Cell::Text(by.into()),
                 Cell::Share(loss.here),
                 most.unwrap_or(Cell::Absent),
                 Cell::Code(format!("fizeau run {}", loss.resource.selector())),
             ]
         };
-        let mut rows: Vec<_> = losses.iter().filter(|loss| loss.lost().0 > 0.0).map(row).collect();
+        let is_told = |loss: &&Loss| loss.lost().0 > 0.0 || loss.rests_on() == Whence::Limits;
+        let mut rows: Vec<_> = losses.iter().filter(is_told).map(row).collect();
         rows.extend(beyond.map(|rest| {
             let mut row = vec![Cell::Absent; SYMPTOMS.len()];
             row[0] = symptom();
             row[1] = Cell::Text("in none of these".into());
             (row[5], row[6]) = (Cell::Time(Seconds(rest)), share(rest));
-            row[8] = Cell::Text(self.unknown.into());
+            row[9] = Cell::Text(self.unknown.into());
             row
         }));
         rows

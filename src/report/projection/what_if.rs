@@ -5,7 +5,7 @@ use super::{
     rate, why_none,
 };
 use crate::{
-    project::{Demand, Point, Projection, Side, Variant},
+    project::{By, Demand, Hardware, Point, Projection, Rests, Side, Variant, tier::common},
     report::{Block, Cell, Column, Heat, HeatMap, HeatRow, Table, Weight},
     units::{Bytes, Seconds},
 };
@@ -25,7 +25,9 @@ const COLUMNS: &[Column] = &[
     Column { key: "e2el_seconds", title: "E2EL", weight: Weight::Detail },
     Column { key: "user_tokens_per_second", title: "a user", weight: Weight::Useful },
     Column { key: "gpu_output_tokens_per_second", title: "a GPU", weight: Weight::Essential },
+    Column { key: "rests_on", title: "by", weight: Weight::Essential },
     Column { key: "rate_relative", title: "to as asked", weight: Weight::Essential },
+    Column { key: "rate_relative_by", title: "compared by", weight: Weight::Machine },
     Column { key: "dollars_per_million", title: "$ / 10^6", weight: Weight::Useful },
     Column { key: "joules_per_token", title: "J / token", weight: Weight::Useful },
     Column { key: "draft_seconds", title: "drafting", weight: Weight::Detail },
@@ -50,7 +52,9 @@ pub fn blocks(projection: &Projection) -> Vec<Block> {
     blocks.push(Block::Text(format!(
         "Each row is the projection on {} with only this otherwise, at its own point to run at: \
          the most output tokens of a GPU among the points that fit and keep the limits. Rates \
-         count all GPUs, and prefill.",
+         count all GPUs, and prefill. A row that rests on other things than the first one is \
+         compared with it by L1, which both have; where limits are of different kinds (a \
+         datasheet, a record) not at all.",
         first.offer.hardware.name
     )));
     for variant in &projection.variants {
@@ -83,11 +87,23 @@ fn number(number: Option<f64>, unit: &'static str) -> Cell {
     number.map_or(Cell::Absent, |number| Cell::Number(number, unit))
 }
 
+/// What the point to run at rests on, with its hardware; none where there is no such point.
+fn rests<'a>((_, demand, side): &Named<'a>) -> Option<(&'a Hardware, Rests)> {
+    let point = side.operating_point(demand)?;
+    Some((&side.offer.hardware, Rests::of_point(point, demand.scenario.output)))
+}
+
+/// The rate of a row relative to the first one's, and the tier of both.
+fn relative(base: &Named<'_>, one: &Named<'_>) -> Option<(f64, By)> {
+    let by = common([rests(base)?, rests(one)?])?;
+    let of = |(_, demand, side): &Named<'_>| {
+        let point = side.operating_point_by(demand, by)?;
+        Some(rate(point, demand.scenario.output, by))
+    };
+    Some((of(one)? / of(base)?, by))
+}
+
 fn table(all: &[Named<'_>]) -> Table {
-    let of_base = all.first().and_then(|(_, demand, side)| {
-        let point = side.operating_point(demand)?;
-        Some(rate(point, demand.scenario.output))
-    });
     let row = |(name, demand, side): &Named<'_>| {
         let output = demand.scenario.output;
         let on = Cell::Text(side.offer.hardware.name.clone());
@@ -97,7 +113,7 @@ fn table(all: &[Named<'_>]) -> Table {
             row[COLUMNS.len() - 1] = Cell::Text(why_none(side).into());
             return row;
         };
-        let rate = rate(point, output);
+        let relative = all.first().and_then(|base| relative(base, &(name, demand, side)));
         vec![
             Cell::Text((*name).into()),
             on,
@@ -109,10 +125,14 @@ fn table(all: &[Named<'_>]) -> Table {
             time(point.token.best_known()),
             time(point.end_to_end(output).best_known()),
             Cell::Number(point.user_rate().best_known(), "tok/s"),
-            Cell::Number(rate, "tok/s"),
-            of_base.map_or(Cell::Absent, |base| Cell::Ratio(rate / base)),
-            number(side.cost(point, output), "$"),
-            number(side.energy(point, output), "J"),
+            Cell::Number(rate(point, output, By::BestKnown), "tok/s"),
+            Cell::Text(Rests::of_point(point, output).brief()),
+            relative.map_or(Cell::Absent, |(ratio, _)| Cell::Ratio(ratio)),
+            relative.map_or(Cell::Absent, |(_, by)| {
+                Cell::Text(if by == By::Serial { "L1" } else { "best known" }.into())
+            }),
+            number(side.cost(point, output, By::BestKnown), "$"),
+            number(side.energy(point, output, By::BestKnown), "J"),
             point.draft.map_or(Cell::Absent, |draft| time(draft.best_known())),
             point.apart.map_or(Cell::Absent, |apart| time(apart.moved.time.best_known())),
             Cell::Absent,
@@ -131,6 +151,11 @@ fn table(all: &[Named<'_>]) -> Table {
     };
     for column in columns.iter_mut().filter(|column| is_empty(column.key)) {
         column.weight = Weight::Machine;
+    }
+    let compared = all.iter().filter_map(|one| relative(&all[0], one));
+    if compared.clone().any(|(_, by)| by == By::Serial) {
+        let by = columns.iter_mut().filter(|column| column.key == "rate_relative_by");
+        by.for_each(|column| column.weight = Weight::Essential);
     }
     Table {
         name: "what_if".into(),
@@ -154,9 +179,11 @@ fn heat(all: &[Named<'_>]) -> HeatMap {
         all.iter().flat_map(|(_, demand, _)| demand.concurrency.clone()).collect();
     counts.sort_unstable();
     counts.dedup();
+    let ranked = common(all.iter().filter_map(rests));
+    let by = ranked.unwrap_or(By::BestKnown);
     let best = |(_, demand, side): &Named<'_>, requests: u32| {
         let fitting = side.points.iter().filter(|one| one.concurrency == requests && one.fits());
-        let rates = fitting.map(|point| rate(point, demand.scenario.output));
+        let rates = fitting.map(|point| rate(point, demand.scenario.output, by));
         rates.max_by(f64::total_cmp)
     };
     let most = counts.iter().flat_map(|&count| all.iter().filter_map(move |one| best(one, count)));
@@ -166,7 +193,9 @@ fn heat(all: &[Named<'_>]) -> HeatMap {
         values: counts
             .iter()
             .map(|&count| match best(one, count) {
-                Some(rate) => Heat { value: Cell::Number(rate, "tok/s"), share: Some(rate / most) },
+                Some(rate) => {
+                    Heat { value: Cell::Number(rate, "tok/s"), share: ranked.map(|_| rate / most) }
+                }
                 None => Heat { value: Cell::Text("no room".into()), share: None },
             })
             .collect(),
@@ -174,10 +203,22 @@ fn heat(all: &[Named<'_>]) -> HeatMap {
     HeatMap {
         name: "what_if_rates".into(),
         title: "Output tokens/s of a GPU by requests at once".into(),
-        caption:
-            "With prefill, by the best tier that is known, each in its best layout that fits. \
-                  The shade is the share of the best of all."
-                .into(),
+        caption: match ranked {
+            Some(By::BestKnown) => {
+                "With prefill, by the best tier that is known, each in its best layout that fits. \
+                 The shade is the share of the best of all."
+            }
+            Some(By::Serial) => {
+                "With prefill, by L1, which all have, each in its best layout that fits: what is \
+                 known beyond it rests on different things. The shade is the share of the best of \
+                 all."
+            }
+            None => {
+                "With prefill, by the best tier that is known of each, in its best layout that \
+                 fits. Nothing is shaded: limits of different kinds are not compared."
+            }
+        }
+        .into(),
         corner: "what if".into(),
         columns: counts.iter().map(u32::to_string).collect(),
         rows: all.iter().map(row).collect(),
@@ -193,6 +234,7 @@ const QUALITY: &[Column] = &[
     Column { key: "gpu_output_tokens_per_second", title: "a GPU", weight: Weight::Essential },
     Column { key: "dollars_per_million", title: "$ / 10^6", weight: Weight::Essential },
     Column { key: "joules_per_token", title: "J / token", weight: Weight::Useful },
+    Column { key: "basis", title: "by", weight: Weight::Essential },
     Column { key: "front", title: "front", weight: Weight::Essential },
 ];
 
@@ -206,9 +248,13 @@ fn quality(projection: &Projection) -> Option<Block> {
     if rated.is_empty() {
         return None;
     }
+    // One hardware: its limits are of one kind.
+    let on =
+        rated.iter().filter_map(|(one, _)| rests(&(one.name.as_str(), &one.demand, &one.side)));
+    let by = common(on).unwrap_or(By::Serial);
     let at = |variant: &'_ Variant| {
-        let point = variant.side.operating_point(&variant.demand)?;
-        Some(rate(point, variant.demand.scenario.output))
+        let point = variant.side.operating_point_by(&variant.demand, by)?;
+        Some(rate(point, variant.demand.scenario.output, by))
     };
     let values: Vec<_> =
         rated.iter().map(|(one, figure)| (*figure, at(one).unwrap_or(0.0))).collect();
@@ -216,7 +262,7 @@ fn quality(projection: &Projection) -> Option<Block> {
     let row = |((variant, figure), is_front): (&(&Variant, f64), bool)| {
         let Variant { demand, side, .. } = variant;
         let output = demand.scenario.output;
-        let point = side.operating_point(demand);
+        let point = side.operating_point_by(demand, by);
         let of = |cell: &dyn Fn(&Point) -> Cell| point.map_or(Cell::Absent, cell);
         let word = match (point, is_front) {
             (None, _) => why_none(side),
@@ -228,10 +274,16 @@ fn quality(projection: &Projection) -> Option<Block> {
             Cell::Number(*figure, ""),
             Cell::Size(Bytes(demand.model.weight_bytes() as u64)),
             of(&|point| Cell::Count(u64::from(point.concurrency))),
-            of(&|point| time(point.token.best_known())),
-            of(&|point| Cell::Number(rate(point, output), "tok/s")),
-            of(&|point| number(side.cost(point, output), "$")),
-            of(&|point| number(side.energy(point, output), "J")),
+            of(&|point| time(point.token.by(by))),
+            of(&|point| Cell::Number(rate(point, output, by), "tok/s")),
+            of(&|point| number(side.cost(point, output, by), "$")),
+            of(&|point| number(side.energy(point, output, by), "J")),
+            of(&|point| {
+                Cell::Text(match by {
+                    By::BestKnown => Rests::of_point(point, output).brief(),
+                    By::Serial => "L1".into(),
+                })
+            }),
             Cell::Text(word.into()),
         ]
     };

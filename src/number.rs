@@ -1,0 +1,140 @@
+//! Numbers as people write them, where a comma means thousands to some and a fraction to others.
+//!
+//! A point always stands before a fraction, and commas always stand between groups of three digits
+//! (`1,979`). Everything else is refused with the numbers that it may mean, and never guessed: read
+//! as thousands, `4,8` would be ten times what was meant.
+
+/// The number that a whole text is.
+///
+/// # Errors
+/// In words: with every number that the text may mean.
+pub fn number(text: &str) -> Result<f64, String> {
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
+    let (whole, fraction) = match text.split_once('.') {
+        None => (text, None),
+        Some((whole, fraction)) => (whole, Some(fraction)),
+    };
+    let mut groups = whole.split(',');
+    let first = groups.next().unwrap_or_default();
+    let rest: Vec<&str> = groups.collect();
+    let is_grouped = rest.is_empty()
+        || (first.len() <= 3
+            && !first.starts_with('0')
+            && rest.iter().all(|group| group.len() == 3));
+    let is_whole = is_digits(first) && is_grouped && rest.iter().all(|group| is_digits(group));
+    let value = match is_whole && fraction.is_none_or(is_digits) {
+        true => text.replace(',', "").parse::<f64>().ok(),
+        false => None,
+    };
+    value.filter(|value| value.is_finite()).ok_or_else(|| refused(text))
+}
+
+/// A number above 0 that a whole text is.
+///
+/// # Errors
+/// As [`number`], and where it is 0.
+pub fn positive(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        value if value > 0.0 => Ok(value),
+        _ => Err(format!("{text:?}: it is not above 0")),
+    }
+}
+
+/// Why a text is no number, with what it may mean.
+fn refused(text: &str) -> String {
+    let readings = readings(text);
+    match readings.as_slice() {
+        [] => format!("{text:?} is no number; write digits, with a point before a fraction: 4.8"),
+        readings => format!(
+            "{text:?} may mean {}: write it with a point before a fraction, and a comma only \
+             between groups of three digits",
+            readings.join(" or ")
+        ),
+    }
+}
+
+/// What a text with commas or several points may mean: with a comma before its fraction, and with
+/// commas between thousands.
+fn readings(text: &str) -> Vec<String> {
+    let points_are_thousands = text.contains(',') || text.matches('.').count() > 1;
+    let fraction = points_are_thousands.then(|| text.replace('.', "").replace(',', "."));
+    let thousands = Some(text.replace(',', ""));
+    let mut found = Vec::new();
+    for reading in [fraction, thousands].into_iter().flatten() {
+        let is_plain = reading.bytes().all(|one| one.is_ascii_digit() || one == b'.');
+        let Some(value) = reading.parse::<f64>().ok().filter(|_| is_plain) else { continue };
+        let value = value.to_string();
+        if text != value && !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// Whether two numbers with a comma between them may have been meant as one, `most` at most: by a
+/// comma before its fraction (`2,5`), or between thousands (`1,200`).
+pub fn may_be_one(text: &str, most: f64) -> Option<f64> {
+    let (first, second) = text.split_once(',')?;
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
+    if !is_digits(first) || !is_digits(second) {
+        return None;
+    }
+    let one = match second.len() {
+        1 | 2 => format!("{first}.{second}"),
+        3 if first.len() <= 3 && !first.starts_with('0') => format!("{first}{second}"),
+        _ => return None,
+    };
+    one.parse().ok().filter(|one| *one <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_stand_before_fractions_and_commas_between_thousands() {
+        for (text, value) in [
+            ("4.8", 4.8),
+            ("480", 480.0),
+            ("1,979", 1979.0),
+            ("4,800", 4800.0),
+            ("94,100", 94_100.0),
+            ("1,234,567.25", 1_234_567.25),
+            ("0.5", 0.5),
+            ("0", 0.0),
+        ] {
+            assert_eq!(number(text), Ok(value), "{text}");
+        }
+    }
+
+    /// A decimal comma that is read as a separator of thousands is wrong by a power of ten.
+    #[test]
+    fn what_may_mean_two_numbers_is_refused_with_both() {
+        for (text, readings) in [
+            ("4,8", "4.8 or 48:"),
+            ("1,9790", "1.979 or 19790:"),
+            ("0,979", "0.979 or 979:"),
+            ("1.234,5", "1234.5 or 1.2345:"),
+            ("1.979.000", "1979000:"),
+            ("12,34,567", "1234567:"),
+            ("1,5", "1.5 or 15:"),
+        ] {
+            let why = number(text).expect_err(text);
+            assert!(why.contains(&format!("may mean {readings}")), "{text}: {why}");
+        }
+        for text in ["", ".", ",", "-5", "+5", "1e3", "inf", "NaN", "1 979", "4.8x", "0x10", ".5"] {
+            assert!(number(text).is_err(), "{text}");
+        }
+        assert!(number(&"9".repeat(400)).is_err(), "it is no finite number");
+        assert!(positive("0").is_err() && positive("0.0").is_err());
+    }
+
+    #[test]
+    fn two_numbers_that_may_be_one_are_told_from_a_list() {
+        assert_eq!(may_be_one("2,5", 1e4), Some(2.5));
+        assert_eq!(may_be_one("1,200", 1e4), Some(1200.0));
+        for list in ["700,750", "2.5,2.2", "700,1000", "2", "1,2,3", "2,", "0,200"] {
+            assert_eq!(may_be_one(list, 1e4), None, "{list}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ import json
 import pathlib
 import statistics
 import sys
+import textwrap
 import tomllib
 
 ARITHMETIC = ["arithmetic f32", "gemm f32", "gemm bf16"]
@@ -72,7 +73,7 @@ def counts(found):
 def main():
     place = pathlib.Path(sys.argv[1])
     asked = {"learn": int(sys.argv[2]), "as-is": int(sys.argv[3])}
-    asked |= {kind: int(sys.argv[4]) for kind in FAULTS}
+    asked |= {kind: int(sys.argv[4]) for kind in FAULTS} | {"hog": int(sys.argv[5])}
     cpus = next(
         line.split(":")[1].strip()
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -86,11 +87,13 @@ def main():
         if verdict
     )
     print("# `fizeau accept` on a real machine\n")
-    print(f"Made by `scripts/accept_trials.sh --write` on a virtual machine ({cpus}), host CPU,")
+    words = f"Made by `scripts/accept_trials.sh --write` on a virtual machine ({cpus}), host CPU"
     if started:
-        print(f"from {started[0]} to {started[-1]}. The profile was learnt from {asked['learn']} own")
-    print("runs of level `quick`. Kinds took turns. A fault counts as found where the run fails, or")
-    print("names the right cause; for the hog also where it says that nothing can be concluded.\n")
+        words += f", from {started[0]} to {started[-1]}"
+    words += f". The profile was learnt from {asked['learn']} own runs of level `quick`. Kinds took "
+    words += "turns. A fault counts as found where the run fails, or names the right cause; for the "
+    words += "hog also where it says that nothing can be concluded."
+    print(textwrap.fill(words, 104, break_on_hyphens=False) + "\n")
     head = ["trial", "asked for", "done", "PASS", "FAIL", "INCONCLUSIVE", "other exit codes"]
     head += ["median time", "found"]
     print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")

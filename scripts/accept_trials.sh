@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Real trials of `fizeau accept` on this machine's host CPU, by a test build: learns a profile from
-# five own quick runs, then judges the machine by it 20 times as it is, and 10 times each with a real
-# fault. Needs root (control groups) and a machine on which nothing else runs.
+# Real trials of `fizeau accept` on this machine's host CPU, by released code that can plant a slowdown
+# (feature `plants`): learns a profile from five own quick runs, then judges the machine by it 20 times
+# as it is, 10 times each with a real fault, and 3 times beside a process that writes to memory without
+# end. Needs root (control groups) and a machine on which nothing else runs.
 #
 #     scripts/accept_trials.sh                            # all of it, and prints the table
 #     scripts/accept_trials.sh --write                    # the same, into docs/accept-trials.md
 #     scripts/accept_trials.sh --learn 3 --runs 2 --faults 1 --budget 20s --out /tmp/few
 #
-# A run takes 10 to 45 s on two cores (--budget is the most that each may take: 60s), so that all 65
+# A run takes 10 to 60 s on two cores (--budget is the most that each may take), so that all 58
 # take about half an hour and never more than --limit (75 minutes): what is not done by then is said in
 # the table. It continues where it was ended: each trial that is done is kept in --out. A profile is
 # for the build that it was learnt with, so that the program is copied there too; remove the folder to
@@ -15,19 +16,20 @@
 #
 # The faults, each on its own:
 #   quota  a control group with half of this machine's CPU time
-#   slow   one kernel made 20 % slower by the hook of test builds (FIZEAU_PLANT)
+#   slow   one kernel made 20 % slower by FIZEAU_PLANT
 #   busy   one core taken by a process that does nothing but count
 #   hog    a process that writes to memory without end
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-learn=5 runs=20 faults=10 budget=60s limit=75 write=
+learn=5 runs=20 faults=10 hogs=3 budget=60s limit=75 write=
 place=results/local/accept-trials
 while (($#)); do
     case $1 in
     --learn) learn=$2 && shift ;;
     --runs) runs=$2 && shift ;;
     --faults) faults=$2 && shift ;;
+    --hogs) hogs=$2 && shift ;;
     --budget) budget=$2 && shift ;;
     --limit) limit=$2 && shift ;;
     --out) place=$2 && shift ;;
@@ -43,9 +45,9 @@ program=$place/fizeau
 
 if [ ! -e "$program" ]; then
     # Compiled kernels of GPUs play no part here.
-    FIZEAU_KERNELS=off cargo build --locked --quiet --profile trial
-    cp "${CARGO_TARGET_DIR:-target}/trial/fizeau" "$program.new"
-    mv "$program.new" "$program"
+    FIZEAU_KERNELS=off cargo build --locked --quiet --release --features plants
+    # Moved, since nobody should take it for a release.
+    mv "${CARGO_TARGET_DIR:-target}/release/fizeau" "$program"
 fi
 
 group=/sys/fs/cgroup/fizeau-trials
@@ -131,13 +133,14 @@ fi
 most=$((runs > faults ? runs : faults))
 for number in $(seq "$most"); do
     ((number > runs)) || trial as-is "$number" --profile "$profile"
-    for kind in quota slow busy hog; do
+    for kind in quota slow busy; do
         ((number > faults)) || trial "$kind" "$number" --profile "$profile"
     done
+    ((number > hogs)) || trial hog "$number" --profile "$profile"
 done
 
 status=0
-table=$(python3 scripts/accept_trials.py "$place" "$learn" "$runs" "$faults") || status=$?
+table=$(python3 scripts/accept_trials.py "$place" "$learn" "$runs" "$faults" "$hogs") || status=$?
 echo "$table"
 [ -z "$write" ] || echo "$table" >"$write"
 exit "$status"

@@ -209,6 +209,7 @@ impl Model {
                     values[metric].push(Value {
                         log: logs[2],
                         error: learn::error_of_median(&logs),
+                        noise: None,
                         device: (format!("node{node_number}"), format!("{device}")),
                         started: format!("run {run}"),
                     });

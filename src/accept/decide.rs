@@ -19,23 +19,27 @@
 //!   passed in the same metric, it is measured in turn with the one that failed (A B, B A, ..), and
 //!   the differences of these pairs have to be above the least effect too: what both see alike is
 //!   no fault of one.
+//! - A series that no number of repeats could decide, because its bar itself is too uncertain for
+//!   where the series stands, is left **inconclusive** at once: what helps is a reference learnt
+//!   from more runs.
 //! - The **gate**: where the noise of one repeat is above a third of the least effect, a reference
 //!   may fail nobody. A floor still can, since it is for what is grossly slow.
 //!
 //! docs/accept-rates.md has the error rates of these rules, simulated.
 
 mod scatter;
+mod standing;
 
-pub use scatter::{is_too_noisy, noise, sum};
+pub use scatter::{is_too_noisy, noise, noise_of, sum};
+pub use standing::{Others, Standing, error_of_median, pairs_differ};
 
 use crate::{
     stats::{
-        quantile::{median, median_absolute_deviation},
+        quantile::median,
         student::{self, Variance},
     },
     verdict::Verdict,
 };
-use scatter::{NORMAL_MAD, noise_of};
 use std::collections::BTreeMap;
 
 /// Repeats after which is judged.
@@ -122,6 +126,8 @@ pub enum Reason {
     TooNoisy,
     /// It is too near to its bar, or was measured too seldom.
     TooClose,
+    /// What it is set against is itself so uncertain that no number of repeats decides.
+    BarUnsure,
     /// It failed and did not fail again when it was measured anew.
     NotRepeated,
 }
@@ -147,25 +153,17 @@ pub struct Decision {
     pub repeats: usize,
 }
 
-/// How a series stands to one of its bars.
-#[derive(Clone, Copy, Debug)]
-struct Standing {
-    bar: Bar,
-    /// Distance above the bar over its standard error.
-    t: f64,
-    freedom: f64,
+/// Whether repeats without end could put a series above or below a bar: its place may still move by
+/// [`REACH`] standard errors, and its own error then goes to nothing, while the bar's stays.
+fn is_in_reach(centre: f64, own: Variance, bar: &Bar) -> bool {
+    let farthest = (centre - bar.log).abs() + REACH * own.value.sqrt();
+    let needed = student::exceeded_with(FALSE_PASS, bar.error.freedom.max(1.0));
+    farthest >= needed * bar.error.value.sqrt()
 }
 
-impl Standing {
-    /// The probability of so low a rate if it were just at the bar.
-    fn below(&self) -> f64 {
-        student::upper_tail(-self.t, self.freedom)
-    }
-
-    fn passes(&self, error: f64) -> bool {
-        student::upper_tail(self.t, self.freedom) <= error
-    }
-}
+/// Standard errors by which the median of a series may still move. A node has a hundred series, and
+/// passes only if none of them is given up too early: two standard errors would be too few.
+const REACH: f64 = 4.0;
 
 /// A series with what was computed of it.
 struct Judged {
@@ -174,20 +172,25 @@ struct Judged {
     noise: Variance,
     standings: Vec<Standing>,
     is_gated: bool,
+    /// Whether more repeats may decide it.
+    is_in_reach: bool,
 }
 
 impl Judged {
     fn of(series: &Series, values: &[f64], pooled: Variance, peers: Option<Bar>) -> Judged {
         let noise = noise_of(values, pooled);
         let centre = median(values);
-        let error = Variance { value: MEDIAN * noise.value / values.len() as f64, ..noise };
-        let stand = |bar: &Bar| {
-            let all = sum(&[error, bar.error]);
-            Standing { bar: *bar, t: (centre - bar.log) / all.value.sqrt(), freedom: all.freedom }
-        };
-        let standings = series.bars.iter().chain(peers.as_ref()).map(stand).collect();
+        let error = error_of_median(noise, values.len());
+        let stand = |bar: &Bar| Standing::of(centre, error, bar);
+        let standings: Vec<Standing> =
+            series.bars.iter().chain(peers.as_ref()).map(stand).collect();
         let is_gated = is_too_noisy(noise, series.least_effect);
-        Judged { centre, error, noise, standings, is_gated }
+        // It passes by all that may pass it, and fails by one that may fail it.
+        let may_fail = |bar: &Bar| bar.may_fail && (bar.against == Against::Floor || !is_gated);
+        let reaches = |one: &&Standing| is_in_reach(centre, error, &one.bar);
+        let is_in_reach = standings.iter().filter(|one| one.bar.may_pass).all(|one| reaches(&one))
+            || standings.iter().filter(reaches).any(|one| may_fail(&one.bar));
+        Judged { centre, error, noise, standings, is_gated, is_in_reach }
     }
 
     /// Bars that may fail it.
@@ -223,6 +226,8 @@ impl Judged {
             (Verdict::Inconclusive, Reason::NoBar, least)
         } else if self.is_gated {
             (Verdict::Inconclusive, Reason::TooNoisy, least)
+        } else if !self.is_in_reach {
+            (Verdict::Inconclusive, Reason::BarUnsure, least)
         } else {
             (Verdict::Inconclusive, Reason::TooClose, least)
         };
@@ -257,41 +262,21 @@ fn peers(series: &[Series], at: usize, pooled: Variance) -> Option<Bar> {
     if !own.has_peers || medians.len() < PEERS_MIN {
         return None;
     }
-    let count = medians.len() as f64;
     let centres: Vec<f64> = medians.iter().map(|(centre, _)| *centre).collect();
-    let spread = NORMAL_MAD * median_absolute_deviation(&centres) * (count / (count - 1.0)).sqrt();
-    let repeats = medians.iter().map(|(_, count)| *count).min().unwrap_or(1) as f64;
-    // Devices differ by their own spread and by noise, whichever shows more.
-    let value = (spread * spread).max(MEDIAN * pooled.value / repeats) * MEDIAN / count;
-    Some(Bar {
-        against: Against::Peers,
-        log: median(&centres) + (1.0 - own.least_effect).ln(),
-        error: Variance { value, freedom: (count - 1.0).max(1.0) },
-        may_pass: false,
-        may_fail: true,
-    })
+    let repeats = medians.iter().map(|(_, count)| *count).min().unwrap_or(1);
+    Some(Others::of(&centres, repeats).bar(pooled, own.least_effect))
 }
 
-/// Fewer pairs say nothing.
-const PAIRS_MIN: usize = 3;
-
-/// Whether a device that failed is slower than its partner by the least effect at least, by what
-/// was measured of both in turn. What is below a floor may be a whole lot, and needs no partner.
-fn pairs_differ(
+/// Whether a device that failed differs from its partner ([`pairs_differ`]). What is below a floor
+/// may be a whole lot, and needs no partner.
+fn is_slower_than_partner(
     series: &Series,
     first: &Decision,
-    [fresh, beside]: [&[f64]; 2],
-    [own, pooled]: [Variance; 2],
+    pairs: [&[f64]; 2],
+    noises: [Variance; 2],
 ) -> bool {
-    let differences: Vec<f64> = fresh.iter().zip(beside).map(|(own, other)| own - other).collect();
     let is_floor = first.bar.is_some_and(|bar| bar.against == Against::Floor);
-    if is_floor || differences.len() < PAIRS_MIN {
-        return true;
-    }
-    let noise = sum(&[own, pooled]);
-    let error = (MEDIAN * noise.value / differences.len() as f64).sqrt();
-    let t = (median(&differences) - (1.0 - series.least_effect).ln()) / error;
-    student::upper_tail(-t, noise.freedom) <= FALSE_CONFIRMATION
+    is_floor || pairs_differ(pairs, sum(&noises), series.least_effect).unwrap_or(true)
 }
 
 /// How far a series is.
@@ -458,8 +443,11 @@ impl Sequence {
                     State::Suspect { first: decision, fresh: Vec::new(), beside: Vec::new() }
                 }
                 Verdict::Pass => State::Done(decision),
-                // More repeats help neither without a bar, nor after the last look.
-                _ if is_last || decision.reason == Reason::NoBar => State::Done(decision),
+                // More repeats help neither without a sure bar, nor after the last look.
+                _ if is_last => State::Done(decision),
+                _ if matches!(decision.reason, Reason::NoBar | Reason::BarUnsure) => {
+                    State::Done(decision)
+                }
                 _ => State::Open,
             };
         }
@@ -496,7 +484,8 @@ impl Sequence {
             let pooled = self.pooled(series.metric);
             let bar = peers(&self.series, at, pooled);
             let anew = Judged::of(series, fresh, pooled, bar);
-            let differs = pairs_differ(series, first, [fresh, beside], [anew.noise, pooled]);
+            let noises = [anew.noise, pooled];
+            let differs = is_slower_than_partner(series, first, [fresh, beside], noises);
             let is_again = anew.probability() <= FALSE_CONFIRMATION && differs;
             let decision = match is_again {
                 true => Decision { repeats: first.repeats + fresh.len(), ..*first },

@@ -2,7 +2,7 @@
 
 use super::{
     corruption,
-    decide::MEDIAN,
+    decide::{GATE, MEDIAN, noise},
     profile::{Aspect, Key, Kind, Profile, Reference},
     reading::{self, Metric},
 };
@@ -12,6 +12,7 @@ use crate::{
         quantile::{median, median_absolute_deviation},
         student::{Variance, mean_and_variance},
     },
+    text::counted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +75,8 @@ pub struct Value {
     pub log: f64,
     /// Variance of `log`, by how the repeats scatter; `None` where there are too few.
     pub error: Option<f64>,
+    /// Standard deviation of one repeat, as a share; `None` where there are too few.
+    pub noise: Option<f64>,
     /// The node and the device.
     pub device: (String, String),
     /// Start of the run, RFC 3339 in UTC.
@@ -100,18 +103,39 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         return Err(LearnError::NoCase(base.name.clone()));
     }
     let mut references = Vec::new();
+    let mut checks = base.checks.clone();
+    checks.iter_mut().for_each(|check| check.floor = None);
     for (metric, values) in &values {
-        let check = &base.checks[metric.check];
         if values.len() < RUNS_MIN {
-            let count = values.len();
-            warnings.push(format!("{}: {count} runs have it, too few", metric.point));
+            let runs = counted(values.len(), "run");
+            warnings.push(format!("{}: measured in {runs}, too few", metric.point));
             continue;
         }
         let reference = reference(&metric.point, metric.aspect, values);
-        let effect = effect(check.least_effect, metric.aspect);
-        warnings.extend(doubts(&reference, effect));
-        references.push(reference);
+        let check = &mut checks[metric.check];
+        let scatter = scatter(&reference, values);
+        if metric.aspect != Aspect::Clock
+            && let Some(wider) = widened(check.least_effect, scatter)
+        {
+            check.least_effect = wider;
+        }
+        references.push((metric.check, reference));
     }
+    for (check, before) in checks.iter().zip(&base.checks) {
+        if check.least_effect > before.least_effect {
+            warnings.push(format!(
+                "{}: these runs scatter too much to tell a loss of {:.1} %: its least effect is \
+                 {:.1} %",
+                check.name,
+                100.0 * before.least_effect,
+                100.0 * check.least_effect
+            ));
+        }
+    }
+    for (check, reference) in &references {
+        warnings.extend(doubts(reference, effect(checks[*check].least_effect, reference.aspect)));
+    }
+    let references = references.into_iter().map(|(_, reference)| reference).collect();
     let records: Vec<&[Record]> = runs.iter().map(|run| &run.records[..]).collect();
     let (hashes, differing) = corruption::learn(&records);
     warnings.extend(differing);
@@ -119,12 +143,10 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         values.values().flatten().map(|value| value.device.0.as_str()).collect();
     if nodes.len() < NODES_MIN {
         warnings.push(format!(
-            "learnt on {} node(s), whose lot may be another: use {NODES_MIN}",
-            nodes.len()
+            "learnt on {}, whose lot may be another: use {NODES_MIN}",
+            counted(nodes.len(), "node")
         ));
     }
-    let mut checks = base.checks.clone();
-    checks.iter_mut().for_each(|check| check.floor = None);
     let profile = Profile {
         name: name.into(),
         description: format!("Learnt from {} runs", runs.len()),
@@ -141,6 +163,27 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
     };
     Ok(Learnt { profile, warnings })
 }
+
+/// Scatter of runs and of repeats, as a share: the larger of both.
+fn scatter(reference: &Reference, values: &[Value]) -> f64 {
+    let of_repeats: Vec<f64> = values.iter().filter_map(|value| value.noise).collect();
+    let of_repeats = if of_repeats.is_empty() { 0.0 } else { median(&of_repeats) };
+    reference.spread_of_runs.unwrap_or(0.0).max(of_repeats)
+}
+
+/// The least effect that can be told where good machines scatter by a share: [`GATE`] times as
+/// much, in steps of half a percent. `None` where `least_effect` can be told, or not even
+/// [`EFFECT_WIDEST`].
+fn widened(least_effect: f64, scatter: f64) -> Option<f64> {
+    const STEP: f64 = 0.005;
+    // What is a whole number of steps already stays so beside rounding.
+    let needed = (GATE * scatter / STEP - 1e-6).ceil() * STEP;
+    (needed > least_effect && needed <= EFFECT_WIDEST).then_some(needed)
+}
+
+/// A check that tells no smaller loss than this is no check: it stays as it was, and may fail
+/// nobody.
+const EFFECT_WIDEST: f64 = 0.15;
 
 /// The least effect of an aspect: clocks differ between good devices, by what silicon needs.
 pub fn effect(least_effect: f64, aspect: Aspect) -> f64 {
@@ -203,7 +246,8 @@ fn values_of(run: &Run, base: &Profile) -> Vec<(Metric, Value)> {
     let value = |(metric, logs): (Metric, Vec<f64>)| {
         let (device, started) = ((node.clone(), device.clone()), started.clone());
         let (log, error) = (median(&logs), error_of_median(&logs));
-        (metric, Value { log, error, device, started: started.unwrap_or_default() })
+        let noise = error.map(|error| (error * logs.len() as f64 / MEDIAN).sqrt());
+        (metric, Value { log, error, noise, device, started: started.unwrap_or_default() })
     };
     logs.into_iter().map(value).collect()
 }
@@ -224,8 +268,7 @@ fn spread(values: &[f64]) -> Option<f64> {
 
 /// The variance of the median of a run's repeats; `None` of fewer than `REPEATS_MIN`.
 pub fn error_of_median(logs: &[f64]) -> Option<f64> {
-    let (_, variance) = mean_and_variance(logs);
-    (logs.len() >= REPEATS_MIN).then(|| MEDIAN * variance.value / logs.len() as f64)
+    (logs.len() >= REPEATS_MIN).then(|| MEDIAN * noise(&[logs]).value / logs.len() as f64)
 }
 
 /// Fewer repeats say little of how they scatter.
@@ -248,9 +291,17 @@ fn variance_of_runs(by_device: &BTreeMap<&(String, String), Vec<&Value>>) -> Opt
 /// One standard error of the variance is added, since few runs tell it badly.
 fn between_runs(values: &[Value], all: Variance) -> f64 {
     let errors: Vec<f64> = values.iter().filter_map(|value| value.error).collect();
-    let own = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+    let own = if errors.is_empty() { 0.0 } else { limited_mean(&errors) };
     let most = all.value * (1.0 + (2.0 / all.freedom).sqrt());
     (most - own).max(0.0).sqrt()
+}
+
+/// The mean of variances of which none counts as more than four times their median: one disturbed
+/// run explains no difference of the others. Their median alone would be too little, since
+/// variances of few repeats are skewed.
+fn limited_mean(variances: &[f64]) -> f64 {
+    let most = 4.0 * median(variances);
+    variances.iter().map(|variance| variance.min(most)).sum::<f64>() / variances.len() as f64
 }
 
 /// The variance of the median of all: by the spread of nodes where there are several, else of
@@ -319,7 +370,7 @@ fn doubts(reference: &Reference, least_effect: f64) -> Vec<String> {
         None => words.push(format!(
             "{point}: no device was run twice, so that it is not known how far its runs differ"
         )),
-        Some(spread) if spread > least_effect / super::decide::GATE => words.push(format!(
+        Some(spread) if spread > least_effect / GATE => words.push(format!(
             "{point}: runs of one device differ by {}, over a third of the least effect of {}: \
              it may fail nobody",
             percent(spread),
@@ -335,4 +386,19 @@ fn doubts(reference: &Reference, least_effect: f64) -> Vec<String> {
         ));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_effect_becomes_what_the_scatter_lets_one_tell() {
+        let near = |wider: Option<f64>, share: f64| (wider.expect("wider") - share).abs() < 1e-9;
+        assert_eq!(widened(0.06, 0.02), None, "a third of it may scatter");
+        assert!(near(widened(0.06, 0.021), 0.065), "three times the scatter, in half percents");
+        assert!(near(widened(0.06, 0.05), 0.15));
+        assert_eq!(widened(0.06, 0.051), None, "nothing tells what is so small");
+        assert_eq!(widened(0.06, f64::NAN), None);
+    }
 }

@@ -174,21 +174,50 @@ fn measured(one: &Measurement, aspect: Aspect, started: &str) -> Result<Reading,
     })
 }
 
-/// The ids of cases whose kernel is not among the `kept` fastest of its point.
-pub fn slower_kernels(record: &Record, kept: usize) -> BTreeSet<String> {
-    let mut by_point: BTreeMap<String, Vec<(f64, String)>> = BTreeMap::new();
-    // Of bits each kernel is looked at for itself.
-    let timed = record.outcomes.iter().filter_map(Outcome::measured);
-    for one in timed.filter(|one| one.integrity.is_none()) {
-        let point = by_point.entry(one.case.point.to_string()).or_default();
-        point.push((one.summary.median.0, one.case.to_string()));
+/// Repeats of each kernel of a point before the slower ones are left out: one alone may have been
+/// disturbed.
+const KERNEL_REPEATS: usize = 2;
+
+/// The kernels of each point so far, from which follows which of them are worth another repeat.
+#[derive(Clone, Debug, Default)]
+pub struct Kernels {
+    /// By point and case id: repeats, and the shortest time of an iteration in seconds.
+    by_point: BTreeMap<String, BTreeMap<String, (usize, f64)>>,
+}
+
+impl Kernels {
+    /// Takes a repeat.
+    pub fn add(&mut self, record: &Record) {
+        let timed = record.outcomes.iter().filter_map(Outcome::measured);
+        // Of bits each kernel is looked at for itself.
+        for one in timed.filter(|one| one.integrity.is_none()) {
+            let (point, id) = (one.case.point.to_string(), one.case.to_string());
+            self.take(point, id, one.summary.median.0);
+        }
     }
-    let mut slower = BTreeSet::new();
-    for mut kernels in by_point.into_values() {
-        kernels.sort_by(|a, b| a.0.total_cmp(&b.0));
-        slower.extend(kernels.into_iter().skip(kept).map(|(_, id)| id));
+
+    fn take(&mut self, point: String, id: String, time: f64) {
+        let (repeats, least) =
+            self.by_point.entry(point).or_default().entry(id).or_insert((0, f64::INFINITY));
+        *repeats += 1;
+        *least = time.min(*least);
     }
-    slower
+
+    /// The ids of cases whose kernel is slower than another one of its point, by the best repeat of
+    /// each; of none where a kernel has had fewer than two repeats.
+    pub fn slower(&self) -> BTreeSet<&str> {
+        let is_told = |kernels: &&BTreeMap<String, (usize, f64)>| {
+            kernels.values().all(|(repeats, _)| *repeats >= KERNEL_REPEATS)
+        };
+        let mut slower = BTreeSet::new();
+        for kernels in self.by_point.values().filter(is_told) {
+            let mut times: Vec<(f64, &str)> =
+                kernels.iter().map(|(id, (_, time))| (*time, id.as_str())).collect();
+            times.sort_by(|a, b| a.0.total_cmp(&b.0));
+            slower.extend(times.into_iter().skip(1).map(|(_, id)| id));
+        }
+        slower
+    }
 }
 
 /// What identifies the figures of some records of one kind of device.
@@ -220,4 +249,22 @@ pub fn key<'r>(records: impl IntoIterator<Item = &'r Record>) -> Key {
     key.images.sort();
     key.images.dedup();
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_disturbed_repeat_does_not_leave_out_the_fastest_kernel() {
+        let mut kernels = Kernels::default();
+        let mut repeat = |fast: f64, slow: f64| {
+            kernels.take("compute/f32".into(), "compute/f32/avx512".into(), fast);
+            kernels.take("compute/f32".into(), "compute/f32/avx2".into(), slow);
+            kernels.slower().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!(repeat(2.0, 1.1).is_empty(), "one repeat tells nothing");
+        assert_eq!(repeat(1.0, 1.1), ["compute/f32/avx2"]);
+        assert_eq!(repeat(9.0, 1.1), ["compute/f32/avx2"], "by the best repeat of each");
+    }
 }

@@ -9,7 +9,7 @@ use crate::{
     data::Catalogue,
     record::{Record, store},
     spec::Properties,
-    text::clean,
+    text::{clean, counted},
 };
 use clap::{Args, Subcommand};
 use std::{
@@ -105,10 +105,10 @@ fn learn(args: &LearnArgs, catalogue: &Catalogue) -> anyhow::Result<ExitCode> {
         Some(path) => {
             super::write_file(path, text.as_bytes(), "--out FILE")?;
             super::print(&format!(
-                "{}: {} metrics from {} runs{}",
+                "{}: {} from {}{}",
                 super::shown(path),
-                learnt.profile.references.len(),
-                runs.len(),
+                counted(learnt.profile.references.len(), "metric"),
+                counted(runs.len(), "run"),
                 if learnt.profile.key.is_some_and(|key| key.stub) { " (stub)" } else { "" }
             ))
         }

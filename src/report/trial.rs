@@ -1,7 +1,10 @@
 //! The report of two settings in fresh pairs.
 
 use super::{Block, Cell, Column, Document, Fact, FactLimit, Table, Weight};
-use crate::ab::{Fate, JudgedCase, Trial};
+use crate::{
+    ab::{Fate, JudgedCase, Trial},
+    text::counted,
+};
 
 const COLUMNS: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
@@ -35,8 +38,7 @@ fn outcome(trial: &Trial) -> String {
     let worse = trial.count(Fate::Slower) + trial.count(Fate::Broken);
     let found = match worse {
         0 => "B is slower in no case".to_owned(),
-        1 => "B is slower or broken in 1 case".to_owned(),
-        many => format!("B is slower or broken in {many} cases"),
+        some => format!("B is slower or broken in {}", counted(some, "case")),
     };
     let counts: Vec<_> = Fate::ALL
         .into_iter()

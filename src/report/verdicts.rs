@@ -1,7 +1,7 @@
 //! The report of claims: what can be said of each, and the arithmetic.
 
 use super::{Block, Cell, Column, Document, Table, Weight};
-use crate::claim::{Claim, Verdict};
+use crate::claim::{Answer, Claim, Verdict};
 
 const COLUMNS: &[Column] = &[
     Column { key: "claim", title: "claim", weight: Weight::Essential },
@@ -16,9 +16,14 @@ const COLUMNS: &[Column] = &[
     Column { key: "source", title: "source", weight: Weight::Machine },
 ];
 
-/// What is said of some claims: each with its arithmetic where there are few, all in a table.
+/// What is said of some claims: all in a table where there are several, then each with its
+/// arithmetic.
 pub fn document(judged: &[(Claim, Verdict)]) -> Document {
     let mut blocks = Vec::new();
+    if judged.len() > 1 {
+        blocks.push(Block::Heading("All of them".into()));
+        blocks.push(Block::Table(table(judged)));
+    }
     for (claim, verdict) in judged {
         blocks.push(Block::Heading(name(claim)));
         blocks.push(Block::Text(format!("{}: {}.", capital(verdict), verdict.why)));
@@ -28,23 +33,32 @@ pub fn document(judged: &[(Claim, Verdict)]) -> Document {
             blocks.push(Block::Text(format!("Not stated: {missing}.")));
         }
         for (what, words) in [("Note", &claim.note), ("Source", &claim.source)] {
-            blocks.extend(words.iter().map(|words| Block::Text(format!("{what}: {words}."))));
+            let words = words.iter().map(|words| words.trim_end_matches('.'));
+            blocks.extend(words.map(|words| Block::Text(format!("{what}: {words}."))));
         }
     }
-    if judged.len() > 1 {
-        blocks.push(Block::Heading("All of them".into()));
+    if judged.len() <= 1 {
+        blocks.push(Block::Table(table(judged)));
     }
-    blocks.push(Block::Table(table(judged)));
     Document {
         title: match judged {
             [(claim, verdict)] => format!("{}: {}", claim.value, verdict.answer),
-            many => format!("{} claims", many.len()),
+            many => format!("{} claims: {}", many.len(), counts(many)),
         },
         subtitle: "L0: nothing real is faster. L1: a perfect engine that does one operation after \
                    the other. Whatever a claim does not state is taken in its favour."
             .into(),
         blocks,
     }
+}
+
+/// How many claims have each answer, the worst first: `5 impossible, 2 cannot tell, 52 possible`.
+fn counts(judged: &[(Claim, Verdict)]) -> String {
+    let count = |answer: &Answer| judged.iter().filter(|(_, v)| v.answer == *answer).count();
+    let answers = [Answer::Impossible, Answer::Suspicious, Answer::CannotTell, Answer::Possible];
+    let counted = answers.iter().map(|answer| (count(answer), answer));
+    let words = counted.filter(|(count, _)| *count > 0).map(|(n, answer)| format!("{n} {answer}"));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn name(claim: &Claim) -> String {

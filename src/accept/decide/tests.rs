@@ -185,7 +185,7 @@ fn an_uncertain_reference_decides_nothing_by_its_own_luck() {
     let error = Variance { value: EFFECT * EFFECT, freedom: 4.0 };
     let bar = Bar { error, ..reference() };
     let sequence = decided(&[bar], &[(1.0 - 1.5 * EFFECT).ln()], 0.002, 19);
-    assert_eq!(verdicts(&sequence), [(Verdict::Inconclusive, Reason::TooClose)]);
+    assert_eq!(verdicts(&sequence), [(Verdict::Inconclusive, Reason::BarUnsure)]);
 }
 
 #[test]
@@ -210,4 +210,29 @@ fn what_ends_early_is_inconclusive_and_what_was_decided_stays() {
 fn both_errors_are_split_over_the_looks() {
     assert!((SHARES.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     assert_eq!(SHARES.len(), LOOKS.len());
+}
+
+#[test]
+fn a_bar_too_uncertain_to_decide_by_is_given_up_at_the_first_look() {
+    let unsure = Bar { error: Variance { value: 0.03 * 0.03, freedom: 4.0 }, ..reference() };
+    for rate in [0.0, EFFECT / 4.0, -0.03] {
+        let sequence = decided(&[unsure], &[rate], 0.001, 3);
+        assert_eq!(verdicts(&sequence), [(Verdict::Inconclusive, Reason::BarUnsure)], "{rate}");
+        assert_eq!(sequence.decision(0).map(|one| one.repeats), Some(LOOKS[0]), "{rate}");
+    }
+}
+
+#[test]
+fn an_uncertain_bar_still_decides_what_is_far_from_it() {
+    let unsure = Bar { error: Variance { value: 0.03 * 0.03, freedom: 4.0 }, ..reference() };
+    let sequence = decided(&[unsure], &[0.4, -0.8], 0.001, 3);
+    let verdicts: Vec<Verdict> = verdicts(&sequence).iter().map(|one| one.0).collect();
+    assert_eq!(verdicts, [Verdict::Pass, Verdict::Fail]);
+}
+
+#[test]
+fn noise_of_repeats_leaves_a_series_open_that_more_of_them_may_decide() {
+    let sure = Bar { error: Variance { value: 0.005 * 0.005, freedom: 4.0 }, ..reference() };
+    let sequence = decided(&[sure], &[-EFFECT + 0.012], 0.015, 5);
+    assert_eq!(sequence.decision(0).map(|one| one.repeats), Some(LOOKS[2]));
 }

@@ -12,6 +12,7 @@ use crate::{
     },
     outcome::Failure,
     spec::Tier,
+    text::counted,
     verdict::Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,9 +137,9 @@ impl Node<'_> {
         }
         if let Some(disturbance) = row.disturbed.last() {
             judged.words = format!(
-                "{} of {} repeats were disturbed: it {}",
+                "{} of {} disturbed: it {}",
                 row.disturbed.len(),
-                row.disturbed.len() + row.readings.len(),
+                counted(row.disturbed.len() + row.readings.len(), "repeat"),
                 disturbance.words
             );
             let cause = if disturbance.is_quota { Cause::CpuQuota } else { Cause::BusyHost };
@@ -253,7 +254,13 @@ impl Node<'_> {
                 let effect = learn::effect(effect, row.metric.aspect) * 100.0;
                 format!("repeats scatter by {noise:.1} %: too much to see {effect:.1} %")
             }
-            Reason::TooClose => format!("too near to tell after {} repeats", decision.repeats),
+            Reason::TooClose => {
+                format!("too near to tell after {}", counted(decision.repeats, "repeat"))
+            }
+            Reason::BarUnsure => {
+                "its floor itself is too uncertain to decide: learn the profile from more runs"
+                    .into()
+            }
             Reason::NotRepeated => "slow at first, and not when it was measured anew".into(),
         };
         [away, why].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")

@@ -18,6 +18,7 @@ use crate::{
     device::BACKENDS,
     node_state::NodeState,
     spec::Properties,
+    text::counted,
     units::Bytes,
 };
 use std::{collections::BTreeSet, process::ExitCode, sync::atomic::AtomicBool};
@@ -270,10 +271,10 @@ fn planned(target: &Target, stage: &Stage, listed: &Listed, stub: &str) -> Strin
         Way::InTurn => "one after another",
         Way::AsRanks => "all as ranks",
     };
-    let (count, seconds) = (listed.ids.len(), listed.seconds);
+    let (cases, seconds) = (counted(listed.ids.len(), "case"), listed.seconds);
     let memory = Bytes(listed.memory);
     format!(
-        "  on {}, suite {}, {how}: {count} cases, about {seconds:.1} s each time, at most \
+        "  on {}, suite {}, {how}: {cases}, about {seconds:.1} s each time, at most \
          {memory} at once{stub}",
         target.device, stage.suite
     )

@@ -2,7 +2,7 @@
 //! the budget ends.
 
 use super::{
-    AcceptArgs, KERNELS_KEPT, ROUNDS, between,
+    AcceptArgs, ROUNDS, between,
     child::{self, Child, Target},
     files::Kept,
     groups::Group,
@@ -15,13 +15,14 @@ use crate::{
         network,
         node::{Node, Wanted},
         profile::{Key, Profile, Stage, Way},
-        reading,
+        reading::{self, Kernels},
     },
     clock::{self, Moment},
     cmd::{self, Global, Interrupted, Usage, bundle::Told},
     device::numa,
     node_state::NodeState,
     record::{Record, store},
+    text::counted,
     units::Seconds,
 };
 use std::{
@@ -75,7 +76,8 @@ pub fn all(
         let node = Node::new(profile, level, group.told(state, level));
         let stages = profile.stages(level);
         let targets = group.targets(level);
-        under_test.push(UnderTest { at, group, node, stages, targets, cases: Vec::new() });
+        let (cases, kernels) = (Vec::new(), BTreeMap::new());
+        under_test.push(UnderTest { at, group, node, stages, targets, cases, kernels });
     }
     let mut rounds =
         Rounds { args, global, began: clock::now(), interrupted, count: 0, last: Seconds(0.0) };
@@ -120,6 +122,8 @@ struct UnderTest<'g> {
     targets: Vec<Target>,
     /// Of each of them, what it measures in each stage.
     cases: Vec<Cases>,
+    /// The kernels of each of them in each stage.
+    kernels: BTreeMap<(usize, usize), Kernels>,
 }
 
 /// What one process measures.
@@ -204,16 +208,18 @@ impl UnderTest<'_> {
         jobs
     }
 
-    /// Takes a record; of kernels of one point the fastest are kept for the rounds to come.
+    /// Takes a record; of kernels of one point the fastest is kept for the rounds to come.
     fn take(&mut self, device: usize, stage: usize, record: &Record) {
         self.node.add(device, record);
         self.keep_fastest(device, stage, record);
     }
 
     fn keep_fastest(&mut self, device: usize, stage: usize, record: &Record) {
-        let slow = reading::slower_kernels(record, KERNELS_KEPT);
+        let kernels = self.kernels.entry((device, stage)).or_default();
+        kernels.add(record);
+        let slower = kernels.slower();
         if let Some(cases) = self.cases[device].get_mut(&stage) {
-            cases.retain(|id| !slow.contains(id));
+            cases.retain(|id| !slower.contains(id.as_str()));
         }
     }
 
@@ -234,7 +240,7 @@ impl UnderTest<'_> {
         let one = |(at, count): (usize, usize)| {
             let device = &self.node.devices()[at];
             let stub = if device.is_stub { " (stub)" } else { "" };
-            format!("{count} cases on {}{stub}", device.name)
+            format!("{} on {}{stub}", counted(count, "case"), device.name)
         };
         cases.into_iter().map(one).collect::<Vec<_>>().join(", ")
     }
@@ -280,7 +286,8 @@ impl Rounds<'_> {
             }
             if self.is_over() {
                 one.node.end();
-                kept.note(format!("it ended after {} rounds, not decided", self.count));
+                let rounds = counted(self.count, "round");
+                kept.note(format!("it ended after {rounds}, not decided"));
                 keep(one, kept)?;
                 return Ok(false);
             }

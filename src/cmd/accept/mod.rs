@@ -40,10 +40,8 @@ use std::{
 /// Below the output directory, where the records of repeats go.
 pub const ROUNDS: &str = evidence::file::ROUNDS;
 
-/// Kernels of a point that are measured in the first round, of those that the device names first,
-/// and in the rounds after it, of those that were fastest.
+/// Kernels of a point that are measured at first, of those that the device names first.
 const KERNELS_TRIED: usize = 2;
-const KERNELS_KEPT: usize = 1;
 
 /// Arguments of `accept`.
 #[derive(Args, Clone, Debug)]

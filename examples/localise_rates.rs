@@ -244,6 +244,33 @@ fn smallest(tables: &mut Tables) {
     }
 }
 
+fn read(tables: &mut Tables) {
+    tables.begin(
+        "Rates that are read from a file",
+        "As `localise --from` judges them: no round follows on doubt. Jitter 5 %; one rank is slow \
+         in all of its exchanges, or none is. Limits: \"nobody is slow\" beside a slow rank in 5 % \
+         of runs, 0.1 wrong names; somebody in a healthy world in 2 %. After one round a rank is \
+         known with one partner alone, and the answer is \"cannot tell\". Three times the jitter \
+         after four rounds has no limit of \"nobody\": measured rounds would go further on doubt.",
+    );
+    for ranks in SIZES {
+        for rounds in 1..=4 {
+            for (world, rate) in [("at 50 %", 0.5), ("three times the jitter", 0.85)] {
+                // After four rounds doubt asks for more, which a file does not have: only shown.
+                let nobody = (rounds < 4 || rate < 0.85).then_some(0.05);
+                let limits = Limits { nobody, wrong: Some(0.1), ..Limits::default() };
+                tables.row(&format!("{world}, from a file"), [ranks, rounds], limits, |random| {
+                    Fabric::healthy(ranks, 0.05).with_slow(1, rate, random).read_back()
+                });
+            }
+            let limits = Limits { somebody: Some(0.02), ..Limits::default() };
+            tables.row("healthy, from a file", [ranks, rounds], limits, |_| {
+                Fabric::healthy(ranks, 0.05).read_back()
+            });
+        }
+    }
+}
+
 fn healthy(tables: &mut Tables) {
     tables.begin(
         "Healthy worlds",
@@ -423,6 +450,7 @@ fn main() {
     many(&mut tables);
     most(&mut tables);
     smallest(&mut tables);
+    read(&mut tables);
     healthy(&mut tables);
     structures(&mut tables);
     needed(&mut tables);

@@ -106,7 +106,7 @@ impl Pairs for Simulated {
         self.measured += cases.len();
         let one = |&case: &usize| {
             let planted = if side == Arm::B { self.planted.at(case) } else { 0.0 };
-            Found::Time(Seconds((self.moments.next() + planted).exp()))
+            Found::Time(Seconds((self.moments.next(case) + planted).exp()))
         };
         Ok(cases.iter().map(one).collect())
     }
@@ -116,39 +116,52 @@ impl Pairs for Simulated {
 pub fn compare_unchanged(runs: usize, seed: u64) -> String {
     let row = |noise: &Noise| {
         let of = |sides| compare(*noise, Planted::Nothing, sides, runs, seed);
-        let [single, three] = [[1, 1], [3, 3]].map(of);
-        vec![
-            noise.name(),
-            percent(single.failed, runs),
-            percent(single.differed, runs),
-            percent(three.failed, runs),
-        ]
+        let [single, two, five, three, four] = [[1, 1], [2, 2], [3, 2], [3, 3], [4, 4]].map(of);
+        let of = |counts: [usize; 7]| counts.map(|count| percent(count, runs));
+        let cells = of([
+            single.failed,
+            single.differed,
+            two.failed,
+            two.differed,
+            five.failed,
+            three.failed,
+            four.failed,
+        ]);
+        std::iter::once(noise.name()).chain(cells).collect::<Vec<_>>()
     };
     let titles = [
         "noise between runs",
         "1 + 1 runs: fails, %",
         "says \"differs\" (exit code 4), %",
+        "2 + 2 runs: fails, %",
+        "says \"differs\", %",
+        "3 + 2 runs: fails, %",
         "3 + 3 runs: fails, %",
+        "4 + 4 runs: fails, %",
     ];
-    markdown(&titles, &Noise::ALL.iter().map(row).collect::<Vec<_>>())
+    let noises = Noise::ALL.iter().chain([&Noise::FamilyModes]);
+    markdown(&titles, &noises.map(row).collect::<Vec<_>>())
 }
 
 /// The table of `compare` with planted changes.
 pub fn compare_planted(runs: usize, seed: u64) -> String {
     let planted = [
-        Planted::OneCase(0.10),
-        Planted::OneCase(0.20),
-        Planted::EverySecond(0.10),
-        Planted::Family(0.10),
+        ([3, 3], Planted::OneCase(0.10)),
+        ([3, 3], Planted::OneCase(0.20)),
+        ([3, 3], Planted::EverySecond(0.10)),
+        ([3, 3], Planted::Family(0.10)),
+        ([2, 2], Planted::OneCase(0.20)),
+        ([2, 2], Planted::Family(0.10)),
+        ([2, 2], Planted::Family(0.20)),
     ];
     let row = |noise: &Noise| {
-        let found = planted.map(|planted| {
-            let rates = compare(*noise, planted, [3, 3], runs, seed);
+        let found = planted.map(|(sides, planted)| {
+            let rates = compare(*noise, planted, sides, runs, seed);
             percent(rates.found, runs)
         });
         std::iter::once(noise.name()).chain(found).collect::<Vec<_>>()
     };
-    let names = planted.map(Planted::name);
+    let names = planted.map(|([a, b], planted)| format!("{a} + {b} runs: {}", planted.name()));
     let mut titles = vec!["noise between runs"];
     titles.extend(names.iter().map(String::as_str));
     markdown(&titles, &Noise::ALL.iter().map(row).collect::<Vec<_>>())

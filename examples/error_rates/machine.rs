@@ -8,6 +8,14 @@ pub const CASES: usize = 168;
 /// Cases of one family: the planted family, and what the ids say.
 const FAMILY: usize = 42;
 
+/// With `Noise::Modes` one case of so many has two modes.
+const MODES_EVERY: usize = 5;
+
+/// The probability that a run is of the slow mode, and by how much that is slower: as of the
+/// products of results/serving.
+const SLOW_MODE: f64 = 0.4;
+const MODES_APART: f64 = 0.3;
+
 /// How a machine differs from run to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
@@ -23,17 +31,23 @@ pub enum Noise {
     /// 1 % normal, and all cases of a run are off together by 3 % normal (a clock). In pairs: as
     /// 1 % normal, since both sides of a pair share it.
     Common,
+    /// 1 % normal, and each fifth case falls into one of two modes in each run, anew in each case
+    /// and run: the slow one takes 30 % longer and comes in two runs of five.
+    Modes,
+    /// The same of all cases of one family, a quarter of the plan, which share the mode of a run.
+    FamilyModes,
 }
 
 impl Noise {
     /// Those of the tables.
-    pub const ALL: [Noise; 6] = [
+    pub const ALL: [Noise; 7] = [
         Noise::Normal(0.01),
         Noise::Normal(0.03),
         Noise::HeavyTails,
         Noise::Neighbour,
         Noise::Shifts,
         Noise::Common,
+        Noise::Modes,
     ];
 
     /// In words.
@@ -44,16 +58,21 @@ impl Noise {
             Noise::Neighbour => "unseen neighbour".into(),
             Noise::Shifts => "3 % of cases shift".into(),
             Noise::Common => "3 % common to a run".into(),
+            Noise::Modes => "modes by run".into(),
+            Noise::FamilyModes => "modes that a family shares".into(),
         }
     }
 
-    /// One measurement of one case, off by so much as a logarithm, without what lasts longer.
-    fn one(self, random: &mut Random) -> f64 {
+    /// One measurement of a case, off by so much as a logarithm, without what lasts longer.
+    fn one(self, case: usize, random: &mut Random) -> f64 {
         match self {
             Noise::Normal(deviation) => deviation * random.normal(),
             Noise::HeavyTails => 0.01 * student_2(random),
             Noise::Shifts if random.happens(0.03) => {
                 0.01 * random.normal() + (1.05 + 0.15 * random.uniform()).ln()
+            }
+            Noise::Modes if case % MODES_EVERY == MODES_EVERY / 2 => {
+                0.01 * random.normal() + mode(random)
             }
             _ => 0.01 * random.normal(),
         }
@@ -61,10 +80,14 @@ impl Noise {
 
     /// All cases of a run, as logarithms.
     pub fn run(self, random: &mut Random) -> Vec<f64> {
-        let mut cases: Vec<f64> = (0..CASES).map(|_| self.one(random)).collect();
+        let mut cases: Vec<f64> = (0..CASES).map(|case| self.one(case, random)).collect();
         if self == Noise::Common {
             let shift = 0.03 * random.normal();
             cases.iter_mut().for_each(|case| *case += shift);
+        }
+        if self == Noise::FamilyModes {
+            let slower = mode(random);
+            cases[FAMILY..2 * FAMILY].iter_mut().for_each(|case| *case += slower);
         }
         if self == Noise::Neighbour && random.happens(0.5) {
             let length = ((0.1 + 0.3 * random.uniform()) * CASES as f64) as usize;
@@ -74,6 +97,11 @@ impl Noise {
         }
         cases
     }
+}
+
+/// By how much the mode of a run slows, as a logarithm.
+fn mode(random: &mut Random) -> f64 {
+    if random.happens(SLOW_MODE) { MODES_APART.ln_1p() } else { 0.0 }
 }
 
 /// By how much a neighbour slows, as a logarithm.
@@ -95,8 +123,8 @@ impl Moments {
         Moments { noise, random, neighbour: 0.0 }
     }
 
-    /// The next measurement, off by so much as a logarithm.
-    pub fn next(&mut self) -> f64 {
+    /// The next measurement, of this case, off by so much as a logarithm.
+    pub fn next(&mut self, case: usize) -> f64 {
         let Moments { noise, random, neighbour } = self;
         if *noise == Noise::Neighbour {
             if *neighbour > 0.0 {
@@ -107,7 +135,7 @@ impl Moments {
                 *neighbour = slowdown(random);
             }
         }
-        noise.one(random) + *neighbour
+        noise.one(case, random) + *neighbour
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     Global, Interrupted, Usage,
     compare::Share,
     report::{self, ReportFormat},
+    tied,
 };
 use crate::{
     ab::{self, Arm, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings},
@@ -208,6 +209,7 @@ impl Setting {
             command.arg("--data").arg(data);
         }
         command.envs(self.variables.iter().map(|one| (&one.name, &one.value)));
+        tied::end_with_this_thread(&mut command);
         command
     }
 

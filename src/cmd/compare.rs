@@ -73,7 +73,7 @@ impl std::str::FromStr for Share {
 }
 
 /// Compares. The exit code is the verdict's: 1 where a case or a group of cases got worse that is
-/// not waived, 4 where most cases could not be judged, or single runs differ to the worse.
+/// not waived, 4 where most cases could not be judged, or too few runs differ to the worse.
 ///
 /// # Errors
 /// Where a record cannot be read, the two do not compare, or the result cannot be written.

@@ -369,7 +369,7 @@ fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found
         rate_share: share(*rate),
     };
     let ranks = measured.ranks.len() as u32;
-    let rounds = measured.rounds();
+    let (rounds, fewest) = (measured.rounds(), measured.fewest_exchanges());
     let jitter = findings.jitter.filter(|_| !is_stub);
     let fault = Fault { loss: args.loss.0, presence: args.presence.0 };
     Found {
@@ -389,7 +389,7 @@ fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found
             words: faster.words(),
         }),
         jitter,
-        least_loss: jitter.and_then(|jitter| power::least_loss(ranks, rounds, jitter)),
+        least_loss: jitter.and_then(|jitter| power::least_loss(ranks, fewest, jitter)),
         needed: Needed {
             loss: fault.loss,
             presence: fault.presence,
@@ -424,7 +424,7 @@ fn words(found: &Found, measured: &Measured) -> Vec<String> {
     }
     let named = !lines.is_empty();
     if !named {
-        lines.push(nobody(found));
+        lines.push(nobody(found, measured));
     }
     lines.extend(slight(found));
     lines.extend(unexplained(found));
@@ -468,8 +468,12 @@ fn group_words(group: &SlowGroup, measured: &Measured, rate: &str) -> String {
     format!("{who} are slow with others, at {rate}{inside}; {part}")
 }
 
-fn nobody(found: &Found) -> String {
-    let (ranks, rounds) = (found.ranks.len(), found.rounds);
+fn nobody(found: &Found, measured: &Measured) -> String {
+    let ranks = found.ranks.len();
+    let rounds = match measured.has_rounds() {
+        true => format!("{} rounds", found.rounds),
+        false => format!("{} exchanges", measured.exchanges.len()),
+    };
     let size = found.size_bytes.map(|size| format!(" of {size}")).unwrap_or_default();
     let what = match (&found.undecided, found.least_loss) {
         (Some(why), _) => format!("who is slow cannot be told: {why}"),
@@ -479,7 +483,7 @@ fn nobody(found: &Found) -> String {
         ),
         (None, None) => "nobody is slow".into(),
     };
-    format!("{ranks} ranks, {rounds} rounds{size}: {what}")
+    format!("{ranks} ranks, {rounds}{size}: {what}")
 }
 
 /// What is slower by less than the least effect.

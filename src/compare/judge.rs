@@ -3,10 +3,15 @@
 //!
 //! Samples of one run know nothing of what differs between runs. Where each side has several
 //! runs, their scatter is that noise: a case is judged by a t-test on the logarithms of its
-//! medians, whose variance learns from that of the other cases ([`student::moderated`]), against
+//! medians, whose variance learns from that of the other cases ([`student::typical`]), against
 //! the hypothesis that it changed by no more than the threshold. Cases are many, so that the share
-//! of wrong ones among those found is what is controlled ([`student::false_discovery`]). A group of
-//! cases is judged in the same way by its mean, which a change shows that all of them share.
+//! of wrong ones among those found is what is controlled ([`student::false_discovery`]). What the
+//! test finds has to stand out from the other divisions of the same runs too (`divisions`): runs
+//! may fall into modes, of which no variance tells. A group of cases is judged in the same way by
+//! the middle of its cases, which a change moves that they share.
+//!
+//! Two runs on each side have few other divisions: a case by itself then differs, and counts as
+//! slower only as one of a group that is slower as a whole.
 //!
 //! A single run on a side tells no such scatter: three runs of A do not say how far a single run of
 //! B may lie from them by what is its own, and a t-test calls 30 to 80 % of unchanged B slower.
@@ -15,6 +20,7 @@
 //! `BEYOND` times as far from equal as the outermost twentieth of them. Changes that many cases
 //! share are never that, since a neighbour or a clock explains them too.
 
+use super::divisions;
 use crate::stats::{
     quantile,
     student::{self, Variance},
@@ -59,6 +65,13 @@ pub struct Observed {
     pub counts: bool,
 }
 
+impl Observed {
+    /// Whether each of its times is a number above zero.
+    fn is_finite(&self) -> bool {
+        self.before.iter().chain(&self.after).all(|log| log.is_finite())
+    }
+}
+
 /// What counts as a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
@@ -75,8 +88,7 @@ pub enum Direction {
     Slower,
     /// Faster by more than the threshold.
     Faster,
-    /// It differs by more than the threshold, and a side has a single run, which may differ by
-    /// itself.
+    /// It differs by more than the threshold, and so few runs may differ by themselves.
     Differs,
     /// Not changed by more than the threshold.
     Same,
@@ -134,24 +146,36 @@ pub fn is_replicated(before: usize, after: usize) -> bool {
 
 /// Judges all cases together.
 pub fn judge(observed: &[Observed], rule: &Rule) -> Judgement {
+    let has_runs = |one: &Observed| is_replicated(one.before.len(), one.after.len());
     let replicated: Vec<bool> =
-        observed.iter().map(|one| is_replicated(one.before.len(), one.after.len())).collect();
+        observed.iter().map(|one| has_runs(one) && one.is_finite()).collect();
     let mut cases: Vec<Judged> = observed.iter().map(|one| alone(one, rule)).collect();
-    let tests = tests(observed);
+    let known = observed.iter().zip(&replicated).filter(|(_, replicated)| **replicated);
+    let variances: Vec<Variance> =
+        known.map(|(one, _)| own_variance(&one.before, &one.after)).collect();
     if replicated.contains(&true) {
-        by_scatter(&mut cases, &tests, &replicated, rule);
+        by_scatter(&mut cases, observed, student::typical(&variances), &replicated, rule);
     } else {
         by_drift(&mut cases, observed, rule);
     }
-    let deviations: Vec<f64> = tests
-        .iter()
-        .zip(&replicated)
-        .filter(|(_, replicated)| **replicated)
-        .map(|(test, _)| test.own.value.sqrt())
-        .collect();
+    let deviations: Vec<f64> = variances.iter().map(|variance| variance.value.sqrt()).collect();
     let scatter = (!deviations.is_empty()).then(|| quantile::median(&deviations));
     let groups = groups(observed, &cases, rule);
+    let of_replicated = cases.iter_mut().zip(observed).zip(&replicated);
+    for ((case, one), _) in of_replicated.filter(|(_, replicated)| **replicated) {
+        take_from_groups(case, one, &groups);
+    }
     Judgement { cases, groups, scatter }
+}
+
+/// What differs is slower, or faster, where a group that it belongs to is so as a whole.
+fn take_from_groups(case: &mut Judged, observed: &Observed, groups: &[Group]) {
+    let way = if case.ratio > 1.0 { Direction::Slower } else { Direction::Faster };
+    let names = groups_of(&observed.id);
+    let is_shared = groups.iter().any(|group| group.way == way && names.contains(&group.name));
+    if case.way == Direction::Differs && is_shared && observed.counts {
+        (case.way, case.reason) = (way, None);
+    }
 }
 
 /// What the samples within two single runs say.
@@ -179,87 +203,140 @@ fn wide(low: f64, high: f64) -> String {
     format!("anything from {} to {} is possible", percent(low), percent(high))
 }
 
+/// The variance of a run about the mean of its side.
+fn own_variance(before: &[f64], after: &[f64]) -> Variance {
+    let [(_, a), (_, b)] = [before, after].map(student::mean_and_variance);
+    let freedom = a.freedom + b.freedom;
+    let squares = a.value * a.freedom + b.value * b.freedom;
+    Variance { value: if freedom > 0.0 { squares / freedom } else { 0.0 }, freedom }
+}
+
 /// A t-test of the difference of means.
 #[derive(Clone, Copy, Debug)]
 struct Test {
     difference: f64,
-    /// The variance of a run, from these runs alone, and with what other cases tell.
-    own: Variance,
-    moderated: Variance,
-    /// 1 / runs of A + 1 / runs of B.
-    share: f64,
+    /// Standard error of the difference.
+    error: f64,
+    freedom: f64,
 }
 
 impl Test {
-    fn of(before: &[f64], after: &[f64]) -> Test {
-        let (a, in_a) = student::mean_and_variance(before);
-        let (b, in_b) = student::mean_and_variance(after);
-        let freedom = in_a.freedom + in_b.freedom;
-        let squares = in_a.value * in_a.freedom + in_b.value * in_b.freedom;
-        let own = Variance { value: if freedom > 0.0 { squares / freedom } else { 0.0 }, freedom };
+    /// `typical` is the variance of a run that other cases tell.
+    fn of(before: &[f64], after: &[f64], typical: Option<Variance>) -> Test {
+        let mean = |runs: &[f64]| runs.iter().sum::<f64>() / runs.len() as f64;
+        let Variance { value, freedom } = own_variance(before, after).drawn_to(typical);
         let share = 1.0 / before.len() as f64 + 1.0 / after.len() as f64;
-        Test { difference: b - a, own, moderated: own, share }
-    }
-
-    fn error(&self) -> f64 {
-        (self.moderated.value * self.share).sqrt()
+        let difference = mean(after) - mean(before);
+        Test { difference, error: (value * share).sqrt(), freedom }
     }
 
     /// The probability of such a difference or a larger one in the direction of `sign`, if it is no
     /// more than `limit` in truth.
     fn p_value(&self, sign: f64, limit: f64) -> f64 {
-        student::upper_tail((sign * self.difference - limit) / self.error(), self.moderated.freedom)
+        student::upper_tail((sign * self.difference - limit) / self.error, self.freedom)
     }
 }
 
-fn tests(observed: &[Observed]) -> Vec<Test> {
-    let mut tests: Vec<Test> =
-        observed.iter().map(|one| Test::of(&one.before, &one.after)).collect();
-    let variances: Vec<Variance> = tests.iter().map(|test| test.own).collect();
-    for (test, moderated) in tests.iter_mut().zip(student::moderated(&variances)) {
-        test.moderated = moderated;
+/// The runs of a case, or of a group of cases: those of A and of B.
+type Runs<'r> = [&'r [f64]; 2];
+
+/// What is found of a case in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// Nothing.
+    No,
+    /// A change, which other divisions of the runs show as well.
+    AsOthers,
+    /// A change.
+    Yes,
+}
+
+/// What changed by more than the threshold in the direction of `sign`.
+fn found(runs: &[Runs<'_>], typical: Option<Variance>, sign: f64, rule: &Rule) -> Vec<Found> {
+    let limit = rule.threshold.ln_1p();
+    let p_value = |[a, b]: &Runs<'_>| Test::of(a, b, typical).p_value(sign, limit);
+    let p_values: Vec<f64> = runs.iter().map(p_value).collect();
+    let by_test = student::false_discovery(&p_values, rule.false_discoveries);
+    if !by_test.contains(&true) {
+        return vec![Found::No; runs.len()];
     }
-    tests
+    let mut divisions: BTreeMap<[usize; 2], Vec<Vec<bool>>> = BTreeMap::new();
+    let mut in_others = |[a, b]: &Runs<'_>| -> Vec<f64> {
+        let sizes = [a.len(), b.len()];
+        let others =
+            divisions.entry(sizes).or_insert_with(|| divisions::others(sizes[0], sizes[1]));
+        let other = |division: &Vec<bool>| {
+            let [a, b] = divisions::divided(a, b, division);
+            p_value(&[&a, &b])
+        };
+        others.iter().map(other).collect()
+    };
+    let others: Vec<Vec<f64>> = runs.iter().map(&mut in_others).collect();
+    let standing = divisions::stand_out(&by_test, &p_values, &others, rule.false_discoveries);
+    let found = |(by_test, stands_out)| match (by_test, stands_out) {
+        (false, _) => Found::No,
+        (true, false) => Found::AsOthers,
+        (true, true) => Found::Yes,
+    };
+    by_test.into_iter().zip(standing).map(found).collect()
 }
 
 /// Judges by the scatter of runs.
-fn by_scatter(cases: &mut [Judged], tests: &[Test], replicated: &[bool], rule: &Rule) {
+fn by_scatter(
+    cases: &mut [Judged],
+    observed: &[Observed],
+    typical: Option<Variance>,
+    replicated: &[bool],
+    rule: &Rule,
+) {
     let limit = rule.threshold.ln_1p();
     let judged: Vec<usize> = (0..cases.len()).filter(|&at| replicated[at]).collect();
-    let found = |sign: f64| {
-        let p_values: Vec<f64> = judged.iter().map(|&at| tests[at].p_value(sign, limit)).collect();
-        student::false_discovery(&p_values, rule.false_discoveries)
-    };
-    let (slower, faster) = (found(1.0), found(-1.0));
+    let runs_of = |at: usize| [&observed[at].before[..], &observed[at].after[..]];
+    let runs: Vec<Runs<'_>> = judged.iter().map(|&at| runs_of(at)).collect();
+    let [slower, faster] = [1.0, -1.0].map(|sign| found(&runs, typical, sign, rule));
     let mut quantile = (0.0, 0.0);
     for (place, &at) in judged.iter().enumerate() {
-        let test = &tests[at];
-        if quantile.0 != test.moderated.freedom {
-            let freedom = test.moderated.freedom;
-            quantile = (freedom, student::exceeded_with(TAIL, freedom));
+        let [a, b] = runs[place];
+        let test = Test::of(a, b, typical);
+        if quantile.0 != test.freedom {
+            quantile = (test.freedom, student::exceeded_with(TAIL, test.freedom));
         }
-        let reach = test.error() * quantile.1;
+        let reach = test.error * quantile.1;
         let middle = test.difference;
         let (low, high) = (middle - reach, middle + reach);
-        let (way, reason) = if slower[place] {
-            (Direction::Slower, None)
-        } else if faster[place] {
-            (Direction::Faster, None)
-        } else if middle.abs() <= limit && reach <= limit {
-            (Direction::Same, None)
-        } else if low > limit || high < -limit {
-            let rate = rule.false_discoveries * 100.0;
-            let words = "alone it would count, but not among all cases at a false discovery";
-            (Direction::Unclear, Some(format!("{words} rate of {rate:.0} %")))
-        } else {
-            (Direction::Unclear, Some(wide(low, high)))
+        let is_few = a.len().min(b.len()) < divisions::RUNS_MIN;
+        let (way, reason) = match (slower[place], faster[place]) {
+            (Found::Yes, _) | (_, Found::Yes) if is_few => {
+                (Direction::Differs, Some(few(a.len(), b.len())))
+            }
+            (Found::Yes, _) => (Direction::Slower, None),
+            (_, Found::Yes) => (Direction::Faster, None),
+            (Found::AsOthers, _) | (_, Found::AsOthers) => {
+                let words = "the runs divided otherwise differ as much: runs may fall into modes";
+                (Direction::Unclear, Some(words.to_owned()))
+            }
+            _ if middle.abs() <= limit && reach <= limit => (Direction::Same, None),
+            _ if low > limit || high < -limit => {
+                let rate = rule.false_discoveries * 100.0;
+                let words = "alone it would count, but not among all cases at a false discovery";
+                (Direction::Unclear, Some(format!("{words} rate of {rate:.0} %")))
+            }
+            _ => (Direction::Unclear, Some(wide(low, high))),
         };
         cases[at] = Judged { way, ratio: middle.exp(), low: low.exp(), high: high.exp(), reason };
     }
-    for (case, _) in cases.iter_mut().zip(replicated).filter(|(_, replicated)| !**replicated) {
-        case.way = Direction::Unclear;
-        case.reason = Some("too few of the runs measured it undisturbed".to_owned());
+    for at in (0..cases.len()).filter(|&at| !replicated[at]) {
+        let why = match observed[at].is_finite() {
+            true => "too few of the runs measured it undisturbed",
+            false => "a run has a time that is no number above zero",
+        };
+        (cases[at].way, cases[at].reason) = (Direction::Unclear, Some(why.to_owned()));
     }
+}
+
+/// Why a case that the test finds does not count by itself.
+fn few(before: usize, after: usize) -> String {
+    format!("{before} + {after} runs of two modes fall so by chance too often; 3 + 3 would tell")
 }
 
 /// Judges single runs by the ratios of all the others.
@@ -334,7 +411,8 @@ pub fn groups(observed: &[Observed], cases: &[Judged], rule: &Rule) -> Vec<Group
     told
 }
 
-/// Which way each group went as a whole, by the means of its runs; `Same` where that does not show.
+/// Which way each group went as a whole, by the middle of its cases in each run; `Same` where that
+/// does not show.
 fn ways_of_groups(
     observed: &[Observed],
     members: &BTreeMap<String, Vec<usize>>,
@@ -347,34 +425,49 @@ fn ways_of_groups(
     if !is_replicated(of_a, of_b) {
         return vec![Direction::Same; members.len()];
     }
-    let limit = rule.threshold.ln_1p();
-    let p_values = |sign: f64| -> Vec<f64> {
-        let of_group = |members: &Vec<usize>| {
-            let whole = |at: &&usize| {
-                observed[**at].before.len() == of_a && observed[**at].after.len() == of_b
+    let runs: Vec<[Vec<f64>; 2]> = members
+        .values()
+        .map(|members| {
+            let members = members.iter().map(|&at| &observed[at]);
+            let is_whole = |one: &&Observed| {
+                one.before.len() == of_a && one.after.len() == of_b && one.is_finite()
             };
-            let whole: Vec<&Observed> =
-                members.iter().filter(whole).map(|&at| &observed[at]).collect();
-            if whole.len() < GROUP_MIN {
-                return 1.0;
-            }
-            let mean = |select: fn(&Observed) -> &Vec<f64>, run: usize| {
-                whole.iter().map(|one| select(one)[run]).sum::<f64>() / whole.len() as f64
-            };
-            let before: Vec<f64> = (0..of_a).map(|run| mean(|one| &one.before, run)).collect();
-            let after: Vec<f64> = (0..of_b).map(|run| mean(|one| &one.after, run)).collect();
-            Test::of(&before, &after).p_value(sign, limit)
+            middles(&members.filter(is_whole).collect::<Vec<_>>(), [of_a, of_b])
+        })
+        .collect();
+    // A group of which too few cases were measured in all runs is none.
+    let known: Vec<usize> = (0..runs.len()).filter(|&at| !runs[at][0].is_empty()).collect();
+    let of_known: Vec<Runs<'_>> =
+        known.iter().map(|&at| [&runs[at][0][..], &runs[at][1]]).collect();
+    let [slower, faster] = [1.0, -1.0].map(|sign| found(&of_known, None, sign, rule));
+    let mut ways = vec![Direction::Same; runs.len()];
+    for (place, &at) in known.iter().enumerate() {
+        ways[at] = match (slower[place], faster[place]) {
+            (Found::Yes, _) => Direction::Slower,
+            (_, Found::Yes) => Direction::Faster,
+            _ => Direction::Same,
         };
-        members.values().map(of_group).collect()
+    }
+    ways
+}
+
+/// Of each run, by how much the middle one of these cases is off from its mean over all runs; none
+/// where there are too few cases. The middle, since a single case of a small group moves its mean.
+fn middles(cases: &[&Observed], [of_a, of_b]: [usize; 2]) -> [Vec<f64>; 2] {
+    if cases.len() < GROUP_MIN {
+        return [Vec::new(), Vec::new()];
+    }
+    let mean =
+        |one: &&Observed| one.before.iter().chain(&one.after).sum::<f64>() / (of_a + of_b) as f64;
+    let means: Vec<f64> = cases.iter().map(mean).collect();
+    let middle = |select: fn(&Observed) -> &Vec<f64>, run: usize| {
+        let off = |(one, mean): (&&Observed, &f64)| select(one)[run] - mean;
+        quantile::median(&cases.iter().zip(&means).map(off).collect::<Vec<f64>>())
     };
-    let slower = student::false_discovery(&p_values(1.0), rule.false_discoveries);
-    let faster = student::false_discovery(&p_values(-1.0), rule.false_discoveries);
-    let way = |(slower, faster)| match (slower, faster) {
-        (true, _) => Direction::Slower,
-        (_, true) => Direction::Faster,
-        _ => Direction::Same,
-    };
-    slower.into_iter().zip(faster).map(way).collect()
+    [
+        (0..of_a).map(|run| middle(|one| &one.before, run)).collect(),
+        (0..of_b).map(|run| middle(|one| &one.after, run)).collect(),
+    ]
 }
 
 fn group(name: &str, members: &[usize], whole: Direction, cases: &[Judged]) -> Option<Group> {

@@ -3,6 +3,7 @@
 //! What may be compared is for [`machine`] to say, whether a case changed for [`judge`]. This
 //! module joins the records and gives each case its fate.
 
+mod divisions;
 pub mod judge;
 pub mod machine;
 mod quantity;
@@ -132,8 +133,8 @@ pub enum Fate {
     Broken,
     /// Slower by more than the threshold.
     Slower,
-    /// Slower or faster by more than the threshold where a side has a single run, which may differ
-    /// by itself.
+    /// Slower or faster by more than the threshold where the runs are so few that they may differ
+    /// by themselves: a single run on a side, or a case alone among fewer than 3 + 3 runs.
     Differs,
     /// The runs cannot tell.
     Unclear,
@@ -289,7 +290,7 @@ impl Comparison {
         self.groups.iter().filter(|group| group.way == Direction::Slower)
     }
 
-    /// How many cases took longer in B, which single runs may do by themselves.
+    /// How many cases took longer in B, which so few runs may do by themselves.
     pub fn longer(&self) -> usize {
         let longer = |row: &&ComparedCase| {
             row.fate == Fate::Differs && row.change.is_some_and(|change| change.ratio > 1.0)
@@ -298,9 +299,9 @@ impl Comparison {
     }
 
     /// The verdict on B. A case or a group that got slower, or a case that broke, fails it. It is
-    /// inconclusive where single runs differ to the worse, or where more cases are unclear, not run
-    /// or incomparable than are judged, or none is. A case that differs to the better is judged: it
-    /// has not got worse.
+    /// inconclusive where too few runs differ to the worse, or where more cases are unclear, not
+    /// run or incomparable than are judged, or none is. A case that differs to the better is
+    /// judged: it has not got worse.
     pub fn verdict(&self) -> Verdict {
         let count = |fate| self.count(fate);
         let shorter = count(Fate::Differs) - self.longer();

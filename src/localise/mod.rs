@@ -24,6 +24,7 @@ pub use group::{Group, Inside};
 use crate::{stats::quantile::median, verdict::Verdict};
 use few::FEW_MAX;
 use fit::{CONGESTION, DIFFER_MAX, Fit, Rates, SLOW_DEVIATIONS};
+use power::Fault;
 use std::collections::BTreeSet;
 
 /// One exchange between two ranks.
@@ -160,6 +161,16 @@ pub struct Findings {
     pub doubt: bool,
 }
 
+/// A rank that is slower by this many times the jitter in all of its exchanges has to show.
+const SHOWN_DEVIATIONS: f64 = 3.0;
+
+/// ... or by this share, where rates scatter that widely.
+const SHOWN_MAX: f64 = 0.9;
+
+/// Where some rank had fewer exchanges than these, what would have shown is asked also where they
+/// leave no doubt: of few ranks a slow one makes a good part of the jitter by which it is doubted.
+const EXCHANGES_SURE: u32 = 3;
+
 /// The least effect that counts, as a share of the healthy rate, unless told otherwise. Healthy
 /// ranks differ by a percent or so, and with little jitter that is certain after a few rounds.
 pub const LEAST_EFFECT: f64 = 0.02;
@@ -241,13 +252,36 @@ pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
         pairs.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
     };
     let (unexplained, fast) = (once(unexplained), once(fast));
-    let doubt = fit.doubt || !unexplained.is_empty() || !fast.is_empty() || faster.is_some();
+    let is_open = matches!(answer, Answer::Undecided(_));
+    let doubt = fit.doubt || is_open || !unexplained.is_empty() || !fast.is_empty();
     let slight = Vec::new();
     Findings { answer, jitter: Some(fit.noise.jitter), unexplained, fast, faster, slight, doubt }
 }
 
 /// Where nobody is named: nobody is slow, if a slow rank would have shown.
 fn unnamed(ranks: usize, exchanges: &[Exchange], fit: &Fit, slow: &[(u32, u32)]) -> Answer {
+    let blamed = |rank: u32| slow.iter().any(|&(one, other)| one == rank || other == rank);
+    let whom = Met::of(ranks, exchanges, fit);
+    for (rank, partners) in (0..).zip(&whom.partners) {
+        match partners[..] {
+            [] => return Answer::Undecided(format!("rank {rank} exchanged data with nobody")),
+            [other] if blamed(rank) => {
+                return Answer::Undecided(format!(
+                    "rank {rank} was slow with rank {other}, and met nobody else: more rounds \
+                     tell which; {}",
+                    needed(ranks, fit)
+                ));
+            }
+            [other] => {
+                return Answer::Undecided(format!(
+                    "rank {rank} met nobody but rank {other}, and a rank is known to be slow when \
+                     it is slow with several; {}",
+                    needed(ranks, fit)
+                ));
+            }
+            _ => {}
+        }
+    }
     let all = fit.shares.iter().flatten().count();
     if slow.len() as f64 > CONGESTION[1] * all as f64 {
         let slow = slow.len();
@@ -259,22 +293,13 @@ fn unnamed(ranks: usize, exchanges: &[Exchange], fit: &Fit, slow: &[(u32, u32)])
                    from the others";
         return Answer::Undecided(why.into());
     }
-    let mut partners = vec![BTreeSet::new(); ranks];
-    for (exchange, _) in exchanges.iter().zip(&fit.shares).filter(|(_, share)| share.is_some()) {
-        partners[exchange.one as usize].insert(exchange.other);
-        partners[exchange.other as usize].insert(exchange.one);
-    }
-    let blamed = |rank: u32| slow.iter().any(|&(one, other)| one == rank || other == rank);
-    for (rank, partners) in (0..).zip(&partners) {
-        if partners.is_empty() {
-            return Answer::Undecided(format!("rank {rank} exchanged data with nobody"));
-        }
-        if partners.len() == 1 && blamed(rank) {
-            return Answer::Undecided(format!(
-                "rank {rank} was slow with rank {}, and met nobody else: more rounds tell which",
-                partners.iter().copied().next().unwrap_or_default()
-            ));
-        }
+    let is_open = fit.doubt || whom.fewest < EXCHANGES_SURE;
+    if is_open && rounds_needed(ranks, fit).is_none_or(|needed| whom.fewest < needed) {
+        let fewest = whom.fewest;
+        return Answer::Undecided(format!(
+            "a slow rank might not have shown, since some rank had {fewest} exchanges; {}",
+            needed(ranks, fit)
+        ));
     }
     // Two exchanges are too few to name a link, and congestion seldom meets a pair each time.
     let met = |pair: (u32, u32)| exchanges.iter().filter(|one| one.pair() == pair).count();
@@ -288,6 +313,57 @@ fn unnamed(ranks: usize, exchanges: &[Exchange], fit: &Fit, slow: &[(u32, u32)])
         ));
     }
     Answer::Nobody
+}
+
+/// Whom each rank has met, in exchanges that are compared with others.
+struct Met {
+    /// The partners of each rank, ascending.
+    partners: Vec<Vec<u32>>,
+    /// The fewest exchanges that a rank had.
+    fewest: u32,
+}
+
+impl Met {
+    fn of(ranks: usize, exchanges: &[Exchange], fit: &Fit) -> Met {
+        let mut partners = vec![BTreeSet::new(); ranks];
+        let mut counts = vec![0; ranks];
+        for (one, _) in exchanges.iter().zip(&fit.shares).filter(|(_, share)| share.is_some()) {
+            partners[one.one as usize].insert(one.other);
+            partners[one.other as usize].insert(one.one);
+            counts[one.one as usize] += 1;
+            counts[one.other as usize] += 1;
+        }
+        let partners = partners.into_iter().map(|of| of.into_iter().collect()).collect();
+        Met { partners, fewest: counts.into_iter().min().unwrap_or(0) }
+    }
+}
+
+/// What a rank loses in each exchange that has to show: three times the jitter, and no less
+/// than the least effect that counts.
+fn loss_shown(fit: &Fit) -> f64 {
+    (SHOWN_DEVIATIONS * fit.noise.jitter).clamp(LEAST_EFFECT, SHOWN_MAX)
+}
+
+/// The rounds by which such a rank is named.
+fn rounds_needed(ranks: usize, fit: &Fit) -> Option<u32> {
+    let fault = Fault { loss: loss_shown(fit), presence: 1.0 };
+    power::rounds_needed(ranks as u32, fit.noise.jitter, fault)
+}
+
+/// The same in words, without figures of what was measured.
+fn needed(ranks: usize, fit: &Fit) -> String {
+    let loss = loss_shown(fit);
+    let by = if loss <= LEAST_EFFECT {
+        "2 %"
+    } else if loss >= SHOWN_MAX {
+        "90 %"
+    } else {
+        "three times what rates scatter by"
+    };
+    match rounds_needed(ranks, fit) {
+        Some(rounds) => format!("{rounds} rounds would show a rank that is slower by {by}"),
+        None => "100 rounds would not do, as these rates scatter".into(),
+    }
 }
 
 fn named(hosts: &[u32], exchanges: &[Exchange], fit: &Fit) -> Named {

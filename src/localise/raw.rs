@@ -170,6 +170,22 @@ impl Measured {
         self.exchanges().iter().map(|exchange| exchange.round.saturating_add(1)).max().unwrap_or(0)
     }
 
+    /// Whether each exchange says which round it was in.
+    pub fn has_rounds(&self) -> bool {
+        self.exchanges.iter().all(|line| line.round.is_some())
+    }
+
+    /// The fewest exchanges that a rank had: as many as it has rounds, where none waited.
+    pub fn fewest_exchanges(&self) -> u32 {
+        let mut counts = vec![0; self.ranks.len()];
+        for rank in self.exchanges.iter().flat_map(|line| [line.rank_a, line.rank_b]) {
+            if let Some(count) = counts.get_mut(rank as usize) {
+                *count += 1;
+            }
+        }
+        counts.into_iter().min().unwrap_or(0)
+    }
+
     /// Whether a stub driver made the rates up.
     pub fn is_stub(&self) -> bool {
         self.exchanges.iter().any(|line| line.mark.as_deref() == Some(STUB))

@@ -132,7 +132,7 @@ fn outcome(comparison: &Comparison) -> String {
         (0, 0) if comparison.count(Fate::Waived) > 0 => "Only waived cases got worse".to_owned(),
         (0, 0) => "No case got worse".to_owned(),
         (0, longer) => format!(
-            "{} took longer, which single runs may do by themselves (take three runs of each: \
+            "{} took longer, which so few runs may do by themselves (take three runs of each: \
              compare A1 A2 A3 --with B1 B2 B3)",
             cases(longer)
         ),
@@ -168,8 +168,9 @@ fn method(comparison: &Comparison) -> String {
     let judged = match comparison.scatter {
         Some(scatter) => format!(
             "A case counts as slower or faster when its runs leave no doubt that it changed by \
-             more than {threshold:.1} %, at a false discovery rate of {rate:.0} % over all cases; \
-             the runs of a case scatter by {:.2} % in the median.",
+             more than {threshold:.1} %, at a false discovery rate of {rate:.0} % over all cases, \
+             and the same runs divided otherwise do not; the runs of a case scatter by {:.2} % in \
+             the median.",
             scatter * 100.0
         ),
         None => format!(

@@ -16,6 +16,7 @@ use crate::{
     record::Record,
     spec::STUB,
     stats::quantile,
+    text::counted,
 };
 use std::collections::BTreeMap;
 
@@ -500,8 +501,8 @@ fn trouble(run: &GpuRun) -> Option<String> {
         .iter()
         .filter(|outcome| matches!(outcome, Outcome::Failed { .. } | Outcome::Invalid { .. }));
     let broken = broken.count();
-    let cases = if broken == 1 { "case" } else { "cases" };
-    (broken > 0).then(|| format!("{broken} {cases} FAILED or gave a time that cannot be believed."))
+    let cases = counted(broken, "case");
+    (broken > 0).then(|| format!("{cases} FAILED or gave a time that cannot be believed."))
 }
 
 #[cfg(test)]

@@ -115,21 +115,34 @@ const SHARED_MIN: usize = 10;
 /// Two measurements never agree better than this, as a variance of logarithms: timers have steps.
 pub const VARIANCE_MIN: f64 = 1e-10;
 
-/// Lets variances that were each estimated from few values learn from each other: each is drawn to
-/// what is typical of all, the more the more alike they all are (Smyth, Statistical Applications in
-/// Genetics and Molecular Biology 3, 2004). Where they differ by more than chance explains, as with
-/// heavy tails, each stays nearly as it was.
-pub fn moderated(variances: &[Variance]) -> Vec<Variance> {
-    let all: Vec<Variance> = variances
-        .iter()
-        .map(|one| Variance { value: one.value.max(VARIANCE_MIN), ..*one })
-        .collect();
-    let known: Vec<&Variance> = all.iter().filter(|one| one.freedom > 0.0).collect();
+impl Variance {
+    /// The same, drawn to what is typical of many variances ([`typical`]), the more the more alike
+    /// these are; at least [`VARIANCE_MIN`].
+    pub fn drawn_to(self, typical: Option<Variance>) -> Variance {
+        let value = self.value.max(VARIANCE_MIN);
+        match typical {
+            None => Variance { value, ..self },
+            Some(prior) => Variance {
+                value: (prior.freedom * prior.value + self.freedom * value)
+                    / (prior.freedom + self.freedom),
+                freedom: prior.freedom + self.freedom,
+            },
+        }
+    }
+}
+
+/// What is typical of many variances that were each estimated from few values, and how many degrees
+/// of freedom that is worth: the more the more alike they all are (Smyth, Statistical Applications
+/// in Genetics and Molecular Biology 3, 2004). Where they differ by more than chance explains, as
+/// with heavy tails, it is worth little. `None` where there are too few of them.
+pub fn typical(variances: &[Variance]) -> Option<Variance> {
+    let known = variances.iter().filter(|one| one.freedom > 0.0);
+    let known: Vec<Variance> = known.map(|one| one.drawn_to(None)).collect();
     if known.len() < SHARED_MIN {
-        return all;
+        return None;
     }
     let count = known.len() as f64;
-    let unbiased = |one: &&Variance| {
+    let unbiased = |one: &Variance| {
         let half = one.freedom / 2.0;
         one.value.ln() - digamma(half) + half.ln()
     };
@@ -137,18 +150,13 @@ pub fn moderated(variances: &[Variance]) -> Vec<Variance> {
     let mean = logs.iter().sum::<f64>() / count;
     let spread = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
     let by_chance = known.iter().map(|one| trigamma(one.freedom / 2.0)).sum::<f64>() / count;
-    let (prior, freedom) = match spread - by_chance {
+    Some(match spread - by_chance {
         excess if excess > 0.0 => {
             let half = trigamma_inverse(excess);
-            ((mean + digamma(half) - half.ln()).exp(), 2.0 * half)
+            Variance { value: (mean + digamma(half) - half.ln()).exp(), freedom: 2.0 * half }
         }
-        _ => (mean.exp(), FREEDOM_MAX),
-    };
-    let drawn = |one: &Variance| Variance {
-        value: (freedom * prior + one.freedom * one.value) / (freedom + one.freedom),
-        freedom: freedom + one.freedom,
-    };
-    all.iter().map(drawn).collect()
+        _ => Variance { value: mean.exp(), freedom: FREEDOM_MAX },
+    })
 }
 
 /// The x whose trigamma is `value`: it falls with x.
@@ -177,11 +185,18 @@ pub fn mean_and_variance(values: &[f64]) -> (f64, Variance) {
 /// Which of many p-values are refused with a false discovery rate of at most `rate` (Benjamini and
 /// Hochberg, Journal of the Royal Statistical Society B 57, 1995).
 pub fn false_discovery(p_values: &[f64], rate: f64) -> Vec<bool> {
-    let sorted = quantile::sorted(p_values);
-    let count = sorted.len() as f64;
-    let passes = |(at, p): (usize, &f64)| *p <= rate * (at + 1) as f64 / count;
-    let last = sorted.iter().enumerate().rev().find(|one| passes(*one)).map(|(_, p)| *p);
+    let last = false_discovery_limit(p_values, rate);
     p_values.iter().map(|p| last.is_some_and(|last| *p <= last)).collect()
+}
+
+/// The largest p-value that [`false_discovery`] refuses; `None` where it refuses none.
+pub fn false_discovery_limit(p_values: &[f64], rate: f64) -> Option<f64> {
+    // What is above the rate is never refused, and need not be sorted.
+    let small: Vec<f64> = p_values.iter().copied().filter(|p| *p <= rate).collect();
+    let count = p_values.len() as f64;
+    let passes = |(at, p): &(usize, &f64)| **p <= rate * (at + 1) as f64 / count;
+    let sorted = quantile::sorted(&small);
+    sorted.iter().enumerate().rev().find(passes).map(|(_, p)| *p)
 }
 
 /// Which of many p-values are refused with a probability of at most `rate` that any of them is
@@ -236,12 +251,14 @@ mod tests {
     fn like_variances_are_pooled_and_unlike_ones_are_not() {
         let of = |value| Variance { value, freedom: 4.0 };
         let alike: Vec<Variance> = (0..40).map(|at| of(1.0 + f64::from(at % 5) / 10.0)).collect();
-        let pooled = moderated(&alike);
-        assert!(pooled.iter().all(|one| one.freedom > 1e4), "{:?}", pooled[0]);
+        let pooled = typical(&alike).expect("enough");
+        assert!(pooled.freedom > 1e4, "{pooled:?}");
+        assert!((of(9.0).drawn_to(Some(pooled)).value / pooled.value - 1.0).abs() < 0.01);
         let unlike: Vec<Variance> = (0..40).map(|at| of(10f64.powi(at % 9))).collect();
-        let kept = moderated(&unlike);
-        assert!(kept.iter().all(|one| one.freedom < 6.0), "{:?}", kept[0]);
-        assert_eq!(moderated(&unlike[..9]), unlike[..9]);
+        let kept = typical(&unlike).expect("enough");
+        assert!(kept.freedom < 2.0, "{kept:?}");
+        assert_eq!(typical(&unlike[..9]), None);
+        assert_eq!(of(9.0).drawn_to(None), of(9.0));
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub struct Fabric {
     pub leaf: Option<(std::ops::Range<u32>, f64)>,
     /// Hosts with a slow uplink, and the rate of what goes to or from them.
     pub slow_hosts: Option<(std::ops::Range<u32>, f64)>,
+    /// Whether more rounds follow on doubt. They do where rounds are measured, and not where rates
+    /// are read from a file.
+    pub further: bool,
 }
 
 impl Fabric {
@@ -42,6 +45,7 @@ impl Fabric {
             links: Vec::new(),
             leaf: None,
             slow_hosts: None,
+            further: true,
         }
     }
 
@@ -93,6 +97,11 @@ impl Fabric {
         Exchange { round, one, other, rate: 45e9 * rate }
     }
 
+    /// Without the rounds that follow on doubt.
+    pub fn read_back(self) -> Fabric {
+        Fabric { further: false, ..self }
+    }
+
     /// The planned rounds, and those in which slow pairs meet again.
     pub fn play(&self, rounds: u32, random: &mut oorandom::Rand64) -> (Vec<Exchange>, Findings) {
         let ranks = self.hosts.len() as u32;
@@ -104,7 +113,7 @@ impl Fabric {
             }
         }
         let found = judge(&self.hosts, &exchanges);
-        let more = plan::further(ranks, rounds, &found);
+        let more = if self.further { plan::further(ranks, rounds, &found) } else { Vec::new() };
         for (round, pairs) in (rounds..).zip(&more) {
             for &pair in pairs {
                 exchanges.push(self.exchange(round, pair, &own, random));

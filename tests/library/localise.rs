@@ -364,6 +364,33 @@ fn a_fabric_of_several_fast_groups_is_no_fault() {
     }
 }
 
+/// A file has the rounds that it has: none follow on doubt.
+#[test]
+fn too_few_rounds_of_a_file_are_no_all_clear() {
+    for ranks in [5, 6, 8, 16, 64] {
+        for rounds in 1..=4 {
+            // After four rounds doubt asks for more, which a file does not have.
+            let rates: &[f64] = if rounds < 4 { &[0.5, 0.85] } else { &[0.5] };
+            for &rate in rates {
+                let world = |random: &mut _| {
+                    Fabric::healthy(ranks, 0.05).with_slow(1, rate, random).read_back()
+                };
+                let found = tally(100, 13, rounds, world);
+                let place = format!("{ranks} ranks, {rounds} rounds, at {rate}: {found:?}");
+                assert!(found.nobody <= 10 && found.wrong <= 15, "{place}");
+                assert!(rounds > 1 || found.undecided == 100, "{place}");
+            }
+        }
+    }
+    let why = |answer: Answer| match answer {
+        Answer::Undecided(why) => why,
+        other => panic!("{other:?}"),
+    };
+    let said = why(told(64, 1, |_, _| 1.0));
+    assert!(said.contains("met nobody but rank ") && said.contains(" rounds would show"), "{said}");
+    assert_eq!(told(64, 4, |_, _| 1.0), Answer::Nobody);
+}
+
 /// One slow exchange elsewhere is congestion, and does not take a slow link's name away.
 #[test]
 fn a_slow_link_is_named_beside_congestion_and_its_ranks_are_not() {

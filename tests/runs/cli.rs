@@ -54,7 +54,7 @@ fn help_states_the_verbs_and_exit_codes() {
 /// machine (tests/stub/broken.rs has it), `launch` leaves all words to its ranks, `ab` takes long,
 /// `keep-limits` waits for another process (tests/runs/frontier.rs), and `verify` needs a bundle
 /// (tests/runs/evidence.rs).
-const LINES: [(&[&str], i32); 23] = [
+const LINES: [(&[&str], i32); 25] = [
     (&[], 0),
     (&["--help"], 0),
     (&["devices"], 0),
@@ -71,6 +71,8 @@ const LINES: [(&[&str], i32); 23] = [
     (&["accept", "--plan", "--device", "host"], 0),
     (&["profile", "show", "h200-sxm"], 0),
     (&["project", "llama-3.1-8b", "--on", "h200-sxm"], 0),
+    (&["load", "report", "served.json", "--on", "h200-sxm", "--model", "llama-3.1-8b"], 0),
+    (&["fleet", "simulate", "fleet.toml", "--gpus", "64", "--fleets", "1"], 0),
     (&["shapes", "llama-3.1-8b"], 0),
     (&["claim", "9.9 TB/s", "--on", "h200-sxm"], 0),
     (&["claim", "9.9 TB/s", "--on", "h200-sxm", "--fail-on", "impossible"], 1),
@@ -87,6 +89,8 @@ fn what_a_verb_found_does_not_depend_on_who_reads_it() {
     assert_eq!(say(&mut place.run("wrong-result", FEW, "b")).code, Some(1));
     fs::write(place.path("rates.csv"), "rank_a,rank_b,bytes_per_second\n0,1,1e9\n")
         .expect("written");
+    fs::write(place.path("served.json"), super::load::SUMMARY).expect("written");
+    fs::write(place.path("fleet.toml"), super::fleet::RECIPE).expect("written");
     for (args, code) in LINES {
         let read = say(&mut place.fizeau(args));
         assert_eq!(read.code, Some(code), "{args:?}: {}", read.err);

@@ -106,6 +106,15 @@ fn rates_of_another_program_are_judged_too() {
     let said = judge(&healthy.replace("4,5,4010000000\n", &most), &[]);
     assert_eq!(said.code, Some(4), "{} {}", said.out, said.err);
     assert!(said.out.contains("ranks 4, 5 are faster with each other"), "{}", said.out);
+    // One round, with its number and without: each rank met one partner.
+    for columns in ["round,rank_a,rank_b,bytes_per_second\n", "rank_a,rank_b,bytes_per_second\n"] {
+        let round = if columns.starts_with("round") { "0," } else { "" };
+        let rates = ["0,5,4e9", "1,4,2e9", "2,3,4.2e9"].map(|line| format!("{round}{line}\n"));
+        let said = judge(&format!("{columns}{}", rates.concat()), &[]);
+        assert_eq!(said.code, Some(4), "{} {}", said.out, said.err);
+        let words = ["who is slow cannot be told: ", " rounds would show a rank that is slower"];
+        assert!(words.iter().all(|words| said.out.contains(words)), "{}", said.out);
+    }
     let said = judge("0,1,5\n", &[]);
     assert_eq!(said.code, Some(3), "{}", said.err);
     assert!(said.err.contains("pairs.csv: there is no column rank_a"), "{}", said.err);

@@ -5,6 +5,11 @@
 //! against the [speed of light](spec) of a part, kept in a [record], and only then said in a
 //! [document](report::Document). docs/architecture.md draws the layers.
 
+/// Whether this build plants slowdowns and flipped bits where `FIZEAU_PLANT` and `FIZEAU_FLIP` ask
+/// for them: a debug build, or one with the feature `plants`. A release does not look at the
+/// variables.
+pub const CAN_PLANT: bool = cfg!(any(debug_assertions, feature = "plants"));
+
 pub mod ab;
 pub mod accept;
 pub mod bench;
@@ -19,14 +24,17 @@ pub mod device;
 pub mod dtype;
 pub mod evidence;
 pub mod file;
+pub mod fleet;
 pub mod format;
 pub mod guard;
 pub mod kernel;
 pub mod launcher;
+pub mod load;
 pub mod localise;
 pub mod measure;
 pub mod model;
 pub mod node_state;
+pub mod number;
 pub mod observe;
 pub mod outcome;
 pub mod project;

@@ -14,7 +14,7 @@ use std::{
 /// The modules from the bottom up; a module may use those on lines above it here, and its own
 /// line. docs/architecture.md draws the same.
 const LAYERS: &[&[&str]] = &[
-    &["units", "dtype", "file", "launcher", "node_state", "text", "verdict"],
+    &["units", "dtype", "file", "launcher", "node_state", "number", "text", "verdict"],
     &["case"],
     &["kernel"],
     &["stats"],
@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["data", "outcome"],
     &["record"],
     &["ab", "accept", "compare", "evidence", "localise", "guard", "project"],
-    &["claim"],
+    &["claim", "fleet", "load"],
     &["report"],
     &["format"],
     &["clock"],
@@ -40,6 +40,7 @@ const PURE: &[&str] = &[
     "units",
     "dtype",
     "launcher",
+    "number",
     "text",
     "verdict",
     "case",
@@ -52,6 +53,7 @@ const PURE: &[&str] = &[
     "accept",
     "compare",
     "evidence",
+    "fleet",
     "localise",
     "guard",
     "report",
@@ -59,6 +61,7 @@ const PURE: &[&str] = &[
     "model",
     "project",
     "claim",
+    "load",
     "node_state",
 ];
 

@@ -10,9 +10,11 @@ pub mod devices;
 pub mod doctor;
 mod estimate;
 mod explain;
+pub mod fleet;
 pub mod frontier;
 pub mod launch;
 pub mod list;
+pub mod load;
 pub mod localise;
 pub mod plan;
 pub mod profile;
@@ -26,6 +28,7 @@ pub mod shapes;
 mod side_by_side;
 mod signals;
 mod suites;
+mod tied;
 mod turns;
 pub mod verify;
 pub mod what_if;
@@ -167,10 +170,14 @@ pub enum Verb {
     Accept(Box<accept::AcceptArgs>),
     /// Check the bundle that an acceptance left: unchanged, signed by whom, verdict follows
     Verify(verify::VerifyArgs),
+    /// Judge all nodes together: which GPUs, nodes and racks are below contract, how surely
+    Fleet(fleet::FleetArgs),
     /// Learn a profile for `accept` from records of good machines, or print one
     Profile(profile::ProfileArgs),
     /// Say what a language model can do on a part, or on the machine of a record
     Project(project::ProjectArgs),
+    /// Report what a server under load does, beside what its hardware allows
+    Load(Box<load::LoadArgs>),
     /// Print the shapes of a language model as a suite that `run` takes
     Shapes(shapes::ShapesArgs),
     /// Say whether a published figure can be true, with the arithmetic
@@ -224,8 +231,10 @@ pub fn main() -> ExitCode {
         Some(Verb::Ab(args)) => ab::run(&args, &cli.global),
         Some(Verb::Accept(args)) => accept::run(&args, &cli.global),
         Some(Verb::Verify(args)) => verify::run(&args, &cli.global),
+        Some(Verb::Fleet(args)) => fleet::run(&args, &cli.global),
         Some(Verb::Profile(args)) => profile::run(&args, &cli.global),
         Some(Verb::Project(args)) => project::run(&args, &cli.global),
+        Some(Verb::Load(args)) => load::run(&args, &cli.global),
         Some(Verb::Shapes(args)) => shapes::run(&args, &cli.global),
         Some(Verb::Claim(args)) => claim::run(&args, &cli.global),
         Some(Verb::Reproduce(args)) => reproduce::run(&args, &cli.global),

@@ -190,21 +190,24 @@ pub fn format_of(
     }
 }
 
-/// As [`format_of`], for what has no cases, of which CSV and nccl-tests' form have a line each.
+/// As [`format_of`], for what is no record of cases, which other programs' forms are of: `what` in
+/// words.
 ///
 /// # Errors
-/// As [`format_of`], and for these two.
+/// As [`format_of`], and for forms of other programs.
 pub fn format_without_cases(
     flag: Option<ReportFormat>,
     out: Option<&Path>,
     global: &Global,
+    what: &str,
 ) -> Result<ReportFormat, Usage> {
     match format_of(flag, out, global)? {
-        ReportFormat::Csv
-        | ReportFormat::NcclTests
+        format @ (ReportFormat::NcclTests
         | ReportFormat::Nvbandwidth
-        | ReportFormat::Superbench => {
-            Err(Usage("this has no cases for a line each: choose --format json".into()))
+        | ReportFormat::Superbench) => {
+            let name = format.to_possible_value();
+            let name = name.as_ref().map_or("this", |value| value.get_name());
+            Err(Usage(format!("{name} has no form for {what}: choose --format json")))
         }
         format => Ok(format),
     }

@@ -7,7 +7,7 @@ use crate::{
     data::Catalogue,
     device::Device,
     spec::Properties,
-    text::{clean, wrap},
+    text::{clean, counted, wrap},
     units::Seconds,
     world::{Choice, choice},
 };
@@ -103,8 +103,7 @@ fn text(all: &[SuiteSummary], device: &dyn Device, width_max: Option<usize>) -> 
         }
         let planned = match cases {
             0 => "no cases on this device".to_owned(),
-            1 => format!("1 case, about {}", estimated_seconds.human()),
-            _ => format!("{cases} cases, about {}", estimated_seconds.human()),
+            _ => format!("{}, about {}", counted(*cases, "case"), estimated_seconds.human()),
         };
         text += &format!("{:<width$}  {planned}\n    {description}\n", clean(name));
         if !counts.is_empty() {

@@ -16,7 +16,7 @@ use crate::{
         manifest::{self, Manifest},
     },
     file,
-    text::clean,
+    text::{clean, counted},
     verdict::Verdict,
 };
 use anyhow::Context as _;
@@ -140,7 +140,9 @@ fn look(args: &VerifyArgs, found: &mut Found) -> Result<(), Stop> {
     let manifest = Manifest::parse(&bytes).map_err(fault)?;
     signature(args, &bytes, found)?;
     unchanged(&manifest, &files)?;
-    found.holds.push(format!("{} files are as the manifest has them", manifest.files.len()));
+    let count = manifest.files.len();
+    let are = if count == 1 { "is" } else { "are" };
+    found.holds.push(format!("{} {are} as the manifest has them", counted(count, "file")));
     decided(bundle, &files, found)
 }
 

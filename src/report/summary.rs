@@ -15,6 +15,7 @@ use crate::{
     record::Record,
     spec::{Bound, Tier},
     stats::{interval::TOO_FEW, quantile},
+    text::counted,
     units::{BytesPerSecond, Megahertz, Seconds},
 };
 
@@ -172,9 +173,9 @@ fn counts(record: &Record) -> String {
         0 => String::new(),
         count => format!(" + {count} not reached"),
     };
-    let cases = if planned == 1 { "case" } else { "cases" };
+    let cases = counted(planned, "case");
     format!(
-        "{planned} {cases} planned = {measured} measured + {skipped} skipped + {failed} failed + \
+        "{cases} planned = {measured} measured + {skipped} skipped + {failed} failed + \
          {invalid} invalid{missing}."
     )
 }
@@ -205,13 +206,12 @@ fn held_by_quota(record: &Record) -> Option<String> {
         .filter_map(|measurement| Some((measurement.stopped_by_quota?, &measurement.case)))
         .collect();
     let (most, case) = held.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let cases = if held.len() == 1 { "case" } else { "cases" };
+    let cases = counted(held.len(), "case");
     let quota = record.header.environment.cpu_quota;
     let quota = quota.map(|quota| format!(" of {quota:.2} CPUs")).unwrap_or_default();
     Some(format!(
-        "A CPU quota{quota} stopped the program while {} {cases} ran, {case} the most: for {:.0} % \
+        "A CPU quota{quota} stopped the program while {cases} ran, {case} the most: for {:.0} % \
          of its time. Their figures may show the quota and not the machine.",
-        held.len(),
         most * 100.0
     ))
 }

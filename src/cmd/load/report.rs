@@ -1,0 +1,139 @@
+//! `fizeau load report`: results of a client, alone or beside what the hardware allows.
+
+use super::limits;
+use crate::{
+    cmd::{
+        Global, Usage, project,
+        report::{self, ReportFormat},
+    },
+    data::Catalogue,
+    file,
+    format::csv,
+    load::{self, Engine, level::Limits, read::BYTES_MAX},
+    model::{Format, config::KV_DEFAULT},
+    report::{LoadJoin, LoadResults, load as document},
+    verdict::Verdict,
+};
+use clap::Args;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Arguments of `load report`.
+#[derive(Args, Clone, Debug)]
+pub struct LoadReportArgs {
+    /// Results: of `vllm bench serve --save-result` (better with --save-detailed), of AIPerf
+    /// (profile_export.jsonl or profile_export_aiperf.json), or requests one by one as JSON Lines
+    /// (docs/load.md)
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// The hardware that served: a record or its directory (several of one machine with + between
+    /// them), or a part of the catalogue. Gives L0, L1 and L2 beside what was measured
+    #[arg(long, value_name = "PART_OR_RECORD", requires = "model")]
+    pub on: Option<String>,
+    /// The model that was served: a name that is built in, or a path to a config.json
+    #[arg(long, value_name = "MODEL", requires = "on")]
+    pub model: Option<String>,
+    /// How the model was spread over devices: tp8, ep8, pp4, tp2pp4, 2xtp4
+    #[arg(long, value_name = "LAYOUT", default_value = "tp1")]
+    pub layout: String,
+    /// How weights were stored, as for `project` [default: as the model is published]
+    #[arg(long, value_name = "FORMAT")]
+    pub precision: Option<String>,
+    /// How keys and values were stored
+    #[arg(long, value_name = "FORMAT", default_value_t = KV_DEFAULT)]
+    pub kv: Format,
+    /// Of each prompt, tokens whose keys and values were there already (prefix cache)
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    pub prefix: u32,
+    /// Leave out rates that others published of a part: L2 is of records alone
+    #[arg(long)]
+    pub no_published: bool,
+    /// Limits that a request has to keep to count as goodput: ttft=500ms,tpot=20ms,e2el=30s
+    #[arg(long, value_name = "LIMITS")]
+    pub slo: Option<String>,
+    /// How it is written [default: terminal, or as the name of --out ends; json with --json]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Write it to this file and not to standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// Reports.
+///
+/// # Errors
+/// Where a file cannot be read, or what is asked cannot be.
+pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let out = args.out.as_deref();
+    let format = report::format_without_cases(args.format, out, global, "results of load")?;
+    spare(out, &args.files)?;
+    let limits = limits(args.slo.as_deref())?;
+    let mut results = Vec::new();
+    for path in &args.files {
+        results.push(results_of(path, &limits)?);
+    }
+    let catalogue = Catalogue::load(global.data.as_deref())?;
+    let mut code = ExitCode::SUCCESS;
+    let document = match (&args.on, &args.model) {
+        (Some(on), Some(name)) => {
+            let mut model = catalogue.model(name).map_err(|error| Usage(error.to_string()))?;
+            if let Some(text) = &args.precision {
+                project::store_as(&mut model, text)
+                    .map_err(|why| Usage(format!("--precision: {why}")))?;
+            }
+            let hardware = project::hardware(&catalogue, on, !args.no_published)?;
+            let layout = project::layout_of(&args.layout, &model)?;
+            let prefix = f64::from(args.prefix);
+            let engine = Engine { model: &model, hardware: &hardware, layout, kv: args.kv, prefix };
+            let levels = results.iter().flat_map(|one| one.source.levels.clone());
+            let joined: Result<Vec<_>, _> =
+                levels.map(|level| load::join(level, &engine)).collect();
+            let levels = joined.map_err(|error| Usage(error.to_string()))?;
+            if levels.iter().any(|one| !one.beyond_light().is_empty()) {
+                code = ExitCode::from(Verdict::Inconclusive.exit_code());
+            }
+            document(&results, Some(&LoadJoin { engine, levels }))
+        }
+        _ => document(&results, None),
+    };
+    let text = match format {
+        ReportFormat::Csv => csv::of_tables(&document, &["joined"])
+            .map(|joined| match joined.is_empty() {
+                true => csv::of_tables(&document, &["levels"]),
+                false => Ok(joined),
+            })
+            .and_then(|text| text)?,
+        _ => report::render(&document, format, report::window(global))?,
+    };
+    match &args.out {
+        Some(path) => crate::cmd::write_file(path, text.as_bytes(), "--out FILE")?,
+        None => crate::cmd::write_out(&text)?,
+    }
+    Ok(code)
+}
+
+/// Refuses to write a report over what it is made from.
+pub fn spare(out: Option<&Path>, inputs: &[PathBuf]) -> Result<(), Usage> {
+    let Some(out) = out else { return Ok(()) };
+    match inputs.iter().any(|input| file::is_same(out, input)) {
+        true => Err(Usage(format!(
+            "--out {} would write over results, which cannot be made again; choose another file",
+            out.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Reads a file of results.
+///
+/// # Errors
+/// Where it cannot be read or is not understood.
+pub fn results_of(path: &Path, limits: &Limits) -> anyhow::Result<LoadResults> {
+    let refuse = |why: String| anyhow::anyhow!("{}: {why}", crate::cmd::shown(path));
+    let text = file::read_text(path, BYTES_MAX).map_err(|error| refuse(error.to_string()))?;
+    let source = load::read(&text, limits).map_err(refuse)?;
+    let name = path.file_name().map_or_else(|| path.into(), PathBuf::from);
+    Ok(LoadResults { file: name.display().to_string(), source })
+}

@@ -1,0 +1,125 @@
+//! A fleet: which GPUs, nodes and components are below contract, and how sure that is. Pure: rates
+//! that were measured go in, verdicts come out. What reads files and prints is `cmd::fleet`.
+//!
+//! Each metric of each GPU is set beside the GPUs of its **stratum**: those of the same part,
+//! firmware, driver, host type and kernels. The decision is that of `fizeau accept`
+//! ([`crate::accept::decide`]), with the stratum in the place of the node's other devices.
+//!
+//! - The **loss** of a GPU is 1 less its median rate over the median of the others of its stratum.
+//! - It **fails** where a test of *H0: the loss is at most the least effect* refuses, at a false
+//!   discovery rate over all GPUs and metrics of the survey ([`Dependence`] says which procedure).
+//! - It **passes** where the loss is below the least effect with 95 % confidence.
+//! - The rest is **inconclusive**, with the number of repeats that may decide it.
+//! - A metric whose repeats scatter by more than a third of the least effect fails nobody.
+//!
+//! A stratum says nothing of a loss that all of its GPUs share: floors are for that.
+
+pub mod component;
+pub mod doubt;
+pub mod judge;
+pub mod planted;
+pub mod recipe;
+pub mod retest;
+pub mod rules;
+pub mod score;
+
+use serde::{Deserialize, Serialize};
+
+/// How GPUs may depend on each other, which decides how false discoveries are controlled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dependence {
+    /// Not at all, or so that what slows one down slows others down too: the procedure of Benjamini
+    /// and Hochberg (1995).
+    #[default]
+    Positive,
+    /// In any way: the procedure of Benjamini and Yekutieli (Annals of Statistics 29, 2001), which
+    /// divides the rate by 1 + 1/2 + .. + 1/n.
+    Any,
+}
+
+impl Dependence {
+    /// The rate to use in the procedure of Benjamini and Hochberg, over `tests` tests.
+    pub fn rate(self, rate: f64, tests: usize) -> f64 {
+        match self {
+            Dependence::Positive => rate,
+            Dependence::Any => {
+                rate / (1..=tests.max(1)).map(|count| 1.0 / count as f64).sum::<f64>()
+            }
+        }
+    }
+
+    /// The procedure, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Dependence::Positive => "Benjamini-Hochberg",
+            Dependence::Any => "Benjamini-Yekutieli (any dependence)",
+        }
+    }
+}
+
+/// One metric of the GPUs of one stratum.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// The metric's name.
+    pub metric: String,
+    /// Index of the stratum.
+    pub stratum: usize,
+    /// The least relative loss that counts.
+    pub least_effect: f64,
+    /// Logarithm of the rate below which a GPU fails whatever its stratum reaches.
+    pub floor: Option<f64>,
+    gpus: Vec<u32>,
+    /// Where the values of each GPU end.
+    ends: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl Group {
+    /// One without GPUs.
+    pub fn new(metric: &str, stratum: usize, least_effect: f64) -> Group {
+        Group { metric: metric.into(), stratum, least_effect, ..Group::default() }
+    }
+
+    /// Adds a GPU by its index in the fleet, with the logarithms of the rates of its repeats, in
+    /// order. One without repeats is not added.
+    pub fn push(&mut self, gpu: u32, values: impl IntoIterator<Item = f64>) {
+        let before = self.values.len();
+        self.values.extend(values);
+        if self.values.len() > before {
+            self.gpus.push(gpu);
+            self.ends.push(self.values.len() as u32);
+        }
+    }
+
+    /// How many GPUs.
+    pub fn len(&self) -> usize {
+        self.gpus.len()
+    }
+
+    /// Whether there is no GPU.
+    pub fn is_empty(&self) -> bool {
+        self.gpus.is_empty()
+    }
+
+    /// The GPU of a row.
+    pub fn gpu(&self, row: usize) -> u32 {
+        self.gpus[row]
+    }
+
+    /// The GPUs, by row.
+    pub fn gpus(&self) -> &[u32] {
+        &self.gpus
+    }
+
+    /// The repeats of a row.
+    pub fn values(&self, row: usize) -> &[f64] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.values[start as usize..self.ends[row] as usize]
+    }
+
+    /// The repeats of all rows.
+    pub fn rows(&self) -> impl Iterator<Item = &[f64]> {
+        (0..self.len()).map(|row| self.values(row))
+    }
+}

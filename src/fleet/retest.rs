@@ -1,0 +1,84 @@
+//! Whether what failed fails again, measured anew in turn with a GPU that passed.
+//!
+//! Where most GPUs of a node failed in one metric, something that they share may be in use by
+//! others. A retest may meet the same neighbour again, so that such failures have to be confirmed
+//! in two sessions, hours apart.
+
+use super::{
+    Group,
+    judge::{Judged, Whole},
+};
+use crate::{
+    accept::decide::{
+        Against, Bar, FALSE_CONFIRMATION, MEDIAN, Standing, error_of_median, noise_of,
+        pairs_differ, sum,
+    },
+    stats::{quantile::median, student::Variance},
+    verdict::Verdict,
+};
+use std::collections::HashMap;
+
+/// Rows of a group that passed, those nearest to the median first: partners of what failed.
+pub fn partners(group: &Group, judged: &[Judged]) -> Vec<usize> {
+    let passed = |row: &usize| judged[*row].verdict == Verdict::Pass;
+    let mut rows: Vec<usize> = (0..group.len()).filter(passed).collect();
+    rows.sort_by(|a, b| judged[*a].loss.abs().total_cmp(&judged[*b].loss.abs()));
+    rows
+}
+
+/// Sessions in which a failure of each row has to be confirmed: two where at least half of the GPUs
+/// of its node, and more than one, failed in the same metric; else one.
+pub fn sessions(group: &Group, judged: &[Judged], nodes: &[u32]) -> Vec<usize> {
+    let mut of_nodes: HashMap<u32, (usize, usize)> = HashMap::new();
+    let node = |gpu: &u32| nodes.get(*gpu as usize).copied().unwrap_or(u32::MAX);
+    for (gpu, one) in group.gpus().iter().zip(judged) {
+        let (failed, all) = of_nodes.entry(node(gpu)).or_default();
+        *failed += usize::from(one.verdict == Verdict::Fail);
+        *all += 1;
+    }
+    let is_shared = |gpu: &u32| {
+        let (failed, all) = of_nodes[&node(gpu)];
+        failed > 1 && 2 * failed >= all
+    };
+    group.gpus().iter().map(|gpu| if is_shared(gpu) { 2 } else { 1 }).collect()
+}
+
+/// Whether fresh repeats confirm a failure: the GPU is below its bar by these alone, and slower
+/// than its partner by the least effect. Both are logarithms of rates, in the order of the pairs.
+/// Without a partner's repeats the first half decides alone; without fresh repeats nothing is
+/// confirmed.
+pub fn is_confirmed(
+    group: &Group,
+    whole: &Whole,
+    first: &Judged,
+    [fresh, beside]: [&[f64]; 2],
+) -> bool {
+    if fresh.is_empty() {
+        return false;
+    }
+    let pooled = Variance { value: whole.noise * whole.noise, freedom: whole.freedom };
+    let own = noise_of(fresh, pooled);
+    let bar = match (first.against, group.floor) {
+        (Against::Floor, Some(floor)) => Bar {
+            against: Against::Floor,
+            log: floor,
+            error: Variance { value: 0.0, freedom: f64::INFINITY },
+            may_pass: true,
+            may_fail: true,
+        },
+        _ => Bar {
+            against: Against::Peers,
+            log: first.log - (1.0 - first.loss).ln() + (1.0 - group.least_effect).ln(),
+            error: Variance {
+                value: whole.spread * whole.spread * MEDIAN / whole.gpus.max(1) as f64,
+                freedom: (whole.gpus as f64 - 1.0).max(1.0),
+            },
+            may_pass: true,
+            may_fail: true,
+        },
+    };
+    let standing = Standing::of(median(fresh), error_of_median(own, fresh.len()), &bar);
+    let is_floor = bar.against == Against::Floor;
+    let differs = || pairs_differ([fresh, beside], sum(&[own, pooled]), group.least_effect);
+    standing.below() <= FALSE_CONFIRMATION && (is_floor || differs().unwrap_or(true))
+}

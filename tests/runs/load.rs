@@ -1,0 +1,65 @@
+//! `fizeau load`: results of clients joined to hardware, and servers under load.
+
+use crate::program::{Place, say};
+use std::fs;
+
+/// What `vllm bench serve --save-result` leaves, shortened to what is read.
+pub const SUMMARY: &str = r#"{"date": "20261120-101500", "backend": "vllm", "model_id": "m",
+"request_rate": 4.0, "burstiness": 1.0, "max_concurrency": null, "duration": 10.0,
+"completed": 40, "failed": 0, "total_input_tokens": 40000, "total_output_tokens": 4000,
+"mean_ttft_ms": 50.0, "median_ttft_ms": 45.0, "p99_ttft_ms": 90.0, "mean_tpot_ms": 10.0,
+"median_tpot_ms": 9.0, "p99_tpot_ms": 12.0}"#;
+
+const ON: [&str; 4] = ["--on", "h200-sxm", "--model", "llama-3.1-8b"];
+
+#[test]
+fn results_are_joined_in_every_format() {
+    let place = Place::new();
+    fs::write(place.path("served.json"), SUMMARY).expect("written");
+    let report = ["load", "report", "served.json"];
+    for (name, words) in [
+        ("a.txt", "not explained"),
+        ("a.html", "<table"),
+        ("a.csv", "light_share"),
+        ("a.json", "\"joined\""),
+        ("a.md", "| "),
+    ] {
+        let out = ["--out", name];
+        let args = report.iter().chain(&ON).chain(&out);
+        let said = say(&mut place.fizeau(args));
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{name}");
+        let text = fs::read_to_string(place.path(name)).expect("it was written");
+        assert!(text.contains(words), "{name}: {text}");
+    }
+    let said = say(&mut place.fizeau(report.iter().chain(&["--json"])));
+    let value: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert!(value.to_string().contains("tpot_p50_seconds"), "{value}");
+}
+
+#[test]
+fn what_is_faster_than_light_cannot_be_concluded_from() {
+    let place = Place::new();
+    let text = SUMMARY.replace("\"mean_tpot_ms\": 10.0", "\"mean_tpot_ms\": 0.5");
+    fs::write(place.path("served.json"), text).expect("written");
+    let args = ["load", "report", "served.json"];
+    let said = say(&mut place.fizeau(args.iter().chain(&ON)));
+    assert_eq!(said.code, Some(4), "{}", said.err);
+    assert!(said.out.contains("below L0"), "{}", said.out);
+}
+
+#[test]
+fn what_is_no_result_is_told_by_its_name() {
+    let place = Place::new();
+    fs::write(place.path("other.json"), "{\"a\": 1}").expect("written");
+    for (args, code, words) in [
+        (&["other.json"][..], 3, "other.json: it is of no client that is known"),
+        (&["missing.json"], 3, "missing.json"),
+        (&["other.json", "--on", "h200"], 2, "--model"),
+        (&["other.json", "--slo", "ttft=1"], 2, "--slo"),
+        (&["other.json", "--out", "other.json", "--format", "json"], 2, "write over results"),
+    ] {
+        let said = say(&mut place.fizeau(["load", "report"].iter().chain(args)));
+        assert_eq!(said.code, Some(code), "{args:?}: {}", said.err);
+        assert!(said.err.contains(words), "{args:?}: {}", said.err);
+    }
+}

@@ -137,7 +137,7 @@ class Node:
         folder = self.place / "bin"
         folder.mkdir(exist_ok=True)
         file = folder / "ib_write_bw"
-        file.write_text(PERFTEST.replace("SLOW", slow or "no such port"))
+        file.write_text(PERFTEST.replace("SLOW", slow or "no_such_port"))
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
     def run(self, script, out, *words, misplaced=None):

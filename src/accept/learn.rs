@@ -227,13 +227,14 @@ fn common_key(runs: &[&Run], across: bool) -> Result<(Key, Vec<String>), LearnEr
     Ok((Key { images, collectives, ..keys[0].clone() }, differences))
 }
 
-/// The median of a run's repeats, by metric. Disturbed repeats are left out.
+/// The median of a run's repeats, by metric. Disturbed and throttled repeats are left out.
 fn values_of(run: &Run, base: &Profile) -> Vec<(Metric, Value)> {
     let mut logs: BTreeMap<Metric, Vec<f64>> = BTreeMap::new();
     for record in &run.records {
         for (metric, found) in reading::readings(record, base) {
             if let Ok(found) = found
                 && found.disturbed.is_none()
+                && !found.throttled
             {
                 logs.entry(metric).or_default().push(found.value.ln());
             }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     case::{KernelName, Work},
-    outcome::{Code, Failure, Measurement, Outcome, Telemetry},
+    outcome::{Code, Failure, Invalidity, Measurement, Outcome, Telemetry},
     record::{Header, Record},
     spec::Tier,
 };
@@ -42,6 +42,9 @@ pub struct Reading {
     pub started: String,
     /// What took a part of the machine meanwhile.
     pub disturbed: Option<Disturbance>,
+    /// Whether the device held its clock below what it could do, in most samples: no figure of what
+    /// the device can do, and what is to be judged here.
+    pub throttled: bool,
 }
 
 impl Reading {
@@ -140,6 +143,10 @@ fn reading(found: Option<(&Outcome, &Record)>, aspect: Aspect) -> Result<Reading
     match outcome {
         Outcome::Skipped { reason, .. } => none(reason.clone(), None),
         Outcome::Failed { failure, error, .. } => none(error.clone(), Some(*failure)),
+        Outcome::Invalid { invalidity: Invalidity::Throttled, measurement, .. } => {
+            let found = measured(measurement, aspect, &record.header.started)?;
+            Ok(Reading { throttled: true, ..found })
+        }
         Outcome::Invalid { reason, .. } => none(reason.clone(), None),
         Outcome::Measured(one) => measured(one, aspect, &record.header.started),
     }
@@ -171,6 +178,7 @@ fn measured(one: &Measurement, aspect: Aspect, started: &str) -> Result<Reading,
         clock,
         started: one.started.clone().unwrap_or_else(|| started.to_owned()),
         disturbed,
+        throttled: false,
     })
 }
 

@@ -191,6 +191,38 @@ fn lost_and_hung_devices_leave_the_others_verdicts_and_it_can_go_on() {
     }
 }
 
+const PRODUCTS: &str = r#"
+[gemm]
+dtypes = ["bf16"]
+shapes = [[128, 128, 128]]
+"#;
+
+const AT_CLOCK: &str = r#"
+[[check]]
+name = "gemm bf16"
+cases = ["gemm/bf16/*"]
+resource = "arithmetic"
+least_effect = 0.04
+at_clock = true
+"#;
+
+/// Every sample of a hot device is throttled: that is its fault, and no reason to judge nothing.
+#[test]
+fn a_device_that_heat_holds_at_a_lower_clock_fails_by_its_clock() {
+    let machine = machine(PRODUCTS, AT_CLOCK);
+    let script = "devices=4,noise=0.002,seed=7/run,gpu3.clock=0.82,gpu3.reasons=64@1";
+    let (said, verdict) = judged(&machine, 4, script, &["--out", "out"]);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let clock = rows(&verdict, "gemm bf16: clock", "cuda:3")[0];
+    assert_eq!(
+        (&clock["verdict"], &clock["cause"]),
+        (&"fail".into(), &"thermal".into()),
+        "{clock}"
+    );
+    // At its clock it works as the others do.
+    assert_ne!(rows(&verdict, "gemm bf16", "cuda:3")[0]["verdict"], "fail");
+}
+
 const LINKS: &str = r#"
 [transfer]
 transfers = ["host_to_device_memcpy", "host_to_all_memcpy", "device_to_device_memcpy_read"]

@@ -242,6 +242,7 @@ level = "full"
             clock: None,
             started: "2026-01-01T00:00:00Z".into(),
             disturbed: None,
+            throttled: false,
         }
     }
 

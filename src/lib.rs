@@ -28,6 +28,7 @@ pub mod fleet;
 pub mod format;
 pub mod guard;
 pub mod kernel;
+pub mod labels;
 pub mod launcher;
 pub mod load;
 pub mod localise;

@@ -21,10 +21,7 @@ use fizeau::{
         nccl_tests,
         terminal::{Colour, Terminal},
     },
-    localise::{
-        self,
-        raw::{self, Measured},
-    },
+    localise::raw::Measured,
     record::{Record, store},
     report,
     selector::Selector,
@@ -566,7 +563,7 @@ fn read_rates(input: &[u8]) -> bool {
     harmless(&measured.to_csv().expect("CSV"));
     let _ = measured.rounds();
     if measured.ranks.len() <= 64 {
-        localise::judge(&raw::hosts(&measured.ranks), &measured.exchanges());
+        measured.judge();
     }
     true
 }

@@ -7,7 +7,7 @@
 use super::{Judged, cause::Cause};
 use crate::{
     localise::{
-        self, Answer, LEAST_EFFECT, Named, power,
+        Answer, GroupOf, LEAST_EFFECT, Named, power,
         raw::{self, Measured, RankPlace},
     },
     verdict::Verdict,
@@ -42,6 +42,7 @@ impl Told {
         let numbers = raw::hosts(&self.measured.ranks);
         for (place, number) in self.measured.ranks.iter_mut().zip(numbers) {
             place.host = Some(format!("host of rank {number}"));
+            place.labels.clear();
         }
         self
     }
@@ -58,8 +59,7 @@ pub fn judge(told: &Told) -> Result<Judged, String> {
     if *rank >= ranks || most.is_none_or(|most| most >= ranks) || ranks < RANKS_MIN {
         return Err(format!("exchanges are told of {ranks} ranks, and of rank {rank} among them"));
     }
-    let hosts = raw::hosts(&measured.ranks);
-    let found = localise::judge(&hosts, &measured.exchanges()).beyond(LEAST_EFFECT);
+    let found = measured.judge().beyond(LEAST_EFFECT);
     let name = |rank: u32| measured.name(rank);
     let (verdict, cause, words) = match &found.answer {
         Answer::Nobody => {
@@ -101,12 +101,12 @@ fn of_named(
     if let Some(group) = named.groups.iter().find(|group| group.ranks.contains(&rank)) {
         let ranks = group.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         let slow = group.slow;
-        return match group.is_host {
-            true => {
+        return match &group.of {
+            GroupOf::Host => {
                 let words = format!("{slow} of this host's ranks ({ranks}) are slow");
                 (Verdict::Fail, Some(own), words)
             }
-            false => {
+            GroupOf::Neighbours | GroupOf::Component { .. } => {
                 let words = format!(
                     "ranks {ranks} are slow together: a switch, an uplink or a cable that joins \
                      them to the others"
@@ -143,7 +143,7 @@ mod tests {
 
     /// Ranks on hosts of their own that exchange data for some rounds; `rate` is that of a pair.
     fn told(rank: u32, ranks: u32, rounds: u32, rate: impl Fn(u32, u32) -> f64) -> Told {
-        let place = |rank| RankPlace { host: Some(format!("n{rank}")), device: None };
+        let place = |rank| RankPlace { host: Some(format!("n{rank}")), ..RankPlace::default() };
         let mut exchanges = Vec::new();
         let mut random = oorandom::Rand64::new(7);
         for round in 0..rounds {

@@ -3,11 +3,12 @@
 use super::{Global, Usage, compare::Share, print, print_json, say};
 use crate::{
     clock, file,
+    labels::Labels,
     localise::{
-        self, Answer, Findings, Group, Inside, LEAST_EFFECT, Named,
-        plan::{self, Round},
+        self, Answer, Findings, Group, GroupOf, Inside, LEAST_EFFECT, Named,
+        plan::{self, Plan, Round},
         power::{self, Fault},
-        raw::{self, Measured, RawExchange},
+        raw::{self, Measured, RankPlace, RawExchange},
     },
     spec::STUB,
     text::{self, clean},
@@ -18,6 +19,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::AtomicBool,
@@ -47,6 +49,15 @@ pub struct LocaliseArgs {
         conflicts_with_all = ["rounds", "size", "ranks", "device", "out"]
     )]
     pub from: Option<PathBuf>,
+    /// A CSV file that says which leaf switch, rail or rack each node or device belongs to, read by
+    /// the first rank: columns `node`, perhaps `device`, and one for each kind of component. Slow
+    /// components, and slow paths between two, are then named instead of their ranks
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Let one exchange at most leave each component of this kind (a column of --labels) in a round,
+    /// so that no two share what joins it to the others; all other ranks meet within components
+    #[arg(long, value_name = "KIND", requires = "labels", conflicts_with = "from")]
+    pub apart: Option<String>,
     /// Where the rates go [default: results/local/TIME-localise]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -77,6 +88,9 @@ const FILES: [&str; 2] = ["exchanges.json", "exchanges.csv"];
 const RATES_MAX: u64 = 64 << 20;
 const RATES_MEMORY_MAX: u64 = 512 << 20;
 
+/// Longest file of labels that is read, in bytes.
+const LABELS_MAX: u64 = 64 << 20;
+
 /// Up to this many ranks the pairs of each planned round are printed.
 const PAIRS_PRINTED: u32 = 16;
 
@@ -92,6 +106,8 @@ struct Found {
     suspects: Vec<SlowRank>,
     groups: Vec<SlowGroup>,
     links: Vec<SlowLink>,
+    /// Slow paths between components of --labels; both are fast with others.
+    paths: Vec<SlowPath>,
     /// Why it cannot be told who is slow, where it cannot.
     undecided: Option<String>,
     /// What is slower for certain, and by less than the least effect: nobody is named for it.
@@ -124,6 +140,10 @@ struct SlowGroup {
     ranks: Vec<u32>,
     slow: u32,
     is_host: bool,
+    /// The component of --labels that it is, as its kind and name; absent where it is none.
+    component: Option<[String; 2]>,
+    /// Components of other kinds with the same ranks.
+    also: Vec<String>,
     /// Whether exchanges within the group are slow too; absent where there were none.
     slow_inside: Option<bool>,
     rate_share: Option<f64>,
@@ -137,7 +157,16 @@ struct SlowLink {
     rate_share: Option<f64>,
 }
 
-/// A rank, the ranks of a group, or those of a link.
+#[derive(Serialize)]
+struct SlowPath {
+    kind: String,
+    names: [String; 2],
+    slow: u32,
+    exchanges: u32,
+    rate_share: Option<f64>,
+}
+
+/// A rank, the ranks of a group, of a path or of a link.
 #[derive(Serialize)]
 struct SlightlySlow {
     ranks: Vec<u32>,
@@ -179,7 +208,9 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
         return Err(Usage(why.into()).into());
     }
     if let Some(path) = &args.from {
-        return judge(&read(path)?, args, global);
+        let mut measured = read(path)?;
+        label(&mut measured.ranks, args)?;
+        return judge(&measured, args, global);
     }
     let kept = |out: &PathBuf| FILES.map(|file| out.join(file)).into_iter().find(|at| at.exists());
     if let Some(kept) = args.out.as_ref().and_then(kept) {
@@ -222,15 +253,23 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
 fn measure(args: &LocaliseArgs, joined: &Joined<'_>) -> anyhow::Result<(Measured, bool)> {
     let is_first = joined.link.rank() == 0;
     let ranks = joined.link.peers().size();
+    let places = labelled(joined, args)?;
+    let kinds = raw::kinds(&places);
+    let apart = args.apart.as_ref().map(|name| {
+        let kind = kinds.iter().find(|kind| kind.name == name.to_lowercase());
+        kind.with_context(|| format!("--apart {name}: --labels names no {name} of these ranks"))
+    });
+    let plan = Plan { ranks, apart: apart.transpose()? };
     if is_first {
-        announce_plan(ranks, args);
+        announce_plan(&plan, args);
     }
     let further = |rounds: &[Round]| {
         if is_first {
             announce_further(ranks, args.rounds, rounds);
         }
     };
-    let seen = exchanges::measure(joined, args.rounds, args.size, further)?;
+    let rounds = (&plan, args.rounds);
+    let seen = exchanges::measure(joined, &places, rounds, args.size, further)?;
     let line = |one: &localise::Exchange| RawExchange {
         round: Some(one.round),
         rank_a: one.one,
@@ -241,7 +280,7 @@ fn measure(args: &LocaliseArgs, joined: &Joined<'_>) -> anyhow::Result<(Measured
     let mut measured = Measured {
         fizeau: Some(env!("CARGO_PKG_VERSION").into()),
         size_bytes: Some(args.size),
-        ranks: joined.roster.places(),
+        ranks: places,
         exchanges: seen.iter().map(line).collect(),
     };
     if joined.device.properties().is_stub() {
@@ -250,14 +289,59 @@ fn measure(args: &LocaliseArgs, joined: &Joined<'_>) -> anyhow::Result<(Measured
     Ok((measured, is_first))
 }
 
+/// Where all ranks are, with the labels that the first of them reads.
+fn labelled(joined: &Joined<'_>, args: &LocaliseArgs) -> anyhow::Result<Vec<RankPlace>> {
+    let mut places = joined.roster.places();
+    if joined.link.rank() == 0 {
+        label(&mut places, args)?;
+    }
+    let all = joined.link.peers().all_gather_bytes(&serde_json::to_vec(&places)?)?;
+    Ok(serde_json::from_slice(all.first().context("the first rank is there")?)?)
+}
+
+/// Adds what --labels says of ranks to what is known of them.
+fn label(places: &mut [RankPlace], args: &LocaliseArgs) -> anyhow::Result<()> {
+    let Some(path) = &args.labels else { return Ok(()) };
+    let at = || format!("cannot read the labels in {}", path.display());
+    let labels = Labels::parse(&file::read_text(path, LABELS_MAX).with_context(at)?);
+    let labels = labels.with_context(at)?;
+    let mut unknown = BTreeSet::new();
+    for place in places.iter_mut() {
+        let Some(host) = &place.host else { continue };
+        let known = labels.of(host, place.device.as_deref());
+        if known.is_empty() {
+            unknown.insert(host.clone());
+        }
+        place.labels.extend(known);
+    }
+    if places.iter().all(|place| place.labels.is_empty()) {
+        let why = match unknown.first() {
+            Some(host) => format!("it has no line of {host} or of any other host of these ranks"),
+            None => "these rates do not name the hosts of their ranks".to_owned(),
+        };
+        bail!("{} is of no use here: {why}", path.display());
+    }
+    if let Some(host) = unknown.first() {
+        let others = match unknown.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        say(&format!("{} has no line of {host}{others}", path.display()));
+    }
+    Ok(())
+}
+
 /// Says which rounds are planned, on standard error as all progress.
-fn announce_plan(ranks: u32, args: &LocaliseArgs) {
-    let (rounds, size) = (args.rounds, args.size);
+fn announce_plan(plan: &Plan<'_>, args: &LocaliseArgs) {
+    let (ranks, rounds, size) = (plan.ranks, args.rounds, args.size);
     say(&format!(
         "{ranks} ranks, {rounds} rounds of {size} planned; {} more follow on doubt",
         plan::FURTHER
     ));
-    let planned: Vec<Round> = (0..rounds).map(|round| plan::round(ranks, round)).collect();
+    if let Some(kind) = plan.apart {
+        say(&format!("in a round one exchange at most leaves each {}", kind.name));
+    }
+    let planned: Vec<Round> = (0..rounds).map(|round| plan.round(round)).collect();
     announce_pairs(ranks, 0, &planned);
 }
 
@@ -315,8 +399,7 @@ fn new_directory() -> PathBuf {
 
 /// What rates tell, the same whether they were measured now or before.
 fn findings(measured: &Measured, args: &LocaliseArgs) -> Findings {
-    let found = localise::judge(&raw::hosts(&measured.ranks), &measured.exchanges());
-    found.beyond(args.least_effect.0)
+    measured.judge().beyond(args.least_effect.0)
 }
 
 /// Judges rates and says what they tell.
@@ -350,7 +433,15 @@ fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found
     let group = |group: &Group| SlowGroup {
         ranks: group.ranks.clone(),
         slow: group.slow,
-        is_host: group.is_host,
+        is_host: group.of == GroupOf::Host,
+        component: match &group.of {
+            GroupOf::Component { kind, name, .. } => Some([kind.clone(), name.clone()]),
+            GroupOf::Host | GroupOf::Neighbours => None,
+        },
+        also: match &group.of {
+            GroupOf::Component { also, .. } => also.clone(),
+            GroupOf::Host | GroupOf::Neighbours => Vec::new(),
+        },
         slow_inside: match group.inside {
             Inside::Fast => Some(false),
             Inside::Slow => Some(true),
@@ -363,6 +454,13 @@ fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found
         slow: link.slow,
         exchanges: link.exchanges,
         rate_share: share(link.rate),
+    };
+    let path = |path: &localise::SlowPath| SlowPath {
+        kind: path.kind.clone(),
+        names: path.names.clone(),
+        slow: path.slow,
+        exchanges: path.exchanges,
+        rate_share: share(path.rate),
     };
     let slight = |(ranks, rate): &(Vec<u32>, f64)| SlightlySlow {
         ranks: ranks.clone(),
@@ -379,6 +477,7 @@ fn found(measured: &Measured, findings: &Findings, args: &LocaliseArgs) -> Found
         suspects: named.ranks.iter().map(suspect).collect(),
         groups: named.groups.iter().map(group).collect(),
         links: named.links.iter().map(link).collect(),
+        paths: named.paths.iter().map(path).collect(),
         undecided,
         slight: findings.slight.iter().map(slight).collect(),
         unexplained: findings.unexplained.clone(),
@@ -422,6 +521,13 @@ fn words(found: &Found, measured: &Measured) -> Vec<String> {
             rate(*rate_share)
         ));
     }
+    for SlowPath { kind, names: [one, other], slow, exchanges, rate_share } in &found.paths {
+        lines.push(format!(
+            "the path between {kind} {one} and {kind} {other}: {slow} of {exchanges} exchanges \
+             slow, at {}; both are fast with others",
+            rate(*rate_share)
+        ));
+    }
     let named = !lines.is_empty();
     if !named {
         lines.push(nobody(found, measured));
@@ -451,16 +557,29 @@ fn group_words(group: &SlowGroup, measured: &Measured, rate: &str) -> String {
     let size = group.ranks.len();
     let (first, last) = (group.ranks[0], group.ranks[size - 1]);
     let host = measured.ranks.get(first as usize).and_then(|place| place.host.as_deref());
-    let who = match host.filter(|_| group.is_host) {
-        Some(host) => format!("{} of the {size} ranks of {host}", group.slow),
-        None => format!("{} of the {size} ranks {first} to {last}", group.slow),
+    let slow = group.slow;
+    let who = match (&group.component, host.filter(|_| group.is_host)) {
+        (Some([kind, name]), _) => {
+            let also: String =
+                group.also.iter().map(|also| format!(", which is {also} too,")).collect();
+            format!("{kind} {name}{also}: {slow} of its {size} ranks")
+        }
+        (None, Some(host)) => format!("{slow} of the {size} ranks of {host}"),
+        (None, None) => format!("{slow} of the {size} ranks {first} to {last}"),
     };
     let inside = match group.slow_inside {
         Some(false) => ", and fast among themselves",
         Some(true) => ", and slow among themselves too",
         None => "",
     };
-    let part = if group.is_host {
+    let part = if group.component.is_some() {
+        match group.slow_inside {
+            Some(true) => {
+                "what its ranks share is likely: a switch, a plane of switches, a setting"
+            }
+            _ => "what joins it to the others is likely: its uplinks, their cables, a spine switch",
+        }
+    } else if group.is_host {
         "what they share on the host is likely: a network interface, a PCIe switch, a cable"
     } else {
         "a component that they share is likely: a leaf switch, its uplinks, a rack"

@@ -8,6 +8,7 @@
 //! next is looked for. So a node of a bad leaf is not named for the leaf's fault.
 
 use super::{Group, judge::Survey};
+pub use crate::labels::Kind;
 use crate::{
     accept::decide::{Against, Bar, Standing, error_of_median, noise, noise_of},
     stats::{
@@ -28,17 +29,6 @@ pub const SLOW_MIN: f64 = 0.75;
 
 /// Fewer members are no component: they are named by themselves.
 pub const MEMBERS_MIN: usize = 3;
-
-/// One kind of component, such as racks.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kind {
-    /// Its name: `rack`, `leaf`.
-    pub name: String,
-    /// The names of the components.
-    pub names: Vec<String>,
-    /// The component that each GPU of the fleet belongs to.
-    pub of: Vec<Option<u32>>,
-}
 
 /// A component that is named.
 #[derive(Clone, Debug, PartialEq, Serialize)]

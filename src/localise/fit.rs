@@ -49,10 +49,10 @@ pub const LINK_EXCHANGES_MIN: usize = 3;
 
 /// A link is lower in at least this share of its exchanges: congestion meets a pair three times in
 /// many rounds, and passes it over in others.
-const LINK_SHARE_MIN: f64 = 0.75;
+pub const LINK_SHARE_MIN: f64 = 0.75;
 
 /// ... by this many standard deviations.
-const LINK_DEVIATIONS: f64 = 2.0;
+pub const LINK_DEVIATIONS: f64 = 2.0;
 
 /// Fewest exchanges of a kind that are compared with each other.
 const KIND_MIN: usize = 8;

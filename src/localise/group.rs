@@ -1,4 +1,5 @@
-//! Slow ranks that have something in common: a host, or a block of neighbouring ranks.
+//! Slow ranks that have something in common: a host, or a block of neighbouring ranks. Components
+//! that the operator has named are in `component`.
 //!
 //! Where a leaf switch is congested every rank below it is slow with all others. Naming each of
 //! them would send an operator to sixteen healthy machines.
@@ -8,7 +9,7 @@ use crate::stats::quantile::median;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// At least this share of a group's ranks is slow.
-const SLOW_SHARE_MIN: f64 = 0.75;
+pub const SLOW_SHARE_MIN: f64 = 0.75;
 
 /// Fewest slow ranks of a block of neighbours.
 const BLOCK_MIN: usize = 3;
@@ -27,6 +28,35 @@ pub enum Inside {
     Unseen,
 }
 
+impl Inside {
+    /// By the shares of exchanges within a group, of which those that leave are at `rate`.
+    pub fn of(within: &[f64], rate: f64) -> Inside {
+        match within {
+            [] => Inside::Unseen,
+            within if median(within) > (1.0 + rate) / 2.0 => Inside::Fast,
+            _ => Inside::Slow,
+        }
+    }
+}
+
+/// What the ranks of a group have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupOf {
+    /// They are the ranks of one host.
+    Host,
+    /// They follow each other, as below one switch.
+    Neighbours,
+    /// They belong to a component that the operator has named.
+    Component {
+        /// Its kind: `leaf`.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// Components of other kinds with the same ranks, as `kind name`.
+        also: Vec<String>,
+    },
+}
+
 /// Ranks that are slow together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
@@ -34,22 +64,23 @@ pub struct Group {
     pub ranks: Vec<u32>,
     /// How many of them are slow.
     pub slow: u32,
-    /// Whether they are the ranks of one host; else they are neighbours.
-    pub is_host: bool,
+    /// What they have in common.
+    pub of: GroupOf,
     /// Median rate of the slow ranks' exchanges with others, as a share of the healthy rate.
     pub rate: f64,
     /// What exchanges within the group show.
     pub inside: Inside,
 }
 
-/// The groups of the slow ranks of an explanation.
-pub fn groups(hosts: &[u32], exchanges: &[Exchange], fit: &Fit) -> Vec<Group> {
-    let mut slow: BTreeSet<u32> = BTreeSet::new();
-    for (suspect, _) in &fit.named {
-        if let Suspect::Rank(rank) = suspect {
-            slow.insert(*rank);
-        }
-    }
+/// The groups among slow ranks of an explanation: hosts, and blocks of neighbours unless components
+/// are known by name.
+pub fn groups(
+    hosts: &[u32],
+    exchanges: &[Exchange],
+    fit: &Fit,
+    mut slow: BTreeSet<u32>,
+    are_named: bool,
+) -> Vec<Group> {
     let mut by_host: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (rank, &host) in (0..).zip(hosts) {
         by_host.entry(host).or_default().push(rank);
@@ -60,17 +91,20 @@ pub fn groups(hosts: &[u32], exchanges: &[Exchange], fit: &Fit) -> Vec<Group> {
         let count = ranks.iter().filter(|rank| slow.contains(rank)).count();
         if count > 1 && count as f64 >= SLOW_SHARE_MIN * ranks.len() as f64 {
             slow.retain(|rank| !ranks.contains(rank));
-            found.push((ranks, true));
+            found.push((ranks, GroupOf::Host));
         }
     }
-    found.extend(blocks(hosts.len(), &slow).into_iter().map(|ranks| (ranks, false)));
+    if !are_named {
+        let blocks = blocks(hosts.len(), &slow).into_iter();
+        found.extend(blocks.map(|ranks| (ranks, GroupOf::Neighbours)));
+    }
     let slow = |rank: &u32| fit.named.iter().any(|(one, _)| *one == Suspect::Rank(*rank));
     found
         .into_iter()
-        .map(|(ranks, is_host)| {
+        .map(|(ranks, of)| {
             let count = ranks.iter().filter(|rank| slow(rank)).count() as u32;
             let (rate, inside) = seen(&ranks, exchanges, fit);
-            Group { ranks, slow: count, is_host, rate, inside }
+            Group { ranks, slow: count, of, rate, inside }
         })
         .collect()
 }
@@ -111,9 +145,5 @@ fn seen(ranks: &[u32], exchanges: &[Exchange], fit: &Fit) -> (f64, Inside) {
         }
     }
     let rate = if leaving.is_empty() { 1.0 } else { median(&leaving) };
-    if within.is_empty() {
-        return (rate, Inside::Unseen);
-    }
-    let is_fast = median(&within) > (1.0 + rate) / 2.0;
-    (rate, if is_fast { Inside::Fast } else { Inside::Slow })
+    (rate, Inside::of(&within, rate))
 }

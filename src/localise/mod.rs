@@ -4,10 +4,12 @@
 //! In a round every rank exchanges data with one other, all pairs at once ([`plan`]). A slow pair
 //! blames two ranks, and congestion blames pairs of healthy ones now and then. [`judge`] weighs all
 //! rounds together: `odds` weighs one suspect, `fit` finds the explanation of all rates, `group`
-//! says which slow ranks have a component in common, `faster` finds the healthy ranks where most
+//! says which slow ranks are neighbours, `component` which component that the operator has named is
+//! slow, `faster` finds the healthy ranks where most
 //! are slow, `few` tries every explanation of four ranks at most. [`raw`] reads and writes rates,
 //! so that a verdict can be looked at again, and [`power`] says how many rounds a fault needs.
 
+mod component;
 mod faster;
 mod few;
 mod fit;
@@ -17,11 +19,12 @@ pub mod plan;
 pub mod power;
 pub mod raw;
 
+pub use component::SlowPath;
 pub use faster::Faster;
 pub use fit::Suspect;
-pub use group::{Group, Inside};
+pub use group::{Group, GroupOf, Inside};
 
-use crate::{stats::quantile::median, verdict::Verdict};
+use crate::{labels::Kind, stats::quantile::median, verdict::Verdict};
 use few::FEW_MAX;
 use fit::{CONGESTION, DIFFER_MAX, Fit, Rates, SLOW_DEVIATIONS};
 use power::Fault;
@@ -114,6 +117,8 @@ pub struct Named {
     pub groups: Vec<Group>,
     /// Slow links between ranks that are not slow.
     pub links: Vec<SlowLink>,
+    /// Slow paths between components that are not slow.
+    pub paths: Vec<SlowPath>,
 }
 
 /// What exchanges tell.
@@ -171,6 +176,10 @@ const SHOWN_MAX: f64 = 0.9;
 /// leave no doubt: of few ranks a slow one makes a good part of the jitter by which it is doubted.
 const EXCHANGES_SURE: u32 = 3;
 
+/// So many exchanges more than those by which a slow rank is named clear all others, where what
+/// was seen leaves doubt: a rank that hides among few others has had luck in those.
+const EXCHANGES_BEYOND_DOUBT: u32 = 4;
+
 /// The least effect that counts, as a share of the healthy rate, unless told otherwise. Healthy
 /// ranks differ by a percent or so, and with little jitter that is certain after a few rounds.
 pub const LEAST_EFFECT: f64 = 0.02;
@@ -187,6 +196,8 @@ impl Findings {
         self.slight.extend(groups.map(|slow| (slow.ranks, slow.rate)));
         let links = all.links.extract_if(.., |slow| is_slight(slow.rate));
         self.slight.extend(links.map(|slow| (vec![slow.ranks.0, slow.ranks.1], slow.rate)));
+        let paths = all.paths.extract_if(.., |slow| is_slight(slow.rate));
+        self.slight.extend(paths.map(|slow| (slow.ranks, slow.rate)));
         if *all == Named::default() {
             self.answer = match &self.faster {
                 Some(faster) => Answer::Undecided(faster.words()),
@@ -203,6 +214,15 @@ impl Findings {
 /// # Panics
 /// Where an exchange is of a rank that `hosts` does not have.
 pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
+    judge_with(hosts, &[], exchanges)
+}
+
+/// The same where it is known which leaf, rail or rack each rank belongs to: slow ones, and slow
+/// paths between two, are named in the place of their ranks.
+///
+/// # Panics
+/// As [`judge`].
+pub fn judge_with(hosts: &[u32], kinds: &[Kind], exchanges: &[Exchange]) -> Findings {
     let without_weighing = |answer| Findings {
         answer,
         jitter: None,
@@ -225,9 +245,12 @@ pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
         return without_weighing(Answer::Undecided(why.into()));
     };
     let suspects = fit.suspects();
+    let components = component::find(kinds, exchanges, &fit);
     let limit = 1.0 - SLOW_DEVIATIONS * fit.noise.jitter;
-    let untouched = exchanges.iter().zip(&fit.shares);
-    let untouched = untouched.filter(|(exchange, _)| !exchange.touched_by(&suspects));
+    let untouched = exchanges.iter().zip(&fit.shares).zip(&components.explained);
+    let untouched = untouched
+        .filter(|((exchange, _), is_explained)| !**is_explained && !exchange.touched_by(&suspects));
+    let untouched = untouched.map(|(exchange, _)| exchange);
     let untouched: Vec<(&Exchange, f64)> =
         untouched.filter_map(|(exchange, share)| Some((exchange, (*share)?))).collect();
     let pairs = |is_so: &dyn Fn(f64) -> bool| -> Vec<(u32, u32)> {
@@ -244,7 +267,9 @@ pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
         faster::faster(hosts.len(), &shares, fit.noise)
     });
     let answer = match &faster {
-        _ if !suspects.is_empty() => Answer::Named(named(hosts, exchanges, &fit)),
+        _ if !suspects.is_empty() || !components.is_empty() => {
+            Answer::Named(named(hosts, exchanges, &fit, components, !kinds.is_empty()))
+        }
         Some(faster) => Answer::Undecided(faster.words()),
         None => unnamed(hosts.len(), exchanges, &fit, &unexplained),
     };
@@ -344,10 +369,11 @@ fn loss_shown(fit: &Fit) -> f64 {
     (SHOWN_DEVIATIONS * fit.noise.jitter).clamp(LEAST_EFFECT, SHOWN_MAX)
 }
 
-/// The rounds by which such a rank is named.
+/// The rounds by which such a rank is named; more where these exchanges leave doubt.
 fn rounds_needed(ranks: usize, fit: &Fit) -> Option<u32> {
     let fault = Fault { loss: loss_shown(fit), presence: 1.0 };
-    power::rounds_needed(ranks as u32, fit.noise.jitter, fault)
+    let rounds = power::rounds_needed(ranks as u32, fit.noise.jitter, fault)?;
+    Some(if fit.doubt { rounds + EXCHANGES_BEYOND_DOUBT } else { rounds })
 }
 
 /// The same in words, without figures of what was measured.
@@ -366,7 +392,13 @@ fn needed(ranks: usize, fit: &Fit) -> String {
     }
 }
 
-fn named(hosts: &[u32], exchanges: &[Exchange], fit: &Fit) -> Named {
+fn named(
+    hosts: &[u32],
+    exchanges: &[Exchange],
+    fit: &Fit,
+    components: component::Found,
+    are_named: bool,
+) -> Named {
     // What a suspect slows is slower than half of the way to its own rate.
     let limit = |suspect: Suspect| {
         let own = |at: &usize| exchanges[*at].has(suspect);
@@ -389,8 +421,29 @@ fn named(hosts: &[u32], exchanges: &[Exchange], fit: &Fit) -> Named {
             }
         }
     }
-    all.groups = group::groups(hosts, exchanges, fit);
-    all.ranks.retain(|slow| !all.groups.iter().any(|group| group.ranks.contains(&slow.rank)));
+    // One that is slower than its component is has a fault of its own.
+    let margin = SLOW_DEVIATIONS * fit.noise.jitter;
+    let is_explained = |slow: &SlowRank| {
+        let own = components.groups.iter().find(|group| group.ranks.contains(&slow.rank));
+        own.is_some_and(|group| slow.rate > group.rate - margin)
+    };
+    let on_path = |rank: u32| components.paths.iter().any(|path| path.ranks.contains(&rank));
+    all.ranks.retain(|slow| {
+        let ranks = hosts.len();
+        let is_besides =
+            || component::is_slow_besides(slow.rank, ranks, exchanges, fit, &components);
+        !is_explained(slow) && (!on_path(slow.rank) || is_besides())
+    });
+    let slow = all.ranks.iter().map(|slow| slow.rank).collect();
+    let groups = group::groups(hosts, exchanges, fit, slow, are_named);
+    all.ranks.retain(|slow| !groups.iter().any(|group| group.ranks.contains(&slow.rank)));
+    let is_explained = |link: &SlowLink| {
+        let own = exchanges.iter().zip(&components.explained);
+        own.filter(|(exchange, _)| exchange.pair() == link.ranks).all(|(_, explained)| *explained)
+    };
+    all.links.retain(|link| !is_explained(link));
+    all.groups = [components.groups, groups].concat();
+    all.paths = components.paths;
     all
 }
 

@@ -5,8 +5,9 @@
 //! program measured can be judged too. Ranks are numbered from 0. Where `round` is missing each
 //! exchange is in a round of its own; where hosts are, each rank is taken to have one of its own.
 
-use super::Exchange;
+use super::{Exchange, Findings};
 use crate::{
+    labels::{self, Belonging},
     launcher::RANKS_MAX,
     text::{escaped, for_spreadsheets},
     units::Bytes,
@@ -42,6 +43,9 @@ pub struct RankPlace {
     /// Its device, with the product's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// The components that it belongs to, as the operator has named them: `l3`, by `leaf`.
+    #[serde(default, skip_serializing_if = "Belonging::is_empty")]
+    pub labels: Belonging,
 }
 
 /// One exchange.
@@ -70,9 +74,11 @@ struct CsvExchange {
     rank_a: Option<u32>,
     host_a: Option<String>,
     device_a: Option<String>,
+    labels_a: Option<String>,
     rank_b: Option<u32>,
     host_b: Option<String>,
     device_b: Option<String>,
+    labels_b: Option<String>,
     size_bytes: Option<Bytes>,
     bytes_per_second: Option<f64>,
     mark: Option<String>,
@@ -165,6 +171,11 @@ impl Measured {
         (0..).zip(&self.exchanges).map(exchange).collect()
     }
 
+    /// Judges them, by the hosts and the labels of their ranks.
+    pub fn judge(&self) -> Findings {
+        judge_places(&self.ranks, &self.exchanges())
+    }
+
     /// Number of rounds.
     pub fn rounds(&self) -> u32 {
         self.exchanges().iter().map(|exchange| exchange.round.saturating_add(1)).max().unwrap_or(0)
@@ -220,18 +231,22 @@ impl Measured {
         let harmless = |words: &Option<String>| words.as_deref().map(for_spreadsheets);
         let place = |rank: u32| {
             let place = self.ranks.get(rank as usize).cloned().unwrap_or_default();
-            RankPlace { host: harmless(&place.host), device: harmless(&place.device) }
+            let labels = (!place.labels.is_empty()).then(|| labels::in_one(&place.labels));
+            [place.host, place.device, labels].map(|words| harmless(&words))
         };
         for line in &self.exchanges {
-            let (a, b) = (place(line.rank_a), place(line.rank_b));
+            let [host_a, device_a, labels_a] = place(line.rank_a);
+            let [host_b, device_b, labels_b] = place(line.rank_b);
             writer.serialize(CsvExchange {
                 round: line.round,
                 rank_a: Some(line.rank_a),
-                host_a: a.host,
-                device_a: a.device,
+                host_a,
+                device_a,
+                labels_a,
                 rank_b: Some(line.rank_b),
-                host_b: b.host,
-                device_b: b.device,
+                host_b,
+                device_b,
+                labels_b,
                 size_bytes: self.size_bytes,
                 bytes_per_second: line.bytes_per_second,
                 mark: harmless(&line.mark),
@@ -247,6 +262,19 @@ impl Measured {
             line.mark = Some(STUB.into());
         }
     }
+}
+
+/// Judges exchanges between ranks by their hosts and labels.
+///
+/// # Panics
+/// Where an exchange is of a rank that has no place.
+pub fn judge_places(ranks: &[RankPlace], exchanges: &[Exchange]) -> Findings {
+    super::judge_with(&hosts(ranks), &kinds(ranks), exchanges)
+}
+
+/// The components of all ranks, by kind.
+pub fn kinds(ranks: &[RankPlace]) -> Vec<labels::Kind> {
+    labels::kinds(ranks.iter().map(|place| &place.labels))
 }
 
 /// Reads a field that may be null, and has to be there.
@@ -269,9 +297,13 @@ fn from_csv(text: &str) -> Result<Measured, RawError> {
         let (Some(rank_a), Some(rank_b)) = (row.rank_a, row.rank_b) else {
             return Err(RawError::Exchange { at, why: "a rank is missing".into() });
         };
-        let places = [(rank_a, row.host_a, row.device_a), (rank_b, row.host_b, row.device_b)];
-        for (rank, host, device) in places.into_iter().filter(|(rank, ..)| *rank < RANKS_MAX) {
-            let place = RankPlace { host, device };
+        let places = [
+            (rank_a, row.host_a, row.device_a, row.labels_a),
+            (rank_b, row.host_b, row.device_b, row.labels_b),
+        ];
+        for (rank, host, device, of) in places.into_iter().filter(|(rank, ..)| *rank < RANKS_MAX) {
+            let labels = of.as_deref().map(labels::of_one).unwrap_or_default();
+            let place = RankPlace { host, device, labels };
             let count = measured.ranks.len().max(rank as usize + 1);
             measured.ranks.resize(count, RankPlace::default());
             let known = &mut measured.ranks[rank as usize];

@@ -5,9 +5,9 @@ use crate::{
     comm::Communicator,
     device::{Buffer, Device},
     localise::{
-        self, Exchange,
-        plan::{self, Round},
-        raw,
+        Exchange,
+        plan::{Plan, Round},
+        raw::{self, RankPlace},
     },
     stats::quantile,
     units::{Bytes, Seconds},
@@ -18,23 +18,24 @@ use anyhow::Context;
 const TIMED: usize = 5;
 
 /// Measures planned rounds of exchanges, and more of them where these leave doubt; every rank gets
-/// all of them. `further` is told the further rounds before they begin.
+/// all of them. `places` says where each rank is; `further` is told the further rounds before they
+/// begin.
 ///
 /// # Errors
 /// Where there is no memory for `size` bytes twice, or an exchange fails.
 pub fn measure(
     joined: &Joined<'_>,
-    rounds: u32,
+    places: &[RankPlace],
+    (plan, rounds): (&Plan<'_>, u32),
     size: Bytes,
     further: impl FnOnce(&[Round]),
 ) -> anyhow::Result<Vec<Exchange>> {
     let (peers, device) = (joined.link.peers(), joined.device);
     let buffers = [device.allocate(size)?, device.allocate(size)?];
     let mut seen: Vec<Exchange> = Vec::new();
-    let planned: Vec<Round> = (0..rounds).map(|round| plan::round(peers.size(), round)).collect();
+    let planned: Vec<Round> = (0..rounds).map(|round| plan.round(round)).collect();
     measure_rounds(joined, &planned, size, &buffers, &mut seen)?;
-    let found = localise::judge(&raw::hosts(&joined.roster.places()), &seen);
-    let more = plan::further(peers.size(), rounds, &found);
+    let more = plan.further(rounds, &raw::judge_places(places, &seen));
     // All ranks come to the same rounds, unless their mathematical libraries round differently: so
     // the first one's are taken.
     let mut all = peers.all_gather_bytes(&serde_json::to_vec(&more)?)?.into_iter();

@@ -96,6 +96,7 @@ impl Roster {
         let place = |facts: &Facts| RankPlace {
             host: Some(facts.host.clone()),
             device: Some(format!("{} ({})", facts.device, facts.name)),
+            ..RankPlace::default()
         };
         self.ranks.iter().map(place).collect()
     }

@@ -1,6 +1,11 @@
 //! A simulated fabric with planted faults: rates of pairs of ranks, for `localise` to judge.
 
-use fizeau::localise::{Answer, Exchange, Findings, LEAST_EFFECT, judge, plan};
+use fizeau::{
+    labels::Kind,
+    localise::{
+        Answer, Exchange, Findings, Group, GroupOf, LEAST_EFFECT, Named, judge_with, plan::Plan,
+    },
+};
 use std::collections::BTreeSet;
 
 /// A fabric. Rates are shares of a healthy exchange's.
@@ -26,9 +31,82 @@ pub struct Fabric {
     pub leaf: Option<(std::ops::Range<u32>, f64)>,
     /// Hosts with a slow uplink, and the rate of what goes to or from them.
     pub slow_hosts: Option<(std::ops::Range<u32>, f64)>,
+    /// Components of the ranks that are known by name.
+    pub kinds: Vec<Kind>,
+    /// Which of them is slow, or which path: the kind, the component or both ends, and the rate.
+    pub slow_component: Option<SlowComponent>,
+    /// The kind that rounds keep apart.
+    pub apart: Option<usize>,
     /// Whether more rounds follow on doubt. They do where rounds are measured, and not where rates
     /// are read from a file.
     pub further: bool,
+}
+
+/// What is planted in a component.
+#[derive(Clone, Copy, Debug)]
+pub enum SlowComponent {
+    /// What leaves a component of a kind, at a rate.
+    Uplink(usize, u32, f64),
+    /// All that a component takes part in.
+    Whole(usize, u32, f64),
+    /// What is between two components.
+    Path(usize, [u32; 2], f64),
+}
+
+impl SlowComponent {
+    /// The rate of an exchange, if this slows it.
+    fn rate(self, kinds: &[Kind], ranks: [u32; 2]) -> Option<f64> {
+        let ends = |kind: usize| ranks.map(|rank| kinds[kind].of[rank as usize]);
+        match self {
+            SlowComponent::Uplink(kind, component, rate) => {
+                let is_own = ends(kind).map(|end| end == Some(component));
+                (is_own[0] != is_own[1]).then_some(rate)
+            }
+            SlowComponent::Whole(kind, component, rate) => {
+                ends(kind).contains(&Some(component)).then_some(rate)
+            }
+            SlowComponent::Path(kind, both, rate) => {
+                let both = both.map(Some);
+                let ends = ends(kind);
+                (ends == both || ends == [both[1], both[0]]).then_some(rate)
+            }
+        }
+    }
+
+    fn is_named(self, kinds: &[Kind], named: &Named) -> bool {
+        let name = |kind: usize, component: u32| {
+            (kinds[kind].name.clone(), kinds[kind].names[component as usize].clone())
+        };
+        match self {
+            SlowComponent::Uplink(kind, component, _)
+            | SlowComponent::Whole(kind, component, _) => {
+                named.groups.iter().any(|group| is_component(group, &name(kind, component)))
+            }
+            SlowComponent::Path(kind, both, _) => named.paths.iter().any(|path| {
+                path.kind == kinds[kind].name
+                    && path.names == both.map(|component| name(kind, component).1)
+            }),
+        }
+    }
+}
+
+fn is_component(group: &Group, (kind, name): &(String, String)) -> bool {
+    let GroupOf::Component { kind: its_kind, name: its_name, .. } = &group.of else {
+        return false;
+    };
+    its_kind == kind && its_name == name
+}
+
+/// Leaves of so many ranks that follow each other, and rails of the ranks at the same place of so
+/// many.
+pub fn leaves_and_rails(ranks: u32, leaf: u32, rails: u32) -> Vec<Kind> {
+    let kind = |name: &str, of: &dyn Fn(u32) -> u32| {
+        let of: Vec<Option<u32>> = (0..ranks).map(|rank| Some(of(rank))).collect();
+        let count = of.iter().flatten().max().map_or(0, |most| most + 1);
+        let names = (0..count).map(|at| format!("{name}{at}")).collect();
+        Kind { name: name.into(), names, of }
+    };
+    vec![kind("leaf", &|rank| rank / leaf), kind("rail", &|rank| rank % rails)]
 }
 
 impl Fabric {
@@ -45,6 +123,9 @@ impl Fabric {
             links: Vec::new(),
             leaf: None,
             slow_hosts: None,
+            kinds: Vec::new(),
+            slow_component: None,
+            apart: None,
             further: true,
         }
     }
@@ -82,6 +163,8 @@ impl Fabric {
         {
             rate = rate.min(*slow);
         }
+        let slow = self.slow_component.and_then(|slow| slow.rate(&self.kinds, [one, other]));
+        rate = rate.min(slow.unwrap_or(rate));
         let hosts = [one, other].map(|rank| self.hosts[rank as usize]);
         if hosts[0] == hosts[1] {
             rate *= self.near;
@@ -107,19 +190,21 @@ impl Fabric {
         let ranks = self.hosts.len() as u32;
         let own: Vec<f64> = (0..ranks).map(|_| 1.0 + self.differ * normal(random)).collect();
         let mut exchanges = Vec::new();
+        let plan = Plan { ranks, apart: self.apart.map(|kind| &self.kinds[kind]) };
+        let judge = |exchanges: &[Exchange]| judge_with(&self.hosts, &self.kinds, exchanges);
         for round in 0..rounds {
-            for pair in plan::round(ranks, round) {
+            for pair in plan.round(round) {
                 exchanges.push(self.exchange(round, pair, &own, random));
             }
         }
-        let found = judge(&self.hosts, &exchanges);
-        let more = if self.further { plan::further(ranks, rounds, &found) } else { Vec::new() };
+        let found = judge(&exchanges);
+        let more = if self.further { plan.further(rounds, &found) } else { Vec::new() };
         for (round, pairs) in (rounds..).zip(&more) {
             for &pair in pairs {
                 exchanges.push(self.exchange(round, pair, &own, random));
             }
         }
-        let found = if more.is_empty() { found } else { judge(&self.hosts, &exchanges) };
+        let found = if more.is_empty() { found } else { judge(&exchanges) };
         (exchanges, found.beyond(LEAST_EFFECT))
     }
 }
@@ -148,6 +233,8 @@ pub struct Tally {
     /// Runs in which a link was named that was planted, and a group that was.
     pub links: u32,
     pub groups: u32,
+    /// Runs in which the planted component or path was named.
+    pub components: u32,
 }
 
 impl Tally {
@@ -167,6 +254,15 @@ impl Tally {
         };
         self.somebody += 1;
         let mut ranks: BTreeSet<u32> = named.ranks.iter().map(|slow| slow.rank).collect();
+        if let Some(slow) = fabric.slow_component {
+            let is_named = slow.is_named(&fabric.kinds, named);
+            self.components += u32::from(is_named);
+            let others =
+                named.ranks.len() + named.groups.len() + named.links.len() + named.paths.len();
+            self.wrong += others as u32 - u32::from(is_named);
+            return;
+        }
+        self.wrong += named.paths.len() as u32;
         for group in &named.groups {
             let leaf = fabric.leaf.as_ref().map(|(ranks, _)| ranks.clone().collect::<Vec<u32>>());
             if leaf.as_ref() == Some(&group.ranks) {

@@ -4,11 +4,14 @@
 #[path = "../fabric/mod.rs"]
 mod fabric;
 
-use fabric::{Fabric, Tally, tally};
-use fizeau::localise::{
-    Answer, Exchange, Inside, judge, plan,
-    power::{Fault, least_loss, rounds_needed},
-    raw::{self, Measured, RawError},
+use fabric::{Fabric, SlowComponent, Tally, tally};
+use fizeau::{
+    labels::Kind,
+    localise::{
+        Answer, Exchange, GroupOf, Inside, judge, plan,
+        power::{Fault, least_loss, rounds_needed},
+        raw::{self, Measured, RawError},
+    },
 };
 use std::collections::BTreeSet;
 
@@ -105,7 +108,7 @@ fn a_congested_switch_is_named_and_not_the_ranks_below_it() {
     assert!(named.ranks.is_empty() && named.links.is_empty(), "{named:?}");
     let [group] = named.groups.as_slice() else { panic!("{named:?}") };
     assert_eq!(group.ranks, (32..48).collect::<Vec<u32>>());
-    assert_eq!((group.is_host, group.inside), (false, Inside::Fast));
+    assert_eq!((&group.of, group.inside), (&GroupOf::Neighbours, Inside::Fast));
 }
 
 #[test]
@@ -125,7 +128,7 @@ fn rates_within_a_host_are_not_compared_with_those_between_hosts() {
     let (_, found) = host.play(4, &mut oorandom::Rand64::new(2));
     let Answer::Named(named) = found.answer else { panic!("{found:?}") };
     assert!(named.ranks.is_empty() && named.groups.len() == 1, "{named:?}");
-    assert!(named.groups[0].is_host && named.groups[0].ranks[0] == 16, "{named:?}");
+    assert!(named.groups[0].of == GroupOf::Host && named.groups[0].ranks[0] == 16, "{named:?}");
 }
 
 #[test]
@@ -241,7 +244,10 @@ fn rates_give_the_same_verdict_again_from_json_and_csv() {
             ..Fabric::healthy(16, 0.05).with_slow(1, 0.85, &mut random)
         };
         let (exchanges, found) = world.play(4, &mut random);
-        let place = |host: &u32| raw::RankPlace { host: Some(format!("node{host}")), device: None };
+        let place = |host: &u32| raw::RankPlace {
+            host: Some(format!("node{host}")),
+            ..raw::RankPlace::default()
+        };
         let line = |one: &Exchange| raw::RawExchange {
             round: Some(one.round),
             rank_a: one.one,
@@ -369,9 +375,7 @@ fn a_fabric_of_several_fast_groups_is_no_fault() {
 fn too_few_rounds_of_a_file_are_no_all_clear() {
     for ranks in [5, 6, 8, 16, 64] {
         for rounds in 1..=4 {
-            // After four rounds doubt asks for more, which a file does not have.
-            let rates: &[f64] = if rounds < 4 { &[0.5, 0.85] } else { &[0.5] };
-            for &rate in rates {
+            for rate in [0.5, 0.85] {
                 let world = |random: &mut _| {
                     Fabric::healthy(ranks, 0.05).with_slow(1, rate, random).read_back()
                 };
@@ -433,4 +437,98 @@ fn who_is_slower_by_less_than_the_least_effect_is_not_named() {
     assert!(ranks == &[9] && (rate - 0.985).abs() < 0.003, "{beyond:?}");
     assert!(matches!(slight.beyond(0.01).answer, Answer::Named(_)));
     assert!(matches!(slow(0.97).beyond(0.02).answer, Answer::Named(_)));
+}
+
+/// Leaves and rails whose names are known, and what is planted in them.
+#[test]
+fn components_that_have_a_name_are_named_in_the_place_of_their_ranks() {
+    let named = |ranks| Fabric {
+        kinds: fabric::leaves_and_rails(ranks, 16, 8),
+        ..Fabric::healthy(ranks, 0.05)
+    };
+    let planted = [
+        (64, 4, SlowComponent::Uplink(0, 2, 0.6), None),
+        (256, 4, SlowComponent::Uplink(0, 9, 0.8), None),
+        (256, 4, SlowComponent::Whole(1, 3, 0.7), None),
+        (256, 8, SlowComponent::Path(0, [3, 11], 0.5), None),
+        (64, 8, SlowComponent::Uplink(0, 1, 0.5), Some(0)),
+    ];
+    for (ranks, rounds, slow, apart) in planted {
+        let world = |_: &mut _| Fabric { slow_component: Some(slow), apart, ..named(ranks) };
+        let found = tally(20, 21, rounds, world);
+        assert!(found.components >= 19 && found.wrong <= 2, "{ranks} ranks, {slow:?}: {found:?}");
+    }
+    for (ranks, rounds, apart) in [(64, 4, None), (256, 4, None), (64, 8, Some(0))] {
+        let found = tally(40, 22, rounds, |_: &mut _| Fabric { apart, ..named(ranks) });
+        assert_eq!((found.somebody, found.undecided), (0, 0), "{ranks} ranks: {found:?}");
+    }
+    // A rank that is slow is no leaf.
+    let found = tally(20, 23, 4, |random: &mut _| named(64).with_slow(1, 0.6, random));
+    assert!(found.found >= 19 && found.wrong <= 1, "{found:?}");
+}
+
+/// So that no two exchanges share an uplink, a spine or a core switch.
+#[test]
+fn rounds_that_keep_components_apart_have_one_exchange_that_leaves_each() {
+    for (ranks, leaf) in [(64, 16), (60, 7), (1024, 16), (9, 2)] {
+        let kind = &fabric::leaves_and_rails(ranks, leaf, 8)[0];
+        let of = |rank: u32| kind.of[rank as usize];
+        let plan = plan::Plan { ranks, apart: Some(kind) };
+        let mut met = BTreeSet::new();
+        for number in 0..64 {
+            let (mut busy, mut left) = (BTreeSet::new(), BTreeSet::new());
+            for (one, other) in plan.round(number) {
+                assert!(busy.insert(one) && busy.insert(other), "round {number} of {ranks}");
+                if of(one) != of(other) {
+                    assert!(left.insert(of(one)) && left.insert(of(other)), "round {number}");
+                    met.insert((of(one).min(of(other)), of(one).max(of(other))));
+                }
+            }
+            // One rank of each may wait, or two where their number is odd.
+            assert!(busy.len() + 2 * kind.names.len() >= ranks as usize, "round {number}");
+        }
+        let leaves = kind.names.len();
+        assert_eq!(met.len(), leaves * (leaves - 1) / 2, "all leaves meet, of {ranks} ranks");
+    }
+    // A rank that no label names is kept apart as one of its own.
+    let kind = Kind { of: vec![Some(0), Some(0), None, Some(0)], ..Kind::default() };
+    let plan = plan::Plan { ranks: 4, apart: Some(&kind) };
+    assert!((0..8).all(|number| !plan.round(number).is_empty()));
+}
+
+#[test]
+fn labels_are_kept_with_rates_in_both_formats() {
+    let place = |rank: u32| raw::RankPlace {
+        host: Some(format!("n{rank}")),
+        labels: [("leaf".to_owned(), format!("l{}", rank / 16))].into(),
+        ..raw::RankPlace::default()
+    };
+    let mut random = oorandom::Rand64::new(8);
+    let fabric = Fabric {
+        kinds: fabric::leaves_and_rails(64, 16, 8)[..1].to_vec(),
+        slow_component: Some(SlowComponent::Uplink(0, 2, 0.6)),
+        ..Fabric::healthy(64, 0.05)
+    };
+    let (exchanges, _) = fabric.play(4, &mut random);
+    let line = |one: &Exchange| raw::RawExchange {
+        round: Some(one.round),
+        rank_a: one.one,
+        rank_b: one.other,
+        bytes_per_second: Some(one.rate),
+        mark: None,
+    };
+    let measured = Measured {
+        ranks: (0..64).map(place).collect(),
+        exchanges: exchanges.iter().map(line).collect(),
+        ..Measured::default()
+    };
+    let found = measured.judge();
+    let Answer::Named(named) = &found.answer else { panic!("{found:?}") };
+    let [group] = &named.groups[..] else { panic!("{named:?}") };
+    let leaf = GroupOf::Component { kind: "leaf".into(), name: "l2".into(), also: Vec::new() };
+    assert_eq!((&group.of, group.slow, group.inside), (&leaf, 16, Inside::Fast));
+    assert!(named.ranks.is_empty() && named.links.is_empty(), "{named:?}");
+    for text in [measured.to_json().unwrap(), measured.to_csv().unwrap()] {
+        assert_eq!(Measured::parse(&text).unwrap().judge(), found);
+    }
 }

@@ -2,6 +2,7 @@
 //! again.
 
 use crate::{gpus::Machine, program::say};
+use fizeau::localise::plan;
 use std::fs;
 
 #[test]
@@ -122,4 +123,75 @@ fn rates_of_another_program_are_judged_too() {
     assert_eq!(said.code, Some(2), "{}", said.err);
     let said = judge(&healthy, &["--loss", "0"]);
     assert_eq!(said.code, Some(2), "{}", said.err);
+}
+
+#[test]
+fn labels_name_the_leaf_in_the_place_of_its_nodes() {
+    let machine = Machine::new();
+    let place = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| place.path().join(name).to_str().expect("UTF-8").to_owned();
+    // 12 nodes: what leaves the third leaf of three nodes each is slow.
+    let mut rates = "round,rank_a,host_a,rank_b,host_b,bytes_per_second\n".to_owned();
+    for round in 0..11u32 {
+        for (one, other) in plan::round(12, round) {
+            let is_slow = (one / 3 == 2) != (other / 3 == 2);
+            let rate =
+                if is_slow { 3e10 } else { 5e10 } + f64::from(one * 7 + other * 5 + round) * 1e7;
+            rates += &format!("{round},{one},n{one},{other},n{other},{rate}\n");
+        }
+    }
+    fs::write(file("rates.csv"), rates).expect("written");
+    let labels = (0..12).map(|node| format!("n{node},l{},r{}\n", node / 3, node / 6));
+    fs::write(file("labels.csv"), format!("node,leaf,rack\n{}", labels.collect::<String>()))
+        .expect("written");
+    let (rates, labels) = (file("rates.csv"), file("labels.csv"));
+    let judged = |more: &[&str]| {
+        let args = [&["localise", "--from", &rates, "--labels", &labels][..], more].concat();
+        say(&mut machine.fizeau("", "", &args))
+    };
+    let said = judged(&[]);
+    assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
+    let named = said.out.starts_with("leaf l2: 3 of its 3 ranks are slow with others, at 6");
+    assert!(named && said.out.lines().count() == 1, "{}", said.out);
+    let json: serde_json::Value = serde_json::from_str(&judged(&["--json"]).out).expect("JSON");
+    assert_eq!(json["groups"][0]["component"], serde_json::json!(["leaf", "l2"]));
+    // A file of other nodes, one that is none, and a kind that is not in it.
+    for (text, words) in [
+        ("node,leaf\nm1,l1\n", "has no line of n0 or of any other host"),
+        ("name,leaf\nn1,l1\n", "there is no column `node`"),
+    ] {
+        fs::write(&labels, text).expect("written");
+        let said = judged(&[]);
+        assert!(said.code == Some(3) || said.code == Some(2), "{} {}", said.out, said.err);
+        assert!(said.err.contains(words), "{}", said.err);
+    }
+}
+
+#[test]
+fn rounds_keep_leaves_apart_and_the_rates_keep_their_labels() {
+    let machine = Machine::new();
+    let place = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| place.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (labels, out) = (file("labels.csv"), file("out"));
+    // Ranks of one node: devices have labels of their own.
+    let host = say(std::process::Command::new("hostname").env_clear()).out.trim().to_owned();
+    let lines = (0..8).map(|gpu| format!("{host},{gpu},s{}\n", gpu / 4)).collect::<String>();
+    fs::write(&labels, format!("node,device,switch\n{lines}")).expect("written");
+    let args = "localise --ranks 8 --rounds 2 --size 64KiB --apart switch";
+    let mut args: Vec<&str> = args.split(' ').collect();
+    args.extend(["--labels", &labels, "--out", &out]);
+    let said = say(&mut machine.fizeau("devices=8", "", &args));
+    assert!(
+        said.err.contains("one exchange at most leaves each switch"),
+        "{} {}",
+        said.out,
+        said.err
+    );
+    let kept = fs::read_to_string(format!("{out}/exchanges.csv")).expect("the rates");
+    assert!(kept.lines().skip(1).all(|line| line.contains("switch=s")), "{kept}");
+    args[8] = "rack";
+    let other = file("other");
+    args[12] = &other;
+    let said = say(&mut machine.fizeau("devices=8", "", &args));
+    assert!(said.err.contains("names no rack of these ranks"), "{} {}", said.out, said.err);
 }

@@ -14,7 +14,7 @@ use std::{
 /// The modules from the bottom up; a module may use those on lines above it here, and its own
 /// line. docs/architecture.md draws the same.
 const LAYERS: &[&[&str]] = &[
-    &["units", "dtype", "file", "launcher", "node_state", "number", "text", "verdict"],
+    &["units", "dtype", "file", "labels", "launcher", "node_state", "number", "text", "verdict"],
     &["case"],
     &["kernel"],
     &["stats"],

@@ -16,12 +16,12 @@ use super::{
 use crate::{labels::Kind, stats::quantile::median};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The odds of a component are taken from so many of its exchanges at most; the time that they take
-/// grows with the square.
+/// The odds of a component are taken from this many of its exchanges at most; the time that they
+/// take grows with the square.
 const WEIGHED_MAX: usize = 200;
 
-/// Fewest ranks of a component, on either side of a path, and of the partners of a component: of one
-/// rank alone nobody knows that it is not the rank that is slow.
+/// Fewest ranks of a component, on either side of a path, and of the partners of a component: of
+/// one rank alone nobody knows that it is not the rank that is slow.
 const RANKS_MIN: usize = 2;
 
 /// The path between two components of a kind that is named: both are fast with others.

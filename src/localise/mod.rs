@@ -176,7 +176,7 @@ const SHOWN_MAX: f64 = 0.9;
 /// leave no doubt: of few ranks a slow one makes a good part of the jitter by which it is doubted.
 const EXCHANGES_SURE: u32 = 3;
 
-/// So many exchanges more than those by which a slow rank is named clear all others, where what
+/// This many exchanges more than those by which a slow rank is named clear all others, where what
 /// was seen leaves doubt: a rank that hides among few others has had luck in those.
 const EXCHANGES_BEYOND_DOUBT: u32 = 4;
 

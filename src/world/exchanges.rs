@@ -1,4 +1,5 @@
-//! Rounds in which every rank exchanges data with one other: what [`localise`] judges.
+//! Rounds in which every rank exchanges data with one other: what [`localise`](crate::localise)
+//! judges.
 
 use super::Joined;
 use crate::{

@@ -1,0 +1,76 @@
+//! When the requests of an open loop are sent.
+
+use super::random::{Purpose, Random};
+use crate::number;
+use std::{fmt, str::FromStr};
+
+/// Intervals between the requests of an open loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Arrivals {
+    /// Exponential: many users who do not know of each other.
+    #[default]
+    Poisson,
+    /// All equal.
+    Constant,
+    /// Gamma with this shape: below 1 requests come in bursts, above 1 they are more even than
+    /// Poisson. The burstiness of `vllm bench serve`.
+    Gamma(f64),
+}
+
+impl Arrivals {
+    /// The shape of gamma intervals, as [`super::Plan::burstiness`] has it.
+    pub fn shape(self) -> Option<f64> {
+        match self {
+            Arrivals::Poisson => Some(1.0),
+            Arrivals::Constant => None,
+            Arrivals::Gamma(shape) => Some(shape),
+        }
+    }
+
+    /// Moments of requests in seconds from the beginning of a level, at a rate in requests a
+    /// second. The mean interval is 1 / rate; that of a sample differs from it by chance.
+    pub fn moments(self, rate: f64, count: u64, seed: u64, level: u64) -> Vec<f64> {
+        let mut random = Random::new(seed, level, Purpose::Arrivals);
+        let mut now = 0.0;
+        let mut next = |_| {
+            let interval = match self {
+                Arrivals::Poisson => random.exponential(),
+                Arrivals::Constant => 1.0,
+                Arrivals::Gamma(shape) => random.gamma(shape),
+            };
+            now += interval / rate;
+            now
+        };
+        (0..count).map(&mut next).collect()
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arrivals::Poisson => f.write_str("Poisson"),
+            Arrivals::Constant => f.write_str("constant intervals"),
+            Arrivals::Gamma(shape) => write!(f, "gamma intervals of shape {shape}"),
+        }
+    }
+}
+
+/// Shapes outside of this are no arrivals that anybody means.
+const SHAPES: std::ops::RangeInclusive<f64> = 0.01..=1e4;
+
+impl FromStr for Arrivals {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Arrivals, String> {
+        let refuse = || format!("{text:?}: write poisson, constant or gamma=SHAPE, such as gamma=0.5");
+        match text.split_once('=') {
+            None if text == "poisson" => Ok(Arrivals::Poisson),
+            None if text == "constant" => Ok(Arrivals::Constant),
+            Some(("gamma", shape)) => {
+                let shape = number::positive(shape).map_err(|_| refuse())?;
+                SHAPES.contains(&shape).then_some(Arrivals::Gamma(shape)).ok_or_else(refuse)
+            }
+            _ => Err(refuse()),
+        }
+    }
+}

@@ -79,12 +79,7 @@ impl fmt::Debug for Key {
 struct Known(Vec<SocketAddr>);
 
 impl Resolver for Known {
-    fn resolve(
-        &self,
-        _: &Uri,
-        _: &Config,
-        _: NextTimeout,
-    ) -> Result<ResolvedSocketAddrs, Error> {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         let mut found = self.empty();
         self.0.iter().take(ADDRESSES_MAX).for_each(|address| found.push(*address));
         match found.is_empty() {
@@ -141,6 +136,11 @@ impl Client {
     /// The addresses that the server's name stands for, the first being asked first.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses.0
+    }
+
+    /// The API key, where there is one.
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
     }
 
     /// A set of connections, none open yet.

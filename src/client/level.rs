@@ -169,7 +169,7 @@ impl Shared<'_> {
         watcher: &mut dyn Watcher,
     ) -> io::Result<()> {
         // Dropped when no more threads will be needed: the channel closes when the last has ended.
-        let mut told = Some(told);
+        let mut told = matches!(self.work.schedule, Schedule::Moments(_)).then_some(told);
         let mut draining: Option<Moment> = None;
         loop {
             match hear.recv_timeout(LOOK) {
@@ -193,8 +193,13 @@ impl Shared<'_> {
                 self.end();
             }
             let is_taken = self.next.load(SeqCst) >= self.work.requests.len() as u64;
-            if is_taken || self.is_over() {
+            let until = match self.work.schedule {
+                Schedule::Places(_, until) => *until,
+                Schedule::Moments(_) => None,
+            };
+            if is_taken || self.is_over() || until.is_some_and(|until| elapsed > until) {
                 told = None;
+                // Threads that wait for a moment have yet to send.
                 if self.idle.load(SeqCst) == 0 {
                     draining.get_or_insert_with(clock::now);
                 }

@@ -62,7 +62,8 @@ impl FromStr for Arrivals {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Arrivals, String> {
-        let refuse = || format!("{text:?}: write poisson, constant or gamma=SHAPE, such as gamma=0.5");
+        let refuse =
+            || format!("{text:?}: write poisson, constant or gamma=SHAPE, such as gamma=0.5");
         match text.split_once('=') {
             None if text == "poisson" => Ok(Arrivals::Poisson),
             None if text == "constant" => Ok(Arrivals::Constant),
@@ -71,6 +72,37 @@ impl FromStr for Arrivals {
                 SHAPES.contains(&shape).then_some(Arrivals::Gamma(shape)).ok_or_else(refuse)
             }
             _ => Err(refuse()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_have_the_mean_and_the_spread_that_they_are_named_for() {
+        for (text, spread) in [
+            ("poisson", 1.0),
+            ("constant", 0.0),
+            ("gamma=0.25", 2.0),
+            ("gamma=1", 1.0),
+            ("gamma=16", 0.25),
+        ] {
+            let arrivals: Arrivals = text.parse().expect("it is written well");
+            let (rate, count) = (4.0, 50_000);
+            let moments = arrivals.moments(rate, count, 1, 0);
+            let gaps: Vec<f64> = moments.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            let square = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>();
+            let deviation = (square / gaps.len() as f64).sqrt();
+            assert!((mean * rate - 1.0).abs() < 0.04, "{text}: mean {mean}");
+            assert!((deviation / mean - spread).abs() < 0.03 * spread.max(0.01), "{text}");
+            assert_eq!(moments, arrivals.moments(rate, count, 1, 0), "the same seed");
+            assert_eq!(moments == arrivals.moments(rate, count, 2, 0), spread == 0.0, "{text}");
+        }
+        for text in ["", "gamma", "gamma=0", "gamma=1e9", "poison", "constant=1"] {
+            assert!(text.parse::<Arrivals>().is_err(), "{text}");
         }
     }
 }

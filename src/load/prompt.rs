@@ -80,19 +80,9 @@ impl Composer {
         Ok(composer)
     }
 
-    /// Lets all prompts from now on begin with the same text of a number of tokens; the number that
-    /// it has.
-    ///
-    /// # Errors
-    /// As the tokenizer.
-    pub fn share<E>(
-        &mut self,
-        tokens: u32,
-        count: Option<&mut dyn FnMut(&str) -> Result<u32, E>>,
-    ) -> Result<u32, E> {
-        let prompt = self.compose(tokens, count)?;
+    /// Lets all prompts from now on begin with this one.
+    pub fn begin_with(&mut self, prompt: Prompt) {
         self.shared = prompt.text;
-        Ok(prompt.tokens)
     }
 
     /// A prompt of a number of tokens, or of the nearest number that its tokenizer lets be.
@@ -215,7 +205,9 @@ mod tests {
     fn a_shared_prefix_is_shared_and_counted() {
         let mut count = |text: &str| Ok::<u32, ()>(tokens(text, 4, 1));
         let mut composer = Composer::new(1, 0, Some(&mut count)).expect("it counts");
-        assert_eq!(composer.share(30, Some(&mut count)), Ok(30));
+        let shared = composer.compose(30, Some(&mut count)).expect("it counts");
+        assert_eq!(shared.tokens, 30);
+        composer.begin_with(shared);
         let one = composer.compose(80, Some(&mut count)).expect("it counts");
         let two = composer.compose(80, Some(&mut count)).expect("it counts");
         let same = one.text.bytes().zip(two.text.bytes()).take_while(|(a, b)| a == b).count();

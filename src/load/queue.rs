@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn closed_forms_are_those_of_books() {
-        let near = |one: f64, other: f64| assert!((one / other - 1.0).abs() < 1e-6, "{one} {other}");
+        let near =
+            |one: f64, other: f64| assert!((one / other - 1.0).abs() < 1e-6, "{one} {other}");
         // M/M/1: rho / (mu - lambda). M/D/1: half of that (Pollaczek and Khinchine).
         near(mmc(1, 0.8, 1.0).expect("stable").mean_wait, 4.0);
         near(mdc_mean_wait(1, 0.8, 1.0).expect("stable"), 2.0);

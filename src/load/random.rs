@@ -59,8 +59,8 @@ impl Random {
         loop {
             let normal = self.normal();
             let v = (1.0 + c * normal).powi(3);
-            let is_taken = v > 0.0
-                && self.unit().ln() < 0.5 * normal * normal + d - d * v + d * v.ln();
+            let is_taken =
+                v > 0.0 && self.unit().ln() < 0.5 * normal * normal + d - d * v + d * v.ln();
             if is_taken {
                 return d * v / shape;
             }

@@ -97,10 +97,7 @@ impl From<TooLong> for Ending {
 impl Received {
     /// Nothing yet.
     pub fn new(keeps_text: bool) -> Received {
-        Received {
-            parts: Parts { keeps_text, ..Parts::default() },
-            ..Received::default()
-        }
+        Received { parts: Parts { keeps_text, ..Parts::default() }, ..Received::default() }
     }
 
     /// Takes bytes that were there at a moment.
@@ -248,7 +245,10 @@ mod tests {
     #[test]
     fn tokens_are_stamped_and_counted_by_the_server() {
         let (taken, row) = row(&[
-            ("data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n", 0.5),
+            (
+                "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
+                0.5,
+            ),
             ("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n", 0.9),
             ("\n", 1.0),
             ("data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"b\"}}]}\n\n", 1.5),

@@ -131,7 +131,9 @@ impl fmt::Display for Target {
 fn shown(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match (url.find("://"), url.rfind('@')) {
-        (Some(start), Some(end)) if start < end => format!("{}...{}", &url[..start + 3], &url[end..]),
+        (Some(start), Some(end)) if start < end => {
+            format!("{}...{}", &url[..start + 3], &url[end..])
+        }
         _ => url.to_owned(),
     }
 }
@@ -161,8 +163,9 @@ impl Asked {
         if let Value::Object(fields) = &mut body {
             match self.endpoint {
                 Endpoint::Completions => fields.insert("prompt".into(), prompt.into()),
-                Endpoint::Chat => fields
-                    .insert("messages".into(), json!([{"role": "user", "content": prompt}])),
+                Endpoint::Chat => {
+                    fields.insert("messages".into(), json!([{"role": "user", "content": prompt}]))
+                }
             };
             if self.ignore_eos {
                 fields.insert("ignore_eos".into(), true.into());

@@ -68,7 +68,8 @@ fn json_lines(text: &str) -> Result<Vec<Traced>, String> {
         let find = |names: &[&str]| names.iter().find_map(|name| value[*name].as_f64());
         let moment = find(&MOMENTS).filter(|moment| moment.is_finite());
         list.push(Traced {
-            moment: moment.ok_or_else(|| format!("line {line_number}: it has no timestamp"))? * 1e-3,
+            moment: moment.ok_or_else(|| format!("line {line_number}: it has no timestamp"))?
+                * 1e-3,
             input: tokens(find(&INPUTS), line_number)?,
             output: tokens(find(&OUTPUTS), line_number)?,
         });

@@ -164,7 +164,12 @@ impl Shared {
         (arrived, served, level, number)
     }
 
-    fn complete(&self, stream: &mut TcpStream, request: &Request, body: &Value) -> io::Result<bool> {
+    fn complete(
+        &self,
+        stream: &mut TcpStream,
+        request: &Request,
+        body: &Value,
+    ) -> io::Result<bool> {
         let tokens = body["max_tokens"].as_u64().unwrap_or(16).clamp(1, 1 << 20) as u32;
         let numbered = request.number.map(|(_, number)| number);
         let meets = |fault: &&Fault| numbered.is_some_and(|number| fault.meets(number));

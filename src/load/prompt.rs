@@ -25,6 +25,9 @@ const FILLERS: [&str; 6] = [" a", " the", ".", ",", " 1", "x"];
 /// nearest one is taken, with the count that it has.
 const COUNTS_MAX: usize = 24;
 
+/// Counts the tokens of a text.
+pub type Count<'c, E> = &'c mut dyn FnMut(&str) -> Result<u32, E>;
+
 /// Makes prompts.
 #[derive(Clone, Debug)]
 pub struct Composer {
@@ -53,11 +56,7 @@ impl Composer {
     ///
     /// # Errors
     /// As the tokenizer.
-    pub fn new<E>(
-        seed: u64,
-        level: u64,
-        mut count: Option<&mut dyn FnMut(&str) -> Result<u32, E>>,
-    ) -> Result<Composer, E> {
+    pub fn new<E>(seed: u64, level: u64, mut count: Option<Count<'_, E>>) -> Result<Composer, E> {
         let words: Vec<&'static str> = WORDS.split_whitespace().collect();
         let random = Random::new(seed, level, Purpose::Words);
         let mut composer =
@@ -89,11 +88,7 @@ impl Composer {
     ///
     /// # Errors
     /// As the tokenizer.
-    pub fn compose<E>(
-        &mut self,
-        tokens: u32,
-        count: Option<&mut dyn FnMut(&str) -> Result<u32, E>>,
-    ) -> Result<Prompt, E> {
+    pub fn compose<E>(&mut self, tokens: u32, count: Option<Count<'_, E>>) -> Result<Prompt, E> {
         let wanted = f64::from(tokens) - self.extra;
         let shared_words = self.shared.split_whitespace().count() as f64;
         let first = (wanted / self.each - shared_words).max(1.0) as usize;
@@ -190,7 +185,7 @@ mod tests {
     #[test]
     fn prompts_differ_and_the_same_seed_gives_the_same() {
         let all = |seed: u64| {
-            let none: Option<&mut dyn FnMut(&str) -> Result<u32, ()>> = None;
+            let none: Option<Count<'_, ()>> = None;
             let mut composer = Composer::new(seed, 0, none).expect("nothing to fail");
             let mut one = |_| composer.compose::<()>(20, None).expect("nothing to fail").text;
             (0..200).map(&mut one).collect::<BTreeSet<_>>()

@@ -55,9 +55,8 @@ fn head(bytes: &[u8]) -> io::Result<Option<(Request, usize, usize)>> {
         httparse::Status::Partial if bytes.len() > HEAD_MAX => return Err(refuse("a long head")),
         httparse::Status::Partial => return Ok(None),
     };
-    let mut request = Request::default();
-    request.line =
-        format!("{} {}", parsed.method.unwrap_or_default(), parsed.path.unwrap_or_default());
+    let (method, path) = (parsed.method.unwrap_or_default(), parsed.path.unwrap_or_default());
+    let mut request = Request { line: format!("{method} {path}"), ..Request::default() };
     let mut body = 0;
     for header in parsed.headers.iter() {
         let value = String::from_utf8_lossy(header.value);

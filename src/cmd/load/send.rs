@@ -22,7 +22,6 @@ use crate::{
     file,
     load::{
         Ending, Header, Line, Offered, Stop,
-        random::{Purpose, Random},
         row::VERSION,
         target::{Asked, Target},
     },
@@ -103,7 +102,7 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let lines = stated(args, &client.target, &asked.model, client.key(), &sketches)?;
     say(&lines.join("\n"));
     let maker = Maker { counter: &counter, asked: &asked, args, interrupted: &interrupted };
-    probe(&client, &connections, &maker)?;
+    probe(&client, &connections, &maker, &sketches)?;
     let mut live = Live::new(args.progress);
     let levels = made(&maker, &sketches, &mut live)?;
     let loaded = Loaded { args, client: &client, asked: &asked, counter: &counter, levels };
@@ -185,10 +184,15 @@ fn only(models: &[String]) -> Result<String, Usage> {
 }
 
 /// Sends one request before the load: what is wrong with all of them, it tells at once.
-fn probe(client: &Client, connections: &Agent, maker: &Maker<'_>) -> anyhow::Result<()> {
-    let (input, output) = maker.args.lengths()?;
-    let mut random = Random::new(maker.args.seed, PROBE, Purpose::Lengths);
-    let lengths = [(input.draw(&mut random), output.draw(&mut random).min(PROBE_TOKENS))];
+fn probe(
+    client: &Client,
+    connections: &Agent,
+    maker: &Maker<'_>,
+    sketches: &[Sketch],
+) -> anyhow::Result<()> {
+    let first = sketches.iter().find_map(|sketch| sketch.lengths.first());
+    let Some((input, output)) = first else { return Ok(()) };
+    let lengths = [(*input, *output.min(&PROBE_TOKENS))];
     let made = maker.make(PROBE, &lengths, &mut |_| {})?;
     let Some(request) = made.requests.first() else { return Ok(()) };
     let row = crate::load::Row::default();

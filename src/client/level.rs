@@ -28,7 +28,7 @@ use ureq::Agent;
 pub enum Schedule {
     /// An open loop: at these moments, seconds from the beginning of the level.
     Moments(Vec<f64>),
-    /// A closed loop: as soon as one of these places is free, until so many seconds have passed.
+    /// A closed loop: as soon as one of these places is free, until this many seconds have passed.
     Places(u32, Option<f64>),
 }
 

@@ -13,8 +13,8 @@ const WORDS: &str = "time year people way day man thing woman life child world s
     sense nation plan college interest death experience effect use class control field development \
     role effort rate heart drug show leader light voice wife police mind price report decision son \
     view relation town road arm difference value building action season society tax director \
-    position player record paper space ground form event matter center couple site project activity \
-    star table need court oil situation cost industry figure street image phone data picture \
+    position player record paper space ground form event matter center couple site project \
+    activity star table need court oil situation cost industry figure street image phone data picture \
     practice piece land product doctor wall worker news test movie north love step source model \
     range ball window truth";
 

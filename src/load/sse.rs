@@ -32,7 +32,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Takes bytes as they come, and hands each event over that they complete, until one is refused.
+    /// Takes bytes as they come, and hands each event over that they complete, until one is
+    /// refused.
     ///
     /// # Errors
     /// [`TooLong`] where a line or an event is, and what `each` refuses with.

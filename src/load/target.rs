@@ -46,8 +46,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads a URL: `http://host:8000`, with `/v1` or the whole path behind it. A path that names an
-    /// interface decides `endpoint`, unless it is given.
+    /// Reads a URL: `http://host:8000`, with `/v1` or the whole path behind it. A path that
+    /// names an interface decides `endpoint`, unless it is given.
     ///
     /// # Errors
     /// In words: where it is no such URL, or holds a name, a password or a query.

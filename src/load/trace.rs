@@ -1,4 +1,4 @@
-//! Traces: requests that somebody else recorded, with their moments and lengths.
+//! Traces: requests that others recorded, with their moments and lengths.
 
 use super::lengths::TOKENS_MAX;
 use serde_json::Value;

@@ -426,7 +426,7 @@ fn tls_is_checked_by_certificates() {
                 let Ok(connection) = ServerConnection::new(config) else { return };
                 let mut stream = StreamOwned::new(connection, stream);
                 let mut piece = [0; 4096];
-                // Whatever is asked, an answer of two tokens; each request comes in one piece or two.
+                // Whatever is asked, two tokens; a request comes in one piece or two.
                 while let Ok(1..) = stream.read(&mut piece) {
                     let text = String::from_utf8_lossy(&piece).into_owned();
                     piece = [0; 4096];
@@ -438,7 +438,7 @@ fn tls_is_checked_by_certificates() {
                         continue;
                     }
                     let events = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n\
-                                  data: {\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\n\n\
+                                  data: {\"choices\":[{\"text\":\"b\"}]}\n\n\
                                   data: [DONE]\n\n";
                     let answer = format!(
                         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\

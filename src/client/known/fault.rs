@@ -84,8 +84,8 @@ impl FromStr for Fault {
         let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
         let refuse = || {
             format!(
-                "{text:?}: write KIND@NUMBER for one request (429@3) or KIND/NUMBER for each of so \
-                 many (429/10); kinds: {}",
+                "{text:?}: write KIND@NUMBER for one request (429@3) or KIND/NUMBER for every \
+                 NUMBER-th (429/10); kinds: {}",
                 names.join(", ")
             )
         };

@@ -25,6 +25,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Map;
 use std::{
+    collections::BTreeMap,
     io::{self, BufRead as _, BufReader},
     process::{self, Child, Command, ExitCode, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -268,75 +269,27 @@ fn under_load(args: &SelfTestArgs, interrupted: &AtomicBool) -> anyhow::Result<V
     let wall = start.elapsed().0;
     let cores = (clock::cpu_time().0 - cpu.0) / wall;
     let waited = waited_for_cpu().zip(waited).map(|(after, before)| (after - before) / wall);
-    let answered = rows.iter().filter(|row| row.ending == Ending::Answered).count();
-    let tokens: f64 = rows.iter().map(|row| f64::from(row.chunks)).sum();
     let theory = predicted(&laws, 0, &rows);
-    let pairs = || {
-        let all = rows.iter().zip(&theory);
-        all.filter(|(row, _)| !row.is_warmup).filter_map(|(row, time)| Some((row.e2el()?, *time)))
-    };
-    let error = quantile_of(pairs().map(|(time, theory)| (time / theory - 1.0).abs()), 0.5);
-    let over = |share: f64| quantile_of(pairs().map(|(time, theory)| time - theory), share);
-    let late = |share: f64| quantile_of(rows.iter().map(|row| row.sent - row.scheduled), share);
-    let stamps = stamps(&client)?;
-    let by_stamps = rows.iter().filter_map(|row| {
-        let one = stamps.iter().find(|one| one.level == 0 && one.number == row.number)?;
-        Some(((row.last? - row.sent) / (one.last - one.arrived) - 1.0).abs())
-    });
-    let error_of_stamps = quantile_of(by_stamps, 0.5);
-    let percent = |share: f64| format!("{:.3} %", share * 100.0);
-    let lateness: Vec<f64> = rows.iter().map(|row| row.sent - row.scheduled).collect();
-    let tail = Times::of(&lateness).and_then(|times| times.at(0.999));
-    let tail = tail.map_or_else(String::new, |one| {
-        let high = one.high.map_or("too few requests for an upper bound".into(), |high| {
-            format!("at most {}", Seconds(high))
-        });
-        format!(", P99.9 {} ({high})", Seconds(one.value))
-    });
-    let mut checks = vec![
-        Check::judged(
-            &format!("answered at {} requests/s, {slots} slots", args.rate),
-            format!("{answered} of {count}"),
-            "all",
-            answered as u64 == count,
-        ),
-        Check::judged(
-            "latency from the scheduled moment, beside the recursion on the same seeds",
-            format!("median error {}", percent(error)),
-            "below 0.5 %",
-            error < 0.005,
-        ),
-        Check::judged(
-            "latency from sending, beside the server's own stamps",
-            format!("median error {}", percent(error_of_stamps)),
-            "below 0.5 %",
-            error_of_stamps < 0.005,
-        ),
-        Check::stated(
-            "latency beyond the recursion's: client, loopback and scheduler",
-            format!("P50 {}, P99 {}", Seconds(over(0.5)), Seconds(over(0.99))),
-        ),
-        Check::judged(
-            "sent after the scheduled moment",
-            format!("P50 {}", Seconds(late(0.5))),
-            "below 300 us",
-            late(0.5) < 3e-4,
-        ),
-        Check::stated(
-            "sent after the scheduled moment, tail",
-            format!("P99 {}{tail}", Seconds(late(0.99))),
-        ),
-        Check::judged(
-            "tokens received, one a chunk",
-            format!("{:.0}/s by {cores:.2} cores", tokens / wall),
-            "fewer than 1 core",
-            cores < 1.0,
-        ),
-        Check::stated(
-            "CPU time of the client a token, all of the request included",
-            Seconds((cores * wall) / tokens.max(1.0)).to_string(),
-        ),
-    ];
+    let (rate, stamps) = (args.rate, stamps(&client)?);
+    let mut checks = vec![Check::judged(
+        &format!("answered at {rate} requests/s, {slots} slots"),
+        format!("{} of {count}", rows.iter().filter(|row| is_answered(row)).count()),
+        "all",
+        rows.len() as u64 == count && rows.iter().all(is_answered),
+    )];
+    checks.extend(latencies(&rows, &theory, &stamps));
+    checks.extend(lateness(&rows));
+    let tokens: f64 = rows.iter().map(|row| f64::from(row.chunks)).sum();
+    checks.push(Check::judged(
+        "tokens received, one a chunk",
+        format!("{:.0}/s by {cores:.2} cores", tokens / wall),
+        "fewer than 1 core",
+        cores < 1.0,
+    ));
+    checks.push(Check::stated(
+        "CPU time of the client a token, all of the request included",
+        Seconds((cores * wall) / tokens.max(1.0)).to_string(),
+    ));
     checks.extend(waited.map(|share| {
         Check::stated(
             "while this ran, some process of this machine waited for a CPU",
@@ -344,6 +297,74 @@ fn under_load(args: &SelfTestArgs, interrupted: &AtomicBool) -> anyhow::Result<V
         )
     }));
     Ok(checks)
+}
+
+fn is_answered(row: &Row) -> bool {
+    row.ending == Ending::Answered
+}
+
+/// Latencies beside those of the recursion and of the server's stamps.
+fn latencies(rows: &[Row], theory: &[f64], stamps: &[Stamp]) -> Vec<Check> {
+    let pairs = || {
+        let all = rows.iter().zip(theory).filter(|(row, _)| !row.is_warmup);
+        all.filter_map(|(row, time)| Some((row.e2el()?, *time)))
+    };
+    let error = quantile_of(pairs().map(|(time, theory)| (time / theory - 1.0).abs()), 0.5);
+    let over = |share: f64| quantile_of(pairs().map(|(time, theory)| time - theory), share);
+    let stamps: BTreeMap<(u64, u64), &Stamp> =
+        stamps.iter().map(|one| ((one.level, one.number), one)).collect();
+    let by_stamps = rows.iter().filter_map(|row| {
+        let one = stamps.get(&(0, row.number))?;
+        Some(((row.last? - row.sent) / (one.last - one.arrived) - 1.0).abs())
+    });
+    let error_of_stamps = quantile_of(by_stamps, 0.5);
+    let percent = |share: f64| format!("median error {:.3} %", share * 100.0);
+    vec![
+        Check::judged(
+            "latency from the scheduled moment, beside the recursion on the same seeds",
+            percent(error),
+            "below 0.5 %",
+            error < 0.005,
+        ),
+        Check::judged(
+            "latency from sending, beside the server's own stamps",
+            percent(error_of_stamps),
+            "below 0.5 %",
+            error_of_stamps < 0.005,
+        ),
+        Check::stated(
+            "latency beyond the recursion's: client, loopback and scheduler",
+            format!("P50 {}, P99 {}", Seconds(over(0.5)), Seconds(over(0.99))),
+        ),
+    ]
+}
+
+/// How late requests were sent; within their latency, all of it.
+fn lateness(rows: &[Row]) -> Vec<Check> {
+    let late: Vec<f64> = rows.iter().map(|row| row.sent - row.scheduled).collect();
+    let within = rows.iter().all(|row| row.last.is_none_or(|last| last >= row.sent));
+    let times = Times::of(&late);
+    let at = |share: f64| times.as_ref().and_then(|times| times.at(share));
+    let p50 = at(0.5).map_or(f64::NAN, |one| one.value);
+    let tail: Vec<String> = [(0.99, "P99"), (0.999, "P99.9")]
+        .into_iter()
+        .filter_map(|(share, name)| {
+            let one = at(share)?;
+            let high = one.high.map_or("too few requests for an upper bound".into(), |high| {
+                format!("at most {}", Seconds(high))
+            });
+            Some(format!("{name} {} ({high})", Seconds(one.value)))
+        })
+        .collect();
+    vec![
+        Check::judged(
+            "sent after the scheduled moment, which each latency holds",
+            format!("P50 {}", Seconds(p50)),
+            "below 300 us",
+            p50 < 3e-4 && within,
+        ),
+        Check::stated("sent after the scheduled moment, tail", tail.join(", ")),
+    ]
 }
 
 /// What the server kept.

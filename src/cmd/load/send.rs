@@ -55,7 +55,7 @@ const CERTIFICATES_MAX: u64 = 16 << 20;
 const ASK_EVERY: Seconds = Seconds(0.2);
 
 /// What a first request to end is answered.
-const STOPPING: &str = "sending no more requests; waiting for those under way, then the report comes; ask again \
+const STOPPING: &str = "sending no more requests; waiting for those under way; ask again \
      (Ctrl-C) to stop now: the rows of requests that have ended stay";
 
 /// Sends requests.

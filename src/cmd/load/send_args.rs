@@ -28,12 +28,12 @@ pub struct SendArgs {
     /// Which interface of OpenAI's is asked [default: completions, or as the URL ends]
     #[arg(long, value_enum)]
     pub endpoint: Option<EndpointName>,
-    /// Open loop: so many requests a second, sent whether or not earlier ones are answered;
+    /// Open loop: requests a second, sent whether or not earlier ones are answered;
     /// several with commas are levels, one after the other
     #[arg(long, value_name = "R[,R..]", value_delimiter = ',', value_parser = number::positive,
           conflicts_with_all = ["concurrency", "trace"])]
     pub rate: Vec<f64>,
-    /// Closed loop: so many requests at once, each sent when one has ended; several with commas
+    /// Closed loop: requests at once, each sent when one has ended; several with commas
     /// are levels
     #[arg(long, value_name = "N[,N..]", value_delimiter = ',', conflicts_with = "trace",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]

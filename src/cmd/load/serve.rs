@@ -45,7 +45,7 @@ pub struct ServeArgs {
     /// Write answers in pieces of this many bytes, wherever that cuts them
     #[arg(long, value_name = "BYTES")]
     pub piece: Option<usize>,
-    /// What goes wrong: KIND@NUMBER for one request of each level, KIND/NUMBER for each of so many
+    /// What goes wrong: KIND@NUMBER for one request of each level, KIND/NUMBER for every NUMBER-th
     /// (429@3, cut/10); any other word prints the kinds. Repeatable
     #[arg(long, value_name = "KIND@N")]
     pub fault: Vec<Fault>,

@@ -22,7 +22,8 @@ pub struct Witness {
     /// The device's own timer.
     pub timer: Timer,
     /// The fastest clock seen, of a host in the whole run so far. The limit is computed from it and
-    /// not from the median clock, which would accuse an honest kernel of running faster than it can.
+    /// not from the median clock, which would accuse an honest kernel of running faster than it
+    /// can.
     pub clock_max: Option<Megahertz>,
     /// Copies of the operands that iterations took in turn.
     pub copies: u32,

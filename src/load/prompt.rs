@@ -3,20 +3,21 @@
 use super::random::{Purpose, Random};
 
 /// Common words of English, which most tokenizers have as one token each.
-const WORDS: &str = "time year people way day man thing woman life child world school state family \
-    student group country problem hand part place case week company system program question work \
+const WORDS: &str = "\
+    time year people way day man thing woman life child world school state family student \
+    group country problem hand part place case week company system program question work \
     government number night point home water room mother area money story fact month lot right \
-    study book eye job word business issue side kind head house service friend father power hour \
-    game line end member law car city community name president team minute idea body information \
-    back parent face level office door health person art war history party result change morning \
-    reason research girl guy moment air teacher force education foot boy age policy music market \
-    sense nation plan college interest death experience effect use class control field development \
-    role effort rate heart drug show leader light voice wife police mind price report decision son \
-    view relation town road arm difference value building action season society tax director \
-    position player record paper space ground form event matter center couple site project \
-    activity star table need court oil situation cost industry figure street image phone data picture \
-    practice piece land product doctor wall worker news test movie north love step source model \
-    range ball window truth";
+    study book eye job word business issue side kind head house service friend father power \
+    hour game line end member law car city community name president team minute idea body \
+    information back parent face level office door health person art war history party result \
+    change morning reason research girl guy moment air teacher force education foot boy age \
+    policy music market sense nation plan college interest death experience effect use class \
+    control field development role effort rate heart drug show leader light voice wife police \
+    mind price report decision son view relation town road arm difference value building \
+    action season society tax director position player record paper space ground form event \
+    matter center couple site project activity star table need court oil situation cost \
+    industry figure street image phone data picture practice piece land product doctor wall \
+    worker news test movie north love step source model range ball window truth";
 
 /// What fills up the last tokens: short enough to be one token each.
 const FILLERS: [&str; 6] = [" a", " the", ".", ",", " 1", "x"];

@@ -76,6 +76,12 @@ pub fn rest(time: Seconds) {
     std::thread::sleep(std::time::Duration::from_secs_f64(time.0));
 }
 
+/// The CPU time that this process has used, by all of its threads.
+pub fn cpu_time() -> Seconds {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Seconds(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+}
+
 /// The time of day in UTC, as RFC 3339 writes it: `2026-11-21T07:32:22Z`.
 pub fn utc_now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -15,6 +15,7 @@ pub mod accept;
 pub mod bench;
 pub mod case;
 pub mod claim;
+pub mod client;
 pub mod clock;
 pub mod cmd;
 pub mod comm;

@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["format"],
     &["clock"],
     &["device"],
-    &["comm", "measure", "observe"],
+    &["client", "comm", "measure", "observe"],
     &["bench"],
     &["session"],
     &["world"],

@@ -73,6 +73,7 @@ Environment variables:
   FIZEAU_RENDEZVOUS    where ranks of GPUs meet: file:FOLDER or tcp:HOST:PORT
   FIZEAU_TOKEN         the secret by which these ranks know each other
   FIZEAU_REDACT_KEY    the key of accept --redact, unless --redact-key names its file
+  FIZEAU_API_KEY       the API key that load sends, unless --api-key-file names its file
 
 Exit codes:
     0  everything planned was measured, or skipped with its reason
@@ -176,7 +177,7 @@ pub enum Verb {
     Profile(profile::ProfileArgs),
     /// Say what a language model can do on a part, or on the machine of a record
     Project(project::ProjectArgs),
-    /// Report what a server under load does, beside what its hardware allows
+    /// Load a server and report latency and throughput, beside what its hardware allows
     Load(Box<load::LoadArgs>),
     /// Print the shapes of a language model as a suite that `run` takes
     Shapes(shapes::ShapesArgs),
@@ -280,9 +281,14 @@ fn say(text: &str) {
     say_after("", text);
 }
 
+/// Whether standard error is a terminal.
+fn has_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
 /// The same where a terminal may show a line that is not ended, such as that of progress.
 fn say_on_a_new_line(text: &str) {
-    say_after(if io::stderr().is_terminal() { "\n" } else { "" }, text);
+    say_after(if has_terminal() { "\n" } else { "" }, text);
 }
 
 fn say_after(start: &str, text: &str) {

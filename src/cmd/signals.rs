@@ -97,6 +97,14 @@ fn tell(words: &str) {
 /// # Errors
 /// Where the system does not let signals be caught, or has no thread for it.
 pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
+    watch_and_say(STOPPING)
+}
+
+/// The same with other words for a first request.
+///
+/// # Errors
+/// As [`watch`].
+pub fn watch_and_say(words: &'static str) -> anyhow::Result<Arc<AtomicBool>> {
     let mut signals = caught()?;
     let interrupted = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&interrupted);
@@ -107,7 +115,7 @@ pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
                 Some(Request::End) => {
                     set.store(true, Ordering::Relaxed);
                     wake_stopped_ranks();
-                    tell(STOPPING);
+                    tell(words);
                 }
                 Some(Request::EndNow) => {
                     if let Some(directory) = CONTINUED.get() {

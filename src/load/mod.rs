@@ -1,12 +1,23 @@
 //! Serving under load: what a client measured of each request, and how far the server is from what
-//! its hardware allows. docs/load.md explains each number.
+//! its hardware allows; and what a client needs to be sure of, without its effects: what is asked
+//! and when, what an answer means, what a server with known laws would do. docs/load.md explains
+//! each number.
 
 mod aiperf;
+pub mod arrivals;
 pub mod join;
+pub mod lengths;
 pub mod level;
+pub mod prompt;
+pub mod queue;
+pub mod random;
 pub mod read;
+pub mod received;
 pub mod row;
+pub mod sse;
+pub mod target;
 pub mod times;
+pub mod trace;
 mod vllm;
 
 pub use join::{Basis, Engine, Explained, Joined, Share, join};

@@ -107,7 +107,9 @@ fn own(text: &str, limits: &Limits) -> Result<Source, String> {
         }
         let mut level = Level::of_rows(plan, &of_level, limits);
         let measured = level.answered + level.failures();
-        if measured < plan.requests {
+        // A closed loop ends by its time too.
+        let is_over = plan.seconds.is_some() && stop.as_ref().is_some_and(|stop| !stop.interrupted);
+        if measured < plan.requests && !is_over {
             level.notes.push(format!(
                 "{measured} of {} requests are in the file: the run ended before the others did",
                 plan.requests
@@ -129,8 +131,13 @@ fn own(text: &str, limits: &Limits) -> Result<Source, String> {
         model: Some(header.model),
         date: Some(header.date),
         about: Some(format!(
-            "{} at {}; {}; prompts {}; seed {}",
-            header.endpoint, header.url, header.workload, header.prompts, header.seed
+            "{} at {}; {}; prompts {}; seed {}; client {}",
+            header.endpoint,
+            header.url,
+            header.workload,
+            header.prompts,
+            header.seed,
+            header.program
         )),
         cpu_seconds: stop.map(|stop| stop.cpu_seconds),
         levels,

@@ -58,6 +58,9 @@ pub struct Plan {
     pub requests: u64,
     /// Requests before them, which are not.
     pub warmup: u64,
+    /// Of a closed loop: seconds after which no more requests are sent, however many were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
 }
 
 /// What became of a request.
@@ -71,7 +74,7 @@ pub enum Ending {
     Answered,
     /// No connection: nothing listens there.
     Refused,
-    /// No connection for another reason: no such host, no route, TLS.
+    /// No connection for another reason: no such host, no route, TLS, none in time.
     NotConnected,
     /// Status 429: too many requests.
     TooMany,
@@ -81,12 +84,16 @@ pub enum Ending {
     ServerError,
     /// Another status that is no answer.
     OtherStatus,
+    /// The connection ended before the headers of the answer.
+    Closed,
     /// No headers within the time-out.
     SlowHeaders,
     /// Headers, and no first token within the time-out.
     NoFirstToken,
     /// Tokens, and then none within the time-out.
     Stalled,
+    /// Tokens, and more of them when the time for the whole request was over.
+    TooSlow,
     /// The connection ended in the middle of the answer.
     Cut,
     /// The server sent what is no JSON, or no HTTP.
@@ -114,9 +121,11 @@ impl Ending {
             Ending::ClientError => "status 4xx",
             Ending::ServerError => "status 5xx",
             Ending::OtherStatus => "another status",
+            Ending::Closed => "closed before the answer",
             Ending::SlowHeaders => "no headers in time",
             Ending::NoFirstToken => "no first token in time",
             Ending::Stalled => "stalled in the answer",
+            Ending::TooSlow => "not whole in time",
             Ending::Cut => "cut in the answer",
             Ending::Malformed => "not JSON or not HTTP",
             Ending::StreamError => "error in the stream",

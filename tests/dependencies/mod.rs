@@ -33,7 +33,7 @@ const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Crates of which two major versions are built, with what still needs the older one.
 const TWICE: &[(&str, &str)] = &[
-    ("getrandom", "ahash, of jsonschema in tests"),
+    ("getrandom", "ring, and ahash of jsonschema in tests"),
     ("libloading", "nvml-wrapper"),
     ("miniz_oxide", "png, of resvg"),
     ("shlex", "trycmd in tests"),

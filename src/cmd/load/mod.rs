@@ -1,6 +1,12 @@
 //! `fizeau load`: serving measured as it is felt, and joined to what the hardware allows.
 
+mod live;
+mod prepare;
 mod report;
+mod self_test;
+mod send;
+mod send_args;
+mod serve;
 
 use super::{Global, Usage, project};
 use crate::load::level::Limits;
@@ -9,17 +15,25 @@ use std::process::ExitCode;
 
 /// Arguments of `load`.
 #[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, flatten_help = true)]
 pub struct LoadArgs {
-    /// What to do
+    /// What to do, other than to send requests.
     #[command(subcommand)]
-    pub what: LoadVerb,
+    pub what: Option<LoadVerb>,
+    /// What is sent.
+    #[command(flatten)]
+    pub send: send_args::SendArgs,
 }
 
-/// What `load` does.
+/// What `load` does beside sending requests.
 #[derive(Subcommand, Clone, Debug)]
 pub enum LoadVerb {
     /// Report results of a client, and set them beside what the hardware allows
     Report(report::LoadReportArgs),
+    /// Serve with known laws: a server to try a client on, with faults on demand
+    Serve(serve::ServeArgs),
+    /// Show that this client can be believed on this machine, by a server with known laws
+    SelfTest(self_test::SelfTestArgs),
 }
 
 /// Loads a server, or reports.
@@ -28,7 +42,10 @@ pub enum LoadVerb {
 /// As the verb that is asked for.
 pub fn run(args: &LoadArgs, global: &Global) -> anyhow::Result<ExitCode> {
     match &args.what {
-        LoadVerb::Report(args) => report::run(args, global),
+        None => send::run(&args.send, global),
+        Some(LoadVerb::Report(args)) => report::run(args, global),
+        Some(LoadVerb::Serve(args)) => serve::run(args),
+        Some(LoadVerb::SelfTest(args)) => self_test::run(args, global),
     }
 }
 

@@ -1,0 +1,247 @@
+//! HTTP and TLS by ureq, with everything off that would change a measurement in silence: limits on
+//! connections, retries, redirects, proxies, lookups of names while requests are sent.
+
+use crate::{load::target::Target, units::Seconds};
+use rustls::crypto::ring;
+use serde_json::Value;
+use std::{
+    fmt, io,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+    time::Duration,
+};
+use ureq::{
+    Agent, Error,
+    config::Config,
+    http::Uri,
+    tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem},
+    unversioned::{
+        resolver::{ResolvedSocketAddrs, Resolver},
+        transport::{DefaultConnector, NextTimeout},
+    },
+};
+
+/// How long a request waits for what. None hangs the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Deadlines {
+    /// For a connection, TLS included.
+    pub connect: Seconds,
+    /// For anything from the server: the headers, the first token, the next one.
+    pub silence: Seconds,
+    /// For the whole request.
+    pub request: Seconds,
+    /// For all requests that are under way when no more are sent.
+    pub drain: Seconds,
+}
+
+impl Default for Deadlines {
+    fn default() -> Deadlines {
+        Deadlines {
+            connect: Seconds(10.0),
+            silence: Seconds(120.0),
+            request: Seconds(600.0),
+            drain: Seconds(120.0),
+        }
+    }
+}
+
+/// An API key. It is shown nowhere.
+#[derive(Clone)]
+pub struct Key(String);
+
+impl Key {
+    /// A key as it stands in a file or a variable; white space around it is left out.
+    ///
+    /// # Errors
+    /// In words: where it cannot stand in a header. The words do not hold it.
+    pub fn new(text: &str) -> Result<Key, String> {
+        let text = text.trim();
+        match text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            true => Err("it is empty, or has characters that no API key has".into()),
+            false => Ok(Key(text.to_owned())),
+        }
+    }
+
+    /// A text without the key in it.
+    pub fn hidden_in(&self, text: &str) -> String {
+        text.replace(&self.0, "[API key]")
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[API key]")
+    }
+}
+
+/// Names are looked up once, before the first request.
+#[derive(Clone, Debug)]
+struct Known(Vec<SocketAddr>);
+
+impl Resolver for Known {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+        let mut found = self.empty();
+        self.0.iter().take(ADDRESSES_MAX).for_each(|address| found.push(*address));
+        match found.is_empty() {
+            true => Err(Error::HostNotFound),
+            false => Ok(found),
+        }
+    }
+}
+
+/// ureq's own limit.
+const ADDRESSES_MAX: usize = 16;
+
+/// Bytes of a connection's buffers: a token takes some 300.
+const BUFFER: usize = 16 << 10;
+
+/// Idle connections are closed by servers after 5 s (uvicorn, cpp-httplib) or more: one that is
+/// used shortly before would fail.
+const IDLE_MAX: Duration = Duration::from_secs(3);
+
+/// The most bytes of an answer that is no stream.
+const ANSWER_MAX: u64 = 64 << 20;
+
+/// A server and how it is spoken to.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The server.
+    pub target: Target,
+    /// How long is waited.
+    pub deadlines: Deadlines,
+    key: Option<Key>,
+    addresses: Known,
+    tls: TlsConfig,
+}
+
+impl Client {
+    /// Looks the server's name up, and reads certificates where TLS needs them: the system's, and
+    /// those of `authorities` (PEM) besides.
+    ///
+    /// # Errors
+    /// In words: where the name is unknown, or there is no certificate.
+    pub fn new(
+        target: Target,
+        deadlines: Deadlines,
+        key: Option<Key>,
+        authorities: Option<&[u8]>,
+    ) -> Result<Client, String> {
+        let found = (target.host.as_str(), target.port).to_socket_addrs();
+        let found = found.map_err(|error| format!("{}: {error}", target.host))?;
+        let addresses = Known(found.collect());
+        let tls = if target.is_tls { tls(authorities)? } else { TlsConfig::default() };
+        Ok(Client { target, deadlines, key, addresses, tls })
+    }
+
+    /// The addresses that the server's name stands for, the first being asked first.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses.0
+    }
+
+    /// The API key, where there is one.
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+
+    /// A set of connections, none open yet.
+    pub fn connections(&self) -> Agent {
+        let time = |seconds: Seconds| Some(Duration::from_secs_f64(seconds.0));
+        let Deadlines { connect, silence, request, .. } = self.deadlines;
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .user_agent(concat!("fizeau/", env!("CARGO_PKG_VERSION")))
+            .input_buffer_size(BUFFER)
+            .output_buffer_size(BUFFER)
+            .max_idle_connections(usize::MAX)
+            .max_idle_connections_per_host(usize::MAX)
+            .max_idle_age(IDLE_MAX)
+            .timeout_connect(time(connect))
+            .timeout_per_read(time(silence))
+            .timeout_recv_response(time(silence))
+            .timeout_per_write(time(silence))
+            .timeout_per_call(time(request))
+            .tls_config(self.tls.clone())
+            .build();
+        Agent::with_parts(config, DefaultConnector::new(), self.addresses.clone())
+    }
+
+    /// The value of the header `Authorization`, where there is a key.
+    pub(super) fn authorization(&self) -> Option<String> {
+        self.key.as_ref().map(|key| format!("Bearer {}", key.0))
+    }
+
+    /// A text of the server without the key in it.
+    pub(super) fn harmless(&self, text: &str) -> String {
+        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.hidden_in(text))
+    }
+
+    /// Asks for a JSON value beside the load: status and value, null where it is no JSON.
+    ///
+    /// # Errors
+    /// In words: where there is no answer.
+    pub fn ask(
+        &self,
+        connections: &Agent,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), String> {
+        let url = format!("{}{path}", self.target.root);
+        let authorization = self.authorization();
+        let answer = match body {
+            None => {
+                let mut request = connections.get(&url);
+                if let Some(value) = &authorization {
+                    request = request.header("Authorization", value);
+                }
+                request.call()
+            }
+            Some(body) => {
+                let mut request = connections.post(&url).content_type("application/json");
+                if let Some(value) = &authorization {
+                    request = request.header("Authorization", value);
+                }
+                request.send(body.to_string())
+            }
+        };
+        let mut answer = answer.map_err(|error| self.harmless(&error.to_string()))?;
+        let status = answer.status().as_u16();
+        let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec();
+        let text = text.map_err(|error| error.to_string())?;
+        Ok((status, serde_json::from_slice(&text).unwrap_or(Value::Null)))
+    }
+}
+
+fn tls(authorities: Option<&[u8]>) -> Result<TlsConfig, String> {
+    let own = rustls_native_certs::load_native_certs();
+    let mut certificates: Vec<Certificate<'static>> =
+        own.certs.iter().map(|one| Certificate::from_der(one.as_ref()).to_owned()).collect();
+    if let Some(pem) = authorities {
+        let before = certificates.len();
+        for item in parse_pem(pem) {
+            if let PemItem::Certificate(one) = item.map_err(|error| error.to_string())? {
+                certificates.push(one);
+            }
+        }
+        if certificates.len() == before {
+            return Err("there is no certificate in it: it has to be PEM".into());
+        }
+    }
+    if certificates.is_empty() {
+        return Err("this system has no certificates of authorities (ca-certificates): install \
+                    them, or name a file by --ca"
+            .into());
+    }
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::from(certificates))
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build())
+}
+
+/// ureq's error, also where a reader of a body wrapped it.
+pub(super) fn unwrapped(error: io::Error) -> Error {
+    Error::from(error)
+}

@@ -1,0 +1,370 @@
+//! The server itself: a thread for each connection.
+
+use super::{
+    Fault, FaultKind,
+    laws::{Laws, Stamp, tokens_of},
+    request::{self, Request},
+};
+use crate::{
+    client::tokenizer::Dialect,
+    clock::{self, Moment},
+    load::queue::{Served, Slots},
+    units::Seconds,
+};
+use serde_json::{Value, json};
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    num::NonZeroU64,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+/// A server that runs, until the process ends.
+#[derive(Clone, Debug)]
+pub struct Server {
+    address: SocketAddr,
+}
+
+struct Shared {
+    laws: Laws,
+    start: Moment,
+    queue: Mutex<Queue>,
+}
+
+struct Queue {
+    slots: Slots,
+    /// The moment of the first request.
+    first: Option<f64>,
+    arrivals: u64,
+    stamps: Vec<Stamp>,
+}
+
+/// The most stamps that are kept.
+const STAMPS_MAX: usize = 1_000_000;
+
+/// Address space of a connection's thread.
+const STACK: usize = 1 << 20;
+
+impl Server {
+    /// Listens at an address, and serves by these laws.
+    ///
+    /// # Errors
+    /// Where the address cannot be had, or there is no thread.
+    pub fn begin(address: SocketAddr, laws: Laws) -> io::Result<Server> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let slots = Slots::new(laws.slots);
+        let queue = Queue { slots, first: None, arrivals: 0, stamps: Vec::new() };
+        let shared = Arc::new(Shared { laws, start: clock::now(), queue: Mutex::new(queue) });
+        let accept = move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    // No file is left for it: others will end.
+                    clock::rest(Seconds(0.01));
+                    continue;
+                };
+                let shared = Arc::clone(&shared);
+                let named = thread::Builder::new().name("connection".into()).stack_size(STACK);
+                // Where there is no thread, the connection is closed.
+                let _ = named.spawn(move || shared.attend(stream));
+            }
+        };
+        thread::Builder::new().name("known server".into()).spawn(accept)?;
+        Ok(Server { address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attend(&self, mut stream: TcpStream) {
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let _ = stream.set_nodelay(true);
+        let mut rest = Vec::new();
+        while let Ok(Some(request)) = request::read(&mut stream, &mut rest) {
+            if !self.answer(&mut stream, &request).is_ok_and(|stays| stays) {
+                return;
+            }
+        }
+    }
+
+    /// Answers; whether the connection stays open.
+    fn answer(&self, stream: &mut TcpStream, request: &Request) -> io::Result<bool> {
+        let wanted = self.laws.key.as_ref().map(|key| format!("Bearer {key}"));
+        if wanted.is_some() && wanted != request.authorization {
+            let given = request.authorization.as_deref().unwrap_or("nothing");
+            let error = json!({"error": {"message": format!("wrong key: {given}")}});
+            return plain(stream, "401 Unauthorized", "", &error);
+        }
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or(Value::Null);
+        match request.line.as_str() {
+            "GET /health" => plain(stream, "200 OK", "", &json!({"status": "ok"})),
+            "GET /v1/models" => plain(stream, "200 OK", "", &json!({"data": [{"id": "known"}]})),
+            "GET /stamps" => {
+                let stamps = serde_json::to_value(&self.queue().stamps)?;
+                plain(stream, "200 OK", "", &stamps)
+            }
+            "POST /tokenize" if self.laws.dialect.is_some() => {
+                plain(stream, "200 OK", "", &self.tokenized(&body))
+            }
+            "POST /apply-template" if self.laws.dialect == Some(Dialect::LlamaCpp) => {
+                let prompt = format!("User: {}", message(&body));
+                plain(stream, "200 OK", "", &json!({"prompt": prompt}))
+            }
+            "POST /v1/completions" | "POST /v1/chat/completions" => {
+                self.complete(stream, request, &body)
+            }
+            _ => {
+                let error = json!({"error": {"message": "no such path"}});
+                plain(stream, "404 Not Found", "", &error)
+            }
+        }
+    }
+
+    fn tokenized(&self, body: &Value) -> Value {
+        match self.laws.dialect {
+            Some(Dialect::LlamaCpp) => {
+                let count = body["content"].as_str().map_or(0, tokens_of);
+                json!({"tokens": vec![1; count as usize]})
+            }
+            _ => match (body["prompt"].as_str(), body.get("messages")) {
+                (Some(prompt), _) => json!({"count": tokens_of(prompt)}),
+                (None, Some(_)) => json!({"count": tokens_of(&format!("User: {}", message(body)))}),
+                (None, None) => json!({"object": "error"}),
+            },
+        }
+    }
+
+    /// When a request is served that is there now, and how it is counted.
+    fn admit(&self, request: &Request, tokens: u32) -> (f64, Served, u64, u64) {
+        let mut queue = self.queue();
+        let arrived = self.start.elapsed().0;
+        if queue.first.is_none() {
+            queue.first = Some(arrived);
+            if let Some((after, long)) = self.laws.pause {
+                queue.slots.pause(arrived + after.0, arrived + after.0 + long.0);
+            }
+        }
+        let (level, number) = request.number.unwrap_or((0, queue.arrivals));
+        queue.arrivals += 1;
+        let served = queue.slots.serve(arrived, self.laws.time(level, number, tokens));
+        (arrived, served, level, number)
+    }
+
+    fn complete(
+        &self,
+        stream: &mut TcpStream,
+        request: &Request,
+        body: &Value,
+    ) -> io::Result<bool> {
+        let tokens = body["max_tokens"].as_u64().unwrap_or(16).clamp(1, 1 << 20) as u32;
+        let numbered = request.number.map(|(_, number)| number);
+        let meets = |fault: &&Fault| numbered.is_some_and(|number| fault.meets(number));
+        let fault = self.laws.faults.iter().find(meets).map(|fault| fault.kind);
+        if let Some(stays) = fault_before_answer(stream, fault)? {
+            return Ok(stays);
+        }
+        let is_chat = request.line.ends_with("/chat/completions");
+        let prompt = match is_chat {
+            true => format!("User: {}", message(body)),
+            false => body["prompt"].as_str().unwrap_or_default().to_owned(),
+        };
+        let (arrived, served, level, number) = self.admit(request, tokens);
+        let mut out = Out { stream, piece: self.laws.piece, buffer: Vec::new() };
+        out.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
+              Transfer-Encoding: chunked\r\n\r\n",
+        )?;
+        if fault == Some(FaultKind::NoFirstToken) {
+            return out.hold();
+        }
+        let chunks = tokens.div_ceil(self.laws.chunk.max(1));
+        let mut stamps = (0.0, 0.0);
+        for chunk in 0..chunks {
+            let due = served.begin
+                + (served.end - served.begin) * f64::from(chunk + 1) / f64::from(chunks);
+            let left = due - self.start.elapsed().0;
+            if left > 0.0 {
+                clock::rest(Seconds(left));
+            }
+            let text = self.text(chunk, tokens);
+            if chunk == chunks / 2
+                && let Some(stays) = out.fault_within_answer(fault)?
+            {
+                return Ok(stays);
+            }
+            if fault != Some(FaultKind::Empty) {
+                out.event(&token(is_chat, &text, chunk + 1 == chunks))?;
+            }
+            let now = self.start.elapsed().0;
+            stamps = (if chunk == 0 { now } else { stamps.0 }, now);
+        }
+        let (first, last) = stamps;
+        self.keep(Stamp {
+            level,
+            number,
+            arrived,
+            begins: served.begin,
+            ends: served.end,
+            first,
+            last,
+        });
+        let usage = json!({"prompt_tokens": tokens_of(&prompt), "completion_tokens": tokens});
+        let timings = json!({
+            "prompt_ms": (first - served.begin) * 1e3, "predicted_ms": (last - first) * 1e3,
+        });
+        out.event(&json!({"choices": [], "usage": usage, "timings": timings}).to_string())?;
+        out.event("[DONE]")?;
+        out.write(b"0\r\n\r\n")?;
+        Ok(true)
+    }
+
+    /// The text of a chunk.
+    fn text(&self, chunk: u32, tokens: u32) -> String {
+        let each = self.laws.chunk.max(1);
+        let first = chunk * each;
+        let texts = &self.laws.texts;
+        let one = |token: u32| texts.get(token as usize % texts.len().max(1)).cloned();
+        (first..(first + each).min(tokens)).filter_map(one).collect()
+    }
+
+    fn keep(&self, stamp: Stamp) {
+        let mut queue = self.queue();
+        if queue.stamps.len() < STAMPS_MAX {
+            queue.stamps.push(stamp);
+        }
+    }
+}
+
+/// The text of a chat's only message.
+fn message(body: &Value) -> &str {
+    body["messages"][0]["content"].as_str().unwrap_or_default()
+}
+
+/// The data of an event with a token.
+fn token(is_chat: bool, text: &str, is_last: bool) -> String {
+    let reason = if is_last { json!("length") } else { Value::Null };
+    let choice = match is_chat {
+        true => json!({"index": 0, "delta": {"content": text}, "finish_reason": reason}),
+        false => json!({"index": 0, "text": text, "finish_reason": reason}),
+    };
+    json!({"id": "cmpl", "object": "text_completion", "model": "known", "choices": [choice]})
+        .to_string()
+}
+
+/// An answer that is no stream; the connection stays open.
+fn plain(stream: &mut TcpStream, status: &str, more: &str, body: &Value) -> io::Result<bool> {
+    let body = body.to_string();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{more}\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes())?;
+    Ok(true)
+}
+
+/// Faults that come in place of an answer; whether the connection stays open.
+fn fault_before_answer(
+    stream: &mut TcpStream,
+    fault: Option<FaultKind>,
+) -> io::Result<Option<bool>> {
+    let error = |text: &str| json!({"error": {"message": text}});
+    let stays = match fault {
+        Some(FaultKind::TooMany) => {
+            plain(stream, "429 Too Many Requests", "Retry-After: 2\r\n", &error("too many"))?
+        }
+        Some(FaultKind::ClientError) => plain(stream, "400 Bad Request", "", &error("planted"))?,
+        Some(FaultKind::ServerError) => {
+            plain(stream, "500 Internal Server Error", "", &error("planted"))?
+        }
+        Some(FaultKind::Redirect) => {
+            plain(stream, "302 Found", "Location: http://127.0.0.1:9/\r\n", &Value::Null)?
+        }
+        Some(FaultKind::NoStream) => {
+            plain(stream, "200 OK", "", &json!({"choices": [{"text": "whole"}]}))?
+        }
+        Some(FaultKind::Close) => false,
+        Some(FaultKind::NotHttp) => {
+            stream.write_all(b"SSH-2.0-planted\r\n\r\n")?;
+            false
+        }
+        Some(FaultKind::SlowHeaders) => {
+            let mut out = Out { stream, piece: None, buffer: Vec::new() };
+            out.hold()?
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(stays))
+}
+
+/// What is written of an answer.
+struct Out<'s> {
+    stream: &'s mut TcpStream,
+    piece: Option<usize>,
+    buffer: Vec<u8>,
+}
+
+impl Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.piece {
+            None => self.stream.write_all(bytes),
+            Some(piece) => {
+                bytes.chunks(piece.max(1)).try_for_each(|bytes| self.stream.write_all(bytes))
+            }
+        }
+    }
+
+    /// One event, as one chunk of the transfer encoding.
+    fn event(&mut self, data: &str) -> io::Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let length = data.len() + "data: \n\n".len();
+        write!(buffer, "{length:x}\r\ndata: {data}\n\n\r\n")?;
+        let written = self.write(&buffer);
+        self.buffer = buffer;
+        written
+    }
+
+    /// Sends nothing more, until the client goes away.
+    fn hold(&mut self) -> io::Result<bool> {
+        let mut byte = [0];
+        let _ = self.stream.read(&mut byte);
+        Ok(false)
+    }
+
+    /// Faults in the middle of an answer; whether the connection stays open.
+    fn fault_within_answer(&mut self, fault: Option<FaultKind>) -> io::Result<Option<bool>> {
+        let stays = match fault {
+            Some(FaultKind::Cut) => false,
+            Some(FaultKind::Stall) => self.hold()?,
+            Some(FaultKind::WrongJson) => {
+                self.event("{\"choices\": [")?;
+                self.hold()?
+            }
+            Some(FaultKind::StreamError) => {
+                self.event("{\"error\": {\"message\": \"planted\", \"code\": 500}}")?;
+                self.hold()?
+            }
+            Some(kind @ (FaultKind::BigChunk | FaultKind::HugeChunk)) => {
+                let size = if kind == FaultKind::BigChunk { 1_000_000 } else { 2_000_000 };
+                self.event(&token(false, &"x".repeat(size), false))?;
+                return Ok(None);
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(stays))
+    }
+}

@@ -1,0 +1,14 @@
+//! The client of `fizeau load`: requests to a server that speaks OpenAI's streaming interface,
+//! each sent at its moment by a thread of its own; and a server of which the law is known.
+//! docs/load.md explains how it counts time.
+
+mod exchange;
+pub mod http;
+pub mod known;
+pub mod level;
+pub mod tokenizer;
+
+pub use exchange::{Outcome, Prepared};
+pub use http::{Client, Deadlines, Key};
+pub use level::{Schedule, State, Watcher};
+pub use tokenizer::Tokenizer;

@@ -1,0 +1,426 @@
+//! `fizeau load URL`: sends requests, keeps a row of each, and reports.
+
+use super::{
+    limits,
+    live::Live,
+    prepare::{self, Counter, Made, Maker, PROBE, Sketch},
+    report::results_of,
+    send_args::SendArgs,
+};
+use crate::{
+    client::{
+        Client, Key, Outcome, Prepared, Schedule, State, Watcher,
+        level::{self, Work},
+    },
+    clock,
+    cmd::{
+        Global, Interrupted, Usage, exit,
+        report::{self, ReportFormat},
+        run::new_directory,
+        say, shown, signals, write_file,
+    },
+    file,
+    load::{
+        Ending, Header, Line, Offered, Stop,
+        row::VERSION,
+        target::{Asked, Target},
+    },
+    report::{LoadResults, load as document},
+    text::counted,
+    units::Seconds,
+};
+use anyhow::{Context as _, bail};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
+use ureq::Agent;
+
+/// The rows of a run, in its directory.
+const ROWS: &str = "requests.jsonl";
+
+/// The page of a run, in its directory.
+const PAGE: &str = "report.html";
+
+/// The longest file of an API key.
+const KEY_MAX: u64 = 64 << 10;
+
+/// The longest file of certificates.
+const CERTIFICATES_MAX: u64 = 16 << 20;
+
+/// Between two questions whether a server is ready.
+const ASK_EVERY: Seconds = Seconds(0.2);
+
+/// What a first request to end is answered.
+const STOPPING: &str = "sending no more requests; waiting for those under way; ask again \
+     (Ctrl-C) to stop now: the rows of requests that have ended stay";
+
+/// Sends requests.
+///
+/// # Errors
+/// Where the arguments or the server do not let it begin, or rows cannot be kept.
+pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let Some(url) = &args.url else {
+        let words = "say where requests go: fizeau load http://host:8000 --rate 4; or what else to \
+                     do: fizeau load report, serve, self-test";
+        return Err(Usage(words.into()).into());
+    };
+    let target = Target::parse(url, args.endpoint.map(Into::into));
+    let target = target.map_err(|why| {
+        Usage(format!("{why}; `fizeau load --help` has what else it takes in place of a URL"))
+    })?;
+    let slo = limits(args.slo.as_deref())?;
+    let sketches = prepare::sketches(args)?;
+    let mut asked = Asked {
+        model: args.model.clone().unwrap_or_default(),
+        endpoint: target.endpoint,
+        ignore_eos: !args.no_ignore_eos,
+        fields: args.fields()?,
+    };
+    let key = key(args)?;
+    if args.plan {
+        let model = args.model.as_deref().unwrap_or("(the only one of the server)");
+        let mut lines = stated(args, &target, model, key.as_ref(), &sketches)?;
+        lines.push("nothing was sent: leave out --plan to send it".into());
+        return crate::cmd::print(&lines.join("\n"));
+    }
+    if key.is_some() && !target.is_tls && !target.is_this_machine() {
+        say("the API key travels unencrypted to this server: its URL begins with http://");
+    }
+    let interrupted = signals::watch_and_say(STOPPING)?;
+    let _ = level::open_files_as_permitted();
+    let client = client(args, target, key)?;
+    let connections = client.connections();
+    let models = wait_until_ready(args, &client, &connections, &interrupted)?;
+    if args.model.is_none() {
+        asked.model = only(&models)?;
+    }
+    let counter = prepare::counter(args, &client, &connections, &asked.model)?;
+    let lines = stated(args, &client.target, &asked.model, client.key(), &sketches)?;
+    say(&lines.join("\n"));
+    let maker = Maker { counter: &counter, asked: &asked, args, interrupted: &interrupted };
+    probe(&client, &connections, &maker, &sketches)?;
+    let mut live = Live::new(args.progress);
+    let levels = made(&maker, &sketches, &mut live)?;
+    let loaded = Loaded { args, client: &client, asked: &asked, counter: &counter, levels };
+    let directory = loaded.send(live, &interrupted)?;
+    let is_interrupted = interrupted.load(Ordering::Relaxed);
+    finish(&directory, &slo, global, is_interrupted)
+}
+
+/// The API key of the file or the variable.
+fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
+    let text = match &args.api_key_file {
+        Some(path) => {
+            let text = file::read_text(path, KEY_MAX);
+            Some((text.with_context(|| shown(path))?, shown(path)))
+        }
+        None => std::env::var("FIZEAU_API_KEY").ok().map(|text| (text, "FIZEAU_API_KEY".into())),
+    };
+    let key = |(text, from): (String, String)| {
+        Key::new(&text).map_err(|why| Usage(format!("the API key of {from}: {why}")))
+    };
+    Ok(text.map(key).transpose()?)
+}
+
+fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<Client> {
+    let deadlines = args.deadlines.map(|one| one.0).unwrap_or_default();
+    let authorities = match &args.ca {
+        Some(path) => Some(file::read(path, CERTIFICATES_MAX).with_context(|| shown(path))?),
+        None => None,
+    };
+    let client = Client::new(target, deadlines, key, authorities.as_deref());
+    client.map_err(|why| anyhow::anyhow!("{why}"))
+}
+
+/// Waits until the server answers; the names of its models, where it tells them.
+fn wait_until_ready(
+    args: &SendArgs,
+    client: &Client,
+    connections: &Agent,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<String>> {
+    let start = clock::now();
+    let mut has_said = false;
+    loop {
+        let why = match client.ask(connections, "/v1/models", None) {
+            // Still loading its model, or a proxy before it that finds nobody.
+            Ok((status @ (502..=504), _)) => format!("status {status}"),
+            Ok((401 | 403, _)) => bail!(
+                "the server refuses access: set FIZEAU_API_KEY or --api-key-file to a key that it \
+                 knows"
+            ),
+            Ok((_, value)) => {
+                let models = value["data"].as_array().cloned().unwrap_or_default();
+                let names = models.iter().filter_map(|model| model["id"].as_str());
+                return Ok(names.map(str::to_owned).collect());
+            }
+            Err(why) => why,
+        };
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
+        if start.elapsed() > args.ready.0 {
+            bail!("{} is not ready after {}: {why}", client.target, args.ready.0.human());
+        }
+        if !std::mem::replace(&mut has_said, true) {
+            say(&format!("waiting for {}: {why}", client.target));
+        }
+        clock::rest(ASK_EVERY);
+    }
+}
+
+fn only(models: &[String]) -> Result<String, Usage> {
+    match models {
+        [one] => Ok(one.clone()),
+        [] => Err(Usage("the server does not tell its models: name one by --model".into())),
+        several => {
+            Err(Usage(format!("the server has several models: --model {}", several.join(" or "))))
+        }
+    }
+}
+
+/// Sends one request before the load: what is wrong with all of them, it tells at once.
+fn probe(
+    client: &Client,
+    connections: &Agent,
+    maker: &Maker<'_>,
+    sketches: &[Sketch],
+) -> anyhow::Result<()> {
+    let first = sketches.iter().find_map(|sketch| sketch.lengths.first());
+    let Some((input, output)) = first else { return Ok(()) };
+    let lengths = [(*input, *output.min(&PROBE_TOKENS))];
+    let made = maker.make(PROBE, &lengths, &mut |_| {})?;
+    let Some(request) = made.requests.first() else { return Ok(()) };
+    let row = crate::load::Row::default();
+    let outcome = client.exchange(connections, request, "fizeau-probe", clock::now(), row);
+    match outcome.row.ending {
+        Ending::Answered => {}
+        // A load may be what a server needs to be tried with all the same.
+        Ending::TooMany | Ending::ServerError => say(&format!(
+            "the request before the load: {}",
+            outcome.message.unwrap_or_else(|| outcome.row.ending.name().into())
+        )),
+        ending => bail!(
+            "the request before the load failed ({}{}), so that no load was sent",
+            ending.name(),
+            outcome.message.map_or_else(String::new, |message| format!(": {message}"))
+        ),
+    }
+    Ok(())
+}
+
+/// Tokens of the answer to the request before the load, at most.
+const PROBE_TOKENS: u32 = 16;
+
+/// A level that is ready to be sent.
+struct Level<'s> {
+    sketch: &'s Sketch,
+    requests: Vec<Prepared>,
+}
+
+fn made<'s>(
+    maker: &Maker<'_>,
+    sketches: &'s [Sketch],
+    live: &mut Live,
+) -> anyhow::Result<Vec<Level<'s>>> {
+    let of = sketches.iter().map(|sketch| sketch.lengths.len()).sum();
+    let (mut levels, mut before, mut missed_all) = (Vec::new(), 0, 0);
+    for (at, sketch) in sketches.iter().enumerate() {
+        let mut shows = |made: usize| live.prepares(before + made, of);
+        let Made { requests, missed } = maker.make(at as u64, &sketch.lengths, &mut shows)?;
+        before += requests.len();
+        missed_all += missed;
+        levels.push(Level { sketch, requests });
+    }
+    if missed_all > 0 {
+        live.say(&format!(
+            "{missed_all} of {of} prompts could not be made of the drawn number of tokens; their \
+             rows have the number that the tokenizer counts"
+        ));
+    }
+    Ok(levels)
+}
+
+/// What will be sent, line by line.
+fn stated(
+    args: &SendArgs,
+    target: &Target,
+    model: &str,
+    key: Option<&Key>,
+    sketches: &[Sketch],
+) -> anyhow::Result<Vec<String>> {
+    let secret = if key.is_some() { "with an API key" } else { "without an API key" };
+    let mut lines = vec![format!("requests to {target}, model {model}, {secret}")];
+    let end = if args.no_ignore_eos { "or to the model's end mark" } else { "end mark ignored" };
+    lines.push(match &args.trace {
+        Some(path) => format!("moments and lengths by {}; answers: {end}", shown(path)),
+        None => {
+            let (input, output) = args.lengths()?;
+            format!("prompts: {input} tokens; answers: {output} tokens, {end}")
+        }
+    });
+    if let Some(tokens) = args.shared_prefix {
+        lines.push(format!("all prompts begin with the same {tokens} tokens"));
+    }
+    for (at, sketch) in sketches.iter().enumerate() {
+        let plan = &sketch.plan;
+        let arrivals = match (args.trace.is_some(), plan.rate) {
+            (true, _) => "open loop by the trace".to_owned(),
+            (false, Some(rate)) => format!("open loop, {rate} requests/s, {}", args.arrivals),
+            (false, None) => format!("closed loop, {} at once", plan.concurrency.unwrap_or(1)),
+        };
+        let time = match &sketch.schedule {
+            Schedule::Moments(moments) => {
+                format!("about {}", Seconds(moments.last().copied().unwrap_or(0.0).round()).human())
+            }
+            Schedule::Places(_, Some(until)) => {
+                format!("no longer than {}", Seconds(*until).human())
+            }
+            Schedule::Places(_, None) => "as long as they take".into(),
+        };
+        lines.push(format!(
+            "level {}: {arrivals}; {} measured after {} to warm up, {time}",
+            at + 1,
+            counted(plan.requests as usize, "request"),
+            plan.warmup
+        ));
+    }
+    Ok(lines)
+}
+
+struct Loaded<'l> {
+    args: &'l SendArgs,
+    client: &'l Client,
+    asked: &'l Asked,
+    counter: &'l Counter<'l>,
+    levels: Vec<Level<'l>>,
+}
+
+impl Loaded<'_> {
+    /// Sends all levels; the directory with their rows.
+    fn send(&self, live: Live, interrupted: &AtomicBool) -> anyhow::Result<PathBuf> {
+        let date = clock::utc_now();
+        let directory = self.args.out.clone().unwrap_or_else(|| new_directory(&date, "load"));
+        crate::cmd::make_directory(&directory, "--out DIR")?;
+        let path = directory.join(ROWS);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.with_context(|| format!("cannot make {} (--out DIR)", shown(&path)))?;
+        let mut keeper = Keeper { file, live };
+        keeper.keep(&Line::Load(self.header(date)?)).with_context(|| shown(&path))?;
+        let cpu = clock::cpu_time();
+        for (at, one) in self.levels.iter().enumerate() {
+            if interrupted.load(Ordering::Relaxed) {
+                break;
+            }
+            let plan = &one.sketch.plan;
+            let offered = Offered {
+                rate: plan.rate,
+                burstiness: plan.burstiness,
+                concurrency: plan.concurrency,
+            };
+            keeper.live.begins(offered.describe(), plan);
+            let work = Work {
+                level: at,
+                seed: self.args.seed,
+                warmup: plan.warmup,
+                requests: &one.requests,
+                schedule: &one.sketch.schedule,
+            };
+            let sent = level::run(self.client, work, interrupted, &mut keeper);
+            sent.with_context(|| format!("level {}, rows in {}", at + 1, shown(&path)))?;
+        }
+        let stop = Stop {
+            interrupted: interrupted.load(Ordering::Relaxed),
+            cpu_seconds: clock::cpu_time().0 - cpu.0,
+        };
+        keeper.keep(&Line::End(stop)).with_context(|| shown(&path))?;
+        Ok(directory)
+    }
+
+    fn header(&self, date: String) -> anyhow::Result<Header> {
+        let workload = match &self.args.trace {
+            Some(path) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                format!("trace {name}")
+            }
+            None => {
+                let (input, output) = self.args.lengths()?;
+                format!("prompts {input} tokens, answers {output} tokens")
+            }
+        };
+        let shared = self.args.shared_prefix.map_or_else(String::new, |tokens| {
+            format!(", all beginning with the same {tokens} tokens")
+        });
+        Ok(Header {
+            version: VERSION,
+            program: concat!("fizeau ", env!("CARGO_PKG_VERSION")).into(),
+            date,
+            url: self.client.target.url(),
+            model: self.asked.model.clone(),
+            endpoint: self.asked.endpoint.name().into(),
+            workload,
+            prompts: format!("{}{shared}", self.counter.describe()),
+            seed: self.args.seed,
+            levels: self.levels.iter().map(|one| one.sketch.plan.clone()).collect(),
+        })
+    }
+}
+
+/// Keeps rows and shows how far it is.
+struct Keeper {
+    file: File,
+    live: Live,
+}
+
+impl Keeper {
+    /// Appends a line at once, so that a process that is killed has lost nothing that had ended.
+    fn keep(&mut self, line: &Line) -> io::Result<()> {
+        let mut text = serde_json::to_string(line)?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes())
+    }
+}
+
+impl Watcher for Keeper {
+    fn ended(&mut self, outcome: Outcome) -> io::Result<()> {
+        self.live.ended(&outcome.row, outcome.message.as_deref());
+        self.keep(&Line::Request(outcome.row))
+    }
+
+    fn passes(&mut self, state: State) {
+        self.live.passes(state);
+    }
+}
+
+/// Reports what the rows say.
+fn finish(
+    directory: &Path,
+    slo: &crate::load::level::Limits,
+    global: &Global,
+    is_interrupted: bool,
+) -> anyhow::Result<ExitCode> {
+    let rows = directory.join(ROWS);
+    let results: LoadResults = results_of(&rows, slo)?;
+    let levels = &results.source.levels;
+    let is_answered = !levels.is_empty() && levels.iter().all(|level| level.answered > 0);
+    let document = document(&[results], None);
+    let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
+    crate::cmd::write_out(&report::render(&document, format, report::window(global))?)?;
+    let page = report::render(&document, ReportFormat::Html, report::window(global))?;
+    write_file(&directory.join(PAGE), page.as_bytes(), "--out DIR")?;
+    say(&format!(
+        "rows and page are in {}; `fizeau load report {} --on PART_OR_RECORD --model MODEL` sets \
+         them beside what the hardware allows",
+        shown(directory),
+        shown(&rows)
+    ));
+    Ok(match (is_interrupted, is_answered) {
+        (true, _) => ExitCode::from(exit::INTERRUPTED),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(exit::FAILED),
+    })
+}

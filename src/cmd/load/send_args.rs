@@ -1,0 +1,222 @@
+//! Arguments of `fizeau load URL`.
+
+use crate::{
+    client::Deadlines,
+    cmd::{Usage, progress::ProgressMode},
+    load::{
+        arrivals::Arrivals,
+        lengths::{Lengths, PRESETS},
+        target::Endpoint,
+    },
+    number,
+    units::Seconds,
+};
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
+use std::{path::PathBuf, str::FromStr};
+
+/// Arguments of `load URL`.
+#[derive(Args, Clone, Debug)]
+pub struct SendArgs {
+    /// Send requests to this server: http://host:8000 (what follows is /v1/completions or
+    /// /v1/chat/completions)
+    #[arg(value_name = "URL")]
+    pub url: Option<String>,
+    /// The model, as the server names it [default: the only one that the server has]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Which interface of OpenAI's is asked [default: completions, or as the URL ends]
+    #[arg(long, value_enum)]
+    pub endpoint: Option<EndpointName>,
+    /// Open loop: requests a second, sent whether or not earlier ones are answered;
+    /// several with commas are levels, one after the other
+    #[arg(long, value_name = "R[,R..]", value_delimiter = ',', value_parser = number::positive,
+          conflicts_with_all = ["concurrency", "trace"])]
+    pub rate: Vec<f64>,
+    /// Closed loop: requests at once, each sent when one has ended; several with commas
+    /// are levels
+    #[arg(long, value_name = "N[,N..]", value_delimiter = ',', conflicts_with = "trace",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub concurrency: Vec<u32>,
+    /// Open loop by a trace: moments and lengths of JSON Lines (Mooncake) or CSV (Azure, BurstGPT)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "input", "output"])]
+    pub trace: Option<PathBuf>,
+    /// Intervals of an open loop: poisson, constant, or gamma=SHAPE (below 1: in bursts)
+    #[arg(long, value_name = "HOW", default_value = "poisson")]
+    pub arrivals: Arrivals,
+    /// Lengths by the name of a use: chat, code, long-context, summarisation
+    #[arg(long, value_name = "NAME", default_value = "chat",
+          value_parser = clap::builder::PossibleValuesParser::new(PRESETS.map(|(name, ..)| name)))]
+    pub workload: String,
+    /// Tokens of a prompt: 512, 100-900 (uniform), mean=512,sigma=0.8,most=4096 (log-normal)
+    /// [default: as --workload]
+    #[arg(long, value_name = "LENGTHS")]
+    pub input: Option<Lengths>,
+    /// Tokens of an answer, likewise
+    #[arg(long, value_name = "LENGTHS")]
+    pub output: Option<Lengths>,
+    /// Requests of a level that are measured [default: rate x --duration; in a closed loop 1,000,
+    /// or as many as are answered in --duration]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub requests: Option<u64>,
+    /// How long a level lasts; of an open loop without its warm-up [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Time>,
+    /// Requests at the beginning of each level that are not measured
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub warmup: u64,
+    /// Moments, lengths and prompts follow from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Tokens that all prompts begin with, which a prefix cache finds [default: none]
+    #[arg(long, value_name = "TOKENS")]
+    pub shared_prefix: Option<u32>,
+    /// Count tokens of prompts by the server's /tokenize, or take a word for a token [default: by
+    /// the server where it can]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub tokenizer: Option<TokenizerName>,
+    /// Let answers end where the model ends them, and not at the asked length alone
+    #[arg(long)]
+    pub no_ignore_eos: bool,
+    /// A further field of each request, as JSON: --set temperature=0 (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// A file with the API key [default: the variable FIZEAU_API_KEY, or none]
+    #[arg(long, value_name = "FILE")]
+    pub api_key_file: Option<PathBuf>,
+    /// Certificates of authorities (PEM) that are trusted besides the system's
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// How long is waited: connect=10s, silence=120s (between any two signs of the server),
+    /// request=600s (whole), drain=120s (for those under way at the end), with commas
+    #[arg(long, value_name = "LIMITS")]
+    pub deadlines: Option<DeadlinesText>,
+    /// How long the server may take to become ready
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub ready: Time,
+    /// Keep prompts and answers in the rows
+    #[arg(long)]
+    pub keep_prompts: bool,
+    /// Limits that a request has to keep to count as goodput: ttft=500ms,tpot=20ms,e2el=30s
+    #[arg(long, value_name = "LIMITS")]
+    pub slo: Option<String>,
+    /// Print what would be sent, and send nothing
+    #[arg(long)]
+    pub plan: bool,
+    /// Where requests and report go [default: results/local/TIME-load]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Progress on standard error
+    #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
+    pub progress: ProgressMode,
+}
+
+/// Which interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EndpointName {
+    /// /v1/completions
+    Completions,
+    /// /v1/chat/completions
+    Chat,
+}
+
+impl From<EndpointName> for Endpoint {
+    fn from(name: EndpointName) -> Endpoint {
+        match name {
+            EndpointName::Completions => Endpoint::Completions,
+            EndpointName::Chat => Endpoint::Chat,
+        }
+    }
+}
+
+/// How tokens of prompts are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TokenizerName {
+    /// By the server's /tokenize
+    Server,
+    /// A word is taken for a token
+    Words,
+}
+
+/// A time: `90s`, `10min`, `1h`, `250ms`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Time(pub Seconds);
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Time, String> {
+        let refuse = || format!("{text:?}: write 250ms, 90s, 10min or 1h");
+        let end = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(refuse)?;
+        let (number, unit) = text.split_at(end);
+        let scale = match unit {
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "min" | "m" => 60.0,
+            "h" => 3_600.0,
+            _ => return Err(refuse()),
+        };
+        let seconds = number::positive(number).map_err(|_| refuse())? * scale;
+        (seconds <= TIME_MAX).then_some(Time(Seconds(seconds))).ok_or_else(refuse)
+    }
+}
+
+/// No time is longer: eleven days.
+const TIME_MAX: f64 = 1e6;
+
+/// Deadlines as they are written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeadlinesText(pub Deadlines);
+
+impl FromStr for DeadlinesText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DeadlinesText, String> {
+        let mut deadlines = Deadlines::default();
+        for part in text.split(',') {
+            let refuse = || format!("{part:?}: write connect=, silence=, request= or drain=TIME");
+            let (name, time) = part.split_once('=').ok_or_else(refuse)?;
+            let place = match name {
+                "connect" => &mut deadlines.connect,
+                "silence" => &mut deadlines.silence,
+                "request" => &mut deadlines.request,
+                "drain" => &mut deadlines.drain,
+                _ => return Err(refuse()),
+            };
+            *place = time.parse::<Time>()?.0;
+        }
+        Ok(DeadlinesText(deadlines))
+    }
+}
+
+impl SendArgs {
+    /// Lengths of prompts and answers.
+    pub fn lengths(&self) -> Result<(Lengths, Lengths), Usage> {
+        let preset = PRESETS.iter().find(|(name, ..)| *name == self.workload);
+        let (_, input, output) = preset.copied().unwrap_or(PRESETS[0]);
+        let parse = |text: &str| text.parse::<Lengths>().map_err(Usage);
+        Ok((
+            self.input.map_or_else(|| parse(input), Ok)?,
+            self.output.map_or_else(|| parse(output), Ok)?,
+        ))
+    }
+
+    /// The fields of `--set`.
+    pub fn fields(&self) -> Result<Map<String, Value>, Usage> {
+        let mut fields = Map::new();
+        for text in &self.set {
+            let refuse = || {
+                Usage(format!("--set {text:?}: write KEY=VALUE, the value as JSON: temperature=0"))
+            };
+            let (key, value) = text.split_once('=').ok_or_else(refuse)?;
+            let value = serde_json::from_str(value).map_err(|_| refuse())?;
+            if ["model", "prompt", "messages", "max_tokens", "stream"].contains(&key) {
+                return Err(Usage(format!("--set {key}: another option decides about it")));
+            }
+            fields.insert(key.to_owned(), value);
+        }
+        Ok(fields)
+    }
+}

@@ -1,0 +1,108 @@
+//! When the requests of an open loop are sent.
+
+use super::random::{Purpose, Random};
+use crate::number;
+use std::{fmt, str::FromStr};
+
+/// Intervals between the requests of an open loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Arrivals {
+    /// Exponential: many users who do not know of each other.
+    #[default]
+    Poisson,
+    /// All equal.
+    Constant,
+    /// Gamma with this shape: below 1 requests come in bursts, above 1 they are more even than
+    /// Poisson. The burstiness of `vllm bench serve`.
+    Gamma(f64),
+}
+
+impl Arrivals {
+    /// The shape of gamma intervals, as [`super::Plan::burstiness`] has it.
+    pub fn shape(self) -> Option<f64> {
+        match self {
+            Arrivals::Poisson => Some(1.0),
+            Arrivals::Constant => None,
+            Arrivals::Gamma(shape) => Some(shape),
+        }
+    }
+
+    /// Moments of requests in seconds from the beginning of a level, at a rate in requests a
+    /// second. The mean interval is 1 / rate; that of a sample differs from it by chance.
+    pub fn moments(self, rate: f64, count: u64, seed: u64, level: u64) -> Vec<f64> {
+        let mut random = Random::new(seed, level, Purpose::Arrivals);
+        let mut now = 0.0;
+        let mut next = |_| {
+            let interval = match self {
+                Arrivals::Poisson => random.exponential(),
+                Arrivals::Constant => 1.0,
+                Arrivals::Gamma(shape) => random.gamma(shape),
+            };
+            now += interval / rate;
+            now
+        };
+        (0..count).map(&mut next).collect()
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arrivals::Poisson => f.write_str("Poisson"),
+            Arrivals::Constant => f.write_str("constant intervals"),
+            Arrivals::Gamma(shape) => write!(f, "gamma intervals of shape {shape}"),
+        }
+    }
+}
+
+/// Shapes outside of this are no arrivals that anybody means.
+const SHAPES: std::ops::RangeInclusive<f64> = 0.01..=1e4;
+
+impl FromStr for Arrivals {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Arrivals, String> {
+        let refuse =
+            || format!("{text:?}: write poisson, constant or gamma=SHAPE, such as gamma=0.5");
+        match text.split_once('=') {
+            None if text == "poisson" => Ok(Arrivals::Poisson),
+            None if text == "constant" => Ok(Arrivals::Constant),
+            Some(("gamma", shape)) => {
+                let shape = number::positive(shape).map_err(|_| refuse())?;
+                SHAPES.contains(&shape).then_some(Arrivals::Gamma(shape)).ok_or_else(refuse)
+            }
+            _ => Err(refuse()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_have_the_mean_and_the_spread_that_they_are_named_for() {
+        for (text, spread) in [
+            ("poisson", 1.0),
+            ("constant", 0.0),
+            ("gamma=0.25", 2.0),
+            ("gamma=1", 1.0),
+            ("gamma=16", 0.25),
+        ] {
+            let arrivals: Arrivals = text.parse().expect("it is written well");
+            let (rate, count) = (4.0, 50_000);
+            let moments = arrivals.moments(rate, count, 1, 0);
+            let gaps: Vec<f64> = moments.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            let square = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>();
+            let deviation = (square / gaps.len() as f64).sqrt();
+            assert!((mean * rate - 1.0).abs() < 0.04, "{text}: mean {mean}");
+            assert!((deviation / mean - spread).abs() < 0.03 * spread.max(0.01), "{text}");
+            assert_eq!(moments, arrivals.moments(rate, count, 1, 0), "the same seed");
+            assert_eq!(moments == arrivals.moments(rate, count, 2, 0), spread == 0.0, "{text}");
+        }
+        for text in ["", "gamma", "gamma=0", "gamma=1e9", "poison", "constant=1"] {
+            assert!(text.parse::<Arrivals>().is_err(), "{text}");
+        }
+    }
+}

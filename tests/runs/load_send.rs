@@ -1,0 +1,485 @@
+//! `fizeau load URL` as a program, on servers in processes of their own: what is sent, kept, and
+//! said of each fault.
+
+use crate::program::{Place, Said, ignoring_nothing, said, say};
+use fizeau::load::{Ending, Line, Row, Stop};
+use rustix::process::{Pid, Signal, kill_process};
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    process::{Child, Stdio},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+/// A server with known laws, in a process of its own.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(place: &Place, args: &[&str]) -> Server {
+        let mut command = place.fizeau(["load", "serve"].iter().chain(args));
+        command.env("FIZEAU_API_KEY", KEY).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the server starts");
+        let mut url = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut url).expect("an address");
+        Server { child, url: url.trim().to_owned() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A secret that no other text holds.
+const KEY: &str = "sk-planted-7f31c0";
+
+const SHORT: [&str; 6] = ["--input", "40", "--output", "8", "--out", "out"];
+
+fn load(place: &Place, url: &str, args: &[&str]) -> Said {
+    say(&mut place.fizeau(["load", url].iter().chain(&SHORT).chain(args)))
+}
+
+/// The rows of a run by level and number, and its last line.
+fn rows(place: &Place, out: &str) -> (Vec<Row>, Option<Stop>) {
+    let text = fs::read_to_string(place.path(out).join("requests.jsonl")).expect("rows");
+    let whole = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
+    let (mut rows, mut stop) = (Vec::new(), None);
+    for line in whole.lines() {
+        match serde_json::from_str(line).expect("a line") {
+            Line::Load(header) => assert_eq!(header.version, 1),
+            Line::Request(row) => rows.push(row),
+            Line::End(end) => stop = Some(end),
+        }
+    }
+    rows.sort_by_key(|row: &Row| (row.level, row.number));
+    (rows, stop)
+}
+
+fn counts(rows: &[Row]) -> BTreeMap<Ending, usize> {
+    let mut counts = BTreeMap::new();
+    rows.iter().for_each(|row| *counts.entry(row.ending).or_insert(0) += 1);
+    counts
+}
+
+#[test]
+fn open_and_closed_loops_are_sent_counted_and_reported() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--slots", "4", "--service", "token=1ms"]);
+    let args = ["--rate", "40,80", "--duration", "500ms", "--warmup", "5", "--progress", "plain"];
+    let told = load(&place, &server.url, &args);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert!(told.err.contains("level 2: open loop, 80 requests/s, Poisson; 40"), "{}", told.err);
+    assert!(told.out.contains("80 requests/s, open loop"), "{}", told.out);
+    let (all, stop) = rows(&place, "out");
+    assert_eq!(counts(&all), [(Ending::Answered, 25 + 45)].into());
+    assert_eq!(all.iter().filter(|row| row.is_warmup).count(), 10);
+    assert!(stop.is_some_and(|stop| !stop.interrupted && stop.cpu_seconds > 0.0));
+    for row in &all {
+        assert_eq!((row.asked_input, row.input), (40, Some(40)), "prompts are counted exactly");
+        assert_eq!((row.output, row.chunks, row.gaps.len()), (Some(8), 8, 7));
+        assert!(row.sent >= row.scheduled && row.first > row.headers, "{row:?}");
+        let (first, last) = (row.first.expect("a token"), row.last.expect("a token"));
+        assert!(row.ended >= last && last - first > 0.005, "{row:?}");
+        assert_eq!((row.prompt.as_deref(), row.answer.as_deref()), (None, None));
+    }
+    assert!(fs::read_to_string(place.path("out/report.html")).expect("a page").contains("<svg"));
+    // The same directory is never written over.
+    let again = load(&place, &server.url, &args);
+    assert_eq!(again.code, Some(3), "{}", again.err);
+
+    let chat = Server::start(&place, &["--slots", "4", "--tokenize", "llama-cpp", "--chunk", "3"]);
+    let args = ["--concurrency", "1,3", "--requests", "12", "--warmup", "2", "--endpoint", "chat"];
+    let args = [&args[..], &["--out", "chat", "--json"]].concat();
+    let told = say(&mut place.fizeau(["load", &chat.url].iter().chain(&SHORT[..4]).chain(&args)));
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let report: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    assert!(report.to_string().contains("3 at once, closed loop"), "{report}");
+    let (all, _) = rows(&place, "chat");
+    assert_eq!(counts(&all), [(Ending::Answered, 28)].into());
+    assert!(all.iter().all(|row| row.input == Some(40) && row.is_chunked() && row.chunks == 3));
+    let most = |level: usize| {
+        let of = || all.iter().filter(move |row| row.level == level);
+        of().map(|row| of().filter(|other| (other.sent..other.ended).contains(&row.sent)).count())
+            .max()
+    };
+    assert_eq!((most(0), most(1)), (Some(1), Some(3)));
+}
+
+#[test]
+fn a_closed_loop_ends_by_its_time_and_a_trace_by_its_end() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--service", "fixed=20ms", "--tokenize", "none"]);
+    let args = ["--concurrency", "1", "--duration", "400ms", "--warmup", "2"];
+    let told = load(&place, &server.url, &args);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let words = told.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("of as many words as tokens"), "{words}");
+    assert!(!words.contains("ended before the others did"), "its time was over: {words}");
+    let count = rows(&place, "out").0.len();
+    assert!((5..=20).contains(&count), "{count}");
+    let trace: String = (0..12)
+        .map(|at| {
+            let (moment, input, output) = (1_000 + at * 20, 30 + at, 2 + at % 3);
+            format!(
+                "{{\"timestamp\":{moment},\"input_length\":{input},\"output_length\":{output}}}\n"
+            )
+        })
+        .collect();
+    fs::write(place.path("trace.jsonl"), trace).expect("written");
+    let args = ["load", &server.url, "--trace", "trace.jsonl", "--warmup", "2", "--out", "traced"];
+    let told = say(&mut place.fizeau(args));
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let (all, _) = rows(&place, "traced");
+    let lengths: Vec<(u32, u32)> =
+        all.iter().map(|row| (row.asked_input, row.asked_output)).collect();
+    let wanted: Vec<(u32, u32)> = (0..12).map(|at| (30 + at, 2 + at % 3)).collect();
+    assert_eq!(lengths, wanted);
+    assert!((all[11].scheduled - 0.22).abs() < 1e-9, "{:?}", all[11]);
+}
+
+#[test]
+fn each_fault_is_counted_under_its_name_and_hangs_nothing() {
+    let place = Place::new();
+    let faults = [
+        ("429", Ending::TooMany),
+        ("400", Ending::ClientError),
+        ("500", Ending::ServerError),
+        ("302", Ending::OtherStatus),
+        ("close", Ending::Closed),
+        ("cut", Ending::Cut),
+        ("stall", Ending::Stalled),
+        ("slow-headers", Ending::SlowHeaders),
+        ("no-first-token", Ending::NoFirstToken),
+        ("wrong-json", Ending::Malformed),
+        ("not-http", Ending::Malformed),
+        ("no-stream", Ending::Malformed),
+        ("stream-error", Ending::StreamError),
+        ("empty", Ending::Empty),
+        ("huge-chunk", Ending::TooLong),
+        ("big-chunk", Ending::Answered),
+    ];
+    let args: Vec<String> = faults
+        .iter()
+        .enumerate()
+        .map(|(at, (kind, _))| format!("--fault={kind}@{}", 2 * at))
+        .collect();
+    let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+    // Every stream is cut into pieces at any byte, too.
+    args.extend(["--slots", "16", "--service", "token=1ms", "--piece", "7"]);
+    let server = Server::start(&place, &args);
+    let args = ["--concurrency", "8", "--requests", "40", "--warmup", "0"];
+    let told = load(&place, &server.url, &[&args[..], &["--deadlines", "silence=300ms"]].concat());
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let (all, _) = rows(&place, "out");
+    assert_eq!(all.len(), 40);
+    for row in &all {
+        let number = row.number as usize;
+        let wanted = match number % 2 {
+            0 => faults.get(number / 2).map_or(Ending::Answered, |(_, ending)| *ending),
+            _ => Ending::Answered,
+        };
+        assert_eq!(row.ending, wanted, "{row:?}");
+        assert!(row.ended - row.sent < 3.0, "{row:?}");
+    }
+    assert_eq!((all[0].status, all[0].retry_after), (Some(429), Some(2.0)));
+    assert_eq!((all[4].status, all[6].status), (Some(500), Some(302)));
+    // None of them is in the latencies, and each stands in the report.
+    let value = say(&mut place.fizeau(["load", "report", "out/requests.jsonl", "--json"])).out;
+    let value: serde_json::Value = serde_json::from_str(&value).expect("JSON");
+    let text = value.to_string();
+    for (_, ending) in &faults {
+        assert!(text.contains(ending.name()) || *ending == Ending::Answered, "{}", ending.name());
+    }
+    assert!(told.err.contains("planted") && told.err.contains("429 too many requests"));
+}
+
+#[test]
+fn a_server_that_is_killed_and_restarted_is_met_again() {
+    let place = Place::new();
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port");
+    let (port, laws) = (port.port().to_string(), ["--slots", "8", "--service", "fixed=30ms"]);
+    let args = [&laws[..], &["--port", &port]].concat();
+    let server = Server::start(&place, &args);
+    let mut load = place.fizeau(["load", &server.url].iter().chain(&SHORT));
+    load.args(["--rate", "60", "--duration", "2s", "--warmup", "0"]);
+    let load = load.spawn().expect("it starts");
+    let file = place.path("out/requests.jsonl");
+    while !fs::read_to_string(&file).is_ok_and(|text| text.lines().count() > 20) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(server);
+    thread::sleep(Duration::from_millis(400));
+    let _server = Server::start(&place, &args);
+    let told = said(load.wait_with_output().expect("it ends"));
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let (all, _) = rows(&place, "out");
+    let counts = counts(&all);
+    assert_eq!(counts.values().sum::<usize>(), 120, "{counts:?}");
+    assert!(counts[&Ending::Refused] > 5 && counts[&Ending::Answered] > 40, "{counts:?}");
+    let last = all.iter().rev().take(5);
+    assert!(last.clone().all(|row| row.ending == Ending::Answered), "{:?}", all.last());
+    let others = |ending: &Ending| {
+        matches!(ending, Ending::Refused | Ending::Answered | Ending::Cut | Ending::Closed)
+    };
+    assert!(counts.keys().all(others), "{counts:?}");
+}
+
+#[test]
+fn an_end_that_is_asked_for_drains_and_reports() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--slots", "64", "--service", "fixed=300ms"]);
+    let mut load = place.fizeau(["load", &server.url].iter().chain(&SHORT));
+    load.args(["--rate", "40", "--duration", "60s", "--warmup", "0", "--tokenizer", "words"]);
+    let load = ignoring_nothing(&load).spawn().expect("it starts");
+    let file = place.path("out/requests.jsonl");
+    while !fs::read_to_string(&file).is_ok_and(|text| text.lines().count() > 8) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let pid = Pid::from_raw(load.id() as i32).expect("a process");
+    kill_process(pid, Signal::INT).expect("a signal");
+    let told = said(load.wait_with_output().expect("it ends"));
+    assert_eq!(told.code, Some(130), "{}", told.err);
+    let (all, stop) = rows(&place, "out");
+    assert_eq!(stop.map(|stop| stop.interrupted), Some(true));
+    assert_eq!(counts(&all), [(Ending::Answered, all.len())].into(), "those under way ended well");
+    assert!(told.out.contains("under load") && told.out.contains("interrupted"), "{}", told.out);
+    assert!(told.err.contains("waiting for those under way"), "{}", told.err);
+    // Where the server does not answer them in time, they are abandoned.
+    let server = Server::start(&place, &["--service", "fixed=100s"]);
+    let mut load = place.fizeau(["load", &server.url, "--out", "gone", "--rate", "100"]);
+    load.args(["--requests", "10", "--warmup", "0", "--tokenizer", "words"]);
+    let told = say(load.args(["--deadlines", "drain=300ms,silence=500ms"]));
+    assert_eq!(told.code, Some(3), "the request before the load tells it: {}", told.err);
+    assert!(told.err.contains("no first token in time"), "{}", told.err);
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_abandoned_in_time() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--slots", "1", "--service", "fixed=500ms"]);
+    let mut load = place.fizeau(["load", &server.url].iter().chain(&SHORT));
+    load.args(["--rate", "100", "--requests", "10", "--warmup", "0", "--tokenizer", "words"]);
+    let told = say(load.args(["--deadlines", "drain=700ms"]));
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let counts = counts(&rows(&place, "out").0);
+    assert!(counts[&Ending::Abandoned] >= 7 && counts[&Ending::Answered] >= 1, "{counts:?}");
+}
+
+#[test]
+fn a_client_that_is_killed_has_kept_what_had_ended() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--slots", "64", "--service", "fixed=20ms"]);
+    let mut load = place.fizeau(["load", &server.url].iter().chain(&SHORT));
+    load.args(["--rate", "100", "--warmup", "0", "--tokenizer", "words"]);
+    let mut load = load.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+    let file = place.path("out/requests.jsonl");
+    while !fs::read_to_string(&file).is_ok_and(|text| text.lines().count() > 30) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    load.kill().expect("SIGKILL");
+    load.wait().expect("it ended");
+    let (all, stop) = rows(&place, "out");
+    assert!(all.len() >= 30 && stop.is_none(), "{}", all.len());
+    let told = say(&mut place.fizeau(["load", "report", "out/requests.jsonl"]));
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert!(told.out.contains("the run was killed"), "{}", told.out);
+}
+
+/// Everything that a run has written, and what it said.
+fn traces(place: &Place, out: &str, told: &Said) -> String {
+    let mut text = format!("{}{}", told.out, told.err);
+    for entry in fs::read_dir(place.path(out)).into_iter().flatten().flatten() {
+        text += &fs::read_to_string(entry.path()).expect("text");
+    }
+    text
+}
+
+#[test]
+fn keys_and_prompts_are_nowhere_unless_they_are_asked_for() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--ask-for-key"]);
+    let run = |out: &str, key: Option<&str>, more: &[&str]| {
+        let args = ["load", &server.url, "--input", "40", "--output", "4", "--out", out];
+        let mut load = place.fizeau(args.iter().chain(more));
+        load.args(["--concurrency", "2", "--requests", "6", "--warmup", "0"]);
+        load.env_remove("FIZEAU_API_KEY");
+        key.map(|key| load.env("FIZEAU_API_KEY", key));
+        say(&mut load)
+    };
+    let told = run("kept", Some(KEY), &["--keep-prompts"]);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert!(!traces(&place, "kept", &told).contains(KEY));
+    let (all, _) = rows(&place, "kept");
+    let prompts: Vec<String> = all.iter().filter_map(|row| row.prompt.clone()).collect();
+    assert!(prompts.len() == 6 && all.iter().all(|row| row.answer.is_some()));
+    fs::write(place.path("key"), format!("{KEY}\n")).expect("written");
+    let told = run("plain", None, &["--api-key-file", "key"]);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let text = traces(&place, "plain", &told);
+    assert!(!text.contains(KEY) && !text.contains(" word word"), "{text}");
+    for prompt in &prompts {
+        let start: Vec<&str> = prompt.split(' ').take(3).collect();
+        assert!(!text.contains(&start.join(" ")), "{prompt}");
+    }
+    // The server quotes a wrong key in its error.
+    let told = run("wrong", Some("sk-wrong-key-55"), &[]);
+    assert_eq!(told.code, Some(3), "{}", told.err);
+    let text = traces(&place, "wrong", &told);
+    assert!(text.contains("refuses access") && !text.contains("sk-wrong-key-55"), "{text}");
+    let told = run("none", Some("with a space"), &[]);
+    assert_eq!(told.code, Some(2), "{}", told.err);
+    assert!(!told.err.contains("with a space"), "{}", told.err);
+}
+
+#[test]
+fn hostile_answers_are_harmless_in_every_format() {
+    let place = Place::new();
+    let hostile = [
+        "--text=\u{1b}[31m\u{1b}]0;owned\u{7}",
+        "--text=<script>alert(1)</script>",
+        "--text==cmd|' /C calc'!A0",
+        "--text=\u{202e}\u{200b}\n\ndata: [DONE]\n\n",
+        "--text=caf\u{e9}\u{1f600}",
+    ];
+    let args = [&hostile[..], &["--piece", "3"]].concat();
+    let server = Server::start(&place, &args);
+    let model = "=1+1\u{1b}[2J<script>x</script>";
+    let args = ["--concurrency", "1", "--requests", "3", "--warmup", "0", "--keep-prompts"];
+    let told = load(&place, &server.url, &[&args[..], &["--model", model]].concat());
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let (all, _) = rows(&place, "out");
+    assert!(all.iter().all(|row| row.ending == Ending::Answered && row.chunks == 8), "{all:?}");
+    assert!(all[0].answer.as_deref().is_some_and(|text| text.contains("\u{1b}[31m")));
+    for format in ["terminal", "markdown", "html", "csv", "json"] {
+        let report = ["load", "report", "out/requests.jsonl", "--format", format];
+        let told = say(&mut place.fizeau(report));
+        assert_eq!(told.code, Some(0), "{format}: {}", told.err);
+        let acts = |c: char| c != '\n' && fizeau::text::is_hidden(c);
+        assert!(!told.out.contains(acts), "{format}");
+        assert!(format != "html" || !told.out.contains("<script>x"), "a model's name is text");
+        assert!(!told.out.contains("alert(1)"), "answers are in no report");
+    }
+    assert!(!told.err.contains('\u{1b}') && !told.out.contains('\u{1b}'), "{}", told.err);
+}
+
+#[test]
+fn command_lines_that_mean_nothing_are_refused() {
+    let place = Place::new();
+    let url = "http://127.0.0.1:9";
+    for (args, code, words) in [
+        (&[][..], 2, "fizeau load http://host:8000 --rate 4"),
+        (&["reprot"], 2, "a URL begins with http://"),
+        (&[url], 2, "--rate R (open loop)"),
+        (&[url, "--rate", "4", "--concurrency", "4"], 2, "cannot be used with"),
+        (&[url, "--rate", "0"], 2, "it is not above 0"),
+        (&[url, "--rate", "4", "--input", "many"], 2, "write a number of tokens"),
+        (&[url, "--rate", "4", "--set", "max_tokens=4"], 2, "another option decides"),
+        (&[url, "--rate", "1000000", "--duration", "1h"], 2, "are more than"),
+        (&[url, "--trace", "none.csv"], 3, "none.csv"),
+        (&["http://u:p@127.0.0.1:9", "--rate", "4"], 2, "FIZEAU_API_KEY"),
+        (&[url, "--rate", "4", "--ready", "300ms"], 3, "is not ready after"),
+    ] {
+        let told = say(&mut place.fizeau(["load"].iter().chain(args)));
+        assert_eq!(told.code, Some(code), "{args:?}: {}", told.err);
+        assert!(told.err.contains(words), "{args:?}: {}", told.err);
+    }
+    let plan = ["load", url, "--rate", "4,8", "--model", "m", "--plan"];
+    let told = say(&mut place.fizeau(plan));
+    assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
+    assert!(told.out.contains("level 2: open loop, 8 requests/s, Poisson; 480 requests"));
+    assert!(told.out.contains("nothing was sent"), "{}", told.out);
+}
+
+#[test]
+fn tls_is_checked_by_certificates() {
+    let place = Place::new();
+    let certificates = CertificateDer::from_pem_slice(include_bytes!("tls/server.pem"));
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/server.key")).expect("a key");
+    let config =
+        ServerConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificates.expect("a certificate")], key)
+            .expect("they belong together");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("https://{}", listener.local_addr().expect("an address"));
+    let config = Arc::new(config);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let config = Arc::clone(&config);
+            thread::spawn(move || {
+                let Ok(connection) = ServerConnection::new(config) else { return };
+                let mut stream = StreamOwned::new(connection, stream);
+                let mut piece = [0; 4096];
+                // Whatever is asked, two tokens; a request comes in one piece or two.
+                while let Ok(1..) = stream.read(&mut piece) {
+                    let text = String::from_utf8_lossy(&piece).into_owned();
+                    piece = [0; 4096];
+                    if text.starts_with("GET") || text.contains("/tokenize") {
+                        let _ = stream.write_all(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
+                        continue;
+                    }
+                    if !text.contains("max_tokens") {
+                        continue;
+                    }
+                    let events = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n\
+                                  data: {\"choices\":[{\"text\":\"b\"}]}\n\n\
+                                  data: [DONE]\n\n";
+                    let answer = format!(
+                        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                         Content-Length: {}\r\n\r\n{events}",
+                        events.len()
+                    );
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+            });
+        }
+    });
+    fs::write(place.path("ca.pem"), include_bytes!("tls/ca.pem")).expect("written");
+    let args = ["--model", "m", "--concurrency", "2", "--requests", "6", "--warmup", "0"];
+    let trusted = load(&place, &url, &[&args[..], &["--ca", "ca.pem"]].concat());
+    assert_eq!(trusted.code, Some(0), "{}", trusted.err);
+    assert_eq!(counts(&rows(&place, "out").0), [(Ending::Answered, 6)].into());
+    let args = [&args[..], &["--ready", "300ms"]].concat();
+    let mut strange = place.fizeau(["load", &url].iter().chain(&SHORT[..4]).chain(&args));
+    let strange = say(strange.args(["--out", "strange"]));
+    assert_eq!(strange.code, Some(3), "{}", strange.err);
+    assert!(strange.err.contains("certificate") || strange.err.contains("certificates"));
+    assert!(!place.path("strange").exists());
+}
+
+#[test]
+fn the_self_test_tells_what_it_tried() {
+    let place = Place::new();
+    let args = ["load", "self-test", "--rate", "40", "--tokens", "5", "--duration", "1s", "--json"];
+    let told = say(&mut place.fizeau(args));
+    // On a machine that is shared, times may be anything: what is judged by a clock may fail.
+    assert!(matches!(told.code, Some(0 | 1)), "{}", told.err);
+    let checks: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    let checks = checks.as_array().expect("a list");
+    let passed = |words: &str| {
+        let one = checks.iter().find(|one| one["what"].as_str().is_some_and(|s| s.contains(words)));
+        one.unwrap_or_else(|| panic!("{words}: {checks:?}"))["passes"].as_bool()
+    };
+    for words in ["M/M/4", "M/D/4", "answered at", "closed loop"] {
+        assert_eq!(passed(words), Some(true), "{words}: {checks:?}");
+    }
+    for words in ["beside the recursion", "server's own stamps", "tokens received", "open loop"] {
+        assert!(passed(words).is_some(), "{words}");
+    }
+}

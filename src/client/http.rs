@@ -188,6 +188,27 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), String> {
+        let (status, text) = self.answer(connections, path, body)?;
+        Ok((status, serde_json::from_slice(&text).unwrap_or(Value::Null)))
+    }
+
+    /// Asks for a text beside the load.
+    ///
+    /// # Errors
+    /// In words: where there is no answer of status 200.
+    pub fn ask_text(&self, connections: &Agent, path: &str) -> Result<String, String> {
+        match self.answer(connections, path, None)? {
+            (200, text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+            (status, _) => Err(format!("{path}: status {status}")),
+        }
+    }
+
+    fn answer(
+        &self,
+        connections: &Agent,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Vec<u8>), String> {
         let url = format!("{}{path}", self.target.root);
         let authorization = self.authorization();
         let answer = match body {
@@ -209,8 +230,7 @@ impl Client {
         let mut answer = answer.map_err(|error| self.harmless(&error.to_string()))?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec();
-        let text = text.map_err(|error| error.to_string())?;
-        Ok((status, serde_json::from_slice(&text).unwrap_or(Value::Null)))
+        Ok((status, text.map_err(|error| error.to_string())?))
     }
 }
 

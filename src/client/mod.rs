@@ -6,9 +6,11 @@ mod exchange;
 pub mod http;
 pub mod known;
 pub mod level;
+pub mod metrics;
 pub mod tokenizer;
 
 pub use exchange::{Outcome, Prepared};
 pub use http::{Client, Deadlines, Key};
 pub use level::{Schedule, State, Watcher};
+pub use metrics::Scraper;
 pub use tokenizer::Tokenizer;

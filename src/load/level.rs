@@ -1,10 +1,11 @@
 //! One level of load in numbers, whoever's client measured it.
 
 use super::{
-    row::{Ending, Plan, Row},
-    times::Times,
+    over_time::OverTime,
+    row::{Ending, Plan, Row, Sample},
+    times::{Portion, Times},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What was offered to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -95,6 +96,14 @@ pub struct Level {
     /// Requests a second that keep the limits; none where no limit is given or requests are not
     /// known one by one.
     pub goodput: Option<f64>,
+    /// The share of all requests that keep the limits: what failed keeps none. None as `goodput`.
+    pub kept: Option<Portion>,
+    /// What changed while it lasted; none where the moments of requests are not known.
+    pub over_time: Option<OverTime>,
+    /// What the server said of itself meanwhile.
+    pub server: Vec<Sample>,
+    /// The answered requests in the order in which they were scheduled, where they are known.
+    pub requests: Arc<[Request]>,
     /// What to know of it.
     pub notes: Vec<String>,
 }
@@ -146,7 +155,11 @@ impl Level {
         let unchunked = requests.iter().filter(|one| !one.is_chunked);
         let gaps: Vec<f64> = unchunked.flat_map(|one| one.gaps.iter().copied()).collect();
         let over = |one: &Request| Some(one.tpot()? / one.server_token.filter(|time| *time > 0.0)?);
-        let kept = requests.iter().filter(|one| limits.are_kept(one)).count() as f64;
+        let mut answers: Vec<bool> = requests.iter().map(|one| limits.are_kept(one)).collect();
+        let kept = answers.iter().filter(|is| **is).count() as f64;
+        // Where failures stood among the others, only the rows of this program's client tell.
+        answers.extend((0..failed.values().sum::<u64>()).map(|_| false));
+        let has_limits = !limits.is_empty() && duration > 0.0;
         Level {
             offered,
             answered: requests.len() as u64,
@@ -162,7 +175,11 @@ impl Level {
             server_prompt: times(&|one| one.server_prompt),
             over_server: times(&over).map(|times| times.median()),
             chunked: requests.iter().filter(|one| one.is_chunked).count() as u64,
-            goodput: (!limits.is_empty() && duration > 0.0).then(|| kept / duration),
+            goodput: has_limits.then(|| kept / duration),
+            kept: Portion::of(&answers).filter(|_| has_limits),
+            over_time: None,
+            server: Vec::new(),
+            requests: requests.into(),
             notes: Vec::new(),
         }
     }
@@ -189,6 +206,17 @@ impl Level {
         let offered = Offered { rate, burstiness, concurrency };
         let duration = (end - start).max(0.0);
         let mut level = Level::of(offered, &requests, failed, duration, limits);
+        level.over_time = OverTime::of(&rows, plan.rate.is_some());
+        if let (Some(_), false) = (level.kept, limits.is_empty()) {
+            let answers: Vec<bool> = rows
+                .iter()
+                .map(|row| {
+                    let request = (row.ending == Ending::Answered).then(|| request(row)).flatten();
+                    request.is_some_and(|request| limits.are_kept(&request))
+                })
+                .collect();
+            level.kept = Portion::of(&answers);
+        }
         if asked > 0.0 && (arrived / asked - 1.0).abs() > TOKENS_OFF {
             level.notes.push(format!(
                 "prompts of {:.0} tokens were asked for on average, and the server counted {:.0}: \

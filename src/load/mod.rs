@@ -5,23 +5,27 @@
 
 mod aiperf;
 pub mod arrivals;
+pub mod capacity;
 pub mod join;
 pub mod lengths;
 pub mod level;
+pub mod metrics;
+pub mod over_time;
 pub mod prompt;
 pub mod queue;
 pub mod random;
 pub mod read;
 pub mod received;
 pub mod row;
+pub mod search;
 pub mod sse;
 pub mod target;
 pub mod times;
 pub mod trace;
-mod vllm;
+pub mod vllm;
 
 pub use join::{Basis, Engine, Explained, Joined, Share, join};
 pub use level::{Level, Offered, Request};
 pub use read::{Source, read};
-pub use row::{Ending, Header, Line, Plan, Row, Stop};
+pub use row::{Ending, Header, Line, Plan, Row, Sample, Stop};
 pub use times::{Quantile, Times};

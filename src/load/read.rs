@@ -4,7 +4,7 @@
 use super::{
     aiperf,
     level::{Level, Limits},
-    row::{Header, Line, Row, Stop, VERSION},
+    row::{Header, Line, Row, Sample, Stop, VERSION},
     vllm,
 };
 use serde_json::Value;
@@ -69,19 +69,39 @@ pub fn read(text: &str, limits: &Limits) -> Result<Source, String> {
         .into())
 }
 
+/// The lines of a file of requests one by one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lines {
+    /// Its header, with the levels that were decided upon later.
+    pub header: Header,
+    /// Requests, in the order in which they ended.
+    pub rows: Vec<Row>,
+    /// What the server said of itself.
+    pub samples: Vec<Sample>,
+    /// The last line; none where the run was killed.
+    pub stop: Option<Stop>,
+    /// Whether the last line is torn.
+    pub is_torn: bool,
+}
+
 /// Requests one by one, as [`super::row`] has them.
 ///
 /// # Errors
 /// In words: where it is of a newer format, or a line other than the last one is torn.
-pub fn lines(text: &str) -> Result<(Header, Vec<Row>, Option<Stop>, bool), String> {
-    let mut header = None;
-    let (mut rows, mut stop, mut is_torn) = (Vec::new(), None, false);
+pub fn lines(text: &str) -> Result<Lines, String> {
+    let mut header: Option<Header> = None;
+    let (mut rows, mut samples, mut stop, mut is_torn) = (Vec::new(), Vec::new(), None, false);
     let all: Vec<&str> = text.lines().collect();
     for (at, line) in all.iter().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match serde_json::from_str::<Line>(line) {
             Ok(Line::Load(found)) if header.is_none() => header = Some(found),
             Ok(Line::Load(_)) => return Err(format!("line {}: a second header", at + 1)),
+            Ok(Line::Level(plan)) => match &mut header {
+                Some(header) => header.levels.push(plan),
+                None => return Err(format!("line {}: a level before the header", at + 1)),
+            },
             Ok(Line::Request(row)) => rows.push(row),
+            Ok(Line::Server(sample)) => samples.push(sample),
             Ok(Line::End(found)) => stop = Some(found),
             Err(_) if at + 1 == all.len() && !text.ends_with('\n') => is_torn = true,
             Err(error) => return Err(format!("line {}: {error}", at + 1)),
@@ -94,11 +114,11 @@ pub fn lines(text: &str) -> Result<(Header, Vec<Row>, Option<Stop>, bool), Strin
             header.version
         ));
     }
-    Ok((header, rows, stop, is_torn))
+    Ok(Lines { header, rows, samples, stop, is_torn })
 }
 
 fn own(text: &str, limits: &Limits) -> Result<Source, String> {
-    let (header, rows, stop, is_torn) = lines(text)?;
+    let Lines { header, rows, samples, stop, is_torn } = lines(text)?;
     let mut levels = Vec::new();
     for (at, plan) in header.levels.iter().enumerate().take(LEVELS_MAX) {
         let of_level: Vec<&Row> = rows.iter().filter(|row| row.level == at).collect();
@@ -106,6 +126,7 @@ fn own(text: &str, limits: &Limits) -> Result<Source, String> {
             continue;
         }
         let mut level = Level::of_rows(plan, &of_level, limits);
+        level.server = samples.iter().filter(|sample| sample.level == at).cloned().collect();
         let measured = level.answered + level.failures();
         // A closed loop ends by its time too.
         let is_over = plan.seconds.is_some() && stop.as_ref().is_some_and(|stop| !stop.interrupted);

@@ -13,8 +13,12 @@ pub const VERSION: u32 = 1;
 pub enum Line {
     /// The first.
     Load(Header),
+    /// A level that was decided upon after the header was written: it follows those before it.
+    Level(Plan),
     /// A request that has ended.
     Request(Row),
+    /// What the server said of itself.
+    Server(Sample),
     /// The last; missing where the run was killed.
     End(Stop),
 }
@@ -197,6 +201,33 @@ pub struct Row {
     /// The answer, where it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+}
+
+/// What the server said of itself at one moment, at its path `/metrics`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Which level of the header.
+    pub level: usize,
+    /// Seconds since the level began.
+    pub moment: f64,
+    /// Requests that it works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<f64>,
+    /// Requests that wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<f64>,
+    /// The share of the KV cache that is in use, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_used: Option<f64>,
+    /// Requests that it put aside for lack of KV cache, since it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempted: Option<f64>,
+    /// Tokens or blocks of prompts that were looked up in the prefix cache, since it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_asked: Option<f64>,
+    /// Of these, those that were found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_found: Option<f64>,
 }
 
 /// How a run ended.

@@ -110,16 +110,56 @@ fn inflation_of_tail(values: &[f64], above: f64, share: f64) -> f64 {
     if values.len() < VALUES_FOR_BATCHES {
         return 1.0;
     }
-    let length = values.len() / BATCHES;
-    let counts: Vec<f64> = values
+    inflation_of_share(values.iter().map(|value| *value > above), values.len(), share)
+}
+
+/// By how much the counts of `count` answers, yes or no, in batches scatter more than independent
+/// answers with a share of yes would.
+fn inflation_of_share(answers: impl Iterator<Item = bool>, count: usize, share: f64) -> f64 {
+    let length = count / BATCHES;
+    let answers: Vec<bool> = answers.collect();
+    let counts: Vec<f64> = answers
         .chunks_exact(length)
         .take(BATCHES)
-        .map(|batch| batch.iter().filter(|value| **value > above).count() as f64)
+        .map(|batch| batch.iter().filter(|is| **is).count() as f64)
         .collect();
     let mean = counts.iter().sum::<f64>() / counts.len() as f64;
     let squares: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
     let expected = length as f64 * share * (1.0 - share);
     (squares / (counts.len() - 1) as f64 / expected.max(f64::MIN_POSITIVE)).max(1.0)
+}
+
+/// A share of requests, with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Portion {
+    /// The share, from 0 to 1.
+    pub share: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Portion {
+    /// The share of yes among answers in the order in which their requests were scheduled: the
+    /// score interval of Wilson (Journal of the American Statistical Association 22, 1927), of as
+    /// many independent answers as these are worth. None where there are no answers.
+    pub fn of(answers: &[bool]) -> Option<Portion> {
+        let count = answers.len();
+        let share = answers.iter().filter(|is| **is).count() as f64 / count as f64;
+        (count > 0).then_some(())?;
+        let inflation = match count < VALUES_FOR_BATCHES || share == 0.0 || share == 1.0 {
+            true => 1.0,
+            false => inflation_of_share(answers.iter().copied(), count, share),
+        };
+        let worth = count as f64 / inflation;
+        let square = NORMAL * NORMAL / worth;
+        let middle = (share + square / 2.0) / (1.0 + square);
+        let variance = share * (1.0 - share) / worth + square / worth / 4.0;
+        let reach = NORMAL * variance.sqrt() / (1.0 + square);
+        let (low, high) = ((middle - reach).max(0.0), (middle + reach).min(1.0));
+        Some(Portion { share, low: low.min(share), high: high.max(share) })
+    }
 }
 
 /// Ranks, from 1, of the order statistics of n independent values that bound a quantile at 95 %,

@@ -8,7 +8,8 @@ use super::{
     read::{Source, finite, finite_list},
     times::{Quantile, Times},
 };
-use serde_json::Value;
+use crate::stats::quantile;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Every result of a file (`--append-result` writes one after the other).
@@ -123,4 +124,74 @@ fn detailed(value: &Value) -> Result<Option<Detailed>, String> {
         });
     }
     Ok(Some((requests, failed)))
+}
+
+/// Quantiles that `vllm bench serve` may be asked for (--metric-percentiles), as its keys name them.
+const PERCENTILES: [(f64, &str); 6] =
+    [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9")];
+
+/// A level under the keys of `vllm bench serve --save-result --save-detailed`, for whatever reads
+/// those. Times of requests are seconds, summaries milliseconds. What no such file can say stands
+/// under `fizeau`: this program's client counts from the scheduled moment.
+pub fn written(source: &Source, level: &Level) -> Value {
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Value| map.insert(key.to_owned(), value);
+    let requests = &level.requests;
+    let tokens = |of: fn(&Request) -> f64| requests.iter().map(of).sum::<f64>();
+    let (input, output) = match requests.is_empty() {
+        true => (level.input * level.answered as f64, level.output * level.answered as f64),
+        false => (tokens(|one| one.input), tokens(|one| one.output)),
+    };
+    let rate = |count: f64| if level.duration > 0.0 { count / level.duration } else { 0.0 };
+    put("date", json!(source.date));
+    put("backend", json!("fizeau"));
+    put("endpoint_type", json!("fizeau"));
+    put("label", Value::Null);
+    put("model_id", json!(source.model));
+    put("tokenizer_id", json!(source.model));
+    put("num_prompts", json!(level.answered + level.failures()));
+    put("request_rate", level.offered.rate.map_or_else(|| json!("inf"), |rate| json!(rate)));
+    put("burstiness", json!(level.offered.burstiness));
+    put("max_concurrency", json!(level.offered.concurrency));
+    put("duration", json!(level.duration));
+    put("completed", json!(level.answered));
+    put("failed", json!(level.failures()));
+    put("total_input_tokens", json!(input));
+    put("total_output_tokens", json!(output));
+    put("request_throughput", json!(rate(level.answered as f64)));
+    put("request_goodput", json!(level.goodput));
+    put("output_throughput", json!(rate(output)));
+    put("total_token_throughput", json!(rate(input + output)));
+    let gaps = || requests.iter().flat_map(|one| one.gaps.iter().copied());
+    let all: [(&str, Vec<f64>); 4] = [
+        ("ttft", requests.iter().filter_map(|one| one.ttft).collect()),
+        ("tpot", requests.iter().filter_map(Request::tpot).collect()),
+        ("itl", gaps().collect()),
+        ("e2el", requests.iter().map(|one| one.e2el).collect()),
+    ];
+    for (name, values) in all {
+        let sorted = quantile::sorted(&values);
+        if sorted.is_empty() {
+            continue;
+        }
+        let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+        let squares = sorted.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        put(&format!("mean_{name}_ms"), json!(mean * 1e3));
+        put(&format!("median_{name}_ms"), json!(quantile::quantile(&sorted, 0.5) * 1e3));
+        put(&format!("std_{name}_ms"), json!((squares / sorted.len() as f64).sqrt() * 1e3));
+        for (share, key) in PERCENTILES {
+            put(&format!("{key}_{name}_ms"), json!(quantile::quantile(&sorted, share) * 1e3));
+        }
+    }
+    if !requests.is_empty() {
+        let list = |of: &dyn Fn(&Request) -> Value| requests.iter().map(of).collect::<Value>();
+        put("input_lens", list(&|one| json!(one.input)));
+        put("output_lens", list(&|one| json!(one.output)));
+        put("ttfts", list(&|one| json!(one.ttft.unwrap_or(one.e2el))));
+        put("itls", list(&|one| json!(one.gaps)));
+        put("errors", list(&|_| json!("")));
+    }
+    let from = if level.lateness.is_some() { "scheduled" } else { "sent" };
+    put("fizeau", json!({ "counted_from": from, "failures": level.failed, "notes": level.notes }));
+    Value::Object(map)
 }

@@ -3,7 +3,7 @@
 use fizeau::{
     data::Catalogue,
     format::{csv, html, terminal},
-    load::{self, Engine, Joined, Line, Row, Source, Times, level::Limits},
+    load::{self, Engine, Joined, Line, Row, Source, Times, capacity::Goal, level::Limits},
     model::{Format, Model},
     project::Hardware,
     report::{Block, Document, LoadJoin, LoadResults},
@@ -337,7 +337,11 @@ fn what_is_faster_than_light_is_said() {
 
 fn document(served: &Served, source: Source, levels: Vec<Joined>) -> Document {
     let results = [LoadResults { file: "a.json".into(), source }];
-    fizeau::report::load(&results, Some(&LoadJoin { engine: engine(served), levels }))
+    fizeau::report::load(
+        &results,
+        Some(&LoadJoin { engine: engine(served), levels }),
+        &Goal::default(),
+    )
 }
 
 #[test]
@@ -363,7 +367,7 @@ fn hostile_names_are_harmless_in_every_format() {
     let levels = joined(&served, &source);
     let results = [LoadResults { file: hostile.into(), source }];
     let join = LoadJoin { engine: engine(&served), levels };
-    let document = fizeau::report::load(&results, Some(&join));
+    let document = fizeau::report::load(&results, Some(&join), &Goal::default());
     let window = terminal::Terminal { width: None, colour: terminal::Colour::Never };
     let plain = terminal::render(&document, window);
     assert!(!plain.contains('\u{1b}') && !plain.contains('\u{202e}'), "{plain}");
@@ -371,4 +375,54 @@ fn hostile_names_are_harmless_in_every_format() {
     assert!(!page.contains("<script>alert"), "a script in the page");
     let table = csv::of_tables(&document, &["levels"]).expect("it can be written");
     assert!(table.lines().skip(1).all(|line| !line.starts_with('=')), "{table}");
+}
+
+#[test]
+fn what_is_written_for_vllm_is_read_as_the_same() {
+    let row = |number: u64| {
+        let scheduled = number as f64 * 0.25;
+        let first = scheduled + 0.05 + 0.001 * (number % 7) as f64;
+        Row {
+            number,
+            scheduled,
+            sent: scheduled,
+            first: Some(first),
+            last: Some(first + 0.03),
+            ended: first + 0.03,
+            asked_input: 10,
+            asked_output: 4,
+            output: Some(4),
+            chunks: 4,
+            gaps: vec![0.01; 3],
+            ..Row::default()
+        }
+    };
+    let plan = load::Plan { rate: Some(4.0), requests: 40, ..load::Plan::default() };
+    let rows: Vec<Row> = (0..40).map(row).collect();
+    let level = load::Level::of_rows(&plan, &rows.iter().collect::<Vec<_>>(), &NONE);
+    let header = Line::Load(load::Header {
+        version: 1,
+        model: "m".into(),
+        levels: vec![plan],
+        ..load::Header::default()
+    });
+    let mut text = serde_json::to_string(&header).expect("JSON") + "\n";
+    for row in rows {
+        text += &(serde_json::to_string(&Line::Request(row)).expect("JSON") + "\n");
+    }
+    let source = load::read(&text, &NONE).expect("read");
+    let written = load::vllm::written(&source, &source.levels[0]).to_string();
+    let again = load::read(&written, &NONE).expect("read again");
+    assert_eq!((again.client, again.model.as_deref()), ("vllm bench serve", Some("m")));
+    let again = &again.levels[0];
+    let near = |one: &Option<Times>, other: &Option<Times>| {
+        let (one, other) = (one.as_ref().expect("times"), other.as_ref().expect("times"));
+        assert!((one.mean / other.mean - 1.0).abs() < 1e-6, "{one:?} {other:?}");
+        assert!((one.median() / other.median() - 1.0).abs() < 1e-6, "{one:?} {other:?}");
+    };
+    near(&again.ttft, &level.ttft);
+    near(&again.tpot, &level.tpot);
+    near(&again.itl, &level.itl);
+    near(&again.e2el, &level.e2el);
+    assert_eq!((again.answered, again.offered), (40, level.offered));
 }

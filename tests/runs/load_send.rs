@@ -63,6 +63,7 @@ fn rows(place: &Place, out: &str) -> (Vec<Row>, Option<Stop>) {
             Line::Load(header) => assert_eq!(header.version, 1),
             Line::Request(row) => rows.push(row),
             Line::End(end) => stop = Some(end),
+            Line::Level(_) | Line::Server(_) => {}
         }
     }
     rows.sort_by_key(|row: &Row| (row.level, row.number));
@@ -93,7 +94,8 @@ fn open_and_closed_loops_are_sent_counted_and_reported() {
         assert_eq!((row.output, row.chunks, row.gaps.len()), (Some(8), 8, 7));
         assert!(row.sent >= row.scheduled && row.first > row.headers, "{row:?}");
         let (first, last) = (row.first.expect("a token"), row.last.expect("a token"));
-        assert!(row.ended >= last && last - first > 0.005, "{row:?}");
+        assert!(row.ended >= last && last >= first, "{row:?}");
+        assert!(last - row.sent > 0.008, "eight tokens of 1 ms each: {row:?}");
         assert_eq!((row.prompt.as_deref(), row.answer.as_deref()), (None, None));
     }
     assert!(fs::read_to_string(place.path("out/report.html")).expect("a page").contains("<svg"));
@@ -117,6 +119,52 @@ fn open_and_closed_loops_are_sent_counted_and_reported() {
             .max()
     };
     assert_eq!((most(0), most(1)), (Some(1), Some(3)));
+}
+
+#[test]
+fn the_highest_rate_is_searched_and_a_plan_is_made() {
+    let place = Place::new();
+    // Two slots of 40 ms: 50 requests a second at most.
+    let server = Server::start(&place, &["--slots", "2", "--service", "fixed=40ms"]);
+    let args = ["--rate", "10..320", "--requests", "60", "--warmup", "0", "--search", "1"];
+    let slo = ["--slo", "e2el=150ms", "--slo-share", "90%", "--target", "200", "--devices", "4"];
+    let arrivals = ["--arrivals", "constant", "--metrics-every", "100ms"];
+    let told = load(&place, &server.url, &[&args[..], &slo, &arrivals].concat());
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let words = told.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = fs::read_to_string(place.path("out/requests.jsonl")).expect("rows");
+    let lines: Vec<Line> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect();
+    let added: Vec<f64> = lines
+        .iter()
+        .filter_map(|line| if let Line::Level(plan) = line { plan.rate } else { None })
+        .collect();
+    assert_eq!(added.len(), 1, "one level between the last that kept and the first that missed");
+    let levels = lines.iter().filter_map(|line| match line {
+        Line::Request(row) => Some(row.level),
+        _ => None,
+    });
+    let levels: std::collections::BTreeSet<usize> = levels.collect();
+    assert!(!levels.contains(&5), "320 a second was never sent: {levels:?}");
+    let waiting = lines.iter().filter_map(|line| match line {
+        Line::Server(sample) => sample.waiting,
+        _ => None,
+    });
+    assert!(waiting.fold(0.0, f64::max) > 1.0, "the server's own view of its queue");
+    assert!(words.contains("Highest rate that keeps the limits:"), "{words}");
+    assert!(words.contains("200 requests/s take"), "{words}");
+    let vllm = ["load", "report", "out/requests.jsonl", "--format", "vllm", "--out", "vllm.json"];
+    let told = say(&mut place.fizeau(vllm));
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let told = say(&mut place.fizeau(["load", "report", "vllm.json", "--json"]));
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    // No level keeps a limit that the service itself exceeds.
+    let report = ["load", "report", "out/requests.jsonl", "--slo", "e2el=20ms", "--target", "9"];
+    let told = say(&mut place.fizeau(report));
+    assert!(told.out.contains("cannot be met"), "{}", told.out);
+    let wrong = ["load", &server.url, "--rate", "8..2"];
+    let told = say(&mut place.fizeau(wrong));
+    assert!(told.code == Some(2) && told.err.contains("write the smaller one first"));
 }
 
 #[test]

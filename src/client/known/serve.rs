@@ -37,6 +37,8 @@ struct Queue {
     /// The moment of the first request.
     first: Option<f64>,
     arrivals: u64,
+    /// Requests that have not ended, by their laws.
+    there: Vec<Served>,
     stamps: Vec<Stamp>,
 }
 
@@ -55,7 +57,8 @@ impl Server {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let slots = Slots::new(laws.slots);
-        let queue = Queue { slots, first: None, arrivals: 0, stamps: Vec::new() };
+        let (there, stamps) = (Vec::new(), Vec::new());
+        let queue = Queue { slots, first: None, arrivals: 0, there, stamps };
         let shared = Arc::new(Shared { laws, start: clock::now(), queue: Mutex::new(queue) });
         let accept = move || {
             for stream in listener.incoming() {
@@ -113,6 +116,13 @@ impl Shared {
         match request.line.as_str() {
             "GET /health" => plain(stream, "200 OK", "", &json!({"status": "ok"})),
             "GET /v1/models" => plain(stream, "200 OK", "", &json!({"data": [{"id": "known"}]})),
+            "GET /metrics" => {
+                let (running, waiting) = self.there();
+                let text = format!(
+                    "vllm:num_requests_running {running}\nvllm:num_requests_waiting {waiting}\n"
+                );
+                whole(stream, "200 OK", "text/plain; version=0.0.4", "", &text)
+            }
             "GET /stamps" => {
                 let stamps = serde_json::to_value(&self.queue().stamps)?;
                 plain(stream, "200 OK", "", &stamps)
@@ -148,6 +158,15 @@ impl Shared {
         }
     }
 
+    /// Requests that are served now, and that wait.
+    fn there(&self) -> (usize, usize) {
+        let queue = self.queue();
+        let now = self.start.elapsed().0;
+        let there = || queue.there.iter().filter(|one| one.end > now);
+        let running = there().filter(|one| one.begin <= now).count();
+        (running, there().count() - running)
+    }
+
     /// When a request is served that is there now, and how it is counted.
     fn admit(&self, request: &Request, tokens: u32) -> (f64, Served, u64, u64) {
         let mut queue = self.queue();
@@ -161,6 +180,8 @@ impl Shared {
         let (level, number) = request.number.unwrap_or((0, queue.arrivals));
         queue.arrivals += 1;
         let served = queue.slots.serve(arrived, self.laws.time(level, number, tokens));
+        queue.there.retain(|one| one.end > arrived);
+        queue.there.push(served);
         (arrived, served, level, number)
     }
 
@@ -267,9 +288,19 @@ fn token(is_chat: bool, text: &str, is_last: bool) -> String {
 
 /// An answer that is no stream; the connection stays open.
 fn plain(stream: &mut TcpStream, status: &str, more: &str, body: &Value) -> io::Result<bool> {
-    let body = body.to_string();
+    whole(stream, status, "application/json", more, &body.to_string())
+}
+
+/// The same of any text.
+fn whole(
+    stream: &mut TcpStream,
+    status: &str,
+    kind: &str,
+    more: &str,
+    body: &str,
+) -> io::Result<bool> {
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{more}\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{more}\r\n",
         body.len()
     );
     stream.write_all(format!("{head}{body}").as_bytes())?;

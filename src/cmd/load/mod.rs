@@ -1,5 +1,6 @@
 //! `fizeau load`: serving measured as it is felt, and joined to what the hardware allows.
 
+mod goal;
 mod live;
 mod prepare;
 mod report;

@@ -65,49 +65,55 @@ pub fn sketches(args: &SendArgs) -> anyhow::Result<Vec<Sketch>> {
         )
         .into());
     }
-    let (inputs, outputs) = args.lengths()?;
-    let rates = args.rate.iter().map(|rate| (Some(*rate), None));
-    let places = args.concurrency.iter().map(|places| (None, Some(*places)));
+    let rates = args.rates().map(|rate| (Some(rate), None));
+    let places = args.places().map(|places| (None, Some(places)));
     let mut sketches = Vec::new();
-    let mut all = 0;
     for (level, (rate, concurrency)) in rates.chain(places).enumerate() {
-        let Seconds(duration) = args.duration.map_or(DURATION, |time| time.0);
-        let requests = args.requests.unwrap_or_else(|| match rate {
-            Some(rate) => (rate * duration).round().max(1.0) as u64,
-            None => CLOSED.max(10 * u64::from(concurrency.unwrap_or(1))),
-        });
-        let count = requests + args.warmup;
-        all += count;
-        if all > REQUESTS_MAX {
+        sketches.push(sketch(args, level as u64, rate, concurrency)?);
+        let all: usize = sketches.iter().map(|one| one.lengths.len()).sum();
+        if all as u64 > REQUESTS_MAX {
             return Err(Usage(format!("{all} requests are more than {REQUESTS_MAX}")).into());
         }
-        let level = level as u64;
-        let has_time = args.duration.is_some() || args.requests.is_none();
-        let until = concurrency.filter(|_| has_time).map(|_| duration);
-        let schedule = match (rate, concurrency) {
-            (Some(rate), _) => {
-                Schedule::Moments(args.arrivals.moments(rate, count, args.seed, level))
-            }
-            (None, places) => Schedule::Places(places.unwrap_or(1), until),
-        };
-        let burstiness = rate.and_then(|_| args.arrivals.shape());
-        let mut random = Random::new(args.seed, level, Purpose::Lengths);
-        sketches.push(Sketch {
-            plan: Plan {
-                rate,
-                concurrency,
-                burstiness,
-                requests,
-                warmup: args.warmup,
-                seconds: until,
-            },
-            schedule,
-            lengths: (0..count)
-                .map(|_| (inputs.draw(&mut random), outputs.draw(&mut random)))
-                .collect(),
-        });
     }
     Ok(sketches)
+}
+
+/// A level of one rate, or of one number of requests at once.
+///
+/// # Errors
+/// Where the arguments ask for too much.
+pub fn sketch(
+    args: &SendArgs,
+    level: u64,
+    rate: Option<f64>,
+    concurrency: Option<u32>,
+) -> anyhow::Result<Sketch> {
+    let (inputs, outputs) = args.lengths()?;
+    let Seconds(duration) = args.duration.map_or(DURATION, |time| time.0);
+    let requests = args.requests.unwrap_or_else(|| match rate {
+        Some(rate) => (rate * duration).round().max(1.0) as u64,
+        None => CLOSED.max(10 * u64::from(concurrency.unwrap_or(1))),
+    });
+    let count = requests.saturating_add(args.warmup);
+    if count > REQUESTS_MAX {
+        return Err(Usage(format!("{count} requests are more than {REQUESTS_MAX}")).into());
+    }
+    let has_time = args.duration.is_some() || args.requests.is_none();
+    let until = concurrency.filter(|_| has_time).map(|_| duration);
+    let schedule = match (rate, concurrency) {
+        (Some(rate), _) => Schedule::Moments(args.arrivals.moments(rate, count, args.seed, level)),
+        (None, places) => Schedule::Places(places.unwrap_or(1), until),
+    };
+    let burstiness = rate.and_then(|_| args.arrivals.shape());
+    let mut random = Random::new(args.seed, level, Purpose::Lengths);
+    let warmup = args.warmup;
+    Ok(Sketch {
+        plan: Plan { rate, concurrency, burstiness, requests, warmup, seconds: until },
+        schedule,
+        lengths: (0..count)
+            .map(|_| (inputs.draw(&mut random), outputs.draw(&mut random)))
+            .collect(),
+    })
 }
 
 /// A level by a trace: its first requests warm up.

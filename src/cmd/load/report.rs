@@ -1,6 +1,6 @@
 //! `fizeau load report`: results of a client, alone or beside what the hardware allows.
 
-use super::limits;
+use super::goal::GoalArgs;
 use crate::{
     cmd::{
         Global, Usage, project,
@@ -14,7 +14,7 @@ use crate::{
     report::{LoadJoin, LoadResults, load as document},
     verdict::Verdict,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -50,15 +50,46 @@ pub struct LoadReportArgs {
     /// Leave out rates that others published of a part: L2 is of records alone
     #[arg(long)]
     pub no_published: bool,
-    /// Limits that a request has to keep to count as goodput: ttft=500ms,tpot=20ms,e2el=30s
-    #[arg(long, value_name = "LIMITS")]
-    pub slo: Option<String>,
+    /// What is asked of the server.
+    #[command(flatten)]
+    pub goal: GoalArgs,
     /// How it is written [default: terminal, or as the name of --out ends; json with --json]
     #[arg(long, value_enum)]
-    pub format: Option<ReportFormat>,
+    pub format: Option<LoadFormat>,
     /// Write it to this file and not to standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// How results of load are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LoadFormat {
+    /// Text that fits the window.
+    Terminal,
+    /// For issues, wikis and READMEs.
+    Markdown,
+    /// Every level on a line, in SI units.
+    Csv,
+    /// All derived numbers, in SI units.
+    Json,
+    /// One page that needs nothing else, with charts.
+    Html,
+    /// The keys of `vllm bench serve --save-result --save-detailed`, an object for each level.
+    Vllm,
+}
+
+impl LoadFormat {
+    /// As all reports have it; none where no other report has it.
+    fn shared(self) -> Option<ReportFormat> {
+        Some(match self {
+            LoadFormat::Terminal => ReportFormat::Terminal,
+            LoadFormat::Markdown => ReportFormat::Markdown,
+            LoadFormat::Csv => ReportFormat::Csv,
+            LoadFormat::Json => ReportFormat::Json,
+            LoadFormat::Html => ReportFormat::Html,
+            LoadFormat::Vllm => return None,
+        })
+    }
 }
 
 /// Reports.
@@ -67,12 +98,16 @@ pub struct LoadReportArgs {
 /// Where a file cannot be read, or what is asked cannot be.
 pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let out = args.out.as_deref();
-    let format = report::format_without_cases(args.format, out, global, "results of load")?;
+    let shared = args.format.and_then(LoadFormat::shared);
+    let format = report::format_without_cases(shared, out, global, "results of load")?;
     spare(out, &args.files)?;
-    let limits = limits(args.slo.as_deref())?;
+    let goal = args.goal.read()?;
     let mut results = Vec::new();
     for path in &args.files {
-        results.push(results_of(path, &limits)?);
+        results.push(results_of(path, &goal.limits)?);
+    }
+    if args.format == Some(LoadFormat::Vllm) {
+        return write(args, &as_vllm(&results)?).map(|()| ExitCode::SUCCESS);
     }
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let mut code = ExitCode::SUCCESS;
@@ -94,9 +129,9 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
             if levels.iter().any(|one| !one.beyond_light().is_empty()) {
                 code = ExitCode::from(Verdict::Inconclusive.exit_code());
             }
-            document(&results, Some(&LoadJoin { engine, levels }))
+            document(&results, Some(&LoadJoin { engine, levels }), &goal)
         }
-        _ => document(&results, None),
+        _ => document(&results, None, &goal),
     };
     let text = match format {
         ReportFormat::Csv => csv::of_tables(&document, &["joined"])
@@ -107,11 +142,27 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
             .and_then(|text| text)?,
         _ => report::render(&document, format, report::window(global))?,
     };
-    match &args.out {
-        Some(path) => crate::cmd::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => crate::cmd::write_out(&text)?,
-    }
+    write(args, &text)?;
     Ok(code)
+}
+
+fn write(args: &LoadReportArgs, text: &str) -> anyhow::Result<()> {
+    match &args.out {
+        Some(path) => crate::cmd::write_file(path, text.as_bytes(), "--out FILE"),
+        None => crate::cmd::write_out(text),
+    }
+}
+
+/// One JSON object on each line, as `--append-result` of that client leaves them.
+fn as_vllm(results: &[LoadResults]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for one in results {
+        for level in &one.source.levels {
+            text += &serde_json::to_string(&load::vllm::written(&one.source, level))?;
+            text.push('\n');
+        }
+    }
+    Ok(text)
 }
 
 /// Refuses to write a report over what it is made from.

@@ -1,16 +1,15 @@
 //! `fizeau load URL`: sends requests, keeps a row of each, and reports.
 
 use super::{
-    limits,
     live::Live,
-    prepare::{self, Counter, Made, Maker, PROBE, Sketch},
+    prepare::{self, Made, Maker, PROBE, Sketch},
     report::results_of,
     send_args::SendArgs,
 };
 use crate::{
     client::{
-        Client, Key, Outcome, Prepared, Schedule, State, Watcher,
-        level::{self, Work},
+        Client, Key, Outcome, Prepared, Schedule, Scraper, State, Watcher,
+        level::{self as client_level, Work},
     },
     clock,
     cmd::{
@@ -21,8 +20,10 @@ use crate::{
     },
     file,
     load::{
-        Ending, Header, Line, Offered, Stop,
+        Ending, Header, Line, Offered, Row, Sample, Stop,
+        capacity::Goal,
         row::VERSION,
+        search::Search,
         target::{Asked, Target},
     },
     report::{LoadResults, load as document},
@@ -35,12 +36,19 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
 };
 use ureq::Agent;
 
 /// The rows of a run, in its directory.
 const ROWS: &str = "requests.jsonl";
+
+/// Where servers state their metrics.
+const METRICS: &str = "/metrics";
 
 /// The page of a run, in its directory.
 const PAGE: &str = "report.html";
@@ -72,7 +80,8 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let target = target.map_err(|why| {
         Usage(format!("{why}; `fizeau load --help` has what else it takes in place of a URL"))
     })?;
-    let slo = limits(args.slo.as_deref())?;
+    let goal = args.goal.read()?;
+    let others = args.metrics()?;
     let sketches = prepare::sketches(args)?;
     let mut asked = Asked {
         model: args.model.clone().unwrap_or_default(),
@@ -91,7 +100,7 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
         say("the API key travels unencrypted to this server: its URL begins with http://");
     }
     let interrupted = signals::watch_and_say(STOPPING)?;
-    let _ = level::open_files_as_permitted();
+    let _ = client_level::open_files_as_permitted();
     let client = client(args, target, key)?;
     let connections = client.connections();
     let models = wait_until_ready(args, &client, &connections, &interrupted)?;
@@ -101,14 +110,20 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let counter = prepare::counter(args, &client, &connections, &asked.model)?;
     let lines = stated(args, &client.target, &asked.model, client.key(), &sketches)?;
     say(&lines.join("\n"));
+    let scraper = (!args.no_metrics)
+        .then(|| Scraper::find(&client, METRICS, others, args.metrics_every.0))
+        .flatten();
+    if scraper.is_none() && !args.metric.is_empty() {
+        say("the server has none of the metrics of --metric at /metrics");
+    }
     let maker = Maker { counter: &counter, asked: &asked, args, interrupted: &interrupted };
     probe(&client, &connections, &maker, &sketches)?;
     let mut live = Live::new(args.progress);
     let levels = made(&maker, &sketches, &mut live)?;
-    let loaded = Loaded { args, client: &client, asked: &asked, counter: &counter, levels };
+    let loaded = Loaded { args, client: &client, maker: &maker, levels, goal, scraper };
     let directory = loaded.send(live, &interrupted)?;
     let is_interrupted = interrupted.load(Ordering::Relaxed);
-    finish(&directory, &slo, global, is_interrupted)
+    finish(&directory, &goal, global, is_interrupted)
 }
 
 /// The API key of the file or the variable.
@@ -295,9 +310,10 @@ fn stated(
 struct Loaded<'l> {
     args: &'l SendArgs,
     client: &'l Client,
-    asked: &'l Asked,
-    counter: &'l Counter<'l>,
+    maker: &'l Maker<'l>,
     levels: Vec<Level<'l>>,
+    goal: Goal,
+    scraper: Option<Scraper>,
 }
 
 impl Loaded<'_> {
@@ -309,29 +325,43 @@ impl Loaded<'_> {
         let path = directory.join(ROWS);
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = file.with_context(|| format!("cannot make {} (--out DIR)", shown(&path)))?;
-        let mut keeper = Keeper { file, live };
+        let (samples, hear) = mpsc::channel();
+        let searches = self.args.search.is_some();
+        let mut keeper = Keeper { file, live, hear, searches, rows: Vec::new() };
         keeper.keep(&Line::Load(self.header(date)?)).with_context(|| shown(&path))?;
         let cpu = clock::cpu_time();
-        for (at, one) in self.levels.iter().enumerate() {
-            if interrupted.load(Ordering::Relaxed) {
+        let mut search = Search::new(self.args.search.unwrap_or(0));
+        let is_over = |search: &Search| {
+            interrupted.load(Ordering::Relaxed) || searches && search.has_missed()
+        };
+        let send = |level: usize, one: &Level<'_>, keeper: &mut Keeper, search: &mut Search| {
+            let sent = self.send_level(level, one, &samples, interrupted, keeper);
+            sent.with_context(|| format!("level {}, rows in {}", level + 1, shown(&path)))?;
+            let plan = &one.sketch.plan;
+            if let (true, Some(rate)) = (searches, plan.rate) {
+                let rows: Vec<&Row> = keeper.rows.iter().collect();
+                let met = crate::load::Level::of_rows(plan, &rows, &self.goal.limits);
+                search.met(rate, met.keeps(self.goal.share) == Some(true));
+                keeper.rows.clear();
+            }
+            anyhow::Ok(())
+        };
+        for (level, one) in self.levels.iter().enumerate() {
+            if is_over(&search) {
                 break;
             }
-            let plan = &one.sketch.plan;
-            let offered = Offered {
-                rate: plan.rate,
-                burstiness: plan.burstiness,
-                concurrency: plan.concurrency,
-            };
-            keeper.live.begins(offered.describe(), plan);
-            let work = Work {
-                level: at,
-                seed: self.args.seed,
-                warmup: plan.warmup,
-                requests: &one.requests,
-                schedule: &one.sketch.schedule,
-            };
-            let sent = level::run(self.client, work, interrupted, &mut keeper);
-            sent.with_context(|| format!("level {}, rows in {}", at + 1, shown(&path)))?;
+            send(level, one, &mut keeper, &mut search)?;
+        }
+        let mut level = self.levels.len();
+        while !interrupted.load(Ordering::Relaxed)
+            && let Some(rate) = search.next_rate()
+        {
+            let sketch = prepare::sketch(self.args, level as u64, Some(rate), None)?;
+            let Made { requests, .. } =
+                self.maker.make(level as u64, &sketch.lengths, &mut |_| {})?;
+            keeper.keep(&Line::Level(sketch.plan.clone())).with_context(|| shown(&path))?;
+            send(level, &Level { sketch: &sketch, requests }, &mut keeper, &mut search)?;
+            level += 1;
         }
         let stop = Stop {
             interrupted: interrupted.load(Ordering::Relaxed),
@@ -339,6 +369,43 @@ impl Loaded<'_> {
         };
         keeper.keep(&Line::End(stop)).with_context(|| shown(&path))?;
         Ok(directory)
+    }
+
+    /// Sends one level, and asks for the server's metrics meanwhile.
+    fn send_level(
+        &self,
+        level: usize,
+        one: &Level<'_>,
+        samples: &Sender<Sample>,
+        interrupted: &AtomicBool,
+        keeper: &mut Keeper,
+    ) -> io::Result<()> {
+        let plan = &one.sketch.plan;
+        let offered =
+            Offered { rate: plan.rate, burstiness: plan.burstiness, concurrency: plan.concurrency };
+        keeper.live.begins(offered.describe(), plan);
+        let work = Work {
+            level,
+            seed: self.args.seed,
+            warmup: plan.warmup,
+            requests: &one.requests,
+            schedule: &one.sketch.schedule,
+        };
+        let is_over = AtomicBool::new(false);
+        let start = clock::now();
+        thread::scope(|scope| {
+            let samples = samples.clone();
+            if let Some(scraper) = &self.scraper {
+                let is_over = &is_over;
+                let named = thread::Builder::new().name("metrics".into());
+                named
+                    .spawn_scoped(scope, move || scraper.watch(level, start, is_over, &samples))?;
+            }
+            let sent = client_level::run(self.client, work, interrupted, keeper);
+            is_over.store(true, Ordering::Relaxed);
+            sent
+        })?;
+        keeper.keep_samples()
     }
 
     fn header(&self, date: String) -> anyhow::Result<Header> {
@@ -360,10 +427,10 @@ impl Loaded<'_> {
             program: concat!("fizeau ", env!("CARGO_PKG_VERSION")).into(),
             date,
             url: self.client.target.url(),
-            model: self.asked.model.clone(),
-            endpoint: self.asked.endpoint.name().into(),
+            model: self.maker.asked.model.clone(),
+            endpoint: self.maker.asked.endpoint.name().into(),
             workload,
-            prompts: format!("{}{shared}", self.counter.describe()),
+            prompts: format!("{}{shared}", self.maker.counter.describe()),
             seed: self.args.seed,
             levels: self.levels.iter().map(|one| one.sketch.plan.clone()).collect(),
         })
@@ -374,6 +441,10 @@ impl Loaded<'_> {
 struct Keeper {
     file: File,
     live: Live,
+    hear: Receiver<Sample>,
+    /// Whether a search looks at the rows of each level.
+    searches: bool,
+    rows: Vec<Row>,
 }
 
 impl Keeper {
@@ -383,11 +454,23 @@ impl Keeper {
         text.push('\n');
         self.file.write_all(text.as_bytes())
     }
+
+    /// Keeps what the server has said of itself.
+    fn keep_samples(&mut self) -> io::Result<()> {
+        while let Ok(sample) = self.hear.try_recv() {
+            self.keep(&Line::Server(sample))?;
+        }
+        Ok(())
+    }
 }
 
 impl Watcher for Keeper {
     fn ended(&mut self, outcome: Outcome) -> io::Result<()> {
         self.live.ended(&outcome.row, outcome.message.as_deref());
+        if self.searches {
+            self.rows.push(Row { prompt: None, answer: None, ..outcome.row.clone() });
+        }
+        self.keep_samples()?;
         self.keep(&Line::Request(outcome.row))
     }
 
@@ -399,15 +482,15 @@ impl Watcher for Keeper {
 /// Reports what the rows say.
 fn finish(
     directory: &Path,
-    slo: &crate::load::level::Limits,
+    goal: &Goal,
     global: &Global,
     is_interrupted: bool,
 ) -> anyhow::Result<ExitCode> {
     let rows = directory.join(ROWS);
-    let results: LoadResults = results_of(&rows, slo)?;
+    let results: LoadResults = results_of(&rows, &goal.limits)?;
     let levels = &results.source.levels;
     let is_answered = !levels.is_empty() && levels.iter().all(|level| level.answered > 0);
-    let document = document(&[results], None);
+    let document = document(&[results], None, goal);
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     crate::cmd::write_out(&report::render(&document, format, report::window(global))?)?;
     let page = report::render(&document, ReportFormat::Html, report::window(global))?;

@@ -1,11 +1,13 @@
 //! Arguments of `fizeau load URL`.
 
+use super::goal::GoalArgs;
 use crate::{
     client::Deadlines,
     cmd::{Usage, progress::ProgressMode},
     load::{
         arrivals::Arrivals,
         lengths::{Lengths, PRESETS},
+        metrics::{self, Quantity},
         target::Endpoint,
     },
     number,
@@ -13,7 +15,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
-use std::{path::PathBuf, str::FromStr};
+use std::{collections::BTreeMap, path::PathBuf, str::FromStr};
 
 /// Arguments of `load URL`.
 #[derive(Args, Clone, Debug)]
@@ -29,15 +31,20 @@ pub struct SendArgs {
     #[arg(long, value_enum)]
     pub endpoint: Option<EndpointName>,
     /// Open loop: requests a second, sent whether or not earlier ones are answered;
-    /// several with commas are levels, one after the other
-    #[arg(long, value_name = "R[,R..]", value_delimiter = ',', value_parser = number::positive,
+    /// several with commas are levels, one after the other; 1..32 stands for 1,2,4,8,16,32
+    #[arg(long, value_name = "R[,R..]", value_delimiter = ',', value_parser = rates,
           conflicts_with_all = ["concurrency", "trace"])]
-    pub rate: Vec<f64>,
+    pub rate: Vec<Steps<f64>>,
     /// Closed loop: requests at once, each sent when one has ended; several with commas
-    /// are levels
+    /// are levels; 1..128 stands for 1,2,4 and so on
     #[arg(long, value_name = "N[,N..]", value_delimiter = ',', conflicts_with = "trace",
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub concurrency: Vec<u32>,
+          value_parser = places)]
+    pub concurrency: Vec<Steps<u32>>,
+    /// Search for the highest rate that keeps the limits of --slo: the levels of --rate until one
+    /// misses them, then N levels more between the last that kept them and that one
+    #[arg(long, value_name = "N", requires = "slo", requires = "rate",
+          value_parser = clap::value_parser!(u32).range(0..=20))]
+    pub search: Option<u32>,
     /// Open loop by a trace: moments and lengths of JSON Lines (Mooncake) or CSV (Azure, BurstGPT)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "input", "output"])]
     pub trace: Option<PathBuf>,
@@ -98,9 +105,19 @@ pub struct SendArgs {
     /// Keep prompts and answers in the rows
     #[arg(long)]
     pub keep_prompts: bool,
-    /// Limits that a request has to keep to count as goodput: ttft=500ms,tpot=20ms,e2el=30s
-    #[arg(long, value_name = "LIMITS")]
-    pub slo: Option<String>,
+    /// What is asked of the server.
+    #[command(flatten)]
+    pub goal: GoalArgs,
+    /// How often the server's own /metrics is asked for, where it has one
+    #[arg(long, value_name = "TIME", default_value = "1s", conflicts_with = "no_metrics")]
+    pub metrics_every: Time,
+    /// A metric of a server that is not known, as QUANTITY=NAME (repeatable); quantities: running,
+    /// waiting, kv-used, preempted, prefix-asked, prefix-found
+    #[arg(long, value_name = "QUANTITY=NAME")]
+    pub metric: Vec<String>,
+    /// Leave the server's /metrics alone
+    #[arg(long)]
+    pub no_metrics: bool,
     /// Print what would be sent, and send nothing
     #[arg(long)]
     pub plan: bool,
@@ -111,6 +128,41 @@ pub struct SendArgs {
     #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
     pub progress: ProgressMode,
 }
+
+/// One value, or several that double.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps<T>(Vec<T>);
+
+/// The most values of a range: it doubles, so that no more make sense.
+const STEPS_MAX: usize = 40;
+
+fn rates(text: &str) -> Result<Steps<f64>, String> {
+    let Some((first, last)) = text.split_once("..") else {
+        return Ok(Steps(vec![number::positive(text)?]));
+    };
+    let (first, last) = (number::positive(first)?, number::positive(last)?);
+    if last < first {
+        return Err(format!("{text:?} falls: write the smaller one first"));
+    }
+    let mut values: Vec<f64> = std::iter::successors(Some(first), |value| Some(value * 2.0))
+        .take_while(|value| *value < last)
+        .take(STEPS_MAX)
+        .collect();
+    values.push(last);
+    Ok(Steps(values))
+}
+
+fn places(text: &str) -> Result<Steps<u32>, String> {
+    let Steps(values) = rates(text)?;
+    let place = |value: f64| match value.fract() == 0.0 && value <= PLACES_MAX {
+        true => Ok(value as u32),
+        false => Err(format!("{text:?}: write whole numbers from 1 to {PLACES_MAX}")),
+    };
+    Ok(Steps(values.into_iter().map(place).collect::<Result<_, _>>()?))
+}
+
+/// The most requests at once in a closed loop.
+const PLACES_MAX: f64 = 10_000.0;
 
 /// Which interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -192,6 +244,28 @@ impl FromStr for DeadlinesText {
 }
 
 impl SendArgs {
+    /// The rates of open loops.
+    pub fn rates(&self) -> impl Iterator<Item = f64> {
+        self.rate.iter().flat_map(|steps| steps.0.iter().copied())
+    }
+
+    /// Requests at once of closed loops.
+    pub fn places(&self) -> impl Iterator<Item = u32> {
+        self.concurrency.iter().flat_map(|steps| steps.0.iter().copied())
+    }
+
+    /// The names of `--metric`.
+    pub fn metrics(&self) -> Result<BTreeMap<String, Quantity>, Usage> {
+        let one = |text: &String| {
+            let refuse = || Usage(format!("--metric {text:?}: write QUANTITY=NAME"));
+            let (quantity, name) = text.split_once('=').ok_or_else(refuse)?;
+            let quantity = metrics::quantity(quantity);
+            let quantity = quantity.map_err(|why| Usage(format!("--metric {why}")))?;
+            Ok((name.to_owned(), quantity))
+        };
+        self.metric.iter().map(one).collect()
+    }
+
     /// Lengths of prompts and answers.
     pub fn lengths(&self) -> Result<(Lengths, Lengths), Usage> {
         let preset = PRESETS.iter().find(|(name, ..)| *name == self.workload);

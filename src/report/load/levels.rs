@@ -2,7 +2,7 @@
 
 use super::Named;
 use crate::{
-    load::{Level, Times, times::SHARES},
+    load::{Level, Times, level::Limits, times::SHARES},
     report::{
         Axis, Block, Cell, Chart, Column, Quantity, Scale, Series, SeriesKind, Table, Weight,
     },
@@ -50,7 +50,7 @@ const FAILED: &[Column] = &[
 ];
 
 /// What each level met.
-pub fn blocks(named: &[Named<'_>]) -> Vec<Block> {
+pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Levels of load".into()), Block::Table(levels(named))];
     if named.iter().any(|one| one.level.offered.rate.is_none()) {
         blocks.push(Block::Note(
@@ -68,7 +68,7 @@ pub fn blocks(named: &[Named<'_>]) -> Vec<Block> {
         ));
         blocks.push(Block::Table(failures));
     }
-    blocks.extend(curves(named).into_iter().map(Block::Chart));
+    blocks.extend(curves(named, limits).into_iter().map(Block::Chart));
     blocks.push(Block::Heading("Quantiles".into()));
     blocks.push(Block::Text(
         "Quantiles are R-7. Intervals hold 95 %: ranks of a binomial count, widened by how much \
@@ -197,8 +197,11 @@ fn failures(named: &[Named<'_>]) -> Table {
 }
 
 /// Times over the rate of requests, where there are several levels.
-fn curves(named: &[Named<'_>]) -> Vec<Chart> {
-    let chart = |name: &str, title: &str, of: &dyn Fn(&Level) -> Option<Times>| {
+fn curves(named: &[Named<'_>], limits: &Limits) -> Vec<Chart> {
+    let chart = |name: &str,
+                 title: &str,
+                 limit: Option<f64>,
+                 of: &dyn Fn(&Level) -> Option<Times>| {
         let series = |label: &str, share: f64| {
             let point = |one: &Named<'_>| {
                 let value = of(one.level)?.at(share)?.value;
@@ -210,11 +213,18 @@ fn curves(named: &[Named<'_>]) -> Vec<Chart> {
             points.dedup_by(|one, other| one.0 == other.0);
             Series { name: label.into(), kind: SeriesKind::Curve, points, cases: Vec::new() }
         };
-        let series: Vec<Series> = [("P50", 0.5), ("P99", 0.99)]
+        let mut series: Vec<Series> = [("P50", 0.5), ("P99", 0.99)]
             .into_iter()
             .map(|(label, share)| series(label, share))
             .filter(|series| series.points.len() > 1)
             .collect();
+        let ends =
+            series.first().and_then(|one| Some((one.points.first()?.0, one.points.last()?.0)));
+        if let (Some((from, to)), Some(limit)) = (ends, limit) {
+            let points = vec![(from, limit), (to, limit)];
+            let (name, kind) = ("limit of --slo".into(), SeriesKind::Limit);
+            series.push(Series { name, kind, points, cases: Vec::new() });
+        }
         (!series.is_empty()).then(|| Chart {
             name: name.into(),
             title: title.into(),
@@ -229,7 +239,7 @@ fn curves(named: &[Named<'_>]) -> Vec<Chart> {
             marks: Vec::new(),
         })
     };
-    let first = chart("ttft", "Time to the first token", &|level| level.ttft.clone());
-    let token = chart("tpot", "Time of one token more", &|level| level.tpot.clone());
+    let first = chart("ttft", "Time to the first token", limits.ttft, &|level| level.ttft.clone());
+    let token = chart("tpot", "Time of one token more", limits.tpot, &|level| level.tpot.clone());
     [first, token].into_iter().flatten().collect()
 }

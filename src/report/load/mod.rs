@@ -1,12 +1,15 @@
 //! The report of serving under load: what each level of load met, and, beside a record, how far
 //! that is from what the hardware allows.
 
+mod capacity;
+mod distribution;
 mod joined;
 mod levels;
+mod over_time;
 
 use super::{Block, Document};
 use crate::{
-    load::{Engine, Joined, Level, Source},
+    load::{Engine, Joined, Level, Source, capacity::Goal},
     text::counted,
 };
 
@@ -35,13 +38,16 @@ struct Named<'a> {
 }
 
 /// Results in reading order: the join first where there is one, then each level.
-pub fn document(results: &[Results], join: Option<&Join<'_>>) -> Document {
+pub fn document(results: &[Results], join: Option<&Join<'_>>, goal: &Goal) -> Document {
     let named = named(results);
     let mut blocks = Vec::new();
     if let Some(join) = join {
         blocks.extend(joined::blocks(join, &named));
     }
-    blocks.extend(levels::blocks(&named));
+    blocks.extend(capacity::blocks(&named, goal));
+    blocks.extend(levels::blocks(&named, &goal.limits));
+    blocks.extend(over_time::blocks(&named));
+    blocks.extend(distribution::blocks(&named));
     for one in results {
         blocks.push(Block::Text(about(one)));
         let note = |note: &String| Block::Note(format!("{}: {note}.", one.file));

@@ -41,6 +41,9 @@ stage "HIP" summarised check_hip
 # NVIDIA's own NCCL, which opens without a GPU.
 stage "NCCL" summarised check_nccl
 
+# A real llama.cpp server on a model with random weights, loaded by `fizeau load`.
+stage "llama.cpp" summarised check_load
+
 # The program that the tests ran, whose own code is optimised; check_long.sh runs the released one.
 # Without what goes far beyond the caches, which takes minutes where those are large.
 stage "first run" first_run target/debug/fizeau \

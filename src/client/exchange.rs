@@ -1,6 +1,6 @@
 //! One request: sent, its answer received token by token, and what became of it.
 
-use super::http::{Client, unwrapped};
+use super::http::{Client, Connections, is_closed, unwrapped};
 use crate::{
     clock::Moment,
     load::{
@@ -45,7 +45,7 @@ impl Client {
     /// from `start`.
     pub fn exchange(
         &self,
-        connections: &Agent,
+        connections: &Connections,
         request: &Prepared,
         id: &str,
         start: Moment,
@@ -55,7 +55,12 @@ impl Client {
         row.asked_output = request.output;
         row.sent = start.elapsed().0;
         let mut received = Received::new(request.prompt.is_some());
-        let ended = self.send(connections, request, id).and_then(|response| {
+        let mut sent = self.send(&connections.kept, request, id);
+        if matches!(sent, Err((Ending::Closed, _))) {
+            row.is_resent = true;
+            sent = self.send(&connections.fresh, request, id);
+        }
+        let ended = sent.and_then(|response| {
             row.headers = Some(start.elapsed().0);
             receive(response, &mut row, &mut received, start)
         });
@@ -154,12 +159,9 @@ fn before_headers(error: &Error) -> Ending {
             Ending::NotConnected
         }
         Error::Timeout(_) => Ending::SlowHeaders,
+        closed if is_closed(closed) => Ending::Closed,
         Error::Io(error) => match error.kind() {
             io::ErrorKind::ConnectionRefused => Ending::Refused,
-            io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::UnexpectedEof => Ending::Closed,
             _ if is_own(error) => Ending::ClientFailed,
             _ => Ending::NotConnected,
         },

@@ -102,6 +102,23 @@ const IDLE_MAX: Duration = Duration::from_secs(3);
 /// The most bytes of an answer that is no stream.
 const ANSWER_MAX: u64 = 64 << 20;
 
+/// Connections to a server.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    /// Kept open for the next request.
+    pub(super) kept: Agent,
+    /// Each new, and closed after its request: for what a kept one failed at.
+    pub(super) fresh: Agent,
+}
+
+impl Connections {
+    /// Ends all that is under way.
+    pub fn shut_down(&self) {
+        self.kept.clone().shutdown();
+        self.fresh.clone().shutdown();
+    }
+}
+
 /// A server and how it is spoken to.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -144,7 +161,12 @@ impl Client {
     }
 
     /// A set of connections, none open yet.
-    pub fn connections(&self) -> Agent {
+    pub fn connections(&self) -> Connections {
+        Connections { kept: self.agent(usize::MAX), fresh: self.agent(0) }
+    }
+
+    /// An agent that keeps this many idle connections.
+    fn agent(&self, idle: usize) -> Agent {
         let time = |seconds: Seconds| Some(Duration::from_secs_f64(seconds.0));
         let Deadlines { connect, silence, request, .. } = self.deadlines;
         let config = Agent::config_builder()
@@ -155,8 +177,8 @@ impl Client {
             .user_agent(concat!("fizeau/", env!("CARGO_PKG_VERSION")))
             .input_buffer_size(BUFFER)
             .output_buffer_size(BUFFER)
-            .max_idle_connections(usize::MAX)
-            .max_idle_connections_per_host(usize::MAX)
+            .max_idle_connections(idle)
+            .max_idle_connections_per_host(idle)
             .max_idle_age(IDLE_MAX)
             .timeout_connect(time(connect))
             .timeout_per_read(time(silence))
@@ -184,7 +206,7 @@ impl Client {
     /// In words: where there is no answer.
     pub fn ask(
         &self,
-        connections: &Agent,
+        connections: &Connections,
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), String> {
@@ -196,7 +218,7 @@ impl Client {
     ///
     /// # Errors
     /// In words: where there is no answer of status 200.
-    pub fn ask_text(&self, connections: &Agent, path: &str) -> Result<String, String> {
+    pub fn ask_text(&self, connections: &Connections, path: &str) -> Result<String, String> {
         match self.answer(connections, path, None)? {
             (200, text) => Ok(String::from_utf8_lossy(&text).into_owned()),
             (status, _) => Err(format!("{path}: status {status}")),
@@ -205,33 +227,46 @@ impl Client {
 
     fn answer(
         &self,
-        connections: &Agent,
+        connections: &Connections,
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Vec<u8>), String> {
         let url = format!("{}{path}", self.target.root);
         let authorization = self.authorization();
-        let answer = match body {
+        let send = |agent: &Agent| match body {
             None => {
-                let mut request = connections.get(&url);
+                let mut request = agent.get(&url);
                 if let Some(value) = &authorization {
                     request = request.header("Authorization", value);
                 }
                 request.call()
             }
             Some(body) => {
-                let mut request = connections.post(&url).content_type("application/json");
+                let mut request = agent.post(&url).content_type("application/json");
                 if let Some(value) = &authorization {
                     request = request.header("Authorization", value);
                 }
                 request.send(body.to_string())
             }
         };
+        let answer = match send(&connections.kept) {
+            Err(error) if is_closed(&error) => send(&connections.fresh),
+            answer => answer,
+        };
         let mut answer = answer.map_err(|error| self.harmless(&error.to_string()))?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec();
         Ok((status, text.map_err(|error| error.to_string())?))
     }
+}
+
+/// Whether the connection ended before there was any answer. A server may close a connection that
+/// is kept open just when the next request is on its way, or without having said that it would
+/// (llama.cpp after each stream): this is no failure of the request.
+pub(super) fn is_closed(error: &Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let kinds = [ConnectionReset, ConnectionAborted, BrokenPipe, UnexpectedEof];
+    matches!(error, Error::Io(error) if kinds.contains(&error.kind()))
 }
 
 fn tls(authorities: Option<&[u8]>) -> Result<TlsConfig, String> {

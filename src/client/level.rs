@@ -3,7 +3,7 @@
 
 use super::{
     exchange::{Outcome, Prepared},
-    http::Client,
+    http::{Client, Connections},
 };
 use crate::{
     clock::{self, Moment},
@@ -21,7 +21,6 @@ use std::{
     thread,
     time::Duration,
 };
-use ureq::Agent;
 
 /// When requests are sent.
 #[derive(Clone, Debug)]
@@ -74,7 +73,7 @@ enum Told {
 
 struct Shared<'a> {
     client: &'a Client,
-    connections: &'a Agent,
+    connections: &'a Connections,
     work: Work<'a>,
     start: Moment,
     /// The request that the next free thread takes.
@@ -224,7 +223,7 @@ impl Shared<'_> {
     fn give_up(&self) {
         self.end();
         if !self.is_abandoned.swap(true, SeqCst) {
-            self.connections.clone().shutdown();
+            self.connections.shut_down();
         }
     }
 

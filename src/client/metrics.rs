@@ -1,6 +1,6 @@
 //! Asks a server for `/metrics` while a level of load is sent.
 
-use super::http::Client;
+use super::http::{Client, Connections};
 use crate::{
     clock::{self, Moment},
     load::{
@@ -16,7 +16,6 @@ use std::{
         mpsc::Sender,
     },
 };
-use ureq::Agent;
 
 /// The least time between two questions.
 const EVERY_MIN: Seconds = Seconds(0.05);
@@ -31,7 +30,7 @@ const PATIENCE: Seconds = Seconds(2.0);
 #[derive(Clone, Debug)]
 pub struct Scraper {
     client: Client,
-    connections: Agent,
+    connections: Connections,
     path: String,
     others: BTreeMap<String, Quantity>,
     every: Seconds,

@@ -1,9 +1,8 @@
 //! The server's own tokenizer, by which prompts get an exact number of tokens.
 
-use super::http::Client;
+use super::http::{Client, Connections};
 use crate::load::target::Endpoint;
 use serde_json::{Value, json};
-use ureq::Agent;
 
 /// Whose `/tokenize` it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +17,7 @@ pub enum Dialect {
 #[derive(Debug)]
 pub struct Tokenizer<'c> {
     client: &'c Client,
-    connections: &'c Agent,
+    connections: &'c Connections,
     model: &'c str,
     /// Whose it is.
     pub dialect: Dialect,
@@ -28,7 +27,7 @@ impl<'c> Tokenizer<'c> {
     /// The server's, where it has one of a kind that is known.
     pub fn find(
         client: &'c Client,
-        connections: &'c Agent,
+        connections: &'c Connections,
         model: &'c str,
     ) -> Option<Tokenizer<'c>> {
         let both = [Dialect::Vllm, Dialect::LlamaCpp];

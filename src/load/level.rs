@@ -217,6 +217,17 @@ impl Level {
                 .collect();
             level.kept = Portion::of(&answers);
         }
+        let resent = rows.iter().filter(|row| row.is_resent).count();
+        if resent > 0 {
+            level.notes.push(format!(
+                "{} sent again on a new connection, since the server had closed the one that was \
+                 kept open, before any answer; times count from the first attempt",
+                match resent {
+                    1 => "1 request was".into(),
+                    count => format!("{count} requests were"),
+                }
+            ));
+        }
         if asked > 0.0 && (arrived / asked - 1.0).abs() > TOKENS_OFF {
             level.notes.push(format!(
                 "prompts of {:.0} tokens were asked for on average, and the server counted {:.0}: \

@@ -151,6 +151,10 @@ pub struct Row {
     /// Whether it is of the warm-up, and not measured.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_warmup: bool,
+    /// Whether it was sent a second time, on a connection of its own, since the server had closed
+    /// the first one before any answer. Times count from the first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_resent: bool,
     /// When it should be sent: in a closed loop, when its place was free.
     pub scheduled: f64,
     /// When it was sent.

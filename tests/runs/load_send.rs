@@ -335,7 +335,7 @@ fn a_client_that_is_killed_has_kept_what_had_ended() {
     load.args(["--rate", "100", "--warmup", "0", "--tokenizer", "words"]);
     let mut load = load.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
     let file = place.path("out/requests.jsonl");
-    while !fs::read_to_string(&file).is_ok_and(|text| text.lines().count() > 30) {
+    while !fs::read_to_string(&file).is_ok_and(|text| text.lines().count() > 40) {
         thread::sleep(Duration::from_millis(20));
     }
     load.kill().expect("SIGKILL");

@@ -2,7 +2,7 @@
 
 use super::send_args::{SendArgs, TokenizerName};
 use crate::{
-    client::{Client, Prepared, Schedule, Tokenizer},
+    client::{Client, Connections, Prepared, Schedule, Tokenizer},
     cmd::{Interrupted, Usage},
     file,
     load::{
@@ -17,7 +17,6 @@ use crate::{
 };
 use anyhow::bail;
 use std::sync::atomic::{AtomicBool, Ordering};
-use ureq::Agent;
 
 /// A level before its prompts are made.
 #[derive(Clone, Debug)]
@@ -101,7 +100,10 @@ pub fn sketch(
     let has_time = args.duration.is_some() || args.requests.is_none();
     let until = concurrency.filter(|_| has_time).map(|_| duration);
     let schedule = match (rate, concurrency) {
-        (Some(rate), _) => Schedule::Moments(args.arrivals.moments(rate, count, args.seed, level)),
+        (Some(rate), _) => {
+            let parts = [args.warmup, requests];
+            Schedule::Moments(args.arrivals.moments(rate, &parts, args.seed, level))
+        }
         (None, places) => Schedule::Places(places.unwrap_or(1), until),
     };
     let burstiness = rate.and_then(|_| args.arrivals.shape());
@@ -168,7 +170,7 @@ impl Counter<'_> {
 pub fn counter<'c>(
     args: &SendArgs,
     client: &'c Client,
-    connections: &'c Agent,
+    connections: &'c Connections,
     model: &'c str,
 ) -> anyhow::Result<Counter<'c>> {
     let found = match args.tokenizer {

@@ -261,7 +261,7 @@ fn under_load(args: &SelfTestArgs, interrupted: &AtomicBool) -> anyhow::Result<V
     ])?;
     let client = known.client()?;
     let count = (args.rate * args.duration.0.0).ceil().max(100.0) as u64 + WARMUP;
-    let moments = Arrivals::Poisson.moments(args.rate, count, args.seed, 0);
+    let moments = Arrivals::Poisson.moments(args.rate, &[count], args.seed, 0);
     let (cpu, waited, start) = (clock::cpu_time(), waited_for_cpu(), clock::now());
     let load = (args.seed, 0, WARMUP);
     let schedule = Schedule::Moments(moments);
@@ -402,7 +402,7 @@ fn with_a_pause(args: &SelfTestArgs, interrupted: &AtomicBool) -> anyhow::Result
     ];
     let known = Known::start(&arguments)?;
     let count = (RATE * LONG) as u64;
-    let schedule = Schedule::Moments(Arrivals::Constant.moments(RATE, count, args.seed, 0));
+    let schedule = Schedule::Moments(Arrivals::Constant.moments(RATE, &[count], args.seed, 0));
     let client = known.client()?;
     let open = sent(&client, (args.seed, 0, 0), (count, 1), &schedule, interrupted)?;
     let theory = quantile_of(predicted(&laws, 0, &open).into_iter(), 0.99);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     client::{
-        Client, Key, Outcome, Prepared, Schedule, Scraper, State, Watcher,
+        Client, Connections, Key, Outcome, Prepared, Schedule, Scraper, State, Watcher,
         level::{self as client_level, Work},
     },
     clock,
@@ -42,7 +42,6 @@ use std::{
     },
     thread,
 };
-use ureq::Agent;
 
 /// The rows of a run, in its directory.
 const ROWS: &str = "requests.jsonl";
@@ -155,7 +154,7 @@ fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<C
 fn wait_until_ready(
     args: &SendArgs,
     client: &Client,
-    connections: &Agent,
+    connections: &Connections,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<String>> {
     let start = clock::now();
@@ -201,7 +200,7 @@ fn only(models: &[String]) -> Result<String, Usage> {
 /// Sends one request before the load: what is wrong with all of them, it tells at once.
 fn probe(
     client: &Client,
-    connections: &Agent,
+    connections: &Connections,
     maker: &Maker<'_>,
     sketches: &[Sketch],
 ) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! `fizeau load report`: results of a client, alone or beside what the hardware allows.
 
-use super::goal::GoalArgs;
+use super::{goal::GoalArgs, send::ROWS};
 use crate::{
     cmd::{
         Global, Usage, project,
@@ -185,6 +185,9 @@ pub fn results_of(path: &Path, limits: &Limits) -> anyhow::Result<LoadResults> {
     let refuse = |why: String| anyhow::anyhow!("{}: {why}", crate::cmd::shown(path));
     let text = file::read_text(path, BYTES_MAX).map_err(|error| refuse(error.to_string()))?;
     let source = load::read(&text, limits).map_err(refuse)?;
-    let name = path.file_name().map_or_else(|| path.into(), PathBuf::from);
-    Ok(LoadResults { file: name.display().to_string(), source })
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    // All runs of `fizeau load` have one name for their rows: the directory's tells them apart.
+    let parent = path.parent().and_then(Path::file_name).filter(|_| name == ROWS);
+    let file = parent.unwrap_or(name).to_string_lossy().into_owned();
+    Ok(LoadResults { file, source })
 }

@@ -44,7 +44,7 @@ use std::{
 };
 
 /// The rows of a run, in its directory.
-const ROWS: &str = "requests.jsonl";
+pub const ROWS: &str = "requests.jsonl";
 
 /// Where servers state their metrics.
 const METRICS: &str = "/metrics";

@@ -69,7 +69,12 @@ pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
         blocks.push(Block::Table(failures));
     }
     blocks.extend(curves(named, limits).into_iter().map(Block::Chart));
-    blocks.push(Block::Heading("Quantiles".into()));
+    blocks
+}
+
+/// All quantiles with their intervals.
+pub fn all_quantiles(named: &[Named<'_>]) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading("Quantiles".into())];
     blocks.push(Block::Text(
         "Quantiles are R-7. Intervals hold 95 %: ranks of a binomial count, widened by how much \
          neighbouring requests and those beyond the quantile depend on each other. A quantile is \
@@ -196,8 +201,16 @@ fn failures(named: &[Named<'_>]) -> Table {
     }
 }
 
-/// Times over the rate of requests, where there are several levels.
+/// Times over the rate of requests, where there are several levels: over the offered rate of open
+/// loops, or, where all are closed, over the answered one.
 fn curves(named: &[Named<'_>], limits: &Limits) -> Vec<Chart> {
+    let offered =
+        |level: &Level| level.offered.rate.filter(|_| level.offered.concurrency.is_none());
+    let is_open = named.iter().any(|one| offered(one.level).is_some());
+    let rate_of = |level: &Level| match is_open {
+        true => offered(level),
+        false => Some(level.request_rate()),
+    };
     let chart = |name: &str,
                  title: &str,
                  limit: Option<f64>,
@@ -205,7 +218,7 @@ fn curves(named: &[Named<'_>], limits: &Limits) -> Vec<Chart> {
         let series = |label: &str, share: f64| {
             let point = |one: &Named<'_>| {
                 let value = of(one.level)?.at(share)?.value;
-                let rate = one.level.request_rate();
+                let rate = rate_of(one.level)?;
                 (value > 0.0 && rate > 0.0).then_some((rate, value))
             };
             let mut points: Vec<(f64, f64)> = named.iter().filter_map(point).collect();
@@ -228,9 +241,15 @@ fn curves(named: &[Named<'_>], limits: &Limits) -> Vec<Chart> {
         (!series.is_empty()).then(|| Chart {
             name: name.into(),
             title: title.into(),
-            caption: "Each point is a level of load.".into(),
+            caption: match is_open {
+                true => "Each point is an open loop.".into(),
+                false => "Each point is a closed loop.".into(),
+            },
             x: Axis {
-                title: "Answered requests a second".into(),
+                title: match is_open {
+                    true => "Offered requests a second".into(),
+                    false => "Answered requests a second".into(),
+                },
                 quantity: Quantity::Number,
                 scale: Scale::Linear,
             },

@@ -48,6 +48,7 @@ pub fn document(results: &[Results], join: Option<&Join<'_>>, goal: &Goal) -> Do
     blocks.extend(levels::blocks(&named, &goal.limits));
     blocks.extend(over_time::blocks(&named));
     blocks.extend(distribution::blocks(&named));
+    blocks.extend(levels::all_quantiles(&named));
     for one in results {
         blocks.push(Block::Text(about(one)));
         let note = |note: &String| Block::Note(format!("{}: {note}.", one.file));

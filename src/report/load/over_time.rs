@@ -80,7 +80,7 @@ fn drifts(named: &[Named<'_>]) -> Table {
         for drift in one.level.over_time.iter().flat_map(|over| &over.drifts) {
             let end = |ratio: f64| if drift.is_known { Cell::Ratio(ratio) } else { Cell::Absent };
             let verdict = match (drift.is_known, drift.is_shown()) {
-                (false, _) => "too few independent requests to tell",
+                (false, _) => "too few to tell",
                 (true, true) => DRIFTS_WORD,
                 (true, false) => "no drift shown",
             };
@@ -110,7 +110,7 @@ fn server(named: &[Named<'_>]) -> Table {
         };
         let median = |values: &[f64]| match values.is_empty() {
             true => Cell::Absent,
-            false => Cell::Number(quantile::median(values), ""),
+            false => number(Some(quantile::median(values))),
         };
         let most = |values: &[f64]| values.iter().copied().reduce(f64::max);
         let grown = |values: &[f64]| {
@@ -118,7 +118,6 @@ fn server(named: &[Named<'_>]) -> Table {
             (values.len() > 1 && last >= first).then_some(last - first)
         };
         let (running, waiting) = (values(|one| one.running), values(|one| one.waiting));
-        let number = |value: Option<f64>| value.map_or(Cell::Absent, |one| Cell::Number(one, ""));
         let share = |value: Option<f64>| value.map_or(Cell::Absent, Cell::Share);
         let asked = grown(&values(|one| one.prefix_asked)).filter(|asked| *asked > 0.0);
         let found = grown(&values(|one| one.prefix_found));
@@ -141,6 +140,15 @@ fn server(named: &[Named<'_>]) -> Table {
         title: "What the server says of itself at /metrics, warm-up included".into(),
         columns: SERVER.to_vec(),
         rows: named.iter().filter_map(row).collect(),
+    }
+}
+
+/// A number of requests: whole where it is, since medians may be halves.
+fn number(value: Option<f64>) -> Cell {
+    match value {
+        None => Cell::Absent,
+        Some(value) if value.fract() == 0.0 && value >= 0.0 => Cell::Count(value as u64),
+        Some(value) => Cell::Number(value, ""),
     }
 }
 

@@ -40,10 +40,10 @@ use std::{
 use ureq::Agent;
 
 /// The rows of a run, in its directory.
-const ROWS: &str = "requests.jsonl";
+pub const ROWS: &str = "requests.jsonl";
 
 /// The page of a run, in its directory.
-const PAGE: &str = "report.html";
+pub const PAGE: &str = "report.html";
 
 /// The longest file of an API key.
 const KEY_MAX: u64 = 64 << 10;
@@ -55,7 +55,7 @@ const CERTIFICATES_MAX: u64 = 16 << 20;
 const ASK_EVERY: Seconds = Seconds(0.2);
 
 /// What a first request to end is answered.
-const STOPPING: &str = "sending no more requests; waiting for those under way; ask again \
+pub const STOPPING: &str = "sending no more requests; waiting for those under way; ask again \
      (Ctrl-C) to stop now: the rows of requests that have ended stay";
 
 /// Sends requests.
@@ -112,7 +112,7 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 /// The API key of the file or the variable.
-fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
+pub fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
     let text = match &args.api_key_file {
         Some(path) => {
             let text = file::read_text(path, KEY_MAX);
@@ -126,7 +126,8 @@ fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
     Ok(text.map(key).transpose()?)
 }
 
-fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<Client> {
+/// The client of a server, with what the command line says of time-outs and certificates.
+pub fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<Client> {
     let deadlines = args.deadlines.map(|one| one.0).unwrap_or_default();
     let authorities = match &args.ca {
         Some(path) => Some(file::read(path, CERTIFICATES_MAX).with_context(|| shown(path))?),
@@ -137,7 +138,7 @@ fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<C
 }
 
 /// Waits until the server answers; the names of its models, where it tells them.
-fn wait_until_ready(
+pub fn wait_until_ready(
     args: &SendArgs,
     client: &Client,
     connections: &Agent,
@@ -173,7 +174,8 @@ fn wait_until_ready(
     }
 }
 
-fn only(models: &[String]) -> Result<String, Usage> {
+/// The only model of a server.
+pub fn only(models: &[String]) -> Result<String, Usage> {
     match models {
         [one] => Ok(one.clone()),
         [] => Err(Usage("the server does not tell its models: name one by --model".into())),
@@ -184,7 +186,7 @@ fn only(models: &[String]) -> Result<String, Usage> {
 }
 
 /// Sends one request before the load: what is wrong with all of them, it tells at once.
-fn probe(
+pub fn probe(
     client: &Client,
     connections: &Agent,
     maker: &Maker<'_>,
@@ -217,9 +219,9 @@ fn probe(
 const PROBE_TOKENS: u32 = 16;
 
 /// A level that is ready to be sent.
-struct Level<'s> {
-    sketch: &'s Sketch,
-    requests: Vec<Prepared>,
+pub struct Level<'s> {
+    pub sketch: &'s Sketch,
+    pub requests: Vec<Prepared>,
 }
 
 fn made<'s>(
@@ -246,7 +248,7 @@ fn made<'s>(
 }
 
 /// What will be sent, line by line.
-fn stated(
+pub fn stated(
     args: &SendArgs,
     target: &Target,
     model: &str,
@@ -292,17 +294,18 @@ fn stated(
     Ok(lines)
 }
 
-struct Loaded<'l> {
-    args: &'l SendArgs,
-    client: &'l Client,
-    asked: &'l Asked,
-    counter: &'l Counter<'l>,
-    levels: Vec<Level<'l>>,
+/// Levels that are ready to be sent to a server.
+pub struct Loaded<'l> {
+    pub args: &'l SendArgs,
+    pub client: &'l Client,
+    pub asked: &'l Asked,
+    pub counter: &'l Counter<'l>,
+    pub levels: Vec<Level<'l>>,
 }
 
 impl Loaded<'_> {
     /// Sends all levels; the directory with their rows.
-    fn send(&self, live: Live, interrupted: &AtomicBool) -> anyhow::Result<PathBuf> {
+    pub fn send(&self, live: Live, interrupted: &AtomicBool) -> anyhow::Result<PathBuf> {
         let date = clock::utc_now();
         let directory = self.args.out.clone().unwrap_or_else(|| new_directory(&date, "load"));
         crate::cmd::make_directory(&directory, "--out DIR")?;

@@ -330,8 +330,8 @@ impl Judged {
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent.abs() {
-        large if large >= 10.0 => format!("{percent:.0}"),
-        large if large >= 1.0 => format!("{percent:.1}"),
+        large if large >= 9.95 => format!("{percent:.0}"),
+        large if large >= 0.995 => format!("{percent:.1}"),
         _ => format!("{percent:.2}"),
     }
 }

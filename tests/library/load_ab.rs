@@ -164,11 +164,11 @@ fn the_test_is_that_of_the_books() {
     assert!((judged.ratio.ln() - 0.095_228).abs() < 1e-5, "{}", judged.ratio);
     let [low, high] = judged.interval.expect("enough rounds");
     assert!((low - 1.080_450).abs() < 1e-5 && (high - 1.119_718).abs() < 1e-5, "{low} to {high}");
-    assert_eq!(judged.words(&BARE), "B is 10.0 % slower (8.0 to 12 %)");
+    assert_eq!(judged.words(&BARE), "B is 10 % slower (8.0 to 12 %)");
     // Rates are better when they are higher.
     let rate = Pairs { metric: Metric::TokenRate, ..one.clone() };
     let judged = &ab::judge(&[rate], &BARE)[0];
-    assert_eq!(judged.words(&BARE), "B is 10.0 % higher (8.0 to 12 %)");
+    assert_eq!(judged.words(&BARE), "B is 10 % higher (8.0 to 12 %)");
     assert_eq!(judged.is_better(), Some(true));
     // Four rounds are not judged, equal ones show nothing, near ones that there is nothing.
     let four = Pairs { values: one.values[..4].to_vec(), ..one.clone() };

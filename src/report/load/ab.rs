@@ -23,7 +23,7 @@ const VERDICTS: &[Column] = &[
     Column { key: "ratio_low", title: "from", weight: Weight::Detail },
     Column { key: "ratio_high", title: "to", weight: Weight::Detail },
     Column { key: "rounds", title: "rounds", weight: Weight::Detail },
-    Column { key: "p_value", title: "p", weight: Weight::Detail },
+    Column { key: "p_value", title: "p", weight: Weight::Machine },
     Column { key: "seen_from", title: "seen from", weight: Weight::Detail },
     Column { key: "found", title: "found", weight: Weight::Machine },
 ];

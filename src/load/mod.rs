@@ -3,6 +3,7 @@
 //! and when, what an answer means, what a server with known laws would do. docs/load.md explains
 //! each number.
 
+pub mod ab;
 mod aiperf;
 pub mod arrivals;
 pub mod capacity;

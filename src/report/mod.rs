@@ -47,7 +47,9 @@ pub use ceiling::Ceilings;
 pub use comparison::{comparisons, document as comparison};
 pub use frontier::{Rung, document as frontier};
 pub use line::{Finished, finished};
-pub use load::{Join as LoadJoin, Results as LoadResults, document as load};
+pub use load::{
+    Join as LoadJoin, Results as LoadResults, ab::document as load_ab, document as load,
+};
 pub use nccl_tests::nccl_tests;
 pub use nvbandwidth::nvbandwidth;
 pub use projection::document as projection;

@@ -28,6 +28,7 @@ mod histories;
 mod kernels;
 mod limits;
 mod load;
+mod load_ab;
 mod localise;
 mod many_rows;
 mod models;

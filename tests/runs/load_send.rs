@@ -20,13 +20,13 @@ use std::{
 };
 
 /// A server with known laws, in a process of its own.
-struct Server {
+pub struct Server {
     child: Child,
-    url: String,
+    pub url: String,
 }
 
 impl Server {
-    fn start(place: &Place, args: &[&str]) -> Server {
+    pub fn start(place: &Place, args: &[&str]) -> Server {
         let mut command = place.fizeau(["load", "serve"].iter().chain(args));
         command.env("FIZEAU_API_KEY", KEY).stderr(Stdio::null());
         let mut child = command.spawn().expect("the server starts");
@@ -54,7 +54,7 @@ fn load(place: &Place, url: &str, args: &[&str]) -> Said {
 }
 
 /// The rows of a run by level and number, and its last line.
-fn rows(place: &Place, out: &str) -> (Vec<Row>, Option<Stop>) {
+pub fn rows(place: &Place, out: &str) -> (Vec<Row>, Option<Stop>) {
     let text = fs::read_to_string(place.path(out).join("requests.jsonl")).expect("rows");
     let whole = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
     let (mut rows, mut stop) = (Vec::new(), None);

@@ -20,6 +20,7 @@ mod hang;
 mod inputs;
 mod kill;
 mod load;
+mod load_ab;
 mod load_send;
 mod localise;
 mod mpi;

@@ -1,5 +1,7 @@
 //! `fizeau load`: serving measured as it is felt, and joined to what the hardware allows.
 
+mod ab;
+mod ab_args;
 mod goal;
 mod live;
 mod prepare;
@@ -29,6 +31,8 @@ pub struct LoadArgs {
 /// What `load` does beside sending requests.
 #[derive(Subcommand, Clone, Debug)]
 pub enum LoadVerb {
+    /// Compare two servers or settings under the same load in alternating rounds, by a paired test
+    Ab(Box<ab_args::AbArgs>),
     /// Report results of a client, and set them beside what the hardware allows
     Report(report::LoadReportArgs),
     /// Serve with known laws: a server to try a client on, with faults on demand
@@ -44,6 +48,7 @@ pub enum LoadVerb {
 pub fn run(args: &LoadArgs, global: &Global) -> anyhow::Result<ExitCode> {
     match &args.what {
         None => send::run(&args.send, global),
+        Some(LoadVerb::Ab(args)) => ab::run(args, global),
         Some(LoadVerb::Report(args)) => report::run(args, global),
         Some(LoadVerb::Serve(args)) => serve::run(args),
         Some(LoadVerb::SelfTest(args)) => self_test::run(args, global),

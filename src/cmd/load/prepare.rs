@@ -36,7 +36,7 @@ const TRACE_MAX: u64 = 256 << 20;
 const REQUESTS_MAX: u64 = 10_000_000;
 
 /// The most bytes of all prompts together.
-const PROMPTS_MAX: usize = 8 << 30;
+pub const PROMPTS_MAX: usize = 8 << 30;
 
 /// How long a level lasts where nothing is stated.
 const DURATION: Seconds = Seconds(60.0);

@@ -50,7 +50,7 @@ pub const ROWS: &str = "requests.jsonl";
 const METRICS: &str = "/metrics";
 
 /// The page of a run, in its directory.
-const PAGE: &str = "report.html";
+pub const PAGE: &str = "report.html";
 
 /// The longest file of an API key.
 const KEY_MAX: u64 = 64 << 10;
@@ -62,7 +62,7 @@ const CERTIFICATES_MAX: u64 = 16 << 20;
 const ASK_EVERY: Seconds = Seconds(0.2);
 
 /// What a first request to end is answered.
-const STOPPING: &str = "sending no more requests; waiting for those under way; ask again \
+pub const STOPPING: &str = "sending no more requests; waiting for those under way; ask again \
      (Ctrl-C) to stop now: the rows of requests that have ended stay";
 
 /// Sends requests.
@@ -126,7 +126,7 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 /// The API key of the file or the variable.
-fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
+pub fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
     let text = match &args.api_key_file {
         Some(path) => {
             let text = file::read_text(path, KEY_MAX);
@@ -140,7 +140,8 @@ fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
     Ok(text.map(key).transpose()?)
 }
 
-fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<Client> {
+/// The client of a server, with what the command line says of time-outs and certificates.
+pub fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<Client> {
     let deadlines = args.deadlines.map(|one| one.0).unwrap_or_default();
     let authorities = match &args.ca {
         Some(path) => Some(file::read(path, CERTIFICATES_MAX).with_context(|| shown(path))?),
@@ -151,7 +152,7 @@ fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<C
 }
 
 /// Waits until the server answers; the names of its models, where it tells them.
-fn wait_until_ready(
+pub fn wait_until_ready(
     args: &SendArgs,
     client: &Client,
     connections: &Connections,
@@ -187,7 +188,8 @@ fn wait_until_ready(
     }
 }
 
-fn only(models: &[String]) -> Result<String, Usage> {
+/// The only model of a server.
+pub fn only(models: &[String]) -> Result<String, Usage> {
     match models {
         [one] => Ok(one.clone()),
         [] => Err(Usage("the server does not tell its models: name one by --model".into())),
@@ -198,7 +200,7 @@ fn only(models: &[String]) -> Result<String, Usage> {
 }
 
 /// Sends one request before the load: what is wrong with all of them, it tells at once.
-fn probe(
+pub fn probe(
     client: &Client,
     connections: &Connections,
     maker: &Maker<'_>,
@@ -231,9 +233,9 @@ fn probe(
 const PROBE_TOKENS: u32 = 16;
 
 /// A level that is ready to be sent.
-struct Level<'s> {
-    sketch: &'s Sketch,
-    requests: Vec<Prepared>,
+pub struct Level<'s> {
+    pub sketch: &'s Sketch,
+    pub requests: Vec<Prepared>,
 }
 
 fn made<'s>(
@@ -260,7 +262,7 @@ fn made<'s>(
 }
 
 /// What will be sent, line by line.
-fn stated(
+pub fn stated(
     args: &SendArgs,
     target: &Target,
     model: &str,
@@ -306,18 +308,25 @@ fn stated(
     Ok(lines)
 }
 
-struct Loaded<'l> {
-    args: &'l SendArgs,
-    client: &'l Client,
-    maker: &'l Maker<'l>,
-    levels: Vec<Level<'l>>,
-    goal: Goal,
-    scraper: Option<Scraper>,
+/// Levels that are ready to be sent to a server.
+pub struct Loaded<'l> {
+    /// What the user asked for.
+    pub args: &'l SendArgs,
+    /// The server.
+    pub client: &'l Client,
+    /// Makes requests.
+    pub maker: &'l Maker<'l>,
+    /// What is sent, in order.
+    pub levels: Vec<Level<'l>>,
+    /// What a search looks for.
+    pub goal: Goal,
+    /// Asks for the server's own metrics, where it has any.
+    pub scraper: Option<Scraper>,
 }
 
 impl Loaded<'_> {
     /// Sends all levels; the directory with their rows.
-    fn send(&self, live: Live, interrupted: &AtomicBool) -> anyhow::Result<PathBuf> {
+    pub fn send(&self, live: Live, interrupted: &AtomicBool) -> anyhow::Result<PathBuf> {
         let date = clock::utc_now();
         let directory = self.args.out.clone().unwrap_or_else(|| new_directory(&date, "load"));
         crate::cmd::make_directory(&directory, "--out DIR")?;

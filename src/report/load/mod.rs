@@ -1,6 +1,7 @@
 //! The report of serving under load: what each level of load met, and, beside a record, how far
 //! that is from what the hardware allows.
 
+pub mod ab;
 mod capacity;
 mod distribution;
 mod joined;

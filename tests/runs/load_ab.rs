@@ -96,7 +96,7 @@ fn a_server_beside_itself_is_no_winner() {
 fn a_slower_server_is_named() {
     let place = Place::new();
     let a = Server::start(&place, &["--slots", "4", "--service", "token=1ms"]);
-    let b = Server::start(&place, &["--slots", "4", "--service", "token=2ms"]);
+    let b = Server::start(&place, &["--slots", "4", "--service", "token=8ms"]);
     let args = ["load", "ab", &a.url, &b.url, "--concurrency", "2", "--requests", "12"];
     let args = [&args[..], &["--rounds", "5", "--set-b", "temperature=0.5"]].concat();
     let args = [&args[..], &["--keep-prompts"]].concat();
@@ -180,7 +180,7 @@ fn trials_that_mean_nothing_are_refused() {
     let told = say(&mut place.fizeau(plan));
     assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
     for words in
-        ["6 rounds of A and B", "model other", "nothing was sent", "about 15 min 12 s in all"]
+        ["6 rounds of A and B", "model other", "nothing was sent", "about 15 min 25 s in all"]
     {
         assert!(shown(&told).contains(words), "{words}: {}", told.out);
     }

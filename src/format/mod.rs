@@ -6,6 +6,7 @@
 pub mod acceptance;
 pub mod cell;
 pub mod csv;
+pub mod fleet;
 pub mod html;
 pub mod json;
 pub mod markdown;

@@ -20,6 +20,8 @@ mod divisions;
 mod error_rates;
 mod faults;
 mod fleet;
+mod fleet_retest;
+mod fleet_survey;
 mod formats;
 mod frontier;
 mod fuzz;

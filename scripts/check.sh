@@ -41,6 +41,9 @@ stage "HIP" summarised check_hip
 # NVIDIA's own NCCL, which opens without a GPU.
 stage "NCCL" summarised check_nccl
 
+# The store of a fleet, by DuckDB itself.
+stage "fleet: the store" summarised check_fleet_store
+
 # The program that the tests ran, whose own code is optimised; check_long.sh runs the released one.
 # Without what goes far beyond the caches, which takes minutes where those are large.
 stage "first run" first_run target/debug/fizeau \

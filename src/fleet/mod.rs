@@ -17,6 +17,7 @@
 pub mod bundle;
 pub mod component;
 pub mod doubt;
+pub mod drift;
 pub mod flag;
 pub mod gather;
 pub mod judge;

@@ -104,7 +104,7 @@ impl Pair {
 impl Plan {
     /// The plan for what failed in a survey and is not confirmed yet.
     pub fn of(surveyed: &Surveyed) -> Plan {
-        let Surveyed { gathered, units, strata, survey, report, failed } = surveyed;
+        let Surveyed { gathered, units, strata, survey, report, failed, .. } = surveyed;
         let place = |unit: u32| {
             let [node, device] = units.named(gathered, unit);
             Place { node, device }

@@ -10,7 +10,11 @@ use super::{
     strata::{Rule, Strata},
     units::{Units, Window, by_number, counted_units, is_gpu},
 };
-use crate::{labels::Labels, text::clean, verdict::Verdict};
+use crate::{
+    labels::{Belonging, Labels},
+    text::clean,
+    verdict::Verdict,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -188,6 +192,8 @@ pub struct Surveyed {
     pub gathered: Gathered,
     /// Who is who.
     pub units: Units,
+    /// What each device belongs to, by the operator's labels.
+    pub belongings: Vec<Belonging>,
     /// What was compared.
     pub strata: Strata,
     /// The verdicts of the fleet's rule.
@@ -268,7 +274,7 @@ pub fn survey(
         notes: problems.lines(),
         brief: problems.brief(),
     };
-    Surveyed { failed: own.measured, gathered, units, strata, survey, report }
+    Surveyed { failed: own.measured, gathered, units, belongings, strata, survey, report }
 }
 
 fn by_node(units: &Units, verdicts: &[Verdict], own: &[Option<Verdict>]) -> Vec<OfNode> {

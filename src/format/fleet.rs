@@ -152,7 +152,7 @@ fn failures(report: &Report) -> Vec<String> {
 }
 
 /// A flagged device in words.
-fn told(one: &Flagged) -> String {
+pub fn told(one: &Flagged) -> String {
     let mut words = format!("{} {}", one.node, one.device);
     let board = [short_uuid(&one.uuid), one.place.clone()];
     let board: Vec<String> = board.into_iter().filter(|text| !text.is_empty()).collect();
@@ -360,7 +360,7 @@ const COLUMNS: [&str; 20] = [
 ///
 /// # Errors Where it cannot be written.
 pub fn csv(surveyed: &Surveyed, out: &mut dyn io::Write) -> Result<(), csv::Error> {
-    let Surveyed { gathered, units, strata, survey, report, failed } = surveyed;
+    let Surveyed { gathered, units, strata, survey, report, failed, .. } = surveyed;
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(COLUMNS)?;
     let flagged: BTreeMap<(u32, &str), &Flagged> = { report.flagged.iter() }

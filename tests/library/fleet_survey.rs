@@ -419,6 +419,32 @@ fn tables_have_every_verdict_and_marks_are_on_every_line() {
 }
 
 #[test]
+fn the_page_of_a_fleet_is_light_and_shows_who_fails_and_nothing_as_markup() {
+    let mut rows = fleet(40, &[(3, 5, 0.08)]);
+    rows.iter_mut().filter(|row| row.node == "n3").for_each(|row| row.part = "<b>".into());
+    let mut earlier = rows[29].clone();
+    assert_eq!((&*earlier.node, &*earlier.device), ("n3", "cuda:5"));
+    (earlier.session, earlier.time) = ("s0".into(), "2026-11-10T10:00:00Z".into());
+    rows.push(earlier);
+    rows.iter_mut().for_each(|row| row.part = row.part.replace("h100-sxm", "<b>").into());
+    let labels: String =
+        (0..40).map(|node| format!("n{node},r{}\n", node / 4)).collect::<Vec<_>>().concat();
+    let labels = Labels::parse(&format!("node,rack\n{labels}")).expect("labels");
+    let found = survey(gathered(&rows), &options(), &labels, None);
+    let page = format::fleet_page::page(&found);
+    let body = page.find("<h1").expect("a heading");
+    assert!(page[body..].starts_with("<h1 class=fail>FAIL  40 nodes, 320 GPUs: "), "{page}");
+    assert!(!page.contains("<b>") && page.contains("&lt;b&gt;"));
+    assert!(page.contains("n3 cuda:5: memory read, loses 8."), "{page}");
+    assert!(page.contains("History, beside today's median: 2026-11-20T10:00:00Z -8."), "{page}");
+    assert!(page.contains("2026-11-10T10:00:00Z -8."), "{page}");
+    assert!(page.contains(">r9</text>") && !page.contains("http:") && !page.contains("<script"));
+    let squares = page.matches("h6v6h-6z").count();
+    assert_eq!(squares, 320, "a square for each GPU");
+    assert!(page.matches("<path").count() < 12, "and no element for each");
+}
+
+#[test]
 fn the_page_names_every_column_of_a_row() {
     let page = include_str!("../../docs/fleet.md");
     let full = Row {

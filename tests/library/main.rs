@@ -20,6 +20,7 @@ mod divisions;
 mod error_rates;
 mod faults;
 mod fleet;
+mod fleet_drift;
 mod fleet_retest;
 mod fleet_survey;
 mod formats;

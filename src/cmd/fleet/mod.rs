@@ -1,6 +1,7 @@
 //! `fizeau fleet`: what `accept` is for a node, for all of them.
 
 mod archive;
+mod drift;
 mod find;
 mod read;
 mod retest;
@@ -31,6 +32,9 @@ pub enum What {
     /// Plan who is measured anew, in turn with which GPU that passed: scripts for Slurm and ssh;
     /// `survey --retest` takes the results in
     Retest(retest::RetestArgs),
+    /// What changed in the course of time: each device beside itself and its part, with the date
+    /// and what changed with it, and slow decay before it fails
+    Drift(drift::DriftArgs),
     /// Score rules on planted fleets: ours beside those in use, before you choose one
     Simulate(simulate::SimulateArgs),
 }
@@ -44,6 +48,7 @@ pub fn run(args: &FleetArgs, global: &Global) -> anyhow::Result<ExitCode> {
         What::Survey(args) => survey::run(args, global),
         What::Collect(args) => survey::collect(args, global),
         What::Retest(args) => retest::run(args, global),
+        What::Drift(args) => drift::run(args, global),
         What::Simulate(args) => simulate::run(args, global),
     }
 }

@@ -92,6 +92,9 @@ pub struct SurveyArgs {
     /// Write every verdict on every metric of every device as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write a page: the verdict, where what fails stands, distributions, evidence
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write Prometheus's text: a file in the folder of its textfile collector
     #[arg(long, visible_alias = "prometheus", value_name = "FILE")]
     pub textfile: Option<PathBuf>,
@@ -140,8 +143,12 @@ pub fn run(args: &SurveyArgs, global: &Global) -> anyhow::Result<ExitCode> {
         cmd::write_file(path, text.as_bytes(), "--textfile FILE")
     });
     let csv = args.csv.as_ref().map_or(Ok(()), |path| write_csv(path, &surveyed));
+    let html = args.html.as_ref().map_or(Ok(()), |path| {
+        let page = format::fleet_page::page(&surveyed);
+        cmd::write_file(path, page.as_bytes(), "--html FILE")
+    });
     // A failure is told whatever becomes of these files.
-    for unwritten in [textfile, csv].into_iter().filter_map(Result::err) {
+    for unwritten in [textfile, csv, html].into_iter().filter_map(Result::err) {
         if report.verdict != Verdict::Fail {
             return Err(unwritten);
         }

@@ -43,6 +43,8 @@ stage "NCCL" summarised check_nccl
 
 # A real llama.cpp server on a model with random weights, loaded by `fizeau load`.
 stage "llama.cpp" summarised check_load
+# The store of a fleet, by DuckDB itself.
+stage "fleet: the store" summarised check_fleet_store
 
 # The program that the tests ran, whose own code is optimised; check_long.sh runs the released one.
 # Without what goes far beyond the caches, which takes minutes where those are large.

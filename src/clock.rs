@@ -95,6 +95,12 @@ pub fn utc_now_with_milliseconds() -> String {
     format!("{}.{:03}Z", whole.trim_end_matches('Z'), since.subsec_millis())
 }
 
+/// The date of the day after today in UTC: `2026-11-22`.
+pub fn utc_tomorrow() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    rfc3339(since.as_secs() + 86_400)[..10].to_owned()
+}
+
 /// Seconds since 1970 as RFC 3339 in UTC. Days to civil date by Howard Hinnant's algorithm
 /// (`chrono`-compatible low-level date algorithms, 2013).
 fn rfc3339(seconds: u64) -> String {

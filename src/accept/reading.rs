@@ -10,7 +10,7 @@ use crate::{
     record::{Header, Record},
     spec::Tier,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A metric: a number of a point, under a check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,22 +86,62 @@ pub fn suite_of<'r>(record: &'r Record, profile: &'r Profile) -> &'r str {
     at.and_then(|at| words.get(at + 1)).map_or(&profile.suite, |name| name)
 }
 
+/// Which checks of a profile select a case, found once for each case: the records of many repeats
+/// have the same cases.
+#[derive(Clone, Debug, Default)]
+pub struct Selected {
+    any_suite: bool,
+    /// By suite and case id.
+    known: HashMap<(String, String), Vec<usize>>,
+}
+
+impl Selected {
+    /// A case counts whatever suite has it, under the first check that selects it alone.
+    pub fn of_any_suite() -> Selected {
+        Selected { any_suite: true, ..Selected::default() }
+    }
+
+    /// Whether a case counts whatever suite has it.
+    pub fn is_of_any_suite(&self) -> bool {
+        self.any_suite
+    }
+
+    fn checks(&mut self, profile: &Profile, suite: &str, id: &str) -> &[usize] {
+        let any_suite = self.any_suite;
+        self.known.entry((suite.to_owned(), id.to_owned())).or_insert_with(|| {
+            let checks = profile.checks.iter().enumerate();
+            // Bits have no rate: `corruption` looks at them.
+            let is_rate = |check: &Check| check.resource != Resource::Results;
+            let is_its = |check: &Check| {
+                let is_of_suite = any_suite || profile.is_of_suite(check, suite);
+                is_rate(check) && is_of_suite && check.has(id)
+            };
+            let its = checks.filter(|(_, check)| is_its(check)).map(|(at, _)| at);
+            its.take(if any_suite { 1 } else { usize::MAX }).collect()
+        })
+    }
+}
+
 /// The readings of a record, or why there is none.
 pub fn readings(record: &Record, profile: &Profile) -> BTreeMap<Metric, Result<Reading, Absence>> {
+    readings_of(record, profile, &mut Selected::default())
+}
+
+/// The same for one of many records of a profile.
+pub fn readings_of(
+    record: &Record,
+    profile: &Profile,
+    selected: &mut Selected,
+) -> BTreeMap<Metric, Result<Reading, Absence>> {
     let mut all = BTreeMap::new();
     let suite = suite_of(record, profile);
     let ended: BTreeMap<String, &Outcome> =
         record.outcomes.iter().map(|one| (one.case().to_string(), one)).collect();
     for case in &record.header.plan {
         let id = case.to_string();
-        let checks = profile.checks.iter().enumerate();
-        // Bits have no rate: `corruption` looks at them.
-        let is_rate = |check: &Check| check.resource != Resource::Results;
-        let is_its =
-            |check: &Check| is_rate(check) && profile.is_of_suite(check, suite) && check.has(&id);
-        for (at, check) in checks.filter(|(_, check)| is_its(check)) {
+        for &at in selected.checks(profile, suite, &id) {
             let outcome = ended.get(&id).copied().map(|outcome| (outcome, record));
-            for &aspect in aspects(check) {
+            for &aspect in aspects(&profile.checks[at]) {
                 let metric = Metric { check: at, point: case.point.to_string(), aspect };
                 let found = reading(outcome, aspect);
                 let entry = all.entry(metric);
@@ -180,6 +220,22 @@ fn measured(one: &Measurement, aspect: Aspect, started: &str) -> Result<Reading,
         disturbed,
         throttled: false,
     })
+}
+
+/// What an iteration's rate is multiplied by to be in a unit of its own, and the unit.
+pub fn unit(resource: Resource, aspect: Aspect, work: &Work) -> (f64, &'static str) {
+    let is_arithmetic = matches!(resource, Resource::Arithmetic | Resource::Sustained);
+    let bytes = if work.memory.0 > 0 { work.memory.0 } else { work.link.0 } as f64;
+    let (amount, unit) = match () {
+        () if is_arithmetic && work.flops.0 > 0.0 => (work.flops.0, ["FLOP/s", "FLOP/s/MHz"]),
+        () if bytes > 0.0 => (bytes, ["B/s", "B/s/MHz"]),
+        () => (1.0, ["1/s", "1/s/MHz"]),
+    };
+    match aspect {
+        Aspect::Rate => (amount, unit[0]),
+        Aspect::AtClock => (amount, unit[1]),
+        Aspect::Clock => (1.0, "MHz"),
+    }
 }
 
 /// Repeats of each kernel of a point before the slower ones are left out: one alone may have been

@@ -14,14 +14,25 @@
 //!
 //! A stratum says nothing of a loss that all of its GPUs share: floors are for that.
 
+pub mod bundle;
 pub mod component;
 pub mod doubt;
+pub mod drift;
+pub mod flag;
+pub mod gather;
 pub mod judge;
+pub mod plan;
 pub mod planted;
+pub mod problem;
 pub mod recipe;
 pub mod retest;
+pub mod row;
 pub mod rules;
 pub mod score;
+pub mod site;
+pub mod strata;
+pub mod survey;
+pub mod units;
 
 use serde::{Deserialize, Serialize};
 

@@ -7,6 +7,7 @@ use super::{
     Group,
     component::Kind,
     recipe::{Recipe, Shape},
+    row::{FORMAT, Row, SIMULATED},
 };
 use crate::stats::quantile::median;
 use oorandom::Rand64;
@@ -66,6 +67,16 @@ pub struct Fleet {
     rates: Vec<Vec<f64>>,
     /// The component that is slow, if one was planted.
     pub slow_component: Option<u32>,
+}
+
+/// The name of a planted node by its number.
+pub fn node_name(node: u32) -> String {
+    format!("n{node:05}")
+}
+
+/// The name of a GPU by its place in its node.
+pub fn device_name(place: usize) -> String {
+    format!("cuda:{place}")
 }
 
 /// The share of the least effect that a healthy fleet's losses are held to.
@@ -256,6 +267,33 @@ impl Fleet {
             }
         }
         groups
+    }
+
+    /// The repeats of a GPU in a metric as a row of a store, marked as simulated. Its unit is the
+    /// share of the peak.
+    pub fn row(&self, metric: usize, gpu: usize, time: &str) -> Row<'static> {
+        let (one, node) = (&self.recipe.metrics[metric], node_name(self.nodes[gpu]));
+        Row {
+            format: FORMAT,
+            mark: SIMULATED.into(),
+            session: format!("{node} {time}").into(),
+            time: time.to_owned().into(),
+            node: node.into(),
+            device: device_name(gpu % self.recipe.gpus_per_node).into(),
+            uuid: format!("GPU-{gpu:08x}-0000-0000-0000-000000000000").into(),
+            part: "simulated".into(),
+            driver: self.recipe.lots[self.lots[gpu]].name.clone().into(),
+            metric: one.name.clone().into(),
+            unit: "1".into(),
+            values: self.rates(metric, gpu).iter().map(|log| log.exp()).collect(),
+            least_effect: Some(one.least_effect),
+            ..Row::default()
+        }
+    }
+
+    /// The metrics' names.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        self.recipe.metrics.iter().map(|metric| metric.name.as_str())
     }
 
     /// Whether a GPU's node has sent anything.

@@ -6,6 +6,8 @@
 pub mod acceptance;
 pub mod cell;
 pub mod csv;
+pub mod fleet;
+pub mod fleet_page;
 pub mod html;
 pub mod json;
 pub mod markdown;

@@ -15,6 +15,7 @@ mod children;
 mod cli;
 mod evidence;
 mod fleet;
+mod fleet_hostile;
 mod frontier;
 mod hang;
 mod inputs;

@@ -8,7 +8,7 @@ use crate::{
         decide::{Against, Bar, Decision, Reason},
         learn,
         profile::{Aspect, Check, Floor},
-        reading::Absence,
+        reading::{self, Absence},
     },
     outcome::Failure,
     spec::Tier,
@@ -288,18 +288,9 @@ impl Row {
 
     /// What an iteration's rate is multiplied by to be in a unit of its own.
     fn unit(&self, resource: Resource) -> (f64, &'static str) {
-        let Some(work) = self.readings.first().map(|one| one.work) else { return (1.0, "1/s") };
-        let is_arithmetic = matches!(resource, Resource::Arithmetic | Resource::Sustained);
-        let bytes = if work.memory.0 > 0 { work.memory.0 } else { work.link.0 } as f64;
-        let (amount, unit) = match () {
-            () if is_arithmetic && work.flops.0 > 0.0 => (work.flops.0, ["FLOP/s", "FLOP/s/MHz"]),
-            () if bytes > 0.0 => (bytes, ["B/s", "B/s/MHz"]),
-            () => (1.0, ["1/s", "1/s/MHz"]),
-        };
-        match self.metric.aspect {
-            Aspect::Rate => (amount, unit[0]),
-            Aspect::AtClock => (amount, unit[1]),
-            Aspect::Clock => (1.0, "MHz"),
+        match self.readings.first() {
+            Some(one) => reading::unit(resource, self.metric.aspect, &one.work),
+            None => (1.0, "1/s"),
         }
     }
 }

@@ -1,16 +1,25 @@
 //! `fizeau fleet simulate`: planted fleets, and what each rule makes of them.
 
+use super::store::Writer;
 use crate::{
+    clock,
     cmd::{self, Global, Usage},
     file,
     fleet::{
+        component::Kind,
+        planted::{Fleet, device_name, node_name},
         recipe::Recipe,
         score::{self, Scores, Tally},
     },
 };
 use anyhow::Context as _;
 use clap::Args;
-use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Longest recipe, in bytes.
 const RECIPE_MAX: u64 = 1 << 20;
@@ -38,6 +47,10 @@ pub struct SimulateArgs {
     /// Replace a value of the recipe, such as noise.shape=heavy_tails or faulty=0 (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Score nothing, and write the first fleet for `fizeau fleet survey`: store/, labels.csv,
+    /// expected.csv, and its true losses as truth.csv
+    #[arg(long, value_name = "DIR")]
+    pub write_fleet: Option<PathBuf>,
 }
 
 /// Plants, judges and scores.
@@ -55,6 +68,9 @@ pub fn run(args: &SimulateArgs, global: &Global) -> anyhow::Result<ExitCode> {
             recipe.metrics.len()
         );
         return Err(Usage(words).into());
+    }
+    if let Some(folder) = &args.write_fleet {
+        return write_fleet(&recipe, args, folder);
     }
     let scores = score::score(&recipe, args.gpus as usize, args.fleets as usize, args.seed);
     match global.json {
@@ -94,6 +110,62 @@ fn set(table: &mut toml::Table, words: &str) -> Result<(), String> {
     }
     place.insert(last.into(), value);
     Ok(())
+}
+
+/// Writes a planted fleet: what its nodes sent as a store, where they are, which there are to be,
+/// and what each GPU truly loses.
+fn write_fleet(recipe: &Recipe, args: &SimulateArgs, folder: &Path) -> anyhow::Result<ExitCode> {
+    let fleet = Fleet::plant(recipe, args.gpus as usize, args.seed);
+    let root = folder.join("store");
+    if root.exists() {
+        let place = cmd::shown(&root);
+        return Err(Usage(format!("--write-fleet: {place} is there already")).into());
+    }
+    let time = clock::utc_now();
+    let mut writer = Writer::new(&root);
+    let metrics: Vec<String> = fleet.metrics().map(str::to_owned).collect();
+    let sent = || (0..fleet.len()).filter(|gpu| fleet.has_sent(*gpu));
+    for gpu in sent() {
+        for metric in 0..metrics.len() {
+            writer.write(&fleet.row(metric, gpu, &time))?;
+        }
+    }
+    writer.end()?;
+    let kinds = fleet.kinds();
+    let kinds: Vec<&Kind> = kinds.iter().filter(|kind| kind.name != "node").collect();
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+    let mut labels = format!("node,device,{}\n", names.join(","));
+    let truth = fleet.truth();
+    let mut losses = String::from("node,device,metric,loss\n");
+    let mut expected = String::from("node,gpus\n");
+    let mut gpus_of: BTreeMap<u32, usize> = BTreeMap::new();
+    for gpu in 0..fleet.len() {
+        let place = gpus_of.entry(fleet.nodes[gpu]).or_default();
+        let (node, device) = (node_name(fleet.nodes[gpu]), device_name(*place));
+        *place += 1;
+        let own: Vec<&str> = { kinds.iter() }
+            .map(|kind| kind.of[gpu].map_or("", |at| kind.names[at as usize].as_str()))
+            .collect();
+        let _ = writeln!(labels, "{node},{device},{}", own.join(","));
+        for (metric, of_metric) in metrics.iter().zip(&truth) {
+            let _ = writeln!(losses, "{node},{device},{metric},{}", of_metric[gpu]);
+        }
+    }
+    for (node, gpus) in &gpus_of {
+        let _ = writeln!(expected, "{},{gpus}", node_name(*node));
+    }
+    for (name, text) in [("labels", labels), ("expected", expected), ("truth", losses)] {
+        let path = folder.join(format!("{name}.csv"));
+        cmd::write_file(&path, text.as_bytes(), "--write-fleet DIR")?;
+    }
+    let shown = cmd::shown(folder);
+    cmd::print(&format!(
+        "{shown}: {} of {} GPUs sent {} metrics. Next: fizeau fleet survey {shown}/store --labels \
+         {shown}/labels.csv --expected {shown}/expected.csv",
+        sent().count(),
+        fleet.len(),
+        metrics.len()
+    ))
 }
 
 /// The scores as a table of Markdown.

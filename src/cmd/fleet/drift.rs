@@ -1,0 +1,89 @@
+//! `fizeau fleet drift`: what changed in the course of time.
+
+use super::survey::{self, Which};
+use crate::{
+    cmd::{self, Global},
+    fleet::drift::{Drift, SESSIONS_MIN, drift},
+    text::{clean, counted, shorten},
+};
+use clap::Args;
+use std::process::ExitCode;
+
+/// Lines of changes, and of decays.
+const LINES_MAX: usize = 20;
+
+/// Longest line, in characters.
+const COLUMNS_MAX: usize = 160;
+
+/// Arguments of `fleet drift`.
+#[derive(Args, Clone, Debug)]
+pub struct DriftArgs {
+    /// What was measured, as for `survey`: all sessions count.
+    #[command(flatten)]
+    pub which: Which,
+}
+
+/// Says what changed. The exit code is 1 where something fell, 4 where no device was measured often
+/// enough.
+///
+/// # Errors
+/// Where there is nothing to survey, or a list cannot be read.
+pub fn run(args: &DriftArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let surveyed = survey::surveyed(&args.which, None, global)?;
+    let found = drift(&surveyed);
+    if global.json {
+        cmd::print_json(&found)?;
+    } else {
+        cmd::write_out(&text(&found))?;
+    }
+    let is_worse = found.changes.iter().any(|one| one.change < 0.0) || !found.decays.is_empty();
+    Ok(ExitCode::from(match (found.series, is_worse) {
+        (0, _) => 4,
+        (_, true) => 1,
+        (_, false) => 0,
+    }))
+}
+
+fn text(found: &Drift) -> String {
+    let mut lines = vec![format!(
+        "{} of {}, {} in decay; {} with fewer than {SESSIONS_MIN} sessions are not looked at",
+        counted(found.changes.len(), "change"),
+        counted(found.series, "figure"),
+        found.decays.len(),
+        counted(found.short, "figure")
+    )];
+    for one in found.changes.iter().take(LINES_MAX) {
+        let with = match one.with.is_empty() {
+            true => String::new(),
+            false => format!(", with {}", one.with.join(", ")),
+        };
+        let who = format!("{} {}", one.node, one.device);
+        let (who, change) = (who.trim().to_owned(), 100.0 * one.change);
+        let p = one.probability;
+        let (metric, since) = (&one.metric, &one.since);
+        lines.push(format!("{who}: {metric} {change:+.1} % since {since}{with}, p = {p:.0e}"));
+    }
+    for one in found.decays.iter().take(LINES_MAX) {
+        lines.push(format!(
+            "{} {}: {} lost {:.1} %, a little each time: below contract in about {:.0} days, \
+             p = {:.0e}",
+            one.node,
+            one.device,
+            one.metric,
+            100.0 * one.lost,
+            one.days,
+            one.probability
+        ));
+    }
+    let more = found.changes.len().saturating_sub(LINES_MAX)
+        + found.decays.len().saturating_sub(LINES_MAX);
+    if more > 0 {
+        lines.push(format!("and {more} more: --json has them"));
+    }
+    let mark = match found.mark.as_str() {
+        "" => String::new(),
+        mark => format!(" ({mark})"),
+    };
+    let room = COLUMNS_MAX - mark.chars().count();
+    lines.iter().map(|line| format!("{}{mark}\n", shorten(&clean(line), room))).collect()
+}

@@ -1,0 +1,243 @@
+//! What paths lead to: bundles, records, and files of stores. Links may lead in circles, and a
+//! folder may hold anything.
+
+use super::archive::{Scratch, is_archive};
+use crate::{
+    evidence::file as names,
+    file,
+    fleet::problem::{Kind, Problems},
+    record::store,
+};
+use anyhow::Context as _;
+use globset::GlobBuilder;
+use std::{
+    collections::HashSet,
+    fs,
+    io::{self, BufRead as _, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Deepest folder below a path that is looked into.
+const DEPTH_MAX: usize = 32;
+
+/// Most files and folders that are looked at.
+const SEEN_MAX: usize = 20_000_000;
+
+/// Longest list of paths on standard input, in bytes.
+const LIST_MAX: u64 = 1 << 30;
+
+/// Bytes at the beginning of a file by which it is told what it is.
+const START: usize = 4096;
+
+/// Something to read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Found {
+    /// The directory of an acceptance.
+    Bundle(PathBuf),
+    /// The file of a record.
+    Record(PathBuf),
+    /// A file of a store, with its length in bytes.
+    Store(PathBuf, u64),
+}
+
+/// Looks for things to read.
+#[derive(Default)]
+pub struct Finder {
+    /// What was found.
+    pub found: Vec<Found>,
+    /// What was not.
+    pub problems: Problems,
+    /// Folders and files that were seen, by device and inode.
+    seen: HashSet<(u64, u64)>,
+    /// Where archives were unpacked: it goes away with this.
+    scratch: Option<Scratch>,
+}
+
+impl Finder {
+    /// Looks at the paths of a command line: `-` stands for a list on standard input, and what does
+    /// not exist may be a glob.
+    ///
+    /// # Errors
+    /// Where standard input cannot be read.
+    pub fn paths(&mut self, paths: &[PathBuf]) -> anyhow::Result<()> {
+        for path in paths {
+            if path.as_os_str() == "-" {
+                let stdin = io::stdin().lock().take(LIST_MAX);
+                for line in stdin.lines() {
+                    let line = line.context("cannot read the list of paths on standard input")?;
+                    let line = line.trim_end_matches('\r');
+                    if !line.is_empty() {
+                        self.path(Path::new(line));
+                    }
+                }
+            } else {
+                self.path(path);
+            }
+        }
+        self.found.sort();
+        self.found.dedup();
+        Ok(())
+    }
+
+    fn path(&mut self, path: &Path) {
+        match fs::symlink_metadata(path) {
+            Ok(_) => self.look(path, 0, true),
+            Err(error) => match globbed(path) {
+                Some(all) if !all.is_empty() => {
+                    all.iter().for_each(|one| self.look(one, 0, true));
+                }
+                Some(_) => self.unreadable(path, "no path is like that"),
+                None => self.unreadable(path, &error.to_string()),
+            },
+        }
+    }
+
+    fn unreadable(&mut self, path: &Path, why: &str) {
+        let words = format!("{}: {why}", crate::cmd::shown(path));
+        self.problems.add(Kind::Unreadable, words);
+    }
+
+    fn other(&mut self, path: &Path, why: &str) {
+        let words = format!("{}: {why}", crate::cmd::shown(path));
+        self.problems.add(Kind::OtherFile, words);
+    }
+
+    fn look(&mut self, path: &Path, depth: usize, is_asked: bool) {
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) => return self.unreadable(path, &error.to_string()),
+        };
+        if self.seen.len() >= SEEN_MAX {
+            let words = format!("more than {SEEN_MAX} files: the rest is not looked at");
+            return self.problems.add(Kind::TooMany, words);
+        }
+        // What was seen already is read once, by whatever path and link.
+        if !self.seen.insert((metadata.dev(), metadata.ino())) {
+            return;
+        }
+        if metadata.is_dir() {
+            self.folder(path, depth);
+        } else {
+            self.file(path, metadata.len(), depth, is_asked);
+        }
+    }
+
+    fn folder(&mut self, path: &Path, depth: usize) {
+        let is_there = |name: &str| path.join(name).exists();
+        if [names::VERDICT, names::ROUNDS, names::ACCOUNT].into_iter().any(is_there) {
+            return self.found.push(Found::Bundle(path.to_owned()));
+        }
+        if depth >= DEPTH_MAX {
+            return self.unreadable(path, "it is too deep below the path that was given");
+        }
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) => return self.unreadable(path, &error.to_string()),
+        };
+        let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        below.sort();
+        for one in below {
+            // Drafts of files that are being written.
+            let name = one.file_name().unwrap_or_default().to_string_lossy();
+            let is_draft = name.starts_with('.');
+            if !is_draft {
+                self.look(&one, depth + 1, false);
+            }
+        }
+    }
+
+    fn archive(&mut self, path: &Path, depth: usize) {
+        if depth >= DEPTH_MAX {
+            return self.unreadable(path, "it is too deep below the path that was given");
+        }
+        if self.scratch.is_none() {
+            match Scratch::new() {
+                Ok(scratch) => self.scratch = Some(scratch),
+                Err(error) => return self.unreadable(path, &format!("{error:#}")),
+            }
+        }
+        let Some(scratch) = &mut self.scratch else { return };
+        let (folder, unpacked) = scratch.unpack(path);
+        if let Err(error) = unpacked {
+            let words = format!(
+                "{}: the archive cannot be read to its end ({error}): what is there of it counts",
+                crate::cmd::shown(path)
+            );
+            self.problems.add(Kind::HalfWritten, words);
+        }
+        self.look(&folder, depth + 1, false);
+    }
+
+    fn file(&mut self, path: &Path, length: u64, depth: usize, is_asked: bool) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == store::FILE {
+            return self.found.push(Found::Record(path.to_owned()));
+        }
+        if is_archive(&name) {
+            return self.archive(path, depth);
+        }
+        let ends = |ending: &str| name.ends_with(ending);
+        if [".zip", ".tar.zst", ".tar.xz", ".tar.bz2"].into_iter().any(ends) {
+            let words = "of archives .tar, .tar.gz and .tgz are read: unpack this one first";
+            return self.other(path, words);
+        }
+        if !is_asked && !ends(".jsonl") {
+            return self.other(path, "it is no bundle, record or store");
+        }
+        let start = file::open(path).and_then(|file| {
+            let mut start = Vec::new();
+            file.take(START as u64).read_to_end(&mut start)?;
+            Ok(start)
+        });
+        match start {
+            Err(error) => self.unreadable(path, &error.to_string()),
+            Ok(start) if start.starts_with(b"{\"line\":\"header\"") => {
+                self.found.push(Found::Record(path.to_owned()));
+            }
+            Ok(start) if start.starts_with(b"{") || start.is_empty() => {
+                self.found.push(Found::Store(path.to_owned(), length));
+            }
+            Ok(_) => self.other(path, "it is no bundle, record or store"),
+        }
+    }
+}
+
+/// The paths that are like a glob; none where it is no glob.
+fn globbed(path: &Path) -> Option<Vec<PathBuf>> {
+    let text = path.to_str()?;
+    let is_glob = |part: &str| part.contains(['*', '?', '[', '{']);
+    let parts: Vec<&str> = text.split('/').collect();
+    let fixed = parts.iter().position(|part| is_glob(part))?;
+    let matcher = GlobBuilder::new(text).literal_separator(true).build().ok()?.compile_matcher();
+    let root = match parts[..fixed].join("/") {
+        root if root.is_empty() && text.starts_with('/') => "/".into(),
+        root => root,
+    };
+    let mut all = Vec::new();
+    let mut level = vec![PathBuf::from(root)];
+    for part in &parts[fixed..] {
+        let mut next = Vec::new();
+        for folder in &level {
+            if !is_glob(part) {
+                next.push(folder.join(part));
+                continue;
+            }
+            let at = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            let Ok(entries) = fs::read_dir(at) else { continue };
+            next.extend(entries.flatten().map(|entry| folder.join(entry.file_name())));
+        }
+        level = next;
+    }
+    all.extend(level.into_iter().filter(|path| matcher.is_match(path) && path.exists()));
+    all.sort();
+    Some(all)
+}
+
+/// The name of the folder that a record or bundle is in.
+pub fn name_of(path: &Path) -> String {
+    let folder = if path.is_dir() { Some(path) } else { path.parent() };
+    let absolute = folder.map(|folder| std::path::absolute(folder).unwrap_or(folder.to_owned()));
+    let name = absolute.as_deref().and_then(Path::file_name);
+    name.map_or_else(|| "unnamed".into(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,127 @@
+//! What a survey left out or could not trust, in words: a line each, and how many more there were.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is wrong with something that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A path that cannot be read, or that leads nowhere.
+    Unreadable,
+    /// A file that is no bundle, record or store.
+    OtherFile,
+    /// A bundle that was not closed, or a record that ends early.
+    HalfWritten,
+    /// A line that is no row.
+    NoRow,
+    /// A file of a later program.
+    Newer,
+    /// Values that are no rates.
+    NoRate,
+    /// More than anything real has.
+    TooMany,
+    /// Times that cannot be.
+    Clock,
+    /// Two machines or two boards under one name.
+    Twins,
+    /// A board or machine in the place of an earlier one.
+    Replaced,
+    /// The same session twice.
+    Duplicate,
+    /// Made-up figures beside real ones.
+    MadeUp,
+    /// What cannot be compared.
+    Apart,
+    /// Labels and lists that do not fit the nodes.
+    Labels,
+}
+
+/// Lines of each kind that are kept.
+const KEPT: usize = 50;
+
+/// Problems, each kind with its first lines and its count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Problems {
+    found: BTreeMap<Kind, (u64, BTreeSet<String>)>,
+}
+
+impl Problems {
+    /// Adds one. Which lines are kept does not depend on the order in which they come.
+    pub fn add(&mut self, kind: Kind, words: String) {
+        let (count, kept) = self.found.entry(kind).or_default();
+        *count += 1;
+        kept.insert(words);
+        if kept.len() > KEPT {
+            kept.pop_last();
+        }
+    }
+
+    /// Adds all of another.
+    pub fn merge(&mut self, other: Problems) {
+        for (kind, (count, lines)) in other.found {
+            let (all, kept) = self.found.entry(kind).or_default();
+            *all += count;
+            kept.extend(lines);
+            while kept.len() > KEPT {
+                kept.pop_last();
+            }
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// How many of a kind.
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.found.get(&kind).map_or(0, |(count, _)| *count)
+    }
+
+    /// A line for each, and one for those that are not shown.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (kind, (count, kept)) in &self.found {
+            lines.extend(kept.iter().cloned());
+            let rest = count.saturating_sub(kept.len() as u64);
+            if rest > 0 {
+                lines.push(format!("and {rest} more {}", kind.words()));
+            }
+        }
+        lines
+    }
+}
+
+impl Problems {
+    /// One line for each kind: how many there are of it, and the first.
+    pub fn brief(&self) -> Vec<String> {
+        let line = |(kind, (count, kept)): (&Kind, &(u64, BTreeSet<String>))| {
+            let first = kept.first().map_or("", String::as_str);
+            match *count {
+                0 | 1 => first.to_owned(),
+                count => format!("{count} {}, such as {first}", kind.words()),
+            }
+        };
+        self.found.iter().map(line).collect()
+    }
+}
+
+impl Kind {
+    fn words(self) -> &'static str {
+        match self {
+            Kind::Unreadable => "paths cannot be read",
+            Kind::OtherFile => "files are no bundle, record or store",
+            Kind::HalfWritten => "did not come to their end",
+            Kind::NoRow => "lines are no rows",
+            Kind::Newer => "are of a later fizeau",
+            Kind::NoRate => "rows have values that are no rates",
+            Kind::TooMany => "have more than anything real has",
+            Kind::Clock => "have times that cannot be",
+            Kind::Twins => "share a name or number",
+            Kind::Replaced => "were replaced",
+            Kind::Duplicate => "are there twice",
+            Kind::MadeUp => "are made up",
+            Kind::Apart => "are not compared",
+            Kind::Labels => "do not fit",
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `fizeau fleet drift` on planted courses of time.
+
+use super::fleet_survey::{fleet, gathered, options};
+use fizeau::{
+    fleet::{
+        drift::{Drift, drift},
+        row::Row,
+        survey::survey,
+    },
+    labels::Labels,
+};
+
+/// Sessions of a fleet in the course of time, where `change` gives the factor of a device on a day.
+fn course(days: u32, change: &dyn Fn(&Row<'_>, u32) -> f64) -> Vec<Row<'static>> {
+    let mut all = Vec::new();
+    for day in 0..days {
+        for (at, mut row) in fleet(4, &[]).into_iter().enumerate() {
+            row.time = format!("2026-{:02}-{:02}T10:00:00Z", 1 + day / 28, 1 + day % 28).into();
+            row.session = format!("{} {day}", row.session).into();
+            // The same noise each day would be none.
+            row.values.rotate_left((day as usize + at) % 5);
+            let own = f64::from((day * 7 + at as u32 * 3) % 11) / 11.0 - 0.5;
+            let factor = change(&row, day) * (1.0 + 0.003 * own);
+            row.values.iter_mut().for_each(|value| *value *= factor);
+            all.push(row);
+        }
+    }
+    all
+}
+
+fn drifted(rows: &[Row<'_>]) -> Drift {
+    drift(&survey(gathered(rows), &options(), &Labels::default(), None))
+}
+
+fn is_it(row: &Row<'_>) -> bool {
+    (&*row.node, &*row.device) == ("n2", "cuda:3")
+}
+
+#[test]
+fn a_fall_has_its_date_and_what_changed_with_it() {
+    let fall = |row: &Row<'_>, day: u32| if is_it(row) && day >= 6 { 0.93 } else { 1.0 };
+    let mut rows = course(10, &fall);
+    for row in rows.iter_mut().filter(|row| is_it(row) && *row.time >= *"2026-01-07") {
+        row.vbios = "96.00".into();
+    }
+    let found = drifted(&rows);
+    assert_eq!((found.series, found.short, found.decays.len()), (32, 0, 0));
+    let [one] = &found.changes[..] else { panic!("{:?}", found.changes) };
+    assert_eq!((one.node.as_str(), one.device.as_str()), ("n2", "cuda:3"));
+    assert!(one.since.starts_with("2026-01-07") && (-0.075..-0.065).contains(&one.change));
+    assert_eq!(one.with, ["VBIOS  -> 96.00"]);
+}
+
+#[test]
+fn what_all_lose_is_a_change_of_the_part_and_of_no_device() {
+    let found = drifted(&course(12, &|_, day| if day >= 5 { 0.95 } else { 1.0 }));
+    let [one] = &found.changes[..] else { panic!("{:?}", found.changes) };
+    assert_eq!((one.node.as_str(), one.device.as_str()), ("", "all of h100-sxm"));
+    assert!(one.since.starts_with("2026-01-06"), "{one:?}");
+}
+
+#[test]
+fn decay_is_named_before_it_fails_and_nothing_of_what_stays() {
+    let none = drifted(&course(16, &|_, _| 1.0));
+    assert_eq!((none.changes.len(), none.decays.len()), (0, 0), "{none:?}");
+    let decay = |row: &Row<'_>, day: u32| {
+        if is_it(row) { 1.0 - 0.0008 * f64::from(day) } else { 1.0 }
+    };
+    let found = drifted(&course(16, &decay));
+    assert!(found.changes.is_empty(), "{:?}", found.changes);
+    let [one] = &found.decays[..] else { panic!("{:?}", found.decays) };
+    assert_eq!((one.node.as_str(), one.device.as_str()), ("n2", "cuda:3"));
+    assert!((0.009..0.015).contains(&one.lost) && (5.0..15.0).contains(&one.days), "{one:?}");
+}
+
+#[test]
+fn few_sessions_say_nothing() {
+    let found = drifted(&course(3, &|row, day| if is_it(row) && day > 1 { 0.5 } else { 1.0 }));
+    assert_eq!((found.series, found.short), (0, 32));
+    assert!(found.changes.is_empty());
+}

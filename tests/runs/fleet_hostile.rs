@@ -1,0 +1,164 @@
+//! `fizeau fleet survey` of a folder in which much is wrong: each has its own line, and what is
+//! right is judged as if nothing else were there.
+
+use super::fleet::RECIPE;
+use crate::program::{Place, Said, say};
+use serde_json::Value;
+use std::{fmt::Write as _, fs, os::unix::fs::symlink};
+
+/// A record of a host, as a run left it.
+const RECORD: &str = include_str!("../golden/v1.jsonl");
+
+/// More GPUs than any node has; scripts/fleet_speed.sh has a million.
+const MANY: usize = 20_000;
+
+/// A planted fleet whose rows are not marked, so that they count beside others that are not.
+fn place() -> Place {
+    let place = Place::new();
+    fs::write(place.path("fleet.toml"), RECIPE).expect("written");
+    let args = ["fleet", "simulate", "fleet.toml", "--gpus", "240", "--write-fleet", "planted"];
+    let said = say(&mut place.fizeau(args.iter().chain(&["--set", "faulty=0"])));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let mut rows = String::new();
+    for day in fs::read_dir(place.path("planted/store")).expect("days").flatten() {
+        for file in fs::read_dir(day.path()).expect("files").flatten() {
+            rows += &fs::read_to_string(file.path()).expect("rows");
+        }
+    }
+    fs::create_dir(place.path("all")).expect("made");
+    let rows = rows.replace("\"mark\":\"simulated\",", "");
+    fs::write(place.path("all/good.jsonl"), rows).expect("written");
+    place
+}
+
+fn survey(place: &Place, more: &[&str]) -> Said {
+    say(&mut place.fizeau(["fleet", "survey", "all"].iter().chain(more)))
+}
+
+fn json(place: &Place) -> Value {
+    let said = survey(place, &["--json"]);
+    assert!(matches!(said.code, Some(0 | 1 | 4)), "{:?} {}", said.code, said.err);
+    serde_json::from_str(&said.out).expect("JSON")
+}
+
+/// A row of a device with five repeats, but for what `more` says.
+fn row(node: &str, device: &str, time: &str, more: &str) -> String {
+    format!(
+        "{{\"format\":1,\"session\":\"{node} {time}\",\"time\":\"{time}\",\"node\":\"{node}\",\
+         \"device\":\"{device}\",\"part\":\"other\",\"metric\":\"memory read\",\"unit\":\"1\",\
+         \"least_effect\":0.02,{more}}}\n"
+    )
+}
+
+const VALUES: &str = "\"values\":[0.9,0.91,0.9,0.92,0.91]";
+
+/// Puts all that is wrong beside what is right.
+fn spoil(place: &Place) {
+    let write = |name: &str, text: &str| {
+        let path = place.path("all").join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    };
+    // Half-written bundles, lines and archives.
+    let cut = RECORD.lines().take(3).collect::<Vec<_>>().join("\n");
+    write("half/rounds/1/record.jsonl", &(cut + "\n{\"line\":\"out"));
+    write("half/rounds/2/record.jsonl", "{\"line\":\"head");
+    write("torn/verdict.json", "{\"node\":\"n0");
+    write("torn/account.json", "{\"format\":1");
+    write("short.jsonl", "{\"format\":1,\"node\":\"n1");
+    write("cut.tar", "bundle/verdict.json");
+    // The same sessions a second time.
+    let good = fs::read_to_string(place.path("all/good.jsonl")).expect("rows");
+    write("copy.jsonl", &good);
+    // Clocks.
+    let day = |text: &str| text.replace("\"ended\":\"2026-", "\"ended\":\"2025-");
+    assert_ne!(day(RECORD), RECORD, "the record has an end");
+    write("back/record.jsonl", &day(RECORD));
+    write("future.jsonl", &row("late", "cuda:0", "2038-01-19T03:14:07Z", VALUES));
+    write("never.jsonl", &row("early", "cuda:0", "1970-01-01T00:00:10Z", VALUES));
+    // Two machines with one name.
+    let of = |machine: &str, time: &str| {
+        row("twin", "cuda:0", time, &format!("\"machine\":\"{machine}\",{VALUES}"))
+    };
+    let (a, b) = (of("A", "2026-11-20T10:00:00Z"), of("B", "2026-11-20T11:00:00Z"));
+    write("twins.jsonl", &(a + &b + &of("A", "2026-11-20T12:00:00Z")));
+    // What is no number.
+    let time = "2026-11-20T10:00:00Z";
+    write("nan.jsonl", &row("nan", "cuda:0", time, "\"values\":[NaN,0.9]"));
+    write("null.jsonl", &row("null", "cuda:0", time, "\"values\":[null,0.9,-1,0]"));
+    // A node with more GPUs than any has.
+    let mut many = String::new();
+    for gpu in 0..MANY {
+        let _ = write!(many, "{}", row("flood", &format!("cuda:{gpu}"), time, "\"values\":[0.9]"));
+    }
+    write("many.jsonl", &many);
+    // Other versions.
+    write("later.jsonl", "{\"format\":99,\"tomorrow\":true}\n");
+    write("newer/record.jsonl", &RECORD.replacen("\"version\":1,", "\"version\":99,", 1));
+    write("notes.txt", "hello");
+    symlink("..", place.path("all/loop")).expect("a link");
+    symlink("nowhere", place.path("all/dangling")).expect("a link");
+}
+
+/// What stands in a line of its own of each.
+const LINES: [&str; 17] = [
+    "all/half: it was not closed",
+    "all/half: rounds: 1 records are not whole",
+    "all/torn: verdict.json: EOF",
+    "all/torn: account.json: EOF",
+    "short.jsonl at byte 0: its last line is cut short",
+    "cut.tar: the archive cannot be read to its end",
+    "rows are there twice (the same session): counted once",
+    "back/record.jsonl: its clock ran backwards, from 2026-03-01T12:00:00Z to 2025-",
+    "late: its session is dated 2038-01-19, which is yet to come: left out",
+    "early: its session is dated 1970-01-01, which is before anything was measured: left out",
+    "twin: 2 machines have this name (A, B): they are judged apart",
+    "nan.jsonl at byte 0: expected value",
+    "null cuda:0, memory read: 3 of 4 values no rate, left out",
+    "flood reports more than 1024 devices, which no node has",
+    "later.jsonl at byte 0: it has format 99",
+    "newer/record.jsonl",
+    "all/dangling: No such file",
+];
+
+#[test]
+fn each_thing_that_is_wrong_has_its_line_and_none_stops_the_survey() {
+    let place = place();
+    let before = json(&place);
+    assert_eq!(before["notes"].as_array().map_or(0, Vec::len), 1, "{}", before["notes"]);
+    spoil(&place);
+    let after = json(&place);
+    let notes: Vec<&str> =
+        { after["notes"].as_array().expect("a list").iter() }.filter_map(Value::as_str).collect();
+    for words in LINES {
+        let its = notes.iter().filter(|note| note.contains(words)).count();
+        assert_eq!(its, 1, "{words}: {notes:#?}");
+    }
+    // What was right is judged as before: it has strata of its own.
+    let verdicts = |report: &Value| {
+        let nodes = report["by_node"].as_array().expect("nodes");
+        let own = nodes.iter().filter(|one| one["node"].as_str().is_some_and(is_planted));
+        own.cloned().collect::<Vec<Value>>()
+    };
+    let sorted = |mut all: Vec<Value>| {
+        all.sort_by_key(|one| one["node"].to_string());
+        all
+    };
+    assert_eq!(sorted(verdicts(&after)), sorted(verdicts(&before)));
+    assert_eq!(verdicts(&before).len(), 30);
+    // The text has a line for each kind, and is short all the same.
+    let said = survey(&place, &[]);
+    assert!(!said.err.contains("panicked"), "{}", said.err);
+    let lines: Vec<&str> = said.out.lines().filter(|line| line.starts_with("note: ")).collect();
+    let kinds =
+        ["come to their end", "times that cannot be", "there twice", "no rate", "format 99"];
+    for words in kinds.into_iter().chain(["flood", "twin"]) {
+        assert!(lines.iter().any(|line| line.contains(words)), "{words}: {}", said.out);
+    }
+    assert!(said.out.lines().count() <= 40, "{}", said.out);
+}
+
+/// Whether a node is one of the planted fleet: `n00012`.
+fn is_planted(name: &str) -> bool {
+    name.strip_prefix('n').is_some_and(|number| number.parse::<u32>().is_ok())
+}

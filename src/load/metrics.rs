@@ -46,9 +46,9 @@ const NAMES: &[(&str, Quantity)] = &[
     ("tgi_queue_size", Waiting),
 ];
 
-/// Reads the text of `/metrics`; `others` are names that the user gives, which come before the known
-/// ones. Series of one name (several engines) are added up, shares of KV caches averaged. None where
-/// no name is known.
+/// Reads the text of `/metrics`; `others` are names that the user gives, which come before the
+/// known ones. Series of one name (several engines) are added up, shares of KV caches averaged. None
+/// where no name is known.
 pub fn read(text: &str, others: &BTreeMap<String, Quantity>) -> Option<Sample> {
     let mut found: BTreeMap<Quantity, (usize, f64, f64)> = BTreeMap::new();
     for line in text.lines() {

@@ -126,7 +126,7 @@ fn detailed(value: &Value) -> Result<Option<Detailed>, String> {
     Ok(Some((requests, failed)))
 }
 
-/// Quantiles that `vllm bench serve` may be asked for (--metric-percentiles), as its keys name them.
+/// Quantiles that `vllm bench serve` may be asked for (--metric-percentiles), as its keys say.
 const PERCENTILES: [(f64, &str); 6] =
     [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9")];
 

@@ -87,7 +87,7 @@ fn rate_words(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Option<S
         );
         if kept.low < goal.share {
             words += &format!(
-                "; it takes more requests to be sure of {wanted}, since the interval begins below it"
+                "; it takes more requests to be sure of {wanted}: the interval begins below it"
             );
         }
     }

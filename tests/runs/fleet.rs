@@ -48,7 +48,7 @@ fn a_recipe_that_is_wrong_is_a_wrong_command_line() {
 }
 
 /// A planted fleet in `fleet/`.
-fn planted(more: &[&str]) -> Place {
+pub fn planted(more: &[&str]) -> Place {
     let place = Place::new();
     fs::write(place.path("fleet.toml"), RECIPE).expect("written");
     let args = ["fleet", "simulate", "fleet.toml", "--gpus", "400", "--write-fleet", "fleet"];
@@ -57,7 +57,7 @@ fn planted(more: &[&str]) -> Place {
     place
 }
 
-fn survey(place: &Place, more: &[&str]) -> Said {
+pub fn survey(place: &Place, more: &[&str]) -> Said {
     say(&mut place.fizeau(["fleet", "survey"].iter().chain(more)))
 }
 

@@ -16,6 +16,7 @@ mod cli;
 mod evidence;
 mod fleet;
 mod fleet_hostile;
+mod fleet_retest;
 mod frontier;
 mod hang;
 mod inputs;

@@ -143,13 +143,13 @@ fn script(plan: &Plan, session: usize, pairs: &[usize]) -> String {
              if [ -n \"${FIZEAU_ON:-}\" ]; then $FIZEAU_ON \"$node\" \"$@\"\n    \
              elif [ -n \"${SLURM_JOB_ID:-}\" ]; then\n        \
              srun -N1 -n1 --overlap -w \"$node\" \"$@\"\n    \
-             else ssh -n \"$node\" \"cd '$PWD' && $*\"; fi\n\
+             else ssh -n \"$node\" \"$(printf '%q ' \"$@\")\"; fi\n\
          }\n\
          measure() { # NODE FOLDER ARGUMENTS..\n    \
              local node=$1 folder=$2\n    \
              shift 2\n    \
              [ -e \"$folder/record.jsonl\" ] || on \"$node\" \"$fizeau\" run --progress off \
-             --out \"$folder\" \"$@\" >/dev/null\n\
+             --out \"$PWD/$folder\" \"$@\" >/dev/null\n\
          }\n",
     );
     for pair in pairs.iter().map(|at| &plan.pairs[*at]) {

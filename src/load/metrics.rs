@@ -47,8 +47,8 @@ const NAMES: &[(&str, Quantity)] = &[
 ];
 
 /// Reads the text of `/metrics`; `others` are names that the user gives, which come before the
-/// known ones. Series of one name (several engines) are added up, shares of KV caches averaged. None
-/// where no name is known.
+/// known ones. Series of one name (several engines) are added up, shares of KV caches averaged.
+/// None where no name is known.
 pub fn read(text: &str, others: &BTreeMap<String, Quantity>) -> Option<Sample> {
     let mut found: BTreeMap<Quantity, (usize, f64, f64)> = BTreeMap::new();
     for line in text.lines() {

@@ -11,7 +11,7 @@ from accept_stub import Node
 
 built, out, count = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]), int(sys.argv[3])
 node = Node(built, 8)
-node.run("seed=1/0", "bundle", "--profile", "profile.toml", "--budget", "60s")
+node.run("seed=100/run", "bundle", "--profile", "profile.toml", "--budget", "60s")
 bundle = node.place / "bundle"
 files = {path.relative_to(bundle): path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
 # What is not read by a survey, and large.

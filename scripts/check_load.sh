@@ -47,8 +47,8 @@ levels)
     run closed --concurrency 2 --warmup 5 "${lengths[@]}"
     ;;
 sweep)
-    run open --rate 2..20 --search 2 --slo ttft=200ms,tpot=50ms --duration 60s "${lengths[@]:0:4}"
-    run closed --concurrency 1..16 --duration 30s "${lengths[@]:0:4}"
+    run open --rate 2..20 --search 2 --slo ttft=200ms,tpot=50ms --duration "${LEVEL:-60s}" "${lengths[@]:0:4}"
+    run closed --concurrency 1..16 --duration "${LEVEL:-30s}" "${lengths[@]:0:4}"
     "$program" load report "$folder/open/requests.jsonl" "$folder/closed/requests.jsonl" \
         --slo ttft=200ms,tpot=50ms --format markdown
     ;;

@@ -7,6 +7,8 @@ use crate::{
         received::{self, Received},
         row::{Ending, Row},
     },
+    text::shorten,
+    units::Seconds,
 };
 use std::io::{self, Read};
 use ureq::{Agent, Body, Error, Timeout, http::Response};
@@ -37,6 +39,13 @@ pub struct Outcome {
 /// The most bytes of an error's text.
 const ERROR_MAX: u64 = 16 << 10;
 
+/// A connection that the server had closed already is found out sooner than this; what is closed
+/// later was closed by a server that had the request.
+const STALE: Seconds = Seconds(1.0);
+
+/// The longest message that is shown, in characters.
+const SHOWN_MAX: usize = 300;
+
 /// Bytes of an answer that are read at once.
 const PIECE: usize = 16 << 10;
 
@@ -56,7 +65,8 @@ impl Client {
         row.sent = start.elapsed().0;
         let mut received = Received::new(request.prompt.is_some());
         let mut sent = self.send(&connections.kept, request, id);
-        if matches!(sent, Err((Ending::Closed, _))) {
+        let is_stale = start.elapsed().0 - row.sent < STALE.0;
+        if is_stale && matches!(sent, Err((Ending::Closed, _))) {
             row.is_resent = true;
             sent = self.send(&connections.fresh, request, id);
         }
@@ -64,7 +74,7 @@ impl Client {
             row.headers = Some(start.elapsed().0);
             receive(response, &mut row, &mut received, start)
         });
-        row.ended = start.elapsed().0;
+        row.ended = received.done().unwrap_or_else(|| start.elapsed().0);
         let message = match ended {
             Ok(()) => {
                 row.ending = received.ending();
@@ -77,7 +87,7 @@ impl Client {
         };
         received.into_row(&mut row);
         row.prompt = request.prompt.clone();
-        Outcome { row, message: message.map(|text| self.harmless(&text)) }
+        Outcome { row, message: message.map(|text| shorten(&self.harmless(&text), SHOWN_MAX)) }
     }
 
     fn send(
@@ -140,9 +150,13 @@ fn receive(
             Ok(count) => {
                 let now = start.elapsed().0;
                 received.take(&piece[..count], now).map_err(|ending| (ending, None))?;
+                // Its end is read, so that the connection can be used again, but not waited for.
+                if received.done().is_some_and(|done| now - done > STALE.0) {
+                    return Ok(());
+                }
             }
             // All that belongs to the answer was there.
-            Err(_) if received.is_done() => return Ok(()),
+            Err(_) if received.done().is_some() => return Ok(()),
             Err(error) => {
                 let error = unwrapped(error);
                 let ending = within_answer(&error, received.has_token());

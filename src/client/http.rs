@@ -64,7 +64,10 @@ impl Key {
 
     /// A text without the key in it.
     pub fn hidden_in(&self, text: &str) -> String {
-        text.replace(&self.0, "[API key]")
+        let text = text.replace(&self.0, "[API key]");
+        // As a string within JSON has it, where that is another text.
+        let quoted = serde_json::Value::from(self.0.as_str()).to_string();
+        text.replace(&quoted[1..quoted.len() - 1], "[API key]")
     }
 }
 
@@ -196,7 +199,7 @@ impl Client {
     }
 
     /// A text of the server without the key in it.
-    pub(super) fn harmless(&self, text: &str) -> String {
+    pub fn harmless(&self, text: &str) -> String {
         self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.hidden_in(text))
     }
 

@@ -4,7 +4,7 @@
 
 use super::{
     level::{Level, Limits, Offered, Request},
-    read::{Source, finite, finite_list},
+    read::{COUNT_MAX, Source, finite, finite_list},
     times::{Quantile, Times},
 };
 use serde_json::Value;
@@ -109,7 +109,7 @@ pub fn summary(value: &Value) -> Result<Source, String> {
     let rate = needed("request_throughput")?;
     let times = |name: &str| times(&value[name], answered as u64);
     let failed = mean("error_request_count").filter(|count| *count > 0.0);
-    let failed = failed.map(|count| ("not stated".to_owned(), count as u64));
+    let failed = failed.map(|count| ("not stated".to_owned(), count.clamp(0.0, COUNT_MAX) as u64));
     let config = &value["input_config"];
     let of_config = |key: &str| {
         let of_load = finite(&config["loadgen"][key]);

@@ -92,7 +92,7 @@ impl Capacity {
     pub fn of(levels: &[&Level], goal: &Goal) -> Capacity {
         let has_limits = !goal.limits.is_empty();
         let places = |is: &dyn Fn(&Level) -> bool| -> Vec<usize> {
-            (0..levels.len()).filter(|at| is(levels[*at]) && levels[*at].answered > 0).collect()
+            (0..levels.len()).filter(|at| is(levels[*at])).collect()
         };
         let rate = |at: &usize| levels[*at].offered.rate.unwrap_or_default();
         let mut open =
@@ -103,9 +103,12 @@ impl Capacity {
         closed.sort_by_key(|at| levels[*at].offered.concurrency);
         let is_missed = |at: &usize| levels[*at].keeps(goal.share) == Some(false);
         let is_kept = |at: &usize| levels[*at].keeps(goal.share) == Some(true);
-        let kept = open.iter().take_while(|at| is_kept(at)).count();
+        // A rate that was measured several times keeps the limits where all of its levels do.
+        let is_rate_kept =
+            |at: &usize| open.iter().filter(|other| rate(other) == rate(at)).all(is_kept);
+        let kept = open.iter().take_while(|at| is_rate_kept(at)).count();
         let highest = kept.checked_sub(1).map(|at| open[at]).filter(|_| has_limits);
-        let missed = open.get(kept).copied().filter(|at| has_limits && is_missed(at));
+        let missed = open[kept..].iter().find(|at| has_limits && is_missed(at)).copied();
         let front = front(levels, &closed);
         let operating = if has_limits {
             let kept = front.iter().copied().filter(is_kept);
@@ -209,6 +212,28 @@ mod tests {
         assert_eq!(capacity.fleet, Some(Fleet::Servers(4)));
         let capacity = Capacity::of(&all[3..], &goal);
         assert_eq!((capacity.highest, capacity.fleet), (None, Some(Fleet::CannotBeMet)));
+    }
+
+    #[test]
+    fn levels_that_fail_and_rates_that_are_measured_twice_count() {
+        let limits = Limits { e2el: Some(1.6), ..Limits::default() };
+        let goal = Goal { limits, target: Some(10.0), ..Goal::default() };
+        let failed = |rate: f64| {
+            let offered = Offered { rate: Some(rate), ..Offered::default() };
+            let failed = BTreeMap::from([("429 too many requests".to_owned(), 40)]);
+            Level::of(offered, &[], failed, 10.0, &limits)
+        };
+        let good = sweep(&[1.0, 2.0, 3.0], &limits);
+        let of = |levels: &[&Level]| {
+            let found = Capacity::of(levels, &goal);
+            (found.highest, found.missed, found.fleet)
+        };
+        let none = (None, Some(0), Some(Fleet::CannotBeMet));
+        assert_eq!(of(&[&failed(1.0), &good[1], &good[2]]), none);
+        assert_eq!(of(&[&failed(1.0)]), none);
+        let three = Some(Fleet::Servers(6));
+        assert_eq!(of(&[&good[1], &failed(3.0), &good[2]]), (Some(0), Some(1), three));
+        assert_eq!(of(&[&good[1], &good[2], &failed(3.0)]), (Some(0), Some(2), three));
     }
 
     #[test]

@@ -155,10 +155,9 @@ impl Level {
         let unchunked = requests.iter().filter(|one| !one.is_chunked);
         let gaps: Vec<f64> = unchunked.flat_map(|one| one.gaps.iter().copied()).collect();
         let over = |one: &Request| Some(one.tpot()? / one.server_token.filter(|time| *time > 0.0)?);
-        let mut answers: Vec<bool> = requests.iter().map(|one| limits.are_kept(one)).collect();
+        let answers: Vec<bool> = requests.iter().map(|one| limits.are_kept(one)).collect();
         let kept = answers.iter().filter(|is| **is).count() as f64;
-        // Where failures stood among the others, only the rows of this program's client tell.
-        answers.extend((0..failed.values().sum::<u64>()).map(|_| false));
+        let missing = failed.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
         let has_limits = !limits.is_empty() && duration > 0.0;
         Level {
             offered,
@@ -176,7 +175,8 @@ impl Level {
             over_server: times(&over).map(|times| times.median()),
             chunked: requests.iter().filter(|one| one.is_chunked).count() as u64,
             goodput: has_limits.then(|| kept / duration),
-            kept: Portion::of(&answers).filter(|_| has_limits),
+            // Where failures stood among the others, only the rows of this program's client tell.
+            kept: Portion::of(&answers, missing).filter(|_| has_limits),
             over_time: None,
             server: Vec::new(),
             requests: requests.into(),
@@ -191,6 +191,7 @@ impl Level {
         let mut failed = BTreeMap::new();
         let mut requests = Vec::new();
         let (mut asked, mut arrived) = (0.0, 0.0);
+        let (mut wanted, mut came) = (0.0, 0.0);
         for row in &rows {
             if row.ending != Ending::Answered {
                 *failed.entry(row.ending.name().to_owned()).or_insert(0) += 1;
@@ -198,6 +199,8 @@ impl Level {
             }
             asked += f64::from(row.asked_input);
             arrived += f64::from(row.input.unwrap_or(row.asked_input));
+            wanted += f64::from(row.asked_output);
+            came += f64::from(row.tokens());
             requests.extend(request(row));
         }
         let start = rows.iter().map(|row| row.scheduled).fold(f64::INFINITY, f64::min);
@@ -215,7 +218,15 @@ impl Level {
                     request.is_some_and(|request| limits.are_kept(&request))
                 })
                 .collect();
-            level.kept = Portion::of(&answers);
+            level.kept = Portion::of(&answers, 0);
+        }
+        if came < wanted * (1.0 - TOKENS_OFF) {
+            level.notes.push(format!(
+                "answers of {:.0} tokens were asked for on average, and {:.0} came: the server \
+                 ends them earlier, so that this is a lighter load than was asked for",
+                wanted / requests.len() as f64,
+                came / requests.len() as f64
+            ));
         }
         let resent = rows.iter().filter(|row| row.is_resent).count();
         if resent > 0 {
@@ -241,7 +252,7 @@ impl Level {
 
     /// Requests that were not answered whole.
     pub fn failures(&self) -> u64 {
-        self.failed.values().sum()
+        self.failed.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Answered requests a second.

@@ -66,11 +66,14 @@ pub fn read(text: &str, others: &BTreeMap<String, Quantity>) -> Option<Sample> {
         }
     }
     let sum = |quantity: Quantity| found.get(&quantity).map(|(_, sum, _)| *sum);
-    let mean = |quantity: Quantity| found.get(&quantity).map(|(_, sum, count)| sum / count);
+    let share = |quantity: Quantity| {
+        let mean = found.get(&quantity).map(|(_, sum, count)| sum / count);
+        mean.filter(|share| *share <= 1.0)
+    };
     (!found.is_empty()).then(|| Sample {
         running: sum(Running),
         waiting: sum(Waiting),
-        kv_used: mean(KvUsed),
+        kv_used: share(KvUsed),
         preempted: sum(Preempted),
         prefix_asked: sum(PrefixAsked),
         prefix_found: sum(PrefixFound),
@@ -112,8 +115,12 @@ fn series(line: &str) -> Option<(&str, f64)> {
         None => rest,
     };
     let value: f64 = values.split_whitespace().next()?.parse().ok()?;
-    value.is_finite().then_some((name, value))
+    // No server has that many requests; what is beyond it, or below 0, is no count.
+    (0.0..=VALUE_MAX).contains(&value).then_some((name, value))
 }
+
+/// The largest value that is read.
+const VALUE_MAX: f64 = 1e15;
 
 /// Where labels end: behind the brace that stands in no quoted value.
 fn end_of_labels(labels: &str) -> Option<usize> {

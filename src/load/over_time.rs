@@ -18,6 +18,10 @@ pub const DRIFT_LEAST: f64 = 0.05;
 /// A share of arrivals that is answered while others arrive: below it, requests pile up.
 const KEEPS_UP: f64 = 0.95;
 
+/// The share of a level that is looked at for that, at least: where requests take longer than the
+/// rest of it, the level is too short to tell.
+const WINDOW_LEAST: f64 = 0.2;
+
 /// So far above the scatter of a Poisson count a difference is no chance.
 const DEVIATIONS: f64 = 2.0;
 
@@ -73,7 +77,8 @@ pub struct OverTime {
     /// What changed; empty where there are too few requests to tell.
     pub drifts: Vec<Drift>,
     /// Of an open loop: requests that ended in the second half of the time in which requests were
-    /// scheduled, over those that were scheduled in it.
+    /// scheduled (later, where the first ones take longer), over those that were scheduled in it.
+    /// None where the level is too short to tell.
     pub answered_of_arrived: Option<f64>,
     /// Whether that is less than a server reaches that keeps up, by more than chance.
     pub piles_up: bool,
@@ -90,10 +95,11 @@ impl OverTime {
             drifts: drifts(rows),
             ..OverTime::default()
         };
-        let middle = (begin + last) / 2.0;
-        let within = |moment: f64| moment > middle && moment <= last;
+        // Before the first requests have ended, none ends, however many come.
+        let from = first_end(rows)?.max((begin + last) / 2.0);
+        let within = |moment: f64| moment > from && moment <= last;
         let arrived = rows.iter().filter(|row| within(row.scheduled)).count() as f64;
-        if is_open && arrived > 0.0 {
+        if is_open && arrived > 0.0 && last - from >= WINDOW_LEAST * (last - begin) {
             let ended = rows.iter().filter(|row| within(row.ended)).count() as f64;
             over.answered_of_arrived = Some(ended / arrived);
             over.piles_up =
@@ -101,6 +107,13 @@ impl OverTime {
         }
         Some(over)
     }
+}
+
+/// When the first tenth of the requests had ended for the most part: from then on as many end as
+/// arrive, unless requests pile up.
+fn first_end(rows: &[&Row]) -> Option<f64> {
+    let ends: Vec<f64> = rows[..rows.len().div_ceil(10)].iter().map(|row| row.ended).collect();
+    ends.into_iter().reduce(f64::max)
 }
 
 fn windows(rows: &[&Row], begin: f64, end: f64) -> Vec<Window> {
@@ -133,7 +146,7 @@ fn windows(rows: &[&Row], begin: f64, end: f64) -> Vec<Window> {
         } else {
             windows[from].failed += 1;
         }
-        for window in &mut windows[from..=to] {
+        for window in &mut windows[from..=to.max(from)] {
             let part = row.ended.min(window.to) - row.scheduled.max(window.from);
             window.under_way += part.max(0.0) / length;
         }
@@ -224,6 +237,16 @@ mod tests {
         assert!(slower.drifts.iter().all(Drift::is_shown), "{:?}", slower.drifts);
         let queue = over(&rows(600, |moment| 0.5 + moment / 3.0));
         assert!(queue.piles_up && queue.answered_of_arrived.is_some_and(|share| share < 0.9));
+    }
+
+    #[test]
+    fn slow_answers_are_no_queue() {
+        // 60 s of requests that take the same time each, be it most of the level.
+        for time in [10.0, 20.0, 25.0, 35.0, 50.0, 80.0] {
+            let over = over(&rows(600, |_| time / 1.5));
+            assert!(!over.piles_up, "{time} s: {:?}", over.answered_of_arrived);
+            assert!(over.answered_of_arrived.is_none_or(|share| share > 0.95), "{time} s");
+        }
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Composer {
         let with_base = count(base)?;
         for filler in FILLERS {
             let with_four = count(&format!("{base}{}", filler.repeat(4)))?;
-            if with_four == with_base + 4 {
+            if with_base.checked_add(4) == Some(with_four) {
                 composer.filler = filler;
                 break;
             }
@@ -93,6 +93,8 @@ impl Composer {
         let wanted = f64::from(tokens) - self.extra;
         let shared_words = self.shared.split_whitespace().count() as f64;
         let first = (wanted / self.each - shared_words).max(1.0) as usize;
+        // A tokenizer that counts next to nothing would take words without end.
+        let most = (tokens as usize).saturating_mul(WORDS_PER_TOKEN).max(first);
         let mut words: Vec<&'static str> = (0..first).map(|_| self.word()).collect();
         let Some(count) = count else {
             return Ok(Prompt { text: self.text(&words, 0), tokens });
@@ -120,8 +122,11 @@ impl Composer {
                     break;
                 }
                 words.truncate(words.len().saturating_sub(fewer).max(1));
+            } else if words.len() >= most {
+                break;
             } else if tokens - has > near {
                 let more = (missing / self.each - 1.0).floor().max(1.0) as usize;
+                let more = more.min(most - words.len());
                 words.extend((0..more).map(|_| self.word()).collect::<Vec<_>>());
             } else {
                 fillers += (tokens - has) as usize;
@@ -144,6 +149,9 @@ impl Composer {
         self.words[self.random.below(self.words.len() as u64) as usize]
     }
 }
+
+/// Words of a prompt for each token that is asked for, at most: `each` is 0.1 tokens or more.
+const WORDS_PER_TOKEN: usize = 12;
 
 impl Default for Prompt {
     fn default() -> Prompt {

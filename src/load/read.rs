@@ -8,9 +8,13 @@ use super::{
     vllm,
 };
 use serde_json::Value;
+use std::collections::{BTreeMap, HashSet};
 
 /// The most bytes of a file of results.
 pub const BYTES_MAX: u64 = 1 << 30;
+
+/// No summary has more requests than this: above it a number is a mistake, and its sums overflow.
+pub(super) const COUNT_MAX: f64 = 1e15;
 
 /// The most levels of a file.
 const LEVELS_MAX: usize = 10_000;
@@ -90,6 +94,7 @@ pub struct Lines {
 /// In words: where it is of a newer format, or a line other than the last one is torn.
 pub fn lines(text: &str) -> Result<Lines, String> {
     let mut header: Option<Header> = None;
+    let mut known = HashSet::new();
     let (mut rows, mut samples, mut stop, mut is_torn) = (Vec::new(), Vec::new(), None, false);
     let all: Vec<&str> = text.lines().collect();
     for (at, line) in all.iter().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -100,7 +105,18 @@ pub fn lines(text: &str) -> Result<Lines, String> {
                 Some(header) => header.levels.push(plan),
                 None => return Err(format!("line {}: a level before the header", at + 1)),
             },
-            Ok(Line::Request(row)) => rows.push(row),
+            Ok(Line::Request(row)) => {
+                row.check().map_err(|why| format!("line {}: {why}", at + 1))?;
+                if !known.insert((row.level, row.number)) {
+                    return Err(format!(
+                        "line {}: request {} of level {} stands in the file twice",
+                        at + 1,
+                        row.number,
+                        row.level
+                    ));
+                }
+                rows.push(row);
+            }
             Ok(Line::Server(sample)) => samples.push(sample),
             Ok(Line::End(found)) => stop = Some(found),
             Err(_) if at + 1 == all.len() && !text.ends_with('\n') => is_torn = true,
@@ -120,13 +136,16 @@ pub fn lines(text: &str) -> Result<Lines, String> {
 fn own(text: &str, limits: &Limits) -> Result<Source, String> {
     let Lines { header, rows, samples, stop, is_torn } = lines(text)?;
     let mut levels = Vec::new();
+    let mut by_level: BTreeMap<usize, (Vec<&Row>, Vec<&Sample>)> = BTreeMap::new();
+    rows.iter().for_each(|row| by_level.entry(row.level).or_default().0.push(row));
+    samples.iter().for_each(|sample| by_level.entry(sample.level).or_default().1.push(sample));
     for (at, plan) in header.levels.iter().enumerate().take(LEVELS_MAX) {
-        let of_level: Vec<&Row> = rows.iter().filter(|row| row.level == at).collect();
+        let Some((of_level, samples)) = by_level.remove(&at) else { continue };
         if of_level.is_empty() {
             continue;
         }
         let mut level = Level::of_rows(plan, &of_level, limits);
-        level.server = samples.iter().filter(|sample| sample.level == at).cloned().collect();
+        level.server = samples.into_iter().cloned().collect();
         let measured = level.answered + level.failures();
         // A closed loop ends by its time too.
         let is_over = plan.seconds.is_some() && stop.as_ref().is_some_and(|stop| !stop.interrupted);

@@ -9,8 +9,9 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The longest message of a server that is kept to be shown, in characters.
-const MESSAGE_MAX: usize = 300;
+/// The longest message of a server that is kept, in characters. Whoever shows it shortens it more,
+/// when the API key has been taken out: a part of it is not to stay.
+const MESSAGE_MAX: usize = 1 << 16;
 
 /// One event's JSON. What is not here is not looked at.
 #[derive(Deserialize)]
@@ -32,8 +33,8 @@ struct Choice<'a> {
     text: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     delta: Option<Delta<'a>>,
-    #[serde(default)]
-    finish_reason: Option<IgnoredAny>,
+    #[serde(borrow, default)]
+    finish_reason: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -45,7 +46,7 @@ struct Delta<'a> {
     #[serde(borrow, default)]
     reasoning: Option<Cow<'a, str>>,
     #[serde(default)]
-    tool_calls: Option<IgnoredAny>,
+    tool_calls: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -82,7 +83,8 @@ struct Parts {
     server_prompt: Option<f64>,
     server_answer: Option<f64>,
     is_finished: bool,
-    is_done: bool,
+    /// When the end of the stream was announced.
+    done: Option<f64>,
     keeps_text: bool,
     text: String,
     message: Option<String>,
@@ -112,7 +114,7 @@ impl Received {
     /// How a request ends whose answer has ended without an error of the connection.
     pub fn ending(&self) -> Ending {
         let parts = &self.parts;
-        match parts.is_done || parts.is_finished {
+        match parts.done.is_some() || parts.is_finished {
             true if parts.chunks == 0 => Ending::Empty,
             true => Ending::Answered,
             false if parts.chunks == 0 => Ending::Empty,
@@ -120,10 +122,10 @@ impl Received {
         }
     }
 
-    /// Whether the end of the stream was announced: what becomes of the connection after it is no
+    /// When the end of the stream was announced: what becomes of the connection after it is no
     /// matter of this answer.
-    pub fn is_done(&self) -> bool {
-        self.parts.is_done
+    pub fn done(&self) -> Option<f64> {
+        self.parts.done
     }
 
     /// Whether a token is there.
@@ -154,6 +156,8 @@ impl Received {
 impl Parts {
     fn take(&mut self, event: Event<'_>, now: f64) -> Result<(), Ending> {
         let data = match event {
+            // What follows the end belongs to no answer.
+            _ if self.done.is_some() => return Ok(()),
             Event::Data(data) => data,
             Event::Error(data) => {
                 self.message = Some(message(data));
@@ -161,7 +165,7 @@ impl Parts {
             }
         };
         if data.trim_ascii() == b"[DONE]" {
-            self.is_done = true;
+            self.done = Some(now);
             return Ok(());
         }
         let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|_| Ending::Malformed)?;
@@ -174,7 +178,14 @@ impl Parts {
         }
         let mut has_text = false;
         for choice in chunk.choices.iter().flatten() {
-            self.is_finished |= choice.finish_reason.is_some();
+            match choice.finish_reason.as_deref() {
+                None | Some("") => {}
+                Some(reason @ ("abort" | "error")) => {
+                    self.message = Some(format!("finish_reason {reason}"));
+                    return Err(Ending::StreamError);
+                }
+                Some(_) => self.is_finished = true,
+            }
             let delta = choice.delta.as_ref();
             let texts = [
                 choice.text.as_deref(),
@@ -183,7 +194,8 @@ impl Parts {
                 delta.and_then(|delta| delta.content.as_deref()),
             ];
             has_text |= texts.iter().flatten().any(|text| !text.is_empty());
-            has_text |= delta.is_some_and(|delta| delta.tool_calls.is_some());
+            let calls = delta.and_then(|delta| delta.tool_calls.as_ref());
+            has_text |= calls.is_some_and(|calls| !calls.is_empty());
             if self.keeps_text {
                 self.text.extend(texts.into_iter().flatten());
             }
@@ -278,9 +290,19 @@ mod tests {
             ("data: {\"choices\": 3}\n\n", Ending::Malformed),
             ("data: {\"error\": {\"message\": \"boom\", \"code\": 500}}\n\n", Ending::StreamError),
             ("error: {\"message\": \"boom\"}\n\n", Ending::StreamError),
+            (
+                "data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"abort\"}]}\n\n",
+                Ending::StreamError,
+            ),
         ] {
             assert_eq!(taken(text).0, Err(ending), "{text}");
         }
+        let unfinished = "data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"\"}]}\n\n";
+        assert_eq!(taken(unfinished).1.ending, Ending::Cut);
+        let empty = "data: {\"choices\":[{\"delta\":{\"content\":\"\",\"tool_calls\":[]}}]}\n\n";
+        assert_eq!(taken(empty).1.first, None, "an empty list of calls is no token");
+        let after = row(&[(token, 1.0), ("data: [DONE]\n\n", 2.0), (token, 3.0)]).1;
+        assert_eq!((after.last, after.chunks, after.ending), (Some(1.0), 1, Ending::Answered));
         let mut received = Received::new(false);
         let told = received.take(b"data: {\"error\": {\"message\": \"bo\x1bom\"}}\n\n", 0.0);
         assert_eq!(told, Err(Ending::Malformed), "a control character within a string");

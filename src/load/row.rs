@@ -67,6 +67,9 @@ pub struct Plan {
     pub seconds: Option<f64>,
 }
 
+/// No level lasts longer, in seconds: thirty years.
+const MOMENT_MAX: f64 = 1e9;
+
 /// What became of a request.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -244,6 +247,37 @@ pub struct Stop {
 }
 
 impl Row {
+    /// Whether its moments can be those of a request: numbers that do not run backwards.
+    ///
+    /// # Errors
+    /// In words: which of them cannot.
+    pub fn check(&self) -> Result<(), String> {
+        let moments = [
+            ("scheduled", Some(self.scheduled)),
+            ("sent", Some(self.sent)),
+            ("headers", self.headers),
+            ("first", self.first),
+            ("last", self.last),
+            ("ended", Some(self.ended)),
+        ];
+        let mut before = ("the beginning of the level", 0.0);
+        for (name, moment) in moments {
+            let Some(moment) = moment else { continue };
+            if !(0.0..=MOMENT_MAX).contains(&moment) {
+                return Err(format!("request {}: {name} is no moment of a level", self.number));
+            }
+            // Moments are written to the microsecond by some clients.
+            if moment < before.1 - 1e-6 {
+                return Err(format!("request {}: {name} is before {}", self.number, before.0));
+            }
+            before = (name, moment);
+        }
+        match self.ending == Ending::Answered && self.last.is_none() {
+            true => Err(format!("request {}: answered, and without a last token", self.number)),
+            false => Ok(()),
+        }
+    }
+
     /// From the scheduled moment to the first token, seconds.
     pub fn ttft(&self) -> Option<f64> {
         Some(self.first? - self.scheduled)

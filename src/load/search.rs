@@ -39,8 +39,8 @@ impl Search {
         let (kept, missed) = (self.kept?, self.missed?);
         self.left = self.left.checked_sub(1).filter(|_| missed / kept > CLOSEST)?;
         let middle = (kept * missed).sqrt();
-        let step = 10f64.powf(middle.log10().floor() - 2.0);
-        Some((middle / step).round() * step)
+        // Through text: 518 x 0.1 is 51.800000000000004.
+        format!("{middle:.2e}").parse().ok()
     }
 }
 

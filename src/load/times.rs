@@ -143,16 +143,22 @@ pub struct Portion {
 impl Portion {
     /// The share of yes among answers in the order in which their requests were scheduled: the
     /// score interval of Wilson (Journal of the American Statistical Association 22, 1927), of as
-    /// many independent answers as these are worth. None where there are no answers.
-    pub fn of(answers: &[bool]) -> Option<Portion> {
-        let count = answers.len();
-        let share = answers.iter().filter(|is| **is).count() as f64 / count as f64;
-        (count > 0).then_some(())?;
-        let inflation = match count < VALUES_FOR_BATCHES || share == 0.0 || share == 1.0 {
+    /// many independent answers as these are worth; `others` more are no, and stood anywhere. None
+    /// where there are no answers.
+    pub fn of(answers: &[bool], others: u64) -> Option<Portion> {
+        let all = answers.len() as f64 + others as f64;
+        let yes = answers.iter().filter(|is| **is).count();
+        let share = yes as f64 / all;
+        (all > 0.0).then_some(())?;
+        let few = answers.len() < VALUES_FOR_BATCHES || yes == 0 || yes == answers.len();
+        let inflation = match few {
             true => 1.0,
-            false => inflation_of_share(answers.iter().copied(), count, share),
+            false => {
+                let among = yes as f64 / answers.len() as f64;
+                inflation_of_share(answers.iter().copied(), answers.len(), among)
+            }
         };
-        let worth = count as f64 / inflation;
+        let worth = all / inflation;
         let square = NORMAL * NORMAL / worth;
         let middle = (share + square / 2.0) / (1.0 + square);
         let variance = share * (1.0 - share) / worth + square / worth / 4.0;

@@ -50,8 +50,14 @@ pub fn read(text: &str) -> Result<Vec<Traced>, String> {
     list.sort_by(|one, other| one.moment.total_cmp(&other.moment));
     let start = list.first().ok_or("there is no request in it")?.moment;
     list.iter_mut().for_each(|one| one.moment -= start);
-    Ok(list)
+    match list.last().is_some_and(|last| last.moment > LONGEST) {
+        true => Err("it lasts longer than 100 days: its moments are no seconds".into()),
+        false => Ok(list),
+    }
 }
+
+/// No trace lasts longer, in seconds.
+const LONGEST: f64 = 100.0 * 86_400.0;
 
 fn tokens(number: Option<f64>, line: usize) -> Result<u32, String> {
     let whole = number.filter(|tokens| (0.0..=f64::from(TOKENS_MAX)).contains(tokens));
@@ -109,16 +115,19 @@ fn seconds(text: &str) -> Option<f64> {
     let (date, time) = text.split_once([' ', 'T'])?;
     let mut date = date.split('-').map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let is_date = (1..=9_999).contains(&year) && (1..=12).contains(&month);
+    (is_date && (1..=31).contains(&day)).then_some(())?;
     let time = time.split(['Z', '+', '-']).next()?;
     let mut time = time.split(':').map(|part| part.parse::<f64>().ok());
     let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
+    let is_time = (0.0..24.0).contains(&hour) && (0.0..60.0).contains(&minute);
+    (is_time && (0.0..61.0).contains(&second)).then_some(())?;
     // Days from civil (Howard Hinnant, 2013).
-    let year = if month <= 2 { year.checked_sub(1)? } else { year };
-    (-10_000..10_000).contains(&year).then_some(())?;
+    let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let of_era = year.rem_euclid(400);
     let shifted = (month + 9).rem_euclid(12);
-    let of_year = (153 * shifted + 2) / 5 + day.clamp(1, 31) - 1;
+    let of_year = (153 * shifted + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     Some(days as f64 * 86_400.0 + hour * 3_600.0 + minute * 60.0 + second)
 }
@@ -145,6 +154,14 @@ mod tests {
         let midnight = seconds("2024-02-29T23:59:59Z").zip(seconds("2024-03-01 00:00:00"));
         assert_eq!(midnight.map(|(before, after)| after - before), Some(1.0));
         assert_eq!(seconds("1970-01-02 00:00:00"), Some(86_400.0));
+        for none in [
+            "2024-9223372036854775807-1 1:1:1",
+            "9999-99-99 99:99:99",
+            "2024-1-1 24:0:0",
+            "-1-1-1 0:0:0",
+        ] {
+            assert_eq!(seconds(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::{
     level::{Level, Limits, Offered, Request},
-    read::{Source, finite, finite_list},
+    read::{COUNT_MAX, Source, finite, finite_list},
     times::{Quantile, Times},
 };
 use crate::stats::quantile;
@@ -56,9 +56,9 @@ fn level(value: &Value, limits: &Limits) -> Result<Level, String> {
         let (requests, failed) = detailed;
         return Ok(Level::of(offered, &requests, failed, duration, limits));
     }
-    let answered = number("completed")?;
+    let answered = number("completed")?.min(COUNT_MAX);
     let each = |key: &str| Ok::<_, String>(number(key)? / answered.max(1.0));
-    let failed = finite(&value["failed"]).unwrap_or(0.0) as u64;
+    let failed = finite(&value["failed"]).unwrap_or(0.0).clamp(0.0, COUNT_MAX) as u64;
     let failed = (failed > 0).then(|| ("not stated".to_owned(), failed)).into_iter().collect();
     let times = |name: &str| summary(value, name, answered as u64);
     let mut level = Level::of(offered, &[], failed, duration, &Limits::default());
@@ -170,7 +170,8 @@ pub fn written(source: &Source, level: &Level) -> Value {
         ("e2el", requests.iter().map(|one| one.e2el).collect()),
     ];
     for (name, values) in all {
-        let sorted = quantile::sorted(&values);
+        let finite: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let sorted = quantile::sorted(&finite);
         if sorted.is_empty() {
             continue;
         }

@@ -425,6 +425,54 @@ fn hostile_answers_are_harmless_in_every_format() {
 }
 
 #[test]
+fn a_server_that_says_nothing_is_not_waited_for() {
+    let place = Place::new();
+    // Connections are made, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", silent.local_addr().expect("an address"));
+    let told = load(&place, &url, &["--rate", "4", "--ready", "300ms"]);
+    assert_eq!(told.code, Some(3), "{}", told.err);
+    assert!(told.err.contains("is not ready after 300.0 ms"), "{}", told.err);
+    let waiting = place.fizeau(["load", &url, "--rate", "4", "--out", "other"]);
+    let waiting = ignoring_nothing(&waiting).spawn().expect("it starts");
+    // The first client's connection, and then this one's: it asks, and so it listens to signals.
+    for _ in 0..2 {
+        silent.accept().expect("a connection");
+    }
+    let pid = Pid::from_raw(waiting.id() as i32).expect("a process");
+    kill_process(pid, Signal::INT).expect("a signal");
+    let told = said(waiting.wait_with_output().expect("it ends"));
+    assert_eq!(told.code, Some(130), "{}", told.err);
+}
+
+#[test]
+fn rows_that_cannot_be_are_refused_with_their_line() {
+    let place = Place::new();
+    let header = concat!(
+        r#"{"load":{"version":1,"program":"p","date":"","url":"u","model":"m","endpoint":"chat","#,
+        r#""workload":"w","prompts":"","seed":1,"levels":[{"rate":4,"requests":2,"warmup":0}]}}"#
+    );
+    let row = |more: &str| {
+        let row = r#"{"request":{"level":0,"number":0,"scheduled":2,"sent":2,"asked_input":1,"#;
+        format!(r#"{row}"asked_output":2,"chunks":2,{more}}}}}"#)
+    };
+    let good = row(r#""ended":3,"first":2.5,"last":3,"ending":"answered""#);
+    for (second, words) in [
+        (row(r#""ended":1,"ending":"cut""#), "line 2: request 0: ended is before sent"),
+        (row(r#""ended":1e308,"ending":"cut""#), "ended is no moment of a level"),
+        (row(r#""ended":3,"ending":"answered""#), "without a last token"),
+        (format!("{good}\n{good}"), "line 3: request 0 of level 0 stands in the file twice"),
+    ] {
+        fs::write(place.path("rows.jsonl"), format!("{header}\n{second}\n")).expect("written");
+        for format in ["terminal", "vllm"] {
+            let told = say(&mut place.fizeau(["load", "report", "rows.jsonl", "--format", format]));
+            assert_eq!(told.code, Some(3), "{second}: {}", told.err);
+            assert!(told.err.contains(words), "{second}: {}", told.err);
+        }
+    }
+}
+
+#[test]
 fn command_lines_that_mean_nothing_are_refused() {
     let place = Place::new();
     let url = "http://127.0.0.1:9";

@@ -5,8 +5,9 @@ use super::{
     ab_args::{AbArgs, Side},
     live::Live,
     prepare::{self, Counter, Maker, PROMPTS_MAX, Sketch},
+    ready::{before_load, client, only, probe, wait_until_ready},
     report::results_of,
-    send::{Level, Loaded, PAGE, ROWS, STOPPING, client, only, probe, stated, wait_until_ready},
+    send::{Level, Loaded, Out, PAGE, ROWS, STOPPING, stated},
     send_args::SendArgs,
 };
 use crate::{
@@ -69,7 +70,9 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let both = [ready(a, &interrupted)?, ready(b, &interrupted)?];
     let connections = both[0].client.connections();
     let [a, _] = &both;
-    let counter = prepare::counter(&a.side.args, &a.client, &connections, &a.asked.model)?;
+    let counter = before_load(&connections, &interrupted, || {
+        prepare::counter(&a.side.args, &a.client, &connections, &a.asked.model)
+    })?;
     let of_b = both[1].client.addresses();
     let course = Course {
         args,
@@ -87,7 +90,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     notes.iter().for_each(|note| say(note));
     course.probe()?;
-    let words = course.words()?;
+    let words = before_load(&connections, &interrupted, || course.words())?;
     let runs = course.run(&words, &goal)?;
     let about = format!(
         "{}; prompts {}{}; seed {}; {} {}",
@@ -193,8 +196,7 @@ fn ready(side: Side, interrupted: &AtomicBool) -> anyhow::Result<Ready> {
     }
     let client = client(&side.args, side.target.clone(), side.key.clone());
     let client = client.context(name)?;
-    let connections = client.connections();
-    let models = wait_until_ready(&side.args, &client, &connections, interrupted).context(name)?;
+    let models = wait_until_ready(&side.args, &client, interrupted).context(name)?;
     let model = match &side.args.model {
         Some(model) => model.clone(),
         None => only(&models).map_err(|Usage(why)| Usage(format!("{name}: {why}")))?,
@@ -255,7 +257,8 @@ impl Course<'_> {
             let maker = Maker { counter, asked, args, interrupted };
             let connections = one.client.connections();
             let name = ab::name(one.side.arm);
-            probe(&one.client, &connections, &maker, self.sketches).context(name)?;
+            let asks = || probe(&one.client, &connections, &maker, self.sketches).context(name);
+            before_load(&connections, interrupted, asks)?;
         }
         Ok(())
     }
@@ -355,7 +358,7 @@ impl Course<'_> {
             goal: *goal,
             scraper: None,
         };
-        let sent = loaded.send(Live::new(args.progress), self.interrupted);
+        let sent = loaded.send(Out::make(&args)?, Live::new(args.progress), self.interrupted);
         sent.with_context(|| format!("round {round}, {}", ab::name(one.side.arm)))
     }
 

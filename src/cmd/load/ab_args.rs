@@ -1,7 +1,7 @@
 //! Arguments of `fizeau load ab`.
 
 use super::{
-    send::key,
+    ready::key,
     send_args::{SendArgs, Time},
 };
 use crate::{

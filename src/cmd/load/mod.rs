@@ -5,6 +5,7 @@ mod ab_args;
 mod goal;
 mod live;
 mod prepare;
+mod ready;
 mod report;
 mod self_test;
 mod send;

@@ -109,12 +109,19 @@ pub fn sketch(
     let burstiness = rate.and_then(|_| args.arrivals.shape());
     let mut random = Random::new(args.seed, level, Purpose::Lengths);
     let warmup = args.warmup;
+    let lengths: Vec<(u32, u32)> =
+        (0..count).map(|_| (inputs.draw(&mut random), outputs.draw(&mut random))).collect();
+    let shorter = |prefix: u32| lengths.iter().filter(|one| one.0 <= prefix).count();
+    if let Some(prefix) = args.shared_prefix
+        && 2 * shorter(prefix) > lengths.len()
+    {
+        let words = format!("most prompts are no longer than --shared-prefix {prefix}");
+        return Err(Usage(words).into());
+    }
     Ok(Sketch {
         plan: Plan { rate, concurrency, burstiness, requests, warmup, seconds: until },
         schedule,
-        lengths: (0..count)
-            .map(|_| (inputs.draw(&mut random), outputs.draw(&mut random)))
-            .collect(),
+        lengths,
     })
 }
 

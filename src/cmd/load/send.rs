@@ -2,25 +2,25 @@
 
 use super::{
     live::Live,
-    prepare::{self, Made, Maker, PROBE, Sketch},
+    prepare::{self, Made, Maker, Sketch},
+    ready::{before_load, client, key, only, probe, wait_until_ready},
     report::results_of,
     send_args::SendArgs,
 };
 use crate::{
     client::{
-        Client, Connections, Key, Outcome, Prepared, Schedule, Scraper, State, Watcher,
+        Client, Key, Outcome, Prepared, Schedule, Scraper, State, Watcher,
         level::{self as client_level, Work},
     },
     clock,
     cmd::{
-        Global, Interrupted, Usage, exit,
+        Global, Usage, exit,
         report::{self, ReportFormat},
         run::new_directory,
         say, shown, signals, write_file,
     },
-    file,
     load::{
-        Ending, Header, Line, Offered, Row, Sample, Stop,
+        Header, Line, Offered, Row, Sample, Stop,
         capacity::Goal,
         row::VERSION,
         search::Search,
@@ -30,9 +30,9 @@ use crate::{
     text::counted,
     units::Seconds,
 };
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -51,15 +51,6 @@ const METRICS: &str = "/metrics";
 
 /// The page of a run, in its directory.
 pub const PAGE: &str = "report.html";
-
-/// The longest file of an API key.
-const KEY_MAX: u64 = 64 << 10;
-
-/// The longest file of certificates.
-const CERTIFICATES_MAX: u64 = 16 << 20;
-
-/// Between two questions whether a server is ready.
-const ASK_EVERY: Seconds = Seconds(0.2);
 
 /// What a first request to end is answered.
 pub const STOPPING: &str = "sending no more requests; waiting for those under way; ask again \
@@ -102,11 +93,14 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let _ = client_level::open_files_as_permitted();
     let client = client(args, target, key)?;
     let connections = client.connections();
-    let models = wait_until_ready(args, &client, &connections, &interrupted)?;
+    Out::tried(args)?;
+    let models = wait_until_ready(args, &client, &interrupted)?;
     if args.model.is_none() {
         asked.model = only(&models)?;
     }
-    let counter = prepare::counter(args, &client, &connections, &asked.model)?;
+    let counter = before_load(&connections, &interrupted, || {
+        prepare::counter(args, &client, &connections, &asked.model)
+    })?;
     let lines = stated(args, &client.target, &asked.model, client.key(), &sketches)?;
     say(&lines.join("\n"));
     let scraper = (!args.no_metrics)
@@ -116,121 +110,16 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
         say("the server has none of the metrics of --metric at /metrics");
     }
     let maker = Maker { counter: &counter, asked: &asked, args, interrupted: &interrupted };
-    probe(&client, &connections, &maker, &sketches)?;
     let mut live = Live::new(args.progress);
-    let levels = made(&maker, &sketches, &mut live)?;
+    let levels = before_load(&connections, &interrupted, || {
+        probe(&client, &connections, &maker, &sketches)?;
+        made(&maker, &sketches, &mut live)
+    })?;
     let loaded = Loaded { args, client: &client, maker: &maker, levels, goal, scraper };
-    let directory = loaded.send(live, &interrupted)?;
+    let directory = loaded.send(Out::make(args)?, live, &interrupted)?;
     let is_interrupted = interrupted.load(Ordering::Relaxed);
     finish(&directory, &goal, global, is_interrupted)
 }
-
-/// The API key of the file or the variable.
-pub fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
-    let text = match &args.api_key_file {
-        Some(path) => {
-            let text = file::read_text(path, KEY_MAX);
-            Some((text.with_context(|| shown(path))?, shown(path)))
-        }
-        None => std::env::var("FIZEAU_API_KEY").ok().map(|text| (text, "FIZEAU_API_KEY".into())),
-    };
-    let key = |(text, from): (String, String)| {
-        Key::new(&text).map_err(|why| Usage(format!("the API key of {from}: {why}")))
-    };
-    Ok(text.map(key).transpose()?)
-}
-
-/// The client of a server, with what the command line says of time-outs and certificates.
-pub fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Result<Client> {
-    let deadlines = args.deadlines.map(|one| one.0).unwrap_or_default();
-    let authorities = match &args.ca {
-        Some(path) => Some(file::read(path, CERTIFICATES_MAX).with_context(|| shown(path))?),
-        None => None,
-    };
-    let client = Client::new(target, deadlines, key, authorities.as_deref());
-    client.map_err(|why| anyhow::anyhow!("{why}"))
-}
-
-/// Waits until the server answers; the names of its models, where it tells them.
-pub fn wait_until_ready(
-    args: &SendArgs,
-    client: &Client,
-    connections: &Connections,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<Vec<String>> {
-    let start = clock::now();
-    let mut has_said = false;
-    loop {
-        let why = match client.ask(connections, "/v1/models", None) {
-            // Still loading its model, or a proxy before it that finds nobody.
-            Ok((status @ (502..=504), _)) => format!("status {status}"),
-            Ok((401 | 403, _)) => bail!(
-                "the server refuses access: set FIZEAU_API_KEY or --api-key-file to a key that it \
-                 knows"
-            ),
-            Ok((_, value)) => {
-                let models = value["data"].as_array().cloned().unwrap_or_default();
-                let names = models.iter().filter_map(|model| model["id"].as_str());
-                return Ok(names.map(str::to_owned).collect());
-            }
-            Err(why) => why,
-        };
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(Interrupted.into());
-        }
-        if start.elapsed() > args.ready.0 {
-            bail!("{} is not ready after {}: {why}", client.target, args.ready.0.human());
-        }
-        if !std::mem::replace(&mut has_said, true) {
-            say(&format!("waiting for {}: {why}", client.target));
-        }
-        clock::rest(ASK_EVERY);
-    }
-}
-
-/// The only model of a server.
-pub fn only(models: &[String]) -> Result<String, Usage> {
-    match models {
-        [one] => Ok(one.clone()),
-        [] => Err(Usage("the server does not tell its models: name one by --model".into())),
-        several => {
-            Err(Usage(format!("the server has several models: --model {}", several.join(" or "))))
-        }
-    }
-}
-
-/// Sends one request before the load: what is wrong with all of them, it tells at once.
-pub fn probe(
-    client: &Client,
-    connections: &Connections,
-    maker: &Maker<'_>,
-    sketches: &[Sketch],
-) -> anyhow::Result<()> {
-    let first = sketches.iter().find_map(|sketch| sketch.lengths.first());
-    let Some((input, output)) = first else { return Ok(()) };
-    let lengths = [(*input, *output.min(&PROBE_TOKENS))];
-    let made = maker.make(PROBE, &lengths, &mut |_| {})?;
-    let Some(request) = made.requests.first() else { return Ok(()) };
-    let row = crate::load::Row::default();
-    let outcome = client.exchange(connections, request, "fizeau-probe", clock::now(), row);
-    match outcome.row.ending {
-        Ending::Answered => {}
-        // A load may be what a server needs to be tried with all the same.
-        Ending::TooMany | Ending::ServerError => say(&format!(
-            "the request before the load: {}",
-            outcome.message.unwrap_or_else(|| outcome.row.ending.name().into())
-        )),
-        ending => bail!(
-            "the request before the load failed ({}{}), so that no load was sent",
-            ending.name(),
-            outcome.message.map_or_else(String::new, |message| format!(": {message}"))
-        ),
-    }
-    Ok(())
-}
-
-/// Tokens of the answer to the request before the load, at most.
-const PROBE_TOKENS: u32 = 16;
 
 /// A level that is ready to be sent.
 pub struct Level<'s> {
@@ -308,6 +197,45 @@ pub fn stated(
     Ok(lines)
 }
 
+/// Where rows go.
+pub struct Out {
+    directory: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+impl Out {
+    /// Finds out before anything is asked of the server whether rows can be kept in `--out`. What
+    /// it makes for that, it takes away.
+    ///
+    /// # Errors
+    /// As [`Out::make`].
+    fn tried(args: &SendArgs) -> anyhow::Result<()> {
+        let Some(directory) = &args.out else { return Ok(()) };
+        let was_there = directory.exists();
+        let Out { path, .. } = Out::make(args)?;
+        let _ = fs::remove_file(&path);
+        if !was_there {
+            let _ = fs::remove_dir(directory);
+        }
+        Ok(())
+    }
+
+    /// Makes the directory and the file of rows.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or is there already.
+    pub fn make(args: &SendArgs) -> anyhow::Result<Out> {
+        let directory = args.out.clone();
+        let directory = directory.unwrap_or_else(|| new_directory(&clock::utc_now(), "load"));
+        crate::cmd::make_directory(&directory, "--out DIR")?;
+        let path = directory.join(ROWS);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.with_context(|| format!("cannot make {} (--out DIR)", shown(&path)))?;
+        Ok(Out { directory, path, file })
+    }
+}
+
 /// Levels that are ready to be sent to a server.
 pub struct Loaded<'l> {
     /// What the user asked for.
@@ -326,13 +254,12 @@ pub struct Loaded<'l> {
 
 impl Loaded<'_> {
     /// Sends all levels; the directory with their rows.
-    pub fn send(&self, live: Live, interrupted: &AtomicBool) -> anyhow::Result<PathBuf> {
+    ///
+    /// # Errors
+    /// Where rows cannot be kept, or nothing can be sent.
+    pub fn send(&self, out: Out, live: Live, interrupted: &AtomicBool) -> anyhow::Result<PathBuf> {
         let date = clock::utc_now();
-        let directory = self.args.out.clone().unwrap_or_else(|| new_directory(&date, "load"));
-        crate::cmd::make_directory(&directory, "--out DIR")?;
-        let path = directory.join(ROWS);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.with_context(|| format!("cannot make {} (--out DIR)", shown(&path)))?;
+        let Out { directory, path, file } = out;
         let (samples, hear) = mpsc::channel();
         let searches = self.args.search.is_some();
         let mut keeper = Keeper { file, live, hear, searches, rows: Vec::new() };
@@ -500,9 +427,9 @@ fn finish(
     let is_answered = !levels.is_empty() && levels.iter().all(|level| level.answered > 0);
     let document = document(&[results], None, goal);
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    crate::cmd::write_out(&report::render(&document, format, report::window(global))?)?;
     let page = report::render(&document, ReportFormat::Html, report::window(global))?;
     write_file(&directory.join(PAGE), page.as_bytes(), "--out DIR")?;
+    crate::cmd::write_out(&report::render(&document, format, report::window(global))?)?;
     say(&format!(
         "rows and page are in {}; `fizeau load report {} --on PART_OR_RECORD --model MODEL` sets \
          them beside what the hardware allows",

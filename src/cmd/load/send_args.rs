@@ -6,7 +6,7 @@ use crate::{
     cmd::{Usage, progress::ProgressMode},
     load::{
         arrivals::Arrivals,
-        lengths::{Lengths, PRESETS},
+        lengths::{Lengths, PRESETS, TOKENS_MAX},
         metrics::{self, Quantity},
         target::Endpoint,
     },
@@ -77,7 +77,8 @@ pub struct SendArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Tokens that all prompts begin with, which a prefix cache finds [default: none]
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(TOKENS_MAX)))]
     pub shared_prefix: Option<u32>,
     /// Count tokens of prompts by the server's /tokenize, or take a word for a token [default: by
     /// the server where it can]

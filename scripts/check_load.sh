@@ -47,8 +47,10 @@ levels)
     run closed --concurrency 2 --warmup 5 "${lengths[@]}"
     ;;
 sweep)
-    run open --rate 2..20 --search 2 --slo ttft=200ms,tpot=50ms --duration "${LEVEL:-60s}" "${lengths[@]:0:4}"
-    run closed --concurrency 1..16 --duration "${LEVEL:-30s}" "${lengths[@]:0:4}"
+    # LEVEL is how long a level lasts, where the default is too long.
+    run open --rate 2..20 --search 2 --slo ttft=200ms,tpot=50ms "${lengths[@]:0:4}" \
+        --duration "${LEVEL:-60s}"
+    run closed --concurrency 1..16 "${lengths[@]:0:4}" --duration "${LEVEL:-30s}"
     "$program" load report "$folder/open/requests.jsonl" "$folder/closed/requests.jsonl" \
         --slo ttft=200ms,tpot=50ms --format markdown
     ;;

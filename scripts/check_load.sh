@@ -4,6 +4,7 @@
 #
 #   scripts/check_load.sh           what .ci/run checks
 #   scripts/check_load.sh sweep     rates of 2 to 20, closed loops of 1 to 16, the knee
+#   scripts/check_load.sh join      a larger model on one core, beside a record of that core
 #
 # FIZEAU takes another program than the tests' own; needs python3, and the network the first time.
 set -euo pipefail
@@ -39,14 +40,15 @@ run() { # NAME, options of fizeau load
     python3 scripts/load_trial/check.py "$folder/$name/requests.jsonl" "$folder/$name.json"
 }
 
-serve "$folder/tiny.gguf"
 lengths=(--input 32-96 --output 32-64 --duration 10s)
 case ${1:-levels} in
 levels)
+    serve "$folder/tiny.gguf"
     run open --rate 2,5 --warmup 5 "${lengths[@]}"
     run closed --concurrency 2 --warmup 5 "${lengths[@]}"
     ;;
 sweep)
+    serve "$folder/tiny.gguf"
     # LEVEL is how long a level lasts, where the default is too long.
     run open --rate 2..20 --search 2 --slo ttft=200ms,tpot=50ms "${lengths[@]:0:4}" \
         --duration "${LEVEL:-60s}"
@@ -54,8 +56,27 @@ sweep)
     "$program" load report "$folder/open/requests.jsonl" "$folder/closed/requests.jsonl" \
         --slo ttft=200ms,tpot=50ms --format markdown
     ;;
+join)
+    # The server and the record have the first core, the client the others. PAGE is where a page goes.
+    mine=$(taskset -cp $$ | sed 's/.*: //')
+    taskset -cp 0 $$ >"$folder/said"
+    serve "$folder/join.gguf" --hidden 1024 --layers 14
+    kill -STOP "$server"
+    "$program" shapes "$folder/config.json" --isl 128 --osl 64 --concurrency 1,4 >"$folder/shapes.toml"
+    "$program" run --device host --suite "$folder/shapes.toml" --out "$folder/record" --progress off \
+        '!*/portable' '!*/plain' >"$folder/said"
+    kill -CONT "$server"
+    taskset -cp "$mine" $$ >"$folder/said"
+    served=(--warmup 5 --input 128 --output 64 --duration "${LEVEL:-60s}")
+    run closed --concurrency 1,4 "${served[@]}" >&2
+    run open --rate 0.5 "${served[@]}" >&2
+    report=(load report "$folder/closed/requests.jsonl" "$folder/open/requests.jsonl"
+        --on "$folder/record" --model "$folder/config.json")
+    [ -z "${PAGE:-}" ] || "$program" "${report[@]}" --out "$PAGE"
+    "$program" "${report[@]}" --format markdown
+    ;;
 *)
-    echo "usage: $0 [levels | sweep]" >&2
+    echo "usage: $0 [levels | sweep | join]" >&2
     exit 2
     ;;
 esac

@@ -39,6 +39,7 @@ stage "HIP's bindings" summarised check_hip abi
 stage "MPI" summarised check_mpi
 stage "Slurm: collectives" summarised check_slurm
 stage "Slurm: acceptance" summarised check_slurm_accept
+stage "Slurm: a fleet" summarised check_slurm_fleet
 stage "formats of others" summarised check_formats
 stage "every kernel's text" scripts/check_kernels_run.sh
 stage "bundles: keys and agents" summarised check_evidence

@@ -3,7 +3,7 @@
 # 5 repeats of each; how fast bundles are taken in; what a page of 10^5 GPUs weighs; and a node that
 # reports 10^6 GPUs. Prints docs/fleet-speed.md, and fails where a limit is not held. Each size is surveyed
 # three times after the store was written; the table has the median time and the largest memory. Needs GNU
-# time, and 1 KiB of disk for each metric of each GPU. The bundles are of stub GPUs, made by the program and
+# time, Chromium, and 1 KiB of disk for each metric of each GPU. The bundles are of stub GPUs, made by the program and
 # the stub driver in target/debug.
 #
 #     scripts/fleet_speed.sh > docs/fleet-speed.md      # 100,000 and 200,000 GPUs, 1,000 bundles
@@ -14,6 +14,7 @@ cd "$(dirname "$0")/.."
 fizeau=${FIZEAU:-target/release/fizeau}
 [ -x "$fizeau" ] || cargo build --release --locked
 source scripts/common.sh
+command -v chromium >/dev/null && [ -x /usr/bin/time ] || install_packages chromium time
 [ -e target/debug/libfizeau_stub_driver.so ] || FIZEAU_KERNELS=off build_program
 work=$(mktemp -d "${FLEET_SPEED_DIR:-${TMPDIR:-/tmp}}/fleet-speed-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -70,7 +71,7 @@ for gpus in "${sizes[@]}"; do
     echo "$gpus $seconds $memory $cpu" >>"$work/sizes"
     if [ "$gpus" = "${sizes[0]}" ]; then
         timed "$work/page-time" "${survey[@]}" --html "$work/page.html"
-        fi
+    fi
     rm -rf "$work/fleet"
 done
 echo
@@ -86,6 +87,20 @@ echo
 echo "## The page of ${sizes[0]} GPUs"
 echo
 limit "MB" "$(stat -c %s "$work/page.html" | awk '{ printf "%.1f", $1 / 1e6 }')" "<" 10
+# Start of the browser included: an empty page is timed beside it.
+chromium() { # PAGE: seconds of five loads, sorted
+    local began
+    for _ in 1 2 3 4 5; do
+        began=$EPOCHREALTIME
+        command chromium --headless --no-sandbox --disable-gpu --user-data-dir="$work/chromium" \
+            --window-size=1400,2000 --screenshot="$work/page.png" "$1" >"$work/said" 2>&1
+        awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f\n", b - a }'
+        rm -rf "$work/chromium"
+    done | sort -n
+}
+limit "Seconds in which Chromium starts, loads and paints it (median of five)" \
+    "$(chromium "file://$work/page.html" | sed -n 3p)" "<" 3
+echo "- The same of an empty page: $(chromium about:blank | sed -n 3p)."
 limit "Elements" "$(grep -o '<[a-z]' "$work/page.html" | wc -l)" "<=" 20000
 echo
 echo "## Bundles"
@@ -93,11 +108,13 @@ echo
 read -r records bytes < <(python3 scripts/fleet_bundles.py target/debug "$work/bundles" "$bundles" | tail -n 1)
 timed "$work/survey" "$fizeau" fleet survey "$work/bundles"
 timed "$work/collect" "$fizeau" fleet collect "$work/bundles" --store "$work/store"
+timed "$work/records" "$fizeau" fleet survey "$work/bundles" --from-records
 echo "$bundles bundles of eight GPUs each, of $records records and $((bytes / 1024)) KiB."
 echo
 rate() { awk -v n="$bundles" '{ printf "%.0f", n / $1 }' "$1"; }
 limit "Bundles surveyed in a second" "$(rate "$work/survey")" ">=" 200
 limit "Bundles collected in a second" "$(rate "$work/collect")" ">=" 200
+echo "- Bundles surveyed in a second by their records (\`--from-records\`): $(rate "$work/records")."
 echo
 echo "## A node that reports 10^6 GPUs"
 echo

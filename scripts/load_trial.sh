@@ -41,7 +41,8 @@ vllm() {
     echo
     echo "Five rounds of 60 requests at 3 a second, prompts of 50 tokens, answers of 20; the order of the"
     echo "two clients is swapped each round. \`vllm bench serve\` is a process of Python that starts anew"
-    echo "each round: its CPU time has its start in it."
+    echo "each round: its CPU time has its start in it. Its TTFT is read by one event loop of Python,"
+    echo "behind the chunks of other requests: that is likely what it is above this client's by."
     echo
     scripts/load_trial/vllm.sh 2>/dev/null
 }
@@ -49,7 +50,8 @@ join_() {
     echo "## The join: llama.cpp on one core beside what this host allows"
     echo
     echo "A Llama of 170 million f16 weights (340 MB), one thread. The record is of one core of this host,"
-    echo "by the fastest kernel of each operation."
+    echo "by the fastest kernel of each operation. Where the host says that its last cache holds the model,"
+    echo "no weight has to come from memory, and L0 is arithmetic alone."
     echo
     scripts/check_load.sh join 2>/dev/null | shortened
 }

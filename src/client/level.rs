@@ -14,7 +14,7 @@ use std::{
     num::NonZeroU64,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Condvar, Mutex, PoisonError,
+        Condvar, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
@@ -27,7 +27,8 @@ use std::{
 pub enum Schedule {
     /// An open loop: at these moments, seconds from the beginning of the level.
     Moments(Vec<f64>),
-    /// A closed loop: as soon as one of these places is free, until this many seconds have passed.
+    /// A closed loop: as soon as one of these places is free, until this many seconds
+    /// have passed since the first request that is measured.
     Places(u32, Option<f64>),
 }
 
@@ -80,6 +81,8 @@ struct Shared<'a> {
     next: AtomicU64,
     /// Threads that start, or wait for the moment of their next request.
     idle: AtomicUsize,
+    /// When the first request that is measured was sent, in seconds since `start`.
+    measured_from: OnceLock<f64>,
     sent: AtomicU64,
     ended: AtomicU64,
     /// No more requests are sent.
@@ -123,6 +126,7 @@ pub fn run(
         start: clock::now(),
         next: AtomicU64::new(0),
         idle: AtomicUsize::new(0),
+        measured_from: OnceLock::new(),
         sent: AtomicU64::new(0),
         ended: AtomicU64::new(0),
         is_over: Mutex::new(false),
@@ -192,11 +196,7 @@ impl Shared<'_> {
                 self.end();
             }
             let is_taken = self.next.load(SeqCst) >= self.work.requests.len() as u64;
-            let until = match self.work.schedule {
-                Schedule::Places(_, until) => *until,
-                Schedule::Moments(_) => None,
-            };
-            if is_taken || self.is_over() || until.is_some_and(|until| elapsed > until) {
+            if is_taken || self.is_over() || self.has_lasted(elapsed) {
                 told = None;
                 // Threads that wait for a moment have yet to send.
                 if self.idle.load(SeqCst) == 0 {
@@ -207,6 +207,13 @@ impl Shared<'_> {
                 self.give_up();
             }
         }
+    }
+
+    /// Whether a closed loop has measured for as long as it is to, at this many seconds since
+    /// `start`.
+    fn has_lasted(&self, elapsed: f64) -> bool {
+        let Schedule::Places(_, Some(until)) = self.work.schedule else { return false };
+        self.measured_from.get().is_some_and(|from| elapsed - from >= *until)
     }
 
     /// Lets no more requests be sent.
@@ -257,9 +264,12 @@ impl Shared<'_> {
                 let moment = moments.get(number as usize).copied().unwrap_or_default();
                 self.waits_for(moment).then_some((request, number, moment))
             }
-            Schedule::Places(_, until) => {
+            Schedule::Places(..) => {
                 let now = self.start.elapsed().0;
-                let is_over = self.is_over() || until.is_some_and(|until| now >= until);
+                if number >= self.work.warmup {
+                    self.measured_from.get_or_init(|| now);
+                }
+                let is_over = self.is_over() || self.has_lasted(now);
                 (!is_over).then_some((request, number, now))
             }
         }

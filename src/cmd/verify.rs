@@ -7,10 +7,11 @@ use super::{
         files::{self, Listed, Made},
         ssh::{self, Checked},
     },
-    exit,
+    exit, fleet, plan,
 };
 use crate::{
     evidence::{
+        account::{Account, Program},
         file as names,
         follow::{self, Again},
         manifest::{self, Manifest},
@@ -92,7 +93,7 @@ impl From<anyhow::Error> for Stop {
 /// Where it cannot be checked.
 pub fn run(args: &VerifyArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let mut found = Found::default();
-    match look(args, &mut found) {
+    match look(args, global, &mut found) {
         Ok(()) => {}
         Err(Stop::Fault(fault)) => found.fault = Some(fault),
         Err(Stop::Error(error)) => return Err(error),
@@ -123,7 +124,7 @@ fn told(found: &Found) -> String {
     faults.chain(unclear).chain(holds).map(|line| format!("{}{mark}\n", clean(&line))).collect()
 }
 
-fn look(args: &VerifyArgs, found: &mut Found) -> Result<(), Stop> {
+fn look(args: &VerifyArgs, global: &Global, found: &mut Found) -> Result<(), Stop> {
     let bundle = &args.bundle;
     let files = files::list(bundle)?;
     let bytes = match file::read(&bundle.join(names::MANIFEST), files::FILE_MAX) {
@@ -143,7 +144,8 @@ fn look(args: &VerifyArgs, found: &mut Found) -> Result<(), Stop> {
     let count = manifest.files.len();
     let are = if count == 1 { "is" } else { "are" };
     found.holds.push(format!("{} {are} as the manifest has them", counted(count, "file")));
-    decided(bundle, &files, found)
+    decided(bundle, &files, found)?;
+    rows(bundle, &files, global, found)
 }
 
 /// Checks the signature, if there is one.
@@ -218,8 +220,6 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<(), Sto
     found.stub = verdict["stub"] == true;
     let made = Made::read(bundle, files)?;
     let program = &made.account().program;
-    let own = [env!("CARGO_PKG_VERSION"), env!("FIZEAU_BUILD")];
-    let is_own = [program.version.as_str(), program.build.as_str()] == own;
     let word = verdict["verdict"].as_str().unwrap_or_default().to_owned();
     match follow::follow(&made.sources(), &verdict) {
         Ok(Again { same, others }) => {
@@ -233,7 +233,7 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<(), Sto
             ));
             Ok(())
         }
-        Err(why) if is_own => {
+        Err(why) if is_own(made.account()) => {
             Err(Stop::Fault(format!("{} does not follow from the records: {why}", names::VERDICT)))
         }
         Err(why) => {
@@ -245,4 +245,35 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<(), Sto
             Ok(())
         }
     }
+}
+
+/// Makes its rows again from the records, where it keeps some.
+fn rows(bundle: &Path, files: &[Listed], global: &Global, found: &mut Found) -> Result<(), Stop> {
+    let Some(listed) = files.iter().find(|listed| listed.path == names::ROWS) else {
+        return Ok(());
+    };
+    let place = || listed.path.clone();
+    let kept = file::read(&listed.at, files::FILE_MAX).with_context(place)?;
+    let made = fleet::bundle::rows_file(bundle, &plan::catalogue(global)?)?;
+    let name = names::ROWS;
+    if made.is_some_and(|made| made.as_bytes() == kept) {
+        found.holds.push(format!("{name} follows from the records"));
+        return Ok(());
+    }
+    let account: Account = files::json(bundle, names::ACCOUNT)?;
+    if is_own(&account) {
+        return Err(Stop::Fault(format!("{name} does not follow from the records")));
+    }
+    let Program { version, build, .. } = account.program;
+    found.unclear.push(format!(
+        "{name} is of fizeau {version} ({build}), and this one makes other rows of the records: \
+         `fizeau fleet survey --from-records` takes those"
+    ));
+    Ok(())
+}
+
+/// Whether this very program closed the bundle.
+fn is_own(account: &Account) -> bool {
+    let Program { version, build, .. } = &account.program;
+    [version.as_str(), build.as_str()] == [env!("CARGO_PKG_VERSION"), env!("FIZEAU_BUILD")]
 }

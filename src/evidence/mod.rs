@@ -27,6 +27,8 @@ pub mod file {
     pub const EARLIER: &str = "earlier";
     /// The verdict.
     pub const VERDICT: &str = "verdict.json";
+    /// The rows of a fleet's store that the records come to ([`crate::fleet::row`]).
+    pub const ROWS: &str = "rows.jsonl";
     /// Below it: the record of each repeat on each device.
     pub const ROUNDS: &str = "rounds";
     /// Below it: each profile that was used, as `--profile` takes it.

@@ -81,12 +81,14 @@ pub struct Bundle {
 }
 
 /// A profile, and which of its checks select which cases.
+#[derive(Clone)]
 struct Known {
     profile: Profile,
     selected: Selected,
 }
 
 /// Makes rows of bundles and records. Many bundles have the same profiles, which are read once.
+#[derive(Clone)]
 pub struct Reader {
     /// By text.
     known: HashMap<String, Known>,

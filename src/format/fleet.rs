@@ -114,15 +114,17 @@ fn components(report: &Report) -> Vec<String> {
             true => String::new(),
             false => format!(" (also {})", one.also.join(", ")),
         };
-        let members = if one.by_node { "nodes" } else { "devices" };
+        let nodes = match one.by_node {
+            true => format!(" of {}", counted(one.members, "node")),
+            false => String::new(),
+        };
         format!(
-            "{} {}{also}: {} slower by {:.1} % on {} devices ({} {members})",
+            "{} {}{also}: {} slower by {:.1} % on {}{nodes}",
             one.kind,
             one.name,
             one.metric,
             100.0 * one.loss,
-            one.gpus.len(),
-            one.members
+            counted(one.gpus.len(), "device")
         )
     };
     with_rest(report.components.iter().map(line).collect(), COMPONENTS_MAX, "component")

@@ -2,6 +2,7 @@
 
 use super::small_node;
 use crate::program::{Place, Said, say};
+use fizeau::evidence::manifest::{Entry, Manifest};
 use serde_json::Value;
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -193,6 +194,7 @@ fn bundles_are_collected_once_and_surveyed_also_half_written() {
     assert!(reach["repeats"].as_u64() >= Some(1), "{reach}");
     assert_eq!(reach["unit"], "FLOP/s");
     assert_eq!(json(&["store"])["reach"], whole["reach"], "the store has the same");
+    rows_follow_from_records(&place, &whole);
     // Records alone: repeats of one session.
     let records = json(&["bundles/a/rounds"]);
     assert_eq!(records["fleet"], "1 node, 1 host");
@@ -222,6 +224,41 @@ fn bundles_are_collected_once_and_surveyed_also_half_written() {
     fs::write(place.path("packed/a.tar.gz"), &bytes[..bytes.len() / 2]).expect("cut");
     let notes = json(&["packed", "bundles/a"])["notes"].to_string();
     assert!(notes.contains("a.tar.gz: the archive cannot be read to its end"), "{notes}");
+}
+
+/// The bundle `bundles/a` keeps its rows, which are those of its records; rows that were changed
+/// are not taken, and forged ones are found.
+fn rows_follow_from_records(place: &Place, whole: &Value) {
+    let json = |folder: &str, more: &[&str]| -> Value {
+        let said = survey(place, &[&[folder, "--json"], more].concat());
+        serde_json::from_str(&said.out).expect("JSON")
+    };
+    assert_eq!(&json("bundles/a", &["--from-records"]), whole);
+    let verified = |folder: &str| say(&mut place.fizeau(["verify", folder]));
+    let said = verified("bundles/a");
+    assert!(said.out.contains("ok    rows.jsonl follows from the records"), "{}", said.out);
+    copy(&place.path("bundles/a"), &place.path("forged"));
+    let rows = place.path("forged/rows.jsonl");
+    let text = fs::read_to_string(&rows).expect("rows");
+    let forged = text.replace("\"values\":[", "\"values\":[9e99,");
+    assert_ne!(forged, text);
+    fs::write(&rows, &forged).expect("written");
+    assert_eq!(json("forged", &[])["reach"], whole["reach"], "the records are read");
+    assert!(verified("forged").out.starts_with("FAIL  changed: rows.jsonl"));
+    // With a manifest that fits.
+    let path = place.path("forged/manifest.json");
+    let manifest = fs::read(&path).expect("a manifest");
+    let mut manifest = Manifest::parse(&manifest).expect("a manifest");
+    for entry in manifest.files.iter_mut().filter(|entry| entry.path == "rows.jsonl") {
+        *entry = Entry::of("rows.jsonl", forged.as_bytes());
+    }
+    fs::write(&path, manifest.text()).expect("written");
+    assert_ne!(json("forged", &[])["reach"], whole["reach"], "the rows are read");
+    assert_eq!(json("forged", &["--from-records"])["reach"], whole["reach"]);
+    let said = verified("forged");
+    assert_eq!(said.code, Some(1), "{}", said.out);
+    assert!(said.out.contains("FAIL  rows.jsonl does not follow from the records"), "{}", said.out);
+    fs::remove_dir_all(place.path("forged")).expect("removed");
 }
 
 /// Copies a folder with all that is in it.

@@ -197,9 +197,18 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let closed = kept.out.as_deref().map(|out| {
         let (root, names_host, started) = (&args.root, !args.no_host_name, &kept.started);
         let Measured { told, network, between, .. } = measured;
-        let made =
-            Contents { out, root, names_host, started, level, at_rest, told, network, between };
-        bundle.close(made)
+        bundle.close(Contents {
+            catalogue: &catalogue,
+            out,
+            root,
+            names_host,
+            started,
+            level,
+            at_rest,
+            told,
+            network,
+            between,
+        })
     });
     if global.json {
         super::print_json(&report)?;

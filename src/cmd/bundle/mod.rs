@@ -4,7 +4,7 @@
 pub mod files;
 pub mod ssh;
 
-use super::Usage;
+use super::{Usage, fleet};
 use crate::{
     accept::{
         Level,
@@ -16,6 +16,7 @@ use crate::{
         profile::Profile,
     },
     clock,
+    data::Catalogue,
     evidence::{
         account::{self, Account, Group, Program},
         file as names, follow,
@@ -59,7 +60,7 @@ pub struct BundleArgs {
 
 impl BundleArgs {
     /// Makes ready for a bundle in `out`: what cannot work is said before anything is measured, and
-    /// a manifest of what the directory held before goes.
+    /// a manifest and rows of what the directory held before go.
     ///
     /// # Errors
     /// Where a key is missing, or there is to be no bundle.
@@ -82,7 +83,7 @@ impl BundleArgs {
             }
             ssh::ready()?;
         }
-        for name in [names::SIGNATURE, names::MANIFEST] {
+        for name in [names::SIGNATURE, names::MANIFEST, names::ROWS] {
             match fs::remove_file(out.join(name)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(error).with_context(|| super::shown(&out.join(name)));
@@ -132,6 +133,8 @@ impl Told {
 
 /// What goes into a bundle besides what an acceptance has written.
 pub struct Contents<'c> {
+    /// Built-in profiles.
+    pub catalogue: &'c Catalogue,
     /// The directory.
     pub out: &'c Path,
     /// Where the kernel's files are.
@@ -159,13 +162,13 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Closes it: adds identity, account and profiles, replaces what is to be redacted, and writes
-    /// the manifest and its signature.
+    /// Closes it: adds identity, account and profiles, replaces what is to be redacted, adds the
+    /// rows that its records come to, and writes the manifest and its signature.
     ///
     /// # Errors
     /// Where a file cannot be written, something could not be replaced, or `ssh-keygen` refuses.
     pub fn close(self, contents: Contents<'_>) -> anyhow::Result<()> {
-        let Contents { out, root, names_host, .. } = contents;
+        let Contents { catalogue, out, root, names_host, .. } = contents;
         let mut identity = observe::identity(root);
         let host = identity.host.clone();
         if !names_host {
@@ -182,6 +185,9 @@ impl Bundle {
                 redact(out, &redactor)?;
             }
             None => write_json(out, names::IDENTITY, &identity)?,
+        }
+        if let Some(rows) = fleet::bundle::rows_file(out, catalogue)? {
+            super::write_file(&out.join(names::ROWS), rows.as_bytes(), OPTION)?;
         }
         seal(out, self.sign.as_deref())
     }

@@ -1,9 +1,10 @@
 //! `fizeau fleet`: what `accept` is for a node, for all of them.
 
 mod archive;
+pub mod bundle;
 mod drift;
 mod find;
-mod read;
+pub mod read;
 mod retest;
 mod simulate;
 mod store;

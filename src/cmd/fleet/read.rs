@@ -1,24 +1,24 @@
 //! Reads what was found, on all cores: bundles and records become rows, rows are gathered.
 
-use super::find::{Found, name_of};
+use super::{
+    bundle,
+    find::{Found, name_of},
+};
 use crate::{
     cmd::{self, profile},
     data::Catalogue,
-    evidence::file as names,
     file,
     fleet::{
-        bundle::{self, Bundle, Reader, VerdictFile},
+        bundle::{self as rows, Reader},
         gather::Gathered,
         problem::Kind,
         row::Row,
     },
-    record::{Record, store},
+    record::store,
 };
 use std::{
-    collections::BTreeMap,
-    fs,
     io::{self, BufRead, BufReader, Read as _, Seek as _},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -32,12 +32,6 @@ const LINE_MAX: u64 = 1 << 20;
 /// Bytes of a store that are read at once: a piece of work.
 const PIECE: u64 = 32 << 20;
 
-/// Longest file of a bundle that is read whole, in bytes.
-const FILE_MAX: u64 = 64 << 20;
-
-/// Most records of a bundle.
-const RECORDS_MAX: usize = 20_000;
-
 /// A piece of work.
 enum Piece<'f> {
     Bundle(&'f Path),
@@ -49,14 +43,14 @@ enum Piece<'f> {
 /// What takes rows: gathers them, or writes them to a store.
 pub trait Sink: Sync {
     /// Takes the rows of a bundle or record.
-    fn rows(&self, gathered: &mut Gathered, rows: Vec<Row<'static>>, place: &str);
+    fn rows(&self, gathered: &mut Gathered, rows: &[Row<'_>], place: &str);
 }
 
 /// Gathers all rows.
 pub struct Gather;
 
 impl Sink for Gather {
-    fn rows(&self, gathered: &mut Gathered, rows: Vec<Row<'static>>, place: &str) {
+    fn rows(&self, gathered: &mut Gathered, rows: &[Row<'_>], place: &str) {
         rows.iter().for_each(|row| gathered.take(row, &place));
     }
 }
@@ -74,13 +68,26 @@ impl std::fmt::Display for Place<'_> {
     }
 }
 
-/// Reads all that was found.
+/// What makes rows of bundles and records.
 ///
 /// # Errors
 /// Where the profiles for bundles that have none cannot be read.
-pub fn read(found: &[Found], catalogue: &Catalogue, sink: &dyn Sink) -> anyhow::Result<Gathered> {
-    let derived =
-        [profile::read(catalogue, "derived-gpu")?, profile::read(catalogue, "derived-host")?];
+pub fn reader(catalogue: &Catalogue) -> anyhow::Result<Reader> {
+    let derived = |name| profile::read(catalogue, name);
+    Ok(Reader::new(&derived("derived-gpu")?, &derived("derived-host")?))
+}
+
+/// Reads all that was found. `from_records`: also of bundles that keep their rows.
+///
+/// # Errors
+/// Where the profiles for bundles that have none cannot be read.
+pub fn read(
+    found: &[Found],
+    from_records: bool,
+    catalogue: &Catalogue,
+    sink: &dyn Sink,
+) -> anyhow::Result<Gathered> {
+    let first = reader(catalogue)?;
     let mut pieces = Vec::new();
     for one in found {
         match one {
@@ -98,10 +105,10 @@ pub fn read(found: &[Found], catalogue: &Catalogue, sink: &dyn Sink) -> anyhow::
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                let mut reader = Reader::new(&derived[0], &derived[1]);
+                let mut reader = first.clone();
                 let mut gathered = Gathered::default();
                 while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    take(piece, &mut reader, sink, &mut gathered);
+                    take(piece, from_records, &mut reader, sink, &mut gathered);
                 }
                 // A worker that panicked has said so; what the others gathered is whole.
                 let mut all = all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -112,7 +119,13 @@ pub fn read(found: &[Found], catalogue: &Catalogue, sink: &dyn Sink) -> anyhow::
     Ok(all.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
 }
 
-fn take(piece: &Piece<'_>, reader: &mut Reader, sink: &dyn Sink, gathered: &mut Gathered) {
+fn take(
+    piece: &Piece<'_>,
+    from_records: bool,
+    reader: &mut Reader,
+    sink: &dyn Sink,
+    gathered: &mut Gathered,
+) {
     match piece {
         Piece::Lines(path, from, to) => {
             if let Err(error) = lines(path, [*from, *to], gathered) {
@@ -122,11 +135,11 @@ fn take(piece: &Piece<'_>, reader: &mut Reader, sink: &dyn Sink, gathered: &mut 
         }
         Piece::Record(path) => match store::read(path) {
             Ok(record) => {
-                if let Some(words) = bundle::set_back(&record) {
+                if let Some(words) = rows::set_back(&record) {
                     gathered.problems.add(Kind::Clock, format!("{}: {words}", cmd::shown(path)));
                 }
                 let rows = reader.record(&name_of(path), &record);
-                sink.rows(gathered, rows, &cmd::shown(path));
+                sink.rows(gathered, &rows, &cmd::shown(path));
             }
             Err(error) => {
                 gathered.problems.add(kind_of(&error), crate::text::clean(&error.to_string()));
@@ -134,29 +147,22 @@ fn take(piece: &Piece<'_>, reader: &mut Reader, sink: &dyn Sink, gathered: &mut 
         },
         Piece::Bundle(path) => {
             let place = cmd::shown(path);
-            let bundle = read_bundle(path, gathered);
-            if let Some(words) = bundle::set_back_in(&bundle) {
-                gathered.problems.add(Kind::Clock, format!("{place}: {words}"));
+            if !from_records
+                && let Some(text) = bundle::kept(path)
+                && let Some(rows) = bundle::parse(&text)
+            {
+                return sink.rows(gathered, &rows, &place);
             }
-            match reader.bundle(&bundle) {
-                Ok(rows) => {
-                    if !bundle.is_closed {
-                        let words = format!(
-                            "{place}: it was not closed (no {}): what is there of it counts, and \
-                             its node is no more than inconclusive",
-                            names::MANIFEST
-                        );
-                        gathered.problems.add(Kind::HalfWritten, words);
-                    }
-                    sink.rows(gathered, rows, &place);
-                }
+            match bundle::from_records(path, reader, &mut gathered.problems) {
+                Ok(rows) => sink.rows(gathered, &rows, &place),
                 Err(why) => gathered.problems.add(Kind::HalfWritten, format!("{place}: {why}")),
             }
         }
     }
 }
 
-fn kind_of(error: &store::RecordError) -> Kind {
+/// What kind of problem a record that cannot be read is.
+pub fn kind_of(error: &store::RecordError) -> Kind {
     match error {
         store::RecordError::Newer { .. } => Kind::Newer,
         store::RecordError::Malformed { .. } => Kind::HalfWritten,
@@ -227,81 +233,6 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
         skipped += length as u64;
         if end.is_some() {
             return Ok(skipped);
-        }
-    }
-}
-
-/// What a bundle holds; what is missing of it is absent, and what is spoilt has its line.
-fn read_bundle(path: &Path, gathered: &mut Gathered) -> Bundle {
-    let mut problem = |kind: Kind, what: &str, why: &str| {
-        let words = format!("{}: {}: {}", cmd::shown(path), what, crate::text::clean(why));
-        gathered.problems.add(kind, crate::text::shorten(&words, 240));
-    };
-    let mut spoilt = |what: &str, why: &str| problem(Kind::HalfWritten, what, why);
-    let mut bundle = Bundle { name: name_of(path), ..Bundle::default() };
-    bundle.is_closed = path.join(names::MANIFEST).exists();
-    bundle.identity = json(path, names::IDENTITY, &mut spoilt);
-    bundle.account = json(path, names::ACCOUNT, &mut spoilt);
-    bundle.verdict = json::<VerdictFile>(path, names::VERDICT, &mut spoilt);
-    for group in bundle.account.iter().flat_map(|account| &account.groups) {
-        // The path comes from a file that others may have written.
-        let is_below = group.profile.starts_with(names::PROFILES) && !group.profile.contains("..");
-        let text = match is_below {
-            true => file::read_text(&path.join(&group.profile), FILE_MAX),
-            false => Err(io::Error::other("it is not below the bundle's profiles")),
-        };
-        match text {
-            Ok(text) => drop(bundle.profiles.insert(group.profile.clone(), text)),
-            Err(error) => spoilt(&group.profile, &error.to_string()),
-        }
-    }
-    let mut by_run: BTreeMap<String, Record> = BTreeMap::new();
-    let mut broken = 0;
-    for record in records(&path.join(names::ROUNDS)) {
-        match store::read(&record) {
-            Ok(record) => drop(by_run.insert(record.header.run.clone(), record)),
-            // One that was killed before its header was whole says nothing.
-            Err(store::RecordError::Malformed { .. }) => broken += 1,
-            Err(error) => problem(kind_of(&error), names::ROUNDS, &error.to_string()),
-        }
-    }
-    if broken > 0 {
-        let kind = Kind::HalfWritten;
-        problem(kind, names::ROUNDS, &format!("{broken} records are not whole, and are left out"));
-    }
-    bundle.records = by_run.into_values().collect();
-    bundle
-}
-
-/// The records below the folder of a bundle's rounds.
-fn records(rounds: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(rounds) else { return Vec::new() };
-    let below = entries.flatten().take(RECORDS_MAX).map(|entry| entry.path().join(store::FILE));
-    let mut all: Vec<PathBuf> = below.filter(|path| path.is_file()).collect();
-    all.sort();
-    all
-}
-
-fn json<T: serde::de::DeserializeOwned>(
-    path: &Path,
-    name: &str,
-    spoilt: &mut dyn FnMut(&str, &str),
-) -> Option<T> {
-    let text = match file::read_text(&path.join(name), FILE_MAX) {
-        Ok(text) => text,
-        Err(error) => {
-            // A bundle that was not closed has no account yet.
-            if error.kind() != io::ErrorKind::NotFound {
-                spoilt(name, &error.to_string());
-            }
-            return None;
-        }
-    };
-    match serde_json::from_str(&text) {
-        Ok(value) => Some(value),
-        Err(error) => {
-            spoilt(name, &error.to_string());
-            None
         }
     }
 }

@@ -153,15 +153,15 @@ impl Collect {
 }
 
 impl Sink for Collect {
-    fn rows(&self, gathered: &mut Gathered, rows: Vec<Row<'static>>, place: &str) {
+    fn rows(&self, gathered: &mut Gathered, rows: &[Row<'_>], place: &str) {
         // What would be refused when it is read has its line now.
         let mut checked = Gathered::default();
-        Gather.rows(&mut checked, rows.clone(), place);
+        Gather.rows(&mut checked, rows, place);
         checked.end();
         gathered.problems.merge(checked.problems);
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if state.error.is_none()
-            && let Err(error) = state.take(&rows)
+            && let Err(error) = state.take(rows)
         {
             state.error = Some(error);
         }

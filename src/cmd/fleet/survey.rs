@@ -71,6 +71,10 @@ pub struct Which {
     /// Take all sessions of a device together, and not its latest alone: more repeats
     #[arg(long)]
     pub combine: bool,
+    /// Read the records of bundles that keep their rows too: slower, and the same unless this
+    /// fizeau makes other rows of records
+    #[arg(long)]
+    pub from_records: bool,
     /// False discovery rate among what fails: a share (0.01) or a percentage (1%)
     #[arg(long, value_name = "SHARE",
           default_value_t = Share(crate::accept::decide::FALSE_DISCOVERIES))]
@@ -119,6 +123,10 @@ pub struct CollectArgs {
     /// The store: a folder, which is made if it is not there
     #[arg(long, value_name = "DIR")]
     pub store: PathBuf,
+    /// Read the records of bundles that keep their rows too: slower, and the same unless this
+    /// fizeau makes other rows of records
+    #[arg(long)]
+    pub from_records: bool,
 }
 
 fn date(text: &str) -> Result<String, String> {
@@ -226,7 +234,7 @@ fn options(args: &Which, labels: &Labels) -> anyhow::Result<Options> {
 fn gather(args: &Which, catalogue: &Catalogue) -> anyhow::Result<Gathered> {
     let mut finder = Finder::default();
     finder.paths(&args.paths)?;
-    let mut gathered = read::read(&finder.found, catalogue, &Gather)?;
+    let mut gathered = read::read(&finder.found, args.from_records, catalogue, &Gather)?;
     gathered.problems.merge(finder.problems);
     if gathered.is_empty() {
         let mut words = "there is nothing to survey: no bundle, record or store".to_owned();
@@ -275,7 +283,7 @@ pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> 
     }
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let sink = Collect::new(&args.store);
-    let mut gathered = read::read(&found, &catalogue, &sink)?;
+    let mut gathered = read::read(&found, args.from_records, &catalogue, &sink)?;
     gathered.problems.merge(finder.problems);
     let notes = gathered.problems.lines();
     if found.is_empty() {

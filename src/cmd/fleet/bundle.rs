@@ -1,0 +1,165 @@
+//! What the directory of a bundle holds. An acceptance that is closed keeps its rows beside its
+//! records, so that whoever surveys many bundles reads a few KiB of each.
+
+use super::{find::name_of, read::kind_of};
+use crate::{
+    cmd::{self, bundle::files},
+    data::Catalogue,
+    evidence::{
+        file as names,
+        manifest::{Manifest, hex},
+    },
+    file,
+    fleet::{
+        bundle::{self, Bundle, Reader, VerdictFile},
+        problem::{Kind, Problems},
+        row::Row,
+    },
+    record::{Record, store},
+};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Longest file of a bundle that is read whole, in bytes.
+const FILE_MAX: u64 = 64 << 20;
+
+/// Most records of a bundle.
+const RECORDS_MAX: usize = 20_000;
+
+/// The rows that the records of a bundle come to, as a file. None where something has to be said of
+/// its records, or where it does not name its node: who surveys it reads the records then.
+///
+/// # Errors
+/// Where the profiles for bundles that have none cannot be read.
+pub fn rows_file(directory: &Path, catalogue: &Catalogue) -> anyhow::Result<Option<String>> {
+    let mut problems = Problems::default();
+    let mut bundle = read(directory, &mut problems);
+    (bundle.is_closed, bundle.name) = (true, String::new());
+    if !problems.is_empty() || bundle::set_back_in(&bundle).is_some() {
+        return Ok(None);
+    }
+    let Ok(rows) = cmd::fleet::read::reader(catalogue)?.bundle(&bundle) else { return Ok(None) };
+    let is_named = !rows.is_empty() && rows.iter().all(|row| !row.node.is_empty());
+    Ok(is_named.then(|| rows.iter().map(Row::line).collect()))
+}
+
+/// The rows that a bundle keeps, as its manifest has them; none where it keeps none, or has
+/// changed.
+pub fn kept(directory: &Path) -> Option<Vec<u8>> {
+    let manifest = file::read(&directory.join(names::MANIFEST), files::FILE_MAX).ok()?;
+    let manifest = Manifest::parse(&manifest).ok()?;
+    let entry = manifest.files.iter().find(|entry| entry.path == names::ROWS)?;
+    let text = file::read(&directory.join(names::ROWS), FILE_MAX).ok()?;
+    (hex(&Sha256::digest(&text)) == entry.sha256).then_some(text)
+}
+
+/// Reads rows that a bundle keeps.
+pub fn parse(text: &[u8]) -> Option<Vec<Row<'_>>> {
+    let lines = text.strip_suffix(b"\n")?.split(|&byte| byte == b'\n');
+    lines.map(|line| Row::parse(line).ok()).collect()
+}
+
+/// The rows of the records of a bundle.
+///
+/// # Errors
+/// In words, as [`Reader::bundle`].
+pub fn from_records(
+    directory: &Path,
+    reader: &mut Reader,
+    problems: &mut Problems,
+) -> Result<Vec<Row<'static>>, String> {
+    let place = cmd::shown(directory);
+    let bundle = read(directory, problems);
+    if let Some(words) = bundle::set_back_in(&bundle) {
+        problems.add(Kind::Clock, format!("{place}: {words}"));
+    }
+    let rows = reader.bundle(&bundle)?;
+    if !bundle.is_closed {
+        let words = format!(
+            "{place}: it was not closed (no {}): what is there of it counts, and its node is no \
+             more than inconclusive",
+            names::MANIFEST
+        );
+        problems.add(Kind::HalfWritten, words);
+    }
+    Ok(rows)
+}
+
+/// What a bundle holds; what is missing of it is absent, and what is spoilt has its line.
+fn read(path: &Path, problems: &mut Problems) -> Bundle {
+    let mut problem = |kind: Kind, what: &str, why: &str| {
+        let words = format!("{}: {}: {}", cmd::shown(path), what, crate::text::clean(why));
+        problems.add(kind, crate::text::shorten(&words, 240));
+    };
+    let mut spoilt = |what: &str, why: &str| problem(Kind::HalfWritten, what, why);
+    let mut bundle = Bundle { name: name_of(path), ..Bundle::default() };
+    bundle.is_closed = path.join(names::MANIFEST).exists();
+    bundle.identity = json(path, names::IDENTITY, &mut spoilt);
+    bundle.account = json(path, names::ACCOUNT, &mut spoilt);
+    bundle.verdict = json::<VerdictFile>(path, names::VERDICT, &mut spoilt);
+    for group in bundle.account.iter().flat_map(|account| &account.groups) {
+        // The path comes from a file that others may have written.
+        let is_below = group.profile.starts_with(names::PROFILES) && !group.profile.contains("..");
+        let text = match is_below {
+            true => file::read_text(&path.join(&group.profile), FILE_MAX),
+            false => Err(io::Error::other("it is not below the bundle's profiles")),
+        };
+        match text {
+            Ok(text) => drop(bundle.profiles.insert(group.profile.clone(), text)),
+            Err(error) => spoilt(&group.profile, &error.to_string()),
+        }
+    }
+    let mut by_run: BTreeMap<String, Record> = BTreeMap::new();
+    let mut broken = 0;
+    for record in records(&path.join(names::ROUNDS)) {
+        match store::read(&record) {
+            Ok(record) => drop(by_run.insert(record.header.run.clone(), record)),
+            // One that was killed before its header was whole says nothing.
+            Err(store::RecordError::Malformed { .. }) => broken += 1,
+            Err(error) => problem(kind_of(&error), names::ROUNDS, &error.to_string()),
+        }
+    }
+    if broken > 0 {
+        let kind = Kind::HalfWritten;
+        problem(kind, names::ROUNDS, &format!("{broken} records are not whole, and are left out"));
+    }
+    bundle.records = by_run.into_values().collect();
+    bundle
+}
+
+/// The records below the folder of a bundle's rounds.
+fn records(rounds: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(rounds) else { return Vec::new() };
+    let below = entries.flatten().take(RECORDS_MAX).map(|entry| entry.path().join(store::FILE));
+    let mut all: Vec<PathBuf> = below.filter(|path| path.is_file()).collect();
+    all.sort();
+    all
+}
+
+fn json<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    name: &str,
+    spoilt: &mut dyn FnMut(&str, &str),
+) -> Option<T> {
+    let text = match file::read_text(&path.join(name), FILE_MAX) {
+        Ok(text) => text,
+        Err(error) => {
+            // A bundle that was not closed has no account yet.
+            if error.kind() != io::ErrorKind::NotFound {
+                spoilt(name, &error.to_string());
+            }
+            return None;
+        }
+    };
+    match serde_json::from_str(&text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            spoilt(name, &error.to_string());
+            None
+        }
+    }
+}

@@ -73,7 +73,7 @@ join)
     report=(load report "$folder/closed/requests.jsonl" "$folder/open/requests.jsonl"
         --on "$folder/record" --model "$folder/config.json")
     [ -z "${PAGE:-}" ] || "$program" "${report[@]}" --out "$PAGE"
-    "$program" "${report[@]}" --format markdown
+    "$program" "${report[@]}" --format markdown | sed "s|$folder/||g"
     ;;
 *)
     echo "usage: $0 [levels | sweep | join]" >&2

@@ -31,7 +31,7 @@ shortened() {
 llama() {
     echo "## llama.cpp: rates of 2 to 20, closed loops of 1 to 16"
     echo
-    echo "A Llama with random weights of 6 MB and eight slots, one thread; prompts of 32 to 96 tokens,"
+    echo "A Llama with random weights of 6 MiB and eight slots, one thread; prompts of 32 to 96 tokens,"
     echo "answers of 32 to 64. Limits: TTFT 200 ms, TPOT 50 ms."
     echo
     scripts/check_load.sh sweep 2>/dev/null | shortened
@@ -49,7 +49,7 @@ vllm() {
 join_() {
     echo "## The join: llama.cpp on one core beside what this host allows"
     echo
-    echo "A Llama of 170 million f16 weights (340 MB), one thread. The record is of one core of this host,"
+    echo "A Llama of 170 million f16 weights (319 MiB), one thread. The record is of one core of this host,"
     echo "by the fastest kernel of each operation. Where the host says that its last cache holds the model,"
     echo "no weight has to come from memory, and L0 is arithmetic alone."
     echo

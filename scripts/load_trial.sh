@@ -31,7 +31,7 @@ shortened() {
 llama() {
     echo "## llama.cpp: rates of 2 to 20, closed loops of 1 to 16"
     echo
-    echo "A Llama with random weights of 6 MiB and eight slots, one thread; prompts of 32 to 96 tokens,"
+    echo "A Llama with random weights of 5 MiB and eight slots, one thread; prompts of 32 to 96 tokens,"
     echo "answers of 32 to 64. Limits: TTFT 200 ms, TPOT 50 ms."
     echo
     scripts/check_load.sh sweep 2>/dev/null | shortened

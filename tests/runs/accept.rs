@@ -114,22 +114,30 @@ fn floors_from_the_speed_of_light_pass_nothing_and_a_kill_keeps_what_was_judged(
 #[test]
 fn profiles_are_learnt_from_enough_runs_and_refused_for_other_machines() {
     let place = place();
-    for out in ["a", "b", "c"] {
-        let args = ["run", "gemm", "--suite", "small.toml", "--device", "host"];
-        let said = say(&mut place.fizeau(args.iter().chain(&["--out", out])));
-        assert_eq!(said.code, Some(0), "{}", said.err);
-    }
     let learn = |more: &[&str]| {
         let args = ["profile", "learn", "--base", "profile.toml"];
         say(&mut place.fizeau(args.iter().chain(more)))
     };
-    let said = learn(&["a", "b"]);
-    assert!(said.code == Some(2) && said.err.contains("too few"), "{}", said.err);
-    let said = learn(&["a", "b", "c", "--out", "good.toml"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.err.contains("1 node"), "{}", said.err);
-    let text = fs::read_to_string(place.path("good.toml")).expect("a profile");
-    assert!(text.contains("kind = \"learnt\"") && text.contains("runs = 3"), "{text}");
+    // What others on this machine disturb is left out, so that three runs may be too few.
+    let learnt = (0..5).find_map(|attempt| {
+        let runs = ["a", "b", "c"].map(|run| format!("{run}{attempt}"));
+        for out in &runs {
+            let args = ["run", "gemm", "--suite", "small.toml", "--device", "host", "--out", out];
+            let said = say(&mut place.fizeau(args));
+            assert_eq!(said.code, Some(0), "{}", said.err);
+        }
+        let runs = runs.each_ref().map(String::as_str);
+        let said = learn(&runs[..2]);
+        assert!(said.code == Some(2) && said.err.contains("too few"), "{}", said.err);
+        let said = learn(&[&runs[..], &["--out", "good.toml"]].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.err.contains("1 node"), "{}", said.err);
+        let text = fs::read_to_string(place.path("good.toml")).expect("a profile");
+        assert!(text.contains("kind = \"learnt\""), "{text}");
+        fs::remove_file(place.path("good.toml")).expect("removed");
+        text.contains("runs = 3").then_some(text)
+    });
+    let text = learnt.expect("a point is measured undisturbed in three runs, of five times three");
     // The same machine with another driver, as far as the key tells.
     let other = text.replace("[key]\n", "[key]\nfirmware = \"x\"\n");
     assert_ne!(other, text);

@@ -22,6 +22,15 @@ DEVICE u32 keys_seen(const AttentionParams& p, const AttentionSequence& sequence
   return end > sequence.queries ? end - sequence.queries : 0;
 }
 
+// The first key that a query of a sequence sees, where there are windows or chunks (0 otherwise). It
+// never falls from one query to the next, nor does keys_seen: a query sees one run of keys.
+DEVICE u32 first_key_seen(const AttentionParams& p, const AttentionSequence& sequence, u32 query) {
+  const u32 seen = keys_seen(p, sequence, query);
+  if (p.window != 0) return seen > p.window ? seen - p.window : 0;
+  if (p.chunk != 0 && seen != 0) return (seen - 1) / p.chunk * p.chunk;
+  return 0;
+}
+
 // A float of 4 exponent and 3 fraction bits, from its bits: those of an f32 whose exponent is 120
 // too small.
 DEVICE f32 widen(u8 bits) {

@@ -109,8 +109,10 @@ struct AttentionParams {
   f32 scale;
   u32 query_tokens;
   u32 key_tokens;
+  u32 window;        // causal: keys that a query sees at most, its own among them; 0: all before it
+  u32 chunk;         // causal: a query sees keys of its own chunk of this many alone; 0: of all
 };
-static_assert(sizeof(AttentionParams) == 136, "the mirror");
+static_assert(sizeof(AttentionParams) == 144, "the mirror");
 
 // What a rank received of a collective: copies of what ranks send, or sums of it.
 struct CheckParams {

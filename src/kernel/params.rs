@@ -287,6 +287,11 @@ shared_with_kernels! {
         pub query_tokens: u32,
         /// Tokens that K has room for.
         pub key_tokens: u32,
+        /// Sliding window: keys that a query sees at most, its own among them; 0: no window.
+        /// Only where causal, and not beside a chunk.
+        pub window: u32,
+        /// Tokens of a chunk: a query sees only keys of its own chunk; 0: no chunks. Only where causal.
+        pub chunk: u32,
     }
 
     /// Where a sequence's tokens stand among those of all: [`Sequence`] as kernels take it.

@@ -197,7 +197,7 @@ fn attention_is_launched_as_its_kernels_ask() {
     let plain = first("attention_bf16");
     is(plain, "grid=[24, 1, 1] block=[128, 1, 1] shared=0 params=");
     let (_, digits) = plain.split_once("params=").expect("parameters");
-    assert_eq!(digits.len(), 2 * 136);
+    assert_eq!(digits.len(), 2 * 144);
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn kernels_are_launched_as_their_list_says() {
     // One block of 256 threads for each 128 queries, head and sequence.
     let prefill = launches(&log, "attention_prefill_bf16_64_cdna2").remove(0);
     is(&prefill, "grid=[2, 1, 1] block=[256, 1, 1] shared=0 params=");
-    assert_eq!(params(&prefill).len(), 136);
+    assert_eq!(params(&prefill).len(), 144);
     // One launch for many loads, their number behind the address.
     let chases: Vec<Vec<u8>> =
         launches(&log, "latency_chase").iter().map(|launch| params(launch)).collect();
@@ -310,7 +310,7 @@ fn a_cache_of_eight_bit_floats_is_decoded_by_the_matrix_kernels() {
         for entry in ["decode_fp8_64", "decode_fp8_128", "mla_fp8"] {
             let launch = launches(&machine.log(), &format!("attention_{entry}_{family}")).remove(0);
             is(&launch, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
-            assert_eq!(params(&launch).len(), 136);
+            assert_eq!(params(&launch).len(), 144);
         }
     }
     // The generation before has no conversion of 8-bit floats: the portable kernel decodes there.

@@ -360,7 +360,7 @@ fn check(point: &Point) -> &'static str {
     match point {
         Point::Stream(_) => "every element, with the same operation in f64 on the host.",
         Point::Latency(_) => "the cell that is reached after the steps of the chain.",
-        Point::Compute(_) => "the closed form of the chain, exactly.",
+        Point::Compute(_) => "the closed form of the chain, exactly; of random numbers the sum of the product.",
         Point::Gemm(_) => {
             "sampled elements in f64, and products with random vectors that cover every element \
              (Freivalds 1977)."

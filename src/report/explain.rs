@@ -276,8 +276,14 @@ fn attention(p: &AttentionPoint) -> String {
         AttentionKind::Mla => "decode of multi-head latent attention, absorbed",
     };
     let mask = match p.mask {
-        Mask::Full => "every query sees every key",
-        Mask::Causal => "a query sees no later key",
+        Mask::Full => "every query sees every key".into(),
+        Mask::Causal => "a query sees no later key".into(),
+        Mask::Window(window) => {
+            format!("a query sees the last {window} keys, its own and those before it")
+        }
+        Mask::Chunk(chunk) => {
+            format!("a query sees no later key, and only those of its own chunk of {chunk} keys")
+        }
     };
     let lengths = match p.lengths {
         Lengths::Equal => "",

@@ -78,6 +78,8 @@ void decodes(const char* name, Kernel kernel, Roundoff roundoff, u32 dim) {
   run_split<T, C>(name, kernel, roundoff, 64 * (1 + random_below(3)),
                   random_shape(dim, dim, 4, 250, Keys::ANYWHERE));
   run_split<T, C>(name, kernel, roundoff, 64,
+                  with_chunks({8, 1, dim, dim, 1, 16, {{1, 77}, {3, 219}}}, 50));
+  run_split<T, C>(name, kernel, roundoff, 64,
                   windowed(random_shape(dim, dim, 4, 250, Keys::ANYWHERE)));
 }
 

@@ -17,6 +17,10 @@
 // hold. Where every 128 along k of a row of A have a scale, and every 128 x 128 of B, that is where
 // sums are multiplied by both; a warp has the scales of each stage copied beside it.
 //
+// Where tiles do not fill the device, blocks share them (stream_k.h). Narrow ones, of 128 x 128 in
+// clusters of two, are for few rows: what a tile's last block adds up is a quarter of what it is for
+// tiles of 128 x 256, since half as many workers share tiles of half the size.
+//
 // Where each group of rows has a B of its own, the maps are of all groups: a box of A may reach into
 // the next group's rows; those accumulators are not stored. 128 bytes along a row end with a group.
 #include "grouped.h"
@@ -356,51 +360,64 @@ DEVICE void promoted_product(const GemmParams& p, const TensorMap* a, const Tens
   });
 }
 
-// Tiles that several blocks share where there are not enough of them for all.
-template <class In, class Shape, class Ring>
-DEVICE void produce_stretches(Ring ring, u8* shared, const Single<ROWS, Shape::COLUMNS>& single,
+// Tiles that several blocks share where there are not enough of them for all. Of a cluster of two
+// the tiles stand beside each other, and both need the same rows of A.
+template <class Shape, u32 CLUSTER> using Deal = Single<ROWS, Shape::COLUMNS * CLUSTER>;
+
+template <u32 CLUSTER, class Deal> DEVICE Place place_in_cluster(const Deal& deal, u32 index) {
+  const Place place = place_of(deal, index);
+  if (CLUSTER == 1) return place;
+  return {place.row, place.column * CLUSTER + cluster_place(), 0};
+}
+
+template <class In, class Shape, u32 CLUSTER, class Ring>
+DEVICE void produce_stretches(Ring ring, u8* shared, const Deal<Shape, CLUSTER>& deal,
                               const Line& line, const TensorMap* a, const TensorMap* b) {
   for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
-    const Place place = place_of(single, now.index);
-    fetch_tile<In, Shape, 1>(ring, shared, single, place, now.step, now.end, a, b);
+    const Place place = place_in_cluster<CLUSTER>(deal, now.index);
+    fetch_tile<In, Shape, CLUSTER>(ring, shared, deal, place, now.step, now.end, a, b);
   }
 }
 
-template <class In, class Shape, class Ring>
-DEVICE void consume_stretches(Ring ring, u8* shared, const Single<ROWS, Shape::COLUMNS>& single,
+template <class In, class Shape, u32 CLUSTER, class Ring>
+DEVICE void consume_stretches(Ring ring, u8* shared, const Deal<Shape, CLUSTER>& deal,
                               const Line& line, f32* scratch, const TensorMap* c) {
   const u32 consumer = thread_index() / 128 - 1;
+  const u32 part = CLUSTER == 1 ? consumer : cluster_place() * MULTIPLIERS + consumer;
   u32* told = reinterpret_cast<u32*>(shared + Shape::BARRIERS_AT + TOLD_PAST);
   f32 sums[Shape::SUMS];
   for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
-    multiply_tile<In, Shape, 1>(sums, ring, shared, consumer, now.end - now.step);
+    multiply_tile<In, Shape, CLUSTER>(sums, ring, shared, consumer, now.end - now.step);
     if (now.end - now.step < line.steps) {
-      const Sharers<Shape::SUMS, 128, MULTIPLIERS> sharers = {scratch, told, consumer,
-                                                              thread_index() % 128};
+      const Sharers<Shape::SUMS, 128, MULTIPLIERS * CLUSTER> sharers = {scratch, told, part,
+                                                                        thread_index() % 128};
       const auto sum = [&](u32 i) -> f32& { return sums[i]; };
       const auto meet = [&] { barrier_of<128>(1 + consumer); };
       if (!sharers.complete(line, now.index, now.step, now.end, sum, meet)) continue;
     }
-    leave<typename Type<In>::Out, Shape>(sums, shared, consumer, single,
-                                         place_of(single, now.index), c);
+    leave<typename Type<In>::Out, Shape>(sums, shared, consumer, deal,
+                                         place_in_cluster<CLUSTER>(deal, now.index), c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
-template <class In>
+template <class In, class Shape, u32 CLUSTER>
 DEVICE void shared_product(const GemmParams& p, f32* scratch, const TensorMap* a,
                            const TensorMap* b, const TensorMap* c) {
-  using S = Shape<256>;
-  using Ring = StageRing<S::STAGES>;
+  using Ring = StageRing<Shape::STAGES>;
   u8* shared = dynamic_shared();
-  const auto one = single<ROWS, S::COLUMNS>(p);
-  const Line line = line_of(one.rows * one.columns, tiles_along(p.k, Type<In>::DEPTH));
+  const auto deal = single<ROWS, Shape::COLUMNS * CLUSTER>(p);
+  const u32 steps = tiles_along(p.k, Type<In>::DEPTH);
+  const Line line = line_of<CLUSTER>(deal.rows * deal.columns, steps);
   const auto fetch = [&](Ring ring) {
-    if (thread_index() == 0) produce_stretches<In, S>(ring, shared, one, line, a, b);
+    if (thread_index() == 0) {
+      produce_stretches<In, Shape, CLUSTER>(ring, shared, deal, line, a, b);
+    }
   };
-  run_warpgroups<S::STAGES, 1>(shared + S::BARRIERS_AT, a, b, c, fetch, [&](Ring ring) {
-    consume_stretches<In, S>(ring, shared, one, line, scratch, c);
-  });
+  const auto multiply = [&](Ring ring) {
+    consume_stretches<In, Shape, CLUSTER>(ring, shared, deal, line, scratch, c);
+  };
+  run_warpgroups<Shape::STAGES, CLUSTER>(shared + Shape::BARRIERS_AT, a, b, c, fetch, multiply);
 }
 
 }  // namespace
@@ -433,8 +450,12 @@ KERNEL(384, 1) grouped_fp8_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
   plain_product<e4m3>(grouped<ROWS, 256, 2>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_stream_k(const GemmParams p, f32* scratch, MAP a, MAP b, MAP c) {
-  shared_product<bf16>(p, scratch, &a, &b, &c);
+  shared_product<bf16, Shape<256>, 1>(p, scratch, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_stream_k(const GemmParams p, f32* scratch, MAP a, MAP b, MAP c) {
-  shared_product<e4m3>(p, scratch, &a, &b, &c);
+  shared_product<e4m3, Shape<256>, 1>(p, scratch, &a, &b, &c);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_stream_k_narrow(const GemmParams p, f32* scratch, MAP a, MAP b,
+                                               MAP c) {
+  shared_product<bf16, Shape<128>, 2>(p, scratch, &a, &b, &c);
 }

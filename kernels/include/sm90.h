@@ -207,6 +207,14 @@ DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, bf16)
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, f16) {
   MULTIPLY_TILES("m64n256k16", "f32.f16.f16", "1, 1, 0, 1", "+f");
 }
+// The same of 128 columns: sums (64 x 128).
+DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, bf16) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" HALF_SUM_NAMES
+               "}, %64, %65, p, 1, 1, 0, 1;\n}"
+               : SUMS_32("+f", 0), SUMS_32("+f", 32)
+               : "l"(a), "l"(b), "r"(accumulate) : "memory");
+}
 // 32 bytes along k; both k-major, as all types but those of 16 bits must be.
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3) {
   MULTIPLY_TILES("m64n256k32", "f32.e4m3.e4m3", "1, 1", "+f");
@@ -230,15 +238,6 @@ DEVICE void multiply_tiles(f32 (&sums)[96], u64 a, u64 b, u32 accumulate, e4m3) 
                : SUMS_32("+f", 0), SUMS_32("+f", 32), SUMS_32("+f", 64)
                : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
-// The same of 128 columns: sums (64 x 128).
-DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, e4m3) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" HALF_SUM_NAMES
-               "}, %64, %65, p, 1, 1;\n}"
-               : SUMS_32("+f", 0), SUMS_32("+f", 32)
-               : "l"(a), "l"(b), "r"(accumulate) : "memory");
-}
-
 // What reads the sums after this stays after it: the compiler does not know that they are written
 // behind its back.
 template <u32 SUMS> DEVICE void settle(f32 (&sums)[SUMS]) {

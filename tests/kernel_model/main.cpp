@@ -194,6 +194,9 @@ void shared_products() {
                                m, n, k);
     Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_stream_k", sm90::gemm_bf16_wgmma_stream_k,
                                WGMMA, blocks, m, n, k);
+    Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_stream_k_narrow",
+                               sm90::gemm_bf16_wgmma_stream_k_narrow, WGMMA, 2 * blocks, m, n, k,
+                               2);
   }
   Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_stream_k", sm90::gemm_fp8_wgmma_stream_k,
                              WGMMA, 5, 300, 272, 528);

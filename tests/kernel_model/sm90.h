@@ -303,8 +303,8 @@ DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3)
 DEVICE void multiply_tiles(f32 (&sums)[96], u64 a, u64 b, u32 accumulate, e4m3) {
   model::multiply_described<e4m3>(sums, a, b, accumulate, true);
 }
-DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, e4m3) {
-  model::multiply_described<e4m3>(sums, a, b, accumulate, true);
+DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, bf16) {
+  model::multiply_described<bf16>(sums, a, b, accumulate, false);
 }
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, tf32) {
   model::multiply_described<tf32>(sums, a, b, accumulate, true);

@@ -15,6 +15,11 @@ DEVICE void copy_async(u32 to, const void* from, u32 valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :: "r"(to), "l"(from), "r"(valid) : "memory");
 }
+// The same of 4 bytes, `valid` all of them or none.
+DEVICE void copy_word_async(u32 to, const void* from, u32 valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :: "r"(to), "l"(from), "r"(valid) : "memory");
+}
 DEVICE void close_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Until all groups of copies are done but the OPEN latest.
 template <u32 OPEN> DEVICE void await_copies() {

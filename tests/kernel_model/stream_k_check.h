@@ -12,10 +12,10 @@ void lines() {
     for (u32 steps : {1u, 2u, 3u, 7u, 16u}) {
       for (u32 blocks : {1u, 2u, 3u, 5u, 8u, 13u}) {
         model::blocks = blocks;
-        const Line line = line_of(tiles, steps);
         std::vector<u32> seen(tiles * steps);
         u32 longest = 0, shortest = ~0u;
         for (model::block_at = 0; model::block_at < blocks; model::block_at++) {
+          const Line line = line_of(tiles, steps);
           u32 stages = 0, by_stage = 0;
           for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
             same(now.step < now.end && now.end <= steps, "stream_k", "a stretch of a tile");

@@ -387,7 +387,7 @@ mod tests {
         let operations = 2.0 * 1024f64.powi(3);
         let of = |name| Cost::of(name, &square);
         assert_eq!((of("gemm_bf16").vector, of("gemm_bf16").tensor), (operations, 0.0));
-        for name in ["gemm_bf16_wgmma_pair", "gemm_fp8_cdna4_direct", "gemm_int8_rdna3"] {
+        for name in ["gemm_bf16_wgmma", "gemm_fp8_cdna4_direct", "gemm_int8_rdna3"] {
             assert_eq!((of(name).vector, of(name).tensor), (0.0, operations), "{name}");
         }
         assert_eq!(time(of("gemm_bf16_mma"), "tensor=0.5,vector=0.1"), operations / 50.0);

@@ -26,6 +26,9 @@
 
 namespace {
 
+// Number of the barrier of the two warps that fill a tile, and of the other two.
+CONSTANT u32 LOADED = 6;
+
 // Q and O, the elements of the multiplications and of the cache.
 template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   static constexpr bool NARROW = sizeof(C) == 1;
@@ -48,7 +51,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   // Sets of panels that are given back: values of either warpgroup, and what is no value.
   static constexpr u32 SETS = 3, NO_VALUE = 2;
   // Numbers of barriers of some threads.
-  static constexpr u32 TOGETHER = 1, READY = 2, OWN = 4, LOADED = 6;
+  static constexpr u32 TOGETHER = 1, READY = 2, OWN = 4;
 
   // What the warpgroups tell each other, by row: what weights are relative to, what the sums are to
   // be multiplied with before a tile's are added, the sums of either's weights.
@@ -87,9 +90,11 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     await_phase(&shared.empty[index % TILES][set], index / TILES % 2 ^ 1);
   }
   static DEVICE_MEMBER bool leads() { return thread_index() % LOADERS == 0; }
-  // Whether keys of whole tiles stand together, and one arrival tells that a panel is there.
+  // Whether keys of whole tiles stand together, and one arrival tells that a panel is there. Under a
+  // window, or chunks, parts may begin within a page's tile.
   static DEVICE_MEMBER bool come_by_boxes(const AttentionParams& p) {
-    return !NARROW && (p.pages == nullptr || p.page % KEYS == 0);
+    const bool whole = p.page % KEYS == 0 && p.window == 0 && p.chunk == 0;
+    return !NARROW && (p.pages == nullptr || whole);
   }
 
   // A tile by boxes, from `token` on; by one thread.
@@ -195,16 +200,17 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
         const AttentionPart part = p.parts[i];
         TokenWalk<KEYS> walk;
         walk.start(p, p.sequences[part.sequence], part.key_first);
-        u32 page = part.key_first < part.key_end ? walk.page(p) : 0;
-        for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
+        u32 page = part.key_first < part.key_end ? walk.page(p) : 0, from = part.key_first;
+        const bool together = p.pages == nullptr || from % KEYS == 0;
+        for (; together && from + KEYS <= part.key_end; from += KEYS) {
           const u32 tile = index++, token = page * p.page + walk.offset;
           walk.go_on(p);
           page = from + KEYS < part.key_end ? walk.page(p) : 0;
+          if (tile % TILES == turn && leads()) fetch_boxes(part, map, token, tile, shared);
+        }
+        for (; from < part.key_end; from += KEYS) {
+          const u32 tile = index++;
           if (tile % TILES != turn) continue;
-          if (from % KEYS == 0 && from + KEYS <= part.key_end) {
-            if (leads()) fetch_boxes(part, map, token, tile, shared);
-            continue;
-          }
           // The leader has asked for all tiles before: phases that the others await are not past.
           barrier_of<LOADERS>(LOADED + turn);
           u32 found[Tokens::EACH];

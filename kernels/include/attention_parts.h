@@ -147,17 +147,18 @@ template <u32 DIM, u32 WARPS> DEVICE u32 slices_of(u32 slots, u32 rows) {
   return smaller((pieces + WARPS - 1) / WARPS, slots);
 }
 
-// Every `slices`th set of WARPS pieces from `slice` on.
-template <class O, u32 DIM, u32 WARPS>
+// Every `slices`th set of WARPS pieces from `slice` on. A block that combines ALONE takes whole rows,
+// and of more slots a few at a time.
+template <class O, u32 DIM, u32 WARPS, bool ALONE>
 DEVICE void combine_slice(const AttentionParams& p, const AttentionPart& part,
                           const AttentionSequence& sequence, const f32* first, u32 rows, u32 slice,
                           u32 slices) {
   constexpr u32 STRIPS = (DIM + STRIP - 1) / STRIP;
   static_assert(sizeof(O) == 2 && DIM % 4 == 0, "how they are stored");
   const u32 start = slice * WARPS + thread_index() / 32, step = slices * WARPS;
-  if (STRIPS == 1 || part.slots <= SLOTS_FEW) {
+  if (ALONE || STRIPS == 1 || part.slots <= SLOTS_FEW) {
     for (u32 row = start; row < rows; row += step) {
-      combine_strips<O, DIM, STRIPS, 8 / STRIPS>(p, part, output_row(p, part, sequence, row),
+      combine_strips<O, DIM, STRIPS, ALONE ? 2 : 8 / STRIPS>(p, part, output_row(p, part, sequence, row),
                                                  first, row, 0);
     }
   } else {
@@ -202,7 +203,7 @@ DEVICE void combine_if_complete(const AttentionParams& p, const AttentionPart& p
   u32 turn = 0, slice = told[0];
   if (slice < slices) device_fence();
   while (slice < slices) {
-    combine_slice<O, DIM, THREADS / 32>(p, part, sequence, first, rows, slice, slices);
+    combine_slice<O, DIM, THREADS / 32, !WAITS>(p, part, sequence, first, rows, slice, slices);
     turn ^= 1;
     if (thread_index() == 0) told[turn] = atomic_add(&counts->slices, 1u);
     barrier();

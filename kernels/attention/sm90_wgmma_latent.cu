@@ -122,9 +122,9 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       return first + panel * PANEL + i * (Tokens::AT_ONCE * 128);
     }
   }
-  // A tile by all threads whose turn it is, 4 rows of each at a time: more addresses would not fit into
+  // A tile by all threads whose turn it is, 2 rows of each at a time: more addresses would not fit into
   // registers. Copies of each panel are a group.
-  static constexpr u32 ROWS = Tokens::EACH < 4 ? Tokens::EACH : 4;
+  static constexpr u32 ROWS = 2;
   static DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
                                   const u32 (&tokens)[Tokens::EACH], u32 from, u32 index,
                                   Shared& shared) {

@@ -21,7 +21,7 @@ CONSTANT u32 STRIP = 128;
 // then a cache line for the counts.
 DEVICE u64 slot_words(u32 dim_v) { return u64(PART_ROWS) * (dim_v + 2) + 16; }
 
-// In the first slot of a set of rows: parts whose sums are there, slices that somebody combines, parts
+// In the first slot of a set of rows: parts whose sums are there, slices that a block has taken, parts
 // whose block is done with the slots.
 struct SlotCounts { u32 parts, slices, left; };
 

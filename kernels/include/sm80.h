@@ -62,6 +62,25 @@ DEVICE void load_matrices_transposed(u32 (&got)[4], u32 at) {
                : "=r"(got[0]), "=r"(got[1]), "=r"(got[2]), "=r"(got[3]) : "r"(at) : "memory");
 }
 
+DEVICE void load_words(u32 (&got)[4], u32 at) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(got[0]), "=r"(got[1]), "=r"(got[2]), "=r"(got[3]) : "r"(at) : "memory");
+}
+
+// The bits of a word that a mask has, and those of another word: one instruction, which the compiler
+// makes two of where mask and other word are known.
+DEVICE u32 masked_or(u32 word, u32 mask, u32 other) {
+  u32 got;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(got) : "r"(word), "r"(mask), "r"(other));
+  return got;
+}
+// a b + c of pairs of bf16.
+DEVICE u32 fused_pair(u32 a, u32 b, u32 c) {
+  u32 got;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(got) : "r"(a), "r"(b), "r"(c));
+  return got;
+}
+
 // Bytes of two words, chosen by the nibbles of `chosen`: 0..3 of the first, 4..7 of the second.
 DEVICE u32 choose_bytes(u32 first, u32 second, u32 chosen) {
   return __byte_perm(first, second, chosen);

@@ -64,10 +64,11 @@ DEVICE Stretch first_stretch(const Line& line) {
 }
 
 // Threads that share a part of a tile, and where they meet: THREADS of them, of SUMS sums each, one
-// of PARTS such parts.
-template <u32 SUMS, u32 THREADS, u32 PARTS> struct Sharers {
+// of PARTS such parts. Slots have room for ROOM sums of a thread: as many for all that share scratch
+// memory from launch to launch.
+template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS> struct Sharers {
   // Words of a block's two slots: for the tile that it has the end of, and for that whose start.
-  static constexpr u32 PART = SUMS * THREADS, SLOT = PART * PARTS;
+  static constexpr u32 PART = ROOM * THREADS, SLOT = PART * PARTS;
   f32* scratch;
   u32* told;
   u32 part, thread;

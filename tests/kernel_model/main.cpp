@@ -25,6 +25,7 @@
 #include "product_check.h"
 #include "scaled_check.h"
 #include "stream_k_check.h"
+#include "weights_check.h"
 
 namespace stream {
 #include "../../kernels/stream/portable.cu"
@@ -106,6 +107,9 @@ namespace sm100 {
 }
 namespace portable_scaled {
 #include "../../kernels/gemm/portable_scaled.cu"
+}
+namespace mma_weights {
+#include "../../kernels/gemm/sm80_mma_weights.cu"
 }
 namespace sm120 {
 #include "../../kernels/gemm/sm120_mma.cu"
@@ -270,6 +274,49 @@ void scaled_products() {
     if (bits < 255) {
       same(value_of_ue8m0(bits) == std::ldexp(1.0f, int(bits) - 127), "value_of_ue8m0", "value");
     }
+  }
+}
+
+template <class In, class Plain, class Shared>
+void weights(const char* portable, Plain plain, const char* mma, Shared shared, u32 granule) {
+  using Checked = WeightProduct<In>;
+  Checked::check(portable, plain, 2, 1, 1, granule);
+  Checked::check(portable, plain, 3, 67, 130, 3 * granule);
+  // Rows of one, two and more fragments; columns of less than a warp's share, and more than a tile;
+  // stages that are no whole ones, and fewer and more of them than blocks and than the ring has.
+  const u32 shapes[][4] = {{1, 1, 8, granule},       {2, 8, 40, 7 * granule},
+                           {3, 13, 264, 5 * granule}, {2, 16, 520, 1280},
+                           {5, 33, 272, 9 * granule}, {3, 64, 24, 640}};
+  for (const auto& [blocks, m, n, k] : shapes) Checked::check(mma, shared, blocks, m, n, k);
+}
+
+void weight_products() {
+  weights<bf16int4>("gemm/bf16-int4/portable", portable_scaled::gemm_bf16int4,
+                    "gemm/bf16-int4/sm80_mma", mma_weights::gemm_bf16int4_mma, 128);
+  weights<bf16mxfp4>("gemm/bf16-mxfp4/portable", portable_scaled::gemm_bf16mxfp4,
+                     "gemm/bf16-mxfp4/sm80_mma", mma_weights::gemm_bf16mxfp4_mma, 32);
+  weights<bf16fp8>("gemm/bf16-fp8/portable", portable_scaled::gemm_bf16fp8,
+                   "gemm/bf16-fp8/sm80_mma", mma_weights::gemm_bf16fp8_mma, 16);
+  // Every weight, widened at every place of a word.
+  for (u32 bits = 0; bits < 256; bits++) {
+    u32 pairs[4];
+    const auto pair = [](f32 value) { return u32(narrow(value, bf16()).bits) * 0x10001; };
+    const auto are = [&](u32 wanted) {
+      return pairs[0] == wanted && pairs[1] == wanted && pairs[2] == wanted && pairs[3] == wanted;
+    };
+    if ((bits & 0x7f) != 0x7f) {
+      const u32 word = bits * 0x1010101;
+      mma_weights::widen_weights(pairs, word, word, 0, bf16fp8());
+      same(are(pair(widen(e4m3{u8(bits)}))), "widen_weights", "bf16-fp8");
+    }
+    if (bits >= 16) continue;
+    const u32 word = bits * 0x11111111, one = (126 + 3) << 7;
+    mma_weights::widen_weights(pairs, word, 0, 0, bf16int4());
+    same(are(pair(f32(i32(bits) - 8))), "widen_weights", "bf16-int4");
+    // 2^(3 - 1): as bf16, the exponent's bias makes 2^126 of 253.
+    mma_weights::widen_weights(pairs, word, 0, one << 16 | one, bf16mxfp4());
+    const f32 small = std::ldexp(model::value_of_e2m1(bits, 0), -126 + 129 - 127);
+    same(are(pair(small)), "widen_weights", "bf16-mxfp4");
   }
 }
 
@@ -600,6 +647,7 @@ int main(int count, char** arguments) {
   shared_products();
   grouped_products();
   scaled_products();
+  weight_products();
   streams();
   cached_streams();
   accesses();

@@ -121,6 +121,22 @@ DEVICE u32 transpose_matrix(u32 pair) {
   return got;
 }
 
+DEVICE void load_words(u32 (&got)[4], u32 at, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  model::touch(false, at, 16, file, line);
+  memcpy(got, model::shared_at(at, 16), 16);
+}
+
+DEVICE u32 masked_or(u32 word, u32 mask, u32 other) { return (word & mask) | other; }
+DEVICE u32 fused_pair(u32 a, u32 b, u32 c) {
+  u32 pair = 0;
+  for (u32 shift = 0; shift < 32; shift += 16) {
+    const auto half = [&](u32 word) { return widen(bf16{u16(word >> shift)}); };
+    pair |= u32(narrow(fmaf(half(a), half(b), half(c)), bf16()).bits) << shift;
+  }
+  return pair;
+}
+
 DEVICE u32 choose_bytes(u32 first, u32 second, u32 chosen) {
   const u64 both = first | u64(second) << 32;
   u32 result = 0;

@@ -39,10 +39,11 @@ void lines() {
   model::blocks = all;
 }
 
-// `run` launches a kernel with scratch memory for so many blocks, of zeros at first.
-template <class Checked, class Run> void shared_tiles(Checked& product, u32 blocks, Run run) {
-  // Two slots of 128 x 256 sums for each block, and its counts.
-  Array<f32> scratch(u64(blocks) * 262208 / 4);
+// `run` launches a kernel with scratch memory for so many blocks, of zeros at first: for each two slots
+// of sums, if not said otherwise of 128 x 256, and its counts.
+template <class Checked, class Run>
+void shared_tiles(Checked& product, u32 blocks, Run run, u32 bytes = 262208) {
+  Array<f32> scratch(u64(blocks) * bytes / 4);
   memset(scratch.data(), 0, scratch.count * 4);
   for (u32 launch = 0; launch < 2; launch++) {
     memset(static_cast<void*>(product.c.data()), 0xff, product.c.count * sizeof(product.c.data()[0]));

@@ -73,6 +73,12 @@ impl KernelName {
     pub fn is_of_library(&self) -> bool {
         KernelName::LIBRARIES.contains(&self.0.as_str())
     }
+
+    /// Whether a peak of arithmetic is one of random numbers (`sm90_wgmma_random`). The others
+    /// multiply ones, which toggle few bits and draw less power, so that the clock stays higher.
+    pub fn is_of_random_numbers(&self) -> bool {
+        self.0.ends_with("_random")
+    }
 }
 
 /// What is measured, one shape for each operation. Closed on purpose: the compiler then finds

@@ -148,9 +148,18 @@ void portables() {
                     {2, 1, 64, 64, 1, 0, ODD});
   run<bf16, u8, bf16>("attention/fp8/portable (cache)", portable::attention_fp8_cache, 1, 0,
                       {0.0, 1.0 / 256}, {8, 2, 128, 128, 0, 16, {{1, 77}, {1, 200}}});
+  // A window of one key, of as many as a tile, of more than there are; chunks that queries cross.
+  const Shape odd = {4, 2, 24, 17, 1, 7, ODD};
+  for (u32 keys : {1u, 32u, 500u}) {
+    run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 3, 0, EXACT,
+                       with_window(odd, keys));
+  }
+  run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 3, 0, EXACT,
+                     with_chunks(odd, 13));
   const auto any = [] {
     const u32 dim = 8 * (1 + random_below(20));
-    return random_shape(dim, dim - random_below(8), 9, 200, Keys::ANYWHERE);
+    const Shape shape = random_shape(dim, dim - random_below(8), 9, 200, Keys::ANYWHERE);
+    return random_below(2) == 0 ? shape : windowed(shape);
   };
   for (u32 i = 0; i < 3; i++) {
     run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 2, 0, EXACT, any());
@@ -177,7 +186,13 @@ void portables() {
                {2, 2, DIM_QK, DIM_V, 0, 16, {{5, 97}, {66, 64}}, 30.0f});                          \
   run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 1 + random_below(4),                              \
                Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
-               random_shape(DIM_QK, DIM_V, 40, 100, Keys::ANYWHERE))
+               random_shape(DIM_QK, DIM_V, 40, 100, Keys::ANYWHERE));                              \
+  run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 5,                                                \
+               Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
+               with_window({2, 1, DIM_QK, DIM_V, 1, 7, {{133, 150}, {70, 33}}}, KEYS));            \
+  run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 1 + random_below(4),                              \
+               Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
+               windowed(random_shape(DIM_QK, DIM_V, 40, 200, Keys::ANYWHERE)))
 
 using P_bf16 = bf16;
 using P_f16 = f16;
@@ -216,7 +231,15 @@ void prefills() {
   run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
                    Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
                    Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF,                      \
-                   64 * (1 + random_below(3)), random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE))
+                   64 * (1 + random_below(3)), random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE));    \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 64,                  \
+                   with_window({6, 2, DIM, DIM, 1, 7, {{7, 131}, {24, 11}, {3, 300}}}, 99));       \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 64,                  \
+                   windowed(random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE)))
 
 void splits() {
   SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 64);
@@ -271,7 +294,9 @@ using Narrow90 = latent_sm90::Latent90<bf16, f16, e4m3, 32>;
 
 void latents() {
 #define BY_FRAGMENTS(NAME, IN, C, KERNEL, OF, ROUNDOFF)                                            \
-  LATENT(NAME, IN, C, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF)
+  LATENT(NAME, IN, C, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF);                            \
+  run_split<IN, C>("attention/mla/" NAME, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF, 64,     \
+                   windowed(random_latent_shape()))
   BY_FRAGMENTS("bf16/sm80_mma", bf16, bf16, latent::attention_mla_bf16_mma, Latent64<bf16>, BF16);
   BY_FRAGMENTS("f16/sm80_mma", f16, f16, latent::attention_mla_f16_mma, Latent64<f16>, F16);
   BY_FRAGMENTS("bf16/sm80_mma_32", bf16, bf16, latent_32::attention_mla_bf16_mma_32,
@@ -299,9 +324,13 @@ void follow(Shape shape, const Dealt& dealt) {
                         BF16, 16, shape, dealt);
   run_dealt<bf16, u8>("schedule/fp8/sm89_mma", split_sm89::attention_decode_fp8_128_mma, 128, 98304,
                       CACHE, 16, shape, dealt);
+  // Kernels of sm_90a mask no window.
+  const bool windows = shape.window != 0 || shape.chunk != 0;
+  if (!windows)
   run_dealt<bf16, bf16>("schedule/bf16/sm90_wgmma", split_sm90::attention_decode_bf16_128_wgmma,
                         384, split_sm90::Split90<bf16, bf16, bf16, 128>::SHARED_BYTES, BF16, 64, shape,
                         dealt);
+  if (!windows)
   run_dealt<bf16, u8>("schedule/fp8/sm90_wgmma", split_sm90::attention_decode_fp8_128_wgmma, 384,
                       split_sm90::Split90<bf16, f16, e4m3, 128>::SHARED_BYTES, CACHE, 64, shape, dealt);
   shape.dim_qk = 576;
@@ -311,8 +340,10 @@ void follow(Shape shape, const Dealt& dealt) {
                         Latent64<bf16>::SHARED_BYTES, BF16, 64, shape, dealt);
   run_dealt<bf16, bf16>("schedule/mla/bf16/sm80_mma_32", latent_32::attention_mla_bf16_mma_32, 128,
                         Latent32<bf16>::SHARED_BYTES, BF16, 32, shape, dealt);
+  if (!windows)
   run_dealt<bf16, bf16>("schedule/mla/bf16/sm90_wgmma", latent_sm90::attention_mla_bf16_wgmma, 384,
                         Latent90<bf16>::SHARED_BYTES, BF16, 64, shape, dealt);
+  if (!windows)
   run_dealt<bf16, u8>("schedule/mla/fp8/sm90_wgmma", latent_sm90::attention_mla_fp8_wgmma, 384,
                       Narrow90::SHARED_BYTES, CACHE, 64, shape, dealt);
   run_dealt<bf16, u8>("schedule/mla/fp8/sm89_mma_32", latent_sm89_32::attention_mla_fp8_mma_32, 128,
@@ -362,7 +393,16 @@ void by_tensor_memory() {
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
                   sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
-                  random_shape(DIM_QK, DIM_V, 140, 200, Keys::IN_ONE_PIECE), 512, 256)
+                  random_shape(DIM_QK, DIM_V, 140, 200, Keys::IN_ONE_PIECE), 512, 256);            \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
+                  with_window({2, 1, DIM_QK, DIM_V, 1, 0, {{300, 600}, {1, 1}, {200, 60}}}, 128),  \
+                  512, 256);                                                                       \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
+                  windowed(random_shape(DIM_QK, DIM_V, 300, 500, Keys::IN_ONE_PIECE)), 512, 256)
   BY_TENSOR_MEMORY(bf16, BF16, 64, 64);
   BY_TENSOR_MEMORY(bf16, BF16, 128, 128);
   BY_TENSOR_MEMORY(bf16, BF16, 192, 128);

@@ -45,6 +45,7 @@ namespace counting {
 }
 namespace bulk {
 #include "../../kernels/stream/sm90_bulk.cu"
+#include "../../kernels/stream/sm90_bulk_deep.cu"
 }
 namespace latency {
 #include "../../kernels/latency/portable.cu"
@@ -288,7 +289,7 @@ void check_stream(const char* name, StreamKernel kernel, u32 threads, u32 blocks
                        : wanted(b.data()[i], c.data()[i], 3.0);
   }
   const StreamParams params = {a.data(), b.data(), c.data(), partial.data(), length, 3.0};
-  model::launch(blocks, threads, 98304, [&] { kernel(params); });
+  model::launch(blocks, threads, 196608, [&] { kernel(params); });
   bool equal = a.intact() && partial.intact();
   if (left == Left::SUMS) {
     equal = equal && sum_of<f64>(partial.data(), blocks, 8) == sum_of<f64>(&expected[0], length, 1);
@@ -317,6 +318,10 @@ void streams() {
       STREAM(add, [](f64 b, f64 c, f64) { return b + c; }, ARRAY);
       STREAM(triad, [](f64 b, f64 c, f64 s) { return b + s * c; }, ARRAY);
     }
+    check_stream("add sm90_bulk_deep_nt", bulk::stream_add_bulk_deep, 288, 1, length,
+                 [](f64 b, f64 c, f64) { return b + c; }, Left::ARRAY);
+    check_stream("triad sm90_bulk_deep_nt", bulk::stream_triad_bulk_deep, 288, 2, length,
+                 [](f64 b, f64 c, f64 s) { return b + s * c; }, Left::ARRAY);
     const u32 once = u32((length + 2047) / 2048);
     check_stream("triad_nt_once", stream::stream_triad_nt_once, 256, once, length,
                  [](f64 b, f64 c, f64 s) { return b + s * c; }, Left::ARRAY);
@@ -462,7 +467,9 @@ void counts() {
               2 * 64 * 128 * DEPTH)
 #define WGMMA(NAME, DEPTH)                                                                        \
   check_count("compute/" #NAME "/sm90_wgmma", compute_sm90::compute_##NAME##_wgmma, 256, 32768,   \
-              8 * 64 * 256 * DEPTH)
+              8 * 64 * 256 * DEPTH);                                                              \
+  check_count("compute/" #NAME "/sm90_wgmma_random",                                              \
+              compute_sm90::compute_##NAME##_wgmma_random, 256, 40960, 4 * 64 * 256 * 4 * DEPTH)
   // Sums are emptied so seldom that it takes less than a thousandth of the time: 16 cycles for each of
   // 256 columns, where a unit makes 49152 operations a cycle at the most (nvfp4 on 10.3).
   static_assert(u64(compute_sm100::COUNT_MAX) * 2 * 128 * 256 / 49152 > 1000 * 16 * 256, "");

@@ -303,14 +303,37 @@ fn attention(entry: Entry<'_>, params: Parameters<'_>) -> Option<Cost> {
     let (dim_qk, dim_v) = (params.word(104)?, params.word(108)?);
     let (query_tokens, key_tokens) = (params.word(128)?, params.word(132)?);
     let (queries, keys) = (query_tokens / batch, key_tokens / batch);
-    // Of a causal mask the last query sees all keys.
-    let hidden = if params.word(112)? == 0.0 { 0.0 } else { (queries - 1.0).max(0.0) / 2.0 };
-    let seen = (keys - hidden).max(keys / 2.0);
+    let (window, chunk) = (params.word(136)?, params.word(140)?);
+    // Of a causal mask the last query sees the last key: pairs of the queries at the first `tokens`
+    // keys, and the first key that a query there sees.
+    let triangle = |side: f64| side * (side + 1.0) / 2.0;
+    let pairs_before = |tokens: f64| {
+        if window > 0.0 {
+            triangle(tokens.min(window)) + (tokens - window).max(0.0) * window
+        } else if chunk > 0.0 {
+            (tokens / chunk).floor() * triangle(chunk) + triangle(tokens % chunk)
+        } else {
+            triangle(tokens)
+        }
+    };
+    let before = (keys - queries).max(0.0);
+    let pairs = match params.word(112)? {
+        0.0 => queries * keys,
+        _ => pairs_before(keys) - pairs_before(before),
+    };
+    let unseen = if window > 0.0 {
+        (before + 1.0 - window).max(0.0)
+    } else if chunk > 0.0 {
+        (before / chunk).floor() * chunk
+    } else {
+        0.0
+    };
+    let key_tokens = key_tokens - batch * unseen;
     let values = if params.u64(16)? == 0 { 0.0 } else { dim_v };
     let element = width(entry.dtype);
     let bytes = element
         * (query_tokens * heads * (dim_qk + dim_v) + key_tokens * kv_heads * (dim_qk + values));
-    let operations = 2.0 * query_tokens * heads * seen * (dim_qk + dim_v);
+    let operations = 2.0 * batch * heads * pairs * (dim_qk + dim_v);
     Some(Cost::moving(bytes, bytes).computing(entry, operations))
 }
 
@@ -369,13 +392,21 @@ mod tests {
     #[test]
     fn attention_costs_what_its_mask_lets_be_seen() {
         // Two sequences of 10 queries and 20 keys, 4 heads of 64 on 2.
-        let of = |causal| {
-            let words = [0, 2, 4, 2, 10, 20, 64, 64, causal, 4, 0, 0, 20, 40];
+        let of_window = |causal, window, chunk| {
+            let words = [0, 2, 4, 2, 10, 20, 64, 64, causal, 4, 0, 0, 20, 40, window, chunk];
             Cost::of("attention_prefill_bf16_64_mma", &params(&[1; 10], &words))
         };
+        let of = |causal| of_window(causal, 0, 0);
         assert_eq!(of(0).tensor, 2.0 * 20.0 * 4.0 * 20.0 * 128.0);
         assert_eq!(of(1).tensor, 2.0 * 20.0 * 4.0 * 15.5 * 128.0);
         assert_eq!(of(0).memory, 2.0 * (20.0 * 4.0 * 128.0 + 40.0 * 2.0 * 128.0));
+        // Queries stand at keys 10 to 19: windows of 4 from key 7 on, chunks of 8 from key 8 on.
+        let (window, chunk) = (of_window(1, 4, 0), of_window(1, 0, 8));
+        assert_eq!(window.tensor, 2.0 * 20.0 * 4.0 * 4.0 * 128.0);
+        assert_eq!(window.memory, 2.0 * (20.0 * 4.0 * 128.0 + 26.0 * 2.0 * 128.0));
+        let seen = f64::from(3 + 4 + 5 + 6 + 7 + 8 + 1 + 2 + 3 + 4);
+        assert_eq!(chunk.tensor, 2.0 * 2.0 * seen * 4.0 * 128.0);
+        assert_eq!(chunk.memory, 2.0 * (20.0 * 4.0 * 128.0 + 24.0 * 2.0 * 128.0));
     }
 
     #[test]

@@ -335,3 +335,29 @@ unsafe fn accumulate_of<E: Wide, const R: usize, const W: usize>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp2_is_within_its_error() {
+        if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
+            return;
+        }
+        let of = |x: f32| {
+            // SAFETY: the CPU was asked above.
+            unsafe { _mm256_cvtss_f32(exp2(_mm256_set1_ps(x))) }
+        };
+        for step in 0..=1_000_000 {
+            let x = -125.0 * step as f32 / 1e6;
+            let exact = f64::from(x).exp2();
+            let error = (f64::from(of(x)) - exact).abs() / exact;
+            assert!(error < 2.5e-7, "2^{x}: {error:e}");
+        }
+        assert_eq!(of(0.0), 1.0);
+        assert_eq!(of(-1.0), 0.5);
+        assert_eq!(of(-126.0), 0.0);
+        assert_eq!(of(f32::NEG_INFINITY), 0.0);
+    }
+}

@@ -31,7 +31,7 @@ const AHEAD: usize = 1024;
 /// type narrower than a word take longer than memory does, and gain from longer slabs.
 const IN_STEP_MAX: usize = 4;
 
-/// Words along k of a slab, where A has few rows.
+/// Rows of B of a slab where A has few rows: no more than a set of the first cache has ways.
 const SLAB: usize = 8;
 
 /// Bytes of a vector of sums, twice: a block of one row.
@@ -112,7 +112,8 @@ pub(super) unsafe fn few<T: Few>(params: &GemmParams, share: Share) {
     let line = 64 / size_of::<T::Word>();
     let stride = (k.div_ceil(T::GROUP).div_ceil(line) | 1) * line;
     // Sums are read and written once for each slab.
-    let (slab, words) = if goes_ahead::<T>(m) { (4 * SLAB, WORDS_MAX) } else { (SLAB, usize::MAX) };
+    let (slab, words) =
+        if goes_ahead::<T>(m) { (4 * SLAB, WORDS_MAX) } else { (SLAB / T::GROUP, usize::MAX) };
     let blocks = (SUMS_MAX / m).min(words / 2 / slab) / BLOCK;
     let blocks = blocks.min(columns.len().div_ceil(T::COLUMNS));
     let sizes = [m * stride * size_of::<T::Word>(), blocks * m * BLOCK, 2 * blocks * slab * BLOCK];
@@ -246,21 +247,25 @@ impl<T: Few> Streamed<T> {
     #[inline(always)]
     unsafe fn widen_block(&self, left: usize, blocks: usize, block: usize, words: Range<usize>) {
         let ahead = block + AHEAD / (T::COLUMNS * size_of::<T::Input>());
-        let rows = SLAB * T::GROUP * usize::from(ahead >= blocks);
+        let rows = SLAB * usize::from(ahead >= blocks);
+        let first = words.start * T::GROUP;
+        let step = T::GROUP * self.n;
+        let mut from = self.b.wrapping_add(first * self.n + self.column(left, block));
         let fetched = self.column(left, ahead % blocks);
-        let column = self.column(left, block);
+        let mut fetched = self.b.wrapping_add((first + rows) * self.n + fetched);
+        // Words of whole rows: the last one alone may lack its second row.
+        let whole = (self.k / T::GROUP).min(words.end) - words.start;
         // SAFETY: as above.
         unsafe {
-            for (at, word) in words.enumerate() {
-                let row = word * T::GROUP;
-                let from = self.b.wrapping_add(row * self.n + column);
-                let other = if row + 1 < self.k { from.wrapping_add(self.n) } else { from };
+            for at in 0..words.len() {
+                let other = if at < whole { from.wrapping_add(self.n) } else { from };
                 self.words.add(at).write(T::load(from, other));
-                if block % Self::PER_LINE == 0 {
-                    for place in 0..T::GROUP {
-                        let fetched = (row + rows + place) * self.n + fetched;
-                        _mm_prefetch::<_MM_HINT_T0>(self.b.wrapping_add(fetched).cast());
-                    }
+                from = from.wrapping_add(step);
+            }
+            if block % Self::PER_LINE == 0 {
+                for _ in 0..words.len() * T::GROUP {
+                    _mm_prefetch::<_MM_HINT_T0>(fetched.cast());
+                    fetched = fetched.wrapping_add(self.n);
                 }
             }
         }

@@ -1,9 +1,8 @@
-//! The host's kernels beside their peers, by turns in one run: the tables of `scripts/peers_gemm.sh`.
+//! The host's kernels beside their peers, by turns in one run, for `scripts/peers_gemm.sh`.
 //!
-//! Arguments: products by element type and shape (`f32/2048x2048x2048`), or `attention`. A product of
-//! more than 16 rows stands beside the libraries, one of fewer beside this run's own stream of reads
-//! and beside the slower of that and the product of 1024 rows, as does decoding; prefill stands beside
-//! that product.
+//! Arguments: products by element type and shape (`f32/2048x2048x2048`), or `attention`. A product
+//! of more than 16 rows stands beside the libraries. One of fewer rows and attention stand beside
+//! this run's own stream of reads, its best product of 1024 rows, and the slower of both.
 
 use anyhow::{Context, Result, ensure};
 use fizeau::{
@@ -132,9 +131,8 @@ fn compare(device: &dyn Device, name: &str, point: Point) -> Result<()> {
     let row = |beside: &str, ratios: Vec<f64>| {
         let [median, low, high] = interval(ratios);
         let kernel = &ours.kernel.0;
-        println!(
-            "| {name} | {units} | {kernel} | {rate} | {beside} | {median:.3} | {low:.3} to {high:.3} |"
-        );
+        let interval = format!("{low:.3} to {high:.3}");
+        println!("| {name} | {units} | {kernel} | {rate} | {beside} | {median:.3} | {interval} |");
     };
     if is_many {
         for other in others {

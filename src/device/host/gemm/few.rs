@@ -242,8 +242,8 @@ impl<T: Few> Streamed<T> {
         }
     }
 
-    /// Widens a slab of one block alone, and fetches what comes [`AHEAD`] bytes after it in each row,
-    /// the rows of the next slab following those of this one.
+    /// Widens a slab of one block alone, and fetches what comes [`AHEAD`] bytes after it in each
+    /// row, the rows of the next slab following those of this one.
     #[inline(always)]
     unsafe fn widen_block(&self, left: usize, blocks: usize, block: usize, words: Range<usize>) {
         let ahead = block + AHEAD / (T::COLUMNS * size_of::<T::Input>());

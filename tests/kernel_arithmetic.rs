@@ -134,6 +134,14 @@ fn attention_is_what_it_is_defined_as() {
     assert_all_are_run(&said, include_str!("../kernels/kernels.toml"));
 }
 
+#[test]
+fn prefill_takes_tiles_in_an_order_that_keeps_keys_in_the_cache() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(mut program) = model(folder.path(), "attention_order.cpp", 32) else { return };
+    let said = program.output().expect("the model runs");
+    assert!(said.status.success() && text(&said).contains("checks passed"), "{}", text(&said));
+}
+
 /// Sequences that are decoded together.
 struct Batch {
     heads: u32,

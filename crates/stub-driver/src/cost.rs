@@ -202,9 +202,9 @@ struct Entry<'n> {
 }
 
 /// Element types that names are made of.
-const DTYPES: [&str; 12] = [
+const DTYPES: [&str; 15] = [
     "f32", "tf32", "f64", "bf16", "f16", "fp8", "int8", "mxfp8", "mxfp4", "nvfp4", "fp8block",
-    "fp6",
+    "fp6", "bf16fp8", "bf16int4", "bf16mxfp4",
 ];
 
 fn entry(name: &str) -> Entry<'_> {
@@ -221,9 +221,18 @@ fn width(dtype: &str) -> f64 {
     match dtype {
         "f64" => 8.0,
         "f32" | "tf32" => 4.0,
-        "bf16" | "f16" => 2.0,
+        "bf16" | "f16" | "bf16fp8" | "bf16int4" | "bf16mxfp4" => 2.0,
         "mxfp4" | "nvfp4" => 0.5,
         _ => 1.0,
+    }
+}
+
+/// Bytes of an element of B.
+fn width_of_b(dtype: &str) -> f64 {
+    match dtype {
+        "bf16fp8" => 1.0,
+        "bf16int4" | "bf16mxfp4" => 0.5,
+        other => width(other),
     }
 }
 
@@ -292,8 +301,8 @@ fn stream(name: &str, params: Parameters<'_>) -> Option<Cost> {
 
 /// Products whose rows are `m` together, each group with a B of its own.
 fn product(entry: Entry<'_>, [m, n, k]: [f64; 3], groups: f64) -> Cost {
-    let (operand, result) = (width(entry.dtype), width(entry.dtype).max(2.0));
-    let bytes = operand * (m * k + groups * k * n) + result * m * n;
+    let (a, b) = (width(entry.dtype), width_of_b(entry.dtype));
+    let bytes = a * m * k + b * groups * k * n + a.max(2.0) * m * n;
     Cost::moving(bytes, bytes).computing(entry, 2.0 * m * n * k)
 }
 
@@ -378,7 +387,7 @@ mod tests {
         let operations = 2.0 * 1024f64.powi(3);
         let of = |name| Cost::of(name, &square);
         assert_eq!((of("gemm_bf16").vector, of("gemm_bf16").tensor), (operations, 0.0));
-        for name in ["gemm_bf16_wgmma_pair", "gemm_fp8_cdna4_direct", "gemm_int8_rdna3"] {
+        for name in ["gemm_bf16_wgmma", "gemm_fp8_cdna4_direct", "gemm_int8_rdna3"] {
             assert_eq!((of(name).vector, of(name).tensor), (0.0, operations), "{name}");
         }
         assert_eq!(time(of("gemm_bf16_mma"), "tensor=0.5,vector=0.1"), operations / 50.0);

@@ -70,7 +70,7 @@ fn parse(argument: &str) -> Result<GemmPoint> {
 
 /// Prefill of 2048 tokens, and decoding with more keys and values than caches hold.
 fn attention() -> Result<Vec<(&'static str, Point)>> {
-    let point = |name, dtype: &str, prefill: bool| {
+    let point = |name, dtype: &str, prefill: bool| -> Result<(&'static str, Point)> {
         let (kind, batch, queries, keys) =
             if prefill { ("prefill", 1, 2048, 2048) } else { ("decode", 8, 1, 4096) };
         let point = serde_json::from_value(serde_json::json!({

@@ -63,7 +63,7 @@ class Kernel:
     def groups(self):
         """Warpgroups that multiply; of others those that do not give registers away."""
         told = self.row.get("registers")
-        return sum(one > 100 for one in told) if told else self.design.get("groups", 1)
+        return told.count(max(told)) if told else self.design.get("groups", 1)
 
     def products(self, way):
         return [PRODUCT.match(self.machine.code[at].text) for at in way

@@ -345,3 +345,34 @@ class Quarter:
         if warp.at == len(warp.steps):
             warp.at, warp.turn = 0, warp.turn + 1
             warp.ends.append(after)
+
+
+# --- Changes of steps, by which it is tried whether the model reacts.
+
+def last(steps, is_one):
+    return max((at for at, step in enumerate(steps) if is_one(step)), default=None)
+
+
+def fenced(steps):
+    """With fences of the whole GPU behind the last wait for products, one after the other."""
+    at = last(steps, lambda step: step.kind == "products")
+    fence = Step("MEMBAR.ALL.GPU", Control(1, NO_SCOREBOARD, NO_SCOREBOARD, 0), "load", 4, 700, "pause")
+    return [*steps[:at + 1], fence, fence, fence, *steps[at + 1:]]
+
+
+def together(steps):
+    """With the last wait for products behind the last exponential."""
+    wait = last(steps, lambda step: step.kind == "products")
+    behind = last(steps, lambda step: step.text.startswith("MUFU.EX2"))
+    if wait > behind:
+        return steps
+    return [*steps[:wait], *steps[wait + 1:behind + 1], steps[wait], *steps[behind + 1:]]
+
+
+def apart(steps):
+    """With the last wait for products before the first largest score."""
+    wait = last(steps, lambda step: step.kind == "products")
+    before = next(at for at, step in enumerate(steps) if step.text.startswith("FMNMX"))
+    if wait < before:
+        return steps
+    return [*steps[:before], steps[wait], *steps[before:wait], *steps[wait + 1:]]

@@ -83,7 +83,7 @@ class Kernel:
     def ways(self):
         """The way of each warpgroup through the main loop."""
         if "ways" not in self.cache:
-            ways = sm_timing.usual_ways(self.machine, self.main(), worth)
+            ways = sm_timing.usual_ways(self.machine, self.main(), worth_of_turn)
             most = max(len(self.products(way)) for way in ways)
             # Ways of half a turn, such as the last one's, are not the usual ones.
             ways = [way for way in ways if len(self.products(way)) == most][:self.groups()]
@@ -96,10 +96,17 @@ class Kernel:
         return 4 if "TF32" in opcode[5] else 1 if opcode[1] in "QI" else 2
 
 
-def worth(text):
+def worth_of_turn(text):
+    """What every turn of a main loop does. One lane's giving a buffer back is worth a short way round."""
     if PRODUCT.match(text):
-        return 100
-    return 1 if text.startswith(("MUFU.EX2", "LDG", "STG", "UTMASTG", "STSM", "LDGSTS", "SYNCS.ARRIVE")) else 0
+        return 1000
+    return 100 if text.startswith("MUFU.EX2") else 12 if text.startswith("SYNCS.ARRIVE") else 0
+
+
+def worth(text):
+    """The same with what a block does once."""
+    once = text.startswith(("LDG", "STG", "UTMASTG", "STSM", "LDGSTS"))
+    return 100 if once else worth_of_turn(text)
 
 
 def steps(kernel, rates, way, group, buffers=((), ())):
@@ -155,6 +162,8 @@ def around(kernel, rates):
     cycles that are added to those of the turns, bytes of stores."""
     machine, main = kernel.machine, kernel.main()
     body, after = set(main.body), machine.after
+    if any(machine.code[at].text.startswith("STG") for at in body):
+        return within(kernel, rates)
     outer = [loop for loop in machine.loops if loop.depth < main.depth and body < set(loop.body)]
     around_it = set(outer[-1].body) if outer else set(range(len(after)))
     header = min({to for at in range(len(after)) if at not in body for to in after[at] if to in body})
@@ -185,6 +194,17 @@ def around(kernel, rates):
                               1, rates).run().total()
     stores = sum(stored(machine.code[at].text) for at in behind) * 128 * len(ways)
     return max(0.0, whole / repeats - TURNS * turn), stores
+
+
+def within(kernel, rates):
+    """The same where the main loop goes on from tile to tile: what a turn takes longer that leaves sums."""
+    usual, way = kernel.ways(), sm_timing.usual_ways(
+        kernel.machine, kernel.main(), lambda text: 1000 if text.startswith("STG") else worth(text))[0]
+    made = [[*steps(kernel, rates, usual[group], group) * 4, *steps(kernel, rates, way, group)]
+            for group in range(kernel.groups())]
+    longer = sm_timing.Quarter(made, 4, rates).run().turn() - 5 * loop_turn(kernel, rates)
+    stores = sum(stored(kernel.machine.code[at].text) for at in way) * 128 * len(usual)
+    return max(0.0, longer), stores
 
 
 def stored(text):
@@ -292,7 +312,13 @@ def prefill(kernel, rates, part, shape):
     tiles = math.ceil(length / rows)
     turns = [math.ceil(min(length, (tile + 1) * rows) / keys) if causal else math.ceil(length / keys)
              for tile in range(tiles)]
-    order = block_order(kernel.design.get("order", "tiles"), batch * heads, tiles)
+    head = (dim_qk + dim_v) * size
+    section = kernel.design.get("order", "tiles")
+    if section == "sections":
+        # As many heads as L2 keeps keys and values of; where all tiles are alike, head by head.
+        fitting = int(kernel.target["l2_kept"] // (length * head)) * heads // kv_heads
+        section = max(heads // kv_heads, fitting) if causal else 0
+    order = block_order(section, batch * heads, tiles)
     ideal, loops, blocks = (makespan([one(turns[tile]) for _, tile in order], units) for one in (
         lambda n: n * pure, lambda n: n * turn, lambda n: n * turn + exposed + start))
     # Causal: half of the operations count, as peers count them.
@@ -300,7 +326,6 @@ def prefill(kernel, rates, part, shape):
     # Where both products would be of the operands' own type.
     rate = kernel.target["tensor"]["Q" if size == 1 else "H"]
     limit = operations / rate / units
-    head = (dim_qk + dim_v) * size
     moved = kv_bytes(order, units, heads // kv_heads, heads, [n * keys * head for n in turns],
                      length * head, kernel.target["l2_kept"])
     moved += batch * heads * length * (dim_qk * size + dim_v * 2)
@@ -325,9 +350,13 @@ def makespan(durations, units):
 
 
 def block_order(order, heads, tiles):
-    """Blocks as (head, tile), in the order in which they start."""
+    """Blocks as (head, tile), in the order in which they start: one tile of every head and then the next,
+    all of a section's heads so (a number), or head by head (0)."""
     if order == "tiles":
         return [(head, tile) for tile in reversed(range(tiles)) for head in range(heads)]
+    if order > 0:
+        return [(head, tile) for first in range(0, heads, order) for tile in reversed(range(tiles))
+                for head in range(first, min(heads, first + order))]
     return [(head, tile) for head in range(heads) for tile in reversed(range(tiles))]
 
 
@@ -439,8 +468,8 @@ def producing(kernel, rates, tile, is_paged):
 
     def value(text):
         if text.startswith(asks):
-            return 100
-        return 10 if text.startswith(("STS", "LDS.128")) or is_paged and text.startswith("LDG") else 0
+            return 1000
+        return 100 if text.startswith(("STS", "LDS.128")) or is_paged and text.startswith("LDG") else 0
 
     def cycles(loop):
         way = sm_timing.usual_ways(machine, loop, value)[0]
@@ -475,7 +504,7 @@ def combine(kernel, rates, rows, dim_v, slots):
     kinds = {"maximum": [], "sum": []}
     for one in machine.inner(loop):
         texts, way = strong(one), sm_timing.usual_ways(
-            machine, one, lambda text: text.startswith("LDG"))[0]
+            machine, one, lambda text: 100 * text.startswith("LDG"))[0]
         sums = any(machine.code[at].text.startswith("MUFU.EX2") for at in one.body)
         turn = sm_timing.Quarter([steps(kernel, rates, way, 0)], TURNS, rates).run().turn()
         kinds["sum" if sums else "maximum"].append((max(1, len(texts) // (3 if sums else 1)), turn))

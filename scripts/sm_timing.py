@@ -69,7 +69,7 @@ def usual_ways(machine, loop, worth):
 
 
 def heaviest(after, start, body, ends, worth):
-    """The way from `start` to one of `ends` within a body with the most worth; of those the shortest."""
+    """The way from `start` to one of `ends` within a body with the most worth, less one for each step."""
     order, forward = [], {start: []}
     open_ones, stack = {start}, [(start, iter(after[start]))]
     while stack:
@@ -90,16 +90,16 @@ def heaviest(after, start, body, ends, worth):
             stack.pop()
     best = {}
     for at in order:
-        choices = [(*best[to][:2], to) for to in forward[at] if to in best]
+        choices = [(best[to][0], to) for to in forward[at] if to in best]
         if at in ends:
-            choices.append((0, 0, -1))
+            choices.append((0, -1))
         if choices:
-            value, steps, to = max(choices)
-            best[at] = (value + worth.get(at, 0), steps - 1, to)
+            value, to = max(choices)
+            best[at] = (value + worth.get(at, 0) - 1, to)
     way, at = [], start
     while at in best:
         way.append(at)
-        at = best[at][2]
+        at = best[at][1]
     return way
 
 

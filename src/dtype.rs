@@ -38,6 +38,27 @@ pub enum Dtype {
     /// 8-bit floats (e4m3) with an f32 as scale for each 128 along k of a row of A and each 128 x
     /// 128 of B, as DeepSeek-V3 has them.
     Fp8Block,
+    /// A of bfloat16, B of 8-bit floats (e4m3) with an f32 as scale for each column.
+    #[serde(rename = "bf16-fp8")]
+    Bf16Fp8,
+    /// A of bfloat16, B of 4-bit integers with a bfloat16 as scale for each 128 along k, as GPTQ and
+    /// AWQ have them.
+    #[serde(rename = "bf16-int4")]
+    Bf16Int4,
+    /// A of bfloat16, B of 4-bit floats (e2m1) with a power of two as scale for each 32 along k.
+    #[serde(rename = "bf16-mxfp4")]
+    Bf16Mxfp4,
+}
+
+/// Weights of fewer bits than the activations that they are multiplied with: how B is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// Bits of a weight.
+    pub bits: u64,
+    /// Weights along k that share a scale; `None`: all of a column.
+    pub block: Option<u64>,
+    /// Bits of a scale.
+    pub scale_bits: u64,
 }
 
 /// How elements of a matrix product's operands share scales.
@@ -52,8 +73,8 @@ pub struct Scaling {
 }
 
 impl Dtype {
-    /// All of them, widest first, those with scales last.
-    pub const ALL: [Dtype; 13] = [
+    /// All of them, widest first, those with scales and pairs of types last.
+    pub const ALL: [Dtype; 16] = [
         Dtype::F64,
         Dtype::F32,
         Dtype::Tf32,
@@ -67,14 +88,19 @@ impl Dtype {
         Dtype::Mxfp4,
         Dtype::Nvfp4,
         Dtype::Fp8Block,
+        Dtype::Bf16Fp8,
+        Dtype::Bf16Int4,
+        Dtype::Bf16Mxfp4,
     ];
 
-    /// Bits of one element in memory, scales not counted.
+    /// Bits of one element in memory, scales not counted; of A where B has its own
+    /// ([`Dtype::weights`]).
     pub fn bits(self) -> u64 {
         match self {
             Dtype::F64 => 64,
             Dtype::F32 | Dtype::Tf32 => 32,
             Dtype::F16 | Dtype::Bf16 => 16,
+            Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => 16,
             Dtype::Fp8 | Dtype::Int8 | Dtype::Mxfp8 | Dtype::Fp8Block => 8,
             Dtype::Fp6 => 6,
             Dtype::Fp4 | Dtype::Mxfp4 | Dtype::Nvfp4 => 4,
@@ -91,11 +117,24 @@ impl Dtype {
         }
     }
 
-    /// The type of its elements alone, without their scales.
+    /// How B is kept where it has fewer bits than A.
+    pub fn weights(self) -> Option<Weights> {
+        let of = |bits, block, scale_bits| Some(Weights { bits, block, scale_bits });
+        match self {
+            Dtype::Bf16Fp8 => of(8, None, 32),
+            Dtype::Bf16Int4 => of(4, Some(128), 16),
+            Dtype::Bf16Mxfp4 => of(4, Some(32), 8),
+            _ => None,
+        }
+    }
+
+    /// The type that is multiplied: of elements that share scales their own, of weights that of A,
+    /// to which they are widened.
     pub fn unscaled(self) -> Dtype {
         match self {
             Dtype::Mxfp8 | Dtype::Fp8Block => Dtype::Fp8,
             Dtype::Mxfp4 | Dtype::Nvfp4 => Dtype::Fp4,
+            Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => Dtype::Bf16,
             other => other,
         }
     }
@@ -109,6 +148,7 @@ impl Dtype {
             Dtype::F16 => Dtype::F16,
             Dtype::Bf16 | Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4 => Dtype::Bf16,
             Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 | Dtype::Fp8Block => Dtype::Bf16,
+            Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => Dtype::Bf16,
         }
     }
 
@@ -128,6 +168,9 @@ impl Dtype {
             Dtype::Mxfp4 => "mxfp4",
             Dtype::Nvfp4 => "nvfp4",
             Dtype::Fp8Block => "fp8block",
+            Dtype::Bf16Fp8 => "bf16-fp8",
+            Dtype::Bf16Int4 => "bf16-int4",
+            Dtype::Bf16Mxfp4 => "bf16-mxfp4",
         }
     }
 }

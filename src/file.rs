@@ -200,10 +200,6 @@ fn word(bytes: &[u8], at: usize, size: usize) -> u64 {
 /// # Errors
 /// Where something else than a plain file is in its place, or the file system refuses.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // A link is replaced; what it points to must not be a device either, as /dev/stdout is.
-    if let Ok(there) = fs::metadata(path) {
-        plain(&there)?;
-    }
     let mut draft = Draft::beside(path)?;
     draft.file.write_all(bytes)?;
     draft.file.sync_all()?;
@@ -231,11 +227,15 @@ impl Draft {
     /// Makes one, which is written by appending.
     ///
     /// # Errors
-    /// Where the file system refuses.
+    /// Where something else than a plain file is in its place, or the file system refuses.
     pub fn beside(target: &Path) -> io::Result<Draft> {
         if target.file_name().is_none() {
             let why = "it has no file's name";
             return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        // A link is replaced; what it points to must not be a device either, as /dev/stdout is.
+        if let Ok(there) = fs::metadata(target) {
+            plain(&there)?;
         }
         let mut random = [0; 8];
         getrandom::fill(&mut random)?;

@@ -5,7 +5,10 @@
 
 mod skipped;
 
-use fizeau::{bench::attention::schedule::Schedule, case::Sequence};
+use fizeau::{
+    bench::attention::schedule::Schedule,
+    case::{Mask, Sequence},
+};
 use std::{
     fmt::Write,
     fs,
@@ -131,6 +134,14 @@ fn attention_is_what_it_is_defined_as() {
     assert_all_are_run(&said, include_str!("../kernels/kernels.toml"));
 }
 
+#[test]
+fn prefill_takes_tiles_in_an_order_that_keeps_keys_in_the_cache() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(mut program) = model(folder.path(), "attention_order.cpp", 32) else { return };
+    let said = program.output().expect("the model runs");
+    assert!(said.status.success() && text(&said).contains("checks passed"), "{}", text(&said));
+}
+
 /// Sequences that are decoded together.
 struct Batch {
     heads: u32,
@@ -138,36 +149,58 @@ struct Batch {
     /// Tokens of a page; 0: in one piece.
     page: u32,
     workers: u32,
+    mask: Mask,
     /// Queries and keys of each.
     sequences: &'static [(u32, u32)],
 }
 
-const BATCHES: [Batch; 5] = [
+const BATCHES: [Batch; 8] = [
     // One worker for each two blocks or so: the first sequence is cut, and a piece spans two.
-    Batch { heads: 8, kv_heads: 1, page: 0, workers: 3, sequences: &[(1, 300), (1, 130), (1, 1)] },
-    Batch { heads: 6, kv_heads: 2, page: 16, workers: 5, sequences: &[(1, 0), (1, 450), (1, 64)] },
+    causal(8, 1, 0, 3, &[(1, 300), (1, 130), (1, 1)]),
+    causal(6, 2, 16, 5, &[(1, 0), (1, 450), (1, 64)]),
     // More rows than a part has, several queries of each sequence, lengths that are no multiples.
-    Batch { heads: 40, kv_heads: 1, page: 64, workers: 4, sequences: &[(3, 201), (2, 63)] },
+    causal(40, 1, 64, 4, &[(3, 201), (2, 63)]),
     // Pages that a sequence does not fill, and one that spans two.
-    Batch { heads: 8, kv_heads: 1, page: 256, workers: 3, sequences: &[(1, 70), (1, 330)] },
+    causal(8, 1, 256, 3, &[(1, 70), (1, 330)]),
     // Fewer blocks than workers.
-    Batch { heads: 16, kv_heads: 1, page: 1, workers: 9, sequences: &[(1, 65)] },
+    causal(16, 1, 1, 9, &[(1, 65)]),
+    // A window that begins within a block and a page, and is longer than some sequences.
+    Batch { mask: Mask::Window(131), ..causal(8, 2, 16, 3, &[(1, 300), (1, 130), (1, 401)]) },
+    // Several queries: a window of less than a block, and one that crosses the edge of a chunk.
+    Batch { mask: Mask::Window(17), ..causal(40, 1, 64, 4, &[(3, 201), (2, 16)]) },
+    Batch { mask: Mask::Chunk(99), ..causal(8, 1, 0, 3, &[(4, 200), (1, 98), (1, 300)]) },
 ];
+
+const fn causal(
+    heads: u32,
+    kv_heads: u32,
+    page: u32,
+    workers: u32,
+    sequences: &'static [(u32, u32)],
+) -> Batch {
+    Batch { heads, kv_heads, page, workers, mask: Mask::Causal, sequences }
+}
 
 /// What the program deals for these batches, as the model reads it; `break_it` may change it.
 fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
     let mut text = format!("{}\n", batches.len());
     for batch in batches {
-        let Batch { heads, kv_heads, page, workers, sequences } = batch;
+        let Batch { heads, kv_heads, page, workers, mask, sequences } = batch;
         let of = |&(queries, keys): &(u32, u32)| Sequence { queries, keys, ..Sequence::default() };
         let places: Vec<Sequence> = sequences.iter().map(of).collect();
-        let mut schedule = Schedule::new(&places, *kv_heads, heads / kv_heads, *workers);
+        let group = heads / kv_heads;
+        let mut schedule = Schedule::new(*mask, &places, *kv_heads, group, *workers);
         break_it(&mut schedule);
         let mut line = |words: &[u32]| {
             let words: Vec<String> = words.iter().map(u32::to_string).collect();
             writeln!(text, "{}", words.join(" ")).expect("text takes it");
         };
-        line(&[*heads, *kv_heads, *page, sequences.len() as u32]);
+        let [window, chunk] = match *mask {
+            Mask::Window(window) => [window, 0],
+            Mask::Chunk(chunk) => [0, chunk],
+            Mask::Full | Mask::Causal => [0, 0],
+        };
+        line(&[*heads, *kv_heads, *page, window, chunk, sequences.len() as u32]);
         for &(queries, keys) in *sequences {
             line(&[queries, keys]);
         }

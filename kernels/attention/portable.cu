@@ -34,14 +34,18 @@ struct Rows {
   DEVICE_MEMBER u32 seen(const AttentionParams& p, u32 row) const {
     return row < count ? keys_seen(p, sequence, (first + row) / group) : 0;
   }
+  DEVICE_MEMBER u32 first_seen(const AttentionParams& p, u32 row) const {
+    return first_key_seen(p, sequence, (first + row) / group);
+  }
 };
 
 template <class C>
 DEVICE void score(const AttentionParams& p, const Rows& rows, u32 from, Room& room) {
   const u32 row = thread_index() % ROWS, seen = rows.seen(p, row);
+  const u32 first = rows.first_seen(p, row);
   for (u32 i = thread_index() / ROWS; i < KEYS; i += THREADS / ROWS) {
     f32 sum = 0.0f;
-    const bool is_seen = from + i < seen;
+    const bool is_seen = from + i >= first && from + i < seen;
     if (is_seen) {
       const u64 token = key_token(p, rows.sequence, from + i);
       const C* key = static_cast<const C*>(p.k) + (token * p.kv_heads + rows.kv_head) * p.dim_qk;
@@ -108,7 +112,7 @@ template <class Q, class C, class O> DEVICE void attend(const AttentionParams& p
     f32 sums[COLUMNS][ROWS] = {}, max = no_score();
     const u32 end = rows.seen(p, rows.count - 1);
     block_barrier();
-    for (u32 from = 0; from < end; from += KEYS) {
+    for (u32 from = rows.first_seen(p, 0); from < end; from += KEYS) {
       score<C>(p, rows, from, room);
       block_barrier();
       if (thread_index() < ROWS) weigh(room, max, thread_index());

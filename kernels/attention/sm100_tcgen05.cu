@@ -49,23 +49,35 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   // Whether weights have columns of their own.
   static constexpr bool APART = TILES * (KEYS + DIM_V + KEYS / 2) <= 512;
 
+  // What a tile of queries sees, in tiles of keys and in keys from the block's first one on.
+  struct Keys {
+    // The first tile of keys that a row sees, and the one behind the last.
+    u32 first, end;
+    // The keys that all rows see.
+    u32 all_from, all_to;
+
+    DEVICE_MEMBER u32 count() const { return end - first; }
+  };
+
   struct Shared {
     u64 queries, keys[STAGES], values[VALUE_STAGES], keys_free[STAGES], values_free[VALUE_STAGES];
     // Of each tile: its scores are there, its weights are and its sums are corrected, its
     // corrections are, its sums are complete, its weights have been multiplied.
     u64 scores[TILES], weights[TILES], corrections[TILES], sums[TILES], used[TILES];
     f32 factors[TILES][ROWS];
-    // As Task::tiles has them, for those who have no register to spare.
-    u32 tiles[TILES], memory;
+    // As Task has them, for those who have no register to spare.
+    Keys of[TILES];
+    u32 memory;
   };
 
-  // What a block works on, and tiles of keys for either tile of queries.
+  // What a block works on: queries from `first` on, keys from `start` on.
   struct Task {
     AttentionSequence sequence;
-    u32 head, kv_head, first, tiles_low, tiles_high;
+    u32 head, kv_head, first, start;
+    Keys low, high;
 
-    DEVICE_MEMBER u32 tiles(u32 tile) const { return tile == 0 ? tiles_low : tiles_high; }
-    DEVICE_MEMBER u32 most() const { return larger(tiles_low, tiles_high); }
+    DEVICE_MEMBER const Keys& of(u32 tile) const { return tile == 0 ? low : high; }
+    DEVICE_MEMBER u32 most() const { return larger(low.end, high.end); }
   };
 
   static DEVICE_MEMBER u8* queries_at(u32 tile) { return dynamic_shared() + tile * TILE; }
@@ -96,7 +108,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     }
     for (u32 at = 0; at < task.most(); at++) {
       const u32 stage = at % STAGES, value_stage = at % VALUE_STAGES;
-      const u32 row = task.sequence.key_first + at * KEYS;
+      const u32 row = task.sequence.key_first + task.start + at * KEYS;
       await_phase(&shared.keys_free[stage], at / STAGES % 2 ^ 1);
       arrive_expecting(&shared.keys[stage], TILE);
       for (u32 i = 0; i < PANELS_QK; i++) {
@@ -112,11 +124,11 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     }
   }
 
-  // One thread has all multiplied.
-  static DEVICE_MEMBER void ask_scores(Shared& shared, u32 tile, u32 at) {
+  // One thread has all multiplied. `turn` counts a tile's own tiles of keys.
+  static DEVICE_MEMBER void ask_scores(Shared& shared, u32 tile, u32 at, u32 turn) {
     const u32 stage = at % STAGES;
     await_phase(&shared.keys[stage], at / STAGES % 2);
-    if (!APART && at > 0) await_phase(&shared.used[tile], (at - 1) % 2);
+    if (!APART && turn > 0) await_phase(&shared.used[tile], (turn - 1) % 2);
     see_tensor_memory();
     const u32 queries = shared_address(queries_at(tile)), keys = shared_address(keys_at(stage));
     UNROLL for (u32 step = 0; step < DIM_QK / 16; step++) {
@@ -127,30 +139,34 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     }
     arrive_when_multiplied(&shared.scores[tile]);
   }
-  static DEVICE_MEMBER void ask_sums(Shared& shared, u32 tile, u32 at) {
+  static DEVICE_MEMBER void ask_sums(Shared& shared, u32 tile, u32 at, u32 turn) {
     const u32 stage = at % VALUE_STAGES;
     await_phase(&shared.values[stage], at / VALUE_STAGES % 2);
-    await_phase(&shared.weights[tile], at % 2);
+    await_phase(&shared.weights[tile], turn % 2);
     see_tensor_memory();
     const u32 values = shared_address(values_at(stage));
     UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
       multiply_from(sums_at(shared.memory, tile), weights_at(shared.memory, tile) + step * 8,
                     describe_for_tensor_memory(describe_mn_major(values + step * 2048, PANEL)),
-                    SUMS, at + step);
+                    SUMS, turn + step);
     }
   }
   static DEVICE_MEMBER void multiply_all(const Task& task, Shared& shared) {
     await_phase(&shared.queries, 0);
     for (u32 tile = 0; tile < TILES; tile++) {
-      if (task.tiles(tile) > 0) ask_scores(shared, tile, 0);
+      const Keys& of = task.of(tile);
+      if (of.first == 0 && of.end > 0) ask_scores(shared, tile, 0, 0);
     }
     arrive_when_multiplied(&shared.keys_free[0]);
     for (u32 at = 0; at < task.most(); at++) {
       for (u32 tile = 0; tile < TILES; tile++) {
-        if (at >= task.tiles(tile)) continue;
-        ask_sums(shared, tile, at);
-        if (!APART) arrive_when_multiplied(&shared.used[tile]);
-        if (at + 1 < task.tiles(tile)) ask_scores(shared, tile, at + 1);
+        const Keys& of = task.of(tile);
+        if (at + 1 < of.first || at >= of.end) continue;
+        if (at >= of.first) {
+          ask_sums(shared, tile, at, at - of.first);
+          if (!APART) arrive_when_multiplied(&shared.used[tile]);
+        }
+        if (at + 1 < of.end) ask_scores(shared, tile, at + 1, at + 1 - of.first);
         else arrive_when_multiplied(&shared.sums[tile]);
       }
       // Nobody waits for what is free behind the last keys: an arrival could come after the block's
@@ -188,11 +204,11 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     UNROLL for (u32 i = 0; i < COUNT; i++) largest = larger(largest, scores[i]);
     return largest;
   }
-  // Those from `from` on are of no key that the row sees.
+  // Those of keys that the row does not see, which sees them from `start` to `seen`.
   template <u32 COUNT>
-  static DEVICE_MEMBER void mask(f32 (&scores)[COUNT], u32 from, u32 seen) {
+  static DEVICE_MEMBER void mask(f32 (&scores)[COUNT], u32 from, u32 start, u32 seen) {
     UNROLL for (u32 i = 0; i < COUNT; i++) {
-      if (from + i >= seen) scores[i] = no_score();
+      if (from + i >= seen || from + i < start) scores[i] = no_score();
     }
   }
   // Weights of 64 keys; gives their sum.
@@ -217,15 +233,16 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   static DEVICE_MEMBER void soften(const AttentionParams& p, const Task& task, Shared& shared) {
     const u32 tile = thread_index() / GROUP, row = thread_index() % GROUP;
     const u32 query = task.first + tile * ROWS + row;
-    const u32 seen = keys_seen(p, task.sequence, query);
-    const u32 seen_by_all = keys_seen(p, task.sequence, task.first + tile * ROWS);
+    const u32 seen = keys_seen(p, task.sequence, query) - task.start;
+    const u32 start = first_key_seen(p, task.sequence, query) - task.start;
     const f32 factor = p.scale * LOG2_E;
     Softmax softmax = {no_score(), 0.0f};
-    for (u32 at = 0; at < shared.tiles[tile]; at++) {
+    for (u32 turn = 0; turn < shared.of[tile].count(); turn++) {
       const u32 from = scores_at(shared.memory, tile) + lanes();
       const u32 weights = weights_at(shared.memory, tile) + lanes();
-      const bool masked = (at + 1) * KEYS > seen_by_all;
-      await_phase(&shared.scores[tile], at % 2);
+      const u32 key = (shared.of[tile].first + turn) * KEYS;
+      const bool masked = key < shared.of[tile].all_from || key + KEYS > shared.of[tile].all_to;
+      await_phase(&shared.scores[tile], turn % 2);
       see_tensor_memory();
       f32 correction, sum = 0.0f;
       const auto rise = [&](f32 largest) {
@@ -238,7 +255,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
         f32 scores[KEYS / 2], largest = no_score();
         const auto load = [&](u32 half) {
           load_half(scores, from + half * (KEYS / 2));
-          if (masked) mask(scores, at * KEYS + half * (KEYS / 2), seen);
+          if (masked) mask(scores, key + half * (KEYS / 2), start, seen);
         };
         load(0);
         largest = largest_of(scores);
@@ -250,7 +267,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       } else {
         f32 scores[KEYS];
         load_row(scores, from);
-        if (masked) mask(scores, at * KEYS, seen);
+        if (masked) mask(scores, key, start, seen);
         rise(largest_of(scores));
         UNROLL for (u32 half = 0; half < 2; half++) {
           sum += weigh(scores + half * (KEYS / 2), factor, softmax.relative(),
@@ -261,18 +278,18 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       await_words();
       tell(&shared.weights[tile]);
     }
-    if (shared.tiles[tile] == 0) return;
+    if (shared.of[tile].count() == 0) return;
     // Whoever corrects has read the last factor before weights were whole, which the sums wait for.
     await_phase(&shared.sums[tile], 0);
     shared.factors[tile][row] = softmax.total > 0.0f ? 1.0f / softmax.total : 0.0f;
     tell(&shared.corrections[tile]);
   }
 
-  static DEVICE_MEMBER void correct(const Task& task, Shared& shared, u32 tile, u32 at) {
-    await_phase(&shared.corrections[tile], at % 2);
+  static DEVICE_MEMBER void correct(Shared& shared, u32 tile, u32 turn) {
+    await_phase(&shared.corrections[tile], turn % 2);
     see_tensor_memory();
     const f32 factor = shared.factors[tile][thread_index() % GROUP];
-    if (at > 0 && any_of_warp(factor != 1.0f)) {
+    if (turn > 0 && any_of_warp(factor != 1.0f)) {
       const u32 sums = sums_at(shared.memory, tile) + lanes();
 #pragma unroll 1
       for (u32 part = 0; part < DIM_V; part += 32) {
@@ -288,11 +305,11 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   static DEVICE_MEMBER void leave(const AttentionParams& p, const Task& task, Shared& shared,
                                   u32 tile) {
     const u32 row = thread_index() % GROUP, query = task.first + tile * ROWS + row;
-    const bool there = query < task.sequence.queries, nothing = task.tiles(tile) == 0;
+    const bool there = query < task.sequence.queries, nothing = task.of(tile).count() == 0;
     T* to = static_cast<T*>(p.o) +
             (u64(task.sequence.query_first + query) * p.heads + task.head) * DIM_V;
     if (!nothing) {
-      await_phase(&shared.corrections[tile], task.tiles(tile) % 2);
+      await_phase(&shared.corrections[tile], task.of(tile).count() % 2);
       see_tensor_memory();
     }
     const f32 share = nothing ? 0.0f : shared.factors[tile][row];
@@ -315,7 +332,8 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
                                         Shared& shared) {
     for (u32 at = 0; at < task.most(); at++) {
       for (u32 tile = 0; tile < TILES; tile++) {
-        if (at < task.tiles(tile)) correct(task, shared, tile, at);
+        const Keys& of = task.of(tile);
+        if (at >= of.first && at < of.end) correct(shared, tile, at - of.first);
       }
     }
     for (u32 tile = 0; tile < TILES; tile++) leave(p, task, shared, tile);
@@ -353,15 +371,19 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     const AttentionSequence sequence = p.sequences[unit / p.heads];
     if (first >= sequence.queries) return;
     const u32 head = unit % p.heads;
-    const auto tiles = [&](u32 from) -> u32 {
-      if (from >= sequence.queries) return 0;
-      return (keys_seen(p, sequence, smaller(from + ROWS, sequence.queries) - 1) + KEYS - 1) / KEYS;
+    const u32 start = first_key_seen(p, sequence, first);
+    const auto keys = [&](u32 from) -> Keys {
+      if (from >= sequence.queries) return {};
+      const u32 last = smaller(from + ROWS, sequence.queries) - 1;
+      const u32 end = keys_seen(p, sequence, last) - start;
+      return {(first_key_seen(p, sequence, from) - start) / KEYS, (end + KEYS - 1) / KEYS,
+              first_key_seen(p, sequence, last) - start, keys_seen(p, sequence, from) - start};
     };
-    const Task task = {sequence, head,         head / (p.heads / p.kv_heads), first,
-                       tiles(first), tiles(first + ROWS)};
+    const Task task = {sequence, head,  head / (p.heads / p.kv_heads), first,
+                       start,    keys(first), keys(first + ROWS)};
     const u32 warpgroup = thread_index() / GROUP, warp = thread_index() / 32;
     if (thread_index() == 0) make_barriers(shared);
-    if (thread_index() < TILES) shared.tiles[thread_index()] = task.tiles(thread_index());
+    if (thread_index() < TILES) shared.of[thread_index()] = task.of(thread_index());
     warp_barrier();
     if (warp == 4 * DIRECTING) take_tensor_memory(&shared.memory);
     show_tensor_memory();

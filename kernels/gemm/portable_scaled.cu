@@ -1,10 +1,10 @@
-// Matrix products of elements that share scales along k, on the vector units: the reference on the
-// device. B is kept column by column; k is whole blocks.
+// Matrix products of elements that share scales along k, and of bf16 by weights of fewer bits, on the
+// vector units: the reference on the device. B is kept column by column; k is whole blocks.
 //
 // 256 threads make a tile of 64 x 64, 4 x 4 each. Values are made from element and scale when they
 // are fetched, the next 32 along k while the present ones are multiplied.
 #include "params.h"
-#include "scaled.h"
+#include "weights.h"
 
 namespace {
 
@@ -34,13 +34,31 @@ DEVICE f32 scale_at(const Lines& lines, u32 line, u32 block, fp8block) {
   return scales[u64(line / fp8block::BLOCK) * (lines.k / fp8block::BLOCK) + block];
 }
 
-template <class In> DEVICE f32 value_at(const Lines& lines, u32 line, u32 k) {
-  if (line >= lines.count || k >= lines.k) return 0.0f;
-  const u64 at = u64(line) * lines.k + k;
+template <class In> DEVICE f32 value(const Lines& lines, u64 at, u32 line, u32 k, In) {
   f32 element;
   if constexpr (In::BITS == 8) element = value_of_e4m3(lines.elements[at]);
   else element = value_of_e2m1(lines.elements[at / 2] >> 4 * (at % 2));
   return element * scale_at(lines, line, k / In::BLOCK, In());
+}
+DEVICE f32 value(const Lines& lines, u64 at, u32 column, u32, bf16fp8) {
+  return value_of_e4m3(lines.elements[at]) * static_cast<const f32*>(lines.scales)[column];
+}
+DEVICE f32 value(const Lines& lines, u64 at, u32 column, u32 k, bf16int4) {
+  const bf16* scales = static_cast<const bf16*>(lines.scales);
+  return value_of_int4(weight_bits(lines.elements, at)) *
+         widen(scales[u64(k / WEIGHT_GROUP) * lines.count + column]);
+}
+DEVICE f32 value(const Lines& lines, u64 at, u32 column, u32 k, bf16mxfp4) {
+  const u64 word = u64(k / WEIGHT_GROUP) * lines.count + column;
+  return value_of_e2m1(weight_bits(lines.elements, at)) *
+         value_of_ue8m0(static_cast<const u8*>(lines.scales)[word * 4 + k % WEIGHT_GROUP / 32]);
+}
+
+template <class In> DEVICE f32 value_at(const Lines& lines, u32 line, u32 k) {
+  if (line >= lines.count || k >= lines.k) return 0.0f;
+  const u64 at = u64(line) * lines.k + k;
+  if (In::A_IS_BF16 && !lines.of_b) return widen(reinterpret_cast<const bf16*>(lines.elements)[at]);
+  return value(lines, at, line, k, In());
 }
 
 // One thread's share of 32 along k of 64 lines.
@@ -101,3 +119,6 @@ KERNEL(256, 2) gemm_mxfp8(const GemmParams p) { product<mxfp8>(p); }
 KERNEL(256, 2) gemm_mxfp4(const GemmParams p) { product<mxfp4>(p); }
 KERNEL(256, 2) gemm_nvfp4(const GemmParams p) { product<nvfp4>(p); }
 KERNEL(256, 2) gemm_fp8block(const GemmParams p) { product<fp8block>(p); }
+KERNEL(256, 2) gemm_bf16fp8(const GemmParams p) { product<bf16fp8>(p); }
+KERNEL(256, 2) gemm_bf16int4(const GemmParams p) { product<bf16int4>(p); }
+KERNEL(256, 2) gemm_bf16mxfp4(const GemmParams p) { product<bf16mxfp4>(p); }

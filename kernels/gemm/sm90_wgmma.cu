@@ -1,23 +1,33 @@
-// Matrix products by warpgroups out of shared memory, as compute capability 9.0 has them: bf16 and
-// f16 with B row by row, fp8 (e4m3) with B column by column. Rows must be multiples of 16 bytes.
+// GEMM for Hopper (sm_90a): wgmma with operands in shared memory and accumulators in registers; bf16
+// and f16 with B row by row, fp8 (e4m3) with B column by column. Rows must be multiples of 16 bytes.
 //
 // One block for each unit walks tiles of 128 x 256. One thread of the first warpgroup has stages of
 // 128 bytes along k copied by tensor maps, four of them in a ring; the two other warpgroups multiply
 // 64 rows each. A stage is given back when the multiplications of the next one are on their way, so
-// that the matrix unit never waits for it. Sums leave through a buffer in shared memory, 64
-// columns at a time, by stores that no thread waits for: they overlap the next tile.
+// that the matrix unit never waits for it. Accumulators go to a shared-memory buffer, 64 columns at a
+// time; asynchronous tensor stores write it out while the next tile is computed.
 //
-// The matrix unit adds products of fp8 in some 14 binary places. Where that is too few, the sums of
-// every 128 along k are promoted: added to others in f32, while the next 128 are multiplied. Tiles
-// are then of 128 columns, since there are three times as many sums for each. Where every 128 along
-// k of a row of A have a scale, and every 128 x 128 of B, that is where sums are multiplied by both.
+// Blocks are clusters of two whose tiles are a pair (tiles.h): of the operand that both tiles need,
+// each block has half copied to both (multicast). A stage of 48 KiB then takes 32 KiB from the last
+// cache where the tiles are below each other, and 40 KiB where they are beside each other.
+//
+// Tensor cores accumulate fp8 products with about 14 bits of mantissa. Where that is too little,
+// partial sums are promoted: every 128 along k they are added to f32 accumulators, while the other
+// warpgroup multiplies. Tiles are then 128 x 192: two accumulators for each sum are what registers
+// hold. Where every 128 along k of a row of A have a scale, and every 128 x 128 of B, that is where
+// sums are multiplied by both; a warp has the scales of each stage copied beside it.
+//
+// Where tiles do not fill the device, blocks share them (stream_k.h). Narrow ones, of 128 x 128 in
+// clusters of two, are for few rows: what a tile's last block adds up is a quarter of what it is for
+// tiles of 128 x 256, since half as many workers share tiles of half the size.
 //
 // Where each group of rows has a B of its own, the maps are of all groups: a box of A may reach into
-// the next group's rows, whose sums are then not left. 128 bytes along a row end with a group.
+// the next group's rows; those accumulators are not stored. 128 bytes along a row end with a group.
 #include "grouped.h"
 #include "params.h"
 #include "scaled.h"
 #include "sm90.h"
+#include "sm90_product.h"
 #include "stream_k.h"
 #include "tiles.h"
 
@@ -25,20 +35,26 @@ namespace {
 
 CONSTANT u32 ROWS = 128;
 CONSTANT u32 ROW_BYTES = 128;
-CONSTANT u32 GROUP = 8;
-CONSTANT u32 CONSUMERS = 2;
-CONSTANT u32 BYTES_A = ROWS * ROW_BYTES;
-// 64 rows of 64 sums of 16 bits, two for each consumer.
+// Boxes of 64 rows.
+CONSTANT u32 BOXES_A = 2;
+CONSTANT u32 BOX_BYTES_A = 64 * ROW_BYTES;
+CONSTANT u32 BYTES_A = BOXES_A * BOX_BYTES_A;
+// 64 rows of 64 sums of 16 bits.
 CONSTANT u32 BUFFER_BYTES = 64 * ROW_BYTES;
-CONSTANT u32 BUFFERS = 2;
+// Past the barriers: what one thread tells the others, and scales.
+CONSTANT u32 TOLD_PAST = 96;
+CONSTANT u32 SCALES_PAST = 128;
+// Scales of a stage: of 128 rows of A and of every 64 columns of B.
+CONSTANT u32 SCALES_BYTES = (ROWS + 4) * 4;
 
 // Tiles of so many columns.
 template <u32 WIDE> struct Shape {
   static constexpr u32 COLUMNS = WIDE;
   static constexpr u32 BYTES = BYTES_A + WIDE * ROW_BYTES;
-  static constexpr u32 STAGES = WIDE == 256 ? 4 : 6;
-  // Where barriers stand that another block arrives at.
-  static constexpr u32 BARRIERS_AT = STAGES * BYTES + CONSUMERS * BUFFERS * BUFFER_BYTES;
+  static constexpr u32 STAGES = WIDE == 128 ? 6 : 4;
+  // Of each warpgroup that multiplies; a tile's parts of 64 columns are a multiple of them.
+  static constexpr u32 BUFFERS = WIDE == 192 ? 3 : 2;
+  static constexpr u32 BARRIERS_AT = STAGES * BYTES + MULTIPLIERS * BUFFERS * BUFFER_BYTES;
   // Of one thread.
   static constexpr u32 SUMS = WIDE / 2;
 };
@@ -47,23 +63,12 @@ template <class In> struct Type;
 template <class In> struct Half {
   using Out = In;
   static constexpr u32 DEPTH = ROW_BYTES / 2;
-  // Rows of B are along n, 64 columns in each of 4 boxes.
+  // Rows of B are along n, 64 columns in each box.
   static constexpr u32 BOX_BYTES = DEPTH * ROW_BYTES;
-  template <class Groups>
-  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, const Groups& groups, u32 column,
-                                   u32 step, u64* full) {
-    const u32 row = groups.group * groups.p.k + step * DEPTH;
-    UNROLL for (u32 box = 0; box < 256 / 64; box++) {
-      tile_load(to + box * BOX_BYTES, b, column + box * 64, row, full);
-    }
-  }
-  // One block's half, to both of a cluster.
-  static DEVICE_MEMBER void load_half_of_b(u8* to, const TensorMap* b, u32 column, u32 step,
-                                           u64* full) {
-    UNROLL for (u32 i = 0; i < 2; i++) {
-      const u32 box = cluster_place() * 2 + i;
-      tile_load_to_both(to + box * BOX_BYTES, b, column + box * 64, step * DEPTH, full);
-    }
+  template <u32 WIDE> static constexpr u32 BOXES = WIDE / 64;
+  template <class Shape, class Groups>
+  static DEVICE_MEMBER Box box_of_b(u8* to, const Groups& groups, u32 column, u32 step, u32 box) {
+    return {to + box * BOX_BYTES, column + box * 64, groups.group * groups.p.k + step * DEPTH};
   }
   // 16 along k are 16 rows.
   static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
@@ -75,10 +80,13 @@ template <> struct Type<f16> : Half<f16> {};
 template <> struct Type<e4m3> {
   using Out = bf16;
   static constexpr u32 DEPTH = ROW_BYTES;
-  template <class Groups>
-  static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, const Groups& groups, u32 column,
-                                   u32 step, u64* full) {
-    tile_load(to, b, step * DEPTH, groups.group * groups.p.n + column, full);
+  // Rows of B are along k, half of a tile's columns in each box.
+  template <u32 WIDE> static constexpr u32 BOXES = 2;
+  template <class Shape, class Groups>
+  static DEVICE_MEMBER Box box_of_b(u8* to, const Groups& groups, u32 column, u32 step, u32 box) {
+    constexpr u32 HIGH = Shape::COLUMNS / 2;
+    const u32 row = groups.group * groups.p.n + column + box * HIGH;
+    return {to + box * (HIGH * ROW_BYTES), step * DEPTH, row};
   }
   // 32 along k are 32 bytes of each row.
   static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
@@ -86,42 +94,23 @@ template <> struct Type<e4m3> {
   }
 };
 
-template <u32 STAGES> struct Ring {
-  u64* full;
-  u64* empty;
-  u32 stage, parity;
-
-  DEVICE_MEMBER void advance() {
-    if (++stage < STAGES) return;
-    stage = 0;
-    parity ^= 1;
+// Has stage after stage of one tile copied.
+template <class In, class Shape, u32 SHARERS, class Ring, class Groups>
+DEVICE void fetch_tile(Ring& ring, u8* shared, const Groups& groups, Place place, u32 first,
+                       u32 end, const TensorMap* a, const TensorMap* b) {
+  for (u32 step = first; step < end; step++) {
+    u8* to = shared + ring.stage * Shape::BYTES;
+    const auto of_a = [&](u32 box) -> Box {
+      const u32 row = groups.first + place.row * ROWS + box * 64;
+      return {to + box * BOX_BYTES_A, step * Type<In>::DEPTH, row};
+    };
+    const auto of_b = [&](u32 box) {
+      const u32 column = place.column * Shape::COLUMNS;
+      return Type<In>::template box_of_b<Shape>(to + BYTES_A, groups, column, step, box);
+    };
+    constexpr u32 BOXES_B = Type<In>::template BOXES<Shape::COLUMNS>;
+    fetch_stage<SHARERS, Shape::BYTES, BOXES_A, BOXES_B>(ring, place.down, a, b, of_a, of_b);
   }
-};
-
-template <class Groups> DEVICE Tile tile_of(const Groups& groups, u32 index) {
-  return tile_at<GROUP>(groups.within(index), groups.rows, groups.columns);
-}
-
-// One product in pairs of tiles, one below the other, of the two blocks of a cluster: both need the
-// same B, of which each fetches a half for both. The last pair may reach beyond C.
-struct Pairs {
-  static constexpr bool GROUPS = false;
-  static constexpr u32 SHARERS = 2;
-  static constexpr u32 first = 0;
-  GemmParams p;
-  u32 rows, columns;  // of pairs
-
-  DEVICE_MEMBER bool seek(u32 index) const { return index / 2 < rows * columns; }
-};
-DEVICE Tile tile_of(const Pairs& pairs, u32 index) {
-  const Tile pair = tile_at<GROUP / 2>(index / 2, pairs.rows, pairs.columns);
-  return {pair.row * 2 + index % 2, pair.column};
-}
-
-// A stage has been read: whoever fills it may know, which are both blocks where each fills both's.
-template <u32 SHARERS> DEVICE void release(u64* empty) {
-  arrive(empty);
-  if (SHARERS == 2) arrive_in_cluster(empty, cluster_place() ^ 1);
 }
 
 // Has stage after stage copied, through all tiles.
@@ -130,22 +119,8 @@ DEVICE void produce(Ring ring, u8* shared, Groups groups, const TensorMap* a,
                     const TensorMap* b) {
   const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
-    const Tile tile = tile_of(groups, index);
-    for (u32 step = 0; step < steps; step++) {
-      // Of a stage that was never used, the phase before the first is over.
-      await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
-      u64* full = &ring.full[ring.stage];
-      u8* to = shared + ring.stage * Shape::BYTES;
-      arrive_expecting(full, Shape::BYTES);
-      tile_load(to, a, step * Type<In>::DEPTH, groups.first + tile.row * ROWS, full);
-      const u32 column = tile.column * Shape::COLUMNS;
-      if constexpr (Groups::SHARERS == 2) {
-        Type<In>::load_half_of_b(to + BYTES_A, b, column, step, full);
-      } else {
-        Type<In>::load_b(to + BYTES_A, b, groups, column, step, full);
-      }
-      ring.advance();
-    }
+    const Place place = place_of(groups, index);
+    fetch_tile<In, Shape, Groups::SHARERS>(ring, shared, groups, place, 0, steps, a, b);
   }
 }
 
@@ -166,10 +141,10 @@ DEVICE void leave_some(const f32 (&sums)[SUMS], Out* c, u32 columns, u32 column_
 }
 
 // Writes a warpgroup's 64 rows, 64 columns at a time.
-template <class Out, u32 SUMS, class Groups>
-DEVICE void leave(const f32 (&sums)[SUMS], u8* buffers, u32 consumer, const Groups& groups,
-                  Tile tile, const TensorMap* c) {
-  constexpr u32 COLUMNS = 2 * SUMS;
+template <class Out, class Shape, class Groups>
+DEVICE void leave(const f32 (&sums)[Shape::SUMS], u8* shared, u32 consumer, const Groups& groups,
+                  Place tile, const TensorMap* c) {
+  constexpr u32 COLUMNS = Shape::COLUMNS, BUFFERS = Shape::BUFFERS;
   const u32 thread = thread_index() % 128, warp = thread / 32, lane = thread % 32;
   const u32 row = warp * 16 + lane % 16;
   const u32 row_first = tile.row * ROWS + consumer * 64;
@@ -183,8 +158,9 @@ DEVICE void leave(const f32 (&sums)[SUMS], u8* buffers, u32 consumer, const Grou
     }
   }
   UNROLL for (u32 part = 0; part < COLUMNS / 64; part++) {
-    u8* buffer = buffers + (consumer * BUFFERS + part % BUFFERS) * BUFFER_BYTES;
-    // The store before the last one, which read this buffer, has done so.
+    const u32 which = consumer * BUFFERS + part % BUFFERS;
+    u8* buffer = shared + Shape::STAGES * Shape::BYTES + which * BUFFER_BYTES;
+    // The store that read this buffer last has done so.
     if (thread == 0) await_stores_read<BUFFERS - 1>();
     barrier_of<128>(1 + consumer);
     UNROLL for (u32 pair = 0; pair < 4; pair++) {
@@ -213,7 +189,7 @@ DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32
   const u32 a = shared_address(shared) + ring.stage * Shape::BYTES;
   begin_multiplications();
   UNROLL for (u32 part = 0; part < 4; part++) {
-    multiply_tiles(sums, describe_k_major(a + consumer * (64 * ROW_BYTES) + part * 32),
+    multiply_tiles(sums, describe_k_major(a + consumer * BOX_BYTES_A + part * 32),
                    Type<In>::describe_b(a + BYTES_A, part), accumulate + part, In());
   }
   close_multiplications();
@@ -222,59 +198,101 @@ DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32
   return empty;
 }
 
+// Multiplies the stages of one tile.
+template <class In, class Shape, u32 SHARERS, class Ring>
+DEVICE void multiply_tile(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer,
+                          u32 steps) {
+  const bool speaks = thread_index() % 32 == 0;
+  u64* previous = nullptr;
+  for (u32 step = 0; step < steps; step++) {
+    u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step);
+    // All but the ones just closed are done: the stage before has been read.
+    await_multiplications<1>();
+    if (speaks && previous != nullptr) release_stage<SHARERS>(previous);
+    previous = empty;
+  }
+  await_multiplications<0>();
+  settle(sums);
+  if (speaks) release_stage<SHARERS>(previous);
+}
+
 template <class In, class Shape, class Ring, class Groups>
 DEVICE void consume(Ring ring, u8* shared, Groups groups, const TensorMap* c) {
   const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
   const u32 consumer = thread_index() / 128 - 1;
-  const bool speaks = thread_index() % 32 == 0;
   f32 sums[Shape::SUMS];
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
-    u64* previous = nullptr;
-    for (u32 step = 0; step < steps; step++) {
-      u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step);
-      // All but the ones just closed are done: the stage before has been read.
-      await_multiplications<1>();
-      if (speaks && previous != nullptr) release<Groups::SHARERS>(previous);
-      previous = empty;
-    }
-    await_multiplications<0>();
-    settle(sums);
-    if (speaks) release<Groups::SHARERS>(previous);
-    leave<typename Type<In>::Out>(sums, shared + Shape::STAGES * Shape::BYTES, consumer, groups,
-                                  tile_of(groups, index), c);
+    multiply_tile<In, Shape, Groups::SHARERS>(sums, ring, shared, consumer, steps);
+    leave<typename Type<In>::Out, Shape>(sums, shared, consumer, groups,
+                                         place_of(groups, index), c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
-// What a stage's sums are worth, in each of a thread's two rows.
-struct Factors { f32 of_row[2]; };
+// What a stage's sums are worth: in each of a thread's two rows, for every 64 columns.
+template <u32 PARTS> struct Factors { f32 at[PARTS][2]; };
 
 struct NoScales {
-  DEVICE_MEMBER Factors load(Tile, u32) const { return {{1.0f, 1.0f}}; }
+  static constexpr u32 COPIERS = 0;
+  template <u32 WIDE> DEVICE_MEMBER void copy(u8*, Place, u32, u64*) const {}
+  template <u32 PARTS> DEVICE_MEMBER Factors<PARTS> load(const u8*) const {
+    Factors<PARTS> ones;
+    UNROLL for (u32 part = 0; part < PARTS; part++) ones.at[part][0] = ones.at[part][1] = 1.0f;
+    return ones;
+  }
 };
 struct BlockScales {
+  static constexpr u32 COPIERS = 32;
   const f32* a;
   const f32* b;
-  u32 rows, blocks;
+  u32 rows, columns, blocks;
 
-  DEVICE_MEMBER Factors load(Tile tile, u32 step) const {
-    const u32 thread = thread_index() - 128;
-    const u32 row = tile.row * ROWS + thread / 32 * 16 + thread % 32 / 4;
-    const f32 of_b = b[u64(tile.column) * blocks + step];
-    Factors factors;
-    UNROLL for (u32 i = 0; i < 2; i++) {
-      const bool there = row + 8 * i < rows;
-      factors.of_row[i] = there ? a[u64(step) * rows + row + 8 * i] * of_b : 0.0f;
+  // By one warp, beside a stage; who waits for the stage waits for them. Zeros outside of A and B.
+  template <u32 WIDE> DEVICE_MEMBER void copy(u8* to, Place place, u32 step, u64* full) const {
+    const u32 lane = thread_index() % 32, at = shared_address(to);
+    UNROLL for (u32 i = 0; i < ROWS / 32; i++) {
+      const u32 row = 32 * i + lane, of_all = place.row * ROWS + row;
+      const bool there = of_all < rows;
+      copy_word_async(at + row * 4, a + (there ? u64(step) * rows + of_all : 0), there ? 4 : 0);
+    }
+    if (lane < WIDE / 64) {
+      const u32 column = place.column * WIDE + lane * 64;
+      const bool there = column < columns;
+      const u64 of_all = there ? u64(column / fp8block::BLOCK) * blocks + step : 0;
+      copy_word_async(at + (ROWS + lane) * 4, b + of_all, there ? 4 : 0);
+    }
+    arrive_when_copied(full);
+  }
+  template <u32 PARTS> DEVICE_MEMBER Factors<PARTS> load(const u8* from) const {
+    const u32 thread = thread_index() - 128, at = shared_address(from);
+    const u32 row = thread / 32 * 16 + thread % 32 / 4;
+    const f32 of_rows[2] = {float_of(load_shared(at + row * 4, u32())),
+                            float_of(load_shared(at + (row + 8) * 4, u32()))};
+    Factors<PARTS> factors;
+    UNROLL for (u32 part = 0; part < PARTS; part++) {
+      const f32 of_b = float_of(load_shared(at + (ROWS + part) * 4, u32()));
+      UNROLL for (u32 i = 0; i < 2; i++) factors.at[part][i] = of_rows[i] * of_b;
     }
     return factors;
   }
 };
 
-template <u32 SUMS>
-DEVICE void promote(f32 (&all)[SUMS], f32 (&sums)[SUMS], Factors factors) {
-  settle(sums);
-  UNROLL for (u32 i = 0; i < SUMS; i++) {
-    all[i] = fused(sums[i], factors.of_row[i / 2 % 2], all[i]);
+template <class Shape> DEVICE u8* scales_of(u8* shared, u32 stage) {
+  return shared + Shape::BARRIERS_AT + SCALES_PAST + stage * SCALES_BYTES;
+}
+
+// Has the scales of stage after stage copied.
+template <class In, class Shape, class Ring, class Groups, class Scales>
+DEVICE void produce_scales(Ring ring, u8* shared, Groups groups, Scales scales) {
+  const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
+  for (u32 index = block_index(); groups.seek(index); index += block_count()) {
+    const Place place = place_of(groups, index);
+    for (u32 step = 0; step < steps; step++) {
+      await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
+      u8* to = scales_of<Shape>(shared, ring.stage);
+      scales.template copy<Shape::COLUMNS>(to, place, step, &ring.full[ring.stage]);
+      ring.advance();
+    }
   }
 }
 
@@ -288,181 +306,156 @@ DEVICE void consume_promoting(Ring ring, u8* shared, Groups groups, Scales scale
   const u32 consumer = thread_index() / 128 - 1;
   const bool speaks = thread_index() % 32 == 0;
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
-    const Tile tile = tile_of(groups, index);
     f32 all[Shape::SUMS] = {}, sums[Shape::SUMS];
     for (u32 step = 0; step < steps; step++) {
-      const Factors factors = scales.load(tile, step);
+      const u8* beside = scales_of<Shape>(shared, ring.stage);
       u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, 0);
+      const auto factors = scales.template load<Shape::COLUMNS / 64>(beside);
       await_multiplications<0>();
-      if (speaks) arrive(empty);
-      promote(all, sums, factors);
+      settle(sums);
+      // The scales have been loaded by all lanes.
+      if (Scales::COPIERS > 0) warp_barrier();
+      if (speaks) release_stage<Groups::SHARERS>(empty);
+      UNROLL for (u32 i = 0; i < Shape::SUMS; i++) {
+        all[i] = fused(sums[i], factors.at[i / 32][i / 2 % 2], all[i]);
+      }
     }
-    leave<typename Type<In>::Out>(all, shared + Shape::STAGES * Shape::BYTES, consumer, groups,
-                                  tile, c);
+    leave<typename Type<In>::Out, Shape>(all, shared, consumer, groups,
+                                         place_of(groups, index), c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
-}
-
-// `produce` is what one thread does, `consume` what the two warpgroups that multiply do.
-template <class Shape, u32 SHARERS = 1, class Produce, class Consume>
-DEVICE void run(const TensorMap* a, const TensorMap* b, const TensorMap* c, Produce produce,
-                Consume consume) {
-  constexpr u32 STAGES = Shape::STAGES;
-  SHARED u64 own[2 * STAGES];
-  u8* shared = dynamic_shared();
-  u64* barriers = SHARERS == 1 ? own : reinterpret_cast<u64*>(shared + Shape::BARRIERS_AT);
-  const Ring<STAGES> ring = {barriers, barriers + STAGES, 0, 0};
-  if (thread_index() == 0) {
-    for (u32 stage = 0; stage < STAGES; stage++) {
-      make_barrier(&ring.full[stage], 1);
-      // One thread of each warp of the consumers.
-      make_barrier(&ring.empty[stage], CONSUMERS * 4 * SHARERS);
-    }
-    barriers_made();
-    prefetch_map(a);
-    prefetch_map(b);
-    prefetch_map(c);
-  }
-  if (SHARERS == 1) block_barrier();
-  else cluster_barrier();
-  if (thread_index() < 128) {
-    keep_registers<40>();
-    if (thread_index() == 0) produce(ring, shared);
-  } else {
-    take_registers<232>();
-    consume(ring, shared);
-  }
-  // The other block may still fill this one's memory, and arrive at its barriers.
-  if (SHARERS == 2) {
-    warp_barrier();
-    cluster_barrier();
-  }
-}
-
-template <class In, class Shape, class Groups, class Consume>
-DEVICE void product(const Groups& groups, const TensorMap* a, const TensorMap* b,
-                    const TensorMap* c, Consume consume) {
-  const auto fetch = [&](Ring<Shape::STAGES> ring, u8* shared) {
-    produce<In, Shape>(ring, shared, groups, a, b);
-  };
-  run<Shape, Groups::SHARERS>(a, b, c, fetch, consume);
 }
 
 template <class In, class Groups>
 DEVICE void plain_product(const Groups& groups, const TensorMap* a, const TensorMap* b,
                           const TensorMap* c) {
-  product<In, Shape<256>>(groups, a, b, c, [&](Ring<Shape<256>::STAGES> ring, u8* shared) {
-    consume<In, Shape<256>>(ring, shared, groups, c);
+  using S = Shape<256>;
+  using Ring = StageRing<S::STAGES>;
+  u8* shared = dynamic_shared();
+  const auto fetch = [&](Ring ring) {
+    if (thread_index() == 0) produce<In, S>(ring, shared, groups, a, b);
+  };
+  run_warpgroups<S::STAGES, Groups::SHARERS>(shared + S::BARRIERS_AT, a, b, c, fetch,
+                                             [&](Ring ring) {
+    consume<In, S>(ring, shared, groups, c);
   });
 }
 
 template <class Scales>
 DEVICE void promoted_product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
                              const TensorMap* c, Scales scales) {
-  const auto groups = single<ROWS, 128>(p);
-  product<e4m3, Shape<128>>(groups, a, b, c, [&](Ring<Shape<128>::STAGES> ring, u8* shared) {
-    consume_promoting<e4m3, Shape<128>>(ring, shared, groups, scales, c);
+  using S = Shape<192>;
+  using Ring = StageRing<S::STAGES>;
+  u8* shared = dynamic_shared();
+  const auto groups = single<ROWS, S::COLUMNS, 2>(p);
+  const auto fetch = [&](Ring ring) {
+    if (thread_index() == 0) produce<e4m3, S>(ring, shared, groups, a, b);
+    if (Scales::COPIERS > 0 && thread_index() / 32 == 1) {
+      produce_scales<e4m3, S>(ring, shared, groups, scales);
+    }
+  };
+  run_warpgroups<S::STAGES, 2, Scales::COPIERS>(shared + S::BARRIERS_AT, a, b, c, fetch,
+                                                [&](Ring ring) {
+    consume_promoting<e4m3, S>(ring, shared, groups, scales, c);
   });
 }
 
-// Tiles that several blocks share where there are not enough of them for all.
-template <class In, class Shape, class Ring>
-DEVICE void produce_stretches(Ring ring, u8* shared, const Single<ROWS, Shape::COLUMNS>& single,
+// Tiles that several blocks share where there are not enough of them for all. Of a cluster of two
+// the tiles stand beside each other, and both need the same rows of A.
+template <class Shape, u32 CLUSTER> using Deal = Single<ROWS, Shape::COLUMNS * CLUSTER>;
+
+template <u32 CLUSTER, class Deal> DEVICE Place place_in_cluster(const Deal& deal, u32 index) {
+  const Place place = place_of(deal, index);
+  if (CLUSTER == 1) return place;
+  return {place.row, place.column * CLUSTER + cluster_place(), 0};
+}
+
+template <class In, class Shape, u32 CLUSTER, class Ring>
+DEVICE void produce_stretches(Ring ring, u8* shared, const Deal<Shape, CLUSTER>& deal,
                               const Line& line, const TensorMap* a, const TensorMap* b) {
   for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
-    const Tile tile = tile_of(single, now.index);
-    for (u32 step = now.step; step < now.end; step++) {
-      await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
-      u64* full = &ring.full[ring.stage];
-      u8* to = shared + ring.stage * Shape::BYTES;
-      arrive_expecting(full, Shape::BYTES);
-      tile_load(to, a, step * Type<In>::DEPTH, tile.row * ROWS, full);
-      Type<In>::load_b(to + BYTES_A, b, single, tile.column * Shape::COLUMNS, step, full);
-      ring.advance();
-    }
+    const Place place = place_in_cluster<CLUSTER>(deal, now.index);
+    fetch_tile<In, Shape, CLUSTER>(ring, shared, deal, place, now.step, now.end, a, b);
   }
 }
 
-template <class In, class Shape, class Ring>
-DEVICE void consume_stretches(Ring ring, u8* shared, const Single<ROWS, Shape::COLUMNS>& single,
-                              const Line& line, f32* scratch, u32* told, const TensorMap* c) {
+template <class In, class Shape, u32 CLUSTER, class Ring>
+DEVICE void consume_stretches(Ring ring, u8* shared, const Deal<Shape, CLUSTER>& deal,
+                              const Line& line, f32* scratch, const TensorMap* c) {
   const u32 consumer = thread_index() / 128 - 1;
-  const bool speaks = thread_index() % 32 == 0;
+  const u32 part = CLUSTER == 1 ? consumer : cluster_place() * MULTIPLIERS + consumer;
+  u32* told = reinterpret_cast<u32*>(shared + Shape::BARRIERS_AT + TOLD_PAST);
   f32 sums[Shape::SUMS];
   for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
-    u64* previous = nullptr;
-    for (u32 step = now.step; step < now.end; step++) {
-      u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step - now.step);
-      await_multiplications<1>();
-      if (speaks && previous != nullptr) arrive(previous);
-      previous = empty;
-    }
-    await_multiplications<0>();
-    settle(sums);
-    if (speaks) arrive(previous);
+    multiply_tile<In, Shape, CLUSTER>(sums, ring, shared, consumer, now.end - now.step);
     if (now.end - now.step < line.steps) {
-      const Sharers<Shape::SUMS, 128, CONSUMERS> sharers = {scratch, told, consumer,
-                                                            thread_index() % 128};
+      const Sharers<Shape::SUMS, 128, MULTIPLIERS * CLUSTER> sharers = {scratch, told, part,
+                                                                        thread_index() % 128};
       const auto sum = [&](u32 i) -> f32& { return sums[i]; };
       const auto meet = [&] { barrier_of<128>(1 + consumer); };
       if (!sharers.complete(line, now.index, now.step, now.end, sum, meet)) continue;
     }
-    leave<typename Type<In>::Out>(sums, shared + Shape::STAGES * Shape::BYTES, consumer, single,
-                                  tile_of(single, now.index), c);
+    leave<typename Type<In>::Out, Shape>(sums, shared, consumer, deal,
+                                         place_in_cluster<CLUSTER>(deal, now.index), c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
-template <class In>
+template <class In, class Shape, u32 CLUSTER>
 DEVICE void shared_product(const GemmParams& p, f32* scratch, const TensorMap* a,
                            const TensorMap* b, const TensorMap* c) {
-  using S = Shape<256>;
-  SHARED u32 told[CONSUMERS];
-  const auto one = single<ROWS, 256>(p);
-  const Line line = line_of(one.rows * one.columns, tiles_along(p.k, Type<In>::DEPTH));
-  const auto produce = [&](Ring<S::STAGES> ring, u8* shared) {
-    produce_stretches<In, S>(ring, shared, one, line, a, b);
+  using Ring = StageRing<Shape::STAGES>;
+  u8* shared = dynamic_shared();
+  const auto deal = single<ROWS, Shape::COLUMNS * CLUSTER>(p);
+  const u32 steps = tiles_along(p.k, Type<In>::DEPTH);
+  const Line line = line_of<CLUSTER>(deal.rows * deal.columns, steps);
+  const auto fetch = [&](Ring ring) {
+    if (thread_index() == 0) {
+      produce_stretches<In, Shape, CLUSTER>(ring, shared, deal, line, a, b);
+    }
   };
-  run<S>(a, b, c, produce, [&](Ring<S::STAGES> ring, u8* shared) {
-    consume_stretches<In, S>(ring, shared, one, line, scratch, told, c);
-  });
+  const auto multiply = [&](Ring ring) {
+    consume_stretches<In, Shape, CLUSTER>(ring, shared, deal, line, scratch, c);
+  };
+  run_warpgroups<Shape::STAGES, CLUSTER>(shared + Shape::BARRIERS_AT, a, b, c, fetch, multiply);
 }
 
 }  // namespace
 
 KERNEL(384, 1) gemm_bf16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  plain_product<bf16>(single<ROWS, 256>(p), &a, &b, &c);
-}
-KERNEL(384, 1) gemm_bf16_wgmma_pair(const GemmParams p, MAP a, MAP b, MAP c) {
-  const Pairs pairs = {p, tiles_along(p.m, 2 * ROWS), tiles_along(p.n, 256)};
-  plain_product<bf16>(pairs, &a, &b, &c);
+  plain_product<bf16>(single<ROWS, 256, 2>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_f16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  plain_product<f16>(single<ROWS, 256>(p), &a, &b, &c);
+  plain_product<f16>(single<ROWS, 256, 2>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
-  plain_product<e4m3>(single<ROWS, 256>(p), &a, &b, &c);
+  plain_product<e4m3>(single<ROWS, 256, 2>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_promoted(const GemmParams p, MAP a, MAP b, MAP c) {
   promoted_product(p, &a, &b, &c, NoScales());
 }
 KERNEL(384, 1) gemm_fp8block_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
   const BlockScales scales = {static_cast<const f32*>(p.scales_a),
-                              static_cast<const f32*>(p.scales_b), p.m, p.k / fp8block::BLOCK};
+                              static_cast<const f32*>(p.scales_b), p.m, p.n,
+                              p.k / fp8block::BLOCK};
   promoted_product(p, &a, &b, &c, scales);
 }
 KERNEL(384, 1) grouped_bf16_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
-  plain_product<bf16>(grouped<ROWS, 256>(p), &a, &b, &c);
+  plain_product<bf16>(grouped<ROWS, 256, 2>(p), &a, &b, &c);
 }
 KERNEL(384, 1) grouped_f16_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
-  plain_product<f16>(grouped<ROWS, 256>(p), &a, &b, &c);
+  plain_product<f16>(grouped<ROWS, 256, 2>(p), &a, &b, &c);
 }
 KERNEL(384, 1) grouped_fp8_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
-  plain_product<e4m3>(grouped<ROWS, 256>(p), &a, &b, &c);
+  plain_product<e4m3>(grouped<ROWS, 256, 2>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_stream_k(const GemmParams p, f32* scratch, MAP a, MAP b, MAP c) {
-  shared_product<bf16>(p, scratch, &a, &b, &c);
+  shared_product<bf16, Shape<256>, 1>(p, scratch, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_stream_k(const GemmParams p, f32* scratch, MAP a, MAP b, MAP c) {
-  shared_product<e4m3>(p, scratch, &a, &b, &c);
+  shared_product<e4m3, Shape<256>, 1>(p, scratch, &a, &b, &c);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_stream_k_narrow(const GemmParams p, f32* scratch, MAP a, MAP b,
+                                               MAP c) {
+  shared_product<bf16, Shape<128>, 2>(p, scratch, &a, &b, &c);
 }

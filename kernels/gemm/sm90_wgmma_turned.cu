@@ -1,15 +1,17 @@
-// Matrix products by warpgroups, of tf32 and int8. From shared memory the multiplication takes these
-// types only with k along the rows of both operands, and rows of B are along n. So the product is
-// turned: C' = B' A', whose left operand may come from registers. The rows of A are its right operand
-// as they stand; of B each thread loads what it has to hold, words of tf32 as they are, bytes after
-// exchanging them four by four. Which rows of B' a warp takes for which is free, and chosen so that
-// no two threads want the same bank. Rows must be multiples of 16 bytes.
+// GEMM for Hopper (sm_90a) by wgmma, of tf32 and int8. From shared memory the multiplication takes
+// these types only with k along the rows of both operands, and rows of B are along n. So the product
+// is turned: C' = B' A', whose left operand may come from registers. The rows of A are its right
+// operand as they stand; of B each thread loads what it has to hold, words of tf32 as they are, bytes
+// after exchanging them four by four. Which rows of B' a warp takes for which is free, and chosen so
+// that no two threads want the same bank. Rows must be multiples of 16 bytes.
 //
-// Otherwise as in sm90_wgmma.cu: tiles of 128 x 256 (m x n), 128 bytes of each row of A along k are
-// a stage, four in a ring; one thread has them copied, two warpgroups multiply 128 columns of C
-// each. A warp has 32 columns and writes them by itself, 16 rows at a time.
+// Otherwise as in sm90_wgmma.cu: tiles of 128 x 256 (m x n) in pairs for clusters of two blocks, 128
+// bytes of each row of A along k are a stage, four in a ring; one thread has them copied, two
+// warpgroups multiply 128 columns of C each. A warp has 32 columns and writes them by itself, 16 rows
+// at a time.
 #include "params.h"
 #include "sm90_attention.h"
+#include "sm90_product.h"
 #include "tiles.h"
 
 namespace {
@@ -17,15 +19,17 @@ namespace {
 CONSTANT u32 ROWS = 128;
 CONSTANT u32 COLUMNS = 256;
 CONSTANT u32 STAGES = 4;
-CONSTANT u32 GROUP = 8;
-CONSTANT u32 CONSUMERS = 2;
-CONSTANT u32 BYTES_A = ROWS * 128;
+// Boxes of 64 rows of A.
+CONSTANT u32 BOXES_A = 2;
+CONSTANT u32 BOX_BYTES_A = 64 * 128;
+CONSTANT u32 BYTES_A = BOXES_A * BOX_BYTES_A;
 // 128 bytes along k of 256 columns.
 CONSTANT u32 BYTES_B = COLUMNS * 128;
 CONSTANT u32 BYTES = BYTES_A + BYTES_B;
 // 16 rows of 32 words, two for each warp.
 CONSTANT u32 PART = 16;
 CONSTANT u32 BUFFER_BYTES = PART * 128;
+CONSTANT u32 BARRIERS_AT = STAGES * BYTES + MULTIPLIERS * 4 * 2 * BUFFER_BYTES;
 // Steps of one multiplication in a stage, and blocks of 64 columns of C that a warpgroup has.
 CONSTANT u32 STEPS = 4;
 CONSTANT u32 BLOCKS = 2;
@@ -103,39 +107,26 @@ template <> struct Type<i8> {
   }
 };
 
-struct Ring {
-  u64* full;
-  u64* empty;
-  u32 stage, parity;
-
-  DEVICE_MEMBER void advance() {
-    if (++stage < STAGES) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
-
-struct Work {
-  u32 rows, columns, steps;
-};
+using Ring = StageRing<STAGES>;
+using Deal = Single<ROWS, COLUMNS, 2>;
 
 // Has stage after stage copied, through all tiles.
 template <class In>
-DEVICE void produce(Ring ring, u8* shared, Work work, const TensorMap* a, const TensorMap* b) {
+DEVICE void produce(Ring ring, u8* shared, Deal deal, u32 steps, const TensorMap* a,
+                    const TensorMap* b) {
   using T = Type<In>;
-  for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
-    const Tile tile = tile_at<GROUP>(index, work.rows, work.columns);
-    for (u32 step = 0; step < work.steps; step++) {
-      await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
-      u64* full = &ring.full[ring.stage];
+  for (u32 index = block_index(); deal.seek(index); index += block_count()) {
+    const Place place = place_of(deal, index);
+    for (u32 step = 0; step < steps; step++) {
       u8* to = shared + ring.stage * BYTES;
-      arrive_expecting(full, BYTES);
-      tile_load(to, a, step * T::DEPTH, tile.row * ROWS, full);
-      UNROLL for (u32 box = 0; box < COLUMNS / T::BOX_COLUMNS; box++) {
-        tile_load(to + BYTES_A + box * T::BOX_BYTES, b,
-                  tile.column * COLUMNS + box * T::BOX_COLUMNS, step * T::DEPTH, full);
-      }
-      ring.advance();
+      const auto of_a = [&](u32 box) -> Box {
+        return {to + box * BOX_BYTES_A, step * T::DEPTH, place.row * ROWS + box * 64};
+      };
+      const auto of_b = [&](u32 box) -> Box {
+        return {to + BYTES_A + box * T::BOX_BYTES, place.column * COLUMNS + box * T::BOX_COLUMNS,
+                step * T::DEPTH};
+      };
+      fetch_stage<2, BYTES, BOXES_A, COLUMNS / T::BOX_COLUMNS>(ring, place.down, a, b, of_a, of_b);
     }
   }
 }
@@ -164,7 +155,7 @@ DEVICE u64* multiply_stage(typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], Fra
 
 // Writes a warp's 32 columns, 16 rows at a time.
 template <class In>
-DEVICE void leave(const typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], u8* buffers, Tile tile,
+DEVICE void leave(const typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], u8* buffers, Place tile,
                   const TensorMap* c) {
   const u32 warp = thread_index() / 32 - 4, t = thread_index() % 4;
   const bool speaks = thread_index() % 32 == 0;
@@ -188,20 +179,21 @@ DEVICE void leave(const typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], u8* bu
   }
 }
 
-template <class In> DEVICE void consume(Ring ring, u8* shared, Work work, const TensorMap* c) {
+template <class In>
+DEVICE void consume(Ring ring, u8* shared, Deal deal, u32 steps, const TensorMap* c) {
   const bool speaks = thread_index() % 32 == 0;
-  for (u32 index = block_index(); index < work.rows * work.columns; index += block_count()) {
+  for (u32 index = block_index(); deal.seek(index); index += block_count()) {
     typename Type<In>::Sum sums[BLOCKS][ROWS / 2];
     Fragments a;
-    for (u32 step = 0; step < work.steps; step++) {
+    for (u32 step = 0; step < steps; step++) {
       u64* empty = multiply_stage<In>(sums, a, ring, shared, step);
       // Operands in registers that are written while multiplications are under way make the compiler
       // have all of them wait for each other: the other warpgroup's fill the time.
       await_multiplications<0>();
-      if (speaks) arrive(empty);
+      if (speaks) release_stage<2>(empty);
     }
     UNROLL for (u32 block = 0; block < BLOCKS; block++) settle_sums(sums[block]);
-    leave<In>(sums, shared + STAGES * BYTES, tile_at<GROUP>(index, work.rows, work.columns), c);
+    leave<In>(sums, shared + STAGES * BYTES, place_of(deal, index), c);
   }
   if (speaks) await_stores<0>();
 }
@@ -209,30 +201,14 @@ template <class In> DEVICE void consume(Ring ring, u8* shared, Work work, const 
 template <class In>
 DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
                     const TensorMap* c) {
-  SHARED u64 barriers[2 * STAGES];
   u8* shared = dynamic_shared();
-  const Ring ring = {barriers, barriers + STAGES, 0, 0};
-  const Work work = {tiles_along(p.m, ROWS), tiles_along(p.n, COLUMNS),
-                     tiles_along(p.k, Type<In>::DEPTH)};
-  if (thread_index() == 0) {
-    for (u32 stage = 0; stage < STAGES; stage++) {
-      make_barrier(&ring.full[stage], 1);
-      // One thread of each warp of the consumers.
-      make_barrier(&ring.empty[stage], CONSUMERS * 4);
-    }
-    barriers_made();
-    prefetch_map(a);
-    prefetch_map(b);
-    prefetch_map(c);
-  }
-  block_barrier();
-  if (thread_index() < 128) {
-    keep_registers<40>();
-    if (thread_index() == 0) produce<In>(ring, shared, work, a, b);
-  } else {
-    take_registers<232>();
-    consume<In>(ring, shared, work, c);
-  }
+  const auto deal = single<ROWS, COLUMNS, 2>(p);
+  const u32 steps = tiles_along(p.k, Type<In>::DEPTH);
+  const auto fetch = [&](Ring ring) {
+    if (thread_index() == 0) produce<In>(ring, shared, deal, steps, a, b);
+  };
+  run_warpgroups<STAGES, 2>(shared + BARRIERS_AT, a, b, c, fetch,
+                            [&](Ring ring) { consume<In>(ring, shared, deal, steps, c); });
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   f32 scores[COLUMNS][FRAGMENTS][4];
   f32 sums[COLUMNS][DIM_V / 16][4];
   Column columns[COLUMNS];
-  u32 seen[COLUMNS];
+  u32 start_key[COLUMNS], seen[COLUMNS];
 
   // Where a chunk stands: exchanged so that lanes of neighbouring rows meet no bank twice.
   static DEVICE_MEMBER u32 key_place(u32 key, u32 chunk) { return key * CHUNKS + (chunk ^ key % 8); }
@@ -55,6 +55,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       UNROLL for (u32 step = 0; step < STEPS; step++) {
         get_chunk(queries[c][step], p.q, at + (step * 4 + lane_index() / 16) * 16);
       }
+      start_key[c] = first_key_seen(p, sequence, row);
       seen[c] = keys_seen(p, sequence, row);
       columns[c].start();
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
@@ -135,7 +136,8 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     UNROLL for (u32 c = 0; c < COLUMNS; c++) {
       UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
         UNROLL for (u32 i = 0; i < 4; i++) {
-          if (from + f * 16 + T::row(lane_index(), i) >= seen[c]) scores[c][f][i] = no_score();
+          const u32 key = from + f * 16 + T::row(lane_index(), i);
+          if (key >= seen[c] || key < start_key[c]) scores[c][f][i] = no_score();
         }
       }
     }
@@ -185,11 +187,15 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     }
   }
 
+  // The keys that any row sees, and those that all see.
+  struct Range { u32 start, end, all_from, all_to; };
+
   DEVICE_MEMBER void attend(const AttentionParams& p, const AttentionSequence& sequence, u32 kv_head,
-                            u32 end, u32 seen_by_all, Room& room) {
+                            const Range& range, Room& room) {
+    const u32 end = range.end;
     Fetched next;
-    next.fetch(p, sequence, kv_head, 0);
-    for (u32 from = 0; from < end; from += KEYS) {
+    next.fetch(p, sequence, kv_head, range.start);
+    for (u32 from = range.start; from < end; from += KEYS) {
       block_barrier();
       next.keep(room);
       block_barrier();
@@ -197,7 +203,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       go_first();
       score(room);
       go_as_others();
-      if (from + KEYS > seen_by_all) mask(from);
+      if (from < range.all_from || from + KEYS > range.all_to) mask(from);
       weigh(p.scale * LOG2_E);
       go_first();
       accumulate(room);
@@ -208,10 +214,11 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   DEVICE_MEMBER void perform(const AttentionParams& p, const AttentionSequence& sequence, u32 head,
                              u32 first, Room& room) {
     const u32 kv_head = head / (p.heads / p.kv_heads);
-    const u32 end = keys_seen(p, sequence, smaller(first + ROWS, sequence.queries) - 1);
-    const u32 seen_by_all = keys_seen(p, sequence, first);
+    const u32 last = smaller(first + ROWS, sequence.queries) - 1;
+    const Range range = {first_key_seen(p, sequence, first), keys_seen(p, sequence, last),
+                         first_key_seen(p, sequence, last), keys_seen(p, sequence, first)};
     start(p, sequence, head, first);
-    if (end > 0) attend(p, sequence, kv_head, end, seen_by_all, room);
+    if (range.start < range.end) attend(p, sequence, kv_head, range, room);
     finish(p, sequence, head, first);
   }
 

@@ -87,7 +87,7 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
   u32 queries[STEPS][4];
   f32 sums[DIM_V / 16][4];
   Column column;
-  u32 seen;
+  u32 start_key, seen;
 
   static DEVICE_MEMBER u32 row_of() { return wave_index() * 16 + lane_index() % 16; }
 
@@ -98,8 +98,9 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
     UNROLL for (u32 step = 0; step < STEPS; step++) {
       get_chunk(queries[step], p.q, at + (step * 4 + lane_index() / 16) * 16);
     }
-    seen = keys_seen(p, sequence, (part.row_first + row) / (p.heads / p.kv_heads));
-    seen = smaller(seen, part.key_end);
+    const u32 query = (part.row_first + row) / (p.heads / p.kv_heads);
+    start_key = first_key_seen(p, sequence, query);
+    seen = smaller(keys_seen(p, sequence, query), part.key_end);
     column.start();
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
       UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] = 0.0f;
@@ -131,7 +132,8 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
                            f32 factor) {
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
       UNROLL for (u32 i = 0; i < 4; i++) {
-        if (from + f * 16 + T::row(lane_index(), i) >= seen) scores[f][i] = no_score();
+        const u32 key = from + f * 16 + T::row(lane_index(), i);
+        if (key >= seen || key < start_key) scores[f][i] = no_score();
       }
     }
     multiply_sums(sums, column.weigh(scores, factor));

@@ -89,7 +89,7 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
   u32 queries[STEPS][4];
   f32 sums[DIM / 16][4];
   Column column;
-  u32 seen;
+  u32 start_key, seen;
 
   DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
                            const AttentionSequence& sequence, u32 first, u32 rows) {
@@ -101,8 +101,9 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
       const u32 chunk = (step / CHUNKS * 4 + lane / 16) * CHUNKS + step % CHUNKS;
       get_chunk(queries[step], p.q, at + chunk * 16);
     }
-    seen = keys_seen(p, sequence, (part.row_first + row) / (p.heads / p.kv_heads));
-    seen = smaller(seen, part.key_end);
+    const u32 query = (part.row_first + row) / (p.heads / p.kv_heads);
+    start_key = first_key_seen(p, sequence, query);
+    seen = smaller(keys_seen(p, sequence, query), part.key_end);
     column.start();
     UNROLL for (u32 d = 0; d < DIM / 16; d++) {
       UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] = 0.0f;
@@ -120,7 +121,8 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
         multiply_chunks<T>(scores[f], keys, queries[step]);
       }
       UNROLL for (u32 i = 0; i < 4; i++) {
-        if (from + f * 16 + T::row(lane_index(), i) >= seen) scores[f][i] = no_score();
+        const u32 key = from + f * 16 + T::row(lane_index(), i);
+        if (key >= seen || key < start_key) scores[f][i] = no_score();
       }
     }
   }

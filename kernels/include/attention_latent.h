@@ -157,14 +157,15 @@ template <class Q, class M, class C, u32 ROWS, u32 KEYS, u32 STAGES> struct Late
     }
   }
 
-  // 4 threads for each row; `seen` keys count from the tile's first on.
-  DEVICE_MEMBER void weigh(f32 factor, u32 seen) {
+  // 4 threads for each row, which sees keys from `start` to `seen`, counted from the tile's first.
+  DEVICE_MEMBER void weigh(f32 factor, u32 start, u32 seen) {
     constexpr u32 MINE = KEYS / 4;
     const u32 row = thread_index() / 4, quarter = thread_index() % 4;
     const f32* scores = room().scores + row * STRIDE + quarter * MINE;
     f32 weights[MINE], largest = no_score();
     UNROLL for (u32 i = 0; i < MINE; i++) {
-      weights[i] = quarter * MINE + i < seen ? scores[i] * factor : no_score();
+      const u32 key = quarter * MINE + i;
+      weights[i] = key >= start && key < seen ? scores[i] * factor : no_score();
       largest = larger(largest, weights[i]);
     }
     largest = larger(largest, shuffle_xor(largest, 1));
@@ -272,9 +273,10 @@ template <class Q, class M, class C, u32 ROWS, u32 KEYS, u32 STAGES> struct Late
       made.sums[i / 4 / (COLUMNS / 8)][i / 4 % (COLUMNS / 8)][i % 4] = 0.0f;
     }
     fetch_queries(p, part, sequence, first, rows);
-    const u32 mine = thread_index() / 4;
-    u32 seen = mine < rows ? keys_seen(p, sequence, (part.row_first + first + mine) / group) : 0;
+    const u32 mine = thread_index() / 4, query = (part.row_first + first + mine) / group;
+    u32 seen = mine < rows ? keys_seen(p, sequence, query) : 0;
     seen = smaller(seen, part.key_end);
+    const u32 start = first_key_seen(p, sequence, query);
     u32 fetched = part.key_first, filled = 0, stage = 0;
     auto fetch_next = [&] {
       if (fetched < part.key_end) {
@@ -293,7 +295,7 @@ template <class Q, class M, class C, u32 ROWS, u32 KEYS, u32 STAGES> struct Late
       fetch_next();
       score(shared, keys, rows);
       block_barrier();
-      made.weigh(p.scale * LOG2_E, seen > from ? seen - from : 0);
+      made.weigh(p.scale * LOG2_E, larger(start, from) - from, larger(seen, from) - from);
       block_barrier();
       made.accumulate(keys, rows);
       stage = stage + 1 == STAGES ? 0 : stage + 1;

@@ -99,17 +99,18 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 DOWN, u32 KEYS> struct Prefill {
     }
   }
 
-  // Scores of keys that a row does not see are none. `seen` is of the block's first row.
+  // Scores of keys that a row does not see are none.
   DEVICE_MEMBER void mask(const AttentionParams& p, u32 from, const AttentionSequence& sequence,
                           u32 first) {
     const u32 warp = thread_index() / 32, g = thread_index() % 32 / 4, t = thread_index() % 4;
     UNROLL for (u32 d = 0; d < DOWN; d++) {
       UNROLL for (u32 half = 0; half < 2; half++) {
         const u32 row = first + (warp * DOWN + d) * 16 + half * 8 + g;
-        const u32 seen = keys_seen(p, sequence, row);
+        const u32 seen = keys_seen(p, sequence, row), start = first_key_seen(p, sequence, row);
         UNROLL for (u32 i = 0; i < KEYS / 8; i++) {
           UNROLL for (u32 c = 0; c < 2; c++) {
-            if (from + i * 8 + 2 * t + c >= seen) scores[d][i][2 * half + c] = no_score();
+            const u32 key = from + i * 8 + 2 * t + c;
+            if (key >= seen || key < start) scores[d][i][2 * half + c] = no_score();
           }
         }
       }
@@ -239,13 +240,15 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 DOWN, u32 KEYS> struct Prefill {
     const u32 shared = shared_address(dynamic_shared());
     const u32 kv_head = head / (p.heads / p.kv_heads);
     const u32 last = smaller(first + ROWS, sequence.queries) - 1;
-    const u32 end = keys_seen(p, sequence, last), seen_by_all = keys_seen(p, sequence, first);
+    const u32 start = first_key_seen(p, sequence, first), end = keys_seen(p, sequence, last);
+    // Of the keys that all rows see, the first and the one behind the last.
+    const u32 seen_from = first_key_seen(p, sequence, last), seen_to = keys_seen(p, sequence, first);
     fetch<ROWS, BYTES_QK>(shared, p.q, [&](u32 row) -> const u8* {
       if (first + row >= sequence.queries) return nullptr;
       const u64 at = u64(sequence.query_first + first + row) * p.heads + head;
       return static_cast<const u8*>(p.q) + at * BYTES_QK;
     });
-    if (end > 0) fetch_keys(p, sequence, kv_head, 0, shared + QUERIES);
+    if (start < end) fetch_keys(p, sequence, kv_head, start, shared + QUERIES);
     close_copies();
     UNROLL for (u32 d = 0; d < DOWN; d++) {
       UNROLL for (u32 half = 0; half < 2; half++) {
@@ -257,13 +260,13 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 DOWN, u32 KEYS> struct Prefill {
       }
     }
     u32 stage = shared + QUERIES, next = stage + STAGE;
-    for (u32 from = 0; from < end; from += KEYS) {
+    for (u32 from = start; from < end; from += KEYS) {
       await_copies<0>();
       block_barrier();
       if (from + KEYS < end) fetch_keys(p, sequence, kv_head, from + KEYS, next);
       close_copies();
       score(shared, stage);
-      if (from + KEYS > seen_by_all) mask(p, from, sequence, first);
+      if (from < seen_from || from + KEYS > seen_to) mask(p, from, sequence, first);
       weigh(p.scale * LOG2_E);
       accumulate(stage + KEYS * BYTES_QK);
       const u32 used = stage;

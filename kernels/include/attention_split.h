@@ -54,7 +54,7 @@ template <class Q, class M, class C, u32 DIM> struct Split {
     f32 sums[TILES][DIM / 16][4];
     // Of rows 2t and 2t + 1 of each 8.
     f32 max[TILES][2], total[TILES][2];
-    u32 seen[TILES][2];
+    u32 start_key[TILES][2], seen[TILES][2];
 
     // Two neighbours of a row, as the multiplication takes them.
     static DEVICE_MEMBER u32 pair(const Q* from) {
@@ -82,6 +82,7 @@ template <class Q, class M, class C, u32 DIM> struct Split {
           const u32 group = p.heads / p.kv_heads;
           seen[i][c] = column < rows ? keys_seen(p, sequence, (part.row_first + column) / group) : 0;
           seen[i][c] = smaller(seen[i][c], part.key_end);
+          start_key[i][c] = first_key_seen(p, sequence, (part.row_first + column) / group);
           max[i][c] = no_score();
           total[i][c] = 0.0f;
         }
@@ -140,7 +141,8 @@ template <class Q, class M, class C, u32 DIM> struct Split {
         f32 correction[2];
         UNROLL for (u32 c = 0; c < 2; c++) {
           UNROLL for (u32 half = 0; half < 2; half++) {
-            if (from + g + 8 * half >= seen[i][c]) scores[i][2 * half + c] = no_score();
+            const u32 key = from + g + 8 * half;
+            if (key >= seen[i][c] || key < start_key[i][c]) scores[i][2 * half + c] = no_score();
           }
           f32 largest = larger(scores[i][c], scores[i][2 + c]);
           UNROLL for (u32 other = 4; other < 32; other *= 2) {

@@ -3,11 +3,22 @@
 // of a row share it (wgmma of sm90_attention.h).
 #pragma once
 #include "attention.h"
+#include "sm89.h"
 #include "sm90_attention.h"
 
 namespace {
 
-CONSTANT f32 RISE_MAX = 8.0f;
+// What weights may become by the type that they are multiplied in, as exponents of two: each is
+// 2^OFFSET times what it is relative to the largest score that sums were last corrected for, and
+// that is exceeded by RISE_MAX at most.
+template <class Matrix> struct WeightRange {
+  static constexpr f32 RISE_MAX = 8.0f, OFFSET = 0.0f;
+};
+// The largest number is 448, more than 2^8.8; those below 2^-10 become zero, which are then 2^-18 of
+// the largest weight, or less.
+template <> struct WeightRange<e4m3> {
+  static constexpr f32 RISE_MAX = 0.75f, OFFSET = 8.0f;
+};
 
 // Rows g and g + 8 of a warp's 16: what their weights are relative to, as exponents of two, sums of
 // weights so far, and what sums are to be multiplied with.
@@ -17,17 +28,26 @@ DEVICE Softmax no_softmax() {
   return {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
 }
 
-// Keys from `from` on are none to rows that do not see so many.
-template <u32 COUNT> DEVICE void mask_scores(f32 (&scores)[COUNT], u32 from, const u32 (&seen)[2]) {
+// Of keys from `from` on, rows see those from `first` on and before `end` alone.
+template <u32 COUNT>
+DEVICE void mask_scores(f32 (&scores)[COUNT], u32 from, const u32 (&first)[2], const u32 (&end)[2]) {
+  const u32 at = from + thread_index() % 4 * 2;
+  UNROLL for (u32 i = 0; i < COUNT; i++) {
+    const u32 key = at + i / 4 * 8 + i % 2, half = i / 2 % 2;
+    if (key < first[half] || key >= end[half]) scores[i] = no_score();
+  }
+}
+// The same of rows that see all keys before `end`.
+template <u32 COUNT> DEVICE void mask_scores(f32 (&scores)[COUNT], u32 from, const u32 (&end)[2]) {
   const u32 t = thread_index() % 4;
   UNROLL for (u32 i = 0; i < COUNT; i++) {
-    if (from + i / 4 * 8 + 2 * t + i % 2 >= seen[i / 2 % 2]) scores[i] = no_score();
+    if (from + i / 4 * 8 + 2 * t + i % 2 >= end[i / 2 % 2]) scores[i] = no_score();
   }
 }
 
-// Scores become weights. They are relative to the largest score so far only where it rose by more
-// than RISE_MAX: until then sums are not corrected.
-template <u32 COUNT>
+// Scores become weights, in the range of a type. They are relative to the largest score so far only
+// where it rose by more than RISE_MAX: until then sums are not corrected.
+template <class Range = WeightRange<f32>, u32 COUNT>
 DEVICE void weigh_scores(f32 (&scores)[COUNT], Softmax& softmax, f32 factor) {
   UNROLL for (u32 half = 0; half < 2; half++) {
     f32 largest = no_score();
@@ -38,15 +58,16 @@ DEVICE void weigh_scores(f32 (&scores)[COUNT], Softmax& softmax, f32 factor) {
     largest = larger(largest, shuffle_xor(largest, 2)) * factor;
     const f32 before = softmax.max[half];
     // Where nothing was seen before, any score is a rise.
-    const f32 base = largest > before + RISE_MAX ? largest : before;
+    const f32 base = largest > before + Range::RISE_MAX ? largest : before;
     const f32 relative = base == no_score() ? 0.0f : base;
     softmax.correction[half] = base == before ? 1.0f : power_of_two(before - relative);
     softmax.max[half] = base;
+    const f32 subtracted = relative - Range::OFFSET;
     f32 sum = 0.0f;
     UNROLL for (u32 i = 0; i < COUNT; i += 4) {
       UNROLL for (u32 c = 0; c < 2; c++) {
         f32& score = scores[i + 2 * half + c];
-        score = power_of_two(fused(score, factor, -relative));
+        score = power_of_two(fused(score, factor, -subtracted));
         sum += score;
       }
     }
@@ -59,6 +80,17 @@ template <class Matrix, u32 STEPS>
 DEVICE void pack_weights(u32 (&weights)[STEPS][4], const f32 (&scores)[STEPS * 8]) {
   UNROLL for (u32 i = 0; i < STEPS * 4; i++) {
     weights[i / 4][i % 4] = narrow_pair(scores[2 * i], scores[2 * i + 1], Matrix());
+  }
+}
+// The same of 8 bits, 32 keys for each multiplication. A thread has keys 8j + 2t and the next of four
+// j, where the operand has 4t .. 4t + 3 and 16 more: what is at place 16h + 4t + e along k is key
+// 16h + e / 2 * 8 + 2t + e % 2. Values stand in this order too (turn_values of sm90_wgmma.cu).
+template <u32 STEPS>
+DEVICE void pack_weights_8(u32 (&weights)[STEPS][4], const f32 (&scores)[STEPS * 16]) {
+  UNROLL for (u32 i = 0; i < STEPS * 4; i++) {
+    const u32 at = i / 4 * 16 + i % 4 / 2 * 8 + i % 2 * 2;
+    weights[i / 4][i % 4] =
+        narrow_four(scores[at], scores[at + 1], scores[at + 4], scores[at + 5], e4m3());
   }
 }
 

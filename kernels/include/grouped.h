@@ -5,47 +5,58 @@
 #include "params.h"
 #include "tiles.h"
 
-// One product, in tiles of ROWS x COLUMNS.
-template <u32 ROWS, u32 COLUMNS> struct Single {
+// Tiles of so many rows and columns, or pairs of tiles for clusters of two blocks.
+template <u32 SHARERS> DEVICE u32 tiles_dealt(u32 rows, u32 columns) {
+  if (SHARERS == 1) return rows * columns;
+  const Pairs pairs = pairs_of(rows, columns);
+  return pairs.rows * pairs.columns;
+}
+
+// One product, in tiles of ROWS x COLUMNS. SHARERS blocks, 1 or 2, are a cluster, whose tiles are a
+// pair: what is counted is then pairs.
+template <u32 ROWS, u32 COLUMNS, u32 BLOCKS = 1> struct Single {
   static constexpr bool GROUPS = false;
-  // Blocks that share what they fetch.
-  static constexpr u32 SHARERS = 1;
+  static constexpr u32 SHARERS = BLOCKS, HEIGHT = ROWS, WIDTH = COLUMNS;
   static constexpr u32 group = 0, first = 0;
   GemmParams p;
   u32 rows, columns;
 
-  DEVICE_MEMBER bool seek(u32 index) { return index < rows * columns; }
-  DEVICE_MEMBER u32 within(u32 index) const { return index; }
+  DEVICE_MEMBER bool seek(u32 index) {
+    return index / BLOCKS < tiles_dealt<BLOCKS>(rows, columns);
+  }
+  DEVICE_MEMBER u32 within(u32 index) const { return index / BLOCKS; }
   template <u32 BYTES, u32 BYTES_OUT> DEVICE_MEMBER const GemmParams& product() const { return p; }
 };
 
-template <u32 ROWS, u32 COLUMNS> DEVICE Single<ROWS, COLUMNS> single(const GemmParams& p) {
+template <u32 ROWS, u32 COLUMNS, u32 BLOCKS = 1>
+DEVICE Single<ROWS, COLUMNS, BLOCKS> single(const GemmParams& p) {
   return {p, tiles_along(p.m, ROWS), tiles_along(p.n, COLUMNS)};
 }
 
 // One for each group, group after group: all tiles of one share its B. A group without rows has no
 // tiles. How many rows each has is known on the device alone where tokens choose their experts, so
 // that no list of tiles is made before.
-template <u32 ROWS, u32 COLUMNS> struct Grouped {
+template <u32 ROWS, u32 COLUMNS, u32 BLOCKS = 1> struct Grouped {
   static constexpr bool GROUPS = true;
-  static constexpr u32 SHARERS = 1;
+  static constexpr u32 SHARERS = BLOCKS, HEIGHT = ROWS, WIDTH = COLUMNS;
   GroupedParams p;
   u32 rows, columns;       // of tiles, of the present group
   u32 group, first, end;   // the group and its rows of A and C
-  u32 before;              // tiles of all groups before it
+  u32 before;              // tiles, or pairs, of all groups before it
 
   DEVICE_MEMBER bool seek(u32 index) {
-    while (index - before >= rows * columns) {
+    for (;;) {
+      const u32 dealt = tiles_dealt<BLOCKS>(rows, columns);
+      if (index / BLOCKS - before < dealt) return true;
       if (group + 1 >= p.groups) return false;
-      before += rows * columns;
+      before += dealt;
       group++;
       first = end;
       end = p.firsts[group + 1];
       rows = tiles_along(end - first, ROWS);
     }
-    return true;
   }
-  DEVICE_MEMBER u32 within(u32 index) const { return index - before; }
+  DEVICE_MEMBER u32 within(u32 index) const { return index / BLOCKS - before; }
   // The group's, of elements of so many bytes.
   template <u32 BYTES, u32 BYTES_OUT> DEVICE_MEMBER GemmParams product() const {
     const u8* a = static_cast<const u8*>(p.a) + u64(first) * p.k * BYTES;
@@ -55,7 +66,8 @@ template <u32 ROWS, u32 COLUMNS> struct Grouped {
   }
 };
 
-template <u32 ROWS, u32 COLUMNS> DEVICE Grouped<ROWS, COLUMNS> grouped(const GroupedParams& p) {
+template <u32 ROWS, u32 COLUMNS, u32 BLOCKS = 1>
+DEVICE Grouped<ROWS, COLUMNS, BLOCKS> grouped(const GroupedParams& p) {
   const u32 end = p.firsts[1];
   return {p, tiles_along(end, ROWS), tiles_along(p.n, COLUMNS), 0, 0, end, 0};
 }

@@ -5,17 +5,20 @@
 
 // 8-bit floats (e4m3), a power of two (ue8m0) for each 32; OCP Microscaling Formats, MXFP8.
 struct mxfp8 {
+  static constexpr bool A_IS_BF16 = false;
   static constexpr u32 BITS = 8, BLOCK = 32;
   // Four of the element one; four of the scale one.
   static constexpr u32 ONES = 0x38383838, SCALE_ONES = 0x7f7f7f7f;
 };
 // 4-bit floats (e2m1), the same scales; MXFP4. Of two in a byte the first is the lower.
 struct mxfp4 {
+  static constexpr bool A_IS_BF16 = false;
   static constexpr u32 BITS = 4, BLOCK = 32;
   static constexpr u32 ONES = 0x22222222, SCALE_ONES = 0x7f7f7f7f;
 };
 // 4-bit floats, an 8-bit one (e4m3, never negative) for each 16; NVFP4.
 struct nvfp4 {
+  static constexpr bool A_IS_BF16 = false;
   static constexpr u32 BITS = 4, BLOCK = 16;
   static constexpr u32 ONES = 0x22222222, SCALE_ONES = 0x38383838;
 };
@@ -24,6 +27,7 @@ struct nvfp4 {
 // is trained and run. Scales of A stand block after block along k, rows beside each other; those of B
 // columns after columns, blocks along k beside each other.
 struct fp8block {
+  static constexpr bool A_IS_BF16 = false;
   static constexpr u32 BITS = 8, BLOCK = 128;
 };
 

@@ -15,6 +15,11 @@ DEVICE void copy_async(u32 to, const void* from, u32 valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :: "r"(to), "l"(from), "r"(valid) : "memory");
 }
+// The same of 4 bytes, `valid` all of them or none.
+DEVICE void copy_word_async(u32 to, const void* from, u32 valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :: "r"(to), "l"(from), "r"(valid) : "memory");
+}
 DEVICE void close_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Until all groups of copies are done but the OPEN latest.
 template <u32 OPEN> DEVICE void await_copies() {
@@ -55,6 +60,25 @@ DEVICE void load_matrices(u32 (&got)[4], u32 at) {
 DEVICE void load_matrices_transposed(u32 (&got)[4], u32 at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(got[0]), "=r"(got[1]), "=r"(got[2]), "=r"(got[3]) : "r"(at) : "memory");
+}
+
+DEVICE void load_words(u32 (&got)[4], u32 at) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(got[0]), "=r"(got[1]), "=r"(got[2]), "=r"(got[3]) : "r"(at) : "memory");
+}
+
+// The bits of a word that a mask has, and those of another word: one instruction, which the compiler
+// makes two of where mask and other word are known.
+DEVICE u32 masked_or(u32 word, u32 mask, u32 other) {
+  u32 got;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(got) : "r"(word), "r"(mask), "r"(other));
+  return got;
+}
+// a b + c of pairs of bf16.
+DEVICE u32 fused_pair(u32 a, u32 b, u32 c) {
+  u32 got;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(got) : "r"(a), "r"(b), "r"(c));
+  return got;
 }
 
 // Bytes of two words, chosen by the nibbles of `chosen`: 0..3 of the first, 4..7 of the second.

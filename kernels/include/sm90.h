@@ -43,6 +43,13 @@ DEVICE void await_phase(u64* barrier, u32 parity) {
   }
 }
 
+// Arrives when this thread's copies by copy_async and copy_word_async have been made, and lets who
+// waits see them.
+DEVICE void arrive_when_copied(u64* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
+               :: "r"(shared_address(barrier)) : "memory");
+}
+
 // A barrier of some of a block's threads, by number; 0 is the whole block's.
 template <u32 THREADS> DEVICE void barrier_of(u32 number) {
   asm volatile("bar.sync %0, %1;" :: "r"(number), "n"(THREADS) : "memory");
@@ -74,10 +81,12 @@ DEVICE u32 address_in_cluster(u32 at, u32 place) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(place));
   return there;
 }
-// Arrives at the same barrier of another block.
+// Arrives at the same barrier of another block. With `.release.cluster` the assembler makes a fence
+// of the whole GPU's memory of it; as it stands it only says that this thread came, which is enough
+// for who has nothing written that the other block reads.
 DEVICE void arrive_in_cluster(u64* barrier, u32 place) {
   const u32 there = address_in_cluster(shared_address(barrier), place);
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];"
                :: "r"(there) : "memory");
 }
 // 16 bytes, loaded as often as it is asked for: the assembler takes plain loads out of loops.
@@ -172,9 +181,10 @@ template <u32 OPEN> DEVICE void await_multiplications() {
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define SUM_NAMES HALF_SUM_NAMES ", " \
+#define SUM_NAMES_96 HALF_SUM_NAMES ", " \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define SUM_NAMES SUM_NAMES_96 ", " \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define SUMS_8(TYPE, i)                                                                           \
@@ -197,6 +207,14 @@ DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, bf16)
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, f16) {
   MULTIPLY_TILES("m64n256k16", "f32.f16.f16", "1, 1, 0, 1", "+f");
 }
+// The same of 128 columns: sums (64 x 128).
+DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, bf16) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" HALF_SUM_NAMES
+               "}, %64, %65, p, 1, 1, 0, 1;\n}"
+               : SUMS_32("+f", 0), SUMS_32("+f", 32)
+               : "l"(a), "l"(b), "r"(accumulate) : "memory");
+}
 // 32 bytes along k; both k-major, as all types but those of 16 bits must be.
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3) {
   MULTIPLY_TILES("m64n256k32", "f32.e4m3.e4m3", "1, 1", "+f");
@@ -212,15 +230,14 @@ DEVICE void multiply_tiles(i32 (&sums)[128], u64 a, u64 b, u32 accumulate, i8) {
                : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
 
-// The same of 128 columns: sums (64 x 128).
-DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, e4m3) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" HALF_SUM_NAMES
-               "}, %64, %65, p, 1, 1;\n}"
-               : SUMS_32("+f", 0), SUMS_32("+f", 32)
+// The same of 192 columns: sums (64 x 192).
+DEVICE void multiply_tiles(f32 (&sums)[96], u64 a, u64 b, u32 accumulate, e4m3) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n192k32.f32.e4m3.e4m3 {" SUM_NAMES_96
+               "}, %96, %97, p, 1, 1;\n}"
+               : SUMS_32("+f", 0), SUMS_32("+f", 32), SUMS_32("+f", 64)
                : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
-
 // What reads the sums after this stays after it: the compiler does not know that they are written
 // behind its back.
 template <u32 SUMS> DEVICE void settle(f32 (&sums)[SUMS]) {
@@ -234,6 +251,7 @@ DEVICE void settle(i32 (&sums)[128]) {
 #undef SUMS_32
 #undef SUMS_8
 #undef SUM_NAMES
+#undef SUM_NAMES_96
 #undef HALF_SUM_NAMES
 
 #endif

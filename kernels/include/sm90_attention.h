@@ -66,6 +66,18 @@
                  : "memory");                                                                     \
   }
 
+// Values of 8-bit floats, 32 along k: B is k-major.
+#define VALUES_8(N, COUNT, A, B, P)                                                               \
+  DEVICE void multiply_values(f32 (&sums)[COUNT], const u32 (&a)[4], u64 b, u32 accumulate,       \
+                              e4m3) {                                                             \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P ", 0;\n"                                  \
+                 "wgmma.mma_async.sync.aligned.m64n" N "k32.f32.e4m3.e4m3 {" NAMES_##COUNT        \
+                 "}, " A ", " B ", p, 1, 1;\n}"                                                   \
+                 : SUMS_OF_##COUNT                                                                \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate)            \
+                 : "memory");                                                                     \
+  }
+
 SCORES("64", 32, bf16, "bf16", "%32", "%33", "%34")
 SCORES("128", 64, bf16, "bf16", "%64", "%65", "%66")
 SCORES_8("64", 32, "%32", "%33", "%34")
@@ -79,6 +91,8 @@ SCORES("128", 64, f16, "f16", "%64", "%65", "%66")
 VALUES("64", 32, f16, "f16", "{%32, %33, %34, %35}", "%36", "%37")
 VALUES("128", 64, f16, "f16", "{%64, %65, %66, %67}", "%68", "%69")
 VALUES("256", 128, f16, "f16", "{%128, %129, %130, %131}", "%132", "%133")
+VALUES_8("128", 64, "{%64, %65, %66, %67}", "%68", "%69")
+VALUES_8("256", 128, "{%128, %129, %130, %131}", "%132", "%133")
 
 // Sums (64 x 128) += A (64 x 32 bytes) B, A in registers as above, B k-major.
 DEVICE void multiply_left(f32 (&sums)[64], const u32 (&a)[4], u64 b, u32 accumulate, tf32) {
@@ -102,6 +116,7 @@ DEVICE void multiply_left(i32 (&sums)[64], const u32 (&a)[4], u64 b, u32 accumul
 #undef WORDS_32
 #undef WORDS_8
 
+#undef VALUES_8
 #undef VALUES
 #undef SCORES_8
 #undef SCORES

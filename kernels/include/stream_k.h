@@ -8,21 +8,23 @@
 
 struct Line {
   u32 tiles, steps;  // all there are; stages of each
+  u32 workers, own;  // blocks, or clusters of blocks that have a tile together; this one's number
   u32 whole;         // tiles that a block makes alone
   u64 stages;        // of the tiles on the line
 
-  DEVICE_MEMBER u64 start(u32 block) const { return stages * block / block_count(); }
+  DEVICE_MEMBER u64 start(u32 block) const { return stages * block / workers; }
   // Which block has a stage of the line: the last to start no later.
   DEVICE_MEMBER u32 owner(u64 stage) const {
-    return u32(((stage + 1) * block_count() - 1) / stages);
+    return u32(((stage + 1) * workers - 1) / stages);
   }
 };
 
-DEVICE Line line_of(u32 tiles, u32 steps) {
-  const u32 rounds = tiles / block_count();
-  const bool even = tiles % block_count() == 0;
-  const u32 whole = even ? tiles : rounds > 0 ? (rounds - 1) * block_count() : 0;
-  return {tiles, steps, whole, u64(tiles - whole) * steps};
+// CLUSTER blocks that follow each other are one worker.
+template <u32 CLUSTER = 1> DEVICE Line line_of(u32 tiles, u32 steps) {
+  const u32 workers = block_count() / CLUSTER, rounds = tiles / workers;
+  const bool even = tiles % workers == 0;
+  const u32 whole = even ? tiles : rounds > 0 ? (rounds - 1) * workers : 0;
+  return {tiles, steps, workers, block_index() / CLUSTER, whole, u64(tiles - whole) * steps};
 }
 
 // What a block does with one tile: the stages from `step` to `end`.
@@ -37,7 +39,7 @@ struct Stretch {
     end = line.steps;
     if (wanted < line.whole) return;
     index = line.tiles;
-    const u64 stop = line.start(block_index() + 1);
+    const u64 stop = line.start(line.own + 1);
     if (next >= stop) return;
     index = line.whole + u32(next / line.steps);
     step = u32(next % line.steps);
@@ -47,7 +49,7 @@ struct Stretch {
   }
   // To the block's next tile.
   DEVICE_MEMBER void pass(const Line& line) {
-    take(line, index < line.whole ? index + block_count() : line.whole);
+    take(line, index < line.whole ? index + line.workers : line.whole);
   }
   // To its next stage.
   DEVICE_MEMBER void advance(const Line& line) {
@@ -56,16 +58,17 @@ struct Stretch {
 };
 
 DEVICE Stretch first_stretch(const Line& line) {
-  Stretch stretch = {0, 0, 0, line.start(block_index())};
-  stretch.take(line, block_index());
+  Stretch stretch = {0, 0, 0, line.start(line.own)};
+  stretch.take(line, line.own);
   return stretch;
 }
 
 // Threads that share a part of a tile, and where they meet: THREADS of them, of SUMS sums each, one
-// of PARTS such parts.
-template <u32 SUMS, u32 THREADS, u32 PARTS> struct Sharers {
+// of PARTS such parts. Slots have room for ROOM sums of a thread: as many for all that share scratch
+// memory from launch to launch.
+template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS> struct Sharers {
   // Words of a block's two slots: for the tile that it has the end of, and for that whose start.
-  static constexpr u32 PART = SUMS * THREADS, SLOT = PART * PARTS;
+  static constexpr u32 PART = ROOM * THREADS, SLOT = PART * PARTS;
   f32* scratch;
   u32* told;
   u32 part, thread;
@@ -76,7 +79,7 @@ template <u32 SUMS, u32 THREADS, u32 PARTS> struct Sharers {
   }
   // Stages whose sums are there; zero between launches.
   DEVICE_MEMBER u32* count(const Line& line, u32 index) const {
-    u32* counts = reinterpret_cast<u32*>(scratch + u64(block_count()) * 2 * SLOT);
+    u32* counts = reinterpret_cast<u32*>(scratch + u64(line.workers) * 2 * SLOT);
     return counts + (index - line.whole) * PARTS + part;
   }
 
@@ -86,7 +89,7 @@ template <u32 SUMS, u32 THREADS, u32 PARTS> struct Sharers {
   DEVICE_MEMBER bool complete(const Line& line, u32 index, u32 from, u32 end, Sum sum,
                               Meet meet) const {
     const u64 tile = u64(index - line.whole) * line.steps;
-    f32* to = slot(line, block_index(), tile + from);
+    f32* to = slot(line, line.own, tile + from);
     UNROLL for (u32 i = 0; i < SUMS; i++) to[i * THREADS] = sum(i);
     device_fence();
     meet();

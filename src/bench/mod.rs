@@ -203,8 +203,7 @@ fn taken(case: &Case, properties: &Properties) -> Bytes {
         // Beside the device's operands those of one group, drawn and kept as they are checked.
         Point::Grouped(point) => point.memory() + gemm::grouped::beside(point),
         Point::Attention(point) => {
-            let padding = point.padding();
-            (case.point.work().memory + padding) * 2 + attention::beside(point)
+            (case.point.work().memory + point.unread()) * 2 + attention::beside(point)
         }
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,

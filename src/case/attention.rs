@@ -7,7 +7,7 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, ops::Range};
 
 /// Where one sequence's tokens stand among those of the whole batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,13 +68,20 @@ pub enum AttentionKind {
 }
 
 /// Which keys a query sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Mask {
     /// Every key.
     Full,
     /// Those not after it, the last query aligned with the last key.
     Causal,
+    /// Causal, and at most this many keys: a sliding window that ends with the query's own key.
+    Window(u32),
+    /// Causal, and only keys of the query's own chunk: chunks have this many tokens, the first
+    /// begins with the sequence's first key.
+    Chunk(u32),
 }
 
 /// How long the sequences of a batch are.
@@ -89,7 +96,61 @@ pub enum Lengths {
 }
 
 named!(AttentionKind { Prefill => "prefill", Decode => "decode", Mla => "mla" });
-named!(Mask { Full => "full", Causal => "causal" });
+
+impl Mask {
+    /// The keys that a query of a sequence sees, by their numbers in it: always one run. Neither
+    /// end falls from one query to the next, and a run begins no later than the one before ended.
+    pub fn seen(self, sequence: &Sequence, query: u32) -> Range<u32> {
+        let later = sequence.queries.saturating_sub(query + 1);
+        let end = sequence.keys.saturating_sub(later);
+        match self {
+            Mask::Full => 0..sequence.keys,
+            Mask::Causal => 0..end,
+            Mask::Window(window) => end.saturating_sub(window)..end,
+            Mask::Chunk(chunk) => end.saturating_sub(1) / chunk.max(1) * chunk..end,
+        }
+    }
+
+    /// The keys of a sequence that any of its queries sees: always one run.
+    fn seen_by_any(self, sequence: &Sequence) -> Range<u32> {
+        self.seen(sequence, 0).start..sequence.keys
+    }
+
+    /// Whether queries see no later key.
+    pub fn is_causal(self) -> bool {
+        self != Mask::Full
+    }
+
+    /// How many keys the queries at the first `tokens` keys of a sequence see together, where the
+    /// mask is causal.
+    fn pairs_before(self, tokens: u32) -> u64 {
+        let tokens = u64::from(tokens);
+        let triangle = |side: u64| side * (side + 1) / 2;
+        match self {
+            Mask::Full | Mask::Causal => triangle(tokens),
+            Mask::Window(window) => {
+                let growing = tokens.min(u64::from(window));
+                triangle(growing) + (tokens - growing) * u64::from(window)
+            }
+            Mask::Chunk(chunk) => {
+                let chunk = u64::from(chunk.max(1));
+                tokens / chunk * triangle(chunk) + triangle(tokens % chunk)
+            }
+        }
+    }
+}
+
+/// As ids have it: `causal-window128`.
+impl fmt::Display for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mask::Full => f.write_str("full"),
+            Mask::Causal => f.write_str("causal"),
+            Mask::Window(window) => write!(f, "causal-window{window}"),
+            Mask::Chunk(chunk) => write!(f, "causal-chunk{chunk}"),
+        }
+    }
+}
 
 impl Lengths {
     /// Whether all are as the longest.
@@ -162,9 +223,11 @@ impl AttentionPoint {
         queries <= most && self.key_tokens() <= most
     }
 
-    /// Bytes of K and V that only fill pages: they are allocated and never read.
-    pub fn padding(&self) -> Bytes {
-        let keys: u64 = (0..self.batch).map(|at| u64::from(self.lengths.keys(at, self.keys))).sum();
+    /// Bytes of K and V that are allocated and never read: keys that no query sees, and what only
+    /// fills pages.
+    pub fn unread(&self) -> Bytes {
+        let seen = |sequence: Sequence| self.mask.seen_by_any(&sequence).len() as u64;
+        let keys: u64 = self.each_sequence().map(seen).sum();
         let width = match self.attention {
             AttentionKind::Mla => self.dim_qk,
             AttentionKind::Prefill | AttentionKind::Decode => self.dim_qk + self.dim_v,
@@ -181,23 +244,18 @@ impl AttentionPoint {
         self.each_sequence().map(|sequence| self.pairs_of(&sequence)).sum()
     }
 
-    /// Causal, the queries see one key more each, up to the last one, which sees all; those before
-    /// the first key see none. (The average of first and last is that of FlashAttention's
-    /// `bench_utils`.)
+    /// Causal, queries before the first key see none.
     fn pairs_of(&self, sequence: &Sequence) -> f64 {
-        let (queries, keys) = (f64::from(sequence.queries), f64::from(sequence.keys));
-        match self.mask {
-            Mask::Full => queries * keys,
-            Mask::Causal => {
-                let seeing = queries.min(keys);
-                seeing * (2.0 * keys - seeing + 1.0) / 2.0
-            }
+        if !self.mask.is_causal() {
+            return f64::from(sequence.queries) * f64::from(sequence.keys);
         }
+        let before = sequence.keys.saturating_sub(sequence.queries);
+        (self.mask.pairs_before(sequence.keys) - self.mask.pairs_before(before)) as f64
     }
 
-    /// 2 (d_qk + d_v) operations and an exponential for each query, head and key seen; Q, K and V
-    /// read once, O written once, and the page table read. In multi-head latent attention V is a
-    /// part of K and is not counted again.
+    /// 2 (d_qk + d_v) operations and an exponential for each query, head and key seen; Q read once,
+    /// those of K and V that any query sees, O written once, and the page table read as far. In
+    /// multi-head latent attention V is a part of K and is not counted again.
     pub(super) fn work(&self) -> Work {
         let pairs = self.pairs() * f64::from(self.heads);
         let [heads, kv_heads, dim_qk, dim_v] =
@@ -208,9 +266,11 @@ impl AttentionPoint {
         };
         let [mut queries, mut keys, mut pages] = [0; 3];
         for sequence in self.each_sequence() {
+            let seen = self.mask.seen_by_any(&sequence);
             queries += u64::from(sequence.queries);
-            keys += u64::from(sequence.keys);
-            let pages_of = |page: u32| u64::from(sequence.keys.div_ceil(page.max(1)));
+            keys += seen.len() as u64;
+            let page_of = |page: u32| u64::from(seen.end.div_ceil(page) - seen.start / page);
+            let pages_of = |page: u32| page_of(page.max(1));
             pages += self.page.map_or(0, pages_of);
         }
         let bits = queries * heads * dim_qk * self.queries_dtype().bits()
@@ -269,6 +329,12 @@ mod tests {
         let paged = AttentionPoint { lengths: Lengths::Ragged, page: Some(64), ..point() };
         let id = "decode/bf16/b4-h32-kv8-q1-k4096-d128x128-full-ragged-page64";
         assert_eq!(paged.to_string(), id);
+        let paged = AttentionPoint { mask: Mask::Window(128), ..paged };
+        let id = "decode/bf16/b4-h32-kv8-q1-k4096-d128x128-causal-window128-ragged-page64";
+        assert_eq!(paged.to_string(), id);
+        let chunked = AttentionPoint { mask: Mask::Chunk(8192), ..point() };
+        let id = "decode/bf16/b4-h32-kv8-q1-k4096-d128x128-causal-chunk8192";
+        assert_eq!(chunked.to_string(), id);
     }
 
     #[test]
@@ -288,26 +354,73 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_had_whole() {
+    fn pages_are_allocated_whole() {
         let paged = |keys, page| AttentionPoint { keys, page: Some(page), batch: 2, ..point() };
-        assert_eq!(paged(128, 64).padding(), Bytes(0));
+        assert_eq!(paged(128, 64).unread(), Bytes(0));
         // 8 heads of 2 x 128 elements of 2 bytes.
-        assert_eq!(paged(70, 64).padding(), Bytes(2 * 58 * 8 * 256 * 2));
+        assert_eq!(paged(70, 64).unread(), Bytes(2 * 58 * 8 * 256 * 2));
         assert!(paged(70, 1 << 30).can_be_counted() && !paged(70, 1 << 31).can_be_counted());
         let long = AttentionPoint { batch: 70_000, keys: 70_000, ..point() };
         assert!(!long.can_be_counted());
     }
 
+    #[test]
+    fn a_window_reads_its_own_keys_alone() {
+        let window = AttentionPoint { mask: Mask::Window(128), ..point() };
+        let as_short = AttentionPoint { keys: 128, ..point() };
+        assert_eq!(window.work(), as_short.work());
+        assert_eq!(window.unread(), Bytes(4 * (4096 - 128) * 8 * 256 * 2));
+        // The window of 100 begins in the middle of a page of 64.
+        let paged = AttentionPoint { mask: Mask::Window(100), page: Some(64), ..point() };
+        let bytes = 4 * 100 * 8 * 256 * 2 + 2 * (4 * 32 * 128 * 2) + 4 * 2 * 4;
+        assert_eq!(paged.work().memory, Bytes(bytes));
+        // Token 8999 is the 808th of its chunk.
+        let chunk = AttentionPoint { mask: Mask::Chunk(8192), keys: 9000, ..point() };
+        assert_eq!(chunk.work(), AttentionPoint { keys: 808, ..point() }.work());
+    }
+
+    /// Every mask, by its number.
+    fn mask_of(number: u32, length: u32) -> Mask {
+        [Mask::Full, Mask::Causal, Mask::Window(length), Mask::Chunk(length)][number as usize]
+    }
+
     proptest! {
-        /// The formula against counting.
+        /// Formulas against counting, by the definition of each mask.
         #[test]
-        fn causal_queries_see_what_they_see(queries in 1u32..50, keys in 1u32..50) {
+        fn queries_see_what_their_mask_lets_them(
+            queries in 1u32..50, keys in 1u32..50, mask in 0u32..4, length in 1u32..60,
+            page in 1u32..9,
+        ) {
+            let mask = mask_of(mask, length);
             let point = AttentionPoint {
-                mask: Mask::Causal, batch: 1, queries, keys, ..point()
+                mask, batch: 1, queries, keys, page: Some(page), ..point()
             };
-            let seen = |query: u32| (keys + query + 1).saturating_sub(queries);
-            let counted: u32 = (0..queries).map(seen).sum();
+            let is_seen = |query: u32, key: u32| {
+                let [i, j] = [keys + query, queries + key].map(i64::from);
+                let [i, j] = [i - i64::from(queries), j - i64::from(queries)];
+                let length = i64::from(length);
+                match mask {
+                    Mask::Full => true,
+                    Mask::Causal => j <= i,
+                    Mask::Window(_) => i - length < j && j <= i,
+                    Mask::Chunk(_) => j <= i && j / length == i / length,
+                }
+            };
+            let sequence = point.sequences()[0];
+            let mut counted = 0u32;
+            for query in 0..queries {
+                let seen: Vec<u32> = (0..keys).filter(|&key| is_seen(query, key)).collect();
+                counted += seen.len() as u32;
+                prop_assert_eq!(seen, mask.seen(&sequence, query).collect::<Vec<u32>>());
+            }
             prop_assert_eq!(point.work().exps, f64::from(counted) * 32.0);
+            let by_any = |key: &u32| (0..queries).any(|query| is_seen(query, *key));
+            let keys: Vec<u32> = (0..keys).filter(by_any).collect();
+            let pages: std::collections::BTreeSet<u32> =
+                keys.iter().map(|key| key / page).collect();
+            let memory = keys.len() * 8 * 256 * 2 + queries as usize * 32 * 256 * 2
+                + pages.len() * 4;
+            prop_assert_eq!(point.work().memory, Bytes(memory as u64));
         }
 
         #[test]

@@ -3,8 +3,8 @@
 //! computed of a case fits in 64 bits and in little memory.
 
 use super::{
-    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, Point, SdcPoint,
-    StreamPoint, TransferPoint,
+    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, Mask, Point,
+    SdcPoint, StreamPoint, TransferPoint,
 };
 use crate::units::Bytes;
 use std::ops::RangeInclusive;
@@ -158,7 +158,13 @@ impl AttentionPoint {
         within("dim_qk", self.dim_qk, 1..=DIM_MAX)?;
         within("dim_v", self.dim_v, 1..=DIM_MAX)?;
         let counts = [("queries", Some(self.queries)), ("keys", Some(self.keys))];
-        for (name, count) in counts.into_iter().chain([("page", self.page)]) {
+        let (window, chunk) = match self.mask {
+            Mask::Full | Mask::Causal => (None, None),
+            Mask::Window(window) => (Some(window), None),
+            Mask::Chunk(chunk) => (None, Some(chunk)),
+        };
+        let lengths = [("page", self.page), ("window", window), ("chunk", chunk)];
+        for (name, count) in counts.into_iter().chain(lengths) {
             if count == Some(0) {
                 return Err(format!("{name} = 0: it is 1 at least"));
             }
@@ -235,7 +241,7 @@ mod tests {
     use crate::{
         case::{
             Access, AttentionKind, Collective, ComputePoint, HostMemory, KernelName, LatencyPoint,
-            LaunchPoint, Launching, Lengths, Mask, Routing, StreamOperation, Transfer,
+            LaunchPoint, Launching, Lengths, Routing, StreamOperation, Transfer,
         },
         dtype::Dtype,
     };
@@ -276,6 +282,8 @@ mod tests {
         refused(attention(|point| point.heads = 12), "a multiple of kv_heads = 8");
         refused(attention(|point| point.keys = 0), "keys = 0");
         refused(attention(|point| point.page = Some(0)), "page = 0");
+        refused(attention(|point| point.mask = Mask::Window(0)), "window = 0");
+        refused(attention(|point| point.mask = Mask::Chunk(0)), "chunk = 0");
         refused(attention(|point| (point.batch, point.keys) = (1 << 12, 1 << 21)), "tokens in all");
         let dtype = Dtype::F32;
         let gemm = GemmPoint { dtype, m: 0, n: 1, k: 1, contents: Default::default() };
@@ -310,7 +318,7 @@ mod tests {
     /// At the limits nothing overflows, which tests would notice by a panic.
     #[test]
     fn what_is_computed_of_the_largest_cases_fits() {
-        let longest = |lengths, page| AttentionPoint {
+        let longest = |mask, lengths, page| AttentionPoint {
             batch: 1,
             queries: u32::MAX,
             keys: u32::MAX,
@@ -318,7 +326,7 @@ mod tests {
             kv_heads: HEADS_MAX,
             dim_qk: DIM_MAX,
             dim_v: DIM_MAX,
-            mask: Mask::Causal,
+            mask,
             lengths,
             page,
             ..attention()
@@ -340,8 +348,10 @@ mod tests {
             Point::Compute(ComputePoint { dtype, units }),
             Point::Gemm(gemm),
             Point::Grouped(grouped),
-            Point::Attention(longest(Lengths::Equal, None)),
-            Point::Attention(longest(Lengths::Ragged, Some(1))),
+            Point::Attention(longest(Mask::Causal, Lengths::Equal, None)),
+            Point::Attention(longest(Mask::Causal, Lengths::Ragged, Some(1))),
+            Point::Attention(longest(Mask::Window(u32::MAX), Lengths::Equal, None)),
+            Point::Attention(longest(Mask::Chunk(u32::MAX), Lengths::Equal, None)),
             Point::Access(AccessPoint { access, working_set: most, row, units }),
         ];
         for collective in Collective::ALL {

@@ -73,6 +73,12 @@ impl KernelName {
     pub fn is_of_library(&self) -> bool {
         KernelName::LIBRARIES.contains(&self.0.as_str())
     }
+
+    /// Whether a peak of arithmetic is one of random numbers (`sm90_wgmma_random`). The others
+    /// multiply ones, which toggle few bits and draw less power, so that the clock stays higher.
+    pub fn is_of_random_numbers(&self) -> bool {
+        self.0.ends_with("_random")
+    }
 }
 
 /// What is measured, one shape for each operation. Closed on purpose: the compiler then finds
@@ -169,7 +175,7 @@ pub struct ComputePoint {
 /// `C[m, n] = A[m, k] B[k, n]`, all row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmPoint {
-    /// Element type of A and B.
+    /// Element type of A and B, or that of each.
     pub dtype: Dtype,
     /// Rows of the output.
     pub m: u32,
@@ -296,7 +302,10 @@ impl Point {
             | Point::Launch(_)
             | Point::Sdc(_) => None,
             Point::Compute(point) => Some(point.dtype),
-            Point::Gemm(point) => Some(point.dtype),
+            Point::Gemm(point) => Some(match point.dtype.weights() {
+                Some(_) => point.dtype.unscaled(),
+                None => point.dtype,
+            }),
             Point::Grouped(point) => Some(point.dtype),
             Point::Attention(point) => Some(point.multiplied_dtype()),
             Point::Collective(_) => None,
@@ -390,17 +399,28 @@ impl ComputePoint {
 }
 
 impl GemmPoint {
+    /// Bits of an element of B, scales not counted.
+    pub fn bits_of_b(&self) -> u64 {
+        self.dtype.weights().map_or(self.dtype.bits(), |weights| weights.bits)
+    }
+
     /// 2 m n k operations; A and B read once, and what scales they have; C written once.
     fn work(&self) -> Work {
         let (m, n, k) = (f64::from(self.m), f64::from(self.n), f64::from(self.k));
-        let bits_in = self.dtype.bits() as f64;
+        let bits_a = self.dtype.bits() as f64;
+        let bits_b = self.bits_of_b() as f64;
         let bits_out = self.dtype.output().bits() as f64;
         let scales = self.dtype.scaling().map_or(0.0, |scaling| {
             let of = |length: u32, shared: u64| u64::from(length).div_ceil(shared);
             let lines = of(self.m, scaling.lines[0]) + of(self.n, scaling.lines[1]);
             (lines * of(self.k, scaling.block) * scaling.bits) as f64
         });
-        let memory = ((m * k + k * n) * bits_in + m * n * bits_out + scales) / 8.0;
+        let of_weights = self.dtype.weights().map_or(0.0, |weights| {
+            let blocks = weights.block.map_or(1, |block| u64::from(self.k).div_ceil(block));
+            (u64::from(self.n) * blocks * weights.scale_bits) as f64
+        });
+        let elements = m * k * bits_a + k * n * bits_b + m * n * bits_out;
+        let memory = (elements + scales + of_weights) / 8.0;
         Work {
             memory: Bytes(memory.ceil() as u64),
             flops: Flops(2.0 * m * n * k),

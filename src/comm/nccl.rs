@@ -439,6 +439,7 @@ fn data_type(dtype: Dtype) -> Option<DataType> {
         Dtype::Int8 => DataType::Int8,
         Dtype::Tf32 | Dtype::Fp6 | Dtype::Fp4 => return None,
         Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 | Dtype::Fp8Block => return None,
+        Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => return None,
     })
 }
 

@@ -33,6 +33,9 @@ const GPUS_MIN: usize = 40;
 /// Two halves explain 64 % of the variance of normal values (2 / pi), and 75 % of uniform ones.
 const HUMPS: f64 = 0.80;
 
+/// The least share of the GPUs that is a kind of its own.
+const KIND_MIN: f64 = 0.1;
+
 /// A drift that is surely there is worth a word above this share of the least effect.
 const DRIFT: f64 = 0.1;
 
@@ -110,7 +113,8 @@ fn two_humps(group: &Group, centres: &[f64], deviation: f64) -> Option<Doubt> {
         let left = (at + 1) as f64;
         let right = count - left;
         let between = below * below * (1.0 / left + 1.0 / right);
-        if between > best {
+        // A few faulty GPUs are no kind.
+        if between > best && left.min(right) >= KIND_MIN * count {
             best = between;
             distance = -below / left - below / right;
         }

@@ -13,7 +13,12 @@
 //!   least effect* is tested at a false discovery rate of 1 % over all series. So is *H0: no slope*
 //!   of a decay.
 
-use super::{gather::column, row::date, survey::Surveyed, units::is_gpu};
+use super::{
+    gather::column,
+    row::{date, day_number},
+    survey::Surveyed,
+    units::is_gpu,
+};
 use crate::{
     accept::decide::{Against, Bar, FALSE_DISCOVERIES, Standing},
     stats::{
@@ -320,16 +325,4 @@ fn with(surveyed: &Surveyed, one: &Series, at: usize) -> Vec<String> {
         all.push(format!("code {old} -> {new}"));
     }
     all
-}
-
-/// Days since 1970 of a date, by Howard Hinnant's algorithm; 0 of what is none.
-fn day_number(date: &str) -> f64 {
-    let part = |range| date.get(range).and_then(|part: &str| part.parse::<i64>().ok());
-    let (Some(year), Some(month), Some(day)) = (part(0..4), part(5..7), part(8..10)) else {
-        return 0.0;
-    };
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    (era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468) as f64
 }

@@ -104,7 +104,9 @@ impl Own {
             match (one.metric, units.unit_of[one.entry as usize]) {
                 (Some(metric), Some(unit)) => {
                     let key = (unit, strata.subject_of[metric as usize]);
-                    if latest.get(&key) == Some(&one.entry) {
+                    // Rows of other programs may have another verdict beside their values.
+                    let fails = gathered.texts.text(one.verdict) == "fail";
+                    if fails && latest.get(&key) == Some(&one.entry) {
                         own.measured.insert(key, *one);
                     }
                 }
@@ -197,7 +199,7 @@ impl Made<'_> {
                 let again = self.basis.retested.get(&(at, row));
                 let verdict = match (own, again) {
                     (Some(_), _) => Verdict::Fail,
-                    (None, Some(again)) => again.verdict(),
+                    (None, Some(again)) => again.verdict,
                     (None, None) => judged.verdict,
                 };
                 with(&mut self.verdicts[unit as usize], verdict);

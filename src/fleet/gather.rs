@@ -3,7 +3,7 @@
 
 use super::{
     problem::{Kind, Problems},
-    row::{ACCEPTANCE, NODE, Row},
+    row::{ACCEPTANCE, NODE, Row, seconds},
 };
 use crate::text::{clean, counted, shorten};
 use std::{
@@ -457,8 +457,11 @@ fn refusal(row: &Row<'_>) -> Option<String> {
         let (length, start) = (long.len(), shorten(&clean(long), 20));
         return Some(format!("a text of {length} bytes, {start:?}: at most {TEXT_MAX} are read"));
     }
-    if row.date().is_none() {
-        return Some(format!("its time is {:?}, which is none", shorten(&clean(&row.time), 40)));
+    if seconds(&row.time).is_none() {
+        return Some(format!(
+            "its time is {:?}, which is none in UTC, such as 2026-11-23T10:00:00Z",
+            shorten(&clean(&row.time), 40)
+        ));
     }
     let is_effect = |effect: f64| effect > 0.0 && effect <= EFFECT_MAX;
     if !row.values.is_empty() && !row.least_effect.is_some_and(is_effect) {

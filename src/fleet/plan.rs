@@ -4,14 +4,19 @@
 
 use super::{
     gather::{Gathered, column},
-    judge::Survey,
+    judge::{Survey, Why},
     retest,
     row::Row,
     strata::Strata,
     survey::Surveyed,
     units::Units,
 };
-use crate::{accept::decide::RETEST, text::counted, verdict::Verdict};
+use crate::{
+    accept::decide::{FALSE_DISCOVERIES, FALSE_PASS, RETEST},
+    stats::student,
+    text::counted,
+    verdict::Verdict,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,9 +30,12 @@ pub struct Place {
     pub node: String,
     /// The device, as `fizeau devices` names it.
     pub device: String,
+    /// The board's UUID, where it is told: another board in its place is not measured for it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
 }
 
-/// A device that failed in a metric, and its partner.
+/// A device that failed in a metric or could not be decided, and its partner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Its number, from 1.
@@ -50,6 +58,9 @@ pub struct Pair {
     pub sessions: usize,
     /// What it lost, as a share.
     pub loss: f64,
+    /// Measurements that may decide what was too close; absent of a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<usize>,
 }
 
 /// A plan.
@@ -65,6 +76,9 @@ pub struct Plan {
     pub pairs: Vec<Pair>,
     /// Failures that a component explains, which are not measured anew one by one.
     pub explained: usize,
+    /// What is too close to its bar for any number of repeats, and is not measured anew.
+    #[serde(default)]
+    pub hopeless: usize,
 }
 
 /// One measurement of a plan.
@@ -83,6 +97,7 @@ pub struct Step<'p> {
 impl Pair {
     /// Its measurements in order: A B, B A, A B, ..
     pub fn steps(&self, repeats: usize) -> Vec<Step<'_>> {
+        let repeats = self.repeats.unwrap_or(repeats);
         let mut all = Vec::new();
         for session in 1..=self.sessions {
             for at in 0..repeats {
@@ -99,15 +114,22 @@ impl Pair {
         }
         all
     }
+
+    fn beside(&self) -> String {
+        let words = |partner: &Place| format!(" in turn with {} {}", partner.node, partner.device);
+        self.partner.as_ref().map_or(String::new(), words)
+    }
 }
 
 impl Plan {
-    /// The plan for what failed in a survey and is not confirmed yet.
-    pub fn of(surveyed: &Surveyed) -> Plan {
+    /// The plan for what failed in a survey and is not confirmed yet; and, where `inconclusive`,
+    /// for what more repeats may decide.
+    pub fn of(surveyed: &Surveyed, inconclusive: bool) -> Plan {
         let Surveyed { gathered, units, strata, survey, report, failed, .. } = surveyed;
         let place = |unit: u32| {
             let [node, device] = units.named(gathered, unit);
-            Place { node, device }
+            let entry = units.units[unit as usize].entry;
+            Place { node, device, uuid: gathered.told(entry, column::UUID).to_owned() }
         };
         let mut explained: HashMap<(&str, u32), ()> = HashMap::new();
         for named in &report.components {
@@ -125,7 +147,8 @@ impl Plan {
             let subject = &strata.subjects[strata.subjects_of[at] as usize];
             let is_open = |row: &usize| {
                 let own = (group.gpu(*row), strata.subjects_of[at]);
-                judged[*row].verdict == Verdict::Fail && !failed.contains_key(&own)
+                let is_close = inconclusive && judged[*row].why == Why::TooClose;
+                (is_close || judged[*row].verdict == Verdict::Fail) && !failed.contains_key(&own)
             };
             let open: Vec<usize> = (0..group.len()).filter(is_open).collect();
             if open.is_empty() {
@@ -134,8 +157,13 @@ impl Plan {
             let partners = retest::partners(group, judged);
             let sessions = retest::sessions(group, judged, &nodes);
             for (turn, row) in open.into_iter().enumerate() {
+                let is_failure = judged[row].verdict == Verdict::Fail;
                 if explained.contains_key(&(group.metric.as_str(), group.gpu(row))) {
-                    plan.explained += 1;
+                    plan.explained += usize::from(is_failure);
+                    continue;
+                }
+                if !is_failure && judged[row].needed == 0 {
+                    plan.hopeless += 1;
                     continue;
                 }
                 let origin = strata.origins[at][row];
@@ -150,8 +178,9 @@ impl Plan {
                     point: subject.point.clone(),
                     unit: subject.unit.clone(),
                     suite: gathered.texts.text(suite).to_owned(),
-                    sessions: sessions[row],
+                    sessions: if is_failure { sessions[row] } else { 1 },
                     loss: judged[row].loss,
+                    repeats: (!is_failure).then(|| RETEST.max(judged[row].needed as usize)),
                 });
             }
         }
@@ -164,9 +193,11 @@ impl Plan {
     /// In words, where it is none or one of a later program.
     pub fn parse(text: &str) -> Result<Plan, String> {
         let plan: Plan = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let own = plan.pairs.iter().filter_map(|pair| pair.repeats);
+        let repeats = own.chain([plan.repeats]).max().unwrap_or_default();
         match plan.format {
-            FORMAT if plan.repeats <= 1000 => Ok(plan),
-            FORMAT => Err(format!("{} repeats: at most 1000 are read", plan.repeats)),
+            FORMAT if repeats <= 1000 => Ok(plan),
+            FORMAT => Err(format!("{repeats} repeats: at most 1000 are read")),
             found => Err(format!("it has format {found}, and this fizeau reads format {FORMAT}")),
         }
     }
@@ -214,20 +245,11 @@ pub struct Retest {
 pub struct Outcome {
     /// Whether it failed again, in each of its sessions.
     pub is_confirmed: bool,
-    /// Whether all its sessions are there.
-    pub is_whole: bool,
+    /// The verdict with it: a failure that is not confirmed is none, and what was not yet measured
+    /// anew stays as it was.
+    pub verdict: Verdict,
     /// In words.
     pub words: String,
-}
-
-impl Outcome {
-    /// A failure that is not confirmed is none, and one that was not yet measured anew stays.
-    pub fn verdict(&self) -> Verdict {
-        match self.is_confirmed || !self.is_whole {
-            true => Verdict::Fail,
-            false => Verdict::Inconclusive,
-        }
-    }
 }
 
 impl Retest {
@@ -250,7 +272,9 @@ impl Retest {
                 true => row.metric == pair.metric,
                 false => row.point == pair.point,
             };
-            is_metric && row.unit == pair.unit && row.device == step.place.device
+            let [its, own] = [&*row.uuid, &step.place.uuid];
+            let is_board = its.is_empty() || own.is_empty() || its == own;
+            is_metric && row.unit == pair.unit && row.device == step.place.device && is_board
         };
         let values = rows.iter().find(is_its).map(|row| row.values.as_slice()).unwrap_or_default();
         let mut logs = values.iter().filter(|value| **value > 0.0 && value.is_finite());
@@ -276,9 +300,10 @@ impl Retest {
         for (at, pair) in self.plan.pairs.iter().enumerate() {
             pairs.insert([&pair.failed.node, &pair.failed.device, &pair.metric], at);
         }
+        let mut close = Vec::new();
         for (at, group) in strata.groups.iter().enumerate() {
             for (row, judged) in survey.judged[at].iter().enumerate() {
-                if judged.verdict != Verdict::Fail {
+                if judged.verdict == Verdict::Pass {
                     continue;
                 }
                 let [node, device] = units.named(gathered, group.gpu(row));
@@ -287,7 +312,13 @@ impl Retest {
                 };
                 let pair = &self.plan.pairs[*pair_at];
                 let entry = strata.origins[at][row].entry;
-                if gathered.told(entry, column::SESSION) != pair.session {
+                // A plan is about the verdict that it was made for.
+                let is_its = pair.repeats.is_none() == (judged.verdict == Verdict::Fail);
+                if gathered.told(entry, column::SESSION) != pair.session || !is_its {
+                    continue;
+                }
+                if pair.repeats.is_some() {
+                    close.push((*pair_at, at, row));
                     continue;
                 }
                 let confirms = |rates: &Rates| {
@@ -297,7 +328,47 @@ impl Retest {
                 found.insert((at, row), self.outcome(*pair_at, &confirms));
             }
         }
+        self.decide(&close, strata, survey, &mut found);
         found
+    }
+
+    /// Decides what was too close, by places of pair, group and row: by the fresh repeats alone,
+    /// since the first ones have chosen it. False discoveries are controlled over all of them.
+    fn decide(
+        &self,
+        close: &[(usize, usize, usize)],
+        strata: &Strata,
+        survey: &Survey,
+        found: &mut HashMap<(usize, usize), Outcome>,
+    ) {
+        let whole = |(pair, at, row): &(usize, usize, usize)| {
+            let [fresh, beside] = self.rates.get(&(*pair, 1))?;
+            let planned = &self.plan.pairs[*pair];
+            let repeats = planned.repeats.unwrap_or(usize::MAX);
+            let sides = [Some(fresh), planned.partner.as_ref().map(|_| beside)];
+            let is_whole = sides.into_iter().flatten().all(|rates| rates.len() >= repeats);
+            let parts = (&strata.groups[*at], &survey.wholes[*at], &survey.judged[*at][*row]);
+            let standing = retest::standing(parts.0, parts.1, parts.2, fresh)?;
+            let differs = retest::differs(parts.0, parts.1, parts.2, [fresh, beside]);
+            is_whole.then_some((*pair, (*at, *row), standing, differs))
+        };
+        let all: Vec<_> = close.iter().filter_map(whole).collect();
+        let below: Vec<f64> = all.iter().map(|(_, _, standing, _)| standing.below()).collect();
+        let limit = student::false_discovery_limit(&below, FALSE_DISCOVERIES);
+        for ((pair, place, standing, differs), below) in all.into_iter().zip(below) {
+            let is_below = limit.is_some_and(|limit| below <= limit);
+            let (verdict, said) = match (is_below, differs, standing.passes(FALSE_PASS)) {
+                (true, true, _) => (Verdict::Fail, "slow by these alone"),
+                (true, false, _) => (Verdict::Inconclusive, "slow, and so was its partner"),
+                (_, _, true) => (Verdict::Pass, "above its bar by these alone"),
+                _ => (Verdict::Inconclusive, "still too close"),
+            };
+            let planned = &self.plan.pairs[pair];
+            let times = counted(planned.repeats.unwrap_or_default(), "time");
+            let words = format!("measured anew{}, {times}: {said}", planned.beside());
+            let is_confirmed = verdict == Verdict::Fail;
+            found.insert(place, Outcome { is_confirmed, verdict, words });
+        }
     }
 
     fn outcome(&self, at: usize, confirms: &dyn Fn(&Rates) -> bool) -> Outcome {
@@ -310,20 +381,17 @@ impl Retest {
             .filter(is_whole)
             .collect();
         let again = whole.iter().filter(|rates| confirms(rates)).count();
-        let beside = match &pair.partner {
-            Some(partner) => format!(" in turn with {} {}", partner.node, partner.device),
-            None => String::new(),
-        };
+        let beside = pair.beside();
         let sessions = counted(pair.sessions, "session");
         let words = match (whole.len() < pair.sessions, again == whole.len()) {
             (_, false) => format!("measured anew{beside}, and not slow again: it went away"),
             (true, true) => format!("{} of {sessions} of its retest there so far", whole.len()),
             (false, true) => format!("slow again{beside}, in {sessions}"),
         };
-        Outcome {
-            is_confirmed: again == pair.sessions,
-            is_whole: whole.len() == pair.sessions || again < whole.len(),
-            words,
-        }
+        let verdict = match again < whole.len() {
+            true => Verdict::Inconclusive,
+            false => Verdict::Fail,
+        };
+        Outcome { is_confirmed: again == pair.sessions, verdict, words }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether what failed fails again, measured anew in turn with a GPU that passed.
 //!
-//! Where most GPUs of a node failed in one metric, something that they share may be in use by
+//! Where most GPUs of a node are slow in one metric, something that they share may be in use by
 //! others. A retest may meet the same neighbour again, so that such failures have to be confirmed
 //! in two sessions, hours apart.
 
@@ -27,18 +27,20 @@ pub fn partners(group: &Group, judged: &[Judged]) -> Vec<usize> {
 }
 
 /// Sessions in which a failure of each row has to be confirmed: two where at least half of the GPUs
-/// of its node, and more than one, failed in the same metric; else one.
+/// of its node, and more than one, lose more than the least effect in the same metric, whether they
+/// failed or not; else one.
 pub fn sessions(group: &Group, judged: &[Judged], nodes: &[u32]) -> Vec<usize> {
     let mut of_nodes: HashMap<u32, (usize, usize)> = HashMap::new();
     let node = |gpu: &u32| nodes.get(*gpu as usize).copied().unwrap_or(u32::MAX);
     for (gpu, one) in group.gpus().iter().zip(judged) {
-        let (failed, all) = of_nodes.entry(node(gpu)).or_default();
-        *failed += usize::from(one.verdict == Verdict::Fail);
+        let (slow, all) = of_nodes.entry(node(gpu)).or_default();
+        let is_slow = one.verdict == Verdict::Fail || one.loss > group.least_effect;
+        *slow += usize::from(is_slow);
         *all += 1;
     }
     let is_shared = |gpu: &u32| {
-        let (failed, all) = of_nodes[&node(gpu)];
-        failed > 1 && 2 * failed >= all
+        let (slow, all) = of_nodes[&node(gpu)];
+        slow > 1 && 2 * slow >= all
     };
     group.gpus().iter().map(|gpu| if is_shared(gpu) { 2 } else { 1 }).collect()
 }
@@ -47,17 +49,35 @@ pub fn sessions(group: &Group, judged: &[Judged], nodes: &[u32]) -> Vec<usize> {
 /// than its partner by the least effect. Both are logarithms of rates, in the order of the pairs.
 /// Without a partner's repeats the first half decides alone; without fresh repeats nothing is
 /// confirmed.
-pub fn is_confirmed(
-    group: &Group,
-    whole: &Whole,
-    first: &Judged,
-    [fresh, beside]: [&[f64]; 2],
-) -> bool {
+pub fn is_confirmed(group: &Group, whole: &Whole, first: &Judged, rates: [&[f64]; 2]) -> bool {
+    let standing = standing(group, whole, first, rates[0]);
+    standing.is_some_and(|one| one.below() <= FALSE_CONFIRMATION)
+        && differs(group, whole, first, rates)
+}
+
+/// Whether fresh repeats are below those of the partner by the least effect; true of what a floor
+/// has failed, and where there is no partner.
+pub fn differs(group: &Group, whole: &Whole, first: &Judged, [fresh, beside]: [&[f64]; 2]) -> bool {
+    let pooled = pooled(whole);
+    let noise = sum(&[noise_of(fresh, pooled), pooled]);
+    is_floor(group, first)
+        || pairs_differ([fresh, beside], noise, group.least_effect).unwrap_or(true)
+}
+
+fn pooled(whole: &Whole) -> Variance {
+    Variance { value: whole.noise * whole.noise, freedom: whole.freedom }
+}
+
+fn is_floor(group: &Group, first: &Judged) -> bool {
+    first.against == Against::Floor && group.floor.is_some()
+}
+
+/// How fresh repeats alone stand to the bar of the first ones; none without any.
+pub fn standing(group: &Group, whole: &Whole, first: &Judged, fresh: &[f64]) -> Option<Standing> {
     if fresh.is_empty() {
-        return false;
+        return None;
     }
-    let pooled = Variance { value: whole.noise * whole.noise, freedom: whole.freedom };
-    let own = noise_of(fresh, pooled);
+    let own = noise_of(fresh, pooled(whole));
     let bar = match (first.against, group.floor) {
         (Against::Floor, Some(floor)) => Bar {
             against: Against::Floor,
@@ -77,8 +97,5 @@ pub fn is_confirmed(
             may_fail: true,
         },
     };
-    let standing = Standing::of(median(fresh), error_of_median(own, fresh.len()), &bar);
-    let is_floor = bar.against == Against::Floor;
-    let differs = || pairs_differ([fresh, beside], sum(&[own, pooled]), group.least_effect);
-    standing.below() <= FALSE_CONFIRMATION && (is_floor || differs().unwrap_or(true))
+    Some(Standing::of(median(fresh), error_of_median(own, fresh.len()), &bar))
 }

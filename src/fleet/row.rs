@@ -217,9 +217,46 @@ pub fn date(time: &str) -> Option<&str> {
     };
     let number = |range| digits(range).and_then(|part| part.parse::<u32>().ok());
     let (_, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let is_date = (1..=12).contains(&month) && (1..=31).contains(&day);
+    let days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 => 29,
+        _ => 31,
+    };
+    let is_date = (1..=12).contains(&month) && (1..=days).contains(&day);
     let has_marks = date.as_bytes()[4] == b'-' && date.as_bytes()[7] == b'-';
     (is_date && has_marks && rest.starts_with('T') && time.len() <= TIME_MAX).then_some(date)
+}
+
+/// Seconds since 1970 of a time in UTC, `2026-11-23T10:00:00Z` with or without a fraction of the
+/// second; none where it is no such time. Times are put in order as texts, so that no other time
+/// zone can be read.
+pub fn seconds(time: &str) -> Option<f64> {
+    let day = day_number(date(time)?);
+    let clock = time.get(11..)?.strip_suffix('Z')?;
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let parts: Vec<&str> = clock.split(':').collect();
+    let is_clock = parts.len() == 3 && parts.iter().all(|part| part.len() == 2 && is_digits(part));
+    if !is_clock || !is_digits(fraction) {
+        return None;
+    }
+    let number = |at: usize| parts[at].parse::<u32>().ok();
+    let (hour, minute, second) = (number(0)?, number(1)?, number(2)?);
+    // A leap second has the number 60.
+    let is_time = hour < 24 && minute < 60 && second <= 60;
+    is_time.then(|| day * 86_400.0 + f64::from(hour * 3600 + minute * 60 + second))
+}
+
+/// Days since 1970 of a date, by Howard Hinnant's algorithm; 0 of what is none.
+pub fn day_number(date: &str) -> f64 {
+    let part = |range| date.get(range).and_then(|part: &str| part.parse::<i64>().ok());
+    let (Some(year), Some(month), Some(day)) = (part(0..4), part(5..7), part(8..10)) else {
+        return 0.0;
+    };
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    (era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468) as f64
 }
 
 /// Longest time, in bytes.

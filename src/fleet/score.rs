@@ -34,6 +34,10 @@ pub struct Tally {
     pub fleets: usize,
     /// Fleets with a false discovery.
     pub fleets_wrong: usize,
+    /// GPUs that are healthy in all metrics.
+    pub healthy_gpus: usize,
+    /// Of these, GPUs that fail in no metric and are inconclusive in one or more.
+    pub open_gpus: usize,
 }
 
 impl Tally {
@@ -62,6 +66,8 @@ impl Tally {
         self.wrong_shares += fleet.wrong as f64 / fleet.failed.max(1) as f64;
         self.fleets += 1;
         self.fleets_wrong += usize::from(fleet.wrong > 0);
+        self.healthy_gpus += fleet.healthy_gpus;
+        self.open_gpus += fleet.open_gpus;
     }
 
     fn count(&mut self, truth: f64, least_effect: f64, verdict: Verdict) {
@@ -138,11 +144,19 @@ fn score_one(recipe: &Recipe, fleet: &mut Fleet, scores: &mut Scores) {
     let nodes = fleet.nodes.clone();
     let tally = |verdict: &dyn Fn(usize, usize) -> Verdict| {
         let mut tally = Tally::default();
+        let mut gpus: Vec<Option<(bool, Verdict)>> = vec![None; nodes.len()];
         for (at, group) in groups.iter().enumerate() {
             let losses = &truth[metric_of(recipe, group)];
             for (row, gpu) in group.gpus().iter().enumerate() {
-                tally.count(losses[*gpu as usize], group.least_effect, verdict(at, row));
+                let (loss, its) = (losses[*gpu as usize], verdict(at, row));
+                tally.count(loss, group.least_effect, its);
+                let own = gpus[*gpu as usize].get_or_insert((true, Verdict::Pass));
+                *own = (own.0 && loss <= group.least_effect, own.1.and(its));
             }
+        }
+        for (_, verdict) in gpus.into_iter().flatten().filter(|(is_healthy, _)| *is_healthy) {
+            tally.healthy_gpus += 1;
+            tally.open_gpus += usize::from(verdict == Verdict::Inconclusive);
         }
         tally
     };

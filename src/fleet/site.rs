@@ -88,7 +88,7 @@ pub struct Expected {
 
 impl Expected {
     /// Reads a list: a node on each line, perhaps a comma and its number of GPUs. A first line
-    /// `node` or `node,gpus` and lines that begin with `#` are no nodes.
+    /// `node` (or `host`) or `node,gpus` and lines that begin with `#` are no nodes.
     ///
     /// # Errors
     /// In words, with the line.
@@ -105,7 +105,8 @@ impl Expected {
                 }
                 None => (line, None),
             };
-            if nodes.is_empty() && name == "node" {
+            let name = name.trim_matches('"');
+            if nodes.is_empty() && ["node", "host"].contains(&name.to_lowercase().as_str()) {
                 continue;
             }
             let number = |text: &str| text.parse::<usize>().ok();
@@ -126,5 +127,12 @@ impl Expected {
             true => Err("it names no node".into()),
             false => Ok(Expected { nodes }),
         }
+    }
+
+    /// The name by which the list has a node: `node7.example` is `node7` where the list has only
+    /// that, as labels have it.
+    pub fn named<'n>(&self, node: &'n str) -> Option<&'n str> {
+        let short = node.split('.').next().unwrap_or(node);
+        [node, short].into_iter().find(|name| self.nodes.contains_key(*name))
     }
 }

@@ -253,7 +253,8 @@ struct Builder<'g> {
     /// An entry of each stratum, and its code.
     samples: Vec<(u32, u32)>,
     floors: Vec<Vec<f64>>,
-    effects: Vec<[f64; 2]>,
+    /// Least effects as bits, which are in the order of the numbers, each with its number of devices.
+    effects: Vec<BTreeMap<u64, usize>>,
     values: Vec<f64>,
 }
 
@@ -292,17 +293,15 @@ impl<'g> Builder<'g> {
             made.subjects_of.push(subject);
             made.origins.push(Vec::new());
             self.floors.push(Vec::new());
-            self.effects.push([f64::INFINITY, 0.0]);
+            self.effects.push(BTreeMap::new());
             made.groups.len() - 1
         });
         self.values.clear();
         for (_, kept) in chosen {
             self.values.extend_from_slice(self.gathered.values(kept));
             made.disturbed += u64::from(kept.disturbed);
-            let [least, most] = &mut self.effects[at];
-            let effect = self.gathered.metrics[kept.metric as usize].least_effect();
-            (*least, *most) = (least.min(effect), most.max(effect));
         }
+        *self.effects[at].entry(metric.least_effect().to_bits()).or_default() += 1;
         if !latest.floor.is_nan() {
             self.floors[at].push(latest.floor);
         }
@@ -313,29 +312,41 @@ impl<'g> Builder<'g> {
     /// Sets floors and least effects, names the strata, and says what is not compared.
     fn end(self, made: &mut Strata, problems: &mut Problems) {
         for (at, group) in made.groups.iter_mut().enumerate() {
-            let [least, most] = self.effects[at];
-            group.least_effect = most;
+            let effects = &self.effects[at];
+            // One node may have any: it must not blind the fleet.
+            let most = effects.iter().max_by_key(|(effect, count)| (**count, **effect));
+            let percent = |effect: u64| 100.0 * f64::from_bits(effect);
+            let used = most.map_or(0, |(effect, _)| *effect);
+            group.least_effect = f64::from_bits(used);
             let name = &group.metric;
-            if least < most {
+            if let (Some((least, _)), Some((most, _)), 2..) =
+                (effects.first_key_value(), effects.last_key_value(), effects.len())
+            {
                 let words = format!(
-                    "{name}: profiles have least effects from {:.1} to {:.1} %: the larger is used",
-                    100.0 * least,
-                    100.0 * most
+                    "{name}: profiles have least effects from {:.1} to {:.1} %: that of most \
+                     devices is used, {:.1} %",
+                    percent(*least),
+                    percent(*most),
+                    percent(used)
                 );
                 problems.add(Kind::Apart, words);
             }
             let floors = &self.floors[at];
-            let (low, high) = { floors.iter() }
-                .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), f| (a.min(*f), b.max(*f)));
             if floors.is_empty() {
                 continue;
             }
-            if high - low <= FLOORS_APART {
-                group.floor = Some(median(floors));
-            } else {
+            let middle = median(floors);
+            let apart = floors.iter().filter(|floor| (**floor - middle).abs() > FLOORS_APART);
+            let apart = apart.count();
+            // A few nodes may have any floor: they must not take it from the others.
+            let is_used = 4 * apart < floors.len();
+            group.floor = Some(middle).filter(|_| is_used);
+            if apart > 0 {
                 let words = format!(
-                    "{name}: floors of one stratum differ by {:.0} %: none is used",
-                    100.0 * (high - low).exp_m1()
+                    "{name}: {apart} of {} floors are more than {:.0} % from their median: {}",
+                    floors.len(),
+                    100.0 * FLOORS_APART,
+                    if is_used { "the median is used" } else { "none is used" }
                 );
                 problems.add(Kind::Apart, words);
             }
@@ -398,7 +409,7 @@ impl<'g> Builder<'g> {
 }
 
 /// Floors of one stratum come from one part's numbers, and agree but for rounding: the most that
-/// their logarithms may differ.
+/// their logarithms may be from their median.
 const FLOORS_APART: f64 = 0.02;
 
 /// Values of a field that a line about strata names.

@@ -5,7 +5,7 @@ use super::{
     flag::{Basis, Flagged, Flags, Own},
     gather::{Gathered, Said, column},
     judge::{Settings, Survey, Whole, judge},
-    plan::Retest,
+    plan::{Outcome, Retest},
     site::{self, Expected},
     strata::{Rule, Strata},
     units::{Units, Window, by_number, counted_units, is_gpu},
@@ -202,6 +202,8 @@ pub struct Surveyed {
     pub report: Report,
     /// By device and metric: what its own acceptance failed.
     pub failed: HashMap<(u32, u32), Said>,
+    /// By group and row: what measuring anew said of it.
+    pub retested: HashMap<(usize, usize), Outcome>,
 }
 
 /// Surveys. `labels` and `expected` may be empty.
@@ -274,7 +276,8 @@ pub fn survey(
         notes: problems.lines(),
         brief: problems.brief(),
     };
-    Surveyed { failed: own.measured, gathered, units, belongings, strata, survey, report }
+    let failed = own.measured;
+    Surveyed { gathered, units, belongings, strata, survey, report, failed, retested }
 }
 
 fn by_node(units: &Units, verdicts: &[Verdict], own: &[Option<Verdict>]) -> Vec<OfNode> {
@@ -318,15 +321,17 @@ fn by_label(kinds: &[Components], verdicts: &[Verdict]) -> Vec<OfLabel> {
 }
 
 fn presence(expected: &Expected, units: &Units, gathered: &Gathered) -> Presence {
-    let there: BTreeSet<&str> = units.nodes.iter().map(|node| node.plain.as_str()).collect();
+    let all: BTreeSet<&str> = units.nodes.iter().map(|node| node.plain.as_str()).collect();
+    let there: BTreeSet<&str> = all.iter().filter_map(|node| expected.named(node)).collect();
     let missing = expected.nodes.keys().filter(|node| !there.contains(node.as_str()));
     let missing: Vec<String> = missing.map(|node| clean(node)).collect();
-    let unexpected = there.iter().filter(|node| !expected.nodes.contains_key(**node));
+    let unexpected = all.iter().filter(|node| expected.named(node).is_none());
     let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
     for unit in &units.units {
         let device = gathered.told(unit.entry, column::DEVICE);
-        if is_gpu(device) {
-            *gpus.entry(&units.nodes[unit.node as usize].plain).or_default() += 1;
+        let node = &units.nodes[unit.node as usize].plain;
+        if let Some(node) = expected.named(node).filter(|_| is_gpu(device)) {
+            *gpus.entry(node).or_default() += 1;
         }
     }
     let short = |(node, planned): (&String, &Option<usize>)| {

@@ -2,13 +2,14 @@
 //!
 //! - A device is a GPU by its UUID or serial number on a node; where neither is told, its place.
 //! - Where two boards were in one place, or two machines had one name, the later is taken for the
-//!   replacement of the earlier if their sessions do not interleave. If they do, both exist.
+//!   replacement of the earlier if their sessions do not interleave and are far enough apart for an
+//!   exchange. Else both exist.
 //! - A session that is made up, or dated in the future, does not count beside real ones.
 
 use super::{
     gather::{Entry, Gathered, column},
     problem::{Kind, Problems},
-    row::{ACCEPTANCE, NODE, date},
+    row::{ACCEPTANCE, NODE, date, seconds},
 };
 use crate::text::{clean, counted};
 use std::{
@@ -82,12 +83,24 @@ fn widen<'t>(span: &mut Span<'t>, time: &'t str) {
     span.1 = span.1.max(time);
 }
 
+/// Seconds between sessions of two boards in one place, or of one board in two: an exchange takes
+/// longer than this.
+const BOARD_EXCHANGE: f64 = 15.0 * 60.0;
+
+/// The same of two machines with one name. All nodes of a fleet may be measured within hours, each
+/// once: of two that began apart by less, it is not known that one replaced the other.
+const MACHINE_EXCHANGE: f64 = 12.0 * 3600.0;
+
 /// Of several that claim one name or place: those that are there now, and those that they replaced.
-/// The latest is there; so is whoever's sessions interleave with it.
-fn settle<'t, K: Copy + Ord>(claims: &BTreeMap<K, Span<'t>>) -> (Vec<K>, Vec<K>) {
+/// The latest is there; so is each whose last session began less than `exchange` seconds before the
+/// latest one's first.
+fn settle<'t, K: Copy + Ord>(claims: &BTreeMap<K, Span<'t>>, exchange: f64) -> (Vec<K>, Vec<K>) {
     let latest = claims.values().map(|(first, last)| (*last, *first)).max();
     let Some((_, since)) = latest else { return (Vec::new(), Vec::new()) };
-    let (gone, there): (Vec<_>, Vec<_>) = claims.iter().partition(|(_, (_, last))| *last < since);
+    let since = seconds(since).unwrap_or_default();
+    let is_gone =
+        |(_, (_, last)): &(&K, &Span<'t>)| seconds(last).unwrap_or_default() + exchange < since;
+    let (gone, there): (Vec<_>, Vec<_>) = claims.iter().partition(is_gone);
     let keys = |list: Vec<(&K, &Span<'t>)>| list.into_iter().map(|(key, _)| *key).collect();
     (keys(there), keys(gone))
 }
@@ -182,7 +195,7 @@ fn node_keys(gathered: &Gathered, counts: &mut [bool], problems: &mut Problems) 
     let mut twins: HashMap<u32, BTreeSet<u32>> = HashMap::new();
     let mut gone: BTreeSet<NodeKey> = BTreeSet::new();
     for (node, claims) in &machines {
-        let (there, replaced) = settle(claims);
+        let (there, replaced) = settle(claims, MACHINE_EXCHANGE);
         let name = clean(gathered.texts.text(*node));
         let number = |machine: &u32| clean(gathered.texts.text(*machine));
         for machine in replaced {
@@ -236,9 +249,17 @@ fn ids(
             widen(span, time);
         }
     }
+    let is_told = |(_, entry): &(usize, &Entry)| entry.columns[column::MACHINE] != 0;
+    let told = gathered.entries.iter().enumerate().filter(is_told);
+    let machines: HashSet<NodeKey> = told.map(|(at, _)| nodes[at]).collect();
     let mut gone: BTreeSet<(NodeKey, u32, u32)> = BTreeSet::new();
     for ((node, device), claims) in boards.iter().filter(|(_, claims)| claims.len() > 1) {
-        let (there, replaced) = settle(claims);
+        // Of a node that does not tell its machine, another may have the name.
+        let exchange = match machines.contains(node) {
+            true => BOARD_EXCHANGE,
+            false => MACHINE_EXCHANGE,
+        };
+        let (there, replaced) = settle(claims, exchange);
         let [name, device_name] = [node.0, *device].map(|text| clean(gathered.texts.text(text)));
         for board in replaced {
             gone.insert((*node, *device, board));
@@ -289,7 +310,7 @@ fn moved(
     }
     let mut gone: BTreeSet<(u32, NodeKey)> = BTreeSet::new();
     for (board, claims) in places.iter().filter(|(_, claims)| claims.len() > 1) {
-        let (there, before) = settle(claims);
+        let (there, before) = settle(claims, BOARD_EXCHANGE);
         let text = |number: u32| clean(gathered.texts.text(number));
         for node in &before {
             gone.insert((*board, *node));

@@ -187,8 +187,9 @@ pub fn told(one: &Flagged) -> String {
 }
 
 /// Why a metric of a device could not be decided, as a line says it of several.
-fn why(why: Option<Why>) -> &'static str {
-    match why {
+fn why(one: &Flagged) -> &'static str {
+    match one.why {
+        Some(Why::Decided) if !one.retest.is_empty() => "not slow again when measured anew",
         Some(Why::TooFew) => "too few devices of the same stratum",
         Some(Why::NoRepeats) => "measured only once",
         Some(Why::TooNoisy) => "repeats scatter too much",
@@ -205,7 +206,7 @@ fn inconclusive(report: &Report) -> Option<String> {
     }
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for one in &open {
-        *reasons.entry(why(one.why)).or_default() += 1;
+        *reasons.entry(why(one)).or_default() += 1;
     }
     let mut parts: Vec<(usize, String)> =
         reasons.iter().map(|(why, count)| (*count, format!("{count} {why}"))).collect();
@@ -362,7 +363,7 @@ const COLUMNS: [&str; 20] = [
 ///
 /// # Errors Where it cannot be written.
 pub fn csv(surveyed: &Surveyed, out: &mut dyn io::Write) -> Result<(), csv::Error> {
-    let Surveyed { gathered, units, strata, survey, report, failed, .. } = surveyed;
+    let Surveyed { gathered, units, strata, survey, report, failed, retested, .. } = surveyed;
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(COLUMNS)?;
     let flagged: BTreeMap<(u32, &str), &Flagged> = { report.flagged.iter() }
@@ -378,7 +379,11 @@ pub fn csv(surveyed: &Surveyed, out: &mut dyn io::Write) -> Result<(), csv::Erro
             let one = &units.units[unit as usize];
             let told = |column| cell(gathered.told(one.entry, column));
             let own = failed.get(&(unit, strata.subjects_of[at]));
-            let verdict = if own.is_some() { Verdict::Fail } else { judged.verdict };
+            let again = retested.get(&(at, row)).map(|again| again.verdict);
+            let verdict = match own {
+                Some(_) => Verdict::Fail,
+                None => again.unwrap_or(judged.verdict),
+            };
             let flagged = flagged.get(&(unit, group.metric.as_str()));
             let component = flagged.and_then(|one| one.component.as_deref()).unwrap_or_default();
             let words = own.map(|said| gathered.texts.text(said.words)).unwrap_or_default();

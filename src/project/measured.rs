@@ -485,6 +485,7 @@ fn format_of(dtype: Dtype) -> Option<Format> {
     Some(match dtype {
         Dtype::F32 | Dtype::Tf32 => Format::F32,
         Dtype::F16 | Dtype::Bf16 => Format::Bf16,
+        Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => Format::Bf16,
         Dtype::Fp8 | Dtype::Mxfp8 | Dtype::Fp8Block => Format::Fp8,
         Dtype::Int8 => Format::Int8,
         Dtype::Mxfp4 | Dtype::Fp4 => Format::Mxfp4,

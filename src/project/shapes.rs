@@ -9,7 +9,7 @@ use super::{
 use crate::{
     case::{AttentionKind, Mask, limits},
     dtype::Dtype,
-    model::{FeedForward, Mixer, Model},
+    model::{FeedForward, Mixer, Model, Reach},
 };
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -48,7 +48,7 @@ pub enum Forms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttentionShape {
     kind: &'static str,
-    mask: &'static str,
+    mask: Mask,
     is_narrow: bool,
     batch: u32,
     heads: u32,
@@ -138,22 +138,36 @@ impl Shapes {
             Phase::Prefill { new, old } => (whole(new), new + old, true),
         };
         let is_narrow = work.kv.measured_as() == Dtype::Fp8;
+        let plain = if is_prefill { Mask::Causal } else { Mask::Full };
         let shape = match mixer {
-            Mixer::Grouped(mixer) => AttentionShape {
-                kind: if is_prefill { "prefill" } else { "decode" },
-                mask: if is_prefill { "causal" } else { "full" },
-                is_narrow,
-                batch: whole(sequences.ceil()),
-                heads: (mixer.heads / cut).max(1),
-                kv_heads: (mixer.kv_heads / cut).max(1),
-                queries,
-                keys: whole(mixer.reach.seen(tokens).max(f64::from(queries))),
-                dim_qk: mixer.dim_qk,
-                dim_v: mixer.dim_v,
-            },
+            Mixer::Grouped(mixer) => {
+                // A token of decode stands anywhere in its chunk: it sees half of one on average.
+                let (mask, keys) = match mixer.reach {
+                    Reach::Window(window) if tokens > f64::from(window) => {
+                        (Mask::Window(window), tokens)
+                    }
+                    Reach::Chunk(chunk) if is_prefill && tokens > f64::from(chunk) => {
+                        (Mask::Chunk(chunk), tokens)
+                    }
+                    Reach::Chunk(_) if is_prefill => (plain, tokens),
+                    reach => (plain, reach.seen(tokens)),
+                };
+                AttentionShape {
+                    kind: if is_prefill { "prefill" } else { "decode" },
+                    mask,
+                    is_narrow,
+                    batch: whole(sequences.ceil()),
+                    heads: (mixer.heads / cut).max(1),
+                    kv_heads: (mixer.kv_heads / cut).max(1),
+                    queries,
+                    keys: whole(keys.max(f64::from(queries))),
+                    dim_qk: mixer.dim_qk,
+                    dim_v: mixer.dim_v,
+                }
+            }
             Mixer::Latent(mixer) if is_prefill => AttentionShape {
                 kind: "prefill",
-                mask: "causal",
+                mask: plain,
                 is_narrow,
                 batch: whole(sequences.ceil()),
                 heads: (mixer.heads / cut).max(1),
@@ -165,7 +179,7 @@ impl Shapes {
             },
             Mixer::Latent(mixer) => AttentionShape {
                 kind: "mla",
-                mask: "full",
+                mask: plain,
                 is_narrow,
                 batch: whole(sequences.ceil()),
                 heads: (mixer.heads / cut).max(1),
@@ -326,12 +340,17 @@ fn rows<'a, const N: usize>(shapes: impl Iterator<Item = &'a [u32; N]>) -> Strin
 
 impl AttentionShape {
     fn table(&self) -> String {
-        let AttentionShape { kind, mask, batch, heads, kv_heads, queries, keys, .. } = self;
+        let AttentionShape { kind, batch, heads, kv_heads, queries, keys, .. } = self;
+        let mask = match self.mask {
+            Mask::Full | Mask::Causal => format!("\"{}\"", self.mask),
+            Mask::Window(window) => format!("{{ window = {window} }}"),
+            Mask::Chunk(chunk) => format!("{{ chunk = {chunk} }}"),
+        };
         let dtype = if self.is_narrow { "fp8" } else { "bf16" };
         format!(
             "\n[[attention]]\nattention = {kind:?}\ndtype = {dtype:?}\nbatch = {batch}\n\
              heads = {heads}\nkv_heads = {kv_heads}\nqueries = {queries}\nkeys = {keys}\n\
-             dim_qk = {}\ndim_v = {}\nmask = {mask:?}\n",
+             dim_qk = {}\ndim_v = {}\nmask = {mask}\n",
             self.dim_qk, self.dim_v
         )
     }
@@ -343,7 +362,7 @@ impl AttentionShape {
             "mla" => AttentionKind::Mla,
             _ => AttentionKind::Decode,
         };
-        (kind, if self.mask == "causal" { Mask::Causal } else { Mask::Full })
+        (kind, self.mask)
     }
 }
 

@@ -29,7 +29,8 @@ pub trait Mirror: Sized {
 }
 
 /// The types that all versions share with the domain. Each is a single number, name or text in
-/// JSON, which no version could lay out in another way. Case ids and suites use the same names, so
+/// JSON, which no version could lay out in another way; of masks, some are a name with a number.
+/// Case ids and suites use the same names, so
 /// that no version could rename them alone. A new name changes docs/record-v1.schema.json.
 macro_rules! shared {
     ($($type:ty),+ $(,)?) => {$(

@@ -3,14 +3,14 @@
 //! a peak, and for whole machines whose peaks are unknown.
 
 use crate::{
-    case::{Point, StreamOperation},
+    case::{Case, Point, StreamOperation},
     dtype::Dtype,
     outcome::{Cache, Code, Measurement},
     record::Record,
     spec::{Bound, Tier},
     units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A working set is in memory from this many times the last-level cache on (STREAM's run rules).
 const MEMORY_FACTOR: u64 = 4;
@@ -98,7 +98,12 @@ impl Ceilings {
         let unknown_architecture = record.header.environment.unknown_architecture.clone();
         let mut ceilings =
             Ceilings { memory_from, cache, unknown_architecture, ..Ceilings::default() };
-        for measurement in record.outcomes.iter().filter_map(|outcome| outcome.measured()) {
+        let measured = || record.outcomes.iter().filter_map(|outcome| outcome.measured());
+        let random: BTreeSet<Dtype> = measured()
+            .filter(|one| one.case.kernel.is_of_random_numbers())
+            .filter_map(|one| one.case.point.dtype())
+            .collect();
+        for measurement in measured().filter(|one| !is_light_peak(one, &random)) {
             ceilings.take(measurement);
         }
         ceilings
@@ -218,6 +223,14 @@ impl Ceilings {
         let target = self.unknown_architecture.as_deref();
         target.filter(|_| measurement.code.iter().any(is_ours))
     }
+}
+
+/// Whether a measurement is a peak of ones while the run also has one of random numbers, which real
+/// products can be compared with.
+fn is_light_peak(measurement: &Measurement, random: &BTreeSet<Dtype>) -> bool {
+    let Case { point, kernel } = &measurement.case;
+    matches!(point, Point::Compute(point) if random.contains(&point.dtype))
+        && !kernel.is_of_random_numbers()
 }
 
 fn keep_of(

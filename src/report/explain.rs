@@ -276,8 +276,14 @@ fn attention(p: &AttentionPoint) -> String {
         AttentionKind::Mla => "decode of multi-head latent attention, absorbed",
     };
     let mask = match p.mask {
-        Mask::Full => "every query sees every key",
-        Mask::Causal => "a query sees no later key",
+        Mask::Full => "every query sees every key".into(),
+        Mask::Causal => "a query sees no later key".into(),
+        Mask::Window(window) => {
+            format!("a query sees the last {window} keys, its own and those before it")
+        }
+        Mask::Chunk(chunk) => {
+            format!("a query sees no later key, and only those of its own chunk of {chunk} keys")
+        }
     };
     let lengths = match p.lengths {
         Lengths::Equal => "",
@@ -360,7 +366,9 @@ fn check(point: &Point) -> &'static str {
     match point {
         Point::Stream(_) => "every element, with the same operation in f64 on the host.",
         Point::Latency(_) => "the cell that is reached after the steps of the chain.",
-        Point::Compute(_) => "the closed form of the chain, exactly.",
+        Point::Compute(_) => {
+            "the closed form of the chain, exactly; of random numbers the sum of the product."
+        }
         Point::Gemm(_) => {
             "sampled elements in f64, and products with random vectors that cover every element \
              (Freivalds 1977)."

@@ -211,6 +211,7 @@ fn type_name(dtype: Dtype) -> &'static str {
         Dtype::Fp6 => "fp6",
         Dtype::Fp4 => "fp4",
         Dtype::Mxfp8 | Dtype::Mxfp4 | Dtype::Nvfp4 | Dtype::Fp8Block => dtype.name(),
+        Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => dtype.name(),
     }
 }
 

@@ -282,6 +282,8 @@ fn keys(dtype: Dtype) -> &'static [&'static str] {
         Dtype::Fp6 => &["fp6_matrix"],
         Dtype::Fp4 | Dtype::Mxfp4 | Dtype::Nvfp4 => &["fp4_matrix"],
         Dtype::Int8 => &["int8_matrix", "int8_vector"],
+        // They are multiplied as bf16.
+        Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => &[],
     }
 }
 

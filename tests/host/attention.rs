@@ -83,9 +83,31 @@ fn the_usual_shapes_are_right() {
         (Decode, [1, 1, 1, 1, 2000, 64, 64], Mask::Causal),
         (Mla, [1, 1, 16, 1, 1100, 576, 512], Mask::Full),
         (Mla, [1, 1, 100, 1, 130, 576, 512], Mask::Full),
+        // Windows shorter than a block of 64 keys, as long as one, longer, and longer than all keys.
+        (Prefill, [1, 2, 4, 200, 200, 64, 64], Mask::Window(5)),
+        (Prefill, [1, 2, 1, 300, 300, 32, 32], Mask::Window(64)),
+        (Prefill, [1, 1, 2, 70, 300, 64, 64], Mask::Window(128)),
+        (Prefill, [1, 1, 2, 90, 40, 32, 32], Mask::Window(7)),
+        (Prefill, [1, 1, 2, 90, 100, 32, 32], Mask::Window(1000)),
+        (Prefill, [1, 1, 2, 200, 300, 64, 64], Mask::Chunk(64)),
+        (Prefill, [1, 1, 2, 90, 100, 32, 32], Mask::Chunk(33)),
+        (Decode, [2, 2, 4, 1, 1500, 128, 128], Mask::Window(128)),
+        (Decode, [1, 1, 1, 1, 2000, 64, 64], Mask::Window(1024)),
+        (Decode, [1, 1, 1, 1, 2000, 64, 64], Mask::Chunk(999)),
+        (Mla, [1, 1, 100, 2, 130, 576, 512], Mask::Window(31)),
     ] {
         check_all(&device, point(attention, lengths, mask), 2);
     }
+}
+
+/// Every mask, windows and chunks of up to so many keys.
+fn masks(longest: u32) -> impl Strategy<Value = Mask> {
+    prop_oneof![
+        Just(Mask::Full),
+        Just(Mask::Causal),
+        (1..longest).prop_map(Mask::Window),
+        (1..longest).prop_map(Mask::Chunk),
+    ]
 }
 
 proptest! {
@@ -94,7 +116,7 @@ proptest! {
     fn odd_shapes_are_right(
         lengths in (1u32..3, 1u32..4, 1u32..7, 1u32..12, 1u32..200, 1u32..100, 1u32..100),
         attention in prop_oneof![Just(AttentionKind::Prefill), Just(AttentionKind::Mla)],
-        mask in prop_oneof![Just(Mask::Full), Just(Mask::Causal)],
+        mask in masks(90),
         units in 1u32..4,
         repeat in 1u32..3,
         lengths_of in prop_oneof![Just(Lengths::Equal), Just(Lengths::Ragged)],
@@ -116,7 +138,7 @@ proptest! {
         keys in 512u32..1500, units in 2u32..5, group in 1u32..5, queries in 1u32..3,
         lengths_of in prop_oneof![Just(Lengths::Equal), Just(Lengths::Ragged)],
         page in prop_oneof![Just(None), Just(Some(256))],
-        mask in prop_oneof![Just(Mask::Full), Just(Mask::Causal)],
+        mask in masks(1200),
     ) {
         let point = point(AttentionKind::Decode, [2, 1, group, queries, keys, 32, 16], mask);
         let point = AttentionPoint { lengths: lengths_of, page, ..point };
@@ -173,10 +195,12 @@ fn large_scores_are_safe() {
 }
 
 /// The host, but that its kernels see other lengths than the sequences of a case have: so many keys
-/// less. It keeps which operands were multiplied.
+/// less; and other parameters. It keeps which operands were multiplied.
 pub struct Forgetful {
     pub host: HostDevice,
     pub lost: u32,
+    /// What becomes of the parameters of attention.
+    pub change: fn(&mut AttentionParams),
     /// The address of B of each matrix product.
     pub multiplied: RefCell<Vec<u64>>,
 }
@@ -211,6 +235,10 @@ impl Device for Forgetful {
             let times = std::iter::repeat_n(product.b, launch.repeat as usize);
             self.multiplied.borrow_mut().extend(times);
         }
+        if let Params::Attention(mut params) = launch.params {
+            (self.change)(&mut params);
+            return self.host.launch(&Launch { params: params.into(), ..*launch });
+        }
         self.host.launch(launch)
     }
     fn timed(
@@ -239,18 +267,44 @@ impl Device for Forgetful {
 /// Among 32 thousand keys of random data, 64 weigh less than rounding may do: planted ones do not.
 #[test]
 fn one_block_of_a_long_context_is_missed() {
-    let shape = point(AttentionKind::Decode, [1, 1, 4, 1, 32_768, 32, 32], Mask::Full);
-    let point = Point::Attention(AttentionPoint { dtype: Dtype::Bf16, ..shape });
+    let whole = point(AttentionKind::Decode, [1, 1, 4, 1, 32_768, 32, 32], Mask::Full);
+    check_forgetful(whole, 0, |_| (), true);
+    check_forgetful(whole, 64, |_| (), false);
+}
+
+/// A kernel that ignores a window, or whose window is a key too long, does not pass.
+#[test]
+fn a_window_that_is_ignored_is_found() {
+    let window = point(AttentionKind::Decode, [1, 1, 4, 1, 16_384, 32, 32], Mask::Window(4096));
+    let chunk = AttentionPoint { mask: Mask::Chunk(7000), ..window };
+    let long = point(AttentionKind::Prefill, [1, 1, 4, 300, 300, 32, 32], Mask::Window(128));
+    for point in [window, chunk, long] {
+        check_forgetful(point, 0, |_| (), true);
+        check_forgetful(point, 0, |params| (params.window, params.chunk) = (0, 0), false);
+    }
+    for point in [window, long] {
+        check_forgetful(point, 0, |params| params.window += 1, false);
+    }
+}
+
+/// Whether a case passes on a device that forgets and changes something.
+#[track_caller]
+fn check_forgetful(
+    point: AttentionPoint,
+    lost: u32,
+    change: fn(&mut AttentionParams),
+    is_right: bool,
+) {
+    let point = Point::Attention(AttentionPoint { dtype: Dtype::Bf16, ..point });
     for kernel in host_of(1).kernels(Operation::any_attention(Dtype::Bf16)) {
-        for (lost, right) in [(0, true), (64, false)] {
-            let device = Forgetful { host: host_of(2), lost, multiplied: RefCell::default() };
-            let case = Case { kernel: kernel.clone(), point };
-            let rank = Rank { device: &device, peers: &Alone };
-            let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
-            workload.poison().expect("O is written");
-            workload.enqueue(1).expect("it runs");
-            let check = workload.verify().expect("O is read");
-            assert_eq!(check.passed(), right, "{case} without {lost} keys: {check:?}");
-        }
+        let multiplied = RefCell::default();
+        let device = Forgetful { host: host_of(2), lost, change, multiplied };
+        let case = Case { kernel, point };
+        let rank = Rank { device: &device, peers: &Alone };
+        let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
+        workload.poison().expect("O is written");
+        workload.enqueue(1).expect("it runs");
+        let check = workload.verify().expect("O is read");
+        assert_eq!(check.passed(), is_right, "{case} without {lost} keys: {check:?}");
     }
 }

@@ -120,7 +120,12 @@ fn products_of_decoding_take_turns_with_copies_of_their_operands() {
     assert_eq!(copies([1, 16, 16]), 1, "too small to be a layer's");
 
     let multiplied = RefCell::default();
-    let device = Forgetful { host: HostDevice::open(properties.clone()), lost: 0, multiplied };
+    let device = Forgetful {
+        host: HostDevice::open(properties.clone()),
+        lost: 0,
+        change: |_| (),
+        multiplied,
+    };
     let point = GemmPoint { dtype: Dtype::F32, m: 1, n: 64, k: 128, contents: Contents::Random };
     let case = Case { kernel: KernelName("portable".into()), point: Point::Gemm(point) };
     let rank = Rank { device: &device, peers: &Alone };

@@ -51,6 +51,10 @@ void prefills(const char* name, Kernel kernel, Roundoff roundoff, u32 dim_qk, u3
   run<T>(name, kernel, 2, roundoff, {2, 2, dim_qk, dim_v, 0, 16, {{5, 97}, {66, 64}}, 30.0f});
   run<T>(name, kernel, 1 + random_below(4), roundoff,
          random_shape(dim_qk, dim_v, 60, 150, Keys::ANYWHERE));
+  run<T>(name, kernel, 3, roundoff,
+         with_window({2, 1, dim_qk, dim_v, 1, 7, {{131, 131}, {70, 33}}}, 64));
+  run<T>(name, kernel, 1 + random_below(4), roundoff,
+         windowed(random_shape(dim_qk, dim_v, 60, 200, Keys::ANYWHERE)));
 }
 
 // By a schedule, twice: what a launch leaves in scratch memory serves the next.
@@ -73,6 +77,10 @@ void decodes(const char* name, Kernel kernel, Roundoff roundoff, u32 dim) {
                {6, 2, dim, dim, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f});
   run_split<T, C>(name, kernel, roundoff, 64 * (1 + random_below(3)),
                   random_shape(dim, dim, 4, 250, Keys::ANYWHERE));
+  run_split<T, C>(name, kernel, roundoff, 64,
+                  with_chunks({8, 1, dim, dim, 1, 16, {{1, 77}, {3, 219}}}, 50));
+  run_split<T, C>(name, kernel, roundoff, 64,
+                  windowed(random_shape(dim, dim, 4, 250, Keys::ANYWHERE)));
 }
 
 template <class T, class C = T>
@@ -82,6 +90,7 @@ void latents(const char* name, Kernel kernel, Roundoff roundoff) {
   run_split<T, C>(name, kernel, roundoff, 128,
                {40, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true});
   run_split<T, C>(name, kernel, roundoff, 64 * (1 + random_below(2)), random_latent_shape());
+  run_split<T, C>(name, kernel, roundoff, 64, windowed(random_latent_shape()));
 }
 
 // By the program's own schedule, on contents of which every key shows that it leaves out or deals

@@ -108,24 +108,50 @@ void run_dealt(const char* name, Kernel kernel, u32 threads, u32 shared, Roundof
   attention.check(roundoff);
 }
 
-using ByMaps = void (*)(AttentionParams, TensorMap, TensorMap, TensorMap);
-
 // By a kernel of so many threads that takes so many queries and loads by tensor maps of so many keys.
-template <class T, class O = T>
-void run_by_maps(const char* name, ByMaps kernel, u32 shared, u32 keys, Roundoff roundoff,
-                 const Shape& shape, u32 threads = 384, u32 queries = 128) {
+// `launch(p, q, k, v)` runs it.
+template <class T, class O, class Launch>
+void run_with_maps(const char* name, u32 keys, u32 queries, Roundoff roundoff, const Shape& shape,
+                   Launch launch) {
   Attention<T, T, O> attention(name, shape);
   const AttentionParams& p = attention.params;
   const auto map = [](auto& bytes, u32 columns, u32 rows, u32 box) {
     return TensorMap{reinterpret_cast<u8*>(bytes.data()), sizeof(T), columns, rows,
                      {128 / sizeof(T), box}};
   };
-  const TensorMap q = map(attention.q, p.heads * p.dim_qk, p.query_tokens, 128);
-  const TensorMap k = map(attention.k, p.kv_heads * p.dim_qk, p.key_tokens, keys);
-  const TensorMap v = map(attention.v, p.kv_heads * p.dim_v, p.key_tokens, keys);
-  const u32 tiles = (p.queries + queries - 1) / queries * p.heads * p.batch;
-  model::launch(tiles, threads, shared, [&] { kernel(p, q, k, v); });
+  launch(p, map(attention.q, p.heads * p.dim_qk, p.query_tokens, queries),
+         map(attention.k, p.kv_heads * p.dim_qk, p.key_tokens, keys),
+         map(attention.v, p.kv_heads * p.dim_v, p.key_tokens, keys));
   attention.check(roundoff);
+}
+
+using ByMaps = void (*)(AttentionParams, TensorMap, TensorMap, TensorMap);
+
+// With a block for each tile of `queries` queries, each by its own tensor map of half as many.
+template <class T>
+void run_by_maps(const char* name, ByMaps kernel, u32 shared, Roundoff roundoff, const Shape& shape,
+                 u32 threads, u32 queries) {
+  run_with_maps<T, T>(name, 128, 128, roundoff, shape, [&](const AttentionParams& p, auto... maps) {
+    const u32 tiles = (p.queries + queries - 1) / queries * p.heads * p.batch;
+    model::launch(tiles, threads, shared, [&] { kernel(p, maps...); });
+  });
+}
+
+using ByCounter = void (*)(AttentionParams, u32*, TensorMap, TensorMap, TensorMap);
+
+// With blocks that take tiles by a counter. They run one after the other here: each is let take a
+// few tiles, the last one the rest. The counter must be left as it was found.
+template <class T, class O, class Kernel>
+void run_by_counter(const char* name, ByCounter kernel, u32 keys, Roundoff roundoff,
+                    const Shape& shape) {
+  run_with_maps<T, O>(name, keys, Kernel::ROWS, roundoff, shape,
+                      [&](const AttentionParams& p, auto... maps) {
+    u32 counter[2] = {};
+    const u32 blocks = 1 + random_below(4);
+    model::launch(blocks, (Kernel::ROWS / 64 + 1) * 128, Kernel::SHARED_BYTES,
+                  [&] { kernel(p, counter, maps...); });
+    if (counter[0] != 0 || counter[1] != 0) model::fail("counters are not left as they were");
+  });
 }
 
 constexpr Roundoff EXACT = {0.0, 1e-7, 1e-37}, F16 = {1.0 / 2048, 1.0 / 2048, 1.0 / (1 << 24)}, BF16 = {1.0 / 256, 1.0 / 256},
@@ -148,9 +174,18 @@ void portables() {
                     {2, 1, 64, 64, 1, 0, ODD});
   run<bf16, u8, bf16>("attention/fp8/portable (cache)", portable::attention_fp8_cache, 1, 0,
                       {0.0, 1.0 / 256}, {8, 2, 128, 128, 0, 16, {{1, 77}, {1, 200}}});
+  // A window of one key, of as many as a tile, of more than there are; chunks that queries cross.
+  const Shape odd = {4, 2, 24, 17, 1, 7, ODD};
+  for (u32 keys : {1u, 32u, 500u}) {
+    run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 3, 0, EXACT,
+                       with_window(odd, keys));
+  }
+  run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 3, 0, EXACT,
+                     with_chunks(odd, 13));
   const auto any = [] {
     const u32 dim = 8 * (1 + random_below(20));
-    return random_shape(dim, dim - random_below(8), 9, 200, Keys::ANYWHERE);
+    const Shape shape = random_shape(dim, dim - random_below(8), 9, 200, Keys::ANYWHERE);
+    return random_below(2) == 0 ? shape : windowed(shape);
   };
   for (u32 i = 0; i < 3; i++) {
     run<f32, f32, f32>("attention/f32/portable", portable::attention_f32, 2, 0, EXACT, any());
@@ -177,7 +212,13 @@ void portables() {
                {2, 2, DIM_QK, DIM_V, 0, 16, {{5, 97}, {66, 64}}, 30.0f});                          \
   run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 1 + random_below(4),                              \
                Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
-               random_shape(DIM_QK, DIM_V, 40, 100, Keys::ANYWHERE))
+               random_shape(DIM_QK, DIM_V, 40, 100, Keys::ANYWHERE));                              \
+  run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 5,                                                \
+               Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
+               with_window({2, 1, DIM_QK, DIM_V, 1, 7, {{133, 150}, {70, 33}}}, KEYS));            \
+  run<Q, Q, O>("attention/prefill/" NAME, ENTRY, 1 + random_below(4),                              \
+               Prefill<T, DIM_QK, DIM_V, DOWN, KEYS>::SHARED_BYTES, ROUNDOFF,                      \
+               windowed(random_shape(DIM_QK, DIM_V, 40, 200, Keys::ANYWHERE)))
 
 using P_bf16 = bf16;
 using P_f16 = f16;
@@ -216,7 +257,15 @@ void prefills() {
   run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
                    Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
                    Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF,                      \
-                   64 * (1 + random_below(3)), random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE))
+                   64 * (1 + random_below(3)), random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE));    \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 64,                  \
+                   with_window({6, 2, DIM, DIM, 1, 7, {{7, 131}, {24, 11}, {3, 300}}}, 99));       \
+  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
+                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 64,                  \
+                   windowed(random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE)))
 
 void splits() {
   SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 64);
@@ -271,7 +320,9 @@ using Narrow90 = latent_sm90::Latent90<bf16, f16, e4m3, 32>;
 
 void latents() {
 #define BY_FRAGMENTS(NAME, IN, C, KERNEL, OF, ROUNDOFF)                                            \
-  LATENT(NAME, IN, C, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF)
+  LATENT(NAME, IN, C, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF);                            \
+  run_split<IN, C>("attention/mla/" NAME, KERNEL, OF::THREADS, OF::SHARED_BYTES, ROUNDOFF, 64,     \
+                   windowed(random_latent_shape()))
   BY_FRAGMENTS("bf16/sm80_mma", bf16, bf16, latent::attention_mla_bf16_mma, Latent64<bf16>, BF16);
   BY_FRAGMENTS("f16/sm80_mma", f16, f16, latent::attention_mla_f16_mma, Latent64<f16>, F16);
   BY_FRAGMENTS("bf16/sm80_mma_32", bf16, bf16, latent_32::attention_mla_bf16_mma_32,
@@ -299,9 +350,13 @@ void follow(Shape shape, const Dealt& dealt) {
                         BF16, 16, shape, dealt);
   run_dealt<bf16, u8>("schedule/fp8/sm89_mma", split_sm89::attention_decode_fp8_128_mma, 128, 98304,
                       CACHE, 16, shape, dealt);
+  // Kernels of sm_90a mask no window.
+  const bool windows = shape.window != 0 || shape.chunk != 0;
+  if (!windows)
   run_dealt<bf16, bf16>("schedule/bf16/sm90_wgmma", split_sm90::attention_decode_bf16_128_wgmma,
                         384, split_sm90::Split90<bf16, bf16, bf16, 128>::SHARED_BYTES, BF16, 64, shape,
                         dealt);
+  if (!windows)
   run_dealt<bf16, u8>("schedule/fp8/sm90_wgmma", split_sm90::attention_decode_fp8_128_wgmma, 384,
                       split_sm90::Split90<bf16, f16, e4m3, 128>::SHARED_BYTES, CACHE, 64, shape, dealt);
   shape.dim_qk = 576;
@@ -311,39 +366,42 @@ void follow(Shape shape, const Dealt& dealt) {
                         Latent64<bf16>::SHARED_BYTES, BF16, 64, shape, dealt);
   run_dealt<bf16, bf16>("schedule/mla/bf16/sm80_mma_32", latent_32::attention_mla_bf16_mma_32, 128,
                         Latent32<bf16>::SHARED_BYTES, BF16, 32, shape, dealt);
+  if (!windows)
   run_dealt<bf16, bf16>("schedule/mla/bf16/sm90_wgmma", latent_sm90::attention_mla_bf16_wgmma, 384,
                         Latent90<bf16>::SHARED_BYTES, BF16, 64, shape, dealt);
+  if (!windows)
   run_dealt<bf16, u8>("schedule/mla/fp8/sm90_wgmma", latent_sm90::attention_mla_fp8_wgmma, 384,
                       Narrow90::SHARED_BYTES, CACHE, 64, shape, dealt);
   run_dealt<bf16, u8>("schedule/mla/fp8/sm89_mma_32", latent_sm89_32::attention_mla_fp8_mma_32, 128,
                       Narrow32::SHARED_BYTES, CACHE, 32, shape, dealt);
 }
 
-#define BY_MAPS(IN, T, O, ROUNDOFF, DIM_QK, DIM_V, KEYS)                                           \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                        \
-                  sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                                 \
-                  sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,      \
-                  {2, 1, DIM_QK, DIM_V, 1, 0, {{131, 131}, {1, 1}, {70, 433}, {3, 0}, {37, 5}}});  \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                        \
-                  sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                                 \
-                  sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,      \
-                  {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {66, 300}}, 30.0f});                       \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm90_wgmma",                                        \
-                    sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,                               \
-                    sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS>::SHARED_BYTES, KEYS, ROUNDOFF,    \
-                    random_shape(DIM_QK, DIM_V, 70, 200, Keys::IN_ONE_PIECE))
+// Odd lengths; tiles of keys that are whole and not; units one after the other in a block, with and
+// without keys; sliding windows and chunks that begin and end within tiles, shorter and longer ones.
+#define BY_COUNTER(IN, T, O, ROUNDOFF, DIM_QK, DIM_V, KEYS, ...)                                   \
+  for (const Shape& shape : {                                                                      \
+           Shape{2, 1, DIM_QK, DIM_V, 1, 0, {{131, 131}, {1, 1}, {70, 433}, {3, 0}, {37, 5}}},     \
+           Shape{2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {66, 300}}, 30.0f},                          \
+           random_shape(DIM_QK, DIM_V, 70, 200, Keys::IN_ONE_PIECE),                               \
+           with_window({2, 1, DIM_QK, DIM_V, 1, 0, {{200, 500}, {60, 20}}}, 129),                  \
+           with_chunks({2, 1, DIM_QK, DIM_V, 1, 0, {{150, 400}}}, 90),                             \
+           windowed(random_shape(DIM_QK, DIM_V, 90, 400, Keys::IN_ONE_PIECE))}) {                  \
+    run_by_counter<T, O, sm90::Prefill90<P_##IN, DIM_QK, DIM_V, KEYS, __VA_ARGS__>>(               \
+        "attention/prefill/" #IN "/sm90_wgmma", sm90::attention_prefill_##IN##_##DIM_QK##_wgmma,   \
+        KEYS, ROUNDOFF, shape);                                                                    \
+  }
 
-void by_maps() {
-  BY_MAPS(bf16, bf16, bf16, BF16, 64, 64, 128);
-  BY_MAPS(bf16, bf16, bf16, BF16, 128, 128, 128);
-  BY_MAPS(bf16, bf16, bf16, BF16, 192, 128, 128);
-  BY_MAPS(bf16, bf16, bf16, BF16, 256, 256, 64);
-  BY_MAPS(f16, f16, f16, F16, 64, 64, 128);
-  BY_MAPS(f16, f16, f16, F16, 128, 128, 128);
-  BY_MAPS(f16, f16, f16, F16, 192, 128, 128);
-  BY_MAPS(f16, f16, f16, F16, 256, 256, 64);
-  BY_MAPS(fp8, u8, bf16, CACHE, 128, 128, 128);
-  BY_MAPS(fp8, u8, bf16, CACHE, 256, 256, 64);
+void by_counter() {
+  BY_COUNTER(bf16, bf16, bf16, BF16, 64, 64, 128, 3, 2, 4);
+  BY_COUNTER(bf16, bf16, bf16, BF16, 128, 128, 128, 2, 2, 2);
+  BY_COUNTER(bf16, bf16, bf16, BF16, 192, 128, 128, 2, 1, 2);
+  BY_COUNTER(bf16, bf16, bf16, BF16, 256, 256, 64, 2, 1, 2);
+  BY_COUNTER(f16, f16, f16, F16, 64, 64, 128, 3, 2, 4);
+  BY_COUNTER(f16, f16, f16, F16, 128, 128, 128, 2, 2, 2);
+  BY_COUNTER(f16, f16, f16, F16, 192, 128, 128, 2, 1, 2);
+  BY_COUNTER(f16, f16, f16, F16, 256, 256, 64, 2, 1, 2);
+  BY_COUNTER(fp8, u8, bf16, E4M3, 128, 128, 128, 2, 2, 4);
+  BY_COUNTER(fp8, u8, bf16, E4M3, 256, 256, 128, 2, 1, 2);
 }
 
 // Tiles of queries that are not there, that see no key, that see fewer than the other.
@@ -351,18 +409,27 @@ void by_tensor_memory() {
 #define BY_TENSOR_MEMORY(IN, ROUNDOFF, DIM_QK, DIM_V)                                              \
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
                   {2, 1, DIM_QK, DIM_V, 1, 0,                                                      \
                    {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}}},                           \
                   512, 256);                                                                       \
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
                   {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256);            \
   run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, 128, ROUNDOFF,               \
-                  random_shape(DIM_QK, DIM_V, 140, 200, Keys::IN_ONE_PIECE), 512, 256)
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
+                  random_shape(DIM_QK, DIM_V, 140, 200, Keys::IN_ONE_PIECE), 512, 256);            \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
+                  with_window({2, 1, DIM_QK, DIM_V, 1, 0, {{300, 600}, {1, 1}, {200, 60}}}, 128),  \
+                  512, 256);                                                                       \
+  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
+                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
+                  windowed(random_shape(DIM_QK, DIM_V, 300, 500, Keys::IN_ONE_PIECE)), 512, 256)
   BY_TENSOR_MEMORY(bf16, BF16, 64, 64);
   BY_TENSOR_MEMORY(bf16, BF16, 128, 128);
   BY_TENSOR_MEMORY(bf16, BF16, 192, 128);
@@ -393,7 +460,6 @@ void soft_exponentials() {
 // Widened values are stored by halves: at once only even chunks of rows of 128 bytes, or odd ones.
 constexpr const char* WIDENED = "of widened chunks every second is stored at once (widen_tile)";
 const std::vector<model::Known> KNOWN = {
-    {"attention/prefill/fp8/sm90_wgmma*", 100, 200, WIDENED},
     {"attention/decode/fp8/sm90_wgmma/128x128", 100, 167, WIDENED},
     {"attention/mla/fp8/sm90_wgmma*", 100, 155, WIDENED},
 };
@@ -407,7 +473,7 @@ int main(int count, char** arguments) {
   model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
   model::counts_banks = true;
   prefills();
-  by_maps();
+  by_counter();
   by_tensor_memory();
   soft_exponentials();
   splits();

@@ -33,6 +33,8 @@ struct Shape {
   // Contents of which every key shows that is lost or taken twice, as the program plants them
   // (src/bench/attention/planted.rs): whole numbers over a count.
   bool planted = false;
+  // Causal: keys that a query sees at most; tokens of a chunk (AttentionParams).
+  u32 window = 0, chunk = 0;
 };
 
 // A shape that nobody chose, small enough to be done in no time: sequences of any length, with fewer
@@ -54,6 +56,25 @@ Shape random_shape(u32 dim_qk, u32 dim_v, u32 queries_most, u32 keys_most, Keys 
   }
   shape.planted = random_below(2) == 1;
   if (!shape.planted) shape.spread = f32(1 + random_below(20));
+  return shape;
+}
+// The same with a window or chunks of any length, some of them longer than all keys.
+Shape windowed(Shape shape) {
+  u32 keys = 0;
+  for (const auto& sequence : shape.sequences) keys = larger(keys, sequence.second);
+  shape.causal = 1;
+  (random_below(2) == 0 ? shape.window : shape.chunk) = 1 + random_below(keys + keys / 8 + 1);
+  return shape;
+}
+// A shape with windows, and one with chunks, of so many keys.
+Shape with_window(Shape shape, u32 keys) {
+  shape.causal = 1;
+  shape.window = keys;
+  return shape;
+}
+Shape with_chunks(Shape shape, u32 keys) {
+  shape.causal = 1;
+  shape.chunk = keys;
   return shape;
 }
 Shape random_latent_shape() {
@@ -130,6 +151,8 @@ template <class Q, class C, class O> struct Attention {
     params.dim_v = shape.dim_v;
     params.causal = shape.causal;
     params.page = shape.page;
+    params.window = shape.window;
+    params.chunk = shape.chunk;
     params.scale = 1.0f / std::sqrt(f32(shape.dim_qk));
     params.query_tokens = query_tokens;
     params.key_tokens = key_tokens;
@@ -151,6 +174,22 @@ template <class Q, class C, class O> struct Attention {
     }
   }
 
+  // By the definition of the mask: whether a query of a sequence sees one of its keys.
+  bool sees(const AttentionSequence& sequence, u32 query, u32 key) const {
+    if (shape.causal == 0) return true;
+    if (key + sequence.queries > sequence.keys + query) return false;
+    const u32 at = sequence.keys + query - sequence.queries;
+    if (shape.window != 0) return at - key < shape.window;
+    return shape.chunk == 0 || key / shape.chunk == at / shape.chunk;
+  }
+  // The first key that it sees; 0 where it sees none.
+  u32 first_key(const AttentionSequence& sequence, u32 query) const {
+    for (u32 key = 0; key < sequence.keys; key++) {
+      if (sees(sequence, query, key)) return key;
+    }
+    return 0;
+  }
+
   // Deals the keys of every sequence and head to workers, in pieces of so many at most. (That the
   // program's own schedule deals each key once is tested with it.)
   void deal(u32 workers, u32 piece) {
@@ -162,11 +201,12 @@ template <class Q, class C, class O> struct Attention {
       const AttentionSequence& sequence = sequences[number];
       for (u32 head = 0; head < shape.kv_heads; head++) {
         for (u32 row = 0; row < sequence.queries * group; row += 64) {
-          const u32 count = larger(1u, (sequence.keys + piece - 1) / piece);
+          const u32 start = first_key(sequence, row / group), keys = sequence.keys - start;
+          const u32 count = larger(1u, (keys + piece - 1) / piece);
           for (u32 i = 0; i < count; i++) {
-            of[turn++ % workers].push_back({number, head, row, i * piece,
-                                            smaller((i + 1) * piece, sequence.keys),
-                                            slots + i, slots, count});
+            of[turn++ % workers].push_back({number, head, row, start + i * piece,
+                                            start + smaller((i + 1) * piece, keys), slots + i,
+                                            slots, count});
           }
           slots += count;
         }
@@ -201,20 +241,19 @@ template <class Q, class C, class O> struct Attention {
     params.workers = u32(firsts.size()) - 1;
   }
 
-  // Every 16 bytes of every sequence's keys were copied once for each `at_once` of the rows that
-  // share them, at most 64 in a part; nothing else was.
+  // Every 16 bytes of every sequence's keys, from the first that the rows of a part see, were copied
+  // once for each `at_once` of the rows that share them, at most 64 in a part; nothing else was.
   void check_visits(u32 at_once) {
     const u32 chunks = shape.dim_qk * sizeof(C) / 16, group = shape.heads / shape.kv_heads;
     std::vector<u32> wanted(model::visited.times.size(), 0);
     for (const AttentionSequence& sequence : sequences) {
-      u32 times = 0;
       for (u32 row = 0; row < sequence.queries * group; row += 64) {
-        times += (smaller(64, sequence.queries * group - row) + at_once - 1) / at_once;
-      }
-      for (u32 key = 0; key < sequence.keys; key++) {
-        for (u32 head = 0; head < shape.kv_heads; head++) {
-          const u64 row = key_token(params, sequence, key) * shape.kv_heads + head;
-          for (u32 chunk = 0; chunk < chunks; chunk++) wanted[row * chunks + chunk] = times;
+        const u32 times = (smaller(64, sequence.queries * group - row) + at_once - 1) / at_once;
+        for (u32 key = first_key(sequence, row / group); key < sequence.keys; key++) {
+          for (u32 head = 0; head < shape.kv_heads; head++) {
+            const u64 at = key_token(params, sequence, key) * shape.kv_heads + head;
+            for (u32 chunk = 0; chunk < chunks; chunk++) wanted[at * chunks + chunk] += times;
+          }
         }
       }
     }
@@ -225,13 +264,17 @@ template <class Q, class C, class O> struct Attention {
 
   // One row of the output by the definition, against what was left.
   void check_row(const AttentionSequence& sequence, u32 query, u32 head, Roundoff roundoff) {
-    const u32 kv_head = head / (shape.heads / shape.kv_heads), seen = keys_seen(params, sequence, query);
+    const u32 kv_head = head / (shape.heads / shape.kv_heads);
     const u64 row = u64(sequence.query_first + query) * shape.heads + head;
+    std::vector<u64> tokens;
+    for (u32 key = 0; key < sequence.keys; key++) {
+      if (!sees(sequence, query, key)) continue;
+      tokens.push_back(key_token(params, sequence, key) * shape.kv_heads + kv_head);
+    }
+    const u32 seen = u32(tokens.size());
     std::vector<f64> weights(seen);
-    std::vector<u64> tokens(seen);
     f64 largest = -INFINITY, terms_most = 0.0, total = 0.0;
     for (u32 key = 0; key < seen; key++) {
-      tokens[key] = key_token(params, sequence, key) * shape.kv_heads + kv_head;
       f64 score = 0.0, terms = 0.0;
       for (u32 d = 0; d < shape.dim_qk; d++) {
         const f64 term = f64(widen(of<Q>(q)[row * shape.dim_qk + d])) *
@@ -280,8 +323,9 @@ template <class Q, class C, class O> struct Attention {
     snprintf(dims, sizeof dims, "/%ux%u", shape.dim_qk, shape.dim_v);
     model::count_for((std::string(name) + dims).c_str());
     checked++;
-    printf("%s: %u x %u, %u sequences, %u of %u heads%s%s%s\n", name, shape.dim_qk, shape.dim_v,
-           params.batch, shape.kv_heads, shape.heads, shape.causal ? ", causal" : "",
+    printf("%s: %u x %u, %u sequences, %u of %u heads%s%s%s%s%s\n", name, shape.dim_qk,
+           shape.dim_v, params.batch, shape.kv_heads, shape.heads, shape.causal ? ", causal" : "",
+           shape.window ? ", a window" : "", shape.chunk ? ", chunks" : "",
            shape.page ? ", in pages" : "", shape.planted ? ", planted" : "");
   }
 };
@@ -302,6 +346,8 @@ template <class Follow> void schedules(const char* path, Follow follow) {
     shape.heads = number(file);
     shape.kv_heads = number(file);
     shape.page = number(file);
+    shape.window = number(file);
+    shape.chunk = number(file);
     shape.causal = 1;
     for (u32 count = number(file); count > 0; count--) {
       const u32 queries = number(file);

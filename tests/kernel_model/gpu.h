@@ -79,7 +79,7 @@ inline std::deque<std::function<void()>> engine;
 inline u64 progress;
 
 // Copies that no thread waits for happen as late as the rules allow: when their group is awaited.
-struct Copy { u32 to; const void* from; u32 valid; };
+struct Copy { u32 to; const void* from; u32 valid, bytes; };
 
 inline std::deque<Fiber> stacks;
 // Threads of the cluster that runs.

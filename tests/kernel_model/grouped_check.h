@@ -87,12 +87,12 @@ template <class In, class Out> struct GroupedProduct {
     constexpr u32 IN = sizeof(In);
     const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
     const u32 groups = product.groups;
-    const TensorMap a = {bytes(product.a), IN, k, product.m, {128 / IN, 128}};
+    const TensorMap a = {bytes(product.a), IN, k, product.m, {128 / IN, 64}};
     const TensorMap b =
-        COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, u64(groups) * n, {128 / IN, 256}}
+        COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, u64(groups) * n, {128 / IN, 128}}
                      : TensorMap{bytes(product.b), IN, n, u64(groups) * k, {128 / IN, 128 / IN}};
     const TensorMap c = {bytes(product.c), sizeof(Out), n, product.m, {128 / sizeof(Out), 64}};
-    model::launch(blocks, 384, 229376, [&] { kernel(params, a, b, c); });
+    model::launch(blocks, 384, 229504, [&] { kernel(params, a, b, c); }, 2);
     product.check(blocks);
   }
 };
@@ -109,9 +109,11 @@ void grouped_plain(const char* name, Kernel kernel, u32 shared, u32 n, u32 k) {
 }
 
 template <class In, class Out, class Kernel> void grouped_by_maps(const char* name, Kernel kernel) {
+  // Tiles of a group below each other, or beside each other, one of which may be outside of C.
   for (const auto& rows : DEALT) {
-    GroupedProduct<In, Out>::check(name, kernel, 3, rows, 320, 256 / sizeof(In));
+    GroupedProduct<In, Out>::check(name, kernel, 4, rows, 320, 256 / sizeof(In));
   }
+  GroupedProduct<In, Out>::check(name, kernel, 2, {3, 300, 0, 9}, 64, 768 / sizeof(In));
 }
 
 }  // namespace

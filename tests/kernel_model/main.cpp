@@ -16,6 +16,7 @@
 #include "params.h"
 #include "scaled.h"
 #include "sm100_product.h"
+#include "sm90_product.h"
 #include "stream_k.h"
 #include "tiles.h"
 
@@ -24,6 +25,7 @@
 #include "product_check.h"
 #include "scaled_check.h"
 #include "stream_k_check.h"
+#include "weights_check.h"
 
 namespace stream {
 #include "../../kernels/stream/portable.cu"
@@ -45,6 +47,7 @@ namespace counting {
 }
 namespace bulk {
 #include "../../kernels/stream/sm90_bulk.cu"
+#include "../../kernels/stream/sm90_bulk_deep.cu"
 }
 namespace latency {
 #include "../../kernels/latency/portable.cu"
@@ -105,6 +108,9 @@ namespace sm100 {
 namespace portable_scaled {
 #include "../../kernels/gemm/portable_scaled.cu"
 }
+namespace mma_weights {
+#include "../../kernels/gemm/sm80_mma_weights.cu"
+}
 namespace sm120 {
 #include "../../kernels/gemm/sm120_mma.cu"
 }
@@ -122,13 +128,31 @@ namespace {
                          98304, 1, 16, 16);                                                       \
   Product<IN, IN>::check("gemm/" #NAME "/sm80_mma_skinny", skinny::gemm_##NAME##_mma_skinny, 2,   \
                          98304, 19, 72, 1352)
-#define BY_MAPS(IN, OUT, NAME, FAMILY, ENTRY, THREADS, ROWS)                                      \
-  Product<IN, OUT>::check("gemm/" #NAME "/" FAMILY, ENTRY, THREADS, ROWS, 3, 1, 16, 16);          \
-  Product<IN, OUT>::check("gemm/" #NAME "/" FAMILY, ENTRY, THREADS, ROWS, 2, 131, 528, 272)
+// Rows of the boxes of the kernels by wgmma, of B where its rows are columns.
+constexpr Boxes WGMMA = {64, 128, 64}, PROMOTED = {64, 96, 64}, TURNED = {64, 0, 16};
+// In clusters of two blocks, of which one stands still while the other goes on: no pair of tiles but
+// one with a tile outside of C; tiles below each other and beside each other, of which some are
+// outside; more stages than a ring has.
+template <class In, class Out, class Kernel>
+void by_wgmma(const char* name, Kernel kernel, Boxes boxes, u32 columns) {
+  const u32 depth = 128 / sizeof(In);
+  const u32 shapes[][4] = {{2, 1, 16, 16},
+                           {2, 131, 528, 272},
+                           {4, 300, columns + 8, 5 * depth + 16},
+                           {2, 100, 2 * columns + 16, 6 * depth},
+                           {6, 640, 72, 3 * depth}};
+  for (const auto& [blocks, m, n, k] : shapes) {
+    Product<In, Out>::check(name, kernel, 384, boxes, blocks, m, (n + 15) / 16 * 16, k, 2);
+  }
+}
 #define SM90(IN, OUT, NAME)                                                                       \
-  BY_MAPS(IN, OUT, NAME, "sm90_wgmma", sm90::gemm_##NAME##_wgmma, 384, 64)
+  by_wgmma<IN, OUT>("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, WGMMA, 256)
 #define SM100(IN, OUT, NAME)                                                                      \
-  BY_MAPS(IN, OUT, NAME, "sm100_tcgen05", sm100::gemm_##NAME##_tcgen05, 256, 128)
+  for (u32 rows : {1u, 131u}) {                                                                   \
+    Product<IN, OUT>::check("gemm/" #NAME "/sm100_tcgen05", sm100::gemm_##NAME##_tcgen05, 256,    \
+                            {128, 256, 128}, rows == 1 ? 3 : 2, rows, rows == 1 ? 16 : 528,       \
+                            rows == 1 ? 16 : 272);                                                \
+  }
 #define SM80(IN, OUT, NAME, SHARED_SIZE)                                                          \
   Product<IN, OUT>::check("gemm/" #NAME "/sm80_mma", sm80::gemm_##NAME##_mma, 3, SHARED_SIZE, 1,  \
                           16, 16);                                                                \
@@ -148,19 +172,13 @@ void products() {
   SM90(bf16, bf16, bf16);
   SM90(f16, f16, f16);
   SM90(e4m3, bf16, fp8);
-  for (u32 k : {16u, 256u, 272u}) {
-    Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_promoted", sm90::gemm_fp8_wgmma_promoted, 384,
-                               64, 2, 131, 272, k, 128);
+  by_wgmma<e4m3, bf16>("gemm/fp8/sm90_wgmma_promoted", sm90::gemm_fp8_wgmma_promoted, PROMOTED,
+                       192);
+  // Twice, in both orders of threads.
+  for (u32 turn = 0; turn < 2; turn++) {
+    by_wgmma<f32, f32>("gemm/tf32/sm90_wgmma", sm90_turned::gemm_tf32_wgmma, TURNED, 256);
+    by_wgmma<i8, i32>("gemm/int8/sm90_wgmma", sm90_turned::gemm_int8_wgmma, TURNED, 256);
   }
-// Twice, in both orders of threads.
-#define TURNED(IN, OUT, NAME)                                                                     \
-  for (u32 turn = 0; turn < 2; turn++) {                                                          \
-    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma", sm90_turned::gemm_##NAME##_wgmma, 384,   \
-                            16, 2, 16, 272, 208);                                                 \
-  }                                                                                               \
-  BY_MAPS(IN, OUT, NAME, "sm90_wgmma", sm90_turned::gemm_##NAME##_wgmma, 384, 16)
-  TURNED(f32, f32, tf32);
-  TURNED(i8, i32, int8);
   SM100(bf16, bf16, bf16);
   SM100(f16, f16, f16);
   SM100(e4m3, bf16, fp8);
@@ -179,22 +197,13 @@ void shared_products() {
     Product<bf16, bf16>::check("gemm/bf16/sm80_mma_stream_k", sm80::gemm_bf16_mma_stream_k, blocks,
                                m, n, k);
     Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_stream_k", sm90::gemm_bf16_wgmma_stream_k,
-                               blocks, m, n, k);
+                               WGMMA, blocks, m, n, k);
+    Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_stream_k_narrow",
+                               sm90::gemm_bf16_wgmma_stream_k_narrow, WGMMA, 2 * blocks, m, n, k,
+                               2);
   }
-  Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_stream_k", sm90::gemm_fp8_wgmma_stream_k, 5, 300,
-                             272, 528);
-}
-
-// In clusters of two blocks that run at once: one row of tiles, two, and three; more stages than a
-// ring has.
-void paired_products() {
-  const u32 shapes[][4] = {{2, 5, 16, 72}, {2, 131, 528, 592}, {4, 300, 264, 336}, {6, 640, 72, 520}};
-  for (u32 turn = 0; turn < 5; turn++) {
-    for (const auto& [blocks, m, n, k] : shapes) {
-      Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_pair", sm90::gemm_bf16_wgmma_pair, 384, 64,
-                                 blocks, m, n, k, 256, 2);
-    }
-  }
+  Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_stream_k", sm90::gemm_fp8_wgmma_stream_k,
+                             WGMMA, 5, 300, 272, 528);
 }
 
 void grouped_products() {
@@ -239,15 +248,22 @@ void scaled_products() {
   SCALED(mxfp8)
   SCALED(mxfp4)
   SCALED(nvfp4)
-  for (u32 k : {128u, 256u, 384u}) {
-    BlockProduct plain(67, 200, k), product(131, 272, k);
+  for (u32 k : {128u, 256u, 384u, 896u}) {
+    BlockProduct plain(67, 200, k);
     model::launch(2, 256, 0, [&] { portable_scaled::gemm_fp8block(plain.params()); });
     plain.check("gemm/fp8block/portable");
-    const TensorMap a = {product.a.data(), 1, k, product.m, {128, 128}};
-    const TensorMap b = {product.b.data(), 1, k, product.n, {128, 128}};
-    const TensorMap c = {reinterpret_cast<u8*>(product.c.data()), 2, product.n, product.m, {64, 64}};
-    model::launch(2, 384, 229376, [&] { sm90::gemm_fp8block_wgmma(product.params(), a, b, c); });
-    product.check("gemm/fp8block/sm90_wgmma");
+    // Tiles below each other, one of them outside of C; beside each other, where tiles of B's scales
+    // and of C begin at different columns.
+    const u32 shapes[][2] = {{131, 272}, {37, 640}, {390, 64}};
+    for (const auto& [m, n] : shapes) {
+      BlockProduct product(m, n, k);
+      const TensorMap a = {product.a.data(), 1, k, m, {128, 64}};
+      const TensorMap b = {product.b.data(), 1, k, n, {128, 96}};
+      const TensorMap c = {reinterpret_cast<u8*>(product.c.data()), 2, n, m, {64, 64}};
+      model::launch(2, 384, 215232, [&] { sm90::gemm_fp8block_wgmma(product.params(), a, b, c); },
+                    2);
+      product.check("gemm/fp8block/sm90_wgmma");
+    }
   }
   // Every value of 8 and 4 bits, made by shifting, against its definition.
   for (u32 bits = 0; bits < 256; bits++) {
@@ -258,6 +274,49 @@ void scaled_products() {
     if (bits < 255) {
       same(value_of_ue8m0(bits) == std::ldexp(1.0f, int(bits) - 127), "value_of_ue8m0", "value");
     }
+  }
+}
+
+template <class In, class Plain, class Shared>
+void weights(const char* portable, Plain plain, const char* mma, Shared shared, u32 granule) {
+  using Checked = WeightProduct<In>;
+  Checked::check(portable, plain, 2, 1, 1, granule);
+  Checked::check(portable, plain, 3, 67, 130, 3 * granule);
+  // Rows of one, two and more fragments; columns of less than a warp's share, and more than a tile;
+  // stages that are no whole ones, and fewer and more of them than blocks and than the ring has.
+  const u32 shapes[][4] = {{1, 1, 8, granule},       {2, 8, 40, 7 * granule},
+                           {3, 13, 264, 5 * granule}, {2, 16, 520, 1280},
+                           {5, 33, 272, 9 * granule}, {3, 64, 24, 640}};
+  for (const auto& [blocks, m, n, k] : shapes) Checked::check(mma, shared, blocks, m, n, k);
+}
+
+void weight_products() {
+  weights<bf16int4>("gemm/bf16-int4/portable", portable_scaled::gemm_bf16int4,
+                    "gemm/bf16-int4/sm80_mma", mma_weights::gemm_bf16int4_mma, 128);
+  weights<bf16mxfp4>("gemm/bf16-mxfp4/portable", portable_scaled::gemm_bf16mxfp4,
+                     "gemm/bf16-mxfp4/sm80_mma", mma_weights::gemm_bf16mxfp4_mma, 32);
+  weights<bf16fp8>("gemm/bf16-fp8/portable", portable_scaled::gemm_bf16fp8,
+                   "gemm/bf16-fp8/sm80_mma", mma_weights::gemm_bf16fp8_mma, 16);
+  // Every weight, widened at every place of a word.
+  for (u32 bits = 0; bits < 256; bits++) {
+    u32 pairs[4];
+    const auto pair = [](f32 value) { return u32(narrow(value, bf16()).bits) * 0x10001; };
+    const auto are = [&](u32 wanted) {
+      return pairs[0] == wanted && pairs[1] == wanted && pairs[2] == wanted && pairs[3] == wanted;
+    };
+    if ((bits & 0x7f) != 0x7f) {
+      const u32 word = bits * 0x1010101;
+      mma_weights::widen_weights(pairs, word, word, 0, bf16fp8());
+      same(are(pair(widen(e4m3{u8(bits)}))), "widen_weights", "bf16-fp8");
+    }
+    if (bits >= 16) continue;
+    const u32 word = bits * 0x11111111, one = (126 + 3) << 7;
+    mma_weights::widen_weights(pairs, word, 0, 0, bf16int4());
+    same(are(pair(f32(i32(bits) - 8))), "widen_weights", "bf16-int4");
+    // 2^(3 - 1): as bf16, the exponent's bias makes 2^126 of 253.
+    mma_weights::widen_weights(pairs, word, 0, one << 16 | one, bf16mxfp4());
+    const f32 small = std::ldexp(model::value_of_e2m1(bits, 0), -126 + 129 - 127);
+    same(are(pair(small)), "widen_weights", "bf16-mxfp4");
   }
 }
 
@@ -288,7 +347,7 @@ void check_stream(const char* name, StreamKernel kernel, u32 threads, u32 blocks
                        : wanted(b.data()[i], c.data()[i], 3.0);
   }
   const StreamParams params = {a.data(), b.data(), c.data(), partial.data(), length, 3.0};
-  model::launch(blocks, threads, 98304, [&] { kernel(params); });
+  model::launch(blocks, threads, 196608, [&] { kernel(params); });
   bool equal = a.intact() && partial.intact();
   if (left == Left::SUMS) {
     equal = equal && sum_of<f64>(partial.data(), blocks, 8) == sum_of<f64>(&expected[0], length, 1);
@@ -317,6 +376,10 @@ void streams() {
       STREAM(add, [](f64 b, f64 c, f64) { return b + c; }, ARRAY);
       STREAM(triad, [](f64 b, f64 c, f64 s) { return b + s * c; }, ARRAY);
     }
+    check_stream("add sm90_bulk_deep_nt", bulk::stream_add_bulk_deep, 288, 1, length,
+                 [](f64 b, f64 c, f64) { return b + c; }, Left::ARRAY);
+    check_stream("triad sm90_bulk_deep_nt", bulk::stream_triad_bulk_deep, 288, 2, length,
+                 [](f64 b, f64 c, f64 s) { return b + s * c; }, Left::ARRAY);
     const u32 once = u32((length + 2047) / 2048);
     check_stream("triad_nt_once", stream::stream_triad_nt_once, 256, once, length,
                  [](f64 b, f64 c, f64 s) { return b + s * c; }, Left::ARRAY);
@@ -462,7 +525,9 @@ void counts() {
               2 * 64 * 128 * DEPTH)
 #define WGMMA(NAME, DEPTH)                                                                        \
   check_count("compute/" #NAME "/sm90_wgmma", compute_sm90::compute_##NAME##_wgmma, 256, 32768,   \
-              8 * 64 * 256 * DEPTH)
+              8 * 64 * 256 * DEPTH);                                                              \
+  check_count("compute/" #NAME "/sm90_wgmma_random",                                              \
+              compute_sm90::compute_##NAME##_wgmma_random, 256, 40960, 4 * 64 * 256 * 4 * DEPTH)
   // Sums are emptied so seldom that it takes less than a thousandth of the time: 16 cycles for each of
   // 256 columns, where a unit makes 49152 operations a cycle at the most (nvfp4 on 10.3).
   static_assert(u64(compute_sm100::COUNT_MAX) * 2 * 128 * 256 / 49152 > 1000 * 16 * 256, "");
@@ -536,19 +601,40 @@ void descriptors() {
   same(describe(0x3fff0, 0x3fff0, 0x3fff0) == 0x40003fff3fff3fffull, "describe", "widest");
 }
 
-// Every tile comes once, whatever is left of the last group.
+// Every tile comes once, whatever is left of the last group, and where blocks take pairs.
 void rasters() {
   for (u32 rows = 1; rows < 20; rows++) {
     for (u32 columns = 1; columns < 20; columns++) {
-      std::vector<u32> seen(rows * columns);
-      for (u32 index = 0; index < rows * columns; index++) {
-        const Tile tile = tile_at<8>(index, rows, columns);
-        same(tile.row < rows && tile.column < columns, "tile_at", "within C");
-        seen[tile.row * columns + tile.column]++;
+      for (u32 height : {4u, 8u, 16u}) {
+        std::vector<u32> seen(rows * columns);
+        for (u32 index = 0; index < rows * columns; index++) {
+          const Tile tile = tile_at(index, rows, columns, height);
+          same(tile.row < rows && tile.column < columns, "tile_at", "within C");
+          seen[tile.row * columns + tile.column]++;
+        }
+        for (u32 count : seen) same(count == 1, "tile_at", "every tile once");
       }
-      for (u32 count : seen) same(count == 1, "tile_at", "every tile once");
+      auto pairs = single<128, 256, 2>({nullptr, nullptr, nullptr, rows * 128, columns * 256, 1, 0,
+                                        nullptr, nullptr});
+      std::vector<u32> seen(rows * columns);
+      u32 outside = 0;
+      for (u32 index = 0; pairs.seek(index); index++) {
+        const Place place = place_of(pairs, index);
+        const bool there = place.row < rows && place.column < columns;
+        if (there) seen[place.row * columns + place.column]++;
+        outside += !there;
+      }
+      for (u32 count : seen) same(count == 1, "place_of", "every tile of a pair once");
+      const u32 least = rows % 2 == 0 || columns % 2 == 0 ? 0 : rows < columns ? rows : columns;
+      same(outside == least, "place_of", "as few tiles outside as there can be");
     }
   }
+  // 132 tiles of 128 x 256: 8 high they take 1024 rows of A and 4352 columns of B, 16 high 2048 and
+  // 2304. 66 pairs below each other are 8 high, beside each other 16.
+  same(group_height(128, 256, 132) == 16, "group_height", "tiles");
+  same(group_height(256, 256, 66) == 8, "group_height", "pairs below each other");
+  same(group_height(128, 512, 66) == 16, "group_height", "pairs beside each other");
+  same(group_height(128, 256, 2) == 4, "group_height", "two tiles");
 }
 
 }  // namespace
@@ -559,9 +645,9 @@ int main(int count, char** arguments) {
   products();
   lines();
   shared_products();
-  paired_products();
   grouped_products();
   scaled_products();
+  weight_products();
   streams();
   cached_streams();
   accesses();

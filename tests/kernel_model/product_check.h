@@ -5,6 +5,9 @@
 
 namespace {
 
+// Rows of the boxes that tensor maps move.
+struct Boxes { u32 a, b, c; };
+
 // One product: operands, parameters, and whether what was left is right.
 template <class In, class Out> struct Product {
   using Wide = decltype(widen(In()));
@@ -28,6 +31,15 @@ template <class In, class Out> struct Product {
     for (u64 i = 0; i < b.count; i++) b.data()[i] = made(small_integer(), In());
   }
   GemmParams params() { return {a.data(), b.data(), c.data(), m, n, k, 0}; }
+
+  std::array<TensorMap, 3> maps(Boxes boxes) {
+    constexpr u32 IN = sizeof(In), OUT = sizeof(Out);
+    const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
+    const TensorMap of_a = {bytes(a), IN, k, m, {128 / IN, boxes.a}};
+    const TensorMap of_b = COLUMNS_OF_B ? TensorMap{bytes(b), IN, k, n, {128 / IN, boxes.b}}
+                                        : TensorMap{bytes(b), IN, n, k, {128 / IN, 128 / IN}};
+    return {of_a, of_b, TensorMap{bytes(c), OUT, n, m, {128 / OUT, boxes.c}}};
+  }
 
   Wide element(u32 row, u32 column) {
     Wide sum = 0;
@@ -71,34 +83,24 @@ template <class In, class Out> struct Product {
   }
 
   using ByMaps = void (*)(GemmParams, TensorMap, TensorMap, TensorMap);
-  // By a kernel of so many threads that stores boxes of so many rows.
-  static void check(const char* name, ByMaps kernel, u32 threads, u32 rows, u32 blocks, u32 m,
-                    u32 n, u32 k, u32 columns = 256, u32 cluster = 1) {
+  // By a kernel of so many threads, with boxes of so many rows; of B where its rows are columns.
+  static void check(const char* name, ByMaps kernel, u32 threads, Boxes boxes, u32 blocks, u32 m,
+                    u32 n, u32 k, u32 cluster = 1) {
     Product product(name, m, n, k);
     const GemmParams params = product.params();
-    constexpr u32 IN = sizeof(In), OUT = sizeof(Out);
-    const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
-    const TensorMap a = {bytes(product.a), IN, k, m, {128 / IN, 128}};
-    const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, columns}}
-                                     : TensorMap{bytes(product.b), IN, n, k, {128 / IN, 128 / IN}};
-    const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, rows}};
-    model::launch(blocks, threads, cluster == 1 ? 229376 : 229440,
-                  [&] { kernel(params, a, b, c); }, cluster);
+    const auto [a, b, c] = product.maps(boxes);
+    model::launch(blocks, threads, 229504, [&] { kernel(params, a, b, c); }, cluster);
     product.check(blocks);
   }
 
   using SharedByMaps = void (*)(GemmParams, f32*, TensorMap, TensorMap, TensorMap);
-  static void check(const char* name, SharedByMaps kernel, u32 blocks, u32 m, u32 n, u32 k) {
+  static void check(const char* name, SharedByMaps kernel, Boxes boxes, u32 blocks, u32 m, u32 n,
+                    u32 k, u32 cluster = 1) {
     Product product(name, m, n, k);
     const GemmParams params = product.params();
-    constexpr u32 IN = sizeof(In), OUT = sizeof(Out);
-    const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
-    const TensorMap a = {bytes(product.a), IN, k, m, {128 / IN, 128}};
-    const TensorMap b = COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, n, {128 / IN, 256}}
-                                     : TensorMap{bytes(product.b), IN, n, k, {128 / IN, 128 / IN}};
-    const TensorMap c = {bytes(product.c), OUT, n, m, {128 / OUT, 64}};
-    shared_tiles(product, blocks, [&](f32* scratch) {
-      model::launch(blocks, 384, 229376, [&] { kernel(params, scratch, a, b, c); });
+    const auto [a, b, c] = product.maps(boxes);
+    shared_tiles(product, blocks, [&, a = a, b = b, c = c](f32* scratch) {
+      model::launch(blocks, 384, 229504, [&] { kernel(params, scratch, a, b, c); }, cluster);
     });
   }
 };

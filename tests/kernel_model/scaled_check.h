@@ -151,6 +151,7 @@ struct BlockProduct {
     char shape[64];
     snprintf(shape, sizeof shape, "%u x %u x %u", m, n, k);
     same(equal, name, shape);
+    model::count_for(name);
     printf("%s %s\n", name, shape);
   }
 };

@@ -26,6 +26,12 @@ inline void count_rows(const u32 (&rows)[8], bool writes) {
   (writes ? traffic.writes : traffic.reads) += passes({rows, rows + 8}, 16, writes);
 }
 
+inline void make(const Copy& copy) {
+  u8* to = shared_at(copy.to, copy.bytes);
+  memset(to, 0, copy.bytes);
+  memcpy(to, copy.from, copy.valid);
+}
+
 }  // namespace model
 
 // In the block's own memory; of what stands elsewhere, how far from the first block's.
@@ -40,18 +46,21 @@ DEVICE void copy_async(u32 to, const void* from, u32 valid, const char* file = _
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0) model::fail("a copy is not aligned");
   if (valid > 16) model::fail("a copy of more than 16 bytes");
   model::visit(from, valid);
-  model::groups[model::current].back().push_back({to, from, valid});
+  model::groups[model::current].back().push_back({to, from, valid, 16});
+}
+DEVICE void copy_word_async(u32 to, const void* from, u32 valid,
+                            const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  model::touch(true, to, 4, file, line);
+  if (reinterpret_cast<uintptr_t>(from) % 4 != 0) model::fail("a copy is not aligned");
+  if (valid != 0 && valid != 4) model::fail("a copy of a part of a word");
+  model::groups[model::current].back().push_back({to, from, valid, 4});
 }
 DEVICE void close_copies() { model::groups[model::current].push_back({}); }
 template <u32 OPEN> void await_copies() {
   auto& groups = model::groups[model::current];
   // The last group is the one that is not closed yet.
   while (groups.size() > OPEN + 1) {
-    for (const model::Copy& copy : groups.front()) {
-      u8* to = model::shared_at(copy.to, 16);
-      memset(to, 0, 16);
-      memcpy(to, copy.from, copy.valid);
-    }
+    for (const model::Copy& copy : groups.front()) model::make(copy);
     groups.pop_front();
   }
 }
@@ -110,6 +119,22 @@ DEVICE u32 transpose_matrix(u32 pair) {
     got |= u32(all[(row * 4 + column / 2) * 8] >> 16 * (column % 2) & 0xffff) << 16 * i;
   }
   return got;
+}
+
+DEVICE void load_words(u32 (&got)[4], u32 at, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  model::touch(false, at, 16, file, line);
+  memcpy(got, model::shared_at(at, 16), 16);
+}
+
+DEVICE u32 masked_or(u32 word, u32 mask, u32 other) { return (word & mask) | other; }
+DEVICE u32 fused_pair(u32 a, u32 b, u32 c) {
+  u32 pair = 0;
+  for (u32 shift = 0; shift < 32; shift += 16) {
+    const auto half = [&](u32 word) { return widen(bf16{u16(word >> shift)}); };
+    pair |= u32(narrow(fmaf(half(a), half(b), half(c)), bf16()).bits) << shift;
+  }
+  return pair;
 }
 
 DEVICE u32 choose_bytes(u32 first, u32 second, u32 chosen) {

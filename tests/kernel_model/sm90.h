@@ -107,6 +107,17 @@ DEVICE void arrive_expecting(u64* barrier, u32 bytes) { model::arrive_with(barri
 DEVICE void await_phase(u64* barrier, u32 parity) {
   while ((model::phase_barrier(barrier).phase & 1) == parity) model::yield();
 }
+// Copies that are still open are made as late as the engine's.
+DEVICE void arrive_when_copied(u64* barrier) {
+  auto& open = model::groups[model::current].back();
+  const u32 thread = model::current;
+  model::engine.push_back([=, copies = std::move(open)] {
+    model::current = thread;
+    for (const model::Copy& copy : copies) model::make(copy);
+    model::arrive_with(barrier, 0);
+  });
+  open.clear();
+}
 template <u32 THREADS> void barrier_of(u32 number) {
   model::wait(model::named[model::place() * 16 + number], THREADS);
 }
@@ -289,8 +300,11 @@ DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, f16) 
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3) {
   model::multiply_described<e4m3>(sums, a, b, accumulate, true);
 }
-DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, e4m3) {
+DEVICE void multiply_tiles(f32 (&sums)[96], u64 a, u64 b, u32 accumulate, e4m3) {
   model::multiply_described<e4m3>(sums, a, b, accumulate, true);
+}
+DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, bf16) {
+  model::multiply_described<bf16>(sums, a, b, accumulate, false);
 }
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, tf32) {
   model::multiply_described<tf32>(sums, a, b, accumulate, true);

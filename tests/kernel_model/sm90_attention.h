@@ -50,7 +50,7 @@ void multiply_scores(f32 (&sums)[COUNT], u64 a, u64 b, u32 accumulate, T) {
 }
 template <u32 COUNT, class T>
 void multiply_values(f32 (&sums)[COUNT], const u32 (&a)[4], u64 b, u32 accumulate, T) {
-  model::multiply_registers<T>(sums, a, b, accumulate, false);
+  model::multiply_registers<T>(sums, a, b, accumulate, sizeof(T) == 1);
 }
 template <class Sum, class T>
 void multiply_left(Sum (&sums)[64], const u32 (&a)[4], u64 b, u32 accumulate, T) {

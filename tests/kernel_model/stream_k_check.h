@@ -12,10 +12,10 @@ void lines() {
     for (u32 steps : {1u, 2u, 3u, 7u, 16u}) {
       for (u32 blocks : {1u, 2u, 3u, 5u, 8u, 13u}) {
         model::blocks = blocks;
-        const Line line = line_of(tiles, steps);
         std::vector<u32> seen(tiles * steps);
         u32 longest = 0, shortest = ~0u;
         for (model::block_at = 0; model::block_at < blocks; model::block_at++) {
+          const Line line = line_of(tiles, steps);
           u32 stages = 0, by_stage = 0;
           for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
             same(now.step < now.end && now.end <= steps, "stream_k", "a stretch of a tile");
@@ -39,10 +39,11 @@ void lines() {
   model::blocks = all;
 }
 
-// `run` launches a kernel with scratch memory for so many blocks, of zeros at first.
-template <class Checked, class Run> void shared_tiles(Checked& product, u32 blocks, Run run) {
-  // Two slots of 128 x 256 sums for each block, and its counts.
-  Array<f32> scratch(u64(blocks) * 262208 / 4);
+// `run` launches a kernel with scratch memory for so many blocks, of zeros at first: for each two slots
+// of sums, if not said otherwise of 128 x 256, and its counts.
+template <class Checked, class Run>
+void shared_tiles(Checked& product, u32 blocks, Run run, u32 bytes = 262208) {
+  Array<f32> scratch(u64(blocks) * bytes / 4);
   memset(scratch.data(), 0, scratch.count * 4);
   for (u32 launch = 0; launch < 2; launch++) {
     memset(static_cast<void*>(product.c.data()), 0xff, product.c.count * sizeof(product.c.data()[0]));

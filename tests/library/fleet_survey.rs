@@ -294,6 +294,11 @@ fn hostile_rows_have_their_line_and_stop_nothing() {
     refused(&|row| row.node = " ".into(), "line 32: it has no node");
     refused(&|row| row.time = "yesterday".into(), "its time is \"yesterday\", which is none");
     refused(&|row| row.time = "2026-13-01T00:00:00Z".into(), "which is none");
+    // Times are put in order as texts, and databases refuse dates that are none.
+    refused(&|row| row.time = "2026-11-20T10:00:00+09:00".into(), "which is none in UTC");
+    refused(&|row| row.time = "2026-11-20Tnoon".into(), "which is none in UTC");
+    refused(&|row| row.time = "2026-11-20T25:00:00Z".into(), "which is none in UTC");
+    refused(&|row| row.time = "2026-02-30T00:00:00Z".into(), "which is none in UTC");
     refused(&|row| row.time = "2038-01-19T03:14:07Z".into(), "n9: its session is dated 2038-01-19");
     refused(&|row| row.least_effect = None, "its least_effect is no share");
     refused(&|row| row.verdict = "splendid".into(), "none of pass, fail, inconclusive");
@@ -376,6 +381,80 @@ fn two_nodes_of_one_name_are_judged_apart_and_a_replaced_board_is_left_out() {
     let found = report(&moved);
     assert!(has(&found, "board GPU-1-2 was in n1 and is now in n7"), "{:?}", found.notes);
     assert_eq!(found.devices.pass, 32);
+}
+
+#[test]
+fn machines_of_one_name_that_were_measured_once_each_are_both_judged() {
+    // As an array of acceptances leaves them: a session of each, some minutes apart.
+    let rows = fleet(4, &[(1, 2, 0.2)]);
+    let mut twins = rows.clone();
+    for row in rows.iter().filter(|row| row.node == "n1") {
+        let mut twin = row.clone();
+        (twin.session, twin.time) = ("twin".into(), "2026-11-20T12:30:00Z".into());
+        twin.uuid = format!("{}-twin", row.uuid).into();
+        twin.values = rows[0].values.clone();
+        twins.push(twin);
+    }
+    let found = report(&twins);
+    assert_eq!(failed(&found), ["n1 cuda:2 memory read"], "{:?}", found.notes);
+    assert!(has(&found, "n1 cuda:2: 2 boards say that they are this one"), "{:?}", found.notes);
+    for row in twins.iter_mut() {
+        row.machine = if row.session == "twin" { "B" } else { "A" }.into();
+    }
+    let found = report(&twins);
+    let failures = failed(&found);
+    assert_eq!(failures, ["n1 (machine A) cuda:2 memory read"], "{:?}", found.notes);
+    assert_eq!(found.devices.pass, 39);
+    // A board cannot be in two nodes within a minute.
+    let mut boards = fleet(4, &[(1, 2, 0.2)]);
+    let mut other = row(7, 0, boards[0].values.clone());
+    (other.uuid, other.time) = ("GPU-1-2".into(), "2026-11-20T10:00:40Z".into());
+    boards.push(other);
+    let found = report(&boards);
+    assert_eq!(failed(&found), ["n1 cuda:2 memory read"], "{:?}", found.notes);
+    assert!(has(&found, "board GPU-1-2 is said to be in n1 and n7 at once"), "{:?}", found.notes);
+}
+
+#[test]
+fn a_verdict_beside_values_is_a_failure_where_it_says_so() {
+    for (verdict, failures) in [("pass", 0), ("inconclusive", 0), ("fail", 1)] {
+        let mut rows = fleet(4, &[]);
+        rows[9].verdict = verdict.into();
+        let found = report(&rows);
+        assert_eq!(failed(&found).len(), failures, "{verdict}: {:?}", found.flagged);
+    }
+}
+
+#[test]
+fn one_node_with_other_numbers_does_not_blind_the_fleet() {
+    let mut rows = fleet(6, &[(3, 5, 0.08)]);
+    for row in &mut rows {
+        row.floor = Some(2.9e12);
+        if row.node == "n0" {
+            (row.least_effect, row.floor) = (Some(0.5), Some(1.0));
+        }
+    }
+    let found = report(&rows);
+    assert_eq!(failed(&found), ["n3 cuda:5 memory read"], "{:?}", found.notes);
+    assert!(has(&found, "least effects from 2.0 to 50.0 %: that of most devices is used, 2.0 %"));
+    assert!(has(&found, "8 of 48 floors are more than 2 % from their median: the median is used"));
+    // All are below the floor, and one in six has none to speak of.
+    rows.iter_mut().for_each(|row| row.values.iter_mut().for_each(|value| *value *= 0.9));
+    assert_eq!(report(&rows).devices.fail, 48);
+}
+
+#[test]
+fn names_with_a_domain_are_those_of_the_list() {
+    let mut rows = fleet(3, &[]);
+    rows.iter_mut().for_each(|row| row.node = format!("{}.example", row.node).into());
+    let expected = Expected::parse("Host,GPUs\r\n\r\nn0,8\r\nn1.example, 9\r\nn9\r\n");
+    let expected = expected.expect("a list");
+    let found = survey(gathered(&rows), &options(), &Labels::default(), Some(&expected)).report;
+    let presence = found.presence.expect("a list");
+    assert_eq!((presence.planned, presence.measured), (3, 2));
+    assert_eq!(presence.missing, ["n9"]);
+    assert_eq!(presence.unexpected, ["n2.example"]);
+    assert_eq!(presence.short, ["n1.example: 8 of 9 GPUs"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! models, layouts and parts.
 
 use fizeau::{
+    case::{AttentionKind, Mask},
     data::Catalogue,
     model::{Format, Model, Module, config},
     project::{
@@ -476,6 +477,31 @@ fn shapes_are_a_suite_that_can_be_run() {
         assert!(suite.gemm.is_some_and(|gemm| gemm.shapes.len() >= 8), "{text}");
         assert!(!suite.attention.is_empty() && suite.collective.is_some(), "{text}");
     }
+}
+
+/// Layers with a window or chunks have them as their mask, where the context is longer.
+#[test]
+fn shapes_of_windows_have_their_mask() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let masks = |name, input| {
+        let model = catalogue.model(name).expect("a model");
+        let scenario = Scenario { input, ..scenario() };
+        let layout: Layout = "tp1".parse().expect("a layout");
+        let text = Shapes::of(&model, layout, &scenario, &[1], Forms::Fused).suite("shapes", "");
+        let suite = Suite::parse(&text).unwrap_or_else(|why| panic!("{name}: {why}\n{text}"));
+        let of = |kind| {
+            let cases = suite.attention.iter().filter(|case| case.attention == kind);
+            let mut masks: Vec<Mask> = cases.map(|case| case.mask).collect();
+            masks.sort_unstable();
+            masks
+        };
+        (of(AttentionKind::Prefill), of(AttentionKind::Decode))
+    };
+    let (full, causal, window) = (Mask::Full, Mask::Causal, Mask::Window(128));
+    assert_eq!(masks("gpt-oss-120b", 1000), (vec![causal, window], vec![full, window]));
+    assert_eq!(masks("gpt-oss-120b", 100), (vec![causal], vec![full, window]));
+    let chunk = Mask::Chunk(8192);
+    assert_eq!(masks("llama-4-scout", 20_000), (vec![causal, chunk], vec![full, full]));
 }
 
 #[test]

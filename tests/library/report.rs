@@ -6,13 +6,14 @@ use fizeau::{
     case::Point,
     cmd::report::{ReportFormat, render, write_all},
     compare::{Comparison, Options},
+    dtype::Dtype,
     format::terminal::{Colour, Terminal},
     outcome::{Failure, Measurement, Outcome, Telemetry},
     record::{CURRENT, Line, Record},
     report::{self, Block},
     spec::{Bound, Properties, SpeedOfLight, Tier},
     text::is_hidden,
-    units::BytesPerSecond,
+    units::{BytesPerSecond, Seconds},
 };
 use serde_json::Value;
 use std::{
@@ -115,6 +116,26 @@ fn programs_read_whether_a_run_is_complete_and_what_its_shares_are_of() {
         count += 1;
     }
     assert!(count > 3, "{facts:?}");
+}
+
+/// Ones draw less power than real operands: a peak of random numbers takes their place as a ceiling.
+#[test]
+fn a_peak_of_random_numbers_is_the_ceiling_of_products() {
+    let mut record = synthetic::record();
+    record.outcomes.retain(|outcome| matches!(outcome.case().point, Point::Compute(_)));
+    let bf16 = |ceilings: &report::Ceilings| ceilings.compute[&Dtype::Bf16].clone();
+    let of_ones = bf16(&report::Ceilings::of(&record));
+    let is_bf16 = |one: &&Measurement| one.case.point.dtype() == Some(Dtype::Bf16);
+    let measured = record.outcomes.iter().filter_map(Outcome::measured).find(is_bf16);
+    let mut random = measured.expect("a peak").clone();
+    random.case.kernel.0 = "sm90_wgmma_random".into();
+    random.summary.median = Seconds(random.summary.median.0 * 1.25);
+    record.outcomes.push(Outcome::Measured(Box::new(random)));
+    let ceilings = report::Ceilings::of(&record);
+    assert!(bf16(&ceilings).case.ends_with("sm90_wgmma_random"), "{:?}", bf16(&ceilings));
+    assert!((of_ones.rate.0 / bf16(&ceilings).rate.0 - 1.25).abs() < 1e-9);
+    // Element types without such a peak keep theirs.
+    assert!(ceilings.compute[&Dtype::F32].case.ends_with("avx512_fma"));
 }
 
 /// Attention by itself has no ceiling of its own run, and a rate all the same.

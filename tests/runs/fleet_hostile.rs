@@ -4,7 +4,13 @@
 use super::fleet::RECIPE;
 use crate::program::{Place, Said, say};
 use serde_json::Value;
-use std::{fmt::Write as _, fs, os::unix::fs::symlink};
+use std::{
+    ffi::OsStr,
+    fmt::Write as _,
+    fs,
+    os::unix::{ffi::OsStrExt as _, fs::symlink},
+    process::{Command, Stdio},
+};
 
 /// A record of a host, as a run left it.
 const RECORD: &str = include_str!("../golden/v1.jsonl");
@@ -96,12 +102,14 @@ fn spoil(place: &Place) {
     write("later.jsonl", "{\"format\":99,\"tomorrow\":true}\n");
     write("newer/record.jsonl", &RECORD.replacen("\"version\":1,", "\"version\":99,", 1));
     write("notes.txt", "hello");
+    write("empty.jsonl", "");
+    write("empty.tar", "");
     symlink("..", place.path("all/loop")).expect("a link");
     symlink("nowhere", place.path("all/dangling")).expect("a link");
 }
 
 /// What stands in a line of its own of each.
-const LINES: [&str; 17] = [
+const LINES: [&str; 19] = [
     "all/half: it was not closed",
     "all/half: rounds: 1 records are not whole",
     "all/torn: verdict.json: EOF",
@@ -119,6 +127,8 @@ const LINES: [&str; 17] = [
     "later.jsonl at byte 0: it has format 99",
     "newer/record.jsonl",
     "all/dangling: No such file",
+    "all/empty.jsonl: it is empty",
+    "empty.tar: the archive cannot be read to its end (it is empty)",
 ];
 
 #[test]
@@ -161,4 +171,94 @@ fn each_thing_that_is_wrong_has_its_line_and_none_stops_the_survey() {
 /// Whether a node is one of the planted fleet: `n00012`.
 fn is_planted(name: &str) -> bool {
     name.strip_prefix('n').is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+#[test]
+fn an_archive_that_was_made_to_fill_a_disk_is_left_at_its_limit() {
+    let place = place();
+    let mut header = tar::Header::new_gnu();
+    header.set_size(40 << 30);
+    header.set_mode(0o644);
+    header.set_path("rows.jsonl").expect("a name");
+    header.set_cksum();
+    fs::write(place.path("all/bomb.tar"), header.as_bytes()).expect("written");
+    // A folder that nobody may enter must not stay behind.
+    let mut locked = tar::Builder::new(Vec::new());
+    let mut folder = tar::Header::new_gnu();
+    folder.set_entry_type(tar::EntryType::Directory);
+    folder.set_mode(0);
+    folder.set_size(0);
+    locked.append_data(&mut folder, "locked/", &[][..]).expect("written");
+    let mut file = tar::Header::new_gnu();
+    file.set_size(5);
+    locked.append_data(&mut file, "locked/in.txt", &b"hello"[..]).expect("written");
+    fs::write(place.path("all/locked.tar"), locked.into_inner().expect("bytes")).expect("written");
+    fs::create_dir(place.path("scratch")).expect("made");
+    let args = ["fleet", "survey", "all", "--json"];
+    let said = say(place.fizeau(args).env("TMPDIR", place.path("scratch")));
+    assert!(matches!(said.code, Some(0 | 4)), "{:?} {}", said.code, said.err);
+    let words = "bomb.tar: the archive cannot be read to its end (it holds more than 1024 MiB";
+    assert!(said.out.contains(words), "{}", said.out);
+    assert!(said.out.contains("locked/in.txt: it is no bundle"), "{}", said.out);
+    let left = fs::read_dir(place.path("scratch")).expect("a folder").count();
+    assert_eq!(left, 0, "what was unpacked is gone");
+}
+
+#[test]
+fn a_list_of_paths_may_have_names_of_any_bytes() {
+    let place = place();
+    let name = OsStr::from_bytes(b"all/good\xff.jsonl");
+    fs::rename(place.path("all/good.jsonl"), place.path("").join(name)).expect("renamed");
+    let deep = place.path("deep/a/b");
+    fs::create_dir_all(&deep).expect("made");
+    fs::copy(place.path("").join(name), deep.join("c.jsonl")).expect("copied");
+    let said = say(&mut place.fizeau(["fleet", "survey", "deep/**/*.jsonl"]));
+    assert!(said.out.contains("240 GPUs"), "{}", said.err);
+    fs::write(place.path("list"), b"all/good\xff.jsonl\r\n\nnowhere\n").expect("written");
+    let list = fs::File::open(place.path("list")).expect("a list");
+    let said = say(place.fizeau(["fleet", "survey", "-"]).stdin(list));
+    assert!(matches!(said.code, Some(0 | 4)), "{:?} {}", said.code, said.err);
+    assert!(said.out.contains("240 GPUs") && said.out.contains("nowhere: "), "{}", said.out);
+}
+
+#[test]
+fn many_days_are_collected_with_few_files_open_and_by_two_at_once() {
+    let place = Place::new();
+    for day in 0..90 {
+        let folder = place.path(&format!("all/{day}"));
+        fs::create_dir_all(&folder).expect("made");
+        let date = format!("2026-{:02}-{:02}T", 1 + day / 28, 1 + day % 28);
+        let run = format!("\"run\":\"{day:04}");
+        let record = RECORD.replace("2026-03-01T", &date).replace("\"run\":\"", &run);
+        fs::write(folder.join("record.jsonl"), record).expect("written");
+    }
+    let collect = || {
+        let mut shell = Command::new("sh");
+        let words = format!(
+            "ulimit -n 64; exec {} fleet collect all --store store --json",
+            env!("CARGO_BIN_EXE_fizeau")
+        );
+        shell.args(["-c", &words]).current_dir(place.path(""));
+        shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let both = [collect(), collect()];
+    let mut sessions = 0;
+    for one in both {
+        let said = crate::program::said(one.wait_with_output().expect("it ends"));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let report: Value = serde_json::from_str(&said.out).expect("JSON");
+        sessions += report["sessions"].as_u64().expect("a number");
+    }
+    assert_eq!(sessions, 90, "none is added twice");
+    assert_eq!(fs::read_dir(place.path("store")).expect("days").count(), 90);
+}
+
+#[test]
+fn no_device_is_replaced_by_a_table() {
+    let place = place();
+    symlink("/dev/null", place.path("null")).expect("a link");
+    let said = survey(&place, &["--csv", "null"]);
+    assert_eq!(said.code, Some(3), "{}", said.out);
+    assert!(said.err.contains("null: it is a device and not a plain file"), "{}", said.err);
+    assert!(fs::symlink_metadata(place.path("null")).expect("a link").is_symlink());
 }

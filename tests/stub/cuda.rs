@@ -119,7 +119,8 @@ fn kernels_are_launched_as_their_list_says() {
     assert!(log.iter().any(|line| line == "attribute gemm_bf16_mma 8=98304"));
     // Three tensor maps behind the parameters, each at a multiple of 64 bytes.
     let mapped = of("gemm_bf16_wgmma")[0];
-    is(mapped, "grid=[6, 1, 1] block=[384, 1, 1] shared=229376 params=");
+    let clustered = "grid=[6, 1, 1] block=[384, 1, 1] shared=229504 cluster=[2, 1, 1] params=";
+    is(mapped, clustered);
     let bytes = params(mapped);
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     assert_eq!((bytes.len(), word(64), word(192), word(320)), (448, word(0), word(8), word(16)));
@@ -135,9 +136,6 @@ fn kernels_are_launched_as_their_list_says() {
     };
     assert!(scratch(shared[0]) > 0 && shared.iter().all(|one| scratch(one) == scratch(shared[0])));
     assert_eq!(params(of("gemm_bf16_mma_stream_k")[0]).len(), 64);
-    let paired = of("gemm_bf16_wgmma_pair")[0];
-    let clustered = "grid=[6, 1, 1] block=[384, 1, 1] shared=229440 cluster=[2, 1, 1] params=";
-    is(paired, clustered);
     // Products for groups: 70 x 64 x 128 of 12, of which the largest of balanced ones has 6 rows.
     let grouped = of("grouped_bf16")[0];
     is(grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
@@ -149,7 +147,7 @@ fn kernels_are_launched_as_their_list_says() {
         is(of(entry)[0], "grid=[6, 1, 1] block=[256, 1, 1] shared=98304 params=");
     }
     let mapped = of("grouped_bf16_wgmma")[0];
-    is(mapped, "grid=[6, 1, 1] block=[384, 1, 1] shared=229376 params=");
+    is(mapped, clustered);
     let bytes = params(mapped);
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     assert_eq!((bytes.len(), word(64), word(192), word(320)), (448, word(0), word(8), word(16)));
@@ -185,9 +183,10 @@ fn attention_is_launched_as_its_kernels_ask() {
     let tiles = first("attention_prefill_bf16_64_mma");
     is(tiles, "grid=[2, 1, 1] block=[128, 1, 1] shared=49152 params=");
     is(first("attention_prefill_f16_128_mma"), "grid=[4, 1, 1] block=[128, 1, 1] shared=65536 ");
-    // By tensor maps: rows are tokens, all heads beside each other.
+    // By tensor maps: rows are tokens, all heads beside each other. Tiles are dealt to a block for each
+    // unit.
     let mapped = first("attention_prefill_bf16_64_wgmma");
-    is(mapped, "grid=[2, 1, 1] block=[384, 1, 1] shared=81920 params=");
+    is(mapped, "grid=[6, 1, 1] block=[512, 1, 1] shared=180224 params=");
     let k = "tensor_map type=9 sizes=[64, 19] strides=[128] box=[64, 128] steps=[1, 1] \
              interleave=0 swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == k), "{log:#?}");

@@ -110,7 +110,7 @@ fn compute_capability_9_has_large_blocks_by_warpgroups() {
     // Of 128 along k and f32, by warpgroups too.
     assert_eq!(measured(&outcomes, "gemm/fp8block/131x200x256"), ["sm90_wgmma", "portable"]);
     let (shape, bytes) = launch(&log, "gemm_fp8block_wgmma");
-    assert_eq!(shape, "grid=[6, 1, 1] block=[384, 1, 1] shared=229376");
+    assert_eq!(shape, "grid=[6, 1, 1] block=[384, 1, 1] shared=215232 cluster=[2, 1, 1]");
     assert_eq!((bytes.len(), word(&bytes, 24)), (448, 131 | 200 << 32));
     assert!(word(&bytes, 40) > 0 && word(&bytes, 48) > 0);
     // 48 are three blocks of 16, and no whole number of blocks of 32.

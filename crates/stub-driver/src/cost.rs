@@ -202,9 +202,9 @@ struct Entry<'n> {
 }
 
 /// Element types that names are made of.
-const DTYPES: [&str; 12] = [
+const DTYPES: [&str; 15] = [
     "f32", "tf32", "f64", "bf16", "f16", "fp8", "int8", "mxfp8", "mxfp4", "nvfp4", "fp8block",
-    "fp6",
+    "fp6", "bf16fp8", "bf16int4", "bf16mxfp4",
 ];
 
 fn entry(name: &str) -> Entry<'_> {
@@ -221,9 +221,18 @@ fn width(dtype: &str) -> f64 {
     match dtype {
         "f64" => 8.0,
         "f32" | "tf32" => 4.0,
-        "bf16" | "f16" => 2.0,
+        "bf16" | "f16" | "bf16fp8" | "bf16int4" | "bf16mxfp4" => 2.0,
         "mxfp4" | "nvfp4" => 0.5,
         _ => 1.0,
+    }
+}
+
+/// Bytes of an element of B.
+fn width_of_b(dtype: &str) -> f64 {
+    match dtype {
+        "bf16fp8" => 1.0,
+        "bf16int4" | "bf16mxfp4" => 0.5,
+        other => width(other),
     }
 }
 
@@ -292,8 +301,8 @@ fn stream(name: &str, params: Parameters<'_>) -> Option<Cost> {
 
 /// Products whose rows are `m` together, each group with a B of its own.
 fn product(entry: Entry<'_>, [m, n, k]: [f64; 3], groups: f64) -> Cost {
-    let (operand, result) = (width(entry.dtype), width(entry.dtype).max(2.0));
-    let bytes = operand * (m * k + groups * k * n) + result * m * n;
+    let (a, b) = (width(entry.dtype), width_of_b(entry.dtype));
+    let bytes = a * m * k + b * groups * k * n + a.max(2.0) * m * n;
     Cost::moving(bytes, bytes).computing(entry, 2.0 * m * n * k)
 }
 
@@ -303,14 +312,37 @@ fn attention(entry: Entry<'_>, params: Parameters<'_>) -> Option<Cost> {
     let (dim_qk, dim_v) = (params.word(104)?, params.word(108)?);
     let (query_tokens, key_tokens) = (params.word(128)?, params.word(132)?);
     let (queries, keys) = (query_tokens / batch, key_tokens / batch);
-    // Of a causal mask the last query sees all keys.
-    let hidden = if params.word(112)? == 0.0 { 0.0 } else { (queries - 1.0).max(0.0) / 2.0 };
-    let seen = (keys - hidden).max(keys / 2.0);
+    let (window, chunk) = (params.word(136)?, params.word(140)?);
+    // Of a causal mask the last query sees the last key: pairs of the queries at the first `tokens`
+    // keys, and the first key that a query there sees.
+    let triangle = |side: f64| side * (side + 1.0) / 2.0;
+    let pairs_before = |tokens: f64| {
+        if window > 0.0 {
+            triangle(tokens.min(window)) + (tokens - window).max(0.0) * window
+        } else if chunk > 0.0 {
+            (tokens / chunk).floor() * triangle(chunk) + triangle(tokens % chunk)
+        } else {
+            triangle(tokens)
+        }
+    };
+    let before = (keys - queries).max(0.0);
+    let pairs = match params.word(112)? {
+        0.0 => queries * keys,
+        _ => pairs_before(keys) - pairs_before(before),
+    };
+    let unseen = if window > 0.0 {
+        (before + 1.0 - window).max(0.0)
+    } else if chunk > 0.0 {
+        (before / chunk).floor() * chunk
+    } else {
+        0.0
+    };
+    let key_tokens = key_tokens - batch * unseen;
     let values = if params.u64(16)? == 0 { 0.0 } else { dim_v };
     let element = width(entry.dtype);
     let bytes = element
         * (query_tokens * heads * (dim_qk + dim_v) + key_tokens * kv_heads * (dim_qk + values));
-    let operations = 2.0 * query_tokens * heads * seen * (dim_qk + dim_v);
+    let operations = 2.0 * batch * heads * pairs * (dim_qk + dim_v);
     Some(Cost::moving(bytes, bytes).computing(entry, operations))
 }
 
@@ -355,7 +387,7 @@ mod tests {
         let operations = 2.0 * 1024f64.powi(3);
         let of = |name| Cost::of(name, &square);
         assert_eq!((of("gemm_bf16").vector, of("gemm_bf16").tensor), (operations, 0.0));
-        for name in ["gemm_bf16_wgmma_pair", "gemm_fp8_cdna4_direct", "gemm_int8_rdna3"] {
+        for name in ["gemm_bf16_wgmma", "gemm_fp8_cdna4_direct", "gemm_int8_rdna3"] {
             assert_eq!((of(name).vector, of(name).tensor), (0.0, operations), "{name}");
         }
         assert_eq!(time(of("gemm_bf16_mma"), "tensor=0.5,vector=0.1"), operations / 50.0);
@@ -369,13 +401,21 @@ mod tests {
     #[test]
     fn attention_costs_what_its_mask_lets_be_seen() {
         // Two sequences of 10 queries and 20 keys, 4 heads of 64 on 2.
-        let of = |causal| {
-            let words = [0, 2, 4, 2, 10, 20, 64, 64, causal, 4, 0, 0, 20, 40];
+        let of_window = |causal, window, chunk| {
+            let words = [0, 2, 4, 2, 10, 20, 64, 64, causal, 4, 0, 0, 20, 40, window, chunk];
             Cost::of("attention_prefill_bf16_64_mma", &params(&[1; 10], &words))
         };
+        let of = |causal| of_window(causal, 0, 0);
         assert_eq!(of(0).tensor, 2.0 * 20.0 * 4.0 * 20.0 * 128.0);
         assert_eq!(of(1).tensor, 2.0 * 20.0 * 4.0 * 15.5 * 128.0);
         assert_eq!(of(0).memory, 2.0 * (20.0 * 4.0 * 128.0 + 40.0 * 2.0 * 128.0));
+        // Queries stand at keys 10 to 19: windows of 4 from key 7 on, chunks of 8 from key 8 on.
+        let (window, chunk) = (of_window(1, 4, 0), of_window(1, 0, 8));
+        assert_eq!(window.tensor, 2.0 * 20.0 * 4.0 * 4.0 * 128.0);
+        assert_eq!(window.memory, 2.0 * (20.0 * 4.0 * 128.0 + 26.0 * 2.0 * 128.0));
+        let seen = f64::from(3 + 4 + 5 + 6 + 7 + 8 + 1 + 2 + 3 + 4);
+        assert_eq!(chunk.tensor, 2.0 * 2.0 * seen * 4.0 * 128.0);
+        assert_eq!(chunk.memory, 2.0 * (20.0 * 4.0 * 128.0 + 24.0 * 2.0 * 128.0));
     }
 
     #[test]

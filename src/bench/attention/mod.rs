@@ -159,9 +159,9 @@ fn made<'r, Q: Element, C: Element, O: Output>(
     let [q, k, v, _] = operands::lengths(point, places);
     let reference = Reference::new(point, &operands);
     let workers = device.properties().units;
-    let schedule =
-        Schedule::new(&places.sequences, point.kv_heads, point.heads / point.kv_heads, workers);
-    let planted = Planted::new(point);
+    let group = point.heads / point.kv_heads;
+    let schedule = Schedule::new(point.mask, &places.sequences, point.kv_heads, group, workers);
+    let planted = Planted::new(point, places);
     let q = planted.q::<Q>(q).place(device, q)?;
     let k = planted.k::<C>(k).place(device, k)?;
     let v = planted.v::<C>(v).map(|values| values.place(device, v)).transpose()?;
@@ -216,6 +216,11 @@ fn made<'r, Q: Element, C: Element, O: Output>(
 
 /// What the point alone says of the parameters.
 fn shape(point: &AttentionPoint) -> AttentionParams {
+    let (window, chunk) = match point.mask {
+        Mask::Full | Mask::Causal => (0, 0),
+        Mask::Window(window) => (window, 0),
+        Mask::Chunk(chunk) => (0, chunk),
+    };
     AttentionParams {
         batch: point.batch,
         heads: point.heads,
@@ -224,7 +229,9 @@ fn shape(point: &AttentionPoint) -> AttentionParams {
         keys: point.keys,
         dim_qk: point.dim_qk,
         dim_v: point.dim_v,
-        causal: u32::from(point.mask == Mask::Causal),
+        causal: u32::from(point.mask.is_causal()),
+        window,
+        chunk,
         dtype: Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32,
         page: point.page.unwrap_or(0),
         scale: reference::scale(point) as f32,

@@ -13,18 +13,23 @@
 //! rounding of the output, at most 2^-8 of the sum: less than the difference that a block of 64
 //! keys makes in some column, up to half a million keys.
 //!
-//! What a row must be is counted for every row of the output, which costs one addition for each
+//! Where keys fall out of a window or chunk, the last query of a sequence gives a weight to the first
+//! key that it sees and to the one before that: a window that is a key too long or too short shows
+//! (up to some ten thousand keys).
+//!
+//! What a row must be is counted for every row of the output, which costs two additions for each
 //! value, or less: tokens repeat after [`CYCLE`].
 
 use super::{
     operands::{Element, Operand, Places, Roundoff},
-    reference::{is_beyond, keys_seen},
+    reference::is_beyond,
 };
 use crate::{
-    case::{AttentionKind, AttentionPoint},
+    case::{AttentionKind, AttentionPoint, Sequence},
     outcome::Check,
     units::Bytes,
 };
+use std::ops::Range;
 
 /// Tokens after which contents repeat: a prime, so that blocks and pages whose distance is no
 /// multiple of this number of them differ.
@@ -33,6 +38,10 @@ const CYCLE: usize = 1021;
 /// `LARGE^2 / sqrt(d)` is beyond what any exponential makes anything of, for every dimension d
 /// up to 2^18; 8-bit floats have it.
 const LARGE: i16 = 256;
+
+/// Sequences of which keys at the edge of a window are known to weigh: of a larger batch the first
+/// ones, so that other keys stay as they are drawn.
+const EDGES: usize = 32;
 
 /// Elements that are repeated up to, so that copies are no small ones.
 const LITTLE: usize = 1 << 20;
@@ -67,7 +76,7 @@ pub(super) struct Planted {
 }
 
 impl Planted {
-    pub fn new(point: &AttentionPoint) -> Planted {
+    pub fn new(point: &AttentionPoint, places: &Places) -> Planted {
         let [kv_heads, dim_qk, dim_v] =
             [point.kv_heads, point.dim_qk, point.dim_v].map(|length| length as usize);
         let mut random = oorandom::Rand64::new(u128::from(point.keys));
@@ -79,6 +88,10 @@ impl Planted {
         let mut keys = small(CYCLE * kv_heads * dim_qk);
         for last in keys[dim_qk - 1..].iter_mut().step_by(dim_qk) {
             *last = if *last > 0 { 0 } else { -LARGE };
+        }
+        for token in edges(point, places) {
+            let of_token = &mut keys[token * kv_heads * dim_qk..][..kv_heads * dim_qk];
+            of_token[dim_qk - 1..].iter_mut().step_by(dim_qk).for_each(|last| *last = 0);
         }
         Planted { kv_heads, dim_qk, dim_v, keys, values }
     }
@@ -124,11 +137,14 @@ impl Planted {
         let mut rows = output.chunks_exact(self.dim_v);
         for sequence in &places.sequences {
             let mut sums = Sums::new(self);
+            let mut before = point.mask.seen(sequence, 0);
+            before.end = before.start;
             for query in 0..sequence.queries {
-                let seen = keys_seen(point, sequence, query);
-                let tokens = (sums.seen..seen).map(|key| places.key(sequence, key));
-                sums.see(self, tokens.map(|token| (token % CYCLE as u64) as usize));
-                sums.seen = seen;
+                let seen = point.mask.seen(sequence, query);
+                let tokens = |keys: Range<u32>| keys.map(|key| in_cycle(places, sequence, key));
+                sums.see(self, tokens(before.end..seen.end), 1);
+                sums.see(self, tokens(before.start..seen.start), -1);
+                before = seen;
                 for (head, row) in rows.by_ref().take(heads).enumerate() {
                     sums.compare(head / group, row, roundoff, &mut check);
                 }
@@ -136,6 +152,22 @@ impl Planted {
         }
         check
     }
+}
+
+/// Which token of the cycle a key of a sequence is.
+fn in_cycle(places: &Places, sequence: &Sequence, key: u32) -> usize {
+    (places.key(sequence, key) % CYCLE as u64) as usize
+}
+
+/// Tokens of the cycle at the edge of what the last query of a sequence sees, where that is not the
+/// sequence's first key: the first that it sees, and the one before.
+fn edges(point: &AttentionPoint, places: &Places) -> Vec<usize> {
+    let of = |sequence: &Sequence| {
+        let first = point.mask.seen(sequence, sequence.queries - 1).start;
+        let keys = if first == 0 { 0..0 } else { first - 1..first + 1 };
+        keys.map(|key| in_cycle(places, sequence, key)).collect::<Vec<usize>>()
+    };
+    places.sequences.iter().take(EDGES).flat_map(of).collect()
 }
 
 /// An operand that repeats these elements, often enough for a copy of it to be no small one.
@@ -148,17 +180,15 @@ fn operand<E: Element>(cycle: &[i16], length: u64) -> Operand<E> {
 
 /// What the keys that a query sees come to, head by head of K and V.
 struct Sums {
-    /// Keys.
-    seen: u32,
     heads: Vec<Head>,
-    /// How often each token of the cycle was seen since sums were made.
-    times: Vec<u32>,
+    /// How often each token of the cycle comes among some keys; zeros between calls.
+    times: Vec<i64>,
 }
 
 /// Of those that weigh, and of the others, which matter where there is none that does.
 #[derive(Clone)]
 struct Head {
-    counts: [u32; 2],
+    counts: [i64; 2],
     sums: [Vec<i64>; 2],
 }
 
@@ -166,29 +196,30 @@ impl Sums {
     fn new(planted: &Planted) -> Sums {
         let nothing = vec![0; planted.dim_v];
         let head = Head { counts: [0; 2], sums: [nothing.clone(), nothing] };
-        Sums { seen: 0, heads: vec![head; planted.kv_heads], times: vec![0; CYCLE] }
+        Sums { heads: vec![head; planted.kv_heads], times: vec![0; CYCLE] }
     }
 
-    /// Adds tokens of the cycle. Where they are many, each is added so often at once.
-    fn see(&mut self, planted: &Planted, tokens: impl ExactSizeIterator<Item = usize>) {
+    /// Adds tokens of the cycle `by` times, -1 where they are no longer seen. Where they are many,
+    /// each is added so often at once.
+    fn see(&mut self, planted: &Planted, tokens: impl ExactSizeIterator<Item = usize>, by: i64) {
         if tokens.len() < CYCLE {
-            tokens.for_each(|token| self.add(planted, token, 1));
+            tokens.for_each(|token| self.add(planted, token, by));
             return;
         }
         let mut times = std::mem::take(&mut self.times);
-        tokens.for_each(|token| times[token] += 1);
+        tokens.for_each(|token| times[token] += by);
         for (token, times) in times.iter_mut().enumerate() {
             self.add(planted, token, std::mem::take(times));
         }
         self.times = times;
     }
 
-    fn add(&mut self, planted: &Planted, token: usize, times: u32) {
+    fn add(&mut self, planted: &Planted, token: usize, times: i64) {
         for (number, head) in self.heads.iter_mut().enumerate() {
             let which = usize::from(!planted.weighs(token, number));
             head.counts[which] += times;
             for (sum, value) in head.sums[which].iter_mut().zip(planted.values(token, number)) {
-                *sum += i64::from(times) * i64::from(*value);
+                *sum += times * i64::from(*value);
             }
         }
     }
@@ -196,7 +227,7 @@ impl Sums {
     fn compare<O: Element>(&self, head: usize, row: &[O], roundoff: f64, check: &mut Check) {
         let Head { counts, sums } = &self.heads[head];
         let which = usize::from(counts[0] == 0);
-        let share = 1.0 / f64::from(counts[which].max(1));
+        let share = 1.0 / counts[which].max(1) as f64;
         for (found, &sum) in row.iter().zip(&sums[which]) {
             let expected = sum as f64 * share;
             let nothing = counts[which] == 0;
@@ -217,7 +248,7 @@ mod tests {
     use super::*;
     use crate::{
         bench::element::E4m3,
-        case::{Lengths, Mask, Sequence},
+        case::{Lengths, Mask},
         dtype::Dtype,
     };
     use half::{bf16, f16};
@@ -237,6 +268,11 @@ mod tests {
             lengths: Lengths::Equal,
             page: None,
         }
+    }
+
+    fn made(point: &AttentionPoint) -> (Planted, Places) {
+        let places = Places::new(point);
+        (Planted::new(point, &places), places)
     }
 
     /// Of some keys: the largest score, the weights' sum, and that of the values that they weigh.
@@ -309,15 +345,15 @@ mod tests {
             part
         }
 
-        fn output<O: Element>(&self) -> Vec<O> {
+        fn output<O: Element>(&self, mask: Mask) -> Vec<O> {
             let mut output = Vec::new();
             for sequence in &self.places.sequences {
                 for query in 0..sequence.queries {
-                    let seen = keys_seen(self.point, sequence, query);
+                    let seen = mask.seen(sequence, query);
                     let first = u64::from(sequence.query_first + query);
                     for head in 0..u64::from(self.point.heads) {
                         let row = first * u64::from(self.point.heads) + head;
-                        output.extend(self.part(sequence, row, 0..seen).row::<O>());
+                        output.extend(self.part(sequence, row, seen.clone()).row::<O>());
                     }
                 }
             }
@@ -329,7 +365,7 @@ mod tests {
     /// taken twice, it does not: any block, or each so-manieth.
     fn check_blocks<Q: Element, C: Element, O: Element>(point: &AttentionPoint, each: usize) {
         const BLOCK: u32 = 64;
-        let (planted, places) = (Planted::new(point), Places::new(point));
+        let (planted, places) = made(point);
         let plain: Plain<'_, Q, C> = Plain::new(point, &planted, &places);
         let sequence = &places.sequences[1];
         let row = u64::from(sequence.query_first * point.heads);
@@ -337,7 +373,7 @@ mod tests {
             .step_by(BLOCK as usize)
             .map(|key| plain.part(sequence, row, key..(key + BLOCK).min(sequence.keys)))
             .collect();
-        let mut output: Vec<O> = plain.output();
+        let mut output: Vec<O> = plain.output(point.mask);
         assert!(planted.check(point, &places, &output).passed());
         let mut with = |visited: &mut dyn Iterator<Item = usize>| {
             let mut whole = Part::nothing(point);
@@ -378,39 +414,66 @@ mod tests {
     #[test]
     fn a_page_that_stands_elsewhere_shows() {
         let paged = AttentionPoint { page: Some(16), ..point(Dtype::Bf16, 32_768) };
-        let (planted, places) = (Planted::new(&paged), Places::new(&paged));
+        let (planted, places) = made(&paged);
         let mut astray = places.clone();
         let pages = astray.pages.as_mut().expect("there are pages");
         pages[77] = pages[78];
-        let output: Vec<bf16> = Plain::<bf16, bf16>::new(&paged, &planted, &astray).output();
+        let plain = Plain::<bf16, bf16>::new(&paged, &planted, &astray);
+        let output: Vec<bf16> = plain.output(paged.mask);
         assert!(!planted.check(&paged, &places, &output).passed());
     }
 
     #[test]
     fn right_attention_of_odd_shapes_passes() {
         for attention in [AttentionKind::Prefill, AttentionKind::Mla] {
-            for (keys, lengths, page) in [
-                (3, Lengths::Equal, None),
-                (70, Lengths::Ragged, Some(7)),
-                (1100, Lengths::Equal, None),
+            for (keys, lengths, page, mask) in [
+                (3, Lengths::Equal, None, Mask::Causal),
+                (70, Lengths::Ragged, Some(7), Mask::Causal),
+                (1100, Lengths::Equal, None, Mask::Causal),
+                (3, Lengths::Equal, None, Mask::Window(2)),
+                (70, Lengths::Ragged, Some(7), Mask::Window(3)),
+                (1100, Lengths::Equal, None, Mask::Window(1050)),
+                (1100, Lengths::Ragged, Some(16), Mask::Chunk(548)),
+                (4097, Lengths::Equal, None, Mask::Chunk(2048)),
             ] {
                 let dims = (24, if attention == AttentionKind::Mla { 24 } else { 17 });
                 let odd = AttentionPoint {
                     attention,
                     queries: 5,
-                    mask: Mask::Causal,
+                    mask,
                     lengths,
                     page,
                     dim_qk: dims.0,
                     dim_v: dims.1,
                     ..point(Dtype::F32, keys)
                 };
-                let (planted, places) = (Planted::new(&odd), Places::new(&odd));
+                let (planted, places) = made(&odd);
                 let plain = Plain::<f32, f32>::new(&odd, &planted, &places);
-                let output: Vec<f32> = plain.output();
+                let output: Vec<f32> = plain.output(odd.mask);
                 let check = planted.check(&odd, &places, &output);
                 assert!(check.passed(), "{odd:?}: {check:?}");
                 assert_eq!(check.compared, output.len() as u64);
+            }
+        }
+    }
+
+    /// Of a window or chunk that is not minded, or is a key too long or too short.
+    #[test]
+    fn keys_out_of_the_window_show() {
+        for (mask, wrong) in [
+            (Mask::Window(128), [Mask::Causal, Mask::Window(127), Mask::Window(129)]),
+            (Mask::Window(4096), [Mask::Causal, Mask::Window(4095), Mask::Window(4097)]),
+            (Mask::Chunk(8192), [Mask::Causal, Mask::Chunk(8191), Mask::Chunk(8193)]),
+        ] {
+            for queries in [1, 2] {
+                let window = AttentionPoint { mask, queries, ..point(Dtype::Bf16, 16_384 + 999) };
+                let (planted, places) = made(&window);
+                let plain = Plain::<bf16, bf16>::new(&window, &planted, &places);
+                let check = |mask| planted.check(&window, &places, &plain.output::<bf16>(mask));
+                assert!(check(mask).passed(), "{mask}: {:?}", check(mask));
+                for wrong in wrong {
+                    assert!(!check(wrong).passed(), "{wrong} passes as {mask}");
+                }
             }
         }
     }
@@ -426,7 +489,7 @@ mod tests {
             dim_v: 16,
             ..point(Dtype::Bf16, 131_072)
         };
-        let (planted, places) = (Planted::new(&large), Places::new(&large));
+        let (planted, places) = made(&large);
         let nothing = vec![bf16::NAN; 256 * 16];
         let check = planted.check(&large, &places, &nothing);
         assert_eq!((check.compared, check.wrong), (256 * 16, 256 * 16));

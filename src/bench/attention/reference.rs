@@ -2,10 +2,7 @@
 //! [`super`].
 
 use super::operands::{Element, Operands, Roundoff};
-use crate::{
-    case::{AttentionPoint, Mask, Sequence},
-    outcome::Check,
-};
+use crate::{case::AttentionPoint, outcome::Check};
 
 /// Rows compared with the definition where not all are.
 const SAMPLED: usize = 64;
@@ -106,14 +103,6 @@ pub(super) fn scale(point: &AttentionPoint) -> f64 {
     1.0 / f64::from(point.dim_qk).sqrt()
 }
 
-/// How many keys a query sees, the first of its sequence.
-pub(super) fn keys_seen(point: &AttentionPoint, sequence: &Sequence, query: u32) -> u32 {
-    match point.mask {
-        Mask::Full => sequence.keys,
-        Mask::Causal => (sequence.keys + query + 1).saturating_sub(sequence.queries),
-    }
-}
-
 /// A row of the output by the definition, and its tolerance.
 fn row<Q: Element, C: Element>(
     point: &AttentionPoint,
@@ -129,12 +118,12 @@ fn row<Q: Element, C: Element>(
     let sequence = &places.sequences[which];
     let query = token - sequence.query_first;
     let kv_head = (head / (heads / point.kv_heads as usize)) as u64;
-    let seen = keys_seen(point, sequence, query);
+    let seen = point.mask.seen(sequence, query);
     let key_row = |key: u32| places.key(sequence, key) * kv_heads + kv_head;
     let q: Vec<f64> = operands.q.values((at * dim_qk) as u64, dim_qk).collect();
     let mut magnitude = 0f64;
-    let mut weights: Vec<f64> = Vec::with_capacity(seen as usize);
-    for key in 0..seen {
+    let mut weights: Vec<f64> = Vec::with_capacity(seen.len());
+    for key in seen.clone() {
         let (mut score, mut terms, mut largest) = (0f64, 0f64, 0f64);
         for (q, k) in q.iter().zip(operands.k.values(key_row(key) * dim_qk as u64, dim_qk)) {
             let term = q * k;
@@ -151,7 +140,7 @@ fn row<Q: Element, C: Element>(
     let total: f64 = weights.iter().sum();
     let mut sums = vec![Sums::default(); dim_v];
     let mut squares = 0.0;
-    for (key, weight) in (0..seen).zip(&weights) {
+    for (key, weight) in seen.clone().zip(&weights) {
         let weight = weight / total;
         squares += weight * weight;
         let values = match &operands.v {
@@ -175,7 +164,7 @@ fn row<Q: Element, C: Element>(
             let apart = sum.squares.sqrt() + sum.value.abs() * squares.sqrt();
             let of_scores = of_scores * 2.0 * sum.magnitude.min(apart);
             // A part of the keys is the difference of two sums from the first one on.
-            let of_sums = roundings(addends(f64::from(seen), roundoff), roundoff.sums);
+            let of_sums = roundings(addends(seen.len() as f64, roundoff), roundoff.sums);
             of_scores + 2.0 * EXP_ERROR * sum.magnitude + of_sums * 2.0 * sum.largest
         }
     };
@@ -227,7 +216,7 @@ mod tests {
     use super::*;
     use crate::{
         bench::element::E4m3,
-        case::{AttentionKind, Lengths},
+        case::{AttentionKind, Lengths, Mask},
         dtype::Dtype,
     };
     use half::{bf16, f16};
@@ -380,12 +369,13 @@ mod tests {
             let (token, head) = ((at / heads) as u32, at % heads);
             let which = places.sequences.partition_point(|one| one.query_first <= token) - 1;
             let sequence = &places.sequences[which];
-            let seen = keys_seen(point, sequence, token - sequence.query_first);
+            let seen = point.mask.seen(sequence, token - sequence.query_first);
             let kv_heads = u64::from(point.kv_heads);
             let kv_head = (head * point.kv_heads as usize / heads) as u64;
             let key_row = |key: u32| places.key(sequence, key) * kv_heads + kv_head;
             let q: Vec<f64> = operands.q.values((at * dim_qk) as u64, dim_qk).collect();
-            let scores: Vec<f64> = (0..seen)
+            let scores: Vec<f64> = seen
+                .clone()
                 .map(|key| {
                     let k = operands.k.values(key_row(key) * dim_qk as u64, dim_qk);
                     let terms: Vec<f64> = q.iter().zip(k).map(|(q, k)| q * k).collect();
@@ -398,10 +388,12 @@ mod tests {
             let rounded = |weight: &f64| E4m3::from_f64(weight * 256.0).to_f64() / 256.0;
             let weights: Vec<f64> = weights.iter().map(rounded).collect();
             let element = |at: usize| {
-                let terms: Vec<f64> = (0..seen)
-                    .map(|key| {
+                let terms: Vec<f64> = seen
+                    .clone()
+                    .zip(&weights)
+                    .map(|(key, weight)| {
                         let place = key_row(key) * dim_v as u64 + at as u64;
-                        weights[key as usize] * v.values(place, 1).next().unwrap_or(f64::NAN)
+                        weight * v.values(place, 1).next().unwrap_or(f64::NAN)
                     })
                     .collect();
                 bf16::from_f64(cut_sum(&terms) / total)

@@ -3,11 +3,15 @@
 //! The keys of all sequences and heads are laid on one line, in blocks, and the line is cut into
 //! equal pieces, one for each worker (FlashMLA's scheme without its allowance for a request's
 //! start): loads differ by a block at most, however ragged the batch is. What stood together and
-//! was cut is combined by whichever worker is the last to finish.
+//! was cut is combined by whichever worker is the last to finish. Keys before the first that a
+//! part's rows see are not on the line.
 
-use crate::{case::Sequence, kernel::AttentionPart};
+use crate::{
+    case::{Mask, Sequence},
+    kernel::AttentionPart,
+};
 
-/// Keys of a block: pieces begin and end at multiples of it.
+/// Keys of a block: pieces are cut at multiples of it, counted from the first key that is seen.
 pub const BLOCK: u32 = 64;
 
 /// Blocks of a piece at least, but for what is left over: less is not worth a combination.
@@ -27,9 +31,16 @@ pub struct Schedule {
 impl Schedule {
     /// Deals the keys of every sequence, head of K and V and [`AttentionPart::ROWS`] rows to
     /// workers. `group` query heads share a head of K and V.
-    pub fn new(sequences: &[Sequence], kv_heads: u32, group: u32, workers: u32) -> Schedule {
-        let tasks: Vec<AttentionPart> = tasks(sequences, kv_heads, group);
-        let blocks = |task: &AttentionPart| u64::from(task.key_end.div_ceil(BLOCK));
+    pub fn new(
+        mask: Mask,
+        sequences: &[Sequence],
+        kv_heads: u32,
+        group: u32,
+        workers: u32,
+    ) -> Schedule {
+        let tasks: Vec<AttentionPart> = tasks(mask, sequences, kv_heads, group);
+        let keys = |task: &AttentionPart| task.key_end - task.key_first;
+        let blocks = |task: &AttentionPart| u64::from(keys(task).div_ceil(BLOCK));
         let total: u64 = tasks.iter().map(blocks).sum();
         let used = u64::from(workers.max(1)).min(total.div_ceil(BLOCKS_MIN)).max(1);
         let mut schedule = Schedule { parts: Vec::new(), firsts: vec![0], slots: 0 };
@@ -44,7 +55,8 @@ impl Schedule {
                     schedule.firsts.push(schedule.parts.len() as u32);
                 }
                 let to = end.min(schedule.cut(total, used));
-                let key = |block: u64| ((block - start) as u32 * BLOCK).min(task.key_end);
+                let key =
+                    |block: u64| task.key_first + ((block - start) as u32 * BLOCK).min(keys(task));
                 schedule.parts.push(AttentionPart {
                     key_first: key(from),
                     key_end: key(to),
@@ -81,8 +93,8 @@ impl Schedule {
     }
 }
 
-/// Every sequence, head and set of rows, with all of its keys.
-fn tasks(sequences: &[Sequence], kv_heads: u32, group: u32) -> Vec<AttentionPart> {
+/// Every sequence, head and set of rows, with all keys from the first that its rows see.
+fn tasks(mask: Mask, sequences: &[Sequence], kv_heads: u32, group: u32) -> Vec<AttentionPart> {
     let mut tasks = Vec::new();
     for (number, sequence) in (0..).zip(sequences) {
         for kv_head in 0..kv_heads {
@@ -91,7 +103,7 @@ fn tasks(sequences: &[Sequence], kv_heads: u32, group: u32) -> Vec<AttentionPart
                     sequence: number,
                     kv_head,
                     row_first,
-                    key_first: 0,
+                    key_first: mask.seen(sequence, row_first / group).start,
                     key_end: sequence.keys,
                     slot: 0,
                     slot_first: 0,
@@ -109,13 +121,17 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    fn full(sequences: &[Sequence], kv_heads: u32, group: u32, workers: u32) -> Schedule {
+        Schedule::new(Mask::Full, sequences, kv_heads, group, workers)
+    }
+
     fn sequences(keys: &[u32], queries: u32) -> Vec<Sequence> {
         let of = |&keys: &u32| Sequence { query_first: 0, queries, key_first: 0, keys };
         keys.iter().map(of).collect()
     }
 
     fn blocks(part: &AttentionPart) -> u32 {
-        part.key_end.div_ceil(BLOCK) - part.key_first / BLOCK
+        (part.key_end - part.key_first).div_ceil(BLOCK)
     }
 
     /// What each worker has to read, in blocks.
@@ -129,9 +145,15 @@ mod tests {
         fn every_key_comes_once(
             keys in prop::collection::vec(0u32..3000, 1..20),
             kv_heads in 1u32..4, group in 1u32..100, queries in 1u32..3, workers in 1u32..200,
+            mask in prop_oneof![
+                Just(Mask::Full),
+                Just(Mask::Causal),
+                (1u32..1500).prop_map(Mask::Window),
+                (1u32..1500).prop_map(Mask::Chunk),
+            ],
         ) {
             let sequences = sequences(&keys, queries);
-            let schedule = Schedule::new(&sequences, kv_heads, group, workers);
+            let schedule = Schedule::new(mask, &sequences, kv_heads, group, workers);
             prop_assert_eq!(schedule.firsts.len(), workers as usize + 1);
             prop_assert!(schedule.firsts.is_sorted());
             prop_assert_eq!(*schedule.firsts.last().expect("one") as usize, schedule.parts.len());
@@ -143,13 +165,14 @@ mod tests {
             let row_sets = (queries * group).div_ceil(AttentionPart::ROWS);
             prop_assert_eq!(tasks.len() as u32, keys.len() as u32 * kv_heads * row_sets);
             let mut slots = 0;
-            for ((sequence, ..), parts) in &tasks {
-                // In order, without gaps, from the first key to the last, at whole blocks.
-                prop_assert_eq!(parts[0].key_first, 0);
+            for ((sequence, _, row), parts) in &tasks {
+                // In order, without gaps, from the first key seen to the last, by whole blocks.
+                let first = mask.seen(&sequences[*sequence as usize], row / group).start;
+                prop_assert_eq!(parts[0].key_first, first);
                 prop_assert_eq!(parts[parts.len() - 1].key_end, keys[*sequence as usize]);
                 for pair in parts.windows(2) {
                     prop_assert_eq!(pair[0].key_end, pair[1].key_first);
-                    prop_assert_eq!(pair[1].key_first % BLOCK, 0);
+                    prop_assert_eq!((pair[1].key_first - first) % BLOCK, 0);
                     prop_assert_eq!(pair[0].slot + 1, pair[1].slot);
                 }
                 for part in parts {
@@ -170,7 +193,7 @@ mod tests {
             keys in prop::collection::vec(1u32..40_000, 1..64), kv_heads in 1u32..9,
             workers in 1u32..300,
         ) {
-            let schedule = Schedule::new(&sequences(&keys, 1), kv_heads, 8, workers);
+            let schedule = full(&sequences(&keys, 1), kv_heads, 8, workers);
             let loads = loads(&schedule);
             let mean = f64::from(loads.iter().sum::<u32>()) / f64::from(workers);
             let most = f64::from(*loads.iter().max().expect("a worker"));
@@ -183,14 +206,14 @@ mod tests {
 
     #[test]
     fn what_needs_no_split_is_not_split() {
-        let schedule = Schedule::new(&sequences(&[64; 8], 1), 1, 8, 4);
+        let schedule = full(&sequences(&[64; 8], 1), 1, 8, 4);
         assert_eq!((schedule.slots, schedule.parts.len()), (0, 8));
         assert_eq!(loads(&schedule), [2, 2, 2, 2]);
     }
 
     #[test]
     fn a_long_sequence_is_shared_by_all() {
-        let schedule = Schedule::new(&sequences(&[131_072], 1), 8, 4, 132);
+        let schedule = full(&sequences(&[131_072], 1), 8, 4, 132);
         let loads = loads(&schedule);
         assert!(loads.iter().all(|&load| (124..=125).contains(&load)), "{loads:?}");
     }

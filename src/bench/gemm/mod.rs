@@ -6,6 +6,7 @@ pub mod grouped;
 mod reference;
 mod scaled;
 mod sums;
+mod weights;
 
 use self::{
     reference::{Reference, Roundoff},
@@ -55,7 +56,10 @@ const WORKSPACE_MAX: Bytes = Bytes(160 << 20);
 /// for.
 pub fn beside(point: &GemmPoint) -> Bytes {
     let [m, n, k] = [point.m, point.n, point.k].map(u64::from);
-    let values = point.dtype.scaling().map_or(0, |_| (m + 2 * n) * k * size_of::<f32>() as u64);
+    let values = match (point.dtype.scaling(), point.dtype.weights()) {
+        (None, None) => 0,
+        _ => (m + 2 * n) * k * size_of::<f32>() as u64,
+    };
     WORKSPACE_MAX + Bytes(values)
 }
 
@@ -79,7 +83,9 @@ const COPIES_MAX: u64 = 64;
 pub fn copies(point: &GemmPoint, properties: &Properties) -> u32 {
     let all = Point::Gemm(*point).work().memory;
     let few = point.m.min(point.n);
-    let larger = u64::from(point.m.max(point.n)) * u64::from(point.k) * point.dtype.bits() / 8;
+    let (of_a, of_b) =
+        (u64::from(point.m) * point.dtype.bits(), u64::from(point.n) * point.bits_of_b());
+    let larger = of_a.max(of_b) * u64::from(point.k) / 8;
     if few > DECODE_MAX || larger * 2 < all.0 {
         return 1;
     }
@@ -116,7 +122,7 @@ pub(super) fn prepare_product<'r>(
     point: &GemmPoint,
     kernel: &KernelName,
     rank: Rank<'r>,
-) -> Result<Box<dyn Product + 'r>, Unready> {
+) -> Ready<'r> {
     match point.dtype {
         Dtype::F64 => ready(point, kernel, rank, plain::<f64>),
         Dtype::F32 => ready(point, kernel, rank, plain::<f32>),
@@ -126,6 +132,7 @@ pub(super) fn prepare_product<'r>(
         Dtype::Fp8 => ready(point, kernel, rank, plain::<E4m3>),
         Dtype::Int8 => ready(point, kernel, rank, plain::<i8>),
         other => match Format::of(other) {
+            None if other.weights().is_some() => weights::prepare(point, kernel, rank),
             Some(format) if (point.k as usize).is_multiple_of(format.block) => {
                 ready(point, kernel, rank, move |point| scaled(point, format))
             }
@@ -138,12 +145,15 @@ pub(super) fn prepare_product<'r>(
     }
 }
 
+/// A product made ready, or why it cannot be.
+type Ready<'r> = Result<Box<dyn Product + 'r>, Unready>;
+
 fn ready<'r, O: Element>(
     point: &GemmPoint,
     kernel: &KernelName,
     rank: Rank<'r>,
     make: impl Fn(&GemmPoint) -> Result<Made<O>, DeviceError>,
-) -> Result<Box<dyn Product + 'r>, Unready> {
+) -> Ready<'r> {
     Ok(Box::new(Gemm::new(point, kernel, rank, make)?))
 }
 

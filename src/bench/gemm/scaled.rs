@@ -130,7 +130,7 @@ impl Format {
 
     /// A scale that the largest value fits, one where nothing has to: its bits, of 8 the first, and
     /// its value.
-    fn scale(self, largest: Option<f64>) -> ([u8; 4], f64) {
+    pub(super) fn scale(self, largest: Option<f64>) -> ([u8; 4], f64) {
         if self.dtype == Dtype::Fp8Block {
             let scale = bf16::from_f64(largest.map_or(1.0, |largest| largest / E4M3_MAX)).to_f64();
             return ((scale as f32).to_le_bytes(), scale);
@@ -148,7 +148,7 @@ impl Format {
     }
 
     /// The nearest element, ties to even: its bits and its value.
-    fn element(self, value: f64) -> (u8, f64) {
+    pub(super) fn element(self, value: f64) -> (u8, f64) {
         if self.dtype.bits() == 8 {
             let element = E4m3::from_f64(value.clamp(-E4M3_MAX, E4M3_MAX));
             return (element.bits(), element.to_f64());

@@ -147,8 +147,9 @@ impl Products<'_> {
             let Some((row, column)) = line else { continue };
             let of = if name == "a" { row } else { column };
             let dtype = self.point.dtype;
-            // B of 8-bit floats and of what has scales stands column by column.
-            let by_columns = dtype == Dtype::Fp8 || dtype.scaling().is_some();
+            // B of 8-bit floats, of weights and of what has scales stands column by column.
+            let has_own = dtype.scaling().is_some() || dtype.weights().is_some();
+            let by_columns = dtype == Dtype::Fp8 || has_own;
             let is_by_lines = name == "a" || by_columns;
             let kept = match is_by_lines {
                 true => line_of(&bytes, of as usize, lines as usize),

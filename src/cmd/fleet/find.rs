@@ -12,9 +12,10 @@ use anyhow::Context as _;
 use globset::GlobBuilder;
 use std::{
     collections::HashSet,
+    ffi::OsStr,
     fs,
     io::{self, BufRead as _, Read as _},
-    os::unix::fs::MetadataExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -64,11 +65,12 @@ impl Finder {
         for path in paths {
             if path.as_os_str() == "-" {
                 let stdin = io::stdin().lock().take(LIST_MAX);
-                for line in stdin.lines() {
+                // Names of files are bytes, and need not be UTF-8.
+                for line in stdin.split(b'\n') {
                     let line = line.context("cannot read the list of paths on standard input")?;
-                    let line = line.trim_end_matches('\r');
+                    let line = line.strip_suffix(b"\r").unwrap_or(&line);
                     if !line.is_empty() {
-                        self.path(Path::new(line));
+                        self.path(Path::new(OsStr::from_bytes(line)));
                     }
                 }
             } else {
@@ -195,7 +197,8 @@ impl Finder {
             Ok(start) if start.starts_with(b"{\"line\":\"header\"") => {
                 self.found.push(Found::Record(path.to_owned()));
             }
-            Ok(start) if start.starts_with(b"{") || start.is_empty() => {
+            Ok(start) if start.is_empty() => self.other(path, "it is empty"),
+            Ok(start) if start.starts_with(b"{") => {
                 self.found.push(Found::Store(path.to_owned(), length));
             }
             Ok(_) => self.other(path, "it is no bundle, record or store"),
@@ -223,6 +226,9 @@ fn globbed(path: &Path) -> Option<Vec<PathBuf>> {
                 next.push(folder.join(part));
                 continue;
             }
+            if *part == "**" {
+                folders_below(folder, 0, &mut next);
+            }
             let at = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
             let Ok(entries) = fs::read_dir(at) else { continue };
             next.extend(entries.flatten().map(|entry| folder.join(entry.file_name())));
@@ -232,6 +238,20 @@ fn globbed(path: &Path) -> Option<Vec<PathBuf>> {
     all.extend(level.into_iter().filter(|path| matcher.is_match(path) && path.exists()));
     all.sort();
     Some(all)
+}
+
+/// A folder and all that are below it, but for those behind links.
+fn folders_below(folder: &Path, depth: usize, all: &mut Vec<PathBuf>) {
+    if depth > DEPTH_MAX || all.len() >= SEEN_MAX {
+        return;
+    }
+    all.push(folder.to_owned());
+    let at = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(entries) = fs::read_dir(at) else { return };
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    for entry in entries.flatten().filter(is_folder) {
+        folders_below(&folder.join(entry.file_name()), depth + 1, all);
+    }
 }
 
 /// The name of the folder that a record or bundle is in.

@@ -46,6 +46,9 @@ pub struct RetestArgs {
     /// Where the plan, its scripts and its results go: a folder that all nodes share
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Plan more repeats of what was too close to decide, too
+    #[arg(long)]
+    pub inconclusive: bool,
 }
 
 /// Writes the plan.
@@ -59,7 +62,7 @@ pub fn run(args: &RetestArgs, global: &Global) -> anyhow::Result<ExitCode> {
         return Err(Usage(words).into());
     }
     let surveyed = survey::surveyed(&args.which, None, global)?;
-    let mut plan = Plan::of(&surveyed);
+    let mut plan = Plan::of(&surveyed, args.inconclusive);
     let before = plan.pairs.len();
     plan.pairs.retain(is_safe);
     let refused = before - plan.pairs.len();
@@ -86,18 +89,29 @@ pub fn run(args: &RetestArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 fn said(plan: &Plan, out: &str, sessions: usize, refused: usize) -> String {
+    let close: Vec<usize> = plan.pairs.iter().filter_map(|pair| pair.repeats).collect();
     let mut lines = vec![format!(
         "{out}: {} to measure anew, {} times each in turn with a partner that passed",
-        counted(plan.pairs.len(), "failure"),
+        counted(plan.pairs.len() - close.len(), "failure"),
         plan.repeats
     )];
+    if let Some(most) = close.iter().max() {
+        lines.push(format!(
+            "{} that may be decided so, at most {most} times each in turn with one",
+            counted(close.len(), "inconclusive figure")
+        ));
+    }
+    if plan.hopeless > 0 {
+        let figures = counted(plan.hopeless, "inconclusive figure");
+        lines.push(format!("{figures} not: too close to the least effect for any repeats"));
+    }
     if plan.explained > 0 {
         let failures = counted(plan.explained, "failure");
         lines.push(format!("{failures} explained by a component are not: look at that first"));
     }
     if refused > 0 {
-        let failures = counted(refused, "failure");
-        lines.push(format!("{failures} left out: a name there cannot stand in a command"));
+        let pairs = counted(refused, "pair");
+        lines.push(format!("{pairs} left out: a name there cannot stand in a command"));
     }
     for session in 1..=sessions {
         let later = match session {
@@ -148,8 +162,11 @@ fn script(plan: &Plan, session: usize, pairs: &[usize]) -> String {
          measure() { # NODE FOLDER ARGUMENTS..\n    \
              local node=$1 folder=$2\n    \
              shift 2\n    \
-             [ -e \"$folder/record.jsonl\" ] || on \"$node\" \"$fizeau\" run --progress off \
-             --out \"$PWD/$folder\" \"$@\" >/dev/null\n\
+             # One that was killed has no last line, and is made anew.\n    \
+             grep -qs '^{\"line\":\"footer\"' \"$folder/record.jsonl\" && return\n    \
+             rm -f \"$folder/record.jsonl\"\n    \
+             on \"$node\" \"$fizeau\" run --progress off --out \"$PWD/$folder\" \"$@\" \
+             >/dev/null\n\
          }\n",
     );
     for pair in pairs.iter().map(|at| &plan.pairs[*at]) {
@@ -160,7 +177,7 @@ fn script(plan: &Plan, session: usize, pairs: &[usize]) -> String {
                 true => String::new(),
                 false => format!(" --suite {}", pair.suite),
             };
-            let Place { node, device } = place;
+            let Place { node, device, .. } = place;
             let case = format!("'{}/*'", pair.point);
             let _ = writeln!(text, "measure {node} {folder} --device {device}{suite} {case}");
         }

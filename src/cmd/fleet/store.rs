@@ -8,9 +8,13 @@ use crate::{
     fleet::{gather::Gathered, row::Row},
 };
 use anyhow::Context as _;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use std::{
     collections::{BTreeMap, HashMap},
-    fs,
+    fs::{self, File},
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     sync::Mutex,
@@ -18,6 +22,9 @@ use std::{
 
 /// A file of a store is closed, and the next one begun, from this length on, in bytes.
 const FILE_LONG: u64 = 256 << 20;
+
+/// Dates whose files are open at once: a process may have some 1,000 files open.
+const OPEN_MAX: usize = 32;
 
 /// Bytes that are written at once.
 const WRITTEN: usize = 1 << 20;
@@ -54,6 +61,10 @@ impl Writer {
     pub fn write(&mut self, row: &Row<'_>) -> anyhow::Result<()> {
         let Some(date) = row.date().map(str::to_owned) else { return Ok(()) };
         let line = row.line();
+        // A session is of one date, so that those of the others are whole here.
+        if self.open.len() >= OPEN_MAX && !self.open.contains_key(&date) {
+            self.name_all()?;
+        }
         let partition = match self.open.entry(date) {
             std::collections::btree_map::Entry::Occupied(open) => open.into_mut(),
             std::collections::btree_map::Entry::Vacant(place) => {
@@ -85,11 +96,15 @@ impl Writer {
     /// # Errors
     /// Where the file system refuses.
     pub fn end(mut self) -> anyhow::Result<()> {
+        self.name_all()
+    }
+
+    fn name_all(&mut self) -> anyhow::Result<()> {
         for (_, mut partition) in std::mem::take(&mut self.open) {
             partition.flush(&self.root)?;
             self.whole.push(partition.draft);
         }
-        for draft in self.whole {
+        for draft in std::mem::take(&mut self.whole) {
             let place = || format!("cannot write to {}", cmd::shown(&self.root));
             draft.file().sync_all().with_context(place)?;
             draft.publish(Existing::Kept).with_context(place)?;
@@ -111,6 +126,8 @@ impl Partition {
 /// Takes rows into a store, but for sessions that it has.
 pub struct Collect {
     state: Mutex<State>,
+    /// The store's folder, which is locked while this is there.
+    _lock: File,
 }
 
 struct State {
@@ -133,10 +150,23 @@ pub struct Collected {
 }
 
 impl Collect {
-    /// Begins.
-    pub fn new(root: &Path) -> Collect {
+    /// Begins, once no other collection writes to the store: two at once would not know each
+    /// other's sessions.
+    ///
+    /// # Errors
+    /// Where the store's folder cannot be made or opened.
+    pub fn new(root: &Path) -> anyhow::Result<Collect> {
+        cmd::make_directory(root, OPTION)?;
+        let lock = File::open(root).with_context(|| cmd::shown(root))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            let place = cmd::shown(root);
+            cmd::say(&format!("{place}: waiting for another collection into this store"));
+            // A file system without locks has said so already, and is written to all the same.
+            let _ = flock(&lock, FlockOperation::LockExclusive);
+        }
         let (known, counts, error) = (BTreeMap::new(), Collected::default(), None);
-        Collect { state: Mutex::new(State { writer: Writer::new(root), known, counts, error }) }
+        let state = Mutex::new(State { writer: Writer::new(root), known, counts, error });
+        Ok(Collect { state, _lock: lock })
     }
 
     /// Gives all files their names.

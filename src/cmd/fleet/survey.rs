@@ -282,13 +282,14 @@ pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> 
         }
     }
     let catalogue = Catalogue::load(global.data.as_deref())?;
-    let sink = Collect::new(&args.store);
+    if found.is_empty() {
+        let notes = finder.problems.lines().join("\n");
+        bail!("there is nothing to collect: no bundle or record\n{notes}");
+    }
+    let sink = Collect::new(&args.store)?;
     let mut gathered = read::read(&found, args.from_records, &catalogue, &sink)?;
     gathered.problems.merge(finder.problems);
     let notes = gathered.problems.lines();
-    if found.is_empty() {
-        bail!("there is nothing to collect: no bundle or record\n{}", notes.join("\n"));
-    }
     let collected = sink.end()?;
     if global.json {
         return cmd::print_json(&CollectedReport { collected, notes });

@@ -24,6 +24,9 @@ pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<(), DeviceErro
     if params.dim_qk > dim_qk || params.dim_v > dim_v {
         return unfit(format!("heads of at most {dim_qk} for queries and {dim_v} for values"));
     }
+    if !row.windows && (params.window != 0 || params.chunk != 0) {
+        return unfit("a mask without a sliding window or chunks".into());
+    }
     Ok(())
 }
 
@@ -104,6 +107,11 @@ mod tests {
         assert_eq!(check(mapped, &params(1, 128)), Ok(()));
         let paged = AttentionParams { pages: 0x100, page: 64, ..params(1, 128) };
         assert!(check(mapped, &paged).is_err() && check(portable, &paged).is_ok());
+        let without = KernelRow { windows: false, ..portable.clone() };
+        for (window, chunk) in [(128, 0), (0, 8192)] {
+            let masked = AttentionParams { causal: 1, window, chunk, ..params(1, 128) };
+            assert!(check(&without, &masked).is_err() && check(portable, &masked).is_ok());
+        }
         let error = check(portable, &params(1, 520)).expect_err("values are too long");
         assert!(error.to_string().contains("512 for values"), "{error}");
     }

@@ -302,7 +302,8 @@ impl Loaded {
             bytes.extend(launch.repeat.to_le_bytes());
         }
         if row.scratch > 0 {
-            bytes.extend(self.scratch(context, launch.blocks * row.per_unit)?.to_le_bytes());
+            let [blocks, ..] = shape(row, launch.blocks * row.per_unit).grid;
+            bytes.extend(self.scratch(context, blocks)?.to_le_bytes());
         }
         let mut tiles = None;
         let mut maps = Vec::new();

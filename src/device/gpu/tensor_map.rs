@@ -30,7 +30,9 @@ type Matrix = (Dtype, u64, [u32; 2]);
 fn matrix(gemm: &GemmParams, operand: Operand) -> Option<Matrix> {
     let dtype = Dtype::ALL.get(gemm.dtype as usize).copied().unwrap_or(Dtype::F32);
     let narrow = matches!(dtype.unscaled(), Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4);
+    let of_weights = dtype.weights().map(|of| if of.bits == 8 { Dtype::Fp8 } else { Dtype::Fp4 });
     match operand {
+        Operand::B if of_weights.is_some() => Some((of_weights?, gemm.b, [gemm.n, gemm.k])),
         Operand::A => Some((dtype, gemm.a, [gemm.m, gemm.k])),
         Operand::B if narrow => Some((dtype, gemm.b, [gemm.n, gemm.k])),
         Operand::B => Some((dtype, gemm.b, [gemm.k, gemm.n])),

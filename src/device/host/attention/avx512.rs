@@ -11,7 +11,7 @@ use crate::{
     kernel::Operation,
 };
 use half::bf16;
-use std::{arch::x86_64::*, array::from_fn, mem::transmute};
+use std::{arch::x86_64::*, array::from_fn, mem::transmute, ops::Range};
 
 pub(super) fn kernels() -> Vec<HostKernel> {
     let mut kernels = Vec::new();
@@ -160,6 +160,11 @@ fn first(count: usize) -> __mmask16 {
     if count >= LANES { !0 } else { (1 << count) - 1 }
 }
 
+/// Lanes of a vector of the scores from `at` on that are seen.
+fn within(seen: &Range<usize>, at: usize) -> __mmask16 {
+    first(seen.end.saturating_sub(at)) & !first(seen.start.saturating_sub(at))
+}
+
 /// 2^x for x that is not positive, off by less than 2.5e-7 of itself.
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -180,7 +185,7 @@ fn exp2(x: __m512) -> __m512 {
 #[target_feature(enable = "avx512f")]
 unsafe fn weigh(
     scores: *mut f32,
-    seen: usize,
+    seen: Range<usize>,
     count: usize,
     softmax: &mut Softmax,
     store: impl Fn(usize, __m512),
@@ -188,14 +193,14 @@ unsafe fn weigh(
     // SAFETY: the caller's promise.
     let load = |at: usize| unsafe { _mm512_loadu_ps(scores.add(at)) };
     let mut largest = _mm512_set1_ps(softmax.max);
-    for at in (0..seen).step_by(LANES) {
-        largest = _mm512_mask_max_ps(largest, first(seen - at), largest, load(at));
+    for at in (0..seen.end).step_by(LANES) {
+        largest = _mm512_mask_max_ps(largest, within(&seen, at), largest, load(at));
     }
     let max = _mm512_reduce_max_ps(largest);
     let mut sums = _mm512_setzero_ps();
     for at in (0..count).step_by(LANES) {
         let weights = exp2(_mm512_sub_ps(load(at), _mm512_set1_ps(max)));
-        let weights = _mm512_maskz_mov_ps(first(seen.saturating_sub(at)), weights);
+        let weights = _mm512_maskz_mov_ps(within(&seen, at), weights);
         sums = _mm512_add_ps(sums, weights);
         store(at, weights);
     }
@@ -206,7 +211,12 @@ unsafe fn weigh(
 }
 
 #[target_feature(enable = "avx512f")]
-unsafe fn weigh_f32(scores: *mut f32, seen: usize, count: usize, softmax: &mut Softmax) -> f32 {
+unsafe fn weigh_f32(
+    scores: *mut f32,
+    seen: Range<usize>,
+    count: usize,
+    softmax: &mut Softmax,
+) -> f32 {
     // SAFETY: the caller's promise: the row has KEYS words, whole vectors.
     unsafe {
         let store = |at: usize, weights| _mm512_storeu_ps(scores.add(at), weights);
@@ -217,7 +227,12 @@ unsafe fn weigh_f32(scores: *mut f32, seen: usize, count: usize, softmax: &mut S
 /// Weights of 16 bits; an odd one at the end is followed by nothing, since whole vectors are
 /// written.
 #[target_feature(enable = "avx512f,avx512bf16")]
-unsafe fn weigh_bf16(scores: *mut f32, seen: usize, count: usize, softmax: &mut Softmax) -> f32 {
+unsafe fn weigh_bf16(
+    scores: *mut f32,
+    seen: Range<usize>,
+    count: usize,
+    softmax: &mut Softmax,
+) -> f32 {
     // SAFETY: the caller's promise: the row has KEYS words, whole vectors. A vector of weights
     // goes below the scores that are still to be read.
     unsafe {
@@ -365,7 +380,7 @@ macro_rules! engine {
 
             unsafe fn weigh(
                 scores: *mut f32,
-                seen: usize,
+                seen: Range<usize>,
                 count: usize,
                 softmax: &mut Softmax,
             ) -> f32 {

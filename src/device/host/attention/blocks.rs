@@ -10,6 +10,7 @@ use crate::{
     device::host::pool::Block,
     kernel::{AttentionParams, AttentionSequence},
 };
+use std::ops::Range;
 
 /// Rows of one block: enough to make much of a block of keys, while sums and scores stay in the
 /// second cache.
@@ -101,7 +102,7 @@ struct Shape<'p> {
     /// Blocks of rows of a unit.
     blocks: usize,
     splits: usize,
-    /// Keys of a split.
+    /// Keys of a split: the first one begins with the first key that a block of rows sees.
     split: usize,
     /// Words of a row of sums.
     stride: usize,
@@ -116,19 +117,25 @@ impl<'p> Shape<'p> {
         let rows = group * p.queries as usize;
         let blocks = rows.div_ceil(ROWS);
         let stride = (p.dim_v as usize).next_multiple_of(COLUMNS);
-        let keys = p.keys as usize;
+        // A block of rows sees a window or chunk, and what its queries are apart.
+        let span = match [p.window, p.chunk] {
+            [0, 0] => p.keys as usize,
+            [window, chunk] => {
+                (window.max(chunk) as usize + ROWS.div_ceil(group)).min(p.keys as usize)
+            }
+        };
         let row_bytes = (units * rows * (stride + SPLIT_WORDS) * size_of::<f32>()) as u64;
         let tasks = units * blocks;
         let wanted =
             if tasks >= 4 * threads || tasks.is_multiple_of(threads) { 1 } else { threads };
         let fitting = if p.scratch == 0 { 1 } else { (p.scratch_bytes / row_bytes) as usize };
-        let parts = wanted.min(fitting).min(keys / SPLIT_KEYS_MIN).max(1);
-        let split = keys.div_ceil(parts).next_multiple_of(KEYS);
+        let parts = wanted.min(fitting).min(span / SPLIT_KEYS_MIN).max(1);
+        let split = span.div_ceil(parts).next_multiple_of(KEYS);
         let values = match p.v {
             0 => (p.kv_heads as usize * p.dim_qk as usize, p.k),
             v => (p.kv_heads as usize * p.dim_v as usize, v),
         };
-        let splits = keys.div_ceil(split);
+        let splits = span.div_ceil(split);
         Shape { p, units, group, rows, blocks, splits, split, stride, values }
     }
 
@@ -157,12 +164,18 @@ impl<'p> Shape<'p> {
     }
 
     /// Keys that a row sees: the last query is aligned with the last key.
-    fn seen(&self, sequence: &AttentionSequence, row: usize) -> usize {
+    fn seen(&self, sequence: &AttentionSequence, row: usize) -> Range<usize> {
         let keys = sequence.keys as usize;
         if self.p.causal == 0 {
-            return keys;
+            return 0..keys;
         }
-        (keys + row / self.group + 1).saturating_sub(sequence.queries as usize)
+        let end = (keys + row / self.group + 1).saturating_sub(sequence.queries as usize);
+        let start = match [self.p.window, self.p.chunk].map(|length| length as usize) {
+            [0, 0] => 0,
+            [0, chunk] => end.saturating_sub(1) / chunk * chunk,
+            [window, _] => end.saturating_sub(window),
+        };
+        start..end
     }
 
     /// Where a key of a sequence stands among all that there is room for, and how many up to `end`
@@ -208,8 +221,8 @@ impl<'p> Shape<'p> {
             let value = (value as *const E::Element).add(kv_head * (value_stride / kv_heads));
             room.softmax = [Softmax::NONE; ROWS];
             room.sums.fill(Line([0.0; 16]));
-            let end = ((split + 1) * self.split).min(self.seen(&sequence, first + rows - 1));
-            let mut from = split * self.split;
+            let mut from = self.seen(&sequence, first).start + split * self.split;
+            let end = (from + self.split).min(self.seen(&sequence, first + rows - 1).end);
             while from < end {
                 let (at, count) = self.place(&sequence, from, end);
                 let part = |start: *const E::Element, stride: usize, length: usize| Rows {
@@ -218,7 +231,10 @@ impl<'p> Shape<'p> {
                     count,
                     length,
                 };
-                let seen = |row: usize| self.seen(&sequence, first + row).saturating_sub(from);
+                let seen = |row: usize| {
+                    let Range { start, end } = self.seen(&sequence, first + row);
+                    start.saturating_sub(from)..end.saturating_sub(from)
+                };
                 let keys = part(key, key_stride, dim_qk);
                 room.score::<E>(rows, query, keys, self.factor(), seen);
                 let values = part(value, value_stride, dim_v);
@@ -339,14 +355,16 @@ impl Room {
         query: impl Fn(usize) -> *const E::Element,
         mut keys: Rows<E::Element>,
         factor: f32,
-        seen: impl Fn(usize) -> usize,
+        seen: impl Fn(usize) -> Range<usize>,
     ) {
         let block = keys.count;
         let mut first = 0;
         while first < rows {
             let tile = tile(rows - first);
-            // Rows are in the order of queries: the last one sees the most.
-            let count = block.min(seen(first + tile - 1));
+            // Rows are in the order of queries: the first one sees the first key, the last one the
+            // last.
+            let end = block.min(seen(first + tile - 1).end);
+            let count = if seen(first).start < end { end } else { 0 };
             self.counts[first] = count;
             keys.count = count;
             // SAFETY: the caller's promise; the room has all rows.
@@ -362,9 +380,10 @@ impl Room {
                     }
                 }
                 for row in 0..tile {
-                    let seen = count.min(seen(first + row));
+                    let Range { start, end } = seen(first + row);
+                    let seen = start..end.min(count);
                     let scores = scores.add(row * KEYS);
-                    self.corrections[first + row] = if seen > 0 {
+                    self.corrections[first + row] = if !seen.is_empty() {
                         E::weigh(scores, seen, count, &mut self.softmax[first + row])
                     } else {
                         scores.write_bytes(0, KEYS);

@@ -1,5 +1,7 @@
 //! What the walk over blocks needs to know of the arithmetic on one block.
 
+use std::ops::Range;
+
 /// Keys of one block: their scores for a block of queries stay in the second cache, the block of
 /// keys in the first.
 pub(super) const KEYS: usize = 64;
@@ -61,14 +63,20 @@ pub(super) trait Engine {
         scores: *mut f32,
     );
 
-    /// Turns the first `seen` scores of a row into weights relative to the largest score so far,
+    /// Turns the scores of a row that are `seen` into weights relative to the largest score so far,
     /// and all others up to `count` into nothing. Gives what sums made before are to be multiplied
     /// with.
     ///
     /// # Safety
     ///
-    /// The row of scores can be read and written; `0 < seen <= count <= KEYS`.
-    unsafe fn weigh(scores: *mut f32, seen: usize, count: usize, softmax: &mut Softmax) -> f32;
+    /// The row of scores can be read and written; `seen` is not empty and ends at `count` at most,
+    /// and that is [`KEYS`] at most.
+    unsafe fn weigh(
+        scores: *mut f32,
+        seen: Range<usize>,
+        count: usize,
+        softmax: &mut Softmax,
+    ) -> f32;
 
     /// Multiplies the sums of `R` rows with their corrections and adds the values of a block by
     /// their weights. Whole panels, padding included.

@@ -10,7 +10,7 @@ use crate::{
     kernel::Operation,
 };
 use half::bf16;
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Range};
 
 pub(super) fn kernels() -> Vec<HostKernel> {
     let mut kernels = Vec::new();
@@ -118,19 +118,26 @@ impl<E: Wide> Engine for Portable<E> {
     }
 
     #[inline(always)]
-    unsafe fn weigh(scores: *mut f32, seen: usize, count: usize, softmax: &mut Softmax) -> f32 {
+    unsafe fn weigh(
+        scores: *mut f32,
+        seen: Range<usize>,
+        count: usize,
+        softmax: &mut Softmax,
+    ) -> f32 {
         // SAFETY: the caller's promise.
         let row = unsafe { std::slice::from_raw_parts_mut(scores, count) };
-        let max = row[..seen].iter().fold(softmax.max, |max, &score| max.max(score));
+        row[..seen.start].fill(0.0);
+        row[seen.end..].fill(0.0);
+        let row = &mut row[seen];
+        let max = row.iter().fold(softmax.max, |max, &score| max.max(score));
         let correction = exp2(softmax.max - max);
         let mut sums = [0f32; LANES];
-        for chunk in row[..seen].chunks_mut(LANES) {
+        for chunk in row.chunks_mut(LANES) {
             for (score, sum) in chunk.iter_mut().zip(&mut sums) {
                 *score = exp2(*score - max);
                 *sum += *score;
             }
         }
-        row[seen..].fill(0.0);
         *softmax = Softmax { max, sum: softmax.sum * correction + sum_of(&sums) };
         correction
     }

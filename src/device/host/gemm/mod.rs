@@ -22,6 +22,7 @@ mod stream;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
+mod weights;
 
 use super::{
     kernel::{HostKernel, KernelThreads},
@@ -42,6 +43,7 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     #[cfg(target_arch = "x86_64")]
     kernels.extend(avx2::kernels());
     kernels.extend(portable::kernels());
+    kernels.extend(weights::kernels());
     kernels.extend(library::kernels());
     kernels
 }

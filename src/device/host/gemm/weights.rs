@@ -455,15 +455,12 @@ unsafe fn widen_bytes(from: *const u8) -> [__m256; VECTORS] {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-unsafe fn floats(halves: [__m256i; 4]) -> [__m256; VECTORS] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let [a, b, c, d] = halves.map(|pairs| {
-            let odd = _mm256_and_si256(pairs, _mm256_set1_epi32(0xffff_0000_u32 as i32));
-            [_mm256_slli_epi32::<16>(pairs), odd].map(|bits| _mm256_castsi256_ps(bits))
-        });
-        [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
-    }
+fn floats(halves: [__m256i; 4]) -> [__m256; VECTORS] {
+    let [a, b, c, d] = halves.map(|pairs| {
+        let odd = _mm256_and_si256(pairs, _mm256_set1_epi32(0xffff_0000_u32 as i32));
+        [_mm256_slli_epi32::<16>(pairs), odd].map(|bits| _mm256_castsi256_ps(bits))
+    });
+    [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ fn what_all_gpus_of_a_node_failed_takes_two_sessions() {
 
 #[test]
 fn many_failures_that_others_may_have_caused_take_three_sessions() {
-    // Four GPUs of each of so many nodes: 20 failures, and 24.
+    // Four GPUs of five nodes and of six: 20 failures, and 24.
     for (nodes, sessions) in [(5, 2), (6, 3)] {
         let losses: Vec<(u32, u32, f64)> =
             (0..4 * nodes).map(|at| (10 * (at / 4), at % 4, 0.08)).collect();

@@ -118,6 +118,15 @@ pub fn for_spreadsheets(text: &str) -> String {
     if runs { format!("'{cleaned}") } else { cleaned }
 }
 
+/// A word as a shell takes it.
+pub fn for_shells(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// Clean text as it stands within an attribute of XML.
 pub fn xml(text: &str) -> String {
     let mut out = String::new();
@@ -271,5 +280,11 @@ mod tests {
         let long = "x".repeat(10_000) + &"\ny".repeat(10_000);
         let said = clean_lines(&long);
         assert!(said.lines().count() == LINES_MAX && said.len() < 10_000, "{}", said.len());
+    }
+
+    #[test]
+    fn words_are_quoted_as_a_shell_takes_them() {
+        let all = ["stream/read", "gemm/*", "!x", "it's", ""].map(for_shells);
+        assert_eq!(all, ["stream/read", "'gemm/*'", "'!x'", "'it'\\''s'", "''"]);
     }
 }

@@ -1,8 +1,8 @@
 //! Whether what failed fails again, measured anew in turn with a GPU that passed.
 //!
 //! Where most GPUs of a node are slow in one metric, something that they share may be in use by
-//! others. A retest may meet the same neighbour again, so that such failures have to be confirmed
-//! in two sessions, hours apart.
+//! others. A retest may meet a neighbour again, so that such failures have to be confirmed in two
+//! sessions, hours apart; and in three where there are many: by chance some would meet one twice.
 
 use super::{
     Group,
@@ -26,9 +26,13 @@ pub fn partners(group: &Group, judged: &[Judged]) -> Vec<usize> {
     rows
 }
 
-/// Sessions in which a failure of each row has to be confirmed: two where at least half of the GPUs
-/// of its node, and more than one, lose more than the least effect in the same metric, whether they
-/// failed or not; else one.
+/// Failures in one metric that others may have caused, up to which two sessions are enough. Where
+/// 2 % of the nodes have a neighbour, each meets one twice more with a probability of 0.0004.
+const FEW: usize = 20;
+
+/// Sessions in which a failure of each row has to be confirmed. One, but where at least half of the
+/// GPUs of its node, and more than one, lose more than the least effect in the same metric, whether
+/// they failed or not: two, or three where more than [`FEW`] failures of the group are such.
 pub fn sessions(group: &Group, judged: &[Judged], nodes: &[u32]) -> Vec<usize> {
     let mut of_nodes: HashMap<u32, (usize, usize)> = HashMap::new();
     let node = |gpu: &u32| nodes.get(*gpu as usize).copied().unwrap_or(u32::MAX);
@@ -42,7 +46,10 @@ pub fn sessions(group: &Group, judged: &[Judged], nodes: &[u32]) -> Vec<usize> {
         let (slow, all) = of_nodes[&node(gpu)];
         slow > 1 && 2 * slow >= all
     };
-    group.gpus().iter().map(|gpu| if is_shared(gpu) { 2 } else { 1 }).collect()
+    let rows = || group.gpus().iter().zip(judged);
+    let shared = rows().filter(|(gpu, one)| one.verdict == Verdict::Fail && is_shared(gpu)).count();
+    let most = if shared > FEW { 3 } else { 2 };
+    rows().map(|(gpu, _)| if is_shared(gpu) { most } else { 1 }).collect()
 }
 
 /// Whether fresh repeats confirm a failure: the GPU is below its bar by these alone, and slower

@@ -253,7 +253,7 @@ struct Builder<'g> {
     /// An entry of each stratum, and its code.
     samples: Vec<(u32, u32)>,
     floors: Vec<Vec<f64>>,
-    /// Least effects as bits, which are in the order of the numbers, each with its number of devices.
+    /// Least effects as bits, which are in the order of the numbers, each with how many devices.
     effects: Vec<BTreeMap<u64, usize>>,
     values: Vec<f64>,
 }

@@ -6,6 +6,7 @@ use crate::{
     outcome::{Code, Measurement},
     record::{Environment, Record},
     stats::quantile,
+    text::for_shells,
     units::Megahertz,
 };
 use std::collections::BTreeMap;
@@ -42,17 +43,8 @@ fn program(record: &Record) -> Cell {
 }
 
 fn command(record: &Record) -> Option<Cell> {
-    let words: Vec<String> = record.header.command.iter().map(|word| quoted(word)).collect();
+    let words: Vec<String> = record.header.command.iter().map(|word| for_shells(word)).collect();
     (!words.is_empty()).then(|| Cell::Code(words.join(" ")))
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 fn settings(environment: &Environment) -> Vec<(&'static str, Cell)> {
@@ -132,15 +124,4 @@ pub fn code(measurement: &Measurement) -> Cell {
     });
     let words: Vec<String> = spelled.collect();
     if words.is_empty() { Cell::Absent } else { Cell::Code(words.join(", ")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_as_a_shell_takes_them() {
-        let all = ["stream/read", "gemm/*", "!x", "it's", ""].map(quoted);
-        assert_eq!(all, ["stream/read", "'gemm/*'", "'!x'", "'it'\\''s'", "''"]);
-    }
 }

@@ -4,9 +4,10 @@
 use super::fleet_survey::{failed, fleet, gathered, options};
 use fizeau::{
     fleet::{
-        plan::{Plan, Retest},
+        flag::Flagged,
+        plan::{Pair, Plan, Retest},
         row::Row,
-        survey::{Surveyed, survey},
+        survey::{Report, Surveyed, survey},
     },
     format,
     labels::Labels,
@@ -22,13 +23,23 @@ fn surveyed(rows: &[Row<'_>], retest: Retest) -> Surveyed {
 
 /// What each step of a plan left: the rates of the device that failed are lower by `loss`.
 fn measured(plan: &Plan, rows: &[Row<'_>], loss: f64, sessions: usize) -> Retest {
+    fed(plan, rows, sessions, |_, is_partner| if is_partner { 0.0 } else { loss })
+}
+
+/// The same with a loss for each pair, and whether it is the partner's.
+fn fed(
+    plan: &Plan,
+    rows: &[Row<'_>],
+    sessions: usize,
+    loss: impl Fn(usize, bool) -> f64,
+) -> Retest {
     let mut retest = Retest::new(plan.clone());
     for (at, pair) in plan.pairs.iter().enumerate() {
         for (turn, step) in pair.steps(plan.repeats).iter().enumerate() {
             if step.session > sessions {
                 continue;
             }
-            let share = if step.is_partner { 1.0 } else { 1.0 - loss };
+            let share = 1.0 - loss(at, step.is_partner);
             let value = 3e12 * share * (1.0 + 0.001 * (turn % 3) as f64);
             let device = step.place.device.clone().into();
             let uuid = step.place.uuid.clone().into();
@@ -121,22 +132,89 @@ fn what_all_gpus_of_a_node_failed_takes_two_sessions() {
     assert_eq!(whole.flagged.iter().filter(|one| one.confirmed).count(), 4);
 }
 
-/// A fleet in which some are too close to the least effect, with the plan that may decide them.
-fn close() -> (Vec<Row<'static>>, Plan, String) {
-    let rows = fleet(12, &[(2, 1, 0.021), (5, 5, 0.08)]);
-    let first = surveyed(&rows, Retest::default());
-    let open = first.report.flagged.iter().find(|one| one.verdict == Verdict::Inconclusive);
-    let who = open.map(|one| format!("{} {}", one.node, one.device)).expect("one is too close");
-    assert_eq!(who, "n2 cuda:1");
-    (rows, Plan::of(&first, true), who)
+#[test]
+fn many_failures_that_others_may_have_caused_take_three_sessions() {
+    // Four GPUs of five nodes and of six: 20 failures, and 24.
+    for (nodes, sessions) in [(5, 2), (6, 3)] {
+        let losses: Vec<(u32, u32, f64)> =
+            (0..4 * nodes).map(|at| (10 * (at / 4), at % 4, 0.08)).collect();
+        let rows = fleet(60, &losses);
+        let plan = Plan::of(&surveyed(&rows, Retest::default()), false);
+        assert_eq!(plan.pairs.len(), losses.len());
+        assert!(plan.pairs.iter().all(|pair| pair.sessions == sessions), "{nodes}");
+        assert_eq!(plan.rounds().len(), sessions);
+        let last = |there: usize| {
+            let report = surveyed(&rows, measured(&plan, &rows, 0.08, there)).report;
+            report.flagged.iter().filter(|one| one.confirmed).count()
+        };
+        assert_eq!((last(sessions - 1), last(sessions)), (0, losses.len()));
+    }
+}
+
+/// A fleet in which one GPU of each node is close to the least effect, no slot more often than
+/// others, with the plan that may decide them and that one failure of another node.
+fn close() -> (Vec<Row<'static>>, Plan) {
+    let mut losses: Vec<(u32, u32, f64)> = (0..16).map(|at| (at, 3 * at % 8, 0.023)).collect();
+    losses.push((17, 5, 0.08));
+    let rows = fleet(18, &losses);
+    let plan = Plan::of(&surveyed(&rows, Retest::default()), true);
+    (rows, plan)
+}
+
+/// Places in the plan of what has a verdict, of the pairs that were too close.
+fn with(report: &Report, verdict: Verdict, plan: &Plan) -> BTreeSet<usize> {
+    let flagged = report.flagged.iter().filter(|one| one.verdict == verdict);
+    let is = |pair: &Pair, one: &Flagged| {
+        (&pair.failed.node, &pair.failed.device) == (&one.node, &one.device)
+    };
+    let place = |one| plan.pairs.iter().position(|pair| pair.repeats.is_some() && is(pair, one));
+    flagged.filter_map(place).collect()
 }
 
 #[test]
-fn what_is_too_close_is_planned_where_asked() {
-    let (rows, plan, _) = close();
-    let pairs: Vec<_> = plan.pairs.iter().filter(|pair| pair.repeats.is_some()).collect();
-    assert_eq!((plan.pairs.len(), plan.hopeless + pairs.len()), (1 + pairs.len(), 1));
-    assert!(rows.len() == 96);
+fn what_is_too_close_is_decided_by_fresh_repeats_alone() {
+    let (rows, plan) = close();
+    let before = surveyed(&rows, Retest::default()).report;
+    let open: Vec<usize> =
+        (0..plan.pairs.len()).filter(|at| plan.pairs[*at].repeats.is_some()).collect();
+    assert!(open.len() >= 8 && plan.pairs.len() == open.len() + 1, "{plan:?}");
+    assert_eq!(with(&before, Verdict::Inconclusive, &plan), open.iter().copied().collect());
+    let partners = plan.pairs.iter().map(|pair| pair.partner.as_ref().expect("most passed"));
+    assert_eq!(partners.map(|one| &one.uuid).collect::<BTreeSet<_>>().len(), plan.pairs.len());
+    // By turns slow, healthy, just at the least effect, and slow as its partner is.
+    let losses = [[0.035, 0.0], [0.0, 0.0], [0.02, 0.0], [0.035, 0.035]];
+    let retest = fed(&plan, &rows, 9, |at, is_partner| losses[at % 4][usize::from(is_partner)]);
+    let after = surveyed(&rows, retest).report;
+    let every = |turns: &[usize]| -> BTreeSet<usize> {
+        open.iter().copied().filter(|at| turns.contains(&(at % 4))).collect()
+    };
+    assert_eq!(with(&after, Verdict::Fail, &plan), every(&[0]), "{:?}", after.flagged);
+    assert_eq!(with(&after, Verdict::Inconclusive, &plan), every(&[2, 3]), "{:?}", after.flagged);
+    let has = |words: &str| after.flagged.iter().filter(|one| one.retest.contains(words)).count();
+    assert_eq!(has("slow by these alone"), every(&[0]).len());
+    assert_eq!(has("still too close"), every(&[2]).len());
+    assert_eq!(has("slow, and so was its partner"), every(&[3]).len());
+    let slow = after.flagged.iter().filter(|one| one.retest.contains("slow by these alone"));
+    assert!(slow.into_iter().all(|one| one.confirmed));
+}
+
+#[test]
+fn what_is_too_close_stays_so_until_all_its_repeats_are_there() {
+    let (rows, plan) = close();
+    let before = surveyed(&rows, Retest::default()).report;
+    let mut less = plan.clone();
+    less.pairs.iter_mut().for_each(|pair| pair.repeats = pair.repeats.map(|repeats| repeats - 1));
+    let mut retest = Retest::new(plan.clone());
+    for (at, pair) in less.pairs.iter().enumerate().filter(|(_, pair)| pair.repeats.is_some()) {
+        for step in pair.steps(plan.repeats) {
+            let device = step.place.device.clone().into();
+            let row = Row { device, uuid: "".into(), values: vec![2e12], ..rows[0].clone() };
+            assert!(retest.take(at, &step, &[row]));
+        }
+    }
+    let after = surveyed(&rows, retest).report;
+    let [before, after] = [before, after].map(|report| with(&report, Verdict::Inconclusive, &plan));
+    assert!(before == after && !after.is_empty());
 }
 
 #[test]

@@ -256,9 +256,38 @@ fn many_days_are_collected_with_few_files_open_and_by_two_at_once() {
 #[test]
 fn no_device_is_replaced_by_a_table() {
     let place = place();
-    symlink("/dev/null", place.path("null")).expect("a link");
-    let said = survey(&place, &["--csv", "null"]);
-    assert_eq!(said.code, Some(3), "{}", said.out);
-    assert!(said.err.contains("null: it is a device and not a plain file"), "{}", said.err);
-    assert!(fs::symlink_metadata(place.path("null")).expect("a link").is_symlink());
+    // Of its own, so that nothing of the machine is at stake. Only root may make a device.
+    let makes = [("pipe", "mkfifo pipe"), ("null", "mknod null c 1 3")];
+    for (name, make) in makes {
+        let made = Command::new("sh").args(["-c", make]).current_dir(place.path("")).output();
+        if !made.expect("a shell").status.success() {
+            assert_eq!(name, "null", "anybody may make a FIFO");
+            continue;
+        }
+        let kind = |name: &str| fs::symlink_metadata(place.path(name)).expect("there").file_type();
+        let before = kind(name);
+        symlink(name, place.path("link")).expect("a link");
+        for target in [name, "link"] {
+            let said = survey(&place, &["--csv", target]);
+            assert_eq!(said.code, Some(3), "{}", said.out);
+            let words = format!("{target}: it is a ");
+            assert!(said.err.contains(&words), "{}", said.err);
+            assert!(said.err.contains(" and not a plain file"), "{}", said.err);
+        }
+        assert!(kind(name) == before && kind("link").is_symlink());
+        fs::remove_file(place.path("link")).expect("removed");
+    }
+}
+
+#[test]
+fn a_list_that_cannot_be_read_is_a_fault_of_the_command_line() {
+    let place = place();
+    fs::write(place.path("bytes"), b"node,rack\n\xff,r1\n").expect("written");
+    for option in ["--labels", "--expected"] {
+        for path in ["nowhere", "all", "bytes"] {
+            let said = survey(&place, &[option, path]);
+            assert_eq!(said.code, Some(2), "{option} {path}: {}", said.err);
+            assert!(said.err.contains(&format!("{option} {path}: ")), "{}", said.err);
+        }
+    }
 }

@@ -81,6 +81,18 @@ fn what_fails_is_planned_measured_in_turn_and_confirmed_or_not() {
     assert!(nowhere.code == Some(3) && nowhere.err.contains("plan.json"), "{}", nowhere.err);
 }
 
+#[test]
+fn what_is_said_can_be_given_to_a_shell_as_it_is() {
+    let place = planted(&["--set", "faulty=0.05", "--seed", "3"]);
+    let args = ["fleet", "retest", "fleet/store", "--out", "of two words"];
+    let said = say(&mut place.fizeau(args));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let start = "start: sbatch 'of two words/session-1.sbatch', \
+                 or bash 'of two words/session-1.sh' (ssh)";
+    assert!(said.out.lines().any(|line| line == start), "{}", said.out);
+    assert!(said.out.trim_end().ends_with("--retest 'of two words'"), "{}", said.out);
+}
+
 /// Runs the plan's list of commands with a program in the place of ssh that writes down what it is
 /// to start.
 fn runs_in_turn(place: &Place, plan: &Value) {

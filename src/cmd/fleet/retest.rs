@@ -14,7 +14,7 @@ use crate::{
         row::Row,
     },
     record::store,
-    text::counted,
+    text::{counted, for_shells},
 };
 use anyhow::Context as _;
 use clap::Args;
@@ -85,13 +85,15 @@ pub fn run(args: &RetestArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if global.json {
         return cmd::print_json(&plan);
     }
-    cmd::print(&said(&plan, &cmd::shown(&args.out), rounds.len(), refused))
+    cmd::print(&said(&plan, &args.out, rounds.len(), refused))
 }
 
-fn said(plan: &Plan, out: &str, sessions: usize, refused: usize) -> String {
+fn said(plan: &Plan, out: &Path, sessions: usize, refused: usize) -> String {
+    let word = |path: &Path| for_shells(&cmd::shown(path));
     let close: Vec<usize> = plan.pairs.iter().filter_map(|pair| pair.repeats).collect();
     let mut lines = vec![format!(
-        "{out}: {} to measure anew, {} times each in turn with a partner that passed",
+        "{}: {} to measure anew, {} times each in turn with a partner that passed",
+        cmd::shown(out),
         counted(plan.pairs.len() - close.len(), "failure"),
         plan.repeats
     )];
@@ -119,11 +121,12 @@ fn said(plan: &Plan, out: &str, sessions: usize, refused: usize) -> String {
             _ => format!(", {HOURS} hours or more after the session before"),
         };
         lines.push(format!(
-            "start: sbatch {out}/session-{session}.sbatch, or bash {out}/session-{session}.sh \
-             (ssh){later}"
+            "start: sbatch {}, or bash {} (ssh){later}",
+            word(&out.join(format!("session-{session}.sbatch"))),
+            word(&out.join(format!("session-{session}.sh")))
         ));
     }
-    lines.push(format!("then:  fizeau fleet survey .. --retest {out}"));
+    lines.push(format!("then:  fizeau fleet survey .. --retest {}", word(out)));
     lines.join("\n")
 }
 
@@ -203,7 +206,7 @@ fn array(plan: &Plan, folder: &Path, session: usize, rounds: &[Vec<usize>]) -> S
          bash {}/rounds/{session}-$SLURM_ARRAY_TASK_ID.sh\n",
         rounds.len().max(1),
         nodes.len().max(1),
-        quoted(&folder.display().to_string())
+        for_shells(&folder.display().to_string())
     )
 }
 
@@ -214,11 +217,6 @@ fn list(session: usize, rounds: usize) -> String {
         let _ = writeln!(text, "bash rounds/{session}-{round}.sh");
     }
     text
-}
-
-/// A text as one word of a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// What came of a plan, as far as it is there.

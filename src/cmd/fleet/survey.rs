@@ -195,8 +195,9 @@ fn list<T, E: std::fmt::Display>(
     parse: fn(&str) -> Result<T, E>,
 ) -> anyhow::Result<T> {
     let place = || format!("{option} {}", cmd::shown(path));
-    let text = file::read_text(path, LIST_MAX).with_context(place)?;
-    Ok(parse(&text).map_err(|why| Usage(format!("{}: {why}", place())))?)
+    let refused = |why: &dyn std::fmt::Display| Usage(format!("{}: {why}", place()));
+    let text = file::read_text(path, LIST_MAX).map_err(|error| refused(&error))?;
+    Ok(parse(&text).map_err(|why| refused(&why))?)
 }
 
 fn options(args: &Which, labels: &Labels) -> anyhow::Result<Options> {

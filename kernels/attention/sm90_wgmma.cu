@@ -265,7 +265,8 @@ struct Prefill90 {
     } else {
       const u32 first[2] = {first_key_seen(p, unit.sequence, row),
                             first_key_seen(p, unit.sequence, row + 8)};
-      mask_scores(scores, at * KEYS, first, end);
+      const u32 count[2] = {end[0] - first[0], end[1] - first[1]};
+      mask_scores(scores, at * KEYS, first, count);
     }
   }
 

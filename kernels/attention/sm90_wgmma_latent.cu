@@ -9,23 +9,36 @@
 // at its own, and its weights under the multiplication of the first tile's; while it does so the first
 // warpgroup multiplies. What a row's weights are relative to goes from one to the other with them.
 //
-// Keys may stand in pages of any size, so that two warps for each of the two tiles look every token up
-// and ask for 16 bytes each; while one tile is in use, the other is on its way. Of an 8-bit cache each
-// of their threads makes 16-bit floats of what it itself had copied, which is exact.
+// A tile comes in panels of 64 dimensions, each with a barrier of its own: the first product starts on
+// the first of them. Three sets of panels are given back each by itself, as soon as nobody multiplies by
+// them any more: the last 64 dimensions after the scores, the values of either warpgroup's columns after
+// that warpgroup's product. Two warps fill each of the two tiles. Where all keys of a tile stand
+// together (in one piece, or in pages of whole tiles), one thread asks for each panel by a box of the
+// tensor map; else, and at the end of a part, threads ask for 16 bytes each, and tokens are looked up
+// once a tile, a tile ahead (attention_copies.h).
+//
+// Of an 8-bit cache each copying thread makes 16-bit floats of what it itself had copied, which is
+// exact; there while one tile is in use, the other is on its way.
+#include "attention_copies.h"
 #include "attention_parts.h"
 #include "attention_wgmma.h"
 #include "sm89.h"
 
 namespace {
 
+// Number of the barrier of the two warps that fill a tile, and of the other two.
+CONSTANT u32 LOADED = 6;
+
 // Q and O, the elements of the multiplications and of the cache.
 template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   static constexpr bool NARROW = sizeof(C) == 1;
   static constexpr u32 DIM_QK = 576, DIM_V = 512, MINE = DIM_V / 2;
   static constexpr u32 GROUP = 128, CONSUMERS = 2 * GROUP, TILES = 2, LOADERS = GROUP / TILES;
-  static constexpr u32 ROW_BYTES = DIM_QK * sizeof(C), CHUNKS = ROW_BYTES / 16;
-  // Copies of one thread for a tile.
-  static constexpr u32 COPIES = KEYS * CHUNKS / LOADERS;
+  static constexpr u32 ROW_BYTES = DIM_QK * sizeof(C);
+  // Copies of 16 bytes beside each other make 64 dimensions of a row, so that no two lanes that store
+  // at once meet in a bank, nor do they when they store what they have widened.
+  static constexpr u32 ACROSS = NARROW ? 4 : 8;
+  using Tokens = TileTokens<KEYS, LOADERS, ACROSS>;
   // Rows of 128 bytes: 64 dimensions of the queries, of a tile, the weights of a tile.
   static constexpr u32 PANELS = DIM_QK / 64, PANEL = KEYS * 128, QUERY_PANEL = PART_ROWS * 128;
   static constexpr u32 QUERIES = PANELS * QUERY_PANEL, TILE = PANELS * PANEL;
@@ -33,8 +46,12 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   static constexpr u32 RAW = KEYS * ROW_BYTES, RAW_TILES = NARROW ? 2 * TILES : 0;
   static constexpr u32 AT_RAW = QUERIES + TILES * TILE, AT_WEIGHTS = AT_RAW + RAW_TILES * RAW;
   static constexpr u32 AT_SHARES = AT_WEIGHTS + QUERY_PANEL;
+  // Panels of a tile with a barrier of their own.
+  static constexpr u32 FULL = NARROW ? 1 : PANELS;
+  // Sets of panels that are given back: values of either warpgroup, and what is no value.
+  static constexpr u32 SETS = 3, NO_VALUE = 2;
   // Numbers of barriers of some threads.
-  static constexpr u32 TOGETHER = 1, READY = 2, OWN = 4, LOOKED_UP = 6;
+  static constexpr u32 TOGETHER = 1, READY = 2, OWN = 4;
 
   // What the warpgroups tell each other, by row: what weights are relative to, what the sums are to
   // be multiplied with before a tile's are added, the sums of either's weights.
@@ -43,10 +60,8 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
 
   struct Shared {
-    u64 full[TILES], empty[TILES];
-    // Tokens of a tile's keys; of an 8-bit cache those of two tiles in turn.
-    u32 tokens[TILES][NARROW ? 2 * KEYS : KEYS];
-    u32 told;
+    u64 full[TILES][FULL], empty[TILES][SETS];
+    u32 told[2];
   };
   struct Consumers {
     DEVICE_MEMBER void operator()() const { barrier_of<CONSUMERS>(TOGETHER); }
@@ -63,81 +78,171 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     return start + chunk / 8 * BYTES + row * 128 + (chunk % 8 ^ row % 8) * 16;
   }
 
+  // The order in which panels come and keys are multiplied: what is free first is the first.
+  static DEVICE_MEMBER u32 panel_of(u32 step) { return (step + PANELS - 1) % PANELS; }
+  // The set that a panel belongs to, and whether it is the first of it to come.
+  static DEVICE_MEMBER u32 set_of(u32 panel) { return panel / (MINE / 64); }
+  static DEVICE_MEMBER bool opens_set(u32 panel) { return panel % (MINE / 64) == 0; }
+
   // --- The warpgroup that copies.
 
-  // Where this thread's copy `i` of a tile comes first.
-  static DEVICE_MEMBER u8* landing(u32 index, u32 i) {
-    const u32 chunk = i * LOADERS + thread_index() % LOADERS;
-    if constexpr (NARROW) return dynamic_shared() + AT_RAW + index % RAW_TILES * RAW + chunk * 16;
-    else return place<PANEL>(tile_at(index), chunk / CHUNKS, chunk % CHUNKS);
+  static DEVICE_MEMBER void await_empty(Shared& shared, u32 index, u32 set) {
+    await_phase(&shared.empty[index % TILES][set], index / TILES % 2 ^ 1);
   }
-  static DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionSequence& sequence,
-                                  const AttentionPart& part, u32 from, u32 index, Shared& shared) {
-    u32* tokens = shared.tokens[index % TILES] + (NARROW ? index / TILES % 2 * KEYS : 0);
-    const u32 mine = thread_index() % LOADERS;
-    if (mine < KEYS && from + mine < part.key_end) {
-      tokens[mine] = u32(key_token(p, sequence, from + mine));
-    }
-    barrier_of<LOADERS>(LOOKED_UP + index % TILES);
-#pragma unroll 6
-    for (u32 i = 0; i < COPIES; i++) {
-      const u32 chunk = i * LOADERS + mine, row = chunk / CHUNKS;
-      const bool there = from + row < part.key_end;
-      const u64 token = there ? tokens[row] : 0;
-      const u64 at = (token * p.kv_heads + part.kv_head) * ROW_BYTES + chunk % CHUNKS * 16;
-      copy_async(shared_address(landing(index, i)), static_cast<const u8*>(p.k) + at,
-                 there ? 16 : 0);
-    }
-    close_copies();
+  static DEVICE_MEMBER bool leads() { return thread_index() % LOADERS == 0; }
+  // Whether keys of whole tiles stand together, and one arrival tells that a panel is there. Under a
+  // window, or chunks, parts may begin within a page's tile.
+  static DEVICE_MEMBER bool come_by_boxes(const AttentionParams& p) {
+    const bool whole = p.page % KEYS == 0 && p.window == 0 && p.chunk == 0;
+    return !NARROW && (p.pages == nullptr || whole);
   }
-  static DEVICE_MEMBER void widen_tile(u32 index) {
-#pragma unroll 3
-    for (u32 i = 0; i < COPIES; i++) {
-      const u32 chunk = i * LOADERS + thread_index() % LOADERS;
-      const Vector<u32> narrow = load_chunk<u32>(landing(index, i));
-      UNROLL for (u32 half = 0; half < 2; half++) {
-        Vector<u32> wide;
-        UNROLL for (u32 w = 0; w < 4; w++) {
-          wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
+
+  // A tile by boxes, from `token` on; by one thread.
+  static DEVICE_MEMBER void fetch_boxes(const AttentionPart& part, const TensorMap* map, u32 token,
+                                        u32 index, Shared& shared) {
+    UNROLL for (u32 step = 0; step < PANELS; step++) {
+      const u32 panel = panel_of(step);
+      if (opens_set(panel)) await_empty(shared, index, set_of(panel));
+      u64* full = &shared.full[index % TILES][panel % FULL];
+      arrive_expecting(full, PANEL);
+      tile_load(tile_at(index) + panel * PANEL, map, part.kv_head * DIM_QK + panel * 64, token,
+                full);
+    }
+  }
+
+  // Where 16 bytes of a thread's row `i` of a tile come first; `panel` counts 64 dimensions.
+  static DEVICE_MEMBER u8* landing(u32 index, u32 i, u32 panel) {
+    static_assert(Tokens::AT_ONCE % 8 == 0, "a thread's rows have their chunks alike");
+    const u32 lane = thread_index() % ACROSS, row = Tokens::row();
+    if constexpr (NARROW) {
+      u8* raw = dynamic_shared() + AT_RAW + index % RAW_TILES * RAW + row * 64 + lane * 16;
+      return raw + panel * (KEYS * 64) + i * (Tokens::AT_ONCE * 64);
+    } else {
+      u8* first = tile_at(index) + row * 128 + (lane ^ row % 8) * 16;
+      return first + panel * PANEL + i * (Tokens::AT_ONCE * 128);
+    }
+  }
+  // A tile by all threads whose turn it is, 2 rows of each at a time: more addresses would not fit into
+  // registers. Copies of each panel are a group.
+  static constexpr u32 ROWS = 2;
+  static DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
+                                  const u32 (&tokens)[Tokens::EACH], u32 from, u32 index,
+                                  Shared& shared) {
+    const u32 row_step = p.kv_heads * ROW_BYTES;
+    const u8* keys = static_cast<const u8*>(p.k) + part.kv_head * ROW_BYTES +
+                     thread_index() % ACROSS * 16;
+    UNROLL for (u32 first = 0; first < Tokens::EACH; first += ROWS) {
+#pragma unroll 1
+      for (u32 step = 0; step < PANELS; step++) {
+        const u32 panel = panel_of(step);
+        if (!NARROW && first == 0 && opens_set(panel)) await_empty(shared, index, set_of(panel));
+        UNROLL for (u32 i = first; i < first + ROWS; i++) {
+          const u8* row = keys + u64(tokens[i]) * row_step;
+          copy_async(shared_address(landing(index, i, panel)),
+                     row + panel * (ROW_BYTES / PANELS),
+                     from + Tokens::row() + i * Tokens::AT_ONCE < part.key_end ? 16 : 0);
         }
-        u8* to = place<PANEL>(tile_at(index), chunk / CHUNKS, chunk % CHUNKS * 2 + half);
-        store_chunk(to, wide);
+        if (!NARROW) close_copies();
+      }
+    }
+    if (NARROW) close_copies();
+  }
+  // Hands the panels of a tile over as this thread's copies of them are done.
+  template <u32 STEP = 0> static DEVICE_MEMBER void show_panels(Shared& shared, u32 index) {
+    if constexpr (STEP < PANELS) {
+      await_copies<PANELS - 1 - STEP>();
+      show_to_copies();
+      arrive(&shared.full[index % TILES][panel_of(STEP) % FULL]);
+      show_panels<STEP + 1>(shared, index);
+    }
+  }
+  // The same where one arrival is expected.
+  static DEVICE_MEMBER void show_together(Shared& shared, u32 index) {
+    await_copies<0>();
+    show_to_copies();
+    barrier_of<LOADERS>(LOADED + index % TILES);
+    if (!leads()) return;
+    for (u32 panel = 0; panel < FULL; panel++) arrive(&shared.full[index % TILES][panel]);
+  }
+
+  static DEVICE_MEMBER void widen_tile(u32 index) {
+    UNROLL for (u32 i = 0; i < Tokens::EACH; i++) {
+      const u32 row = Tokens::row() + i * Tokens::AT_ONCE;
+#pragma unroll 3
+      for (u32 panel = 0; panel < PANELS; panel++) {
+        const Vector<u32> narrow = load_chunk<u32>(landing(index, i, panel));
+        UNROLL for (u32 half = 0; half < 2; half++) {
+          Vector<u32> wide;
+          UNROLL for (u32 w = 0; w < 4; w++) {
+            wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
+          }
+          const u32 chunk = panel * 8 + thread_index() % ACROSS * 2 + half;
+          store_chunk(place<PANEL>(tile_at(index), row, chunk), wide);
+        }
       }
     }
   }
-  static DEVICE_MEMBER void await_empty(Shared& shared, u32 index) {
-    await_phase(&shared.empty[index % TILES], index / TILES % 2 ^ 1);
-  }
-  // Hands a tile over whose copies by this thread are done.
-  static DEVICE_MEMBER void show(Shared& shared, u32 index) {
-    if constexpr (NARROW) {
-      await_empty(shared, index);
-      widen_tile(index);
-    }
+  // Hands a tile of an 8-bit cache over whose copies by this thread are done.
+  static DEVICE_MEMBER void show_widened(Shared& shared, u32 index) {
+    for (u32 set = 0; set < SETS; set++) await_empty(shared, index, set);
+    widen_tile(index);
     show_to_copies();
-    arrive(&shared.full[index % TILES]);
+    arrive(&shared.full[index % TILES][0]);
   }
+
   // Two warps take every second tile.
-  static DEVICE_MEMBER void produce(const AttentionParams& p, Shared& shared) {
+  static DEVICE_MEMBER void produce_by_boxes(const AttentionParams& p, const TensorMap* map,
+                                             Shared& shared) {
     const u32 turn = thread_index() % GROUP / LOADERS;
     u32 index = 0;
     for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
       for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
         const AttentionPart part = p.parts[i];
-        const AttentionSequence sequence = p.sequences[part.sequence];
-        for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
+        TokenWalk<KEYS> walk;
+        walk.start(p, p.sequences[part.sequence], part.key_first);
+        u32 page = part.key_first < part.key_end ? walk.page(p) : 0, from = part.key_first;
+        const bool together = p.pages == nullptr || from % KEYS == 0;
+        for (; together && from + KEYS <= part.key_end; from += KEYS) {
+          const u32 tile = index++, token = page * p.page + walk.offset;
+          walk.go_on(p);
+          page = from + KEYS < part.key_end ? walk.page(p) : 0;
+          if (tile % TILES == turn && leads()) fetch_boxes(part, map, token, tile, shared);
+        }
+        for (; from < part.key_end; from += KEYS) {
           const u32 tile = index++;
           if (tile % TILES != turn) continue;
+          // The leader has asked for all tiles before: phases that the others await are not past.
+          barrier_of<LOADERS>(LOADED + turn);
+          u32 found[Tokens::EACH];
+          Tokens tokens;
+          tokens.start(p, p.sequences[part.sequence], from, part.key_end);
+          tokens.take(p, found);
+          fetch(p, part, found, from, tile, shared);
+          show_together(shared, tile);
+        }
+      }
+    }
+  }
+  static DEVICE_MEMBER void produce_by_rows(const AttentionParams& p, Shared& shared) {
+    const u32 turn = thread_index() % GROUP / LOADERS;
+    u32 index = 0;
+    for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
+      for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
+        const AttentionPart part = p.parts[i];
+        Tokens tokens;
+        tokens.start(p, p.sequences[part.sequence], part.key_first, part.key_end);
+        for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
+          const u32 tile = index++;
+          u32 found[Tokens::EACH];
+          tokens.take(p, found);
+          if (tile % TILES != turn) continue;
+          fetch(p, part, found, from, tile, shared);
           if constexpr (NARROW) {
-            fetch(p, sequence, part, from, tile, shared);
             if (tile < TILES) continue;
             await_copies<1>();
-            show(shared, tile - TILES);
+            show_widened(shared, tile - TILES);
           } else {
-            await_empty(shared, tile);
-            fetch(p, sequence, part, from, tile, shared);
-            await_copies<0>();
-            show(shared, tile);
+            show_panels(shared, tile);
           }
         }
       }
@@ -145,7 +250,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     if constexpr (NARROW) {
       await_copies<0>();
       // The last of this turn's tiles.
-      if (index > turn) show(shared, index - 1 - (index - 1 - turn) % TILES);
+      if (index > turn) show_widened(shared, index - 1 - (index - 1 - turn) % TILES);
     }
   }
 
@@ -155,7 +260,8 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   struct Rows {
     f32 sums[MINE / 2];
     Softmax softmax;
-    u32 group, seen[2], seen_by_all;
+    Sight sight;
+    u32 group;
     bool there;
 
     // The first of the thread's two rows, 8 apart.
@@ -165,39 +271,49 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
 
     DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
                              const AttentionSequence& sequence, u32 rows) {
-      const u32 heads = p.heads / p.kv_heads;
       softmax = no_softmax();
       UNROLL for (u32 i = 0; i < MINE / 2; i++) sums[i] = 0.0f;
       there = thread_index() % GROUP / 32 * 16 < rows;
-      seen_by_all = smaller(keys_seen(p, sequence, part.row_first / heads), part.key_end);
-      UNROLL for (u32 half = 0; half < 2; half++) {
-        const u32 at = row() + 8 * half;
-        seen[half] = at < rows ? keys_seen(p, sequence, (part.row_first + at) / heads) : 0;
-        seen[half] = smaller(seen[half], part.key_end);
-      }
+      sight.start(p, part, sequence, row(), rows);
     }
 
-    static DEVICE_MEMBER void release(Shared& shared, u32 index) {
+    // By one thread of each warp of the warpgroup that was the last to use them.
+    static DEVICE_MEMBER void release(Shared& shared, u32 index, u32 set) {
       warp_barrier();
-      if (thread_index() % 32 == 0) arrive(&shared.empty[index % TILES]);
+      if (thread_index() % 32 == 0) arrive(&shared.empty[index % TILES][set]);
+    }
+    static DEVICE_MEMBER void await_panel(Shared& shared, u32 index, u32 panel) {
+      await_phase(&shared.full[index % TILES][panel % FULL], index / TILES % 2);
+    }
+    // Values of this warpgroup's columns, whose scores the other one made.
+    DEVICE_MEMBER void await_values(Shared& shared, u32 index) const {
+      for (u32 i = 0; i < smaller(MINE / 64, FULL); i++) {
+        await_panel(shared, index, group * (MINE / 64) + i);
+      }
     }
 
     DEVICE_MEMBER void score(f32 (&scores)[KEYS / 2], Shared& shared, u32 index) const {
       const u32 queries = shared_address(dynamic_shared()), keys = shared_address(tile_at(index));
-      await_phase(&shared.full[index % TILES], index / TILES % 2);
-      begin_multiplications();
-      UNROLL for (u32 step = 0; step < DIM_QK / 16; step++) {
-        multiply_scores(scores, describe_k_major(queries + step / 4 * QUERY_PANEL + step % 4 * 32),
-                        describe_k_major(keys + step / 4 * PANEL + step % 4 * 32), step > 0, M());
+      UNROLL for (u32 at = 0; at < PANELS; at++) {
+        const u32 panel = panel_of(at);
+        if (at < FULL) {
+          await_panel(shared, index, panel);
+          begin_multiplications();
+        }
+        UNROLL for (u32 step = 0; step < 4; step++) {
+          multiply_scores(scores, describe_k_major(queries + panel * QUERY_PANEL + step * 32),
+                          describe_k_major(keys + panel * PANEL + step * 32), at + step > 0, M());
+        }
       }
       close_multiplications();
       await_multiplications<0>();
       settle_sums(scores);
+      release(shared, index, NO_VALUE);
     }
     DEVICE_MEMBER void weigh(u32 (&weights)[KEYS / 16][4], f32 (&scores)[KEYS / 2], u32 from,
                              f32 factor) {
       if (there) {
-        if (from + KEYS > seen_by_all) mask_scores(scores, from, seen);
+        sight.template mask<KEYS>(scores, from);
         weigh_scores(scores, softmax, factor);
       }
       pack_weights<M>(weights, scores);
@@ -244,7 +360,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       close_multiplications();
       await_multiplications<0>();
       settle_sums(sums);
-      release(shared, index);
+      release(shared, index, group);
     }
     DEVICE_MEMBER void ask_others(u32 index) {
       const u32 weights = shared_address(dynamic_shared() + AT_WEIGHTS);
@@ -257,7 +373,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     DEVICE_MEMBER void await_others(Shared& shared, u32 index) {
       await_multiplications<0>();
       settle_sums(sums);
-      release(shared, index);
+      release(shared, index, group);
     }
 
     // A pair of tiles, the second of which may not be there, by the first warpgroup.
@@ -272,7 +388,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       if (from + KEYS >= end) return;
       barrier_of<CONSUMERS>(READY + 1);
       follow();
-      await_phase(&shared.full[(index + 1) % TILES], (index + 1) / TILES % 2);
+      await_values(shared, index + 1);
       ask_others(index + 1);
       await_others(shared, index + 1);
     }
@@ -284,7 +400,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       if (both) score(scores, shared, index + 1);
       barrier_of<CONSUMERS>(READY);
       follow();
-      await_phase(&shared.full[index % TILES], index / TILES % 2);
+      await_values(shared, index);
       ask_others(index);
       if (both) weigh(weights, scores, from + KEYS, factor);
       await_others(shared, index);
@@ -317,14 +433,11 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
                 narrow_pair(sums[i + 2 * half] * share, sums[i + 2 * half + 1] * share, Q());
           }
         } else {
-          f32* to = p.scratch + part.slot * slot_words(DIM_V) + at * (DIM_V + 2);
+          f32* to = p.scratch + part.slot * slot_words(DIM_V) + at * DIM_V + column;
           UNROLL for (u32 i = 0; i < MINE / 2; i += 4) {
-            UNROLL for (u32 c = 0; c < 2; c++) to[column + 2 * i + c] = sums[i + 2 * half + c];
+            *reinterpret_cast<Pair*>(to + 2 * i) = {sums[i + 2 * half], sums[i + 2 * half + 1]};
           }
-          if (group == 0 && t == 0) {
-            to[DIM_V] = softmax.max[half];
-            to[DIM_V + 1] = total;
-          }
+          if (group == 0 && t == 0) leave_share(p, part, DIM_V, at, softmax.max[half], total);
         }
       }
     }
@@ -354,19 +467,24 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
           index += from + KEYS < end ? 2 : 1;
         }
         mine.leave(p, part, sequence, rows);
-        combine_if_last<Q, CONSUMERS>(p, part, sequence, &shared.told, together);
+        // The last part of this block's last worker.
+        const bool idle = worker + block_count() >= p.workers && i + 1 == p.part_firsts[worker + 1];
+        combine_if_complete<Q, DIM_V, CONSUMERS, true>(p, part, sequence, shared.told, idle,
+                                                       together);
         together();
       }
     }
   }
 
-  static DEVICE_MEMBER void all(const AttentionParams& p) {
+  static DEVICE_MEMBER void all(const AttentionParams& p, const TensorMap* map) {
     SHARED Shared shared;
     if (thread_index() == 0) {
       for (u32 i = 0; i < TILES; i++) {
-        make_barrier(&shared.full[i], LOADERS);
-        // One thread of each warp that multiplies.
-        make_barrier(&shared.empty[i], CONSUMERS / 32);
+        for (u32 panel = 0; panel < FULL; panel++) {
+          make_barrier(&shared.full[i][panel], come_by_boxes(p) ? 1 : LOADERS);
+        }
+        // One thread of each warp of a warpgroup.
+        for (u32 set = 0; set < SETS; set++) make_barrier(&shared.empty[i][set], GROUP / 32);
       }
       barriers_made();
     }
@@ -376,19 +494,22 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       consume(p, shared);
     } else {
       keep_registers<72>();
-      produce(p, shared);
+      if constexpr (!NARROW) {
+        if (come_by_boxes(p)) return produce_by_boxes(p, map, shared);
+      }
+      produce_by_rows(p, shared);
     }
   }
 };
 
 }  // namespace
 
-KERNEL(384, 1) attention_mla_bf16_wgmma(const AttentionParams p) {
-  Latent90<bf16, bf16, bf16, 64>::all(p);
+KERNEL(384, 1) attention_mla_bf16_wgmma(const AttentionParams p, MAP keys) {
+  Latent90<bf16, bf16, bf16, 64>::all(p, &keys);
 }
-KERNEL(384, 1) attention_mla_f16_wgmma(const AttentionParams p) {
-  Latent90<f16, f16, f16, 64>::all(p);
+KERNEL(384, 1) attention_mla_f16_wgmma(const AttentionParams p, MAP keys) {
+  Latent90<f16, f16, f16, 64>::all(p, &keys);
 }
 KERNEL(384, 1) attention_mla_fp8_wgmma(const AttentionParams p) {
-  Latent90<bf16, f16, e4m3, 32>::all(p);
+  Latent90<bf16, f16, e4m3, 32>::all(p, nullptr);
 }

@@ -2,14 +2,15 @@
 // group, of one query or a few) are the 64 rows of a warpgroup's multiplication; the keys of a
 // worker's parts come 64 at a time (attention_parts.h).
 //
-// One warpgroup copies: keys and values may stand in pages of any size, so that its threads look
-// every token up and ask for 16 bytes each, tiles ahead of those that are in use, from one part
-// to the next without a pause. Two warpgroups take the tiles in turn, each with sums of its own: one
-// makes weights while the other multiplies. Their sums are added at the end of a part. Warps whose
-// rows are not there make no weights.
+// One warpgroup copies: keys and values may stand in pages of any size, so that its threads ask for
+// 16 bytes each, tiles ahead of those that are in use, from one part to the next without a pause.
+// Tokens are looked up once a tile, a tile ahead (attention_copies.h). Two warpgroups take the tiles in
+// turn, each with sums of its own: one makes weights while the other multiplies. Their sums are added at
+// the end of a part. Warps whose rows are not there make no weights.
 //
-// Of an 8-bit cache each copying thread makes 16-bit floats of what it itself had copied, which is
-// exact; queries are of 16 bits.
+// Of an 8-bit cache another warpgroup makes 16-bit floats of each tile while the next are copied and
+// those before are multiplied, which is exact; queries are of 16 bits.
+#include "attention_copies.h"
 #include "attention_parts.h"
 #include "attention_wgmma.h"
 #include "sm89.h"
@@ -20,24 +21,29 @@ namespace {
 template <class Q, class M, class C, u32 DIM> struct Split90 {
   static constexpr bool NARROW = sizeof(C) == 1;
   static constexpr u32 KEYS = 64, GROUP = 128, CONSUMERS = 2 * GROUP;
-  static constexpr u32 ROW_BYTES = DIM * sizeof(C), CHUNKS = ROW_BYTES / 16;
-  // Copies of one thread for the keys of a tile.
-  static constexpr u32 COPIES = KEYS * CHUNKS / GROUP;
+  static constexpr u32 ROW_BYTES = DIM * sizeof(C);
+  // Copies of 16 bytes beside each other make 64 dimensions of a row, so that no two lanes that store
+  // at once meet in a bank, nor do they when they store what they have widened.
+  static constexpr u32 ACROSS = NARROW ? 4 : 8;
+  using Tokens = TileTokens<KEYS, GROUP, ACROSS>;
   // 64 rows of 128 bytes: 64 dimensions of a tile's keys, or of its values, or of the queries.
-  static constexpr u32 PANEL = 64 * 128, TILE = DIM / 64 * PANEL;
+  static constexpr u32 PANELS = DIM / 64, PANEL = 64 * 128, TILE = PANELS * PANEL;
   // As many bytes on their way whatever the dimensions are: 96 KiB, or half of it of 8-bit floats.
   static constexpr u32 AHEAD = 3 * 128 / DIM, STAGES = (NARROW ? 3 : 5) * 128 / DIM;
-  // Tiles of an 8-bit cache as they come.
-  static constexpr u32 RAW = 2 * KEYS * ROW_BYTES, RAW_STAGES = NARROW ? AHEAD + 1 : 0;
+  // Tiles of an 8-bit cache as they come, the values behind the keys.
+  static constexpr u32 RAW = KEYS * ROW_BYTES, RAW_STAGES = NARROW ? AHEAD + 2 : 0;
   // What one warpgroup leaves for the other: the sums and 4 words of each thread.
   static constexpr u32 WORDS = DIM / 2 + 4, EXCHANGE = WORDS * GROUP * 4;
   static constexpr u32 AT_EXCHANGE = TILE + STAGES * 2 * TILE;
   static constexpr u32 AT_RAW = AT_EXCHANGE + EXCHANGE;
-  static constexpr u32 SHARED_BYTES = AT_RAW + RAW_STAGES * RAW;
+  static constexpr u32 SHARED_BYTES = AT_RAW + RAW_STAGES * 2 * RAW;
   static_assert(NARROW || STAGES > AHEAD, "a tile is shown before its place is wanted again");
   static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
 
-  struct Barriers { u64 full[STAGES], empty[STAGES]; };
+  struct Barriers {
+    u64 full[STAGES], empty[STAGES];
+    u64 raw_full[NARROW ? RAW_STAGES : 1], raw_empty[NARROW ? RAW_STAGES : 1];
+  };
   struct Consumers {
     DEVICE_MEMBER void operator()() const { barrier_of<CONSUMERS>(1); }
   };
@@ -52,60 +58,55 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
 
   // --- The warpgroup that copies.
 
-  // Where this thread's copy `i` of a tile's keys (0) or values (1) comes first.
-  static DEVICE_MEMBER u8* landing(u32 index, u32 values, u32 i) {
-    const u32 chunk = i * GROUP + thread_index() % GROUP;
+  // Where 16 bytes of a thread's row `i` of a tile's keys (0) or values (1) come first: `piece` counts
+  // 64 dimensions.
+  static DEVICE_MEMBER u8* landing(u32 index, u32 values, u32 i, u32 piece) {
+    static_assert(Tokens::AT_ONCE % 8 == 0, "a thread's rows have their chunks alike");
+    const u32 lane = thread_index() % ACROSS, row = Tokens::row();
     if constexpr (NARROW) {
-      u8* raw = dynamic_shared() + AT_RAW + index % RAW_STAGES * RAW;
-      return raw + values * (RAW / 2) + chunk * 16;
+      u8* raw = dynamic_shared() + AT_RAW + index % RAW_STAGES * (2 * RAW) + row * 64 + lane * 16;
+      return raw + values * RAW + piece * (KEYS * 64) + i * (Tokens::AT_ONCE * 64);
     } else {
-      return place(stage_at(index) + values * TILE, chunk / CHUNKS, chunk % CHUNKS);
+      u8* first = stage_at(index) + row * 128 + (lane ^ row % 8) * 16;
+      return first + values * TILE + piece * PANEL + i * (Tokens::AT_ONCE * 128);
     }
   }
 
-  static DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionSequence& sequence,
-                                  const AttentionPart& part, u32 from, u32 index) {
-    UNROLL for (u32 i = 0; i < COPIES; i++) {
-      const u32 chunk = i * GROUP + thread_index() % GROUP, key = from + chunk / CHUNKS;
-      const bool there = key < part.key_end;
-      const u64 token = there ? key_token(p, sequence, key) : 0;
-      const u64 at = (token * p.kv_heads + part.kv_head) * ROW_BYTES + chunk % CHUNKS * 16;
-      copy_async(shared_address(landing(index, 0, i)), static_cast<const u8*>(p.k) + at,
-                 there ? 16 : 0);
-      copy_async(shared_address(landing(index, 1, i)), static_cast<const u8*>(p.v) + at,
-                 there ? 16 : 0);
-    }
-  }
-
-  static DEVICE_MEMBER void widen_tile(u32 index) {
-    UNROLL for (u32 values = 0; values < 2; values++) {
-      UNROLL for (u32 i = 0; i < COPIES; i++) {
-        const u32 chunk = i * GROUP + thread_index() % GROUP;
-        const Vector<u32> narrow = load_chunk<u32>(landing(index, values, i));
-        UNROLL for (u32 half = 0; half < 2; half++) {
-          Vector<u32> wide;
-          UNROLL for (u32 w = 0; w < 4; w++) {
-            wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
-          }
-          u8* to = place(stage_at(index) + values * TILE, chunk / CHUNKS,
-                         chunk % CHUNKS * 2 + half);
-          store_chunk(to, wide);
-        }
+  static DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
+                                  Tokens& tokens, u32 from, u32 index) {
+    u32 found[Tokens::EACH];
+    tokens.take(p, found);
+    const u32 row_step = p.kv_heads * ROW_BYTES;
+    const u32 column = part.kv_head * ROW_BYTES + thread_index() % ACROSS * 16;
+    UNROLL for (u32 i = 0; i < Tokens::EACH; i++) {
+      const u32 row = Tokens::row() + i * Tokens::AT_ONCE;
+      const u32 bytes = from + row < part.key_end ? 16 : 0;
+      const u64 at = u64(found[i]) * row_step + column;
+      UNROLL for (u32 piece = 0; piece < PANELS; piece++) {
+        const u64 there = at + piece * (ROW_BYTES / PANELS);
+        copy_async(shared_address(landing(index, 0, i, piece)),
+                   static_cast<const u8*>(p.k) + there, bytes);
+        copy_async(shared_address(landing(index, 1, i, piece)),
+                   static_cast<const u8*>(p.v) + there, bytes);
       }
     }
   }
 
   static DEVICE_MEMBER void await_empty(Barriers& barriers, u32 index) {
-    await_phase(&barriers.empty[index % STAGES], index / STAGES % 2 ^ 1);
+    if constexpr (NARROW) {
+      await_phase(&barriers.raw_empty[index % RAW_STAGES], index / RAW_STAGES % 2 ^ 1);
+    } else {
+      await_phase(&barriers.empty[index % STAGES], index / STAGES % 2 ^ 1);
+    }
   }
   // Hands a tile over whose copies by this thread are done.
   static DEVICE_MEMBER void show(Barriers& barriers, u32 index) {
     if constexpr (NARROW) {
-      await_empty(barriers, index);
-      widen_tile(index);
+      arrive(&barriers.raw_full[index % RAW_STAGES]);
+    } else {
+      show_to_copies();
+      arrive(&barriers.full[index % STAGES]);
     }
-    show_to_copies();
-    arrive(&barriers.full[index % STAGES]);
   }
 
   static DEVICE_MEMBER void produce(const AttentionParams& p, Barriers& barriers) {
@@ -113,10 +114,11 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
     for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
       for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
         const AttentionPart part = p.parts[i];
-        const AttentionSequence sequence = p.sequences[part.sequence];
+        Tokens tokens;
+        tokens.start(p, p.sequences[part.sequence], part.key_first, part.key_end);
         for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
-          if constexpr (!NARROW) await_empty(barriers, fetched);
-          fetch(p, sequence, part, from, fetched);
+          await_empty(barriers, fetched);
+          fetch(p, part, tokens, from, fetched);
           close_copies();
           fetched++;
           if (fetched > AHEAD) {
@@ -130,27 +132,58 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
     while (shown < fetched) show(barriers, shown++);
   }
 
+  // --- The warpgroup that widens an 8-bit cache.
+
+  static DEVICE_MEMBER void widen_tile(u32 index) {
+    UNROLL for (u32 values = 0; values < 2; values++) {
+      UNROLL for (u32 i = 0; i < Tokens::EACH * PANELS; i++) {
+        const u32 row = Tokens::row() + i / PANELS * Tokens::AT_ONCE, piece = i % PANELS;
+        const Vector<u32> narrow = load_chunk<u32>(landing(index, values, i / PANELS, piece));
+        UNROLL for (u32 half = 0; half < 2; half++) {
+          Vector<u32> wide;
+          UNROLL for (u32 w = 0; w < 4; w++) {
+            wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
+          }
+          const u32 chunk = piece * 8 + thread_index() % ACROSS * 2 + half;
+          store_chunk(place(stage_at(index) + values * TILE, row, chunk), wide);
+        }
+      }
+    }
+  }
+  static DEVICE_MEMBER void widen_all(const AttentionParams& p, Barriers& barriers) {
+    u32 index = 0;
+    for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
+      for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
+        const u32 first = p.parts[i].key_first, end = p.parts[i].key_end;
+        for (u32 from = first; from < end; from += KEYS) {
+          await_phase(&barriers.raw_full[index % RAW_STAGES], index / RAW_STAGES % 2);
+          await_phase(&barriers.empty[index % STAGES], index / STAGES % 2 ^ 1);
+          widen_tile(index);
+          show_to_copies();
+          arrive(&barriers.full[index % STAGES]);
+          arrive(&barriers.raw_empty[index % RAW_STAGES]);
+          index++;
+        }
+      }
+    }
+  }
+
   // --- The warpgroups that multiply.
 
   // What a warpgroup knows of a part's rows.
   struct Rows {
     f32 sums[DIM / 2];
     Softmax softmax;
-    u32 seen[2], seen_by_all;
+    Sight sight;
     bool there;
 
     DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
                              const AttentionSequence& sequence, u32 rows) {
-      const u32 heads = p.heads / p.kv_heads, first = thread_index() % GROUP / 32 * 16;
+      const u32 first = thread_index() % GROUP / 32 * 16;
       softmax = no_softmax();
       UNROLL for (u32 i = 0; i < DIM / 2; i++) sums[i] = 0.0f;
       there = first < rows;
-      seen_by_all = smaller(keys_seen(p, sequence, part.row_first / heads), part.key_end);
-      UNROLL for (u32 half = 0; half < 2; half++) {
-        const u32 row = first + thread_index() % 32 / 4 + 8 * half;
-        seen[half] = row < rows ? keys_seen(p, sequence, (part.row_first + row) / heads) : 0;
-        seen[half] = smaller(seen[half], part.key_end);
-      }
+      sight.start(p, part, sequence, first + thread_index() % 32 / 4, rows);
     }
 
     DEVICE_MEMBER void attend(Barriers& barriers, u32 index, u32 from, f32 factor) {
@@ -169,7 +202,7 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
       await_multiplications<0>();
       settle_sums(scores);
       if (there) {
-        if (from + KEYS > seen_by_all) mask_scores(scores, from, seen);
+        sight.template mask<KEYS>(scores, from);
         weigh_scores(scores, softmax, factor);
         correct_sums(sums, softmax);
         pack_weights<M>(weights, scores);
@@ -223,12 +256,15 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
         total += shuffle_xor(total, 2);
         const u32 row = thread_index() % GROUP / 32 * 16 + thread_index() % 32 / 4 + 8 * half;
         if (row >= rows) continue;
-        const u64 to = output_row(p, part, sequence, row);
+        const bool alone = part.slots == 1;
+        const f32 share = total > 0.0f ? 1.0f / total : 0.0f;
+        if (!alone && t == 0) leave_share(p, part, DIM, row, softmax.max[half], total);
+        Q* to = static_cast<Q*>(p.o) + output_row(p, part, sequence, row) * DIM + 2 * t;
+        f32* slot = p.scratch + part.slot * slot_words(DIM) + row * DIM + 2 * t;
         UNROLL for (u32 i = 0; i < DIM / 2; i += 4) {
-          UNROLL for (u32 c = 0; c < 2; c++) {
-            leave_sum<Q>(p, part, to, row, 2 * i + 2 * t + c, sums[i + 2 * half + c],
-                         softmax.max[half], total);
-          }
+          const f32 low = sums[i + 2 * half], high = sums[i + 2 * half + 1];
+          if (alone) *reinterpret_cast<u32*>(to + 2 * i) = narrow_pair(low * share, high * share, Q());
+          else *reinterpret_cast<Pair*>(slot + 2 * i) = {low, high};
         }
       }
     }
@@ -262,7 +298,9 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
           mine.take();
           mine.leave(p, part, sequence, rows);
         }
-        combine_if_last<Q, CONSUMERS>(p, part, sequence, told, together);
+        // The last part of this block's last worker.
+        const bool idle = worker + block_count() >= p.workers && i + 1 == p.part_firsts[worker + 1];
+        combine_if_complete<Q, DIM, CONSUMERS, true>(p, part, sequence, told, idle, together);
         together();
       }
     }
@@ -270,33 +308,55 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
 
   static DEVICE_MEMBER void all(const AttentionParams& p) {
     SHARED Barriers barriers;
-    SHARED u32 told;
+    SHARED u32 told[2];
     if (thread_index() == 0) {
       for (u32 i = 0; i < STAGES; i++) {
         make_barrier(&barriers.full[i], GROUP);
         // One thread of each warp of the warpgroup whose turn it was.
         make_barrier(&barriers.empty[i], 4);
       }
+      for (u32 i = 0; NARROW && i < RAW_STAGES; i++) {
+        make_barrier(&barriers.raw_full[i], GROUP);
+        make_barrier(&barriers.raw_empty[i], GROUP);
+      }
       barriers_made();
     }
     block_barrier();
-    if (thread_index() < CONSUMERS) consume(p, barriers, &told);
-    else produce(p, barriers);
+    if constexpr (NARROW) {
+      if (thread_index() < CONSUMERS) {
+        take_registers<168>();
+        consume(p, barriers, told);
+      } else if (thread_index() < CONSUMERS + GROUP) {
+        keep_registers<72>();
+        produce(p, barriers);
+      } else {
+        keep_registers<104>();
+        widen_all(p, barriers);
+      }
+    } else {
+      if (thread_index() < CONSUMERS) {
+        take_registers<216>();
+        consume(p, barriers, told);
+      } else {
+        keep_registers<72>();
+        produce(p, barriers);
+      }
+    }
   }
 };
 
 }  // namespace
 
-#define DECODE(NAME, Q, M, C, DIM)                                                                \
-  KERNEL(384, 1) attention_decode_##NAME##_##DIM##_wgmma(const AttentionParams p) {               \
+#define DECODE(THREADS, NAME, Q, M, C, DIM)                                                       \
+  KERNEL(THREADS, 1) attention_decode_##NAME##_##DIM##_wgmma(const AttentionParams p) {               \
     Split90<Q, M, C, DIM>::all(p);                                                                \
   }
 
-DECODE(bf16, bf16, bf16, bf16, 64)
-DECODE(bf16, bf16, bf16, bf16, 128)
-DECODE(f16, f16, f16, f16, 64)
-DECODE(f16, f16, f16, f16, 128)
-DECODE(fp8, bf16, f16, e4m3, 64)
-DECODE(fp8, bf16, f16, e4m3, 128)
+DECODE(384, bf16, bf16, bf16, bf16, 64)
+DECODE(384, bf16, bf16, bf16, bf16, 128)
+DECODE(384, f16, f16, f16, f16, 64)
+DECODE(384, f16, f16, f16, f16, 128)
+DECODE(512, fp8, bf16, f16, e4m3, 64)
+DECODE(512, fp8, bf16, f16, e4m3, 128)
 
 #undef DECODE

@@ -177,13 +177,13 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
   // The parts of one worker.
   static DEVICE_MEMBER void all(const AttentionParams& p) {
     SHARED Room room;
-    SHARED u32 told;
+    SHARED u32 told[2];
     for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
       for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
         const AttentionPart part = p.parts[i];
         const AttentionSequence sequence = p.sequences[part.sequence];
         perform(p, part, sequence, part_rows(p, part, sequence), room);
-        combine_if_last<In, THREADS>(p, part, sequence, &told);
+        combine_if_complete<In, DIM_V, THREADS>(p, part, sequence, told);
         block_barrier();
       }
     }

@@ -217,7 +217,7 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
   // The parts of one worker.
   static DEVICE_MEMBER void all(const AttentionParams& p) {
     SHARED Room room;
-    SHARED u32 told;
+    SHARED u32 told[2];
     for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
       for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
         const AttentionPart part = p.parts[i];
@@ -226,7 +226,7 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
         for (u32 first = 0; first < rows; first += COLUMNS) {
           perform(p, part, sequence, first, rows, room);
         }
-        combine_if_last<In, THREADS>(p, part, sequence, &told);
+        combine_if_complete<In, DIM, THREADS>(p, part, sequence, told);
         block_barrier();
       }
     }

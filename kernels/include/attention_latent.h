@@ -305,7 +305,7 @@ template <class Q, class M, class C, u32 ROWS, u32 KEYS, u32 STAGES> struct Late
   }
 
   static DEVICE_MEMBER void all(const AttentionParams& p) {
-    SHARED u32 told;
+    SHARED u32 told[2];
     for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
       for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
         const AttentionPart part = p.parts[i];
@@ -314,7 +314,7 @@ template <class Q, class M, class C, u32 ROWS, u32 KEYS, u32 STAGES> struct Late
         for (u32 first = 0; first < rows; first += ROWS) {
           perform(p, part, sequence, first, smaller(ROWS, rows - first));
         }
-        combine_if_last<Q, THREADS>(p, part, sequence, &told);
+        combine_if_complete<Q, DIM_V, THREADS>(p, part, sequence, told);
         block_barrier();
       }
     }

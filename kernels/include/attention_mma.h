@@ -235,12 +235,16 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 DOWN, u32 KEYS> struct Prefill {
     }
   }
 
-  DEVICE_MEMBER void perform(const AttentionParams& p, const AttentionSequence& sequence, u32 head,
+  DEVICE_MEMBER void perform(const AttentionParams& p, const AttentionSequence& whole, u32 head,
                              u32 first) {
+    // Keys count from the first that the block's first row sees on.
+    const u32 hidden = first_key_seen(p, whole, first);
+    const AttentionSequence sequence = {whole.query_first, whole.queries, whole.key_first + hidden,
+                                        whole.keys - hidden};
     const u32 shared = shared_address(dynamic_shared());
     const u32 kv_head = head / (p.heads / p.kv_heads);
     const u32 last = smaller(first + ROWS, sequence.queries) - 1;
-    const u32 start = first_key_seen(p, sequence, first), end = keys_seen(p, sequence, last);
+    const u32 end = keys_seen(p, sequence, last);
     // Of the keys that all rows see, the first and the one behind the last.
     const u32 seen_from = first_key_seen(p, sequence, last), seen_to = keys_seen(p, sequence, first);
     fetch<ROWS, BYTES_QK>(shared, p.q, [&](u32 row) -> const u8* {
@@ -248,7 +252,7 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 DOWN, u32 KEYS> struct Prefill {
       const u64 at = u64(sequence.query_first + first + row) * p.heads + head;
       return static_cast<const u8*>(p.q) + at * BYTES_QK;
     });
-    if (start < end) fetch_keys(p, sequence, kv_head, start, shared + QUERIES);
+    if (end > 0) fetch_keys(p, sequence, kv_head, 0, shared + QUERIES);
     close_copies();
     UNROLL for (u32 d = 0; d < DOWN; d++) {
       UNROLL for (u32 half = 0; half < 2; half++) {
@@ -260,7 +264,7 @@ template <class T, u32 DIM_QK, u32 DIM_V, u32 DOWN, u32 KEYS> struct Prefill {
       }
     }
     u32 stage = shared + QUERIES, next = stage + STAGE;
-    for (u32 from = start; from < end; from += KEYS) {
+    for (u32 from = 0; from < end; from += KEYS) {
       await_copies<0>();
       block_barrier();
       if (from + KEYS < end) fetch_keys(p, sequence, kv_head, from + KEYS, next);

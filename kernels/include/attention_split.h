@@ -255,7 +255,7 @@ template <class Q, class M, class C, u32 DIM> struct Split {
 
   // The parts of one worker.
   static DEVICE_MEMBER void all(const AttentionParams& p) {
-    SHARED u32 told;
+    SHARED u32 told[2];
     for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
       for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
         const AttentionPart part = p.parts[i];
@@ -270,7 +270,7 @@ template <class Q, class M, class C, u32 DIM> struct Split {
             first += 8;
           }
         }
-        combine_if_last<Q, THREADS>(p, part, sequence, &told);
+        combine_if_complete<Q, DIM, THREADS>(p, part, sequence, told);
         block_barrier();
       }
     }

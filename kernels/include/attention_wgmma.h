@@ -28,22 +28,48 @@ DEVICE Softmax no_softmax() {
   return {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
 }
 
-// Of keys from `from` on, rows see those from `first` on and before `end` alone.
-template <u32 COUNT>
-DEVICE void mask_scores(f32 (&scores)[COUNT], u32 from, const u32 (&first)[2], const u32 (&end)[2]) {
-  const u32 at = from + thread_index() % 4 * 2;
-  UNROLL for (u32 i = 0; i < COUNT; i++) {
-    const u32 key = at + i / 4 * 8 + i % 2, half = i / 2 % 2;
-    if (key < first[half] || key >= end[half]) scores[i] = no_score();
-  }
-}
-// The same of rows that see all keys before `end`.
+// Scores of keys from `from` on become none for keys that a row does not see: it sees those before `end`.
 template <u32 COUNT> DEVICE void mask_scores(f32 (&scores)[COUNT], u32 from, const u32 (&end)[2]) {
   const u32 t = thread_index() % 4;
   UNROLL for (u32 i = 0; i < COUNT; i++) {
     if (from + i / 4 * 8 + 2 * t + i % 2 >= end[i / 2 % 2]) scores[i] = no_score();
   }
 }
+
+// The same where rows see no key before `first` either, and `count` from there on.
+template <u32 COUNT>
+DEVICE void mask_scores(f32 (&scores)[COUNT], u32 from, const u32 (&first)[2],
+                        const u32 (&count)[2]) {
+  const u32 t = thread_index() % 4;
+  UNROLL for (u32 i = 0; i < COUNT; i++) {
+    // Keys before the first are far beyond the last here.
+    const u32 key = from + i / 4 * 8 + 2 * t + i % 2 - first[i / 2 % 2];
+    if (key >= count[i / 2 % 2]) scores[i] = no_score();
+  }
+}
+
+// Which keys a thread's two rows of a part see, and which are seen by all rows.
+struct Sight {
+  u32 first[2], count[2], from_all, to_all;
+
+  // `row` is the first of the thread's, `rows` are those of the part.
+  DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
+                           const AttentionSequence& sequence, u32 row, u32 rows) {
+    const u32 heads = p.heads / p.kv_heads;
+    to_all = smaller(keys_seen(p, sequence, part.row_first / heads), part.key_end);
+    from_all = first_key_seen(p, sequence, (part.row_first + rows - 1) / heads);
+    UNROLL for (u32 half = 0; half < 2; half++) {
+      const u32 at = row + 8 * half, query = (part.row_first + smaller(at, rows - 1)) / heads;
+      const u32 end = at < rows ? smaller(keys_seen(p, sequence, query), part.key_end) : 0;
+      first[half] = first_key_seen(p, sequence, query);
+      count[half] = end > first[half] ? end - first[half] : 0;
+    }
+  }
+  template <u32 KEYS, u32 COUNT>
+  DEVICE_MEMBER void mask(f32 (&scores)[COUNT], u32 from) const {
+    if (from < from_all || from + KEYS > to_all) mask_scores(scores, from, first, count);
+  }
+};
 
 // Scores become weights, in the range of a type. They are relative to the largest score so far only
 // where it rose by more than RISE_MAX: until then sums are not corrected.

@@ -72,6 +72,17 @@ DEVICE void device_fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); 
 DEVICE f32 load_fresh(const f32* from) {
   return __hip_atomic_load(from, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+DEVICE u32 load_fresh(const u32* from) {
+  return __hip_atomic_load(from, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+DEVICE u64 load_fresh(const u64* from) {
+  return __hip_atomic_load(from, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+// Only after this thread's own device_fence(), which drops what the unit's cache has.
+DEVICE Vector<f32> load_fresh(const Vector<f32>* from) {
+  typedef u32 Words __attribute__((ext_vector_type(4)));
+  return __builtin_bit_cast(Vector<f32>, *(const GLOBAL Words*)from);
+}
 
 DEVICE u32 bits_of(f32 value) { return __builtin_bit_cast(u32, value); }
 DEVICE f32 float_of(u32 bits) { return __builtin_bit_cast(f32, bits); }

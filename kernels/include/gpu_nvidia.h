@@ -28,6 +28,24 @@ DEVICE f32 load_fresh(const f32* from) {
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(got) : "l"(from) : "memory");
   return got;
 }
+DEVICE u32 load_fresh(const u32* from) {
+  u32 got;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(got) : "l"(from) : "memory");
+  return got;
+}
+DEVICE u64 load_fresh(const u64* from) {
+  u64 got;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(got) : "l"(from) : "memory");
+  return got;
+}
+// Each of the four by itself.
+DEVICE Vector<f32> load_fresh(const Vector<f32>* from) {
+  Vector<f32> got;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(got.at[0]), "=f"(got.at[1]), "=f"(got.at[2]), "=f"(got.at[3])
+               : "l"(from) : "memory");
+  return got;
+}
 
 // The shared memory whose size the launch gives, aligned for every kind of copy.
 DEVICE u8* dynamic_shared() {

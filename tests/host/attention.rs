@@ -83,7 +83,7 @@ fn the_usual_shapes_are_right() {
         (Decode, [1, 1, 1, 1, 2000, 64, 64], Mask::Causal),
         (Mla, [1, 1, 16, 1, 1100, 576, 512], Mask::Full),
         (Mla, [1, 1, 100, 1, 130, 576, 512], Mask::Full),
-        // Windows shorter than a block of 64 keys, as long as one, longer, and longer than all keys.
+        // Windows shorter than a block of 64 keys, as long, longer, and longer than all keys.
         (Prefill, [1, 2, 4, 200, 200, 64, 64], Mask::Window(5)),
         (Prefill, [1, 2, 1, 300, 300, 32, 32], Mask::Window(64)),
         (Prefill, [1, 1, 2, 70, 300, 64, 64], Mask::Window(128)),

@@ -93,6 +93,18 @@ fn shapes_beyond_one_block_are_right() {
     }
 }
 
+/// Products of few rows have kernels of their own, whose blocks of columns and slabs of rows end
+/// anywhere.
+#[test]
+fn few_rows_are_right() {
+    let device = Host.open(0).expect("there is a host");
+    for m in 1..=17 {
+        for [n, k] in [[37, 1], [67, 43], [16, 65], [15, 8]] {
+            check_all(&*device, [m, n, k], 2, Contents::Random);
+        }
+    }
+}
+
 #[test]
 fn groups_of_any_size_are_right() {
     let device = Host.open(0).expect("there is a host");

@@ -336,7 +336,10 @@ DEVICE f64 fused(f64 a, f64 b, f64 c) { return std::fma(a, b, c); }
 DEVICE i32 fused(i32 a, i32 b, i32 c) { return a * b + c; }
 
 DEVICE void device_fence() {}
-DEVICE f32 load_fresh(const f32* from) { return *from; }
+template <class T> T load_fresh(const T* from) {
+  if (reinterpret_cast<uintptr_t>(from) % alignof(T) != 0) model::fail("a load is not aligned");
+  return *from;
+}
 
 DEVICE f32 larger(f32 a, f32 b) { return std::fmax(a, b); }
 DEVICE f32 power_of_two(f32 x) { return x < -126.0f ? 0.0f : std::exp2(x); }

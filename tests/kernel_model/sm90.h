@@ -154,6 +154,10 @@ DEVICE void bulk_store(void* to, const void* from, u32 bytes, u64) {
 }
 DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
   model::check_tile(*map, to);
+  for (u32 at = 0; at < map->box[1]; at++) {
+    const u8* from = model::box_row(*map, i32(column), i32(row), at, 0);
+    if (from) model::visit(from, 128);
+  }
   model::engine.push_back([=, map = *map] {
     for (u32 at = 0; at < map.box[1]; at++) {
       for (u32 byte = 0; byte < 128; byte += map.element) {

@@ -361,6 +361,10 @@ fn scales_are_counted_and_have_the_peak_of_their_elements() {
         (Dtype::Mxfp4, elements / 2 + (256 + 192) * 16),
         (Dtype::Nvfp4, elements / 2 + (256 + 192) * 32),
         (Dtype::Fp8Block, elements + (256 + 2) * 4 * 4),
+        // A of bf16; of B 4 bytes for each column, 2 for 128 along k, or 1 for 32.
+        (Dtype::Bf16Fp8, 256 * 512 * 2 + 192 * 512 + 192 * 4),
+        (Dtype::Bf16Int4, 256 * 512 * 2 + 192 * 256 + 192 * 4 * 2),
+        (Dtype::Bf16Mxfp4, 256 * 512 * 2 + 192 * 256 + 192 * 16),
     ];
     for (dtype, bytes) in scales {
         assert_eq!(gemm(dtype).work().memory, Bytes(c + bytes), "{dtype}");

@@ -146,7 +146,7 @@ fn any_typed(name: &Value, schema: &Value) -> BoxedStrategy<Value> {
             collection::vec(any_of(&schema["items"]), lengths).prop_map(Value::from).boxed()
         }
         // By element type.
-        ("object", _) if schema.get("additionalProperties").is_some() => {
+        ("object", _) if schema["additionalProperties"].is_object() => {
             let names = sample::select(Dtype::ALL.map(Dtype::name).to_vec());
             let value = any_of(&schema["additionalProperties"]);
             collection::btree_map(names, value, 0..4).prop_map(|map| json!(map)).boxed()

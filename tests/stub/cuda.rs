@@ -183,8 +183,8 @@ fn attention_is_launched_as_its_kernels_ask() {
     let tiles = first("attention_prefill_bf16_64_mma");
     is(tiles, "grid=[2, 1, 1] block=[128, 1, 1] shared=49152 params=");
     is(first("attention_prefill_f16_128_mma"), "grid=[4, 1, 1] block=[128, 1, 1] shared=65536 ");
-    // By tensor maps: rows are tokens, all heads beside each other. Tiles are dealt to a block for each
-    // unit.
+    // By tensor maps: rows are tokens, all heads beside each other. Tiles are dealt to a block for
+    // each unit.
     let mapped = first("attention_prefill_bf16_64_wgmma");
     is(mapped, "grid=[6, 1, 1] block=[512, 1, 1] shared=180224 params=");
     let k = "tensor_map type=9 sizes=[64, 19] strides=[128] box=[64, 128] steps=[1, 1] \

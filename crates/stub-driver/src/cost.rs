@@ -203,8 +203,21 @@ struct Entry<'n> {
 
 /// Element types that names are made of.
 const DTYPES: [&str; 15] = [
-    "f32", "tf32", "f64", "bf16", "f16", "fp8", "int8", "mxfp8", "mxfp4", "nvfp4", "fp8block",
-    "fp6", "bf16fp8", "bf16int4", "bf16mxfp4",
+    "f32",
+    "tf32",
+    "f64",
+    "bf16",
+    "f16",
+    "fp8",
+    "int8",
+    "mxfp8",
+    "mxfp4",
+    "nvfp4",
+    "fp8block",
+    "fp6",
+    "bf16fp8",
+    "bf16int4",
+    "bf16mxfp4",
 ];
 
 fn entry(name: &str) -> Entry<'_> {

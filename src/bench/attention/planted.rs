@@ -13,9 +13,9 @@
 //! rounding of the output, at most 2^-8 of the sum: less than the difference that a block of 64
 //! keys makes in some column, up to half a million keys.
 //!
-//! Where keys fall out of a window or chunk, the last query of a sequence gives a weight to the first
-//! key that it sees and to the one before that: a window that is a key too long or too short shows
-//! (up to some ten thousand keys).
+//! Where keys fall out of a window or chunk, the last query of a sequence gives a weight to the
+//! first key that it sees and to the one before that: a window that is a key too long or too short
+//! shows (up to some ten thousand keys).
 //!
 //! What a row must be is counted for every row of the output, which costs two additions for each
 //! value, or less: tokens repeat after [`CYCLE`].

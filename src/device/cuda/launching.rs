@@ -128,7 +128,9 @@ pub unsafe fn encode(f: &Functions, encoding: &Encoding) -> Result<Vec<u8>, Refu
 fn data_type(dtype: Dtype) -> Type {
     match dtype {
         Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-        Dtype::Bf16 | Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        Dtype::Bf16 | Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => {
+            Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+        }
         Dtype::F32 | Dtype::Tf32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         Dtype::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
         Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4 | Dtype::Int8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,

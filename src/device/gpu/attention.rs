@@ -17,7 +17,8 @@ pub fn blocks(row: &KernelRow, params: &AttentionParams) -> Option<u32> {
 /// [`DeviceError::Unfit`], with what it is made for.
 pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<(), DeviceError> {
     let unfit = |needs: String| Err(DeviceError::Unfit { kernel: row.entry.clone(), needs });
-    if !row.maps.is_empty() && params.pages != 0 {
+    // Kernels that follow a schedule look pages up, and use their map where pages are large enough.
+    if row.tile.is_some() && !row.maps.is_empty() && params.pages != 0 {
         return unfit("keys and values in one piece, in rows that a tensor map can tell".into());
     }
     let [dim_qk, dim_v] = row.dims_max.unwrap_or([u32::MAX; 2]);
@@ -107,6 +108,8 @@ mod tests {
         assert_eq!(check(mapped, &params(1, 128)), Ok(()));
         let paged = AttentionParams { pages: 0x100, page: 64, ..params(1, 128) };
         assert!(check(mapped, &paged).is_err() && check(portable, &paged).is_ok());
+        let scheduled = rows.iter().find(|row| !row.maps.is_empty() && row.tile.is_none());
+        assert_eq!(check(scheduled.expect("latent decode"), &paged), Ok(()));
         let without = KernelRow { windows: false, ..portable.clone() };
         for (window, chunk) in [(128, 0), (0, 8192)] {
             let masked = AttentionParams { causal: 1, window, chunk, ..params(1, 128) };

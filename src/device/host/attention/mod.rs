@@ -9,6 +9,8 @@
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod blocks;
 mod engine;
@@ -26,6 +28,8 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     let mut kernels = Vec::new();
     #[cfg(target_arch = "x86_64")]
     kernels.extend(avx512::kernels());
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avx2::kernels());
     kernels.extend(portable::kernels());
     kernels
 }

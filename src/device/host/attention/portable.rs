@@ -1,4 +1,4 @@
-//! Plain Rust in lanes that any compiler makes vectors of, also compiled for AVX2.
+//! Plain Rust in lanes that any compiler makes vectors of.
 
 use super::{
     blocks, bundled,
@@ -13,32 +13,15 @@ use half::bf16;
 use std::{marker::PhantomData, ops::Range};
 
 pub(super) fn kernels() -> Vec<HostKernel> {
-    let mut kernels = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        kernels.push(bundled(Operation::any_attention(Dtype::F32), "avx2", avx2::<f32>));
-        kernels.push(bundled(Operation::any_attention(Dtype::Bf16), "avx2", avx2::<bf16>));
-    }
-    kernels.push(bundled(Operation::any_attention(Dtype::F32), "portable", portable::<f32>));
-    kernels.push(bundled(Operation::any_attention(Dtype::Bf16), "portable", portable::<bf16>));
-    kernels
+    vec![
+        bundled(Operation::any_attention(Dtype::F32), "portable", portable::<f32>),
+        bundled(Operation::any_attention(Dtype::Bf16), "portable", portable::<bf16>),
+    ]
 }
 
 fn portable<E: Wide>(block: &Block<'_>) {
     // SAFETY: whoever launches passes operands that live.
     unsafe { blocks::attention::<Portable<E>>(block) }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn avx2<E: Wide>(block: &Block<'_>) {
-    #[target_feature(enable = "avx2")]
-    unsafe fn inner<E: Wide>(block: &Block<'_>) {
-        // SAFETY: the caller's promise.
-        unsafe { blocks::attention::<Portable<E>>(block) }
-    }
-    // SAFETY: whoever launches passes operands that live; the CPU is asked before this kernel is
-    // listed.
-    unsafe { inner::<E>(block) }
 }
 
 /// As many as the widest vectors have.

@@ -3,8 +3,8 @@
 //! The bundled ones are three rings around one loop nest: [`product`] cuts the output into one
 //! rectangle for each thread, blocks it for the caches after Goto and van de Geijn ("Anatomy of
 //! high-performance matrix multiplication", 2008), packs operands into panels, and leaves the
-//! arithmetic on a tile that fits the registers to a `Tile`. With AVX-512, few rows, which have
-//! nothing to reuse, go to `stream` instead.
+//! arithmetic on a tile that fits the registers to a `Tile`. Few rows, which have nothing to reuse,
+//! go to `stream` instead with AVX-512, to `few` with AVX2.
 
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 
@@ -12,6 +12,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod few;
 mod grouped;
 pub mod library;
 mod planted;

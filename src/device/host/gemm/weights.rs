@@ -93,6 +93,7 @@ trait Format {
     /// # Safety
     ///
     /// As above.
+    #[inline(always)]
     unsafe fn scale(_: &GemmParams, _column: usize) -> f32 {
         1.0
     }
@@ -117,6 +118,7 @@ fn place_of_nibble(vector: usize, lane: usize) -> usize {
 
 impl Format for Int4 {
     const BYTES: usize = STEP / 2;
+    #[inline(always)]
     unsafe fn widen<I: Instructions>(from: *const u8) -> [I::Vector; VECTORS] {
         const VALUES: [f32; 16] = [
             -8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0,
@@ -124,9 +126,11 @@ impl Format for Int4 {
         // SAFETY: the caller's promise.
         unsafe { I::widen_nibbles(from, &VALUES) }
     }
+    #[inline(always)]
     fn place(vector: usize, lane: usize) -> usize {
         place_of_nibble(vector, lane)
     }
+    #[inline(always)]
     unsafe fn scales(params: &GemmParams, column: usize, k: usize) -> [f32; 2] {
         let at = k / GROUP * params.n as usize + column;
         // SAFETY: the caller's promise.
@@ -136,6 +140,7 @@ impl Format for Int4 {
 
 impl Format for Mxfp4 {
     const BYTES: usize = STEP / 2;
+    #[inline(always)]
     unsafe fn widen<I: Instructions>(from: *const u8) -> [I::Vector; VECTORS] {
         const VALUES: [f32; 16] = [
             0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0,
@@ -143,9 +148,11 @@ impl Format for Mxfp4 {
         // SAFETY: the caller's promise.
         unsafe { I::widen_nibbles(from, &VALUES) }
     }
+    #[inline(always)]
     fn place(vector: usize, lane: usize) -> usize {
         place_of_nibble(vector, lane)
     }
+    #[inline(always)]
     unsafe fn scales(params: &GemmParams, column: usize, k: usize) -> [f32; 2] {
         let at = (k / GROUP * params.n as usize + column) * 4 + k % GROUP / 32;
         // SAFETY: the caller's promise; the words of scales are of whole groups.
@@ -157,16 +164,20 @@ impl Format for Mxfp4 {
 impl Format for Fp8 {
     const BYTES: usize = STEP;
     const FACTOR: f32 = HALF_OF_E4M3;
+    #[inline(always)]
     unsafe fn widen<I: Instructions>(from: *const u8) -> [I::Vector; VECTORS] {
         // SAFETY: the caller's promise.
         unsafe { I::widen_bytes(from) }
     }
+    #[inline(always)]
     fn place(vector: usize, lane: usize) -> usize {
         vector / 4 * 32 + byte_of(vector, lane)
     }
+    #[inline(always)]
     unsafe fn scales(_: &GemmParams, _: usize, _: usize) -> [f32; 2] {
         [1.0; 2]
     }
+    #[inline(always)]
     unsafe fn scale(params: &GemmParams, column: usize) -> f32 {
         // SAFETY: the caller's promise.
         unsafe { (params.scales_b as *const f32).add(column).read() }
@@ -290,22 +301,28 @@ impl Instructions for Portable {
         // SAFETY: whoever launches passes operands that live; plain Rust runs anywhere.
         unsafe { product::<Portable, F>(block.params(), Share::of(block)) }
     }
+    #[inline(always)]
     unsafe fn zero() -> Self::Vector {
         [0.0; LANES]
     }
+    #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::Vector {
         // SAFETY: the caller's promise.
         unsafe { from.cast::<Self::Vector>().read() }
     }
+    #[inline(always)]
     unsafe fn fused(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
         std::array::from_fn(|lane| a[lane] * b[lane] + c[lane])
     }
+    #[inline(always)]
     unsafe fn halves(values: [f32; 2]) -> Self::Vector {
         std::array::from_fn(|lane| values[lane / (LANES / 2)])
     }
+    #[inline(always)]
     unsafe fn sum(vector: Self::Vector) -> f32 {
         vector.iter().sum()
     }
+    #[inline(always)]
     unsafe fn widen_nibbles(from: *const u8, values: &[f32; 16]) -> [Self::Vector; VECTORS] {
         // SAFETY: the caller's promise.
         let bytes = unsafe { from.cast::<[u8; 32]>().read() };
@@ -316,6 +333,7 @@ impl Instructions for Portable {
             })
         })
     }
+    #[inline(always)]
     unsafe fn widen_bytes(from: *const u8) -> [Self::Vector; VECTORS] {
         // SAFETY: the caller's promise.
         let bytes = unsafe { from.cast::<[u8; STEP]>().read() };
@@ -376,59 +394,73 @@ impl Instructions for Avx2 {
     }
     #[inline(always)]
     unsafe fn widen_nibbles(from: *const u8, values: &[f32; 16]) -> [__m256; VECTORS] {
-        // As bf16, all of them whole in its two bytes.
-        let byte = |which: usize| values.map(|value| value.to_le_bytes()[which]);
         // SAFETY: see above.
-        unsafe {
-            let table = |which| {
-                let bytes: [u8; 16] = byte(which);
-                _mm256_broadcastsi128_si256(_mm_loadu_si128(bytes.as_ptr().cast()))
-            };
-            let (lower, upper) = (table(2), table(3));
-            let all = _mm256_loadu_si256(from.cast());
-            let mask = _mm256_set1_epi8(15);
-            let halves = |nibbles: __m256i| {
-                let (low, high) =
-                    (_mm256_shuffle_epi8(lower, nibbles), _mm256_shuffle_epi8(upper, nibbles));
-                [_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high)]
-            };
-            let [a, b] = halves(_mm256_and_si256(all, mask));
-            let [c, d] = halves(_mm256_and_si256(_mm256_srli_epi16::<4>(all), mask));
-            floats([a, b, c, d])
-        }
+        unsafe { widen_nibbles(from, values) }
     }
     #[inline(always)]
     unsafe fn widen_bytes(from: *const u8) -> [__m256; VECTORS] {
         // SAFETY: see above.
-        unsafe {
-            let zero = _mm256_setzero_si256();
-            let placed = |spread: __m256i| {
-                let sign = _mm256_and_si256(spread, _mm256_set1_epi16(i16::MIN));
-                let rest = _mm256_and_si256(spread, _mm256_set1_epi16(0x7f00));
-                _mm256_or_si256(sign, _mm256_srli_epi16::<4>(rest))
-            };
-            let halves = |bytes: __m256i| {
-                [_mm256_unpacklo_epi8(zero, bytes), _mm256_unpackhi_epi8(zero, bytes)].map(placed)
-            };
-            let [a, b] = halves(_mm256_loadu_si256(from.cast()));
-            let [c, d] = halves(_mm256_loadu_si256(from.add(32).cast()));
-            floats([a, b, c, d])
-        }
+        unsafe { widen_bytes(from) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+unsafe fn widen_nibbles(from: *const u8, values: &[f32; 16]) -> [__m256; VECTORS] {
+    // As bf16, all of them whole in its two bytes.
+    let byte = |which: usize| values.map(|value| value.to_le_bytes()[which]);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let table = |which| {
+            let bytes: [u8; 16] = byte(which);
+            _mm256_broadcastsi128_si256(_mm_loadu_si128(bytes.as_ptr().cast()))
+        };
+        let (lower, upper) = (table(2), table(3));
+        let all = _mm256_loadu_si256(from.cast());
+        let mask = _mm256_set1_epi8(15);
+        let halves = |nibbles: __m256i| {
+            let (low, high) =
+                (_mm256_shuffle_epi8(lower, nibbles), _mm256_shuffle_epi8(upper, nibbles));
+            [_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high)]
+        };
+        let [a, b] = halves(_mm256_and_si256(all, mask));
+        let [c, d] = halves(_mm256_and_si256(_mm256_srli_epi16::<4>(all), mask));
+        floats([a, b, c, d])
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+unsafe fn widen_bytes(from: *const u8) -> [__m256; VECTORS] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let zero = _mm256_setzero_si256();
+        let placed = |spread: __m256i| {
+            let sign = _mm256_and_si256(spread, _mm256_set1_epi16(i16::MIN));
+            let rest = _mm256_and_si256(spread, _mm256_set1_epi16(0x7f00));
+            _mm256_or_si256(sign, _mm256_srli_epi16::<4>(rest))
+        };
+        let halves = |bytes: __m256i| {
+            [_mm256_unpacklo_epi8(zero, bytes), _mm256_unpackhi_epi8(zero, bytes)].map(placed)
+        };
+        let [a, b] = halves(_mm256_loadu_si256(from.cast()));
+        let [c, d] = halves(_mm256_loadu_si256(from.add(32).cast()));
+        floats([a, b, c, d])
     }
 }
 
 /// Of each vector of bf16 those at even and those at odd places.
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn floats(halves: [__m256i; 4]) -> [__m256; VECTORS] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let [a, b, c, d] = halves.map(|pairs| {
-            let odd = _mm256_and_si256(pairs, _mm256_set1_epi32(0xffff_0000_u32 as i32));
-            [_mm256_slli_epi32::<16>(pairs), odd].map(|bits| _mm256_castsi256_ps(bits))
-        });
-        [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
-    }
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn floats(halves: [__m256i; 4]) -> [__m256; VECTORS] {
+    let [a, b, c, d] = halves.map(|pairs| {
+        let odd = _mm256_and_si256(pairs, _mm256_set1_epi32(0xffff_0000_u32 as i32));
+        [_mm256_slli_epi32::<16>(pairs), odd].map(|bits| _mm256_castsi256_ps(bits))
+    });
+    [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
 }
 
 #[cfg(test)]
@@ -438,8 +470,7 @@ mod tests {
     #[test]
     fn a_lane_has_each_weight_of_a_step_once() {
         for place in [Int4::place, Fp8::place] {
-            let mut all: Vec<usize> =
-                (0..STEP).map(|at| place(at / LANES, at % LANES)).collect();
+            let mut all: Vec<usize> = (0..STEP).map(|at| place(at / LANES, at % LANES)).collect();
             all.sort_unstable();
             assert_eq!(all, (0..STEP).collect::<Vec<_>>());
         }

@@ -1,0 +1,363 @@
+//! AVX2 with fused multiply-add: tiles of 8 vectors of sums, for scores as for sums of values.
+//! bfloat16 is widened to `f32` while it is loaded.
+
+use super::{
+    blocks, bundled,
+    engine::{COLUMNS, EXP2, Engine, KEYS, Rows, Softmax},
+};
+use crate::{
+    device::host::{kernel::HostKernel, pool::Block},
+    dtype::Dtype,
+    kernel::Operation,
+};
+use half::bf16;
+use std::{arch::x86_64::*, marker::PhantomData, mem::size_of, ops::Range, ptr};
+
+pub(super) fn kernels() -> Vec<HostKernel> {
+    if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
+        return Vec::new();
+    }
+    vec![
+        bundled(Operation::any_attention(Dtype::F32), "avx2", run::<f32>),
+        bundled(Operation::any_attention(Dtype::Bf16), "avx2", run::<bf16>),
+    ]
+}
+
+fn run<E: Wide>(block: &Block<'_>) {
+    // SAFETY: whoever launches passes operands that live; the CPU is asked before this kernel is
+    // listed.
+    unsafe { blocks::attention::<Avx2<E>>(block) }
+}
+
+/// Lanes of a vector of sums.
+const LANES: usize = 8;
+
+/// Elements that are loaded at once.
+const STEP: usize = 2 * LANES;
+
+/// An element that is computed with in `f32`.
+trait Wide: Copy {
+    const ZERO: Self;
+    fn narrow(sum: f32) -> Self;
+    /// Where the column of a step stands in the two vectors that it is loaded to.
+    fn place(column: usize) -> usize;
+    /// [`STEP`] elements.
+    ///
+    /// # Safety
+    ///
+    /// They can be read, and the CPU has AVX2.
+    unsafe fn load(from: *const Self) -> [__m256; 2];
+}
+
+impl Wide for f32 {
+    const ZERO: f32 = 0.0;
+    #[inline(always)]
+    fn narrow(sum: f32) -> f32 {
+        sum
+    }
+    #[inline(always)]
+    fn place(column: usize) -> usize {
+        column
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> [__m256; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(LANES))] }
+    }
+}
+
+impl Wide for bf16 {
+    const ZERO: bf16 = bf16::ZERO;
+    #[inline(always)]
+    fn narrow(sum: f32) -> bf16 {
+        bf16::from_f32(sum)
+    }
+    /// The even ones before the odd ones: so one shift and one mask widen them.
+    #[inline(always)]
+    fn place(column: usize) -> usize {
+        column % 2 * LANES + column / 2
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const bf16) -> [__m256; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let both = _mm256_loadu_si256(from.cast());
+            let odd = _mm256_and_si256(both, _mm256_set1_epi32(!0xffff));
+            [_mm256_castsi256_ps(_mm256_slli_epi32::<16>(both)), _mm256_castsi256_ps(odd)]
+        }
+    }
+}
+
+/// The first `count` of a step's elements, or all; zeros behind them.
+///
+/// # Safety
+///
+/// They can be read, and the CPU has AVX2.
+#[inline(always)]
+unsafe fn load<E: Wide>(from: *const E, count: usize) -> [__m256; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if count >= STEP {
+            return E::load(from);
+        }
+        let mut room = [E::ZERO; STEP];
+        ptr::copy_nonoverlapping(from, room.as_mut_ptr(), count);
+        E::load(room.as_ptr())
+    }
+}
+
+/// Asks for a row.
+#[inline(always)]
+fn fetch<E>(row: *const E, length: usize) {
+    for line in (0..length * size_of::<E>()).step_by(64) {
+        // SAFETY: fetching reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(row.cast::<i8>().wrapping_add(line)) };
+    }
+}
+
+struct Avx2<E>(PhantomData<E>);
+
+impl<E: Wide> Engine for Avx2<E> {
+    type Element = E;
+
+    fn output(sum: f32) -> E {
+        E::narrow(sum)
+    }
+
+    fn place(column: usize) -> usize {
+        column / STEP * STEP + E::place(column % STEP)
+    }
+
+    unsafe fn scores<const R: usize>(
+        queries: [*const E; R],
+        keys: &Rows<E>,
+        factor: f32,
+        scores: *mut f32,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match R {
+                1 => scores_of::<E, R, 8>(queries, keys, factor, scores),
+                2 => scores_of::<E, R, 4>(queries, keys, factor, scores),
+                _ => scores_of::<E, R, 2>(queries, keys, factor, scores),
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn weigh(
+        scores: *mut f32,
+        seen: Range<usize>,
+        count: usize,
+        softmax: &mut Softmax,
+    ) -> f32 {
+        let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let (start, end) =
+            (_mm256_set1_epi32(seen.start as i32), _mm256_set1_epi32(seen.end as i32));
+        // SAFETY: the caller's promise: the row has KEYS words, whole vectors.
+        unsafe {
+            let mut largest = _mm256_set1_ps(softmax.max);
+            for at in (0..count).step_by(LANES) {
+                let place = _mm256_add_epi32(places, _mm256_set1_epi32(at as i32));
+                let is_seen = _mm256_andnot_si256(
+                    _mm256_cmpgt_epi32(start, place),
+                    _mm256_cmpgt_epi32(end, place),
+                );
+                let none = _mm256_set1_ps(f32::NEG_INFINITY);
+                let score = _mm256_loadu_ps(scores.add(at));
+                let score = _mm256_blendv_ps(none, score, _mm256_castsi256_ps(is_seen));
+                // What is not seen weighs nothing below.
+                _mm256_storeu_ps(scores.add(at), score);
+                largest = _mm256_max_ps(largest, score);
+            }
+            let mut lanes = [0f32; LANES];
+            _mm256_storeu_ps(lanes.as_mut_ptr(), largest);
+            let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
+            let mut sums = _mm256_setzero_ps();
+            for at in (0..count).step_by(LANES) {
+                let score = _mm256_loadu_ps(scores.add(at));
+                let weights = exp2(_mm256_sub_ps(score, _mm256_set1_ps(max)));
+                _mm256_storeu_ps(scores.add(at), weights);
+                sums = _mm256_add_ps(sums, weights);
+            }
+            _mm256_storeu_ps(lanes.as_mut_ptr(), sums);
+            let correction = _mm256_cvtss_f32(exp2(_mm256_set1_ps(softmax.max - max)));
+            let sum = softmax.sum * correction + lanes.iter().sum::<f32>();
+            *softmax = Softmax { max, sum };
+            correction
+        }
+    }
+
+    unsafe fn accumulate<const R: usize>(
+        corrections: [f32; R],
+        weights: *const f32,
+        values: &Rows<E>,
+        sums: *mut f32,
+        stride: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match R {
+                1 => accumulate_of::<E, R, 4>(corrections, weights, values, sums, stride),
+                2 => accumulate_of::<E, R, 2>(corrections, weights, values, sums, stride),
+                _ => accumulate_of::<E, R, 1>(corrections, weights, values, sums, stride),
+            }
+        }
+    }
+}
+
+const _: () = assert!(COLUMNS.is_multiple_of(4 * STEP) && KEYS.is_multiple_of(LANES));
+
+/// The scores of `R` queries with `K` keys at a time, `R` times `K` being 8.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn scores_of<E: Wide, const R: usize, const K: usize>(
+    queries: [*const E; R],
+    keys: &Rows<E>,
+    factor: f32,
+    scores: *mut f32,
+) {
+    for first in (0..keys.count).step_by(K) {
+        let mut key = [keys.start; K];
+        for (at, key) in key.iter_mut().enumerate() {
+            // Beyond the last key, the last one again: what comes of it is not used.
+            *key = keys.start.wrapping_add((first + at).min(keys.count - 1) * keys.stride);
+            fetch(key.wrapping_add(KEYS * keys.stride), keys.length);
+        }
+        let mut sums = [[_mm256_setzero_ps(); K]; R];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let whole = keys.length / STEP * STEP;
+            for at in (0..keys.length).step_by(STEP) {
+                let count = if at < whole { STEP } else { keys.length - whole };
+                let mut words = [[_mm256_setzero_ps(); 2]; K];
+                for (words, key) in words.iter_mut().zip(key) {
+                    *words = load(key.add(at), count);
+                }
+                for (sums, query) in sums.iter_mut().zip(queries) {
+                    let [low, high] = load(query.add(at), count);
+                    for (sum, word) in sums.iter_mut().zip(words) {
+                        *sum = _mm256_fmadd_ps(low, word[0], *sum);
+                        *sum = _mm256_fmadd_ps(high, word[1], *sum);
+                    }
+                }
+            }
+            let mut all = [_mm256_setzero_ps(); LANES];
+            for (at, sum) in all.iter_mut().enumerate() {
+                *sum = sums[at / K][at % K];
+            }
+            let made = _mm256_mul_ps(sums_of(all), _mm256_set1_ps(factor));
+            let (low, high) = (_mm256_castps256_ps128(made), _mm256_extractf128_ps::<1>(made));
+            match R {
+                1 => _mm256_storeu_ps(scores.add(first), made),
+                2 => {
+                    _mm_storeu_ps(scores.add(first), low);
+                    _mm_storeu_ps(scores.add(KEYS + first), high);
+                }
+                _ => {
+                    for (row, half) in [low, high].into_iter().enumerate() {
+                        let scores = scores.add(2 * row * KEYS + first);
+                        _mm_storel_pd(scores.cast(), _mm_castps_pd(half));
+                        _mm_storeh_pd(scores.add(KEYS).cast(), _mm_castps_pd(half));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sums of 8 vectors, one in each lane.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sums_of(v: [__m256; LANES]) -> __m256 {
+    let low = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    let high = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+    let first = _mm256_permute2f128_ps::<0x20>(low, high);
+    _mm256_add_ps(first, _mm256_permute2f128_ps::<0x31>(low, high))
+}
+
+/// 2^x for x that is not positive, off by less than 2.5e-7 of itself; 0 below 2^-125.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn exp2(x: __m256) -> __m256 {
+    let least = _mm256_set1_ps(-125.0);
+    let within = _mm256_max_ps(x, least);
+    let whole = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(within);
+    let rest = _mm256_sub_ps(within, whole);
+    let mut power = _mm256_set1_ps(EXP2[5]);
+    for at in (0..5).rev() {
+        power = _mm256_fmadd_ps(power, rest, _mm256_set1_ps(EXP2[at]));
+    }
+    let exponent = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(whole));
+    let scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(power), exponent));
+    _mm256_and_ps(scaled, _mm256_cmp_ps::<_CMP_GE_OQ>(x, least))
+}
+
+/// `W` steps of columns at a time, `R` times `W` being 4.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn accumulate_of<E: Wide, const R: usize, const W: usize>(
+    corrections: [f32; R],
+    weights: *const f32,
+    values: &Rows<E>,
+    sums: *mut f32,
+    stride: usize,
+) {
+    for panel in (0..values.length).step_by(W * STEP) {
+        let width = (values.length - panel).min(W * STEP);
+        // SAFETY: the caller's promise; a panel is a part of a whole one of COLUMNS.
+        unsafe {
+            let mut made = [[[_mm256_setzero_ps(); 2]; W]; R];
+            for (row, made) in made.iter_mut().enumerate() {
+                let correction = _mm256_set1_ps(corrections[row]);
+                for (at, made) in made.as_flattened_mut().iter_mut().enumerate() {
+                    let before = _mm256_loadu_ps(sums.add(row * stride + panel + at * LANES));
+                    *made = _mm256_mul_ps(before, correction);
+                }
+            }
+            for index in 0..values.count {
+                let from = values.start.add(index * values.stride + panel);
+                fetch(from.wrapping_add(KEYS * values.stride), width);
+                for step in 0..W {
+                    let count = width.saturating_sub(step * STEP);
+                    let value = load(from.wrapping_add(step * STEP), count);
+                    for (row, made) in made.iter_mut().enumerate() {
+                        let weight = _mm256_broadcast_ss(&*weights.add(row * KEYS + index));
+                        for (made, value) in made[step].iter_mut().zip(value) {
+                            *made = _mm256_fmadd_ps(weight, value, *made);
+                        }
+                    }
+                }
+            }
+            for (row, made) in made.iter().enumerate() {
+                for (at, made) in made.as_flattened().iter().enumerate() {
+                    _mm256_storeu_ps(sums.add(row * stride + panel + at * LANES), *made);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp2_is_within_its_error() {
+        if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
+            return;
+        }
+        let of = |x: f32| {
+            // SAFETY: the CPU was asked above.
+            unsafe { _mm256_cvtss_f32(exp2(_mm256_set1_ps(x))) }
+        };
+        for step in 0..=1_000_000 {
+            let x = -125.0 * step as f32 / 1e6;
+            let exact = f64::from(x).exp2();
+            let error = (f64::from(of(x)) - exact).abs() / exact;
+            assert!(error < 2.5e-7, "2^{x}: {error:e}");
+        }
+        assert_eq!(of(0.0), 1.0);
+        assert_eq!(of(-1.0), 0.5);
+        assert_eq!(of(-126.0), 0.0);
+        assert_eq!(of(f32::NEG_INFINITY), 0.0);
+    }
+}

@@ -41,8 +41,8 @@ pub enum Dtype {
     /// A of bfloat16, B of 8-bit floats (e4m3) with an f32 as scale for each column.
     #[serde(rename = "bf16-fp8")]
     Bf16Fp8,
-    /// A of bfloat16, B of 4-bit integers with a bfloat16 as scale for each 128 along k, as GPTQ and
-    /// AWQ have them.
+    /// A of bfloat16, B of 4-bit integers with a bfloat16 as scale for each 128 along k, as GPTQ
+    /// and AWQ have them.
     #[serde(rename = "bf16-int4")]
     Bf16Int4,
     /// A of bfloat16, B of 4-bit floats (e2m1) with a power of two as scale for each 32 along k.

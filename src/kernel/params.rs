@@ -290,7 +290,8 @@ shared_with_kernels! {
         /// Sliding window: keys that a query sees at most, its own among them; 0: no window.
         /// Only where causal, and not beside a chunk.
         pub window: u32,
-        /// Tokens of a chunk: a query sees only keys of its own chunk; 0: no chunks. Only where causal.
+        /// Tokens of a chunk: a query sees only keys of its own chunk; 0: no chunks. Only where
+        /// causal.
         pub chunk: u32,
     }
 

@@ -118,7 +118,7 @@ fn programs_read_whether_a_run_is_complete_and_what_its_shares_are_of() {
     assert!(count > 3, "{facts:?}");
 }
 
-/// Ones draw less power than real operands: a peak of random numbers takes their place as a ceiling.
+/// Ones draw less power than real operands: a peak of random numbers replaces them as a ceiling.
 #[test]
 fn a_peak_of_random_numbers_is_the_ceiling_of_products() {
     let mut record = synthetic::record();

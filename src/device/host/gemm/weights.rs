@@ -1,8 +1,8 @@
 //! Weights of 8 and 4 bits that are widened and multiplied with few rows of bf16: B is read once,
 //! column by column, and each column is multiplied with all rows while the first cache has it.
 //!
-//! A is packed first, as `f32` and in the order in which vectors of weights are widened. The formats
-//! are those of `kernels/include/weights.h`.
+//! A is packed first, as `f32` and in the order in which vectors of weights are widened. The
+//! formats are those of `kernels/include/weights.h`.
 
 use super::{
     bundled,
@@ -28,8 +28,8 @@ const GRANULE: usize = 32;
 /// Weights along k that share a scale of int4, or a word of scales of mxfp4.
 const GROUP: usize = 128;
 
-/// 2^60. Bits of e4m3 at their places in an `f32` are 2^-120 of their value: half of that is made up
-/// for in A, so that no product is too small, and half in C.
+/// 2^60. Bits of e4m3 at their places in an `f32` are 2^-120 of their value: half of that is made
+/// up for in A, so that no product is too small, and half in C.
 const HALF_OF_E4M3: f32 = (1u64 << 60) as f32;
 
 /// All that this CPU can run.
@@ -103,8 +103,8 @@ struct Int4;
 struct Mxfp4;
 struct Fp8;
 
-/// The byte of 32 that a lane has after bytes were interleaved in halves of 16: four vectors, of the
-/// lower and the upper bytes of each half, those at even and at odd places.
+/// The byte of 32 that a lane has after bytes were interleaved in halves of 16: four vectors, of
+/// the lower and the upper bytes of each half, those at even and at odd places.
 fn byte_of(vector: usize, lane: usize) -> usize {
     lane / 4 * 16 + vector / 2 % 2 * 8 + lane % 4 * 2 + vector % 2
 }

@@ -229,7 +229,7 @@ impl<T: Few> Streamed<T> {
             let other = if row + 1 < self.k { from.wrapping_add(self.n) } else { from };
             for block in 0..blocks {
                 let column = self.column(left, block);
-                if block % Self::PER_LINE == 0 {
+                if block.is_multiple_of(Self::PER_LINE) {
                     for ahead in 0..T::GROUP {
                         let ahead =
                             from.wrapping_add((FETCHED * T::GROUP + ahead) * self.n + column);
@@ -262,7 +262,7 @@ impl<T: Few> Streamed<T> {
                 self.words.add(at).write(T::load(from, other));
                 from = from.wrapping_add(step);
             }
-            if block % Self::PER_LINE == 0 {
+            if block.is_multiple_of(Self::PER_LINE) {
                 for _ in 0..words.len() * T::GROUP {
                     _mm_prefetch::<_MM_HINT_T0>(fetched.cast());
                     fetched = fetched.wrapping_add(self.n);

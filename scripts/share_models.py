@@ -477,7 +477,8 @@ def tile_time(kernel, rates, part, shape, token, of_rows, clock):
         fed = Fed([one.split() for one in design["waits"]], design["releases"], list(names.items()), rate,
                   False, [])
         return loop_turn(kernel, rates, fed) / of_turn, keys, tile * of_turn
-    lead, ahead, slots = producing(kernel, rates, tile, bool(shape.get("page"))), ahead_of(kernel), design["slots"]
+    lead = producing(kernel, rates, tile, bool(shape.get("page")))
+    ahead, slots = ahead_of(kernel), design["slots"]
     wide = widening(kernel)
     check_stages(kernel, slots["place" if wide else "tile"])
     if bool(wide) != ("place" in slots):
@@ -499,7 +500,8 @@ def ahead_of(kernel):
     found = {int(match[1], 16) for text in texts
              if (match := re.match(r"DEPBAR\.LE SB\d+, (0x[0-9a-f]+)", text))}
     if found != {kernel.design["ahead"]}:
-        raise sm_timing.Disagreement(f"copies under way are {found}, shares.toml says {kernel.design['ahead']}")
+        raise sm_timing.Disagreement(
+            f"copies under way are {found}, kernels/shares.toml says {kernel.design['ahead']}")
     return kernel.design["ahead"]
 
 
@@ -558,7 +560,8 @@ def producing(kernel, rates, tile, is_paged):
     count = sum(machine.code[at].text.startswith(asks) for at in way)
     expected = boxes or tile / (16 * kernel.design["copy_threads"])
     if count != expected:
-        raise sm_timing.Disagreement(f"a tile is {expected:.0f} times {asks} of a thread, its loop has {count}")
+        raise sm_timing.Disagreement(
+            f"a tile is {expected:.0f} times {asks} of a thread, its loop has {count}")
     return sm_timing.Quarter([steps(kernel, rates, way, 0)], TURNS, rates).run().turn()
 
 

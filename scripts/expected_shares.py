@@ -198,6 +198,41 @@ UNKNOWN = """
 """
 
 
+# What each term that can limit a row is, in words.
+REASONS = {
+    "loop": "a turn of the loop takes longer than its products or its reads of memory: what the turn does "
+            "beside them is not hidden behind them",
+    "starts and ends of parts": "between two parts of a schedule queries come, sums of warpgroups are added "
+                                "and stored, and no tile is multiplied meanwhile",
+    "combine": "sums of parts are left in scratch memory, a fence and counts follow, and only then are they "
+               "read and added",
+    "uneven": "parts are whole blocks of keys, so that some units have one more than others",
+    "launch": "the case is so short that the launch and its end weigh",
+    "latency": "bytes in flight are too few for the latency of memory",
+    "memory": "rounds of tiles pull more bytes than memory gives meanwhile",
+    "L2": "stages take longer from L2 than they take to multiply",
+    "last wave": "tiles do not fill the last round of all units",
+    "epilogue": "sums are stored while nothing is multiplied",
+    "memory traffic": "memory takes longer than all terms of the units",
+    "bytes in flight": "bytes in flight are too few for the latency of memory",
+    "unknown": "what no term of the model has, as for the public kernel",
+    "types": "products are of wider types than the operands",
+}
+
+
+def reasons(rows):
+    """Of each row whose share is below 0.90 what limits it, in words."""
+    lines = ["", "## Why shares are below 0.90", ""]
+    for row in rows:
+        share, limiting = row.of_peer or row.share, row.limiting()
+        if share < 0.895:
+            cycles = row.time.terms.get(limiting, 0.0)
+            much = f" ({cycles / 1e3:.0f} of {row.cycles / 1e3:.0f} thousand cycles)" if cycles else ""
+            lines.append(f"- `{row.name()}`, {share:.2f}: {limiting}{much}. "
+                         f"{REASONS[limiting][0].upper()}{REASONS[limiting][1:]}.")
+    return "\n".join(lines) + "\n"
+
+
 def table(rows):
     heads = ["case", "part", "limit", "exposed, thousands of cycles", "registers", "blocks an SM",
              "in flight", "share of limit", "expected", "peer, as published", "share of peer",
@@ -209,7 +244,8 @@ def table(rows):
         most = max(effects, key=lambda name: max(map(abs, effects[name])))
         unit = {"tflops": "TFLOP/s", "tbs": "TB/s"}[row.unit]
         terms = {name: value for name, value in row.time.terms.items() if value > 0.01 * row.cycles}
-        peer = row.peer and f"{row.peer['name']}: {row.peer.get('tflops') or row.peer['tbs']} {unit}, {row.peer['of']}"
+        peer = row.peer and (f"{row.peer['name']}: {row.peer.get('tflops') or row.peer['tbs']} {unit}, "
+                             f"{row.peer['of']}")
         number = ".0f" if row.unit == "tflops" else ".2f"
         lines.append("| " + " | ".join([
             row.name(), row.part["name"], f"{row.time.bound}, {row.time.limit / 1e3:.0f}",
@@ -333,8 +369,14 @@ def rows_of(given):
     missing = {row["entry"] for row in wanted} - made.keys()
     if missing:
         print(f"rows of no kernel are left out: {', '.join(sorted(missing))}", file=sys.stderr)
-    return [Row(row, made[row["entry"]], parts, peers, target) for row in wanted
-            if row["entry"] in made]
+    rows = []
+    for row in wanted:
+        try:
+            if row["entry"] in made:
+                rows.append(Row(row, made[row["entry"]], parts, peers, target))
+        except (sm_timing.Disagreement, KeyError) as error:
+            raise sm_timing.Disagreement(f"{row['entry']}: {error}") from error
+    return rows
 
 
 def main():
@@ -344,7 +386,10 @@ def main():
     arguments.add_argument("--check", action="store_true", help="plant faults; write nothing")
     arguments.add_argument("--out", type=pathlib.Path, help="where both pages are written")
     given = arguments.parse_args()
-    rows = rows_of(given)
+    try:
+        rows = rows_of(given)
+    except sm_timing.Disagreement as error:
+        sys.exit(f"kernels/shares.toml is not what the machine code has: {error}")
     if given.check:
         faults = check(rows)
         print("\n".join(f"fault: {fault}" for fault in faults) or "planted faults cost what they should")
@@ -353,7 +398,7 @@ def main():
     print(page)
     if given.out:
         records = measured(kernels.ROOT.parent / "results")
-        (given.out / "expected-shares.md").write_text(NOTE + page + UNKNOWN)
+        (given.out / "expected-shares.md").write_text(NOTE + page + reasons(rows) + UNKNOWN)
         (given.out / "tuning.md").write_text(tuning(rows, records))
     return 0
 

@@ -120,28 +120,29 @@ def loop_turn(kernel, rates, fed=None):
     buffers = [((), ())] * kernel.groups()
     loads = None
     if fed:
-        buffers = list(zip(fed.waits, fed.releases))
-        loads = sm_timing.Loads({name: sm_timing.Loads.Buffer(
-            fed.bytes, fed.slots, [group for group, one in enumerate(fed.releases) if name in one],
-            fed.lead) for name in fed.names()}, fed.rate, rates.times["memory_latency"])
+        buffers = [(waits, releases, (group, kernel.groups()) if fed.in_turn else (0, None))
+                   for group, (waits, releases) in enumerate(zip(fed.waits, fed.releases))]
+        loads = sm_timing.Loads(dict(fed.buffers), fed.rate, rates.times["memory_latency"])
     ways = [steps(kernel, rates, way, group, buffers[group])
             for group, way in enumerate(kernel.ways())]
+    if fed and fed.widening:
+        # In a turn of the others, who have a tile each, the one that widens has a tile for each.
+        ways.append(steps(kernel, rates, list(fed.widening) * kernel.groups(), kernel.groups(),
+                          (["raw", "place"] * kernel.groups(), ["wide", "raw"] * kernel.groups())))
     return sm_timing.Quarter(ways, 2 * TURNS if loads else TURNS, rates, loads).run().turn()
 
 
 @dataclasses.dataclass
 class Fed:
-    """Tiles that a loop waits for: names of buffers, in the order of each warpgroup's machine code; bytes and
-    slots of each, cycles that asking for it takes, bytes a clock."""
+    """What a loop waits for and gives back: names of buffers, in the order of each warpgroup's machine code;
+    the buffers; bytes of memory a clock; whether warpgroups take one buffer's slots in turn; the way of the
+    warpgroup that widens tiles, if one does."""
     waits: list
     releases: list
-    bytes: float
-    slots: int
-    lead: float
+    buffers: list
     rate: float
-
-    def names(self):
-        return sorted({name for one in self.waits for name in one})
+    in_turn: bool
+    widening: list
 
 
 def tensor_turn(kernel, rates):
@@ -230,16 +231,20 @@ def gemm(kernel, rates, part, shape):
     rows, columns = 64 * kernel.groups(), int(products[0][3])
     depth = int(products[0][4]) * len(products)
     stage = (rows + columns) * depth * size
-    stages = kernel.row["shared"] // stage
-    tiles = math.ceil(m / rows), math.ceil(n / columns)
+    stages = stages_of(kernel, stage)
+    # Where tiles are shared, a cluster has one together.
+    shares = kernel.design.get("split", False)
+    workers = units // cluster if shares else units
+    tiles = math.ceil(m / rows), math.ceil(n / columns / (cluster if shares else 1))
     count, turns = tiles[0] * tiles[1], math.ceil(k / depth)
     turn, (pure, _) = loop_turn(kernel, rates), tensor_turn(kernel, rates)
-    from_l2 = (rows + columns / cluster) * depth * size / rates.times["l2"]
-    traffic = raster_bytes(tiles, units, kernel.design.get("raster", 8), (rows, columns), k * size,
-                           kernel.target["l2_kept"])
+    # A cluster's blocks need the same columns of B, where tiles are shared the same rows of A.
+    needed = rows / cluster + columns if shares else rows + columns / cluster
+    from_l2 = needed * depth * size / rates.times["l2"]
+    traffic = raster_bytes(tiles, units, kernel.design.get("raster", 8),
+                           (rows, columns * (cluster if shares else 1)), k * size, kernel.target["l2_kept"])
     # Where there are fewer tiles than SMs and they are shared, each SM has an equal stretch of all stages.
-    shares = kernel.design.get("split", False)
-    rounds = count / units if shares else math.ceil(count / units)
+    rounds = count / workers if shares else math.ceil(count / units)
     pulled = traffic / units / (rounds * turns) / memory_rate(part, rates, clock="tensor_clock")
     waited = rates.times["memory_latency"] / (stages - 1)
     stage_time = max(turn, from_l2, pulled, waited)
@@ -254,11 +259,23 @@ def gemm(kernel, rates, part, shape):
     name = {turn: "loop", from_l2: "L2", pulled: "memory", waited: "latency"}[stage_time]
     terms[name] = max(0.0, rest)
     terms["epilogue"] = math.ceil(rounds) * exposed
-    if shares and count % units:
-        terms["combine"] = shared_sums(kernel, rates, count, units, turns)
+    if shares and count % workers:
+        terms["combine"] = shared_sums(kernel, rates, count, workers, turns)
     terms["launch"] = rates.times["launch"]
     bytes_moved = (m * k + n * k) * size + 2 * m * n
     return Time(limit, bound, terms, "gemm", 2 * m * n * k, bytes_moved, (stages - 1) * stage)
+
+
+def stages_of(kernel, stage):
+    """Stages, as kernels/shares.toml has them: what is left of shared memory before the barriers, whose
+    address the machine code has, must be two or three buffers of 8 KiB of each warpgroup."""
+    text = next(kernel.machine.code[at].text for at in kernel.ways()[0]
+                if kernel.machine.code[at].text.startswith("SYNCS.PHASECHK"))
+    match = re.search(r"\+(0x[0-9a-f]+)\]", text)
+    stages = kernel.design["stages"]
+    if not match or (int(match[1], 16) - stages * stage) / kernel.groups() / 8192 not in (2, 3):
+        raise sm_timing.Disagreement(f"{stages} stages of {stage} bytes, but a barrier at {text}")
+    return stages
 
 
 def pure_rate(kernel, rates):
@@ -283,16 +300,15 @@ def raster_bytes(tiles, units, group, lengths, row_bytes, kept):
     return max(total, whole)
 
 
-def shared_sums(kernel, rates, count, units, turns):
+def shared_sums(kernel, rates, count, workers, turns):
     """Cycles of adding the sums of a tile that several blocks share: the last of them reads all."""
-    alone = 0 if count < units else count // units - 1
-    line = (count - alone * units) * turns
-    sharers = max(1, math.ceil(turns / (line / units)))
+    alone = 0 if count < workers else count // workers - 1
+    line = (count - alone * workers) * turns
+    sharers = max(1, math.ceil(turns / (line / workers)))
     slot = 64 * kernel.groups() * int(kernel.products(kernel.ways()[0])[0][3]) * 4
-    reading = kernel.design.get("reducers", 1)
     moved = slot / rates.times["l2"]
     return (moved + rates.times["fence"] * 2 + rates.times["l2_latency"] * (2 + sharers)
-            + sharers * slot / rates.times["l2_alone"] / reading)
+            + sharers * slot / rates.times["l2_alone"])
 
 
 # --- Prefill.
@@ -396,10 +412,12 @@ def dealt(tasks, workers):
             while cut[worker] <= at:
                 worker += 1
             to = min(end, cut[worker])
-            of_task.append((worker, to - at))
+            of_task.append((worker, to - at, to == cut[worker]))
             at = to
-        for one, count in of_task:
-            parts[one].append((count, len(of_task)))
+        # Who has nothing else to do helps; the last one combines anyway.
+        helpers = max(1, sum(is_last for _, _, is_last in of_task))
+        for one, count, _ in of_task:
+            parts[one].append((count, len(of_task), helpers))
     return parts
 
 
@@ -422,14 +440,15 @@ def decode(kernel, rates, part, shape):
     parts = dealt([math.ceil(keys / KEYS_OF_BLOCK)] * (batch * kv_heads * of_rows), units)
     per_part, stores = around(kernel, rates)
     per_part = max(per_part, stores / rates.times["l2"])
-    body = max(sum(count for count, _ in one) for one in parts) * KEYS_OF_BLOCK / tile_keys * tile
+    body = max(sum(one[0] for one in of) for of in parts) * KEYS_OF_BLOCK / tile_keys * tile
     starts = max(len(one) for one in parts) * per_part
-    slots = max((slots for one in parts for _, slots in one), default=1)
-    terms = {"uneven": body * (1 - sum(count for one in parts for count, _ in one) / units
-                               / max(sum(count for count, _ in one) for one in parts))}
+    slots = max(one[1] for of in parts for one in of)
+    terms = {"uneven": body * (1 - sum(one[0] for of in parts for one in of) / units
+                               / max(sum(one[0] for one in of) for of in parts))}
     terms["loop"] = max(0.0, body - limit - terms["uneven"])
     terms["starts and ends of parts"] = starts
-    terms["combine"] = combine(kernel, rates, rows, dim_v, slots) if slots > 1 else 0.0
+    shared = {one[1:] for of in parts for one in of if one[1] > 1}
+    terms["combine"] = max((combine(kernel, rates, rows, dim_v, *one) for one in shared), default=0.0)
     terms["launch"] = rates.times["launch"]
     return Time(limit, bound, terms, "decode" if bound == "memory" else "attention",
                 operations, moved, in_flight, [f"{slots} parts of a sequence"])
@@ -437,88 +456,149 @@ def decode(kernel, rates, part, shape):
 
 def tile_time(kernel, rates, part, shape, token, of_rows, clock):
     """Cycles of a tile of keys when all is on its way, its keys, and bytes in flight."""
-    design, units = kernel.design, kernel.target["units"]
+    design = kernel.design
     keys = kernel.row["exps"]["keys"]
     tile = keys * token
     # Sets of rows of the same keys run at the same time: memory gives them once.
     rate = min(rates.times["l2"], of_rows * memory_rate(part, rates, clock=clock))
+    # How many tiles a turn of all warpgroups is.
+    of_turn = kernel.groups()
+    if boxes := design.get("boxes"):
+        if shape.get("page", 64) % 64:
+            raise sm_timing.Disagreement("pages of no whole tiles do not come by boxes")
+        lead, names = producing(kernel, rates, tile, False) / boxes, {}
+        for name in (one for waits in design["waits"] for one in waits.split()):
+            # One thread asks for a whole tile's: the name begins with the tile's.
+            names[name] = sm_timing.Loads.Buffer(tile / boxes, 1, name[0], lead)
+        released = sorted(one for releases in design["releases"] for group in releases
+                          for one in group.split())
+        if len(names) != boxes * of_turn or released != sorted(names):
+            raise sm_timing.Disagreement("boxes that are waited for and given back are not the same")
+        fed = Fed([one.split() for one in design["waits"]], design["releases"], list(names.items()), rate,
+                  False, [])
+        return loop_turn(kernel, rates, fed) / of_turn, keys, tile * of_turn
     lead = producing(kernel, rates, tile, bool(shape.get("page")))
-    fed = Fed(design["waits"], design["releases"], tile, design["slots"], lead, rate)
-    of_turn = len(fed.names())
-    # One producer makes tile after tile: where that takes longer than all else, it is what a tile takes.
-    longest = lead if design.get("one_producer") else 0.0
-    return max(loop_turn(kernel, rates, fed) / of_turn, longest), keys, fed.slots * of_turn * tile
+    ahead, slots = ahead_of(kernel), design["slots"]
+    wide = widening(kernel)
+    check_stages(kernel, slots["place" if wide else "tile"])
+    if bool(wide) != ("place" in slots):
+        raise sm_timing.Disagreement("a loop widens tiles, or none does, against what `slots` says")
+    name = "raw" if wide else "tile"
+    buffers = [(name, sm_timing.Loads.Buffer(tile, slots[name], "copies", lead, ahead))]
+    if wide:
+        buffers += [("place", sm_timing.Loads.Buffer(0, slots["place"], "")),
+                    ("wide", sm_timing.Loads.Buffer(0, 0, ""))]
+    fed = Fed([["wide" if wide else "tile"]] * of_turn, [["place" if wide else "tile"]] * of_turn, buffers,
+              rate, True, wide)
+    return loop_turn(kernel, rates, fed) / of_turn, keys, ahead * tile
+
+
+def ahead_of(kernel):
+    """Tiles that threads have asked for after the one that they show: of the machine code, where copying
+    threads wait until no more groups of copies are under way."""
+    texts = [kernel.machine.code[at].text for loop in kernel.machine.loops for at in loop.body]
+    found = {int(match[1], 16) for text in texts
+             if (match := re.match(r"DEPBAR\.LE SB\d+, (0x[0-9a-f]+)", text))}
+    if found != {kernel.design["ahead"]}:
+        raise sm_timing.Disagreement(
+            f"copies under way are {found}, kernels/shares.toml says {kernel.design['ahead']}")
+    return kernel.design["ahead"]
+
+
+def check_stages(kernel, stages):
+    """A stage's two barriers are as many words of 8 bytes apart as there are stages."""
+    texts = [kernel.machine.code[at].text for at in kernel.ways()[0]]
+    waits, gives = (next(text for text in texts if text.startswith(opcode))
+                    for opcode in ("SYNCS.PHASECHK", "SYNCS.ARRIVE"))
+
+    def address(text):
+        match = re.search(r"\[(R\d+)\+URZ(?:\+(0x[0-9a-f]+))?\]", text)
+        return match[1], int(match[2] or "0", 16)
+    (first, at), (second, behind) = address(waits), address(gives)
+    if first != second or behind - at != 8 * stages:
+        raise sm_timing.Disagreement(f"{stages} slots, but barriers at {waits} and {gives}")
+
+
+def widening(kernel):
+    """The way of a warpgroup that makes wider elements of a tile by itself, for the others; empty where none
+    does."""
+    machine = kernel.machine
+    loops = [loop for loop in machine.loops if any(
+        "UNPACK" in machine.code[at].text for at in loop.body) and not any(
+        machine.code[at].text.startswith("LDGSTS") or PRODUCT.match(machine.code[at].text)
+        for at in loop.body)]
+    if not loops:
+        return []
+
+    def value(text):
+        return 100 if text.startswith(("F2FP", "STS.128")) else 12 if text.startswith("SYNCS.ARRIVE") else 0
+    return sm_timing.usual_ways(machine, max(loops, key=lambda loop: loop.depth), value)[0]
 
 
 @simulated
 def producing(kernel, rates, tile, is_paged):
     """Cycles that those who copy need for a tile: of the loop that asks for copies, its inner turns as many
     as a tile has."""
-    machine = kernel.machine
+    machine, boxes = kernel.machine, kernel.design.get("boxes")
     # Page tables are read line by line: most look-ups find theirs in L1.
     rates = dataclasses.replace(rates, latencies=[
         (re.compile("LDG(?!STS)"), rates.times["l1_latency"]), *rates.latencies])
-    asks = ("LDGSTS", "UTMALDG", "UBLKCP")
+    asks = "UTMALDG" if boxes else "LDGSTS"
 
     def asked(loop):
-        return [at for at in loop.body if machine.code[at].text.startswith(asks)]
+        return sum(machine.code[at].text.startswith(asks) for at in loop.body)
     loops = [loop for loop in machine.loops if asked(loop)]
     if not loops:
-        return 0.0
+        raise sm_timing.Disagreement(f"no loop asks for copies by {asks}")
 
     def value(text):
         if text.startswith(asks):
             return 1000
-        return 100 if text.startswith(("STS", "LDS.128")) or is_paged and text.startswith("LDG") else 0
+        return 100 if is_paged and text.startswith(("LDG", "SHFL")) else 0
+    deepest = max(loops, key=lambda loop: loop.depth)
+    way = sm_timing.usual_ways(machine, deepest, value)[0]
+    count = sum(machine.code[at].text.startswith(asks) for at in way)
+    expected = boxes or tile / (16 * kernel.design["copy_threads"])
+    if count != expected:
+        raise sm_timing.Disagreement(
+            f"a tile is {expected:.0f} times {asks} of a thread, its loop has {count}")
+    return sm_timing.Quarter([steps(kernel, rates, way, 0)], TURNS, rates).run().turn()
 
-    def cycles(loop):
-        way = sm_timing.usual_ways(machine, loop, value)[0]
-        one = sm_timing.Quarter([steps(kernel, rates, way, 0)], TURNS, rates).run().turn()
-        return one, sum(machine.code[at].text.startswith("LDGSTS") for at in way)
-    inner = [loop for loop in loops if not any(asked(one) for one in machine.inner(loop))]
-    deepest = max(inner, key=lambda loop: loop.depth)
-    turn, copies = cycles(deepest)
-    if not copies:
-        return turn
-    passes = tile / (copies * 16 * kernel.design["copy_threads"])
-    if passes <= 1:
-        return turn * passes
-    outer = [loop for loop in loops if deepest in loop.inner][-1]
-    return cycles(outer)[0] + (passes - 1) * turn
+
+# As kernels/include/attention_parts.h has them: columns that a warp's vector has, slots up to which a warp
+# combines whole rows.
+STRIP, SLOTS_FEW = 128, 8
 
 
 @simulated
-def combine(kernel, rates, rows, dim_v, slots):
-    """Cycles of adding the sums of a task's parts, by those who do: a chain for each element of a thread."""
-    machine = kernel.machine
+def combine(kernel, rates, rows, dim_v, slots, helpers):
+    """Cycles of adding the sums of a task's parts by `helpers` blocks: each warp takes a row, or a strip of
+    one where there are many slots, and adds some slots while the next are on their way."""
+    machine, strips, warps = kernel.machine, math.ceil(dim_v / STRIP), 4 * kernel.groups()
 
-    def strong(loop):
-        return [machine.code[at].text for at in loop.body if machine.code[at].text.startswith("LDG")
-                and "STRONG" in machine.code[at].text]
-    outer = [loop for loop in machine.loops if strong(loop)
-             and any(strong(one) for one in machine.inner(loop))
-             and not any(PRODUCT.match(machine.code[at].text) for at in loop.body)]
-    if not outer:
-        return 0.0
-    loop = max(outer, key=lambda one: one.depth)
-    kinds = {"maximum": [], "sum": []}
-    for one in machine.inner(loop):
-        texts, way = strong(one), sm_timing.usual_ways(
-            machine, one, lambda text: 100 * text.startswith("LDG"))[0]
-        sums = any(machine.code[at].text.startswith("MUFU.EX2") for at in one.body)
-        turn = sm_timing.Quarter([steps(kernel, rates, way, 0)], TURNS, rates).run().turn()
-        kinds["sum" if sums else "maximum"].append((max(1, len(texts) // (3 if sums else 1)), turn))
-    chain = 0.0
-    for found in kinds.values():
-        left = slots
-        for unrolled, turn in sorted(found, reverse=True):
-            chain += left // unrolled * turn
-            left %= unrolled
-        chain += left * (rates.times["l2_latency"] + 20) if found else 0.0
-    width = max(16 if ".128" in text else 8 if ".64" in text else 4 for text in strong(loop))
-    threads = 128 * kernel.groups()
-    elements = rows * dim_v * 4 / (threads * width) / kernel.design.get("reducers", 1)
-    return elements * chain + 2 * rates.times["fence"]
+    def strong(loop, width):
+        return sum(machine.code[at].text.startswith(f"LDG.E.{width}.STRONG") for at in loop.body)
+    found = {}
+    for loop in machine.loops:
+        vectors, shares = strong(loop, 128), strong(loop, 64)
+        if vectors and not machine.inner(loop):
+            found[vectors / shares] = shares, loop
+    if found.keys() != {1, strips}:
+        raise sm_timing.Disagreement(f"loops that combine load {sorted(found)} vectors of 16 bytes for each "
+                                     f"slot, not 1 and {strips}")
+    many = slots > SLOTS_FEW
+    at_once, loop = found[1 if many else strips]
+    way = sm_timing.usual_ways(machine, loop, lambda text: 100 * text.startswith("LDG"))[0]
+    turn = sm_timing.Quarter([steps(kernel, rates, way, 0)] * kernel.groups(), TURNS, rates).run().turn()
+    pieces = rows * strips if many else rows
+    slices = min(math.ceil(pieces / warps), slots)
+    of_block = math.ceil(slices / min(helpers, slices))
+    latency = rates.times["l2_latency"]
+    piece = latency + math.ceil(slots / at_once) * turn
+    chain = of_block * (math.ceil(pieces / (slices * warps)) * piece + latency)
+    read = slots * rows * dim_v * 4 * of_block / slices / rates.times["l2"]
+    # Counts of parts and of slices, and the fence behind them.
+    return max(chain, read) + 2 * latency + rates.times["fence"]
 
 
 # --- Streams and bare arithmetic.

@@ -105,6 +105,10 @@ def heaviest(after, start, body, ends, worth):
 
 # --- One quarter of an SM.
 
+class Disagreement(Exception):
+    """What kernels/shares.toml says of a kernel's text is not what its machine code has."""
+
+
 @dataclasses.dataclass
 class Rates:
     """Of one target: units and times of kernels/rates.toml."""
@@ -147,7 +151,17 @@ class Step:
 
 def steps_of(machine, control, way, rates, group, groups, buffers):
     """The steps of a warpgroup's way. `buffers`: the names of what it waits for and of what it gives
-    back, in the order in which they stand there; what they do not name is there at once."""
+    back, in the order in which they stand there, all of them or none; where there are none, all is there at
+    once. Several that are given back at once stand in one text. A third item says which use of a buffer the
+    first of the first turn is, and how many uses a turn is: where warpgroups take one buffer's in turn."""
+    if buffers[0] or buffers[1]:
+        for what, opcode, named_ones in (("waits for", "SYNCS.PHASECHK", buffers[0]),
+                                         ("gives back", "SYNCS.ARRIVE", buffers[1])):
+            count = sum(machine.code[at].text.startswith(opcode) for at in way)
+            if count != len(named_ones):
+                raise Disagreement(f"warpgroup {group} {what} {count} buffers in a turn ({opcode}), "
+                                   f"kernels/shares.toml names {len(named_ones)}")
+    first, stride = buffers[2] if len(buffers) > 2 else (0, None)
     steps, waits, releases = [], list(buffers[0]), list(buffers[1])
     taken = collections.Counter()
     for at in way:
@@ -164,7 +178,7 @@ def steps_of(machine, control, way, rates, group, groups, buffers):
             step.kind = "data"
             if waits:
                 name = waits.pop(0)
-                step.what = (name, taken[name], buffers[0].count(name))
+                step.what = (name, first + taken[name], stride or buffers[0].count(name))
                 taken[name] += 1
         elif opcode.startswith("SYNCS.ARRIVE"):
             step.kind, step.what = "release", releases.pop(0) if releases else None
@@ -191,28 +205,28 @@ def named(operand, kind, group, groups):
 
 
 class Loads:
-    """What producers bring into shared memory for all warpgroups: a ring of slots for each buffer, filled
-    one after the other.
+    """What warpgroups wait for: a ring of slots for each buffer, filled one after the other.
 
-    A slot is filled anew once all `users` have given it back: the producer needs `lead` cycles for it, the
-    memory its latency, and all buffers share its rate. `held`: uses that a buffer is given back late, since
-    the code that gives it back does so for the use before.
+    A slot is filled anew each time that one is given back: its `producer`, who does one thing after the
+    other, needs `lead` cycles for it, the memory its latency, and all buffers share its rate. Buffers of no
+    bytes do not come from memory: one warpgroup tells another of them. `ahead`: a slot is shown only when
+    the producer has asked for so many more.
     """
 
     @dataclasses.dataclass
     class Buffer:
         bytes: float
         slots: int
-        users: list
+        producer: str
         lead: float = 0.0
-        held: int = 0
+        ahead: int = 0
 
     def __init__(self, buffers, rate, latency):
         self.buffers, self.rate, self.latency = buffers, rate, latency
         self.free = 0.0
         self.filled = {name: [] for name in buffers}
-        self.given = {name: {} for name in buffers}
-        self.leads = dict.fromkeys(buffers, 0.0)
+        self.asked = {name: [] for name in buffers}
+        self.leads = collections.Counter()
         for use in range(max((one.slots for one in buffers.values()), default=0)):
             for name, one in buffers.items():
                 if use < one.slots:
@@ -220,23 +234,28 @@ class Loads:
 
     def fill(self, name, time):
         buffer = self.buffers[name]
-        self.leads[name] = max(self.leads[name], time) + buffer.lead
-        self.free = max(self.free, time) + buffer.bytes / self.rate
-        self.filled[name].append(max(self.free, self.leads[name]) + self.latency)
+        if not buffer.bytes:
+            self.asked[name].append(time)
+            self.filled[name].append(time)
+            return
+        asked = max(self.leads[buffer.producer], time) + buffer.lead
+        self.leads[buffer.producer] = asked
+        self.free = max(self.free, asked) + buffer.bytes / self.rate
+        self.asked[name].append(asked)
+        self.filled[name].append(self.free + self.latency)
 
     def there(self, what, turn):
         """When the data of a use are there; never, as far as is known yet, where they are not asked for."""
         name, number, of_turn = what
         use = turn * of_turn + number
-        filled = self.filled[name]
-        return filled[use] if use < len(filled) else float("inf")
+        shown = use + self.buffers[name].ahead
+        if shown >= len(self.filled[name]):
+            return float("inf")
+        return max(self.filled[name][use], self.asked[name][shown])
 
-    def release(self, name, user, time):
-        buffer, given = self.buffers[name], self.given[name]
-        given.setdefault(user, []).append(time)
-        mine = len(given[user])
-        if all(len(given.get(other, [])) >= mine for other in buffer.users) and mine > buffer.held:
-            self.fill(name, max(given[other][mine - 1] for other in buffer.users))
+    def release(self, names, time):
+        for name in names.split():
+            self.fill(name, time)
 
 
 class Warp:
@@ -332,7 +351,7 @@ class Quarter:
         if step.kind == "arrive":
             self.barriers.setdefault(step.what[0], []).append(((number, warp.turn, warp.at), time))
         elif step.kind == "release" and self.loads and step.what:
-            self.loads.release(step.what, number, time)
+            self.loads.release(step.what, time)
         elif step.kind == "pause":
             after = max(after, time + step.latency)
         # Operands are read long before the result is there.

@@ -269,8 +269,8 @@ const PLANTED: [(Device, &str, &str); 4] = [
     // Every step along k takes the first columns of A.
     (
         nvidia("", &["gemm/bf16/64x48x80/sm90_wgmma"]),
-        "tile_load(to, a, step * Type<In>::DEPTH, groups.first",
-        "tile_load(to, a, 0 * Type<In>::DEPTH, groups.first",
+        "return {to + box * BOX_BYTES_A, step * Type<In>::DEPTH, row};",
+        "return {to + box * BOX_BYTES_A, 0 * Type<In>::DEPTH, row};",
     ),
     // The mask lets each row see one key too many.
     (
@@ -307,8 +307,8 @@ fn a_kernel_that_waits_for_ever_or_reaches_beyond_its_memory_is_a_failed_launch(
     for (device, find, replace, words) in [
         (
             wait,
-            "arrive_expecting(full, Shape::BYTES);",
-            "arrive_expecting(full, Shape::BYTES + 16);",
+            "arrive_expecting(full, BYTES);",
+            "arrive_expecting(full, BYTES + 16);",
             "threads wait for what never comes",
         ),
         (

@@ -24,7 +24,7 @@ use crate::{
 };
 use half::bf16;
 
-/// Along k: the 4-bit scales of so many weights stand beside each other before those of the next.
+/// Weights along k whose scales stand beside each other: one bf16 of int4, four bytes of mxfp4.
 const GROUP: usize = 128;
 
 /// B by columns, in some format.

@@ -32,7 +32,7 @@ const FEW: usize = 20;
 
 /// Sessions in which a failure of each row has to be confirmed. One, but where at least half of the
 /// GPUs of its node, and more than one, lose more than the least effect in the same metric, whether
-/// they failed or not: two, or three where more than [`FEW`] failures of the group are such.
+/// they failed or not: two, or three where more than 20 failures of the group are such.
 pub fn sessions(group: &Group, judged: &[Judged], nodes: &[u32]) -> Vec<usize> {
     let mut of_nodes: HashMap<u32, (usize, usize)> = HashMap::new();
     let node = |gpu: &u32| nodes.get(*gpu as usize).copied().unwrap_or(u32::MAX);

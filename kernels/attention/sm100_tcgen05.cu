@@ -65,7 +65,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     // corrections are, its sums are complete, its weights have been multiplied.
     u64 scores[TILES], weights[TILES], corrections[TILES], sums[TILES], used[TILES];
     f32 factors[TILES][ROWS];
-    // As Task has them, for those who have no register to spare.
+    // The same numbers as in Task, in shared memory for threads that have no registers left.
     Keys of[TILES];
     u32 memory;
   };
@@ -204,7 +204,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     UNROLL for (u32 i = 0; i < COUNT; i++) largest = larger(largest, scores[i]);
     return largest;
   }
-  // Those of keys that the row does not see, which sees them from `start` to `seen`.
+  // Scores of keys outside of `start` .. `seen`, the keys that the row sees, become none.
   template <u32 COUNT>
   static DEVICE_MEMBER void mask(f32 (&scores)[COUNT], u32 from, u32 start, u32 seen) {
     UNROLL for (u32 i = 0; i < COUNT; i++) {

@@ -74,7 +74,7 @@ struct Prefill90 {
     u64 queries[Q_STAGES], queries_free[Q_STAGES];
     u64 keys[STAGES], values[STAGES], keys_free[STAGES], values_free[STAGES];
     u64 raw[RAW_STAGES], raw_free[RAW_STAGES];
-    // Of the grid; the loading thread has no register for it.
+    // Units of the whole grid, in shared memory: the loading thread has no register left for it.
     u32 blocks;
   };
 
@@ -228,7 +228,7 @@ struct Prefill90 {
     }
   }
 
-  // A warp is done with a place: all of its lanes are.
+  // A warp gives a place back once all of its lanes are done with it.
   static DEVICE_MEMBER void release(u64* barrier) {
     warp_barrier();
     if (thread_index() % 32 == 0) arrive(barrier);
@@ -289,7 +289,7 @@ struct Prefill90 {
       const u32 row = unit.first + row_in_tile + 8 * half;
       const bool is_there = row < unit.sequence.queries;
       Out* to = output(p, unit, row) + (NARROW ? t % 2 * 16 + t / 2 * 8 : t * 8);
-      // Of 32 columns.
+      // Sums of 32 columns.
       UNROLL for (u32 i = 0; i < DIM_V / 2; i += 16) {
         const auto pair = [&](u32 a, u32 b) -> u64 {
           return narrow_pair(sums[i + a + 2 * half] * share, sums[i + b + 2 * half] * share, Out());

@@ -48,7 +48,8 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   static constexpr u32 AT_SHARES = AT_WEIGHTS + QUERY_PANEL;
   // Panels of a tile with a barrier of their own.
   static constexpr u32 FULL = NARROW ? 1 : PANELS;
-  // Sets of panels that are given back: values of either warpgroup, and what is no value.
+  // Sets of panels that are given back together: the values of each warpgroup, and the last
+  // 64 dimensions, which are keys alone.
   static constexpr u32 SETS = 3, NO_VALUE = 2;
   // Numbers of barriers of some threads.
   static constexpr u32 TOGETHER = 1, READY = 2, OWN = 4;
@@ -78,7 +79,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     return start + chunk / 8 * BYTES + row * 128 + (chunk % 8 ^ row % 8) * 16;
   }
 
-  // The order in which panels come and keys are multiplied: what is free first is the first.
+  // The order in which panels are copied and multiplied: first the one that is given back first.
   static DEVICE_MEMBER u32 panel_of(u32 step) { return (step + PANELS - 1) % PANELS; }
   // The set that a panel belongs to, and whether it is the first of it to come.
   static DEVICE_MEMBER u32 set_of(u32 panel) { return panel / (MINE / 64); }
@@ -147,7 +148,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     }
     if (NARROW) close_copies();
   }
-  // Hands the panels of a tile over as this thread's copies of them are done.
+  // Arrives at the barrier of each panel as soon as this thread's copies of it are complete.
   template <u32 STEP = 0> static DEVICE_MEMBER void show_panels(Shared& shared, u32 index) {
     if constexpr (STEP < PANELS) {
       await_copies<PANELS - 1 - STEP>();
@@ -156,7 +157,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       show_panels<STEP + 1>(shared, index);
     }
   }
-  // The same where one arrival is expected.
+  // The same for barriers that expect a single arrival.
   static DEVICE_MEMBER void show_together(Shared& shared, u32 index) {
     await_copies<0>();
     show_to_copies();
@@ -182,7 +183,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       }
     }
   }
-  // Hands a tile of an 8-bit cache over whose copies by this thread are done.
+  // Widens this thread's part of a tile of an 8-bit cache and arrives at the tile's barriers.
   static DEVICE_MEMBER void show_widened(Shared& shared, u32 index) {
     for (u32 set = 0; set < SETS; set++) await_empty(shared, index, set);
     widen_tile(index);
@@ -211,7 +212,8 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
         for (; from < part.key_end; from += KEYS) {
           const u32 tile = index++;
           if (tile % TILES != turn) continue;
-          // The leader has asked for all tiles before: phases that the others await are not past.
+          // The leader has asked for all earlier tiles, so that no other thread waits for a phase
+          // that is already over.
           barrier_of<LOADERS>(LOADED + turn);
           u32 found[Tokens::EACH];
           Tokens tokens;
@@ -285,7 +287,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     static DEVICE_MEMBER void await_panel(Shared& shared, u32 index, u32 panel) {
       await_phase(&shared.full[index % TILES][panel % FULL], index / TILES % 2);
     }
-    // Values of this warpgroup's columns, whose scores the other one made.
+    // Waits for this warpgroup's columns of the values of a tile whose scores the other one made.
     DEVICE_MEMBER void await_values(Shared& shared, u32 index) const {
       for (u32 i = 0; i < smaller(MINE / 64, FULL); i++) {
         await_panel(shared, index, group * (MINE / 64) + i);
@@ -467,7 +469,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
           index += from + KEYS < end ? 2 : 1;
         }
         mine.leave(p, part, sequence, rows);
-        // The last part of this block's last worker.
+        // Whether this is the last part that this block works on.
         const bool idle = worker + block_count() >= p.workers && i + 1 == p.part_firsts[worker + 1];
         combine_if_complete<Q, DIM_V, CONSUMERS, true>(p, part, sequence, shared.told, idle,
                                                        together);
@@ -483,7 +485,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
         for (u32 panel = 0; panel < FULL; panel++) {
           make_barrier(&shared.full[i][panel], come_by_boxes(p) ? 1 : LOADERS);
         }
-        // One thread of each warp of a warpgroup.
+        // Arrivals: one thread of each warp of a warpgroup.
         for (u32 set = 0; set < SETS; set++) make_barrier(&shared.empty[i][set], GROUP / 32);
       }
       barriers_made();

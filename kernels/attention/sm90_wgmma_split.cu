@@ -298,7 +298,7 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
           mine.take();
           mine.leave(p, part, sequence, rows);
         }
-        // The last part of this block's last worker.
+        // Whether this is the last part that this block works on.
         const bool idle = worker + block_count() >= p.workers && i + 1 == p.part_firsts[worker + 1];
         combine_if_complete<Q, DIM, CONSUMERS, true>(p, part, sequence, told, idle, together);
         together();

@@ -16,7 +16,7 @@ CONSTANT u32 STAGES = 4;
 CONSTANT u32 BYTES_A = ROWS * ROW_BYTES;
 CONSTANT u32 BYTES_B = COLUMNS * ROW_BYTES;
 CONSTANT u32 BYTES = BYTES_A + BYTES_B;
-using Stages = Ring<STAGES>;
+using Stages = PhaseRing<STAGES>;
 
 template <class In> struct Type;
 template <class In, u32 TYPE> struct Half {

@@ -22,7 +22,7 @@ CONSTANT u32 BYTES_B = COLUMNS * ROW_BYTES;
 // Tiles of scales of A along k, and those of B in two rows of tiles.
 CONSTANT u32 SCALES_BYTES = PARTS * SCALE_BYTES;
 CONSTANT u32 BYTES = BYTES_A + BYTES_B + 3 * SCALES_BYTES;
-using Stages = Ring<STAGES>;
+using Stages = PhaseRing<STAGES>;
 
 // In tensor memory: sums of two tiles, then twice scales, those of A first.
 CONSTANT u32 SCALES_AT = 2 * COLUMNS;

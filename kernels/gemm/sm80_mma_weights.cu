@@ -33,7 +33,7 @@ template <class In> struct Layout {
   static constexpr u32 DEPTH = LINE_BYTES * 8 / In::BITS;
   static constexpr u32 CHUNKS = DEPTH / 8, OWN = CHUNKS / 4;
   static constexpr u32 SCALE_BYTES = In::SCALE_BITS / 8;
-  // Whether sums of a stage, and not weights, are multiplied with the scales.
+  // Whether the scales multiply the sums of a stage, instead of the weights.
   static constexpr bool SCALED_LAST = In::SCALE_BITS == 16;
 
   // Where a chunk of a row of A stands, so that neither the lanes that copy a row's chunks nor those
@@ -124,7 +124,7 @@ template <class In, u32 ACROSS> struct Turned {
   DEVICE_MEMBER u32 scale_of(u32 stage, u32 i) const {
     const u32 first = stage + WEIGHTS_BYTES + BYTES_A;
     if constexpr (L::SCALE_BYTES == 2) {
-      // Of two columns in a word.
+      // Two columns, packed into a word.
       const u32 pair = load_shared(first + column(i) / 2 * 4, u32());
       return g % 2 == 0 ? pair << 16 : pair & 0xffff0000;
     } else if constexpr (L::SCALE_BYTES == 4) {
@@ -196,7 +196,7 @@ template <class In, u32 ACROSS> struct Turned {
     const u32 shared = shared_address(dynamic_shared());
     const u32 rows = tiles_along(p.m, ROWS), columns = tiles_along(p.n, COLUMNS);
     const Line line = line_of(rows * columns, tiles_along(p.k, L::DEPTH));
-    // Down the rows first: what a block reads of the weights, its neighbours read too.
+    // Tiles go down the rows first, so that neighbouring blocks read the same weights.
     const auto tile_of = [&](u32 index) { return Tile{index % rows, index / rows}; };
     Stretch fetched = first_stretch(line);
     Tile tile = tile_of(fetched.index);
@@ -246,7 +246,7 @@ template <class In, u32 ACROSS> DEVICE void product(const GemmParams& p, f32* sc
 template <class In> DEVICE void product(const GemmParams& p, f32* scratch) {
   SHARED u32 told[1];
   if (p.m <= 8) product<In, 1>(p, scratch, told);
-  // Beside the sums of a group there are registers for no more.
+  // Beside the accumulators of a group there are no registers for more rows.
   else if (p.m <= 16 || Layout<In>::SCALED_LAST) product<In, 2>(p, scratch, told);
   else product<In, 4>(p, scratch, told);
 }

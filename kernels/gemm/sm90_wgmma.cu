@@ -52,7 +52,7 @@ template <u32 WIDE> struct Shape {
   static constexpr u32 COLUMNS = WIDE;
   static constexpr u32 BYTES = BYTES_A + WIDE * ROW_BYTES;
   static constexpr u32 STAGES = WIDE == 128 ? 6 : 4;
-  // Of each warpgroup that multiplies; a tile's parts of 64 columns are a multiple of them.
+  // Store buffers of each multiplying warpgroup. A tile's parts of 64 columns are a multiple of these.
   static constexpr u32 BUFFERS = WIDE == 192 ? 3 : 2;
   static constexpr u32 BARRIERS_AT = STAGES * BYTES + MULTIPLIERS * BUFFERS * BUFFER_BYTES;
   // Of one thread.
@@ -99,7 +99,7 @@ template <class In, class Shape, u32 SHARERS, class Ring, class Groups>
 DEVICE void fetch_tile(Ring& ring, u8* shared, const Groups& groups, Place place, u32 first,
                        u32 end, const TensorMap* a, const TensorMap* b) {
   for (u32 step = first; step < end; step++) {
-    u8* to = shared + ring.stage * Shape::BYTES;
+    u8* to = shared + ring.at * Shape::BYTES;
     const auto of_a = [&](u32 box) -> Box {
       const u32 row = groups.first + place.row * ROWS + box * 64;
       return {to + box * BOX_BYTES_A, step * Type<In>::DEPTH, row};
@@ -160,7 +160,7 @@ DEVICE void leave(const f32 (&sums)[Shape::SUMS], u8* shared, u32 consumer, cons
   UNROLL for (u32 part = 0; part < COLUMNS / 64; part++) {
     const u32 which = consumer * BUFFERS + part % BUFFERS;
     u8* buffer = shared + Shape::STAGES * Shape::BYTES + which * BUFFER_BYTES;
-    // The store that read this buffer last has done so.
+    // The last store from this buffer has read it.
     if (thread == 0) await_stores_read<BUFFERS - 1>();
     barrier_of<128>(1 + consumer);
     UNROLL for (u32 pair = 0; pair < 4; pair++) {
@@ -185,15 +185,15 @@ DEVICE void leave(const f32 (&sums)[Shape::SUMS], u8* shared, u32 consumer, cons
 template <class In, class Shape, class Ring>
 DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer,
                            u32 accumulate) {
-  await_phase(&ring.full[ring.stage], ring.parity);
-  const u32 a = shared_address(shared) + ring.stage * Shape::BYTES;
+  await_phase(&ring.full[ring.at], ring.parity);
+  const u32 a = shared_address(shared) + ring.at * Shape::BYTES;
   begin_multiplications();
   UNROLL for (u32 part = 0; part < 4; part++) {
     multiply_tiles(sums, describe_k_major(a + consumer * BOX_BYTES_A + part * 32),
                    Type<In>::describe_b(a + BYTES_A, part), accumulate + part, In());
   }
   close_multiplications();
-  u64* empty = &ring.empty[ring.stage];
+  u64* empty = &ring.empty[ring.at];
   ring.advance();
   return empty;
 }
@@ -206,7 +206,7 @@ DEVICE void multiply_tile(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 
   u64* previous = nullptr;
   for (u32 step = 0; step < steps; step++) {
     u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step);
-    // All but the ones just closed are done: the stage before has been read.
+    // Only the products just issued are still running, so the stage before has been read.
     await_multiplications<1>();
     if (speaks && previous != nullptr) release_stage<SHARERS>(previous);
     previous = empty;
@@ -247,7 +247,8 @@ struct BlockScales {
   const f32* b;
   u32 rows, columns, blocks;
 
-  // By one warp, beside a stage; who waits for the stage waits for them. Zeros outside of A and B.
+  // One warp copies the scales of a stage; the stage's barrier counts these copies too. Scales
+  // outside of A and B are zero.
   template <u32 WIDE> DEVICE_MEMBER void copy(u8* to, Place place, u32 step, u64* full) const {
     const u32 lane = thread_index() % 32, at = shared_address(to);
     UNROLL for (u32 i = 0; i < ROWS / 32; i++) {
@@ -288,9 +289,9 @@ DEVICE void produce_scales(Ring ring, u8* shared, Groups groups, Scales scales) 
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     const Place place = place_of(groups, index);
     for (u32 step = 0; step < steps; step++) {
-      await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
-      u8* to = scales_of<Shape>(shared, ring.stage);
-      scales.template copy<Shape::COLUMNS>(to, place, step, &ring.full[ring.stage]);
+      await_phase(&ring.empty[ring.at], ring.parity ^ 1);
+      u8* to = scales_of<Shape>(shared, ring.at);
+      scales.template copy<Shape::COLUMNS>(to, place, step, &ring.full[ring.at]);
       ring.advance();
     }
   }
@@ -308,12 +309,12 @@ DEVICE void consume_promoting(Ring ring, u8* shared, Groups groups, Scales scale
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     f32 all[Shape::SUMS] = {}, sums[Shape::SUMS];
     for (u32 step = 0; step < steps; step++) {
-      const u8* beside = scales_of<Shape>(shared, ring.stage);
+      const u8* beside = scales_of<Shape>(shared, ring.at);
       u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, 0);
       const auto factors = scales.template load<Shape::COLUMNS / 64>(beside);
       await_multiplications<0>();
       settle(sums);
-      // The scales have been loaded by all lanes.
+      // All lanes have loaded their scales.
       if (Scales::COPIERS > 0) warp_barrier();
       if (speaks) release_stage<Groups::SHARERS>(empty);
       UNROLL for (u32 i = 0; i < Shape::SUMS; i++) {
@@ -330,7 +331,7 @@ template <class In, class Groups>
 DEVICE void plain_product(const Groups& groups, const TensorMap* a, const TensorMap* b,
                           const TensorMap* c) {
   using S = Shape<256>;
-  using Ring = StageRing<S::STAGES>;
+  using Ring = PhaseRing<S::STAGES>;
   u8* shared = dynamic_shared();
   const auto fetch = [&](Ring ring) {
     if (thread_index() == 0) produce<In, S>(ring, shared, groups, a, b);
@@ -345,7 +346,7 @@ template <class Scales>
 DEVICE void promoted_product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
                              const TensorMap* c, Scales scales) {
   using S = Shape<192>;
-  using Ring = StageRing<S::STAGES>;
+  using Ring = PhaseRing<S::STAGES>;
   u8* shared = dynamic_shared();
   const auto groups = single<ROWS, S::COLUMNS, 2>(p);
   const auto fetch = [&](Ring ring) {
@@ -404,7 +405,7 @@ DEVICE void consume_stretches(Ring ring, u8* shared, const Deal<Shape, CLUSTER>&
 template <class In, class Shape, u32 CLUSTER>
 DEVICE void shared_product(const GemmParams& p, f32* scratch, const TensorMap* a,
                            const TensorMap* b, const TensorMap* c) {
-  using Ring = StageRing<Shape::STAGES>;
+  using Ring = PhaseRing<Shape::STAGES>;
   u8* shared = dynamic_shared();
   const auto deal = single<ROWS, Shape::COLUMNS * CLUSTER>(p);
   const u32 steps = tiles_along(p.k, Type<In>::DEPTH);

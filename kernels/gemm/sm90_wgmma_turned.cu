@@ -107,7 +107,7 @@ template <> struct Type<i8> {
   }
 };
 
-using Ring = StageRing<STAGES>;
+using Ring = PhaseRing<STAGES>;
 using Deal = Single<ROWS, COLUMNS, 2>;
 
 // Has stage after stage copied, through all tiles.
@@ -118,7 +118,7 @@ DEVICE void produce(Ring ring, u8* shared, Deal deal, u32 steps, const TensorMap
   for (u32 index = block_index(); deal.seek(index); index += block_count()) {
     const Place place = place_of(deal, index);
     for (u32 step = 0; step < steps; step++) {
-      u8* to = shared + ring.stage * BYTES;
+      u8* to = shared + ring.at * BYTES;
       const auto of_a = [&](u32 box) -> Box {
         return {to + box * BOX_BYTES_A, step * T::DEPTH, place.row * ROWS + box * 64};
       };
@@ -137,8 +137,8 @@ template <class In>
 DEVICE u64* multiply_stage(typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], Fragments& a,
                            Ring& ring, u8* shared, u32 accumulate) {
   const u32 warp = thread_index() / 32 - 4;
-  await_phase(&ring.full[ring.stage], ring.parity);
-  const u32 stage = shared_address(shared) + ring.stage * BYTES;
+  await_phase(&ring.full[ring.at], ring.parity);
+  const u32 stage = shared_address(shared) + ring.at * BYTES;
   Type<In>::load(a, stage + BYTES_A, warp);
   begin_multiplications();
   UNROLL for (u32 step = 0; step < STEPS; step++) {
@@ -148,7 +148,7 @@ DEVICE u64* multiply_stage(typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], Fra
     }
   }
   close_multiplications();
-  u64* empty = &ring.empty[ring.stage];
+  u64* empty = &ring.empty[ring.at];
   ring.advance();
   return empty;
 }

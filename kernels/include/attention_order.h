@@ -10,11 +10,11 @@ CONSTANT u32 CACHED_BYTES = 16 << 20;
 // A head of a sequence, and a tile of its queries.
 struct Place { u32 sequence, head, tile; };
 
-// Heads of all sequences stand on one line, in sections. Of a section every head's last tile comes
-// first, then every head's last but one: causal, that is the longest first, so that little is left
-// when blocks run out of tiles. A section is as many heads, a power of two times those that share
-// keys, as have keys and values of at most CACHED_BYTES. Where tiles are equally long, a section is
-// one head.
+// The heads of all sequences form one sequence of sections. Within a section the last tile of
+// every head comes first, then the last but one of every head. With a causal mask these are the
+// longest tiles, so that short ones are left for the end, when blocks run out of work. A section
+// is as many heads, a power of two times those that share keys, as have keys and values of at most
+// CACHED_BYTES. Where tiles are equally long, a section is one head.
 struct TileOrder {
   u32 tiles, section;
 

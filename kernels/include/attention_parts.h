@@ -12,7 +12,7 @@
 namespace {
 
 CONSTANT u32 PART_ROWS = 64;
-// Cycles of a block's wait for the other parts of its rows: some 20 us.
+// How long a block waits for the other parts of its rows, in cycles: about 20 us.
 CONSTANT u64 PATIENCE = 1 << 15;
 // Columns of a row that a warp combines with one vector of each lane, by lanes of 32.
 CONSTANT u32 STRIP = 128;
@@ -29,7 +29,7 @@ struct SlotCounts { u32 parts, slices, left; };
 DEVICE u64 output_row(const AttentionParams& p, const AttentionPart& part,
                       const AttentionSequence& sequence, u32 row) {
   const u32 group = p.heads / p.kv_heads, at = part.row_first + row;
-  // Of a single query nothing has to be divided.
+  // With a single query no division is needed.
   const u32 query = sequence.queries == 1 ? 0 : at / group;
   return u64(sequence.query_first + query) * p.heads + part.kv_head * group + (at - query * group);
 }
@@ -63,7 +63,7 @@ DEVICE void leave_sum(const AttentionParams& p, const AttentionPart& part, u64 o
   if (column == 0) leave_share(p, part, p.dim_v, row, max, total);
 }
 
-// Two sums of a row that are stored at once.
+// Two neighbouring sums of a row, in one store.
 struct alignas(8) Pair { f32 low, high; };
 
 struct WholeBlock {
@@ -75,7 +75,7 @@ template <u32 DIM, u32 STRIPS, u32 AT_ONCE> struct Slots {
   Vector<f32> sums[AT_ONCE][STRIPS];
   f32 max[AT_ONCE], total[AT_ONCE];
 
-  // From `slot` on, of those of `part`; `from` and `shares` are the row's in the first.
+  // Loads the slots of `part` from `slot` on; `from` and `shares` are this row's in the first slot.
   DEVICE_MEMBER void load(const f32* from, const f32* shares, const AttentionPart& part, u32 slot) {
     from += slot * slot_words(DIM);
     shares += slot * slot_words(DIM);
@@ -170,7 +170,7 @@ DEVICE void combine_slice(const AttentionParams& p, const AttentionPart& part,
   }
 }
 
-// Whether all parts are counted, at once or within PATIENCE.
+// Whether all parts have been counted, now or within PATIENCE cycles.
 DEVICE bool await_parts(const u32* count, u32 parts) {
   const u64 start = cycles();
   do {

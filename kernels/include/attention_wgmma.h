@@ -28,7 +28,8 @@ DEVICE Softmax no_softmax() {
   return {{no_score(), no_score()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
 }
 
-// Scores of keys from `from` on become none for keys that a row does not see: it sees those before `end`.
+// Scores of keys from `from` on become none where a row does not see the key: it sees those before
+// `end`.
 template <u32 COUNT> DEVICE void mask_scores(f32 (&scores)[COUNT], u32 from, const u32 (&end)[2]) {
   const u32 t = thread_index() % 4;
   UNROLL for (u32 i = 0; i < COUNT; i++) {
@@ -42,7 +43,7 @@ DEVICE void mask_scores(f32 (&scores)[COUNT], u32 from, const u32 (&first)[2],
                         const u32 (&count)[2]) {
   const u32 t = thread_index() % 4;
   UNROLL for (u32 i = 0; i < COUNT; i++) {
-    // Keys before the first are far beyond the last here.
+    // Unsigned: keys before the first become larger than any count.
     const u32 key = from + i / 4 * 8 + 2 * t + i % 2 - first[i / 2 % 2];
     if (key >= count[i / 2 % 2]) scores[i] = no_score();
   }

@@ -38,7 +38,7 @@ DEVICE u64 load_fresh(const u64* from) {
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(got) : "l"(from) : "memory");
   return got;
 }
-// Each of the four by itself.
+// 16 bytes in one instruction; each of the four elements is read as if by a load of its own.
 DEVICE Vector<f32> load_fresh(const Vector<f32>* from) {
   Vector<f32> got;
   asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"

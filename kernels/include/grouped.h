@@ -5,7 +5,7 @@
 #include "params.h"
 #include "tiles.h"
 
-// Tiles of so many rows and columns, or pairs of tiles for clusters of two blocks.
+// C in `rows` x `columns` tiles, or in pairs of tiles for clusters of two blocks.
 template <u32 SHARERS> DEVICE u32 tiles_dealt(u32 rows, u32 columns) {
   if (SHARERS == 1) return rows * columns;
   const Pairs pairs = pairs_of(rows, columns);

@@ -1,23 +1,12 @@
 // What matrix products into tensor memory have in common: who waits for whom, and how sums leave.
 // One thread has stages copied, one has them multiplied, four warps write sums.
 #pragma once
+#include "phase_ring.h"
 #include "sm100.h"
 #include "tiles.h"
 
-// A ring of COUNT places with two barriers for each.
-template <u32 COUNT> struct Ring {
-  u64* full;
-  u64* empty;
-  u32 at, parity;
-
-  DEVICE_MEMBER void advance() {
-    if (++at < COUNT) return;
-    at = 0;
-    parity ^= 1;
-  }
-};
 // Two tiles of sums.
-using Sums = Ring<2>;
+using Sums = PhaseRing<2>;
 
 struct Work {
   u32 rows, columns, steps;

@@ -81,9 +81,9 @@ DEVICE u32 address_in_cluster(u32 at, u32 place) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(place));
   return there;
 }
-// Arrives at the same barrier of another block. With `.release.cluster` the assembler makes a fence
-// of the whole GPU's memory of it; as it stands it only says that this thread came, which is enough
-// for who has nothing written that the other block reads.
+// Arrives at the same barrier of another block. `.release.cluster` would make the assembler add a
+// fence of the whole GPU's memory. This form adds none: use it where the other block reads nothing
+// that this thread wrote.
 DEVICE void arrive_in_cluster(u64* barrier, u32 place) {
   const u32 there = address_in_cluster(shared_address(barrier), place);
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];"

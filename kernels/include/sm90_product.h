@@ -2,25 +2,14 @@
 // how operands are fetched by one block or by the two of a cluster, and the roles of the warpgroups.
 #pragma once
 #include "grouped.h"
+#include "phase_ring.h"
 #include "sm90.h"
 
 // The warpgroups that multiply; one more has stages copied.
 CONSTANT u32 MULTIPLIERS = 2;
 
-// Stages in shared memory. `full` counts the bytes that came, `empty` the warps that have read them.
-template <u32 STAGES> struct StageRing {
-  u64* full;
-  u64* empty;
-  u32 stage, parity;
-
-  DEVICE_MEMBER void advance() {
-    if (++stage < STAGES) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
-
-// A block's tile; of a pair, whether the other block's is below or above it, and not beside it.
+// A block's tile. `down` is 1 where the tiles of the cluster's two blocks are below each other, 0
+// where they are beside each other.
 struct Place { u32 row, column, down; };
 
 template <class Groups> DEVICE Place place_of(const Groups& groups, u32 index) {
@@ -56,8 +45,8 @@ DEVICE void load_boxes(const TensorMap* map, u64* full, At box) {
 template <u32 SHARERS, u32 BYTES, u32 BOXES_A, u32 BOXES_B, class Ring, class AtA, class AtB>
 DEVICE void fetch_stage(Ring& ring, u32 down, const TensorMap* a, const TensorMap* b, AtA of_a,
                         AtB of_b) {
-  await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
-  u64* full = &ring.full[ring.stage];
+  await_phase(&ring.empty[ring.at], ring.parity ^ 1);
+  u64* full = &ring.full[ring.at];
   arrive_expecting(full, BYTES);
   if (SHARERS == 1) {
     load_boxes<false, BOXES_A>(a, full, of_a);
@@ -72,11 +61,11 @@ DEVICE void fetch_stage(Ring& ring, u32 down, const TensorMap* a, const TensorMa
   ring.advance();
 }
 
-// A stage has been read: whoever fills it may know, which are both blocks where each fills both's.
-// The other block's copies then overwrite it, through the asynchronous proxy. They may: what reads a
-// stage by wgmma has ended when wgmma.wait_group returns, and what threads loaded from it, a wgmma
-// that has ended took. Nothing that this thread wrote has to be seen there, so that the arrival needs
-// no fence of the GPU's memory.
+// Gives a stage back to the blocks that fill it: both of a cluster where each fills both. Copies of the
+// other block may then overwrite the stage through the asynchronous proxy. That is safe: wgmma's reads
+// of the stage are complete when wgmma.wait_group returns, and values that threads loaded from it were
+// operands of a wgmma that is complete. The other block reads nothing that this thread wrote, so the
+// arrival needs no fence of global memory.
 template <u32 SHARERS> DEVICE void release_stage(u64* empty) {
   arrive(empty);
   if (SHARERS == 2) arrive_in_cluster(empty, cluster_place() ^ 1);
@@ -84,12 +73,12 @@ template <u32 SHARERS> DEVICE void release_stage(u64* empty) {
 
 // Runs a block: `produce` by the first warpgroup, `consume` by the two that multiply. Barriers stand
 // in dynamic shared memory, where the other block of a cluster finds them at the same place.
-// COPIERS threads arrive at a full stage beside the one that expects its bytes.
+// COPIERS threads arrive at a full stage, besides the thread that expects its bytes.
 template <u32 STAGES, u32 SHARERS, u32 COPIERS = 0, class Produce, class Consume>
 DEVICE void run_warpgroups(u8* barriers, const TensorMap* a, const TensorMap* b,
                            const TensorMap* c, Produce produce, Consume consume) {
   u64* full = reinterpret_cast<u64*>(barriers);
-  const StageRing<STAGES> ring = {full, full + STAGES, 0, 0};
+  const PhaseRing<STAGES> ring = {full, full + STAGES, 0, 0};
   if (thread_index() == 0) {
     for (u32 stage = 0; stage < STAGES; stage++) {
       make_barrier(&ring.full[stage], 1 + COPIERS);
@@ -110,7 +99,7 @@ DEVICE void run_warpgroups(u8* barriers, const TensorMap* a, const TensorMap* b,
     take_registers<232>();
     consume(ring);
   }
-  // The other block may still fill this one's memory, and arrive at its barriers.
+  // The other block may still copy into this block's shared memory and arrive at its barriers.
   if (SHARERS == 2) {
     warp_barrier();
     cluster_barrier();

@@ -8,6 +8,7 @@
 #pragma once
 #include "block_sum.h"
 #include "params.h"
+#include "phase_ring.h"
 #include "sm90.h"
 
 namespace {
@@ -47,28 +48,16 @@ struct Chunks {
   }
 };
 
-template <u32 STAGES> struct Ring {
-  u64* full;
-  u64* empty;
-  u32 stage, parity;
-
-  DEVICE_MEMBER void advance() {
-    if (++stage < STAGES) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
-
 template <class S, class Ring>
 DEVICE void produce(const StreamParams& p, Chunks chunks, Ring ring, u8* shared) {
   const u64 policy = policy_evict_first();
   const f64* first = S::SUMS ? p.a : p.b;
   const f64* second = S::SUMS ? p.b : p.c;
   for (u64 chunk = block_index(); chunk < chunks.count(); chunk += block_count()) {
-    await_phase(&ring.empty[ring.stage], ring.parity ^ 1);
+    await_phase(&ring.empty[ring.at], ring.parity ^ 1);
     const u32 bytes = chunks.bytes(chunk);
-    u64* full = &ring.full[ring.stage];
-    u8* to = shared + ring.stage * S::STAGE_BYTES;
+    u64* full = &ring.full[ring.at];
+    u8* to = shared + ring.at * S::STAGE_BYTES;
     arrive_expecting(full, S::INPUTS * bytes);
     bulk_load(to, first + chunk * CHUNK, bytes, full, policy);
     if (S::INPUTS == 2) bulk_load(to + CHUNK_BYTES, second + chunk * CHUNK, bytes, full, policy);
@@ -86,8 +75,8 @@ DEVICE void assign(const StreamParams& p, Chunks chunks, Ring ring, u8* shared) 
   if (OPERATION == COPY && worker != 0) return;
   u64* previous = nullptr;
   for (u64 chunk = block_index(); chunk < chunks.count(); chunk += block_count()) {
-    await_phase(&ring.full[ring.stage], ring.parity);
-    u8* stage = shared + ring.stage * S::STAGE_BYTES;
+    await_phase(&ring.full[ring.at], ring.parity);
+    u8* stage = shared + ring.at * S::STAGE_BYTES;
     if (OPERATION != COPY) {
       Pair* b = reinterpret_cast<Pair*>(stage);
       const Pair* c = reinterpret_cast<const Pair*>(stage + (S::INPUTS - 1) * CHUNK_BYTES);
@@ -105,7 +94,7 @@ DEVICE void assign(const StreamParams& p, Chunks chunks, Ring ring, u8* shared) 
       close_stores();
       await_stores_read<1>();
       if (previous != nullptr) arrive(previous);
-      previous = &ring.empty[ring.stage];
+      previous = &ring.empty[ring.at];
     }
     ring.advance();
   }
@@ -121,8 +110,8 @@ DEVICE Sum reduce(Chunks chunks, Ring ring, u8* shared) {
   const u32 worker = thread_index() - 32;
   Sum sums[8] = {};
   for (u64 chunk = block_index(); chunk < chunks.count(); chunk += block_count()) {
-    await_phase(&ring.full[ring.stage], ring.parity);
-    const u8* stage = shared + ring.stage * S::STAGE_BYTES;
+    await_phase(&ring.full[ring.at], ring.parity);
+    const u8* stage = shared + ring.at * S::STAGE_BYTES;
     const Terms* a = reinterpret_cast<const Terms*>(stage);
     const Terms* b = reinterpret_cast<const Terms*>(stage + (S::INPUTS - 1) * CHUNK_BYTES);
     const u32 pairs = chunks.bytes(chunk) / u32(sizeof(Terms));
@@ -136,7 +125,7 @@ DEVICE Sum reduce(Chunks chunks, Ring ring, u8* shared) {
     }
     // All lanes have read the stage before one of them gives it back.
     warp_barrier();
-    if (thread_index() % 32 == 0) arrive(&ring.empty[ring.stage]);
+    if (thread_index() % 32 == 0) arrive(&ring.empty[ring.at]);
     ring.advance();
   }
   Sum sum = 0;
@@ -150,7 +139,7 @@ template <Operation OPERATION, u32 RING_BYTES> DEVICE void stream(const StreamPa
   SHARED u64 barriers[2 * S::STAGES];
   u8* shared = dynamic_shared();
   const Chunks chunks = {p.length / 2 * 2};
-  const Ring<S::STAGES> ring = {barriers, barriers + S::STAGES, 0, 0};
+  const PhaseRing<S::STAGES> ring = {barriers, barriers + S::STAGES, 0, 0};
   if (thread_index() == 0) {
     for (u32 stage = 0; stage < S::STAGES; stage++) {
       make_barrier(&ring.full[stage], 1);

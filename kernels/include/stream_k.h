@@ -19,7 +19,7 @@ struct Line {
   }
 };
 
-// CLUSTER blocks that follow each other are one worker.
+// CLUSTER neighbouring blocks are one worker.
 template <u32 CLUSTER = 1> DEVICE Line line_of(u32 tiles, u32 steps) {
   const u32 workers = block_count() / CLUSTER, rounds = tiles / workers;
   const bool even = tiles % workers == 0;

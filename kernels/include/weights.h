@@ -26,10 +26,10 @@ struct bf16fp8 {
   static constexpr u32 BITS = 8, SCALE_BITS = 0;
 };
 
-// One 4-bit weight of the matrix, by its number.
+// One 4-bit weight, by its index in the matrix.
 DEVICE u32 weight_bits(const void* weights, u64 at) {
   const u32 word = static_cast<const u32*>(weights)[at / 8];
   return word >> (at % 2 * 16 + at % 8 / 2 * 4) & 15;
 }
-// Its value by the mantissa of 2^23: no conversion.
+// The value, by placing the nibble into the mantissa of 2^23: no conversion instruction.
 DEVICE f32 value_of_int4(u32 bits) { return float_of(0x4b000000 | bits) - 8388616.0f; }

@@ -140,7 +140,7 @@ impl Mask {
     }
 }
 
-/// As ids have it: `causal-window128`.
+/// The mask's part of a case id: `causal-window128`.
 impl fmt::Display for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(chunk.work(), AttentionPoint { keys: 808, ..point() }.work());
     }
 
-    /// Every mask, by its number.
+    /// One of the four masks, for property tests.
     fn mask_of(number: u32, length: u32) -> Mask {
         [Mask::Full, Mask::Causal, Mask::Window(length), Mask::Chunk(length)][number as usize]
     }

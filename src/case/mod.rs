@@ -175,7 +175,7 @@ pub struct ComputePoint {
 /// `C[m, n] = A[m, k] B[k, n]`, all row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmPoint {
-    /// Element type of A and B, or that of each.
+    /// Element type of A and B; types such as `bf16-int4` name one for each.
     pub dtype: Dtype,
     /// Rows of the output.
     pub m: u32,

@@ -154,7 +154,7 @@ impl Planted {
     }
 }
 
-/// Which token of the cycle a key of a sequence is.
+/// The token of the cycle that stands at a key of a sequence.
 fn in_cycle(places: &Places, sequence: &Sequence, key: u32) -> usize {
     (places.key(sequence, key) % CYCLE as u64) as usize
 }
@@ -181,7 +181,7 @@ fn operand<E: Element>(cycle: &[i16], length: u64) -> Operand<E> {
 /// What the keys that a query sees come to, head by head of K and V.
 struct Sums {
     heads: Vec<Head>,
-    /// How often each token of the cycle comes among some keys; zeros between calls.
+    /// Counts of each token of the cycle among some keys; all zeros between calls.
     times: Vec<i64>,
 }
 
@@ -457,7 +457,7 @@ mod tests {
         }
     }
 
-    /// Of a window or chunk that is not minded, or is a key too long or too short.
+    /// A kernel that ignores the window or chunk, or whose window is one key too long or too short.
     #[test]
     fn keys_out_of_the_window_show() {
         for (mask, wrong) in [

@@ -145,7 +145,7 @@ pub(super) fn prepare_product<'r>(
     }
 }
 
-/// A product made ready, or why it cannot be.
+/// A prepared product, or the reason why there is none.
 type Ready<'r> = Result<Box<dyn Product + 'r>, Unready>;
 
 fn ready<'r, O: Element>(

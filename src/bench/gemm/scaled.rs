@@ -50,7 +50,7 @@ pub(super) struct Operand {
     /// Of 4 bits, the first of two in a byte is the lower.
     pub(super) elements: Vec<u8>,
     pub(super) scales: Vec<u8>,
-    /// What they stand for.
+    /// The values that the quantised weights and scales stand for.
     pub(super) values: Vec<f32>,
 }
 

@@ -27,11 +27,11 @@ use half::bf16;
 /// Weights along k whose scales stand beside each other: one bf16 of int4, four bytes of mxfp4.
 const GROUP: usize = 128;
 
-/// B by columns, in some format.
+/// B, column by column, in one of the formats.
 struct Quantised {
     weights: Vec<u8>,
     scales: Vec<u8>,
-    /// What they stand for.
+    /// The values that the quantised weights and scales stand for.
     values: Vec<f32>,
 }
 
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Whether the product with what stands in B passes the reference of values.
+    /// Whether a product with these weights passes the check against the reference.
     fn passes(dtype: Dtype, change: impl Fn(&mut Quantised)) -> bool {
         let [m, n, k] = SHAPE;
         let mut random = oorandom::Rand64::new(3);

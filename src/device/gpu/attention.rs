@@ -25,9 +25,6 @@ pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<(), DeviceErro
     if params.dim_qk > dim_qk || params.dim_v > dim_v {
         return unfit(format!("heads of at most {dim_qk} for queries and {dim_v} for values"));
     }
-    if !row.windows && (params.window != 0 || params.chunk != 0) {
-        return unfit("a mask without a sliding window or chunks".into());
-    }
     Ok(())
 }
 
@@ -110,11 +107,6 @@ mod tests {
         assert!(check(mapped, &paged).is_err() && check(portable, &paged).is_ok());
         let scheduled = rows.iter().find(|row| !row.maps.is_empty() && row.tile.is_none());
         assert_eq!(check(scheduled.expect("latent decode"), &paged), Ok(()));
-        let without = KernelRow { windows: false, ..portable.clone() };
-        for (window, chunk) in [(128, 0), (0, 8192)] {
-            let masked = AttentionParams { causal: 1, window, chunk, ..params(1, 128) };
-            assert!(check(&without, &masked).is_err() && check(portable, &masked).is_ok());
-        }
         let error = check(portable, &params(1, 520)).expect_err("values are too long");
         assert!(error.to_string().contains("512 for values"), "{error}");
     }

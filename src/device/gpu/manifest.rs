@@ -65,9 +65,6 @@ pub struct KernelRow {
     pub tile: Option<u32>,
     /// Dimensions of queries and of values that it is made for, at most.
     pub dims_max: Option<[u32; 2]>,
-    /// Whether it masks keys before a sliding window or chunk.
-    #[serde(default)]
-    pub windows: bool,
     /// Rows of C that it is made for, at most.
     pub rows_max: Option<u32>,
     /// Tensor maps that follow the parameters.

@@ -106,11 +106,11 @@ unsafe fn load<E: Wide>(from: *const E, count: usize) -> [__m256; 2] {
     }
 }
 
-/// Asks for a row.
+/// Prefetches a row into the first-level cache.
 #[inline(always)]
 fn fetch<E>(row: *const E, length: usize) {
     for line in (0..length * size_of::<E>()).step_by(64) {
-        // SAFETY: fetching reads nothing.
+        // SAFETY: a prefetch of any address is allowed.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(row.cast::<i8>().wrapping_add(line)) };
     }
 }

@@ -182,7 +182,7 @@ impl<T: Stream> Streamed<T> {
     unsafe fn fetch(&self, left: usize, slab: &Range<usize>) {
         for row in slab.end..(slab.end + SLAB).min(self.k) {
             let ahead = self.b.wrapping_add(row * self.n + left);
-            // SAFETY: fetching reads nothing.
+            // SAFETY: a prefetch of any address is allowed.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.cast()) };
         }
     }

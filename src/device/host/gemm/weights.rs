@@ -50,7 +50,7 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     kernels
 }
 
-/// What a set of instructions does with vectors of `f32`.
+/// Operations on vectors of `f32`, by one instruction set.
 trait Instructions {
     const NAME: &str;
     /// Rows of A that a column's weights are multiplied with at once, once they are widened.
@@ -61,7 +61,7 @@ trait Instructions {
     unsafe fn zero() -> Self::Vector;
     unsafe fn load(from: *const f32) -> Self::Vector;
     unsafe fn fused(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
-    /// Four of one value, four of another.
+    /// Four lanes of the first value, four of the second.
     unsafe fn halves(values: [f32; 2]) -> Self::Vector;
     unsafe fn sum(vector: Self::Vector) -> f32;
     /// 32 bytes of nibbles, by the values that the 16 have.
@@ -74,13 +74,13 @@ trait Instructions {
 trait Format {
     /// Bytes of [`STEP`] weights.
     const BYTES: usize;
-    /// What A is multiplied with, and again C.
+    /// A power of two that multiplies A when it is packed, and C at the end.
     const FACTOR: f32 = 1.0;
     /// # Safety
     ///
     /// [`Format::BYTES`] can be read, and the CPU has the instructions.
     unsafe fn widen<I: Instructions>(from: *const u8) -> [I::Vector; VECTORS];
-    /// Which of the weights of a step a lane has.
+    /// The index within a step of the weight that a lane of a vector holds.
     fn place(vector: usize, lane: usize) -> usize;
     /// The scales of the halves of a step.
     ///
@@ -451,7 +451,7 @@ unsafe fn widen_bytes(from: *const u8) -> [__m256; VECTORS] {
     }
 }
 
-/// Of each vector of bf16 those at even and those at odd places.
+/// Widens bf16: of each input vector first the elements at even places, then those at odd places.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 #[inline]

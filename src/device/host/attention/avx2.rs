@@ -1,9 +1,11 @@
-//! AVX2 with fused multiply-add: tiles of 8 vectors of sums, for scores as for sums of values.
-//! bfloat16 is widened to `f32` while it is loaded.
+//! AVX2 with fused multiply-add: few rows by tiles of 8 vectors of sums, for scores as for sums of
+//! values; many rows by tiles of 6 x 2 vectors from packed operands. bfloat16 is widened to `f32`
+//! while it is loaded or packed.
 
 use super::{
     blocks, bundled,
     engine::{COLUMNS, EXP2, Engine, KEYS, Rows, Softmax},
+    packed::{Packed, ScoreTile, SumTile, TILE_COLUMNS, TILE_ROWS},
 };
 use crate::{
     device::host::{kernel::HostKernel, pool::Block},
@@ -34,6 +36,9 @@ const LANES: usize = 8;
 
 /// Elements that are loaded at once.
 const STEP: usize = 2 * LANES;
+
+/// Keys and values that few rows read ahead: the best of 0, 4, 8, 16, 32 and 64 on Zen 3.
+const FETCHED: usize = 16;
 
 /// An element that is computed with in `f32`.
 trait Wide: Copy {
@@ -120,6 +125,15 @@ struct Avx2<E>(PhantomData<E>);
 impl<E: Wide> Engine for Avx2<E> {
     type Element = E;
 
+    const PACKED: Option<Packed<E>> = Some(Packed {
+        row: pack_row::<E>,
+        keys: pack_keys::<E>,
+        values: pack_values::<E>,
+        scores: score_tile,
+        accumulate: sum_tile,
+    });
+    const HEADS_TOGETHER: bool = true;
+
     fn output(sum: f32) -> E {
         E::narrow(sum)
     }
@@ -151,28 +165,33 @@ impl<E: Wide> Engine for Avx2<E> {
         count: usize,
         softmax: &mut Softmax,
     ) -> f32 {
-        let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        let (start, end) =
-            (_mm256_set1_epi32(seen.start as i32), _mm256_set1_epi32(seen.end as i32));
+        let none = _mm256_set1_ps(f32::NEG_INFINITY);
         // SAFETY: the caller's promise: the row has KEYS words, whole vectors.
         unsafe {
-            let mut largest = _mm256_set1_ps(softmax.max);
-            for at in (0..count).step_by(LANES) {
-                let place = _mm256_add_epi32(places, _mm256_set1_epi32(at as i32));
-                let is_seen = _mm256_andnot_si256(
-                    _mm256_cmpgt_epi32(start, place),
-                    _mm256_cmpgt_epi32(end, place),
-                );
-                let none = _mm256_set1_ps(f32::NEG_INFINITY);
-                let score = _mm256_loadu_ps(scores.add(at));
-                let score = _mm256_blendv_ps(none, score, _mm256_castsi256_ps(is_seen));
-                // What is not seen weighs nothing below.
-                _mm256_storeu_ps(scores.add(at), score);
-                largest = _mm256_max_ps(largest, score);
+            let mut largest = none;
+            let is_whole = seen.start == 0 && seen.end == count && count.is_multiple_of(LANES);
+            if is_whole {
+                for at in (0..count).step_by(LANES) {
+                    largest = _mm256_max_ps(largest, _mm256_loadu_ps(scores.add(at)));
+                }
+            } else {
+                let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                let (start, end) =
+                    (_mm256_set1_epi32(seen.start as i32), _mm256_set1_epi32(seen.end as i32));
+                for at in (0..count).step_by(LANES) {
+                    let place = _mm256_add_epi32(places, _mm256_set1_epi32(at as i32));
+                    let is_seen = _mm256_andnot_si256(
+                        _mm256_cmpgt_epi32(start, place),
+                        _mm256_cmpgt_epi32(end, place),
+                    );
+                    let score = _mm256_loadu_ps(scores.add(at));
+                    let score = _mm256_blendv_ps(none, score, _mm256_castsi256_ps(is_seen));
+                    // What is not seen weighs nothing below.
+                    _mm256_storeu_ps(scores.add(at), score);
+                    largest = _mm256_max_ps(largest, score);
+                }
             }
-            let mut lanes = [0f32; LANES];
-            _mm256_storeu_ps(lanes.as_mut_ptr(), largest);
-            let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
+            let max = across(largest, |a, b| _mm_max_ps(a, b)).max(softmax.max);
             let mut sums = _mm256_setzero_ps();
             for at in (0..count).step_by(LANES) {
                 let score = _mm256_loadu_ps(scores.add(at));
@@ -180,9 +199,8 @@ impl<E: Wide> Engine for Avx2<E> {
                 _mm256_storeu_ps(scores.add(at), weights);
                 sums = _mm256_add_ps(sums, weights);
             }
-            _mm256_storeu_ps(lanes.as_mut_ptr(), sums);
             let correction = _mm256_cvtss_f32(exp2(_mm256_set1_ps(softmax.max - max)));
-            let sum = softmax.sum * correction + lanes.iter().sum::<f32>();
+            let sum = softmax.sum * correction + across(sums, |a, b| _mm_add_ps(a, b));
             *softmax = Softmax { max, sum };
             correction
         }
@@ -207,6 +225,147 @@ impl<E: Wide> Engine for Avx2<E> {
 }
 
 const _: () = assert!(COLUMNS.is_multiple_of(4 * STEP) && KEYS.is_multiple_of(LANES));
+const _: () = assert!(TILE_COLUMNS == STEP);
+
+/// [`Packed::row`].
+#[target_feature(enable = "avx2,fma")]
+unsafe fn pack_row<E: Wide>(from: *const E, length: usize, to: *mut f32) {
+    for at in (0..length).step_by(STEP) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [low, high] = load(from.add(at), length - at);
+            _mm256_storeu_ps(to.add(at), low);
+            _mm256_storeu_ps(to.add(at + LANES), high);
+        }
+    }
+}
+
+/// [`Packed::keys`].
+#[target_feature(enable = "avx2,fma")]
+unsafe fn pack_keys<E: Wide>(keys: &Rows<E>, to: *mut f32) {
+    let depth = keys.length.next_multiple_of(STEP);
+    for first in (0..keys.count).step_by(LANES) {
+        let key: [*const E; LANES] = std::array::from_fn(|at| {
+            keys.start.wrapping_add((first + at).min(keys.count - 1) * keys.stride)
+        });
+        let panel = first / TILE_COLUMNS * TILE_COLUMNS * depth + first % TILE_COLUMNS;
+        for at in (0..depth).step_by(STEP) {
+            // SAFETY: the caller's promise; a prefetch of any address is allowed.
+            unsafe {
+                let mut halves = [[_mm256_setzero_ps(); LANES]; 2];
+                for (row, key) in key.iter().enumerate() {
+                    let [low, high] = load(key.add(at), keys.length - at);
+                    (halves[0][row], halves[1][row]) = (low, high);
+                    let ahead = key.wrapping_add(LANES * keys.stride + at);
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                }
+                for (half, words) in halves.into_iter().enumerate() {
+                    for (column, words) in transposed(words).into_iter().enumerate() {
+                        let element = at + half * LANES + column;
+                        _mm256_storeu_ps(to.add(panel + element * TILE_COLUMNS), words);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The columns of 8 vectors.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transposed(v: [__m256; LANES]) -> [__m256; LANES] {
+    // Each half of 128 bits by itself: pairs, then fours; then halves meet.
+    let low = |at: usize| _mm256_unpacklo_ps(v[at], v[at + 1]);
+    let high = |at: usize| _mm256_unpackhi_ps(v[at], v[at + 1]);
+    let pairs = [low(0), high(0), low(2), high(2), low(4), high(4), low(6), high(6)];
+    let first = |a: usize, b: usize| _mm256_shuffle_ps::<0b01_00_01_00>(pairs[a], pairs[b]);
+    let last = |a: usize, b: usize| _mm256_shuffle_ps::<0b11_10_11_10>(pairs[a], pairs[b]);
+    let upper = [first(0, 2), last(0, 2), first(1, 3), last(1, 3)];
+    let lower = [first(4, 6), last(4, 6), first(5, 7), last(5, 7)];
+    let mut columns = [_mm256_setzero_ps(); LANES];
+    for at in 0..4 {
+        columns[at] = _mm256_permute2f128_ps::<0x20>(upper[at], lower[at]);
+        columns[at + 4] = _mm256_permute2f128_ps::<0x31>(upper[at], lower[at]);
+    }
+    columns
+}
+
+/// [`Packed::values`].
+#[target_feature(enable = "avx2,fma")]
+unsafe fn pack_values<E: Wide>(values: &Rows<E>, to: *mut f32) {
+    for key in 0..values.count {
+        for at in (0..values.length).step_by(STEP) {
+            // SAFETY: the caller's promise; a prefetch of any address is allowed.
+            unsafe {
+                let from = values.start.add(key * values.stride + at);
+                let ahead = from.wrapping_add(LANES * values.stride);
+                _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                let [low, high] = load(from, values.length - at);
+                let to = to.add(at * KEYS + key * TILE_COLUMNS);
+                _mm256_storeu_ps(to, low);
+                _mm256_storeu_ps(to.add(LANES), high);
+            }
+        }
+    }
+}
+
+/// The product of [`TILE_ROWS`] rows of `a`, `stride` words apart, and a panel of `depth`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn multiply(
+    depth: usize,
+    a: *const f32,
+    stride: usize,
+    mut b: *const f32,
+) -> [[__m256; 2]; TILE_ROWS] {
+    let mut sums = [[_mm256_setzero_ps(); 2]; TILE_ROWS];
+    // Two pointers reach six rows by offsets that an address has.
+    let rows = [a, a.wrapping_add(3 * stride)];
+    for at in 0..depth {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (low, high) = (_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(LANES)));
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let word = _mm256_broadcast_ss(&*rows[row / 3].add(row % 3 * stride + at));
+                sums[0] = _mm256_fmadd_ps(word, low, sums[0]);
+                sums[1] = _mm256_fmadd_ps(word, high, sums[1]);
+            }
+            b = b.add(TILE_COLUMNS);
+        }
+    }
+    sums
+}
+
+/// [`Packed::scores`].
+#[target_feature(enable = "avx2,fma")]
+unsafe fn score_tile(tile: ScoreTile) {
+    let factor = _mm256_set1_ps(tile.factor);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let sums = multiply(tile.depth, tile.queries, tile.depth, tile.keys);
+        for (row, sums) in sums.into_iter().enumerate() {
+            let scores = tile.scores.add(row * KEYS);
+            _mm256_storeu_ps(scores, _mm256_mul_ps(sums[0], factor));
+            _mm256_storeu_ps(scores.add(LANES), _mm256_mul_ps(sums[1], factor));
+        }
+    }
+}
+
+/// [`Packed::accumulate`].
+#[target_feature(enable = "avx2,fma")]
+unsafe fn sum_tile(tile: SumTile) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let made = multiply(tile.depth, tile.weights, KEYS, tile.values);
+        for (row, made) in made.into_iter().enumerate() {
+            let correction = _mm256_broadcast_ss(&*tile.corrections.add(row));
+            for (half, made) in made.into_iter().enumerate() {
+                let sums = tile.sums.add(row * tile.stride + half * LANES);
+                _mm256_storeu_ps(sums, _mm256_fmadd_ps(_mm256_loadu_ps(sums), correction, made));
+            }
+        }
+    }
+}
 
 /// The scores of `R` queries with `K` keys at a time, `R` times `K` being 8.
 #[target_feature(enable = "avx2,fma")]
@@ -221,25 +380,20 @@ unsafe fn scores_of<E: Wide, const R: usize, const K: usize>(
         for (at, key) in key.iter_mut().enumerate() {
             // Beyond the last key, the last one again: what comes of it is not used.
             *key = keys.start.wrapping_add((first + at).min(keys.count - 1) * keys.stride);
-            fetch(key.wrapping_add(KEYS * keys.stride), keys.length);
+            fetch(key.wrapping_add(FETCHED * keys.stride), keys.length);
         }
         let mut sums = [[_mm256_setzero_ps(); K]; R];
         // SAFETY: the caller's promise.
         unsafe {
             let whole = keys.length / STEP * STEP;
-            for at in (0..keys.length).step_by(STEP) {
-                let count = if at < whole { STEP } else { keys.length - whole };
-                let mut words = [[_mm256_setzero_ps(); 2]; K];
-                for (words, key) in words.iter_mut().zip(key) {
-                    *words = load(key.add(at), count);
-                }
-                for (sums, query) in sums.iter_mut().zip(queries) {
-                    let [low, high] = load(query.add(at), count);
-                    for (sum, word) in sums.iter_mut().zip(words) {
-                        *sum = _mm256_fmadd_ps(low, word[0], *sum);
-                        *sum = _mm256_fmadd_ps(high, word[1], *sum);
-                    }
-                }
+            for at in (0..whole).step_by(STEP) {
+                let queries = queries.map(|query| query.add(at));
+                dot(&mut sums, queries, key.map(|key| key.add(at)), |from| E::load(from));
+            }
+            if whole < keys.length {
+                let queries = queries.map(|query| query.add(whole));
+                let key = key.map(|key| key.add(whole));
+                dot(&mut sums, queries, key, |from| load(from, keys.length - whole));
             }
             let mut all = [_mm256_setzero_ps(); LANES];
             for (at, sum) in all.iter_mut().enumerate() {
@@ -263,6 +417,51 @@ unsafe fn scores_of<E: Wide, const R: usize, const K: usize>(
             }
         }
     }
+}
+
+/// Adds a step of the dot products of `R` queries and `K` keys. Whichever are fewer stay in
+/// registers.
+///
+/// # Safety
+///
+/// A step of each can be read by `load`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn dot<E, const R: usize, const K: usize>(
+    sums: &mut [[__m256; K]; R],
+    queries: [*const E; R],
+    keys: [*const E; K],
+    load: impl Fn(*const E) -> [__m256; 2],
+) {
+    let add = |sum: &mut __m256, [a, b]: [__m256; 2], [c, d]: [__m256; 2]| {
+        *sum = _mm256_fmadd_ps(b, d, _mm256_fmadd_ps(a, c, *sum));
+    };
+    if R < K {
+        let queries = queries.map(&load);
+        for (column, key) in keys.into_iter().enumerate() {
+            let key = load(key);
+            for (sums, query) in sums.iter_mut().zip(queries) {
+                add(&mut sums[column], query, key);
+            }
+        }
+    } else {
+        let keys = keys.map(&load);
+        for (sums, query) in sums.iter_mut().zip(queries) {
+            let query = load(query);
+            for (sum, key) in sums.iter_mut().zip(keys) {
+                add(sum, query, key);
+            }
+        }
+    }
+}
+
+/// All lanes of a vector made one, by twos.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn across(v: __m256, of_two: impl Fn(__m128, __m128) -> __m128) -> f32 {
+    let four = of_two(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+    let two = of_two(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(of_two(two, _mm_movehdup_ps(two)))
 }
 
 /// The sums of 8 vectors, one in each lane.
@@ -292,6 +491,26 @@ fn exp2(x: __m256) -> __m256 {
     _mm256_and_ps(scaled, _mm256_cmp_ps::<_CMP_GE_OQ>(x, least))
 }
 
+/// Adds a step of a value by the weight of each row.
+///
+/// # Safety
+///
+/// `R` weights can be read, [`KEYS`] apart.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn weighted<const R: usize>(
+    made: [&mut [__m256; 2]; R],
+    weights: *const f32,
+    value: [__m256; 2],
+) {
+    for (row, made) in made.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        let weight = unsafe { _mm256_broadcast_ss(&*weights.add(row * KEYS)) };
+        made[0] = _mm256_fmadd_ps(weight, value[0], made[0]);
+        made[1] = _mm256_fmadd_ps(weight, value[1], made[1]);
+    }
+}
+
 /// `W` steps of columns at a time, `R` times `W` being 4.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn accumulate_of<E: Wide, const R: usize, const W: usize>(
@@ -313,18 +532,25 @@ unsafe fn accumulate_of<E: Wide, const R: usize, const W: usize>(
                     *made = _mm256_mul_ps(before, correction);
                 }
             }
-            for index in 0..values.count {
-                let from = values.start.add(index * values.stride + panel);
-                fetch(from.wrapping_add(KEYS * values.stride), width);
-                for step in 0..W {
-                    let count = width.saturating_sub(step * STEP);
-                    let value = load(from.wrapping_add(step * STEP), count);
-                    for (row, made) in made.iter_mut().enumerate() {
-                        let weight = _mm256_broadcast_ss(&*weights.add(row * KEYS + index));
-                        for (made, value) in made[step].iter_mut().zip(value) {
-                            *made = _mm256_fmadd_ps(weight, value, *made);
-                        }
+            let mut from = values.start.wrapping_add(panel);
+            if width == W * STEP {
+                for index in 0..values.count {
+                    fetch(from.wrapping_add(FETCHED * values.stride), width);
+                    let weights = weights.add(index);
+                    for step in 0..W {
+                        let value = E::load(from.add(step * STEP));
+                        weighted(made.each_mut().map(|made| &mut made[step]), weights, value);
                     }
+                    from = from.wrapping_add(values.stride);
+                }
+            } else {
+                for index in 0..values.count {
+                    let weights = weights.add(index);
+                    for step in 0..width.div_ceil(STEP) {
+                        let value = load(from.add(step * STEP), width - step * STEP);
+                        weighted(made.each_mut().map(|made| &mut made[step]), weights, value);
+                    }
+                    from = from.wrapping_add(values.stride);
                 }
             }
             for (row, made) in made.iter().enumerate() {

@@ -5,7 +5,11 @@
 //! over one split of them, whose sums go to scratch memory and are combined by all threads at the
 //! end.
 
-use super::engine::{COLUMNS, Engine, KEYS, Rows, Softmax};
+use super::{
+    engine::{COLUMNS, Engine, KEYS, Rows, Softmax},
+    packed::{ROWS_MIN, TILE_COLUMNS, TILE_ROWS},
+    room::{Heads, Room},
+};
 use crate::{
     device::host::pool::Block,
     kernel::{AttentionParams, AttentionSequence},
@@ -14,10 +18,9 @@ use std::ops::Range;
 
 /// Rows of one block: enough to make much of a block of keys, while sums and scores stay in the
 /// second cache.
-const ROWS: usize = 64;
+pub(super) const ROWS: usize = 96;
 
-/// Rows whose arithmetic is done at once; see [`Engine::scores`].
-const TILE: usize = 4;
+const _: () = assert!(ROWS.is_multiple_of(TILE_ROWS));
 
 /// Fewest keys of a split: combining costs less than reading them.
 const SPLIT_KEYS_MIN: usize = 256;
@@ -33,17 +36,23 @@ const SPLIT_WORDS: usize = 16;
 /// The parameters' addresses are of operands that live, in the layouts of [`AttentionParams`].
 #[inline(always)]
 pub(super) unsafe fn attention<E: Engine>(block: &Block<'_>) {
-    let shape = Shape::new(block.params(), block.count as usize);
-    let mut room = Room::new(shape.stride);
+    let shape = Shape::new::<E>(block.params(), block.count as usize);
+    let mut room = Room::new(shape.stride, shape.depth());
     let (index, count) = (block.index as usize, block.count as usize);
     for _ in 0..block.repeat {
-        let tasks = shape.units * shape.blocks * shape.splits;
+        let tasks = shape.tasks * shape.splits;
         // To and fro, since the largest come first: causal blocks differ in length.
         for (round, first) in (0..tasks).step_by(count).enumerate() {
             let task = first + if round % 2 == 0 { index } else { count - 1 - index };
             if task < tasks {
                 // SAFETY: the caller's promise.
-                unsafe { shape.perform::<E>(task, &mut room) };
+                unsafe {
+                    if E::HEADS_TOGETHER && shape.is_together {
+                        shape.perform_together::<E>(task, &mut room);
+                    } else {
+                        shape.perform::<E>(task, &mut room);
+                    }
+                }
             }
         }
         block.synchronise();
@@ -53,39 +62,6 @@ pub(super) unsafe fn attention<E: Engine>(block: &Block<'_>) {
                 unsafe { shape.combine::<E>(row, &mut room) };
             }
             block.synchronise();
-        }
-    }
-}
-
-/// A cache line of words.
-#[repr(align(64))]
-#[derive(Clone, Copy)]
-struct Line(#[expect(dead_code, reason = "reached through its address")] [f32; 16]);
-
-fn lines(words: usize) -> Vec<Line> {
-    vec![Line([0.0; 16]); words.div_ceil(16)]
-}
-
-/// What a thread works in.
-struct Room {
-    /// ROWS x KEYS.
-    scores: Vec<Line>,
-    /// ROWS x stride.
-    sums: Vec<Line>,
-    softmax: [Softmax; ROWS],
-    corrections: [f32; ROWS],
-    /// Keys of the block that each tile of rows sees.
-    counts: [usize; ROWS],
-}
-
-impl Room {
-    fn new(stride: usize) -> Room {
-        Room {
-            scores: lines(ROWS * KEYS),
-            sums: lines(ROWS * stride),
-            softmax: [Softmax::NONE; ROWS],
-            corrections: [0.0; ROWS],
-            counts: [0; ROWS],
         }
     }
 }
@@ -101,6 +77,11 @@ struct Shape<'p> {
     rows: usize,
     /// Blocks of rows of a unit.
     blocks: usize,
+    /// Whether a task takes all heads of a sequence, so that keys of all heads, which lie beside each
+    /// other, are read as they lie: strides of the CPU's own prefetching are those of whole pages.
+    is_together: bool,
+    /// Tasks for each split: sequences, or blocks of rows of units.
+    tasks: usize,
     splits: usize,
     /// Keys of a split: the first one begins with the first key that a block of rows sees.
     split: usize,
@@ -111,7 +92,7 @@ struct Shape<'p> {
 }
 
 impl<'p> Shape<'p> {
-    fn new(p: &'p AttentionParams, threads: usize) -> Shape<'p> {
+    fn new<E: Engine>(p: &'p AttentionParams, threads: usize) -> Shape<'p> {
         let group = (p.heads / p.kv_heads) as usize;
         let units = (p.batch * p.kv_heads) as usize;
         let rows = group * p.queries as usize;
@@ -125,18 +106,32 @@ impl<'p> Shape<'p> {
             }
         };
         let row_bytes = (units * rows * (stride + SPLIT_WORDS) * size_of::<f32>()) as u64;
-        let tasks = units * blocks;
-        let wanted =
-            if tasks >= 4 * threads || tasks.is_multiple_of(threads) { 1 } else { threads };
         let fitting = if p.scratch == 0 { 1 } else { (p.scratch_bytes / row_bytes) as usize };
-        let parts = wanted.min(fitting).min(span / SPLIT_KEYS_MIN).max(1);
+        let parts = |tasks: usize| {
+            let is_even = tasks >= 4 * threads || tasks.is_multiple_of(threads);
+            let wanted = if is_even { 1 } else { threads };
+            wanted.min(fitting).min(span / SPLIT_KEYS_MIN).max(1)
+        };
+        let sequences = p.batch as usize;
+        let is_together = E::HEADS_TOGETHER
+            && p.kv_heads > 1
+            && rows < ROWS_MIN
+            && rows * p.kv_heads as usize <= ROWS
+            && (sequences * parts(sequences)).is_multiple_of(threads);
+        let tasks = if is_together { sequences } else { units * blocks };
+        let parts = parts(tasks);
         let split = span.div_ceil(parts).next_multiple_of(KEYS);
         let values = match p.v {
             0 => (p.kv_heads as usize * p.dim_qk as usize, p.k),
             v => (p.kv_heads as usize * p.dim_v as usize, v),
         };
         let splits = span.div_ceil(split);
-        Shape { p, units, group, rows, blocks, splits, split, stride, values }
+        Shape { p, units, group, rows, blocks, is_together, tasks, splits, split, stride, values }
+    }
+
+    /// Words of a packed query or key.
+    fn depth(&self) -> usize {
+        (self.p.dim_qk as usize).next_multiple_of(TILE_COLUMNS)
     }
 
     /// The query and head of a row of a unit.
@@ -219,8 +214,11 @@ impl<'p> Shape<'p> {
             let key = (self.p.k as *const E::Element).add(kv_head * dim_qk);
             let (value_stride, value) = self.values;
             let value = (value as *const E::Element).add(kv_head * (value_stride / kv_heads));
-            room.softmax = [Softmax::NONE; ROWS];
-            room.sums.fill(Line([0.0; 16]));
+            room.clear();
+            let packed = E::PACKED.filter(|_| rows >= ROWS_MIN);
+            if let Some(packed) = &packed {
+                room.pack_queries(packed, rows, query, dim_qk, self.depth());
+            }
             let mut from = self.seen(&sequence, first).start + split * self.split;
             let end = (from + self.split).min(self.seen(&sequence, first + rows - 1).end);
             while from < end {
@@ -236,18 +234,93 @@ impl<'p> Shape<'p> {
                     start.saturating_sub(from)..end.saturating_sub(from)
                 };
                 let keys = part(key, key_stride, dim_qk);
-                room.score::<E>(rows, query, keys, self.factor(), seen);
                 let values = part(value, value_stride, dim_v);
-                room.accumulate::<E>(rows, values, self.stride);
+                if let Some(packed) = &packed {
+                    let depth = self.depth();
+                    room.score_packed::<E>(packed, rows, &keys, depth, self.factor(), seen);
+                    room.accumulate_packed(packed, rows, &values, self.stride);
+                } else {
+                    room.score::<E>(rows, query, keys, self.factor(), seen);
+                    room.accumulate::<E>(rows, values, self.stride);
+                }
                 from += count;
             }
             for row in 0..rows {
-                let sums = room.sums.as_ptr().cast::<f32>().add(row * self.stride);
-                if self.splits == 1 {
-                    self.finish::<E>(unit, first + row, sums, room.softmax[row].sum);
-                } else {
-                    self.keep(split, unit, first + row, sums, room.softmax[row]);
+                self.leave::<E>(split, unit, first + row, row, room);
+            }
+        }
+    }
+
+    /// All heads of a sequence over one split of the keys.
+    ///
+    /// # Safety
+    ///
+    /// As [`attention`].
+    #[inline(always)]
+    unsafe fn perform_together<E: Engine>(&self, task: usize, room: &mut Room) {
+        let (unit, split) = (task / self.splits * self.p.kv_heads as usize, task % self.splits);
+        let sequence = self.sequence(unit);
+        let rows = self.rows_of(unit);
+        if rows == 0 {
+            return;
+        }
+        let (dim_qk, dim_v) = (self.p.dim_qk as usize, self.p.dim_v as usize);
+        let heads = Heads { count: self.p.kv_heads as usize, rows };
+        // SAFETY: the caller's promise: these rows are within the operands.
+        unsafe {
+            let query = |head: usize, row: usize| {
+                (self.p.q as *const E::Element).add(self.row_of_all(unit + head, row) * dim_qk)
+            };
+            let (value_stride, value) = self.values;
+            room.clear();
+            let mut from = self.seen(&sequence, 0).start + split * self.split;
+            let end = (from + self.split).min(self.seen(&sequence, rows - 1).end);
+            while from < end {
+                let (at, count) = self.place(&sequence, from, end);
+                let part = |start: u64, stride: usize, length: usize| Rows {
+                    start: (start as *const E::Element).add(at * stride),
+                    stride,
+                    count,
+                    length,
+                };
+                let seen = |row: usize| {
+                    let Range { start, end } = self.seen(&sequence, row);
+                    start.saturating_sub(from)..end.saturating_sub(from)
+                };
+                let keys = part(self.p.k, heads.count * dim_qk, dim_qk);
+                room.score_heads::<E>(heads, query, keys, self.factor(), seen);
+                room.accumulate_heads::<E>(heads, part(value, value_stride, dim_v), self.stride);
+                from += count;
+            }
+            for head in 0..heads.count {
+                for row in 0..rows {
+                    self.leave::<E>(split, unit + head, row, head * rows + row, room);
                 }
+            }
+        }
+    }
+
+    /// Writes a row of the room to O, or keeps it for [`Shape::combine`].
+    ///
+    /// # Safety
+    ///
+    /// The row's sums are made.
+    #[inline(always)]
+    unsafe fn leave<E: Engine>(
+        &self,
+        split: usize,
+        unit: usize,
+        row: usize,
+        of_room: usize,
+        room: &Room,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (sums, softmax) = room.row(of_room, self.stride);
+            if self.splits == 1 {
+                self.finish::<E>(unit, row, sums, softmax.sum);
+            } else {
+                self.keep(split, unit, row, sums, softmax);
             }
         }
     }
@@ -301,8 +374,7 @@ impl<'p> Shape<'p> {
                 Softmax { max: end.read(), sum: end.add(1).read() }
             };
             let max = (0..self.splits).map(|s| softmax(s).max).fold(f32::NEG_INFINITY, f32::max);
-            let sums = room.sums.as_mut_ptr().cast::<f32>();
-            let sums = std::slice::from_raw_parts_mut(sums, self.stride);
+            let sums = room.first_row(self.stride);
             sums.fill(0.0);
             let mut total = 0.0;
             for split in 0..self.splits {
@@ -340,102 +412,4 @@ impl<'p> Shape<'p> {
             }
         }
     }
-}
-
-impl Room {
-    /// Scores and weights of all rows for a block of keys.
-    ///
-    /// # Safety
-    ///
-    /// Queries and keys can be read.
-    #[inline(always)]
-    unsafe fn score<E: Engine>(
-        &mut self,
-        rows: usize,
-        query: impl Fn(usize) -> *const E::Element,
-        mut keys: Rows<E::Element>,
-        factor: f32,
-        seen: impl Fn(usize) -> Range<usize>,
-    ) {
-        let block = keys.count;
-        let mut first = 0;
-        while first < rows {
-            let tile = tile(rows - first);
-            // Rows are in the order of queries: the first one sees the first key, the last one the
-            // last.
-            let end = block.min(seen(first + tile - 1).end);
-            let count = if seen(first).start < end { end } else { 0 };
-            self.counts[first] = count;
-            keys.count = count;
-            // SAFETY: the caller's promise; the room has all rows.
-            unsafe {
-                let scores = self.scores.as_mut_ptr().cast::<f32>().add(first * KEYS);
-                if count > 0 {
-                    match tile {
-                        4 => {
-                            E::scores([0, 1, 2, 3].map(|r| query(first + r)), &keys, factor, scores)
-                        }
-                        2 => E::scores([0, 1].map(|r| query(first + r)), &keys, factor, scores),
-                        _ => E::scores([query(first)], &keys, factor, scores),
-                    }
-                }
-                for row in 0..tile {
-                    let Range { start, end } = seen(first + row);
-                    let seen = start..end.min(count);
-                    let scores = scores.add(row * KEYS);
-                    self.corrections[first + row] = if !seen.is_empty() {
-                        E::weigh(scores, seen, count, &mut self.softmax[first + row])
-                    } else {
-                        scores.write_bytes(0, KEYS);
-                        1.0
-                    };
-                }
-            }
-            first += tile;
-        }
-    }
-
-    /// Adds the values of a block to the sums of all rows.
-    ///
-    /// # Safety
-    ///
-    /// Values can be read; the weights are made.
-    #[inline(always)]
-    unsafe fn accumulate<E: Engine>(
-        &mut self,
-        rows: usize,
-        mut values: Rows<E::Element>,
-        stride: usize,
-    ) {
-        let mut first = 0;
-        while first < rows {
-            let tile = tile(rows - first);
-            values.count = self.counts[first];
-            let correction = |row: usize| self.corrections[first + row];
-            // SAFETY: the caller's promise; the room has all rows.
-            unsafe {
-                let weights = self.scores.as_ptr().cast::<f32>().add(first * KEYS);
-                let sums = self.sums.as_mut_ptr().cast::<f32>().add(first * stride);
-                if values.count > 0 {
-                    match tile {
-                        4 => E::accumulate(
-                            [0, 1, 2, 3].map(correction),
-                            weights,
-                            &values,
-                            sums,
-                            stride,
-                        ),
-                        2 => E::accumulate([0, 1].map(correction), weights, &values, sums, stride),
-                        _ => E::accumulate([correction(0)], weights, &values, sums, stride),
-                    }
-                }
-            }
-            first += tile;
-        }
-    }
-}
-
-/// Rows of the next tile where `left` are left.
-fn tile(left: usize) -> usize {
-    if left >= TILE { TILE } else { left.min(2) }
 }

@@ -1,5 +1,6 @@
 //! What the walk over blocks needs to know of the arithmetic on one block.
 
+use super::packed::Packed;
 use std::ops::Range;
 
 /// Keys of one block: their scores for a block of queries stay in the second cache, the block of
@@ -41,6 +42,12 @@ impl Softmax {
 pub(super) trait Engine {
     /// An element of Q, K, V and O.
     type Element: Copy;
+
+    /// How many rows are computed, if not as few ones are.
+    const PACKED: Option<Packed<Self::Element>> = None;
+
+    /// Whether few rows take all heads together. Weights are then `f32`, each in its score's place.
+    const HEADS_TOGETHER: bool = false;
 
     /// A sum as an element of O.
     fn output(sum: f32) -> Self::Element;

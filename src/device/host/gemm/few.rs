@@ -2,14 +2,14 @@
 //!
 //! Each element of B is used a few times only, so that reading it bounds the time of one row, and
 //! of more rows where arithmetic is fast beside memory. A slab of some rows of B passes by a strip
-//! of columns, whose sums stay in the first cache. Its elements are widened into a buffer in the
-//! caches, which all rows of A then meet: in place, rows of B are often a power of two apart and
-//! share one set of the first cache. Lines ahead are fetched meanwhile, since the CPU's own
-//! prefetching ends with each page and with each row.
+//! of columns, whose sums stay in the first cache. One or two rows of A, and all of wide elements,
+//! multiply B as it is loaded. Narrow elements that more rows meet are widened once, into a buffer in
+//! the caches. Lines ahead are fetched meanwhile, since the CPU's own prefetching ends with each page
+//! and with each row.
 
 use super::product::{Scratch, Share, cut};
 use crate::kernel::GemmParams;
-use std::{arch::x86_64::*, mem::size_of, ops::Range};
+use std::{arch::x86_64::*, array::from_fn, mem::size_of, ops::Range};
 
 /// Rows of A that are few.
 pub(super) const ROWS_MAX: usize = 16;
@@ -24,8 +24,12 @@ const WORDS_MAX: usize = 64 << 10;
 /// Words along k that B is fetched ahead.
 const FETCHED: usize = 2;
 
-/// Bytes along a row of B that are fetched ahead where A has few rows.
-const AHEAD: usize = 1024;
+/// Bytes along a row of B that are fetched ahead, as was fastest on Zen 3: with one or two rows of A,
+/// and with more.
+const AHEAD: [usize; 2] = [512, 1024];
+
+/// Rows of A up to which a slab's words of A stay in registers, and B is multiplied as it is loaded.
+const ALONE_MAX: usize = 2;
 
 /// Rows of A up to which each block of B is multiplied as soon as it is widened. More rows of a
 /// type narrower than a word take longer than memory does, and gain from longer slabs.
@@ -147,6 +151,13 @@ pub(super) unsafe fn few<T: Few>(params: &GemmParams, share: Share) {
     }
 }
 
+/// Whether B is multiplied as it is loaded. Wide elements need no conversion, which a buffer would save
+/// the second row of A.
+#[inline(always)]
+fn is_direct<T: Few>(m: usize) -> bool {
+    m <= ALONE_MAX || size_of::<T::Input>() >= 4
+}
+
 /// Whether a whole slab is widened while the one before is multiplied.
 #[inline(always)]
 fn goes_ahead<T: Few>(m: usize) -> bool {
@@ -172,6 +183,14 @@ impl<T: Few> Streamed<T> {
             }
             for first in (0..all).step_by(self.slab) {
                 let count = self.slab.min(all - first);
+                if is_direct::<T>(self.m) && (first + self.slab) * T::GROUP <= self.k {
+                    match self.m {
+                        1 => self.direct_alone::<1>(left, blocks, first),
+                        2 => self.direct_alone::<2>(left, blocks, first),
+                        _ => self.direct(left, blocks, first),
+                    }
+                    continue;
+                }
                 let slab = first / self.slab % 2 * blocks;
                 let mut next = first + self.slab;
                 for block in 0..blocks {
@@ -210,6 +229,113 @@ impl<T: Few> Streamed<T> {
         }
     }
 
+    /// Adds the products of `R` rows of A, which are all, with a whole slab of a strip, from the word
+    /// `first` along k: the slab's words of A stay in registers.
+    #[inline(always)]
+    unsafe fn direct_alone<const R: usize>(&self, left: usize, blocks: usize, first: usize) {
+        let top = first * T::GROUP;
+        let rows: [*const T::Input; SLAB] = from_fn(|at| self.b.wrapping_add((top + at) * self.n));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let a: [[T::Vector; SLAB]; R] = from_fn(|at| {
+                from_fn(|word| {
+                    // A narrow type has fewer words than rows: the last one again, unused.
+                    let word = first + word.min(SLAB / T::GROUP - 1);
+                    T::broadcast(self.a.add(at * self.stride + word))
+                })
+            });
+            for block in 0..blocks {
+                let column = self.column(left, block);
+                if block.is_multiple_of(Self::PER_LINE) {
+                    self.fetch(left, blocks, block, top);
+                }
+                let sums = self.sums.add(block * R);
+                let mut totals: [[T::Vector; 2]; R] = from_fn(|at| sums.add(at).read());
+                for word in 0..SLAB / T::GROUP {
+                    let [one, other] = [0, T::GROUP - 1].map(|at| rows[word * T::GROUP + at]);
+                    let [low, high] = T::load(one.add(column), other.add(column));
+                    for (total, a) in totals.iter_mut().zip(&a) {
+                        total[0] = T::fused(total[0], a[word], low);
+                        total[1] = T::fused(total[1], a[word], high);
+                    }
+                }
+                for (at, total) in totals.into_iter().enumerate() {
+                    sums.add(at).write(total);
+                }
+            }
+        }
+    }
+
+    /// Adds the products with a whole slab of a strip, from the word `first` along k.
+    #[inline(always)]
+    unsafe fn direct(&self, left: usize, blocks: usize, first: usize) {
+        let top = first * T::GROUP;
+        let rows = from_fn(|at| self.b.wrapping_add((top + at) * self.n));
+        for block in 0..blocks {
+            if block.is_multiple_of(Self::PER_LINE) {
+                self.fetch(left, blocks, block, top);
+            }
+            let rows = rows.map(|row: *const T::Input| row.wrapping_add(self.column(left, block)));
+            let mut row = 0;
+            while row < self.m {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let a = self.a.add(row * self.stride + first);
+                    let sums = self.sums.add(block * self.m + row);
+                    row += match self.m - row {
+                        6.. => self.some_direct::<6>(a, rows, sums),
+                        4.. => self.some_direct::<4>(a, rows, sums),
+                        2.. => self.some_direct::<2>(a, rows, sums),
+                        _ => self.some_direct::<1>(a, rows, sums),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Adds the products of `R` rows of A with a slab of a block, as it lies; returns `R`.
+    #[inline(always)]
+    unsafe fn some_direct<const R: usize>(
+        &self,
+        a: *const T::Word,
+        rows: [*const T::Input; SLAB],
+        sums: *mut [T::Vector; 2],
+    ) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut totals: [[T::Vector; 2]; R] = from_fn(|at| sums.add(at).read());
+            for word in 0..SLAB / T::GROUP {
+                let [one, other] = [0, T::GROUP - 1].map(|at| rows[word * T::GROUP + at]);
+                let [low, high] = T::load(one, other);
+                for (row, [one, two]) in totals.iter_mut().enumerate() {
+                    let a = T::broadcast(a.add(row * self.stride + word));
+                    *one = T::fused(*one, a, low);
+                    *two = T::fused(*two, a, high);
+                }
+            }
+            for (at, total) in totals.into_iter().enumerate() {
+                sums.add(at).write(total);
+            }
+            R
+        }
+    }
+
+    /// Fetches what comes [`AHEAD`] bytes after a block in each of [`SLAB`] rows of B from `row`; the
+    /// rows of the next slab follow those of this one.
+    #[inline(always)]
+    fn fetch(&self, left: usize, blocks: usize, block: usize, row: usize) {
+        let ahead = AHEAD[usize::from(self.m > ALONE_MAX)];
+        let ahead = block + ahead / (T::COLUMNS * size_of::<T::Input>());
+        let row = row + SLAB * usize::from(ahead >= blocks);
+        let column = self.column(left, ahead % blocks);
+        let mut fetched = self.b.wrapping_add(row * self.n + column);
+        for _ in 0..SLAB {
+            // SAFETY: fetching reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(fetched.cast()) };
+            fetched = fetched.wrapping_add(self.n);
+        }
+    }
+
     /// The first column of a block. The last one reaches back into the one before where less than a
     /// block is left: both write the same there.
     #[inline(always)]
@@ -242,17 +368,12 @@ impl<T: Few> Streamed<T> {
         }
     }
 
-    /// Widens a slab of one block alone, and fetches what comes [`AHEAD`] bytes after it in each
-    /// row, the rows of the next slab following those of this one.
+    /// Widens a slab of one block alone, and fetches what follows.
     #[inline(always)]
     unsafe fn widen_block(&self, left: usize, blocks: usize, block: usize, words: Range<usize>) {
-        let ahead = block + AHEAD / (T::COLUMNS * size_of::<T::Input>());
-        let rows = SLAB * usize::from(ahead >= blocks);
         let first = words.start * T::GROUP;
         let step = T::GROUP * self.n;
         let mut from = self.b.wrapping_add(first * self.n + self.column(left, block));
-        let fetched = self.column(left, ahead % blocks);
-        let mut fetched = self.b.wrapping_add((first + rows) * self.n + fetched);
         // Words of whole rows: the last one alone may lack its second row.
         let whole = (self.k / T::GROUP).min(words.end) - words.start;
         // SAFETY: as above.
@@ -262,12 +383,9 @@ impl<T: Few> Streamed<T> {
                 self.words.add(at).write(T::load(from, other));
                 from = from.wrapping_add(step);
             }
-            if block.is_multiple_of(Self::PER_LINE) {
-                for _ in 0..words.len() * T::GROUP {
-                    _mm_prefetch::<_MM_HINT_T0>(fetched.cast());
-                    fetched = fetched.wrapping_add(self.n);
-                }
-            }
+        }
+        if block.is_multiple_of(Self::PER_LINE) {
+            self.fetch(left, blocks, block, first);
         }
     }
 

@@ -26,12 +26,13 @@ struct Opened {
     library: Library,
 }
 
-/// Which libraries are looked for: the kernel's name, the file, and the package that has it.
-const LIBRARIES: [(&str, &str, &str); 4] = [
-    ("openblas", "libopenblas.so.0", "install OpenBLAS (Debian: libopenblas0-pthread)"),
-    ("blis", "libblis.so.4", "install BLIS (Debian: libblis4-pthread)"),
-    ("mkl", "libmkl_rt.so.2", "install oneMKL and add its folder to LD_LIBRARY_PATH"),
-    ("onednn", "libdnnl.so.3", "install oneDNN (Debian: libdnnl3)"),
+/// Which libraries are looked for: the kernel's name, its files, the newest first, and the package
+/// that has one. What is used of oneDNN is the same in its versions 2 and 3.
+const LIBRARIES: [(&str, &[&str], &str); 4] = [
+    ("openblas", &["libopenblas.so.0"], "install OpenBLAS (Debian: libopenblas0-pthread)"),
+    ("blis", &["libblis.so.4"], "install BLIS (Debian: libblis4-pthread)"),
+    ("mkl", &["libmkl_rt.so.2"], "install oneMKL and add its folder to LD_LIBRARY_PATH"),
+    ("onednn", &["libdnnl.so.3", "libdnnl.so.2"], "install oneDNN (Debian 12: libdnnl2)"),
 ];
 
 /// By which users tell these libraries what kernels to choose: set, they may hold one back.
@@ -45,23 +46,32 @@ const STEERING: [(&str, &[&str]); 4] = [
 /// Opened once in a process: their threads outlive any device. And those that are not.
 static FOUND: LazyLock<(Vec<Opened>, Vec<Unopened>)> = LazyLock::new(|| {
     let (mut opened, mut unopened) = (Vec::new(), Vec::new());
-    for (name, file, remedy) in LIBRARIES {
-        if let Err(error) = file::loadable(Path::new(file)) {
-            unopened.push(Unopened { name, remedy, refused: Some(format!("{file}: {error}")) });
-            continue;
-        }
-        // SAFETY: the initialisers of these libraries read the CPU and start threads, no more.
-        match unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) } {
-            Ok(library) => opened.push(Opened { name, library }),
-            Err(error) => {
-                let words = chain(&error);
-                let refused = (!is_nowhere(&words, file)).then_some(words);
-                unopened.push(Unopened { name, remedy, refused });
+    for (name, files, remedy) in LIBRARIES {
+        let mut refused = None;
+        let library = files.iter().find_map(|file| match open(file) {
+            Ok(library) => Some(library),
+            Err(words) => {
+                refused = refused.take().or(words);
+                None
             }
+        });
+        match library {
+            Some(library) => opened.push(Opened { name, library }),
+            None => unopened.push(Unopened { name, remedy, refused }),
         }
     }
     (opened, unopened)
 });
+
+/// Opens a library. The error is why it was refused, `None` where there is none of that name.
+fn open(file: &str) -> Result<Library, Option<String>> {
+    file::loadable(Path::new(file)).map_err(|error| Some(format!("{file}: {error}")))?;
+    // SAFETY: the initialisers of these libraries read the CPU and start threads, no more.
+    unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
+        let words = chain(&error);
+        (!is_nowhere(&words, file)).then_some(words)
+    })
+}
 
 /// A library that could not be opened.
 #[derive(Clone, Debug)]

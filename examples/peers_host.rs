@@ -1,0 +1,191 @@
+//! The host's kernels beside their peers, by turns in one run, for `scripts/peers_gemm.sh`.
+//!
+//! Arguments: products by element type and shape (`f32/2048x2048x2048`), or `attention`. A product
+//! of more than 16 rows stands beside the libraries. One of fewer rows and attention stand beside
+//! this run's own stream of reads, its best product of 1024 rows, and the slower of both.
+
+use anyhow::{Context, Result, ensure};
+use fizeau::{
+    bench::{self, Rank, Workload},
+    case::{Case, Contents, GemmPoint, KernelName, Point, StreamOperation, StreamPoint, Work},
+    comm::Alone,
+    device::{Backend, Device, host::Host},
+    dtype::Dtype,
+    kernel::Operation,
+    units::{Bytes, Seconds},
+};
+use std::{env, thread, time::Duration};
+
+/// Turns of each kernel.
+const ROUNDS: usize = 11;
+
+/// Of [`ROUNDS`] ratios the second and the last but one enclose the median with this probability:
+/// 1 - 2 (1 + 11) / 2^11.
+const COVERAGE: &str = "98.8 %";
+
+/// Time at least that one turn measures.
+const TURN: Seconds = Seconds(0.06);
+
+/// Libraries' threads spin after a call; by then they sleep.
+const REST: Duration = Duration::from_millis(60);
+
+/// Rows up to which a product is set against the stream.
+const FEW: u32 = 16;
+
+/// One kernel of one case, and the time of each of its turns.
+struct Rival<'d> {
+    kernel: KernelName,
+    work: Work,
+    workload: Box<dyn Workload + 'd>,
+    times: Vec<f64>,
+}
+
+fn main() -> Result<()> {
+    let device = Host.open(0)?;
+    println!(
+        "Medians of {ROUNDS} paired ratios of speeds, with intervals of {COVERAGE} coverage.\n"
+    );
+    println!("| case | threads | kernel | rate | beside | ratio | interval |");
+    println!("| --- | ---: | --- | ---: | --- | ---: | --- |");
+    for argument in env::args().skip(1) {
+        if argument == "attention" {
+            for (name, point) in attention()? {
+                compare(&*device, name, point)?;
+            }
+        } else {
+            compare(&*device, &argument, Point::Gemm(parse(&argument)?))?;
+        }
+    }
+    Ok(())
+}
+
+fn parse(argument: &str) -> Result<GemmPoint> {
+    let usage = || format!("{argument} is not like f32/2048x2048x2048");
+    let (dtype, shape) = argument.split_once('/').with_context(usage)?;
+    let dtype = Dtype::ALL.into_iter().find(|known| known.name() == dtype).with_context(usage)?;
+    let lengths: Vec<u32> = shape.split('x').map(str::parse).collect::<Result<_, _>>()?;
+    let &[m, n, k] = &lengths[..] else { anyhow::bail!(usage()) };
+    Ok(GemmPoint { dtype, m, n, k, contents: Contents::Random })
+}
+
+/// Prefill of 2048 tokens, and decoding with more keys and values than caches hold.
+fn attention() -> Result<Vec<(&'static str, Point)>> {
+    let point = |name, dtype: &str, prefill: bool| -> Result<(&'static str, Point)> {
+        let (kind, batch, queries, keys) =
+            if prefill { ("prefill", 1, 2048, 2048) } else { ("decode", 8, 1, 4096) };
+        let point = serde_json::from_value(serde_json::json!({
+            "operation": "attention", "attention": kind, "dtype": dtype, "batch": batch,
+            "heads": 8, "kv_heads": if prefill { 8 } else { 4 }, "queries": queries, "keys": keys,
+            "dim_qk": 128, "dim_v": 128, "mask": "full",
+        }))?;
+        Ok((name, point))
+    };
+    [
+        point("prefill f32", "f32", true),
+        point("prefill bf16", "bf16", true),
+        point("decode f32", "f32", false),
+        point("decode bf16", "bf16", false),
+    ]
+    .into_iter()
+    .collect()
+}
+
+fn compare(device: &dyn Device, name: &str, point: Point) -> Result<()> {
+    let units = device.properties().units;
+    let is_many = matches!(point, Point::Gemm(point) if point.m > FEW);
+    let dtype = point.dtype().context("a type")?;
+    let mut rivals = vec![];
+    let kernels = device.kernels(point.operation());
+    let ours = kernels.first().context("no kernel")?;
+    rivals.push(rival(device, ours, point)?);
+    if is_many {
+        for library in kernels.iter().filter(|kernel| !bundled(kernel)) {
+            rivals.push(rival(device, library, point)?);
+        }
+    } else {
+        let working_set = Bytes((device.properties().last_level_cache() * 4).0.max(256 << 20));
+        let stream = StreamOperation::Read;
+        let read = Point::Stream(StreamPoint { stream, working_set, units });
+        let kernels = device.kernels(Operation::Stream(stream));
+        rivals.push(rival(device, kernels.first().context("no stream")?, read)?);
+        let side = 1024;
+        let contents = Contents::Random;
+        let product = Point::Gemm(GemmPoint { dtype, m: side, n: side, k: side, contents });
+        for kernel in device.kernels(Operation::Gemm(dtype)) {
+            if kernel.0 != "portable" {
+                rivals.push(rival(device, &kernel, product)?);
+            }
+        }
+    }
+    for _ in 0..ROUNDS {
+        for rival in &mut rivals {
+            let time = turn(device, &mut *rival.workload)?;
+            rival.times.push(time.0);
+        }
+    }
+    for rival in &mut rivals {
+        ensure!(rival.workload.verify()?.passed(), "{} is wrong", rival.kernel.0);
+    }
+    let (ours, others) = rivals.split_first().context("nothing was measured")?;
+    let rate = rate(ours);
+    let row = |beside: &str, ratios: Vec<f64>| {
+        let [median, low, high] = interval(ratios);
+        let kernel = &ours.kernel.0;
+        let interval = format!("{low:.3} to {high:.3}");
+        println!("| {name} | {units} | {kernel} | {rate} | {beside} | {median:.3} | {interval} |");
+    };
+    if is_many {
+        for other in others {
+            row(&other.kernel.0, ratios(ours, |round| other.times[round]));
+        }
+        return Ok(());
+    }
+    let (read, products) = others.split_first().context("no stream")?;
+    let of_memory =
+        |round: usize| ours.work.memory.0 as f64 / read.work.memory.0 as f64 * read.times[round];
+    let of_product = |round: usize| {
+        let times =
+            products.iter().map(|one| ours.work.flops.0 / one.work.flops.0 * one.times[round]);
+        times.fold(f64::INFINITY, f64::min)
+    };
+    row("stream/read", ratios(ours, of_memory));
+    row("best product", ratios(ours, of_product));
+    row("the slower of both", ratios(ours, |round| of_memory(round).max(of_product(round))));
+    Ok(())
+}
+
+fn rival<'d>(device: &'d dyn Device, kernel: &KernelName, point: Point) -> Result<Rival<'d>> {
+    let case = Case { kernel: kernel.clone(), point };
+    let mut workload = bench::prepare(&case, Rank { device, peers: &Alone })?;
+    workload.take_turns(workload.copies() > 1);
+    Ok(Rival { kernel: kernel.clone(), work: point.work(), workload, times: Vec::new() })
+}
+
+/// The limit's time over ours, round by round.
+fn ratios(ours: &Rival<'_>, limit: impl Fn(usize) -> f64) -> Vec<f64> {
+    (0..ROUNDS).map(|round| limit(round) / ours.times[round]).collect()
+}
+
+/// The median, the second and the last but one.
+fn interval(mut ratios: Vec<f64>) -> [f64; 3] {
+    ratios.sort_by(f64::total_cmp);
+    [ratios[ROUNDS / 2], ratios[1], ratios[ROUNDS - 2]]
+}
+
+fn rate(rival: &Rival<'_>) -> String {
+    let mut times = rival.times.clone();
+    times.sort_by(f64::total_cmp);
+    let time = Seconds(times[ROUNDS / 2]);
+    format!("{}, {}", rival.work.flops / time, rival.work.memory / time)
+}
+
+fn bundled(kernel: &KernelName) -> bool {
+    ["portable", "avx2", "avx512"].contains(&&*kernel.0)
+}
+
+fn turn(device: &dyn Device, workload: &mut dyn Workload) -> Result<Seconds> {
+    thread::sleep(REST);
+    let first = device.timed(&mut || workload.enqueue(1))?.time;
+    let repeat = (TURN / first).ceil().max(1.0) as u32;
+    Ok(device.timed(&mut || workload.enqueue(repeat))?.time * (1.0 / f64::from(repeat)))
+}

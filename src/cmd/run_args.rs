@@ -138,6 +138,8 @@ mod tests {
         let line =
             ["--out", "/somewhere/out", "--data", "/somewhere/data", "--label", "a b", "--json"];
         assert_eq!(told(&line), "fizeau run --label a b --data DIR");
+        let line = ["--kernel", "/somewhere/mine.so"];
+        assert_eq!(told(&line), "fizeau run --kernel mine.so");
         assert_eq!(told(&["--resume", "/somewhere/out"]), "fizeau run --resume DIR");
     }
 }

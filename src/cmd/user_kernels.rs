@@ -5,7 +5,7 @@
 
 use super::{Global, Usage, child::Measuring, exit, launch, plan::PlanArgs};
 use crate::{
-    case::Case,
+    case::{Case, KernelName},
     clock,
     device::{
         Device, DeviceError,
@@ -117,7 +117,7 @@ pub fn all_are_planned(device: &dyn Device, suite: &str, plan: &[Case]) -> Resul
 pub fn load(device: &dyn Device) -> anyhow::Result<()> {
     for file in device.user_files() {
         for row in &file.section.kernels {
-            let loaded = device.load(row.operation, &crate::case::KernelName(row.name.clone()));
+            let loaded = device.load(row.operation, &KernelName(row.name.clone()));
             loaded.map_err(|error| match error {
                 DeviceError::Missing { .. } => anyhow::Error::from(error),
                 other => Usage(format!("{}: {other}", file.path.display())).into(),
@@ -192,12 +192,10 @@ pub fn check(args: &PlanArgs, device: &str, global: &Global) -> anyhow::Result<(
         _ if is(exit::USAGE) => Err(Usage(told.into()).into()),
         _ if is(exit::COULD_NOT_RUN) => Err(anyhow::anyhow!("{told}")),
         _ if is(exit::INTERRUPTED) => Err(super::Interrupted.into()),
-        _ if is(HUNG) => Err(Usage(
-            "--kernel: a library was not loaded within the deadline of \
-                                    the suite"
-                .into(),
-        )
-        .into()),
+        _ if is(HUNG) => {
+            let why = "--kernel: a library was not loaded within the suite's deadline";
+            Err(Usage(why.into()).into())
+        }
         _ => Err(Usage(format!("--kernel: {}", end_of(ended.status, told))).into()),
     }
 }
@@ -229,14 +227,9 @@ pub struct Processes<'p> {
 }
 
 impl Processes<'_> {
-    /// For the cases of a run; none where the user brings no kernel.
-    pub fn folder(directory: &Path) -> PathBuf {
-        directory.join(FOLDER)
-    }
-
     fn attempt(&self, case: &Case) -> anyhow::Result<Outcome> {
         self.made.set(self.made.get() + 1);
-        let place = Processes::folder(&self.directory).join(format!("{:05}", self.made.get()));
+        let place = self.directory.join(FOLDER).join(format!("{:05}", self.made.get()));
         super::make_directory(&place, "--out DIR")?;
         let suite = place.join("suite.toml");
         super::write_file(&suite, self.suite_text.as_bytes(), "--out DIR")?;
@@ -308,7 +301,7 @@ impl Apart for Processes<'_> {
 impl Drop for Processes<'_> {
     fn drop(&mut self) {
         // What cannot be removed stays.
-        let _ = fs::remove_dir_all(Processes::folder(&self.directory));
+        let _ = fs::remove_dir_all(self.directory.join(FOLDER));
     }
 }
 

@@ -506,12 +506,13 @@ pub fn same_run(path: &Path, old: &Header, new: &Header) -> Result<(), RecordErr
         hold("program's build", quoted(build), quoted(here));
     }
     let kernels = |header: &Header| {
-        let files = header.user_kernels.iter();
-        let told =
-            files.map(|file| format!("{} {} {}", file.path, file.sha256, file.section_sha256));
-        told.collect::<Vec<_>>().join(", ")
+        let told = header.user_kernels.iter().map(|file| {
+            let [sum, beside] = [&file.sha256, &file.section_sha256].map(|sum| shorten(sum, 12));
+            format!("{} ({sum}, {beside})", file.path)
+        });
+        format!("[{}]", told.collect::<Vec<_>>().join(", "))
     };
-    hold("user's kernels", kernels(old), kernels(new));
+    hold("list of users' kernels (sha256 of file and .toml)", kernels(old), kernels(new));
     if differences.is_empty() && old.suite_text != new.suite_text {
         differences.push(format!("the suite {:?} is another than it was", old.suite));
     }

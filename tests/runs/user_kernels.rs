@@ -172,6 +172,30 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
 }
 
 #[test]
+fn a_run_continues_with_the_same_files_alone() {
+    let place = place();
+    build(&place, "products.c", "a.so");
+    let good = section(&[("mine", "right")]);
+    fs::write(place.path("a.toml"), &good).expect("a section");
+    let cases = ["gemm/*/{portable,mine}", "--kernel", "a.so"];
+    let said = run(&place, &cases);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    // As if it had been killed before its last case had an outcome.
+    let record = fs::read_to_string(place.path("out/record.jsonl")).expect("a record");
+    let lines: Vec<&str> = record.lines().collect();
+    let kept = lines[..lines.len() - 2].join("\n") + "\n";
+    fs::write(place.path("out/record.jsonl"), kept).expect("a record");
+    fs::write(place.path("a.toml"), format!("{good}# changed\n")).expect("a section");
+    let said = say(&mut place.fizeau(["run", "--resume", "out"]));
+    assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
+    assert!(said.err.contains("users' kernels"), "{}", said.err);
+    fs::write(place.path("a.toml"), good).expect("a section");
+    let said = say(&mut place.fizeau(["run", "--resume", "out"]));
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(matches!(outcome(&place, "mine"), Outcome::Measured(_)));
+}
+
+#[test]
 fn plan_and_pairs_take_the_same_files() {
     let place = place();
     build(&place, "products.c", "a.so");

@@ -135,6 +135,31 @@ fn each_fault_on_a_gpu_has_its_outcome_and_spoils_no_other_case() {
 }
 
 #[test]
+fn an_image_is_given_to_the_driver_as_it_is() {
+    let machine = machine(&NVIDIA);
+    fs::create_dir(machine.place.path("mine")).expect("a folder");
+    fs::write(machine.place.path("mine/a.cu"), COPIES).expect("a text");
+    fs::write(machine.place.path("mine/a.toml"), copies(&["right"], "")).expect("a section");
+    let said = run(&machine, "cuda", &["stream/*/right", "--kernel", "mine/a.cu"]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    // What the stub's compiler made of the text is an image that the stub's driver loads.
+    let kept = fs::read_dir(machine.place.path("cache/fizeau")).expect("a cache");
+    let mut kept = kept.map(|entry| entry.expect("an entry").path());
+    let image = kept.find(|path| path.to_string_lossy().contains("mine-a.cu"));
+    let image = image.expect("the text's image");
+    fs::copy(image, machine.place.path("mine/b.cubin")).expect("a copy");
+    fs::write(machine.place.path("mine/b.toml"), copies(&["right"], "")).expect("a section");
+    fs::remove_dir_all(machine.place.path("out")).expect("a record");
+    let said = run(&machine, "cuda", &["stream/*/right", "--kernel", "mine/b.cubin"]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let Outcome::Measured(one) = outcome(&machine, "right", "stream") else { panic!("measured") };
+    let file = &machine.place.record("out").header.user_kernels[0];
+    let is_file =
+        |code: &Code| matches!(code, Code::Image { sha256, .. } if *sha256 == file.sha256);
+    assert!(one.code.iter().any(is_file), "{:?}", one.code);
+}
+
+#[test]
 fn what_a_gpu_cannot_run_is_refused_before_anything_is_measured() {
     let machine = machine(&NVIDIA);
     fs::create_dir(machine.place.path("mine")).expect("a folder");

@@ -83,6 +83,7 @@ fn header(device: Properties, plan: Vec<Case>) -> Header {
         suite_text: "name = \"made-up\"\n".into(),
         selectors: Vec::new(),
         suite_cases: None,
+        user_kernels: Vec::new(),
         device,
         part: Some("h200-sxm".into()),
         environment: Environment {

@@ -22,7 +22,7 @@ mod verify;
 
 pub use crate::comm::Rank;
 use crate::{
-    case::{Case, Point},
+    case::{Case, KernelName, Point},
     device::{DeviceError, host},
     outcome::{Cache, Check, Integrity},
     spec::Properties,
@@ -101,15 +101,17 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan.extend(sdc::all_reduce::cases(suite, rank));
     plan.extend(collective::cases(suite, rank));
     if suite.kernels == KernelChoice::Best {
-        keep_best(&mut plan);
+        keep_best(&mut plan, rank);
     }
     plan
 }
 
-/// Keeps the first kernel of each point, which is the device's best guess, and vendors' libraries.
-fn keep_best(plan: &mut Vec<Case>) {
+/// Keeps the first kernel of each point, which is the device's best guess, vendors' libraries and
+/// what the user brings.
+fn keep_best(plan: &mut Vec<Case>, rank: Rank<'_>) {
     let mut seen = HashSet::new();
-    plan.retain(|case| case.kernel.is_of_library() || seen.insert(case.point));
+    let is_kept = |kernel: &KernelName| kernel.is_of_library() || rank.device.is_of_user(kernel);
+    plan.retain(|case| is_kept(&case.kernel) || seen.insert(case.point));
 }
 
 /// Makes a case ready, on all ranks or on none.
@@ -117,6 +119,11 @@ pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>
     let alone = rank.peers.processes() == 1 || case.point.is_of_all_ranks();
     let ready = prepare_alone(case, rank);
     if alone { ready } else { together::beside_each_other(ready, rank) }
+}
+
+/// Gives back the memory that is kept from one case for the next: another process needs it.
+pub fn give_back() {
+    gemm::keep_none();
 }
 
 fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>, Unready> {

@@ -14,6 +14,7 @@ use crate::{
     ab::{self, Arm, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings},
     clock,
     compare::Quantity,
+    device::user::UserFile,
     outcome::Outcome,
     record::store,
     report::{about, without_numbers},
@@ -48,8 +49,9 @@ pub struct AbArgs {
     /// A device for both; given twice, the devices of A and B
     #[arg(long, value_name = "NAME")]
     pub device: Vec<String>,
-    /// Given twice: the kernels of A and B. Points that both kernels have are compared
-    #[arg(long, value_name = "NAME")]
+    /// Given twice: the kernels of A and B, each by its name, or by the file of a kernel of yours
+    /// (docs/your-kernel.md). Points that both kernels have are compared
+    #[arg(long, value_name = "NAME|FILE")]
     pub kernel: Vec<String>,
     /// Set an environment variable for A; repeat it for more
     #[arg(long, value_name = "NAME=VALUE")]
@@ -110,8 +112,8 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     super::make_directory(&directory, "--out DIR")?;
     let sides = sides(args, global)?;
     let [a, b] = [&sides[0], &sides[1]].map(|side| side.planned(args));
-    let (cases, mut warnings) = pair_up(&a?, &b?, args)?;
-    if sides[0] == sides[1] && args.kernel.is_empty() {
+    let (cases, mut warnings) = pair_up(&a?, &b?, &sides)?;
+    if sides[0] == sides[1] {
         warnings.push("A and B are the same: whatever is found is a wrong finding".into());
     }
     let seed = args.seed.unwrap_or_else(|| {
@@ -131,7 +133,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
         quantities: HashMap::new(),
     };
     let trial = ab::run(&names, settings, &mut children)?;
-    let words = [0, 1].map(|at| sides[at].words(args.kernel.get(at)));
+    let words = [0, 1].map(|at| sides[at].words());
     let mut document = crate::report::trial(&trial, &words, &warnings);
     if children.is_stub {
         document = without_numbers(document);
@@ -154,6 +156,34 @@ struct Setting {
     device: Option<String>,
     data: Option<PathBuf>,
     variables: Vec<Variable>,
+    kernel: Option<ChosenKernel>,
+}
+
+/// The kernel of one side.
+#[derive(Clone, Debug, PartialEq)]
+struct ChosenKernel {
+    name: String,
+    /// Of a kernel that the user brings.
+    file: Option<PathBuf>,
+}
+
+impl ChosenKernel {
+    /// By its name, or by the file of the user's kernel.
+    fn of(given: &str) -> Result<ChosenKernel, Usage> {
+        let path = Path::new(given);
+        if path.extension().is_none() {
+            return Ok(ChosenKernel { name: given.to_owned(), file: None });
+        }
+        let told = UserFile::read(path).map_err(Usage)?.told;
+        let [name] = &told.names[..] else {
+            return Err(Usage(format!(
+                "--kernel {given} has kernels of several names ({}): a side of a comparison has \
+                 one",
+                told.names.join(", ")
+            )));
+        };
+        Ok(ChosenKernel { name: name.clone(), file: Some(path.to_owned()) })
+    }
 }
 
 /// The two sides that the command line asks for.
@@ -175,13 +205,30 @@ fn sides(args: &AbArgs, global: &Global) -> anyhow::Result<[Setting; 2]> {
     if !matches!(args.kernel.len(), 0 | 2) {
         return Err(usage("--kernel is given twice: for A and for B"));
     }
+    let chosen: Result<Vec<ChosenKernel>, Usage> =
+        args.kernel.iter().map(|given| ChosenKernel::of(given)).collect();
+    let mut chosen = chosen?.into_iter();
+    let kernels = [chosen.next(), chosen.next()];
     let [a, b] = programs;
+    let [kernel_of_a, kernel_of_b] = kernels;
     let [device_of_a, device_of_b] = devices;
     let data = global.data.clone();
     let variables = args.a_env.clone();
     Ok([
-        Setting { program: a, device: device_of_a, data: data.clone(), variables },
-        Setting { program: b, device: device_of_b, data, variables: args.b_env.clone() },
+        Setting {
+            program: a,
+            device: device_of_a,
+            data: data.clone(),
+            variables,
+            kernel: kernel_of_a,
+        },
+        Setting {
+            program: b,
+            device: device_of_b,
+            data,
+            variables: args.b_env.clone(),
+            kernel: kernel_of_b,
+        },
     ])
 }
 
@@ -208,6 +255,9 @@ impl Setting {
         if let Some(data) = &self.data {
             command.arg("--data").arg(data);
         }
+        if let Some(file) = self.kernel.as_ref().and_then(|kernel| kernel.file.as_ref()) {
+            command.arg("--kernel").arg(file);
+        }
         command.envs(self.variables.iter().map(|one| (&one.name, &one.value)));
         tied::end_with_this_thread(&mut command);
         command
@@ -229,10 +279,13 @@ impl Setting {
         Ok(listing.cases.into_iter().map(|case| case.id).collect())
     }
 
-    fn words(&self, kernel: Option<&String>) -> String {
+    fn words(&self) -> String {
         let mut words = vec![self.program.display().to_string()];
         words.extend(self.device.iter().map(|device| format!("on {device}")));
-        words.extend(kernel.map(|kernel| format!("kernel {kernel}")));
+        words.extend(self.kernel.as_ref().map(|kernel| match &kernel.file {
+            None => format!("kernel {}", kernel.name),
+            Some(file) => format!("kernel {} of {}", kernel.name, file.display()),
+        }));
         let variables = self.variables.iter().map(|one| format!("{}={}", one.name, one.value));
         words.extend(variables);
         words.join(", ")
@@ -250,12 +303,14 @@ struct Paired {
 fn pair_up(
     a: &[String],
     b: &[String],
-    args: &AbArgs,
+    sides: &[Setting; 2],
 ) -> anyhow::Result<(Vec<Paired>, Vec<String>)> {
     let key = |id: &String, side: usize| -> Option<String> {
-        match args.kernel.get(side) {
+        match &sides[side].kernel {
             None => Some(id.clone()),
-            Some(kernel) => Some(id.strip_suffix(kernel.as_str())?.strip_suffix('/')?.to_owned()),
+            Some(kernel) => {
+                Some(id.strip_suffix(kernel.name.as_str())?.strip_suffix('/')?.to_owned())
+            }
         }
     };
     let of_b: HashMap<String, &String> =

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use std::{
     fs,
     io::Read as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{self, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -40,6 +40,8 @@ pub struct Measuring<'a> {
     pub label: Option<&'a str>,
     /// Whether the record keeps the host's name.
     pub no_host_name: bool,
+    /// Files of kernels that the user brings.
+    pub kernels: &'a [PathBuf],
     /// Further arguments of `run`.
     pub more: &'a [&'a str],
 }
@@ -60,7 +62,7 @@ impl Measuring<'_> {
         // A file and not a pipe: nobody reads while it runs, and a full pipe would stop it.
         let said = place.join(MESSAGES);
         let messages = fs::File::create(&said).context("the file of messages")?;
-        let mut command = self.command(place, global)?;
+        let mut command = self.command(Some(place), global)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
         let mut child = command.spawn().context("cannot start a process to measure")?;
         let mut asked = false;
@@ -91,7 +93,11 @@ impl Measuring<'_> {
         }
     }
 
-    fn command(&self, place: &Path, global: &Global) -> anyhow::Result<Command> {
+    /// The command line of such a process; without a place it leaves no record.
+    ///
+    /// # Errors
+    /// Where this program's own file is not found.
+    pub(super) fn command(&self, place: Option<&Path>, global: &Global) -> anyhow::Result<Command> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         command.args(["run", "--suite", self.suite, "--device", self.device, "--progress", "off"]);
@@ -107,7 +113,13 @@ impl Measuring<'_> {
         if self.no_host_name {
             command.arg("--no-host-name");
         }
-        command.args(self.more).arg("--out").arg(place).arg("--").args(self.cases);
+        for kernel in self.kernels {
+            command.arg("--kernel").arg(kernel);
+        }
+        if let Some(place) = place {
+            command.arg("--out").arg(place);
+        }
+        command.args(self.more).arg("--").args(self.cases);
         // It ends when this process does, however that ends.
         command.env(launch::LAUNCHER, process::id().to_string());
         for variable in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "FIZEAU_RENDEZVOUS", "FIZEAU_TOKEN"] {

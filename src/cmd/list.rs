@@ -1,13 +1,12 @@
 //! `fizeau list`: the plan without running it.
 
-use super::{Global, estimate, plan, print, print_json, report};
+use super::{Global, estimate, plan, print, print_json, report, user_kernels};
 use crate::{
     bench::{self, Rank},
     case::Case,
     device, session,
     text::{clean, wrap},
     units::{Bytes, Seconds},
-    world::choice,
 };
 use clap::Args;
 use serde::Serialize;
@@ -55,7 +54,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     device::numa::read_below(&args.root);
     let catalogue = plan::catalogue(global)?;
     let choice = args.plan.choice();
-    let device = choice::open(&choice.device()?)?;
+    let device = user_kernels::open(&choice.device()?, &args.plan.kernel)?;
     let peers = choice.peers(device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;

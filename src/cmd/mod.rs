@@ -20,6 +20,7 @@ pub mod plan;
 pub mod profile;
 mod progress;
 pub mod project;
+mod quiet;
 pub mod report;
 pub mod reproduce;
 pub mod run;
@@ -30,6 +31,7 @@ mod signals;
 mod suites;
 mod tied;
 mod turns;
+mod user_kernels;
 pub mod verify;
 pub mod what_if;
 

@@ -1,6 +1,6 @@
 //! What `list` and `run` share: a suite, and the cases that selectors leave.
 
-use super::{Global, Usage};
+use super::{Global, Usage, user_kernels};
 use crate::{
     bench::{self, Rank},
     case::Case,
@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::bail;
 use clap::Args;
-use std::collections::HashSet;
+use std::{collections::HashSet, path::PathBuf};
 
 /// The suite of the sizes that GPUs exchange in training and inference.
 const SIZES: &str = "collective-sizes";
@@ -39,6 +39,11 @@ pub struct PlanArgs {
     /// [default: none, and no collectives]
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
+    /// A kernel of yours (.cu, .hip, .cubin, .fatbin, .ptx, .hsaco, or .so for the host), measured
+    /// beside the others; FILE.toml beside it says how it is launched (docs/your-kernel.md). Repeat
+    /// it for more
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Vec<PathBuf>,
     /// A device as `fizeau devices` names it, such as cuda:1 or host; for run also several, such
     /// as cuda:0,cuda:3, or all GPUs: all [default: the first GPU, or the host where there is none]
     #[arg(long, alias = "backend", value_name = "NAME")]
@@ -107,6 +112,7 @@ impl Plan {
             };
             bail!("the suite {:?} plans no case on this device{remedy}", suite.name);
         }
+        user_kernels::all_are_planned(rank.device, &suite.name, &cases)?;
         let suite_cases = cases.len();
         let ids: Vec<String> = cases.iter().map(Case::to_string).collect();
         selector.all_select(&ids).map_err(|error| usage(error.to_string()))?;

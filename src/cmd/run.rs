@@ -3,10 +3,12 @@
 use super::{
     Global, Usage, estimate, exit, frontier, plan,
     progress::Progress,
+    quiet,
     report::{self, ReportFormat},
     run_args::RunArgs,
     shown, side_by_side, signals,
     turns::{self, Turns},
+    user_kernels::{self, InChild, Processes, Starter},
 };
 use crate::{
     bench::Rank,
@@ -22,7 +24,7 @@ use crate::{
         store::{self, RecordError, Writer},
     },
     report::about,
-    session::{self, End, Session, Watcher},
+    session::{self, Apart, End, Session},
     spec::{Properties, Yardstick},
     suite::{MeasureSettings, Suite},
     units::{Bytes, Seconds},
@@ -34,7 +36,7 @@ use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::AtomicBool,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 /// Below the working directory, where records go that are nobody's but this machine's.
@@ -47,10 +49,12 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
         return side_by_side::resume(args, global, directory);
     }
     if let Some(suite) = frontier::asked_for(args, global)? {
+        user_kernels::refuse(&args.plan, "a ladder of limits")?;
         return frontier::run(args, global, &suite);
     }
     if let Some(names) = args.plan.choice().several()? {
         refuse_resuming_one(args)?;
+        user_kernels::refuse(&args.plan, "several devices")?;
         return side_by_side::run(args, global, &names);
     }
     let interrupted = signals::watch()?;
@@ -75,7 +79,7 @@ struct Run<'r> {
     args: &'r RunArgs,
     global: &'r Global,
     catalogue: &'r Catalogue,
-    interrupted: &'r AtomicBool,
+    interrupted: &'r Arc<AtomicBool>,
     old: Option<Record>,
     plan_args: plan::PlanArgs,
     choice: Choice,
@@ -83,7 +87,20 @@ struct Run<'r> {
 
 impl Run<'_> {
     fn alone(&self) -> anyhow::Result<ExitCode> {
-        let device = choice::open(&self.choice.device()?)?;
+        let name = self.choice.device()?;
+        let kernels = &self.plan_args.kernel;
+        if self.brings_kernels() {
+            user_kernels::check(&self.plan_args, &name, self.global)?;
+        }
+        let starter = self.brings_kernels().then(|| Starter::new(self.interrupted));
+        let device = user_kernels::open(&name, kernels)?;
+        if let Some(does) = self.args.in_child {
+            let deadline = deadline_of(self.args, self.old.as_ref(), self.catalogue)?;
+            user_kernels::watch(device.as_ref(), deadline);
+            if does == InChild::Load {
+                return user_kernels::load(device.as_ref()).map(|()| ExitCode::SUCCESS);
+            }
+        }
         let peers = self.choice.peers(device.as_ref())?;
         let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
         let (header, settings) = self.header(rank)?;
@@ -91,10 +108,16 @@ impl Run<'_> {
         device.set_deadline(settings.deadline);
         let memory_free = header.environment.memory_free;
         let session = self.session(rank, settings, memory_free);
-        self.keep(&session, &header, None)
+        self.keep(&session, &header, None, starter)
+    }
+
+    /// Whether the user brings kernels, which are measured by processes that this one starts.
+    fn brings_kernels(&self) -> bool {
+        !self.plan_args.kernel.is_empty() && self.args.in_child.is_none()
     }
 
     fn one_of_many(&self, seat: Seat) -> anyhow::Result<ExitCode> {
+        user_kernels::refuse(&self.args.plan, "ranks")?;
         let terms = Terms {
             choice: &self.choice,
             host_name: if self.args.no_host_name { HostName::LeftOut } else { HostName::Told },
@@ -121,7 +144,7 @@ impl Run<'_> {
         let mut session = self.session(rank, settings, memory_free);
         session.yardstick.network = header.environment.network;
         match link.rank() {
-            0 => self.keep(&session, &header, Some((link, record))),
+            0 => self.keep(&session, &header, Some((link, record)), None),
             _ => self.follow(&session, &header, link),
         }
     }
@@ -134,7 +157,8 @@ impl Run<'_> {
     ) -> Session<'s> {
         let yardstick = self.yardstick(rank);
         let spent = self.old.as_ref().map_or(Seconds(0.0), spent);
-        Session { rank, yardstick, settings, interrupted: self.interrupted, memory_free, spent }
+        let interrupted = self.interrupted;
+        Session { rank, yardstick, settings, interrupted, memory_free, spent, apart: None }
     }
 
     /// What times are set against, as far as one rank alone can tell.
@@ -161,6 +185,8 @@ impl Run<'_> {
         header.build = Some(env!("FIZEAU_BUILD").into());
         header.command = self.args.command(self.global);
         describe(&mut header, rank.device, self.args);
+        header.user_kernels =
+            rank.device.user_files().iter().map(|file| file.told.clone()).collect();
         header.environment.side_by_side = self.args.side_by_side.clone().unwrap_or_default();
         let environment = &mut header.environment;
         if choice::is_host(&header.device.backend) && rank.peers.processes() == 1 {
@@ -184,6 +210,7 @@ impl Run<'_> {
         session: &Session<'_>,
         header: &Header,
         link: Option<(&Link<'_>, &KeptRecord)>,
+        starter: Option<Starter>,
     ) -> anyhow::Result<ExitCode> {
         let begun = self.begin(header);
         let begun = match link {
@@ -208,10 +235,41 @@ impl Run<'_> {
             let end = session.run(header, &done, Some(&mut writer), &mut turns)?;
             return finish_one_of_several(&directory, end);
         }
+        // The process that started this one reads the record, and makes the reports.
+        if self.args.in_child.is_some() {
+            return quiet::run(session, header, &done, Some(&mut writer));
+        }
+        let processes = |starter| self.processes(starter, session, header, &directory);
+        let apart = starter.map(processes).transpose()?;
+        let apart = apart.as_ref().map(|apart| apart as &dyn Apart);
+        let session = Session { apart, yardstick: session.yardstick.clone(), ..*session };
         let mut progress = Progress::new(header, left, self.args.progress);
         let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
         drop((progress, writer));
         self.finish(&directory, end)
+    }
+
+    /// What measures the cases of the user's kernels.
+    fn processes<'s>(
+        &'s self,
+        starter: Starter,
+        session: &Session<'_>,
+        header: &Header,
+        directory: &Path,
+    ) -> anyhow::Result<Processes<'s>> {
+        Ok(Processes {
+            starter,
+            no_host_name: self.args.no_host_name,
+            global: self.global,
+            device: self.choice.device()?,
+            kernels: self.plan_args.kernel.clone(),
+            told: header.user_kernels.clone(),
+            suite_text: header.suite_text.clone(),
+            directory: directory.to_owned(),
+            deadline: session.settings.deadline,
+            interrupted: self.interrupted,
+            made: Cell::new(0),
+        })
     }
 
     /// About how long each case takes that is not done.
@@ -259,14 +317,7 @@ impl Run<'_> {
             return Ok(ExitCode::SUCCESS);
         }
         let done = self.old.as_ref().map(|old| old.outcomes.clone()).unwrap_or_default();
-        let broken = Cell::new(false);
-        let mut watcher = Follower { broken: &broken };
-        let end = session.run(header, &done, None, &mut watcher)?;
-        Ok(ExitCode::from(match (end, broken.get()) {
-            (End::Interrupted, _) => exit::INTERRUPTED,
-            (End::Complete, true) => exit::FAILED,
-            (End::Complete, false) => 0,
-        }))
+        quiet::run(session, header, &done, None)
     }
 
     /// Writes the reports of a record, prints the terminal's, and says how the run ended.
@@ -341,22 +392,6 @@ struct Begun {
     writer: Option<(Writer, Vec<Outcome>)>,
 }
 
-/// Says nothing, and remembers whether anything failed, which it does on every rank. Whether a time
-/// can be believed is for the rank to say that keeps the record: others' timers are other timers.
-struct Follower<'f> {
-    broken: &'f Cell<bool>,
-}
-
-impl Watcher for Follower<'_> {
-    fn starts(&mut self, _: usize, _: usize, _: &Case) {}
-
-    fn ended(&mut self, outcome: &Outcome) {
-        if matches!(outcome, Outcome::Failed { .. }) {
-            self.broken.set(true);
-        }
-    }
-}
-
 /// Whether a case failed, or its time cannot be believed.
 pub(super) fn is_broken(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Failed { .. } | Outcome::Invalid { .. })
@@ -383,6 +418,7 @@ fn plan_of(args: &RunArgs, old: Option<&Record>) -> plan::PlanArgs {
             Point::Collective(point) => Some(point.ranks),
             _ => None,
         });
+        plan.kernel = user_kernels::paths(&old.header);
         let device = &old.header.device;
         let ranks = old.header.environment.ranks.len() as u32;
         if ranks > 1 && !choice::is_host(&device.backend) {
@@ -444,6 +480,7 @@ fn started(plan: plan::Plan, args: &RunArgs) -> Header {
         suite_text: plan.suite_text,
         selectors: args.plan.selectors.clone(),
         suite_cases: Some(plan.suite_cases as u64),
+        user_kernels: Vec::new(),
         device: Default::default(),
         part: None,
         environment: Default::default(),

@@ -2,7 +2,7 @@
 //! and device. It is put together from the arguments that were understood, so that nothing else of
 //! it can come into a record.
 
-use super::{Global, plan::PlanArgs, progress::ProgressMode};
+use super::{Global, plan::PlanArgs, progress::ProgressMode, user_kernels::InChild};
 use crate::record::store;
 use clap::{
     Args,
@@ -24,7 +24,7 @@ pub struct RunArgs {
         long,
         value_name = "DIR",
         value_parser = PathBufValueParser::new().try_map(directory_of_record),
-        conflicts_with_all = ["out", "selectors", "ranks", "label"]
+        conflicts_with_all = ["out", "selectors", "ranks", "label", "kernel"]
     )]
     pub resume: Option<PathBuf>,
     /// A note on this run, kept in the record
@@ -52,6 +52,9 @@ pub struct RunArgs {
     /// For the process that `--device all` starts for each GPU: the other GPUs.
     #[arg(long, hide = true, value_delimiter = ',', num_args = 0.., require_equals = true)]
     pub side_by_side: Option<Vec<String>>,
+    /// For the process that runs the code of a user's kernels.
+    #[arg(long, hide = true, value_enum, value_name = "WHAT")]
+    pub in_child: Option<InChild>,
 }
 
 impl RunArgs {
@@ -71,8 +74,9 @@ impl RunArgs {
             one_rung: _,
             root: _,
             side_by_side: _,
+            in_child: _,
         } = self;
-        let PlanArgs { selectors, suite, ranks, device } = plan;
+        let PlanArgs { selectors, suite, ranks, kernel, device } = plan;
         let Global { data, json: _, color: _ } = global;
         let mut words = vec!["fizeau".to_owned(), "run".to_owned()];
         words.extend(selectors.iter().cloned());
@@ -81,6 +85,9 @@ impl RunArgs {
         };
         option("--suite", suite.as_deref().map(file_name));
         option("--ranks", ranks.map(|ranks| ranks.to_string()));
+        for path in kernel {
+            option("--kernel", Some(file_name(&path.to_string_lossy())));
+        }
         option("--device", device.clone());
         option("--label", label.clone());
         option("--data", data.as_ref().map(|_| "DIR".to_owned()));
@@ -131,6 +138,8 @@ mod tests {
         let line =
             ["--out", "/somewhere/out", "--data", "/somewhere/data", "--label", "a b", "--json"];
         assert_eq!(told(&line), "fizeau run --label a b --data DIR");
+        let line = ["--kernel", "/somewhere/mine.so"];
+        assert_eq!(told(&line), "fizeau run --kernel mine.so");
         assert_eq!(told(&["--resume", "/somewhere/out"]), "fizeau run --resume DIR");
     }
 }

@@ -94,8 +94,15 @@ impl Device for SynchronisedDevice<'_> {
         self.device.fastest_clock(units)
     }
     fn capabilities(&self) -> Capabilities<'_> {
-        let Capabilities { remote_memory, fills, foreign_stream, reports, rank_times: _, threads } =
-            self.device.capabilities();
+        let Capabilities {
+            remote_memory,
+            fills,
+            foreign_stream,
+            reports,
+            rank_times: _,
+            threads,
+            user_kernels,
+        } = self.device.capabilities();
         let fills = fills.is_some().then_some(self as &dyn Fills);
         Capabilities {
             remote_memory,
@@ -104,6 +111,7 @@ impl Device for SynchronisedDevice<'_> {
             reports,
             rank_times: Some(self),
             threads,
+            user_kernels,
         }
     }
 }

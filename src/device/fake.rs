@@ -412,6 +412,7 @@ impl Device for FakeDevice {
             reports: Some(self),
             rank_times: None,
             threads: None,
+            user_kernels: None,
         }
     }
 }

@@ -104,6 +104,22 @@ pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
     })
 }
 
+/// Opens one file, which a user names.
+///
+/// # Errors
+///
+/// In the loader's words.
+pub fn open_file(path: &Path) -> Result<Opened, String> {
+    let words = |error: &dyn std::error::Error| format!("{}: {}", path.display(), chain(error));
+    // By a whole path: the loader looks for a bare name elsewhere.
+    let whole = fs::canonicalize(path).map_err(|error| words(&error))?;
+    file::loadable(&whole).map_err(|error| words(&error))?;
+    // SAFETY: what its initialisers do is the user's, in a process that measures nothing else.
+    let opened = unsafe { Library::open(Some(&whole), RTLD_NOW | RTLD_LOCAL) };
+    let library = opened.map_err(|error| words(&error))?;
+    Ok(Opened { library: ManuallyDrop::new(library), path: whole })
+}
+
 /// What to do where the loader's words mean a limit of this process, which says nothing of the
 /// library.
 fn own_limit(words: &str) -> Option<&'static str> {

@@ -10,6 +10,7 @@ pub mod library;
 pub mod limits;
 pub mod numa;
 pub mod pci;
+pub mod user;
 
 pub use error::DeviceError;
 
@@ -26,6 +27,7 @@ use crate::{
 use limits::Limits;
 use serde::{Deserialize, Serialize};
 use std::{any::Any, ffi::c_void, fmt, path::Path, sync::Arc};
+use user::{Calls, UserFile};
 
 /// A family of devices behind one driver.
 pub trait Backend: Sync {
@@ -213,6 +215,24 @@ pub struct Capabilities<'d> {
     pub rank_times: Option<&'d dyn RankTimes>,
     /// Has threads that can be ranks of one process.
     pub threads: Option<&'d dyn Threads>,
+    /// Runs kernels that a user brings.
+    pub user_kernels: Option<&'d dyn TakesKernels>,
+}
+
+/// A device that runs kernels which a user brings, beside its own.
+pub trait TakesKernels {
+    /// Lists them behind its own. Nothing is loaded yet. Once for a device.
+    ///
+    /// # Errors
+    /// In words for users, where a file is made for other devices, or a name is taken.
+    fn take(&self, files: Vec<UserFile>) -> Result<(), String>;
+
+    /// Those that it has taken.
+    fn taken(&self) -> &[UserFile];
+
+    /// Calls into users' code on threads of this process; `None` where a driver runs it, whose
+    /// work has a deadline.
+    fn calls(&self) -> Option<Arc<Calls>>;
 }
 
 /// A device that reaches memory which is not its own.
@@ -391,6 +411,16 @@ impl dyn Device + '_ {
     /// What its sensors saw since this was last called.
     pub fn telemetry(&self) -> Option<Telemetry> {
         self.capabilities().reports?.telemetry()
+    }
+
+    /// Files of kernels that a user brings.
+    pub fn user_files(&self) -> &[UserFile] {
+        self.capabilities().user_kernels.map(TakesKernels::taken).unwrap_or_default()
+    }
+
+    /// Whether a user brings the kernel of this name.
+    pub fn is_of_user(&self, kernel: &KernelName) -> bool {
+        self.user_files().iter().any(|file| file.has(kernel))
     }
 
     /// What code was loaded since this was last called.

@@ -59,6 +59,8 @@ pub struct Header {
     /// How many cases the whole suite plans on this device, of which selectors took some; none in
     /// records of programs that did not keep it.
     pub suite_cases: Option<u64>,
+    /// Files of kernels that the user brought, beside those of fizeau and of vendors' libraries.
+    pub user_kernels: Vec<UserKernels>,
     /// The device.
     pub device: Properties,
     /// Name of the part it was matched to, if any; `data/` has its numbers.
@@ -69,6 +71,19 @@ pub struct Header {
     pub timer: Timer,
     /// Every case that was planned. Planned = measured + skipped + failed + invalid.
     pub plan: Vec<Case>,
+}
+
+/// A file of kernels that the user brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserKernels {
+    /// The names of its kernels in the ids of cases.
+    pub names: Vec<String>,
+    /// The file, as it was given on the command line.
+    pub path: String,
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+    /// SHA-256 of the file beside it that says how the kernels are launched.
+    pub section_sha256: String,
 }
 
 /// The machine around the device, as far as it helps to understand a number. No environment

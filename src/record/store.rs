@@ -505,6 +505,14 @@ pub fn same_run(path: &Path, old: &Header, new: &Header) -> Result<(), RecordErr
     if let (Some(build), Some(here)) = (&old.build, &new.build) {
         hold("program's build", quoted(build), quoted(here));
     }
+    let kernels = |header: &Header| {
+        let told = header.user_kernels.iter().map(|file| {
+            let [sum, beside] = [&file.sha256, &file.section_sha256].map(|sum| shorten(sum, 12));
+            format!("{} ({sum}, {beside})", file.path)
+        });
+        format!("[{}]", told.collect::<Vec<_>>().join(", "))
+    };
+    hold("list of users' kernels (sha256 of file and .toml)", kernels(old), kernels(new));
     if differences.is_empty() && old.suite_text != new.suite_text {
         differences.push(format!("the suite {:?} is another than it was", old.suite));
     }

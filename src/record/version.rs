@@ -103,6 +103,7 @@ mod tests {
             suite_text: String,
             selectors: Vec<String>,
             suite_cases: Option<u64>,
+            user_kernels: Vec<v1::UserKernels>,
             device: v1::Properties,
             part: Option<String>,
             environment: v1::Environment,
@@ -112,7 +113,7 @@ mod tests {
 
         mirror!(Header of record::Header {
             run, fizeau, build, command, started, label, suite, suite_text, selectors, suite_cases,
-            device, part, environment, timer, plan; version = 2
+            user_kernels, device, part, environment, timer, plan; version = 2
         });
 
         #[derive(Serialize, Deserialize, JsonSchema)]

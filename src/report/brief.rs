@@ -22,6 +22,7 @@ const NAMED_MAX: usize = 4;
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(verdict(record))];
+    blocks.extend(summary::user_kernels(record).into_iter().map(Block::Text));
     let facts = chosen(headline::facts(record, &ceilings));
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));

@@ -14,6 +14,7 @@ pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(brief::verdict(record))];
     blocks.push(Block::Text(summary::machine(record)));
+    blocks.extend(summary::user_kernels(record).into_iter().map(Block::Text));
     let facts = headline::facts(record, &ceilings);
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));

@@ -12,7 +12,7 @@ use crate::{
     case::Point,
     guard::FASTER_THAN_LIGHT,
     outcome::{AVAILABLE_MIN, Cache, Measurement, Outcome},
-    record::Record,
+    record::{Record, UserKernels},
     spec::{Bound, Tier},
     stats::{interval::TOO_FEW, quantile},
     text::counted,
@@ -29,6 +29,16 @@ pub fn title(record: &Record) -> String {
         Some(part) => format!("{} ({part})", device.name),
         None => device.name.clone(),
     }
+}
+
+/// A sentence for each file of kernels that the user brought.
+pub fn user_kernels(record: &Record) -> Vec<String> {
+    let sentence = |file: &UserKernels| {
+        let UserKernels { names, path, sha256, .. } = file;
+        let s = if names.len() == 1 { "" } else { "s" };
+        format!("Kernel{s} of the user's: {}, of {path} (sha256 {sha256}).", names.join(", "))
+    };
+    record.header.user_kernels.iter().map(sentence).collect()
 }
 
 /// When, what and by which version.

@@ -32,6 +32,14 @@ pub trait Watcher {
     fn ended(&mut self, outcome: &Outcome);
 }
 
+/// Measures some cases elsewhere than on the session's device: in processes of their own.
+pub trait Apart {
+    /// Whether it measures this case.
+    fn takes(&self, case: &Case) -> bool;
+    /// The case's outcome; `None` where the run was interrupted meanwhile.
+    fn measure(&self, case: &Case) -> Option<Outcome>;
+}
+
 /// Everything a run needs but its plan.
 pub struct Session<'s> {
     /// Where cases run.
@@ -46,6 +54,8 @@ pub struct Session<'s> {
     pub memory_free: Option<Bytes>,
     /// Time spent before, where this continues an interrupted run.
     pub spent: Seconds,
+    /// What measures cases whose kernels could take this process with them.
+    pub apart: Option<&'s dyn Apart>,
 }
 
 /// What ends a run before its time.
@@ -91,11 +101,23 @@ impl Session<'_> {
                 end = End::Interrupted;
                 break;
             }
-            let outcome = match &lost {
-                Some(error) => failed(case, Failure::DeviceLost, error.clone()),
-                None => self.measure(case),
+            let apart = self.apart.filter(|apart| apart.takes(case));
+            let outcome = match (apart, &lost) {
+                (Some(apart), _) => {
+                    bench::give_back();
+                    apart.measure(case)
+                }
+                (None, Some(error)) => Some(failed(case, Failure::DeviceLost, error.clone())),
+                (None, None) => Some(self.measure(case)),
             };
-            if let Outcome::Failed { failure: Failure::DeviceLost, error, .. } = &outcome {
+            let Some(outcome) = outcome else {
+                end = End::Interrupted;
+                break;
+            };
+            // What another process lost is not lost to this one.
+            if let (None, Outcome::Failed { failure: Failure::DeviceLost, error, .. }) =
+                (apart, &outcome)
+            {
                 lost.get_or_insert_with(|| error.clone());
             }
             if let Some(writer) = &mut writer {

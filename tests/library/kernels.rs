@@ -24,6 +24,23 @@ fn parameters_are_the_same_on_both_sides() {
 }
 
 #[test]
+fn the_header_for_users_of_c_has_the_same_structs() {
+    let header = fs::read_to_string("examples/your-kernel/fizeau.h").expect("a header");
+    let of_users = structs(&header);
+    let layouts = kernel::layouts().into_iter();
+    let in_rust: BTreeMap<String, Layout> = layouts
+        .filter(|layout| of_users.contains_key(layout.name))
+        .map(|layout| {
+            let offsets = layout.offsets.into_iter().map(|(name, at)| (name.to_owned(), at));
+            (layout.name.to_owned(), (layout.size, offsets.collect()))
+        })
+        .collect();
+    assert_eq!(of_users, in_rust);
+    // One for each operation that users bring kernels of, and the two that attention points to.
+    assert_eq!(of_users.len(), 8);
+}
+
+#[test]
 fn a_field_that_only_one_side_has_or_that_lies_elsewhere_shows() {
     let header = fs::read_to_string("kernels/include/params.h").expect("a header");
     for (now, planted) in [

@@ -35,3 +35,4 @@ mod schedulers;
 mod small_node;
 mod starved;
 mod stops;
+mod user_kernels;

@@ -49,6 +49,7 @@ fn header(plan: Vec<Case>) -> Header {
         suite_text: "name = \"quick\"\n".into(),
         selectors: vec![],
         suite_cases: None,
+        user_kernels: Vec::new(),
         device: device(),
         part: Some("epyc-9005".into()),
         environment: Environment {

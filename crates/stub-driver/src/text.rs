@@ -59,6 +59,14 @@ fn entries(path: &str) -> Vec<String> {
     entries
 }
 
+/// The entries that a text declares itself, as a user's does which no list has:
+/// `KERNEL(128, 2) entry(...)`.
+fn declared(text: &str) -> Vec<String> {
+    let after = text.split("\nKERNEL(").skip(1).filter_map(|rest| rest.split_once(") "));
+    let entries = after.filter_map(|(_, rest)| rest.split_once('('));
+    entries.map(|(entry, _)| entry.trim().to_owned()).collect()
+}
+
 /// Lanes that go in step on a target, and whether it is AMD's.
 fn lanes(target: &str) -> (u32, bool) {
     (if target.starts_with("gfx9") { 64 } else { 32 }, target.starts_with("gfx"))
@@ -82,9 +90,13 @@ impl Source {
     ///
     /// In the compiler's words.
     pub fn library(&self, target: &str) -> Result<Vec<u8>, String> {
-        let entries = entries(&self.name);
+        let mut entries = entries(&self.name);
         if entries.is_empty() {
-            return Err(format!("{}: error: no list of kernels has this file", self.name));
+            entries = declared(&self.text);
+        }
+        if entries.is_empty() {
+            let name = &self.name;
+            return Err(format!("{name}: error: no list has this file, and it declares no KERNEL"));
         }
         let (lanes, is_amd) = lanes(target);
         let before = if is_amd { "#include \"lanes.h\"\n" } else { "" };
@@ -187,6 +199,8 @@ mod tests {
         let found = entries("launch/portable.cu");
         assert_eq!(found, ["launch_count"]);
         assert!(entries("stream/portable.cu").len() > 15 && entries("stream/none.cu").is_empty());
+        let text = "\nKERNEL(128, 2) one(const P p, MAP a) {\n}\nKERNEL(64, 1) two(const P p) {}";
+        assert_eq!(declared(text), ["one", "two"]);
         assert_eq!((lanes("sm_90a"), lanes("gfx942")), ((32, false), (64, true)));
         assert_eq!(lanes("gfx1100"), (32, true));
     }

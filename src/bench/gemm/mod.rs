@@ -191,6 +191,11 @@ pub(super) fn keep_only(point: &Point) {
     }
 }
 
+/// Gives back the operands of the point made last.
+pub(super) fn keep_none() {
+    LAST.set(None);
+}
+
 /// What a point is made of: as it was made last, else anew.
 fn made<O: Element>(
     point: &GemmPoint,

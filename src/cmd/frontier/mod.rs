@@ -316,6 +316,7 @@ impl Climb<'_> {
             cases: &self.args.plan.selectors,
             label: Some(setting),
             no_host_name: self.args.no_host_name,
+            kernels: &[],
             more: &["--one-rung"],
         };
         measuring.measure_into(&self.directory.join(&name), self.global, self.interrupted)?;

@@ -347,6 +347,7 @@ impl Rounds<'_> {
             cases,
             label: None,
             no_host_name: self.args.no_host_name,
+            kernels: &[],
             more: &[],
         };
         measuring.measure_into(&self.directory.join(place), self.global, interrupted)

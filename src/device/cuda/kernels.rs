@@ -37,11 +37,14 @@ mod tests {
     use super::super::nvrtc;
     use super::*;
     use crate::{
-        device::gpu::{
-            compiler::{self, Source},
-            kernels::HEADERS,
-            manifest::{File, Manifest, family},
+        device::{
+            gpu::{
+                compiler::{self, Source},
+                kernels::HEADERS,
+            },
+            user::UserFile,
         },
+        kernel::manifest::{File, Manifest, family},
         skipped,
     };
     use std::{collections::BTreeSet, fs, path::Path};
@@ -117,5 +120,30 @@ mod tests {
             }
         }
         assert!(compiled.len() > 5, "{compiled:?}");
+    }
+
+    /// The examples of docs/your-kernel.md, as `fizeau run --kernel` reads and compiles them.
+    #[test]
+    fn the_examples_for_users_compile_for_their_targets() {
+        let compilers = match compiler::found(&nvrtc::compilers(13_000)) {
+            Ok(compilers) => compilers,
+            Err(error) => return skipped::because("nvrtc", error),
+        };
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/your-kernel");
+        for name in ["gemm.cu", "decode.cu"] {
+            let file = UserFile::read(&folder.join(name)).expect("an example");
+            let text = std::str::from_utf8(&file.bytes).expect("a text");
+            let targets = file.section.targets.iter().chain(&file.section.ptx);
+            for (target, compiler) in
+                targets.flat_map(|to| compilers.iter().map(move |one| (to, one)))
+            {
+                let source = Source { name, text, headers: HEADERS, options: &[], target };
+                let image = compiler.compile(&source).unwrap_or_else(|error| {
+                    panic!("{name} for {target} by {}: {error}", compiler.named());
+                });
+                let entry = file.section.kernels[0].entry.as_bytes();
+                assert!(image.windows(entry.len()).any(|window| window == entry), "{name}");
+            }
+        }
     }
 }

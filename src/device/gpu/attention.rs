@@ -1,7 +1,9 @@
 //! How kernels of attention are launched: on how many blocks, and for which shapes.
 
-use super::manifest::KernelRow;
-use crate::{device::DeviceError, kernel::AttentionParams};
+use crate::{
+    device::DeviceError,
+    kernel::{AttentionParams, manifest::KernelRow},
+};
 
 /// Blocks of a kernel that takes a tile of queries of one head and sequence each; none for one that
 /// finds its work by itself, as those do that follow a schedule.
@@ -31,7 +33,7 @@ pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<(), DeviceErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device::gpu::manifest::Manifest, kernel::Operation};
+    use crate::kernel::{Operation, manifest::Manifest};
 
     fn rows() -> Vec<KernelRow> {
         let manifest: Manifest =

@@ -18,7 +18,9 @@ use crate::{
     case::{KernelName, MemoryNode},
     device::{
         self, Buffer, Capabilities, Device, DeviceError, Elsewhere, Fills, ForeignStream, Function,
-        HostNode, Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Stream, Timing, numa,
+        HostNode, Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Stream, TakesKernels,
+        Timing, numa,
+        user::{Calls, UserFile},
     },
     kernel::{Operation, Params},
     outcome::{Code, Telemetry},
@@ -223,7 +225,22 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
             reports: Some(self),
             rank_times: None,
             threads: None,
+            user_kernels: Some(self),
         }
+    }
+}
+
+impl<S: ReadSensors> TakesKernels for GpuDevice<S> {
+    fn take(&self, files: Vec<UserFile>) -> Result<(), String> {
+        self.kernels.take(files)
+    }
+
+    fn taken(&self) -> &[UserFile] {
+        self.kernels.taken()
+    }
+
+    fn calls(&self) -> Option<Arc<Calls>> {
+        None
     }
 }
 

@@ -9,15 +9,18 @@ use super::{
     compiler::{self, Source},
     context::Context,
     graph::Graph,
-    manifest::{self, File, Grid, KernelRow, Manifest, Repeat},
     module::{Arguments, Entry, Module, NotLoaded},
     tensor_map,
     vendor::{Bundled, KernelSet, Shape},
 };
 use crate::{
     case::KernelName,
-    device::{Buffer, DeviceError, Launch},
-    kernel::{ClockParams, GemmParams, GroupedParams, LaunchParams, Operation, Params},
+    device::{Buffer, DeviceError, Launch, user::UserFile},
+    kernel::{
+        ClockParams, GemmParams, GroupedParams, LaunchParams, Operation, Params,
+        manifest::{self, File, Grid, KernelRow, Manifest, Repeat},
+        user::Form,
+    },
     outcome::Code,
     spec::Properties,
     stats::quantile,
@@ -42,6 +45,8 @@ pub struct Kernels {
     /// Targets whose binaries it runs, its own first.
     targets: Vec<String>,
     files: Vec<File>,
+    /// What a user brings.
+    user: OnceCell<Vec<UserFile>>,
     /// The most shared memory that a block of this device can have, where it says so.
     block_memory: Option<Bytes>,
     modules: RefCell<BTreeMap<String, (Rc<Module>, Code)>>,
@@ -76,7 +81,8 @@ impl Kernels {
         let runs = |file: &File| !file.images(&targets).is_empty();
         let files = manifest.file.into_iter().filter(runs).collect();
         let (modules, observer) = (RefCell::default(), OnceCell::new());
-        Ok(Kernels { set, timer, targets, files, block_memory, modules, observer })
+        let user = OnceCell::new();
+        Ok(Kernels { set, timer, targets, files, user, block_memory, modules, observer })
     }
 
     /// The device's own target, where no kernel is made for its architecture: those that run on it
@@ -87,9 +93,48 @@ impl Kernels {
         own.or(self.targets.first()).filter(|_| !is_known).map(String::as_str)
     }
 
+    /// Lists kernels that a user brings behind the others, once.
+    ///
+    /// # Errors
+    ///
+    /// In words for users, where a file is for other devices, or a name is taken.
+    pub fn take(&self, files: Vec<UserFile>) -> Result<(), String> {
+        for (at, file) in files.iter().enumerate() {
+            let path = file.path.display();
+            if file.form == Form::Library {
+                return Err(format!(
+                    "{path}: it is for the host, and a GPU is measured; choose --device host"
+                ));
+            }
+            if file.section.images(&self.targets).is_empty() {
+                let own = self.targets.join(", ");
+                let listed: Vec<&str> = file.section.targets.iter().map(String::as_str).collect();
+                return Err(format!(
+                    "{}: targets: this device runs {own}, and the file is for {}",
+                    file.section_path(),
+                    listed.join(", ")
+                ));
+            }
+            let bundled = || self.files.iter().flat_map(|file| &file.kernels);
+            file.collides(|name| bundled().any(|row| row.name == name), &files[..at])?;
+        }
+        self.user.set(files).map_err(|_| "kernels of a user were taken before".to_owned())
+    }
+
+    /// What a user brings.
+    pub fn taken(&self) -> &[UserFile] {
+        self.user.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The user's file of this section.
+    fn user_file(&self, section: &File) -> Option<&UserFile> {
+        self.taken().iter().find(|file| std::ptr::eq(&raw const file.section, section))
+    }
+
     /// Every file with each of its kernels.
     fn rows(&self) -> impl Iterator<Item = (&File, &KernelRow)> {
-        self.files.iter().flat_map(|file| file.kernels.iter().map(move |row| (file, row)))
+        let files = self.files.iter().chain(self.taken().iter().map(|file| &file.section));
+        files.flat_map(|file| file.kernels.iter().map(move |row| (file, row)))
     }
 
     /// Names of those for an operation, best guess first.
@@ -146,10 +191,13 @@ impl Kernels {
             return Ok(loaded.clone());
         }
         let targets = file.images(&self.targets);
-        let built = self.built_in(context, file, &targets)?;
-        let loaded = match built {
-            Ok(loaded) => loaded,
-            Err(refused) => self.compiled(context, file, &targets, &refused)?,
+        let loaded = match self.user_file(file) {
+            Some(user) if user.form == Form::Image => image_of_user(context, user, &targets)?,
+            Some(_) => self.compiled(context, file, &targets, "it is a text")?,
+            None => match self.built_in(context, file, &targets)? {
+                Ok(loaded) => loaded,
+                Err(refused) => self.compiled(context, file, &targets, &refused)?,
+            },
         };
         self.modules.borrow_mut().insert(file.path.clone(), loaded.clone());
         Ok(loaded)
@@ -207,7 +255,7 @@ impl Kernels {
         let tries =
             targets.iter().flat_map(|target| compilers.iter().map(move |one| (one, target)));
         for (compiler, target) in tries {
-            let Bundled { path: name, text, .. } = self.bundled(file, target)?;
+            let (name, text) = self.text(file, target)?;
             let source = Source { name, text, headers: HEADERS, options: &[], target };
             let by = compiler.named();
             if let Some(image) = compiler.kept(&source) {
@@ -249,6 +297,19 @@ impl Kernels {
         })
     }
 
+    /// The name of a file's text, and the text.
+    fn text<'k>(&'k self, file: &'k File, target: &str) -> Result<(&'k str, &'k str), DeviceError> {
+        let Some(user) = self.user_file(file) else {
+            let Bundled { path, text, .. } = self.bundled(file, target)?;
+            return Ok((path, text));
+        };
+        let told = |error| {
+            let (kernel, why) = (file.path.clone(), format!("it is no text: {error}"));
+            DeviceError::Launch { kernel, why }
+        };
+        Ok((&file.path, std::str::from_utf8(&user.bytes).map_err(told)?))
+    }
+
     fn bundled(&self, file: &File, target: &str) -> Result<Bundled, DeviceError> {
         (self.set.find)(&file.path, target)
             .ok_or_else(|| DeviceError::Driver(format!("no {}", file.path)))
@@ -268,6 +329,26 @@ impl Kernels {
         let made = self.observer.get_or_init(|| Observer::new(self, context, properties).ok());
         let seen = made.as_ref().map(|observer| observer.observe(context)).transpose()?;
         Ok(seen.map(|Megahertz(clock)| Megahertz(clock / self.timer)))
+    }
+}
+
+/// What a user compiled, as it is.
+fn image_of_user(
+    context: &Rc<Context>,
+    file: &UserFile,
+    targets: &[&str],
+) -> Result<(Rc<Module>, Code), DeviceError> {
+    let kernel = file.path.display().to_string();
+    match context.module(&file.bytes, &kernel) {
+        Ok(module) => {
+            let target = targets.first().copied().unwrap_or_default();
+            Ok((Rc::new(module), code(&file.bytes, target, "the user")))
+        }
+        Err(NotLoaded::Device(error)) => Err(error),
+        Err(NotLoaded::WrongImage(why)) => {
+            let why = format!("the driver does not load it on this device: {why}");
+            Err(DeviceError::Launch { kernel, why })
+        }
     }
 }
 

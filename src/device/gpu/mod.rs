@@ -23,7 +23,6 @@ mod graph;
 pub mod kernels;
 pub mod launching;
 mod liveness;
-pub mod manifest;
 mod memory;
 mod module;
 pub mod products;

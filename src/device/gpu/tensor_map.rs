@@ -1,9 +1,11 @@
 //! Descriptors by which the copy engine of sm_90 and newer finds the tiles of a matrix.
 
-use super::manifest::{Map, Operand};
 use crate::{
     dtype::Dtype,
-    kernel::{AttentionParams, GemmParams, GroupedParams},
+    kernel::{
+        AttentionParams, GemmParams, GroupedParams,
+        manifest::{Map, Operand},
+    },
 };
 
 /// What a matrix's descriptor is encoded from.

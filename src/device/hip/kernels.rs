@@ -33,9 +33,10 @@ mod tests {
     use super::*;
     use crate::{
         device::{
-            gpu::{compiler::Source, kernels::HEADERS, manifest::Manifest},
+            gpu::{compiler::Source, kernels::HEADERS},
             hip::hiprtc,
         },
+        kernel::manifest::Manifest,
         skipped,
     };
     use std::{fs, path::Path};

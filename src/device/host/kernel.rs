@@ -23,6 +23,8 @@ pub(crate) struct HostKernel {
 pub(crate) enum KernelThreads {
     /// The pool: `run` is called once on each pinned thread.
     Pool,
+    /// The pool; `run` calls a user's code.
+    User,
     /// A vendor library: `run` is called once, unpinned, and starts [`Block::count`] of its own.
     Library,
 }

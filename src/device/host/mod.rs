@@ -17,6 +17,7 @@ mod properties;
 mod rapl;
 mod sdc;
 mod stream;
+mod user;
 
 pub use cgroup::groups;
 pub use environment::{environment, quota_words};
@@ -25,14 +26,17 @@ pub use memory::{for_operands, memory_free};
 
 use super::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,
-    Threads, Timing, limits::Limits, within,
+    TakesKernels, Threads, Timing,
+    limits::Limits,
+    user::{Calls, UserFile},
+    within,
 };
 use crate::{
     case::KernelName,
     clock::{self, Moment},
     device,
     dtype::Dtype,
-    kernel::{ComputeParams, Operation, OtherOperation, Params},
+    kernel::{ComputeParams, Operation, OtherOperation, Params, user::Form},
     outcome::{Code, Telemetry},
     record::Environment,
     spec::Properties,
@@ -45,7 +49,7 @@ use limits::CpufreqLimits;
 use pool::{Block, Pool};
 use rapl::Rapl;
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::BTreeMap,
     path::Path,
     sync::{
@@ -91,6 +95,10 @@ pub fn displacing(properties: &Properties) -> Bytes {
 pub struct HostDevice {
     properties: Properties,
     kernels: Vec<Arc<HostKernel>>,
+    /// Kernels that a user brings.
+    user: OnceCell<Vec<UserFile>>,
+    /// Calls into them.
+    calls: Arc<Calls>,
     pool: RefCell<Pool>,
     /// The most flops that a unit was seen to make in a cycle.
     flops_per_cycle: Cell<f64>,
@@ -132,6 +140,8 @@ impl HostDevice {
         HostDevice {
             properties,
             kernels,
+            user: OnceCell::new(),
+            calls: Arc::default(),
             pool,
             flops_per_cycle,
             worked,
@@ -190,7 +200,10 @@ impl Device for HostDevice {
 
     fn kernels(&self, operation: Operation) -> Vec<KernelName> {
         let of_operation = self.kernels.iter().filter(|kernel| kernel.operation == operation);
-        of_operation.map(|kernel| KernelName(kernel.name.into())).collect()
+        let own = of_operation.map(|kernel| KernelName(kernel.name.into()));
+        let rows = self.taken().iter().flat_map(|file| &file.section.kernels);
+        let of_user = rows.filter(|row| row.operation == operation);
+        own.chain(of_user.map(|row| KernelName(row.name.clone()))).collect()
     }
 
     fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
@@ -223,6 +236,11 @@ impl Device for HostDevice {
     }
 
     fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
+        if let Some((file, row)) = user::find(self.taken(), operation, kernel) {
+            let (loaded, code) = self.calls.during(|| user::load(file, row))?;
+            self.loaded.borrow_mut().push(code);
+            return Ok(Function { kernel: kernel.clone(), handle: Box::new(Arc::new(loaded)) });
+        }
         let found = self
             .kernels
             .iter()
@@ -246,6 +264,9 @@ impl Device for HostDevice {
             KernelThreads::Pool => {
                 pool.run(launch.blocks, launch.repeat, &launch.params, &*kernel.run)
             }
+            KernelThreads::User => self
+                .calls
+                .during(|| pool.run(launch.blocks, launch.repeat, &launch.params, &*kernel.run)),
             KernelThreads::Library => {
                 pool.run_unpinned(launch.blocks, launch.repeat, &launch.params, &*kernel.run)
             }
@@ -299,6 +320,7 @@ impl Device for HostDevice {
             reports: Some(self),
             rank_times: None,
             threads: Some(self),
+            user_kernels: Some(self),
         }
     }
 }
@@ -307,6 +329,30 @@ impl Device for HostDevice {
 fn of_host(function: &Function) -> Result<&Arc<HostKernel>, DeviceError> {
     let kernel = function.handle.downcast_ref();
     kernel.ok_or_else(|| DeviceError::Driver("a function of another device".into()))
+}
+
+impl TakesKernels for HostDevice {
+    fn take(&self, files: Vec<UserFile>) -> Result<(), String> {
+        for (at, file) in files.iter().enumerate() {
+            if file.form != Form::Library {
+                return Err(format!(
+                    "{}: it is for GPUs, and the host is measured; choose a GPU by --device",
+                    file.path.display()
+                ));
+            }
+            let is_own = |name: &str| self.kernels.iter().any(|kernel| kernel.name == name);
+            file.collides(is_own, &files[..at])?;
+        }
+        self.user.set(files).map_err(|_| "kernels of a user were taken before".to_owned())
+    }
+
+    fn taken(&self) -> &[UserFile] {
+        self.user.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn calls(&self) -> Option<Arc<Calls>> {
+        Some(Arc::clone(&self.calls))
+    }
 }
 
 impl Threads for HostDevice {

@@ -62,6 +62,11 @@ impl Block<'_> {
         self.params.try_into().expect("the launch was refused where they are of another operation")
     }
 
+    /// The launch's parameters, as a user's kernel is given them.
+    pub fn bytes(&self) -> &[u8] {
+        self.params.bytes()
+    }
+
     /// Waits for all blocks of the launch.
     pub fn synchronise(&self) {
         self.barrier.wait(self.count);

@@ -75,6 +75,9 @@ pub struct Header {
     /// records of programs that did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_cases: Option<u64>,
+    /// Files of kernels that the user brought, beside those of fizeau and of vendors' libraries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user_kernels: Vec<UserKernels>,
     /// The device.
     pub device: Properties,
     /// Name of the part it was matched to, if any; `data/` has its numbers.
@@ -88,9 +91,24 @@ pub struct Header {
 }
 
 mirror!(Header of record::Header {
-    run, fizeau, build, command, started, label, suite, suite_text, selectors, suite_cases, device,
-    part, environment, timer, plan; version = VERSION
+    run, fizeau, build, command, started, label, suite, suite_text, selectors, suite_cases,
+    user_kernels, device, part, environment, timer, plan; version = VERSION
 });
+
+/// A file of kernels that the user brought.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UserKernels {
+    /// The names of its kernels in the ids of cases.
+    pub names: Vec<String>,
+    /// The file, as it was given on the command line.
+    pub path: String,
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+    /// SHA-256 of the file beside it that says how the kernels are launched.
+    pub section_sha256: String,
+}
+
+mirror!(UserKernels of record::UserKernels { names, path, sha256, section_sha256 });
 
 /// The machine around the device, as far as it helps to understand a number. No environment
 /// variables, no user, no paths.

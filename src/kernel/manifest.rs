@@ -1,7 +1,8 @@
 //! `kernels/kernels.toml`: what kernels there are, and how each is launched. kernels/README.md
-//! explains the fields.
+//! explains the fields. A user's kernel comes with a section of the same fields
+//! (docs/your-kernel.md).
 
-use crate::kernel::Operation;
+use super::Operation;
 use serde::Deserialize;
 
 /// All kernels.
@@ -16,9 +17,11 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Below `kernels/`.
+    /// Below `kernels/`; of a user's kernel the path that was given, which its section leaves out.
+    #[serde(default)]
     pub path: String,
-    /// Targets that it is compiled to.
+    /// Targets that it is compiled to; none of a library for the host.
+    #[serde(default)]
     pub targets: Vec<String>,
     /// The virtual target whose text is kept for devices that came later.
     pub ptx: Option<String>,
@@ -36,7 +39,8 @@ pub struct KernelRow {
     pub name: String,
     /// The symbol.
     pub entry: String,
-    /// Threads of a block.
+    /// Threads of a block; none on the host.
+    #[serde(default)]
     pub threads: u32,
     /// How the number of blocks is found.
     #[serde(default)]
@@ -71,6 +75,7 @@ pub struct KernelRow {
     #[serde(default)]
     pub maps: Vec<Map>,
     /// Instructions that scripts/kernels.sh looks for.
+    #[serde(default)]
     pub claims: Vec<String>,
     /// Multiplications of attention's two products that it counts.
     pub products: Option<Products>,
@@ -225,7 +230,7 @@ mod tests {
     #[test]
     fn the_list_is_read_and_names_each_kernel_once() {
         let manifest: Manifest =
-            toml::from_str(include_str!("../../../kernels/kernels.toml")).expect("kernels.toml");
+            toml::from_str(include_str!("../../kernels/kernels.toml")).expect("kernels.toml");
         let mut names: Vec<_> = manifest
             .file
             .iter()
@@ -236,6 +241,10 @@ mod tests {
         names.sort();
         names.dedup();
         assert!(count > 0 && names.len() == count);
+        for file in &manifest.file {
+            assert!(!file.path.is_empty() && !file.targets.is_empty());
+            assert!(file.kernels.iter().all(|row| row.threads > 0), "{}", file.path);
+        }
     }
 
     #[test]

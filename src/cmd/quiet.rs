@@ -1,0 +1,46 @@
+//! A session of which another process or rank tells the user.
+
+use super::exit;
+use crate::{
+    case::Case,
+    outcome::Outcome,
+    record::{Header, store::Writer},
+    session::{End, Session, Watcher},
+};
+use std::{cell::Cell, process::ExitCode};
+
+/// Runs the session and says nothing; the exit code.
+///
+/// # Errors
+/// As the session's.
+pub fn run(
+    session: &Session<'_>,
+    header: &Header,
+    done: &[Outcome],
+    writer: Option<&mut Writer>,
+) -> anyhow::Result<ExitCode> {
+    let broken = Cell::new(false);
+    let mut watcher = Follower { broken: &broken };
+    let end = session.run(header, done, writer, &mut watcher)?;
+    Ok(ExitCode::from(match (end, broken.get()) {
+        (End::Interrupted, _) => exit::INTERRUPTED,
+        (End::Complete, true) => exit::FAILED,
+        (End::Complete, false) => 0,
+    }))
+}
+
+/// Says nothing, and remembers whether anything failed, which it does on every rank. Whether a time
+/// can be believed is for the rank to say that keeps the record: others' timers are other timers.
+struct Follower<'f> {
+    broken: &'f Cell<bool>,
+}
+
+impl Watcher for Follower<'_> {
+    fn starts(&mut self, _: usize, _: usize, _: &Case) {}
+
+    fn ended(&mut self, outcome: &Outcome) {
+        if matches!(outcome, Outcome::Failed { .. }) {
+            self.broken.set(true);
+        }
+    }
+}

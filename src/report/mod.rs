@@ -37,6 +37,7 @@ mod summary;
 pub mod superbench;
 mod transfer;
 mod trial;
+pub mod unknown;
 mod verdicts;
 mod wire_bandwidth;
 

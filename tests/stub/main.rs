@@ -24,4 +24,5 @@ mod side_by_side;
 mod sides;
 mod speed;
 mod timing;
+mod unknown;
 mod verify;

@@ -27,7 +27,7 @@ use bytemuck::NoUninit;
 use sha2::{Digest as _, Sha256};
 use std::{
     cell::{OnceCell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::CString,
     rc::Rc,
 };
@@ -42,6 +42,8 @@ pub struct Kernels {
     /// Targets whose binaries it runs, its own first.
     targets: Vec<String>,
     files: Vec<File>,
+    /// Files that none of the device's targets runs.
+    others: Vec<File>,
     /// The most shared memory that a block of this device can have, where it says so.
     block_memory: Option<Bytes>,
     modules: RefCell<BTreeMap<String, (Rc<Module>, Code)>>,
@@ -74,9 +76,9 @@ impl Kernels {
             .map_err(|error| DeviceError::Driver(format!("the list of kernels: {error}")))?;
         let targets = properties.features.clone();
         let runs = |file: &File| !file.images(&targets).is_empty();
-        let files = manifest.file.into_iter().filter(runs).collect();
+        let (files, others) = manifest.file.into_iter().partition(runs);
         let (modules, observer) = (RefCell::default(), OnceCell::new());
-        Ok(Kernels { set, timer, targets, files, block_memory, modules, observer })
+        Ok(Kernels { set, timer, targets, files, others, block_memory, modules, observer })
     }
 
     /// The device's own target, where no kernel is made for its architecture: those that run on it
@@ -85,6 +87,22 @@ impl Kernels {
         let is_known = self.files.iter().any(|file| file.is_made_for(&self.targets));
         let own = self.targets.iter().find(|target| manifest::number(target).is_some());
         own.or(self.targets.first()).filter(|_| !is_known).map(String::as_str)
+    }
+
+    /// Where no kernel is made for the device's architecture: those that do not run on it, each
+    /// with the targets that it is made for, `sm90_wgmma (sm_90a)`.
+    pub fn left_out(&self) -> Vec<String> {
+        if self.unknown_architecture().is_none() {
+            return Vec::new();
+        }
+        let mut targets: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for file in &self.others {
+            targets.entry(file.stem()).or_default().extend(file.targets.iter().map(String::as_str));
+        }
+        let words = |(stem, targets): (&str, BTreeSet<&str>)| {
+            format!("{stem} ({})", targets.into_iter().collect::<Vec<_>>().join(", "))
+        };
+        targets.into_iter().map(words).collect()
     }
 
     /// Every file with each of its kernels.
@@ -239,13 +257,18 @@ impl Kernels {
             }
         }
         let why = refusals.join("; ");
-        Err(match by_driver {
+        let what = match (by_driver, self.unknown_architecture()) {
             // The text is right: another compiler, or another driver, would do.
-            true => DeviceError::Missing {
-                what: format!("a compiler whose binaries this driver loads ({why})"),
-                remedy: self.set.remedy.into(),
-            },
-            false => DeviceError::Launch { kernel: file.path.clone(), why },
+            (true, _) => "a compiler whose binaries this driver loads".to_owned(),
+            // It was never compiled for this target, so that it may be the compiler's to learn.
+            (false, Some(target)) => format!("a compiler that knows {target}"),
+            (false, None) => {
+                return Err(DeviceError::Launch { kernel: file.path.clone(), why });
+            }
+        };
+        Err(DeviceError::Missing {
+            what: format!("{what} ({why})"),
+            remedy: self.set.remedy.into(),
         })
     }
 

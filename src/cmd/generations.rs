@@ -9,7 +9,7 @@ use super::{
 use crate::{
     data::Catalogue,
     format::csv,
-    record::{Record, store},
+    record::{Header, Record, store},
     report::generations::{self, Side},
     spec::Part,
 };
@@ -106,17 +106,14 @@ fn of_part(catalogue: &Catalogue, name: &str) -> anyhow::Result<Given> {
 /// A name for each: its part or its device; of two that are alike also the architecture, then the
 /// run, then their place.
 fn names(given: &[Given]) -> Vec<String> {
-    let header = |one: &Given| one.record.as_ref().map(|record| record.header.clone());
     let plain = |one: &Given| {
-        let device = || header(one).map(|header| header.device.name).unwrap_or_default();
+        let device = || header(one).map(|header| header.device.name.clone()).unwrap_or_default();
         one.part.clone().unwrap_or_else(device)
     };
-    let details: [&dyn Fn(&Given) -> Option<String>; 2] =
-        [&|one| header(one)?.device.features.first().cloned(), &|one| {
-            Some(format!("run {}", header(one)?.run))
-        }];
+    let target = |one: &Given| header(one)?.device.features.first().cloned();
+    let run = |one: &Given| Some(format!("run {}", header(one)?.run));
     let mut names: Vec<String> = given.iter().map(plain).collect();
-    for detail in details {
+    for detail in [target as fn(&Given) -> Option<String>, run] {
         let doubled = doubled(&names);
         for (name, one) in names.iter_mut().zip(given).filter(|(name, _)| doubled.contains(*name)) {
             name.extend(detail(one).map(|detail| format!(" {detail}")));
@@ -129,6 +126,10 @@ fn names(given: &[Given]) -> Vec<String> {
         }
     }
     names
+}
+
+fn header(given: &Given) -> Option<&Header> {
+    given.record.as_ref().map(|record| &record.header)
 }
 
 fn doubled(names: &[String]) -> BTreeSet<String> {

@@ -277,7 +277,7 @@ fn numbers_of_a_stub_are_marked_wherever_they_stand() {
     three(|sides| {
         let document = generations::document(sides);
         let of_stub = |cell: &Cell| match cell {
-            Cell::Text(words) => words.contains("stub") || !words.contains(|c: char| c == '%'),
+            Cell::Text(words) => words.contains("stub") || !words.contains('%'),
             Cell::StubShare(_) | Cell::Code(_) | Cell::Absent => true,
             Cell::Relative { is_stub, .. } => *is_stub,
             _ => false,

@@ -103,8 +103,8 @@ fn a_plan_labels_what_runs_and_names_what_does_not() {
             assert!(operations.contains(&operation), "{operation}: {operations:?}");
         }
         // Of a product the library goes first.
-        let products = rows.iter().filter_map(|row| row["id"].as_str());
-        let first = products.filter(|id| id.starts_with("gemm/bf16/")).next().expect("a product");
+        let mut products = rows.iter().filter_map(|row| row["id"].as_str());
+        let first = products.find(|id| id.starts_with("gemm/bf16/")).expect("a product");
         assert!(first.ends_with(future.library), "{first}");
         let notes = texts(&plan["notes"]);
         future.assert_is_told(notes[0]);

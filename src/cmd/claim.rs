@@ -170,7 +170,7 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
         };
         let part = match &claim.on {
             Some(on) => {
-                let found = project::part_called(&catalogue, on);
+                let found = project::part_called(&catalogue, "--on", on);
                 Some(found.map_err(|Usage(why)| usage(why))?.0)
             }
             None => None,

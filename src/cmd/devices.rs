@@ -271,7 +271,8 @@ fn describe(
         }
         Match::None => {
             blocks.push(Block::Note(
-                "no part of the catalogue: peaks come from its properties, as far as they go"
+                "no part of the catalogue: peaks come from its properties, as far as they go; a \
+                 file of the part states them, by --data (docs/adding.md)"
                     .into(),
             ));
             None

@@ -1,14 +1,16 @@
 //! `fizeau doctor`: what would spoil numbers here, and how to fix it.
 
-use super::{Global, exit};
+use super::{Global, exit, plan};
 use crate::{
+    data::Catalogue,
     device::{
-        BACKENDS, Backend, Finding,
+        BACKENDS, Backend, Device, Finding,
         State::{self, Absent, Fail, Ok as Fine, Warn},
         host,
     },
     measure,
     record::Environment,
+    report::unknown::Unknown,
     spec::{Properties, STUB},
     text::wrap,
     units::Seconds,
@@ -35,6 +37,7 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     let opened = gpus_opened();
     let cannot_open = opened.iter().any(|finding| finding.state == Fail);
     findings.extend(opened);
+    findings.extend(unknowns(&plan::catalogue(global)?));
     match global.json {
         true => super::print_json(&findings)?,
         false => {
@@ -305,6 +308,32 @@ fn gpus_opened() -> Vec<Finding> {
         }
     };
     all.map(open).collect()
+}
+
+/// What no table has of the host and of each GPU that opens. Nothing of it spoils a measurement.
+fn unknowns(catalogue: &Catalogue) -> Vec<Finding> {
+    let devices = BACKENDS.iter().flat_map(|backend| {
+        let all = backend.devices().unwrap_or_default().into_iter();
+        all.filter_map(|one| backend.open(one.ordinal).ok())
+    });
+    let of_device = |device: Box<dyn Device>| {
+        let mut environment = Environment::default();
+        device.describe(&mut environment);
+        let properties = device.properties();
+        let what = match properties.backend.as_str() {
+            "host" => "host".into(),
+            backend => format!("{backend}:{}", properties.ordinal),
+        };
+        let finding = |Unknown { what: found, remedy }| Finding {
+            state: Absent,
+            what: what.clone(),
+            found,
+            remedy,
+        };
+        let unknowns = plan::unknowns(properties, catalogue, &environment);
+        unknowns.into_iter().map(finding).collect::<Vec<_>>()
+    };
+    devices.flat_map(of_device).collect()
 }
 
 /// The host's vendor libraries.

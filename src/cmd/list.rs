@@ -4,7 +4,9 @@ use super::{Global, estimate, plan, print, print_json, report, user_kernels};
 use crate::{
     bench::{self, Rank},
     case::Case,
-    device, session,
+    device,
+    report::unknown::{Unknown, kind_of},
+    session,
     text::{clean, wrap},
     units::{Bytes, Seconds},
 };
@@ -33,14 +35,17 @@ struct Listing {
     estimated_seconds: Seconds,
     /// Of the case that takes most.
     memory_bytes: Bytes,
-    /// What to know before such a run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    warning: Option<String>,
+    /// What is not known of the device.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct PlannedCase {
     id: String,
+    /// `portable`, `library` or `driver`, where no kernel is made for the GPU's architecture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_is: Option<&'static str>,
     /// None of it for a case that does not fit.
     estimated_seconds: Seconds,
     memory_bytes: Bytes,
@@ -69,6 +74,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let skipped = session::too_large(case, device.properties(), free);
         PlannedCase {
             id: case.to_string(),
+            kernel_is: environment.unknown_architecture.as_ref().map(|_| kind_of(&case.kernel)),
             estimated_seconds: if skipped.is_none() { time } else { Seconds(0.0) },
             memory_bytes: bench::memory_needed(case, device.properties()),
             skipped,
@@ -86,7 +92,10 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
             .max()
             .unwrap_or_default(),
         cases,
-        warning: environment.architecture_warning(),
+        notes: plan::unknowns(device.properties(), &catalogue, &environment)
+            .iter()
+            .map(Unknown::words)
+            .collect(),
     };
     if global.json {
         print_json(&listing)
@@ -96,16 +105,19 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 fn text(listing: &Listing, width: Option<usize>) -> String {
-    let Listing { suite, suite_cases, cases, estimated_seconds, memory_bytes, warning } = listing;
+    let Listing { suite, suite_cases, cases, estimated_seconds, memory_bytes, notes } = listing;
     let longest = cases.iter().map(|row| row.id.len()).max().unwrap_or(0);
-    let mut text = format!("{:<longest$}  {:>9}  {:>9}\n", "case", "time", "memory");
+    let is_labelled = cases.iter().any(|row| row.kernel_is.is_some());
+    let label = if is_labelled { "  kernel is" } else { "" };
+    let mut text = format!("{:<longest$}  {:>9}  {:>9}{label}\n", "case", "time", "memory");
     for row in cases {
         let time = match row.skipped {
             Some(_) => "too large".into(),
             None => row.estimated_seconds.to_string(),
         };
         let memory = row.memory_bytes.to_string();
-        text.push_str(&format!("{:<longest$}  {time:>9}  {memory:>9}\n", clean(&row.id)));
+        let label = row.kernel_is.map(|label| format!("  {label}")).unwrap_or_default();
+        text.push_str(&format!("{:<longest$}  {time:>9}  {memory:>9}{label}\n", clean(&row.id)));
     }
     let count = match cases.len() {
         all if all == *suite_cases => all.to_string(),
@@ -118,8 +130,8 @@ fn text(listing: &Listing, width: Option<usize>) -> String {
         estimated_seconds.human()
     );
     text.push_str(&format!("\n{}", wrap(&summary, width, 0)));
-    if let Some(warning) = warning {
-        text.push_str(&format!("\n! {}", wrap(warning, width, 2)));
+    for note in notes {
+        text.push_str(&format!("\n- {}", wrap(&clean(note), width, 2)));
     }
     text
 }

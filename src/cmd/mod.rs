@@ -12,6 +12,7 @@ mod estimate;
 mod explain;
 pub mod fleet;
 pub mod frontier;
+mod generations;
 pub mod launch;
 pub mod list;
 pub mod load;

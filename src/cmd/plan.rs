@@ -5,7 +5,10 @@ use crate::{
     bench::{self, Rank},
     case::Case,
     data::Catalogue,
+    record::Environment,
+    report::unknown::{self, Unknown},
     selector::Selector,
+    spec::{Match, Properties},
     suite::Suite,
     world::{Choice, choice},
 };
@@ -120,6 +123,17 @@ impl Plan {
         cases.retain(|_| ids.next().is_some_and(|id| selector.selects(id)));
         Ok(Plan { suite, suite_text, suite_cases, cases })
     }
+}
+
+/// What is not known of a device. One that may be any of several parts is none of them for certain,
+/// which `fizeau devices` says.
+pub fn unknowns(
+    properties: &Properties,
+    catalogue: &Catalogue,
+    environment: &Environment,
+) -> Vec<Unknown> {
+    let is_named = !matches!(catalogue.identify(properties), Match::None);
+    unknown::unknowns(properties, is_named, environment)
 }
 
 /// The catalogue, overlaid as the command line says.

@@ -206,12 +206,13 @@ pub(super) fn store_as(model: &mut Model, text: &str) -> Result<(), String> {
 }
 
 /// A part by its id, or by the beginning of it where that is one part; of several the one with an
-/// SXM or HGX board is taken, which is said.
+/// SXM or HGX board is taken, which is said. `option` is what named it.
 ///
 /// # Errors
 /// Where there is none, or more than one.
 pub fn part_called<'a>(
     catalogue: &'a Catalogue,
+    option: &str,
     name: &str,
 ) -> Result<(&'a crate::spec::Part, Option<String>), Usage> {
     let wanted = name.to_ascii_lowercase();
@@ -232,10 +233,10 @@ pub fn part_called<'a>(
         ([part], _) => Ok((part, None)),
         (_, [part]) => Ok((part, Some(format!("{name}: {} is taken, of {ids}", part.id)))),
         ([], _) => Err(Usage(format!(
-            "--on {name}: no part has this name, and there is no such record; `fizeau devices \
+            "{option} {name}: no part has this name, and there is no such record; `fizeau devices \
              --parts` prints the catalogue"
         ))),
-        _ => Err(Usage(format!("--on {name}: which of {ids}?"))),
+        _ => Err(Usage(format!("{option} {name}: which of {ids}?"))),
     }
 }
 
@@ -261,7 +262,7 @@ pub fn hardware(catalogue: &Catalogue, name: &str, is_published: bool) -> anyhow
             let lacks = paths.iter().find(|path| !Path::new(path).exists()).unwrap_or(&name);
             return Err(Usage(format!("--on {name}: there is no record {lacks}")).into());
         }
-        let (part, note) = part_called(catalogue, name)?;
+        let (part, note) = part_called(catalogue, "--on", name)?;
         let mut hardware = Hardware::of_part(part).map_err(Usage)?;
         hardware.notes.extend(note);
         (Some(part), hardware)

@@ -1,6 +1,6 @@
 //! `fizeau report`: makes the report of a run again, from its record alone.
 
-use super::{Global, Usage, frontier, side_by_side, write_file};
+use super::{Global, Usage, frontier, generations, side_by_side, write_file};
 use crate::{
     format::{
         csv, html, json, markdown, nccl_tests, nvbandwidth, superbench,
@@ -39,6 +39,11 @@ pub struct ReportArgs {
     /// Only the summary that a run ends with: verdict, headline figures, failures
     #[arg(long)]
     pub summary: bool,
+    /// Generations beside each other: records of other parts, or parts of the catalogue alone
+    /// (a100-sxm4-80), the oldest first; RECORD_OR_DIR is the newest. Shares of each part's limit,
+    /// machine balance, what limits now, what to tune again first
+    #[arg(long, value_name = "RECORD_OR_PART", num_args = 1.., conflicts_with = "summary")]
+    pub against: Vec<String>,
     /// Also write each chart as a PNG file into this directory
     #[cfg(feature = "png")]
     #[arg(long, value_name = "DIR")]
@@ -50,6 +55,9 @@ pub struct ReportArgs {
 /// # Errors
 /// Where a record cannot be read or a file cannot be written.
 pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    if !args.against.is_empty() {
+        return generations::run(args, global);
+    }
     let paths = match args.records.as_slice() {
         [] => vec![newest(Path::new(LOCAL))?],
         given => given.to_vec(),

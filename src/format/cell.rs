@@ -12,6 +12,7 @@ pub fn text(cell: &Cell) -> String {
         Cell::Time(time) => time.to_string(),
         Cell::Size(size) => size.to_string(),
         Cell::Share(share) => percent(*share),
+        Cell::StubShare(share) => format!("{} ({STUB})", percent(*share)),
         Cell::Ratio(ratio) | Cell::Relative { value: ratio, is_stub: false } => {
             format!("{ratio:.3}x")
         }
@@ -54,7 +55,7 @@ pub fn is_number(cell: &Cell) -> bool {
 
 /// Whether a number is a stub's, and is marked so wherever it stands.
 pub fn is_stub(cell: &Cell) -> bool {
-    matches!(cell, Cell::Relative { is_stub: true, .. })
+    matches!(cell, Cell::Relative { is_stub: true, .. } | Cell::StubShare(_))
 }
 
 /// For machines: SI units, all digits. What JSON cannot say is null.
@@ -75,9 +76,10 @@ pub fn number(cell: &Cell) -> Option<f64> {
         Cell::Throughput(rate) => Some(rate.0),
         Cell::Time(time) => Some(time.0),
         Cell::Size(size) => Some(size.0 as f64),
-        Cell::Share(number) | Cell::Ratio(number) | Cell::Relative { value: number, .. } => {
-            Some(*number)
-        }
+        Cell::Share(number)
+        | Cell::StubShare(number)
+        | Cell::Ratio(number)
+        | Cell::Relative { value: number, .. } => Some(*number),
         Cell::Count(count) => Some(*count as f64),
         Cell::Number(number, _) => Some(*number),
         Cell::Text(_) | Cell::Code(_) | Cell::Span(..) | Cell::Absent => None,

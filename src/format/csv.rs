@@ -58,6 +58,14 @@ pub fn render(document: &Document) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Renders one table, a line for each row.
+///
+/// # Errors
+/// None on a writer into memory; the signature is that of the `csv` crate.
+pub fn of_table(table: &Table) -> Result<String, csv::Error> {
+    of(&[table])
+}
+
 /// Renders tables with the same columns as one, a line for each row.
 ///
 /// # Errors
@@ -65,6 +73,10 @@ pub fn render(document: &Document) -> Result<String, csv::Error> {
 pub fn of_tables(document: &Document, names: &[&str]) -> Result<String, csv::Error> {
     let tables: Vec<&Table> =
         document.tables().filter(|table| names.contains(&table.name.as_str())).collect();
+    of(&tables)
+}
+
+fn of(tables: &[&Table]) -> Result<String, csv::Error> {
     let Some(first) = tables.first() else { return Ok(String::new()) };
     let count = first.columns.len();
     let mixed: Vec<bool> =

@@ -57,6 +57,9 @@ struct Page {
 }
 
 const BOLD: &str = "1";
+/// Columns of a heat map that all stay in a narrow window.
+const FEW: usize = 3;
+
 const DIM: &str = "2";
 const YELLOW: &str = "33";
 const GREEN: &str = "32";
@@ -208,7 +211,9 @@ impl Page {
     fn heat_map(&mut self, map: &HeatMap) -> fmt::Result {
         let titles: Vec<_> =
             [&map.corner].into_iter().chain(&map.columns).map(|title| clean(title)).collect();
-        let mut weights = vec![Weight::Useful; titles.len()];
+        // Of few columns none is left out: labels are cut first.
+        let weight = if map.columns.len() <= FEW { Weight::Essential } else { Weight::Useful };
+        let mut weights = vec![weight; titles.len()];
         weights[0] = Weight::Essential;
         let rows: Vec<Vec<Entry>> = map
             .rows

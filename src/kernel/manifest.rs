@@ -25,6 +25,10 @@ pub struct File {
     pub targets: Vec<String>,
     /// The virtual target whose text is kept for devices that came later.
     pub ptx: Option<String>,
+    /// Whether its text is right for AMD's targets that are not listed, such as those that came
+    /// later: it is then compiled for the device's own, since AMD has no virtual target.
+    #[serde(default)]
+    pub portable: bool,
     /// Its entries.
     pub kernels: Vec<KernelRow>,
 }
@@ -192,7 +196,16 @@ impl File {
             images.extend(later.filter(|_| images.is_empty()).map(String::as_str));
             images.extend(later.map(|_| ptx));
         }
+        if self.portable && images.is_empty() {
+            images.extend(targets.iter().find(|target| is_amd(target)).map(String::as_str));
+        }
         images
+    }
+
+    /// Its name without its folder and its ending: `sm90_wgmma`.
+    pub fn stem(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name.split('.').next().unwrap_or_default()
     }
 
     /// Those of the file's own targets that a device runs.
@@ -221,6 +234,11 @@ pub fn family(target: &str) -> Option<&'static str> {
 /// `sm_90a`.
 pub fn number(target: &str) -> Option<u32> {
     target.split_once('_')?.1.parse().ok()
+}
+
+/// Whether it is a target of AMD's compilers, and no other feature of a device.
+fn is_amd(target: &str) -> bool {
+    target.starts_with("gfx")
 }
 
 #[cfg(test)]
@@ -253,6 +271,7 @@ mod tests {
             path: String::new(),
             targets: targets.iter().map(|target| (*target).into()).collect(),
             ptx: ptx.map(str::to_owned),
+            portable: false,
             kernels: Vec::new(),
         };
         let device = |targets: &[&str]| -> Vec<String> {
@@ -278,5 +297,24 @@ mod tests {
         assert!(special.images(&unknown).is_empty() && !portable.is_made_for(&unknown));
         let volta = device(&["sm_70"]);
         assert!(portable.images(&volta).is_empty());
+    }
+
+    #[test]
+    fn a_portable_text_is_compiled_for_a_target_of_amd_that_is_not_listed() {
+        let file = |portable| File {
+            path: "stream/portable.cu".into(),
+            targets: vec!["gfx90a".into(), "gfx942".into()],
+            ptx: None,
+            portable,
+            kernels: Vec::new(),
+        };
+        let device = |target: &str| vec![target.to_owned(), "wave32".to_owned()];
+        assert_eq!(file(true).images(&device("gfx942")), ["gfx942"]);
+        assert_eq!(file(true).images(&device("gfx1250")), ["gfx1250"]);
+        assert!(!file(true).is_made_for(&device("gfx1250")));
+        assert!(file(false).images(&device("gfx1250")).is_empty());
+        // A driver that tells no target: nothing can be compiled.
+        assert!(file(true).images(&["wave32".to_owned()]).is_empty());
+        assert_eq!(file(true).stem(), "portable");
     }
 }

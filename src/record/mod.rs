@@ -115,6 +115,10 @@ pub struct Environment {
     /// The GPU's own target (`sm_130`) where no kernel of this program is made for its
     /// architecture: what runs of them is compiled for an older one.
     pub unknown_architecture: Option<String>,
+    /// Where no kernel is made for the GPU's architecture: the kernels of this program that do not
+    /// run on it and were not planned, each with the targets that it is made for: `sm90_wgmma
+    /// (sm_90a)`.
+    pub kernels_left_out: Vec<String>,
     /// Load average over one minute at start.
     pub load: Option<f64>,
     /// Memory free at start.
@@ -151,16 +155,6 @@ impl Environment {
     /// The load average at the start, where it is high enough to show in figures.
     pub fn busy_load(&self) -> Option<f64> {
         self.load.filter(|&load| load > BUSY * f64::from(self.cpus.max(1)))
-    }
-
-    /// What to know of a device for whose architecture no kernel is made.
-    pub fn architecture_warning(&self) -> Option<String> {
-        let target = self.unknown_architecture.as_ref()?;
-        Some(format!(
-            "No kernel of fizeau is made for {target}: those that run were written for older \
-             architectures and do not show what this device can do. The vendor's library does; no \
-             share of a peak is printed for the others."
-        ))
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     Block, Ceilings, Document, Fact,
     about::{Counts, RunState},
     case_table::{failure_name, invalidity_name},
-    headline, integrity, rank, summary, without_numbers,
+    headline, integrity, rank, summary, unknown, without_numbers,
 };
 use crate::{outcome::Outcome, record::Record, text::counted};
 
@@ -30,6 +30,7 @@ pub fn document(record: &Record) -> Document {
     blocks.extend(integrity::sentences(record).into_iter().map(Block::Text));
     blocks.extend(broken(record).into_iter().map(Block::Failure));
     blocks.extend(summary::short_remarks(record).first(NAMED_MAX).blocks());
+    blocks.extend(unknown::of_record(record).iter().map(|one| Block::Note(one.words())));
     let (title, subtitle) = (summary::title(record), summary::subtitle(record));
     let mut document = Document { title, subtitle, blocks };
     if record.header.device.is_stub() {

@@ -1,7 +1,7 @@
 //! The tables of every case: those that gave a number, and those that did not, apart, so that an
 //! invalid number is never read as a result.
 
-use super::{Ceilings, Cell, Column, Table, Weight, reproduce};
+use super::{Ceilings, Cell, Column, Table, Weight, reproduce, unknown::kind_of};
 use crate::{
     case::Point,
     outcome::{Cache, Failure, Invalidity, Measurement, Outcome, StopReason},
@@ -139,9 +139,11 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
     let independent = summary.interval.independent;
     let foreign = ceilings.foreign(measurement);
     let tier = match (foreign, light) {
-        (Some(target), _) => text(&format!("not made for {target}")),
+        (Some(target), _) => text(&format!("portable, not made for {target}")),
         (None, Some(light)) => text(tier_name(light.tier)),
-        (None, None) => Cell::Absent,
+        (None, None) => ceilings.unknown_architecture.as_ref().map_or(Cell::Absent, |_| {
+            text(&format!("{}, limit unknown", kind_of(&measurement.case.kernel)))
+        }),
     };
     let bound = light.map(|light| light.bound).or(own.map(|(_, bound)| bound));
     vec![

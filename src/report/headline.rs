@@ -236,7 +236,7 @@ fn share(
 
 /// Why a kernel's share of a peak is not told.
 fn not_made_for(target: &str) -> String {
-    format!("(its kernel is not made for {target})")
+    format!("(a portable kernel, not made for {target})")
 }
 
 fn rate_facts(

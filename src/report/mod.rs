@@ -14,6 +14,7 @@ mod chart;
 mod comparison;
 pub mod explain;
 mod frontier;
+pub mod generations;
 mod headline;
 mod heat;
 mod integrity;
@@ -37,6 +38,7 @@ mod summary;
 pub mod superbench;
 mod transfer;
 mod trial;
+pub mod unknown;
 mod verdicts;
 mod wire_bandwidth;
 
@@ -196,6 +198,8 @@ pub enum Cell {
     Size(Bytes),
     /// A share of one.
     Share(f64),
+    /// A share of one that a stub driver's made-up time has, and is marked so.
+    StubShare(f64),
     /// How many times as much.
     Ratio(f64),
     /// A rate or a time beside another of its kind: another rank's, an earlier run's.
@@ -364,9 +368,10 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// The share, where it says more than the value: that of a relative one is the value itself.
+    /// The share, where it says more than the value: that of a share or of a relative value is the
+    /// value itself.
     pub fn said_share(&self) -> Option<f64> {
-        self.share.filter(|_| !matches!(self.value, Cell::Relative { .. }))
+        self.share.filter(|_| !matches!(self.value, Cell::Relative { .. } | Cell::Share(_)))
     }
 }
 

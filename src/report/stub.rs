@@ -55,6 +55,7 @@ fn cell(value: &Cell) -> Cell {
         Cell::Text(text) => Cell::Text(words(text)),
         Cell::Code(name) => Cell::Code(name.clone()),
         Cell::Absent => Cell::Absent,
+        Cell::StubShare(share) => Cell::StubShare(*share),
         Cell::Relative { value, .. } => Cell::Relative { value: *value, is_stub: true },
         Cell::Bandwidth(_)
         | Cell::Throughput(_)

@@ -7,6 +7,7 @@ use super::{
     chart::measurements,
     headline::{beside_own_best, best_attention, facts},
     severity::Remarks,
+    unknown::{Unknown, of_record},
 };
 use crate::{
     case::Point,
@@ -302,8 +303,8 @@ pub fn remarks(record: &Record) -> Remarks {
     let environment = &record.header.environment;
     let mut all = Remarks::default();
     all.warnings.extend(ended(record));
-    all.warnings.extend(environment.architecture_warning());
     all.warnings.extend(of_figures(record));
+    all.notes.extend(of_record(record).iter().map(Unknown::words));
     all.notes.extend(without_interval(record));
     all.add_environment(environment, environment.warnings.iter());
     all.notes.extend(of_peaks(record));
@@ -317,7 +318,6 @@ pub fn remarks(record: &Record) -> Remarks {
 pub fn short_remarks(record: &Record) -> Remarks {
     let environment = &record.header.environment;
     let mut all = Remarks::default();
-    all.warnings.extend(environment.architecture_warning());
     all.warnings.extend(of_figures(record));
     // What the run found out itself comes last there, after what is always so on this host.
     all.add_environment(environment, environment.warnings.iter().rev());
@@ -342,18 +342,7 @@ fn ended(record: &Record) -> Option<String> {
 
 /// Limits that are unknown, so that figures lack something to be set against.
 fn of_peaks(record: &Record) -> Vec<String> {
-    let header = &record.header;
     let mut warnings = Vec::new();
-    if header.part.is_none() && !header.device.flops_per_clock.is_empty() {
-        let of_what = match header.device.backend.as_str() {
-            "host" => "its instruction sets allow",
-            _ => "units of its architecture can do at its clock",
-        };
-        warnings.push(format!(
-            "No table names this device: its peak arithmetic is the most that {of_what}, which it \
-             may not have. Describe it in a file and name its folder by --data (docs/adding.md)."
-        ));
-    }
     let known = |peak: Option<BytesPerSecond>| peak.is_some();
     let memory = [Tier::Datasheet, Tier::Observed].map(|tier| known(memory_peak(record, tier)));
     if !memory.contains(&true) && Ceilings::of(record).memory.is_some() {

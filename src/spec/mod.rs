@@ -1,5 +1,6 @@
 //! What the vendor promises and what physics allows: parts, properties, peaks, speed of light.
 
+mod identity;
 mod known;
 mod links;
 pub mod most;
@@ -7,7 +8,8 @@ pub mod part;
 pub mod rates;
 pub mod speed_of_light;
 
-pub use part::{Match, Part, identify};
+pub use identity::{Match, identify};
+pub use part::Part;
 pub use speed_of_light::{exps_time, floor, headline, lights, memory_peaks};
 
 use crate::{

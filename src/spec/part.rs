@@ -2,7 +2,7 @@
 //!
 //! The files keep everything that is known; a [`Part`] is what the program computes with.
 
-use super::{CpuId, Properties, pcie_bandwidth};
+use super::pcie_bandwidth;
 use crate::{
     case::Algorithm,
     dtype::Dtype,
@@ -88,8 +88,9 @@ pub struct Part {
 /// What a part is recognised by.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Identity {
-    /// Names as drivers report them, and PCI ids; shared with other parts where ambiguous.
-    Gpu { names: Vec<String>, pci_ids: Vec<String> },
+    /// Names as drivers report them, and PCI ids; shared with other parts where ambiguous. The
+    /// compiler's target of its architecture, `sm_90` or `gfx942`, where the file states it.
+    Gpu { names: Vec<String>, pci_ids: Vec<String>, target: Option<String> },
     /// CPUID family and ranges of models.
     Host {
         family: Option<u32>,
@@ -432,6 +433,7 @@ impl Part {
             identity: Identity::Gpu {
                 names: [&file.aliases[..], &file.ambiguous_aliases].concat(),
                 pci_ids: [&file.pci_ids[..], &file.ambiguous_pci_ids].concat(),
+                target: target(file),
             },
         })
     }
@@ -505,92 +507,11 @@ impl Part {
     pub fn pcie_bandwidth(&self) -> Option<BytesPerSecond> {
         self.pcie.and_then(pcie_bandwidth)
     }
-
-    fn has_cpu(&self, properties: &Properties, cpu: CpuId) -> bool {
-        match &self.identity {
-            Identity::Host { family, models, names, .. } => {
-                let within = |&[low, high]: &[u32; 2]| (low..=high).contains(&cpu.model);
-                let named = names.is_empty() || names.iter().any(|n| properties.name.contains(n));
-                self.vendor == properties.vendor
-                    && *family == Some(cpu.family)
-                    && models.iter().any(within)
-                    && named
-            }
-            Identity::Gpu { .. } => false,
-        }
-    }
-
-    fn has_pci_id(&self, pci_id: &str) -> bool {
-        match &self.identity {
-            Identity::Gpu { pci_ids, .. } => {
-                pci_ids.iter().any(|id| id.eq_ignore_ascii_case(pci_id))
-            }
-            Identity::Host { .. } => false,
-        }
-    }
-
-    /// Whether its CPUs are told from others of their number by their name.
-    fn is_named_cpu(&self) -> bool {
-        matches!(&self.identity, Identity::Host { names, .. } if !names.is_empty())
-    }
-
-    fn has_name(&self, name: &str) -> bool {
-        match &self.identity {
-            Identity::Gpu { names, .. } => names.iter().any(|known| plain(known) == plain(name)),
-            Identity::Host { .. } => false,
-        }
-    }
 }
 
-/// A name without case, spaces and marks, for drivers that spell one product in several ways.
-fn plain(name: &str) -> String {
-    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
-}
-
-/// What a device was found to be.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Match<'p> {
-    /// This part.
-    One(&'p Part),
-    /// One of several, which nothing that the device tells sets apart.
-    Ambiguous(Vec<&'p Part>),
-    /// No part of the data.
-    None,
-}
-
-/// The part a device is: by CPU family and model, else by name and PCI id together, else by
-/// either; of several the one with as many units, then with as much memory (within a tenth).
-pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
-    let all = |keep: &dyn Fn(&Part) -> bool| -> Vec<&'p Part> {
-        parts.iter().filter(|part| keep(part)).collect()
-    };
-    let mut found = match properties.cpu {
-        Some(cpu) => all(&|part| part.has_cpu(properties, cpu)),
-        None => {
-            let pci_id = properties.pci_id.as_deref().unwrap_or("");
-            let both = all(&|part| part.has_name(&properties.name) && part.has_pci_id(pci_id));
-            let by_name = || all(&|part| part.has_name(&properties.name));
-            let by_id = || all(&|part| part.has_pci_id(pci_id));
-            [both, by_name(), by_id()]
-                .into_iter()
-                .find(|found| !found.is_empty())
-                .unwrap_or_default()
-        }
-    };
-    let mut narrow = |same: &dyn Fn(&Part) -> bool| {
-        if found.len() > 1 && found.iter().any(|part| same(part)) {
-            found.retain(|part| same(part));
-        }
-    };
-    narrow(&Part::is_named_cpu);
-    narrow(&|part| part.units == Some(properties.units));
-    narrow(&|part| {
-        let known = part.memory.map_or(0.0, |memory| memory.0 as f64);
-        (known / properties.memory.0.max(1) as f64 - 1.0).abs() < 0.1
-    });
-    match found[..] {
-        [] => Match::None,
-        [part] => Match::One(part),
-        _ => Match::Ambiguous(found),
-    }
+/// The compiler's target of a part's architecture.
+fn target(file: &GpuFile) -> Option<String> {
+    let of_cuda =
+        file.compute_capability.as_ref().map(|one| format!("sm_{}", one.replace('.', "")));
+    of_cuda.or_else(|| file.gfx_target.clone())
 }

@@ -26,6 +26,7 @@ mod fleet_survey;
 mod formats;
 mod frontier;
 mod fuzz;
+mod generations;
 mod headings;
 mod histories;
 mod kernels;

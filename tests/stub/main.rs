@@ -24,5 +24,6 @@ mod side_by_side;
 mod sides;
 mod speed;
 mod timing;
+mod unknown;
 mod user_kernels;
 mod verify;

@@ -65,6 +65,7 @@ fn header(plan: Vec<Case>) -> Header {
             settings: None,
             board: None,
             unknown_architecture: None,
+            kernels_left_out: vec![],
             load: Some(0.31),
             memory_free: Some(Bytes(29 << 30)),
             memory_limit: None,

@@ -229,7 +229,7 @@ fn again(
     records: &[crate::record::Record],
 ) -> anyhow::Result<Reproduction> {
     let mut claim = known(&path.to_string_lossy(), None, catalogue)?.claim;
-    let part = claim.on.as_ref().map(|on| part_called(catalogue, on)).transpose()?;
+    let part = claim.on.as_ref().map(|on| part_called(catalogue, "--on", on)).transpose()?;
     let part = part.map(|(part, _)| part);
     claim.on = part.map(|part| part.id.clone()).or(claim.on);
     let named = Named { part, model: None, layout: None };

@@ -240,7 +240,7 @@ impl<'c> Ready<'c> {
             let why = "it has no [claim.run], which says what to measure (data/README.md)";
             return Err(usage(why.into()));
         };
-        let part = claim.on.as_ref().map(|on| part_called(catalogue, on)).transpose()?;
+        let part = claim.on.as_ref().map(|on| part_called(catalogue, "--on", on)).transpose()?;
         let part = part.map(|(part, _)| part);
         // By its whole name, as records name it.
         claim.on = part.map(|part| part.id.clone()).or(claim.on);
@@ -397,7 +397,7 @@ fn runs_here(
     }
     let Some(run) = &claim.run else { return Err("never: it says nothing to measure".into()) };
     let conditions = &run.conditions;
-    let part = claim.on.as_ref().and_then(|on| part_called(catalogue, on).ok());
+    let part = claim.on.as_ref().and_then(|on| part_called(catalogue, "--on", on).ok());
     let part = part.map(|(part, _)| part);
     let is_of_host = part.is_none_or(Part::is_host);
     if is_of_host != choice::is_host(&device.backend) {

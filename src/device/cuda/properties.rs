@@ -21,12 +21,14 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
     let slice = name.split_once(" MIG ").map(|(_, profile)| format!("MIG {profile}"));
     let attribute = |which| attribute(driver, device, which);
     let units = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap_or(1);
-    // Memory's clock is stated in kHz and moves data on both of its edges. Of a slice the driver
-    // tells the pins of the whole GPU, which no slice can pass.
+    let capability = capability(driver, device);
+    // Memory's clock is stated in kHz and moves data on both of its edges, in all architectures
+    // that are known. Of a slice the driver tells the pins of the whole GPU, which no slice can
+    // pass.
     let whole = slice.is_none();
     let memory_mts = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
+        .filter(|_| capability.is_some_and(|(major, _)| major <= MAJOR_KNOWN))
         .map(|kilohertz| f64::from(kilohertz) * 2.0 / 1e3);
-    let capability = capability(driver, device);
     // Where the GPU goes by the host's page tables, or is a part of the host, NVLink-C2C or no link
     // at all lies between them. NVML still tells of some PCI Express, such as one lane of GB10's.
     let has_other_host_link = [
@@ -108,10 +110,13 @@ pub fn capability(driver: &Driver, device: c_int) -> Option<(u32, u32)> {
 fn exps_per_clock((major, minor): (u32, u32)) -> Option<f64> {
     match (major, minor) {
         (10, 3) => Some(32.0),
-        (7..=12, _) => Some(16.0),
+        (7..=MAJOR_KNOWN, _) => Some(16.0),
         _ => None,
     }
 }
+
+/// The newest major compute capability of which anything is known.
+const MAJOR_KNOWN: u32 = 12;
 
 /// Targets that compilers know, as major and minor.
 const TARGETS: [(u32, u32); 13] = [

@@ -350,6 +350,7 @@ impl<S: ReadSensors> Reports for GpuDevice<S> {
         let has_sensors = self.watch.is_some();
         (self.told.describe)(self.context.driver(), &self.properties, has_sensors, environment);
         environment.unknown_architecture = self.kernels.unknown_architecture().map(str::to_owned);
+        environment.kernels_left_out = self.kernels.left_out();
         if let Ok([free, _]) = self.context.memory() {
             let host = environment.memory_free.unwrap_or(free);
             environment.memory_free = Some(free.min(host));

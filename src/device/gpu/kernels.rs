@@ -30,7 +30,7 @@ use bytemuck::NoUninit;
 use sha2::{Digest as _, Sha256};
 use std::{
     cell::{OnceCell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::CString,
     rc::Rc,
 };
@@ -47,6 +47,8 @@ pub struct Kernels {
     files: Vec<File>,
     /// What a user brings.
     user: OnceCell<Vec<UserFile>>,
+    /// Files that none of the device's targets runs.
+    others: Vec<File>,
     /// The most shared memory that a block of this device can have, where it says so.
     block_memory: Option<Bytes>,
     modules: RefCell<BTreeMap<String, (Rc<Module>, Code)>>,
@@ -79,10 +81,10 @@ impl Kernels {
             .map_err(|error| DeviceError::Driver(format!("the list of kernels: {error}")))?;
         let targets = properties.features.clone();
         let runs = |file: &File| !file.images(&targets).is_empty();
-        let files = manifest.file.into_iter().filter(runs).collect();
+        let (files, others) = manifest.file.into_iter().partition(runs);
         let (modules, observer) = (RefCell::default(), OnceCell::new());
         let user = OnceCell::new();
-        Ok(Kernels { set, timer, targets, files, user, block_memory, modules, observer })
+        Ok(Kernels { set, timer, targets, files, user, others, block_memory, modules, observer })
     }
 
     /// The device's own target, where no kernel is made for its architecture: those that run on it
@@ -129,6 +131,22 @@ impl Kernels {
     /// The user's file of this section.
     fn user_file(&self, section: &File) -> Option<&UserFile> {
         self.taken().iter().find(|file| std::ptr::eq(&raw const file.section, section))
+    }
+
+    /// Where no kernel is made for the device's architecture: those that do not run on it, each
+    /// with the targets that it is made for, `sm90_wgmma (sm_90a)`.
+    pub fn left_out(&self) -> Vec<String> {
+        if self.unknown_architecture().is_none() {
+            return Vec::new();
+        }
+        let mut targets: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for file in &self.others {
+            targets.entry(file.stem()).or_default().extend(file.targets.iter().map(String::as_str));
+        }
+        let words = |(stem, targets): (&str, BTreeSet<&str>)| {
+            format!("{stem} ({})", targets.into_iter().collect::<Vec<_>>().join(", "))
+        };
+        targets.into_iter().map(words).collect()
     }
 
     /// Every file with each of its kernels.
@@ -287,13 +305,18 @@ impl Kernels {
             }
         }
         let why = refusals.join("; ");
-        Err(match by_driver {
+        let what = match (by_driver, self.unknown_architecture()) {
             // The text is right: another compiler, or another driver, would do.
-            true => DeviceError::Missing {
-                what: format!("a compiler whose binaries this driver loads ({why})"),
-                remedy: self.set.remedy.into(),
-            },
-            false => DeviceError::Launch { kernel: file.path.clone(), why },
+            (true, _) => "a compiler whose binaries this driver loads".to_owned(),
+            // It was never compiled for this target, so that it may be the compiler's to learn.
+            (false, Some(target)) => format!("a compiler that knows {target}"),
+            (false, None) => {
+                return Err(DeviceError::Launch { kernel: file.path.clone(), why });
+            }
+        };
+        Err(DeviceError::Missing {
+            what: format!("{what} ({why})"),
+            remedy: self.set.remedy.into(),
         })
     }
 

@@ -45,7 +45,7 @@ pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
     let name = driver.name(device).unwrap_or_else(|| "AMD GPU".into());
     let spelled = partition.spelled();
     let memory_mts = number(hipDeviceAttributeMemoryClockRate)
-        .map(|khz| f64::from(khz) / 1e3 * transfers_per_clock(&target));
+        .and_then(|khz| Some(f64::from(khz) / 1e3 * transfers_per_clock(&target)?));
     let dies = node.dies.unwrap_or(if whole { dies_of(&target, units) } else { 1 });
     let features = [
         Some(target.clone()).filter(|target| !target.is_empty()),
@@ -118,18 +118,22 @@ fn exps_per_clock(target: &str) -> Option<f64> {
     }
 }
 
-/// Compute units for each that the driver counts: since gfx10 it counts pairs.
+/// Compute units for each that the driver counts: of RDNA it counts pairs. Of a target that is not
+/// known, units are what the driver counts.
 fn units_each(target: &str) -> u32 {
-    if target.starts_with("gfx1") { 2 } else { 1 }
+    let is_rdna = ["gfx10", "gfx11", "gfx120"].iter().any(|family| target.starts_with(family));
+    if is_rdna { 2 } else { 1 }
 }
 
 /// Transfers on each pin for each clock of the memory that the driver states: HBM2 moves data on
-/// both edges, HBM3 is stated at half that clock, GDDR6 at an eighth of it.
-fn transfers_per_clock(target: &str) -> f64 {
+/// both edges, HBM3 is stated at half that clock, GDDR6 at an eighth of it. None for a target whose
+/// memory is not known: a wrong guess would make a wrong limit.
+fn transfers_per_clock(target: &str) -> Option<f64> {
     match target {
-        "gfx942" | "gfx950" => 4.0,
-        target if target.starts_with("gfx11") || target.starts_with("gfx12") => 16.0,
-        _ => 2.0,
+        "gfx942" | "gfx950" => Some(4.0),
+        target if target.starts_with("gfx90") => Some(2.0),
+        target if target.starts_with("gfx11") || target.starts_with("gfx120") => Some(16.0),
+        _ => None,
     }
 }
 

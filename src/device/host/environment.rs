@@ -31,6 +31,7 @@ pub fn environment() -> Environment {
         settings: None,
         board: None,
         unknown_architecture: None,
+        kernels_left_out: Vec::new(),
         load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
         memory_free: memory_free(),
         memory_limit: memory_limit(cgroup::groups().memory_limit(), meminfo("MemTotal")),

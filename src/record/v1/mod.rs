@@ -145,6 +145,10 @@ pub struct Environment {
     /// architecture: what runs of them is compiled for an older one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_architecture: Option<String>,
+    /// Where no kernel is made for the GPU's architecture: the kernels of this program that do not
+    /// run on it and were not planned, each with the targets that it is made for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels_left_out: Vec<String>,
     /// Load average over one minute at start.
     #[schemars(range(min = 0.0))]
     pub load: Option<f64>,
@@ -186,8 +190,8 @@ pub struct Environment {
 
 mirror!(Environment of record::Environment {
     host, os, cpu, cpus, pinned, huge_pages, governor, boost, microcode, settings, board,
-    unknown_architecture, load, memory_free, memory_limit, cpu_quota, cpus_online, libraries, ranks,
-    network, host_memory_node, side_by_side, warnings
+    unknown_architecture, kernels_left_out, load, memory_free, memory_limit, cpu_quota, cpus_online,
+    libraries, ranks, network, host_memory_node, side_by_side, warnings
 });
 
 /// How a GPU is set up, as far as it tells.

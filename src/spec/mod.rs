@@ -1,14 +1,18 @@
 //! What the vendor promises and what physics allows: parts, properties, peaks, speed of light.
 
+mod identify;
 mod known;
 mod links;
 pub mod most;
 pub mod part;
 pub mod rates;
 pub mod speed_of_light;
+mod stated;
 
-pub use part::{Match, Part, identify};
+pub use identify::{Match, identify};
+pub use part::Part;
 pub use speed_of_light::{exps_time, floor, headline, lights, memory_peaks};
+pub use stated::key_of;
 
 use crate::{
     dtype::Dtype,

@@ -78,6 +78,8 @@ pub struct Part {
     pub power: Option<Watts>,
     /// Fields that no vendor's text confirms.
     pub unverified: Vec<String>,
+    /// Fields of a draft that `fizeau discover` measured: rates that were reached, and no limits.
+    pub measured: Vec<String>,
     /// How many sources the file names.
     pub sources: usize,
     /// What they are: titles, with an address where there is one.
@@ -115,15 +117,19 @@ pub struct GpuFile {
     pub ambiguous_pci_ids: Vec<String>,
     pub resolve_ambiguous_by: Option<String>,
     pub devices_per_package: Option<u32>,
+    #[serde(default)]
     pub arch: String,
     pub compute_capability: Option<String>,
     pub gfx_target: Option<String>,
+    #[serde(default)]
     pub form_factor: String,
+    #[serde(default)]
     pub release_year: u32,
     pub unit: String,
     pub units: Option<u32>,
     pub matrix_cores: Option<u32>,
     pub boost_clock_mhz: Option<f64>,
+    #[serde(default)]
     pub memory_type: String,
     pub capacity_gb: f64,
     pub driver_reported_mib: Option<u64>,
@@ -147,6 +153,8 @@ pub struct GpuFile {
     pub fp8_formats: Option<String>,
     pub flop_per_clk_note: Option<String>,
     pub unverified: Vec<String>,
+    #[serde(default)]
+    pub measured: Vec<String>,
     #[serde(default)]
     pub missing: Vec<String>,
     pub notes: Vec<String>,
@@ -223,13 +231,16 @@ impl Source {
 pub struct HostFile {
     pub vendor: String,
     pub name: String,
+    #[serde(default)]
     pub core: String,
     pub memory_channels: Option<u32>,
+    #[serde(default)]
     pub memory_type: String,
     pub memory_mts: Option<f64>,
     pub memory_mts_max: Option<f64>,
+    #[serde(default)]
     pub memory_bus_bits_per_channel: u32,
-    pub bandwidth_gb_per_s_per_socket: f64,
+    pub bandwidth_gb_per_s_per_socket: Option<f64>,
     pub avx512: bool,
     pub amx: bool,
     pub cpuid_family: Option<u32>,
@@ -244,6 +255,8 @@ pub struct HostFile {
     pub l3_mib_max: Option<u64>,
     pub flop_per_clk_per_core: BTreeMap<Dtype, f64>,
     pub unverified: Vec<String>,
+    #[serde(default)]
+    pub measured: Vec<String>,
     #[serde(default)]
     pub missing: Vec<String>,
     pub notes: Vec<String>,
@@ -271,7 +284,7 @@ pub struct LinkFile {
 }
 
 /// The data's keys for an element type: that of the matrix units before that of the vector units.
-fn keys(dtype: Dtype) -> &'static [&'static str] {
+pub(super) fn keys(dtype: Dtype) -> &'static [&'static str] {
     match dtype {
         Dtype::F64 => &["fp64_matrix", "fp64_vector"],
         Dtype::F32 => &["fp32_matrix", "fp32_vector"],
@@ -427,6 +440,7 @@ impl Part {
             network_bandwidth: network(file).map(|giga| giga * (1.0 / devices)),
             power: file.tdp_w.map(|watts| Watts(watts / devices)),
             unverified: file.unverified.clone(),
+            measured: file.measured.clone(),
             sources: file.source.len(),
             source_titles: file.source.iter().map(Source::line).collect(),
             identity: Identity::Gpu {
@@ -451,7 +465,7 @@ impl Part {
                 return Err(format!("{name} = {number}: it is {most} at most"));
             }
         }
-        let stated = file.bandwidth_gb_per_s_per_socket * 1e9;
+        let stated = file.bandwidth_gb_per_s_per_socket.map(|giga| giga * 1e9);
         let faster = file.memory_mts_max.zip(file.memory_mts).map_or(1.0, |(max, mts)| max / mts);
         Ok(Part {
             id: id.into(),
@@ -463,8 +477,8 @@ impl Part {
             memory_bus_bits: file
                 .memory_channels
                 .map(|channels| channels * file.memory_bus_bits_per_channel),
-            memory_bandwidth: Some(BytesPerSecond(stated)),
-            memory_bandwidth_most: Some(BytesPerSecond(stated * faster.max(1.0))),
+            memory_bandwidth: stated.map(BytesPerSecond),
+            memory_bandwidth_most: stated.map(|rate| BytesPerSecond(rate * faster.max(1.0))),
             memory: None,
             cache_load_per_clock: file.l1_load_bytes_per_clk,
             cache_store_per_clock: file.l1_store_bytes_per_clk,
@@ -485,6 +499,7 @@ impl Part {
             network_bandwidth: None,
             power: None,
             unverified: file.unverified.clone(),
+            measured: file.measured.clone(),
             sources: file.source.len(),
             source_titles: file.source.iter().map(Source::line).collect(),
             identity: Identity::Host {
@@ -506,7 +521,7 @@ impl Part {
         self.pcie.and_then(pcie_bandwidth)
     }
 
-    fn has_cpu(&self, properties: &Properties, cpu: CpuId) -> bool {
+    pub(super) fn has_cpu(&self, properties: &Properties, cpu: CpuId) -> bool {
         match &self.identity {
             Identity::Host { family, models, names, .. } => {
                 let within = |&[low, high]: &[u32; 2]| (low..=high).contains(&cpu.model);
@@ -520,7 +535,7 @@ impl Part {
         }
     }
 
-    fn has_pci_id(&self, pci_id: &str) -> bool {
+    pub(super) fn has_pci_id(&self, pci_id: &str) -> bool {
         match &self.identity {
             Identity::Gpu { pci_ids, .. } => {
                 pci_ids.iter().any(|id| id.eq_ignore_ascii_case(pci_id))
@@ -530,11 +545,11 @@ impl Part {
     }
 
     /// Whether its CPUs are told from others of their number by their name.
-    fn is_named_cpu(&self) -> bool {
+    pub(super) fn is_named_cpu(&self) -> bool {
         matches!(&self.identity, Identity::Host { names, .. } if !names.is_empty())
     }
 
-    fn has_name(&self, name: &str) -> bool {
+    pub(super) fn has_name(&self, name: &str) -> bool {
         match &self.identity {
             Identity::Gpu { names, .. } => names.iter().any(|known| plain(known) == plain(name)),
             Identity::Host { .. } => false,
@@ -545,52 +560,4 @@ impl Part {
 /// A name without case, spaces and marks, for drivers that spell one product in several ways.
 fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
-}
-
-/// What a device was found to be.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Match<'p> {
-    /// This part.
-    One(&'p Part),
-    /// One of several, which nothing that the device tells sets apart.
-    Ambiguous(Vec<&'p Part>),
-    /// No part of the data.
-    None,
-}
-
-/// The part a device is: by CPU family and model, else by name and PCI id together, else by
-/// either; of several the one with as many units, then with as much memory (within a tenth).
-pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
-    let all = |keep: &dyn Fn(&Part) -> bool| -> Vec<&'p Part> {
-        parts.iter().filter(|part| keep(part)).collect()
-    };
-    let mut found = match properties.cpu {
-        Some(cpu) => all(&|part| part.has_cpu(properties, cpu)),
-        None => {
-            let pci_id = properties.pci_id.as_deref().unwrap_or("");
-            let both = all(&|part| part.has_name(&properties.name) && part.has_pci_id(pci_id));
-            let by_name = || all(&|part| part.has_name(&properties.name));
-            let by_id = || all(&|part| part.has_pci_id(pci_id));
-            [both, by_name(), by_id()]
-                .into_iter()
-                .find(|found| !found.is_empty())
-                .unwrap_or_default()
-        }
-    };
-    let mut narrow = |same: &dyn Fn(&Part) -> bool| {
-        if found.len() > 1 && found.iter().any(|part| same(part)) {
-            found.retain(|part| same(part));
-        }
-    };
-    narrow(&Part::is_named_cpu);
-    narrow(&|part| part.units == Some(properties.units));
-    narrow(&|part| {
-        let known = part.memory.map_or(0.0, |memory| memory.0 as f64);
-        (known / properties.memory.0.max(1) as f64 - 1.0).abs() < 0.1
-    });
-    match found[..] {
-        [] => Match::None,
-        [part] => Match::One(part),
-        _ => Match::Ambiguous(found),
-    }
 }

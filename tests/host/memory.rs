@@ -3,7 +3,10 @@
 
 use fizeau::{
     bench::{self, Rank},
-    case::{Case, ComputePoint, LatencyPoint, Point, StreamOperation, StreamPoint},
+    case::{
+        Case, ComputePoint, Instruction, InstructionPoint, LatencyPoint, Point, StreamOperation,
+        StreamPoint,
+    },
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
@@ -19,11 +22,12 @@ fn host() -> Box<dyn Device> {
 fn check(device: &dyn Device, case: &Case) -> fizeau::outcome::Check {
     let rank = Rank { device, peers: &Alone };
     let mut workload = bench::prepare(case, rank).unwrap_or_else(|error| panic!("{case}: {error}"));
-    workload.enqueue(1).expect("the kernel runs");
+    let granule = workload.granule();
+    workload.enqueue(granule).expect("the kernel runs");
     workload.poison().expect("the host's memory can be written");
     let spoilt = workload.verify().expect("the host's memory can be read");
     assert!(!spoilt.passed(), "{case}: a spoilt output passed");
-    workload.enqueue(3).expect("the kernel runs");
+    workload.enqueue(3 * granule).expect("the kernel runs");
     workload.verify().expect("the host's memory can be read")
 }
 
@@ -53,7 +57,8 @@ fn chases_end_where_they_should() {
     let device = host();
     let rank = Rank { device: &*device, peers: &Alone };
     for size in [4 << 10, 100 << 10, 3 << 20] {
-        let point = Point::Latency(LatencyPoint { working_set: Bytes(size), side: None });
+        let point =
+            Point::Latency(LatencyPoint { working_set: Bytes(size), side: None, pair: None });
         let kernel = device.kernels(Operation::Latency)[0].clone();
         let mut workload = bench::prepare(&Case { kernel, point }, rank).expect("there is memory");
         for repeat in [1, 2, 63, 64, 65, 100_000] {
@@ -62,6 +67,34 @@ fn chases_end_where_they_should() {
             workload.enqueue(3).expect("the kernel runs");
             let check = workload.verify().expect("the host's memory can be read");
             assert!(check.passed(), "{size} bytes, {repeat} loads: {check:?}");
+        }
+    }
+}
+
+#[test]
+fn pairs_are_walked_in_their_order() {
+    let device = host();
+    for pair in [16, 64, 496] {
+        let point =
+            LatencyPoint { working_set: Bytes(64 << 10), side: None, pair: Some(Bytes(pair)) };
+        let kernel = device.kernels(Operation::Latency)[0].clone();
+        let case = Case { kernel, point: Point::Latency(point) };
+        let check = check(&*device, &case);
+        assert!(check.passed(), "{case}: {check:?}");
+    }
+}
+
+#[test]
+fn chains_of_instructions_end_where_they_began_in_every_variant() {
+    let device = host();
+    for instruction in Instruction::ALL {
+        for dtype in [Dtype::F64, Dtype::F32] {
+            for kernel in device.kernels(Operation::Instruction(instruction, dtype)) {
+                let point = Point::Instruction(InstructionPoint { instruction, dtype });
+                let case = Case { kernel, point };
+                let check = check(&*device, &case);
+                assert!(check.passed(), "{case}: {check:?}");
+            }
         }
     }
 }

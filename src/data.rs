@@ -22,8 +22,8 @@ static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/dat
 /// Parts, hosts, links, suites, models, published claims and profiles.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    /// GPUs and CPUs that a device can be, in the order of their ids. What was measured of drafts is
-    /// left out: no limit follows from it.
+    /// GPUs and CPUs that a device can be, in the order of their ids. What was measured of drafts
+    /// is left out: no limit follows from it.
     pub parts: Vec<Part>,
     /// Drafts by their ids, with what was measured.
     pub drafts: BTreeMap<String, Part>,

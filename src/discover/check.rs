@@ -1,6 +1,6 @@
 //! What was found beside what a table states.
 
-use super::Discovery;
+use super::{CacheFound, Discovery};
 use crate::{
     spec::{Part, Properties},
     units::Bytes,
@@ -76,10 +76,15 @@ fn rate(stated: f64, found: f64) -> Standing {
 }
 
 /// Everything that both state: the table where the device is a known part, and what the device says
-/// of its caches.
+/// of its caches, each beside the cache found whose size is nearest.
 pub fn compare(found: &Discovery, properties: &Properties, part: Option<&Part>) -> Vec<Compared> {
     let mut all = Vec::new();
-    for (cache, level) in found.caches.iter().zip(&properties.caches) {
+    for level in &properties.caches {
+        let off = |cache: &CacheFound| {
+            (cache.size().0.max(1) as f64 / level.size.0.max(1) as f64).ln().abs()
+        };
+        let nearest = found.caches.iter().min_by(|a, b| off(a).total_cmp(&off(b)));
+        let Some(cache) = nearest else { continue };
         let is_near = cache.knee.is_near(level.size.0);
         all.push(Compared {
             what: format!("L{} cache", level.level),

@@ -102,9 +102,10 @@ pub fn draft(record: &Record, found: &Discovery, name: Option<&str>) -> Draft {
     let is_host = device.backend == "host";
     let mut file = File { is_stub: device.is_stub(), ..File::default() };
     file.lines.extend([
-        "# A draft by `fizeau discover`. No vendor stated any of it. Numbers named in `measured` are".into(),
-        "# rates that were reached, and no limits: they are used as none until their names are taken".into(),
-        "# out of that list. `unverified` names what the driver or the operating system says.".into(),
+        "# A draft by `fizeau discover`. No vendor stated any of it.".into(),
+        "# `measured` names rates that were reached. They are used as no limit until their".into(),
+        "# names are taken out of that list.".into(),
+        "# `unverified` names what the driver or the operating system says.".into(),
     ]);
     file.lines.push(format!("vendor = {}", toml::Value::from(device.vendor.as_str())));
     file.lines.push(format!("name = {}", toml::Value::from(device.name.as_str())));

@@ -5,12 +5,12 @@
 //! 1. Each time is replaced by the median of itself and its two neighbours, then by the least of
 //!    itself and all larger working sets. A cache that holds more holds less as well, and others
 //!    who use the machine only add time; one sample that was too fast counts for nothing.
-//! 2. A plateau is a run of at least [`PLATEAU_POINTS`] neighbouring sizes, over half an octave or
-//!    more, whose times differ by at most [`FLAT`]. Plateaus that follow each other are one where
-//!    the next is less than [`STEP`] times the one before.
+//! 2. A plateau is a run of at least [`PLATEAU_POINTS`] neighbouring sizes, over three quarters of
+//!    an octave or more, whose times differ by at most [`FLAT`]. Plateaus that follow each other
+//!    are one where the next is less than [`STEP`] times the one before.
 //! 3. Between two plateaus the knee is the largest size whose time is nearer, by ratio, to the
-//!    plateau before than to the one after. Of a curve that still rises at its end, and is above the
-//!    last plateau at its three largest sizes, the last time stands in place of a plateau after.
+//!    plateau before than to the one after. Of a curve that still rises at its end, and is above
+//!    the last plateau at its three largest sizes, the last time stands for a plateau after.
 
 /// Fewest sizes of a plateau.
 pub const PLATEAU_POINTS: usize = 3;
@@ -19,11 +19,11 @@ pub const PLATEAU_POINTS: usize = 3;
 pub const FLAT: f64 = 1.15;
 
 /// Least ratio of one plateau to the one before.
-pub const STEP: f64 = 1.25;
+pub const STEP: f64 = 1.4;
 
-/// From the smallest to the largest size of a plateau at least: half an octave, less what sizes are
-/// rounded by.
-const PLATEAU_SPAN: f64 = 1.39;
+/// From the smallest to the largest size of a plateau at least: three quarters of an octave, less
+/// what sizes are rounded by.
+const PLATEAU_SPAN: f64 = 1.6;
 
 /// A step of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,8 +56,8 @@ struct Plateau {
     time: f64,
 }
 
-/// The knees of a curve: working sets in bytes, ascending, and the time of one load or byte at each,
-/// in any unit. None of a curve that is flat, too short or without a plateau.
+/// The knees of a curve: working sets in bytes, ascending, and the time of one load or byte at
+/// each, in any unit. None of a curve that is flat, too short or without a plateau.
 pub fn knees(points: &[(u64, f64)]) -> Vec<Knee> {
     let is_time = |&&(size, time): &&(u64, f64)| size > 0 && time.is_finite() && time > 0.0;
     let points: Vec<(u64, f64)> = points.iter().filter(is_time).copied().collect();
@@ -107,7 +107,8 @@ fn least_of_larger(times: &[f64]) -> Vec<f64> {
     all
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+/// The upper median of times that are not none.
+pub(super) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }

@@ -134,10 +134,6 @@ pub struct OtherFound {
 /// The widths of registers that names of host kernels begin with, in bytes.
 const WIDTHS: [(&str, f64); 2] = [("avx512", 64.0), ("avx2", 32.0)];
 
-/// A line is as long as the distance from which on a pair takes more than half of what it takes
-/// longer when it is in two lines.
-const LINE_STEP: f64 = 0.5;
-
 impl Discovery {
     /// What a record tells.
     pub fn of(record: &Record) -> Discovery {
@@ -296,7 +292,8 @@ fn per_clock(curve: &Curve<'_>, first: Option<&CacheFound>) -> Option<PerClock> 
         .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
 }
 
-/// The least distance from which on two loads are in two lines.
+/// The least distance from which on two loads are in two lines: their time is then nearer to that
+/// of the farther half of all distances than to that of the least. None where both are level.
 fn line(all: &[&Measurement]) -> Option<Bytes> {
     let mut pairs: Vec<(Bytes, f64)> = all
         .iter()
@@ -308,12 +305,11 @@ fn line(all: &[&Measurement]) -> Option<Bytes> {
         })
         .collect();
     pairs.sort_by_key(|(pair, _)| *pair);
-    let (first, last) = (pairs.first()?.1, pairs.last()?.1);
-    if last < first * knee::STEP {
-        return None;
-    }
-    let middle = first + LINE_STEP * (last - first);
-    pairs.into_iter().find(|(_, time)| *time > middle).map(|(pair, _)| pair)
+    let near = pairs.first()?.1;
+    let far = knee::median(pairs[pairs.len() / 2..].iter().map(|(_, time)| *time).collect());
+    let middle = (near + far) / 2.0;
+    let in_two = pairs.into_iter().find(|(_, time)| *time > middle);
+    in_two.filter(|_| far > near * knee::FLAT).map(|(pair, _)| pair)
 }
 
 fn instructions(all: &[&Measurement]) -> Vec<InstructionFound> {

@@ -65,9 +65,12 @@ fn device_line(record: &Record, found: &Discovery) -> String {
 
 fn disturbed(record: &Record, found: &Discovery) -> Option<String> {
     let measured = record.outcomes.iter().filter(|outcome| outcome.measured().is_some()).count();
-    (found.disturbed > 0).then(|| {
+    let busy = record.header.environment.busy_load();
+    let load = busy.map(|load| format!(" (load average {load:.1} at the start)"));
+    let load = load.unwrap_or_default();
+    (found.disturbed > 0 || busy.is_some()).then(|| {
         format!(
-            "other processes took CPU time during {} of {measured} cases: rates are too low, \
+            "other processes took CPU time during {} of {measured} cases{load}: rates are too low, \
              latencies too long, and a cache that is shared looks smaller than it is",
             found.disturbed
         )
@@ -93,7 +96,8 @@ fn size(size: Option<Bytes>) -> Cell {
 fn memory(record: &Record, found: &Discovery) -> Table {
     let device = &record.header.device;
     let row = |(number, cache): (usize, &CacheFound)| {
-        let told = device.caches.get(number).map(|cache| cache.size);
+        let told = device.caches.iter().find(|level| cache.knee.is_near(level.size.0));
+        let told = told.map(|level| level.size);
         let line = found.line.filter(|_| number == 0);
         vec![
             Cell::Text(format!("cache {}", number + 1)),

@@ -50,13 +50,15 @@ fn gpu() -> Record {
 fn caches_and_rates_of_a_record_are_found() {
     let record = synthetic::record();
     let found = Discovery::of(&record);
-    // Sizes that double: 48 KiB, 1000 KiB and 26 MiB lie above the largest ones in each cache.
+    // Sizes that double: of the first cache, 48 KiB, two are level and no plateau; 1000 KiB and
+    // 26 MiB lie above the largest ones in each cache.
     let holds: Vec<u64> = found.caches.iter().map(|cache| cache.size().0 >> 10).collect();
-    assert_eq!(holds, [32, 512, 16 << 10], "{found:?}");
+    assert_eq!(holds, [512, 16 << 10], "{found:?}");
     assert!(found.arithmetic.iter().any(|one| one.dtype == Dtype::F32));
     let compared = check::compare(&found, &record.header.device, None);
     assert_eq!(compared.len(), 3);
-    assert!(compared.iter().all(|one| one.standing == Standing::Agrees), "{compared:?}");
+    let standing: Vec<Standing> = compared.iter().map(|one| one.standing).collect();
+    assert_eq!(standing, [Standing::Differs, Standing::Agrees, Standing::Agrees]);
 }
 
 #[test]

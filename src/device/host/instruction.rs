@@ -1,9 +1,9 @@
 //! Chains of one instruction on one register: each takes the result of the one before, so that the
 //! time of one is its latency.
 //!
-//! A round has as many steps up as down (plus one and minus one, times two and a half), which floats
-//! make exactly: its value ends where it began, and a step that was left out shows. The compiler may
-//! not reorder floats, and does not see the numbers.
+//! A round has as many steps up as down (plus one and minus one, times two and a half), which
+//! floats make exactly: its value ends where it began, and a step that was left out shows. The
+//! compiler may not reorder floats, and does not see the numbers.
 
 #![expect(unsafe_code, reason = "intrinsics, and a value that is left at an address")]
 
@@ -116,7 +116,10 @@ mod x86 {
     use std::{arch::x86_64::*, hint::black_box};
 
     macro_rules! vector {
-        ($name:ident, $features:literal, $number:ty, $set:ident, |$value:ident, $step:ident, $one:ident| $next:expr) => {
+        (
+            $name:ident, $features:literal, $number:ty, $set:ident,
+            |$value:ident, $step:ident, $one:ident| $next:expr
+        ) => {
             chain!(
                 $name,
                 #[target_feature(enable = $features)]

@@ -57,8 +57,9 @@ pub enum Point {
 }
 
 mirror!(enum Point of case::Point {
-    Stream(point), Latency(point), Compute(point), Instruction(point), Gemm(point), Grouped(point), Attention(point),
-    Collective(point), Access(point), Transfer(point), Launch(point), Sdc(point)
+    Stream(point), Latency(point), Compute(point), Instruction(point), Gemm(point),
+    Grouped(point), Attention(point), Collective(point), Access(point), Transfer(point),
+    Launch(point), Sdc(point)
 });
 
 /// A STREAM operation on `f64` elements.

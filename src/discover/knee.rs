@@ -9,7 +9,9 @@
 //!    an octave or more, whose times differ by at most [`FLAT`]. Plateaus that follow each other
 //!    are one where the next is less than [`STEP`] times the one before.
 //! 3. Between two plateaus the knee is the largest size whose time is nearer, by ratio, to the
-//!    plateau before than to the one after. Of a curve that still rises at its end, and is above
+//!    plateau before than to the one after, and less than [`LEFT`] times the one before: where
+//!    others leave nothing of the next cache, the curve climbs at once to what lies behind it. Of a
+//!    curve that still rises at its end, and is above
 //!    the last plateau at its three largest sizes, the last time stands for a plateau after.
 
 /// Fewest sizes of a plateau.
@@ -21,9 +23,15 @@ pub const FLAT: f64 = 1.15;
 /// Least ratio of one plateau to the one before.
 pub const STEP: f64 = 1.4;
 
+/// A size whose time is this many times that of a plateau is beyond it, whatever follows.
+pub const LEFT: f64 = 2.0;
+
 /// From the smallest to the largest size of a plateau at least: three quarters of an octave, less
 /// what sizes are rounded by.
 const PLATEAU_SPAN: f64 = 1.6;
+
+/// Sizes of a sweep are rounded to a 64th of an octave: neighbouring steps differ by as much.
+const ROUNDING: f64 = 1.03;
 
 /// A step of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,7 +52,7 @@ impl Knee {
     pub fn is_near(&self, size: u64) -> bool {
         let step = self.below as f64 / self.holds.max(1) as f64;
         let size = size as f64;
-        size >= self.holds as f64 / step / 1.01 && size <= self.below as f64 * step * 1.01
+        size >= self.holds as f64 / step / ROUNDING && size <= self.below as f64 * step * ROUNDING
     }
 }
 
@@ -70,8 +78,8 @@ pub fn knees(points: &[(u64, f64)]) -> Vec<Knee> {
         let end = times.last().copied().filter(|_| rises);
         let after = plateaus.get(at + 1).map(|next| next.time).or(end);
         let Some(after) = after.filter(is_above) else { continue };
-        let middle = (plateau.time * after).sqrt();
-        let beyond = (plateau.last..points.len()).find(|&point| times[point] > middle);
+        let limit = (plateau.time * after).sqrt().min(plateau.time * LEFT);
+        let beyond = (plateau.first..points.len()).find(|&point| times[point] > limit);
         let Some(beyond) = beyond.filter(|&beyond| beyond > 0) else { continue };
         let (holds, below) = (points[beyond - 1].0, points[beyond].0);
         found.push(Knee { holds, below, before: plateau.time, after });

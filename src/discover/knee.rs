@@ -74,7 +74,7 @@ pub fn knees(points: &[(u64, f64)]) -> Vec<Knee> {
     let mut found = Vec::new();
     for (at, plateau) in plateaus.iter().enumerate() {
         let is_above = |time: &f64| *time >= plateau.time * STEP;
-        let rises = times.iter().rev().take(PLATEAU_POINTS).all(|time| is_above(time));
+        let rises = times.iter().rev().take(PLATEAU_POINTS).all(is_above);
         let end = times.last().copied().filter(|_| rises);
         let after = plateaus.get(at + 1).map(|next| next.time).or(end);
         let Some(after) = after.filter(is_above) else { continue };
@@ -239,7 +239,7 @@ mod tests {
         let mut random = oorandom::Rand64::new(7);
         let (mut right, mut machines) = (0, 0);
         for seed in 0..500 {
-            let first = 16 * KIB << random.rand_range(0..3);
+            let first = (16 * KIB) << random.rand_range(0..3);
             let second = first << random.rand_range(3..6);
             let third = second << random.rand_range(3..6);
             let mut latency = 1.0;

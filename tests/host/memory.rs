@@ -56,9 +56,15 @@ fn streams_are_right_in_every_variant() {
 fn chases_end_where_they_should() {
     let device = host();
     let rank = Rank { device: &*device, peers: &Alone };
-    for size in [4 << 10, 100 << 10, 3 << 20] {
-        let point =
-            Point::Latency(LatencyPoint { working_set: Bytes(size), side: None, pair: None });
+    for (size, pair) in [
+        (4 << 10, None),
+        (100 << 10, None),
+        (3 << 20, None),
+        (64 << 10, Some(16)),
+        (1024, Some(496)),
+    ] {
+        let (working_set, pair) = (Bytes(size), pair.map(Bytes));
+        let point = Point::Latency(LatencyPoint { working_set, side: None, pair });
         let kernel = device.kernels(Operation::Latency)[0].clone();
         let mut workload = bench::prepare(&Case { kernel, point }, rank).expect("there is memory");
         for repeat in [1, 2, 63, 64, 65, 100_000] {
@@ -68,19 +74,6 @@ fn chases_end_where_they_should() {
             let check = workload.verify().expect("the host's memory can be read");
             assert!(check.passed(), "{size} bytes, {repeat} loads: {check:?}");
         }
-    }
-}
-
-#[test]
-fn pairs_are_walked_in_their_order() {
-    let device = host();
-    for pair in [16, 64, 496] {
-        let point =
-            LatencyPoint { working_set: Bytes(64 << 10), side: None, pair: Some(Bytes(pair)) };
-        let kernel = device.kernels(Operation::Latency)[0].clone();
-        let case = Case { kernel, point: Point::Latency(point) };
-        let check = check(&*device, &case);
-        assert!(check.passed(), "{case}: {check:?}");
     }
 }
 

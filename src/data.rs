@@ -22,8 +22,11 @@ static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/dat
 /// Parts, hosts, links, suites, models, published claims and profiles.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    /// GPUs and CPUs that a device can be, in the order of their ids.
+    /// GPUs and CPUs that a device can be, in the order of their ids. What was measured of drafts
+    /// is left out: no limit follows from it.
     pub parts: Vec<Part>,
+    /// Drafts by their ids, with what was measured.
+    pub drafts: BTreeMap<String, Part>,
     /// Links, by their file's name.
     pub links: BTreeMap<String, LinkFile>,
     suites: BTreeMap<String, String>,
@@ -103,6 +106,9 @@ impl Catalogue {
             let file = format!("data/hosts/{name}.toml");
             parts.push(part.map_err(|why| DataError::File { file, why })?);
         }
+        let drafts = parts.iter().filter(|part| !part.measured.is_empty());
+        let drafts = drafts.map(|part| (part.id.clone(), part.clone())).collect();
+        let parts = parts.iter().map(Part::stated).collect();
         let of_folder = |its: &str| -> BTreeMap<String, (String, String)> {
             let files = texts.iter().filter(|((folder, _), _)| folder == its);
             files.map(|((_, name), file)| (name.clone(), file.clone())).collect()
@@ -112,6 +118,7 @@ impl Catalogue {
         };
         Ok(Catalogue {
             parts,
+            drafts,
             links,
             suites: text_alone("suites"),
             models: of_folder("models"),

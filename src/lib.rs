@@ -22,6 +22,7 @@ pub mod comm;
 pub mod compare;
 pub mod data;
 pub mod device;
+pub mod discover;
 pub mod dtype;
 pub mod evidence;
 pub mod file;

@@ -4,8 +4,8 @@
 use crate::{
     case::{
         Access, AttentionPoint, Buffers, CacheSide, Collective, Contents, GemmPoint, GroupedPoint,
-        HostMemory, Launching, MemoryPattern, Place, Routing, SdcPoint, StreamOperation, Transfer,
-        limits,
+        HostMemory, Instruction, LatencyPoint, Launching, MemoryPattern, Place, Routing, SdcPoint,
+        StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
     spec::Properties,
@@ -30,6 +30,8 @@ pub struct Suite {
     pub power: Option<PowerLadder>,
     /// Absent: none planned.
     pub compute: Option<ComputeAxes>,
+    /// Absent: none planned.
+    pub instruction: Option<InstructionAxes>,
     /// Absent: none planned.
     pub stream: Option<StreamAxes>,
     /// Absent: none planned.
@@ -172,6 +174,20 @@ pub struct LatencyAxes {
     /// Memory alone, and no sweep.
     #[serde(default)]
     pub memory_alone: bool,
+    /// Bytes from the first to the second of two loads in a block, by which the size of a line
+    /// shows: multiples of 16, less than 512.
+    #[serde(default)]
+    pub pairs: Vec<u64>,
+}
+
+/// The latencies of instructions, all of the one list with all of the other.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstructionAxes {
+    /// Which instructions.
+    pub instructions: Vec<Instruction>,
+    /// Element types.
+    pub dtypes: Vec<Dtype>,
 }
 
 /// Access other than in streams.
@@ -435,6 +451,11 @@ impl Suite {
         if rows.any(|row| !row.is_power_of_two() || *row < 16 || *row > limits::ROW_MAX.0) {
             return Err("[access] rows: powers of two from 16 to 2^30".into());
         }
+        for &pair in self.latency.iter().flat_map(|latency| &latency.pairs) {
+            let working_set = LatencyPoint::BLOCK * 2;
+            let point = LatencyPoint { working_set, side: None, pair: Some(Bytes(pair)) };
+            point.check().map_err(|why| format!("[latency] pairs: {why}"))?;
+        }
         let mut sizes = self.transfer.iter().flat_map(|transfer| &transfer.sizes);
         if sizes.any(|&size| size == 0 || size > Bytes::MOST.0 || !size.is_multiple_of(8)) {
             return Err("[transfer] sizes: multiples of 8 bytes, 2^50 at most".into());
@@ -475,8 +496,11 @@ impl Suite {
             let operations = of.memory.len() + of.scaling.len() + of.sweep.len();
             lengths.push(("stream", vec![operations, of.sweep_units.len().max(1)]));
         }
-        if let Some(LatencyAxes { sides, .. }) = &self.latency {
-            lengths.push(("latency", vec![sides.len()]));
+        if let Some(LatencyAxes { sides, pairs, .. }) = &self.latency {
+            lengths.push(("latency", vec![sides.len() + pairs.len()]));
+        }
+        if let Some(InstructionAxes { instructions, dtypes }) = &self.instruction {
+            lengths.push(("instruction", vec![instructions.len(), dtypes.len()]));
         }
         if let Some(AccessAxes { ways, rows }) = &self.access {
             lengths.push(("access", vec![ways.len(), rows.len().max(1)]));

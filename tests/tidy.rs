@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["data", "outcome"],
     &["record"],
     &["ab", "accept", "compare", "evidence", "localise", "guard", "project"],
-    &["claim", "fleet", "load"],
+    &["claim", "discover", "fleet", "load"],
     &["report"],
     &["format"],
     &["clock"],
@@ -61,6 +61,7 @@ const PURE: &[&str] = &[
     "model",
     "project",
     "claim",
+    "discover",
     "load",
     "node_state",
 ];

@@ -8,6 +8,7 @@
 
 use super::{Workload, filled};
 use crate::{
+    case::LatencyPoint,
     device::{Buffer, Device, DeviceError, Function, Launch},
     kernel::LatencyParams,
     outcome::Check,
@@ -36,8 +37,10 @@ pub(super) struct Chain<'d> {
     memory: Buffer,
     /// Where each launch ends, and the next one starts.
     end: Buffer,
-    /// The line of each cell, in the order of the chain.
+    /// The line of each cell, in the order of the chain; of pairs its place in grains.
     order: Vec<u32>,
+    /// Bytes that `order` counts in.
+    grain: u64,
     /// The unit that has to walk it, where it matters.
     unit: Option<u64>,
     /// Place in the order where the walk is.
@@ -53,11 +56,39 @@ impl<'d> Chain<'d> {
         memory: Buffer,
         lines: &[u32],
     ) -> Result<Chain<'d>, DeviceError> {
-        let end = device.allocate(Bytes(LINE))?;
         let cells = cycle(lines.len());
-        lay(device, &memory, lines, &cells)?;
-        let order = cells.iter().map(|&cell| lines[cell as usize]).collect();
-        let mut chain = Chain { device, function, memory, end, order, unit: None, at: 0 };
+        Chain::through(device, function, memory, LINE, (lines, &cells))
+    }
+
+    /// The same with two cells in each block of memory, the second `pair` bytes after the first and
+    /// next in the chain.
+    pub fn of_pairs(
+        device: &'d dyn Device,
+        function: Function,
+        memory: Buffer,
+        blocks: u32,
+        pair: Bytes,
+    ) -> Result<Chain<'d>, DeviceError> {
+        let grain = LatencyPoint::PAIR_MIN.0;
+        let [block, pair] = [LatencyPoint::BLOCK.0, pair.0].map(|bytes| (bytes / grain) as u32);
+        let places: Vec<u32> = (0..blocks).flat_map(|at| [at * block, at * block + pair]).collect();
+        let cells: Vec<u32> =
+            cycle(blocks as usize).into_iter().flat_map(|at| [at * 2, at * 2 + 1]).collect();
+        Chain::through(device, function, memory, grain, (&places, &cells))
+    }
+
+    /// A chain through places, which are counted in grains and ascend, in the order of `cells`.
+    fn through(
+        device: &'d dyn Device,
+        function: Function,
+        memory: Buffer,
+        grain: u64,
+        (places, cells): (&[u32], &[u32]),
+    ) -> Result<Chain<'d>, DeviceError> {
+        let end = device.allocate(Bytes(LINE))?;
+        lay(device, &memory, grain, (places, cells))?;
+        let order = cells.iter().map(|&cell| places[cell as usize]).collect();
+        let mut chain = Chain { device, function, memory, end, order, grain, unit: None, at: 0 };
         chain.go_to(0)?;
         Ok(chain)
     }
@@ -75,7 +106,7 @@ impl<'d> Chain<'d> {
 
     /// Where the walk has to be.
     fn address(&self) -> u64 {
-        self.memory.address + u64::from(self.order[self.at as usize]) * LINE
+        self.memory.address + u64::from(self.order[self.at as usize]) * self.grain
     }
 
     /// Evicts what laying the chain left in caches, and walks two whole passes, or as many loads
@@ -117,22 +148,22 @@ impl Workload for Chain<'_> {
     }
 }
 
-/// Writes the address of the next cell into each one. Between cells stand zeros; lines that are far
+/// Writes the address of the next cell into each one. Between cells stand zeros; cells that are far
 /// from each other are written by themselves.
 fn lay(
     device: &dyn Device,
     memory: &Buffer,
-    lines: &[u32],
-    cells: &[u32],
+    grain: u64,
+    (places, cells): (&[u32], &[u32]),
 ) -> Result<(), DeviceError> {
-    let mut next = filled(0u32, lines.len())?;
-    for (place, &cell) in cells.iter().enumerate() {
-        next[cell as usize] = lines[cells[(place + 1) % cells.len()] as usize];
+    let mut next = filled(0u32, places.len())?;
+    for (at, &cell) in cells.iter().enumerate() {
+        next[cell as usize] = places[cells[(at + 1) % cells.len()] as usize];
     }
     let mut bytes: Vec<u8> = Vec::new();
     let mut first = 0;
-    for (&line, next) in lines.iter().zip(next) {
-        let at = u64::from(line) * LINE;
+    for (&place, next) in places.iter().zip(next) {
+        let at = u64::from(place) * grain;
         let is_far = first + bytes.len() as u64 + APART <= at;
         if !bytes.is_empty() && (is_far || bytes.len() >= WRITE) {
             device.write(memory, Bytes(first), &bytes)?;
@@ -142,7 +173,7 @@ fn lay(
             first = at;
         }
         bytes.resize((at - first) as usize, 0);
-        bytes.extend((memory.address + u64::from(next) * LINE).to_le_bytes());
+        bytes.extend((memory.address + u64::from(next) * grain).to_le_bytes());
     }
     device.write(memory, Bytes(first), &bytes)
 }
@@ -170,7 +201,7 @@ mod tests {
         let lines = [3, 4, 6, 5_000, 5_002, 20_000];
         let chain = device.allocate(Bytes(20_001 * LINE)).expect("memory");
         let cells = cycle(lines.len());
-        lay(device.as_ref(), &chain, &lines, &cells).expect("it is written");
+        lay(device.as_ref(), &chain, LINE, (&lines, &cells)).expect("it is written");
         let mut at = u64::from(lines[0]) * LINE;
         let mut seen = Vec::new();
         for _ in lines {

@@ -30,6 +30,9 @@ const SWEEP_START: Bytes = Bytes(4096);
 /// brought.
 const GPU_STRIDE: u64 = 128;
 
+/// The working set of pairs where no cache is known: four times the first cache of most CPUs.
+const PAIRS: Bytes = Bytes(128 << 10);
+
 /// Of a chain beyond the TLBs, a block of cells in each page of the largest kind that GPUs map
 /// memory by.
 const PAGE: u64 = 2 << 20;
@@ -46,12 +49,29 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
         false => stream::sweep(SWEEP_START, end, axes.points_per_octave),
     };
     sizes.extend(beyond_tlb(properties).filter(|_| !axes.memory_alone));
-    let case = |kernel: &KernelName, working_set| Case {
+    let case = |kernel: &KernelName, working_set, pair| Case {
         kernel: kernel.clone(),
-        point: Point::Latency(LatencyPoint { working_set, side: None }),
+        point: Point::Latency(LatencyPoint { working_set, side: None, pair }),
     };
-    let sizes = kernels.iter().flat_map(|kernel| sizes.iter().map(move |&size| case(kernel, size)));
-    sizes.chain(sides::cases(&axes.sides, rank)).collect()
+    let of_kernel = |kernel| {
+        let sizes = sizes.iter().map(move |&size| case(kernel, size, None));
+        let between = between_first_two_caches(properties);
+        let pairs = axes.pairs.iter().map(move |&pair| case(kernel, between, Some(Bytes(pair))));
+        sizes.chain(pairs).collect::<Vec<_>>()
+    };
+    kernels.iter().flat_map(of_kernel).chain(sides::cases(&axes.sides, rank)).collect()
+}
+
+/// A working set that the first cache is too small for and the second one holds, a power of two:
+/// what a load then brings comes from near by, and into the first cache.
+fn between_first_two_caches(properties: &Properties) -> Bytes {
+    let of_one = |at: usize| properties.caches.get(at).map(|cache| cache.size.0.max(1) as f64);
+    let middle = match (of_one(0), of_one(1)) {
+        (Some(first), Some(second)) if second > first => (first * second).sqrt(),
+        (Some(first), _) => first * 4.0,
+        (None, _) => PAIRS.0 as f64,
+    };
+    Bytes((middle as u64).next_power_of_two())
 }
 
 /// The working set whose loads miss the TLBs too: a quarter of a GPU's memory, where that is
@@ -74,7 +94,13 @@ pub fn prepare<'r>(
     let properties = device.properties();
     let lines = lines(point, properties)?;
     let memory = device.allocate(stream::in_huge_pages(point.working_set))?;
-    let mut chain = Chain::new(device, function, memory, &lines)?;
+    let mut chain = match point.pair {
+        Some(pair) => {
+            let blocks = (point.working_set.0 / LatencyPoint::BLOCK.0) as u32;
+            Chain::of_pairs(device, function, memory, blocks, pair)?
+        }
+        None => Chain::new(device, function, memory, &lines)?,
+    };
     if stream::is_gpu(properties) {
         chain.settle(properties.last_level_cache().0 * 4 / GPU_STRIDE)?;
     }
@@ -106,7 +132,7 @@ mod tests {
     #[test]
     fn a_chain_beyond_the_tlbs_has_a_block_of_cells_in_each_page() {
         let gpu = Properties { backend: "cuda".into(), ..Properties::default() };
-        let point = LatencyPoint { working_set: LatencyPoint::BEYOND_TLB, side: None };
+        let point = LatencyPoint { working_set: LatencyPoint::BEYOND_TLB, side: None, pair: None };
         let lines = lines(&point, &gpu).expect("there is room");
         let (page, block) = (PAGE / LINE, (BLOCK / GPU_STRIDE) as usize);
         assert_eq!(lines.len() as u64, (16 << 30) / PAGE * block as u64);

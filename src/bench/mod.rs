@@ -11,6 +11,7 @@ pub mod collective;
 pub mod compute;
 mod element;
 pub mod gemm;
+pub mod instruction;
 pub mod latency;
 pub mod launch;
 pub mod sdc;
@@ -84,6 +85,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
         return plan;
     }
     plan.extend(compute::cases(suite, rank));
+    plan.extend(instruction::cases(suite, rank));
     plan.extend(stream::cases(suite, rank));
     plan.extend(latency::cases(suite, rank));
     plan.extend(access::cases(suite, rank));
@@ -132,6 +134,7 @@ fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + '
         Point::Stream(point) => stream::prepare(point, &case.kernel, rank),
         Point::Latency(point) => latency::prepare(point, &case.kernel, rank),
         Point::Compute(point) => compute::prepare(point, &case.kernel, rank),
+        Point::Instruction(point) => instruction::prepare(point, &case.kernel, rank),
         Point::Gemm(point) => gemm::prepare(point, &case.kernel, rank),
         Point::Grouped(point) => gemm::grouped::prepare(point, &case.kernel, rank),
         Point::Attention(point) => attention::prepare(point, &case.kernel, rank),
@@ -151,6 +154,7 @@ pub fn headline_cache(case: &Case, copies: u32) -> (Cache, Option<Cache>) {
         Point::Stream(_)
         | Point::Latency(_)
         | Point::Compute(_)
+        | Point::Instruction(_)
         | Point::Collective(_)
         | Point::Access(_)
         | Point::Transfer(_)
@@ -216,7 +220,7 @@ fn taken(case: &Case, properties: &Properties) -> Bytes {
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,
         Point::Access(point) => point.working_set,
         Point::Transfer(point) => point.memory(),
-        Point::Launch(_) => Bytes::KIB,
+        Point::Launch(_) | Point::Instruction(_) => Bytes::KIB,
         Point::Sdc(point) => sdc::memory(point, properties),
     }
 }

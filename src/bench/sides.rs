@@ -33,7 +33,11 @@ pub fn cases(sides: &[CacheSide], rank: Rank<'_>) -> Vec<Case> {
     let kernels = rank.device.kernels(Operation::LatencySide);
     let case = |kernel: &KernelName, side| Case {
         kernel: kernel.clone(),
-        point: Point::Latency(LatencyPoint { working_set: WORKING_SET, side: Some(side) }),
+        point: Point::Latency(LatencyPoint {
+            working_set: WORKING_SET,
+            side: Some(side),
+            pair: None,
+        }),
     };
     kernels.iter().flat_map(|kernel| sides.iter().map(move |&side| case(kernel, side))).collect()
 }

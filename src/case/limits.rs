@@ -3,8 +3,8 @@
 //! computed of a case fits in 64 bits and in little memory.
 
 use super::{
-    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, Mask, Point,
-    SdcPoint, StreamPoint, TransferPoint,
+    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, LatencyPoint,
+    Mask, Point, SdcPoint, StreamPoint, TransferPoint,
 };
 use crate::units::Bytes;
 use std::ops::RangeInclusive;
@@ -92,8 +92,9 @@ impl Point {
         let units = |units| within("units", units, 1..=UNITS_MAX);
         match self {
             Point::Stream(point) => units(point.units).and_then(|()| point.check()),
-            Point::Latency(point) => size("working_set", point.working_set, CHAIN_MIN, Bytes::MOST),
+            Point::Latency(point) => point.check(),
             Point::Compute(point) => units(point.units),
+            Point::Instruction(_) => Ok(()),
             Point::Gemm(point) => point.check(),
             Point::Grouped(point) => point.check(),
             Point::Attention(point) => point.check(),
@@ -111,6 +112,24 @@ impl StreamPoint {
         // One element of each array.
         let least = Bytes(self.stream.arrays() * 8);
         size("working_set", self.working_set, least, Bytes::MOST)
+    }
+}
+
+impl LatencyPoint {
+    /// Refuses a chain of less than two loads, and pairs that no block holds.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(pair) = self.pair {
+            let most = Bytes(LatencyPoint::BLOCK.0 - LatencyPoint::PAIR_MIN.0);
+            size("pair", pair, LatencyPoint::PAIR_MIN, most)?;
+            if !pair.0.is_multiple_of(LatencyPoint::PAIR_MIN.0) {
+                return Err(format!("pair = {}: it is a multiple of 16 bytes", pair.0));
+            }
+            return size("working_set", self.working_set, LatencyPoint::BLOCK * 2, Bytes::MOST);
+        }
+        size("working_set", self.working_set, CHAIN_MIN, Bytes::MOST)
     }
 }
 
@@ -240,8 +259,8 @@ mod tests {
     use super::*;
     use crate::{
         case::{
-            Access, AttentionKind, Collective, ComputePoint, HostMemory, KernelName, LatencyPoint,
-            LaunchPoint, Launching, Lengths, Routing, StreamOperation, Transfer,
+            Access, AttentionKind, Collective, ComputePoint, HostMemory, KernelName, LaunchPoint,
+            Launching, Lengths, Routing, StreamOperation, Transfer,
         },
         dtype::Dtype,
     };
@@ -291,7 +310,14 @@ mod tests {
         let routing = Routing::Balanced;
         let grouped = GroupedPoint { dtype, m: 1, n: 1, k: 1, groups: 1 << 20, routing };
         refused(Point::Grouped(grouped), "groups = 1048576");
-        refused(Point::Latency(LatencyPoint { working_set: none, side: None }), "working_set = 0");
+        refused(
+            Point::Latency(LatencyPoint { working_set: none, side: None, pair: None }),
+            "working_set = 0",
+        );
+        let pair = |bytes| LatencyPoint { working_set: Bytes::MIB, side: None, pair: Some(bytes) };
+        assert_eq!(Point::Latency(pair(Bytes(64))).check(), Ok(()));
+        refused(Point::Latency(pair(Bytes(8))), "pair = 8: it is from 16 to 496");
+        refused(Point::Latency(pair(Bytes(24))), "a multiple of 16");
         let (stream, units) = (StreamOperation::Add, 1);
         refused(Point::Stream(StreamPoint { stream, working_set: none, units }), "working_set");
         refused(Point::Compute(ComputePoint { dtype, units: 0 }), "units = 0");

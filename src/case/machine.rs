@@ -2,7 +2,7 @@
 //! links, and launches.
 
 use super::{Work, compact};
-use crate::units::Bytes;
+use crate::{dtype::Dtype, units::Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -303,11 +303,42 @@ impl fmt::Display for LaunchPoint {
     }
 }
 
+/// An instruction on the registers of one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Instruction {
+    /// An addition.
+    Add,
+    /// A multiplication.
+    Mul,
+    /// A fused multiply-add, of which the sum waits for the one before.
+    Fma,
+}
+
+/// A chain of one instruction, each of which takes the result of the one before, on one unit. One
+/// iteration is one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InstructionPoint {
+    /// Which one.
+    pub instruction: Instruction,
+    /// Element type.
+    pub dtype: Dtype,
+}
+
+impl InstructionPoint {
+    /// Instructions that are always made together: the chain's value is then where it began.
+    pub const ROUND: u32 = 1024;
+
+    /// The value that every round of a chain begins and ends with.
+    pub const START: f64 = 1.0;
+}
+
 named!(Access {
     Gather => "gather", Mix3r1w => "mix_3r1w", Mix1r3w => "mix_1r3w", Shared => "shared",
     Distributed => "distributed",
 });
 named!(HostMemory { Pinned => "pinned", Pageable => "pageable" });
+named!(Instruction { Add => "add", Mul => "mul", Fma => "fma" });
 named!(Launching { Queued => "queued", Waited => "waited", Graph => "graph" });
 named!(Transfer {
     HostToDeviceMemcpy => "host_to_device_memcpy",

@@ -32,7 +32,8 @@ pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask, Sequence};
 pub use collective::{Buffers, Collective, CollectivePoint, Place};
 pub use grouped::{GroupedPoint, Routing};
 pub use machine::{
-    Access, AccessPoint, HostMemory, LaunchPoint, Launching, MemoryNode, Transfer, TransferPoint,
+    Access, AccessPoint, HostMemory, Instruction, InstructionPoint, LaunchPoint, Launching,
+    MemoryNode, Transfer, TransferPoint,
 };
 pub use sdc::{MemoryPattern, SdcPoint};
 pub use wire_bytes::Algorithm;
@@ -91,6 +92,8 @@ pub enum Point {
     Latency(LatencyPoint),
     /// Multiply-adds on registers alone: the arithmetic ceiling.
     Compute(ComputePoint),
+    /// Instructions that each wait for the one before: the time of one.
+    Instruction(InstructionPoint),
     /// A matrix product.
     Gemm(GemmPoint),
     /// A matrix product for each of some groups.
@@ -128,9 +131,18 @@ pub struct LatencyPoint {
     /// Only lines of the last cache that are so far from the unit, by atomic operations, which take
     /// longer than loads; absent: all there are.
     pub side: Option<CacheSide>,
+    /// Two loads in each block of [`LatencyPoint::BLOCK`], the second this many bytes after the
+    /// first: within one line it finds what the first one brought. Absent: one load in each line.
+    pub pair: Option<Bytes>,
 }
 
 impl LatencyPoint {
+    /// From one pair of loads to the next in memory: longer than the line of any cache.
+    pub const BLOCK: Bytes = Bytes(512);
+
+    /// The least distance of a pair: two cells of 8 bytes with room between them.
+    pub const PAIR_MIN: Bytes = Bytes(16);
+
     /// The least working set of a chain that is thin: 64 KiB of each 2 MiB. It is laid so far apart
     /// to miss the translation buffers (TLBs) of a GPU, which reach 8 GiB on a V100 by pages of 2
     /// MiB (Jia et al., "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking",
@@ -278,7 +290,7 @@ impl Point {
     pub fn work(&self) -> Work {
         match self {
             Point::Stream(point) => point.work(),
-            Point::Latency(_) => Work::default(),
+            Point::Latency(_) | Point::Instruction(_) => Work::default(),
             Point::Compute(point) => point.work(),
             Point::Gemm(point) => point.work(),
             Point::Grouped(point) => point.work(),
@@ -302,6 +314,7 @@ impl Point {
             | Point::Launch(_)
             | Point::Sdc(_) => None,
             Point::Compute(point) => Some(point.dtype),
+            Point::Instruction(point) => Some(point.dtype),
             Point::Gemm(point) => Some(match point.dtype.weights() {
                 Some(_) => point.dtype.unscaled(),
                 None => point.dtype,
@@ -316,7 +329,7 @@ impl Point {
     pub fn units(&self) -> Option<u32> {
         match self {
             Point::Stream(point) => Some(point.units),
-            Point::Latency(_) => Some(1),
+            Point::Latency(_) | Point::Instruction(_) => Some(1),
             Point::Compute(point) => Some(point.units),
             Point::Access(point) => Some(point.units),
             Point::Gemm(_)
@@ -346,6 +359,7 @@ impl Point {
             Point::Stream(_)
             | Point::Latency(_)
             | Point::Compute(_)
+            | Point::Instruction(_)
             | Point::Gemm(_)
             | Point::Grouped(_)
             | Point::Attention(_)
@@ -359,6 +373,7 @@ impl Point {
             Point::Stream(_) => "stream",
             Point::Latency(_) => "latency",
             Point::Compute(_) => "compute",
+            Point::Instruction(_) => "instruction",
             Point::Gemm(_) => "gemm",
             Point::Grouped(_) => "grouped",
             Point::Attention(_) => "attention",
@@ -444,13 +459,15 @@ impl fmt::Display for Point {
             }
             Point::Latency(p) => {
                 write!(f, "{}", compact(p.working_set))?;
-                p.side.map_or(Ok(()), |side| write!(f, "-{side}"))
+                p.side.map_or(Ok(()), |side| write!(f, "-{side}"))?;
+                p.pair.map_or(Ok(()), |pair| write!(f, "-pair{}", compact(pair)))
             }
             Point::Access(p) => write!(f, "{p}"),
             Point::Transfer(p) => write!(f, "{p}"),
             Point::Launch(p) => write!(f, "{p}"),
             Point::Sdc(p) => write!(f, "{p}"),
             Point::Compute(p) => write!(f, "{}/{}u", p.dtype, p.units),
+            Point::Instruction(p) => write!(f, "{}/{}", p.instruction, p.dtype),
             Point::Gemm(p) => {
                 write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k)?;
                 if p.contents.are_random() { Ok(()) } else { write!(f, "-{}", p.contents) }

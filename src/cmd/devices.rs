@@ -213,7 +213,8 @@ fn peak(part: &Part, dtype: Dtype) -> Cell {
 /// The catalogue.
 fn parts(parts: &[Part]) -> Table {
     let row = |part: &Part| {
-        let mark = if part.unverified.is_empty() { "" } else { " *" };
+        let is_stated = part.unverified.is_empty() && part.measured.is_empty();
+        let mark = if is_stated { "" } else { " *" };
         vec![
             Cell::Code(part.id.clone()),
             Cell::Text(format!("{}{mark}", part.name)),
@@ -256,6 +257,12 @@ fn describe(
             let mut text = format!("Part: {} ({}).", part.name, part.id);
             if !part.unverified.is_empty() {
                 text += &format!(" Not confirmed by a vendor: {}.", part.unverified.join(", "));
+            }
+            if !part.measured.is_empty() {
+                text += &format!(
+                    " A draft: measured, and no limit until a vendor's text confirms it: {}.",
+                    part.measured.join(", ")
+                );
             }
             blocks.push(Block::Text(text));
             Some(*part)

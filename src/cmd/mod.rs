@@ -7,6 +7,7 @@ mod child;
 pub mod claim;
 pub mod compare;
 pub mod devices;
+pub mod discover;
 pub mod doctor;
 mod estimate;
 mod explain;
@@ -159,6 +160,8 @@ pub enum Verb {
     Explain(explain::ExplainArgs),
     /// Measure this machine, keep a record, write reports
     Run(run_args::RunArgs),
+    /// Measure what a device can do, check its table, or draft one for a device in no table
+    Discover(discover::DiscoverArgs),
     /// Start ranks on this node, one process each: fizeau launch -n 2 -- run collective
     Launch(launch::LaunchArgs),
     /// Find the rank that is slow with every partner, or the slow link
@@ -228,6 +231,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Explain(args)) => explain::run(&args, &cli.global),
         Some(Verb::List(args)) => list::run(&args, &cli.global),
         Some(Verb::Run(args)) => run::run(&args, &cli.global),
+        Some(Verb::Discover(args)) => discover::run(&args, &cli.global),
         Some(Verb::Launch(args)) => launch::run(&args),
         Some(Verb::Localise(args)) => localise::run(&args, &cli.global),
         Some(Verb::Report(args)) => report::run(&args, &cli.global),

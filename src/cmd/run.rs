@@ -42,8 +42,29 @@ use std::{
 /// Below the working directory, where records go that are nobody's but this machine's.
 const LOCAL: &str = "results/local";
 
+/// A run that has ended, for whoever tells of it.
+pub(super) struct Ended<'e> {
+    /// Its record.
+    pub record: &'e Record,
+    /// Where it lies.
+    pub directory: &'e Path,
+}
+
+/// What is printed at the end of a run.
+pub(super) type Tell<'t> = &'t (dyn Fn(Ended<'_>) -> anyhow::Result<String> + Sync);
+
 /// Measures.
 pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    run_and_tell(args, global, None)
+}
+
+/// Measures, and prints at its end what another verb tells of the record; `None`: the run's own
+/// summary.
+pub(super) fn run_and_tell(
+    args: &RunArgs,
+    global: &Global,
+    tell: Option<Tell<'_>>,
+) -> anyhow::Result<ExitCode> {
     device::numa::read_below(&args.root);
     if let Some(directory) = args.resume.as_deref().filter(|path| side_by_side::is_run(path)) {
         return side_by_side::resume(args, global, directory);
@@ -63,7 +84,7 @@ pub fn run(args: &RunArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let plan_args = plan_of(args, old.as_ref());
     let choice = plan_args.choice();
     let (catalogue, interrupted) = (&catalogue, &interrupted);
-    let run = Run { args, global, catalogue, interrupted, old, plan_args, choice };
+    let run = Run { args, global, catalogue, interrupted, old, plan_args, choice, tell };
     Seats::of(&run.choice)?.run(|| run.alone(), |seat| run.one_of_many(seat))
 }
 
@@ -83,6 +104,7 @@ struct Run<'r> {
     old: Option<Record>,
     plan_args: plan::PlanArgs,
     choice: Choice,
+    tell: Option<Tell<'r>>,
 }
 
 impl Run<'_> {
@@ -324,7 +346,10 @@ impl Run<'_> {
     fn finish(&self, directory: &Path, end: End) -> anyhow::Result<ExitCode> {
         let record = store::read(directory).map_err(|error| Self::lost(directory, error))?;
         let written = report::write_all(directory, &record);
-        super::write_out(&self.said_at_the_end(directory, &record, written.as_deref().ok())?)?;
+        super::write_out(&match self.tell {
+            Some(tell) => tell(Ended { record: &record, directory })?,
+            None => self.said_at_the_end(directory, &record, written.as_deref().ok())?,
+        })?;
         // The record is what counts; a report can be made again from it.
         written.with_context(|| {
             let record = directory.join(store::FILE).display().to_string();

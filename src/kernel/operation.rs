@@ -2,7 +2,7 @@
 
 use super::Params;
 use crate::{
-    case::{Access, AttentionKind, Launching, StreamOperation},
+    case::{Access, AttentionKind, Instruction, Launching, StreamOperation},
     dtype::Dtype,
 };
 use bytemuck::Zeroable;
@@ -23,6 +23,8 @@ pub enum Operation {
     LatencyProbe,
     /// `compute/f32`: arithmetic in registers.
     Compute(Dtype),
+    /// `instruction/fma/f32`: a chain of instructions, each of which waits for the one before.
+    Instruction(Instruction, Dtype),
     /// `gemm/bf16`: a matrix product.
     Gemm(Dtype),
     /// `grouped/bf16`: matrix products of groups of rows.
@@ -72,7 +74,9 @@ impl Operation {
     pub fn params(&self) -> Params {
         match self {
             Operation::Stream(_) => Params::Stream(Zeroable::zeroed()),
-            Operation::Latency | Operation::LatencySide => Params::Latency(Zeroable::zeroed()),
+            Operation::Latency | Operation::LatencySide | Operation::Instruction(..) => {
+                Params::Latency(Zeroable::zeroed())
+            }
             Operation::LatencyProbe => Params::Probe(Zeroable::zeroed()),
             Operation::Compute(_) => Params::Compute(Zeroable::zeroed()),
             Operation::Gemm(_) => Params::Gemm(Zeroable::zeroed()),
@@ -107,6 +111,7 @@ impl fmt::Display for Operation {
             Operation::LatencySide => f.write_str("latency/side"),
             Operation::LatencyProbe => f.write_str("latency/probe"),
             Operation::Compute(dtype) => write!(f, "compute/{dtype}"),
+            Operation::Instruction(one, dtype) => write!(f, "instruction/{one}/{dtype}"),
             Operation::Gemm(dtype) => write!(f, "gemm/{dtype}"),
             Operation::Grouped(dtype) => write!(f, "grouped/{dtype}"),
             Operation::Attention { kind, dtype, dims } => {
@@ -152,6 +157,10 @@ impl FromStr for Operation {
                 _ => None,
             },
             "compute" => one_of(Dtype::ALL, rest).map(Operation::Compute),
+            "instruction" => rest.split_once('/').and_then(|(one, dtype)| {
+                let one = one_of(Instruction::ALL, one)?;
+                Some(Operation::Instruction(one, one_of(Dtype::ALL, dtype)?))
+            }),
             "gemm" => one_of(Dtype::ALL, rest).map(Operation::Gemm),
             "grouped" => one_of(Dtype::ALL, rest).map(Operation::Grouped),
             "attention" => attention(rest),
@@ -227,6 +236,7 @@ mod tests {
             "latency/side",
             "latency/probe",
             "compute/int8",
+            "instruction/fma/f64",
             "gemm/nvfp4",
             "grouped/bf16",
             "attention/prefill/bf16/192x128",

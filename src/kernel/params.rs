@@ -103,7 +103,7 @@ pub struct OtherOperation;
 closed_set! {
     /// `stream/*`.
     Stream(StreamParams),
-    /// `latency`, `latency/side`.
+    /// `latency`, `latency/side`, `instruction/*`.
     Latency(LatencyParams),
     /// `latency/probe`.
     Probe(ProbeParams),
@@ -159,10 +159,11 @@ shared_with_kernels! {
     }
 
     /// Of a latency kernel: one iteration is one load, whose address is the value of the load
-    /// before.
+    /// before. Of a chain of instructions: one iteration is a round of them.
     pub struct LatencyParams {
         /// Address of the cell that holds the address to load from next; left there at the end.
-        /// Kernels of `latency/side` leave the number of their unit in the word behind it.
+        /// Kernels of `latency/side` leave the number of their unit in the word behind it, those of
+        /// `instruction` the chain's value as `f64` and behind it how many rounds they made.
         pub position: u64,
     }
 

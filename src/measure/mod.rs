@@ -285,8 +285,8 @@ mod tests {
         assert!(quantile::median(&times) < 1e-12, "{times:?}");
     }
 
-    /// A host that is busy while it warms up spends its budget before the batch is found. Samples of
-    /// a shorter batch would be as long as launches take.
+    /// A host that is busy while it warms up spends its budget before the batch is found. Samples
+    /// of a shorter batch would be as long as launches take.
     #[test]
     fn a_batch_is_found_whatever_the_budget() {
         let device = Host.open(0).expect("there is always a host");

@@ -87,7 +87,14 @@ impl Hardware {
     /// # Errors
     /// In words: what its file does not state.
     pub fn of_part(part: &Part) -> Result<Hardware, String> {
-        let missing = |what: &str| format!("{}: the catalogue does not state its {what}", part.id);
+        let missing = |what: &str| match part.measured.is_empty() {
+            true => format!("{}: the catalogue does not state its {what}", part.id),
+            false => format!(
+                "{}: no vendor states its {what}, and what a draft has was measured, which bounds \
+                 nothing. Give the record of that measurement to --on",
+                part.id
+            ),
+        };
         if part.is_host() {
             return Err(format!(
                 "{} is a CPU: how many cores and what memory a machine has is not in the \

@@ -8,8 +8,9 @@
 
 use crate::{
     case::{
-        Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory, KernelName,
-        Launching, Lengths, Mask, MemoryPattern, Place, Routing, StreamOperation, Transfer,
+        Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory, Instruction,
+        KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing, StreamOperation,
+        Transfer,
     },
     dtype::Dtype,
     units::{Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts},
@@ -55,7 +56,7 @@ shared!(Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts);
 // Names.
 shared!(Dtype, KernelName, StreamOperation, CacheSide, Contents, Access, Transfer, HostMemory);
 shared!(Launching, Routing, AttentionKind, Mask, Lengths, Collective, Place, Buffers);
-shared!(MemoryPattern);
+shared!(MemoryPattern, Instruction);
 
 impl<W: Mirror> Mirror for Option<W> {
     type Domain = Option<W::Domain>;

@@ -108,7 +108,9 @@ pub fn rate(measurement: &Measurement) -> Cell {
     let median = measurement.summary.median;
     match &measurement.case.point {
         Point::Stream(_) => Cell::Bandwidth(measurement.work.memory / median),
-        Point::Latency(_) | Point::Launch(_) | Point::Sdc(_) => Cell::Time(median),
+        Point::Latency(_) | Point::Instruction(_) | Point::Launch(_) | Point::Sdc(_) => {
+            Cell::Time(median)
+        }
         Point::Access(_) => Cell::Bandwidth(measurement.work.memory / median),
         Point::Transfer(point) if point.transfer.is_latency() => Cell::Time(median),
         Point::Transfer(point) => Cell::Bandwidth(point.moved() / median),

@@ -186,6 +186,7 @@ impl Ceilings {
                 memory.filter(|_| !point.access.on_chip() && self.in_memory(point.working_set))
             }
             Point::Latency(_)
+            | Point::Instruction(_)
             | Point::Collective(_)
             | Point::Transfer(_)
             | Point::Launch(_)

@@ -134,7 +134,7 @@ fn latency(record: &Record) -> Option<Chart> {
     let mut curves: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for measurement in measurements(record) {
         let Point::Latency(point) = measurement.case.point else { continue };
-        if point.side.is_some() {
+        if point.side.is_some() || point.pair.is_some() {
             continue;
         }
         curves

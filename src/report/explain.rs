@@ -4,8 +4,8 @@ use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name}
 use crate::{
     case::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents,
-        KernelName, LatencyPoint, Launching, Lengths, Mask, MemoryNode, MemoryPattern, Place,
-        Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
+        Instruction, KernelName, LatencyPoint, Launching, Lengths, Mask, MemoryNode, MemoryPattern,
+        Place, Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
     },
     spec::SpeedOfLight,
 };
@@ -161,6 +161,16 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             p.dtype,
             units(p.units)
         ),
+        Point::Instruction(p) => format!(
+            "latency of an instruction: a chain of {} on {} registers, each of which takes the \
+             result of the one before, by one unit.",
+            match p.instruction {
+                Instruction::Add => "additions",
+                Instruction::Mul => "multiplications",
+                Instruction::Fma => "fused multiply-adds",
+            },
+            p.dtype
+        ),
         Point::Gemm(p) => format!(
             "GEMM: C = A B with A of {} x {} and B of {} x {} elements of {}, {}.",
             p.m,
@@ -254,6 +264,13 @@ fn latency(p: &LatencyPoint) -> String {
         Some(side) => format!(", only on lines of the {side} half of the last-level cache"),
         None => String::new(),
     };
+    if let Some(pair) = p.pair {
+        return format!(
+            "latency of pairs: dependent loads, two in each 512 B of {}, the second {pair} after \
+             the first; the time of a pair is lower where both are in one line.",
+            p.working_set
+        );
+    }
     format!(
         "latency: the time of one load whose address is the value of the load before, at random \
          over {}{side}, by one unit.",
@@ -365,6 +382,7 @@ fn transfer(p: &TransferPoint) -> String {
 fn check(point: &Point) -> &'static str {
     match point {
         Point::Stream(_) => "every element, with the same operation in f64 on the host.",
+        Point::Instruction(_) => "the value and the number of rounds at the end, exactly.",
         Point::Latency(_) => "the cell that is reached after the steps of the chain.",
         Point::Compute(_) => {
             "the closed form of the chain, exactly; of random numbers the sum of the product."

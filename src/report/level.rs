@@ -101,7 +101,7 @@ fn is_beyond_tlb(point: &Point) -> bool {
 fn latency(record: &Record, level: &Level) -> Option<Seconds> {
     let mut times: Vec<f64> = measurements(record)
         .filter_map(|measurement| match measurement.case.point {
-            Point::Latency(point) if point.side.is_none() => {
+            Point::Latency(point) if point.side.is_none() && point.pair.is_none() => {
                 let within = (level.from..=level.to).contains(&point.working_set.0);
                 within.then_some(measurement.summary.median.0)
             }

@@ -12,6 +12,7 @@ mod case_table;
 mod ceiling;
 mod chart;
 mod comparison;
+mod discovery;
 pub mod explain;
 mod frontier;
 pub mod generations;
@@ -47,6 +48,7 @@ pub use acceptance::document as acceptance;
 pub use brief::document as brief;
 pub use ceiling::Ceilings;
 pub use comparison::{comparisons, document as comparison};
+pub use discovery::document as discovery;
 pub use frontier::{Rung, document as frontier};
 pub use line::{Finished, finished};
 pub use load::{

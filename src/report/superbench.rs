@@ -152,7 +152,7 @@ fn values(one: &Measurement, is_nccl: bool) -> Vec<(&'static str, f64)> {
         Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => {
             all.push(("flops", (one.work.flops / median).0 / 1e9));
         }
-        Point::Latency(_) | Point::Launch(_) | Point::Transfer(_) => {}
+        Point::Latency(_) | Point::Instruction(_) | Point::Launch(_) | Point::Transfer(_) => {}
         Point::Sdc(_) => {
             let found = one.integrity.iter();
             all.extend(found.map(|found| ("mismatches", found.mismatches as f64)));

@@ -7,10 +7,12 @@ pub mod most;
 pub mod part;
 pub mod rates;
 pub mod speed_of_light;
+mod stated;
 
 pub use identity::{Match, identify};
 pub use part::Part;
 pub use speed_of_light::{exps_time, floor, headline, lights, memory_peaks};
+pub use stated::key_of;
 
 use crate::{
     dtype::Dtype,

@@ -78,6 +78,8 @@ pub struct Part {
     pub power: Option<Watts>,
     /// Fields that no vendor's text confirms.
     pub unverified: Vec<String>,
+    /// Fields of a draft that `fizeau discover` measured: rates that were reached, and no limits.
+    pub measured: Vec<String>,
     /// How many sources the file names.
     pub sources: usize,
     /// What they are: titles, with an address where there is one.
@@ -116,15 +118,19 @@ pub struct GpuFile {
     pub ambiguous_pci_ids: Vec<String>,
     pub resolve_ambiguous_by: Option<String>,
     pub devices_per_package: Option<u32>,
+    #[serde(default)]
     pub arch: String,
     pub compute_capability: Option<String>,
     pub gfx_target: Option<String>,
+    #[serde(default)]
     pub form_factor: String,
+    #[serde(default)]
     pub release_year: u32,
     pub unit: String,
     pub units: Option<u32>,
     pub matrix_cores: Option<u32>,
     pub boost_clock_mhz: Option<f64>,
+    #[serde(default)]
     pub memory_type: String,
     pub capacity_gb: f64,
     pub driver_reported_mib: Option<u64>,
@@ -148,6 +154,8 @@ pub struct GpuFile {
     pub fp8_formats: Option<String>,
     pub flop_per_clk_note: Option<String>,
     pub unverified: Vec<String>,
+    #[serde(default)]
+    pub measured: Vec<String>,
     #[serde(default)]
     pub missing: Vec<String>,
     pub notes: Vec<String>,
@@ -224,13 +232,16 @@ impl Source {
 pub struct HostFile {
     pub vendor: String,
     pub name: String,
+    #[serde(default)]
     pub core: String,
     pub memory_channels: Option<u32>,
+    #[serde(default)]
     pub memory_type: String,
     pub memory_mts: Option<f64>,
     pub memory_mts_max: Option<f64>,
+    #[serde(default)]
     pub memory_bus_bits_per_channel: u32,
-    pub bandwidth_gb_per_s_per_socket: f64,
+    pub bandwidth_gb_per_s_per_socket: Option<f64>,
     pub avx512: bool,
     pub amx: bool,
     pub cpuid_family: Option<u32>,
@@ -245,6 +256,8 @@ pub struct HostFile {
     pub l3_mib_max: Option<u64>,
     pub flop_per_clk_per_core: BTreeMap<Dtype, f64>,
     pub unverified: Vec<String>,
+    #[serde(default)]
+    pub measured: Vec<String>,
     #[serde(default)]
     pub missing: Vec<String>,
     pub notes: Vec<String>,
@@ -272,7 +285,7 @@ pub struct LinkFile {
 }
 
 /// The data's keys for an element type: that of the matrix units before that of the vector units.
-fn keys(dtype: Dtype) -> &'static [&'static str] {
+pub(super) fn keys(dtype: Dtype) -> &'static [&'static str] {
     match dtype {
         Dtype::F64 => &["fp64_matrix", "fp64_vector"],
         Dtype::F32 => &["fp32_matrix", "fp32_vector"],
@@ -428,6 +441,7 @@ impl Part {
             network_bandwidth: network(file).map(|giga| giga * (1.0 / devices)),
             power: file.tdp_w.map(|watts| Watts(watts / devices)),
             unverified: file.unverified.clone(),
+            measured: file.measured.clone(),
             sources: file.source.len(),
             source_titles: file.source.iter().map(Source::line).collect(),
             identity: Identity::Gpu {
@@ -453,7 +467,7 @@ impl Part {
                 return Err(format!("{name} = {number}: it is {most} at most"));
             }
         }
-        let stated = file.bandwidth_gb_per_s_per_socket * 1e9;
+        let stated = file.bandwidth_gb_per_s_per_socket.map(|giga| giga * 1e9);
         let faster = file.memory_mts_max.zip(file.memory_mts).map_or(1.0, |(max, mts)| max / mts);
         Ok(Part {
             id: id.into(),
@@ -465,8 +479,8 @@ impl Part {
             memory_bus_bits: file
                 .memory_channels
                 .map(|channels| channels * file.memory_bus_bits_per_channel),
-            memory_bandwidth: Some(BytesPerSecond(stated)),
-            memory_bandwidth_most: Some(BytesPerSecond(stated * faster.max(1.0))),
+            memory_bandwidth: stated.map(BytesPerSecond),
+            memory_bandwidth_most: stated.map(|rate| BytesPerSecond(rate * faster.max(1.0))),
             memory: None,
             cache_load_per_clock: file.l1_load_bytes_per_clk,
             cache_store_per_clock: file.l1_store_bytes_per_clk,
@@ -487,6 +501,7 @@ impl Part {
             network_bandwidth: None,
             power: None,
             unverified: file.unverified.clone(),
+            measured: file.measured.clone(),
             sources: file.source.len(),
             source_titles: file.source.iter().map(Source::line).collect(),
             identity: Identity::Host {

@@ -3,7 +3,10 @@
 
 use fizeau::{
     bench::{self, Rank},
-    case::{Case, ComputePoint, LatencyPoint, Point, StreamOperation, StreamPoint},
+    case::{
+        Case, ComputePoint, Instruction, InstructionPoint, LatencyPoint, Point, StreamOperation,
+        StreamPoint,
+    },
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
@@ -19,11 +22,12 @@ fn host() -> Box<dyn Device> {
 fn check(device: &dyn Device, case: &Case) -> fizeau::outcome::Check {
     let rank = Rank { device, peers: &Alone };
     let mut workload = bench::prepare(case, rank).unwrap_or_else(|error| panic!("{case}: {error}"));
-    workload.enqueue(1).expect("the kernel runs");
+    let granule = workload.granule();
+    workload.enqueue(granule).expect("the kernel runs");
     workload.poison().expect("the host's memory can be written");
     let spoilt = workload.verify().expect("the host's memory can be read");
     assert!(!spoilt.passed(), "{case}: a spoilt output passed");
-    workload.enqueue(3).expect("the kernel runs");
+    workload.enqueue(3 * granule).expect("the kernel runs");
     workload.verify().expect("the host's memory can be read")
 }
 
@@ -52,8 +56,15 @@ fn streams_are_right_in_every_variant() {
 fn chases_end_where_they_should() {
     let device = host();
     let rank = Rank { device: &*device, peers: &Alone };
-    for size in [4 << 10, 100 << 10, 3 << 20] {
-        let point = Point::Latency(LatencyPoint { working_set: Bytes(size), side: None });
+    for (size, pair) in [
+        (4 << 10, None),
+        (100 << 10, None),
+        (3 << 20, None),
+        (64 << 10, Some(16)),
+        (1024, Some(496)),
+    ] {
+        let (working_set, pair) = (Bytes(size), pair.map(Bytes));
+        let point = Point::Latency(LatencyPoint { working_set, side: None, pair });
         let kernel = device.kernels(Operation::Latency)[0].clone();
         let mut workload = bench::prepare(&Case { kernel, point }, rank).expect("there is memory");
         for repeat in [1, 2, 63, 64, 65, 100_000] {
@@ -62,6 +73,21 @@ fn chases_end_where_they_should() {
             workload.enqueue(3).expect("the kernel runs");
             let check = workload.verify().expect("the host's memory can be read");
             assert!(check.passed(), "{size} bytes, {repeat} loads: {check:?}");
+        }
+    }
+}
+
+#[test]
+fn chains_of_instructions_end_where_they_began_in_every_variant() {
+    let device = host();
+    for instruction in Instruction::ALL {
+        for dtype in [Dtype::F64, Dtype::F32] {
+            for kernel in device.kernels(Operation::Instruction(instruction, dtype)) {
+                let point = Point::Instruction(InstructionPoint { instruction, dtype });
+                let case = Case { kernel, point };
+                let check = check(&*device, &case);
+                assert!(check.passed(), "{case}: {check:?}");
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ fn files<F: serde::de::DeserializeOwned>(folder: &str) -> BTreeMap<String, F> {
 }
 
 /// What contradicts itself in a GPU's file.
-fn gpu_faults(file: &GpuFile) -> Vec<String> {
+pub fn gpu_faults(file: &GpuFile) -> Vec<String> {
     let mut faults = Vec::new();
     let clock_of = |key: &str| {
         let clock = file.clock_mhz.as_ref()?;
@@ -95,25 +95,34 @@ fn gpu_faults(file: &GpuFile) -> Vec<String> {
     if ambiguous && file.resolve_ambiguous_by.is_none() {
         faults.push("an ambiguous name without a way to resolve it".into());
     }
+    let is_named = !file.arch.is_empty() && !file.memory_type.is_empty();
+    if file.measured.is_empty() && (!is_named || file.form_factor.is_empty()) {
+        faults.push("an architecture, a memory or a form without a name".into());
+    }
     if file.source.is_empty() || file.source.iter().any(|source| source.title.is_empty()) {
         faults.push("no source".into());
     }
     faults
 }
 
-fn host_faults(file: &HostFile) -> Vec<String> {
+pub fn host_faults(file: &HostFile) -> Vec<String> {
     let mut faults = Vec::new();
     if let (Some(channels), Some(mts)) = (file.memory_channels, file.memory_mts) {
         let bytes = f64::from(file.memory_bus_bits_per_channel) / 8.0;
         let computed = f64::from(channels) * mts * bytes / 1e3;
-        if !near(computed, file.bandwidth_gb_per_s_per_socket, 0.01) {
-            let printed = file.bandwidth_gb_per_s_per_socket;
+        let printed = file.bandwidth_gb_per_s_per_socket.unwrap_or_default();
+        if !near(computed, printed, 0.01) {
             faults.push(format!("bandwidth: {printed} printed, {computed:.1} computed"));
         }
     }
-    let rates = &file.flop_per_clk_per_core;
-    if rates.get(&Dtype::F32) != rates.get(&Dtype::F64).map(|rate| rate * 2.0).as_ref() {
+    let rate = |dtype| file.flop_per_clk_per_core.get(&dtype).copied().unwrap_or_default();
+    // What was measured scatters.
+    let tolerance = if file.measured.is_empty() { 0.0 } else { 0.1 };
+    if !near(rate(Dtype::F32), rate(Dtype::F64) * 2.0, tolerance) {
         faults.push("f32 is not twice f64".into());
+    }
+    if file.measured.is_empty() && (file.core.is_empty() || file.memory_type.is_empty()) {
+        faults.push("a core or a memory without a name".into());
     }
     if file.source.is_empty() {
         faults.push("no source".into());
@@ -183,12 +192,14 @@ fn planted_faults_are_found() {
     assert!(spoilt(&|file| file.memory_bandwidth_gb_per_s = Some(5e3)).contains("bandwidth"));
     assert!(spoilt(&|file| file.link.as_mut().unwrap().links = Some(17)).contains("link"));
     assert!(spoilt(&|file| file.source.clear()).contains("no source"));
+    assert!(spoilt(&|file| file.arch.clear()).contains("without a name"));
     assert!(spoilt(&|file| file.ambiguous_pci_ids.push("1:2".into())).contains("ambiguous"));
     assert!(spoilt(&|file| *file.peak.get_mut("fp8_matrix").unwrap() = 1.0).contains("below"));
     let mut host = files::<HostFile>("hosts")["epyc-9005"].clone();
     host.memory_channels = Some(8);
     host.flop_per_clk_per_core.insert(Dtype::F32, 32.0);
-    assert_eq!(host_faults(&host).len(), 2);
+    host.core.clear();
+    assert_eq!(host_faults(&host).len(), 3);
     let mut link = files::<LinkFile>("links").into_values().find(|l| l.gbit_per_s.is_some());
     let link = link.as_mut().unwrap();
     link.raw_gb_per_s_per_dir *= 1.5;

@@ -16,6 +16,7 @@ mod colours;
 mod comparison;
 mod corruption;
 mod data;
+mod discover;
 mod divisions;
 mod error_rates;
 mod faults;

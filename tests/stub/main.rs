@@ -13,6 +13,7 @@ mod broken;
 mod cache;
 mod corruption;
 mod cuda;
+mod discover;
 mod drivers;
 mod first_day;
 mod frontier;

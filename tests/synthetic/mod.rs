@@ -277,7 +277,8 @@ fn latencies() -> Vec<Outcome> {
     (0..18)
         .map(|step| {
             let size = 8192u64 << step;
-            let point = Point::Latency(LatencyPoint { working_set: Bytes(size), side: None });
+            let point =
+                Point::Latency(LatencyPoint { working_set: Bytes(size), side: None, pair: None });
             measured("chase", point, level(size as f64, &levels, 118e-9), Cache::Hot)
         })
         .collect()

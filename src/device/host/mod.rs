@@ -8,6 +8,7 @@ pub mod cpus;
 mod dmi;
 mod environment;
 mod gemm;
+mod instruction;
 mod kernel;
 mod latency;
 mod limits;
@@ -122,6 +123,7 @@ impl HostDevice {
         let kernels = [
             stream::kernels(),
             latency::kernels(),
+            instruction::kernels(),
             compute::kernels(),
             gemm::kernels(),
             attention::kernels(),

@@ -3,8 +3,8 @@
 use crate::{
     case::{
         self, Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory,
-        KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing, StreamOperation,
-        Transfer, limits,
+        Instruction, KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing,
+        StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
     record::mirror::mirror,
@@ -36,6 +36,8 @@ pub enum Point {
     Latency(LatencyPoint),
     /// Multiply-adds on registers alone: the arithmetic ceiling.
     Compute(ComputePoint),
+    /// Instructions that each wait for the one before: the time of one.
+    Instruction(InstructionPoint),
     /// A matrix product.
     Gemm(GemmPoint),
     /// A matrix product for each of some groups.
@@ -55,8 +57,9 @@ pub enum Point {
 }
 
 mirror!(enum Point of case::Point {
-    Stream(point), Latency(point), Compute(point), Gemm(point), Grouped(point), Attention(point),
-    Collective(point), Access(point), Transfer(point), Launch(point), Sdc(point)
+    Stream(point), Latency(point), Compute(point), Instruction(point), Gemm(point),
+    Grouped(point), Attention(point), Collective(point), Access(point), Transfer(point),
+    Launch(point), Sdc(point)
 });
 
 /// A STREAM operation on `f64` elements.
@@ -81,9 +84,13 @@ pub struct LatencyPoint {
     /// Only lines of the last cache that are so far from the unit; absent: all there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<CacheSide>,
+    /// Bytes from the first to the second of two loads in each block of 512 bytes; absent: one load
+    /// in each line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Bytes>,
 }
 
-mirror!(LatencyPoint of case::LatencyPoint { working_set, side });
+mirror!(LatencyPoint of case::LatencyPoint { working_set, side, pair });
 
 /// Independent multiply-adds on registers.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -96,6 +103,17 @@ pub struct ComputePoint {
 }
 
 mirror!(ComputePoint of case::ComputePoint { dtype, units });
+
+/// A chain of one instruction, each of which takes the result of the one before, on one unit.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InstructionPoint {
+    /// Which one.
+    pub instruction: Instruction,
+    /// Element type.
+    pub dtype: Dtype,
+}
+
+mirror!(InstructionPoint of case::InstructionPoint { instruction, dtype });
 
 /// `C[m, n] = A[m, k] B[k, n]`, all row-major.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

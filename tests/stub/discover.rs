@@ -1,0 +1,49 @@
+//! `fizeau discover` on a stub: what the driver says of it, and no number that was measured.
+
+use super::machine::{Machine, NVIDIA};
+use crate::program::say;
+use std::fs;
+
+/// Few sizes: a stub runs kernels on this machine.
+const AXES: &str = r#"
+[compute]
+dtypes = ["f32"]
+
+[stream]
+memory = []
+scaling = []
+sweep = ["read"]
+sweep_units = ["all"]
+sweep_points_per_octave = 1
+
+[launch]
+ways = ["queued"]
+graph = []
+"#;
+
+#[test]
+fn a_discovery_of_a_stub_says_so_on_every_line() {
+    let machine = Machine::with(&NVIDIA);
+    machine.suite(AXES);
+    let args = ["discover", "--suite", "own.toml", "--out", "out", "--draft", "drafts"];
+    let said = say(&mut machine.fizeau("units=1", &args));
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    // Tables hold words, cases and the word `stub`; the rest of a row is nothing.
+    let tables: Vec<&str> =
+        said.out.lines().filter(|line| line.contains("launch/") || line.contains("f32")).collect();
+    assert!(tables.len() >= 2, "{}", said.out);
+    assert!(tables.iter().all(|line| line.contains("stub")), "{}", said.out);
+    assert!(said.out.contains("this is a stub driver for tests"), "{}", said.out);
+    let draft = fs::read_to_string(machine.place.path("drafts/parts/h200-sxm.toml")).expect("it");
+    let mut lines = draft.lines().filter(|line| !line.is_empty());
+    assert!(lines.all(|line| line.ends_with("# stub")), "{draft}");
+    // The record is one as any other, and tells the same again.
+    let report = say(&mut machine.fizeau("units=1", &["report", "out", "--summary"]));
+    assert_eq!(report.code, Some(0), "{}", report.err);
+    let again = say(&mut machine.fizeau("units=1", &["discover", "--from", "out"]));
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert!(said.out.starts_with(again.out.trim_end()), "{}\n{}", said.out, again.out);
+    // The catalogue takes the draft.
+    let devices = say(&mut machine.fizeau("units=1", &["--data", "drafts", "devices"]));
+    assert_eq!((devices.code, devices.err.as_str()), (Some(0), ""), "{}", devices.out);
+}

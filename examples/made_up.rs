@@ -204,7 +204,7 @@ fn cases() -> Vec<(&'static str, Point)> {
     }
     for shift in 24..64u32 {
         let size = (2f64.powf(f64::from(shift) / 2.0) as u64) & !127;
-        let point = LatencyPoint { working_set: Bytes(size), side: None };
+        let point = LatencyPoint { working_set: Bytes(size), side: None, pair: None };
         cases.push(("chase", Point::Latency(point)));
     }
     let way = |access, row| AccessPoint { access, working_set: Bytes(4 << 30), row, units: 132 };

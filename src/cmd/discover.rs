@@ -160,7 +160,7 @@ impl Told<'_> {
             files.push(format!("try it: fizeau --data {} devices", super::shown(catalogue)));
         }
         let mut text = report::render(&document, self.format, report::window(self.global))?;
-        if self.format == ReportFormat::Terminal {
+        if self.format == ReportFormat::Terminal && !files.is_empty() {
             text += &format!("\n{}\n", files.join("\n"));
         }
         Ok(text)

@@ -24,6 +24,8 @@ pub enum Standing {
     Below,
     /// Of another size than the table or the device says.
     Differs,
+    /// No knee is left for a cache that the device states.
+    NotSeen,
 }
 
 /// A figure, in the unit of its quantity.
@@ -61,8 +63,8 @@ pub struct Compared {
     pub by: &'static str,
     /// What is stated.
     pub stated: Figure,
-    /// What was found.
-    pub found: Figure,
+    /// What was found, if anything was.
+    pub found: Option<Figure>,
     /// How they stand.
     pub standing: Standing,
 }
@@ -83,15 +85,26 @@ pub fn compare(found: &Discovery, properties: &Properties, part: Option<&Part>) 
         let off = |cache: &CacheFound| {
             (cache.size().0.max(1) as f64 / level.size.0.max(1) as f64).ln().abs()
         };
-        let nearest = found.caches.iter().min_by(|a, b| off(a).total_cmp(&off(b)));
-        let Some(cache) = nearest else { continue };
-        let is_near = cache.knee.is_near(level.size.0);
+        let is_near = |cache: &CacheFound| cache.knee.is_near(level.size.0);
+        let is_anothers = |cache: &CacheFound| {
+            let mut sizes = properties.caches.iter().map(|other| other.size.0);
+            !is_near(cache) && sizes.any(|size| cache.knee.is_near(size))
+        };
+        let left = found.caches.iter().filter(|cache| !is_anothers(cache));
+        let nearest = left.min_by(|a, b| off(a).total_cmp(&off(b)));
+        if found.caches.is_empty() {
+            break;
+        }
         all.push(Compared {
             what: format!("L{} cache", level.level),
             by: "device",
             stated: Figure::Size(level.size),
-            found: Figure::Size(cache.size()),
-            standing: if is_near { Standing::Agrees } else { Standing::Differs },
+            found: nearest.map(|cache| Figure::Size(cache.size())),
+            standing: match nearest {
+                None => Standing::NotSeen,
+                Some(cache) if is_near(cache) => Standing::Agrees,
+                Some(_) => Standing::Differs,
+            },
         });
     }
     let line = properties.caches.first().map(|cache| cache.line).filter(|line| line.0 > 0);
@@ -100,7 +113,7 @@ pub fn compare(found: &Discovery, properties: &Properties, part: Option<&Part>) 
             what: "line of the first cache".into(),
             by: "device",
             stated: Figure::Size(stated),
-            found: Figure::Size(line),
+            found: Some(Figure::Size(line)),
             standing: if stated == line { Standing::Agrees } else { Standing::Differs },
         });
     }
@@ -117,7 +130,7 @@ fn with_table(found: &Discovery, properties: &Properties, part: &Part) -> Vec<Co
                 (Figure::Count(_), _) => Standing::Agrees,
                 _ => rate(stated.value(), found.value()),
             };
-            all.push(Compared { what, by: "table", stated, found, standing });
+            all.push(Compared { what, by: "table", stated, found: Some(found), standing });
         }
     };
     add("units".into(), part.units.map(Figure::Count), Some(Figure::Count(properties.units)));

@@ -23,6 +23,7 @@ pub fn document(
     let device = &record.header.device;
     let mut blocks = vec![Block::Text(device_line(record, found))];
     blocks.extend(disturbed(record, found).map(Block::Warning));
+    blocks.extend(record.header.environment.warnings.iter().cloned().map(Block::Note));
     blocks.push(Block::Table(memory(record, found)));
     let tables = [per_clock(found), arithmetic(found), instructions(found), others(found)];
     blocks.extend(tables.into_iter().flatten().map(Block::Table));
@@ -135,7 +136,7 @@ fn memory(record: &Record, found: &Discovery) -> Table {
             column("stated_bytes", "device states", Weight::Essential),
             column("line_bytes", "line", Weight::Essential),
             column("latency_seconds", "load takes", Weight::Essential),
-            column("latency_cycles", "or", Weight::Useful),
+            column("latency_cycles", "in cycles", Weight::Useful),
             column("read_bytes_per_second", "best read", Weight::Essential),
         ],
         rows,
@@ -219,7 +220,7 @@ fn instructions(found: &Discovery) -> Option<Table> {
             column("dtype", "type", Weight::Essential),
             column("kernel", "registers", Weight::Essential),
             column("latency_seconds", "takes", Weight::Essential),
-            column("latency_cycles", "or", Weight::Essential),
+            column("latency_cycles", "in cycles", Weight::Essential),
         ],
         rows,
     })
@@ -259,6 +260,7 @@ fn words(standing: Standing) -> &'static str {
         Standing::Above => "above: the table is wrong, or the device another",
         Standing::Below => "not reached",
         Standing::Differs => "differs",
+        Standing::NotSeen => "not seen: others may fill it",
     }
 }
 
@@ -274,13 +276,13 @@ fn standing(compared: &[Compared], part: Option<&str>) -> Vec<Block> {
     let mut sorted: Vec<&Compared> = compared.iter().collect();
     sorted.sort_by_key(|one| one.standing == Standing::Agrees);
     let row = |one: &&Compared| {
-        let share = one.found.value() / one.stated.value();
+        let share = one.found.map(|found| found.value() / one.stated.value());
         vec![
             Cell::Text(one.what.clone()),
             Cell::Text(one.by.into()),
             figure(one.stated),
-            figure(one.found),
-            Cell::Share(share),
+            one.found.map_or(Cell::Absent, figure),
+            share.map_or(Cell::Absent, Cell::Share),
             Cell::Text(words(one.standing).into()),
         ]
     };

@@ -77,8 +77,9 @@ struct Shape<'p> {
     rows: usize,
     /// Blocks of rows of a unit.
     blocks: usize,
-    /// Whether a task takes all heads of a sequence, so that keys of all heads, which lie beside each
-    /// other, are read as they lie: strides of the CPU's own prefetching are those of whole pages.
+    /// Whether a task takes all heads of a sequence, so that keys of all heads, which lie beside
+    /// each other, are read as they lie: strides of the CPU's own prefetching are those of whole
+    /// pages.
     is_together: bool,
     /// Tasks for each split: sequences, or blocks of rows of units.
     tasks: usize,

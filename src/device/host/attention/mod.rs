@@ -3,8 +3,8 @@
 //! [`blocks`] walks over blocks of queries and keys with the online softmax of FlashAttention (Dao
 //! and others, 2022; Milakov and Gimelshein, 2018) and, where there are fewer blocks than threads,
 //! splits the keys (Flash-Decoding, Dao and others, 2023). The arithmetic on one block is an
-//! [`engine::Engine`]'s: few rows read keys and values in place, once for all query heads that share
-//! them; many rows pack them first, where the engine can ([`packed`]).
+//! [`engine::Engine`]'s: few rows read keys and values in place, once for all query heads that
+//! share them; many rows pack them first, where the engine can ([`packed`]).
 
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 

@@ -1,8 +1,8 @@
 //! Many rows: queries, keys and values are widened and packed once for each block, and scores and
 //! sums are then made by one tile of registers, as a matrix product's are.
 //!
-//! In place, keys are often a power of two bytes apart, so that a block of them shares a few sets of
-//! the first-level cache; and a score made from two rows in place ends in a sum over lanes.
+//! In place, keys are often a power of two bytes apart, so that a block of them shares a few sets
+//! of the first-level cache; and a score made from two rows in place ends in a sum over lanes.
 
 use super::engine::{KEYS, Rows};
 

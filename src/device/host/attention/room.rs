@@ -1,5 +1,5 @@
-//! What a thread works in: scores, weights and sums of one block of rows, and how a block of keys comes
-//! to them.
+//! What a thread works in: scores, weights and sums of one block of rows, and how a block of keys
+//! comes to them.
 
 use super::{
     blocks::ROWS,
@@ -358,7 +358,8 @@ impl Room {
         factor: f32,
         seen: impl Fn(usize) -> Range<usize>,
     ) {
-        // Rows are in the order of queries: the first one sees the first key, the last one the last.
+        // Rows are in the order of queries: the first one sees the first key, the last one the
+        // last.
         for first in (0..rows).step_by(TILE_ROWS) {
             let end = keys.count.min(seen((first + TILE_ROWS).min(rows) - 1).end);
             self.counts[first] = if seen(first).start < end { end } else { 0 };

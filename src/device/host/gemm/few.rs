@@ -3,9 +3,9 @@
 //! Each element of B is used a few times only, so that reading it bounds the time of one row, and
 //! of more rows where arithmetic is fast beside memory. A slab of some rows of B passes by a strip
 //! of columns, whose sums stay in the first cache. One or two rows of A, and all of wide elements,
-//! multiply B as it is loaded. Narrow elements that more rows meet are widened once, into a buffer in
-//! the caches. Lines ahead are fetched meanwhile, since the CPU's own prefetching ends with each page
-//! and with each row.
+//! multiply B as it is loaded. Narrow elements that more rows meet are widened once, into a buffer
+//! in the caches. Lines ahead are fetched meanwhile, since the CPU's own prefetching ends with each
+//! page and with each row.
 
 use super::product::{Scratch, Share, cut};
 use crate::kernel::GemmParams;
@@ -24,11 +24,12 @@ const WORDS_MAX: usize = 64 << 10;
 /// Words along k that B is fetched ahead.
 const FETCHED: usize = 2;
 
-/// Bytes along a row of B that are fetched ahead, as was fastest on Zen 3: with one or two rows of A,
-/// and with more.
+/// Bytes along a row of B that are fetched ahead, as was fastest on Zen 3: with one or two rows of
+/// A, and with more.
 const AHEAD: [usize; 2] = [512, 1024];
 
-/// Rows of A up to which a slab's words of A stay in registers, and B is multiplied as it is loaded.
+/// Rows of A up to which a slab's words of A stay in registers, and B is multiplied as it is
+/// loaded.
 const ALONE_MAX: usize = 2;
 
 /// Rows of A up to which each block of B is multiplied as soon as it is widened. More rows of a
@@ -151,8 +152,8 @@ pub(super) unsafe fn few<T: Few>(params: &GemmParams, share: Share) {
     }
 }
 
-/// Whether B is multiplied as it is loaded. Wide elements need no conversion, which a buffer would save
-/// the second row of A.
+/// Whether B is multiplied as it is loaded. Wide elements need no conversion, which a buffer would
+/// save the second row of A.
 #[inline(always)]
 fn is_direct<T: Few>(m: usize) -> bool {
     m <= ALONE_MAX || size_of::<T::Input>() >= 4
@@ -229,8 +230,8 @@ impl<T: Few> Streamed<T> {
         }
     }
 
-    /// Adds the products of `R` rows of A, which are all, with a whole slab of a strip, from the word
-    /// `first` along k: the slab's words of A stay in registers.
+    /// Adds the products of `R` rows of A, which are all, with a whole slab of a strip, from the
+    /// word `first` along k: the slab's words of A stay in registers.
     #[inline(always)]
     unsafe fn direct_alone<const R: usize>(&self, left: usize, blocks: usize, first: usize) {
         let top = first * T::GROUP;
@@ -320,8 +321,8 @@ impl<T: Few> Streamed<T> {
         }
     }
 
-    /// Fetches what comes [`AHEAD`] bytes after a block in each of [`SLAB`] rows of B from `row`; the
-    /// rows of the next slab follow those of this one.
+    /// Fetches what comes [`AHEAD`] bytes after a block in each of [`SLAB`] rows of B from `row`;
+    /// the rows of the next slab follow those of this one.
     #[inline(always)]
     fn fetch(&self, left: usize, blocks: usize, block: usize, row: usize) {
         let ahead = AHEAD[usize::from(self.m > ALONE_MAX)];

@@ -9,7 +9,7 @@ use crate::{
     clock,
     device::{
         Device, DeviceError,
-        user::{Calls, UserFile},
+        user::{self, Calls, UserFile},
     },
     outcome::{Failure, Outcome},
     record::{Header, UserKernels, store},
@@ -25,7 +25,7 @@ use std::{
     fs,
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
-    process::{self, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -143,7 +143,7 @@ fn wait_for_a_hang(calls: &Calls, deadline: Seconds) -> ! {
         if now != call {
             (call, since) = (now, clock::now());
         } else if call.is_some() && since.elapsed() > deadline {
-            process::exit(i32::from(HUNG));
+            user::leave(HUNG);
         }
     }
 }

@@ -175,6 +175,7 @@ fn is_open(operation: Operation) -> bool {
         | Operation::Attention { .. } => true,
         // A count of its own operations is all that such a kernel leaves: no work proves it.
         Operation::Compute(_)
+        | Operation::Instruction(..)
         | Operation::LatencySide
         | Operation::LatencyProbe
         | Operation::Copy

@@ -142,6 +142,10 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     let source = "void __attribute__((constructor)) begin(void) { __builtin_trap(); }\n";
     fs::write(place.path("trap.c"), source).expect("a text");
     build(&place, "trap.c", "trap.so");
+    let source =
+        "void __attribute__((constructor)) begin(void) { for (volatile int i = 0;;) i++; }\n";
+    fs::write(place.path("stuck.c"), source).expect("a text");
+    build(&place, "stuck.c", "stuck.so");
     fs::write(place.path("text.so"), "no library").expect("a file");
     let good = section(&[("mine", "right")]);
     let refused = |kernel: &str, section: &str, words: &str| {
@@ -161,6 +165,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     refused("a.so", &good.replace("mine", "portable"), "choose another name");
     refused("a.so", &good.replace("right\"", "right\", threads = 128"), "threads: only of");
     refused("trap.so", &good, "ended by SIG");
+    refused("stuck.so", &good, "was not loaded within the deadline");
     refused("text.so", &good, "text.so: ");
     refused("absent.so", &good, "absent.so: ");
     fs::write(place.path("b.cu"), "").expect("a file");

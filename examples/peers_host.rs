@@ -7,7 +7,10 @@
 use anyhow::{Context, Result, ensure};
 use fizeau::{
     bench::{self, Rank, Workload},
-    case::{Case, Contents, GemmPoint, KernelName, Point, StreamOperation, StreamPoint, Work},
+    case::{
+        AttentionKind, AttentionPoint, Case, Contents, GemmPoint, KernelName, Lengths, Mask, Point,
+        StreamOperation, StreamPoint, Work,
+    },
     comm::Alone,
     device::{Backend, Device, host::Host},
     dtype::Dtype,
@@ -49,7 +52,7 @@ fn main() -> Result<()> {
     println!("| --- | ---: | --- | ---: | --- | ---: | --- |");
     for argument in env::args().skip(1) {
         if argument == "attention" {
-            for (name, point) in attention()? {
+            for (name, point) in attention() {
                 compare(&*device, name, point)?;
             }
         } else {
@@ -69,25 +72,33 @@ fn parse(argument: &str) -> Result<GemmPoint> {
 }
 
 /// Prefill of 2048 tokens, and decoding with more keys and values than caches hold.
-fn attention() -> Result<Vec<(&'static str, Point)>> {
-    let point = |name, dtype: &str, prefill: bool| -> Result<(&'static str, Point)> {
-        let (kind, batch, queries, keys) =
-            if prefill { ("prefill", 1, 2048, 2048) } else { ("decode", 8, 1, 4096) };
-        let point = serde_json::from_value(serde_json::json!({
-            "operation": "attention", "attention": kind, "dtype": dtype, "batch": batch,
-            "heads": 8, "kv_heads": if prefill { 8 } else { 4 }, "queries": queries, "keys": keys,
-            "dim_qk": 128, "dim_v": 128, "mask": "full",
-        }))?;
-        Ok((name, point))
+fn attention() -> [(&'static str, Point); 4] {
+    let point = |name, dtype, attention| {
+        let is_prefill = attention == AttentionKind::Prefill;
+        let (batch, kv_heads, queries, keys) =
+            if is_prefill { (1, 8, 2048, 2048) } else { (8, 4, 1, 4096) };
+        let point = AttentionPoint {
+            attention,
+            dtype,
+            batch,
+            heads: 8,
+            kv_heads,
+            queries,
+            keys,
+            dim_qk: 128,
+            dim_v: 128,
+            mask: Mask::Full,
+            lengths: Lengths::Equal,
+            page: None,
+        };
+        (name, Point::Attention(point))
     };
     [
-        point("prefill f32", "f32", true),
-        point("prefill bf16", "bf16", true),
-        point("decode f32", "f32", false),
-        point("decode bf16", "bf16", false),
+        point("prefill f32", Dtype::F32, AttentionKind::Prefill),
+        point("prefill bf16", Dtype::Bf16, AttentionKind::Prefill),
+        point("decode f32", Dtype::F32, AttentionKind::Decode),
+        point("decode bf16", Dtype::Bf16, AttentionKind::Decode),
     ]
-    .into_iter()
-    .collect()
 }
 
 fn compare(device: &dyn Device, name: &str, point: Point) -> Result<()> {
@@ -95,7 +106,10 @@ fn compare(device: &dyn Device, name: &str, point: Point) -> Result<()> {
     let is_many = matches!(point, Point::Gemm(point) if point.m > FEW);
     let dtype = point.dtype().context("a type")?;
     let mut rivals = vec![];
-    let kernels = device.kernels(point.operation());
+    let kernels = device.kernels(match point {
+        Point::Attention(_) => Operation::any_attention(dtype),
+        _ => Operation::Gemm(dtype),
+    });
     let ours = kernels.first().context("no kernel")?;
     rivals.push(rival(device, ours, point)?);
     if is_many {

@@ -126,7 +126,7 @@ fn compute(units: u32) -> Point {
 }
 
 fn chase() -> Point {
-    Point::Latency(LatencyPoint { working_set: Bytes(1 << 20), side: None })
+    Point::Latency(LatencyPoint { working_set: Bytes(1 << 20), side: None, pair: None })
 }
 
 fn side<'r>(name: &str, record: Option<&'r Record>, id: &str) -> Side<'r> {

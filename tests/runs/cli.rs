@@ -77,6 +77,7 @@ const LINES: [(&[&str], i32); 25] = [
     (&["claim", "9.9 TB/s", "--on", "h200-sxm"], 0),
     (&["claim", "9.9 TB/s", "--on", "h200-sxm", "--fail-on", "impossible"], 1),
     (&["reproduce", "--list", "--device", "host"], 0),
+    (&["discover", "--from", "a"], 0),
     (&["completions", "bash"], 0),
     (&["man"], 0),
     (&["schema"], 0),

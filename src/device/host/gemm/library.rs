@@ -199,7 +199,8 @@ impl Opened {
                     let run = move |p: &GemmParams| dnnl_sgemm(gemm, p);
                     kernels.push(self.kernel(Operation::Gemm(Dtype::F32), threads, run));
                 }
-                if let Some(gemm) = self.function::<DnnlInt8>("dnnl_gemm_s8s8s32") {
+                let int8 = self.function::<DnnlInt8>("dnnl_gemm_s8s8s32");
+                if let Some(gemm) = int8.filter(|_| sums_of_int8_are_exact()) {
                     let run = move |p: &GemmParams| dnnl_int8(gemm, p);
                     kernels.push(self.kernel(Operation::Gemm(Dtype::Int8), threads, run));
                 }
@@ -345,6 +346,15 @@ fn dnnl_sgemm(gemm: DnnlSgemm, p: &GemmParams) {
     let [a, b, c] = [p.a, p.b, p.c].map(|address| address as *mut f32);
     // SAFETY: as in `cblas`.
     let _ = unsafe { gemm(none, none, m, n, k, 1.0, a, k, b, n, 0.0, c, n) };
+}
+
+/// Whether oneDNN's sums of int8 products are exact. Without VNNI it adds two products in 16 bits,
+/// which saturate (oneDNN's developer guide, "Nuances of int8 computations").
+fn sums_of_int8_are_exact() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512vnni") || is_x86_feature_detected!("avxvnni");
+    #[cfg(not(target_arch = "x86_64"))]
+    true
 }
 
 fn dnnl_int8(gemm: DnnlInt8, p: &GemmParams) {

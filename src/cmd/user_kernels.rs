@@ -132,11 +132,15 @@ pub fn watch(device: &dyn Device, deadline: Seconds) {
     let Some(calls) = device.capabilities().user_kernels.and_then(|takes| takes.calls()) else {
         return;
     };
-    thread::spawn(move || wait_for_a_hang(&calls, deadline));
+    let (tell, begun) = mpsc::channel();
+    thread::spawn(move || wait_for_a_hang(&calls, deadline, &tell));
+    // The loader's lock, which a library's initialisers hold, is taken where a thread begins.
+    let _ = begun.recv();
 }
 
-fn wait_for_a_hang(calls: &Calls, deadline: Seconds) -> ! {
+fn wait_for_a_hang(calls: &Calls, deadline: Seconds, begun: &Sender<()>) -> ! {
     let (mut call, mut since) = (None, clock::now());
+    let _ = begun.send(());
     loop {
         clock::rest(EVERY);
         let now = calls.under_way();

@@ -1,13 +1,16 @@
 //! A session of which another process or rank tells the user.
 
-use super::exit;
+use super::{exit, report, run::has_broken};
 use crate::{
     case::Case,
     outcome::Outcome,
-    record::{Header, store::Writer},
+    record::{
+        Header,
+        store::{self, Writer},
+    },
     session::{End, Session, Watcher},
 };
-use std::{cell::Cell, process::ExitCode};
+use std::{cell::Cell, path::Path, process::ExitCode};
 
 /// Runs the session and says nothing; the exit code.
 ///
@@ -26,6 +29,21 @@ pub fn run(
         (End::Interrupted, _) => exit::INTERRUPTED,
         (End::Complete, true) => exit::FAILED,
         (End::Complete, false) => 0,
+    }))
+}
+
+/// Writes the reports of one of several GPUs, and gives its exit code: what has to be said, the
+/// process says that started this one.
+///
+/// # Errors
+/// A record that cannot be read, or reports that cannot be written.
+pub fn finish(directory: &Path, end: End) -> anyhow::Result<ExitCode> {
+    let record = store::read(directory)?;
+    report::write_all(directory, &record)?;
+    Ok(ExitCode::from(match end {
+        End::Interrupted => exit::INTERRUPTED,
+        End::Complete if has_broken(&record) => exit::FAILED,
+        End::Complete => 0,
     }))
 }
 

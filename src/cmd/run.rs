@@ -255,7 +255,7 @@ impl Run<'_> {
         if self.args.side_by_side.is_some() {
             let mut turns = Turns::new(left.len(), self.interrupted);
             let end = session.run(header, &done, Some(&mut writer), &mut turns)?;
-            return finish_one_of_several(&directory, end);
+            return quiet::finish(&directory, end);
         }
         // The process that started this one reads the record, and makes the reports.
         if self.args.in_child.is_some() {
@@ -591,16 +591,4 @@ pub(super) fn new_directory(started: &str, suite: &str) -> PathBuf {
 /// Whether a case failed or was invalid.
 pub(super) fn has_broken(record: &Record) -> bool {
     record.outcomes.iter().any(is_broken)
-}
-
-/// Writes the reports of one of several GPUs, and gives its exit code: what has to be said, the
-/// process says that started this one.
-fn finish_one_of_several(directory: &Path, end: End) -> anyhow::Result<ExitCode> {
-    let record = store::read(directory)?;
-    report::write_all(directory, &record)?;
-    Ok(ExitCode::from(match end {
-        End::Interrupted => exit::INTERRUPTED,
-        End::Complete if has_broken(&record) => exit::FAILED,
-        End::Complete => 0,
-    }))
 }

@@ -146,8 +146,8 @@ impl Calls {
     }
 }
 
-/// Ends this process at once. No destructor runs: `exit` would wait for a library whose initialisers
-/// do not return.
+/// Ends this process at once. No destructor runs: `exit` would wait for a library whose
+/// initialisers do not return.
 pub fn leave(code: u8) -> ! {
     unsafe extern "C" {
         fn _exit(code: c_int) -> !;

@@ -4,7 +4,8 @@
 
 use super::{
     blocks, bundled,
-    engine::{COLUMNS, EXP2, Engine, KEYS, Rows, Softmax},
+    engine::{COLUMNS, EXP2, Engine, Softmax},
+    keys::{KEYS, Rows},
     packed::{Packed, ScoreTile, SumTile, TILE_COLUMNS, TILE_ROWS},
 };
 use crate::{

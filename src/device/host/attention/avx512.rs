@@ -3,7 +3,8 @@
 
 use super::{
     blocks, bundled,
-    engine::{COLUMNS, EXP2, Engine, KEYS, Rows, Softmax},
+    engine::{COLUMNS, EXP2, Engine, Softmax},
+    keys::{KEYS, Rows},
 };
 use crate::{
     device::host::{kernel::HostKernel, pool::Block},

@@ -6,21 +6,16 @@
 //! end.
 
 use super::{
-    engine::{COLUMNS, Engine, KEYS, Rows, Softmax},
-    packed::{ROWS_MIN, TILE_COLUMNS, TILE_ROWS},
-    room::{Heads, Room},
+    engine::{COLUMNS, Engine, Softmax},
+    keys::{KEYS, Rows},
+    packed::{ROWS_MIN, TILE_COLUMNS},
+    room::{Heads, ROWS, Room},
 };
 use crate::{
     device::host::pool::Block,
     kernel::{AttentionParams, AttentionSequence},
 };
 use std::ops::Range;
-
-/// Rows of one block: enough to make much of a block of keys, while sums and scores stay in the
-/// second cache.
-pub(super) const ROWS: usize = 96;
-
-const _: () = assert!(ROWS.is_multiple_of(TILE_ROWS));
 
 /// Fewest keys of a split: combining costs less than reading them.
 const SPLIT_KEYS_MIN: usize = 256;

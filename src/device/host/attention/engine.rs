@@ -1,26 +1,10 @@
 //! What the walk over blocks needs to know of the arithmetic on one block.
 
-use super::packed::Packed;
+use super::{keys::Rows, packed::Packed};
 use std::ops::Range;
-
-/// Keys of one block: their scores for a block of queries stay in the second cache, the block of
-/// keys in the first.
-pub(super) const KEYS: usize = 64;
 
 /// Columns of values that are summed at once; sums are kept in whole panels of this width.
 pub(super) const COLUMNS: usize = 64;
-
-/// Rows that lie `stride` elements apart.
-pub(super) struct Rows<T> {
-    /// The first one.
-    pub start: *const T,
-    /// Elements from one to the next.
-    pub stride: usize,
-    /// How many there are.
-    pub count: usize,
-    /// Elements of each.
-    pub length: usize,
-}
 
 /// What the softmax of one row has come to.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +21,7 @@ impl Softmax {
 }
 
 /// The arithmetic of one element type with one instruction set. Scores are base-2 logarithms of
-/// weights, [`KEYS`] words in a row; weights take the place of their scores, each row from its
+/// weights, [`KEYS`](super::keys::KEYS) words in a row; weights take the place of their scores, each row from its
 /// start, in a format of the engine's own.
 pub(super) trait Engine {
     /// An element of Q, K, V and O.
@@ -58,7 +42,7 @@ pub(super) trait Engine {
     }
 
     /// Scores of `R` queries (1, 2 or 4) for all keys of a block: `factor` times the dot product.
-    /// May write up to the whole row of [`KEYS`].
+    /// May write up to the whole row of [`KEYS`](super::keys::KEYS).
     ///
     /// # Safety
     ///
@@ -77,7 +61,7 @@ pub(super) trait Engine {
     /// # Safety
     ///
     /// The row of scores can be read and written; `seen` is not empty and ends at `count` at most,
-    /// and that is [`KEYS`] at most.
+    /// and that is [`KEYS`](super::keys::KEYS) at most.
     unsafe fn weigh(
         scores: *mut f32,
         seen: Range<usize>,

@@ -14,6 +14,7 @@ mod avx2;
 mod avx512;
 mod blocks;
 mod engine;
+mod keys;
 mod packed;
 mod portable;
 mod room;

@@ -4,7 +4,7 @@
 //! In place, keys are often a power of two bytes apart, so that a block of them shares a few sets
 //! of the first-level cache; and a score made from two rows in place ends in a sum over lanes.
 
-use super::engine::{KEYS, Rows};
+use super::keys::{KEYS, Rows};
 
 /// Rows of a tile.
 pub(super) const TILE_ROWS: usize = 6;

@@ -2,11 +2,17 @@
 //! comes to them.
 
 use super::{
-    blocks::ROWS,
-    engine::{Engine, KEYS, Rows, Softmax},
+    engine::{Engine, Softmax},
+    keys::{KEYS, Rows},
     packed::{Packed, ScoreTile, SumTile, TILE_COLUMNS, TILE_ROWS},
 };
 use std::ops::Range;
+
+/// Rows of one block: enough to make much of a block of keys, while sums and scores stay in the
+/// second cache.
+pub(super) const ROWS: usize = 96;
+
+const _: () = assert!(ROWS.is_multiple_of(TILE_ROWS));
 
 /// Rows whose arithmetic is done at once; see [`Engine::scores`].
 const TILE: usize = 4;

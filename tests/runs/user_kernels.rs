@@ -165,7 +165,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     refused("a.so", &good.replace("mine", "portable"), "choose another name");
     refused("a.so", &good.replace("right\"", "right\", threads = 128"), "threads: only of");
     refused("trap.so", &good, "ended by SIG");
-    refused("stuck.so", &good, "was not loaded within the deadline");
+    refused("stuck.so", &good, "was not loaded within the suite's deadline");
     refused("text.so", &good, "text.so: ");
     refused("absent.so", &good, "absent.so: ");
     fs::write(place.path("b.cu"), "").expect("a file");

@@ -21,8 +21,8 @@ impl Softmax {
 }
 
 /// The arithmetic of one element type with one instruction set. Scores are base-2 logarithms of
-/// weights, [`KEYS`](super::keys::KEYS) words in a row; weights take the place of their scores, each
-/// row from its start, in a format of the engine's own.
+/// weights, [`KEYS`](super::keys::KEYS) words in a row; weights take the place of their scores,
+/// each row from its start, in a format of the engine's own.
 pub(super) trait Engine {
     /// An element of Q, K, V and O.
     type Element: Copy;

@@ -438,18 +438,24 @@ unsafe fn dot<E, const R: usize, const K: usize>(
         *sum = _mm256_fmadd_ps(b, d, _mm256_fmadd_ps(a, c, *sum));
     };
     if R < K {
-        let queries = queries.map(&load);
+        let mut held = [[_mm256_setzero_ps(); 2]; R];
+        for (held, query) in held.iter_mut().zip(queries) {
+            *held = load(query);
+        }
         for (column, key) in keys.into_iter().enumerate() {
             let key = load(key);
-            for (sums, query) in sums.iter_mut().zip(queries) {
+            for (sums, query) in sums.iter_mut().zip(held) {
                 add(&mut sums[column], query, key);
             }
         }
     } else {
-        let keys = keys.map(&load);
+        let mut held = [[_mm256_setzero_ps(); 2]; K];
+        for (held, key) in held.iter_mut().zip(keys) {
+            *held = load(key);
+        }
         for (sums, query) in sums.iter_mut().zip(queries) {
             let query = load(query);
-            for (sum, key) in sums.iter_mut().zip(keys) {
+            for (sum, key) in sums.iter_mut().zip(held) {
                 add(sum, query, key);
             }
         }

@@ -238,22 +238,22 @@ impl<T: Few> Streamed<T> {
         let rows: [*const T::Input; SLAB] = from_fn(|at| self.b.wrapping_add((top + at) * self.n));
         // SAFETY: the caller's promise.
         unsafe {
-            let a: [[T::Vector; SLAB]; R] = from_fn(|at| {
-                from_fn(|word| {
-                    // A narrow type has fewer words than rows: the last one again, unused.
-                    let word = first + word.min(SLAB / T::GROUP - 1);
-                    T::broadcast(self.a.add(at * self.stride + word))
-                })
-            });
+            let mut a = [[T::zero(); SLAB]; R];
+            for (at, a) in a.iter_mut().enumerate() {
+                for (word, a) in a.iter_mut().take(SLAB / T::GROUP).enumerate() {
+                    *a = T::broadcast(self.a.add(at * self.stride + first + word));
+                }
+            }
             for block in 0..blocks {
                 let column = self.column(left, block);
                 if block.is_multiple_of(Self::PER_LINE) {
                     self.fetch(left, blocks, block, top);
                 }
                 let sums = self.sums.add(block * R);
-                let mut totals: [[T::Vector; 2]; R] = from_fn(|at| sums.add(at).read());
+                let mut totals = Self::read::<R>(sums);
                 for word in 0..SLAB / T::GROUP {
-                    let [one, other] = [0, T::GROUP - 1].map(|at| rows[word * T::GROUP + at]);
+                    let at = word * T::GROUP;
+                    let (one, other) = (rows[at], rows[at + T::GROUP - 1]);
                     let [low, high] = T::load(one.add(column), other.add(column));
                     for (total, a) in totals.iter_mut().zip(&a) {
                         total[0] = T::fused(total[0], a[word], low);
@@ -271,12 +271,16 @@ impl<T: Few> Streamed<T> {
     #[inline(always)]
     unsafe fn direct(&self, left: usize, blocks: usize, first: usize) {
         let top = first * T::GROUP;
-        let rows = from_fn(|at| self.b.wrapping_add((top + at) * self.n));
+        let rows: [*const T::Input; SLAB] = from_fn(|at| self.b.wrapping_add((top + at) * self.n));
         for block in 0..blocks {
             if block.is_multiple_of(Self::PER_LINE) {
                 self.fetch(left, blocks, block, top);
             }
-            let rows = rows.map(|row: *const T::Input| row.wrapping_add(self.column(left, block)));
+            let column = self.column(left, block);
+            let mut at_block = rows;
+            for row in &mut at_block {
+                *row = row.wrapping_add(column);
+            }
             let mut row = 0;
             while row < self.m {
                 // SAFETY: the caller's promise.
@@ -284,10 +288,10 @@ impl<T: Few> Streamed<T> {
                     let a = self.a.add(row * self.stride + first);
                     let sums = self.sums.add(block * self.m + row);
                     row += match self.m - row {
-                        6.. => self.some_direct::<6>(a, rows, sums),
-                        4.. => self.some_direct::<4>(a, rows, sums),
-                        2.. => self.some_direct::<2>(a, rows, sums),
-                        _ => self.some_direct::<1>(a, rows, sums),
+                        6.. => self.some_direct::<6>(a, at_block, sums),
+                        4.. => self.some_direct::<4>(a, at_block, sums),
+                        2.. => self.some_direct::<2>(a, at_block, sums),
+                        _ => self.some_direct::<1>(a, at_block, sums),
                     };
                 }
             }
@@ -304,9 +308,10 @@ impl<T: Few> Streamed<T> {
     ) -> usize {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut totals: [[T::Vector; 2]; R] = from_fn(|at| sums.add(at).read());
+            let mut totals = Self::read::<R>(sums);
             for word in 0..SLAB / T::GROUP {
-                let [one, other] = [0, T::GROUP - 1].map(|at| rows[word * T::GROUP + at]);
+                let at = word * T::GROUP;
+                let (one, other) = (rows[at], rows[at + T::GROUP - 1]);
                 let [low, high] = T::load(one, other);
                 for (row, [one, two]) in totals.iter_mut().enumerate() {
                     let a = T::broadcast(a.add(row * self.stride + word));
@@ -318,6 +323,20 @@ impl<T: Few> Streamed<T> {
                 sums.add(at).write(total);
             }
             R
+        }
+    }
+
+    /// The sums of `R` rows of a block. No closure makes vectors: where it is not inlined, it lacks
+    /// the instructions.
+    #[inline(always)]
+    unsafe fn read<const R: usize>(sums: *const [T::Vector; 2]) -> [[T::Vector; 2]; R] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut totals = [[T::zero(); 2]; R];
+            for (at, total) in totals.iter_mut().enumerate() {
+                *total = sums.add(at).read();
+            }
+            totals
         }
     }
 
@@ -403,7 +422,7 @@ impl<T: Few> Streamed<T> {
     ) -> usize {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut totals: [[T::Vector; 2]; R] = std::array::from_fn(|at| sums.add(at).read());
+            let mut totals = Self::read::<R>(sums);
             for at in 0..count {
                 let [low, high] = words.add(at).read();
                 for (row, [one, two]) in totals.iter_mut().enumerate() {

@@ -67,15 +67,15 @@ fn device_line(record: &Record, found: &Discovery) -> String {
 fn disturbed(record: &Record, found: &Discovery) -> Option<String> {
     let measured = record.outcomes.iter().filter(|outcome| outcome.measured().is_some()).count();
     let busy = record.header.environment.busy_load();
-    let load = busy.map(|load| format!(" (load average {load:.1} at the start)"));
-    let load = load.unwrap_or_default();
-    (found.disturbed > 0 || busy.is_some()).then(|| {
-        format!(
-            "other processes took CPU time during {} of {measured} cases{load}: rates are too low, \
-             latencies too long, and a cache that is shared looks smaller than it is",
-            found.disturbed
-        )
-    })
+    let why = match (found.disturbed, busy) {
+        (0, None) => return None,
+        (0, Some(load)) => format!("the machine was busy at the start (load average {load:.1})"),
+        (cases, _) => format!("other processes took CPU time during {cases} of {measured} cases"),
+    };
+    Some(format!(
+        "{why}: rates may be too low, latencies too long, and a shared cache may look smaller than \
+         it is"
+    ))
 }
 
 fn column(key: &'static str, title: &'static str, weight: Weight) -> Column {

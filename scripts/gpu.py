@@ -23,14 +23,13 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 # Seconds after which a part ends by itself; scripts/gpu.sh ends it a minute later.
 LIMITS = {"verify": 300.0, "figures": 510.0}
-ROUNDS = 2
 # Seconds that the program has for ending the case in flight when time is over.
 GRACE = 15.0
-# The operations of the figures, those that matter most first.
-OPERATIONS = ["stream", "gemm", "attention", "compute", "latency", "grouped", "transfer", "access",
+# The operations of the figures, those that matter most first, and of these the few before the many.
+OPERATIONS = ["stream", "attention", "gemm", "compute", "latency", "grouped", "transfer", "access",
               "launch"]
 # Operations that have peers: measured in every round.
-IN_ROUNDS = ["stream", "gemm", "attention", "grouped"]
+IN_ROUNDS = ["stream", "attention", "gemm", "grouped"]
 # The vendor's library runs in the program itself, and is a peer all the same.
 LIBRARIES = {"cublaslt", "hipblaslt", "ce"}
 # Failed cases that run again under compute-sanitizer, and the seconds that each has there.
@@ -72,6 +71,7 @@ class Run:
     def __init__(self, given):
         self.program, self.device, self.selectors = given.program, given.device, given.selector
         self.part, self.out = given.part, given.out
+        self.rounds, self.without = given.rounds, given.without
         self.until = time.monotonic() + given.limit
         # A stub driver for tests, whose times mean nothing.
         self.is_stub = False
@@ -290,6 +290,8 @@ class Peers:
     def __init__(self, run):
         self.run, self.process, self.names = run, None, []
         self.start()
+        self.names = [name for name in self.names if name not in run.without]
+        self.run.missing += [f"{name}: left out, as asked" for name in run.without]
 
     def start(self):
         log = open(self.run.folder / "peers.txt", "a")
@@ -425,7 +427,7 @@ def figures(run):
     known = {(line["round"], identity(line["point"]), line["peer"]): line for line in lines_of(kept)}
     planned = measured = 0
     try:
-        for number in range(ROUNDS):
+        for number in range(run.rounds):
             for operation in OPERATIONS if number == 0 else IN_ROUNDS:
                 ids = [one for one in plan if one.split("/")[0] == operation]
                 if not ids:
@@ -518,6 +520,9 @@ def main():
     arguments.add_argument("--out", type=pathlib.Path, help="where the summary and the archive go")
     arguments.add_argument("--limit", type=float, help="seconds after which it ends by itself")
     arguments.add_argument("--new", action="store_true", help="begin anew")
+    arguments.add_argument("--rounds", type=int, default=2, help="how often figures are measured")
+    arguments.add_argument("--without", action="append", default=[], metavar="PEER",
+                           help="a peer that is left out, such as triton, which takes minutes")
     for name in ("--program", "--device", "--work", "--default-out"):
         arguments.add_argument(name, required=True, help=argparse.SUPPRESS)
     given = arguments.parse_intermixed_args()

@@ -7,9 +7,11 @@
 #   scripts/gpu.sh verify 'gemm/fp8/*'    only the cases that a selector of `fizeau run` names
 #
 # Options, after the part: --out DIR, where the summary and an archive of all records go; --limit
-# SECONDS, after which the command ends by itself; --new, not to go on with what is unfinished. A
-# command that was ended or killed goes on where it stopped when it is started again. Exit codes: 0
-# all went through, 1 something was wrong, 2 usage, 3 there is no GPU, 4 time was over before the end.
+# SECONDS, after which the command ends by itself; --new, not to go on with what is unfinished;
+# --rounds N, how often figures are measured (2); --without PEER, a peer to leave out, such as triton,
+# which takes minutes to choose its kernels. A command that was ended or killed goes on where it
+# stopped when it is started again. Exit codes: 0 all went through, 1 something was wrong, 2 usage, 3
+# there is no GPU, 4 time was over before the end.
 #
 # Needs the NVIDIA driver or the ROCm runtime and a python3; the other people's kernels need a PyTorch,
 # on AMD also rocm_bandwidth_test, TransferBench and rvs where they are. No network: the program is

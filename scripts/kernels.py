@@ -115,12 +115,25 @@ def instructions(tools, cubin):
     warpgroups exchange."""
     environment = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}")
     text = run([tools / "cuobjdump", "-sass", cubin], env=environment)
+    passed = parameters(run([tools / "cuobjdump", "-elf", cubin], env=environment))
     return {entry: {
         "code": code,
+        "parameters": passed.get(entry, []),
         "codes": collections.Counter(one.text.split()[0] for one in code),
         "registers": {int(re.search(r"0x[0-9a-f]+$", one.text)[0], 16) for one in code
                       if one.text.startswith("USETMAXREG")},
     } for entry, code in machine_code.nvidia(text).items()}
+
+
+def parameters(text):
+    """The sizes of each entry's parameters, in their order, from what `cuobjdump -elf` prints."""
+    found, entry = {}, None
+    for line in text.splitlines():
+        if match := re.match(r"\.nv\.info\.(\w+)$", line):
+            entry = match[1]
+        elif entry and (match := re.search(r"Ordinal : 0x(\w+)\s+Offset\s+: 0x\w+\s+Size\s+: 0x(\w+)", line)):
+            found.setdefault(entry, {})[int(match[1], 16)] = int(match[2], 16)
+    return {entry: [size for _, size in sorted(sizes.items())] for entry, sizes in found.items()}
 
 
 # Element types as opcodes of the matrix units name them; of 16-bit floats only bfloat16 has a name.
@@ -208,6 +221,16 @@ def broken_plans(kernel, target, count, shared, found):
         faults.append(f"registers {sorted(found['registers'])} for warpgroups, not {told}")
     if told and (len(told) * 128 != threads or sum(told) * 128 > REGISTERS):
         faults.append(f"{told} registers for the warpgroups of {threads} threads")
+    # A driver passes as many addresses as there are: a struct, scratch memory, and each map.
+    scratch = [8] if kernel.get("scratch") else []
+    behind = scratch + [128] * len(kernel.get("maps", []))
+    if kernel.get("maps") and found["parameters"][1:] != behind:
+        faults.append(f"parameters of {found['parameters']} bytes, not a struct and {behind}")
+    # The assembler leaves out a multiplication whose result is overwritten, and puts a small one in its
+    # place that keeps the order of what is asynchronous.
+    lost = sum(bool(re.match(r"\S*MMA\S* RZ,", one.text)) for one in found["code"])
+    if lost:
+        faults.append(f"{lost} multiplications were left out: what they make is not read")
     if "exps" in kernel:
         least, most = exponentials(kernel["exps"])
         there = sum(n for code, n in found["codes"].items() if code.startswith("MUFU.EX2"))

@@ -15,16 +15,16 @@ CONSTANT u32 WARPGROUPS = THREADS / 128;
 CONSTANT u32 TILE_BYTES = 256 * 128;
 // Multiplications under way when the next four are asked for.
 CONSTANT u32 IN_FLIGHT = 4;
-// Rounds after which sums are emptied: those of 8-bit floats are kept to 14 bits (of steps of 32).
-CONSTANT u32 ROUNDS = 8;
 
-// Four bytes of ones, and the steps along k of one multiplication.
+// Four bytes of ones, the steps along k of one multiplication, and the rounds after which sums are
+// emptied: a round adds 4096 ones to each. The sums of 8-bit floats have 14 bits, and each product is added
+// by itself: from 2^14 on ones are lost (an H100 counted 16,384 of 32,768).
 template <class In> struct Type;
-template <> struct Type<bf16> { using Sum = f32; static constexpr u32 ONES = 0x3f803f80, DEPTH = 16; };
-template <> struct Type<f16> { using Sum = f32; static constexpr u32 ONES = 0x3c003c00, DEPTH = 16; };
-template <> struct Type<tf32> { using Sum = f32; static constexpr u32 ONES = 0x3f800000, DEPTH = 8; };
-template <> struct Type<e4m3> { using Sum = f32; static constexpr u32 ONES = 0x38383838, DEPTH = 32; };
-template <> struct Type<i8> { using Sum = i32; static constexpr u32 ONES = 0x01010101, DEPTH = 32; };
+template <> struct Type<bf16> { using Sum = f32; static constexpr u32 ONES = 0x3f803f80, DEPTH = 16, ROUNDS = 8; };
+template <> struct Type<f16> { using Sum = f32; static constexpr u32 ONES = 0x3c003c00, DEPTH = 16, ROUNDS = 8; };
+template <> struct Type<tf32> { using Sum = f32; static constexpr u32 ONES = 0x3f800000, DEPTH = 8, ROUNDS = 8; };
+template <> struct Type<e4m3> { using Sum = f32; static constexpr u32 ONES = 0x38383838, DEPTH = 32, ROUNDS = 4; };
+template <> struct Type<i8> { using Sum = i32; static constexpr u32 ONES = 0x01010101, DEPTH = 32, ROUNDS = 8; };
 
 template <class In> DEVICE void count_products(const ComputeParams& p, u32 repeat) {
   using T = Type<In>;
@@ -36,8 +36,8 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
   const u32 steps = u32(p.flops / 2 / (64 * 256 * T::DEPTH) / (WARPGROUPS * IN_FLIGHT));
   f64 counted = 0.0;
   typename T::Sum sums[128];
-  for (u32 round = 0; round < repeat; round += ROUNDS) {
-    const u32 rounds = repeat - round < ROUNDS ? repeat - round : ROUNDS;
+  for (u32 round = 0; round < repeat; round += T::ROUNDS) {
+    const u32 rounds = repeat - round < T::ROUNDS ? repeat - round : T::ROUNDS;
     for (u32 step = 0; step < rounds * steps; step++) {
       begin_multiplications();
       UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) multiply_tiles(sums, tile, tile, step + i, In());
@@ -46,7 +46,10 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
     }
     await_multiplications<0>();
     settle(sums);
-    UNROLL for (u32 i = 0; i < 128; i++) counted += f64(sums[i]);
+    // Exact: 128 sums of at most 2^15 ones.
+    typename T::Sum sum = 0;
+    UNROLL for (u32 i = 0; i < 128; i++) sum += sums[i];
+    counted += f64(sum);
   }
   leave_count<THREADS>(p, counted, repeat);
 }
@@ -132,6 +135,9 @@ template <class In> struct Random {
 
 // Each turn of the loop makes the same product of A and B anew, by four multiplications. The last one is
 // compared with the expected sum; where it differs the count is off by as much.
+//
+// That the first of the four overwrites the sums must not be known when this is compiled: ptxas leaves out
+// multiplications whose sums are overwritten (of four turns it kept one).
 template <class In> DEVICE void count_random(const ComputeParams& p, u32 repeat) {
   using R = Random<In>;
   u8* shared = dynamic_shared();
@@ -145,11 +151,13 @@ template <class In> DEVICE void count_random(const ComputeParams& p, u32 repeat)
   constexpr u32 B_STEP = R::ROWS_OF_N ? 16 * 128 / 16 : 2;
   static_assert(IN_FLIGHT * 32 == 128, "a turn goes through a row of A");
   const u32 turns = u32(p.flops / 2 / (64 * 256 * R::DEPTH) / WARPGROUPS) * repeat;
+  // 0: no launch repeats so often.
+  const u32 keeps_sums = repeat >> 31;
   typename Type<In>::Sum sums[128];
   for (u32 turn = 0; turn < turns; turn++) {
     begin_multiplications();
     UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) {
-      multiply_tiles(sums, a + 2 * i, b + B_STEP * i, i, In());
+      multiply_tiles(sums, a + 2 * i, b + B_STEP * i, i == 0 ? keeps_sums : 1, In());
     }
     close_multiplications();
     await_multiplications<1>();

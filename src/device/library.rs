@@ -182,12 +182,15 @@ fn files_in(folder: &Path, files: &[&str]) -> Vec<PathBuf> {
     files.iter().map(|file| folder.join(file)).collect()
 }
 
-/// Where Python may be installed, the active environment first.
+/// Where Python may be installed: the active environment first, then that of the `python3` that `PATH` finds.
 fn python_homes() -> Vec<PathBuf> {
     let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).find(|folder| folder.join("python3").is_file());
+    let found = found.and_then(|folder| folder.parent().map(Path::to_owned));
     let local = env::var_os("HOME").map(|home: OsString| Path::new(&home).join(".local"));
     let system = ["/usr/local", "/usr", "/opt/conda"].map(PathBuf::from);
-    active.map(PathBuf::from).chain(local).chain(system).collect()
+    active.map(PathBuf::from).chain(found).chain(local).chain(system).collect()
 }
 
 /// The libraries' folders in the vendors' Python packages (`nvidia/cu13/lib`,

@@ -40,6 +40,17 @@ void start(void (*kernel)(T...), const Launch& launch, std::index_sequence<I...>
                 [=] { kernel(taken<T>(params, places[I])...); }, launch.together);
 }
 
+// Where a parameter stands; crates/stub-driver/src/model.rs mirrors it.
+struct Parameter { u64 place, bytes, alignment; };
+constexpr u64 PARAMETERS_MAX = 8;
+
+template <class... T> u64 parameters(void (*)(T...), Parameter* found) {
+  static_assert(sizeof...(T) <= PARAMETERS_MAX);
+  u64 end = 0, count = 0;
+  ((found[count++] = {place_of<T>(end), sizeof(T), alignof(T)}), ...);
+  return count;
+}
+
 template <class... T> void start(void (*kernel)(T...), const Launch& launch) {
   start(kernel, launch, std::index_sequence_for<T...>());
 }
@@ -84,4 +95,13 @@ EXPORTED bool model_has(const char* name) {
   ENTRIES
 #undef ENTRY
   return false;
+}
+
+// The parameters of an entry, and how many they are.
+EXPORTED u64 model_parameters(const char* name, model::Parameter* found) {
+#define ENTRY(NAME)                                                                               \
+  if (strcmp(name, #NAME) == 0) return model::parameters(NAME, found);
+  ENTRIES
+#undef ENTRY
+  return 0;
 }

@@ -3,7 +3,7 @@
 use crate::{
     cost::{CACHE_BYTES, Cost},
     memory::Owner,
-    model::{Call, Library},
+    model::{Call, Library, Parameter},
     perform::perform,
     speed::Resource,
     state::{
@@ -116,6 +116,9 @@ pub struct Config {
     attributes: *const Attribute,
     count: c_uint,
 }
+
+/// CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.
+const OUT_OF_RESOURCES: c_int = 701;
 
 /// Objects whose handles must be known where they are used. Streams count up from theirs.
 const STREAM: usize = 0x57_0000;
@@ -438,7 +441,12 @@ export! {
     cuLaunchKernelEx(
         config: *const Config, function: Handle, params: *mut Handle, extra: *mut Handle
     ) |state| {
-        if !params.is_null() || extra.is_null() { return INVALID_VALUE; }
+        let Some(bytes) = given(&*function.cast::<Found>(), params, extra) else {
+            return INVALID_VALUE;
+        };
+        // As a driver does whose kernel has a tensor map elsewhere than in a piece of these bytes: on
+        // compute capability 9.0 error 701, or an illegal instruction once the map is used.
+        if !extra.is_null() && has_a_map(&*function.cast::<Found>()) { return OUT_OF_RESOURCES; }
         let config = &*config;
         let mut cluster = 1;
         for at in 0..config.count as usize {
@@ -448,7 +456,7 @@ export! {
             }
         }
         let Config { grid, block, shared, stream, .. } = *config;
-        launch(state, function, grid, block, shared, stream, extra, 0, cluster)
+        launch(state, function, grid, block, shared, stream, bytes, cluster)
     }
     fizeau_stub_begin(stream: Handle, nanoseconds: f64) |state| {
         state.begin(stream as usize);
@@ -544,7 +552,62 @@ pub unsafe extern "C" fn cuGraphLaunch(graph: Handle, stream: Handle) -> c_int {
     OK
 }
 
-/// Launches a function: `end` is what ends the list of extras.
+/// The bytes of a launch's parameters, from their addresses or from the list of extras; none where it is
+/// neither.
+///
+/// # Safety
+///
+/// There are as many addresses as the function has parameters; the list ends with a zero.
+unsafe fn given(found: &Found, params: *mut Handle, extra: *mut Handle) -> Option<Vec<u8>> {
+    if params.is_null() == extra.is_null() {
+        return None;
+    }
+    if params.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { in_one_piece(extra, 0) };
+    }
+    let mut bytes = Vec::new();
+    for (at, parameter) in parameters(found).into_iter().enumerate() {
+        bytes.resize(parameter.place as usize, 0);
+        // SAFETY: the caller's promise.
+        bytes.extend(unsafe {
+            slice::from_raw_parts((*params.add(at)).cast::<u8>(), parameter.bytes as usize)
+        });
+    }
+    Some(bytes)
+}
+
+/// What a list of extras says: `end` ends it.
+///
+/// # Safety
+///
+/// It ends, and what it says is so.
+pub(crate) unsafe fn in_one_piece(extra: *mut Handle, end: usize) -> Option<Vec<u8>> {
+    let (mut bytes, mut size, mut at) = (std::ptr::null::<u8>(), 0, extra);
+    // SAFETY: the caller's promise.
+    unsafe {
+        while *at as usize != end {
+            match *at as usize {
+                1 => bytes = (*at.add(1)).cast(),
+                2 => size = (*at.add(1)).cast::<usize>().read(),
+                _ => return None,
+            }
+            at = at.add(2);
+        }
+        Some(slice::from_raw_parts(bytes, size).to_vec())
+    }
+}
+
+fn parameters(found: &Found) -> Vec<Parameter> {
+    CString::new(found.name.as_str()).map_or(Vec::new(), |name| found.library.parameters(&name))
+}
+
+/// Whether a parameter is aligned as a tensor map has to be.
+fn has_a_map(found: &Found) -> bool {
+    parameters(found).iter().any(|parameter| parameter.alignment >= 64)
+}
+
+/// Launches a function with the bytes of its parameters.
 #[expect(clippy::too_many_arguments, reason = "as many as a launch has")]
 pub(crate) unsafe fn launch(
     state: &mut State,
@@ -553,45 +616,33 @@ pub(crate) unsafe fn launch(
     block: [c_uint; 3],
     shared: c_uint,
     stream: Handle,
-    extra: *mut Handle,
-    end: usize,
+    bytes: Vec<u8>,
     cluster: c_uint,
 ) -> c_int {
     if !is_stream(stream) {
         return INVALID_HANDLE;
     }
-    // SAFETY: the caller passes a function that was got and a list of extras that ends as it should.
-    let (found, bytes) = unsafe {
-        let (mut bytes, mut size, mut at) = (std::ptr::null::<u8>(), 0, extra);
-        while *at as usize != end {
-            match *at as usize {
-                1 => bytes = (*at.add(1)).cast(),
-                2 => size = (*at.add(1)).cast::<usize>().read(),
-                _ => return INVALID_VALUE,
-            }
-            at = at.add(2);
-        }
-        (&*function.cast::<Found>(), slice::from_raw_parts(bytes, size))
-    };
+    // SAFETY: the caller passes a function that was got.
+    let found = unsafe { &*function.cast::<Found>() };
     let in_cluster =
         if cluster > 1 { format!(" cluster=[{cluster}, 1, 1]") } else { String::new() };
     state.log(format!(
         "launch {} grid={grid:?} block={block:?} shared={shared}{in_cluster} params={}",
         found.name,
-        hex(bytes),
+        hex(&bytes),
     ));
     let Ok(entry) = CString::new(found.name.as_str()) else { return INVALID_HANDLE };
     let [blocks, threads] = [grid, block].map(|of| of.iter().product());
+    let cost = Cost::of(&found.name, &bytes);
     let call = Call {
         library: Arc::clone(&found.library),
         entry,
-        params: bytes.to_vec(),
+        params: bytes,
         shape: [blocks, threads, shared, cluster],
     };
     if let Some(launches) = state.captures.get_mut(&(stream as usize)) {
         launches.push(Node::Launch(call));
         return OK;
     }
-    let cost = Cost::of(&found.name, bytes);
     perform(state, stream as usize, &call, &cost)
 }

@@ -169,7 +169,8 @@ export! {
         if !params.is_null() || extra.is_null() { return INVALID_VALUE; }
         let grid = [blocks_x, blocks_y, blocks_z];
         let threads = [threads_x, threads_y, threads_z];
-        cuda::launch(state, function, grid, threads, shared, stream, extra, END, 1)
+        let Some(bytes) = cuda::in_one_piece(extra, END) else { return INVALID_VALUE };
+        cuda::launch(state, function, grid, threads, shared, stream, bytes, 1)
     }
     hipHostMalloc(bytes: *mut *mut c_void, length: usize, flags: c_uint) |state| {
         if ![HOST_FLAGS, PORTABLE].contains(&flags) { return INVALID_VALUE; }

@@ -45,6 +45,22 @@ struct Given {
     distance: extern "C" fn(*const u8) -> u64,
 }
 
+/// Where a parameter stands among a launch's bytes, how many it has, and a multiple of what its place is;
+/// tests/kernel_model/run.h mirrors it.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Parameter {
+    /// Where.
+    pub place: u64,
+    /// How long.
+    pub bytes: u64,
+    /// Of which its place is a multiple.
+    pub alignment: u64,
+}
+
+/// The most that an entry has.
+const PARAMETERS_MAX: usize = 8;
+
 type Launch = unsafe extern "C" fn(*const c_char, *const Given) -> *const c_char;
 type End = unsafe extern "C" fn(*const c_char) -> !;
 
@@ -54,6 +70,7 @@ pub struct Library {
     launch: Launch,
     end: End,
     has: unsafe extern "C" fn(*const c_char) -> bool,
+    parameters: unsafe extern "C" fn(*const c_char, *mut Parameter) -> u64,
     _opened: Opened,
     _file: File,
 }
@@ -111,7 +128,8 @@ impl Library {
             let launch = *opened.get::<Launch>(b"model_launch").ok()?;
             let end = *opened.get::<End>(b"model_end").ok()?;
             let has = *opened.get(b"model_has").ok()?;
-            Some(Library { number, launch, end, has, _opened: opened, _file: file })
+            let parameters = *opened.get(b"model_parameters").ok()?;
+            Some(Library { number, launch, end, has, parameters, _opened: opened, _file: file })
         }
     }
 
@@ -119,6 +137,15 @@ impl Library {
     pub fn has(&self, entry: &CStr) -> bool {
         // SAFETY: run.h gives it this type.
         unsafe { (self.has)(entry.as_ptr()) }
+    }
+
+    /// The parameters of an entry; none where there is none of this name.
+    pub fn parameters(&self, entry: &CStr) -> Vec<Parameter> {
+        let mut found = vec![Parameter::default(); PARAMETERS_MAX];
+        // SAFETY: run.h gives it this type, and writes as many at most.
+        let count = unsafe { (self.parameters)(entry.as_ptr(), found.as_mut_ptr()) };
+        found.truncate(count as usize);
+        found
     }
 }
 

@@ -57,13 +57,14 @@ pub unsafe fn allow(f: &Functions, function: Handle, shape: &Shape) -> Result<()
 ///
 /// # Safety
 ///
-/// The function is loaded and the stream alive; the extras end with a zero.
+/// The function is loaded and the stream alive; the extras end with a zero, or there are as many
+/// addresses as the kernel has parameters.
 ///
 /// # Errors
 ///
 /// What the driver refuses.
 pub unsafe fn launch(f: &Functions, launching: &Launching) -> Result<(), Refusal> {
-    let Launching { function, stream, shape, extra } = *launching;
+    let Launching { function, stream, shape, params, extra } = *launching;
     let [x, y, z] = shape.cluster;
     let mut value = CUlaunchAttributeValue { pad: [0; 64] };
     value.clusterDim = Cluster { x, y, z };
@@ -86,7 +87,7 @@ pub unsafe fn launch(f: &Functions, launching: &Launching) -> Result<(), Refusal
         numAttrs: u32::from(shape.cluster != [1, 1, 1]),
     };
     // SAFETY: the caller's promise; the driver copies the configuration before it returns.
-    unsafe { f.launch((&raw const config).cast(), function, std::ptr::null_mut(), extra) }
+    unsafe { f.launch((&raw const config).cast(), function, params, extra) }
 }
 
 /// A matrix's descriptor.

@@ -1,8 +1,9 @@
 //! How kernels of attention are launched: on how many blocks, and for which shapes.
 
 use crate::{
+    case::AttentionKind,
     device::DeviceError,
-    kernel::{AttentionParams, manifest::KernelRow},
+    kernel::{AttentionParams, Operation, manifest::KernelRow},
 };
 
 /// Blocks of a kernel that takes a tile of queries of one head and sequence each; none for one that
@@ -19,8 +20,10 @@ pub fn blocks(row: &KernelRow, params: &AttentionParams) -> Option<u32> {
 /// [`DeviceError::Unfit`], with what it is made for.
 pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<(), DeviceError> {
     let unfit = |needs: String| Err(DeviceError::Unfit { kernel: row.entry.clone(), needs });
-    // Kernels that follow a schedule look pages up, and use their map where pages are large enough.
-    if row.tile.is_some() && !row.maps.is_empty() && params.pages != 0 {
+    // Decoding looks pages up, and uses its map where pages are large enough. Prefill does not.
+    let is_prefill =
+        matches!(row.operation, Operation::Attention { kind: Some(AttentionKind::Prefill), .. });
+    if is_prefill && !row.maps.is_empty() && params.pages != 0 {
         return unfit("keys and values in one piece, in rows that a tensor map can tell".into());
     }
     let [dim_qk, dim_v] = row.dims_max.unwrap_or([u32::MAX; 2]);
@@ -33,7 +36,7 @@ pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<(), DeviceErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Operation, manifest::Manifest};
+    use crate::kernel::manifest::Manifest;
 
     fn rows() -> Vec<KernelRow> {
         let manifest: Manifest =
@@ -103,12 +106,16 @@ mod tests {
         let rows = rows();
         let portable = rows.iter().find(|row| row.name == "portable").expect("the reference");
         assert_eq!(check(portable, &params(1, 512)), Ok(()));
-        let mapped = rows.iter().find(|row| !row.maps.is_empty()).expect("a kernel with maps");
-        assert_eq!(check(mapped, &params(1, 128)), Ok(()));
-        let paged = AttentionParams { pages: 0x100, page: 64, ..params(1, 128) };
-        assert!(check(mapped, &paged).is_err() && check(portable, &paged).is_ok());
-        let scheduled = rows.iter().find(|row| !row.maps.is_empty() && row.tile.is_none());
-        assert_eq!(check(scheduled.expect("latent decode"), &paged), Ok(()));
+        let paged = AttentionParams { pages: 0x100, page: 64, ..params(1, 64) };
+        assert_eq!(check(portable, &paged), Ok(()));
+        // Every prefill that copies keys by a map, of whatever generation; latent decode looks pages up.
+        let mapped: Vec<_> = rows.iter().filter(|row| !row.maps.is_empty()).collect();
+        assert!(mapped.len() > 10, "{} kernels with maps", mapped.len());
+        for row in mapped {
+            assert_eq!(check(row, &params(1, 64)), Ok(()), "{}", row.entry);
+            let is_refused = check(row, &paged).is_err();
+            assert_eq!(is_refused, row.entry.contains("prefill"), "{}", row.entry);
+        }
         let error = check(portable, &params(1, 520)).expect_err("values are too long");
         assert!(error.to_string().contains("512 for values"), "{error}");
     }

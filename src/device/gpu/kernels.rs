@@ -405,9 +405,10 @@ impl Loaded {
         if row.repeat == Repeat::Inside {
             bytes.extend(launch.repeat.to_le_bytes());
         }
+        let mut scratch = Vec::new();
         if row.scratch > 0 {
             let [blocks, ..] = shape(row, launch.blocks * row.per_unit).grid;
-            bytes.extend(self.scratch(context, blocks)?.to_le_bytes());
+            scratch.extend(self.scratch(context, blocks)?.to_le_bytes());
         }
         let mut tiles = None;
         let mut maps = Vec::new();
@@ -429,11 +430,22 @@ impl Loaded {
             }
             _ => {}
         }
-        for encoding in &maps {
-            let map = context.encode(encoding, &self.entry)?;
-            bytes.resize(bytes.len().next_multiple_of(64), 0);
-            bytes.extend(map);
+        if maps.len() != row.maps.len() {
+            let needs = "operands that its operation has not".into();
+            return Err(DeviceError::Unsupported { kernel: row.entry.clone(), needs });
         }
+        let maps: Vec<_> = maps
+            .iter()
+            .map(|encoding| context.encode(encoding, &self.entry))
+            .collect::<Result<_, _>>()?;
+        let mut params = if maps.is_empty() {
+            bytes.extend(scratch);
+            Arguments::new(&bytes)
+        } else {
+            let parameters = [bytes, scratch].into_iter().chain(maps).collect::<Vec<_>>();
+            let passed = parameters.iter().filter(|bytes| !bytes.is_empty());
+            Arguments::apart(passed.map(Vec::as_slice))
+        };
         let length = match &launch.params {
             Params::Stream(stream) => Some(stream.length),
             _ => None,
@@ -450,7 +462,6 @@ impl Loaded {
             _ => 0,
         };
         let stream = context.lane(context.ordinal(), lane)?;
-        let mut params = Arguments::new(&bytes);
         context.launch_on(stream, &self.entry, &shape(row, blocks), &mut params, launches)
     }
 

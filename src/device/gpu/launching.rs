@@ -46,19 +46,23 @@ impl Context {
         let functions = self.current()?;
         let vendor = self.driver().vendor;
         let [bytes, size, end] = vendor.flags.extras;
-        let mut length = params.length;
-        let mut extra = [
-            bytes as Handle,
-            params.words.as_mut_ptr().cast(),
-            size as Handle,
-            (&raw mut length).cast(),
-            end as Handle,
-        ];
-        let extra = extra.as_mut_ptr();
-        let launching = Launching { function: entry.function, stream, shape: *shape, extra };
+        let mut length = 0;
+        let mut piece = params.piece().map(|(address, count)| {
+            length = count;
+            [bytes as Handle, address, size as Handle, (&raw mut length).cast(), end as Handle]
+        });
+        let mut addresses = params.addresses();
+        let null = std::ptr::null_mut();
+        let launching = Launching {
+            function: entry.function,
+            stream,
+            shape: *shape,
+            params: if piece.is_none() { addresses.as_mut_ptr() } else { null },
+            extra: piece.as_mut().map_or(null, |extra| extra.as_mut_ptr()),
+        };
         for _ in 0..repeat {
-            // SAFETY: the parameters are as long as is said, the list of extras ends as the vendor
-            // has it, and the driver copies both before it returns.
+            // SAFETY: the parameters are as long as is said or as the kernel has them, the list of
+            // extras ends as the vendor has it, and the driver copies both before it returns.
             let said = unsafe { (vendor.launch)(functions, &launching) };
             self.told(said, For::Kernel(&entry.name))?;
             self.enqueued_one();
@@ -94,9 +98,8 @@ impl Context {
 ///
 /// What the driver refuses.
 pub unsafe fn plain(f: &Functions, launching: &Launching) -> Result<(), Refusal> {
-    let Launching { function, stream, shape, extra } = *launching;
+    let Launching { function, stream, shape, params, extra } = *launching;
     let Shape { grid: [x, y, z], threads, shared, .. } = shape;
-    let null = std::ptr::null_mut();
     // SAFETY: the caller's promise.
-    unsafe { f.launch_plain(function, x, y, z, threads, 1, 1, shared, stream, null, extra) }
+    unsafe { f.launch_plain(function, x, y, z, threads, 1, 1, shared, stream, params, extra) }
 }

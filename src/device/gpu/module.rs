@@ -102,24 +102,57 @@ impl Drop for Module {
     }
 }
 
-/// The bytes of a kernel's parameters, aligned as a tensor map is.
+/// A kernel's parameters: their bytes in one piece, or the address of each.
+///
+/// A tensor map has to be passed by its address. Compilers put it where its place in the GPU's memory of
+/// parameters is a multiple of 64 bytes, and that memory begins at byte 0x210 on compute capability 9.0,
+/// so that the offset is a multiple of 64 less 16: only the driver knows it, from the machine code.
 pub struct Arguments {
-    pub(super) words: Vec<Aligned>,
-    pub(super) length: usize,
+    words: Vec<Aligned>,
+    length: usize,
+    /// Where each begins, counted in units of 64 bytes; empty where all are one piece.
+    starts: Vec<usize>,
 }
 
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
-pub(super) struct Aligned([u8; 64]);
+struct Aligned([u8; 64]);
 
 impl Arguments {
-    /// Of a kernel's struct and what stands behind it.
+    /// In one piece: a kernel's struct, and what stands behind it without a gap.
     pub fn new(bytes: &[u8]) -> Arguments {
-        let words = bytes.chunks(64).map(|chunk| {
+        let mut arguments =
+            Arguments { words: Vec::new(), length: bytes.len(), starts: Vec::new() };
+        arguments.push(bytes);
+        arguments
+    }
+
+    /// Each by its address.
+    pub fn apart<'a>(parameters: impl IntoIterator<Item = &'a [u8]>) -> Arguments {
+        let mut arguments = Arguments { words: Vec::new(), length: 0, starts: Vec::new() };
+        for bytes in parameters {
+            arguments.starts.push(arguments.words.len());
+            arguments.push(bytes);
+        }
+        arguments
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.words.extend(bytes.chunks(64).map(|chunk| {
             let mut word = Aligned([0; 64]);
             word.0[..chunk.len()].copy_from_slice(chunk);
             word
-        });
-        Arguments { words: words.collect(), length: bytes.len() }
+        }));
+    }
+
+    /// Their address and number of bytes, where they are one piece.
+    pub(super) fn piece(&mut self) -> Option<(Handle, usize)> {
+        self.starts.is_empty().then(|| (self.words.as_mut_ptr().cast(), self.length))
+    }
+
+    /// The address of each, where they are not.
+    pub(super) fn addresses(&mut self) -> Vec<Handle> {
+        let words = &mut self.words;
+        self.starts.iter().map(|&start| (&raw mut words[start]).cast()).collect()
     }
 }

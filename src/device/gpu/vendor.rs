@@ -115,7 +115,9 @@ pub struct Launching {
     pub stream: Handle,
     /// In this shape.
     pub shape: Shape,
-    /// Its extras: its parameters.
+    /// The addresses of its parameters; null where they are one piece.
+    pub params: *mut Handle,
+    /// Its extras, which say where its parameters are in one piece; null where they are not.
     pub extra: *mut Handle,
 }
 

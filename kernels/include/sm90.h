@@ -176,9 +176,10 @@ template <u32 OPEN> DEVICE void await_multiplications() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(OPEN) : "memory");
 }
 
-#define HALF_SUM_NAMES \
+#define QUARTER_SUM_NAMES \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define HALF_SUM_NAMES QUARTER_SUM_NAMES ", " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define SUM_NAMES_96 HALF_SUM_NAMES ", " \
@@ -238,6 +239,37 @@ DEVICE void multiply_tiles(f32 (&sums)[96], u64 a, u64 b, u32 accumulate, e4m3) 
                : SUMS_32("+f", 0), SUMS_32("+f", 32), SUMS_32("+f", 64)
                : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
+// The same with A given along m, as B is above, and few columns: sums (64 x 16 or 64 x 64). 16 along k;
+// A mn-major, B k-major.
+#define MULTIPLY_TURNED(SHAPE, TYPES, FLAGS, A, B, P, NAMES, ...)                                 \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P ", 0;\n"                                    \
+               "wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" NAMES "}, " A ", " B ", p, "  \
+               FLAGS ";\n}"                                                                       \
+               : __VA_ARGS__ : "l"(a), "l"(b), "r"(accumulate) : "memory")
+#define MULTIPLY_TURNED_16(SHAPE, TYPES, FLAGS)                                                   \
+  MULTIPLY_TURNED(SHAPE, TYPES, FLAGS, "%8", "%9", "%10", "%0, %1, %2, %3, %4, %5, %6, %7",       \
+                  SUMS_8("+f", 0))
+#define MULTIPLY_TURNED_64(SHAPE, TYPES, FLAGS)                                                   \
+  MULTIPLY_TURNED(SHAPE, TYPES, FLAGS, "%32", "%33", "%34", QUARTER_SUM_NAMES, SUMS_32("+f", 0))
+DEVICE void multiply_turned(f32 (&sums)[8], u64 a, u64 b, u32 accumulate, bf16) {
+  MULTIPLY_TURNED_16("m64n16k16", "f32.bf16.bf16", "1, 1, 1, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[8], u64 a, u64 b, u32 accumulate, f16) {
+  MULTIPLY_TURNED_16("m64n16k16", "f32.f16.f16", "1, 1, 1, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[32], u64 a, u64 b, u32 accumulate, bf16) {
+  MULTIPLY_TURNED_64("m64n64k16", "f32.bf16.bf16", "1, 1, 1, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[32], u64 a, u64 b, u32 accumulate, f16) {
+  MULTIPLY_TURNED_64("m64n64k16", "f32.f16.f16", "1, 1, 1, 0");
+}
+// 32 along k; both k-major.
+DEVICE void multiply_turned(f32 (&sums)[8], u64 a, u64 b, u32 accumulate, e4m3) {
+  MULTIPLY_TURNED_16("m64n16k32", "f32.e4m3.e4m3", "1, 1");
+}
+DEVICE void multiply_turned(f32 (&sums)[32], u64 a, u64 b, u32 accumulate, e4m3) {
+  MULTIPLY_TURNED_64("m64n64k32", "f32.e4m3.e4m3", "1, 1");
+}
 // What reads the sums after this stays after it: the compiler does not know that they are written
 // behind its back.
 template <u32 SUMS> DEVICE void settle(f32 (&sums)[SUMS]) {
@@ -247,12 +279,16 @@ DEVICE void settle(i32 (&sums)[128]) {
   UNROLL for (u32 i = 0; i < 128; i++) asm volatile("" : "+r"(sums[i]) :: "memory");
 }
 
+#undef MULTIPLY_TURNED_16
+#undef MULTIPLY_TURNED_64
+#undef MULTIPLY_TURNED
 #undef MULTIPLY_TILES
 #undef SUMS_32
 #undef SUMS_8
 #undef SUM_NAMES
 #undef SUM_NAMES_96
 #undef HALF_SUM_NAMES
+#undef QUARTER_SUM_NAMES
 
 #endif
 

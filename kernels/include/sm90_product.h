@@ -48,7 +48,7 @@ DEVICE void fetch_stage(Ring& ring, u32 down, const TensorMap* a, const TensorMa
   await_phase(&ring.empty[ring.at], ring.parity ^ 1);
   u64* full = &ring.full[ring.at];
   arrive_expecting(full, BYTES);
-  if (SHARERS == 1) {
+  if constexpr (SHARERS == 1) {
     load_boxes<false, BOXES_A>(a, full, of_a);
     load_boxes<false, BOXES_B>(b, full, of_b);
   } else if (down) {
@@ -72,7 +72,8 @@ template <u32 SHARERS> DEVICE void release_stage(u64* empty) {
 }
 
 // Runs a block: `produce` by the first warpgroup, `consume` by the two that multiply. Barriers stand
-// in dynamic shared memory, where the other block of a cluster finds them at the same place.
+// in dynamic shared memory, where the other block of a cluster finds them at the same place. `c` is
+// nothing where C is stored without a map.
 // COPIERS threads arrive at a full stage, besides the thread that expects its bytes.
 template <u32 STAGES, u32 SHARERS, u32 COPIERS = 0, class Produce, class Consume>
 DEVICE void run_warpgroups(u8* barriers, const TensorMap* a, const TensorMap* b,
@@ -88,7 +89,7 @@ DEVICE void run_warpgroups(u8* barriers, const TensorMap* a, const TensorMap* b,
     barriers_made();
     prefetch_map(a);
     prefetch_map(b);
-    prefetch_map(c);
+    if (c != nullptr) prefetch_map(c);
   }
   if (SHARERS == 1) block_barrier();
   else cluster_barrier();

@@ -99,6 +99,9 @@ namespace sm89 {
 namespace sm90 {
 #include "../../kernels/gemm/sm90_wgmma.cu"
 }
+namespace sm90_few {
+#include "../../kernels/gemm/sm90_wgmma_few.cu"
+}
 namespace sm90_turned {
 #include "../../kernels/gemm/sm90_wgmma_turned.cu"
 }
@@ -205,6 +208,23 @@ void shared_products() {
   Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_stream_k", sm90::gemm_fp8_wgmma_stream_k,
                              WGMMA, 5, 300, 272, 528);
 }
+
+// Few rows: one and all that a tile has, and more; columns that no tile and no pair of tiles divides; a
+// tile of many blocks, more tiles than blocks, and more stages than a ring has.
+#define FEW(IN, OUT, NAME)                                                                        \
+  for (const auto& [blocks, m, n, k] : few) {                                                     \
+    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_few", sm90_few::gemm_##NAME##_wgmma_few,   \
+                            {16, 128, 0}, blocks, m > 16 ? m - 16 : m, n, k);                     \
+    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_few_64",                                   \
+                            sm90_few::gemm_##NAME##_wgmma_few_64, {64, 128, 0}, blocks, m, n, k); \
+  }
+void products_of_few_rows() {
+  const u32 few[][4] = {{4, 1, 16, 16}, {3, 16, 144, 2064}, {2, 33, 528, 272}, {5, 64, 272, 1200}};
+  FEW(bf16, bf16, bf16);
+  FEW(f16, f16, f16);
+  FEW(e4m3, bf16, fp8);
+}
+#undef FEW
 
 void grouped_products() {
   grouped_plain<f32, f32>("grouped/f32/portable", portable::grouped_f32, 0, 131, 19);
@@ -645,6 +665,7 @@ int main(int count, char** arguments) {
   products();
   lines();
   shared_products();
+  products_of_few_rows();
   grouped_products();
   scaled_products();
   weight_products();

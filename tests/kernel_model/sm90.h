@@ -283,12 +283,13 @@ void multiply_lines(Sum* into, u32 count, const Line<T> (&rows)[2], u64 b, u32 a
 }
 
 template <class T, class Sum, u32 SUMS>
-void multiply_described(Sum (&sums)[SUMS], u64 a, u64 b, u32 accumulate, bool b_k_major) {
+void multiply_described(Sum (&sums)[SUMS], u64 a, u64 b, u32 accumulate, bool b_k_major,
+                        bool a_k_major = true) {
   const u32 warp = current / 32 % 4, lane = current % 32;
   Sum* into = sums;
   open_multiplications[current].push_back([=] {
     const u32 row = 16 * warp + lane / 4;
-    const Line<T> rows[2] = {Line<T>(a, true, row), Line<T>(a, true, row + 8)};
+    const Line<T> rows[2] = {Line<T>(a, a_k_major, row), Line<T>(a, a_k_major, row + 8)};
     multiply_lines(into, SUMS, rows, b, accumulate, b_k_major);
   });
 }
@@ -315,4 +316,16 @@ DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, tf32)
 }
 DEVICE void multiply_tiles(i32 (&sums)[128], u64 a, u64 b, u32 accumulate, i8) {
   model::multiply_described<i8>(sums, a, b, accumulate, true);
+}template <u32 SUMS>
+void multiply_turned(f32 (&sums)[SUMS], u64 a, u64 b, u32 accumulate, bf16) {
+  model::multiply_described<bf16>(sums, a, b, accumulate, true, false);
 }
+template <u32 SUMS>
+void multiply_turned(f32 (&sums)[SUMS], u64 a, u64 b, u32 accumulate, f16) {
+  model::multiply_described<f16>(sums, a, b, accumulate, true, false);
+}
+template <u32 SUMS>
+void multiply_turned(f32 (&sums)[SUMS], u64 a, u64 b, u32 accumulate, e4m3) {
+  model::multiply_described<e4m3>(sums, a, b, accumulate, true);
+}
+

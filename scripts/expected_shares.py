@@ -293,14 +293,18 @@ def measured(folder):
 
 
 def of_row(row, records):
-    """The last measurement of a row's case, in the row's unit."""
-    wanted, unit, text = row.point(), row.unit, ""
+    """The last measurement of a row's case, in the row's unit: on the row's part, or else on the other one,
+    whose arithmetic is the same."""
+    wanted, unit, found = row.point(), row.unit, {}
     for part, point, kernel, line in records:
-        if (part == row.part["name"] and kernel == row.kernel.row["name"]
+        if (kernel == row.kernel.row["name"]
                 and all(point.get(name) == value for name, value in wanted.items())):
             work = line["work"]["flops" if unit == "tflops" else "memory"]
-            text = f"{work / line['summary']['median'] / 1e12:.2f}"
-    return text
+            found[part] = work / line["summary"]["median"] / 1e12
+    own = row.part["name"]
+    if own in found:
+        return f"{found[own]:.2f}"
+    return ", ".join(f"{speed:.2f} on {part}" for part, speed in found.items())
 
 
 def tuning(rows, records):

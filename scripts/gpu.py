@@ -397,7 +397,9 @@ def rate(point, work, seconds):
     if work["flops"] and point["operation"] != "stream":
         return f"{work['flops'] / seconds / 1e12:.1f} TFLOP/s"
     moved = work["memory"] or work["link"]
-    return f"{moved / seconds / 1e9:.1f} GB/s" if moved else f"{seconds * 1e6:.2f} us"
+    if moved:
+        return f"{moved / seconds / 1e9:.1f} GB/s"
+    return f"{seconds * 1e9:.1f} ns" if seconds < 1e-6 else f"{seconds * 1e6:.2f} us"
 
 
 def per_cent(value):
@@ -528,8 +530,10 @@ def main():
     given = arguments.parse_intermixed_args()
     longest = LIMITS[given.part]
     given.limit = longest if given.limit is None else given.limit
-    if not GRACE < given.limit <= longest:
-        arguments.error(f"--limit {given.limit:g}: seconds, more than {GRACE:g} and {longest:g} at most")
+    # What is less would be over before the first case.
+    least = GRACE + 10.0
+    if not least <= given.limit <= longest:
+        arguments.error(f"--limit {given.limit:g}: seconds, from {least:g} to {longest:g}")
     given.work, given.out = pathlib.Path(given.work), given.out or pathlib.Path(given.default_out)
 
     def stop(_number, _frame):

@@ -1,5 +1,5 @@
 """Attention of PyTorch's backends, FlashAttention-3 and -4, FlashInfer and FlashMLA, each where its
-package can be imported. Written by their documentation; none of it has run beside us yet."""
+package can be imported. PyTorch's have run beside us; the others are written by their documentation."""
 
 import importlib
 

@@ -1,6 +1,8 @@
 """Memory as PyTorch moves it."""
 
 F64 = 8
+# Below it PyTorch's launches are what is measured.
+LARGE = 1 << 30
 
 
 def peers(torch):
@@ -12,6 +14,8 @@ def peers(torch):
 
     def make(point):
         if point["operation"] != "stream" or point["units"] != units:
+            return None
+        if point["working_set"] < LARGE:
             return None
         arrays = {"read": 1, "write": 1, "copy": 2, "scale": 2, "add": 3, "triad": 3, "dot": 2}
         length = point["working_set"] // arrays[point["stream"]] // F64

@@ -1,0 +1,77 @@
+"""Writes docs/gpu-figures.md: the figures of GPUs that records in results/ hold, beside their peers'.
+
+A folder of figures is what `scripts/gpu.sh figures` measured: `results/PART/DATE-figures` with a record in
+a folder for each operation, and peers.jsonl. Called without arguments, from anywhere.
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import gpu  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "gpu-figures.md"
+HEAD = """<!-- Written by scripts/gpu_table.py. -->
+# Figures of GPUs
+
+Every row is made from records in [results/](../results/README.md) by `python3 scripts/gpu_table.py`. `scripts/gpu.sh
+figures` measured them: Fizeau's best kernel of a point, and the fastest of the kernels that were timed
+beside it in the same run (cuBLASLt, which the program itself runs, and PyTorch 2.11 as CUDA graphs). All
+times are hot, iteration after iteration. Every result of Fizeau's kernels was checked against the reference before
+and after it was timed.
+
+Shares are of the datasheet's limit, and of the limit at the clock that was observed around the samples. A GPU
+at its power limit changes its clock within milliseconds: absolute rates of large products drift by several
+per cent, and the two sides of a ratio were measured seconds apart, once. A ratio within 5 % of 1 says no more than
+that the two are alike. Points without a peer are those for which nobody else's kernel was at hand. Peers of
+int8 are eight times slower because B is given to them row by row, for which cuBLASLt has no kernel of
+the matrix units.
+"""
+# Of smaller working sets a peer's figure is that of its launches.
+LARGE = 1 << 30
+COLUMNS = ["point", "best kernel", "rate", "% datasheet", "% observed clock", "best peer", "its rate",
+           "own / peer"]
+
+
+def figures(folder):
+    """What a folder holds, and the header of its first record."""
+    taken, header = gpu.Figures(), None
+    for path in sorted(folder.glob("*/record.jsonl")):
+        for number, line in enumerate(gpu.lines_of(path)):
+            if line.get("line") == "header":
+                header = header or line
+            elif line.get("outcome") == "measured":
+                taken.take({f"{path}:{number}": line})
+    for line in gpu.lines_of(folder / "peers.jsonl"):
+        if line["point"].get("working_set", LARGE) >= LARGE:
+            taken.take_peer(line)
+    return taken, header
+
+
+def by_number(row):
+    """The order of points: numbers by their size."""
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in row[0].split("/")]
+
+
+def section(folder):
+    """A folder's table."""
+    taken, header = figures(folder)
+    rows = ["| " + " | ".join(row) + " |" for row in sorted(taken.rows(), key=by_number)]
+    device, settings = header["device"], header["environment"]["settings"]
+    driver = ", ".join(one for one in header["environment"]["libraries"] if "NV" in one)
+    return "\n".join([
+        f"\n## {device['name']}, {folder.name[:10]}\n",
+        f"{folder.relative_to(ROOT)}: {device['units']} units, power limit {settings['power_limit']:.0f} W, {driver}, "
+        f"{header['environment']['os'].split()[0]} under KVM.\n",
+        "| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), *rows]) + "\n"
+
+
+def main():
+    folders = sorted((ROOT / "results").glob("*/*-figures"))
+    PAGE.write_text(HEAD + "".join(section(folder) for folder in folders))
+    print(f"{PAGE}: {len(folders)} folders")
+
+
+if __name__ == "__main__":
+    main()

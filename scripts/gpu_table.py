@@ -61,7 +61,7 @@ def section(folder):
     device, settings = header["device"], header["environment"]["settings"]
     driver = ", ".join(one for one in header["environment"]["libraries"] if "NV" in one)
     return "\n".join([
-        f"\n## {device['name']}, {folder.name[:10]}\n",
+        f"\n## {device['name'].replace('GB', ' GB')}, {folder.name[:10]}\n",
         f"{folder.relative_to(ROOT)}: {device['units']} units, power limit {settings['power_limit']:.0f} W, {driver}, "
         f"{header['environment']['os'].split()[0]} under KVM.\n",
         "| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), *rows]) + "\n"

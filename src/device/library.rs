@@ -182,7 +182,8 @@ fn files_in(folder: &Path, files: &[&str]) -> Vec<PathBuf> {
     files.iter().map(|file| folder.join(file)).collect()
 }
 
-/// Where Python may be installed: the active environment first, then that of the `python3` that `PATH` finds.
+/// Where Python may be installed: the active environment first, then that of the `python3` that
+/// `PATH` finds.
 fn python_homes() -> Vec<PathBuf> {
     let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os);
     let path = env::var_os("PATH").unwrap_or_default();

@@ -108,7 +108,8 @@ mod tests {
         assert_eq!(check(portable, &params(1, 512)), Ok(()));
         let paged = AttentionParams { pages: 0x100, page: 64, ..params(1, 64) };
         assert_eq!(check(portable, &paged), Ok(()));
-        // Every prefill that copies keys by a map, of whatever generation; latent decode looks pages up.
+        // Every prefill that copies keys by a map, of whatever generation; latent decode looks
+        // pages up.
         let mapped: Vec<_> = rows.iter().filter(|row| !row.maps.is_empty()).collect();
         assert!(mapped.len() > 10, "{} kernels with maps", mapped.len());
         for row in mapped {

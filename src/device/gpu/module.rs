@@ -104,9 +104,10 @@ impl Drop for Module {
 
 /// A kernel's parameters: their bytes in one piece, or the address of each.
 ///
-/// A tensor map has to be passed by its address. Compilers put it where its place in the GPU's memory of
-/// parameters is a multiple of 64 bytes, and that memory begins at byte 0x210 on compute capability 9.0,
-/// so that the offset is a multiple of 64 less 16: only the driver knows it, from the machine code.
+/// A tensor map has to be passed by its address. Compilers put it where its place in the GPU's
+/// memory of parameters is a multiple of 64 bytes, and that memory begins at byte 0x210 on compute
+/// capability 9.0, so that the offset is a multiple of 64 less 16: only the driver knows it, from
+/// the machine code.
 pub struct Arguments {
     words: Vec<Aligned>,
     length: usize,

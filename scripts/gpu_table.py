@@ -5,6 +5,7 @@ a folder for each operation, and peers.jsonl. Called without arguments, from any
 """
 
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -58,10 +59,11 @@ def section(folder):
     """A folder's table."""
     taken, header = figures(folder)
     rows = ["| " + " | ".join(row) + " |" for row in sorted(taken.rows(), key=by_number)]
+    name = re.sub(r" [0-9]+GB.*", "", header["device"]["name"])
     device, settings = header["device"], header["environment"]["settings"]
     driver = ", ".join(one for one in header["environment"]["libraries"] if "NV" in one)
     return "\n".join([
-        f"\n## {device['name'].replace('GB', ' GB')}, {folder.name[:10]}\n",
+        f"\n## {name}, {folder.name[:10]}\n",
         f"{folder.relative_to(ROOT)}: {device['units']} units, power limit {settings['power_limit']:.0f} W, {driver}, "
         f"{header['environment']['os'].split()[0]} under KVM.\n",
         "| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), *rows]) + "\n"

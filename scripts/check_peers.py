@@ -263,8 +263,11 @@ def check_process():
         (gpu.HERE / "torch.py").write_text(TIMED)
         os.environ["PYTHONPATH"] = place
         gpu.PEER_SECONDS = 3.0
-        run = types.SimpleNamespace(folder=gpu.HERE, missing=[], left=lambda: 60.0)
+        run = types.SimpleNamespace(folder=gpu.HERE, missing=[], left=lambda: 60.0,
+                                    without=["graph"])
         peers = gpu.Peers(run)
+        assert "graph" not in peers.names and "eager" in peers.names, peers.names
+        assert "graph: left out, as asked" in run.missing, run.missing
         point = {"operation": "gemm", "m": 1}
         said = {name: peers.measure(name, point)
                 for name in ("breaks", "graph", "ends", "hangs", "eager")}

@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gpu  # noqa: E402
+from gpu_peers.memory import LARGE  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gpu-figures.md"
@@ -26,11 +27,9 @@ Shares are of the datasheet's limit, and of the limit at the clock that was obse
 at its power limit changes its clock within milliseconds: absolute rates of large products drift by several
 per cent, and the two sides of a ratio were measured seconds apart, once. A ratio within 5 % of 1 says no more than
 that the two are alike. Points without a peer are those for which nobody else's kernel was at hand. Peers of
-int8 are eight times slower because B is given to them row by row, for which cuBLASLt has no kernel of
-the matrix units.
+int8 are eight times slower, probably since B is given to them row by row, which cuBLASLt's kernels for the
+matrix units may not take: that ratio says nothing of their best.
 """
-# Of smaller working sets a peer's figure is that of its launches.
-LARGE = 1 << 30
 COLUMNS = ["point", "best kernel", "rate", "% datasheet", "% observed clock", "best peer", "its rate",
            "own / peer"]
 
@@ -45,6 +44,7 @@ def figures(folder):
             elif line.get("outcome") == "measured":
                 taken.take({f"{path}:{number}": line})
     for line in gpu.lines_of(folder / "peers.jsonl"):
+        # Records of the first day have peers of smaller working sets too.
         if line["point"].get("working_set", LARGE) >= LARGE:
             taken.take_peer(line)
     return taken, header

@@ -221,9 +221,11 @@ def broken_plans(kernel, target, count, shared, found):
         faults.append(f"registers {sorted(found['registers'])} for warpgroups, not {told}")
     if told and (len(told) * 128 != threads or sum(told) * 128 > REGISTERS):
         faults.append(f"{told} registers for the warpgroups of {threads} threads")
-    # A driver passes as many addresses as there are: a struct, scratch memory, and each map.
+    # A driver reads as many addresses as the kernel has parameters: a struct, how often it repeats, scratch
+    # memory, and each map.
+    repeat = [4] if kernel.get("repeat") == "inside" else []
     scratch = [8] if kernel.get("scratch") else []
-    behind = scratch + [128] * len(kernel.get("maps", []))
+    behind = repeat + scratch + [128] * len(kernel.get("maps", []))
     if kernel.get("maps") and found["parameters"][1:] != behind:
         faults.append(f"parameters of {found['parameters']} bytes, not a struct and {behind}")
     # The assembler leaves out a multiplication whose result is overwritten, and puts a small one in its

@@ -401,14 +401,13 @@ impl Loaded {
     /// What the driver refuses; [`DeviceError::Unsupported`] where it is not made for the shape.
     pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<(), DeviceError> {
         let row = &self.row;
-        let mut bytes = launch.params.bytes().to_vec();
+        let mut parameters = vec![launch.params.bytes().to_vec()];
         if row.repeat == Repeat::Inside {
-            bytes.extend(launch.repeat.to_le_bytes());
+            parameters.push(launch.repeat.to_le_bytes().to_vec());
         }
-        let mut scratch = Vec::new();
         if row.scratch > 0 {
             let [blocks, ..] = shape(row, launch.blocks * row.per_unit).grid;
-            scratch.extend(self.scratch(context, blocks)?.to_le_bytes());
+            parameters.push(self.scratch(context, blocks)?.to_le_bytes().to_vec());
         }
         let mut tiles = None;
         let mut maps = Vec::new();
@@ -434,17 +433,12 @@ impl Loaded {
             let needs = "operands that its operation has not".into();
             return Err(DeviceError::Unsupported { kernel: row.entry.clone(), needs });
         }
-        let maps: Vec<_> = maps
-            .iter()
-            .map(|encoding| context.encode(encoding, &self.entry))
-            .collect::<Result<_, _>>()?;
-        let mut params = if maps.is_empty() {
-            bytes.extend(scratch);
-            Arguments::new(&bytes)
-        } else {
-            let parameters = [bytes, scratch].into_iter().chain(maps).collect::<Vec<_>>();
-            let passed = parameters.iter().filter(|bytes| !bytes.is_empty());
-            Arguments::apart(passed.map(Vec::as_slice))
+        for encoding in &maps {
+            parameters.push(context.encode(encoding, &self.entry)?);
+        }
+        let mut params = match maps.is_empty() {
+            true => Arguments::new(&parameters.concat()),
+            false => Arguments::apart(parameters.iter().map(Vec::as_slice)),
         };
         let length = match &launch.params {
             Params::Stream(stream) => Some(stream.length),

@@ -3,16 +3,19 @@
 // must be multiples of 16 bytes.
 //
 // wgmma makes 64 rows or more. So the product is made turned, transposed C = transposed B times transposed
-// A: columns of B are its rows, and the few rows of A its columns, 16 or 64 of them.
+// A: columns of B are its rows, and the few rows of A its columns, 16 to 256 of them.
 //
 // One thread of a block has stages of 128 bytes along k copied by tensor maps, 128 columns of B and all
-// rows of A, in a ring that has 144 KiB of B under way and more; two warpgroups multiply 64 columns each.
-// Blocks share the tiles of 128 columns (stream_k.h), so that all end together, and the ring runs on from
-// tile to tile.
+// rows of A, in a ring that has 64 to 192 KiB of B under way; two warpgroups multiply 64 columns each.
+//
+// Where there are about as many tiles of 128 columns as units, or more, each block makes whole tiles, and
+// the ring runs on from tile to tile: units that have one tile more than others then have all of memory's
+// rate to themselves. Where there are fewer, four blocks of a cluster make a tile, each along a quarter of
+// k, and add up a quarter of its sums each through each other's shared memory. Blocks of all tiles read
+// the same rows of B at the same time, which stand together in memory.
 #include "params.h"
 #include "sm90.h"
 #include "sm90_product.h"
-#include "stream_k.h"
 #include "tiles.h"
 
 namespace {
@@ -22,15 +25,16 @@ CONSTANT u32 COLUMNS = 64 * MULTIPLIERS;
 CONSTANT u32 BYTES_B = COLUMNS * ROW_BYTES;
 // A warpgroup's part of a stage of B.
 CONSTANT u32 PART_BYTES = BYTES_B / MULTIPLIERS;
+// Blocks that make a tile together, and threads of each that multiply.
+CONSTANT u32 SPLIT = 4;
+CONSTANT u32 MULTIPLYING = 128 * MULTIPLIERS;
 
 // Tiles of so many rows of C.
 template <u32 FEW> struct Shape {
   static constexpr u32 ROWS = FEW;
   static constexpr u32 BYTES = BYTES_B + FEW * ROW_BYTES;
-  static constexpr u32 STAGES = FEW == 16 ? 12 : 9;
+  static constexpr u32 STAGES = FEW == 16 ? 12 : FEW == 64 ? 9 : FEW == 128 ? 6 : 4;
   static constexpr u32 BARRIERS_AT = STAGES * BYTES;
-  // Past the barriers: what one thread tells the others.
-  static constexpr u32 TOLD_AT = BARRIERS_AT + STAGES * 16;
   // Of one thread: two columns of C by two rows of every eight.
   static constexpr u32 SUMS = FEW / 2;
 };
@@ -60,31 +64,29 @@ template <> struct Type<e4m3> {
 
 template <class Shape> using Deal = Single<Shape::ROWS, COLUMNS>;
 
-// Has stage after stage copied, of all that this block does.
+// Has stage after stage of one tile copied.
 template <class In, class Shape, class Ring>
-DEVICE void produce(Ring ring, u8* shared, const Deal<Shape>& deal, const Line& line,
-                    const TensorMap* a, const TensorMap* b) {
-  for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
-    const Place place = place_of(deal, now.index);
-    for (u32 step = now.step; step < now.end; step++) {
-      u8* to = shared + ring.at * Shape::BYTES;
-      const auto of_a = [&](u32) -> Box {
-        return {to + BYTES_B, step * Type<In>::DEPTH, place.row * Shape::ROWS};
-      };
-      const auto of_b = [&](u32 box) {
-        return Type<In>::box_of_b(to, place.column * COLUMNS, step, box);
-      };
-      fetch_stage<1, Shape::BYTES, 1, Type<In>::BOXES>(ring, 0, a, b, of_a, of_b);
-    }
+DEVICE void fetch_tile(Ring& ring, u8* shared, Place place, u32 first, u32 end, const TensorMap* a,
+                       const TensorMap* b) {
+  for (u32 step = first; step < end; step++) {
+    u8* to = shared + ring.at * Shape::BYTES;
+    const auto of_a = [&](u32) -> Box {
+      return {to + BYTES_B, step * Type<In>::DEPTH, place.row * Shape::ROWS};
+    };
+    const auto of_b = [&](u32 box) {
+      return Type<In>::box_of_b(to, place.column * COLUMNS, step, box);
+    };
+    fetch_stage<1, Shape::BYTES, 1, Type<In>::BOXES>(ring, 0, a, b, of_a, of_b);
   }
 }
 
-// Multiplies the stages of one stretch. Each stage's multiplications are awaited: by the tensor cores' rate they
-// take about a tenth of the time in which the stage comes from memory.
+// Multiplies the stages of one tile, or of a part of it.
 template <class In, class Shape, class Ring>
 DEVICE void multiply(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer, u32 steps) {
+  const bool speaks = thread_index() % 32 == 0;
   UNROLL for (u32 i = 0; i < Shape::SUMS; i++) sums[i] = 0.0f;
   settle(sums);
+  u64* previous = nullptr;
   for (u32 step = 0; step < steps; step++) {
     await_phase(&ring.full[ring.at], ring.parity);
     const u32 stage = shared_address(shared) + ring.at * Shape::BYTES;
@@ -94,84 +96,168 @@ DEVICE void multiply(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consu
                       describe_k_major(stage + BYTES_B + part * 32), 1, In());
     }
     close_multiplications();
-    await_multiplications<0>();
-    if (thread_index() % 32 == 0) release_stage<1>(&ring.empty[ring.at]);
+    // Only the products just issued are still running, so the stage before has been read.
+    await_multiplications<1>();
+    if (speaks && previous != nullptr) release_stage<1>(previous);
+    previous = &ring.empty[ring.at];
     ring.advance();
   }
+  await_multiplications<0>();
   settle(sums);
+  if (speaks && previous != nullptr) release_stage<1>(previous);
 }
 
-// Writes a warpgroup's 64 columns. Of two threads with neighbouring columns each writes both of one row:
-// they exchange what the other has of it.
-template <class Out, class Shape>
-DEVICE void leave(const f32 (&sums)[Shape::SUMS], const GemmParams& p, u32 row_first,
+// Writes of a warpgroup's 64 columns the sums from `first` on. Of two threads with neighbouring columns each
+// writes both of one row: they exchange what the other has of it.
+template <class Out, u32 SUMS>
+DEVICE void leave(const f32 (&sums)[SUMS], u32 first, const GemmParams& p, u32 row_first,
                   u32 column_first) {
   const u32 lane = thread_index() % 32, g = lane / 4, odd = g % 2;
   const u32 column = column_first + thread_index() % 128 / 32 * 16 + (g - odd);
-  UNROLL for (u32 i = 0; i < Shape::SUMS; i += 2) {
-    const u32 row = row_first + i / 4 * 8 + lane % 4 * 2 + odd;
+  UNROLL for (u32 i = 0; i < SUMS; i += 2) {
+    const u32 row = row_first + (first + i) / 4 * 8 + lane % 4 * 2 + odd;
     const f32 got = shuffle_xor(odd ? sums[i] : sums[i + 1], 4);
     const f32 kept = odd ? sums[i + 1] : sums[i];
     const u32 pair = narrow_pair(odd ? got : kept, odd ? kept : got, Out());
-    const u32 at = column + i % 4 / 2 * 8;
+    const u32 at = column + (first + i) % 4 / 2 * 8;
     Out* to = static_cast<Out*>(p.c) + u64(row) * p.n + at;
     if (row < p.m && at < p.n) *reinterpret_cast<u32*>(to) = pair;
   }
 }
 
-template <class In, class Shape, class Ring>
-DEVICE void consume(Ring ring, u8* shared, const Deal<Shape>& deal, const Line& line,
-                    f32* scratch) {
-  const u32 consumer = thread_index() / 128 - 1;
-  u32* told = reinterpret_cast<u32*>(shared + Shape::TOLD_AT);
-  f32 sums[Shape::SUMS];
-  for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
-    multiply<In, Shape>(sums, ring, shared, consumer, now.end - now.step);
-    if (now.end - now.step < line.steps) {
-      const Sharers<Shape::SUMS, 128, MULTIPLIERS> sharers = {scratch, told, consumer,
-                                                              thread_index() % 128};
-      const auto sum = [&](u32 i) -> f32& { return sums[i]; };
-      const auto meet = [&] { barrier_of<128>(1 + consumer); };
-      if (!sharers.complete(line, now.index, now.step, now.end, sum, meet)) continue;
-    }
-    const Place place = place_of(deal, now.index);
-    leave<typename Type<In>::Out, Shape>(sums, deal.p, place.row * Shape::ROWS,
-                                         place.column * COLUMNS + consumer * 64);
-  }
-}
-
 template <class In, u32 FEW>
-DEVICE void few_rows(const GemmParams& p, f32* scratch, const TensorMap* a, const TensorMap* b) {
+DEVICE void whole_tiles(const GemmParams& p, const TensorMap* a, const TensorMap* b) {
   using S = Shape<FEW>;
   u8* shared = dynamic_shared();
-  const auto deal = single<S::ROWS, COLUMNS>(p);
-  const Line line = line_of(deal.rows * deal.columns, tiles_along(p.k, Type<In>::DEPTH));
+  Deal<S> deal = single<S::ROWS, COLUMNS>(p);
+  const u32 steps = tiles_along(p.k, Type<In>::DEPTH);
   const auto fetch = [&](PhaseRing<S::STAGES> ring) {
-    if (thread_index() == 0) produce<In, S>(ring, shared, deal, line, a, b);
+    if (thread_index() != 0) return;
+    for (u32 index = block_index(); deal.seek(index); index += block_count()) {
+      fetch_tile<In, S>(ring, shared, place_of(deal, index), 0, steps, a, b);
+    }
   };
   run_warpgroups<S::STAGES, 1>(shared + S::BARRIERS_AT, a, b, nullptr, fetch,
                                [&](PhaseRing<S::STAGES> ring) {
-    consume<In, S>(ring, shared, deal, line, scratch);
+    const u32 consumer = thread_index() / 128 - 1;
+    f32 sums[S::SUMS];
+    for (u32 index = block_index(); deal.seek(index); index += block_count()) {
+      const Place place = place_of(deal, index);
+      multiply<In, S>(sums, ring, shared, consumer, steps);
+      leave<typename Type<In>::Out>(sums, 0, p, place.row * FEW,
+                                    place.column * COLUMNS + consumer * 64);
+    }
+  });
+}
+
+// Where a pair of sums stands that block `from` of a cluster has for this thread of another block, in the
+// memory of that block's ring.
+template <u32 PART> DEVICE u32 place_of_pair(u8* shared, u32 from, u32 pair) {
+  const u32 thread = thread_index() - 128;
+  return shared_address(shared) + ((from * (PART / 2) + pair) * MULTIPLYING + thread) * 8;
+}
+
+// Gives each block of the cluster its part of the sums, and adds up what all have of this block's part.
+template <u32 SUMS>
+DEVICE void gather(const f32 (&sums)[SUMS], f32 (&all)[SUMS / SPLIT], u8* shared) {
+  constexpr u32 PART = SUMS / SPLIT;
+  cluster_barrier_relaxed();  // every block has multiplied all of its stages
+  UNROLL for (u32 to = 0; to < SPLIT; to++) {
+    UNROLL for (u32 i = 0; i < PART; i += 2) {
+      const u32 at = place_of_pair<PART>(shared, cluster_place(), i / 2);
+      store_in_cluster(at, to, sums[to * PART + i], sums[to * PART + i + 1]);
+    }
+  }
+  cluster_barrier();
+  UNROLL for (u32 i = 0; i < PART; i++) all[i] = 0.0f;
+  UNROLL for (u32 from = 0; from < SPLIT; from++) {
+    UNROLL for (u32 i = 0; i < PART; i += 2) {
+      const u64 pair = load_shared(place_of_pair<PART>(shared, from, i / 2), u64());
+      all[i] += float_of(u32(pair));
+      all[i + 1] += float_of(u32(pair >> 32));
+    }
+  }
+}
+
+// One cluster for each tile.
+template <class In, u32 FEW>
+DEVICE void split_tile(const GemmParams& p, const TensorMap* a, const TensorMap* b) {
+  using S = Shape<FEW>;
+  u8* shared = dynamic_shared();
+  const Deal<S> deal = single<S::ROWS, COLUMNS>(p);
+  const Place place = place_of(deal, block_index() / SPLIT);
+  const u32 steps = tiles_along(p.k, Type<In>::DEPTH), own = cluster_place();
+  const u32 first = steps * own / SPLIT, end = steps * (own + 1) / SPLIT;
+  const auto fetch = [&](PhaseRing<S::STAGES> ring) {
+    if (thread_index() == 0) fetch_tile<In, S>(ring, shared, place, first, end, a, b);
+    warp_barrier();
+    cluster_barrier_relaxed();
+    cluster_barrier();
+  };
+  run_warpgroups<S::STAGES, 1>(shared + S::BARRIERS_AT, a, b, nullptr, fetch,
+                               [&](PhaseRing<S::STAGES> ring) {
+    const u32 consumer = thread_index() / 128 - 1;
+    f32 sums[S::SUMS], all[S::SUMS / SPLIT];
+    multiply<In, S>(sums, ring, shared, consumer, end - first);
+    gather(sums, all, shared);
+    leave<typename Type<In>::Out>(all, own * (S::SUMS / SPLIT), p, place.row * FEW,
+                                  place.column * COLUMNS + consumer * 64);
   });
 }
 
 }  // namespace
 
-KERNEL(384, 1) gemm_bf16_wgmma_few(const GemmParams p, f32* scratch, MAP a, MAP b) {
-  few_rows<bf16, 16>(p, scratch, &a, &b);
+KERNEL(384, 1) gemm_bf16_wgmma_few(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<bf16, 16>(p, &a, &b);
 }
-KERNEL(384, 1) gemm_f16_wgmma_few(const GemmParams p, f32* scratch, MAP a, MAP b) {
-  few_rows<f16, 16>(p, scratch, &a, &b);
+KERNEL(384, 1) gemm_bf16_wgmma_few_64(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<bf16, 64>(p, &a, &b);
 }
-KERNEL(384, 1) gemm_fp8_wgmma_few(const GemmParams p, f32* scratch, MAP a, MAP b) {
-  few_rows<e4m3, 16>(p, scratch, &a, &b);
+KERNEL(384, 1) gemm_f16_wgmma_few(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<f16, 16>(p, &a, &b);
 }
-KERNEL(384, 1) gemm_bf16_wgmma_few_64(const GemmParams p, f32* scratch, MAP a, MAP b) {
-  few_rows<bf16, 64>(p, scratch, &a, &b);
+KERNEL(384, 1) gemm_f16_wgmma_few_64(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<f16, 64>(p, &a, &b);
 }
-KERNEL(384, 1) gemm_f16_wgmma_few_64(const GemmParams p, f32* scratch, MAP a, MAP b) {
-  few_rows<f16, 64>(p, scratch, &a, &b);
+KERNEL(384, 1) gemm_fp8_wgmma_few(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<e4m3, 16>(p, &a, &b);
 }
-KERNEL(384, 1) gemm_fp8_wgmma_few_64(const GemmParams p, f32* scratch, MAP a, MAP b) {
-  few_rows<e4m3, 64>(p, scratch, &a, &b);
+KERNEL(384, 1) gemm_fp8_wgmma_few_64(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<e4m3, 64>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
+  split_tile<bf16, 16>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
+  split_tile<bf16, 64>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
+  split_tile<bf16, 128>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
+  split_tile<bf16, 256>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
+  split_tile<f16, 16>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
+  split_tile<f16, 64>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
+  split_tile<f16, 128>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
+  split_tile<f16, 256>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
+  split_tile<e4m3, 16>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
+  split_tile<e4m3, 64>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
+  split_tile<e4m3, 128>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
+  split_tile<e4m3, 256>(p, &a, &b);
 }

@@ -75,6 +75,10 @@ DEVICE void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;"
                ::: "memory");
 }
+// The same for threads alone: what they wrote before is not sure to be seen after.
+DEVICE void cluster_barrier_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
 // The same place in another block's shared memory.
 DEVICE u32 address_in_cluster(u32 at, u32 place) {
   u32 there;
@@ -88,6 +92,11 @@ DEVICE void arrive_in_cluster(u64* barrier, u32 place) {
   const u32 there = address_in_cluster(shared_address(barrier), place);
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];"
                :: "r"(there) : "memory");
+}
+// At this place in the shared memory of a block of the cluster.
+DEVICE void store_in_cluster(u32 at, u32 place, f32 first, f32 second) {
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};"
+               :: "r"(address_in_cluster(at, place)), "f"(first), "f"(second) : "memory");
 }
 // 16 bytes, loaded as often as it is asked for: the assembler takes plain loads out of loops.
 DEVICE Vector<u64> load_from_cluster(u32 at) {
@@ -239,7 +248,7 @@ DEVICE void multiply_tiles(f32 (&sums)[96], u64 a, u64 b, u32 accumulate, e4m3) 
                : SUMS_32("+f", 0), SUMS_32("+f", 32), SUMS_32("+f", 64)
                : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
-// The same with A given along m, as B is above, and few columns: sums (64 x 16 or 64 x 64). 16 along k;
+// The same with A given along m, as B is above, and few columns: sums (64 x 16 to 64 x 256). 16 along k;
 // A mn-major, B k-major.
 #define MULTIPLY_TURNED(SHAPE, TYPES, FLAGS, A, B, P, NAMES, ...)                                 \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P ", 0;\n"                                    \
@@ -251,6 +260,12 @@ DEVICE void multiply_tiles(f32 (&sums)[96], u64 a, u64 b, u32 accumulate, e4m3) 
                   SUMS_8("+f", 0))
 #define MULTIPLY_TURNED_64(SHAPE, TYPES, FLAGS)                                                   \
   MULTIPLY_TURNED(SHAPE, TYPES, FLAGS, "%32", "%33", "%34", QUARTER_SUM_NAMES, SUMS_32("+f", 0))
+#define MULTIPLY_TURNED_128(SHAPE, TYPES, FLAGS)                                                  \
+  MULTIPLY_TURNED(SHAPE, TYPES, FLAGS, "%64", "%65", "%66", HALF_SUM_NAMES, SUMS_32("+f", 0),     \
+                  SUMS_32("+f", 32))
+#define MULTIPLY_TURNED_256(SHAPE, TYPES, FLAGS)                                                  \
+  MULTIPLY_TURNED(SHAPE, TYPES, FLAGS, "%128", "%129", "%130", SUM_NAMES, SUMS_32("+f", 0),       \
+                  SUMS_32("+f", 32), SUMS_32("+f", 64), SUMS_32("+f", 96))
 DEVICE void multiply_turned(f32 (&sums)[8], u64 a, u64 b, u32 accumulate, bf16) {
   MULTIPLY_TURNED_16("m64n16k16", "f32.bf16.bf16", "1, 1, 1, 0");
 }
@@ -263,12 +278,30 @@ DEVICE void multiply_turned(f32 (&sums)[32], u64 a, u64 b, u32 accumulate, bf16)
 DEVICE void multiply_turned(f32 (&sums)[32], u64 a, u64 b, u32 accumulate, f16) {
   MULTIPLY_TURNED_64("m64n64k16", "f32.f16.f16", "1, 1, 1, 0");
 }
+DEVICE void multiply_turned(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, bf16) {
+  MULTIPLY_TURNED_128("m64n128k16", "f32.bf16.bf16", "1, 1, 1, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, f16) {
+  MULTIPLY_TURNED_128("m64n128k16", "f32.f16.f16", "1, 1, 1, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, bf16) {
+  MULTIPLY_TURNED_256("m64n256k16", "f32.bf16.bf16", "1, 1, 1, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, f16) {
+  MULTIPLY_TURNED_256("m64n256k16", "f32.f16.f16", "1, 1, 1, 0");
+}
 // 32 along k; both k-major.
 DEVICE void multiply_turned(f32 (&sums)[8], u64 a, u64 b, u32 accumulate, e4m3) {
   MULTIPLY_TURNED_16("m64n16k32", "f32.e4m3.e4m3", "1, 1");
 }
 DEVICE void multiply_turned(f32 (&sums)[32], u64 a, u64 b, u32 accumulate, e4m3) {
   MULTIPLY_TURNED_64("m64n64k32", "f32.e4m3.e4m3", "1, 1");
+}
+DEVICE void multiply_turned(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, e4m3) {
+  MULTIPLY_TURNED_128("m64n128k32", "f32.e4m3.e4m3", "1, 1");
+}
+DEVICE void multiply_turned(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3) {
+  MULTIPLY_TURNED_256("m64n256k32", "f32.e4m3.e4m3", "1, 1");
 }
 // What reads the sums after this stays after it: the compiler does not know that they are written
 // behind its back.
@@ -281,6 +314,8 @@ DEVICE void settle(i32 (&sums)[128]) {
 
 #undef MULTIPLY_TURNED_16
 #undef MULTIPLY_TURNED_64
+#undef MULTIPLY_TURNED_128
+#undef MULTIPLY_TURNED_256
 #undef MULTIPLY_TURNED
 #undef MULTIPLY_TILES
 #undef SUMS_32

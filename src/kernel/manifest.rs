@@ -73,7 +73,11 @@ pub struct KernelRow {
     pub tile: Option<u32>,
     /// Dimensions of queries and of values that it is made for, at most.
     pub dims_max: Option<[u32; 2]>,
-    /// Rows of C that it is made for, at most.
+    /// If set, one cluster for each tile of C of this many rows and columns.
+    pub tiles: Option<[u32; 2]>,
+    /// Rows of C that it is made for, at least and at most.
+    pub rows_min: Option<u32>,
+    /// See `rows_min`.
     pub rows_max: Option<u32>,
     /// Tensor maps that follow the parameters.
     #[serde(default)]

@@ -96,8 +96,10 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
     if !(1..=CLUSTER_MAX).contains(&row.cluster) {
         return Err(format!("cluster: {} is not between 1 and {CLUSTER_MAX}", row.cluster));
     }
-    if row.per_unit == 0 || row.alignment == 0 || row.elements == Some(0) || row.tile == Some(0) {
-        return Err("per_unit, alignment, elements and tile are at least 1".into());
+    let is_none = row.elements == Some(0) || row.tile == Some(0);
+    if row.per_unit == 0 || row.alignment == 0 || is_none || row.tiles.unwrap_or([1; 2]).contains(&0)
+    {
+        return Err("per_unit, alignment, elements, tile and tiles are at least 1".into());
     }
     if let Some(most) = places_of(row.operation)
         && (row.per_unit > most || row.elements.is_some())
@@ -141,6 +143,8 @@ fn fields_of_gpus(row: &KernelRow) -> Vec<&'static str> {
         ("alignment", row.alignment != 1),
         ("tile", row.tile.is_some()),
         ("dims_max", row.dims_max.is_some()),
+        ("tiles", row.tiles.is_some()),
+        ("rows_min", row.rows_min.is_some()),
         ("rows_max", row.rows_max.is_some()),
         ("maps", !row.maps.is_empty()),
     ];

@@ -86,10 +86,11 @@ inline std::deque<Fiber> stacks;
 inline u32 threads_at_once;
 inline std::vector<Barrier> warps;
 inline std::vector<std::deque<std::vector<Copy>>> groups;
-// Blocks of a cluster that run at once, two at most, each with its own part of `shared`. Static
+// Blocks of a cluster that run at once, each with its own part of `shared`. Static
 // arrays are common to both: kernels that are run so have none.
+constexpr u32 CLUSTER_MAX = 4;
 inline u32 cluster = 1;
-inline Barrier block[2], whole_cluster;
+inline Barrier block[CLUSTER_MAX], whole_cluster;
 inline jmp_buf scheduler;
 inline std::function<void()> body;
 inline u32 current, block_at, blocks, block_threads = 1, launches;
@@ -125,7 +126,7 @@ inline std::vector<u64> shown;
 inline std::vector<u32> exchanges;
 
 constexpr u32 SHARED_BYTES = 227 << 10;
-alignas(1024) inline u8 shared[2 * SHARED_BYTES];
+alignas(1024) inline u8 shared[CLUSTER_MAX * SHARED_BYTES];
 inline u32 shared_size;
 
 // Whether any thread of a block of the cluster has something to do still.
@@ -169,7 +170,8 @@ inline void run_fiber() {
 }
 
 inline void run_blocks(u32 threads) {
-  block[0] = block[1] = whole_cluster = Barrier();
+  for (Barrier& each : block) each = Barrier();
+  whole_cluster = Barrier();
   // The last may be of fewer lanes, which then cannot wait for each other.
   warps.assign((threads + MODEL_LANES - 1) / MODEL_LANES, Barrier());
   groups.assign(threads, {{}});
@@ -186,8 +188,8 @@ inline void run_blocks(u32 threads) {
   }
   for (u32 i = 0; i < threads; i++) stacks[i].done = false;
   const bool reversed = launches % 2 == 1;
-  // Of a cluster's blocks one stands still for a while, then the other, in every launch for another
-  // while: neither may count on it.
+  // Of a cluster's blocks one goes on for a while, then the next, in every launch for another while: none
+  // may count on the others.
   const u32 still = 11 + launches % 9 * 13;
   // In every third launch what is done without threads is done when no thread can go on: a block that
   // does not wait for all of it ends too early.
@@ -200,7 +202,7 @@ inline void run_blocks(u32 threads) {
     for (u32 i = 0; i < threads; i++) {
       current = reversed ? threads - 1 - i : i;
       if (stacks[current].done) continue;
-      if (cluster == 2 && place() != round / still % 2) {
+      if (cluster > 1 && place() != round / still % cluster) {
         left++;
         continue;
       }
@@ -213,7 +215,7 @@ inline void run_blocks(u32 threads) {
       progress++;
     }
     idle = progress == before && left == left_before ? idle + 1 : 0;
-    if (idle > (cluster == 1 ? 4 : 4 * still)) fail("threads wait for what never comes");
+    if (idle > (cluster == 1 ? 4 : 2 * cluster * still)) fail("threads wait for what never comes");
   }
   if (!engine.empty()) fail("a block ended before its copies");
   if (after_block) after_block();

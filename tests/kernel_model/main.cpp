@@ -209,21 +209,32 @@ void shared_products() {
                              WGMMA, 5, 300, 272, 528);
 }
 
-// Few rows: one and all that a tile has, and more; columns that no tile and no pair of tiles divides; a
-// tile of many blocks, more tiles than blocks, and more stages than a ring has.
+// Few rows: one and all that a tile has, and more; columns that no tile divides; more tiles than blocks, and
+// more stages than a ring has. Split along k: fewer stages than blocks, so that some have none, and numbers of
+// them that four does not divide.
 #define FEW(IN, OUT, NAME)                                                                        \
   for (const auto& [blocks, m, n, k] : few) {                                                     \
     Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_few", sm90_few::gemm_##NAME##_wgmma_few,   \
                             {16, 128, 0}, blocks, m > 16 ? m - 16 : m, n, k);                     \
     Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_few_64",                                   \
                             sm90_few::gemm_##NAME##_wgmma_few_64, {64, 128, 0}, blocks, m, n, k); \
+  }                                                                                               \
+  SPLIT(IN, OUT, NAME, 16) SPLIT(IN, OUT, NAME, 64) SPLIT(IN, OUT, NAME, 128) SPLIT(IN, OUT, NAME, 256)
+#define SPLIT(IN, OUT, NAME, ROWS)                                                                \
+  for (const auto& [m, n, k] : split) {                                                           \
+    const u32 rows = m * ROWS / 64, tiles = ((rows + ROWS - 1) / ROWS) * ((n + 127) / 128);       \
+    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_split_" #ROWS,                             \
+                            sm90_few::gemm_##NAME##_wgmma_split_##ROWS, {ROWS, 128, 0},           \
+                            4 * tiles, rows, n, k, 4);                                            \
   }
 void products_of_few_rows() {
   const u32 few[][4] = {{4, 1, 16, 16}, {3, 16, 144, 2064}, {2, 33, 528, 272}, {5, 64, 272, 1200}};
+  const u32 split[][3] = {{4, 16, 16}, {33, 144, 2064}, {68, 272, 720}};
   FEW(bf16, bf16, bf16);
   FEW(f16, f16, f16);
   FEW(e4m3, bf16, fp8);
 }
+#undef SPLIT
 #undef FEW
 
 void grouped_products() {

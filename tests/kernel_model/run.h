@@ -69,7 +69,7 @@ EXPORTED const char* model_launch(const char* name, const model::Launch* launch)
   if (sigsetjmp(here, 1) == 0) {
     model::caught = &here;
     if (launch->shared > model::SHARED_BYTES) model::fail("more shared memory than a unit has");
-    if (launch->together > 2) model::fail("a cluster of more than two blocks");
+    if (launch->together > model::CLUSTER_MAX) model::fail("a cluster of too many blocks");
     if (launch->grid % launch->together != 0) model::fail("a grid of no whole clusters");
     if (launch->threads == 0 || launch->grid == 0) model::fail("a launch of nothing");
     bool found = false;

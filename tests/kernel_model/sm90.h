@@ -21,17 +21,25 @@ struct alignas(64) TensorMap {
 static_assert(sizeof(TensorMap) == 128 && alignof(TensorMap) == 64, "the stub driver fills it");
 // A cluster's blocks run one after the other where a launch does not say otherwise, and what one
 // reads of another it reads of itself: both have filled their memory alike.
-DEVICE u32 cluster_place() { return block_index() % 2; }
+DEVICE u32 cluster_place() { return block_index() % (model::cluster == 1 ? 2 : model::cluster); }
 DEVICE void cluster_barrier() {
   if (model::cluster == 1) block_barrier();
   else model::wait(model::whole_cluster, model::threads_at_once);
 }
+DEVICE void cluster_barrier_relaxed() { cluster_barrier(); }
 DEVICE u32 address_in_cluster(u32 at, u32 place) {
   if (place > 1 || place == cluster_place()) model::fail("not the other block of the cluster");
   return at;
 }
 // Static arrays stand outside of the model's shared memory, at a distance that 32 bits hold.
 DEVICE Vector<u64> load_from_cluster(u32 at) { return load_from_shared(model::shared + i32(at), 0); }
+// To any block of a cluster whose blocks run at once.
+DEVICE void store_in_cluster(u32 at, u32 place, f32 first, f32 second) {
+  if (place >= model::cluster || !model::lives(place)) model::fail("the other block does not run");
+  const f32 pair[2] = {first, second};
+  u8* own = model::shared_at(at, 8);
+  memcpy(own + (long(place) - long(model::place())) * long(model::SHARED_BYTES), pair, 8);
+}
 namespace model {
 
 struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; };

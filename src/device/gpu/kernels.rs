@@ -393,6 +393,12 @@ fn shape(row: &KernelRow, blocks: u32) -> Shape {
     }
 }
 
+/// Blocks of a kernel that has a cluster for each tile of C; none of another kernel.
+fn blocks_of_tiles(row: &KernelRow, gemm: &GemmParams) -> Option<u32> {
+    let [rows, columns] = row.tiles?;
+    Some(gemm.m.div_ceil(rows) * gemm.n.div_ceil(columns) * row.cluster)
+}
+
 impl Loaded {
     /// Enqueues it.
     ///
@@ -409,11 +415,12 @@ impl Loaded {
             let [blocks, ..] = shape(row, launch.blocks * row.per_unit).grid;
             parameters.push(self.scratch(context, blocks)?.to_le_bytes().to_vec());
         }
-        let mut tiles = None;
+        let mut blocks_wanted = None;
         let mut maps = Vec::new();
         match &launch.params {
             Params::Gemm(gemm) => {
                 self.check_shape(gemm)?;
+                blocks_wanted = blocks_of_tiles(row, gemm);
                 maps.extend(row.maps.iter().filter_map(|map| tensor_map::of(map, gemm)));
             }
             Params::Grouped(groups) => {
@@ -422,7 +429,7 @@ impl Loaded {
             }
             Params::Attention(attention) => {
                 attention::check(row, attention)?;
-                tiles = attention::blocks(row, attention);
+                blocks_wanted = attention::blocks(row, attention);
                 maps.extend(
                     row.maps.iter().filter_map(|map| tensor_map::of_attention(map, attention)),
                 );
@@ -447,7 +454,7 @@ impl Loaded {
         let blocks = match (row.elements, length, row.grid) {
             (Some(elements), Some(length), _) => length.div_ceil(elements).max(1) as u32,
             (_, _, Grid::One) => 1,
-            (_, _, Grid::Units) => tiles.unwrap_or(launch.blocks * row.per_unit),
+            (_, _, Grid::Units) => blocks_wanted.unwrap_or(launch.blocks * row.per_unit),
         };
         let launches = if row.repeat == Repeat::Inside { 1 } else { launch.repeat };
         // Copies that go at once are on streams of their own.
@@ -525,11 +532,13 @@ impl Loaded {
 
     /// Whether it is made for rows of this length in bytes, and for this number of rows.
     fn check_rows(&self, rows: [u64; 3], most: u32) -> Result<(), DeviceError> {
-        let (alignment, rows_max) = (self.row.alignment, self.row.rows_max);
+        let KernelRow { alignment, rows_min, rows_max, .. } = self.row;
         let needs = if !rows.iter().all(|row| row.is_multiple_of(u64::from(alignment))) {
             format!("rows of whole {alignment} bytes in A, B and C")
         } else if let Some(rows_max) = rows_max.filter(|&rows_max| most > rows_max) {
             format!("at most {rows_max} rows")
+        } else if let Some(rows_min) = rows_min.filter(|&rows_min| most < rows_min) {
+            format!("at least {rows_min} rows")
         } else {
             return Ok(());
         };

@@ -169,16 +169,19 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   static DEVICE_MEMBER void widen_tile(u32 index) {
     UNROLL for (u32 i = 0; i < Tokens::EACH; i++) {
       const u32 row = Tokens::row() + i * Tokens::AT_ONCE;
-#pragma unroll 3
-      for (u32 panel = 0; panel < PANELS; panel++) {
-        const Vector<u32> narrow = load_chunk<u32>(landing(index, i, panel));
-        UNROLL for (u32 half = 0; half < 2; half++) {
-          Vector<u32> wide;
-          UNROLL for (u32 w = 0; w < 4; w++) {
-            wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
+      // Three loads before what they gave is stored: the compiler keeps a load behind a store that it follows.
+      for (u32 first = 0; first < PANELS; first += 3) {
+        Vector<u32> narrow[3];
+        UNROLL for (u32 n = 0; n < 3; n++) narrow[n] = load_chunk<u32>(landing(index, i, first + n));
+        UNROLL for (u32 n = 0; n < 3; n++) {
+          UNROLL for (u32 half = 0; half < 2; half++) {
+            Vector<u32> wide;
+            UNROLL for (u32 w = 0; w < 4; w++) {
+              wide.at[w] = widen_pair(narrow[n].at[2 * half + w / 2] >> 16 * (w % 2), f16());
+            }
+            const u32 chunk = (first + n) * 8 + thread_index() % ACROSS * 2 + half;
+            store_chunk(place<PANEL>(tile_at(index), row, chunk), wide);
           }
-          const u32 chunk = panel * 8 + thread_index() % ACROSS * 2 + half;
-          store_chunk(place<PANEL>(tile_at(index), row, chunk), wide);
         }
       }
     }

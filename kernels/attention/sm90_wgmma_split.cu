@@ -134,19 +134,24 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
 
   // --- The warpgroup that widens an 8-bit cache.
 
+  // All of a thread's part is loaded before any of it is stored: the compiler keeps loads behind stores,
+  // and each would wait for its own load alone.
   static DEVICE_MEMBER void widen_tile(u32 index) {
-    UNROLL for (u32 values = 0; values < 2; values++) {
-      UNROLL for (u32 i = 0; i < Tokens::EACH * PANELS; i++) {
-        const u32 row = Tokens::row() + i / PANELS * Tokens::AT_ONCE, piece = i % PANELS;
-        const Vector<u32> narrow = load_chunk<u32>(landing(index, values, i / PANELS, piece));
-        UNROLL for (u32 half = 0; half < 2; half++) {
-          Vector<u32> wide;
-          UNROLL for (u32 w = 0; w < 4; w++) {
-            wide.at[w] = widen_pair(narrow.at[2 * half + w / 2] >> 16 * (w % 2), f16());
-          }
-          const u32 chunk = piece * 8 + thread_index() % ACROSS * 2 + half;
-          store_chunk(place(stage_at(index) + values * TILE, row, chunk), wide);
+    constexpr u32 COUNT = Tokens::EACH * PANELS;
+    Vector<u32> narrow[2 * COUNT];
+    UNROLL for (u32 i = 0; i < 2 * COUNT; i++) {
+      const u32 piece = i % COUNT;
+      narrow[i] = load_chunk<u32>(landing(index, i / COUNT, piece / PANELS, piece % PANELS));
+    }
+    UNROLL for (u32 i = 0; i < 2 * COUNT; i++) {
+      const u32 piece = i % COUNT, row = Tokens::row() + piece / PANELS * Tokens::AT_ONCE;
+      UNROLL for (u32 half = 0; half < 2; half++) {
+        Vector<u32> wide;
+        UNROLL for (u32 w = 0; w < 4; w++) {
+          wide.at[w] = widen_pair(narrow[i].at[2 * half + w / 2] >> 16 * (w % 2), f16());
         }
+        const u32 chunk = piece % PANELS * 8 + thread_index() % ACROSS * 2 + half;
+        store_chunk(place(stage_at(index) + i / COUNT * TILE, row, chunk), wide);
       }
     }
   }

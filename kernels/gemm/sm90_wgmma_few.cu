@@ -34,9 +34,11 @@ template <u32 FEW> struct Shape {
   static constexpr u32 ROWS = FEW;
   static constexpr u32 BYTES = BYTES_B + FEW * ROW_BYTES;
   static constexpr u32 STAGES = FEW == 16 ? 12 : FEW == 64 ? 9 : FEW == 128 ? 6 : 4;
-  static constexpr u32 BARRIERS_AT = STAGES * BYTES;
   // Of one thread: two columns of C by two rows of every eight.
   static constexpr u32 SUMS = FEW / 2;
+  // Its sums of a quarter, and bytes of a quarter of all: what blocks exchange is at most seven of these.
+  static constexpr u32 PART = SUMS / SPLIT, PART_OF_ALL = PART * 4 * MULTIPLYING;
+  static constexpr u32 BARRIERS_AT = STAGES * BYTES > 7 * PART_OF_ALL ? STAGES * BYTES : 7 * PART_OF_ALL;
 };
 
 template <class In> struct Type {
@@ -81,7 +83,7 @@ DEVICE void fetch_tile(Ring& ring, u8* shared, Place place, u32 first, u32 end, 
 }
 
 // Multiplies the stages of one tile, or of a part of it.
-template <class In, class Shape, class Ring>
+template <class In, class Shape, u32 SHARERS, class Ring>
 DEVICE void multiply(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer, u32 steps) {
   const bool speaks = thread_index() % 32 == 0;
   UNROLL for (u32 i = 0; i < Shape::SUMS; i++) sums[i] = 0.0f;
@@ -98,13 +100,13 @@ DEVICE void multiply(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consu
     close_multiplications();
     // Only the products just issued are still running, so the stage before has been read.
     await_multiplications<1>();
-    if (speaks && previous != nullptr) release_stage<1>(previous);
+    if (speaks && previous != nullptr) release_stage<SHARERS>(previous);
     previous = &ring.empty[ring.at];
     ring.advance();
   }
   await_multiplications<0>();
   settle(sums);
-  if (speaks && previous != nullptr) release_stage<1>(previous);
+  if (speaks && previous != nullptr) release_stage<SHARERS>(previous);
 }
 
 // Writes of a warpgroup's 64 columns the sums from `first` on. Of two threads with neighbouring columns each
@@ -143,64 +145,114 @@ DEVICE void whole_tiles(const GemmParams& p, const TensorMap* a, const TensorMap
     f32 sums[S::SUMS];
     for (u32 index = block_index(); deal.seek(index); index += block_count()) {
       const Place place = place_of(deal, index);
-      multiply<In, S>(sums, ring, shared, consumer, steps);
+      multiply<In, S, 1>(sums, ring, shared, consumer, steps);
       leave<typename Type<In>::Out>(sums, 0, p, place.row * FEW,
                                     place.column * COLUMNS + consumer * 64);
     }
   });
 }
 
-// Where a pair of sums stands that block `from` of a cluster has for this thread of another block, in the
-// memory of that block's ring.
-template <u32 PART> DEVICE u32 place_of_pair(u8* shared, u32 from, u32 pair) {
-  const u32 thread = thread_index() - 128;
-  return shared_address(shared) + ((from * (PART / 2) + pair) * MULTIPLYING + thread) * 8;
-}
+// What the blocks of a cluster exchange stands in the memory of the ring: a block's own sums, a quarter after
+// the other, and behind them the quarters that the three others send it. Of a quarter each thread has pairs of
+// sums, beside each other those of all threads.
+template <class Shape> struct Exchange {
+  static constexpr u32 PART = Shape::PART, BYTES = Shape::PART_OF_ALL;
+  // Where this thread's first pair of the quarter number `which` stands: 0 to 3 of the own sums, then
+  // what others sent.
+  static DEVICE_MEMBER u32 at(u32 which) { return which * BYTES + (thread_index() - 128) * 8; }
+  // Where the quarter that block `from` sends to `to` stands there.
+  static DEVICE_MEMBER u32 place(u32 to, u32 from) { return SPLIT + from - (from > to ? 1 : 0); }
 
-// Gives each block of the cluster its part of the sums, and adds up what all have of this block's part.
-template <u32 SUMS>
-DEVICE void gather(const f32 (&sums)[SUMS], f32 (&all)[SUMS / SPLIT], u8* shared) {
-  constexpr u32 PART = SUMS / SPLIT;
-  cluster_barrier_relaxed();  // every block has multiplied all of its stages
-  UNROLL for (u32 to = 0; to < SPLIT; to++) {
-    UNROLL for (u32 i = 0; i < PART; i += 2) {
-      const u32 at = place_of_pair<PART>(shared, cluster_place(), i / 2);
-      store_in_cluster(at, to, sums[to * PART + i], sums[to * PART + i + 1]);
+  static DEVICE_MEMBER void keep(const f32 (&sums)[Shape::SUMS], u8* shared) {
+    UNROLL for (u32 which = 0; which < SPLIT; which++) {
+      UNROLL for (u32 i = 0; i < PART; i += 2) {
+        const u32 to = shared_address(shared) + at(which) + i * 4 * MULTIPLYING;
+        store_pair(to, sums[which * PART + i], sums[which * PART + i + 1]);
+      }
     }
   }
-  cluster_barrier();
-  UNROLL for (u32 i = 0; i < PART; i++) all[i] = 0.0f;
-  UNROLL for (u32 from = 0; from < SPLIT; from++) {
-    UNROLL for (u32 i = 0; i < PART; i += 2) {
-      const u64 pair = load_shared(place_of_pair<PART>(shared, from, i / 2), u64());
-      all[i] += float_of(u32(pair));
-      all[i + 1] += float_of(u32(pair >> 32));
+  // Has the others' quarters copied to them; `lead` is the first block of those that share the tile, `apart`
+  // how far the next one is.
+  static DEVICE_MEMBER void send(u8* shared, u64* gathered, u32 own, u32 lead, u32 apart) {
+    for (u32 to = 0; to < SPLIT; to++) {
+      if (to == own) continue;
+      bulk_copy_in_cluster(shared + place(to, own) * BYTES, shared + to * BYTES, BYTES, gathered,
+                           lead + to * apart);
     }
+  }
+  // Adds up this block's quarter in the order of blocks.
+  static DEVICE_MEMBER void sum(f32 (&all)[PART], u8* shared, u32 own) {
+    UNROLL for (u32 i = 0; i < PART; i++) all[i] = 0.0f;
+    UNROLL for (u32 from = 0; from < SPLIT; from++) {
+      const u32 first = shared_address(shared) + at(from == own ? own : place(own, from));
+      UNROLL for (u32 i = 0; i < PART; i += 2) {
+        const u64 pair = load_shared(first + i * 4 * MULTIPLYING, u64());
+        all[i] += float_of(u32(pair));
+        all[i + 1] += float_of(u32(pair >> 32));
+      }
+    }
+  }
+};
+
+// Has stage after stage copied, where WIDE blocks that have tiles beside each other need the same rows of A:
+// each has its part of them copied to all.
+template <class In, class Shape, u32 WIDE, class Ring>
+DEVICE void fetch_shared(Ring& ring, u8* shared, Place place, u32 first, u32 end, const TensorMap* a,
+                         const TensorMap* b) {
+  constexpr u32 ROWS = Shape::ROWS / WIDE;
+  const u32 own = cluster_place() % WIDE;
+  for (u32 step = first; step < end; step++) {
+    u8* to = shared + ring.at * Shape::BYTES;
+    await_phase(&ring.empty[ring.at], ring.parity ^ 1);
+    u64* full = &ring.full[ring.at];
+    arrive_expecting(full, Shape::BYTES);
+    UNROLL for (u32 i = 0; i < Type<In>::BOXES; i++) {
+      const Box box = Type<In>::box_of_b(to, place.column * COLUMNS, step, i);
+      tile_load(box.to, b, box.column, box.row, full);
+    }
+    u8* of_a = to + BYTES_B + own * (ROWS * ROW_BYTES);
+    const u32 column = step * Type<In>::DEPTH, row = place.row * Shape::ROWS + own * ROWS;
+    if constexpr (WIDE == 1) tile_load(of_a, a, column, row, full);
+    else tile_load_to_pair(of_a, a, column, row, full);
+    ring.advance();
   }
 }
 
-// One cluster for each tile.
-template <class In, u32 FEW>
+// One cluster for each tile, or for each WIDE tiles beside each other.
+template <class In, u32 FEW, u32 WIDE>
 DEVICE void split_tile(const GemmParams& p, const TensorMap* a, const TensorMap* b) {
   using S = Shape<FEW>;
+  using E = Exchange<S>;
   u8* shared = dynamic_shared();
-  const Deal<S> deal = single<S::ROWS, COLUMNS>(p);
-  const Place place = place_of(deal, block_index() / SPLIT);
-  const u32 steps = tiles_along(p.k, Type<In>::DEPTH), own = cluster_place();
+  u64* gathered = reinterpret_cast<u64*>(shared + S::BARRIERS_AT + S::STAGES * 16);
+  const auto deal = single<S::ROWS, COLUMNS * WIDE>(p);
+  Place place = place_of(deal, block_index() / (SPLIT * WIDE));
+  place.column = place.column * WIDE + cluster_place() % WIDE;
+  const u32 steps = tiles_along(p.k, Type<In>::DEPTH), own = cluster_place() / WIDE;
   const u32 first = steps * own / SPLIT, end = steps * (own + 1) / SPLIT;
+  if (thread_index() == 0) {
+    make_barrier(gathered, 1);
+    arrive_expecting(gathered, 3 * E::BYTES);
+  }
   const auto fetch = [&](PhaseRing<S::STAGES> ring) {
-    if (thread_index() == 0) fetch_tile<In, S>(ring, shared, place, first, end, a, b);
+    if (thread_index() == 0) fetch_shared<In, S, WIDE>(ring, shared, place, first, end, a, b);
     warp_barrier();
     cluster_barrier_relaxed();
-    cluster_barrier();
   };
-  run_warpgroups<S::STAGES, 1>(shared + S::BARRIERS_AT, a, b, nullptr, fetch,
+  run_warpgroups<S::STAGES, WIDE, 0, SPLIT * WIDE>(shared + S::BARRIERS_AT, a, b, nullptr, fetch,
                                [&](PhaseRing<S::STAGES> ring) {
     const u32 consumer = thread_index() / 128 - 1;
-    f32 sums[S::SUMS], all[S::SUMS / SPLIT];
-    multiply<In, S>(sums, ring, shared, consumer, end - first);
-    gather(sums, all, shared);
-    leave<typename Type<In>::Out>(all, own * (S::SUMS / SPLIT), p, place.row * FEW,
+    f32 sums[S::SUMS], all[E::PART];
+    multiply<In, S, WIDE>(sums, ring, shared, consumer, end - first);
+    barrier_of<MULTIPLYING>(1);  // the ring is read
+    E::keep(sums, shared);
+    show_to_copies();
+    barrier_of<MULTIPLYING>(1);
+    cluster_barrier_relaxed();  // so are the others'
+    if (thread_index() == 128) E::send(shared, gathered, own, cluster_place() % WIDE, WIDE);
+    await_phase(gathered, 0);
+    E::sum(all, shared, own);
+    leave<typename Type<In>::Out>(all, own * E::PART, p, place.row * FEW,
                                   place.column * COLUMNS + consumer * 64);
   });
 }
@@ -226,38 +278,74 @@ KERNEL(384, 1) gemm_fp8_wgmma_few_64(const GemmParams p, MAP a, MAP b) {
   whole_tiles<e4m3, 64>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 16>(p, &a, &b);
+  split_tile<bf16, 16, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_split_wide_16(const GemmParams p, MAP a, MAP b) {
+  split_tile<bf16, 16, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 64>(p, &a, &b);
+  split_tile<bf16, 64, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_split_wide_64(const GemmParams p, MAP a, MAP b) {
+  split_tile<bf16, 64, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 128>(p, &a, &b);
+  split_tile<bf16, 128, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_split_wide_128(const GemmParams p, MAP a, MAP b) {
+  split_tile<bf16, 128, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 256>(p, &a, &b);
+  split_tile<bf16, 256, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_wgmma_split_wide_256(const GemmParams p, MAP a, MAP b) {
+  split_tile<bf16, 256, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_f16_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 16>(p, &a, &b);
+  split_tile<f16, 16, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_wgmma_split_wide_16(const GemmParams p, MAP a, MAP b) {
+  split_tile<f16, 16, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_f16_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 64>(p, &a, &b);
+  split_tile<f16, 64, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_wgmma_split_wide_64(const GemmParams p, MAP a, MAP b) {
+  split_tile<f16, 64, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_f16_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 128>(p, &a, &b);
+  split_tile<f16, 128, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_wgmma_split_wide_128(const GemmParams p, MAP a, MAP b) {
+  split_tile<f16, 128, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_f16_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 256>(p, &a, &b);
+  split_tile<f16, 256, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_wgmma_split_wide_256(const GemmParams p, MAP a, MAP b) {
+  split_tile<f16, 256, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 16>(p, &a, &b);
+  split_tile<e4m3, 16, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_split_wide_16(const GemmParams p, MAP a, MAP b) {
+  split_tile<e4m3, 16, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 64>(p, &a, &b);
+  split_tile<e4m3, 64, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_split_wide_64(const GemmParams p, MAP a, MAP b) {
+  split_tile<e4m3, 64, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 128>(p, &a, &b);
+  split_tile<e4m3, 128, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_split_wide_128(const GemmParams p, MAP a, MAP b) {
+  split_tile<e4m3, 128, 2>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 256>(p, &a, &b);
+  split_tile<e4m3, 256, 1>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_fp8_wgmma_split_wide_256(const GemmParams p, MAP a, MAP b) {
+  split_tile<e4m3, 256, 2>(p, &a, &b);
 }

@@ -31,6 +31,9 @@ DEVICE u32 load_shared(u32 at, u32) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(got) : "r"(at) : "memory");
   return got;
 }
+DEVICE void store_pair(u32 at, f32 first, f32 second) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" :: "r"(at), "f"(first), "f"(second) : "memory");
+}
 DEVICE u64 load_shared(u32 at, u64) {
   u64 got;
   asm volatile("ld.shared.u64 %0, [%1];" : "=l"(got) : "r"(at) : "memory");

@@ -93,11 +93,6 @@ DEVICE void arrive_in_cluster(u64* barrier, u32 place) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];"
                :: "r"(there) : "memory");
 }
-// At this place in the shared memory of a block of the cluster.
-DEVICE void store_in_cluster(u32 at, u32 place, f32 first, f32 second) {
-  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};"
-               :: "r"(address_in_cluster(at, place)), "f"(first), "f"(second) : "memory");
-}
 // 16 bytes, loaded as often as it is asked for: the assembler takes plain loads out of loops.
 DEVICE Vector<u64> load_from_cluster(u32 at) {
   Vector<u64> got;
@@ -126,6 +121,13 @@ DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
                :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier))
                : "memory");
 }
+// From this block's shared memory to that of a block of the cluster, whose barrier gets the bytes.
+DEVICE void bulk_copy_in_cluster(void* to, const void* from, u32 bytes, u64* barrier, u32 place) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+               "[%0], [%1], %2, [%3];"
+               :: "r"(address_in_cluster(shared_address(to), place)), "r"(shared_address(from)),
+                  "r"(bytes), "r"(address_in_cluster(shared_address(barrier), place)) : "memory");
+}
 DEVICE void bulk_store(void* to, const void* from, u32 bytes, u64 policy) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;"
                :: "l"(to), "r"(shared_address(from)), "r"(bytes), "l"(policy) : "memory");
@@ -137,8 +139,16 @@ DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* 
                :: "r"(shared_address(to)), "l"(map), "r"(column), "r"(row),
                   "r"(shared_address(barrier)) : "memory");
 }
-// The same for both blocks of a cluster, at the same place of each; each block's barrier gets the
-// bytes that come to it.
+// The same for both blocks of a pair, of blocks 0 and 1 of a cluster, 2 and 3 and so on, at the same place of
+// each; each block's barrier gets the bytes that come to it.
+DEVICE void tile_load_to_pair(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  const u32 pair = 3u << (cluster_place() & ~1u);
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(shared_address(to)), "l"(map), "r"(column), "r"(row),
+                  "r"(shared_address(barrier)), "h"(static_cast<unsigned short>(pair)) : "memory");
+}
+// The same for both blocks of a cluster of two.
 DEVICE void tile_load_to_both(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"

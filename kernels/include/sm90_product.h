@@ -74,8 +74,9 @@ template <u32 SHARERS> DEVICE void release_stage(u64* empty) {
 // Runs a block: `produce` by the first warpgroup, `consume` by the two that multiply. Barriers stand
 // in dynamic shared memory, where the other block of a cluster finds them at the same place. `c` is
 // nothing where C is stored without a map.
-// COPIERS threads arrive at a full stage, besides the thread that expects its bytes.
-template <u32 STAGES, u32 SHARERS, u32 COPIERS = 0, class Produce, class Consume>
+// COPIERS threads arrive at a full stage, besides the thread that expects its bytes. SHARERS blocks of a
+// CLUSTER, which may have more, fill each other's stages.
+template <u32 STAGES, u32 SHARERS, u32 COPIERS = 0, u32 CLUSTER = SHARERS, class Produce, class Consume>
 DEVICE void run_warpgroups(u8* barriers, const TensorMap* a, const TensorMap* b,
                            const TensorMap* c, Produce produce, Consume consume) {
   u64* full = reinterpret_cast<u64*>(barriers);
@@ -91,8 +92,8 @@ DEVICE void run_warpgroups(u8* barriers, const TensorMap* a, const TensorMap* b,
     prefetch_map(b);
     if (c != nullptr) prefetch_map(c);
   }
-  if (SHARERS == 1) block_barrier();
-  else cluster_barrier();
+  if (CLUSTER == 1) block_barrier();
+  else cluster_barrier_relaxed();
   if (thread_index() < 128) {
     keep_registers<40>();
     produce(ring);
@@ -101,8 +102,8 @@ DEVICE void run_warpgroups(u8* barriers, const TensorMap* a, const TensorMap* b,
     consume(ring);
   }
   // The other block may still copy into this block's shared memory and arrive at its barriers.
-  if (SHARERS == 2) {
+  if (CLUSTER > 1) {
     warp_barrier();
-    cluster_barrier();
+    cluster_barrier_relaxed();
   }
 }

@@ -115,6 +115,11 @@ impl Tf32 {
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub(super) struct E4m3(u8);
 
+/// 2^`exponent`, of an exponent that a normal [`f64`] has.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
 impl E4m3 {
     const SIGN: u8 = 0x80;
     /// The exponent of the least number that is not subnormal.
@@ -123,9 +128,10 @@ impl E4m3 {
     /// To nearest, ties to even; within +-448.
     pub(super) fn from_f64(value: f64) -> E4m3 {
         let size = value.abs();
-        let exponent = (size.log2().floor() as i32).max(Self::EXPONENT_MIN);
+        // The exponent as it stands in the bits: large operands are some 10^8 of these.
+        let exponent = ((size.to_bits() >> 52) as i32 - 1023).max(Self::EXPONENT_MIN);
         // In eighths of the power of two below: a carry moves into the exponent by itself.
-        let eighths = (size * 2f64.powi(3 - exponent)).round_ties_even() as u8;
+        let eighths = (size * power_of_two(3 - exponent)).round_ties_even() as u8;
         let bits = ((exponent - Self::EXPONENT_MIN) as u8) * 8 + eighths;
         // Zero has no sign: AMD's FNUZ formats have no negative one, and its bits are no number.
         E4m3(if value.is_sign_negative() && bits > 0 { Self::SIGN | bits } else { bits })
@@ -144,9 +150,9 @@ impl E4m3 {
         }
         let (exponent, fraction) = (i32::from(size >> 3), f64::from(size & 7));
         let magnitude = if exponent == 0 {
-            fraction * 2f64.powi(Self::EXPONENT_MIN - 3)
+            fraction * power_of_two(Self::EXPONENT_MIN - 3)
         } else {
-            (8.0 + fraction) * 2f64.powi(exponent - 1 + Self::EXPONENT_MIN - 3)
+            (8.0 + fraction) * power_of_two(exponent - 1 + Self::EXPONENT_MIN - 3)
         };
         if self.0 & Self::SIGN == 0 { magnitude } else { -magnitude }
     }

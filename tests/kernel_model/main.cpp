@@ -222,10 +222,13 @@ void shared_products() {
   SPLIT(IN, OUT, NAME, 16) SPLIT(IN, OUT, NAME, 64) SPLIT(IN, OUT, NAME, 128) SPLIT(IN, OUT, NAME, 256)
 #define SPLIT(IN, OUT, NAME, ROWS)                                                                \
   for (const auto& [m, n, k] : split) {                                                           \
-    const u32 rows = m * ROWS / 64, tiles = ((rows + ROWS - 1) / ROWS) * ((n + 127) / 128);       \
+    const u32 rows = m * ROWS / 64, down = (rows + ROWS - 1) / ROWS;                              \
     Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_split_" #ROWS,                             \
                             sm90_few::gemm_##NAME##_wgmma_split_##ROWS, {ROWS, 128, 0},           \
-                            4 * tiles, rows, n, k, 4);                                            \
+                            4 * down * ((n + 127) / 128), rows, n, k, 4);                         \
+    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_split_wide_" #ROWS,                        \
+                            sm90_few::gemm_##NAME##_wgmma_split_wide_##ROWS, {ROWS / 2, 128, 0},  \
+                            8 * down * ((n + 255) / 256), rows, n, k, 8);                         \
   }
 void products_of_few_rows() {
   const u32 few[][4] = {{4, 1, 16, 16}, {3, 16, 144, 2064}, {2, 33, 528, 272}, {5, 64, 272, 1200}};

@@ -73,6 +73,11 @@ template <class T> T load_shared(u32 at, T, const char* file = __builtin_FILE(),
   return got;
 }
 
+DEVICE void store_pair(u32 at, f32 first, f32 second) {
+  const f32 pair[2] = {first, second};
+  memcpy(model::shared_at(at, 8), pair, 8);
+}
+
 template <class T> Vector<T> load_chunk(const u8* at, const char* file = __builtin_FILE(),
                                         int line = __builtin_LINE()) {
   model::touch(false, reinterpret_cast<u64>(at), 16, file, line);

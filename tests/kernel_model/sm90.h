@@ -33,13 +33,6 @@ DEVICE u32 address_in_cluster(u32 at, u32 place) {
 }
 // Static arrays stand outside of the model's shared memory, at a distance that 32 bits hold.
 DEVICE Vector<u64> load_from_cluster(u32 at) { return load_from_shared(model::shared + i32(at), 0); }
-// To any block of a cluster whose blocks run at once.
-DEVICE void store_in_cluster(u32 at, u32 place, f32 first, f32 second) {
-  if (place >= model::cluster || !model::lives(place)) model::fail("the other block does not run");
-  const f32 pair[2] = {first, second};
-  u8* own = model::shared_at(at, 8);
-  memcpy(own + (long(place) - long(model::place())) * long(model::SHARED_BYTES), pair, 8);
-}
 namespace model {
 
 struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; };
@@ -129,16 +122,14 @@ DEVICE void arrive_when_copied(u64* barrier) {
 template <u32 THREADS> void barrier_of(u32 number) {
   model::wait(model::named[model::place() * 16 + number], THREADS);
 }
-// Only of clusters whose blocks run at once.
-template <class T> T* in_other_block(T* at) {
-  if (model::cluster != 2 || !model::lives(1 - model::place())) {
-    model::fail("the other block does not run");
-  }
-  const long step = model::place() == 0 ? long(model::SHARED_BYTES) : -long(model::SHARED_BYTES);
+// The same place of another block, of clusters whose blocks run at once.
+template <class T> T* in_block(T* at, u32 place) {
+  if (place >= model::cluster || !model::lives(place)) model::fail("the other block does not run");
+  const long step = (long(place) - long(model::place())) * long(model::SHARED_BYTES);
   return reinterpret_cast<T*>(reinterpret_cast<intptr_t>(at) + step);
 }
 DEVICE void arrive_in_cluster(u64* barrier, u32 place) {
-  arrive(place == cluster_place() ? barrier : in_other_block(barrier));
+  arrive(place == cluster_place() ? barrier : in_block(barrier, place));
 }
 
 DEVICE u64 policy_evict_first() { return 0; }
@@ -153,6 +144,16 @@ DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) 
 }
 DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
   bulk_load(to, from, bytes, barrier, 0);
+}
+DEVICE void bulk_copy_in_cluster(void* to, const void* from, u32 bytes, u64* barrier, u32 place) {
+  if (bytes % 16 != 0) model::fail("a bulk copy is not aligned");
+  u8* there = in_block(static_cast<u8*>(to), place);
+  u64* its = in_block(barrier, place);
+  model::engine.push_back([=] {
+    if (!model::lives(place)) model::fail("a copy to a block that has ended");
+    memcpy(there, from, bytes);
+    model::complete(its, bytes);
+  });
 }
 DEVICE void bulk_store(void* to, const void* from, u32 bytes, u64) {
   if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(to) % 16 != 0) {
@@ -178,14 +179,18 @@ DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* 
     model::complete(barrier, map.box[1] * 128);
   });
 }
-// Both blocks get the tile, and both barriers its bytes: first the other, as it may be.
-DEVICE void tile_load_to_both(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
-  const u32 other = 1 - model::place();
-  tile_load(in_other_block(static_cast<u8*>(to)), map, column, row, in_other_block(barrier));
+// Both blocks of a pair get the tile, and both barriers its bytes: first the other, as it may be.
+DEVICE void tile_load_to_pair(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  const u32 other = model::place() ^ 1;
+  tile_load(in_block(static_cast<u8*>(to), other), map, column, row, in_block(barrier, other));
   model::engine.push_back([=] {
     if (!model::lives(other)) model::fail("a copy to a block that has ended");
   });
   tile_load(to, map, column, row, barrier);
+}
+DEVICE void tile_load_to_both(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  if (model::cluster != 2) model::fail("not a cluster of two blocks");
+  tile_load_to_pair(to, map, column, row, barrier);
 }
 DEVICE void tile_store(const TensorMap* map, const void* from, u32 column, u32 row) {
   model::check_tile(*map, from);

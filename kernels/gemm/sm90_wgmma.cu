@@ -17,9 +17,9 @@
 // hold. Where every 128 along k of a row of A have a scale, and every 128 x 128 of B, that is where
 // sums are multiplied by both; a warp has the scales of each stage copied beside it.
 //
-// Where tiles do not fill the device, blocks share them (stream_k.h). Narrow ones, of 128 x 128 in
-// clusters of two, are for few rows: what a tile's last block adds up is a quarter of what it is for
-// tiles of 128 x 256, since half as many workers share tiles of half the size.
+// Where tiles do not fill the device, blocks share them (stream_k.h): tiles of 128 x 128, in clusters of
+// two, so that what a tile's last block adds up is a quarter of what it would be for tiles of 128 x 256,
+// since half as many workers share tiles of half the size. Of up to 256 rows sm90_wgmma_few.cu makes better use.
 //
 // Where each group of rows has a B of its own, the maps are of all groups: a box of A may reach into
 // the next group's rows; those accumulators are not stored. 128 bytes along a row end with a group.
@@ -449,12 +449,6 @@ KERNEL(384, 1) grouped_f16_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
 }
 KERNEL(384, 1) grouped_fp8_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
   plain_product<e4m3>(grouped<ROWS, 256, 2>(p), &a, &b, &c);
-}
-KERNEL(384, 1) gemm_bf16_wgmma_stream_k(const GemmParams p, f32* scratch, MAP a, MAP b, MAP c) {
-  shared_product<bf16, Shape<256>, 1>(p, scratch, &a, &b, &c);
-}
-KERNEL(384, 1) gemm_fp8_wgmma_stream_k(const GemmParams p, f32* scratch, MAP a, MAP b, MAP c) {
-  shared_product<e4m3, Shape<256>, 1>(p, scratch, &a, &b, &c);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_stream_k_narrow(const GemmParams p, f32* scratch, MAP a, MAP b,
                                                MAP c) {

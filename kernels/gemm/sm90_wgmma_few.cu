@@ -10,9 +10,10 @@
 //
 // Where there are about as many tiles of 128 columns as units, or more, each block makes whole tiles, and
 // the ring runs on from tile to tile: units that have one tile more than others then have all of memory's
-// rate to themselves. Where there are fewer, four blocks of a cluster make a tile, each along a quarter of
-// k, and add up a quarter of its sums each through each other's shared memory. Blocks of all tiles read
-// the same rows of B at the same time, which stand together in memory.
+// rate to themselves. Where there are fewer, the three blocks of a cluster make a tile, each along a third of
+// k, and each adds up a third of the sums, which the others send it through the network between units. It is
+// three since clusters of four leave units of an H200 idle: only 30 of them run at once, and 4096 columns are
+// 32 tiles.
 #include "params.h"
 #include "sm90.h"
 #include "sm90_product.h"
@@ -26,7 +27,7 @@ CONSTANT u32 BYTES_B = COLUMNS * ROW_BYTES;
 // A warpgroup's part of a stage of B.
 CONSTANT u32 PART_BYTES = BYTES_B / MULTIPLIERS;
 // Blocks that make a tile together, and threads of each that multiply.
-CONSTANT u32 SPLIT = 4;
+CONSTANT u32 SPLIT = 3;
 CONSTANT u32 MULTIPLYING = 128 * MULTIPLIERS;
 
 // Tiles of so many rows of C.
@@ -36,9 +37,12 @@ template <u32 FEW> struct Shape {
   static constexpr u32 STAGES = FEW == 16 ? 12 : FEW == 64 ? 9 : FEW == 128 ? 6 : 4;
   // Of one thread: two columns of C by two rows of every eight.
   static constexpr u32 SUMS = FEW / 2;
-  // Its sums of a quarter, and bytes of a quarter of all: what blocks exchange is at most seven of these.
-  static constexpr u32 PART = SUMS / SPLIT, PART_OF_ALL = PART * 4 * MULTIPLYING;
-  static constexpr u32 BARRIERS_AT = STAGES * BYTES > 7 * PART_OF_ALL ? STAGES * BYTES : 7 * PART_OF_ALL;
+  static constexpr u32 PAIRS = SUMS / 2;
+  // A third of its pairs of sums at most, and what one pair of all threads takes.
+  static constexpr u32 PART = (PAIRS + SPLIT - 1) / SPLIT, PAIR_BYTES = 8 * MULTIPLYING;
+  // What blocks exchange stands in the memory of the ring: all pairs, and those of two others.
+  static constexpr u32 EXCHANGED = (PAIRS + (SPLIT - 1) * PART) * PAIR_BYTES;
+  static constexpr u32 BARRIERS_AT = STAGES * BYTES > EXCHANGED ? STAGES * BYTES : EXCHANGED;
 };
 
 template <class In> struct Type {
@@ -83,7 +87,7 @@ DEVICE void fetch_tile(Ring& ring, u8* shared, Place place, u32 first, u32 end, 
 }
 
 // Multiplies the stages of one tile, or of a part of it.
-template <class In, class Shape, u32 SHARERS, class Ring>
+template <class In, class Shape, class Ring>
 DEVICE void multiply(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer, u32 steps) {
   const bool speaks = thread_index() % 32 == 0;
   UNROLL for (u32 i = 0; i < Shape::SUMS; i++) sums[i] = 0.0f;
@@ -100,30 +104,31 @@ DEVICE void multiply(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consu
     close_multiplications();
     // Only the products just issued are still running, so the stage before has been read.
     await_multiplications<1>();
-    if (speaks && previous != nullptr) release_stage<SHARERS>(previous);
+    if (speaks && previous != nullptr) release_stage<1>(previous);
     previous = &ring.empty[ring.at];
     ring.advance();
   }
   await_multiplications<0>();
   settle(sums);
-  if (speaks && previous != nullptr) release_stage<SHARERS>(previous);
+  if (speaks && previous != nullptr) release_stage<1>(previous);
 }
 
-// Writes of a warpgroup's 64 columns the sums from `first` on. Of two threads with neighbouring columns each
-// writes both of one row: they exchange what the other has of it.
+// Writes of a warpgroup's 64 columns the pairs of sums from `first` on, up to `end`. Of two threads with
+// neighbouring columns each writes both of one row: they exchange what the other has of it.
 template <class Out, u32 SUMS>
-DEVICE void leave(const f32 (&sums)[SUMS], u32 first, const GemmParams& p, u32 row_first,
+DEVICE void leave(const f32 (&sums)[SUMS], u32 first, u32 end, const GemmParams& p, u32 row_first,
                   u32 column_first) {
   const u32 lane = thread_index() % 32, g = lane / 4, odd = g % 2;
   const u32 column = column_first + thread_index() % 128 / 32 * 16 + (g - odd);
-  UNROLL for (u32 i = 0; i < SUMS; i += 2) {
-    const u32 row = row_first + (first + i) / 4 * 8 + lane % 4 * 2 + odd;
-    const f32 got = shuffle_xor(odd ? sums[i] : sums[i + 1], 4);
-    const f32 kept = odd ? sums[i + 1] : sums[i];
+  UNROLL for (u32 i = 0; i < SUMS / 2; i++) {
+    const u32 number = first + i;
+    const u32 row = row_first + number / 2 * 8 + lane % 4 * 2 + odd;
+    const f32 got = shuffle_xor(odd ? sums[2 * i] : sums[2 * i + 1], 4);
+    const f32 kept = odd ? sums[2 * i + 1] : sums[2 * i];
     const u32 pair = narrow_pair(odd ? got : kept, odd ? kept : got, Out());
-    const u32 at = column + (first + i) % 4 / 2 * 8;
+    const u32 at = column + number % 2 * 8;
     Out* to = static_cast<Out*>(p.c) + u64(row) * p.n + at;
-    if (row < p.m && at < p.n) *reinterpret_cast<u32*>(to) = pair;
+    if (number < end && row < p.m && at < p.n) *reinterpret_cast<u32*>(to) = pair;
   }
 }
 
@@ -145,114 +150,86 @@ DEVICE void whole_tiles(const GemmParams& p, const TensorMap* a, const TensorMap
     f32 sums[S::SUMS];
     for (u32 index = block_index(); deal.seek(index); index += block_count()) {
       const Place place = place_of(deal, index);
-      multiply<In, S, 1>(sums, ring, shared, consumer, steps);
-      leave<typename Type<In>::Out>(sums, 0, p, place.row * FEW,
+      multiply<In, S>(sums, ring, shared, consumer, steps);
+      leave<typename Type<In>::Out>(sums, 0, S::PAIRS, p, place.row * FEW,
                                     place.column * COLUMNS + consumer * 64);
     }
   });
 }
 
-// What the blocks of a cluster exchange stands in the memory of the ring: a block's own sums, a quarter after
-// the other, and behind them the quarters that the three others send it. Of a quarter each thread has pairs of
-// sums, beside each other those of all threads.
+// What the blocks of a cluster exchange: pairs of sums, of each pair those of all threads beside each other. A
+// block's own stand first, behind them those that the others send it of its part.
 template <class Shape> struct Exchange {
-  static constexpr u32 PART = Shape::PART, BYTES = Shape::PART_OF_ALL;
-  // Where this thread's first pair of the quarter number `which` stands: 0 to 3 of the own sums, then
-  // what others sent.
-  static DEVICE_MEMBER u32 at(u32 which) { return which * BYTES + (thread_index() - 128) * 8; }
-  // Where the quarter that block `from` sends to `to` stands there.
-  static DEVICE_MEMBER u32 place(u32 to, u32 from) { return SPLIT + from - (from > to ? 1 : 0); }
+  static constexpr u32 BYTES = Shape::PAIR_BYTES;
+  // The first pair of block `own`'s part; that of the next ends it.
+  static DEVICE_MEMBER u32 part(u32 own) { return Shape::PAIRS * own / SPLIT; }
+  // At which pair's place stands what block `from` sends to `to`.
+  static DEVICE_MEMBER u32 place(u32 to, u32 from) {
+    return Shape::PAIRS + (from - (from > to ? 1 : 0)) * Shape::PART;
+  }
 
   static DEVICE_MEMBER void keep(const f32 (&sums)[Shape::SUMS], u8* shared) {
-    UNROLL for (u32 which = 0; which < SPLIT; which++) {
-      UNROLL for (u32 i = 0; i < PART; i += 2) {
-        const u32 to = shared_address(shared) + at(which) + i * 4 * MULTIPLYING;
-        store_pair(to, sums[which * PART + i], sums[which * PART + i + 1]);
-      }
-    }
+    const u32 to = shared_address(shared) + (thread_index() - 128) * 8;
+    UNROLL for (u32 i = 0; i < Shape::PAIRS; i++) store_pair(to + i * BYTES, sums[2 * i], sums[2 * i + 1]);
   }
-  // Has the others' quarters copied to them; `lead` is the first block of those that share the tile, `apart`
-  // how far the next one is.
-  static DEVICE_MEMBER void send(u8* shared, u64* gathered, u32 own, u32 lead, u32 apart) {
+  // Has the others' parts copied to them.
+  static DEVICE_MEMBER void send(u8* shared, u64* gathered, u32 own) {
     for (u32 to = 0; to < SPLIT; to++) {
+      const u32 first = part(to), bytes = (part(to + 1) - first) * BYTES;
       if (to == own) continue;
-      bulk_copy_in_cluster(shared + place(to, own) * BYTES, shared + to * BYTES, BYTES, gathered,
-                           lead + to * apart);
+      bulk_copy_in_cluster(shared + place(to, own) * BYTES, shared + first * BYTES, bytes, gathered, to);
     }
   }
-  // Adds up this block's quarter in the order of blocks.
-  static DEVICE_MEMBER void sum(f32 (&all)[PART], u8* shared, u32 own) {
-    UNROLL for (u32 i = 0; i < PART; i++) all[i] = 0.0f;
+  // Adds up this block's part in the order of blocks; what is beyond it is of no use.
+  static DEVICE_MEMBER void sum(f32 (&all)[2 * Shape::PART], u8* shared, u32 own) {
+    UNROLL for (u32 i = 0; i < 2 * Shape::PART; i++) all[i] = 0.0f;
     UNROLL for (u32 from = 0; from < SPLIT; from++) {
-      const u32 first = shared_address(shared) + at(from == own ? own : place(own, from));
-      UNROLL for (u32 i = 0; i < PART; i += 2) {
-        const u64 pair = load_shared(first + i * 4 * MULTIPLYING, u64());
-        all[i] += float_of(u32(pair));
-        all[i + 1] += float_of(u32(pair >> 32));
+      const u32 first = from == own ? part(own) : place(own, from);
+      const u32 at = shared_address(shared) + first * BYTES + (thread_index() - 128) * 8;
+      UNROLL for (u32 i = 0; i < Shape::PART; i++) {
+        const u64 pair = load_shared(at + i * BYTES, u64());
+        all[2 * i] += float_of(u32(pair));
+        all[2 * i + 1] += float_of(u32(pair >> 32));
       }
     }
   }
 };
 
-// Has stage after stage copied, where WIDE blocks that have tiles beside each other need the same rows of A:
-// each has its part of them copied to all.
-template <class In, class Shape, u32 WIDE, class Ring>
-DEVICE void fetch_shared(Ring& ring, u8* shared, Place place, u32 first, u32 end, const TensorMap* a,
-                         const TensorMap* b) {
-  constexpr u32 ROWS = Shape::ROWS / WIDE;
-  const u32 own = cluster_place() % WIDE;
-  for (u32 step = first; step < end; step++) {
-    u8* to = shared + ring.at * Shape::BYTES;
-    await_phase(&ring.empty[ring.at], ring.parity ^ 1);
-    u64* full = &ring.full[ring.at];
-    arrive_expecting(full, Shape::BYTES);
-    UNROLL for (u32 i = 0; i < Type<In>::BOXES; i++) {
-      const Box box = Type<In>::box_of_b(to, place.column * COLUMNS, step, i);
-      tile_load(box.to, b, box.column, box.row, full);
-    }
-    u8* of_a = to + BYTES_B + own * (ROWS * ROW_BYTES);
-    const u32 column = step * Type<In>::DEPTH, row = place.row * Shape::ROWS + own * ROWS;
-    if constexpr (WIDE == 1) tile_load(of_a, a, column, row, full);
-    else tile_load_to_pair(of_a, a, column, row, full);
-    ring.advance();
-  }
-}
-
-// One cluster for each tile, or for each WIDE tiles beside each other.
-template <class In, u32 FEW, u32 WIDE>
+// One cluster for each tile.
+template <class In, u32 FEW>
 DEVICE void split_tile(const GemmParams& p, const TensorMap* a, const TensorMap* b) {
   using S = Shape<FEW>;
   using E = Exchange<S>;
   u8* shared = dynamic_shared();
   u64* gathered = reinterpret_cast<u64*>(shared + S::BARRIERS_AT + S::STAGES * 16);
-  const auto deal = single<S::ROWS, COLUMNS * WIDE>(p);
-  Place place = place_of(deal, block_index() / (SPLIT * WIDE));
-  place.column = place.column * WIDE + cluster_place() % WIDE;
-  const u32 steps = tiles_along(p.k, Type<In>::DEPTH), own = cluster_place() / WIDE;
+  const Deal<S> deal = single<S::ROWS, COLUMNS>(p);
+  const Place place = place_of(deal, block_index() / SPLIT);
+  const u32 steps = tiles_along(p.k, Type<In>::DEPTH), own = cluster_place();
   const u32 first = steps * own / SPLIT, end = steps * (own + 1) / SPLIT;
+  const u32 pairs = E::part(own), pairs_end = E::part(own + 1);
   if (thread_index() == 0) {
     make_barrier(gathered, 1);
-    arrive_expecting(gathered, 3 * E::BYTES);
+    arrive_expecting(gathered, (SPLIT - 1) * (pairs_end - pairs) * S::PAIR_BYTES);
   }
   const auto fetch = [&](PhaseRing<S::STAGES> ring) {
-    if (thread_index() == 0) fetch_shared<In, S, WIDE>(ring, shared, place, first, end, a, b);
+    if (thread_index() == 0) fetch_tile<In, S>(ring, shared, place, first, end, a, b);
     warp_barrier();
     cluster_barrier_relaxed();
   };
-  run_warpgroups<S::STAGES, WIDE, 0, SPLIT * WIDE>(shared + S::BARRIERS_AT, a, b, nullptr, fetch,
-                               [&](PhaseRing<S::STAGES> ring) {
+  run_warpgroups<S::STAGES, 1, 0, SPLIT>(shared + S::BARRIERS_AT, a, b, nullptr, fetch,
+                                         [&](PhaseRing<S::STAGES> ring) {
     const u32 consumer = thread_index() / 128 - 1;
-    f32 sums[S::SUMS], all[E::PART];
-    multiply<In, S, WIDE>(sums, ring, shared, consumer, end - first);
+    f32 sums[S::SUMS], all[2 * S::PART];
+    multiply<In, S>(sums, ring, shared, consumer, end - first);
     barrier_of<MULTIPLYING>(1);  // the ring is read
     E::keep(sums, shared);
     show_to_copies();
     barrier_of<MULTIPLYING>(1);
     cluster_barrier_relaxed();  // so are the others'
-    if (thread_index() == 128) E::send(shared, gathered, own, cluster_place() % WIDE, WIDE);
+    if (thread_index() == 128) E::send(shared, gathered, own);
     await_phase(gathered, 0);
     E::sum(all, shared, own);
-    leave<typename Type<In>::Out>(all, own * E::PART, p, place.row * FEW,
+    leave<typename Type<In>::Out>(all, pairs, pairs_end, p, place.row * FEW,
                                   place.column * COLUMNS + consumer * 64);
   });
 }
@@ -278,74 +255,38 @@ KERNEL(384, 1) gemm_fp8_wgmma_few_64(const GemmParams p, MAP a, MAP b) {
   whole_tiles<e4m3, 64>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 16, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_bf16_wgmma_split_wide_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 16, 2>(p, &a, &b);
+  split_tile<bf16, 16>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 64, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_bf16_wgmma_split_wide_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 64, 2>(p, &a, &b);
+  split_tile<bf16, 64>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 128, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_bf16_wgmma_split_wide_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 128, 2>(p, &a, &b);
+  split_tile<bf16, 128>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_bf16_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 256, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_bf16_wgmma_split_wide_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<bf16, 256, 2>(p, &a, &b);
+  split_tile<bf16, 256>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_f16_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 16, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_f16_wgmma_split_wide_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 16, 2>(p, &a, &b);
+  split_tile<f16, 16>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_f16_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 64, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_f16_wgmma_split_wide_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 64, 2>(p, &a, &b);
+  split_tile<f16, 64>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_f16_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 128, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_f16_wgmma_split_wide_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 128, 2>(p, &a, &b);
+  split_tile<f16, 128>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_f16_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 256, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_f16_wgmma_split_wide_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<f16, 256, 2>(p, &a, &b);
+  split_tile<f16, 256>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 16, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_fp8_wgmma_split_wide_16(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 16, 2>(p, &a, &b);
+  split_tile<e4m3, 16>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 64, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_fp8_wgmma_split_wide_64(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 64, 2>(p, &a, &b);
+  split_tile<e4m3, 64>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 128, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_fp8_wgmma_split_wide_128(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 128, 2>(p, &a, &b);
+  split_tile<e4m3, 128>(p, &a, &b);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 256, 1>(p, &a, &b);
-}
-KERNEL(384, 1) gemm_fp8_wgmma_split_wide_256(const GemmParams p, MAP a, MAP b) {
-  split_tile<e4m3, 256, 2>(p, &a, &b);
+  split_tile<e4m3, 256>(p, &a, &b);
 }

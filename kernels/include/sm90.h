@@ -139,16 +139,8 @@ DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* 
                :: "r"(shared_address(to)), "l"(map), "r"(column), "r"(row),
                   "r"(shared_address(barrier)) : "memory");
 }
-// The same for both blocks of a pair, of blocks 0 and 1 of a cluster, 2 and 3 and so on, at the same place of
-// each; each block's barrier gets the bytes that come to it.
-DEVICE void tile_load_to_pair(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
-  const u32 pair = 3u << (cluster_place() & ~1u);
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-               ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
-               :: "r"(shared_address(to)), "l"(map), "r"(column), "r"(row),
-                  "r"(shared_address(barrier)), "h"(static_cast<unsigned short>(pair)) : "memory");
-}
-// The same for both blocks of a cluster of two.
+// The same for both blocks of a cluster, at the same place of each; each block's barrier gets the
+// bytes that come to it.
 DEVICE void tile_load_to_both(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"

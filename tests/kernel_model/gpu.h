@@ -88,7 +88,7 @@ inline std::vector<Barrier> warps;
 inline std::vector<std::deque<std::vector<Copy>>> groups;
 // Blocks of a cluster that run at once, each with its own part of `shared`. Static
 // arrays are common to both: kernels that are run so have none.
-constexpr u32 CLUSTER_MAX = 8;
+constexpr u32 CLUSTER_MAX = 4;
 inline u32 cluster = 1;
 inline Barrier block[CLUSTER_MAX], whole_cluster;
 inline jmp_buf scheduler;

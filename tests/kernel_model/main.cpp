@@ -199,43 +199,48 @@ void shared_products() {
   for (const auto& [blocks, m, n, k] : shapes) {
     Product<bf16, bf16>::check("gemm/bf16/sm80_mma_stream_k", sm80::gemm_bf16_mma_stream_k, blocks,
                                m, n, k);
-    Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_stream_k", sm90::gemm_bf16_wgmma_stream_k,
-                               WGMMA, blocks, m, n, k);
     Product<bf16, bf16>::check("gemm/bf16/sm90_wgmma_stream_k_narrow",
                                sm90::gemm_bf16_wgmma_stream_k_narrow, WGMMA, 2 * blocks, m, n, k,
                                2);
   }
-  Product<e4m3, bf16>::check("gemm/fp8/sm90_wgmma_stream_k", sm90::gemm_fp8_wgmma_stream_k,
-                             WGMMA, 5, 300, 272, 528);
 }
 
 // Few rows: one and all that a tile has, and more; columns that no tile divides; more tiles than blocks, and
-// more stages than a ring has. Split along k: fewer stages than blocks, so that some have none, and numbers of
-// them that four does not divide.
-#define FEW(IN, OUT, NAME)                                                                        \
-  for (const auto& [blocks, m, n, k] : few) {                                                     \
-    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_few", sm90_few::gemm_##NAME##_wgmma_few,   \
-                            {16, 128, 0}, blocks, m > 16 ? m - 16 : m, n, k);                     \
-    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_few_64",                                   \
-                            sm90_few::gemm_##NAME##_wgmma_few_64, {64, 128, 0}, blocks, m, n, k); \
-  }                                                                                               \
-  SPLIT(IN, OUT, NAME, 16) SPLIT(IN, OUT, NAME, 64) SPLIT(IN, OUT, NAME, 128) SPLIT(IN, OUT, NAME, 256)
-#define SPLIT(IN, OUT, NAME, ROWS)                                                                \
-  for (const auto& [m, n, k] : split) {                                                           \
-    const u32 rows = m * ROWS / 64, down = (rows + ROWS - 1) / ROWS;                              \
-    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_split_" #ROWS,                             \
-                            sm90_few::gemm_##NAME##_wgmma_split_##ROWS, {ROWS, 128, 0},           \
-                            4 * down * ((n + 127) / 128), rows, n, k, 4);                         \
-    Product<IN, OUT>::check("gemm/" #NAME "/sm90_wgmma_split_wide_" #ROWS,                        \
-                            sm90_few::gemm_##NAME##_wgmma_split_wide_##ROWS, {ROWS / 2, 128, 0},  \
-                            8 * down * ((n + 255) / 256), rows, n, k, 8);                         \
+// more stages than a ring has.
+template <class In, class Out, u32 ROWS, class Kernel>
+void few_rows(const char* name, Kernel kernel) {
+  const u32 shapes[][4] = {{4, 1, 16, 16}, {3, ROWS, 144, 2064}, {2, ROWS - 3, 528, 272}};
+  for (const auto& [blocks, m, n, k] : shapes) {
+    Product<In, Out>::check(name, kernel, {ROWS, 128, 0}, blocks, m, n, k);
   }
+}
+// Split along k: fewer stages than blocks, so that some have none; numbers of them that three does not divide,
+// and more than a ring has; a tile of rows and a bit.
+template <class In, class Out, u32 ROWS, class Kernel>
+void split_along_k(const char* name, Kernel kernel) {
+  const u32 depth = 128 / sizeof(In);
+  const u32 shapes[][3] = {{ROWS / 16, 16, depth / 2}, {ROWS - 3, 144, 17 * depth - 16}, {ROWS + 1, 16, 2 * depth}};
+  for (const auto& [m, n, k] : shapes) {
+    const u32 tiles = ((m + ROWS - 1) / ROWS) * ((n + 127) / 128);
+    Product<In, Out>::check(name, kernel, {ROWS, 128, 0}, 3 * tiles, m, n, k, 3);
+  }
+}
+#define SPLIT(IN, OUT, NAME, ROWS)                                                                \
+  split_along_k<IN, OUT, ROWS>("gemm/" #NAME "/sm90_wgmma_split_" #ROWS,                          \
+                               sm90_few::gemm_##NAME##_wgmma_split_##ROWS)
+#define FEW(IN, OUT, NAME)                                                                        \
+  few_rows<IN, OUT, 16>("gemm/" #NAME "/sm90_wgmma_few", sm90_few::gemm_##NAME##_wgmma_few);      \
+  few_rows<IN, OUT, 64>("gemm/" #NAME "/sm90_wgmma_few_64", sm90_few::gemm_##NAME##_wgmma_few_64); \
+  SPLIT(IN, OUT, NAME, 16);                                                                       \
+  SPLIT(IN, OUT, NAME, 64);                                                                       \
+  SPLIT(IN, OUT, NAME, 128)
 void products_of_few_rows() {
-  const u32 few[][4] = {{4, 1, 16, 16}, {3, 16, 144, 2064}, {2, 33, 528, 272}, {5, 64, 272, 1200}};
-  const u32 split[][3] = {{4, 16, 16}, {33, 144, 2064}, {68, 272, 720}};
   FEW(bf16, bf16, bf16);
   FEW(f16, f16, f16);
   FEW(e4m3, bf16, fp8);
+  SPLIT(bf16, bf16, bf16, 256);
+  SPLIT(f16, f16, f16, 256);
+  SPLIT(e4m3, bf16, fp8, 256);
 }
 #undef SPLIT
 #undef FEW

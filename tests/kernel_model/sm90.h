@@ -179,18 +179,15 @@ DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* 
     model::complete(barrier, map.box[1] * 128);
   });
 }
-// Both blocks of a pair get the tile, and both barriers its bytes: first the other, as it may be.
-DEVICE void tile_load_to_pair(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+// Both blocks get the tile, and both barriers its bytes: first the other, as it may be.
+DEVICE void tile_load_to_both(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  if (model::cluster != 2) model::fail("not a cluster of two blocks");
   const u32 other = model::place() ^ 1;
   tile_load(in_block(static_cast<u8*>(to), other), map, column, row, in_block(barrier, other));
   model::engine.push_back([=] {
     if (!model::lives(other)) model::fail("a copy to a block that has ended");
   });
   tile_load(to, map, column, row, barrier);
-}
-DEVICE void tile_load_to_both(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
-  if (model::cluster != 2) model::fail("not a cluster of two blocks");
-  tile_load_to_pair(to, map, column, row, barrier);
 }
 DEVICE void tile_store(const TensorMap* map, const void* from, u32 column, u32 row) {
   model::check_tile(*map, from);

@@ -128,7 +128,7 @@ fn kernels_are_launched_as_their_list_says() {
              swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == b), "{log:#?}");
     // The address of scratch memory stands between them and the parameters.
-    let shared = of("gemm_bf16_wgmma_stream_k");
+    let shared = of("gemm_bf16_wgmma_stream_k_narrow");
     let scratch = |launch: &str| {
         let bytes = params(launch);
         assert_eq!(bytes.len(), 448);

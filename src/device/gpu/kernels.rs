@@ -195,7 +195,10 @@ impl Kernels {
         let (module, code) = self.module(context, file)?;
         let name = CString::new(row.entry.as_str())
             .map_err(|_| DeviceError::Driver("a symbol with a zero in it".into()))?;
-        let entry = module.entry(&name, &shape(row, 1))?;
+        let entry = module.entry(&name, &shape(row, 1), self.block_memory)?;
+        if let Some(user) = self.user_file(file) {
+            check_parameters(&entry, row, user)?;
+        }
         Ok(Loaded { code, entry, row: row.clone(), scratch: RefCell::default() })
     }
 
@@ -381,6 +384,46 @@ fn code(image: &[u8], target: &str, compiler: &str) -> Code {
     Code::Image { sha256, target: target.into(), compiler: compiler.into() }
 }
 
+/// Bytes of a tensor map among a kernel's parameters: `CUtensorMap`.
+const MAP_BYTES: usize = 128;
+
+/// An error where a user's kernel takes other parameters than it will be given: the driver would
+/// read past them.
+fn check_parameters(entry: &Entry, row: &KernelRow, user: &UserFile) -> Result<(), DeviceError> {
+    let Some(takes) = entry.parameters()? else { return Ok(()) };
+    let zeros = row.operation.params();
+    let mut given = vec![(zeros.struct_name().to_owned(), zeros.bytes().len())];
+    if row.repeat == Repeat::Inside {
+        given.push(("the repeat count".into(), size_of::<u32>()));
+    }
+    if row.scratch > 0 {
+        given.push(("the address of the scratch memory".into(), size_of::<u64>()));
+    }
+    let map = |map: &manifest::Map| (format!("the tensor map of {:?}", map.operand), MAP_BYTES);
+    given.extend(row.maps.iter().map(map));
+    if given.iter().map(|(_, bytes)| *bytes).eq(takes.iter().copied()) {
+        return Ok(());
+    }
+    let takes = match takes.as_slice() {
+        [] => "no parameters".to_owned(),
+        [bytes] => format!("one parameter of {bytes} bytes"),
+        several => {
+            let bytes: Vec<String> = several.iter().map(usize::to_string).collect();
+            format!("{} parameters of {} bytes", several.len(), bytes.join(", "))
+        }
+    };
+    let given: Vec<String> =
+        given.into_iter().map(|(what, bytes)| format!("{what} ({bytes} bytes)")).collect();
+    Err(DeviceError::Launch {
+        kernel: entry.name.clone(),
+        why: format!(
+            "it takes {takes}, where {} has it given {}",
+            user.section_path(),
+            given.join(", ")
+        ),
+    })
+}
+
 /// How a kernel is launched on a number of blocks.
 fn shape(row: &KernelRow, blocks: u32) -> Shape {
     let cluster = row.cluster.max(1);
@@ -437,7 +480,7 @@ impl Loaded {
             parameters.push(context.encode(encoding, &self.entry)?);
         }
         let mut params = match maps.is_empty() {
-            true => Arguments::new(&parameters.concat()),
+            true => Arguments::packed(&parameters),
             false => Arguments::apart(parameters.iter().map(Vec::as_slice)),
         };
         let length = match &launch.params {

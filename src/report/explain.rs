@@ -169,14 +169,21 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             units(p.units)
         ),
         Point::Instruction(p) => format!(
-            "latency of an instruction: a chain of {} on {} registers, each of which takes the \
-             result of the one before, by one unit.",
+            "latency of an instruction: a chain of {}{}, each of which takes the result of the one \
+             before, by one unit.",
             match p.instruction {
                 Instruction::Add => "additions",
                 Instruction::Mul => "multiplications",
                 Instruction::Fma => "fused multiply-adds",
+                Instruction::IntegerAdd => "additions of 32-bit integers",
+                Instruction::IntegerMad => "multiply-adds of 32-bit integers",
+                Instruction::Exp => "exponentials",
+                Instruction::Convert => "conversions to 32-bit integers and back",
+                Instruction::Shuffle => "exchanges of 32 bits between two lanes",
+                Instruction::SharedLoad => "loads of 32 bits from shared memory",
+                Instruction::Matrix => "multiplications by the matrix unit",
             },
-            p.dtype
+            p.dtype.map_or(String::new(), |dtype| format!(", {dtype}"))
         ),
         Point::Gemm(p) => format!(
             "GEMM: C = A B with A of {} x {} and B of {} x {} elements of {}, {}.",

@@ -249,6 +249,7 @@ DEVICE u32 thread_index() { return model::current % model::block_threads; }
 DEVICE u32 block_index() { return model::block_at + model::place(); }
 DEVICE u32 block_count() { return model::blocks; }
 DEVICE u32 zero() { return 0; }
+DEVICE void forget(u32&) {}
 DEVICE void block_barrier() { model::wait(model::block[model::place()], model::block_threads); }
 DEVICE void warp_barrier() { model::wait_warp(); }
 DEVICE f64 shuffle_xor(f64 value, u32 mask) {

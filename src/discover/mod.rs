@@ -5,6 +5,7 @@
 pub mod check;
 pub mod draft;
 pub mod knee;
+pub mod search;
 
 use crate::{
     case::{AccessPoint, InstructionPoint, LatencyPoint, Point, StreamOperation, StreamPoint},

@@ -1,4 +1,4 @@
-//! `fizeau discover --gemm TYPE`: the shape of the fastest matrix product, searched within a budget.
+//! `fizeau discover --gemm TYPE`: the search for the shape of the fastest matrix product.
 //!
 //! Each round of shapes is measured by a process of its own, as `fizeau run` does. One record holds
 //! all rounds.
@@ -18,6 +18,7 @@ use crate::{
     outcome::Outcome,
     record::{Header, Line, Record, store},
     report::search as document,
+    text::counted,
     units::Seconds,
 };
 use std::{
@@ -60,8 +61,8 @@ pub fn dtype(text: &str) -> Result<Dtype, String> {
 /// Searches, and tells what was found.
 ///
 /// # Errors
-/// Where nothing can be measured, or the record cannot be written; that the user asked for an end, with
-/// the record of what was measured until then.
+/// Where nothing can be measured, or the record cannot be written; that the user asked for an end,
+/// with the record of what was measured until then.
 pub fn run(args: &DiscoverArgs, dtype: Dtype, global: &Global) -> anyhow::Result<ExitCode> {
     let format = report::format_without_cases(args.format, None, global, "searches")?;
     let budget = args.seconds;
@@ -119,8 +120,8 @@ struct Rounds<'r> {
 }
 
 impl Rounds<'_> {
-    /// Searches until nothing is left to try, or the budget is spent; the records of all rounds, and
-    /// why it ended before.
+    /// Searches until nothing is left to try, or the budget is spent; the records of all rounds,
+    /// and why it ended before.
     fn all(&self, budget: Seconds) -> (Search, Vec<Record>, anyhow::Result<()>) {
         let (mut search, mut records) = (Search::default(), Vec::new());
         let start = clock::now();
@@ -141,8 +142,8 @@ impl Rounds<'_> {
             }
             if let Some(best) = search.best() {
                 let [m, n, k] = best.shape;
-                let count = search.tried().len();
-                say(&format!("{count} shapes tried, the best so far is {m} x {n} x {k}"));
+                let tried = counted(search.tried().len(), "shape");
+                say(&format!("{tried} tried, the best so far is {m} x {n} x {k}"));
             }
         }
     }
@@ -182,7 +183,8 @@ fn tried(shape: Shape, record: &Record) -> Tried {
 fn suite_text(dtype: Dtype, shapes: &[Shape]) -> String {
     let shapes: Vec<String> = shapes.iter().map(|shape| format!("{shape:?}")).collect();
     format!(
-        "name = \"{SUITE}\"\ndescription = \"Shapes of a search for the fastest {dtype} product\"\n\n\
+        "name = \"{SUITE}\"\n\
+         description = \"Shapes of a search for the fastest {dtype} product\"\n\n\
          {MEASURE}\n[gemm]\ndtypes = [\"{dtype}\"]\nshapes = [{}]\n",
         shapes.join(", ")
     )

@@ -4,7 +4,7 @@
 //! First cubes, each twice as long on every side as the one before, as long as the budget lasts for
 //! the fine part too and the rate does not fall. Then from the best shape each side longer and
 //! shorter by a half, a quarter, an eighth and a sixteenth of itself: where one of these is faster,
-//! the search goes on from it by the same step.
+//! the search continues from it by the same step.
 
 use crate::units::{FlopsPerSecond, Seconds};
 
@@ -15,7 +15,7 @@ pub type Shape = [u32; 3];
 const GRAIN: u32 = 128;
 
 /// Sides of the first cube and of the largest one, and the longest side of any shape.
-const FIRST: u32 = 512;
+const FIRST: u32 = 256;
 const LARGEST: u32 = 16_384;
 const LONGEST: u32 = 65_536;
 
@@ -65,6 +65,8 @@ pub struct Search {
     stage: Stage,
     /// What the last shapes took for each multiply-add, kernels and their checks together.
     seconds_each: f64,
+    /// The least that a shape took, however small.
+    least: f64,
     /// The best rate before the last shapes were measured.
     before: f64,
 }
@@ -72,7 +74,7 @@ pub struct Search {
 impl Default for Search {
     fn default() -> Search {
         let (tried, stage) = (Vec::new(), Stage::Cubes(FIRST));
-        Search { tried, stage, seconds_each: 0.0, before: 0.0 }
+        Search { tried, stage, seconds_each: 0.0, least: 0.0, before: 0.0 }
     }
 }
 
@@ -130,6 +132,8 @@ impl Search {
     pub fn take(&mut self, mut measured: Vec<Tried>, took: Seconds) {
         let products: f64 = measured.iter().map(|one| multiply_adds(one.shape)).sum();
         self.seconds_each = took.0 / products.max(1.0);
+        let each = took.0 / measured.len().max(1) as f64;
+        self.least = if self.tried.is_empty() { each } else { self.least.min(each) };
         self.before = self.best_rate();
         for one in &mut measured {
             one.found.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
@@ -169,7 +173,7 @@ impl Search {
 
     /// About how long a shape takes, as the last ones did.
     fn seconds_of(&self, shape: Shape) -> f64 {
-        self.seconds_each * multiply_adds(shape)
+        (self.seconds_each * multiply_adds(shape)).max(self.least)
     }
 }
 
@@ -232,9 +236,10 @@ mod tests {
             let (search, _, spent) = searched([4_096; 3], u32::MAX, budget);
             assert!(search.best().is_some() && spent <= budget * 1.01, "{spent} of {budget}");
         }
-        let few = searched([4_096; 3], u32::MAX, 2.0).0.tried().len();
-        let many = searched([4_096; 3], u32::MAX, 200.0).0.tried().len();
-        assert!(few < many, "{few} {many}");
+        // More time reaches larger shapes, and no slower ones.
+        let rate =
+            |budget| searched([4_096; 3], u32::MAX, budget).0.best().map_or(0.0, Tried::rate);
+        assert!(rate(2.0) < rate(200.0));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name}
 use crate::{
     case::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents,
-        Instruction, LatencyPoint, Launching, Lengths, Mask, MemoryNode, MemoryPattern, Place,
-        Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
+        Instruction, InstructionPoint, LatencyPoint, Launching, Lengths, Mask, MemoryNode,
+        MemoryPattern, Place, Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
     },
     spec::SpeedOfLight,
 };
@@ -168,23 +168,7 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             p.dtype,
             units(p.units)
         ),
-        Point::Instruction(p) => format!(
-            "latency of an instruction: a chain of {}{}, each of which takes the result of the one \
-             before, by one unit.",
-            match p.instruction {
-                Instruction::Add => "additions",
-                Instruction::Mul => "multiplications",
-                Instruction::Fma => "fused multiply-adds",
-                Instruction::IntegerAdd => "additions of 32-bit integers",
-                Instruction::IntegerMad => "multiply-adds of 32-bit integers",
-                Instruction::Exp => "exponentials",
-                Instruction::Convert => "conversions to 32-bit integers and back",
-                Instruction::Shuffle => "exchanges of 32 bits between two lanes",
-                Instruction::SharedLoad => "loads of 32 bits from shared memory",
-                Instruction::Matrix => "multiplications by the matrix unit",
-            },
-            p.dtype.map_or(String::new(), |dtype| format!(", {dtype}"))
-        ),
+        Point::Instruction(p) => instruction(p),
         Point::Gemm(p) => format!(
             "GEMM: C = A B with A of {} x {} and B of {} x {} elements of {}, {}.",
             p.m,
@@ -390,6 +374,27 @@ fn transfer(p: &TransferPoint) -> String {
         false => String::new(),
     };
     format!("{what}, {}{host}. The name is nvbandwidth's.", p.size)
+}
+
+/// What a chain of instructions measures.
+fn instruction(p: &InstructionPoint) -> String {
+    format!(
+        "latency of an instruction: a chain of {}{}, each of which takes the result of the one \
+         before, by one unit.",
+        match p.instruction {
+            Instruction::Add => "additions",
+            Instruction::Mul => "multiplications",
+            Instruction::Fma => "fused multiply-adds",
+            Instruction::IntegerAdd => "additions of 32-bit integers",
+            Instruction::IntegerMad => "multiply-adds of 32-bit integers",
+            Instruction::Exp => "exponentials",
+            Instruction::Convert => "conversions to 32-bit integers and back",
+            Instruction::Shuffle => "exchanges of 32 bits between two lanes",
+            Instruction::SharedLoad => "loads of 32 bits from shared memory",
+            Instruction::Matrix => "multiplications by the matrix unit",
+        },
+        p.dtype.map_or(String::new(), |dtype| format!(", {dtype}"))
+    )
 }
 
 /// How the result of a case is verified, before timing and after.

@@ -5,6 +5,7 @@ use crate::{
     discover::search::{Search, Tried},
     dtype::Dtype,
     record::Record,
+    text::counted,
 };
 
 /// What a search found, in `seconds` of a budget.
@@ -21,13 +22,14 @@ pub fn document(record: &Record, search: &Search, dtype: Dtype, seconds: [f64; 2
     };
     let blocks = vec![
         Block::Text(format!(
-            "Best of {measured} shapes, searched from coarse to fine in {spent:.0} s of \
-             {budget:.0} s: {best}."
+            "Best of {}, searched from coarse to fine in {spent:.0} s of a budget of \
+             {budget:.0} s: {best}.",
+            counted(measured, "shape")
         )),
         Block::Table(table(&tried)),
         Block::Note(
-            "the fastest of several medians was lucky too: measured again, its rate is a little \
-             lower. Another shape may be faster that was not tried"
+            "the fastest of several medians is partly luck: measured again it is likely to be a \
+             little slower. A shape that was not tried may be faster"
                 .into(),
         ),
     ];

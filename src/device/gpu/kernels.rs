@@ -10,7 +10,7 @@ use super::{
     context::Context,
     graph::Graph,
     module::{Arguments, Entry, Module, NotLoaded},
-    tensor_map,
+    parameters, tensor_map,
     vendor::{Bundled, KernelSet, Shape},
 };
 use crate::{
@@ -197,7 +197,7 @@ impl Kernels {
             .map_err(|_| DeviceError::Driver("a symbol with a zero in it".into()))?;
         let entry = module.entry(&name, &shape(row, 1), self.block_memory)?;
         if let Some(user) = self.user_file(file) {
-            check_parameters(&entry, row, user)?;
+            parameters::check(&entry, row, user)?;
         }
         Ok(Loaded { code, entry, row: row.clone(), scratch: RefCell::default() })
     }
@@ -382,46 +382,6 @@ fn image_of_user(
 fn code(image: &[u8], target: &str, compiler: &str) -> Code {
     let sha256 = Sha256::digest(image).iter().map(|byte| format!("{byte:02x}")).collect();
     Code::Image { sha256, target: target.into(), compiler: compiler.into() }
-}
-
-/// Bytes of a tensor map among a kernel's parameters: `CUtensorMap`.
-const MAP_BYTES: usize = 128;
-
-/// An error where a user's kernel takes other parameters than it will be given: the driver would
-/// read past them.
-fn check_parameters(entry: &Entry, row: &KernelRow, user: &UserFile) -> Result<(), DeviceError> {
-    let Some(takes) = entry.parameters()? else { return Ok(()) };
-    let zeros = row.operation.params();
-    let mut given = vec![(zeros.struct_name().to_owned(), zeros.bytes().len())];
-    if row.repeat == Repeat::Inside {
-        given.push(("the repeat count".into(), size_of::<u32>()));
-    }
-    if row.scratch > 0 {
-        given.push(("the address of the scratch memory".into(), size_of::<u64>()));
-    }
-    let map = |map: &manifest::Map| (format!("the tensor map of {:?}", map.operand), MAP_BYTES);
-    given.extend(row.maps.iter().map(map));
-    if given.iter().map(|(_, bytes)| *bytes).eq(takes.iter().copied()) {
-        return Ok(());
-    }
-    let takes = match takes.as_slice() {
-        [] => "no parameters".to_owned(),
-        [bytes] => format!("one parameter of {bytes} bytes"),
-        several => {
-            let bytes: Vec<String> = several.iter().map(usize::to_string).collect();
-            format!("{} parameters of {} bytes", several.len(), bytes.join(", "))
-        }
-    };
-    let given: Vec<String> =
-        given.into_iter().map(|(what, bytes)| format!("{what} ({bytes} bytes)")).collect();
-    Err(DeviceError::Launch {
-        kernel: entry.name.clone(),
-        why: format!(
-            "it takes {takes}, where {} has it given {}",
-            user.section_path(),
-            given.join(", ")
-        ),
-    })
 }
 
 /// How a kernel is launched on a number of blocks.

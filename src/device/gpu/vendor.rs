@@ -114,7 +114,7 @@ pub struct Shape {
 /// What a function's machine code says of the blocks that it runs in, as far as the driver tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockNeeds {
-    /// The most threads that its registers, and the bounds that it was compiled with, leave a block.
+    /// The most threads that its registers, and the bounds that it was compiled with, leave it.
     pub threads_max: Option<u32>,
     /// Bytes of shared memory that its text declares, beside what a launch adds.
     pub shared: Option<u32>,

@@ -158,7 +158,10 @@ inline void wait(Barrier& barrier, u32 count) {
   }
 }
 
-inline void wait_warp() { wait(warps[current / MODEL_LANES], MODEL_LANES); }
+// A block of fewer threads than a warp has lanes is one warp of them.
+inline void wait_warp() {
+  wait(warps[current / MODEL_LANES], threads_at_once < MODEL_LANES ? threads_at_once : MODEL_LANES);
+}
 
 inline void run_fiber() {
   for (;;) {
@@ -170,7 +173,7 @@ inline void run_fiber() {
 
 inline void run_blocks(u32 threads) {
   block[0] = block[1] = whole_cluster = Barrier();
-  // The last may be of fewer lanes, which then cannot wait for each other.
+  // The last of several may be of fewer lanes, which then cannot wait for each other.
   warps.assign((threads + MODEL_LANES - 1) / MODEL_LANES, Barrier());
   groups.assign(threads, {{}});
   shown.assign(threads * 16, 0);

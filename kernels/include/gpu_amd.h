@@ -128,6 +128,9 @@ DEVICE f32 power_of_two(f32 x) {
 // Zero, which no compiler knows: blocks are one-dimensional.
 DEVICE u32 zero() { return __builtin_amdgcn_workitem_id_y(); }
 
+// A value that no compiler knows from now on: what went into it is not folded with what comes.
+DEVICE void forget(u32& value) { asm volatile("" : "+v"(value)); }
+
 // Loads and stores of 16 bytes of global memory, as one instruction each. `evict_first` is the
 // first to leave the caches: data used once.
 typedef u32 Words4 __attribute__((ext_vector_type(4)));

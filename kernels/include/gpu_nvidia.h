@@ -95,6 +95,9 @@ DEVICE f32 power_of_two(f32 x) {
 // not left to the one lane that some targets have for values that a warp shares.
 DEVICE u32 zero() { return threadIdx.y; }
 
+// A value that no compiler knows from now on: what went into it is not folded with what comes.
+DEVICE void forget(u32& value) { asm volatile("" : "+r"(value)); }
+
 // Loads and stores of 16 bytes. `evict_first` is the first to leave the caches: data used once.
 DEVICE Vector<f64> load(const Vector<f64>* from) {
   Vector<f64> got;

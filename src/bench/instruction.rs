@@ -1,5 +1,5 @@
 //! The operation `instruction`: how long an instruction takes whose operand is the result of the
-//! one before. Nothing else is on the way: no memory, and one unit.
+//! one before. Nothing else is on the way: one unit, and no memory but what the instruction loads.
 
 use super::{Rank, Unready, Workload};
 use crate::{
@@ -18,10 +18,14 @@ const LEFT: Bytes = Bytes(64);
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.instruction else { return Vec::new() };
     let all = axes.instructions.iter().flat_map(|&instruction| {
-        axes.dtypes.iter().map(move |&dtype| InstructionPoint { instruction, dtype })
+        let dtypes = match instruction.has_types() {
+            true => axes.dtypes.iter().copied().map(Some).collect(),
+            false => vec![None],
+        };
+        dtypes.into_iter().map(move |dtype| InstructionPoint { instruction, dtype })
     });
     let cases = |point: InstructionPoint| {
-        let operation = Operation::Instruction(point.instruction, point.dtype);
+        let operation = Operation::Instruction(point);
         let point = Point::Instruction(point);
         rank.device.kernels(operation).into_iter().map(move |kernel| Case { kernel, point })
     };
@@ -43,7 +47,7 @@ pub fn prepare<'r>(
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
-    let operation = Operation::Instruction(point.instruction, point.dtype);
+    let operation = Operation::Instruction(*point);
     let function = device.load(operation, kernel)?;
     let left = device.allocate(LEFT)?;
     Ok(Box::new(Instructions { device, function, left, rounds: 0 }))

@@ -3,8 +3,8 @@
 //! computed of a case fits in 64 bits and in little memory.
 
 use super::{
-    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, LatencyPoint,
-    Mask, Point, SdcPoint, StreamPoint, TransferPoint,
+    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, InstructionPoint,
+    LatencyPoint, Mask, Point, SdcPoint, StreamPoint, TransferPoint,
 };
 use crate::units::Bytes;
 use std::ops::RangeInclusive;
@@ -94,7 +94,7 @@ impl Point {
             Point::Stream(point) => units(point.units).and_then(|()| point.check()),
             Point::Latency(point) => point.check(),
             Point::Compute(point) => units(point.units),
-            Point::Instruction(_) => Ok(()),
+            Point::Instruction(point) => point.check(),
             Point::Gemm(point) => point.check(),
             Point::Grouped(point) => point.check(),
             Point::Attention(point) => point.check(),
@@ -137,6 +137,21 @@ impl AccessPoint {
     fn check(&self) -> Result<(), String> {
         size("row", self.row, Bytes(1), ROW_MAX)?;
         size("working_set", self.working_set, self.row, Bytes::MOST)
+    }
+}
+
+impl InstructionPoint {
+    /// Refuses an element type where there is only one, and none where there are several.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        let instruction = self.instruction;
+        match (instruction.has_types(), self.dtype) {
+            (true, None) => Err(format!("{instruction} is of an element type: dtype is missing")),
+            (false, Some(_)) => Err(format!("{instruction} is of 32-bit words: leave dtype out")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -259,8 +274,8 @@ mod tests {
     use super::*;
     use crate::{
         case::{
-            Access, AttentionKind, Collective, ComputePoint, HostMemory, KernelName, LaunchPoint,
-            Launching, Lengths, Routing, StreamOperation, Transfer,
+            Access, AttentionKind, Collective, ComputePoint, HostMemory, Instruction, KernelName,
+            LaunchPoint, Launching, Lengths, Routing, StreamOperation, Transfer,
         },
         dtype::Dtype,
     };
@@ -307,6 +322,10 @@ mod tests {
         let dtype = Dtype::F32;
         let gemm = GemmPoint { dtype, m: 0, n: 1, k: 1, contents: Default::default() };
         refused(Point::Gemm(gemm), "m = 0");
+        let instruction =
+            |instruction, dtype| Point::Instruction(InstructionPoint { instruction, dtype });
+        refused(instruction(Instruction::Fma, None), "fma is of an element type");
+        refused(instruction(Instruction::Shuffle, Some(dtype)), "leave dtype out");
         let routing = Routing::Balanced;
         let grouped = GroupedPoint { dtype, m: 1, n: 1, k: 1, groups: 1 << 20, routing };
         refused(Point::Grouped(grouped), "groups = 1048576");

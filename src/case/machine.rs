@@ -303,7 +303,7 @@ impl fmt::Display for LaunchPoint {
     }
 }
 
-/// An instruction on the registers of one unit.
+/// An instruction of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Instruction {
@@ -313,6 +313,28 @@ pub enum Instruction {
     Mul,
     /// A fused multiply-add, of which the sum waits for the one before.
     Fma,
+    /// An addition of 32-bit integers.
+    IntegerAdd,
+    /// A multiply-add of 32-bit integers, of which the factor waits for the one before.
+    IntegerMad,
+    /// An exponential by the unit for it.
+    Exp,
+    /// A conversion to a 32-bit integer or from one: the mean of both.
+    Convert,
+    /// An exchange of 32 bits with another lane.
+    Shuffle,
+    /// A load of 32 bits from the unit's shared memory.
+    SharedLoad,
+    /// A multiplication by the matrix unit, of which the sums wait for the one before.
+    Matrix,
+}
+
+impl Instruction {
+    /// Whether there is one for each element type, and not one of 32-bit words alone.
+    pub fn has_types(self) -> bool {
+        use Instruction::*;
+        !matches!(self, IntegerAdd | IntegerMad | Shuffle | SharedLoad)
+    }
 }
 
 /// A chain of one instruction, each of which takes the result of the one before, on one unit. One
@@ -321,8 +343,15 @@ pub enum Instruction {
 pub struct InstructionPoint {
     /// Which one.
     pub instruction: Instruction,
-    /// Element type.
-    pub dtype: Dtype,
+    /// Element type, where it has one ([`Instruction::has_types`]).
+    pub dtype: Option<Dtype>,
+}
+
+impl fmt::Display for InstructionPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.instruction)?;
+        self.dtype.map_or(Ok(()), |dtype| write!(f, "/{dtype}"))
+    }
 }
 
 impl InstructionPoint {
@@ -338,7 +367,11 @@ named!(Access {
     Distributed => "distributed",
 });
 named!(HostMemory { Pinned => "pinned", Pageable => "pageable" });
-named!(Instruction { Add => "add", Mul => "mul", Fma => "fma" });
+named!(Instruction {
+    Add => "add", Mul => "mul", Fma => "fma", IntegerAdd => "integer_add",
+    IntegerMad => "integer_mad", Exp => "exp", Convert => "convert", Shuffle => "shuffle",
+    SharedLoad => "shared_load", Matrix => "matrix",
+});
 named!(Launching { Queued => "queued", Waited => "waited", Graph => "graph" });
 named!(Transfer {
     HostToDeviceMemcpy => "host_to_device_memcpy",

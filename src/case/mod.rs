@@ -314,7 +314,7 @@ impl Point {
             | Point::Launch(_)
             | Point::Sdc(_) => None,
             Point::Compute(point) => Some(point.dtype),
-            Point::Instruction(point) => Some(point.dtype),
+            Point::Instruction(point) => point.dtype,
             Point::Gemm(point) => Some(match point.dtype.weights() {
                 Some(_) => point.dtype.unscaled(),
                 None => point.dtype,
@@ -467,7 +467,7 @@ impl fmt::Display for Point {
             Point::Launch(p) => write!(f, "{p}"),
             Point::Sdc(p) => write!(f, "{p}"),
             Point::Compute(p) => write!(f, "{}/{}u", p.dtype, p.units),
-            Point::Instruction(p) => write!(f, "{}/{}", p.instruction, p.dtype),
+            Point::Instruction(p) => write!(f, "{p}"),
             Point::Gemm(p) => {
                 write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k)?;
                 if p.contents.are_random() { Ok(()) } else { write!(f, "-{}", p.contents) }

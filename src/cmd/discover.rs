@@ -6,10 +6,12 @@ use super::{
     report::{self, ReportFormat},
     run::{self, Ended},
     run_args::RunArgs,
+    search,
 };
 use crate::{
     data::Catalogue,
     discover::{Discovery, check, draft},
+    dtype::Dtype,
     record::{Record, store},
     report::{Document, discovery},
     world::choice,
@@ -49,6 +51,14 @@ pub struct DiscoverArgs {
     /// Name of the draft's file [default: the table's name for a known part, else the device's]
     #[arg(long, value_name = "NAME", value_parser = name_of_file)]
     pub name: Option<String>,
+    /// Search the shape of the fastest matrix product of an element type, such as bf16, instead of
+    /// all that; the record has every shape that was tried
+    #[arg(long, value_name = "TYPE", value_parser = search::dtype,
+          conflicts_with_all = ["from", "suite", "draft", "name"])]
+    pub gemm: Option<Dtype>,
+    /// Seconds that the search takes at most, but for the round that is measured then
+    #[arg(long, value_name = "S", default_value_t = 60.0, requires = "gemm")]
+    pub seconds: f64,
     /// Output format [default: terminal; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
@@ -74,6 +84,9 @@ fn name_of_file(text: &str) -> Result<String, String> {
 /// # Errors
 /// Where the device cannot be measured, or a record or a file cannot be read or written.
 pub fn run(args: &DiscoverArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    if let Some(dtype) = args.gemm {
+        return search::run(args, dtype, global);
+    }
     let format = report::format_without_cases(args.format, None, global, "discoveries")?;
     let catalogue = plan::catalogue(global)?;
     let told = Told { args, global, catalogue: &catalogue, format };

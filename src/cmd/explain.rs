@@ -1,6 +1,6 @@
 //! `fizeau explain`: what a case measures, its work, its limits, its kernel, and how to repeat it.
 
-use super::{Global, Usage, estimate, plan, print, report};
+use super::{Global, Usage, estimate, plan, print, report, user_kernels};
 use crate::{
     bench::{self, Rank},
     case::Case,
@@ -9,11 +9,12 @@ use crate::{
     selector::Selector,
     spec,
     suite::Suite,
+    text::for_shells,
     units::Seconds,
     world::{Choice, choice},
 };
 use clap::Args;
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]
@@ -30,6 +31,10 @@ pub struct ExplainArgs {
     /// Number of ranks, as `fizeau run` takes it
     #[arg(long, value_name = "N")]
     pub ranks: Option<u32>,
+    /// A kernel of yours, whose case is to be explained, as `fizeau run` takes it. Repeat it for
+    /// more
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Vec<PathBuf>,
 }
 
 /// Prints the explanation.
@@ -40,13 +45,16 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     let choice = Choice { device: args.device.clone(), ranks: args.ranks };
     let name = choice.device()?;
-    let device = choice::open(&name)?;
+    let device = user_kernels::open(&name, &args.kernel)?;
     let peers = choice.peers(device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let usual = plan::default_suite(&name);
     let suites = suites(args, &catalogue, usual)?;
     let plans: Vec<Vec<Case>> = suites.iter().map(|suite| bench::cases(suite, rank)).collect();
-    let case = found(&args.case, &plans).map_err(|error| with_ranks(error, args))?;
+    let case = found(&args.case, &plans)
+        .map_err(|error| with_ranks(error, args))
+        .map_err(|error| with_kernel(error, args, &plans))?;
+    let user = device.user_files().iter().find(|file| file.has(&case.kernel));
 
     let properties = device.properties();
     let yardstick = catalogue.yardstick(properties);
@@ -68,6 +76,8 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let names: Vec<String> = having().map(|(suite, _)| suite.name.clone()).collect();
     let suite = args.suite.clone().or_else(|| names.first().cloned()).unwrap_or_default();
     let ranks = args.ranks.map(|ranks| format!(" --ranks {ranks}")).unwrap_or_default();
+    let file = user.map(|file| format!(" --kernel {}", for_shells(&file.told.path)));
+    let file = file.unwrap_or_default();
     let explained = explain::Explained {
         case: &case,
         is_host: choice::is_host(&name),
@@ -75,13 +85,14 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
         floor,
         sources: yardstick.part.as_ref().map_or(&[][..], |part| &part.source_titles),
         kernels: &kernels,
+        user: user.map(|file| [file.told.path.clone(), file.section_path()]),
         suites: &names,
         needs: format!(
             "{} of memory and about {}",
             bench::memory_needed(&case, properties),
             time.human()
         ),
-        command: format!("fizeau run '{case}' --suite {suite} --device {name}{ranks}"),
+        command: format!("fizeau run '{case}' --suite {suite} --device {name}{ranks}{file}"),
     };
     let mut document = explain::document(&explained);
     if properties.is_stub() {
@@ -118,6 +129,19 @@ fn with_ranks(error: anyhow::Error, args: &ExplainArgs) -> anyhow::Error {
             Usage(format!("{error}; a case of {ranks} ranks: add --ranks {ranks}")).into()
         }
         None => error,
+    }
+}
+
+/// An error with the remedy for a kernel that is not known, of a point that is: it may be the
+/// user's.
+fn with_kernel(error: anyhow::Error, args: &ExplainArgs, plans: &[Vec<Case>]) -> anyhow::Error {
+    let point = args.case.rsplit_once('/').map(|(point, _)| format!("{point}/"));
+    let mut all = plans.iter().flatten();
+    match point {
+        Some(point) if all.any(|case| case.to_string().starts_with(&point)) => {
+            Usage(format!("{error}; a case of a kernel of your own: add --kernel FILE")).into()
+        }
+        _ => error,
     }
 }
 

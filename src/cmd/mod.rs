@@ -27,6 +27,7 @@ pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod run_args;
+mod search;
 pub mod shapes;
 mod side_by_side;
 mod signals;

@@ -217,7 +217,7 @@ fn notes(found: &Discovery, is_host: bool, is_stub: bool) -> Vec<String> {
         for one in &found.instructions {
             let cycles = one.cycles.map(|cycles| format!(", {cycles:.1} cycles"));
             let (time, cycles) = (one.time, cycles.unwrap_or_default());
-            let what = format!("{} of {} ({})", one.instruction, one.dtype, one.kernel);
+            let what = format!("{} ({})", one.point, one.kernel);
             notes.push(format!("Measured: {what} takes {time}{cycles}."));
         }
     }

@@ -5,9 +5,10 @@
 pub mod check;
 pub mod draft;
 pub mod knee;
+pub mod search;
 
 use crate::{
-    case::{AccessPoint, Instruction, LatencyPoint, Point, StreamOperation, StreamPoint},
+    case::{AccessPoint, InstructionPoint, LatencyPoint, Point, StreamOperation, StreamPoint},
     dtype::Dtype,
     outcome::{AVAILABLE_MIN, Measurement},
     record::Record,
@@ -93,10 +94,8 @@ pub struct PerClock {
 /// The latency of an instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstructionFound {
-    /// Which one.
-    pub instruction: Instruction,
-    /// Element type.
-    pub dtype: Dtype,
+    /// Which one, and of which element type.
+    pub point: InstructionPoint,
     /// The kernel, which names the width of its registers.
     pub kernel: String,
     /// Time of one.
@@ -317,8 +316,7 @@ fn instructions(all: &[&Measurement]) -> Vec<InstructionFound> {
         let Point::Instruction(point) = one.case.point else { return None };
         let time = one.summary.median;
         Some(InstructionFound {
-            instruction: point.instruction,
-            dtype: point.dtype,
+            point,
             kernel: one.case.kernel.0.clone(),
             time,
             cycles: cycles(time, one),

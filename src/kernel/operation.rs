@@ -2,7 +2,7 @@
 
 use super::Params;
 use crate::{
-    case::{Access, AttentionKind, Instruction, Launching, StreamOperation},
+    case::{Access, AttentionKind, Instruction, InstructionPoint, Launching, StreamOperation},
     dtype::Dtype,
 };
 use bytemuck::Zeroable;
@@ -24,7 +24,7 @@ pub enum Operation {
     /// `compute/f32`: arithmetic in registers.
     Compute(Dtype),
     /// `instruction/fma/f32`: a chain of instructions, each of which waits for the one before.
-    Instruction(Instruction, Dtype),
+    Instruction(InstructionPoint),
     /// `gemm/bf16`: a matrix product.
     Gemm(Dtype),
     /// `grouped/bf16`: matrix products of groups of rows.
@@ -111,7 +111,7 @@ impl fmt::Display for Operation {
             Operation::LatencySide => f.write_str("latency/side"),
             Operation::LatencyProbe => f.write_str("latency/probe"),
             Operation::Compute(dtype) => write!(f, "compute/{dtype}"),
-            Operation::Instruction(one, dtype) => write!(f, "instruction/{one}/{dtype}"),
+            Operation::Instruction(point) => write!(f, "instruction/{point}"),
             Operation::Gemm(dtype) => write!(f, "gemm/{dtype}"),
             Operation::Grouped(dtype) => write!(f, "grouped/{dtype}"),
             Operation::Attention { kind, dtype, dims } => {
@@ -157,10 +157,7 @@ impl FromStr for Operation {
                 _ => None,
             },
             "compute" => one_of(Dtype::ALL, rest).map(Operation::Compute),
-            "instruction" => rest.split_once('/').and_then(|(one, dtype)| {
-                let one = one_of(Instruction::ALL, one)?;
-                Some(Operation::Instruction(one, one_of(Dtype::ALL, dtype)?))
-            }),
+            "instruction" => instruction(rest).map(Operation::Instruction),
             "gemm" => one_of(Dtype::ALL, rest).map(Operation::Gemm),
             "grouped" => one_of(Dtype::ALL, rest).map(Operation::Grouped),
             "attention" => attention(rest),
@@ -192,6 +189,16 @@ impl FromStr for Operation {
             .filter(|operation| operation.to_string() == text)
             .ok_or_else(|| NotAnOperation(text.to_owned()))
     }
+}
+
+/// `fma/f32` or `shuffle`.
+fn instruction(text: &str) -> Option<InstructionPoint> {
+    let (instruction, dtype) = match text.split_once('/') {
+        Some((one, dtype)) => (one_of(Instruction::ALL, one)?, Some(one_of(Dtype::ALL, dtype)?)),
+        None => (one_of(Instruction::ALL, text)?, None),
+    };
+    let point = InstructionPoint { instruction, dtype };
+    point.check().is_ok().then_some(point)
 }
 
 /// `prefill/bf16/128x128`, `prefill/bf16` or `bf16`.
@@ -237,6 +244,7 @@ mod tests {
             "latency/probe",
             "compute/int8",
             "instruction/fma/f64",
+            "instruction/shuffle",
             "gemm/nvfp4",
             "grouped/bf16",
             "attention/prefill/bf16/192x128",
@@ -262,7 +270,15 @@ mod tests {
 
     #[test]
     fn what_is_no_operation_is_refused() {
-        for text in ["", "latency/", "gemm/f31", "attention/bf16/128", "stream", "util/evict"] {
+        for text in [
+            "",
+            "latency/",
+            "gemm/f31",
+            "attention/bf16/128",
+            "stream",
+            "util/evict",
+            "instruction/fma",
+        ] {
             let error = text.parse::<Operation>().expect_err(text);
             assert!(error.to_string().contains(text));
         }

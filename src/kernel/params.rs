@@ -27,6 +27,14 @@ macro_rules! closed_set {
                 }
             }
 
+            /// The struct's name, as `kernels/include/params.h` has it.
+            pub fn struct_name(&self) -> &'static str {
+                match self {
+                    Params::None => "no parameters",
+                    $(Params::$name(_) => stringify!($type),)*
+                }
+            }
+
             /// Whether both are of the same kind, whatever their values.
             pub fn is_kind_of(&self, other: &Params) -> bool {
                 std::mem::discriminant(self) == std::mem::discriminant(other)

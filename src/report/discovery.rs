@@ -204,8 +204,8 @@ fn instructions(found: &Discovery) -> Option<Table> {
         .iter()
         .map(|one| {
             vec![
-                Cell::Text(one.instruction.to_string()),
-                Cell::Text(one.dtype.to_string()),
+                Cell::Text(one.point.instruction.to_string()),
+                one.point.dtype.map_or(Cell::Absent, |dtype| Cell::Text(dtype.to_string())),
                 Cell::Code(one.kernel.clone()),
                 Cell::Time(one.time),
                 cycles(one.cycles),
@@ -218,7 +218,7 @@ fn instructions(found: &Discovery) -> Option<Table> {
         columns: vec![
             column("instruction", "instruction", Weight::Essential),
             column("dtype", "type", Weight::Essential),
-            column("kernel", "registers", Weight::Essential),
+            column("kernel", "kernel", Weight::Essential),
             column("latency_seconds", "takes", Weight::Essential),
             column("latency_cycles", "in cycles", Weight::Essential),
         ],

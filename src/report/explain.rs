@@ -4,8 +4,8 @@ use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name}
 use crate::{
     case::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents,
-        Instruction, KernelName, LatencyPoint, Launching, Lengths, Mask, MemoryNode, MemoryPattern,
-        Place, Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
+        Instruction, InstructionPoint, LatencyPoint, Launching, Lengths, Mask, MemoryNode,
+        MemoryPattern, Place, Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
     },
     spec::SpeedOfLight,
 };
@@ -25,6 +25,8 @@ pub struct Explained<'e> {
     pub sources: &'e [String],
     /// The kernels of the device for the same work, best guess first.
     pub kernels: &'e [String],
+    /// Of a kernel of the user's: its file, and the one beside it.
+    pub user: Option<[String; 2]>,
     /// Suites that have the case.
     pub suites: &'e [String],
     /// Memory that it needs and about how long it takes, in words.
@@ -35,13 +37,13 @@ pub struct Explained<'e> {
 
 /// The explanation, in reading order.
 pub fn document(explained: &Explained<'_>) -> Document {
-    let Explained { case, is_host, limits, sources, kernels, suites, .. } = explained;
+    let Explained { case, is_host, limits, sources, suites, .. } = explained;
     let point = &case.point;
     let mut blocks = vec![
         Block::Text(format!("Measures: {}", measured(point, *is_host))),
         Block::Text(format!("Work of one iteration: {}.", work(&point.work()))),
         Block::Text(format!("Check: {}", check(point))),
-        Block::Text(kernel(&case.kernel, kernels, *is_host)),
+        Block::Text(kernel(explained)),
     ];
     match limits.is_empty() {
         true => blocks.push(Block::Text(
@@ -115,15 +117,20 @@ fn work(work: &Work) -> String {
     }
 }
 
-fn kernel(kernel: &KernelName, others: &[String], is_host: bool) -> String {
+fn kernel(explained: &Explained<'_>) -> String {
+    let Explained { case: Case { kernel, .. }, kernels: others, is_host, user, .. } = explained;
     let name = kernel.0.as_str();
     let place = others.iter().position(|one| one == name).map_or(0, |at| at + 1);
+    let of_user = user
+        .as_ref()
+        .map(|[file, section]| format!("a kernel of yours: {file}, launched as {section} says"));
     let kind = match name {
+        _ if let Some(words) = &of_user => words,
         _ if kernel.is_of_library() => "the vendor's library, beside fizeau's own kernels",
         "ce" => "the copy engine",
         "threads" => "threads of this process",
         "mpi" => "the MPI that started the ranks",
-        _ if is_host => "compiled into fizeau",
+        _ if *is_host => "compiled into fizeau",
         _ => "fizeau's own, built in or compiled at run time by NVRTC or hipRTC",
     };
     let count = others.len();
@@ -161,16 +168,7 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             p.dtype,
             units(p.units)
         ),
-        Point::Instruction(p) => format!(
-            "latency of an instruction: a chain of {} on {} registers, each of which takes the \
-             result of the one before, by one unit.",
-            match p.instruction {
-                Instruction::Add => "additions",
-                Instruction::Mul => "multiplications",
-                Instruction::Fma => "fused multiply-adds",
-            },
-            p.dtype
-        ),
+        Point::Instruction(p) => instruction(p),
         Point::Gemm(p) => format!(
             "GEMM: C = A B with A of {} x {} and B of {} x {} elements of {}, {}.",
             p.m,
@@ -376,6 +374,27 @@ fn transfer(p: &TransferPoint) -> String {
         false => String::new(),
     };
     format!("{what}, {}{host}. The name is nvbandwidth's.", p.size)
+}
+
+/// What a chain of instructions measures.
+fn instruction(p: &InstructionPoint) -> String {
+    format!(
+        "latency of an instruction: a chain of {}{}, each of which takes the result of the one \
+         before, by one unit.",
+        match p.instruction {
+            Instruction::Add => "additions",
+            Instruction::Mul => "multiplications",
+            Instruction::Fma => "fused multiply-adds",
+            Instruction::IntegerAdd => "additions of 32-bit integers",
+            Instruction::IntegerMad => "multiply-adds of 32-bit integers",
+            Instruction::Exp => "exponentials",
+            Instruction::Convert => "conversions to 32-bit integers and back",
+            Instruction::Shuffle => "exchanges of 32 bits between two lanes",
+            Instruction::SharedLoad => "loads of 32 bits from shared memory",
+            Instruction::Matrix => "multiplications by the matrix unit",
+        },
+        p.dtype.map_or(String::new(), |dtype| format!(", {dtype}"))
+    )
 }
 
 /// How the result of a case is verified, before timing and after.

@@ -159,7 +159,10 @@ inline void wait(Barrier& barrier, u32 count) {
   }
 }
 
-inline void wait_warp() { wait(warps[current / MODEL_LANES], MODEL_LANES); }
+// A block of fewer threads than a warp has lanes is one warp of them.
+inline void wait_warp() {
+  wait(warps[current / MODEL_LANES], threads_at_once < MODEL_LANES ? threads_at_once : MODEL_LANES);
+}
 
 inline void run_fiber() {
   for (;;) {
@@ -172,7 +175,7 @@ inline void run_fiber() {
 inline void run_blocks(u32 threads) {
   for (Barrier& each : block) each = Barrier();
   whole_cluster = Barrier();
-  // The last may be of fewer lanes, which then cannot wait for each other.
+  // The last of several may be of fewer lanes, which then cannot wait for each other.
   warps.assign((threads + MODEL_LANES - 1) / MODEL_LANES, Barrier());
   groups.assign(threads, {{}});
   shown.assign(threads * 16, 0);
@@ -251,6 +254,7 @@ DEVICE u32 thread_index() { return model::current % model::block_threads; }
 DEVICE u32 block_index() { return model::block_at + model::place(); }
 DEVICE u32 block_count() { return model::blocks; }
 DEVICE u32 zero() { return 0; }
+DEVICE void forget(u32&) {}
 DEVICE void block_barrier() { model::wait(model::block[model::place()], model::block_threads); }
 DEVICE void warp_barrier() { model::wait_warp(); }
 DEVICE f64 shuffle_xor(f64 value, u32 mask) {

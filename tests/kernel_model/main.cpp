@@ -13,6 +13,7 @@
 #include "count.h"
 #include "count_mma.h"
 #include "grouped.h"
+#include "instruction.h"
 #include "params.h"
 #include "scaled.h"
 #include "sm100_product.h"
@@ -51,6 +52,10 @@ namespace bulk {
 }
 namespace latency {
 #include "../../kernels/latency/portable.cu"
+}
+namespace instruction {
+#include "../../kernels/instruction/portable.cu"
+#include "../../kernels/instruction/sm80_mma.cu"
 }
 namespace sides {
 #include "../../kernels/latency/sides.cu"
@@ -540,6 +545,39 @@ void chases() {
   same(unit == 7, "latency/probe", "the unit's number");
 }
 
+// Rounds end where they began; one whose steps up and down differ does not.
+void chains() {
+  const auto run = [](const char* name, void (*kernel)(LatencyParams, u32)) {
+    for (const u32 rounds : {1, 3}) {
+      u64 left[2] = {};
+      const LatencyParams params = {reinterpret_cast<u64**>(left)};
+      model::launch(1, 32, 0, [&] { kernel(params, rounds); });
+      f64 value;
+      memcpy(&value, left, sizeof value);
+      same(value == 1 && left[1] == rounds, name, "a chain ends where it began");
+    }
+  };
+#define CHAIN(NAME, KERNEL) run("instruction/" #NAME, instruction::instruction_##KERNEL)
+  CHAIN(add/f32, add_f32);
+  CHAIN(add/f64, add_f64);
+  CHAIN(mul/f32, mul_f32);
+  CHAIN(mul/f64, mul_f64);
+  CHAIN(fma/f32, fma_f32);
+  CHAIN(fma/f64, fma_f64);
+  CHAIN(integer_add, integer_add);
+  CHAIN(integer_mad, integer_mad);
+  CHAIN(exp/f32, exp_f32);
+  CHAIN(convert/f32, convert_f32);
+  CHAIN(shuffle, shuffle);
+  CHAIN(shared_load, shared_load);
+  CHAIN(matrix/bf16, matrix_bf16_mma);
+  CHAIN(matrix/f16, matrix_f16_mma);
+  CHAIN(matrix/tf32, matrix_tf32_mma);
+  CHAIN(matrix/int8, matrix_int8_mma);
+  CHAIN(matrix/f64, matrix_f64_mma);
+#undef CHAIN
+}
+
 using Counter = void (*)(ComputeParams, u32);
 
 // `multiply_adds` of a block in each of 3 rounds.
@@ -693,6 +731,7 @@ int main(int count, char** arguments) {
   accesses();
   transfers();
   chases();
+  chains();
   counts();
   words();
   collective::checks();

@@ -32,6 +32,7 @@ mod record;
 mod reduced;
 mod reproduce;
 mod schedulers;
+mod search;
 mod small_node;
 mod starved;
 mod stops;

@@ -218,3 +218,27 @@ fn plan_and_pairs_take_the_same_files() {
     assert!(said.out.contains("kernel mine of b.so"), "{}", said.out);
     assert!(said.out.contains("elements are wrong"), "{}", said.out);
 }
+
+#[test]
+fn a_case_of_a_users_kernel_is_explained_where_its_file_is_named() {
+    let place = place();
+    build(&place, "products.c", "products.so");
+    fs::create_dir(place.path("my kernels")).expect("a folder");
+    fs::rename(place.path("products.so"), place.path("my kernels/a.so")).expect("a library");
+    fs::write(place.path("my kernels/a.toml"), section(&[("right", "right")])).expect("a section");
+    let case = "gemm/f32/64x48x80/right";
+    let args = ["explain", case, "--device", "host", "--suite", "products.toml"];
+    let said = say(&mut place.fizeau(args.iter().chain(&["--kernel", "my kernels/a.so"])));
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let told = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "Kernel: right, a kernel of yours: my kernels/a.so, launched as my kernels/a.toml says.",
+        "--suite products.toml --device host --kernel 'my kernels/a.so'",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let said = say(&mut place.fizeau(args));
+    let told = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+    assert!(told.ends_with("a case of a kernel of your own: add --kernel FILE"), "{told}");
+}

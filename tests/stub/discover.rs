@@ -16,6 +16,10 @@ sweep = ["read"]
 sweep_units = ["all"]
 sweep_points_per_octave = 1
 
+[instruction]
+instructions = ["fma", "integer_add", "exp", "shuffle", "shared_load", "matrix"]
+dtypes = ["f32", "bf16"]
+
 [launch]
 ways = ["queued"]
 graph = []
@@ -34,6 +38,11 @@ fn a_discovery_of_a_stub_says_so_on_every_line() {
     assert!(tables.len() >= 2, "{}", said.out);
     assert!(tables.iter().all(|line| line.contains("stub")), "{}", said.out);
     assert!(said.out.contains("this is a stub driver for tests"), "{}", said.out);
+    // Instructions on 32-bit words have no type.
+    for row in ["fma f32 portable", "exp f32", "integer_add – portable", "matrix bf16 sm80_mma"] {
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.out.lines().any(|line| words(line).starts_with(row)), "{row}: {}", said.out);
+    }
     let draft = fs::read_to_string(machine.place.path("drafts/parts/h200-sxm.toml")).expect("it");
     let mut lines = draft.lines().filter(|line| !line.is_empty());
     assert!(lines.all(|line| line.ends_with("# stub")), "{draft}");

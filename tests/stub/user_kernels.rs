@@ -66,8 +66,13 @@ fn machine(libraries: &[&str]) -> Machine {
 }
 
 fn run(machine: &Machine, device: &str, more: &[&str]) -> Said {
+    run_on(machine, "units=4", device, more)
+}
+
+/// On a driver with a script.
+fn run_on(machine: &Machine, script: &str, device: &str, more: &[&str]) -> Said {
     let args = ["run", "--suite", "own.toml", "--out", "out", "--device", device];
-    say(machine.fizeau("units=4", &args).args(more))
+    say(machine.fizeau(script, &args).args(more))
 }
 
 fn outcome(machine: &Machine, kernel: &str, operation: &str) -> Outcome {
@@ -180,6 +185,90 @@ fn what_a_gpu_cannot_run_is_refused_before_anything_is_measured() {
     refused("mine/a.cu", "#include \"params.h\"\nKERNEL(1, 1) a() { b }", &good, "mine/a.cu");
     let greedy = copies(&["right"], ", shared = 300000");
     refused("mine/a.cu", COPIES, &greedy, "293 KiB of shared memory");
+    // A parameter more than the section says, one less, and a struct of another length.
+    let given = "where mine/a.toml has it given StreamParams (48 bytes)";
+    let more = COPIES.replace("(const StreamParams p)", "(const StreamParams p, const u64 more)");
+    refused("mine/a.cu", &more, &good, &format!("2 parameters of 48, 8 bytes, {given}"));
+    let repeats = copies(&["right"], ", repeat = \"inside\", scratch = 64");
+    let all = "(48 bytes), the repeat count (4 bytes), the address of the scratch memory (8 bytes)";
+    refused("mine/a.cu", COPIES, &repeats, all);
+    let short = COPIES.replace("(const StreamParams p)", "(const LatencyParams q)");
+    let short = short.replace(") {\n", ") {\n  const StreamParams p{};\n");
+    refused("mine/a.cu", &short, &good, &format!("one parameter of 8 bytes, {given}"));
     refused("mine/a.cubin", "\x7fELF and nothing else", &good, "the driver does not load it");
     refused("mine/a.so", "", &good, "targets, ptx: only of kernels for GPUs");
+}
+
+/// A product without tensor units, that takes more parameters than its section says and uses none.
+const PRODUCT: &str = r#"
+#include "params.h"
+#include "sm90.h"
+
+KERNEL(128, 1) gemm_plain(const GemmParams p, MAP a, const u64 x, const u64 y, const u64 z) {
+  const bf16* left = static_cast<const bf16*>(p.a);
+  const bf16* right = static_cast<const bf16*>(p.b);
+  for (u32 i = block_index() * 128 + thread_index(); i < p.m * p.n; i += block_count() * 128) {
+    f32 sum = 0;
+    for (u32 k = 0; k < p.k; k++) {
+      sum += widen(left[i / p.n * p.k + k]) * widen(right[k * p.n + i % p.n]);
+    }
+    static_cast<bf16*>(p.c)[i] = narrow(sum + x + y + z, bf16());
+  }
+}
+"#;
+
+#[test]
+fn a_driver_that_tells_no_parameters_reads_zeros_behind_those_that_are_given() {
+    let machine = machine(&NVIDIA);
+    fs::write(machine.place.path("product.cu"), PRODUCT).expect("a text");
+    let section = r#"targets = ["sm_90a"]
+        kernels = [{ operation = "gemm/bf16", name = "plain", entry = "gemm_plain", threads = 128,
+                     maps = [{ operand = "a", box = [64, 64], swizzle = 128 }] }]"#;
+    fs::write(machine.place.path("product.toml"), section).expect("a section");
+    let more = ["gemm/*/plain", "--kernel", "product.cu"];
+    let said = run(&machine, "cuda", &more);
+    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+    let told = said.err.replace('\n', " ");
+    assert!(told.contains("5 parameters of 56, 128, 8, 8, 8 bytes"), "{told}");
+    assert!(told.contains("GemmParams (56 bytes), the tensor map of A (128 bytes)"), "{told}");
+    // Not supported: as far as drivers before CUDA 12.4 have it.
+    let said = run_on(&machine, "units=4,cuFuncGetParamInfo=801", "cuda", &more);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(matches!(outcome(&machine, "plain", "gemm"), Outcome::Measured(_)));
+}
+
+#[test]
+fn a_kernel_with_too_many_registers_says_so_and_spoils_no_other_case() {
+    // What the driver tells beforehand; what its refusal tells where it does not; and AMD's.
+    let greedy = "units=4,registers=stream_copy_greedy:64";
+    let silent = format!("{greedy},cuFuncGetAttribute=801");
+    let files = [(&NVIDIA[..], "cuda", "own.cu"), (&AMD[..], "hip", "own.hip")];
+    let [nvidia, amd] = files;
+    for ((libraries, device, file), script, words) in [
+        (nvidia, greedy, "leave a block at most 64 threads, and its launches have 128"),
+        (nvidia, &silent, "more registers or memory than a unit has"),
+        (amd, &silent, "more registers or memory than a unit has"),
+    ] {
+        let machine = machine(libraries);
+        fs::create_dir(machine.place.path("mine")).expect("a folder");
+        let file = format!("mine/{file}");
+        let text = COPIES.replace("copy_beyond", "copy_greedy");
+        fs::write(machine.place.path(&file), text).expect("a text");
+        let section = copies(&["right", "greedy"], "");
+        fs::write(machine.place.path("mine/own.toml"), section).expect("a section");
+        let said = run_on(&machine, script, device, &["stream/*", "--kernel", &file]);
+        assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+        for kernel in ["portable", "right"] {
+            let measured = outcome(&machine, kernel, "stream");
+            assert!(matches!(measured, Outcome::Measured(_)), "{device}: {measured:?}");
+        }
+        match outcome(&machine, "greedy", "stream") {
+            Outcome::Failed { failure: Failure::Launch, error, .. } => {
+                assert!(error.contains(words), "{error}");
+                let remedy = ["fewer threads", "__launch_bounds__"];
+                assert!(remedy.iter().all(|word| error.contains(word)), "{error}");
+            }
+            other => panic!("{script}: {other:?}"),
+        }
+    }
 }

@@ -27,6 +27,7 @@ struct Device {
 /// by unit.
 const PLAIN: &[&str] = &[
     "compute/*",
+    "instruction/*",
     "stream/*/128MiB/2u/*",
     "stream/*/64KiB/1u/*",
     "latency/4KiB/*",

@@ -60,6 +60,7 @@ fn functions_are_those_of_the_headers() {
         cuStreamDestroy_v2(_) cuEventCreate(_, _) cuEventDestroy_v2(_) cuEventRecord(_, _)
         cuEventQuery(_) cuEventElapsedTime_v2(_, _, _) cuModuleLoadData(_, _) cuModuleUnload(_)
         cuModuleGetFunction(_, _, _) cuFuncLoad(_) cuFuncSetAttribute(_, _, _)
+        cuFuncGetAttribute(_, _, _) cuFuncGetParamInfo(_, _, _, _)
         cuLaunchKernelEx(_, _, _, _) cuTensorMapEncodeTiled(_, _, _, _, _, _, _, _, _, _, _, _)
         cuMemcpyAsync(_, _, _, _) cuStreamWaitEvent(_, _, _) cuDeviceCanAccessPeer(_, _, _)
         cuCtxEnablePeerAccess(_, _) cuCtxGetLimit(_, _) cuStreamBeginCapture_v2(_, _)

@@ -290,6 +290,8 @@ fn of(name: &str, params: Parameters<'_>) -> Option<Cost> {
             Cost { loads: params.word(8)?, chain: Some(params.u64(0)?), ..Cost::LAUNCH }
         }
         (_, "latency_probe") => Cost { loads: params.long(8)?, ..Cost::LAUNCH },
+        // 64 cycles of each of 1024.
+        ("instruction", _) => Cost { cycles: 64.0 * 1024.0 * params.word(8)?, ..Cost::LAUNCH },
         (_, "transfer_copy") => Cost::copying(params.u64(0)?, params.u64(8)?, params.u64(16)?),
         (_, "util_fill" | "util_compare") => {
             let bytes = 8.0 * params.long(16)?;

@@ -432,6 +432,24 @@ export! {
     cuFuncLoad(function: Handle) |_state| {
         if function.is_null() { INVALID_HANDLE } else { OK }
     }
+    cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle) |state| {
+        let found = &*function.cast::<Found>();
+        value.write(match attribute {
+            0 => state.script.threads_max(&found.name) as c_int,
+            1 => 0,
+            _ => return INVALID_VALUE,
+        });
+        OK
+    }
+    cuFuncGetParamInfo(
+        function: Handle, index: usize, place: *mut usize, bytes: *mut usize
+    ) |_state| {
+        let all = parameters(&*function.cast::<Found>());
+        let Some(one) = all.get(index) else { return INVALID_VALUE };
+        place.write(one.place as usize);
+        bytes.write(one.bytes as usize);
+        OK
+    }
     cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) |state| {
         let found = &*function.cast::<Found>();
         state.log(format!("attribute {} {attribute}={value}", found.name));
@@ -633,6 +651,9 @@ pub(crate) unsafe fn launch(
     ));
     let Ok(entry) = CString::new(found.name.as_str()) else { return INVALID_HANDLE };
     let [blocks, threads] = [grid, block].map(|of| of.iter().product());
+    if threads > state.script.threads_max(&found.name) {
+        return OUT_OF_RESOURCES;
+    }
     let cost = Cost::of(&found.name, &bytes);
     let call = Call {
         library: Arc::clone(&found.library),

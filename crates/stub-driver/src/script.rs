@@ -28,6 +28,7 @@
 //! | `processes=2` | processes on each device, as NVML says; unknown if absent |
 //! | `stuck=60` | the driver takes this many seconds to start |
 //! | `flip=output/1000` | a bit of one product in 1,000 is flipped: [`crate::flips`] |
+//! | `registers=ENTRY:64` | registers of this kernel leave a block at most 64 threads |
 //! | `text=FIND=>REPLACE` | exchanges texts in what is compiled; stands last, with its commas |
 //! | `cuMemAlloc_v2=2@3` | the third call of the function and all later ones answer 2 |
 //!
@@ -97,6 +98,8 @@ pub struct Script {
     pub processes: Option<u32>,
     /// Seconds that the driver takes to start.
     pub stuck: u64,
+    /// Kernels whose registers leave a block this many threads at most.
+    registers: Vec<(String, u32)>,
     /// What is exchanged for what in the texts that are compiled.
     pub text: Option<(String, String)>,
     /// Codes of functions, from which call on.
@@ -134,6 +137,7 @@ impl Default for Script {
             ecc: true,
             processes: None,
             stuck: 0,
+            registers: Vec::new(),
             text: None,
             codes: BTreeMap::new(),
         }
@@ -222,6 +226,10 @@ impl Script {
             "xid" => self.xid = Some(value.parse().ok()?),
             "ecc" => self.ecc = value != "0",
             "processes" => self.processes = Some(value.parse().ok()?),
+            "registers" => {
+                let (entry, most) = value.split_once(':')?;
+                self.registers.push((entry.to_owned(), most.parse().ok()?));
+            }
             "stuck" => self.stuck = value.parse().ok()?,
             call if is_function(call) => {
                 let (code, from) = value.split_once('@').unwrap_or((value, "1"));
@@ -241,6 +249,11 @@ impl Script {
         let (bits, from) = value.split_once('@').unwrap_or((value, "0"));
         self.reasons.push((gpu, bits.parse().ok()?, from.parse().ok()?));
         Some(())
+    }
+
+    /// The most threads of a block that a kernel's registers leave.
+    pub fn threads_max(&self, entry: &str) -> u32 {
+        self.registers.iter().find(|(of, _)| of == entry).map_or(1024, |(_, most)| *most)
     }
 
     /// The NUMA node that a device is attached to.
@@ -305,6 +318,8 @@ mod tests {
         assert_eq!(reasons, [4, 4, 68]);
         let far = Script::parse("gpus=4,nodes=2,gpu3.node=1,far=0.8").expect("a script");
         assert_eq!((far.nodes, far.node_of(3), far.node_of(2)), (2, 1, 0));
+        let greedy = Script::parse("registers=gemm_mine:64").expect("a script");
+        assert_eq!([greedy.threads_max("gemm_mine"), greedy.threads_max("other")], [64, 1024]);
         let broken = Script::parse("gpus=3,gpu1.hang@5,gpu2.lost@7").expect("a script");
         assert!(broken.hangs(1, 5) && !broken.hangs(1, 4) && !broken.hangs(2, 9));
         assert!(broken.is_lost(2, 7) && !broken.is_lost(2, 6) && !broken.is_lost(1, 9));

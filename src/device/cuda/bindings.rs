@@ -31,6 +31,7 @@ fn driver() -> Vec<(&'static str, Signature)> {
         cuStreamDestroy_v2(_) cuEventCreate(_, _) cuEventDestroy_v2(_) cuEventRecord(_, _)
         cuEventQuery(_) cuEventElapsedTime_v2(_, _, _) cuModuleLoadData(_, _) cuModuleUnload(_)
         cuModuleGetFunction(_, _, _) cuFuncLoad(_) cuFuncSetAttribute(_, _, _)
+        cuFuncGetAttribute(_, _, _) cuFuncGetParamInfo(_, _, _, _)
         cuLaunchKernelEx(_, _, _, _) cuLaunchKernel(_, _, _, _, _, _, _, _, _, _, _)
         cuTensorMapEncodeTiled(_, _, _, _, _, _, _, _, _, _, _, _) cuMemcpyAsync(_, _, _, _)
         cuStreamWaitEvent(_, _, _) cuDeviceCanAccessPeer(_, _, _) cuCtxEnablePeerAccess(_, _)

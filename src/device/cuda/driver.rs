@@ -62,6 +62,7 @@ pub static CUDA: Vendor = Vendor {
     },
     set_aside: Some(CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE as c_int),
     allow: launching::allow,
+    needs: Some(launching::needs),
     launch: launching::launch,
     encode: Some(launching::encode),
     copy_kind: None,

@@ -8,7 +8,7 @@ use crate::{
         gpu::{
             table::Functions,
             tensor_map::Encoding,
-            vendor::{Launching, Shape},
+            vendor::{BlockNeeds, Launching, Shape},
         },
         library::{Handle, Refusal},
     },
@@ -51,6 +51,25 @@ pub unsafe fn allow(f: &Functions, function: Handle, shape: &Shape) -> Result<()
         }
     }
     Ok(())
+}
+
+/// What a function needs of its blocks.
+///
+/// # Safety
+///
+/// The function is loaded.
+pub unsafe fn needs(f: &Functions, function: Handle) -> BlockNeeds {
+    use CUfunction_attribute::*;
+    let told = |attribute: CUfunction_attribute| {
+        let mut value = 0;
+        // SAFETY: the caller's promise; the pointer is valid.
+        let said = unsafe { f.function_get(&raw mut value, attribute as c_int, function) };
+        said.ok().and_then(|()| u32::try_from(value).ok())
+    };
+    BlockNeeds {
+        threads_max: told(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+        shared: told(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+    }
 }
 
 /// A launch, in clusters where its shape has them.

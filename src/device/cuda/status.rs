@@ -4,7 +4,7 @@ use crate::device::gpu::status::{
     Code,
     Meaning::{
         self, Broken, Gone, NotReady, NotSupported, OutOfMemory, PeerWithinReach, Refused, Setup,
-        WrongModule,
+        TooLarge, WrongModule,
     },
 };
 use cudarc::driver::sys::CUresult::{self, *};
@@ -54,7 +54,7 @@ pub const CODES: &[Code] = &[
     code(
         CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
         "launch needs more registers or memory than a unit has",
-        Refused,
+        TooLarge,
     ),
     code(CUDA_ERROR_LAUNCH_TIMEOUT, "launch timed out", Broken),
     code(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer within reach already", PeerWithinReach),

@@ -192,6 +192,13 @@ impl Context {
             (Meaning::Gone, _) => DeviceError::Lost(why),
             (_, For::Memory(size)) => DeviceError::Allocation { size: Bytes(size), why },
             (Meaning::OutOfMemory, _) => DeviceError::Allocation { size: Bytes(0), why },
+            (Meaning::TooLarge, For::Kernel(kernel)) => DeviceError::Launch {
+                kernel: kernel.into(),
+                why: format!(
+                    "{why}: give its blocks fewer threads or less shared memory, or have the \
+                     compiler spend fewer registers, as __launch_bounds__ makes it"
+                ),
+            },
             (_, For::Kernel(kernel)) => DeviceError::Launch { kernel: kernel.into(), why },
             (Meaning::Broken, For::Other) => {
                 DeviceError::Launch { kernel: "in flight".into(), why }

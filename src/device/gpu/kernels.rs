@@ -10,7 +10,7 @@ use super::{
     context::Context,
     graph::Graph,
     module::{Arguments, Entry, Module, NotLoaded},
-    tensor_map,
+    parameters, tensor_map,
     vendor::{Bundled, KernelSet, Shape},
 };
 use crate::{
@@ -195,7 +195,10 @@ impl Kernels {
         let (module, code) = self.module(context, file)?;
         let name = CString::new(row.entry.as_str())
             .map_err(|_| DeviceError::Driver("a symbol with a zero in it".into()))?;
-        let entry = module.entry(&name, &shape(row, 1))?;
+        let entry = module.entry(&name, &shape(row, 1), self.block_memory)?;
+        if let Some(user) = self.user_file(file) {
+            parameters::check(&entry, row, user)?;
+        }
         Ok(Loaded { code, entry, row: row.clone(), scratch: RefCell::default() })
     }
 
@@ -444,7 +447,7 @@ impl Loaded {
             parameters.push(context.encode(encoding, &self.entry)?);
         }
         let mut params = match maps.is_empty() {
-            true => Arguments::new(&parameters.concat()),
+            true => Arguments::packed(&parameters),
             false => Arguments::apart(parameters.iter().map(Vec::as_slice)),
         };
         let length = match &launch.params {

@@ -43,6 +43,9 @@ impl Context {
         params: &mut Arguments,
         repeat: u32,
     ) -> Result<(), DeviceError> {
+        if let Some(why) = entry.too_large.clone() {
+            return Err(DeviceError::Launch { kernel: entry.name.clone(), why });
+        }
         let functions = self.current()?;
         let vendor = self.driver().vendor;
         let [bytes, size, end] = vendor.flags.extras;

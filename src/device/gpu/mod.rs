@@ -4,9 +4,9 @@
 //!
 //! From the bottom up: `table` (the functions), `vendor` (what differs), `driver` (an opened one),
 //! `context` (one opened GPU), `memory` (`numa` beside this folder says where the host's is),
-//! `copies`, `module`, `launching` and `graph` (what a context does), `kernels` (those of
-//! `kernels/`) and `products` (the vendor's), `gate`, `fill_compare` and `liveness` (tools made of
-//! these), `function` (what a launch does), `device` (the whole).
+//! `copies`, `module`, `parameters`, `launching` and `graph` (what a context does), `kernels`
+//! (those of `kernels/`) and `products` (the vendor's), `gate`, `fill_compare` and `liveness`
+//! (tools made of these), `function` (what a launch does), `device` (the whole).
 
 mod attention;
 pub mod blas_lt;
@@ -25,6 +25,7 @@ pub mod launching;
 mod liveness;
 mod memory;
 mod module;
+mod parameters;
 pub mod products;
 mod progress;
 pub mod sensors;

@@ -7,9 +7,12 @@ use super::{
     status::Meaning,
     vendor::Shape,
 };
-use crate::device::{
-    DeviceError,
-    library::{Handle, Refusal},
+use crate::{
+    device::{
+        DeviceError,
+        library::{Handle, Refusal},
+    },
+    units::Bytes,
 };
 use std::{ffi::CStr, rc::Rc};
 
@@ -62,17 +65,26 @@ pub struct Entry {
     /// Its symbol.
     pub name: String,
     pub(super) function: Handle,
+    /// Why no block of its launches fits the device, where that is known beforehand.
+    pub(super) too_large: Option<String>,
     /// Keeps the function's module loaded.
-    _module: Rc<Module>,
+    module: Rc<Module>,
 }
 
 impl Module {
-    /// Finds an entry and allows it the shared memory and clusters that its launches will ask for.
+    /// Finds an entry and allows it the shared memory and clusters that its launches will ask for,
+    /// on a device whose blocks have `block_memory` of shared memory at most. One that needs more
+    /// than a block can have is found all the same, and refused when it is launched.
     ///
     /// # Errors
     ///
     /// Where there is none of this name, or the device has less shared memory.
-    pub fn entry(self: &Rc<Module>, name: &CStr, shape: &Shape) -> Result<Entry, DeviceError> {
+    pub fn entry(
+        self: &Rc<Module>,
+        name: &CStr,
+        shape: &Shape,
+        block_memory: Option<Bytes>,
+    ) -> Result<Entry, DeviceError> {
         let context = &self.context;
         let f = context.current()?;
         let spelled = name.to_string_lossy().into_owned();
@@ -87,9 +99,47 @@ impl Module {
                 Err(Refusal::NoSymbol(_)) => {}
                 said => told(said)?,
             }
-            told((context.driver().vendor.allow)(f, function, shape))?;
         }
-        Ok(Entry { name: spelled.clone(), function, _module: Rc::clone(self) })
+        let vendor = context.driver().vendor;
+        // SAFETY: the function is loaded.
+        let needs = vendor.needs.map(|needs| unsafe { needs(f, function) }).unwrap_or_default();
+        let too_large = needs.too_large(shape, block_memory);
+        if too_large.is_none() {
+            // SAFETY: the function is loaded.
+            told(unsafe { (vendor.allow)(f, function, shape) })?;
+        }
+        Ok(Entry { name: spelled.clone(), function, too_large, module: Rc::clone(self) })
+    }
+}
+
+/// More parameters than a kernel can have: they are 32,764 bytes at most.
+const PARAMETERS_MAX: usize = 1 << 15;
+
+impl Entry {
+    /// Bytes of each of its parameters, as its machine code has them. `None` where the driver does
+    /// not tell: NVIDIA's tells since CUDA 12.4, AMD's does not.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
+    pub fn parameters(&self) -> Result<Option<Vec<usize>>, DeviceError> {
+        let context = &self.module.context;
+        let (f, vendor) = (context.current()?, context.driver().vendor);
+        let mut found = Vec::new();
+        while found.len() < PARAMETERS_MAX {
+            let (mut place, mut bytes) = (0, 0);
+            let (place, size) = (&raw mut place, &raw mut bytes);
+            // SAFETY: the function is loaded, the pointers are valid.
+            match unsafe { f.function_parameter(self.function, found.len(), place, size) } {
+                Ok(()) => found.push(bytes),
+                Err(Refusal::NoSymbol(_)) => return Ok(None),
+                Err(refusal) if vendor.means(&refusal, Meaning::NotSupported) => return Ok(None),
+                // There is none of this number.
+                Err(refusal) if vendor.means(&refusal, Meaning::Refused) => break,
+                said => context.told(said, For::Kernel(&self.name))?,
+            }
+        }
+        Ok(Some(found))
     }
 }
 
@@ -104,6 +154,9 @@ impl Drop for Module {
 
 /// A kernel's parameters: their bytes in one piece, or the address of each.
 ///
+/// Zeros stand behind them: a driver reads as many parameters as the kernel has, and not every
+/// driver tells beforehand how many those are of a kernel that a user brings.
+///
 /// A tensor map has to be passed by its address. Compilers put it where its place in the GPU's
 /// memory of parameters is a multiple of 64 bytes, and that memory begins at byte 0x210 on compute
 /// capability 9.0, so that the offset is a multiple of 64 less 16: only the driver knows it, from
@@ -115,17 +168,33 @@ pub struct Arguments {
     starts: Vec<usize>,
 }
 
+/// Addresses behind those of the parameters, and bytes that each of them leads to.
+const SPARE: usize = 64;
+const SPARE_BYTES: usize = 4 << 10;
+
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Aligned([u8; 64]);
 
 impl Arguments {
-    /// In one piece: a kernel's struct, and what stands behind it without a gap.
+    /// In one piece: a kernel's struct, and what stands behind it.
     pub fn new(bytes: &[u8]) -> Arguments {
         let mut arguments =
             Arguments { words: Vec::new(), length: bytes.len(), starts: Vec::new() };
         arguments.push(bytes);
+        arguments.push(&[0; SPARE_BYTES]);
         arguments
+    }
+
+    /// In one piece: a kernel's struct, and numbers of four or eight bytes behind it, each at a
+    /// multiple of its own size.
+    pub fn packed(parameters: &[Vec<u8>]) -> Arguments {
+        let mut piece = Vec::new();
+        for bytes in parameters {
+            piece.resize(piece.len().next_multiple_of(bytes.len().clamp(1, 8)), 0);
+            piece.extend(bytes);
+        }
+        Arguments::new(&piece)
     }
 
     /// Each by its address.
@@ -135,6 +204,8 @@ impl Arguments {
             arguments.starts.push(arguments.words.len());
             arguments.push(bytes);
         }
+        arguments.starts.resize(arguments.starts.len() + SPARE, arguments.words.len());
+        arguments.push(&[0; SPARE_BYTES]);
         arguments
     }
 
@@ -155,5 +226,31 @@ impl Arguments {
     pub(super) fn addresses(&mut self) -> Vec<Handle> {
         let words = &mut self.words;
         self.starts.iter().map(|&start| (&raw mut words[start]).cast()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_at_multiples_of_their_size() {
+        let mut packed = Arguments::packed(&[vec![1; 56], vec![2; 4], vec![3; 8]]);
+        let (_, length) = packed.piece().expect("one piece");
+        assert_eq!(length, 72);
+        let words: Vec<u8> = packed.words.iter().flat_map(|word| word.0).collect();
+        assert_eq!(words[56..72], [2, 2, 2, 2, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 3]);
+    }
+
+    #[test]
+    fn zeros_stand_behind_what_a_kernel_is_given() {
+        let mut apart = Arguments::apart([&[1u8; 56][..], &[2; 128]]);
+        let (first, addresses) = (apart.words.as_ptr() as usize, apart.addresses());
+        let places: Vec<usize> = addresses.iter().map(|at| *at as usize - first).collect();
+        assert_eq!(places[..3], [0, 64, 192]);
+        assert!(places.len() == 2 + SPARE && places[2..].iter().all(|place| *place == 192));
+        assert!(apart.words[3..].iter().all(|word| word.0 == [0; 64]));
+        assert_eq!((apart.words.len() - 3) * 64, SPARE_BYTES);
+        assert!(Arguments::new(&[1; 56]).words.len() * 64 >= SPARE_BYTES + 56);
     }
 }

@@ -15,6 +15,8 @@ pub enum Meaning {
     WrongModule,
     /// This launch or call was refused; the next one may be right.
     Refused,
+    /// A block of this launch needs more registers or shared memory than there is.
+    TooLarge,
     /// A kernel broke its context: "the process must be terminated and relaunched".
     Broken,
     /// The device is gone, or its memory is.

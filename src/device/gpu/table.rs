@@ -52,6 +52,10 @@ functions! {
         function: *mut Handle, module: Handle, name: *const c_char,
     );
     function_load = "cuFuncLoad"(function: Handle);
+    function_get = "cuFuncGetAttribute"(value: *mut c_int, attribute: c_int, function: Handle);
+    function_parameter = "cuFuncGetParamInfo"(
+        function: Handle, index: usize, place: *mut usize, bytes: *mut usize,
+    );
     function_set = "cuFuncSetAttribute"(function: Handle, attribute: c_int, value: c_int);
     launch = "cuLaunchKernelEx"(
         config: *const c_void, function: Handle, params: *mut Handle, extra: *mut Handle,

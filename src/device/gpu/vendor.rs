@@ -11,10 +11,13 @@ use super::{
     table::Functions,
     tensor_map::Encoding,
 };
-use crate::device::{
-    DeviceError, Finding, State,
-    library::{Handle, Opened, Refusal, Wanted},
-    pci::{self, OnTheBus},
+use crate::{
+    device::{
+        DeviceError, Finding, State,
+        library::{Handle, Opened, Refusal, Wanted},
+        pci::{self, OnTheBus},
+    },
+    units::Bytes,
 };
 use flate2::read::ZlibDecoder;
 use std::{
@@ -63,6 +66,8 @@ pub struct Vendor {
     pub set_aside: Option<c_int>,
     /// Asks leave for what the launches of a function need beyond what every launch may have.
     pub allow: unsafe fn(&Functions, Handle, &Shape) -> Result<(), Refusal>,
+    /// Asks what a function needs of its blocks; none where the driver has no such call.
+    pub needs: Option<unsafe fn(&Functions, Handle) -> BlockNeeds>,
     /// Enqueues a function with its extras.
     pub launch: unsafe fn(&Functions, &Launching) -> Result<(), Refusal>,
     /// Encodes a tensor map, as a kernel takes it; none where devices have none.
@@ -104,6 +109,36 @@ pub struct Shape {
     pub shared: u32,
     /// Blocks of a cluster; `[1, 1, 1]` for none.
     pub cluster: [u32; 3],
+}
+
+/// What a function's machine code says of the blocks that it runs in, as far as the driver tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockNeeds {
+    /// The most threads that its registers, and the bounds that it was compiled with, leave it.
+    pub threads_max: Option<u32>,
+    /// Bytes of shared memory that its text declares, beside what a launch adds.
+    pub shared: Option<u32>,
+}
+
+impl BlockNeeds {
+    /// Why a block of this shape cannot be had, with what to change; `None` where it can.
+    pub fn too_large(&self, shape: &Shape, block_memory: Option<Bytes>) -> Option<String> {
+        let threads = shape.threads;
+        if let Some(most) = self.threads_max.filter(|&most| threads > most) {
+            return Some(format!(
+                "its registers, or the launch bounds that it was compiled with, leave a block at \
+                 most {most} threads, and its launches have {threads}: give its blocks fewer \
+                 threads, or compile it with __launch_bounds__({threads})"
+            ));
+        }
+        let (own, more) = (self.shared?, shape.shared);
+        let most = block_memory.filter(|most| u64::from(own) + u64::from(more) > most.0)?;
+        Some(format!(
+            "its blocks need {own} bytes of shared memory that it declares and {more} that its \
+             launches add, and a block of this device has {}: lower either",
+            most.0
+        ))
+    }
 }
 
 /// A launch.
@@ -290,9 +325,28 @@ impl Vendor {
 
 #[cfg(test)]
 mod tests {
-    use super::Binary;
+    use super::{Binary, BlockNeeds, Shape};
+    use crate::units::Bytes;
     use flate2::{Compression, write::ZlibEncoder};
     use std::io::Write as _;
+
+    #[test]
+    fn a_block_that_needs_more_than_there_is_says_what_to_change() {
+        let shape = Shape { grid: [4, 1, 1], threads: 256, shared: 1 << 17, cluster: [1, 1, 1] };
+        let needs = |threads_max, shared| BlockNeeds {
+            threads_max: Some(threads_max),
+            shared: Some(shared),
+        };
+        let most = Some(Bytes(227 << 10));
+        let told = |needs: BlockNeeds, most| needs.too_large(&shape, most);
+        assert_eq!(told(needs(256, 99 << 10), most), None);
+        assert_eq!(told(needs(256, 1 << 20), None), None);
+        assert_eq!(told(BlockNeeds::default(), most), None);
+        let registers = told(needs(255, 0), most).expect("too many");
+        assert!(registers.contains("255 threads") && registers.contains("__launch_bounds__(256)"));
+        let shared = told(needs(256, (99 << 10) + 1), most).expect("too much");
+        assert!(shared.contains("101377 bytes") && shared.contains("has 232448"), "{shared}");
+    }
 
     #[test]
     fn a_binary_is_unpacked_whole_or_not_at_all() {

@@ -59,6 +59,7 @@ pub static HIP: Vendor = Vendor {
     set_aside: None,
     // No kernel asks for more shared memory than every launch may have, or for clusters.
     allow: |_, _, _| Ok(()),
+    needs: None,
     launch: launching::plain,
     encode: None,
     copy_kind: Some(hip_sys::hipMemcpyDefault),

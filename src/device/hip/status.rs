@@ -4,7 +4,7 @@ use crate::device::gpu::status::{
     Code,
     Meaning::{
         self, Broken, Gone, NotReady, NotSupported, OutOfMemory, PeerWithinReach, Refused, Setup,
-        WrongModule,
+        TooLarge, WrongModule,
     },
 };
 use hip_sys::*;
@@ -43,7 +43,7 @@ pub const CODES: &[Code] = &[
     code(
         hipErrorLaunchOutOfResources,
         "launch needs more registers or memory than a unit has",
-        Refused,
+        TooLarge,
     ),
     code(hipErrorLaunchTimeOut, "launch timed out", Broken),
     code(hipErrorPeerAccessAlreadyEnabled, "peer within reach already", PeerWithinReach),

@@ -29,10 +29,7 @@ const START: f64 = InstructionPoint::START;
 
 /// What a step up and a step down take as their other operand.
 fn steps(instruction: Instruction) -> [f64; 2] {
-    match instruction {
-        Instruction::Add | Instruction::Fma => [1.0, -1.0],
-        Instruction::Mul => [2.0, 0.5],
-    }
+    if instruction == Instruction::Mul { [2.0, 0.5] } else { [1.0, -1.0] }
 }
 
 /// Makes rounds of a chain; what is left of its value.
@@ -55,7 +52,8 @@ fn kernel(
             left.add(1).write(u64::from(block.repeat));
         }
     };
-    let operation = Operation::Instruction(instruction, dtype);
+    let point = InstructionPoint { instruction, dtype: Some(dtype) };
+    let operation = Operation::Instruction(point);
     HostKernel { operation, name, features, threads: KernelThreads::Pool, run: Arc::new(run) }
 }
 

@@ -109,8 +109,9 @@ mirror!(ComputePoint of case::ComputePoint { dtype, units });
 pub struct InstructionPoint {
     /// Which one.
     pub instruction: Instruction,
-    /// Element type.
-    pub dtype: Dtype,
+    /// Element type; absent for instructions on 32-bit words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
 }
 
 mirror!(InstructionPoint of case::InstructionPoint { instruction, dtype });

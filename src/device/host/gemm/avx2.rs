@@ -14,7 +14,7 @@ use crate::{
     kernel::{GemmParams, Operation},
 };
 use half::bf16;
-use std::{arch::x86_64::*, ptr};
+use std::arch::x86_64::*;
 
 /// One for each element type; none if the CPU lacks the instructions.
 pub(super) fn kernels() -> Vec<HostKernel> {
@@ -190,13 +190,11 @@ macro_rules! avx2 {
             }
             #[inline(always)]
             unsafe fn start($begun: $vector) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $start }
+                $start
             }
             #[inline(always)]
             unsafe fn finish($before: *const $vector, $total: $vector) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $finish }
+                $finish
             }
             #[inline(always)]
             unsafe fn store($pair: usize, $sums: [$vector; 2], $c: *mut $output) {
@@ -252,9 +250,8 @@ avx2!(
     block |row, _other| [even_odd(row), even_odd(row.add(16))],
     slab from |sum| sum, to |_before, total| total,
     into C |pair, sums, c| {
-        let [even, odd] = sums.map(|sums| rounded(sums));
-        let even = _mm256_srli_epi32::<16>(even);
-        let odd = _mm256_and_si256(odd, _mm256_set1_epi32(!0xffff));
+        let even = _mm256_srli_epi32::<16>(rounded(sums[0]));
+        let odd = _mm256_and_si256(rounded(sums[1]), _mm256_set1_epi32(!0xffff));
         _mm256_storeu_si256(c.add(16 * pair).cast(), _mm256_or_si256(even, odd));
     }
 );
@@ -273,8 +270,10 @@ avx2!(
             bytes(_mm256_unpackhi_epi16(one, two)),
         ]
     },
-    slab from |_sum| _mm256_setzero_si256(),
-    to |before, total| _mm256_add_epi32(*before, _mm256_srai_epi32::<8>(total)),
+    // SAFETY: the caller's promise.
+    slab from |_sum| unsafe { _mm256_setzero_si256() },
+    // SAFETY: as above.
+    to |before, total| unsafe { _mm256_add_epi32(*before, _mm256_srai_epi32::<8>(total)) },
     into C |pair, sums, c| {
         let low = _mm256_unpacklo_epi32(sums[0], sums[1]);
         let high = _mm256_unpackhi_epi32(sums[0], sums[1]);

@@ -9,7 +9,7 @@
 
 use super::product::{Scratch, Share, cut};
 use crate::kernel::GemmParams;
-use std::{arch::x86_64::*, array::from_fn, mem::size_of, ops::Range};
+use std::{arch::x86_64::*, mem::size_of, ops::Range};
 
 /// Rows of A that are few.
 pub(super) const ROWS_MAX: usize = 16;
@@ -199,7 +199,10 @@ impl<T: Few> Streamed<T> {
     #[inline(always)]
     unsafe fn alone<const R: usize>(&self, left: usize, blocks: usize, first: usize) {
         let top = first * T::GROUP;
-        let rows: [*const T::Input; SLAB] = from_fn(|at| self.b.wrapping_add((top + at) * self.n));
+        let mut rows = [self.b; SLAB];
+        for (at, row) in rows.iter_mut().enumerate() {
+            *row = row.wrapping_add((top + at) * self.n);
+        }
         // SAFETY: the caller's promise.
         unsafe {
             let mut a = [[T::zero(); SLAB]; R];

@@ -21,8 +21,8 @@ const TILE: usize = 4;
 /// of 8, 16, 32 and 64 on Zen 3.
 const KEYS_TOGETHER: usize = 8;
 
-/// Keys and values that a head prefetches ahead by itself: the best of 0, 4, 8, 16, 32 and 64 on Zen
-/// 3.
+/// Keys and values that a head prefetches ahead by itself: the best of 0, 4, 8, 16, 32 and 64 on
+/// Zen 3.
 pub(super) const FETCHED: usize = 16;
 
 /// Keys of all heads that are prefetched ahead in the order in which memory has them: the best of
@@ -219,7 +219,7 @@ impl Room {
 
 /// What a head's part of some keys prefetches, whose rows have `length` elements. The parts of all
 /// heads prefetch memory from end to end, where that stays in the first cache: the CPU's own
-/// prefetching goes on from what it sees of that.
+/// prefetching continues what it sees of that.
 #[inline(always)]
 fn ahead<T>(all: &Rows<T>, key: usize, head: usize, length: usize) -> (*const T, usize) {
     if AHEAD_TOGETHER * all.stride * size_of::<T>() <= AHEAD_MAX {

@@ -244,8 +244,8 @@ impl<T: Few> Streamed<T> {
     }
 
     /// Adds the products with some words along k of a block. The first rows of A multiply the first
-    /// pair while all are widened, and kept for the others. The first rows of each pair prefetch the
-    /// lines that are [`AHEAD`] of theirs.
+    /// pair while all are widened, and kept for the others. The first rows of each pair prefetch
+    /// the lines that are [`AHEAD`] of theirs.
     #[inline(always)]
     unsafe fn block(&self, left: usize, blocks: usize, block: usize, words: &Range<usize>) {
         let top = words.start * T::GROUP;

@@ -16,6 +16,9 @@ check_families() {
     done
 }
 
+# With its symbols, which the machine code is read by; but for them, all below is as users build it.
+export CARGO_PROFILE_RELEASE_STRIP=none
+
 # With kernels for every target by the compiler of CUDA 12, which drivers from 525 on load.
 release() {
     FIZEAU_KERNELS=require FIZEAU_NVCC=$older/lib/libnvrtc.so.12 cargo build --locked --release
@@ -55,6 +58,9 @@ stage "families of targets" check_families
 stage "release: build" release
 stage "served model: the page" serving_page
 stage "release: kernels" release_kernels
+# No call is left in a loop of a host kernel. Builds of tests are optimised less, and have some.
+stage "release: machine code of host kernels" \
+    python3 scripts/check_host_code.py target/release/fizeau
 # Fails where an answer is wrong more often than docs/localise-rates.md allows.
 stage "localise: rates of right and wrong answers" \
     cargo run --locked --release --quiet --example localise_rates

@@ -157,16 +157,24 @@ fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
         });
     }
     // Memory's limit is that of whole sockets; arithmetic's is that of the cores that worked.
-    let online = environment.cpus_online.unwrap_or(0).max(environment.cpus);
-    if is_host && is_memory && (online > environment.cpus || device.virtualised.is_some()) {
-        reasons.push(match online > environment.cpus {
-            true => format!("{} of {online} CPUs", environment.cpus),
-            false => format!("{} of a socket's cores", device.units),
-        });
-    }
+    reasons.extend(of_socket(record).filter(|_| is_memory));
     let busy = environment.busy_load();
     reasons.extend(busy.filter(|_| is_host).map(|load| format!("load average {load:.1}")));
     reasons
+}
+
+/// Which part of the host a run had, where it was not all of a socket's cores.
+pub fn of_socket(record: &Record) -> Option<String> {
+    let environment = &record.header.environment;
+    let device = &record.header.device;
+    let online = environment.cpus_online.unwrap_or(0).max(environment.cpus);
+    match online > environment.cpus {
+        _ if device.backend != "host" => None,
+        true => Some(format!("{} of {online} CPUs", environment.cpus)),
+        false => {
+            device.virtualised.as_ref().map(|_| format!("{} of a socket's cores", device.units))
+        }
+    }
 }
 
 /// The longest chain beyond all caches that the TLBs still reach; none where no chain was that

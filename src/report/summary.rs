@@ -5,7 +5,7 @@ use super::{
     about::Counts,
     ceiling::memory_peak,
     chart::measurements,
-    headline::{beside_own_best, best_attention, facts},
+    headline::{beside_own_best, best_attention, facts, of_socket},
     severity::Remarks,
     unknown::{Unknown, of_record},
 };
@@ -307,6 +307,7 @@ pub fn remarks(record: &Record) -> Remarks {
     all.notes.extend(of_record(record).iter().map(Unknown::words));
     all.notes.extend(without_interval(record));
     all.add_environment(environment, environment.warnings.iter());
+    all.notes.extend(of_sockets(record));
     all.notes.extend(of_peaks(record));
     let of_reading = record.notes.iter().map(|note| format!("While reading the record: {note}"));
     all.warnings.extend(of_reading);
@@ -338,6 +339,17 @@ fn ended(record: &Record) -> Option<String> {
         }
         Some(_) => None,
     }
+}
+
+/// Whose limit the shares of memory's datasheet are of, where the run had a part of a socket.
+fn of_sockets(record: &Record) -> Option<String> {
+    let peak = memory_peak(record, Tier::Datasheet)?;
+    let part = of_socket(record)?;
+    Some(format!(
+        "Memory's limit, {peak}, is that of whole sockets, and this run had {part}. Shares of that \
+         limit are low for this reason alone, also those of products of few rows and of decoding: \
+         compare them with this run's own memory bandwidth."
+    ))
 }
 
 /// Limits that are unknown, so that figures lack something to be set against.

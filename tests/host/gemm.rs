@@ -99,7 +99,7 @@ fn shapes_beyond_one_block_are_right() {
 fn few_rows_are_right() {
     let device = Host.open(0).expect("there is a host");
     for m in 1..=17 {
-        for [n, k] in [[37, 1], [67, 43], [16, 65], [15, 8]] {
+        for [n, k] in [[37, 1], [67, 43], [32, 65], [31, 8], [300, 70]] {
             check_all(&*device, [m, n, k], 2, Contents::Random);
         }
     }

@@ -38,9 +38,6 @@ const LANES: usize = 8;
 /// Elements that are loaded at once.
 const STEP: usize = 2 * LANES;
 
-/// Keys and values that few rows read ahead: the best of 0, 4, 8, 16, 32 and 64 on Zen 3.
-const FETCHED: usize = 16;
-
 /// An element that is computed with in `f32`.
 trait Wide: Copy {
     const ZERO: Self;
@@ -381,7 +378,7 @@ unsafe fn scores_of<E: Wide, const R: usize, const K: usize>(
         for (at, key) in key.iter_mut().enumerate() {
             // Beyond the last key, the last one again: what comes of it is not used.
             *key = keys.start.wrapping_add((first + at).min(keys.count - 1) * keys.stride);
-            fetch(key.wrapping_add(FETCHED * keys.stride), keys.length);
+            fetch(keys.ahead.wrapping_add((first + at) * keys.ahead_stride), keys.length);
         }
         let mut sums = [[_mm256_setzero_ps(); K]; R];
         // SAFETY: the caller's promise.
@@ -540,9 +537,16 @@ unsafe fn accumulate_of<E: Wide, const R: usize, const W: usize>(
                 }
             }
             let mut from = values.start.wrapping_add(panel);
+            // Rows that follow each other in memory are prefetched from end to end.
+            let (mut ahead, step) = if values.ahead_stride == values.length {
+                (values.ahead.wrapping_add(panel * values.count), width)
+            } else {
+                (values.ahead.wrapping_add(panel), values.ahead_stride)
+            };
             if width == W * STEP {
                 for index in 0..values.count {
-                    fetch(from.wrapping_add(FETCHED * values.stride), width);
+                    fetch(ahead, width);
+                    ahead = ahead.wrapping_add(step);
                     let weights = weights.add(index);
                     for step in 0..W {
                         let value = E::load(from.add(step * STEP));

@@ -9,7 +9,7 @@ use super::{
     engine::{COLUMNS, Engine, Softmax},
     keys::{KEYS, Rows},
     packed::{ROWS_MIN, TILE_COLUMNS},
-    room::{Heads, ROWS, Room},
+    room::{FETCHED, Heads, ROWS, Room},
 };
 use crate::{
     device::host::pool::Block,
@@ -224,6 +224,8 @@ impl<'p> Shape<'p> {
                     stride,
                     count,
                     length,
+                    ahead: start.wrapping_add((at + FETCHED) * stride),
+                    ahead_stride: stride,
                 };
                 let seen = |row: usize| {
                     let Range { start, end } = self.seen(&sequence, first + row);
@@ -273,11 +275,9 @@ impl<'p> Shape<'p> {
             let end = (from + self.split).min(self.seen(&sequence, rows - 1).end);
             while from < end {
                 let (at, count) = self.place(&sequence, from, end);
-                let part = |start: u64, stride: usize, length: usize| Rows {
-                    start: (start as *const E::Element).add(at * stride),
-                    stride,
-                    count,
-                    length,
+                let part = |start: u64, stride: usize, length: usize| {
+                    let start = (start as *const E::Element).add(at * stride);
+                    Rows { start, stride, count, length, ahead: start, ahead_stride: stride }
                 };
                 let seen = |row: usize| {
                     let Range { start, end } = self.seen(&sequence, row);

@@ -14,4 +14,8 @@ pub(super) struct Rows<T> {
     pub count: usize,
     /// Elements of each.
     pub length: usize,
+    /// What few rows prefetch meanwhile: as much as a row for each row.
+    pub ahead: *const T,
+    /// Elements from what is prefetched beside one row to that beside the next.
+    pub ahead_stride: usize,
 }

@@ -14,7 +14,7 @@ use crate::{
     kernel::{GemmParams, Operation},
 };
 use half::bf16;
-use std::{arch::x86_64::*, ptr};
+use std::arch::x86_64::*;
 
 /// One for each element type; none if the CPU lacks the instructions.
 pub(super) fn kernels() -> Vec<HostKernel> {
@@ -61,7 +61,8 @@ macro_rules! avx2 {
         broadcast |$from:ident| $broadcast:expr,
         fused |$s:ident, $a:ident, $b:ident| $fused:expr,
         block |$row:ident, $other:ident| $block:expr,
-        into C |$sums:ident, $c:ident| $into:expr
+        slab from |$begun:ident| $start:expr, to |$before:ident, $total:ident| $finish:expr,
+        into C |$pair:ident, $sums:ident, $c:ident| $into:expr
     ) => {
         struct $name;
 
@@ -152,7 +153,7 @@ macro_rules! avx2 {
             type Vector = $vector;
 
             const GROUP: usize = $group;
-            const COLUMNS: usize = 2 * $lanes;
+            const COLUMNS: usize = 4 * $lanes;
 
             #[inline(always)]
             unsafe fn widen(from: *const $input, count: usize, to: *mut $word) {
@@ -173,7 +174,7 @@ macro_rules! avx2 {
                 unsafe { $zero() }
             }
             #[inline(always)]
-            unsafe fn load($row: *const $input, $other: *const $input) -> [$vector; 2] {
+            unsafe fn load($row: *const $input, $other: *const $input) -> [[$vector; 2]; 2] {
                 // SAFETY: the caller's promise.
                 unsafe { $block }
             }
@@ -188,7 +189,15 @@ macro_rules! avx2 {
                 unsafe { $fused }
             }
             #[inline(always)]
-            unsafe fn store($sums: [$vector; 2], $c: *mut $output) {
+            unsafe fn start($begun: $vector) -> $vector {
+                $start
+            }
+            #[inline(always)]
+            unsafe fn finish($before: *const $vector, $total: $vector) -> $vector {
+                $finish
+            }
+            #[inline(always)]
+            unsafe fn store($pair: usize, $sums: [$vector; 2], $c: *mut $output) {
                 // SAFETY: the caller's promise.
                 unsafe { $into }
             }
@@ -202,10 +211,14 @@ avx2!(
     zero _mm256_setzero_pd, load _mm256_loadu_pd, store _mm256_storeu_pd, add _mm256_add_pd,
     broadcast |from| _mm256_broadcast_sd(&*from),
     fused |sum, a, b| _mm256_fmadd_pd(a, b, sum),
-    block |row, _other| [_mm256_loadu_pd(row), _mm256_loadu_pd(row.add(4))],
-    into C |sums, c| {
-        _mm256_storeu_pd(c, sums[0]);
-        _mm256_storeu_pd(c.add(4), sums[1]);
+    block |row, _other| [
+        [_mm256_loadu_pd(row), _mm256_loadu_pd(row.add(4))],
+        [_mm256_loadu_pd(row.add(8)), _mm256_loadu_pd(row.add(12))],
+    ],
+    slab from |sum| sum, to |_before, total| total,
+    into C |pair, sums, c| {
+        _mm256_storeu_pd(c.add(8 * pair), sums[0]);
+        _mm256_storeu_pd(c.add(8 * pair + 4), sums[1]);
     }
 );
 
@@ -215,14 +228,18 @@ avx2!(
     zero _mm256_setzero_ps, load _mm256_loadu_ps, store _mm256_storeu_ps, add _mm256_add_ps,
     broadcast |from| _mm256_broadcast_ss(&*from),
     fused |sum, a, b| _mm256_fmadd_ps(a, b, sum),
-    block |row, _other| [_mm256_loadu_ps(row), _mm256_loadu_ps(row.add(8))],
-    into C |sums, c| {
-        _mm256_storeu_ps(c, sums[0]);
-        _mm256_storeu_ps(c.add(8), sums[1]);
+    block |row, _other| [
+        [_mm256_loadu_ps(row), _mm256_loadu_ps(row.add(8))],
+        [_mm256_loadu_ps(row.add(16)), _mm256_loadu_ps(row.add(24))],
+    ],
+    slab from |sum| sum, to |_before, total| total,
+    into C |pair, sums, c| {
+        _mm256_storeu_ps(c.add(16 * pair), sums[0]);
+        _mm256_storeu_ps(c.add(16 * pair + 8), sums[1]);
     }
 );
 
-// A block's even columns are in its first vector, the odd ones in the second: so one shift and one
+// A pair's even columns are in its first vector, the odd ones in the second: so one shift and one
 // mask widen them.
 avx2!(
     Bf16: A bf16, words 1 in f32, widened f32, sums 8 lanes of f32 as __m256, C bf16,
@@ -230,16 +247,12 @@ avx2!(
     zero _mm256_setzero_ps, load _mm256_loadu_ps, store _mm256_storeu_ps, add _mm256_add_ps,
     broadcast |from| _mm256_broadcast_ss(&*from),
     fused |sum, a, b| _mm256_fmadd_ps(a, b, sum),
-    block |row, _other| {
-        let both = _mm256_loadu_si256(row.cast());
-        let odd = _mm256_and_si256(both, _mm256_set1_epi32(!0xffff));
-        [_mm256_castsi256_ps(_mm256_slli_epi32::<16>(both)), _mm256_castsi256_ps(odd)]
-    },
-    into C |sums, c| {
-        let [even, odd] = sums.map(|sums| rounded(sums));
-        let even = _mm256_srli_epi32::<16>(even);
-        let odd = _mm256_and_si256(odd, _mm256_set1_epi32(!0xffff));
-        _mm256_storeu_si256(c.cast(), _mm256_or_si256(even, odd));
+    block |row, _other| [even_odd(row), even_odd(row.add(16))],
+    slab from |sum| sum, to |_before, total| total,
+    into C |pair, sums, c| {
+        let even = _mm256_srli_epi32::<16>(rounded(sums[0]));
+        let odd = _mm256_and_si256(rounded(sums[1]), _mm256_set1_epi32(!0xffff));
+        _mm256_storeu_si256(c.add(16 * pair).cast(), _mm256_or_si256(even, odd));
     }
 );
 
@@ -251,14 +264,46 @@ avx2!(
     broadcast |from| _mm256_set1_epi32(from.cast::<i32>().read_unaligned()),
     fused |sum, a, b| _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)),
     block |row, other| {
-        let (one, two) = (_mm_loadu_si128(row.cast()), _mm_loadu_si128(other.cast()));
+        let (one, two) = (_mm256_loadu_si256(row.cast()), _mm256_loadu_si256(other.cast()));
         [
-            _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(one, two)),
-            _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(one, two)),
+            bytes(_mm256_unpacklo_epi16(one, two)),
+            bytes(_mm256_unpackhi_epi16(one, two)),
         ]
     },
-    into C |sums, c| ptr::write_unaligned(c.cast(), sums)
+    // SAFETY: the caller's promise.
+    slab from |_sum| unsafe { _mm256_setzero_si256() },
+    // SAFETY: as above.
+    to |before, total| unsafe { _mm256_add_epi32(*before, _mm256_srai_epi32::<8>(total)) },
+    into C |pair, sums, c| {
+        let low = _mm256_unpacklo_epi32(sums[0], sums[1]);
+        let high = _mm256_unpackhi_epi32(sums[0], sums[1]);
+        let c = c.add(8 * pair);
+        _mm256_storeu_si256(c.cast(), _mm256_permute2x128_si256::<0x20>(low, high));
+        _mm256_storeu_si256(c.add(16).cast(), _mm256_permute2x128_si256::<0x31>(low, high));
+    }
 );
+
+/// 16 elements as `f32`: the even ones, the odd ones.
+#[inline(always)]
+unsafe fn even_odd(from: *const bf16) -> [__m256; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let both = _mm256_loadu_si256(from.cast());
+        let odd = _mm256_and_si256(both, _mm256_set1_epi32(!0xffff));
+        [_mm256_castsi256_ps(_mm256_slli_epi32::<16>(both)), _mm256_castsi256_ps(odd)]
+    }
+}
+
+/// The even bytes, then the odd ones, each times 256 in 16 bits: so one shift and one mask widen
+/// them.
+#[inline(always)]
+unsafe fn bytes(both: __m256i) -> [__m256i; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let odd = _mm256_and_si256(both, _mm256_set1_epi16(!0xff));
+        [_mm256_slli_epi16::<8>(both), odd]
+    }
+}
 
 /// The nearest value of bfloat16, in the upper half of each lane; ties go to the even one.
 #[inline(always)]

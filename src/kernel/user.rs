@@ -97,7 +97,10 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
         return Err(format!("cluster: {} is not between 1 and {CLUSTER_MAX}", row.cluster));
     }
     let is_none = row.elements == Some(0) || row.tile == Some(0);
-    if row.per_unit == 0 || row.alignment == 0 || is_none || row.tiles.unwrap_or([1; 2]).contains(&0)
+    if row.per_unit == 0
+        || row.alignment == 0
+        || is_none
+        || row.tiles.unwrap_or([1; 2]).contains(&0)
     {
         return Err("per_unit, alignment, elements, tile and tiles are at least 1".into());
     }

@@ -180,14 +180,15 @@ template <class Shape> struct Exchange {
       bulk_copy_in_cluster(shared + place(to, own) * BYTES, shared + first * BYTES, bytes, gathered, to);
     }
   }
-  // Adds up this block's part in the order of blocks; what is beyond it is of no use.
+  // Adds up this block's part in the order of blocks. A part has PART pairs or one less.
   static DEVICE_MEMBER void sum(f32 (&all)[2 * Shape::PART], u8* shared, u32 own) {
+    const u32 pairs = part(own + 1) - part(own);
     UNROLL for (u32 i = 0; i < 2 * Shape::PART; i++) all[i] = 0.0f;
     UNROLL for (u32 from = 0; from < SPLIT; from++) {
       const u32 first = from == own ? part(own) : place(own, from);
       const u32 at = shared_address(shared) + first * BYTES + (thread_index() - 128) * 8;
       UNROLL for (u32 i = 0; i < Shape::PART; i++) {
-        const u64 pair = load_shared(at + i * BYTES, u64());
+        const u64 pair = i < pairs ? load_shared(at + i * BYTES, u64()) : 0;
         all[2 * i] += float_of(u32(pair));
         all[2 * i + 1] += float_of(u32(pair >> 32));
       }

@@ -120,7 +120,8 @@ impl Run<'_> {
             let deadline = deadline_of(self.args, self.old.as_ref(), self.catalogue)?;
             user_kernels::watch(device.as_ref(), deadline);
             if does == InChild::Load {
-                return user_kernels::load(device.as_ref()).map(|()| ExitCode::SUCCESS);
+                user_kernels::load(device.as_ref())?;
+                return Ok(ExitCode::from(user_kernels::LOADED));
             }
         }
         let peers = self.choice.peers(device.as_ref())?;

@@ -103,7 +103,9 @@ pub fn run(args: &DiscoverArgs, dtype: Dtype, global: &Global) -> anyhow::Result
     if format == ReportFormat::Terminal {
         let record = shown(&directory.join(store::FILE));
         let suite = shown(&directory.join(SUITE_FILE));
-        text += &format!("\nrecord: {record}\nagain: fizeau run --suite {suite}\n");
+        let device = &rounds.device;
+        text += &format!("\nrecord: {record}\n");
+        text += &format!("again: fizeau run --device {device} --suite {suite}\n");
     }
     super::write_out(&text)?;
     ended.map(|()| ExitCode::SUCCESS)

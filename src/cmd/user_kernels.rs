@@ -25,7 +25,7 @@ use std::{
     fs,
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -46,6 +46,13 @@ pub enum InChild {
 /// The exit code of such a process where a call into a user's library does not come back, as
 /// timeout(1) has it.
 const HUNG: u8 = 124;
+
+/// That of one that has loaded every kernel: a library that ends its process has another.
+pub const LOADED: u8 = 125;
+
+/// How long a process may stand still because it was stopped: who stops both of them does so at
+/// the same moment, but one of them may go on first.
+const STOPPED_MAX: Seconds = Seconds(3.0);
 
 /// How often a process is asked whether it has ended, and its calls whether they have.
 const EVERY: Seconds = Seconds(0.02);
@@ -192,7 +199,11 @@ pub fn check(args: &PlanArgs, device: &str, global: &Global) -> anyhow::Result<(
     let told = told.strip_prefix("fizeau: ").unwrap_or(&told);
     let is = |code: u8| ended.status.code() == Some(i32::from(code));
     match ended.status.code() {
-        Some(0) => Ok(()),
+        _ if is(LOADED) => Ok(()),
+        Some(0) => {
+            let why = "--kernel: a library ended the process that loaded it (exit code 0)";
+            Err(Usage(why.into()).into())
+        }
         _ if is(exit::USAGE) => Err(Usage(told.into()).into()),
         _ if is(exit::COULD_NOT_RUN) => Err(anyhow::anyhow!("{told}")),
         _ if is(exit::INTERRUPTED) => Err(super::Interrupted.into()),
@@ -354,10 +365,17 @@ fn with_messages(mut command: Command, place: &Path) -> anyhow::Result<(Command,
 
 fn to_its_end(mut command: Command, interrupted: &AtomicBool) -> anyhow::Result<ExitStatus> {
     let mut child = command.spawn().context("cannot start a process for a user's kernel")?;
-    let mut asked = false;
+    let (mut asked, mut went) = (false, clock::now());
     loop {
         if let Some(status) = child.try_wait().context("waiting for a process")? {
             return Ok(status);
+        }
+        if !is_stopped(&child) {
+            went = clock::now();
+        } else if went.elapsed() > STOPPED_MAX {
+            // Its own watch stands still too.
+            child.kill().and_then(|()| child.wait()).context("ending a stopped process")?;
+            anyhow::bail!("the kernel's process was stopped (SIGSTOP) and did not go on");
         }
         if interrupted.load(Ordering::Relaxed) && !asked {
             launch::hand_on(&child);
@@ -365,6 +383,13 @@ fn to_its_end(mut command: Command, interrupted: &AtomicBool) -> anyhow::Result<
         }
         clock::rest(EVERY);
     }
+}
+
+/// Whether a process is stopped, where Linux says so.
+fn is_stopped(child: &Child) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    // The state stands behind the name, which is in brackets and may have any letters.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
 /// How a process ended, and what it said last.

@@ -3,7 +3,7 @@
 
 use super::{
     Operation,
-    manifest::{File, KernelRow},
+    manifest::{File, Grid, KernelRow},
 };
 use crate::case::{KernelName, StreamOperation};
 
@@ -31,6 +31,9 @@ pub const ENDINGS: [(&str, Form); 7] = [
 
 /// The most threads of a block, by the limits of both vendors' GPUs.
 const THREADS_MAX: u32 = 1024;
+
+/// More blocks than that for each unit none has use for.
+const PER_UNIT_MAX: u32 = 1024;
 
 /// The most blocks of a cluster that a launch may ask for, on Hopper.
 const CLUSTER_MAX: u32 = 16;
@@ -103,6 +106,18 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
         || row.tiles.unwrap_or([1; 2]).contains(&0)
     {
         return Err("per_unit, alignment, elements, tile and tiles are at least 1".into());
+    }
+    if row.per_unit > PER_UNIT_MAX {
+        return Err(format!("per_unit: {} is more than {PER_UNIT_MAX}", row.per_unit));
+    }
+    if row.rows_min.zip(row.rows_max).is_some_and(|(least, most)| least > most) {
+        return Err("rows_min is more than rows_max: no product has such rows".into());
+    }
+    if row.grid == Grid::One && row.cluster > 1 {
+        return Err("grid = \"one\" is a single block, which has no cluster".into());
+    }
+    if row.elements.is_some() && !matches!(row.operation, Operation::Stream(_)) {
+        return Err(format!("elements: only of streams, and not of {}", row.operation));
     }
     if let Some(most) = places_of(row.operation)
         && (row.per_unit > most || row.elements.is_some())
@@ -230,6 +245,11 @@ mod tests {
             ("128", "0", "threads"),
             ("128", "2048", "threads"),
             ("128", "128, cluster = 0", "cluster"),
+            ("128", "128, grid = \"one\", cluster = 2", "grid"),
+            ("128", "128, per_unit = 4294967295", "per_unit"),
+            ("128", "128, elements = 4096", "elements"),
+            ("128", "128, tiles = [0, 128]", "tiles"),
+            ("128", "128, rows_min = 9, rows_max = 8", "rows_min"),
             ("\"mine\"", "\"cublaslt\"", "name"),
             ("\"mine\"", "\"my kernel\"", "name"),
             ("\"sm_90a\"", "", "targets"),

@@ -11,6 +11,7 @@ const PRODUCTS: &str = "[gemm]\ndtypes = [\"f32\"]\nshapes = [[64, 48, 80]]\n";
 /// Products in C: one that is right, and some that are not.
 const SOURCE: &str = r#"
 #include "fizeau.h"
+#include <signal.h>
 #include <stddef.h>
 
 static int product(const struct GemmParams* p, u32 block, u32 blocks, u64 repeat, f32 bias) {
@@ -30,6 +31,7 @@ int right(ARGUMENTS) { return product(p, block, blocks, repeat, 0); }
 int wrong(ARGUMENTS) { return product(p, block, blocks, repeat, 1); }
 int hangs(ARGUMENTS) { for (volatile int i = 0;; i++) {} }
 int crashes(ARGUMENTS) { *(volatile int*)8 = 1; return 0; }
+int stops(ARGUMENTS) { raise(SIGSTOP); return 0; }
 int refuses(ARGUMENTS) { return p->m > 1; }
 int idles(ARGUMENTS) { return 0; }
 "#;
@@ -106,7 +108,7 @@ fn the_example_is_measured_beside_our_own_and_the_record_has_its_hash() {
 fn each_fault_has_its_outcome_and_spoils_no_other_case() {
     let place = place();
     build(&place, "products.c", "products.so");
-    let names = ["right", "wrong", "hangs", "crashes", "refuses", "idles"];
+    let names = ["right", "wrong", "hangs", "crashes", "stops", "refuses", "idles"];
     let kernels = names.map(|entry| (entry, entry));
     fs::create_dir(place.path("mine")).expect("a folder");
     fs::rename(place.path("products.so"), place.path("mine/products.so")).expect("moved");
@@ -127,6 +129,8 @@ fn each_fault_has_its_outcome_and_spoils_no_other_case() {
     assert!(failure == Failure::Hang && error.contains("kernel hangs"), "{error}");
     let (failure, error) = failed("crashes");
     assert!(failure == Failure::Other && error.contains("SIGSEGV"), "{error}");
+    let (failure, error) = failed("stops");
+    assert!(failure == Failure::Other && error.contains("SIGSTOP"), "{error}");
     match outcome(&place, "refuses") {
         Outcome::Skipped { reason, .. } => assert!(reason.contains("returned 1"), "{reason}"),
         other => panic!("{other:?}"),
@@ -146,6 +150,10 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
         "void __attribute__((constructor)) begin(void) { for (volatile int i = 0;;) i++; }\n";
     fs::write(place.path("stuck.c"), source).expect("a text");
     build(&place, "stuck.c", "stuck.so");
+    let source =
+        "#include <unistd.h>\nvoid __attribute__((constructor)) begin(void) { _exit(0); }\n";
+    fs::write(place.path("ends.c"), source).expect("a text");
+    build(&place, "ends.c", "ends.so");
     fs::write(place.path("text.so"), "no library").expect("a file");
     let good = section(&[("mine", "right")]);
     let refused = |kernel: &str, section: &str, words: &str| {
@@ -165,6 +173,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     refused("a.so", &good.replace("mine", "portable"), "choose another name");
     refused("a.so", &good.replace("right\"", "right\", threads = 128"), "threads: only of");
     refused("trap.so", &good, "ended by SIG");
+    refused("ends.so", &good, "ended the process that loaded it");
     refused("stuck.so", &good, "was not loaded within the suite's deadline");
     refused("text.so", &good, "text.so: ");
     refused("absent.so", &good, "absent.so: ");

@@ -51,7 +51,7 @@ const HUNG: u8 = 124;
 pub const LOADED: u8 = 125;
 
 /// How long a process may stand still because it was stopped: who stops both of them does so at
-/// the same moment, but one of them may go on first.
+/// the same moment, but one of them may continue first.
 const STOPPED_MAX: Seconds = Seconds(3.0);
 
 /// How often a process is asked whether it has ended, and its calls whether they have.
@@ -375,7 +375,7 @@ fn to_its_end(mut command: Command, interrupted: &AtomicBool) -> anyhow::Result<
         } else if went.elapsed() > STOPPED_MAX {
             // Its own watch stands still too.
             child.kill().and_then(|()| child.wait()).context("ending a stopped process")?;
-            anyhow::bail!("the kernel's process was stopped (SIGSTOP) and did not go on");
+            anyhow::bail!("the kernel's process was stopped (SIGSTOP) and did not continue");
         }
         if interrupted.load(Ordering::Relaxed) && !asked {
             launch::hand_on(&child);

@@ -17,9 +17,9 @@
 // hold. Where every 128 along k of a row of A have a scale, and every 128 x 128 of B, that is where
 // sums are multiplied by both; a warp has the scales of each stage copied beside it.
 //
-// Where tiles do not fill the device, blocks share them (stream_k.h): tiles of 128 x 128, in clusters of
-// two, so that what a tile's last block adds up is a quarter of what it would be for tiles of 128 x 256,
-// since half as many workers share tiles of half the size. Of up to 256 rows sm90_wgmma_few.cu makes better use.
+// Where tiles do not fill the device, clusters of two blocks share tiles of 128 x 128 (stream_k.h). The
+// last cluster adds up a quarter of what it would of tiles of 128 x 256: half as many workers share tiles
+// of half the size. Products of up to 256 rows are faster by sm90_wgmma_few.cu.
 //
 // Where each group of rows has a B of its own, the maps are of all groups: a box of A may reach into
 // the next group's rows; those accumulators are not stored. 128 bytes along a row end with a group.
@@ -361,30 +361,30 @@ DEVICE void promoted_product(const GemmParams& p, const TensorMap* a, const Tens
   });
 }
 
-// Tiles that several blocks share where there are not enough of them for all. Of a cluster of two
-// the tiles stand beside each other, and both need the same rows of A.
-template <class Shape, u32 CLUSTER> using Deal = Single<ROWS, Shape::COLUMNS * CLUSTER>;
+// Tiles that several clusters of two blocks share where there are not enough of them for all. The two
+// tiles of a cluster stand beside each other, and both need the same rows of A.
+CONSTANT u32 CLUSTER = 2;
+template <class Shape> using Deal = Single<ROWS, Shape::COLUMNS * CLUSTER>;
 
-template <u32 CLUSTER, class Deal> DEVICE Place place_in_cluster(const Deal& deal, u32 index) {
+template <class Deal> DEVICE Place place_in_cluster(const Deal& deal, u32 index) {
   const Place place = place_of(deal, index);
-  if (CLUSTER == 1) return place;
   return {place.row, place.column * CLUSTER + cluster_place(), 0};
 }
 
-template <class In, class Shape, u32 CLUSTER, class Ring>
-DEVICE void produce_stretches(Ring ring, u8* shared, const Deal<Shape, CLUSTER>& deal,
-                              const Line& line, const TensorMap* a, const TensorMap* b) {
+template <class In, class Shape, class Ring>
+DEVICE void produce_stretches(Ring ring, u8* shared, const Deal<Shape>& deal, const Line& line,
+                              const TensorMap* a, const TensorMap* b) {
   for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
-    const Place place = place_in_cluster<CLUSTER>(deal, now.index);
+    const Place place = place_in_cluster(deal, now.index);
     fetch_tile<In, Shape, CLUSTER>(ring, shared, deal, place, now.step, now.end, a, b);
   }
 }
 
-template <class In, class Shape, u32 CLUSTER, class Ring>
-DEVICE void consume_stretches(Ring ring, u8* shared, const Deal<Shape, CLUSTER>& deal,
-                              const Line& line, f32* scratch, const TensorMap* c) {
+template <class In, class Shape, class Ring>
+DEVICE void consume_stretches(Ring ring, u8* shared, const Deal<Shape>& deal, const Line& line,
+                              f32* scratch, const TensorMap* c) {
   const u32 consumer = thread_index() / 128 - 1;
-  const u32 part = CLUSTER == 1 ? consumer : cluster_place() * MULTIPLIERS + consumer;
+  const u32 part = cluster_place() * MULTIPLIERS + consumer;
   u32* told = reinterpret_cast<u32*>(shared + Shape::BARRIERS_AT + TOLD_PAST);
   f32 sums[Shape::SUMS];
   for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
@@ -397,12 +397,12 @@ DEVICE void consume_stretches(Ring ring, u8* shared, const Deal<Shape, CLUSTER>&
       if (!sharers.complete(line, now.index, now.step, now.end, sum, meet)) continue;
     }
     leave<typename Type<In>::Out, Shape>(sums, shared, consumer, deal,
-                                         place_in_cluster<CLUSTER>(deal, now.index), c);
+                                         place_in_cluster(deal, now.index), c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 
-template <class In, class Shape, u32 CLUSTER>
+template <class In, class Shape>
 DEVICE void shared_product(const GemmParams& p, f32* scratch, const TensorMap* a,
                            const TensorMap* b, const TensorMap* c) {
   using Ring = PhaseRing<Shape::STAGES>;
@@ -411,12 +411,10 @@ DEVICE void shared_product(const GemmParams& p, f32* scratch, const TensorMap* a
   const u32 steps = tiles_along(p.k, Type<In>::DEPTH);
   const Line line = line_of<CLUSTER>(deal.rows * deal.columns, steps);
   const auto fetch = [&](Ring ring) {
-    if (thread_index() == 0) {
-      produce_stretches<In, Shape, CLUSTER>(ring, shared, deal, line, a, b);
-    }
+    if (thread_index() == 0) produce_stretches<In, Shape>(ring, shared, deal, line, a, b);
   };
   const auto multiply = [&](Ring ring) {
-    consume_stretches<In, Shape, CLUSTER>(ring, shared, deal, line, scratch, c);
+    consume_stretches<In, Shape>(ring, shared, deal, line, scratch, c);
   };
   run_warpgroups<Shape::STAGES, CLUSTER>(shared + Shape::BARRIERS_AT, a, b, c, fetch, multiply);
 }
@@ -452,5 +450,5 @@ KERNEL(384, 1) grouped_fp8_wgmma(const GroupedParams p, MAP a, MAP b, MAP c) {
 }
 KERNEL(384, 1) gemm_bf16_wgmma_stream_k_narrow(const GemmParams p, f32* scratch, MAP a, MAP b,
                                                MAP c) {
-  shared_product<bf16, Shape<128>, 2>(p, scratch, &a, &b, &c);
+  shared_product<bf16, Shape<128>>(p, scratch, &a, &b, &c);
 }

@@ -20,7 +20,8 @@ HEAD = """<!-- Written by scripts/gpu_table.py. -->
 Every row is made from records in [results/](../results/README.md) by `python3 scripts/gpu_table.py`. `scripts/gpu.sh
 figures` measured them: Fizeau's best kernel of a point, and the fastest of the kernels that were timed
 beside it in the same run (cuBLASLt, which the program itself runs, and PyTorch 2.11 as CUDA graphs). All
-times are hot, iteration after iteration. Every result of Fizeau's kernels was checked against the reference before
+times are hot, iteration after iteration: operands that fit the last cache come from it in part, as those of 16 x 4096
+x 4096 do, and their records have the cold times beside these. Every result of Fizeau's kernels was checked against the reference before
 and after it was timed.
 
 Shares are of the datasheet's limit, and of the limit at the clock that was observed around the samples. A GPU

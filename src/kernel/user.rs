@@ -3,7 +3,7 @@
 
 use super::{
     Operation,
-    manifest::{File, Grid, KernelRow},
+    manifest::{File, Grid, KernelRow, Operand},
 };
 use crate::case::{KernelName, StreamOperation};
 
@@ -128,6 +128,10 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
             row.operation
         ));
     }
+    if let Some(map) = row.maps.iter().find(|map| !operands(row.operation).contains(&map.operand)) {
+        let name = format!("{:?}", map.operand).to_lowercase();
+        return Err(format!("maps: {} has no operand {name}", row.operation));
+    }
     if row.maps.iter().flat_map(|map| map.size).any(|size| size == 0 || size > 256) {
         return Err("maps: each side of a box has 1 to 256 elements".into());
     }
@@ -135,6 +139,15 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
         return Err("maps: swizzle is 0, 32, 64 or 128".into());
     }
     Ok(())
+}
+
+/// Operands of an operation that tensor maps can describe.
+fn operands(operation: Operation) -> &'static [Operand] {
+    match operation {
+        Operation::Gemm(_) | Operation::Grouped(_) => &[Operand::A, Operand::B, Operand::C],
+        Operation::Attention { .. } => &[Operand::Q, Operand::K, Operand::V],
+        _ => &[],
+    }
 }
 
 /// Blocks for each unit that have a place for their result, where each block leaves one.
@@ -249,6 +262,7 @@ mod tests {
             ("128", "128, per_unit = 4294967295", "per_unit"),
             ("128", "128, elements = 4096", "elements"),
             ("128", "128, tiles = [0, 128]", "tiles"),
+            ("128", "128, maps = [{ operand = \"q\", box = [8, 8], swizzle = 0 }]", "operand"),
             ("128", "128, rows_min = 9, rows_max = 8", "rows_min"),
             ("\"mine\"", "\"cublaslt\"", "name"),
             ("\"mine\"", "\"my kernel\"", "name"),

@@ -67,7 +67,7 @@ pub fn run(args: &DiscoverArgs, dtype: Dtype, global: &Global) -> anyhow::Result
     let format = report::format_without_cases(args.format, None, global, "searches")?;
     let budget = args.seconds;
     if !(budget > 0.0 && budget <= BUDGET_MAX) {
-        let why = format!("--seconds: {budget} is not above 0, or above {BUDGET_MAX}");
+        let why = format!("--seconds: {budget} must be above 0 and at most {BUDGET_MAX}");
         return Err(Usage(why).into());
     }
     let choice = crate::world::Choice { device: args.device.clone(), ranks: None };

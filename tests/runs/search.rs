@@ -41,7 +41,7 @@ fn what_cannot_be_searched_is_refused() {
     let place = Place::new();
     for (args, words) in [
         (&["--gemm", "f31"][..], "one of f64, f32"),
-        (&["--gemm", "f32", "--seconds", "0"], "--seconds: 0 is not between"),
+        (&["--gemm", "f32", "--seconds", "0"], "--seconds: 0 must be above 0"),
         (&["--gemm", "f32", "--suite", "quick"], "cannot be used with"),
         (&["--seconds", "5"], "--gemm"),
         (&["--gemm", "nvfp4", "--device", "host", "--out", "out"], "plans no case on this device"),

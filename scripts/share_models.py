@@ -226,7 +226,13 @@ def memory_rate(part, rates, what="memory_read", clock="memory_clock", units=132
 
 def gemm(kernel, rates, part, shape):
     m, n, k = shape["m"], shape["n"], shape["k"]
+    turned = kernel.design.get("turned", False)
+    if turned:
+        # C is made transposed: its columns are the products' rows.
+        m, n = n, m
     units, size, cluster = kernel.target["units"], kernel.element(), kernel.row.get("cluster", 1)
+    # Blocks of a cluster that make one tile together, each along a part of k, and others.
+    along_k, side = (cluster, 1) if turned else (1, cluster)
     products = kernel.products(kernel.ways()[0])
     rows, columns = 64 * kernel.groups(), int(products[0][3])
     depth = int(products[0][4]) * len(products)
@@ -234,25 +240,28 @@ def gemm(kernel, rates, part, shape):
     stages = stages_of(kernel, stage)
     # Where tiles are shared, a cluster has one together.
     shares = kernel.design.get("split", False)
-    workers = units // cluster if shares else units
-    tiles = math.ceil(m / rows), math.ceil(n / columns / (cluster if shares else 1))
-    count, turns = tiles[0] * tiles[1], math.ceil(k / depth)
+    workers = units // cluster if shares or along_k > 1 else units
+    tiles = math.ceil(m / rows), math.ceil(n / columns / (side if shares else 1))
+    count, turns = tiles[0] * tiles[1], math.ceil(math.ceil(k / depth) / along_k)
     turn, (pure, _) = loop_turn(kernel, rates), tensor_turn(kernel, rates)
     # A cluster's blocks need the same columns of B, where tiles are shared the same rows of A.
-    needed = rows / cluster + columns if shares else rows + columns / cluster
+    needed = rows / side + columns if shares else rows + columns / side
     from_l2 = needed * depth * size / rates.times["l2"]
-    traffic = raster_bytes(tiles, units, kernel.design.get("raster", 8),
-                           (rows, columns * (cluster if shares else 1)), k * size, kernel.target["l2_kept"])
+    traffic = raster_bytes(tiles, units // along_k, kernel.design.get("raster", 8),
+                           (rows, columns * (side if shares else 1)), k * size, kernel.target["l2_kept"])
+    work = 2 * m * n * k / (pure_rate(kernel, rates) * units)
+    moved = (m * k + n * k) * size + 2 * m * n
+    clocks = {name: part[f"{name}_clock"] for name in ("tensor", "memory")}
+    memory = moved / units / memory_rate(part, rates)
+    bound = "tensor" if work / clocks["tensor"] >= memory / clocks["memory"] else "memory"
+    limit = work if bound == "tensor" else memory
     # Where there are fewer tiles than SMs and they are shared, each SM has an equal stretch of all stages.
-    rounds = count / workers if shares else math.ceil(count / units)
-    pulled = traffic / units / (rounds * turns) / memory_rate(part, rates, clock="tensor_clock")
+    rounds = count / workers if shares else math.ceil(count / workers)
+    # Where tiles run on without a pause, memory gives those of the last round more than their part.
+    pulled = traffic / units / (rounds * turns) / memory_rate(part, rates, clock=f"{bound}_clock")
     waited = rates.times["memory_latency"] / (stages - 1)
     stage_time = max(turn, from_l2, pulled, waited)
     exposed, _ = around(kernel, rates)
-    limit = max(2 * m * n * k / (pure_rate(kernel, rates) * units),
-                (m * k + n * k + 2 * m * n / size) * size / units
-                / memory_rate(part, rates, clock="tensor_clock"))
-    bound = "tensor" if limit == 2 * m * n * k / (pure_rate(kernel, rates) * units) else "memory"
     work_time = rounds * turns * pure if bound == "tensor" else limit
     terms = {"last wave": max(0.0, work_time - limit)}
     rest = rounds * turns * stage_time - max(work_time, limit)
@@ -261,9 +270,16 @@ def gemm(kernel, rates, part, shape):
     terms["epilogue"] = math.ceil(rounds) * exposed
     if shares and count % workers:
         terms["combine"] = shared_sums(kernel, rates, count, workers, turns)
+    if along_k > 1:
+        terms["combine"] = rounds * exchanged_sums(rates, rows * columns * 4, along_k)
     terms["launch"] = rates.times["launch"]
-    bytes_moved = (m * k + n * k) * size + 2 * m * n
-    return Time(limit, bound, terms, "gemm", 2 * m * n * k, bytes_moved, (stages - 1) * stage)
+    return Time(limit, bound, terms, "gemm", 2 * m * n * k, moved, (stages - 1) * stage)
+
+
+def exchanged_sums(rates, tile, blocks):
+    """Cycles in which the blocks of a cluster send each other the sums of a tile, so that each has all of a
+    part, as fast as from L2: two barriers of the cluster stand around it."""
+    return tile * (blocks - 1) / blocks / rates.times["l2"] + 2 * rates.times["l2_latency"]
 
 
 def stages_of(kernel, stage):
@@ -273,6 +289,12 @@ def stages_of(kernel, stage):
                 if kernel.machine.code[at].text.startswith("SYNCS.PHASECHK"))
     match = re.search(r"\+(0x[0-9a-f]+)\]", text)
     stages = kernel.design["stages"]
+    if kernel.design.get("turned"):
+        # Barriers stand behind the ring, or behind what is exchanged in its memory where that is longer.
+        behind = int(match[1], 16) - stages * stage if match else -1
+        if not 0 <= behind < stage:
+            raise sm_timing.Disagreement(f"{stages} stages of {stage} bytes, but a barrier at {text}")
+        return stages
     if not match or (int(match[1], 16) - stages * stage) / kernel.groups() / 8192 not in (2, 3):
         raise sm_timing.Disagreement(f"{stages} stages of {stage} bytes, but a barrier at {text}")
     return stages

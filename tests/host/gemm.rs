@@ -11,7 +11,7 @@ use fizeau::{
     },
     dtype::Dtype,
     kernel::Operation,
-    spec::CacheLevel,
+    spec::{CacheLevel, Properties},
     units::Bytes,
 };
 use proptest::prelude::*;
@@ -101,6 +101,27 @@ fn few_rows_are_right() {
     for m in 1..=17 {
         for [n, k] in [[37, 1], [67, 43], [32, 65], [31, 8], [300, 70]] {
             check_all(&*device, [m, n, k], 2, Contents::Random);
+        }
+    }
+}
+
+/// Threads share the columns of few rows, or the sums along k as well, whatever their number.
+#[test]
+fn few_rows_are_right_on_any_number_of_threads() {
+    let properties = Host.devices().expect("there is a host").remove(0);
+    for units in [1, 3, 4, 6, 7] {
+        let device = HostDevice::open(Properties { units, ..properties.clone() });
+        for dtype in DTYPES {
+            for kernel in device.kernels(Operation::Gemm(dtype)) {
+                if !kernel.0.starts_with("avx") {
+                    continue;
+                }
+                for [m, n, k] in [[1, 67, 1027], [1, 1030, 130], [2, 32, 1101], [3, 97, 3000]] {
+                    let contents = Contents::Random;
+                    let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents });
+                    check(&device, &Case { kernel: kernel.clone(), point }, 3);
+                }
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     thread,
 };
@@ -72,6 +72,17 @@ impl Block<'_> {
         self.barrier.wait(self.count);
     }
 
+    /// What the first block says, told to all blocks of the launch, which wait for it.
+    pub fn from_first(&self, word: usize) -> usize {
+        if self.index == 0 {
+            self.barrier.word.store(word, Ordering::Relaxed);
+        }
+        self.synchronise();
+        let told = self.barrier.word.load(Ordering::Relaxed);
+        self.synchronise();
+        told
+    }
+
     /// This block's part of `length` things, in whole multiples of `granule` but for the last.
     pub fn part(&self, length: usize, granule: usize) -> std::ops::Range<usize> {
         let granules = length.div_ceil(granule);
@@ -88,6 +99,8 @@ struct Barrier {
     generation: AtomicU32,
     /// A block of this launch panicked, and will never arrive.
     broken: AtomicBool,
+    /// What the first block tells the others.
+    word: AtomicUsize,
 }
 
 impl Barrier {

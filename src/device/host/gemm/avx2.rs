@@ -22,19 +22,19 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         return Vec::new();
     }
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn one<T: Tile + Few>(params: &GemmParams, share: Share) {
+    unsafe fn one<T: Tile + Few>(params: &GemmParams, share: Share, block: Option<&Block<'_>>) {
         let is_few = params.m as usize <= few::ROWS_MAX && params.n as usize >= <T as Few>::COLUMNS;
         // SAFETY: the caller's promise.
-        unsafe { if is_few { few::<T>(params, share) } else { product::<T>(params, share) } }
+        unsafe { if is_few { few::<T>(params, share, block) } else { product::<T>(params, share) } }
     }
     fn run<T: Tile + Few>(block: &Block<'_>) {
         // SAFETY: whoever launches passes operands that live; the CPU was asked above.
-        unsafe { one::<T>(block.params(), Share::of(block)) }
+        unsafe { one::<T>(block.params(), Share::of(block), Some(block)) }
     }
     fn run_grouped<T: Tile + Few>(block: &Block<'_>) {
         let sizes = [size_of::<<T as Tile>::Input>(), size_of::<<T as Tile>::Output>()];
-        // SAFETY: as above.
-        unsafe { grouped(block, sizes, one::<T>) }
+        // SAFETY: as above; no thread waits for another's part of a group.
+        unsafe { grouped(block, sizes, |params, share| one::<T>(params, share, None)) }
     }
     vec![
         bundled(Operation::Gemm(Dtype::F64), "avx2", run::<F64>),
@@ -195,6 +195,11 @@ macro_rules! avx2 {
             #[inline(always)]
             unsafe fn finish($before: *const $vector, $total: $vector) -> $vector {
                 $finish
+            }
+            #[inline(always)]
+            unsafe fn add(left: $vector, right: $vector) -> $vector {
+                // SAFETY: the caller's promise.
+                unsafe { $add(left, right) }
             }
             #[inline(always)]
             unsafe fn store($pair: usize, $sums: [$vector; 2], $c: *mut $output) {

@@ -35,10 +35,14 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   Column columns[COLUMNS];
   u32 start_key[COLUMNS], seen[COLUMNS];
 
-  // Where a chunk stands: exchanged so that lanes of neighbouring rows meet no bank twice.
-  static DEVICE_MEMBER u32 key_place(u32 key, u32 chunk) { return key * CHUNKS + (chunk ^ key % 8); }
-  static DEVICE_MEMBER u32 value_place(u32 column, u32 chunk) {
-    return column * COLUMN_CHUNKS + (chunk ^ column % 8);
+  // Where a chunk stands: exchanged so that lanes of neighbouring rows meet no bank twice, of which
+  // there are 256 bytes on CDNA 4.
+  static DEVICE_MEMBER u32 key_place(u32 key, u32 chunk) {
+    return key * CHUNKS + (chunk ^ key % (CHUNKS % 16 == 0 ? 16 : 8));
+  }
+  // Of the keys of two fragments what a group of lanes takes.
+  static DEVICE_MEMBER u32 value_place(u32 column, u32 half, u32 group) {
+    return column * COLUMN_CHUNKS + ((half * 4 + group) ^ column % 8);
   }
 
   // Which query of the block a column is.
@@ -109,7 +113,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
         const u32 column = thread_index() / (KEYS / 4) * 8 + i;
         u32 turned[2];
         turn_column(turned, values, i);
-        write_shared(room.values[value_place(column, piece % 4 * 2 + fragment / 2)],
+        write_shared(room.values[value_place(column, fragment / 2, piece % 4)],
                      fragment % 2 * 2, turned);
       }
     }
@@ -161,8 +165,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
         if (d % 2 == 0) in_order();
         u32 values[4];
-        read_shared(values,
-                    room.values[value_place(d * 16 + lane % 16, lane / 16 * 2 + half)]);
+        read_shared(values, room.values[value_place(d * 16 + lane % 16, half, lane / 16)]);
         UNROLL for (u32 c = 0; c < COLUMNS; c++) {
           multiply_chunks<T>(sums[c][d], values, weights[c]);
         }

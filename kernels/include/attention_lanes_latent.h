@@ -27,13 +27,18 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
   struct Room {
     Vector<u32> keys[KEYS * CHUNKS];
     // Of each column, what each group of lanes takes of its keys.
-    alignas(16) u32 values[DIM_V][4][T::WORDS];
+    alignas(16) u32 values[DIM_V * 4][T::WORDS];
   };
 
   static DEVICE_MEMBER u32 place(u32 key, u32 chunk) { return key * CHUNKS + (chunk ^ key % 8); }
+  // Where a column's values for a group of lanes stand: among those of 128 bytes, which are all banks,
+  // exchanged by the number of these 128 bytes; 16 columns further everything is the same.
+  static DEVICE_MEMBER u32 value_place(u32 index, u32 group) {
+    if constexpr (T::WORDS == 4) return exchanged(index * 4 + group);
+    return index * 4 + (group ^ index / 4 % 4);
+  }
   // Columns stand so that neither those who write every eighth nor those who read meet a bank twice.
   static DEVICE_MEMBER u32 column_at(u32 index) { return index % (DIM_V / 8) * 8 + index / (DIM_V / 8); }
-  static DEVICE_MEMBER u32 index_of(u32 column) { return column % 8 * (DIM_V / 8) + column / 8; }
 
   // A thread's share of the keys, twice, on its way.
   struct Fetched {
@@ -76,8 +81,9 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
         UNROLL for (u32 c = 0; c < 8; c++) {
           u32 turned[2];
           turn_column(turned, wide, c);
-          write_shared(room.values[index_of(piece / (KEYS / 4) * 8 + c)][k % 4], k / 4 * 2,
-                       turned);
+          const u32 at = value_place(thread_index() / (KEYS / 4), k % 4);
+          const u32 further = i * (THREADS / (KEYS / 4)) + c * (DIM_V / 8);
+          write_shared(room.values[at + further * 4], k / 4 * 2, turned);
         }
       }
     }
@@ -123,7 +129,7 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
       if (d % 4 == 0) in_order();
       u32 values[T::WORDS];
-      read_shared(values, room.values[d * 16 + lane % 16][lane / 16]);
+      read_shared(values, room.values[value_place(lane % 16, lane / 16) + d * 64]);
       multiply(sums[d], values, weights, In());
     }
   }

@@ -32,10 +32,6 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
     } all;
   };
 
-  static DEVICE_MEMBER u32 place(u32 column, u32 chunk) {
-    return column * COLUMN_CHUNKS + (chunk ^ column / 2 % COLUMN_CHUNKS);
-  }
-
   // A lane's share of keys and values, on its way.
   struct Fetched {
     u32 keys[FRAGMENTS][STEPS / Kept::CHUNKS][4], values[PIECES][4][Kept::WORDS];
@@ -79,7 +75,8 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
         UNROLL for (u32 c = 0; c < 8; c++) {
           u32 turned[2];
           turn_column(turned, wide, c);
-          write_shared(room[place(piece / (KEYS / 4) * 8 + c, k % 4)], k / 4 * 2, turned);
+          const u32 column = piece / (KEYS / 4) * 8 + c;
+          write_shared(room[exchanged(column * COLUMN_CHUNKS + k % 4)], k / 4 * 2, turned);
         }
       }
     }
@@ -139,7 +136,7 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
     const u32 lane = lane_index();
     UNROLL for (u32 d = 0; d < DIM / 16; d++) {
       u32 values[4];
-      read_shared(values, room[place(d * 16 + lane % 16, lane / 16)]);
+      read_shared(values, room[exchanged((d * 16 + lane % 16) * COLUMN_CHUNKS + lane / 16)]);
       multiply_chunks<T>(sums[d], values, weights);
     }
   }

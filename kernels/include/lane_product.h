@@ -70,10 +70,7 @@ template <class T, u32 DOWN_COUNT, u32 ACROSS_COUNT, bool ALTERNATE, u32 DIE_COU
 
 using Place = Vector<u32>;
 
-// Where the chunks of a stage are, counted along rows: those of 128 bytes, which are all banks, are
-// exchanged by the number of these 128 bytes, so that lanes of neighbouring rows meet no bank twice.
-// What is exchanged twice is where it was; 16 rows further everything is the same.
-DEVICE u32 exchanged(u32 chunk) { return chunk ^ chunk / 8 % 8; }
+// Where a chunk of a stage is; 16 rows further everything is the same.
 template <class S> DEVICE u32 place(u32 row, u32 chunk) {
   return exchanged(row * S::CHUNKS + chunk);
 }

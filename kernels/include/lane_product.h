@@ -3,7 +3,7 @@
 //
 // 8 waves, 2 down and 4 across, make a tile. Along k, 64 bytes of each row (128 where instructions
 // take so many) are a stage; one stage is multiplied while the next is in shared memory and the one
-// after it on its way to registers. B is turned on its way into shared memory, so that both operands
+// or two after it on their way to registers. B is turned on its way into shared memory, so that both operands
 // lie there along k. The right operand of an instruction is A: its lanes then have sums of one row
 // of C that follow each other.
 //
@@ -27,8 +27,12 @@ DEVICE u32 index_on_die(u32 index, u32 count, u32 dies) {
 }
 
 // The tile and the ways of a generation with an element type.
-template <class T, u32 DOWN_COUNT, u32 ACROSS_COUNT, bool ALTERNATE, u32 DIE_COUNT> struct Shape {
+template <class T, u32 DOWN_COUNT, u32 ACROSS_COUNT, bool ALTERNATE, u32 DIE_COUNT,
+          u32 AHEAD_COUNT = 1>
+struct Shape {
   using In = typename T::In;
+  // Stages on their way to registers.
+  static constexpr u32 AHEAD = AHEAD_COUNT;
   static constexpr u32 DIES = DIE_COUNT;
   static constexpr bool ALTERNATES = ALTERNATE;
   static constexpr u32 THREADS = 8 * LANES;
@@ -287,27 +291,32 @@ template <class T, class S> struct Alone {
 // The stages of one tile, half of the waves a barrier behind.
 template <class T, class S, class Beside>
 DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Place* stages,
-                                 Fetched<T, S>& fetched, Beside& beside,
+                                 Fetched<T, S> (&fetched)[S::AHEAD], Beside& beside,
                                  typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   static_assert(S::STEPS == 1, "all fragments of a stage are loaded at once");
   const bool late = of_wave(wave_index()) >= 4;
   if (late) block_barrier();
-  for (u32 step = 0; step < steps; step++) {
+  // `next` has the next stage, and is given the one that is then to be sent for.
+  const auto turn = [&](u32 step, Fetched<T, S>& next) {
     Fragments<T, S> fragments;
     fragments.take(stages + step % 2 * S::STAGE, 0);
     // Fragments come first: what is kept may still be on its way. All of it is waited for before the
     // next loads begin, of which none is then waited for. Behind the last stage there are zeros: with a
     // way around these loads, waits behind them would have to be as long as if they were not made.
     in_order();
-    fetched.keep(stages + (step + 1) % 2 * S::STAGE);
+    next.keep(stages + (step + 1) % 2 * S::STAGE);
     in_order();
-    fetched.fetch(p, tile, step + 2);
+    next.fetch(p, tile, step + 1 + S::AHEAD);
     block_barrier();
     go_first();
     beside.multiply(fragments, sums);
     beside.fetch(step + 1);
     go_as_others();
     block_barrier();
+  };
+  // The last of these may be of zeros alone: a way around it would make waits longer.
+  for (u32 step = 0; step < steps; step += S::AHEAD) {
+    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) turn(step + ahead, fetched[ahead]);
   }
   if (!late) block_barrier();
 }
@@ -315,11 +324,11 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Plac
 // The same, all waves together.
 template <class T, class S>
 DEVICE void multiply_together(const GemmParams& p, Tile tile, u32 steps, Place* stages,
-                              Fetched<T, S>& fetched,
+                              Fetched<T, S> (&fetched)[1],
                               typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   for (u32 step = 0; step < steps; step++) {
-    fetched.keep(stages + (step + 1) % 2 * S::STAGE);
-    fetched.fetch(p, tile, step + 2);
+    fetched[0].keep(stages + (step + 1) % 2 * S::STAGE);
+    fetched[0].fetch(p, tile, step + 2);
     UNROLL for (u32 part = 0; part < S::STEPS; part++) {
       Fragments<T, S> fragments;
       fragments.take(stages + step % 2 * S::STAGE, part);
@@ -335,10 +344,13 @@ template <class T, class S, class Beside = Alone<T, S>> DEVICE void product(cons
   const u32 steps = tiles_along(p.k, S::DEPTH);
   for (u32 index = block_index(); index < rows * columns; index += block_count()) {
     const Tile tile = tile_at<GROUP>(index_on_die(index, rows * columns, S::DIES), rows, columns);
-    Fetched<T, S> fetched;
-    fetched.fetch(p, tile, 0);
-    fetched.keep(stages);
-    fetched.fetch(p, tile, 1);
+    Fetched<T, S> fetched[S::AHEAD];
+    fetched[0].fetch(p, tile, 0);
+    fetched[0].keep(stages);
+    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+      in_order();
+      fetched[ahead].fetch(p, tile, 1 + ahead);
+    }
     typename T::Sum sums[S::DOWN][S::ACROSS][T::SUMS] = {};
     block_barrier();
     if constexpr (S::ALTERNATES) {

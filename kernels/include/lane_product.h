@@ -1,5 +1,6 @@
 // Matrix products by fragments in the registers of a wave, for all of AMD's generations. Rows of A,
-// B and C must be multiples of 16 bytes; m, n and k are free otherwise.
+// B and C must be multiples of 16 bytes; m, n and k are free otherwise, as long as a tile's rows of A
+// and a stage's of B are less than 4 GiB.
 //
 // 8 waves, 2 down and 4 across, make a tile. Along k, 64 bytes of each row (128 where instructions
 // take so many) are a stage; one stage is multiplied while the next is in shared memory and the one

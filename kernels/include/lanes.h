@@ -17,6 +17,10 @@ struct e2m1 {};
 
 DEVICE u32 lane_index() { return thread_index() % LANES; }
 DEVICE u32 wave_index() { return thread_index() / LANES; }
+// What another lane of the wave has.
+DEVICE u32 of_lane(u32 value, u32 lane) {
+  return u32(__builtin_amdgcn_ds_bpermute(i32(lane * 4), i32(value)));
+}
 // What all lanes of a wave have alike, in a scalar register.
 DEVICE u32 of_wave(u32 value) { return __builtin_amdgcn_readfirstlane(value); }
 
@@ -40,6 +44,9 @@ WORDS(4)
 
 // Words that one load brings. As long as they stay together, nothing waits for them.
 template <u32 COUNT> using Words = u32 __attribute__((ext_vector_type(COUNT)));
+template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, const u8* from) {
+  to = *(const GLOBAL Words<COUNT>*)from;
+}
 // Global memory that is read by bytes from its start. Beyond its end are zeros.
 struct Source { const u8* from; u32 bytes; };
 CONSTANT u32 NOWHERE = ~0u;
@@ -59,7 +66,7 @@ template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, Source source, u32 
 #else
   // Compilers before clang 19 (ROCm 6.3) lack these loads, and wait.
   to = {};
-  if (byte < source.bytes) to = *(const GLOBAL Words<COUNT>*)(source.from + byte);
+  if (byte < source.bytes) get_words(to, source.from + byte);
 #endif
 }
 

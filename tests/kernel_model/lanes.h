@@ -23,6 +23,10 @@ struct e2m1 {};
 DEVICE u32 lane_index() { return model::current % LANES; }
 DEVICE u32 wave_index() { return model::current / LANES; }
 DEVICE u32 of_wave(u32 value) { return value; }
+DEVICE u32 of_lane(u32 value, u32 lane) {
+  const u64 mine[8] = {value};
+  return u32(model::exchange(mine)[lane % LANES * 8]);
+}
 DEVICE u32 bytes_of(u32 high, u32 low, u32 which) {
   const u64 both = u64(high) << 32 | low;
   u32 got = 0;
@@ -74,6 +78,7 @@ template <u32 COUNT> struct Words {
   u32 at[COUNT];
   u32 operator[](u32 i) const { return at[i]; }
 };
+template <u32 COUNT> void get_words(Words<COUNT>& to, const u8* from) { get_words(to.at, from); }
 template <u32 COUNT> void get_words(Words<COUNT>& to, Source source, u32 byte) {
   alignas(16) static const u8 zeros[4 * COUNT] = {};
   get_words(to.at, u64(byte) + 4 * COUNT <= source.bytes ? source.from + byte : zeros);

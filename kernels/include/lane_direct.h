@@ -10,34 +10,28 @@
 namespace {
 
 template <class T, class S> struct Direct {
-  Source a, b;
   // Of the block, where the first lane of this wave is.
   u32 first_lane;
   Fetched<T, S> fetched;
 
-  // Chunks of a stage's rows of `bytes` each.
-  DEVICE_MEMBER void copy(Place* to, Source from, u32 rows, u32 step, u32 bytes) const {
+  // Chunks of a stage, of rows of `bytes` each of which there are `all`.
+  DEVICE_MEMBER void copy(Place* to, const void* matrix, u32 first, u32 rows, u32 all, u32 step,
+                          u32 bytes) const {
+    const u32 byte = byte_of<S>(exchanged(thread_index()), step, bytes);
     UNROLL for (u32 i = 0; i < rows * S::CHUNKS / S::THREADS; i++) {
-      const u32 chunk = exchanged(thread_index()) + i * S::THREADS;
-      const u32 byte = byte_of<S>(chunk, step, bytes);
+      const Source from = rows_of<S>(matrix, first, i, all, bytes);
       copy_direct(to + (i * S::THREADS + first_lane), from, byte);
-    }
-  }
-
-  DEVICE_MEMBER void start(const GemmParams& p, Tile tile) {
-    first_lane = of_wave(wave_index()) * LANES;
-    a = rows_of(p.a, tile.row * S::ROWS, S::ROWS, p.m, p.k * S::BYTES);
-    if constexpr (T::BY_COLUMNS) {
-      b = rows_of(p.b, tile.column * S::COLUMNS, S::COLUMNS, p.n, p.k * S::BYTES);
     }
   }
 
   // Sends a stage on its way: to shared memory, or to registers.
   DEVICE_MEMBER void send(const GemmParams& p, Tile tile, u32 step, Place* stages) {
     Place* stage = stages + step % 3 * S::STAGE;
-    copy(stage, a, S::ROWS, step, p.k * S::BYTES);
+    const u32 bytes = p.k * S::BYTES;
+    copy(stage, p.a, tile.row * S::ROWS, S::ROWS, p.m, step, bytes);
     if constexpr (T::BY_COLUMNS) {
-      copy(stage + S::ROWS * S::CHUNKS, b, S::COLUMNS, step, p.k * S::BYTES);
+      Place* columns = stage + S::ROWS * S::CHUNKS;
+      copy(columns, p.b, tile.column * S::COLUMNS, S::COLUMNS, p.n, step, bytes);
     } else {
       fetched.fetch_b(p, tile, step);
     }
@@ -60,8 +54,7 @@ template <class T, class S> DEVICE void product_direct(const GemmParams& p) {
   const bool late = of_wave(wave_index()) >= 4;
   for (u32 index = block_index(); index < rows * columns; index += block_count()) {
     const Tile tile = tile_at<GROUP>(index_on_die(index, rows * columns, S::DIES), rows, columns);
-    Direct<T, S> direct;
-    direct.start(p, tile);
+    Direct<T, S> direct = {of_wave(wave_index()) * LANES};
     direct.send(p, tile, 0, stages);
     direct.keep(0, stages);
     await_direct<0>();

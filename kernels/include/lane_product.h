@@ -1,6 +1,6 @@
 // Matrix products by fragments in the registers of a wave, for all of AMD's generations. Rows of A,
-// B and C must be multiples of 16 bytes; m, n and k are free otherwise, as long as a tile's rows of A
-// and a stage's of B are less than 4 GiB.
+// B and C must be multiples of 16 bytes; m, n and k are free otherwise, as long as 128 rows of A or
+// columns of B, and a stage's rows of B, are less than 4 GiB.
 //
 // 8 waves, 2 down and 4 across, make a tile. Along k, 64 bytes of each row (128 where instructions
 // take so many) are a stage; one stage is multiplied while the next is in shared memory and the one
@@ -82,9 +82,15 @@ template <class S> DEVICE u32 place(u32 row, u32 chunk) {
 
 // The rows of a tile, of `bytes` each: `count` from `first` on, of which there are `all`.
 DEVICE Source rows_of(const void* matrix, u32 first, u32 count, u32 all, u32 bytes) {
-  // A difference that ends at zero is a vector instruction's.
-  const u32 left = of_wave(first < all ? all - first : 0);
-  return {static_cast<const u8*>(matrix) + u64(first) * bytes, (left < count ? left : count) * bytes};
+  // By signed numbers: an unsigned difference that ends at zero is a vector instruction's.
+  const i32 left = i32(all) - i32(first), there = left < 0 ? 0 : left < i32(count) ? left : i32(count);
+  return {static_cast<const u8*>(matrix) + u64(first) * bytes, u32(there) * bytes};
+}
+// Those of which the threads of a block have a chunk each, the `i`th of a tile that begins with `first`.
+template <class S>
+DEVICE Source rows_of(const void* matrix, u32 first, u32 i, u32 all, u32 bytes) {
+  constexpr u32 COUNT = S::THREADS / S::CHUNKS;
+  return rows_of(matrix, first + i * COUNT, COUNT, all, bytes);
 }
 // Where a chunk of a stage begins among the bytes of such rows; nowhere where it is behind their end.
 template <class S> DEVICE u32 byte_of(u32 chunk, u32 step, u32 bytes) {
@@ -103,19 +109,17 @@ template <class T, class S> struct Fetched {
   }
 
   DEVICE_MEMBER void fetch_a(const GemmParams& p, Tile tile, u32 step) {
-    const u32 bytes = p.k * S::BYTES;
-    const Source from = rows_of(p.a, tile.row * S::ROWS, S::ROWS, p.m, bytes);
+    const u32 bytes = p.k * S::BYTES, byte = byte_of<S>(thread_index(), step, bytes);
     UNROLL for (u32 i = 0; i < S::FETCHED_A; i++) {
-      get_words(a[i], from, byte_of<S>(i * S::THREADS + thread_index(), step, bytes));
+      get_words(a[i], rows_of<S>(p.a, tile.row * S::ROWS, i, p.m, bytes), byte);
     }
   }
 
   DEVICE_MEMBER void fetch_b(const GemmParams& p, Tile tile, u32 step) {
     if constexpr (T::BY_COLUMNS) {
-      const u32 bytes = p.k * S::BYTES;
-      const Source from = rows_of(p.b, tile.column * S::COLUMNS, S::COLUMNS, p.n, bytes);
+      const u32 bytes = p.k * S::BYTES, byte = byte_of<S>(thread_index(), step, bytes);
       UNROLL for (u32 i = 0; i < S::FETCHED_B; i++) {
-        get_words(b[i], from, byte_of<S>(i * S::THREADS + thread_index(), step, bytes));
+        get_words(b[i], rows_of<S>(p.b, tile.column * S::COLUMNS, i, p.n, bytes), byte);
       }
     } else {
       fetch_turned(p, tile, step * S::DEPTH);
@@ -278,10 +282,10 @@ DEVICE void leave(const GemmParams& p, Tile tile,
   }
 }
 
-// What a multiplication takes beside the fragments of a step: here nothing. It is told of each step
-// when the one before was multiplied.
+// What a multiplication takes beside the fragments of a step: here nothing. It is told of the step to
+// come when one was multiplied; there are as many as stages on their way.
 template <class T, class S> struct Alone {
-  DEVICE_MEMBER Alone(const GemmParams&, Tile) {}
+  DEVICE_MEMBER void start(const GemmParams&, Tile) {}
   DEVICE_MEMBER void fetch(u32) {}
   DEVICE_MEMBER void multiply(const Fragments<T, S>& fragments,
                               typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
@@ -292,13 +296,13 @@ template <class T, class S> struct Alone {
 // The stages of one tile, half of the waves a barrier behind.
 template <class T, class S, class Beside>
 DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Place* stages,
-                                 Fetched<T, S> (&fetched)[S::AHEAD], Beside& beside,
+                                 Fetched<T, S> (&fetched)[S::AHEAD], Beside (&beside)[S::AHEAD],
                                  typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   static_assert(S::STEPS == 1, "all fragments of a stage are loaded at once");
   const bool late = of_wave(wave_index()) >= 4;
   if (late) block_barrier();
   // `next` has the next stage, and is given the one that is then to be sent for.
-  const auto turn = [&](u32 step, Fetched<T, S>& next) {
+  const auto turn = [&](u32 step, Fetched<T, S>& next, Beside& beside) {
     Fragments<T, S> fragments;
     fragments.take(stages + step % 2 * S::STAGE, 0);
     // Fragments come first: what is kept may still be on its way. All of it is waited for before the
@@ -311,13 +315,15 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Plac
     block_barrier();
     go_first();
     beside.multiply(fragments, sums);
-    beside.fetch(step + 1);
+    beside.fetch(step + S::AHEAD);
     go_as_others();
     block_barrier();
   };
   // The last of these may be of zeros alone: a way around it would make waits longer.
   for (u32 step = 0; step < steps; step += S::AHEAD) {
-    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) turn(step + ahead, fetched[ahead]);
+    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+      turn(step + ahead, fetched[ahead], beside[ahead]);
+    }
   }
   if (!late) block_barrier();
 }
@@ -355,8 +361,12 @@ template <class T, class S, class Beside = Alone<T, S>> DEVICE void product(cons
     typename T::Sum sums[S::DOWN][S::ACROSS][T::SUMS] = {};
     block_barrier();
     if constexpr (S::ALTERNATES) {
-      Beside beside(p, tile);
-      beside.fetch(0);
+      Beside beside[S::AHEAD];
+      UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+        in_order();
+        beside[ahead].start(p, tile);
+        beside[ahead].fetch(ahead);
+      }
       multiply_alternating<T, S>(p, tile, steps, stages, fetched, beside, sums);
     } else {
       multiply_together<T, S>(p, tile, steps, stages, fetched, sums);

@@ -18,7 +18,8 @@ template <class T, class S> struct Scales {
   Words<1> a[S::DOWN], b[S::ACROSS];
   static_assert(S::ROWS % SCALE_ROWS == 0 && S::COLUMNS % SCALE_ROWS == 0, "whole tiles of scales");
 
-  DEVICE_MEMBER Scales(const GemmParams& p, Tile tile) : tiles(scale_tiles<In>(p.k * (8 / In::BITS))) {
+  DEVICE_MEMBER void start(const GemmParams& p, Tile tile) {
+    tiles = scale_tiles<In>(p.k * (8 / In::BITS));
     rows = source(p.scales_a, tile.row * S::ROWS, S::ROWS, p.m);
     columns = source(p.scales_b, tile.column * S::COLUMNS, S::COLUMNS, p.n);
   }
@@ -40,14 +41,20 @@ template <class T, class S> struct Scales {
     fetch(a, rows, wave / 4 * 16 * S::DOWN, step);
     fetch(b, columns, wave % 4 * 16 * S::ACROSS, step);
   }
+  // The scale of this lane's block in the first byte; asked for no sooner than here, where it is there.
+  static DEVICE_MEMBER u32 own(Words<1> scales) {
+    u32 four = scales[0];
+    forget(four);
+    return four >> lane_index() / 16 * 8;
+  }
   DEVICE_MEMBER void multiply(const Fragments<T, S>& fragments,
                               f32 (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
-    // The scale of this lane's block comes to be in the first byte.
-    const u32 shift = lane_index() / 16 * 8;
+    u32 left[S::ACROSS], right[S::DOWN];
+    UNROLL for (u32 j = 0; j < S::ACROSS; j++) left[j] = own(b[j]);
     UNROLL for (u32 i = 0; i < S::DOWN; i++) {
+      right[i] = own(a[i]);
       UNROLL for (u32 j = 0; j < S::ACROSS; j++) {
-        multiply_scaled(sums[i][j], fragments.b[j], fragments.a[i], b[j][0] >> shift,
-                        a[i][0] >> shift, In());
+        multiply_scaled(sums[i][j], fragments.b[j], fragments.a[i], left[j], right[i], In());
       }
     }
   }

@@ -10,7 +10,7 @@ namespace {
 
 // A stage may take less time than memory does to answer: two are on their way. Of f32 and f64 a stage takes
 // longer; tf32 leaves no registers for another.
-template <class T> using Mi300 = Shape<T, 8, 4, true, 8, 2>;
+template <class T> using Mi300 = Shape<T, 8, 4, true, 8, AHEAD_MOST>;
 template <class T, u32 DOWN = 8> using Mi300One = Shape<T, DOWN, 4, true, 8>;
 using Brain = Lanes<Cdna, bf16, f32, bf16, 2>;
 using Half = Lanes<Cdna, f16, f32, f16, 2>;

@@ -6,7 +6,7 @@ namespace {
 
 // A stage of these takes less time than memory may take to answer: two are on their way. Of f32 and f64
 // a stage takes longer, and sums leave no registers for another.
-template <class T, u32 DOWN = 8> using Mi350 = Shape<T, DOWN, 4, true, 8, 2>;
+template <class T, u32 DOWN = 8> using Mi350 = Shape<T, DOWN, 4, true, 8, AHEAD_MOST>;
 template <class T, u32 DOWN = 8> using Mi350One = Shape<T, DOWN, 4, true, 8>;
 using Brain = Lanes<Cdna, bf16, f32, bf16, 4>;
 using Half = Lanes<Cdna, f16, f32, f16, 4>;

@@ -28,9 +28,11 @@ template <class T, class S> struct Scales {
                    tiles * SCALE_BYTES);
   }
 
-  // What is behind the last line is multiplied by zeros, whatever its scale.
+  // What is behind the last line, or step, is multiplied by zeros: by scales of zero, of which none is no
+  // number.
   template <u32 COUNT>
   DEVICE_MEMBER void fetch(Words<1> (&to)[COUNT], Source scales, u32 first, u32 step) {
+    if (step >= tiles) scales.bytes = 0;
     UNROLL for (u32 i = 0; i < COUNT; i++) {
       const u32 line = first + i * 16 + lane_index() % 16;
       get_words(to[i], scales, u32(scale_place(line, step * SCALE_STEPS, tiles)));

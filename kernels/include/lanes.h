@@ -50,6 +50,13 @@ template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, const u8* from) {
 // Global memory that is read by bytes from its start. Beyond its end are zeros.
 struct Source { const u8* from; u32 bytes; };
 CONSTANT u32 NOWHERE = ~0u;
+// Stages that products may have on their way to registers. Compilers before clang 19 (ROCm 6.3) lack loads
+// from a source, and registers for a second stage beside what they do without.
+#if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
+CONSTANT u32 AHEAD_MOST = 2;
+#else
+CONSTANT u32 AHEAD_MOST = 1;
+#endif
 // 1, 2 or 4 words of it. Lanes that have nothing to read load as well: registers that are set to zero on
 // another way through the code are waited for where both ways meet.
 template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, Source source, u32 byte) {
@@ -64,7 +71,7 @@ template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, Source source, u32 
     to = __builtin_bit_cast(Words<4>, __builtin_amdgcn_raw_buffer_load_b128(buffer, byte, 0, 0));
   }
 #else
-  // Compilers before clang 19 (ROCm 6.3) lack these loads, and wait.
+  // They wait where both ways meet.
   to = {};
   if (byte < source.bytes) get_words(to, source.from + byte);
 #endif

@@ -54,6 +54,7 @@ inline std::deque<Pending>& mine() {
 
 struct Source { const u8* from; u32 bytes; };
 constexpr u32 NOWHERE = ~0u;
+constexpr u32 AHEAD_MOST = 2;
 DEVICE void copy_direct(Vector<u32>* to, Source source, u32 byte) {
   const bool there = u64(byte) + 16 <= source.bytes;
   u8* at = reinterpret_cast<u8*>(to + lane_index());

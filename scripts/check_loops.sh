@@ -46,8 +46,19 @@ found $include/gpu_amd.h '/^DEVICE Vector<u64> load_from_shared/,/^}/s/asm volat
 found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<STAGES - 2>/await_copies<0>/' \
     "gemm_bf16_mma_skinny: .*: DEPBAR.LE SB0, 0x0" nvidia gemm/sm80_mma_skinny.cu sm_80
 found $include/lane_product.h \
-    's/if (step + 2 < steps) fetched.fetch(p, tile, step + 2);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
+    's/next.fetch(p, tile, step + 1 + S::AHEAD);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
     "gemm_mxfp8_cdna4: .*: s_waitcnt vmcnt(0)" amd gemm/cdna4_mfma_scaled.hip gfx950
+# Words of a load that go their own ways: the compiler moves them, and waits, before they are needed.
+found $include/lanes.h 's/^\( *\)to = __builtin_bit_cast(Words<2>/\1__builtin_amdgcn_s_waitcnt(0xf70);\n&/' \
+    "gemm_bf16_cdna3: .*: s_waitcnt vmcnt(0)" amd gemm/cdna3_mfma.hip gfx942
+# A copy whose place in shared memory the compiler has in a vector register, which no assembler takes.
+found $include/lane_direct.h 's/of_wave(wave_index()) \* LANES/wave_index() * LANES/' \
+    "the assembler says" amd gemm/cdna4_mfma_direct.hip gfx950
+# A look-up on one of two ways, and the loads that come before it.
+found $include/lane_softmax.h 's/^\( *\)get_words(page, table/\1if (table.bytes != 0) get_words(page, table/' \
+    "attention_mla_bf16_cdna4: " amd attention/cdna4_mfma.hip gfx950
+found $include/attention_lanes_latent.h 's/^\( *\)made.attend/\1__builtin_amdgcn_s_waitcnt(0xf70); &/; s/if (wave_index() \* 16 < rows) made/__builtin_amdgcn_s_waitcnt(0xf70);\n        &/' \
+    "attention_mla_bf16_cdna4: .*: s_waitcnt vmcnt(0)" amd attention/cdna4_mfma.hip gfx950
 # The wait for the second product, which the assembler moves before all exponentials.
 found kernels/attention/sm90_wgmma.cu 's/if (always) weigh_scores/weigh_scores/' \
     "attention_prefill_bf16_128_wgmma: .*: 0 MUFU.EX2 before the last WARPGROUP.DEPBAR" \

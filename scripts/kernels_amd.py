@@ -1,7 +1,7 @@
 """Compiles every kernel of kernels/amd.toml for each of its targets and proves what it claims.
 
 Called by scripts/kernels_amd.sh, which installs the compiler. Fails on a kernel that does not
-compile, spills registers, uses scratch memory, lacks a claimed instruction, whose loops are not as
+compile or assemble, spills registers, uses scratch memory, lacks a claimed instruction, whose loops are not as
 proofs.toml says (scripts/claims.py), or is missing from the machine code or the list. What was
 proved before of the same text, row, proofs, target and compiler is not proved again:
 scripts/verdicts.py.
@@ -33,6 +33,16 @@ def assembly(compiler, source, target):
     if done.returncode != 0 or "warning:" in done.stderr:
         raise RuntimeError(f"the compiler says:\n{done.stderr}")
     return done.stdout
+
+
+def assembled(compiler, text, target):
+    """What the assembler says of the text of machine code: a compiler writes what inline assembly says
+    without looking at it."""
+    done = subprocess.run(
+        [*compiler, "-x", "assembler", "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-c", "-o",
+         os.devnull, "-"], input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"the assembler says:\n{done.stderr}")
 
 
 def instructions(text):
@@ -79,6 +89,7 @@ def prove(file, proofs, target, compiler):
     place = f"{file['path']} {target}"
     try:
         text = assembly(compiler, ROOT / file["path"], target)
+        assembled(compiler, text, target)
     except RuntimeError as error:
         return rows, [f"{place}: {error}"]
     code, counted = instructions(text), statistics(text)

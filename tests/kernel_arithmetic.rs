@@ -217,9 +217,11 @@ fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
 
 #[test]
 fn rows_that_all_begin_at_one_bank_are_found() {
-    for (lanes, from, name, find, replace) in [
-        (32, "kernels", "gemm/sm89_mma.cu", "(chunk ^ (line / 2 % 4)) * 16", "chunk * 16"),
-        (64, "kernels/include", "lane_product.h", "(chunk ^ exchanged)", "(chunk ^ 0 * exchanged)"),
+    let lanes_h = ("kernels/include", "lane_product.h");
+    for (lanes, (from, name), find, replace, of) in [
+        (32, ("kernels", "gemm/sm89_mma.cu"), "(chunk ^ (line / 2 % 4)) * 16", "chunk * 16", "fp8"),
+        (64, lanes_h, "exchanged(row * S::CHUNKS + chunk)", "row * S::CHUNKS + chunk", "fp8"),
+        (64, lanes_h, "IN_FRAGMENT < 8 ? IN_FRAGMENT : 8", "16", "bf16"),
     ] {
         let folder = tempfile::tempdir().expect("a directory");
         let kernel = fs::read_to_string(Path::new(from).join(name)).expect("a kernel");
@@ -230,7 +232,8 @@ fn rows_that_all_begin_at_one_bank_are_found() {
         let Some(mut program) = model(folder.path(), "conflicts.cpp", lanes) else { return };
         let found = program.output().expect("the model runs");
         assert_eq!(found.status.code(), Some(1), "{}", text(&found));
-        assert!(text(&found).contains("fault: gemm/fp8: bank conflicts"), "{}", text(&found));
+        let fault = format!("fault: gemm/{of}: bank conflicts");
+        assert!(text(&found).contains(&fault), "{}", text(&found));
     }
 }
 

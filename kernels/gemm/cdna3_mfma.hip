@@ -8,7 +8,10 @@
 
 namespace {
 
-template <class T, u32 DOWN = 8> using Mi300 = Shape<T, DOWN, 4, true, 8>;
+// A stage may take less time than memory does to answer: two are on their way. Of f32 and f64 a stage takes
+// longer; tf32 leaves no registers for another.
+template <class T> using Mi300 = Shape<T, 8, 4, true, 8, AHEAD_MOST>;
+template <class T, u32 DOWN = 8> using Mi300One = Shape<T, DOWN, 4, true, 8>;
 using Brain = Lanes<Cdna, bf16, f32, bf16, 2>;
 using Half = Lanes<Cdna, f16, f32, f16, 2>;
 using Tensor = Lanes<Cdna, tf32, f32, f32, 2>;
@@ -24,8 +27,8 @@ struct Quarter : Lanes<Cdna, e4m3, f32, bf16, 2> {
 
 KERNEL(512, 1) gemm_bf16_cdna3(const GemmParams p) { product<Brain, Mi300<Brain>>(p); }
 KERNEL(512, 1) gemm_f16_cdna3(const GemmParams p) { product<Half, Mi300<Half>>(p); }
-KERNEL(512, 1) gemm_tf32_cdna3(const GemmParams p) { product<Tensor, Mi300<Tensor>>(p); }
+KERNEL(512, 1) gemm_tf32_cdna3(const GemmParams p) { product<Tensor, Mi300One<Tensor>>(p); }
 KERNEL(512, 1) gemm_fp8_cdna3(const GemmParams p) { product<Quarter, Mi300<Quarter>>(p); }
-KERNEL(512, 1) gemm_f32_cdna3(const GemmParams p) { product<Single, Mi300<Single>>(p); }
+KERNEL(512, 1) gemm_f32_cdna3(const GemmParams p) { product<Single, Mi300One<Single>>(p); }
 KERNEL(512, 1) gemm_int8_cdna3(const GemmParams p) { product<Integer, Mi300<Integer>>(p); }
-KERNEL(512, 1) gemm_f64_cdna3(const GemmParams p) { product<Double, Mi300<Double, 4>>(p); }
+KERNEL(512, 1) gemm_f64_cdna3(const GemmParams p) { product<Double, Mi300One<Double, 4>>(p); }

@@ -35,10 +35,14 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   Column columns[COLUMNS];
   u32 start_key[COLUMNS], seen[COLUMNS];
 
-  // Where a chunk stands: exchanged so that lanes of neighbouring rows meet no bank twice.
-  static DEVICE_MEMBER u32 key_place(u32 key, u32 chunk) { return key * CHUNKS + (chunk ^ key % 8); }
-  static DEVICE_MEMBER u32 value_place(u32 column, u32 chunk) {
-    return column * COLUMN_CHUNKS + (chunk ^ column % 8);
+  // Where a chunk stands: exchanged so that lanes of neighbouring rows meet no bank twice, of which
+  // there are 256 bytes on CDNA 4.
+  static DEVICE_MEMBER u32 key_place(u32 key, u32 chunk) {
+    return key * CHUNKS + (chunk ^ key % (CHUNKS % 16 == 0 ? 16 : 8));
+  }
+  // Of the keys of two fragments what a group of lanes takes.
+  static DEVICE_MEMBER u32 value_place(u32 column, u32 half, u32 group) {
+    return column * COLUMN_CHUNKS + ((half * 4 + group) ^ column % 8);
   }
 
   // Which query of the block a column is.
@@ -66,50 +70,39 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
 
   // A thread's share of keys and values, on its way.
   struct Fetched {
-    u32 keys[FETCHED][4], values[4][4];
+    Words<4> keys[FETCHED], values[4];
 
-    // `token` says which of all tokens a key of the sequence is.
-    template <class Token>
-    DEVICE_MEMBER void fetch(const AttentionParams& p, u32 kv_head, Token token) {
+    // Threads that have no values fetch what others have.
+    DEVICE_MEMBER void fetch(const AttentionParams& p, u32 kv_head, const Tokens<KEYS>& tokens) {
       UNROLL for (u32 i = 0; i < FETCHED; i++) {
         const u32 chunk = i * THREADS + thread_index();
-        const u64 row = token(chunk / CHUNKS) * p.kv_heads + kv_head;
+        const u64 row = tokens.row(p, kv_head, chunk / CHUNKS);
         get_chunk(keys[i], p.k, row * BYTES_QK + chunk % CHUNKS * 16);
       }
-      if (PIECES < THREADS && thread_index() >= PIECES) return;
-      const u32 column = thread_index() / (KEYS / 4) * 8;
+      const u32 column = thread_index() % PIECES / (KEYS / 4) * 8;
       UNROLL for (u32 i = 0; i < 4; i++) {
-        const u64 row = token(thread_index() % (KEYS / 4) * 4 + i) * p.kv_heads + kv_head;
+        const u64 row = tokens.row(p, kv_head, thread_index() % (KEYS / 4) * 4 + i);
         get_chunk(values[i], p.v, row * BYTES_V + column * 2);
-      }
-    }
-    DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionSequence& sequence,
-                             u32 kv_head, u32 from) {
-      const u32 last = sequence.keys - 1;
-      if (p.pages == nullptr) {
-        fetch(p, kv_head, [&](u32 key) -> u64 {
-          return sequence.key_first + smaller(from + key, last);
-        });
-      } else {
-        fetch(p, kv_head, [&](u32 key) {
-          return key_token(p, sequence, smaller(from + key, last));
-        });
       }
     }
 
     DEVICE_MEMBER void keep(Room& room) const {
       UNROLL for (u32 i = 0; i < FETCHED; i++) {
         const u32 chunk = i * THREADS + thread_index();
-        write_shared(room.keys[key_place(chunk / CHUNKS, chunk % CHUNKS)], 0, keys[i]);
+        u32 words[4];
+        words_of(words, keys[i]);
+        write_shared(room.keys[key_place(chunk / CHUNKS, chunk % CHUNKS)], 0, words);
       }
       if (PIECES < THREADS && thread_index() >= PIECES) return;
       // Four keys of one lane's weights: those of fragment `piece / 4` in group `piece % 4`.
       const u32 piece = thread_index() % (KEYS / 4), fragment = piece / 4;
+      u32 words[4][4];
+      UNROLL for (u32 i = 0; i < 4; i++) words_of(words[i], values[i]);
       UNROLL for (u32 i = 0; i < 8; i++) {
         const u32 column = thread_index() / (KEYS / 4) * 8 + i;
         u32 turned[2];
-        turn_column(turned, values, i);
-        write_shared(room.values[value_place(column, piece % 4 * 2 + fragment / 2)],
+        turn_column(turned, words, i);
+        write_shared(room.values[value_place(column, fragment / 2, piece % 4)],
                      fragment % 2 * 2, turned);
       }
     }
@@ -161,8 +154,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
         if (d % 2 == 0) in_order();
         u32 values[4];
-        read_shared(values,
-                    room.values[value_place(d * 16 + lane % 16, lane / 16 * 2 + half)]);
+        read_shared(values, room.values[value_place(d * 16 + lane % 16, half, lane / 16)]);
         UNROLL for (u32 c = 0; c < COLUMNS; c++) {
           multiply_chunks<T>(sums[c][d], values, weights[c]);
         }
@@ -192,14 +184,18 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
 
   DEVICE_MEMBER void attend(const AttentionParams& p, const AttentionSequence& sequence, u32 kv_head,
                             const Range& range, Room& room) {
-    const u32 end = range.end;
+    const u32 end = range.end, last = sequence.keys - 1;
+    Tokens<KEYS> tokens(p);
+    tokens.find(sequence, range.start, last);
     Fetched next;
-    next.fetch(p, sequence, kv_head, range.start);
+    tokens.go_on(sequence, range.start + KEYS, last);
+    next.fetch(p, kv_head, tokens);
     for (u32 from = range.start; from < end; from += KEYS) {
       block_barrier();
       next.keep(room);
       block_barrier();
-      if (from + KEYS < end) next.fetch(p, sequence, kv_head, from + KEYS);
+      tokens.go_on(sequence, from + 2 * KEYS, last);
+      next.fetch(p, kv_head, tokens);
       go_first();
       score(room);
       go_as_others();

@@ -2,8 +2,8 @@
 // the key of all heads, its first 512 the value (attention_lanes.h, attention_parts.h).
 //
 // Each of 4 waves has 16 of the up to 64 rows (heads) of a part, as columns of both products; all
-// waves share the keys, which come to shared memory twice: as they are, and their first 512 columns
-// turned. As many keys come at a time as one instruction of the second product takes.
+// waves share the keys, which are fetched once and kept in shared memory twice: as they are, and their
+// first 512 columns turned. As many keys come at a time as one instruction of the second product takes.
 #pragma once
 #include "attention_parts.h"
 #include "lane_cache.h"
@@ -16,70 +16,86 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
   using Kept = Cached<In, Cache>;
   static constexpr u32 THREADS = 256, DIM_QK = 576, DIM_V = 512;
   static constexpr u32 ROW_BYTES = Kept::BYTES * DIM_QK, STEPS = DIM_QK / 32;
-  // Of 8 elements, and of 16 bytes in memory.
-  static constexpr u32 CHUNKS = DIM_QK / 8, LOADS = CHUNKS / Kept::CHUNKS;
+  // Of 8 elements.
+  static constexpr u32 CHUNKS = DIM_QK / 8;
   static constexpr u32 KEYS = 8 * T::WORDS, FRAGMENTS = KEYS / 16;
-  static constexpr u32 FETCHED = (KEYS * LOADS + THREADS - 1) / THREADS;
-  // 8 columns of 4 keys each, of one thread.
-  static constexpr u32 PIECES = KEYS / 4 * (DIM_V / 8) / THREADS;
+  // 8 columns of 4 keys each, of one thread; 8 pieces beside each other, then the next four keys. What is
+  // behind the values, KEYS x 8 chunks, is a chunk of as many threads.
+  static constexpr u32 FOURS = KEYS / 4, PIECES = FOURS * (DIM_V / 8) / THREADS;
   static_assert(T::GROUPS == 4 && T::SUMS == 4 && PIECES > 0, "CDNA's lanes");
+  static_assert(THREADS % (8 * FOURS) == 0 && CHUNKS - DIM_V / 8 == 8 && KEYS * 8 <= THREADS, "pieces");
 
   struct Room {
     Vector<u32> keys[KEYS * CHUNKS];
     // Of each column, what each group of lanes takes of its keys.
-    alignas(16) u32 values[DIM_V][4][T::WORDS];
+    alignas(16) u32 values[DIM_V * 4][T::WORDS];
   };
 
   static DEVICE_MEMBER u32 place(u32 key, u32 chunk) { return key * CHUNKS + (chunk ^ key % 8); }
+  // Where a column's values for a group of lanes stand: among those of 128 bytes, which are all banks,
+  // exchanged by the number of these 128 bytes; 16 columns further everything is the same.
+  static DEVICE_MEMBER u32 value_place(u32 index, u32 group) {
+    if constexpr (T::WORDS == 4) return exchanged(index * 4 + group);
+    return index * 4 + (group ^ (index / 8 % 2 | index / 4 % 2 * 2));
+  }
   // Columns stand so that neither those who write every eighth nor those who read meet a bank twice.
   static DEVICE_MEMBER u32 column_at(u32 index) { return index % (DIM_V / 8) * 8 + index / (DIM_V / 8); }
-  static DEVICE_MEMBER u32 index_of(u32 column) { return column % 8 * (DIM_V / 8) + column / 8; }
 
-  // A thread's share of the keys, twice, on its way.
+  // The first of a piece's four keys. Lanes that write turned columns at once have the halves of what a
+  // group of lanes takes.
+  static DEVICE_MEMBER u32 first_key() {
+    const u32 four = thread_index() / 8 % FOURS;
+    return (four % (FOURS / 4) * 4 + four / (FOURS / 4)) * 4;
+  }
+  // Which chunk of a key the first piece has.
+  static DEVICE_MEMBER u32 first_chunk() {
+    return thread_index() / (8 * FOURS) * 8 + thread_index() % 8;
+  }
+  static constexpr u32 APART = THREADS / FOURS;
+
+  // A thread's share of the keys, on its way.
   struct Fetched {
-    u32 keys[FETCHED][4], values[PIECES][4][Kept::WORDS];
+    Words<Kept::WORDS> pieces[PIECES][4], rest;
 
-    // What is behind the part's last key is read as the last: nothing comes of it.
     DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
-                             const AttentionSequence& sequence, u32 from) {
-      const auto row = [&](u32 key) {
-        const u64 token = key_token(p, sequence, smaller(from + key, part.key_end - 1));
-        return (token * p.kv_heads + part.kv_head) * ROW_BYTES;
+                             const Tokens<KEYS>& tokens) {
+      const auto get = [&](Words<Kept::WORDS>& to, u64 row, u32 chunk) {
+        get_chunk(to, p.k, row * ROW_BYTES + chunk * 8 * Kept::BYTES);
       };
-      UNROLL for (u32 i = 0; i < FETCHED; i++) {
-        const u32 load = smaller(i * THREADS + thread_index(), KEYS * LOADS - 1);
-        get_chunk(keys[i], p.k, row(load / LOADS) + load % LOADS * 16);
+      UNROLL for (u32 k = 0; k < 4; k++) {
+        const u64 row = tokens.row(p, part.kv_head, first_key() + k);
+        UNROLL for (u32 i = 0; i < PIECES; i++) get(pieces[i][k], row, first_chunk() + i * APART);
       }
-      UNROLL for (u32 i = 0; i < PIECES; i++) {
-        const u32 piece = i * THREADS + thread_index(), column = piece / (KEYS / 4) * 8;
-        UNROLL for (u32 k = 0; k < 4; k++) {
-          get_chunk(values[i][k], p.k, row(piece % (KEYS / 4) * 4 + k) + column * Kept::BYTES);
-        }
-      }
+      const u64 row = tokens.row(p, part.kv_head, thread_index() / 8 % KEYS);
+      get(rest, row, DIM_V / 8 + thread_index() % 8);
     }
 
+    static DEVICE_MEMBER void widen(u32 (&to)[4], Words<Kept::WORDS> from) {
+      u32 words[Kept::WORDS];
+      words_of(words, from);
+      Kept::widen(to, words);
+    }
     DEVICE_MEMBER void keep(Room& room) const {
-      UNROLL for (u32 i = 0; i < FETCHED; i++) {
-        const u32 load = i * THREADS + thread_index();
-        if (load >= KEYS * LOADS) continue;
-        UNROLL for (u32 c = 0; c < Kept::CHUNKS; c++) {
-          u32 part[Kept::WORDS], wide[4];
-          UNROLL for (u32 w = 0; w < Kept::WORDS; w++) part[w] = keys[i][c * Kept::WORDS + w];
-          Kept::widen(wide, part);
-          write_shared(room.keys[place(load / LOADS, load % LOADS * Kept::CHUNKS + c)], 0, wide);
-        }
-      }
+      const u32 key = first_key();
       UNROLL for (u32 i = 0; i < PIECES; i++) {
-        const u32 piece = i * THREADS + thread_index(), k = piece % (KEYS / 4);
+        const u32 chunk = first_chunk() + i * APART;
         u32 wide[4][4];
-        UNROLL for (u32 at = 0; at < 4; at++) Kept::widen(wide[at], values[i][at]);
+        UNROLL for (u32 k = 0; k < 4; k++) {
+          widen(wide[k], pieces[i][k]);
+          write_shared(room.keys[place(key + k, chunk)], 0, wide[k]);
+        }
         UNROLL for (u32 c = 0; c < 8; c++) {
           u32 turned[2];
           turn_column(turned, wide, c);
-          write_shared(room.values[index_of(piece / (KEYS / 4) * 8 + c)][k % 4], k / 4 * 2,
-                       turned);
+          // Columns are as many rows further; each 16 rows everything is the same.
+          const u32 at = value_place(first_chunk(), key / 4 % 4) + (i * APART + c * (DIM_V / 8)) * 4;
+          write_shared(room.values[at], key / 16 * 2, turned);
         }
       }
+      if (KEYS * 8 < THREADS && thread_index() >= KEYS * 8) return;
+      u32 wide[4];
+      widen(wide, rest);
+      write_shared(room.keys[place(thread_index() / 8, DIM_V / 8 + thread_index() % 8)], 0, wide);
     }
   };
 
@@ -123,7 +139,7 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
       if (d % 4 == 0) in_order();
       u32 values[T::WORDS];
-      read_shared(values, room.values[d * 16 + lane % 16][lane / 16]);
+      read_shared(values, room.values[value_place(lane % 16, lane / 16) + d * 64]);
       multiply(sums[d], values, weights, In());
     }
   }
@@ -161,13 +177,19 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
     LatentLanes made;
     made.start(p, part, sequence, rows);
     if (part.key_first < part.key_end) {
+      const u32 last = part.key_end - 1;
+      Tokens<KEYS> tokens(p);
+      tokens.find(sequence, part.key_first, last);
       Fetched next;
-      next.fetch(p, part, sequence, part.key_first);
+      tokens.go_on(sequence, part.key_first + KEYS, last);
+      next.fetch(p, part, tokens);
       for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
         block_barrier();
+        in_order();
         next.keep(room);
         block_barrier();
-        if (from + KEYS < part.key_end) next.fetch(p, part, sequence, from + KEYS);
+        tokens.go_on(sequence, from + 2 * KEYS, last);
+        next.fetch(p, part, tokens);
         if (wave_index() * 16 < rows) made.attend(room, from, p.scale * LOG2_E * Kept::FACTOR);
       }
     }

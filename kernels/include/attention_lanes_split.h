@@ -32,41 +32,28 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
     } all;
   };
 
-  static DEVICE_MEMBER u32 place(u32 column, u32 chunk) {
-    return column * COLUMN_CHUNKS + (chunk ^ column / 2 % COLUMN_CHUNKS);
-  }
-
   // A lane's share of keys and values, on its way.
   struct Fetched {
-    u32 keys[FRAGMENTS][STEPS / Kept::CHUNKS][4], values[PIECES][4][Kept::WORDS];
+    Words<4> keys[FRAGMENTS][STEPS / Kept::CHUNKS];
+    Words<Kept::WORDS> values[PIECES][4];
 
     // What is behind the part's last key is read as the last: nothing comes of it.
-    template <class Token>
-    DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part, Token token) {
+    DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
+                             const Tokens<KEYS>& tokens) {
       const u32 lane = lane_index();
       UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-        const u64 row = token(f * 16 + lane % 16) * p.kv_heads + part.kv_head;
+        const u64 row = tokens.row(p, part.kv_head, f * 16 + lane % 16);
         UNROLL for (u32 i = 0; i < STEPS / Kept::CHUNKS; i++) {
           get_chunk(keys[f][i], p.k, row * ROW_BYTES + (i * 4 + lane / 16) * 16);
         }
       }
-      UNROLL for (u32 i = 0; i < PIECES; i++) {
-        const u32 piece = i * 64 + lane, column = piece / (KEYS / 4) * 8;
-        UNROLL for (u32 k = 0; k < 4; k++) {
-          const u64 row = token(piece % (KEYS / 4) * 4 + k) * p.kv_heads + part.kv_head;
+      // All pieces of a lane are of the same keys.
+      UNROLL for (u32 k = 0; k < 4; k++) {
+        const u64 row = tokens.row(p, part.kv_head, lane % (KEYS / 4) * 4 + k);
+        UNROLL for (u32 i = 0; i < PIECES; i++) {
+          const u32 column = (i * 64 + lane) / (KEYS / 4) * 8;
           get_chunk(values[i][k], p.v, row * ROW_BYTES + column * Kept::BYTES);
         }
-      }
-    }
-    DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
-                             const AttentionSequence& sequence, u32 from) {
-      const u32 last = part.key_end - 1;
-      if (p.pages == nullptr) {
-        fetch(p, part, [&](u32 key) -> u64 {
-          return sequence.key_first + smaller(from + key, last);
-        });
-      } else {
-        fetch(p, part, [&](u32 key) { return key_token(p, sequence, smaller(from + key, last)); });
       }
     }
 
@@ -75,11 +62,16 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
       UNROLL for (u32 i = 0; i < PIECES; i++) {
         const u32 piece = i * 64 + lane_index(), k = piece % (KEYS / 4);
         u32 wide[4][4];
-        UNROLL for (u32 at = 0; at < 4; at++) Kept::widen(wide[at], values[i][at]);
+        UNROLL for (u32 at = 0; at < 4; at++) {
+          u32 words[Kept::WORDS];
+          words_of(words, values[i][at]);
+          Kept::widen(wide[at], words);
+        }
         UNROLL for (u32 c = 0; c < 8; c++) {
           u32 turned[2];
           turn_column(turned, wide, c);
-          write_shared(room[place(piece / (KEYS / 4) * 8 + c, k % 4)], k / 4 * 2, turned);
+          const u32 column = piece / (KEYS / 4) * 8 + c;
+          write_shared(room[exchanged(column * COLUMN_CHUNKS + k % 4)], k / 4 * 2, turned);
         }
       }
     }
@@ -139,7 +131,7 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
     const u32 lane = lane_index();
     UNROLL for (u32 d = 0; d < DIM / 16; d++) {
       u32 values[4];
-      read_shared(values, room[place(d * 16 + lane % 16, lane / 16)]);
+      read_shared(values, room[exchanged((d * 16 + lane % 16) * COLUMN_CHUNKS + lane / 16)]);
       multiply_chunks<T>(sums[d], values, weights);
     }
   }
@@ -194,8 +186,12 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
     u32 from = part.key_first + KEYS * wave_index();
     if (from < part.key_end) {
       auto& own = room.values[wave_index()];
+      const u32 last = part.key_end - 1;
+      Tokens<KEYS> tokens(p);
+      tokens.find(sequence, from, last);
       Fetched next;
-      next.fetch(p, part, sequence, from);
+      tokens.go_on(sequence, from + WAVES * KEYS, last);
+      next.fetch(p, part, tokens);
       for (; from < part.key_end; from += WAVES * KEYS) {
         f32 scores[FRAGMENTS][4] = {};
         u32 weights[4];
@@ -204,9 +200,9 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
         warp_barrier();
         next.keep(own);
         warp_barrier();
-        if (from + WAVES * KEYS < part.key_end) {
-          next.fetch(p, part, sequence, from + WAVES * KEYS);
-        }
+        tokens.go_on(sequence, from + 2 * WAVES * KEYS, last);
+        next.fetch(p, part, tokens);
+        in_order();
         made.weigh(weights, scores, factor);
         made.accumulate(own, weights);
       }

@@ -56,19 +56,16 @@ DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) {
   to[1] = __builtin_bit_cast(u32, __builtin_amdgcn_cvt_scalef32_pk_bf16_fp8(four, 1.0f, true));
 }
 
-// Memory that copies read from: beyond its end they read zeros.
-typedef __amdgpu_buffer_rsrc_t Source;
-DEVICE Source source_of(const void* from, u64 bytes) {
-  const u32 length = bytes > 0xfffffff0u ? 0xfffffff0u : u32(bytes);
-  return __builtin_amdgcn_make_buffer_rsrc(const_cast<void*>(from), 0, length,
-                                           BUFFER_OF_BYTES);
-}
-CONSTANT u32 NOWHERE = ~0u;
 // Copies 16 bytes for each lane to shared memory, the lanes' one after the other from `to` on, which
-// is the same for all of a wave, without a register between.
-DEVICE void copy_direct(Vector<u32>* to, Source from, u32 byte) {
-  __builtin_amdgcn_raw_ptr_buffer_load_lds(
-      from, (__attribute__((address_space(3))) void*)to, 16, byte, 0, 0, 0);
+// is the same for all of a wave, without a register between. Compilers wait for a copy that they know of
+// before each read of shared memory, whichever place it reads: they are not told of these. M0 is the
+// place; what follows it, or a vector instruction that wrote the source, has to wait for 5 cycles.
+DEVICE void copy_direct(Vector<u32>* to, Source source, u32 byte) {
+  const u64 from = reinterpret_cast<u64>(source.from);
+  const Words4 buffer = {u32(from), u32(from >> 32) & 0xffff, source.bytes, BUFFER_OF_BYTES};
+  const u32 place = u32(reinterpret_cast<u64>((__attribute__((address_space(3))) void*)to));
+  asm volatile("s_mov_b32 m0, %0\n\ts_nop 4\n\tbuffer_load_dwordx4 %1, %2, 0 offen lds"
+               :: "s"(place), "v"(byte), "s"(buffer) : "memory");
 }
 // Until all but the OPEN latest loads and copies of this wave are done. They end in their order. The
 // machine code must have as many as whoever waits counts: kernels/proofs.toml asserts it.

@@ -49,6 +49,11 @@ template <class T> DEVICE constexpr u32 bytes_together() {
   return chunks_together<T>() * 16 * T::GROUPS;
 }
 
+// Where chunks of rows of 64 or 128 bytes stand in shared memory, counted along rows: those of 128 bytes,
+// which are all of its banks, are exchanged by the number of these 128 bytes, so that lanes of
+// neighbouring rows meet no bank twice. What is exchanged twice is where it was.
+DEVICE u32 exchanged(u32 chunk) { return chunk ^ chunk / 8 % 8; }
+
 template <class T>
 DEVICE void multiply_chunks(typename T::Sum (&sums)[T::SUMS],
                             const u32 (&left)[4 * chunks_together<T>()],

@@ -1,9 +1,10 @@
 // Matrix products by fragments in the registers of a wave, for all of AMD's generations. Rows of A,
-// B and C must be multiples of 16 bytes; m, n and k are free otherwise.
+// B and C must be multiples of 16 bytes; m, n and k are free otherwise, as long as 128 rows of A or
+// columns of B, and a stage's rows of B, are less than 4 GiB.
 //
 // 8 waves, 2 down and 4 across, make a tile. Along k, 64 bytes of each row (128 where instructions
 // take so many) are a stage; one stage is multiplied while the next is in shared memory and the one
-// after it on its way to registers. B is turned on its way into shared memory, so that both operands
+// or two after it on their way to registers. B is turned on its way into shared memory, so that both operands
 // lie there along k. The right operand of an instruction is A: its lanes then have sums of one row
 // of C that follow each other.
 //
@@ -27,8 +28,12 @@ DEVICE u32 index_on_die(u32 index, u32 count, u32 dies) {
 }
 
 // The tile and the ways of a generation with an element type.
-template <class T, u32 DOWN_COUNT, u32 ACROSS_COUNT, bool ALTERNATE, u32 DIE_COUNT> struct Shape {
+template <class T, u32 DOWN_COUNT, u32 ACROSS_COUNT, bool ALTERNATE, u32 DIE_COUNT,
+          u32 AHEAD_COUNT = 1>
+struct Shape {
   using In = typename T::In;
+  // Stages on their way to registers.
+  static constexpr u32 AHEAD = AHEAD_COUNT;
   static constexpr u32 DIES = DIE_COUNT;
   static constexpr bool ALTERNATES = ALTERNATE;
   static constexpr u32 THREADS = 8 * LANES;
@@ -49,32 +54,54 @@ template <class T, u32 DOWN_COUNT, u32 ACROSS_COUNT, bool ALTERNATE, u32 DIE_COU
   static constexpr u32 PIECE_COLUMNS = BYTES == 1 ? 8 : BYTES == 2 ? 4 : 2;
   static constexpr u32 PIECE_WORDS = PIECE_COLUMNS * BYTES / 4;
   static constexpr u32 PIECES = DEPTH * COLUMNS / (PIECE_ROWS * PIECE_COLUMNS) / THREADS;
-  static constexpr u32 FETCHED_B =
-      T::BY_COLUMNS ? COLUMNS * CHUNKS / THREADS * 4 : PIECES * PIECE_ROWS * PIECE_WORDS;
+  // Loads of a thread, and their words.
+  static constexpr u32 FETCHED_B = T::BY_COLUMNS ? COLUMNS * CHUNKS / THREADS : PIECES * PIECE_ROWS;
+  static constexpr u32 WORDS_B = T::BY_COLUMNS ? 4 : PIECE_WORDS;
+  // So many columns of B beside each other are in as many fragments of a wave, so that columns of
+  // pieces beside each other, which lanes write at once, are neighbours in a fragment.
+  static constexpr u32 BESIDE =
+      T::BY_COLUMNS ? 1 : PIECE_COLUMNS < ACROSS ? PIECE_COLUMNS : ACROSS;
+  // Which row of B's part of a stage a piece's first column is; the next is 16 rows further.
+  static DEVICE_MEMBER u32 row_of(u32 column) {
+    constexpr u32 TOGETHER = 16 * BESIDE;
+    return column - column % TOGETHER + column % BESIDE * 16 + column % TOGETHER / BESIDE;
+  }
+  // Pieces of the lanes that write 128 bytes, all banks, at once.
+  static constexpr u32 IN_FRAGMENT = 16 * BESIDE / PIECE_COLUMNS;
+  static constexpr u32 PIECES_BESIDE = IN_FRAGMENT < 8 ? IN_FRAGMENT : 8;
+  static constexpr u32 PIECES_BELOW = 128 / (PIECE_ROWS * BYTES) / PIECES_BESIDE;
+  static constexpr u32 GROUPS_BESIDE = COLUMNS / PIECE_COLUMNS / PIECES_BESIDE;
 };
 
 using Place = Vector<u32>;
 
-// Where a chunk of a row is in a stage: exchanged by the row's number, so that lanes of neighbouring
-// rows meet no bank twice.
+// Where a chunk of a stage is; 16 rows further everything is the same.
 template <class S> DEVICE u32 place(u32 row, u32 chunk) {
-  const u32 exchanged = S::CHUNKS == 4 ? row / 2 % 4 : row % S::CHUNKS;
-  return row * S::CHUNKS + (chunk ^ exchanged);
+  return exchanged(row * S::CHUNKS + chunk);
 }
 
-// A chunk of rows along k; zeros where there is none.
-DEVICE void fetch_chunk(u32 (&to)[4], const void* matrix, u32 row, u32 rows, u64 byte, u64 bytes) {
-  if (row < rows && byte < bytes) {
-    get_words(to, static_cast<const u8*>(matrix) + (row * bytes + byte));
-  } else {
-    UNROLL for (u32 i = 0; i < 4; i++) to[i] = 0;
-  }
+// The rows of a tile, of `bytes` each: `count` from `first` on, of which there are `all`.
+DEVICE Source rows_of(const void* matrix, u32 first, u32 count, u32 all, u32 bytes) {
+  // By signed numbers: an unsigned difference that ends at zero is a vector instruction's.
+  const i32 left = i32(all) - i32(first), there = left < 0 ? 0 : left < i32(count) ? left : i32(count);
+  return {static_cast<const u8*>(matrix) + u64(first) * bytes, u32(there) * bytes};
+}
+// Those of which the threads of a block have a chunk each, the `i`th of a tile that begins with `first`.
+template <class S>
+DEVICE Source rows_of(const void* matrix, u32 first, u32 i, u32 all, u32 bytes) {
+  constexpr u32 COUNT = S::THREADS / S::CHUNKS;
+  return rows_of(matrix, first + i * COUNT, COUNT, all, bytes);
+}
+// Where a chunk of a stage begins among the bytes of such rows; nowhere where it is behind their end.
+template <class S> DEVICE u32 byte_of(u32 chunk, u32 step, u32 bytes) {
+  const u32 byte = step * S::STAGE_BYTES + chunk % S::CHUNKS * 16;
+  return byte < bytes ? chunk / S::CHUNKS * bytes + byte : NOWHERE;
 }
 
 // One thread's share of a stage, on its way.
 template <class T, class S> struct Fetched {
-  u32 a[S::FETCHED_A][4];
-  u32 b[S::FETCHED_B];
+  Words<4> a[S::FETCHED_A];
+  Words<S::WORDS_B> b[S::FETCHED_B];
 
   DEVICE_MEMBER void fetch(const GemmParams& p, Tile tile, u32 step) {
     fetch_a(p, tile, step);
@@ -82,55 +109,44 @@ template <class T, class S> struct Fetched {
   }
 
   DEVICE_MEMBER void fetch_a(const GemmParams& p, Tile tile, u32 step) {
-    const u64 bytes = u64(p.k) * S::BYTES, first = u64(step) * S::STAGE_BYTES;
+    const u32 bytes = p.k * S::BYTES, byte = byte_of<S>(thread_index(), step, bytes);
     UNROLL for (u32 i = 0; i < S::FETCHED_A; i++) {
-      const u32 chunk = i * S::THREADS + thread_index();
-      const u32 row = tile.row * S::ROWS + chunk / S::CHUNKS;
-      fetch_chunk(a[i], p.a, row, p.m, first + chunk % S::CHUNKS * 16, bytes);
+      get_words(a[i], rows_of<S>(p.a, tile.row * S::ROWS, i, p.m, bytes), byte);
     }
   }
 
-  // COUNTED: loads are made in any case, for whoever counts them.
-  template <bool COUNTED = false>
   DEVICE_MEMBER void fetch_b(const GemmParams& p, Tile tile, u32 step) {
-    const u64 bytes = u64(p.k) * S::BYTES, first = u64(step) * S::STAGE_BYTES;
     if constexpr (T::BY_COLUMNS) {
-      UNROLL for (u32 i = 0; i < S::FETCHED_B / 4; i++) {
-        const u32 chunk = i * S::THREADS + thread_index();
-        const u32 column = tile.column * S::COLUMNS + chunk / S::CHUNKS;
-        u32 got[4];
-        fetch_chunk(got, p.b, column, p.n, first + chunk % S::CHUNKS * 16, bytes);
-        UNROLL for (u32 w = 0; w < 4; w++) b[i * 4 + w] = got[w];
+      const u32 bytes = p.k * S::BYTES, byte = byte_of<S>(thread_index(), step, bytes);
+      UNROLL for (u32 i = 0; i < S::FETCHED_B; i++) {
+        get_words(b[i], rows_of<S>(p.b, tile.column * S::COLUMNS, i, p.n, bytes), byte);
       }
     } else {
-      fetch_turned<COUNTED>(p, tile, step * S::DEPTH);
+      fetch_turned(p, tile, step * S::DEPTH);
     }
   }
 
-  // Column and row along k, within a stage, of a thread's piece.
+  // Column and row along k, within a stage, of a thread's piece. Lanes that write at once have
+  // PIECES_BESIDE pieces beside each other, and PIECES_BELOW below each other.
   static DEVICE_MEMBER u32 piece_column(u32 piece) {
     const u32 at = piece * S::THREADS + thread_index();
-    return at % (S::COLUMNS / S::PIECE_COLUMNS) * S::PIECE_COLUMNS;
+    const u32 group = at / (S::PIECES_BESIDE * S::PIECES_BELOW) % S::GROUPS_BESIDE;
+    return (group * S::PIECES_BESIDE + at % S::PIECES_BESIDE) * S::PIECE_COLUMNS;
   }
   static DEVICE_MEMBER u32 piece_row(u32 piece) {
     const u32 at = piece * S::THREADS + thread_index();
-    return at / (S::COLUMNS / S::PIECE_COLUMNS) * S::PIECE_ROWS;
+    const u32 group = at / (S::PIECES_BESIDE * S::PIECES_BELOW) / S::GROUPS_BESIDE;
+    return (group * S::PIECES_BELOW + at / S::PIECES_BESIDE % S::PIECES_BELOW) * S::PIECE_ROWS;
   }
 
-  template <bool COUNTED> DEVICE_MEMBER void fetch_turned(const GemmParams& p, Tile tile, u32 k_first) {
+  DEVICE_MEMBER void fetch_turned(const GemmParams& p, Tile tile, u32 k_first) {
+    const u32 bytes = p.n * S::BYTES;
+    const Source from = rows_of(p.b, k_first, S::DEPTH, p.k, bytes);
     UNROLL for (u32 piece = 0; piece < S::PIECES; piece++) {
       const u32 column = tile.column * S::COLUMNS + piece_column(piece);
       UNROLL for (u32 r = 0; r < S::PIECE_ROWS; r++) {
-        const u32 k = k_first + piece_row(piece) + r;
-        const bool there = k < p.k && column < p.n;
-        u32 got[S::PIECE_WORDS] = {};
-        if (COUNTED || there) {
-          const u64 at = there ? u64(k) * p.n + column : 0;
-          get_words(got, static_cast<const u8*>(p.b) + at * S::BYTES);
-        }
-        UNROLL for (u32 w = 0; w < S::PIECE_WORDS; w++) {
-          b[(piece * S::PIECE_ROWS + r) * S::PIECE_WORDS + w] = !COUNTED || there ? got[w] : 0;
-        }
+        const u32 byte = (piece_row(piece) + r) * bytes + column * S::BYTES;
+        get_words(b[piece * S::PIECE_ROWS + r], from, column < p.n ? byte : NOWHERE);
       }
     }
   }
@@ -142,42 +158,51 @@ template <class T, class S> struct Fetched {
 
   DEVICE_MEMBER void keep_a(Place* stage) const {
     UNROLL for (u32 i = 0; i < S::FETCHED_A; i++) {
-      const u32 chunk = i * S::THREADS + thread_index();
-      write_shared(stage[place<S>(chunk / S::CHUNKS, chunk % S::CHUNKS)], 0, a[i]);
+      keep_chunk(stage, i, a[i]);
     }
   }
 
   DEVICE_MEMBER void keep_b(Place* stage) const {
     Place* columns = stage + S::ROWS * S::CHUNKS;
     if constexpr (T::BY_COLUMNS) {
-      UNROLL for (u32 i = 0; i < S::FETCHED_B / 4; i++) {
-        const u32 chunk = i * S::THREADS + thread_index();
-        u32 got[4];
-        UNROLL for (u32 w = 0; w < 4; w++) got[w] = b[i * 4 + w];
-        write_shared(columns[place<S>(chunk / S::CHUNKS, chunk % S::CHUNKS)], 0, got);
-      }
+      UNROLL for (u32 i = 0; i < S::FETCHED_B; i++) keep_chunk(columns, i, b[i]);
     } else {
       UNROLL for (u32 piece = 0; piece < S::PIECES; piece++) keep_turned(columns, piece);
     }
   }
 
+  static DEVICE_MEMBER void keep_chunk(Place* rows, u32 i, Words<4> chunk) {
+    u32 words[4];
+    UNROLL for (u32 w = 0; w < 4; w++) words[w] = chunk[w];
+    write_shared(rows[exchanged(thread_index()) + i * S::THREADS], 0, words);
+  }
+
   DEVICE_MEMBER void keep_turned(Place* columns, u32 piece) const {
     constexpr u32 WORDS = S::PIECE_ROWS * S::BYTES / 4;
-    const u32 byte = piece_row(piece) * S::BYTES;
+    const u32 byte = piece_row(piece) * S::BYTES, row = S::row_of(piece_column(piece));
     UNROLL for (u32 c = 0; c < S::PIECE_COLUMNS; c++) {
-      u32 turned[WORDS] = {};
-      UNROLL for (u32 r = 0; r < S::PIECE_ROWS; r++) {
-        const u32* row = b + (piece * S::PIECE_ROWS + r) * S::PIECE_WORDS;
-        if constexpr (S::BYTES < 4) {
-          const u32 bits = 8 * S::BYTES, mask = (1u << bits) - 1;
-          const u32 value = row[c * S::BYTES / 4] >> (c * bits % 32) & mask;
-          turned[r * S::BYTES / 4] |= value << (r * bits % 32);
-        } else {
-          constexpr u32 EACH = S::BYTES / 4;
-          UNROLL for (u32 w = 0; w < EACH; w++) turned[r * EACH + w] = row[c * EACH + w];
+      u32 turned[WORDS];
+      // The word of a row that has this column, or the column's words.
+      const auto word = [&](u32 row, u32 at) {
+        return b[piece * S::PIECE_ROWS + row][c * S::BYTES / 4 + at];
+      };
+      if constexpr (S::BYTES == 1) {
+        // Of two rows by turns the first two columns of a word, or the last two; then of both pairs one.
+        const u32 half = c % 4 / 2 * 0x0202;
+        const u32 low = bytes_of(word(1, 0), word(0, 0), 0x05010400 + half * 0x10001);
+        const u32 high = bytes_of(word(3, 0), word(2, 0), 0x05010400 + half * 0x10001);
+        turned[0] = bytes_of(high, low, c % 2 == 0 ? 0x05040100 : 0x07060302);
+      } else if constexpr (S::BYTES == 2) {
+        UNROLL for (u32 w = 0; w < WORDS; w++) {
+          turned[w] =
+              bytes_of(word(2 * w + 1, 0), word(2 * w, 0), c % 2 == 0 ? 0x05040100 : 0x07060302);
         }
+      } else {
+        constexpr u32 EACH = S::BYTES / 4;
+        UNROLL for (u32 w = 0; w < WORDS; w++) turned[w] = word(w / EACH, w % EACH);
       }
-      write_shared(columns[place<S>(piece_column(piece) + c, byte / 16)], byte % 16 / 4, turned);
+      const u32 at = place<S>(row + c / S::BESIDE, byte / 16) + c % S::BESIDE * 16 * S::CHUNKS;
+      write_shared(columns[at], byte % 16 / 4, turned);
     }
   }
 };
@@ -190,7 +215,7 @@ DEVICE void load(u32 (&to)[COUNT][4 * S::TOGETHER], const Place* rows, u32 first
     UNROLL for (u32 c = 0; c < S::TOGETHER; c++) {
       const u32 chunk = (step * S::TOGETHER + c) * T::GROUPS + lane / 16 % T::GROUPS;
       u32 got[4];
-      read_shared(got, rows[place<S>(first + i * 16 + lane % 16, chunk)]);
+      read_shared(got, rows[place<S>(lane % 16, chunk) + (first + i * 16) * S::CHUNKS]);
       UNROLL for (u32 w = 0; w < 4; w++) to[i][c * 4 + w] = got[w];
     }
   }
@@ -212,13 +237,14 @@ template <class T, class S> struct Fragments {
 };
 
 // Values that follow each other, as words.
-DEVICE void pack(u32 (&to)[1], const f32 (&from)[1], f32) { to[0] = bits_of(from[0]); }
-DEVICE void pack(u32 (&to)[1], const i32 (&from)[1], i32) { to[0] = u32(from[0]); }
 template <u32 COUNT> DEVICE void pack(u32 (&to)[COUNT], const f32 (&from)[COUNT], f32) {
   UNROLL for (u32 i = 0; i < COUNT; i++) to[i] = bits_of(from[i]);
 }
 template <u32 COUNT> DEVICE void pack(u32 (&to)[COUNT], const i32 (&from)[COUNT], i32) {
   UNROLL for (u32 i = 0; i < COUNT; i++) to[i] = u32(from[i]);
+}
+template <u32 COUNT> DEVICE void pack(u32 (&to)[2 * COUNT], const f64 (&from)[COUNT], f64) {
+  __builtin_memcpy(to, from, sizeof(to));
 }
 template <u32 COUNT, class Half> DEVICE void pack(u32 (&to)[COUNT], const f32 (&from)[2 * COUNT],
                                                   Half type) {
@@ -229,42 +255,37 @@ template <class T, class S>
 DEVICE void leave(const GemmParams& p, Tile tile,
                   typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   using Out = typename T::Out;
+  // Columns that follow each other in a lane, and in one store.
+  constexpr u32 RUN = T::RUN * S::BESIDE, MOST = 16 / sizeof(Out), AT_ONCE = RUN < MOST ? RUN : MOST;
   const u32 lane = lane_index(), wave = wave_index();
   UNROLL for (u32 i = 0; i < S::DOWN; i++) {
     in_order();
     const u32 row = tile.row * S::ROWS + (wave / 4 * S::DOWN + i) * 16 + lane % 16;
     Out* to = static_cast<Out*>(p.c) + u64(row) * p.n;
-    UNROLL for (u32 j = 0; j < S::ACROSS; j++) {
+    UNROLL for (u32 j = 0; j < S::ACROSS; j += S::BESIDE) {
       const u32 first = tile.column * S::COLUMNS + (wave % 4 * S::ACROSS + j) * 16;
       UNROLL for (u32 s = 0; s < T::SUMS; s += T::RUN) {
-        const u32 column = first + T::row(lane, s);
-        if (row >= p.m || column >= p.n) continue;
-        if constexpr (T::RUN == 1) {
-          to[column] = narrow(typename T::Sum(T::FACTOR * sums[i][j][s]), Out());
-        } else {
-          // As many as one store takes: RUN of 2 bytes, or 4 of 4.
-          constexpr u32 WORDS = T::RUN * sizeof(Out) / 4 > 4 ? 4 : T::RUN * sizeof(Out) / 4;
-          constexpr u32 AT_ONCE = WORDS * 4 / sizeof(Out);
-          UNROLL for (u32 part = 0; part < T::RUN; part += AT_ONCE) {
-            if (column + part >= p.n) continue;
-            typename T::Sum values[AT_ONCE];
-            UNROLL for (u32 v = 0; v < AT_ONCE; v++) {
-              values[v] = T::FACTOR * sums[i][j][s + part + v];
-            }
-            u32 words[WORDS];
-            pack(words, values, Out());
-            put_words(reinterpret_cast<u8*>(to + column + part), words);
+        UNROLL for (u32 part = 0; part < RUN; part += AT_ONCE) {
+          const u32 column = first + T::row(lane, s) * S::BESIDE + part;
+          if (row >= p.m || column >= p.n) continue;
+          typename T::Sum values[AT_ONCE];
+          UNROLL for (u32 v = 0; v < AT_ONCE; v++) {
+            const u32 at = part + v;
+            values[v] = T::FACTOR * sums[i][j + at % S::BESIDE][s + at / S::BESIDE];
           }
+          u32 words[AT_ONCE * sizeof(Out) / 4];
+          pack(words, values, Out());
+          put_words(reinterpret_cast<u8*>(to + column), words);
         }
       }
     }
   }
 }
 
-// What a multiplication takes beside the fragments of a step: here nothing. It is told of each step
-// when the one before was multiplied.
+// What a multiplication takes beside the fragments of a step: here nothing. It is told of the step to
+// come when one was multiplied; there are as many as stages on their way.
 template <class T, class S> struct Alone {
-  DEVICE_MEMBER Alone(const GemmParams&, Tile) {}
+  DEVICE_MEMBER void start(const GemmParams&, Tile) {}
   DEVICE_MEMBER void fetch(u32) {}
   DEVICE_MEMBER void multiply(const Fragments<T, S>& fragments,
                               typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
@@ -275,22 +296,34 @@ template <class T, class S> struct Alone {
 // The stages of one tile, half of the waves a barrier behind.
 template <class T, class S, class Beside>
 DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Place* stages,
-                                 Fetched<T, S>& fetched, Beside& beside,
+                                 Fetched<T, S> (&fetched)[S::AHEAD], Beside (&beside)[S::AHEAD],
                                  typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   static_assert(S::STEPS == 1, "all fragments of a stage are loaded at once");
-  const bool late = wave_index() >= 4;
+  const bool late = of_wave(wave_index()) >= 4;
   if (late) block_barrier();
-  for (u32 step = 0; step < steps; step++) {
+  // `next` has the next stage, and is given the one that is then to be sent for.
+  const auto turn = [&](u32 step, Fetched<T, S>& next, Beside& beside) {
     Fragments<T, S> fragments;
     fragments.take(stages + step % 2 * S::STAGE, 0);
-    if (step + 1 < steps) fetched.keep(stages + (step + 1) % 2 * S::STAGE);
-    if (step + 2 < steps) fetched.fetch(p, tile, step + 2);
+    // Fragments come first: what is kept may still be on its way. All of it is waited for before the
+    // next loads begin, of which none is then waited for. Behind the last stage there are zeros: with a
+    // way around these loads, waits behind them would have to be as long as if they were not made.
+    in_order();
+    next.keep(stages + (step + 1) % 2 * S::STAGE);
+    in_order();
+    next.fetch(p, tile, step + 1 + S::AHEAD);
     block_barrier();
     go_first();
     beside.multiply(fragments, sums);
-    if (step + 1 < steps) beside.fetch(step + 1);
+    beside.fetch(step + S::AHEAD);
     go_as_others();
     block_barrier();
+  };
+  // The last of these may be of zeros alone: a way around it would make waits longer.
+  for (u32 step = 0; step < steps; step += S::AHEAD) {
+    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+      turn(step + ahead, fetched[ahead], beside[ahead]);
+    }
   }
   if (!late) block_barrier();
 }
@@ -298,11 +331,11 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Plac
 // The same, all waves together.
 template <class T, class S>
 DEVICE void multiply_together(const GemmParams& p, Tile tile, u32 steps, Place* stages,
-                              Fetched<T, S>& fetched,
+                              Fetched<T, S> (&fetched)[1],
                               typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   for (u32 step = 0; step < steps; step++) {
-    if (step + 1 < steps) fetched.keep(stages + (step + 1) % 2 * S::STAGE);
-    if (step + 2 < steps) fetched.fetch(p, tile, step + 2);
+    fetched[0].keep(stages + (step + 1) % 2 * S::STAGE);
+    fetched[0].fetch(p, tile, step + 2);
     UNROLL for (u32 part = 0; part < S::STEPS; part++) {
       Fragments<T, S> fragments;
       fragments.take(stages + step % 2 * S::STAGE, part);
@@ -318,15 +351,22 @@ template <class T, class S, class Beside = Alone<T, S>> DEVICE void product(cons
   const u32 steps = tiles_along(p.k, S::DEPTH);
   for (u32 index = block_index(); index < rows * columns; index += block_count()) {
     const Tile tile = tile_at<GROUP>(index_on_die(index, rows * columns, S::DIES), rows, columns);
-    Fetched<T, S> fetched;
-    fetched.fetch(p, tile, 0);
-    fetched.keep(stages);
-    if (steps > 1) fetched.fetch(p, tile, 1);
+    Fetched<T, S> fetched[S::AHEAD];
+    fetched[0].fetch(p, tile, 0);
+    fetched[0].keep(stages);
+    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+      in_order();
+      fetched[ahead].fetch(p, tile, 1 + ahead);
+    }
     typename T::Sum sums[S::DOWN][S::ACROSS][T::SUMS] = {};
     block_barrier();
     if constexpr (S::ALTERNATES) {
-      Beside beside(p, tile);
-      beside.fetch(0);
+      Beside beside[S::AHEAD];
+      UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+        in_order();
+        beside[ahead].start(p, tile);
+        beside[ahead].fetch(ahead);
+      }
       multiply_alternating<T, S>(p, tile, steps, stages, fetched, beside, sums);
     } else {
       multiply_together<T, S>(p, tile, steps, stages, fetched, sums);

@@ -11,40 +11,52 @@ namespace {
 
 template <class T, class S> struct Scales {
   using In = typename T::In;
-  const GemmParams& p;
-  Tile tile;
+  // Those of the tile's rows and columns; tiles of them along k.
+  Source rows, columns;
+  u32 tiles;
   // Of each fragment of A, and of B, the four scales of a lane's line.
-  u32 a[S::DOWN], b[S::ACROSS];
+  Words<1> a[S::DOWN], b[S::ACROSS];
+  static_assert(S::ROWS % SCALE_ROWS == 0 && S::COLUMNS % SCALE_ROWS == 0, "whole tiles of scales");
 
-  DEVICE_MEMBER Scales(const GemmParams& p, Tile tile) : p(p), tile(tile) {}
+  DEVICE_MEMBER void start(const GemmParams& p, Tile tile) {
+    tiles = scale_tiles<In>(p.k * (8 / In::BITS));
+    rows = source(p.scales_a, tile.row * S::ROWS, S::ROWS, p.m);
+    columns = source(p.scales_b, tile.column * S::COLUMNS, S::COLUMNS, p.n);
+  }
+  DEVICE_MEMBER Source source(const void* scales, u32 first, u32 count, u32 end) const {
+    return rows_of(scales, first / SCALE_ROWS, count / SCALE_ROWS, tiles_along(end, SCALE_ROWS),
+                   tiles * SCALE_BYTES);
+  }
 
-  // What is behind the last line is multiplied by zeros.
+  // What is behind the last line, or step, is multiplied by zeros: by scales of zero, of which none is no
+  // number.
   template <u32 COUNT>
-  DEVICE_MEMBER void fetch(u32 (&to)[COUNT], const void* scales, u32 first, u32 end, u32 step) {
-    // Rows of so many bytes.
-    const u32 tiles = scale_tiles<In>(p.k * (8 / In::BITS));
+  DEVICE_MEMBER void fetch(Words<1> (&to)[COUNT], Source scales, u32 first, u32 step) {
+    if (step >= tiles) scales.bytes = 0;
     UNROLL for (u32 i = 0; i < COUNT; i++) {
       const u32 line = first + i * 16 + lane_index() % 16;
-      u32 word[1];
-      get_words(word, static_cast<const u8*>(scales) +
-                          scale_place(line < end ? line : end - 1, step * SCALE_STEPS, tiles));
-      to[i] = word[0];
+      get_words(to[i], scales, u32(scale_place(line, step * SCALE_STEPS, tiles)));
     }
   }
   DEVICE_MEMBER void fetch(u32 step) {
     const u32 wave = wave_index();
-    fetch(a, p.scales_a, tile.row * S::ROWS + wave / 4 * 16 * S::DOWN, p.m, step);
-    fetch(b, p.scales_b, tile.column * S::COLUMNS + wave % 4 * 16 * S::ACROSS, p.n, step);
+    fetch(a, rows, wave / 4 * 16 * S::DOWN, step);
+    fetch(b, columns, wave % 4 * 16 * S::ACROSS, step);
+  }
+  // The scale of this lane's block in the first byte; asked for no sooner than here, where it is there.
+  static DEVICE_MEMBER u32 own(Words<1> scales) {
+    u32 four = scales[0];
+    forget(four);
+    return four >> lane_index() / 16 * 8;
   }
   DEVICE_MEMBER void multiply(const Fragments<T, S>& fragments,
                               f32 (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
-    // The scale of this lane's block comes to be in the first byte.
-    const u32 shift = lane_index() / 16 * 8;
-    UNROLL for (u32 i = 0; i < S::DOWN; i++) a[i] >>= shift;
-    UNROLL for (u32 j = 0; j < S::ACROSS; j++) b[j] >>= shift;
+    u32 left[S::ACROSS], right[S::DOWN];
+    UNROLL for (u32 j = 0; j < S::ACROSS; j++) left[j] = own(b[j]);
     UNROLL for (u32 i = 0; i < S::DOWN; i++) {
+      right[i] = own(a[i]);
       UNROLL for (u32 j = 0; j < S::ACROSS; j++) {
-        multiply_scaled(sums[i][j], fragments.b[j], fragments.a[i], b[j], a[i], In());
+        multiply_scaled(sums[i][j], fragments.b[j], fragments.a[i], left[j], right[i], In());
       }
     }
   }

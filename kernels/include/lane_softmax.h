@@ -11,6 +11,43 @@ template <u32 COUNT> DEVICE void get_chunk(u32 (&to)[COUNT], const void* from, u
   get_words(to, static_cast<const u8*>(from) + byte);
 }
 
+// Words that stay together until they are kept.
+template <u32 COUNT> DEVICE void get_chunk(Words<COUNT>& to, const void* from, u64 byte) {
+  get_words(to, static_cast<const u8*>(from) + byte);
+}
+template <u32 COUNT> DEVICE void words_of(u32 (&to)[COUNT], Words<COUNT> from) {
+  UNROLL for (u32 w = 0; w < COUNT; w++) to[w] = from[w];
+}
+
+// Where the KEYS keys of a tile stand. Each wave looks them up by itself, lane l that of key l % KEYS, a
+// tile before they are fetched, so that nothing waits for the table of pages. Keys in one piece are of a
+// table that is empty. A look-up comes before the loads of the tile before it: whoever waits for it does
+// not wait for them.
+template <u32 KEYS> struct Tokens {
+  Source table;
+  u32 size, within, token;
+  Words<1> page;
+
+  DEVICE_MEMBER explicit Tokens(const AttentionParams& p)
+      : table{reinterpret_cast<const u8*>(p.pages), of_wave(p.pages == nullptr ? 0 : NOWHERE)},
+        size(p.pages == nullptr ? NOWHERE : p.page) {}
+  // What is behind the last key is the last.
+  DEVICE_MEMBER void find(const AttentionSequence& sequence, u32 from, u32 last) {
+    const u32 at = sequence.key_first + smaller(from + lane_index() % KEYS, last);
+    within = at % size;
+    get_words(page, table, at / size * 4);
+  }
+  // The tile that was found is the one to fetch; finds the next.
+  DEVICE_MEMBER void go_on(const AttentionSequence& sequence, u32 next, u32 last) {
+    token = page[0] * size + within;
+    find(sequence, next, last);
+  }
+  // Which of all rows of K or V a key of the tile to fetch is.
+  DEVICE_MEMBER u64 row(const AttentionParams& p, u32 kv_head, u32 key) const {
+    return u64(of_lane(token, key)) * p.kv_heads + kv_head;
+  }
+};
+
 // 4 keys of 8 columns, two elements of 16 bits to a word: the keys of one column, two to a word.
 DEVICE void turn_column(u32 (&to)[2], const u32 (&keys)[4][4], u32 column) {
   const u32 word = column / 2, shift = column % 2 * 16;

@@ -17,6 +17,12 @@ struct e2m1 {};
 
 DEVICE u32 lane_index() { return thread_index() % LANES; }
 DEVICE u32 wave_index() { return thread_index() / LANES; }
+// What another lane of the wave has.
+DEVICE u32 of_lane(u32 value, u32 lane) {
+  return u32(__builtin_amdgcn_ds_bpermute(i32(lane * 4), i32(value)));
+}
+// What all lanes of a wave have alike, in a scalar register.
+DEVICE u32 of_wave(u32 value) { return __builtin_amdgcn_readfirstlane(value); }
 
 // Words of global memory, as one instruction: 1, 2 or 4 of them.
 DEVICE void get_words(u32 (&to)[1], const u8* from) { to[0] = *(const GLOBAL u32*)from; }
@@ -36,6 +42,41 @@ WORDS(2)
 WORDS(4)
 #undef WORDS
 
+// Words that one load brings. As long as they stay together, nothing waits for them.
+template <u32 COUNT> using Words = u32 __attribute__((ext_vector_type(COUNT)));
+template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, const u8* from) {
+  to = *(const GLOBAL Words<COUNT>*)from;
+}
+// Global memory that is read by bytes from its start. Beyond its end are zeros.
+struct Source { const u8* from; u32 bytes; };
+CONSTANT u32 NOWHERE = ~0u;
+// Stages that products may have on their way to registers. Compilers before clang 19 (ROCm 6.3) lack loads
+// from a source, and registers for a second stage beside what they do without.
+#if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
+CONSTANT u32 AHEAD_MOST = 2;
+#else
+CONSTANT u32 AHEAD_MOST = 1;
+#endif
+// 1, 2 or 4 words of it. Lanes that have nothing to read load as well: registers that are set to zero on
+// another way through the code are waited for where both ways meet.
+template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, Source source, u32 byte) {
+#if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
+  const auto buffer = __builtin_amdgcn_make_buffer_rsrc(const_cast<u8*>(source.from), 0,
+                                                        source.bytes, BUFFER_OF_BYTES);
+  if constexpr (COUNT == 1) {
+    to = Words<1>(__builtin_amdgcn_raw_buffer_load_b32(buffer, byte, 0, 0));
+  } else if constexpr (COUNT == 2) {
+    to = __builtin_bit_cast(Words<2>, __builtin_amdgcn_raw_buffer_load_b64(buffer, byte, 0, 0));
+  } else {
+    to = __builtin_bit_cast(Words<4>, __builtin_amdgcn_raw_buffer_load_b128(buffer, byte, 0, 0));
+  }
+#else
+  // They wait where both ways meet.
+  to = {};
+  if (byte < source.bytes) get_words(to, source.from + byte);
+#endif
+}
+
 // Words of shared memory, as one instruction: a place of 16 bytes, or some of its words.
 DEVICE void read_shared(u32 (&to)[4], const Vector<u32>& from) {
   const Vector<u32> got = from;
@@ -52,6 +93,10 @@ template <u32 WORDS, u32 COUNT>
 DEVICE void write_shared(u32 (&to)[WORDS], u32 first, const u32 (&from)[COUNT]) {
   UNROLL for (u32 w = 0; w < COUNT; w++) to[first + w] = from[w];
 }
+
+// Four bytes of eight, by a number for each, the first in the lowest place: 0..3 are those of `low`, 4..7
+// those of `high`.
+DEVICE u32 bytes_of(u32 high, u32 low, u32 which) { return __builtin_amdgcn_perm(high, low, which); }
 
 // Behind KERNEL: at least so many waves are to share a SIMD, each with a share of its registers.
 #define PER_SIMD(WAVES) __attribute__((amdgpu_waves_per_eu(WAVES)))

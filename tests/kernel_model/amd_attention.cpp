@@ -144,21 +144,6 @@ void follow(Shape shape, const Dealt& dealt) {
   prefills<TYPE>("attention/prefill/" #NAME "/" #FAMILY "_mfma",                                   \
                  FAMILY::attention_prefill_##NAME##_##DIM_QK##_##FAMILY, ROUNDOFF, DIM_QK, DIM_V)
 
-constexpr const char* TURNED = "columns of values that a wave writes begin at few banks (place)";
-constexpr const char* LATENT = "what lanes take of values begins at few banks (Room, latent)";
-constexpr const char* EXCHANGED = "rows are exchanged for 32 banks, reads are from 64 (key_place)";
-const std::vector<model::Known> KNOWN = {
-    {"attention/decode/*/64x64", 100, 200, TURNED},
-    {"attention/decode/*/128x128", 100, 200, TURNED},
-    {"attention/mla/fp8/cdna3*", 241, 147, LATENT},
-    {"attention/mla/fp8/cdna4*", 147, 147, LATENT},
-    {"attention/mla/*/cdna2_mfma/576x512", 241, 100, LATENT},
-    {"attention/mla/bf16/cdna4*", 147, 100, LATENT},
-    {"attention/mla/f16/cdna4*", 147, 100, LATENT},
-    {"attention/prefill/*/cdna4_mfma/64x64", 150, 100, EXCHANGED},
-    {"attention/prefill/*/cdna4_mfma/128x128", 200, 100, EXCHANGED},
-    {"attention/prefill/*/cdna4_mfma/192x128", 140, 100, EXCHANGED},
-};
 
 int main(int count, char** arguments) {
   if (count > 2 && strcmp(arguments[1], "--schedules") == 0) {
@@ -194,6 +179,6 @@ int main(int count, char** arguments) {
   LATENT(f16, f16, F16, cdna4);
   CACHED(cdna3);
   CACHED(cdna4);
-  if (model::judge_banks(KNOWN) != 0) return 1;
+  if (model::judge_banks({}) != 0) return 1;
   printf("%u checks passed\n", checked);
 }

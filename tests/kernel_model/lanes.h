@@ -22,6 +22,17 @@ struct e2m1 {};
 
 DEVICE u32 lane_index() { return model::current % LANES; }
 DEVICE u32 wave_index() { return model::current / LANES; }
+DEVICE u32 of_wave(u32 value) { return value; }
+DEVICE u32 of_lane(u32 value, u32 lane) {
+  const u64 mine[8] = {value};
+  return u32(model::exchange(mine)[lane % LANES * 8]);
+}
+DEVICE u32 bytes_of(u32 high, u32 low, u32 which) {
+  const u64 both = u64(high) << 32 | low;
+  u32 got = 0;
+  for (u32 i = 0; i < 4; i++) got |= u32(both >> (which >> 8 * i & 7) * 8 & 0xff) << 8 * i;
+  return got;
+}
 #define PER_SIMD(WAVES)
 DEVICE void go_first() {}
 DEVICE void go_as_others() {}
@@ -41,19 +52,14 @@ inline std::deque<Pending>& mine() {
 
 }  // namespace model
 
-struct Source {
-  const u8* from;
-  u64 bytes;
-};
-DEVICE Source source_of(const void* from, u64 bytes) {
-  return {static_cast<const u8*>(from), bytes};
-}
+struct Source { const u8* from; u32 bytes; };
 constexpr u32 NOWHERE = ~0u;
-DEVICE void copy_direct(Vector<u32>* to, Source from, u32 byte) {
-  const bool there = u64(byte) + 16 <= from.bytes;
+constexpr u32 AHEAD_MOST = 2;
+DEVICE void copy_direct(Vector<u32>* to, Source source, u32 byte) {
+  const bool there = u64(byte) + 16 <= source.bytes;
   u8* at = reinterpret_cast<u8*>(to + lane_index());
   static const u8 zeros[16] = {};
-  model::mine().push_back({at, there ? from.from + byte : zeros});
+  model::mine().push_back({at, there ? source.from + byte : zeros});
 }
 template <u32 OPEN> void await_direct() {
   auto& pending = model::mine();
@@ -68,6 +74,15 @@ template <u32 COUNT> void get_words(u32 (&to)[COUNT], const u8* from) {
   if (!model::mine().empty()) model::mine().push_back({nullptr, nullptr});
   if (reinterpret_cast<uintptr_t>(from) % (4 * COUNT) != 0) model::fail("a load is not aligned");
   memcpy(to, from, 4 * COUNT);
+}
+template <u32 COUNT> struct Words {
+  u32 at[COUNT];
+  u32 operator[](u32 i) const { return at[i]; }
+};
+template <u32 COUNT> void get_words(Words<COUNT>& to, const u8* from) { get_words(to.at, from); }
+template <u32 COUNT> void get_words(Words<COUNT>& to, Source source, u32 byte) {
+  alignas(16) static const u8 zeros[4 * COUNT] = {};
+  get_words(to.at, u64(byte) + 4 * COUNT <= source.bytes ? source.from + byte : zeros);
 }
 template <u32 COUNT> void put_words(u8* to, const u32 (&from)[COUNT]) {
   if (reinterpret_cast<uintptr_t>(to) % (4 * COUNT) != 0) model::fail("a store is not aligned");

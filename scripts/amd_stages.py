@@ -1,0 +1,176 @@
+"""What a stage of AMD's matrix products takes of a unit, from the machine code: a page of predictions.
+
+Called by scripts/amd_stages.sh, which installs the compiler. Nothing is measured. Of each product by the matrix
+units of CDNA it counts what stands in the loop over stages, and divides by what kernels/rates.toml and
+data/parts/ say that the hardware does each clock. Half of the waves multiply while the others read and write
+shared memory (kernels/include/lane_product.h): a stage takes twice the longer of the two, or as long as what is
+under way needs to come.
+"""
+
+import argparse
+import dataclasses
+import math
+import pathlib
+import re
+import sys
+import tomllib
+
+import claims
+import kernels_amd
+
+ROOT = kernels_amd.ROOT
+SIMDS, LANES, WAVES = 4, 64, 8
+# Cycles that an instruction of a wave's 64 lanes takes the 16 lanes of a SIMD.
+VECTOR = 4
+SIZE = 8192
+# How data/parts names an element type, and its bytes.
+TYPES = {"bf16": ("bf16", 2), "f16": ("fp16", 2), "tf32": ("tf32", 4), "fp8": ("fp8", 1),
+         "f32": ("fp32", 4), "int8": ("int8", 1), "f64": ("fp64", 8), "mxfp8": ("fp8", 1),
+         "mxfp4": ("fp4", 0.5)}
+# Columns of C of a wave, and of a tile.
+WAVE_COLUMNS, COLUMNS = 64, 256
+BYTES = {"b32": 4, "b64": 8, "b128": 16, "dword": 4, "dwordx2": 8, "dwordx4": 16}
+NOTE = """<!-- Written by scripts/amd_stages.sh. -->
+# Matrix products of CDNA: what a stage takes
+
+**Predicted from machine code, not measured on a GPU.** Clang 22 made it; what hipRTC makes of the same text may
+differ. What is counted is one stage of the loop: 64 bytes along k of a tile of C, 128 where instructions
+multiply so many. Half of the waves multiply while the other half read fragments and write the next stage.
+
+- *Instructions*, *VALU*: of one wave, without those of the matrix units in the second.
+- *Registers*: VGPRs of a lane; 256 let two waves share a SIMD, as all of these do.
+- *Matrix*, *LDS*: cycles of one half of the waves: instructions of the matrix units at their rate by the data
+  sheet, and bytes of shared memory. `tests/kernel_arithmetic.rs` demands that none of them meets a bank twice.
+- *Phase*: the longer of LDS and VALU, and the way to shared memory and back.
+- *Ahead*: stages that stay under way while a stage is multiplied; *waits*: those inside of it for what was
+  asked for in the same turn, which the proofs forbid.
+- *L2*: bytes that a unit asks for each clock.
+- *Loop*: the share of the matrix units' peak that the loop can reach, by the assumptions of
+  `kernels/rates.toml` that are least and most favourable.
+- *Rounds*: how full the rounds of tiles of an 8192 x 8192 x 8192 product are; the *share* that is left of the
+  peak at whatever clock the device holds. Starts and ends of tiles, and what caches miss, are not counted.
+
+"""
+HEAD = ["kernel", "part", "instructions", "VALU", "registers", "matrix", "LDS", "phase", "ahead", "waits",
+        "L2", "loop", "rounds", "share"]
+
+
+@dataclasses.dataclass
+class Stage:
+    """Of one stage: counts of one wave, bytes that a lane moves."""
+    instructions: float
+    vector: float
+    operations: float
+    read: float
+    written: float
+    asked: float
+    ahead: int
+    copied: bool
+    waits: int
+
+
+def moved(text):
+    """Bytes of shared or global memory that one lane moves."""
+    match = re.match(r"(?:ds|buffer|global)_(?:read|write|load|store)(2st64|2)?_(\w+)", text)
+    return BYTES[match[2]] * (2 if match[1] else 1)
+
+
+def multiplied(text):
+    """Operations of one instruction of the matrix units."""
+    return 2 * math.prod(int(side) for side in re.search(r"(\d+)x(\d+)x(\d+)", text).groups())
+
+
+def stage_of(machine):
+    """What the loop over stages of one entry does, by the stage."""
+    loop = claims.innermost(machine, 2, "v_mfma")[0]
+    texts = [machine.code[at].text for at in loop.body]
+    stages = sum(text.startswith("s_barrier") for text in texts) // 2
+    matching = lambda pattern: [text for text in texts if re.match(pattern, text)]
+    total = lambda pattern: sum(map(moved, matching(pattern))) / stages
+    copies = matching(r"buffer_load.* lds$")
+    # What still is under way behind the last wait of a stage for what is kept.
+    left = [int(count) for text in texts for count in re.findall(r"vmcnt\((\d+)\)", text)]
+    loads = len(matching(r"(buffer|global)_load")) / stages
+    return Stage(
+        instructions=len(texts) / stages,
+        vector=len(matching(r"v_(?!mfma)")) / stages,
+        operations=sum(map(multiplied, matching("v_mfma"))) / stages,
+        read=total("ds_read"), written=total("ds_write") + sum(map(moved, copies)) / stages,
+        asked=total(r"(buffer|global)_load"),
+        ahead=2 if stages == 2 and min(left) >= loads else 1,
+        copied=len(copies) == len(matching(r"(buffer|global)_load")),
+        waits=waits(machine, loop))
+
+
+def waits(machine, loop):
+    """Waits that a load of the same turn has to end for."""
+    terms = claims.parsed(r"no s_waitcnt .*vmcnt\(0\) from (buffer|global)_load to ds_read")
+    found, places = 0, set(machine.places(loop, terms.what))
+    for place in sorted(places):
+        found += claims.between(terms, machine, loop, {place}) is not None
+    return found
+
+
+def tile_rows(stage, size):
+    """Rows of a tile, by what a wave reads of its rows and columns along k and how often it multiplies."""
+    of_rows = stage.operations * size / (2 * WAVE_COLUMNS)
+    along = (LANES * stage.read - of_rows) / WAVE_COLUMNS
+    return 2 * of_rows / along
+
+
+def predicted(stage, matrix, rates, which):
+    """Cycles of shared memory, of the memory's half of a stage, and of a whole one."""
+    rate = lambda name: rates[name].get(which, rates[name]["value"])
+    lds = WAVES / 2 * LANES * (stage.read / rate("lds_read") + stage.written / rate("lds_write"))
+    phase = max(lds, VECTOR * stage.vector) + rate("lds_latency")
+    way = rate("load_latency") + (0 if stage.copied else phase)
+    return lds, phase, max(2 * max(matrix, phase), way / stage.ahead) + stage.waits * rate("load_latency")
+
+
+def row_of(entry, element, machine, registers, part, rates):
+    units = part["units"] // part.get("devices_per_package", 1)
+    name, size = TYPES[element]
+    stage = stage_of(machine)
+    matrix = stage.operations / (part["flop_per_clk_per_unit"][f"{name}_matrix"] / SIMDS)
+    lds, phase, cycles = predicted(stage, matrix, rates, "value")
+    shares = [2 * matrix / predicted(stage, matrix, rates, which)[2] for which in ("slow", "fast")]
+    tiles = math.ceil(SIZE / tile_rows(stage, size)) * math.ceil(SIZE / COLUMNS)
+    full = tiles / units / math.ceil(tiles / units)
+    span = lambda low, high: f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}-{high:.2f}"
+    return [entry, part["name"].split(" (")[0].replace("Instinct ", ""), f"{stage.instructions:.0f}",
+            f"{stage.vector:.0f}", str(registers), f"{matrix:.0f}", f"{lds:.0f}", f"{phase:.0f}",
+            str(stage.ahead), str(stage.waits), f"{WAVES * LANES * stage.asked / cycles:.0f}", span(*shares),
+            f"{full:.2f}", span(*(share * full for share in shares))]
+
+
+def rows(compiler, only):
+    told = tomllib.loads((ROOT / "rates.toml").read_text())
+    for file in tomllib.loads((ROOT / "amd.toml").read_text())["file"]:
+        if not re.match(r"gemm/cdna", file["path"]) or only not in file["path"]:
+            continue
+        target = file["targets"][0]
+        part = tomllib.loads((ROOT.parent / "data/parts" / told[target]["part"]).read_text())
+        text = kernels_amd.assembly(compiler, ROOT / file["path"], target)
+        code, counted = kernels_amd.instructions(text), kernels_amd.statistics(text)
+        for kernel in file["kernels"]:
+            entry, element = kernel["entry"], kernel["operation"].split("/")[1]
+            yield row_of(entry, element, claims.Machine(code[entry], re.match), counted[entry]["vgprs"], part,
+                         told[target])
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", default="", help="files whose path contains this")
+    arguments.add_argument("--out", type=pathlib.Path, help="where the page is written")
+    arguments.add_argument("compiler", nargs="+", help="a clang for AMD's targets")
+    given = arguments.parse_args()
+    lines = [HEAD, ["---"] * len(HEAD), *rows(given.compiler, given.only)]
+    page = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    print(page)
+    if given.out:
+        given.out.write_text(NOTE + page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

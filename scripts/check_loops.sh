@@ -43,7 +43,7 @@ found $include/gpu_nvidia.h 's/ld\.volatile\.shared/ld.shared/' \
 found $include/gpu_amd.h '/^DEVICE Vector<u64> load_from_shared/,/^}/s/asm volatile.*//' \
     "access_shared: .*ds_(read|load)_b128" amd access/portable.cu gfx942
 # Copies that are waited for before what is under way is used.
-found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<STAGES - 2>/await_copies<0>/' \
+found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<L::STAGES - 2>/await_copies<0>/' \
     "gemm_bf16_mma_skinny: .*: DEPBAR.LE SB0, 0x0" nvidia gemm/sm80_mma_skinny.cu sm_80
 found $include/lane_product.h \
     's/if (step + 2 < steps) fetched.fetch(p, tile, step + 2);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \

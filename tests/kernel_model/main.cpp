@@ -10,6 +10,7 @@
 #include "sm120.h"
 
 #include "block_sum.h"
+#include "chunks.h"
 #include "count.h"
 #include "count_mma.h"
 #include "grouped.h"

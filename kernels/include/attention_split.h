@@ -1,10 +1,11 @@
 // Split decode by fragments: the few query rows that share a head of K and V are the small side of
 // the multiplications, 8 or 16 columns wide, and keys and values the large one.
 //
-// Each of 4 warps (2 where a row has 512 bytes) takes 16 keys of every 64 through a ring of its own,
-// so that warps wait for nobody: S' = K Q' makes the scores of 16 keys, whose weights are transposed
-// within the warp to stand where O' += V' P' wants them. The warps' sums are added at the end of a
-// part. Tokens are looked up once a tile, by one lane each, a tile ahead (attention_copies.h).
+// Each of 4 warps (2 where a row has 512 bytes) takes 16 keys of every 64 through a ring of its own, so
+// that warps wait for nobody; where a unit has shared memory for more rings, there are twice as many.
+// S' = K Q' makes the scores of 16 keys, whose weights are transposed within the warp to stand where
+// O' += V' P' wants them. The warps' sums are added at the end of a part. Tokens are looked up once a
+// tile, by one lane each, a tile ahead (attention_copies.h).
 //
 // Keys and values of 8 bits become 16-bit floats in registers. The dimensions of a score and the
 // rows of V' then come in another order, which queries and outputs follow.
@@ -15,13 +16,13 @@
 
 namespace {
 
-// Q and O, the elements of the multiplication and of the cache.
-template <class Q, class M, class C, u32 DIM> struct Split {
+// Q and O, the elements of the multiplication and of the cache. WIDE: 2 for twice as many warps.
+template <class Q, class M, class C, u32 DIM, u32 WIDE = 1> struct Split {
   static constexpr bool NARROW = sizeof(C) == 1;
   static constexpr u32 ROW_BYTES = DIM * sizeof(C);
-  static constexpr u32 WARPS = ROW_BYTES > 256 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16;
+  static constexpr u32 WARPS = (ROW_BYTES > 256 ? 2 : 4) * WIDE, THREADS = 32 * WARPS, KEYS = 16;
   static constexpr u32 TILE = KEYS * ROW_BYTES, STAGE = 2 * TILE;
-  static constexpr u32 STAGES = 98304 / (WARPS * STAGE);
+  static constexpr u32 STAGES = WIDE * 98304 / (WARPS * STAGE);
   static constexpr u32 SHARED_BYTES = WARPS * STAGE * STAGES;
   static_assert(STAGES >= 3, "a ring");
   // Rows at once, by 8: of heads of 256 twice as many would not fit into registers.
@@ -179,7 +180,7 @@ template <class Q, class M, class C, u32 DIM> struct Split {
       }
     }
 
-    // Adds the sums of the 4 warps and leaves them.
+    // Adds the sums of the warps and leaves them.
     DEVICE_MEMBER void finish(const AttentionParams& p, const AttentionPart& part,
                               const AttentionSequence& sequence, u32 first, u32 rows) {
       constexpr u32 STRIDE = DIM + 2;

@@ -43,7 +43,7 @@ found $include/gpu_nvidia.h 's/ld\.volatile\.shared/ld.shared/' \
 found $include/gpu_amd.h '/^DEVICE Vector<u64> load_from_shared/,/^}/s/asm volatile.*//' \
     "access_shared: .*ds_(read|load)_b128" amd access/portable.cu gfx942
 # Copies that are waited for before what is under way is used.
-found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<STAGES - 2>/await_copies<0>/' \
+found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<L::STAGES - 2>/await_copies<0>/' \
     "gemm_bf16_mma_skinny: .*: DEPBAR.LE SB0, 0x0" nvidia gemm/sm80_mma_skinny.cu sm_80
 found $include/lane_product.h \
     's/next.fetch(p, tile, step + 1 + S::AHEAD);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
@@ -70,6 +70,9 @@ found $include/attention_lanes.h 's/^\( *\)score(room);/\1device_fence(); score(
     "attention_prefill_bf16_64_cdna2: .*: buffer_" amd attention/cdna2_mfma.hip gfx942
 found $include/sm90.h 's/mbarrier.arrive.shared::cluster/mbarrier.arrive.release.cluster.shared::cluster/' \
     "gemm_bf16_wgmma: .*: MEMBAR.ALL.GPU" nvidia gemm/sm90_wgmma.cu sm_90a
+# A thread that is chosen by its number: a loop around each multiplication.
+found $include/sm100_product.h 's/warp == 1 && elected()/thread_index() == 32/' \
+    "gemm_bf16_tcgen05: .*: ELECT" nvidia gemm/sm100_tcgen05.cu sm_100a
 # A claim that is said to fail, and holds.
 found kernels/proofs.toml 's/\(entries = \["gemm_int8_wgmma"\].*\) },/\1, fails = "it is said" },/' \
     "gemm_int8_wgmma: .* holds now" nvidia gemm/sm90_wgmma_turned.cu sm_90a

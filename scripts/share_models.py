@@ -282,6 +282,61 @@ def exchanged_sums(rates, tile, blocks):
     return tile * (blocks - 1) / blocks / rates.times["l2"] + 2 * rates.times["l2_latency"]
 
 
+# --- Products of few rows by fragments (kernels/gemm/sm80_mma_skinny.cu), whose warps divide k.
+
+@simulated
+def few_turn(kernel, rates, down):
+    """Cycles of a turn of all warps through the loop of tiles of 16 x `down` rows: a stage of each. Two warps
+    share a quarter."""
+    machine, design = kernel.machine, kernel.design
+
+    def count(loop, opcode):
+        return sum(machine.code[at].text.startswith(opcode) for at in loop.body)
+    products = design["columns"] // 8 * design["depth"] // 16 * down
+    found = [loop for loop in machine.loops if count(loop, "LDGSTS") and count(loop, "HMMA") == products
+             and not any(count(one, "HMMA") for one in machine.inner(loop))]
+    copies = {count(loop, "LDGSTS") for loop in found}
+    stage = (design["columns"] + 16 * down) * design["depth"] * 2
+    if copies != {stage // 512}:
+        raise sm_timing.Disagreement(f"a stage of {stage} bytes, but a lane's copies are {sorted(copies)}")
+    way = sm_timing.usual_ways(machine, found[0], lambda text: 1000 if text.startswith(("HMMA", "LDGSTS"))
+                               else 0)[0]
+    return sm_timing.Quarter([steps(kernel, rates, way, 0)] * (design["warps"] // 4), TURNS, rates).run().turn()
+
+
+def few(kernel, rates, part, shape):
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    design, units = kernel.design, kernel.target["units"]
+    down = 1 if m <= 16 else 2 if m <= 32 else 4
+    columns, depth, warps = (design[name] for name in ("columns", "depth", "warps"))
+    stage = (columns + 16 * down) * depth * 2
+    ring = min(design["stages"], kernel.row["shared"] // (warps * stage))
+    tiles, stages = math.ceil(n / columns), math.ceil(k / depth)
+    workers = min(units, max(tiles, tiles * stages // design["least"]))
+    whole = tiles if tiles % workers == 0 else max(0, tiles // workers - 1) * workers
+    line = (tiles - whole) * stages
+    most = whole // workers * stages + math.ceil(line / workers)
+    # Stretches of one block: whole tiles, and parts of at most as many as a stretch of the line touches.
+    stretches = whole // workers + (math.ceil(line / workers / stages) + 1 if line else 0)
+    sharers = math.ceil(stages * workers / line) + 1 if line else 1
+    moved = (m * k + n * k) * 2 + 2 * m * n
+    limit = moved / units / memory_rate(part, rates, units=units)
+    times = {"loop": (most / warps + stretches) * few_turn(kernel, rates, down),
+             "L2": most * stage / rates.times["l2"],
+             "latency": most * stage * rates.times["memory_latency"] / ((ring - 1) * warps * stage),
+             "memory": limit}
+    slowest = max(times, key=times.get)
+    terms = {slowest: max(times.values()) - limit} if slowest != "memory" else {}
+    # The first stages come while nothing else is under way; a tile's sums are added in rounds of two barriers.
+    added = 2 * down * (2 * rates.times["barrier"] + 2 * 33) + rates.times["barrier"]
+    terms["starts and ends of parts"] = rates.times["memory_latency"] + stretches * added
+    if line:
+        terms["combine"] = (2 * rates.times["fence"] + rates.times["l2_latency"]
+                            * (1 + math.ceil(sharers / design["at_once"])))
+    terms["launch"] = rates.times["launch"]
+    return Time(limit, "memory", terms, "few", 2 * m * n * k, moved, (ring - 1) * warps * stage)
+
+
 def stages_of(kernel, stage):
     """Stages, as kernels/shares.toml has them: what is left of shared memory before the barriers, whose
     address the machine code has, must be two or three buffers of 8 KiB of each warpgroup."""
@@ -649,6 +704,8 @@ FAMILIES = {"gemm": gemm, "prefill": prefill, "decode": decode, "mla": decode, "
             "compute": arithmetic}
 
 
-def family(operation):
+def family(operation, design):
+    if "least" in design:
+        return few
     first, second = operation.split("/")[:2]
     return FAMILIES[second if first == "attention" else first]

@@ -124,18 +124,26 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     }
   }
 
+  // A tile's address in shared memory, computed anew at each call. The compiler would otherwise make the
+  // descriptors of all steps before the loop over both tiles, for which this warpgroup has no registers.
+  static DEVICE_MEMBER u32 place_of(const u8* tile) {
+    u32 at = shared_address(tile);
+    forget(at);
+    return at;
+  }
+
   // One thread has all multiplied. `turn` counts a tile's own tiles of keys.
   static DEVICE_MEMBER void ask_scores(Shared& shared, u32 tile, u32 at, u32 turn) {
     const u32 stage = at % STAGES;
     await_phase(&shared.keys[stage], at / STAGES % 2);
     if (!APART && turn > 0) await_phase(&shared.used[tile], (turn - 1) % 2);
     see_tensor_memory();
-    const u32 queries = shared_address(queries_at(tile)), keys = shared_address(keys_at(stage));
+    const u32 to = scores_at(shared.memory, tile);
+    const u64 queries = describe_for_tensor_memory(describe_k_major(place_of(queries_at(tile))));
+    const u64 keys = describe_for_tensor_memory(describe_k_major(place_of(keys_at(stage))));
     UNROLL for (u32 step = 0; step < DIM_QK / 16; step++) {
       const u32 offset = step / 4 * PANEL + step % 4 * 32;
-      multiply_into(scores_at(shared.memory, tile),
-                    describe_for_tensor_memory(describe_k_major(queries + offset)),
-                    describe_for_tensor_memory(describe_k_major(keys + offset)), SCORES, step, T());
+      multiply_into(to, further(queries, offset), further(keys, offset), SCORES, step, T());
     }
     arrive_when_multiplied(&shared.scores[tile]);
   }
@@ -144,21 +152,23 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     await_phase(&shared.values[stage], at / VALUE_STAGES % 2);
     await_phase(&shared.weights[tile], turn % 2);
     see_tensor_memory();
-    const u32 values = shared_address(values_at(stage));
+    const u32 to = sums_at(shared.memory, tile), weights = weights_at(shared.memory, tile);
+    const u64 values =
+        describe_for_tensor_memory(describe_mn_major(place_of(values_at(stage)), PANEL));
     UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
-      multiply_from(sums_at(shared.memory, tile), weights_at(shared.memory, tile) + step * 8,
-                    describe_for_tensor_memory(describe_mn_major(values + step * 2048, PANEL)),
-                    SUMS, turn + step);
+      multiply_from(to, weights + step * 8, further(values, step * 2048), SUMS,
+                    step > 0 ? 1 : turn);
     }
   }
   static DEVICE_MEMBER void multiply_all(const Task& task, Shared& shared) {
     await_phase(&shared.queries, 0);
-    for (u32 tile = 0; tile < TILES; tile++) {
+    UNROLL for (u32 tile = 0; tile < TILES; tile++) {
       const Keys& of = task.of(tile);
       if (of.first == 0 && of.end > 0) ask_scores(shared, tile, 0, 0);
     }
     arrive_when_multiplied(&shared.keys_free[0]);
     for (u32 at = 0; at < task.most(); at++) {
+#pragma unroll 1
       for (u32 tile = 0; tile < TILES; tile++) {
         const Keys& of = task.of(tile);
         if (at + 1 < of.first || at >= of.end) continue;
@@ -381,7 +391,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     };
     const Task task = {sequence, head,  head / (p.heads / p.kv_heads), first,
                        start,    keys(first), keys(first + ROWS)};
-    const u32 warpgroup = thread_index() / GROUP, warp = thread_index() / 32;
+    const u32 warpgroup = thread_index() / GROUP, warp = warp_number();
     if (thread_index() == 0) make_barriers(shared);
     if (thread_index() < TILES) shared.of[thread_index()] = task.of(thread_index());
     warp_barrier();
@@ -391,8 +401,8 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     see_tensor_memory();
     if (warpgroup == DIRECTING) {
       keep_registers<48>();
-      if (task.most() > 0 && thread_index() == GROUP * DIRECTING) multiply_all(task, shared);
-      if (task.most() > 0 && thread_index() == GROUP * DIRECTING + 32) load(task, shared, q, k, v);
+      if (task.most() > 0 && warp == 4 * DIRECTING && elected()) multiply_all(task, shared);
+      if (task.most() > 0 && warp == 4 * DIRECTING + 1 && elected()) load(task, shared, q, k, v);
     } else if (warpgroup == CORRECTING) {
       keep_registers<96>();
       correct_all(p, task, shared);

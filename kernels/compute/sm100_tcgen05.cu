@@ -75,6 +75,7 @@ DEVICE u32 count_row(u32 memory) {
 template <class In> DEVICE void count_products(const ComputeParams& p, u32 repeat) {
   SHARED u64 done[1];
   SHARED u32 memory_at[1];
+  const u32 warp = warp_number();
   u32* words = reinterpret_cast<u32*>(dynamic_shared());
   for (u32 i = thread_index(); i < TILE_BYTES / 4; i += THREADS) words[i] = Type<In>::ONES;
   if (thread_index() == 0) {
@@ -82,7 +83,7 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
     barriers_made();
   }
   warp_barrier();
-  if (thread_index() < 32) take_tensor_memory(memory_at);
+  if (warp == 0) take_tensor_memory(memory_at);
   show_to_copies();
   show_tensor_memory();
   block_barrier();
@@ -102,7 +103,7 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
   u32 parity = 0;
   for (u32 round = 0; round < repeat; round += together) {
     const u32 rounds = repeat - round < together ? repeat - round : together;
-    if (thread_index() == 0) {
+    if (warp == 0 && elected()) {
       multiply_many<In>(memory, tile, rounds * steps);
       arrive_when_multiplied(done);
     }
@@ -118,7 +119,7 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
   }
   leave_count<THREADS>(p, f64(counted), repeat);
   warp_barrier();
-  if (thread_index() < 32) give_tensor_memory(memory);
+  if (warp == 0) give_tensor_memory(memory);
 }
 
 }  // namespace

@@ -30,9 +30,8 @@ template <class In, u32 TYPE> struct Half {
       tile_load(to + box * BOX_BYTES, b, tile.column * COLUMNS + box * 64, step * DEPTH, full);
     }
   }
-  static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
-    return describe_mn_major(stage + part * (16 * ROW_BYTES), BOX_BYTES);
-  }
+  static constexpr u32 PART_B = 16 * ROW_BYTES;
+  static DEVICE_MEMBER u64 describe_b(u32 stage) { return describe_mn_major(stage, BOX_BYTES); }
 };
 template <> struct Type<f16> : Half<f16, 0> {};
 template <> struct Type<bf16> : Half<bf16, 1> {};
@@ -43,9 +42,8 @@ template <> struct Type<e4m3> {
   static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, Tile tile, u32 step, u64* full) {
     tile_load(to, b, step * DEPTH, tile.column * COLUMNS, full);
   }
-  static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
-    return describe_k_major(stage + part * 32);
-  }
+  static constexpr u32 PART_B = 32;
+  static DEVICE_MEMBER u64 describe_b(u32 stage) { return describe_k_major(stage); }
 };
 
 // Has stage after stage copied, through all tiles.
@@ -75,12 +73,13 @@ DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work wo
     for (u32 step = 0; step < work.steps; step++) {
       await_phase(&ring.full[ring.at], ring.parity);
       see_tensor_memory();
-      const u32 a = shared_address(shared) + ring.at * BYTES;
+      const u32 at = shared_address(shared) + ring.at * BYTES;
+      const u64 a = describe_for_tensor_memory(describe_k_major(at));
+      const u64 b = describe_for_tensor_memory(Type<In>::describe_b(at + BYTES_A));
       UNROLL for (u32 part = 0; part < 4; part++) {
-        multiply_into(memory + sums.at * COLUMNS,
-                      describe_for_tensor_memory(describe_k_major(a + part * 32)),
-                      describe_for_tensor_memory(Type<In>::describe_b(a + BYTES_A, part)),
-                      Type<In>::INSTRUCTION, step + part, In());
+        multiply_into(memory + sums.at * COLUMNS, further(a, part * 32),
+                      further(b, part * Type<In>::PART_B), Type<In>::INSTRUCTION,
+                      part > 0 ? 1 : step, In());
       }
       arrive_when_multiplied(&ring.empty[ring.at]);
       ring.advance();

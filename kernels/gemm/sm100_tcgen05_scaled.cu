@@ -87,21 +87,34 @@ DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const Ten
   }
 }
 
-// Has a stage's scales copied to tensor memory: tiles of them that k still has.
-template <class In> DEVICE void place_scales(u32 scales, u32 from, u32 left) {
-  UNROLL for (u32 tile = 0; tile < Type<In>::SCALE_TILES; tile++) {
-    if (tile >= left) continue;
-    const u32 at = from + tile * SCALE_BYTES;
-    copy_scales(scales + tile * 4, describe_plain(at));
+// Has a stage's scales copied to tensor memory, then its elements multiplied. Of both only what the
+// `left` elements that k still has need: scales behind them are not there. All lanes of the warp
+// know `left`, and where it is a constant nothing is asked of it.
+template <class In>
+DEVICE void multiply_stage(u32 sums, u32 at, u32 scales, u32 scales_b, u32 left, u32 accumulate) {
+  using T = Type<In>;
+  const u64 from = describe_plain(at + BYTES_A + BYTES_B);
+  UNROLL for (u32 tile = 0; tile < T::SCALE_TILES; tile++) {
+    if (tile * SCALE_STEPS * In::BLOCK >= left) continue;
+    copy_scales(scales + tile * 4, further(from, tile * SCALE_BYTES));
     UNROLL for (u32 row = 0; row < 2; row++) {
       copy_scales(scales + SCALES_B + tile * 8 + row * 4,
-                  describe_plain(at + (1 + row) * SCALES_BYTES));
+                  further(from, (1 + row) * SCALES_BYTES + tile * SCALE_BYTES));
     }
+  }
+  const u64 a = describe_for_tensor_memory(describe_k_major(at));
+  const u64 b = describe_for_tensor_memory(describe_k_major(at + BYTES_A));
+  UNROLL for (u32 part = 0; part < PARTS; part++) {
+    if (part * T::PART >= left) continue;
+    const u32 scale = part * T::SCALES, tile = scale / SCALE_STEPS;
+    multiply_scaled_into(sums, further(a, part * 32), further(b, part * 32),
+                         from_byte(T::INSTRUCTION, scale % SCALE_STEPS), part > 0 ? 1 : accumulate,
+                         scales + tile * 4, scales_b + tile * 8, In());
   }
 }
 
 // Has stage after stage multiplied; each is given back, and each tile of sums handed over, when what
-// was asked for so far is done. Of the last stage only what k has: scales behind it are not there.
+// was asked for so far is done.
 template <class In>
 DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work work, u32 k) {
   using T = Type<In>;
@@ -115,20 +128,12 @@ DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work wo
       // The stage before the last one, which read scales in this place, has been multiplied.
       if (count >= 2) await_phase(&ring.empty[(count - 2) % STAGES], (count - 2) / STAGES % 2);
       see_tensor_memory();
-      const u32 a = shared_address(shared) + ring.at * BYTES;
+      const u32 at = shared_address(shared) + ring.at * BYTES, left = k - step * T::DEPTH;
       const u32 scales = memory + SCALES_AT + count % 2 * SCALES_STEP;
       const u32 scales_b = scales + SCALES_B + scales_before(column);
-      place_scales<In>(scales, a + BYTES_A + BYTES_B,
-                       scale_tiles<In>(k) - step * T::SCALE_TILES);
-      UNROLL for (u32 part = 0; part < PARTS; part++) {
-        if (step * T::DEPTH + part * T::PART >= k) continue;
-        const u32 scale = part * T::SCALES, tile = scale / SCALE_STEPS;
-        multiply_scaled_into(memory + sums.at * COLUMNS,
-                             describe_for_tensor_memory(describe_k_major(a + part * 32)),
-                             describe_for_tensor_memory(describe_k_major(a + BYTES_A + part * 32)),
-                             from_byte(T::INSTRUCTION, scale % SCALE_STEPS), step + part,
-                             scales + tile * 4, scales_b + tile * 8, In());
-      }
+      const u32 to = memory + sums.at * COLUMNS;
+      if (left >= T::DEPTH) multiply_stage<In>(to, at, scales, scales_b, T::DEPTH, step);
+      else multiply_stage<In>(to, at, scales, scales_b, left, step);
       arrive_when_multiplied(&ring.empty[ring.at]);
       ring.advance();
     }

@@ -7,6 +7,7 @@
 //
 // In shared memory a row's 16-byte chunks are exchanged by the row's number, so that the loads of
 // fragments, which go down rows, meet no bank twice.
+#include "chunks.h"
 #include "grouped.h"
 #include "params.h"
 #include "sm80.h"
@@ -20,7 +21,7 @@ CONSTANT u32 STAGES = 4;
 CONSTANT u32 GROUP = 8;
 CONSTANT u32 ROWS = 128;
 CONSTANT u32 WARP_ROWS = 64;
-// Bytes along k of a stage, and of one instruction's operands.
+// Bytes along k of a stage, and of one instruction's operands; one of f64 takes a whole stage.
 CONSTANT u32 STAGE_BYTES = 64;
 CONSTANT u32 STEP_BYTES = 32;
 
@@ -66,8 +67,8 @@ template <> struct Type<i8> {
 template <> struct Type<f64> {
   using Sum = f64;
   using Out = f64;
-  using A = f64[2];
-  using B = f64;
+  using A = f64[4];
+  using B = f64[2];
   static constexpr u32 COLUMNS = 128;
   static constexpr u32 BYTES = 8;
   static DEVICE_MEMBER u32 exchange_a(u32 row) { return row / 2 % 2 * 2; }
@@ -139,10 +140,10 @@ template <class In> DEVICE void load_a(u32 (&a)[4], u32 stage, u32 row, u32 step
   const u32 lane = thread_index() % 32;
   load_matrices(a, place_a<In>(stage, row + lane % 16, step * STEP_BYTES + lane / 16 * 16));
 }
-template <class In> DEVICE void load_a(f64 (&a)[2], u32 stage, u32 row, u32 step) {
+template <class In> DEVICE void load_a(f64 (&a)[4], u32 stage, u32 row, u32) {
   const u32 g = thread_index() % 32 / 4, t = thread_index() % 4;
-  UNROLL for (u32 i = 0; i < 2; i++) {
-    a[i] = load_shared(place_a<In>(stage, row + 8 * i + g, step * STEP_BYTES + 8 * t), f64());
+  UNROLL for (u32 i = 0; i < 4; i++) {
+    a[i] = load_shared(place_a<In>(stage, row + i % 2 * 8 + g, i / 2 * 32 + 8 * t), f64());
   }
 }
 
@@ -168,10 +169,12 @@ DEVICE void load_b(u32 (&b)[ACROSS][2], u32 stage, u32 column, u32 step, Type<tf
   }
 }
 template <u32 ACROSS>
-DEVICE void load_b(f64 (&b)[ACROSS], u32 stage, u32 column, u32 step, Type<f64>) {
+DEVICE void load_b(f64 (&b)[ACROSS][2], u32 stage, u32 column, u32, Type<f64>) {
   const u32 g = thread_index() % 32 / 4, t = thread_index() % 4;
   UNROLL for (u32 i = 0; i < ACROSS; i++) {
-    b[i] = load_shared(place_b<f64>(stage, step * 4 + t, (column + 8 * i + g) * 8), f64());
+    UNROLL for (u32 half = 0; half < 2; half++) {
+      b[i][half] = load_shared(place_b<f64>(stage, half * 4 + t, (column + 8 * i + g) * 8), f64());
+    }
   }
 }
 // Of bytes nothing loads transposed. Four words of four rows, 4 columns each, become four fragments
@@ -202,7 +205,7 @@ template <class In, u32 DOWN, u32 ACROSS>
 DEVICE void multiply_stage(typename Type<In>::Sum (&sums)[DOWN][ACROSS][4], u32 stage) {
   const u32 warp = thread_index() / 32;
   const u32 row = warp % 2 * WARP_ROWS, column = warp / 2 * Layout<In>::WARP_COLUMNS;
-  UNROLL for (u32 step = 0; step < STAGE_BYTES / STEP_BYTES; step++) {
+  UNROLL for (u32 step = 0; step < STAGE_BYTES / (Type<In>::BYTES == 8 ? STAGE_BYTES : STEP_BYTES); step++) {
     typename Type<In>::A a[DOWN];
     typename Type<In>::B b[ACROSS];
     UNROLL for (u32 i = 0; i < DOWN; i++) load_a<In>(a[i], stage, row + 16 * i, step);
@@ -213,42 +216,63 @@ DEVICE void multiply_stage(typename Type<In>::Sum (&sums)[DOWN][ACROSS][4], u32 
   }
 }
 
-// Two neighbours of a row; n is even for every type.
-DEVICE void leave_pair(bf16* to, f32 low, f32 high) {
-  *reinterpret_cast<u32*>(to) = narrow_pair(low, high, bf16());
+// 16 bytes of a row of sums of a warp: the `chunk`-th that this lane stores, and the column of the warp's
+// at which they begin. Of 16 and 32 bits, lanes exchange what they have of some fragments.
+template <class T, u32 ACROSS>
+DEVICE Vector<u32> chunk_of(const f32 (&sums)[ACROSS][4], u32 half, u32 chunk, u32& column, Half<T>) {
+  column = 8 * (4 * chunk + thread_index() % 4);
+  return narrow_chunk(sums + 4 * chunk, half, T());
 }
-DEVICE void leave_pair(f16* to, f32 low, f32 high) {
-  *reinterpret_cast<u32*>(to) = narrow_pair(low, high, f16());
+template <u32 ACROSS>
+DEVICE Vector<u32> chunk_of(const f32 (&sums)[ACROSS][4], u32 half, u32 chunk, u32& column,
+                            Type<tf32>) {
+  const u32 t = thread_index() % 4;
+  Vector<u32> words;
+  UNROLL for (u32 i = 0; i < 2; i++) {
+    UNROLL for (u32 e = 0; e < 2; e++) {
+      words.at[2 * i + e] = bits_of(sums[2 * chunk + i][2 * half + e]);
+    }
+  }
+  exchange_words<1, 2>(words.at);
+  column = 8 * (2 * chunk + t % 2) + t / 2 * 4;
+  return words;
 }
-template <class T> struct alignas(2 * sizeof(T)) Pair { T low, high; };
-template <class T> DEVICE void leave_pair(T* to, T low, T high) {
-  *reinterpret_cast<Pair<T>*>(to) = {low, high};
+// Fragments 0..3 of 32 columns hold columns 8t + j and 8t + 4 + j: neighbours are this lane's own.
+template <u32 ACROSS>
+DEVICE Vector<u32> chunk_of(const i32 (&sums)[ACROSS][4], u32 half, u32 chunk, u32& column,
+                            Type<i8>) {
+  Vector<u32> words;
+  UNROLL for (u32 i = 0; i < 4; i++) {
+    words.at[i] = u32(sums[chunk / 2 * 4 + i][2 * half + chunk % 2]);
+  }
+  column = chunk / 2 * 32 + thread_index() % 4 * 8 + chunk % 2 * 4;
+  return words;
+}
+template <u32 ACROSS>
+DEVICE Vector<f64> chunk_of(const f64 (&sums)[ACROSS][4], u32 half, u32 chunk, u32& column,
+                            Type<f64>) {
+  column = 8 * chunk + thread_index() % 4 * 2;
+  return {{sums[chunk][2 * half], sums[chunk][2 * half + 1]}};
 }
 
 template <class In, u32 DOWN, u32 ACROSS>
 DEVICE void leave(const GemmParams& p, Tile tile,
                   const typename Type<In>::Sum (&sums)[DOWN][ACROSS][4]) {
   using Out = typename Type<In>::Out;
-  const u32 warp = thread_index() / 32, g = thread_index() % 32 / 4, t = thread_index() % 4;
+  using L = Layout<In>;
+  const u32 warp = thread_index() / 32, g = thread_index() % 32 / 4;
   const u32 row_first = tile.row * ROWS + warp % 2 * WARP_ROWS + g;
-  const u32 column_first =
-      tile.column * Type<In>::COLUMNS + warp / 2 * Layout<In>::WARP_COLUMNS;
+  const u32 column_first = tile.column * L::COLUMNS + warp / 2 * L::WARP_COLUMNS;
   UNROLL for (u32 i = 0; i < DOWN; i++) {
     UNROLL for (u32 half = 0; half < 2; half++) {
       const u32 row = row_first + 16 * i + 8 * half;
-      Out* to = static_cast<Out*>(p.c) + u64(row) * p.n;
-      UNROLL for (u32 j = 0; j < ACROSS; j++) {
-        u32 column = column_first + 8 * j + 2 * t;
-        auto low = sums[i][j][2 * half], high = sums[i][j][2 * half + 1];
-        if (Type<In>::BYTES == 1) {
-          // Fragments 0..3 of 32 columns hold columns 8t + j and 8t + 4 + j: neighbours are in
-          // neighbouring fragments.
-          column = column_first + 32 * (j / 4) + 8 * t + 4 * (j % 4 / 2) + 2 * (j % 2);
-          const u32 from = j / 4 * 4 + 2 * (j % 2), which = 2 * half + j % 4 / 2;
-          low = sums[i][from][which];
-          high = sums[i][from + 1][which];
-        }
-        if (row < p.m && column < p.n) leave_pair(to + column, low, high);
+      Out* to = static_cast<Out*>(p.c) + (u64(row) * p.n + column_first);
+      // Four lanes store a row's.
+      UNROLL for (u32 c = 0; c < L::WARP_COLUMNS * sizeof(Out) / 64; c++) {
+        u32 column;
+        auto chunk = chunk_of(sums[i], half, c, column, Type<In>());
+        if (row >= p.m || column_first + column >= p.n) continue;
+        store(reinterpret_cast<decltype(chunk)*>(to + column), chunk);
       }
     }
   }

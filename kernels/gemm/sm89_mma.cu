@@ -4,6 +4,7 @@
 //
 // 8 warps, 2 down and 4 across, make a tile of 128 x 256. Of each row of A and column of B, 64 bytes
 // along k are a stage; 4 stages are on their way or in use, through all tiles of a block.
+#include "chunks.h"
 #include "params.h"
 #include "sm89.h"
 #include "tiles.h"
@@ -65,16 +66,16 @@ DEVICE void multiply_stage(f32 (&sums)[DOWN][ACROSS][4], u32 stage) {
 DEVICE void leave(const GemmParams& p, Tile tile, const f32 (&sums)[DOWN][ACROSS][4]) {
   const u32 warp = thread_index() / 32, g = thread_index() % 32 / 4, t = thread_index() % 4;
   const u32 row_first = tile.row * ROWS + warp % 2 * (16 * DOWN) + g;
-  const u32 column_first = tile.column * COLUMNS + warp / 2 * (8 * ACROSS) + 2 * t;
+  const u32 column_first = tile.column * COLUMNS + warp / 2 * (8 * ACROSS) + 8 * t;
   UNROLL for (u32 i = 0; i < DOWN; i++) {
     UNROLL for (u32 half = 0; half < 2; half++) {
       const u32 row = row_first + 16 * i + 8 * half;
       u16* to = static_cast<u16*>(p.c) + u64(row) * p.n;
-      UNROLL for (u32 j = 0; j < ACROSS; j++) {
+      UNROLL for (u32 j = 0; j < ACROSS; j += 4) {
+        const Vector<u32> chunk = narrow_chunk(sums[i] + j, half, bf16());
         const u32 column = column_first + 8 * j;
         if (row >= p.m || column >= p.n) continue;
-        *reinterpret_cast<u32*>(to + column) =
-            narrow_pair(sums[i][j][2 * half], sums[i][j][2 * half + 1], bf16());
+        store(reinterpret_cast<Vector<u32>*>(to + column), chunk);
       }
     }
   }

@@ -2,7 +2,7 @@
 // by one lane, a tile ahead. Pages are divided by only at the start of a part.
 #pragma once
 #include "attention.h"
-#include "sm90_attention.h"
+#include "sm80.h"
 
 namespace {
 
@@ -36,12 +36,12 @@ template <u32 STEP> struct TokenWalk {
 
 // Tokens of tiles of KEYS keys that THREADS threads copy, ACROSS of them beside each other in a row
 // and the rest in the rows below: each thread copies EACH rows, AT_ONCE apart. Of the rows that a warp
-// copies each is looked up by another of its lanes.
-template <u32 KEYS, u32 THREADS, u32 ACROSS> struct TileTokens {
+// copies each is looked up by another of its lanes. From one of their tiles to the next are STEP keys.
+template <u32 KEYS, u32 THREADS, u32 ACROSS, u32 STEP = KEYS> struct TileTokens {
   static constexpr u32 AT_ONCE = THREADS / ACROSS, EACH = KEYS / AT_ONCE, DOWN = 32 / ACROSS;
   static_assert(EACH * DOWN <= 32, "a lane for each row of a warp");
 
-  TokenWalk<KEYS> walk;
+  TokenWalk<STEP> walk;
   // The key that this lane looks up next, the end of them, and the page that it found.
   u32 key, end, page;
 
@@ -65,7 +65,7 @@ template <u32 KEYS, u32 THREADS, u32 ACROSS> struct TileTokens {
     UNROLL for (u32 i = 0; i < EACH; i++) {
       tokens[i] = shuffle(token, i * DOWN + thread_index() % 32 / ACROSS);
     }
-    key += KEYS;
+    key += STEP;
     walk.go_on(p);
     page = key < end ? walk.page(p) : 0;
   }

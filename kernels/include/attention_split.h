@@ -1,25 +1,28 @@
 // Split decode by fragments: the few query rows that share a head of K and V are the small side of
 // the multiplications, 8 or 16 columns wide, and keys and values the large one.
 //
-// Each of 4 warps (2 where a row has 512 bytes) takes 16 keys of every 64 through a ring of its own,
-// so that warps wait for nobody: S' = K Q' makes the scores of 16 keys, whose weights are transposed within the warp to
-// stand where O' += V' P' wants them. The warps' sums are added at the end of a part.
+// Each of 4 warps (2 where a row has 512 bytes) takes 16 keys of every 64 through a ring of its own, so
+// that warps wait for nobody; where a unit has shared memory for more rings, there are twice as many.
+// S' = K Q' makes the scores of 16 keys, whose weights are transposed within the warp to stand where
+// O' += V' P' wants them. The warps' sums are added at the end of a part. Tokens are looked up once a
+// tile, by one lane each, a tile ahead (attention_copies.h).
 //
 // Keys and values of 8 bits become 16-bit floats in registers. The dimensions of a score and the
 // rows of V' then come in another order, which queries and outputs follow.
 #pragma once
+#include "attention_copies.h"
 #include "attention_parts.h"
 #include "sm80.h"
 
 namespace {
 
-// Q and O, the elements of the multiplication and of the cache.
-template <class Q, class M, class C, u32 DIM> struct Split {
+// Q and O, the elements of the multiplication and of the cache. WIDE: 2 for twice as many warps.
+template <class Q, class M, class C, u32 DIM, u32 WIDE = 1> struct Split {
   static constexpr bool NARROW = sizeof(C) == 1;
   static constexpr u32 ROW_BYTES = DIM * sizeof(C);
-  static constexpr u32 WARPS = ROW_BYTES > 256 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16;
+  static constexpr u32 WARPS = (ROW_BYTES > 256 ? 2 : 4) * WIDE, THREADS = 32 * WARPS, KEYS = 16;
   static constexpr u32 TILE = KEYS * ROW_BYTES, STAGE = 2 * TILE;
-  static constexpr u32 STAGES = 98304 / (WARPS * STAGE);
+  static constexpr u32 STAGES = WIDE * 98304 / (WARPS * STAGE);
   static constexpr u32 SHARED_BYTES = WARPS * STAGE * STAGES;
   static_assert(STAGES >= 3, "a ring");
   // Rows at once, by 8: of heads of 256 twice as many would not fit into registers.
@@ -30,21 +33,22 @@ template <class Q, class M, class C, u32 DIM> struct Split {
     return start + row * ROW_BYTES + (byte / 16 ^ exchange) * 16 + byte % 16;
   }
 
+  // A lane copies the same 16 bytes of some rows of a tile.
+  static constexpr u32 CHUNKS = ROW_BYTES / 16;
+  using Tokens = TileTokens<KEYS, 32, CHUNKS, WARPS * KEYS>;
+
   // 16 keys and their values, from `from` on, by one warp.
-  static DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionSequence& sequence,
-                                  const AttentionPart& part, u32 from, u32 stage) {
-    constexpr u32 CHUNKS = ROW_BYTES / 16, ROWS = 32 / CHUNKS == 0 ? 1 : 32 / CHUNKS;
-    const u32 lane = thread_index() % 32;
-    UNROLL for (u32 i = 0; i < KEYS / ROWS; i++) {
-      const u32 row = i * ROWS + lane / CHUNKS % ROWS, key = from + row;
-      const bool there = key < part.key_end;
-      const u64 token = there ? key_token(p, sequence, key) : 0;
-      const u64 at = (token * p.kv_heads + part.kv_head) * ROW_BYTES;
-      UNROLL for (u32 byte = lane % CHUNKS * 16; byte < ROW_BYTES; byte += 512) {
-        const u32 to = place(stage, row, byte);
-        copy_async(to, static_cast<const u8*>(p.k) + at + byte, there ? 16 : 0);
-        copy_async(to + TILE, static_cast<const u8*>(p.v) + at + byte, there ? 16 : 0);
-      }
+  static DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
+                                  Tokens& tokens, u32 from, u32 stage) {
+    const u32 byte = thread_index() % CHUNKS * 16;
+    u32 found[Tokens::EACH];
+    tokens.take(p, found);
+    UNROLL for (u32 i = 0; i < Tokens::EACH; i++) {
+      const u32 row = Tokens::row() + i * Tokens::AT_ONCE, to = place(stage, row, byte);
+      const bool there = from + row < part.key_end;
+      const u64 at = (u64(found[i]) * p.kv_heads + part.kv_head) * ROW_BYTES + byte;
+      copy_async(to, static_cast<const u8*>(p.k) + at, there ? 16 : 0);
+      copy_async(to + TILE, static_cast<const u8*>(p.v) + at, there ? 16 : 0);
     }
   }
 
@@ -176,7 +180,7 @@ template <class Q, class M, class C, u32 DIM> struct Split {
       }
     }
 
-    // Adds the sums of the 4 warps and leaves them.
+    // Adds the sums of the warps and leaves them.
     DEVICE_MEMBER void finish(const AttentionParams& p, const AttentionPart& part,
                               const AttentionSequence& sequence, u32 first, u32 rows) {
       constexpr u32 STRIDE = DIM + 2;
@@ -232,8 +236,10 @@ template <class Q, class M, class C, u32 DIM> struct Split {
     made.start(p, part, sequence, first, rows);
     const u32 start = part.key_first + KEYS * warp;
     u32 fetched = start, filled = 0, stage = 0;
+    Tokens tokens;
+    tokens.start(p, sequence, start, part.key_end);
     auto fetch_next = [&] {
-      if (fetched < part.key_end) fetch(p, sequence, part, fetched, ring + filled * STAGE);
+      if (fetched < part.key_end) fetch(p, part, tokens, fetched, ring + filled * STAGE);
       // Closed even where it is empty: groups are counted.
       close_copies();
       fetched += WARPS * KEYS;

@@ -21,6 +21,9 @@ DEVICE u64 describe_mn_major(u32 address, u32 columns_64) {
   return describe(address, columns_64, 1024);
 }
 
+// The descriptor of what stands `bytes` further on in shared memory, whose addresses fit bits 0..13.
+DEVICE u64 further(u64 described, u32 bytes) { return described + bytes / 16; }
+
 // The same for compute capability 10 (PTX manual, "Shared memory descriptor" of tcgen05): bits 46..48
 // are 1, and the swizzle, in bits 61..63, is 2 for 128 bytes.
 DEVICE u64 describe_for_tensor_memory(u64 described) {

@@ -70,7 +70,7 @@ DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const Tenso
 template <class Stages, class Produce, class Multiply, class Write>
 DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_at,
                                Produce produce, Multiply multiply, Write write) {
-  const u32 warp = thread_index() / 32;
+  const u32 warp = warp_number();
   if (thread_index() == 0) {
     for (u32 i = 0; i < count; i++) {
       make_barrier(&stages.full[i], 1);
@@ -88,8 +88,8 @@ DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_
   block_barrier();
   see_tensor_memory();
   const u32 memory = memory_at[0];
-  if (thread_index() == 0) produce();
-  if (thread_index() == 32) multiply(memory);
+  if (warp == 0 && elected()) produce();
+  if (warp == 1 && elected()) multiply(memory);
   if (warp >= 4) write(memory);
   // Warps whose one thread worked come together before the block does.
   warp_barrier();

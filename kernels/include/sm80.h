@@ -97,6 +97,17 @@ DEVICE u32 transpose_matrix(u32 pair) {
   return got;
 }
 
+// 16 bytes of global memory.
+DEVICE void store(Vector<u32>* to, Vector<u32> value) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+               :: "l"(to), "r"(value.at[0]), "r"(value.at[1]), "r"(value.at[2]), "r"(value.at[3])
+               : "memory");
+}
+
+// The value that another lane of the warp holds; that of the lane whose number differs by these bits.
+DEVICE u32 shuffle(u32 value, u32 lane) { return __shfl_sync(~0u, value, lane); }
+DEVICE u32 exchange_with(u32 value, u32 bits) { return __shfl_xor_sync(~0u, value, bits); }
+
 // sums += a b, of 16 x 8 sums. Lane l (g = l / 4, t = l % 4) holds, in units of 4 bytes along k:
 // a[0] of row g and unit t, a[1] of row g + 8, a[2] and a[3] the same of unit t + 4; b[0] of column
 // g and unit t, b[1] of unit t + 4; sums of rows g, g, g + 8, g + 8 and columns 2t, 2t + 1 twice.
@@ -137,6 +148,21 @@ DEVICE void multiply(f64 (&sums)[4], const f64 (&a)[2], const f64& b, f64) {
   UNROLL for (u32 half = 0; half < 2; half++) {
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                  : "+d"(sums[2 * half]), "+d"(sums[2 * half + 1]) : "d"(a[half]), "d"(b));
+  }
+#endif
+}
+// 8 along k: of `a` and `b` the second half is that of k = 4 and on.
+DEVICE void multiply(f64 (&sums)[4], const f64 (&a)[4], const f64 (&b)[2], f64) {
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+d"(sums[0]), "+d"(sums[1]), "+d"(sums[2]), "+d"(sums[3])
+               : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+  // Other generations have only parts of it.
+  UNROLL for (u32 half = 0; half < 2; half++) {
+    const f64 part[2] = {a[2 * half], a[2 * half + 1]};
+    multiply(sums, part, b[half], f64());
   }
 #endif
 }

@@ -145,8 +145,6 @@ template <u32 COUNT> DEVICE void settle_sums(i32 (&sums)[COUNT]) {
 template <u32 THREADS> DEVICE void come_to_barrier(u32 number) {
   asm volatile("bar.arrive %0, %1;" :: "r"(number), "n"(THREADS) : "memory");
 }
-// The value that another lane of the warp holds.
-DEVICE u32 shuffle(u32 value, u32 lane) { return __shfl_sync(~0u, value, lane); }
 // Whether it is so for any lane of the warp.
 DEVICE bool any_of_warp(bool is_so) { return __any_sync(~0u, is_so) != 0; }
 

@@ -9,28 +9,39 @@
 struct Line {
   u32 tiles, steps;  // all there are; stages of each
   u32 workers, own;  // blocks, or clusters of blocks that have a tile together; this one's number
+  u32 slots;         // workers that scratch memory has room for
   u32 whole;         // tiles that a block makes alone
-  u64 stages;        // of the tiles on the line
+  u32 each, more;    // stages of a stretch; stretches that have one stage more, which come first
 
-  DEVICE_MEMBER u64 start(u32 block) const { return stages * block / workers; }
-  // Which block has a stage of the line: the last to start no later.
-  DEVICE_MEMBER u32 owner(u64 stage) const {
-    return u32(((stage + 1) * workers - 1) / stages);
+  DEVICE_MEMBER u32 start(u32 block) const { return block * each + (block < more ? block : more); }
+  // Which block has a stage of the line.
+  DEVICE_MEMBER u32 owner(u32 stage) const {
+    const u32 longer = more * (each + 1);
+    return stage < longer ? stage / (each + 1) : more + (stage - longer) / each;
   }
 };
 
-// CLUSTER neighbouring blocks are one worker.
-template <u32 CLUSTER = 1> DEVICE Line line_of(u32 tiles, u32 steps) {
-  const u32 workers = block_count() / CLUSTER, rounds = tiles / workers;
+// CLUSTER neighbouring blocks are one worker. Where LEAST is said and tiles are fewer than workers, only
+// so many work that each has LEAST stages.
+template <u32 CLUSTER = 1, u32 LEAST = 0> DEVICE Line line_of(u32 tiles, u32 steps) {
+  const u32 slots = block_count() / CLUSTER;
+  u32 workers = slots;
+  if constexpr (LEAST > 0) {
+    const u32 filled = tiles * steps / LEAST, wanted = filled < tiles ? tiles : filled;
+    workers = wanted < slots ? wanted : slots;
+  }
+  const u32 rounds = tiles / workers;
   const bool even = tiles % workers == 0;
   const u32 whole = even ? tiles : rounds > 0 ? (rounds - 1) * workers : 0;
-  return {tiles, steps, workers, block_index() / CLUSTER, whole, u64(tiles - whole) * steps};
+  const u32 stages = (tiles - whole) * steps;
+  return {tiles, steps, workers, block_index() / CLUSTER, slots, whole, stages / workers,
+          stages % workers};
 }
 
 // What a block does with one tile: the stages from `step` to `end`.
 struct Stretch {
   u32 index, step, end;
-  u64 next;  // where the block is on the line
+  u32 next;  // where the block is on the line
 
   DEVICE_MEMBER bool there(const Line& line) const { return index < line.tiles; }
   DEVICE_MEMBER void take(const Line& line, u32 wanted) {
@@ -39,12 +50,11 @@ struct Stretch {
     end = line.steps;
     if (wanted < line.whole) return;
     index = line.tiles;
-    const u64 stop = line.start(line.own + 1);
+    const u32 stop = line.start(line.own + 1);
     if (next >= stop) return;
-    index = line.whole + u32(next / line.steps);
-    step = u32(next % line.steps);
-    const u64 left = stop - next;
-    if (left < line.steps - step) end = step + u32(left);
+    index = line.whole + next / line.steps;
+    step = next % line.steps;
+    if (stop - next < line.steps - step) end = step + (stop - next);
     next += end - step;
   }
   // To the block's next tile.
@@ -58,28 +68,28 @@ struct Stretch {
 };
 
 DEVICE Stretch first_stretch(const Line& line) {
-  Stretch stretch = {0, 0, 0, line.start(line.own)};
-  stretch.take(line, line.own);
+  Stretch stretch = {line.tiles, 0, 0, line.start(line.own)};
+  if (line.own < line.workers) stretch.take(line, line.own);
   return stretch;
 }
 
 // Threads that share a part of a tile, and where they meet: THREADS of them, of SUMS sums each, one
 // of PARTS such parts. Slots have room for ROOM sums of a thread: as many for all that share scratch
-// memory from launch to launch.
-template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS> struct Sharers {
+// memory from launch to launch. Of so many blocks AT_ONCE sums are read before any is added.
+template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS, u32 AT_ONCE = 1> struct Sharers {
   // Words of a block's two slots: for the tile that it has the end of, and for that whose start.
   static constexpr u32 PART = ROOM * THREADS, SLOT = PART * PARTS;
   f32* scratch;
   u32* told;
   u32 part, thread;
 
-  DEVICE_MEMBER f32* slot(const Line& line, u32 block, u64 from) const {
+  DEVICE_MEMBER f32* slot(const Line& line, u32 block, u32 from) const {
     const u32 which = from == line.start(block) ? 0 : 1;
     return scratch + (u64(block) * 2 + which) * SLOT + part * PART + thread;
   }
   // Stages whose sums are there; zero between launches.
   DEVICE_MEMBER u32* count(const Line& line, u32 index) const {
-    u32* counts = reinterpret_cast<u32*>(scratch + u64(line.workers) * 2 * SLOT);
+    u32* counts = reinterpret_cast<u32*>(scratch + u64(line.slots) * 2 * SLOT);
     return counts + (index - line.whole) * PARTS + part;
   }
 
@@ -88,7 +98,7 @@ template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS> struct Sharers {
   template <class Sum, class Meet>
   DEVICE_MEMBER bool complete(const Line& line, u32 index, u32 from, u32 end, Sum sum,
                               Meet meet) const {
-    const u64 tile = u64(index - line.whole) * line.steps;
+    const u32 tile = (index - line.whole) * line.steps;
     f32* to = slot(line, line.own, tile + from);
     UNROLL for (u32 i = 0; i < SUMS; i++) to[i * THREADS] = sum(i);
     device_fence();
@@ -99,11 +109,19 @@ template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS> struct Sharers {
     device_fence();
     UNROLL for (u32 i = 0; i < SUMS; i++) sum(i) = 0.0f;
     const u32 last = line.owner(tile + line.steps - 1);
-    for (u32 block = line.owner(tile); block <= last; block++) {
-      const u64 start = line.start(block) < tile ? tile : line.start(block);
-      if (line.start(block + 1) <= start) continue;
-      const f32* slots = slot(line, block, start);
-      UNROLL for (u32 i = 0; i < SUMS; i++) sum(i) += load_fresh(slots + i * THREADS);
+    for (u32 first = line.owner(tile); first <= last; first += AT_ONCE) {
+      const f32* slots[AT_ONCE];
+      UNROLL for (u32 j = 0; j < AT_ONCE; j++) {
+        const u32 block = first + j < last ? first + j : last, start = line.start(block);
+        slots[j] = slot(line, block, start < tile ? tile : start);
+      }
+      UNROLL for (u32 i = 0; i < SUMS; i++) {
+        f32 got[AT_ONCE];
+        UNROLL for (u32 j = 0; j < AT_ONCE; j++) got[j] = load_fresh(slots[j] + i * THREADS);
+        UNROLL for (u32 j = 0; j < AT_ONCE; j++) {
+          if (first + j <= last) sum(i) += got[j];
+        }
+      }
     }
     if (thread == 0) *count(line, index) = 0;
     return true;

@@ -68,6 +68,9 @@ namespace split_sm90 {
 namespace split_sm89 {
 #include "../../kernels/attention/sm89_mma_split.cu"
 }
+namespace split_sm100 {
+#include "../../kernels/attention/sm100_mma_split.cu"
+}
 
 namespace {
 
@@ -252,38 +255,38 @@ void prefills() {
   OF_64(192, 128, 32);
 }
 
+// Pages of some tokens and none, masks, queries of several tokens, windows; and shapes drawn at random.
+template <class Q, class C, class Made>
+void split_by(const char* name, Kernel kernel, Roundoff roundoff, u32 dim) {
+  const auto by = [&](u32 piece, const Shape& shape) {
+    run_split<Q, C>(name, kernel, Made::THREADS, Made::SHARED_BYTES, roundoff, piece, shape);
+  };
+  by(128, {8, 1, dim, dim, 0, 16, {{1, 77}, {1, 200}, {1, 1}, {1, 0}, {1, 419}}});
+  by(192, {6, 2, dim, dim, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f});
+  by(64 * (1 + random_below(3)), random_shape(dim, dim, 5, 250, Keys::ANYWHERE));
+  by(64, with_window({6, 2, dim, dim, 1, 7, {{7, 131}, {24, 11}, {3, 300}}}, 99));
+  by(64, windowed(random_shape(dim, dim, 5, 250, Keys::ANYWHERE)));
+}
+
+// By 4 warps and by twice as many.
 #define SPLIT(NAME, FAMILY, IN, CACHE, MATRIX, C, ROUNDOFF, DIM)                                   \
-  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 128,                 \
-                   {8, 1, DIM, DIM, 0, 16, {{1, 77}, {1, 200}, {1, 1}, {1, 0}, {1, 419}}});        \
-  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 192,                 \
-                   {6, 2, DIM, DIM, 1, 0, {{7, 131}, {24, 11}, {3, 500}}, 20.0f});                 \
-  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF,                      \
-                   64 * (1 + random_below(3)), random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE));    \
-  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 64,                  \
-                   with_window({6, 2, DIM, DIM, 1, 7, {{7, 131}, {24, 11}, {3, 300}}}, 99));       \
-  run_split<IN, C>("attention/decode/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,       \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::THREADS,                                     \
-                   Split<IN, MATRIX, P_##CACHE, DIM>::SHARED_BYTES, ROUNDOFF, 64,                  \
-                   windowed(random_shape(DIM, DIM, 5, 250, Keys::ANYWHERE)))
+  split_by<IN, C, Split<IN, MATRIX, P_##CACHE, DIM>>(                                              \
+      "attention/decode/" #CACHE "/" NAME, FAMILY::attention_decode_##CACHE##_##DIM##_mma,         \
+      ROUNDOFF, DIM);                                                                              \
+  split_by<IN, C, Split<IN, MATRIX, P_##CACHE, DIM, 2>>(                                           \
+      "attention/decode/" #CACHE "/sm100_mma",                                                     \
+      split_sm100::attention_decode_##CACHE##_##DIM##_mma_wide, ROUNDOFF, DIM)
 
 void splits() {
-  SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 64);
-  SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 128);
-  SPLIT("f16/sm80_mma", split, f16, f16, f16, f16, F16, 64);
-  SPLIT("f16/sm80_mma", split, f16, f16, f16, f16, F16, 128);
-  SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 64);
-  SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 128);
-  SPLIT("bf16/sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 256);
-  SPLIT("f16/sm80_mma", split, f16, f16, f16, f16, F16, 256);
-  SPLIT("fp8/sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 256);
+  SPLIT("sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 64);
+  SPLIT("sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 128);
+  SPLIT("sm80_mma", split, f16, f16, f16, f16, F16, 64);
+  SPLIT("sm80_mma", split, f16, f16, f16, f16, F16, 128);
+  SPLIT("sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 64);
+  SPLIT("sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 128);
+  SPLIT("sm80_mma", split, bf16, bf16, bf16, bf16, BF16, 256);
+  SPLIT("sm80_mma", split, f16, f16, f16, f16, F16, 256);
+  SPLIT("sm89_mma", split_sm89, bf16, fp8, f16, u8, CACHE, 256);
 }
 
 #define SPLIT_90(NAME, IN, CACHE, C, M, E, ROUNDOFF, DIM)                                          \
@@ -382,6 +385,8 @@ void follow(Shape shape, const Dealt& dealt) {
   shape.dim_qk = shape.dim_v = 128;
   run_dealt<bf16, bf16>("schedule/bf16/sm80_mma", split::attention_decode_bf16_128_mma, 128, 98304,
                         BF16, 16, shape, dealt);
+  run_dealt<bf16, bf16>("schedule/bf16/sm100_mma", split_sm100::attention_decode_bf16_128_mma_wide,
+                        256, 196608, BF16, 16, shape, dealt);
   run_dealt<bf16, u8>("schedule/fp8/sm89_mma", split_sm89::attention_decode_fp8_128_mma, 128, 98304,
                       CACHE, 16, shape, dealt);
   run_dealt<bf16, bf16>("schedule/bf16/sm90_wgmma", split_sm90::attention_decode_bf16_128_wgmma,

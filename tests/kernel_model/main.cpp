@@ -10,6 +10,7 @@
 #include "sm120.h"
 
 #include "block_sum.h"
+#include "chunks.h"
 #include "count.h"
 #include "count_mma.h"
 #include "grouped.h"
@@ -131,11 +132,16 @@ namespace {
 #define PORTABLE(IN, OUT, NAME)                                                                   \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 3, 0, 1, 1, 1);       \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 2, 0, 130, 131, 19)
+// Few rows: of each height of a tile; tiles that blocks share, with a whole round before them and without,
+// or for so few stages that some blocks have nothing to do; rows that no tile has; no k for some warps.
 #define SKINNY(IN, NAME)                                                                          \
-  Product<IN, IN>::check("gemm/" #NAME "/sm80_mma_skinny", skinny::gemm_##NAME##_mma_skinny, 3,   \
-                         98304, 1, 16, 16);                                                       \
-  Product<IN, IN>::check("gemm/" #NAME "/sm80_mma_skinny", skinny::gemm_##NAME##_mma_skinny, 2,   \
-                         98304, 19, 72, 1352)
+  for (const auto& [blocks, m, n, k] : SKINNY_SHAPES) {                                           \
+    Product<IN, IN>::check("gemm/" #NAME "/sm80_mma_skinny", skinny::gemm_##NAME##_mma_skinny,    \
+                           blocks, m, n, k);                                                      \
+  }
+constexpr u32 SKINNY_SHAPES[][4] = {{3, 1, 16, 16},    {5, 16, 136, 4104}, {2, 19, 200, 2056},
+                                    {7, 32, 72, 3080}, {4, 61, 64, 4104},  {2, 64, 328, 136},
+                                    {3, 70, 80, 1544}};
 // Rows of the boxes of the kernels by wgmma, of B where its rows are columns.
 constexpr Boxes WGMMA = {64, 128, 64}, PROMOTED = {64, 96, 64}, TURNED = {64, 0, 16};
 // In clusters of two blocks, of which one stands still while the other goes on: no pair of tiles but

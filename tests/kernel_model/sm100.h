@@ -38,6 +38,12 @@ inline std::map<u32, std::vector<std::function<void()>>> open_words;
 
 }  // namespace model
 
+DEVICE u32 warp_number() { return thread_index() / 32; }
+// Another lane in every launch; it waits for a whole warp.
+DEVICE bool elected() {
+  model::wait_warp();
+  return thread_index() % 32 == model::launches % 32;
+}
 DEVICE void take_tensor_memory(u32* left_at) {
   for (auto& lane : model::tensor_memory) {
     for (f32& sum : lane) sum = NAN;

@@ -114,6 +114,17 @@ inline void matrices(u32 (&got)[4], u32 at, bool transposed) {
 DEVICE void load_matrices(u32 (&got)[4], u32 at) { model::matrices(got, at, false); }
 DEVICE void load_matrices_transposed(u32 (&got)[4], u32 at) { model::matrices(got, at, true); }
 
+DEVICE void store(Vector<u32>* to, Vector<u32> value) { *to = value; }
+
+DEVICE u32 shuffle(u32 value, u32 lane) {
+  const u64 mine[8] = {value};
+  return u32(model::exchange(mine)[lane % 32 * 8]);
+}
+DEVICE u32 exchange_with(u32 value, u32 bits) {
+  const u64 mine[8] = {value};
+  return u32(model::exchange(mine)[(model::current % 32 ^ bits) * 8]);
+}
+
 DEVICE u32 transpose_matrix(u32 pair) {
   const u64 mine[8] = {pair};
   const u64* all = model::exchange(mine);
@@ -216,5 +227,11 @@ DEVICE void multiply(f64 (&sums)[4], const f64 (&a)[2], const f64& b, f64) {
       memcpy(&right, &all[(column * 4 + k) * 8 + 2], 8);
       sums[i] += left * right;
     }
+  }
+}
+DEVICE void multiply(f64 (&sums)[4], const f64 (&a)[4], const f64 (&b)[2], f64) {
+  for (u32 half = 0; half < 2; half++) {
+    const f64 part[2] = {a[2 * half], a[2 * half + 1]};
+    multiply(sums, part, b[half], f64());
   }
 }

@@ -65,10 +65,6 @@ template <u32 THREADS> void come_to_barrier(u32 number) {
   }
   model::progress++;
 }
-DEVICE u32 shuffle(u32 value, u32 lane) {
-  const u64 mine[8] = {value};
-  return u32(model::exchange(mine)[lane % 32 * 8]);
-}
 DEVICE bool any_of_warp(bool is_so) {
   const u64 mine[8] = {is_so};
   const u64* all = model::exchange(mine);

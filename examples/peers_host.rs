@@ -1,4 +1,4 @@
-//! The host's kernels beside their peers, by turns in one run, for `scripts/peers_gemm.sh`.
+//! The host's kernels beside their peers, by turns in one run, for `scripts/peers_host.sh`.
 //!
 //! Arguments: products by element type and shape (`f32/2048x2048x2048`), or `attention`. A product
 //! of more than 16 rows stands beside the libraries. One of fewer rows and attention stand beside

@@ -34,13 +34,14 @@ NOTE = """<!-- Written by scripts/amd_stages.sh. -->
 # Matrix products of CDNA: what a stage takes
 
 **Predicted from machine code, not measured on a GPU.** Clang 22 made it; what hipRTC makes of the same text may
-differ. What is counted is one stage of the loop: 64 bytes along k of a tile of C, 128 where instructions
-multiply so many. Half of the waves multiply while the other half read fragments and write the next stage.
+differ. What is counted is one stage of the loop: 64 bytes along k of a tile of C, 128 where one
+instruction multiplies 128. Half of the waves multiply while the other half read fragments and write the next stage.
 
 - *Instructions*, *VALU*: of one wave, without those of the matrix units in the second.
 - *Registers*: VGPRs of a lane; 256 let two waves share a SIMD, as all of these do.
 - *Matrix*, *LDS*: cycles of one half of the waves: instructions of the matrix units at their rate by the data
-  sheet, and bytes of shared memory. `tests/kernel_arithmetic.rs` demands that none of them meets a bank twice.
+  sheet, and bytes of shared memory. `tests/kernel_arithmetic.rs` demands that none of them meets a bank
+  twice, except what copies of `cdna4_mfma_direct` write, which it does not count.
 - *Phase*: the longer of LDS and VALU, and the way to shared memory and back.
 - *Ahead*: stages that stay under way while a stage is multiplied; *waits*: those inside of it for what was
   asked for in the same turn, which the proofs forbid.

@@ -89,6 +89,8 @@ class Row:
             self.time.bound == "tensor" or "tflops" in (self.peer or {})) else "tbs"
         self.speed = speed(self.time, self.cycles, self.part, self.unit)
         self.share = self.time.limit / self.cycles
+        if self.peer and self.unit not in self.peer:
+            raise sm_timing.Disagreement(f"{told['peer']} is not in {self.unit}")
         # Rates of memory are compared as shares of each part's own.
         self.theirs = self.peer and (self.peer.get("tflops") or (
             self.peer["tbs"] * self.part["memory"] / parts[self.peer["part"]]["memory"]))
@@ -108,7 +110,7 @@ class Row:
         if names[0] == "gemm":
             return {"operation": "gemm", "dtype": names[1], **shape}
         if names[0] == "stream":
-            return {"operation": "stream", "stream": names[1]}
+            return {"operation": "stream", "stream": names[1], "working_set": shape["bytes"]}
         return {"operation": names[0], "dtype": names[1]}
 
     def name(self):
@@ -209,6 +211,7 @@ REASONS = {
     "combine": "sums of parts are left in scratch memory, a fence and counts follow, and only then are they "
                "read and added",
     "uneven": "parts are whole blocks of keys, so that some units have one more than others",
+    "first stage": "the first stage comes from memory while nothing is multiplied",
     "launch": "the case is so short that the launch and its end weigh",
     "latency": "bytes in flight are too few for the latency of memory",
     "memory": "rounds of tiles pull more bytes than memory gives meanwhile",
@@ -227,7 +230,7 @@ def reasons(rows):
     lines = ["", "## Why shares are below 0.90", ""]
     for row in rows:
         share, limiting = row.of_peer or row.share, row.limiting()
-        if share < 0.895:
+        if share < 0.9:
             cycles = row.time.terms.get(limiting, 0.0)
             much = f" ({cycles / 1e3:.0f} of {row.cycles / 1e3:.0f} thousand cycles)" if cycles else ""
             lines.append(f"- `{row.name()}`, {share:.2f}: {limiting}{much}. "
@@ -275,11 +278,12 @@ made on an H100 or H200, not by a stub driver. {found}
 """
 
 
-def measured(folder):
-    """Measurements of records below a folder that were made on a Hopper GPU: part, point, kernel, outcome."""
-    found = []
-    for path in sorted(folder.glob("**/record.jsonl")):
-        part = None
+def measured(folder, parts):
+    """Measurements of records below a folder that were made on one of these parts, in the order of time: part,
+    point, kernel, outcome."""
+    records = []
+    for path in folder.glob("**/record.jsonl"):
+        part, started, lines = None, "", []
         for text in path.read_text().splitlines():
             try:
                 line = json.loads(text)
@@ -287,16 +291,19 @@ def measured(folder):
                 continue
             if line.get("line") == "header":
                 device = line.get("device", {})
-                names = re.search(r"H100|H200", device.get("name", ""))
-                part = names and device.get("vendor") != "stub" and f"{names[0]} SXM"
+                fitting = (one for one in parts if one.split()[0] in device.get("name", ""))
+                part = None if device.get("vendor") == "stub" else next(fitting, None)
+                started = line.get("started", "")
             elif part and line.get("outcome") == "measured":
-                found.append((part, line["case"]["point"], line["case"]["kernel"], line))
-    return found
+                lines.append((part, line["case"]["point"], line["case"]["kernel"], line))
+        records.append((started, lines))
+    records.sort(key=lambda one: one[0])
+    return [line for _, lines in records for line in lines]
 
 
-def of_row(row, records):
-    """The last measurement of a row's case, in the row's unit: on the row's part, or else on the other one,
-    whose arithmetic is the same."""
+def of_row(row, records, parts):
+    """The last measurement of a row's case, in the row's unit: on the row's part, or else, where arithmetic
+    bounds it, on another one whose arithmetic is the same."""
     wanted, unit, found = row.point(), row.unit, {}
     for part, point, kernel, line in records:
         if (kernel == row.kernel.row["name"]
@@ -306,17 +313,21 @@ def of_row(row, records):
     own = row.part["name"]
     if own in found:
         return f"{found[own]:.2f}"
-    return ", ".join(f"{speed:.2f} on {part}" for part, speed in found.items())
+    alike = {part: speed for part, speed in found.items()
+             if unit == "tflops" and parts[part]["target"] == row.part["target"]}
+    return ", ".join(f"{speed:.2f} on {part}" for part, speed in alike.items())
 
 
-def tuning(rows, records):
+def tuning(rows, records, parts):
     found = f"There are {len(records)} such measurements." if records else "There is none yet."
     heads = ["case", "part", "predicted", "measured", "share of peer, predicted", "what limits"]
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for row in sorted(rows, key=lambda one: one.of_peer or one.share):
         unit = {"tflops": "TFLOP/s", "tbs": "TB/s"}[row.unit]
         lines.append(f"| {row.name()} | {row.part['name']} | {row.speed:.2f} {unit} "
-                     f"| {of_row(row, records)} | {row.of_peer or row.share:.2f} | {row.limiting()} |")
+                     f"| {of_row(row, records, parts)} | "
+                     + (f"{row.of_peer:.2f}" if row.of_peer else f"{row.share:.2f} of the limit")
+                     + f" | {row.limiting()} |")
     return TUNING.format(found=found) + "\n".join(lines) + "\n"
 
 
@@ -402,9 +413,10 @@ def main():
     page = table(rows)
     print(page)
     if given.out:
-        records = measured(kernels.ROOT.parent / "results")
+        parts = {row.part["name"]: row.part for row in rows}
+        records = measured(kernels.ROOT.parent / "results", parts)
         (given.out / "expected-shares.md").write_text(NOTE + page + reasons(rows) + UNKNOWN)
-        (given.out / "tuning.md").write_text(tuning(rows, records))
+        (given.out / "tuning.md").write_text(tuning(rows, records, parts))
     return 0
 
 

@@ -272,8 +272,13 @@ def gemm(kernel, rates, part, shape):
         terms["combine"] = shared_sums(kernel, rates, count, workers, turns)
     if along_k > 1:
         terms["combine"] = rounds * exchanged_sums(rates, rows * columns * 4, along_k)
+    if turned:
+        # The first stage comes while nothing else is under way.
+        terms["first stage"] = rates.times["memory_latency"]
     terms["launch"] = rates.times["launch"]
-    return Time(limit, bound, terms, "gemm", 2 * m * n * k, moved, (stages - 1) * stage)
+    # What memory bounds loses what decode does, which memory bounds too.
+    unknown = "decode" if turned and bound == "memory" else "gemm"
+    return Time(limit, bound, terms, unknown, 2 * m * n * k, moved, (stages - 1) * stage)
 
 
 def exchanged_sums(rates, tile, blocks):

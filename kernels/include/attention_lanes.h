@@ -70,7 +70,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
 
   // A thread's share of keys and values, on its way.
   struct Fetched {
-    Words<4> keys[FETCHED], values[4];
+    LoadedWords<4> keys[FETCHED], values[4];
 
     // Threads that have no values fetch what others have.
     DEVICE_MEMBER void fetch(const AttentionParams& p, u32 kv_head, const Tokens<KEYS>& tokens) {

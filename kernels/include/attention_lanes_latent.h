@@ -55,11 +55,11 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
 
   // A thread's share of the keys, on its way.
   struct Fetched {
-    Words<Kept::WORDS> pieces[PIECES][4], rest;
+    LoadedWords<Kept::WORDS> pieces[PIECES][4], rest;
 
     DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
                              const Tokens<KEYS>& tokens) {
-      const auto get = [&](Words<Kept::WORDS>& to, u64 row, u32 chunk) {
+      const auto get = [&](LoadedWords<Kept::WORDS>& to, u64 row, u32 chunk) {
         get_chunk(to, p.k, row * ROW_BYTES + chunk * 8 * Kept::BYTES);
       };
       UNROLL for (u32 k = 0; k < 4; k++) {
@@ -70,7 +70,7 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
       get(rest, row, DIM_V / 8 + thread_index() % 8);
     }
 
-    static DEVICE_MEMBER void widen(u32 (&to)[4], Words<Kept::WORDS> from) {
+    static DEVICE_MEMBER void widen(u32 (&to)[4], LoadedWords<Kept::WORDS> from) {
       u32 words[Kept::WORDS];
       words_of(words, from);
       Kept::widen(to, words);

@@ -34,8 +34,8 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
 
   // A lane's share of keys and values, on its way.
   struct Fetched {
-    Words<4> keys[FRAGMENTS][STEPS / Kept::CHUNKS];
-    Words<Kept::WORDS> values[PIECES][4];
+    LoadedWords<4> keys[FRAGMENTS][STEPS / Kept::CHUNKS];
+    LoadedWords<Kept::WORDS> values[PIECES][4];
 
     // What is behind the part's last key is read as the last: nothing comes of it.
     DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,

@@ -100,8 +100,8 @@ template <class S> DEVICE u32 byte_of(u32 chunk, u32 step, u32 bytes) {
 
 // One thread's share of a stage, on its way.
 template <class T, class S> struct Fetched {
-  Words<4> a[S::FETCHED_A];
-  Words<S::WORDS_B> b[S::FETCHED_B];
+  LoadedWords<4> a[S::FETCHED_A];
+  LoadedWords<S::WORDS_B> b[S::FETCHED_B];
 
   DEVICE_MEMBER void fetch(const GemmParams& p, Tile tile, u32 step) {
     fetch_a(p, tile, step);
@@ -171,7 +171,7 @@ template <class T, class S> struct Fetched {
     }
   }
 
-  static DEVICE_MEMBER void keep_chunk(Place* rows, u32 i, Words<4> chunk) {
+  static DEVICE_MEMBER void keep_chunk(Place* rows, u32 i, LoadedWords<4> chunk) {
     u32 words[4];
     UNROLL for (u32 w = 0; w < 4; w++) words[w] = chunk[w];
     write_shared(rows[exchanged(thread_index()) + i * S::THREADS], 0, words);

@@ -15,7 +15,7 @@ template <class T, class S> struct Scales {
   Source rows, columns;
   u32 tiles;
   // Of each fragment of A, and of B, the four scales of a lane's line.
-  Words<1> a[S::DOWN], b[S::ACROSS];
+  LoadedWords<1> a[S::DOWN], b[S::ACROSS];
   static_assert(S::ROWS % SCALE_ROWS == 0 && S::COLUMNS % SCALE_ROWS == 0, "whole tiles of scales");
 
   DEVICE_MEMBER void start(const GemmParams& p, Tile tile) {
@@ -31,7 +31,7 @@ template <class T, class S> struct Scales {
   // What is behind the last line, or step, is multiplied by zeros: by scales of zero, of which none is no
   // number.
   template <u32 COUNT>
-  DEVICE_MEMBER void fetch(Words<1> (&to)[COUNT], Source scales, u32 first, u32 step) {
+  DEVICE_MEMBER void fetch(LoadedWords<1> (&to)[COUNT], Source scales, u32 first, u32 step) {
     if (step >= tiles) scales.bytes = 0;
     UNROLL for (u32 i = 0; i < COUNT; i++) {
       const u32 line = first + i * 16 + lane_index() % 16;
@@ -44,7 +44,7 @@ template <class T, class S> struct Scales {
     fetch(b, columns, wave % 4 * 16 * S::ACROSS, step);
   }
   // The scale of this lane's block in the first byte; asked for no sooner than here, where it is there.
-  static DEVICE_MEMBER u32 own(Words<1> scales) {
+  static DEVICE_MEMBER u32 own(LoadedWords<1> scales) {
     u32 four = scales[0];
     forget(four);
     return four >> lane_index() / 16 * 8;

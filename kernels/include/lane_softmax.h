@@ -12,10 +12,10 @@ template <u32 COUNT> DEVICE void get_chunk(u32 (&to)[COUNT], const void* from, u
 }
 
 // Words that stay together until they are kept.
-template <u32 COUNT> DEVICE void get_chunk(Words<COUNT>& to, const void* from, u64 byte) {
+template <u32 COUNT> DEVICE void get_chunk(LoadedWords<COUNT>& to, const void* from, u64 byte) {
   get_words(to, static_cast<const u8*>(from) + byte);
 }
-template <u32 COUNT> DEVICE void words_of(u32 (&to)[COUNT], Words<COUNT> from) {
+template <u32 COUNT> DEVICE void words_of(u32 (&to)[COUNT], LoadedWords<COUNT> from) {
   UNROLL for (u32 w = 0; w < COUNT; w++) to[w] = from[w];
 }
 
@@ -26,7 +26,7 @@ template <u32 COUNT> DEVICE void words_of(u32 (&to)[COUNT], Words<COUNT> from) {
 template <u32 KEYS> struct Tokens {
   Source table;
   u32 size, within, token;
-  Words<1> page;
+  LoadedWords<1> page;
 
   DEVICE_MEMBER explicit Tokens(const AttentionParams& p)
       : table{reinterpret_cast<const u8*>(p.pages), of_wave(p.pages == nullptr ? 0 : NOWHERE)},

@@ -43,9 +43,9 @@ WORDS(4)
 #undef WORDS
 
 // Words that one load brings. As long as they stay together, nothing waits for them.
-template <u32 COUNT> using Words = u32 __attribute__((ext_vector_type(COUNT)));
-template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, const u8* from) {
-  to = *(const GLOBAL Words<COUNT>*)from;
+template <u32 COUNT> using LoadedWords = u32 __attribute__((ext_vector_type(COUNT)));
+template <u32 COUNT> DEVICE void get_words(LoadedWords<COUNT>& to, const u8* from) {
+  to = *(const GLOBAL LoadedWords<COUNT>*)from;
 }
 // Global memory that is read by bytes from its start. Beyond its end are zeros.
 struct Source { const u8* from; u32 bytes; };
@@ -59,16 +59,16 @@ CONSTANT u32 AHEAD_MOST = 1;
 #endif
 // 1, 2 or 4 words of it. Lanes that have nothing to read load as well: registers that are set to zero on
 // another way through the code are waited for where both ways meet.
-template <u32 COUNT> DEVICE void get_words(Words<COUNT>& to, Source source, u32 byte) {
+template <u32 COUNT> DEVICE void get_words(LoadedWords<COUNT>& to, Source source, u32 byte) {
 #if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
   const auto buffer = __builtin_amdgcn_make_buffer_rsrc(const_cast<u8*>(source.from), 0,
                                                         source.bytes, BUFFER_OF_BYTES);
   if constexpr (COUNT == 1) {
-    to = Words<1>(__builtin_amdgcn_raw_buffer_load_b32(buffer, byte, 0, 0));
+    to = LoadedWords<1>(__builtin_amdgcn_raw_buffer_load_b32(buffer, byte, 0, 0));
   } else if constexpr (COUNT == 2) {
-    to = __builtin_bit_cast(Words<2>, __builtin_amdgcn_raw_buffer_load_b64(buffer, byte, 0, 0));
+    to = __builtin_bit_cast(LoadedWords<2>, __builtin_amdgcn_raw_buffer_load_b64(buffer, byte, 0, 0));
   } else {
-    to = __builtin_bit_cast(Words<4>, __builtin_amdgcn_raw_buffer_load_b128(buffer, byte, 0, 0));
+    to = __builtin_bit_cast(LoadedWords<4>, __builtin_amdgcn_raw_buffer_load_b128(buffer, byte, 0, 0));
   }
 #else
   // They wait where both ways meet.

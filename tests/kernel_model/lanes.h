@@ -75,12 +75,12 @@ template <u32 COUNT> void get_words(u32 (&to)[COUNT], const u8* from) {
   if (reinterpret_cast<uintptr_t>(from) % (4 * COUNT) != 0) model::fail("a load is not aligned");
   memcpy(to, from, 4 * COUNT);
 }
-template <u32 COUNT> struct Words {
+template <u32 COUNT> struct LoadedWords {
   u32 at[COUNT];
   u32 operator[](u32 i) const { return at[i]; }
 };
-template <u32 COUNT> void get_words(Words<COUNT>& to, const u8* from) { get_words(to.at, from); }
-template <u32 COUNT> void get_words(Words<COUNT>& to, Source source, u32 byte) {
+template <u32 COUNT> void get_words(LoadedWords<COUNT>& to, const u8* from) { get_words(to.at, from); }
+template <u32 COUNT> void get_words(LoadedWords<COUNT>& to, Source source, u32 byte) {
   alignas(16) static const u8 zeros[4 * COUNT] = {};
   get_words(to.at, u64(byte) + 4 * COUNT <= source.bytes ? source.from + byte : zeros);
 }

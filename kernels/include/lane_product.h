@@ -4,8 +4,8 @@
 //
 // 8 waves, 2 down and 4 across, make a tile. Along k, 64 bytes of each row (128 where instructions
 // take so many) are a stage; one stage is multiplied while the next is in shared memory and the one
-// or two after it on their way to registers. B is turned on its way into shared memory, so that both operands
-// lie there along k. The right operand of an instruction is A: its lanes then have sums of one row
+// or two after it on their way to registers. B is turned on its way into shared memory, so that both
+// operands lie there along k. The right operand of an instruction is A: its lanes then have sums of one row
 // of C that follow each other.
 //
 // On CDNA half of the waves are one barrier behind the others, so that on each SIMD one wave

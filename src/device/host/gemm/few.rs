@@ -93,8 +93,8 @@ pub(super) trait Few {
     unsafe fn store(pair: usize, sums: [Self::Vector; 2], c: *mut Self::Output);
 }
 
-/// One thread's part: some columns, and some rows of B. Threads with the same columns have other
-/// rows each.
+/// One thread's part: some columns, and some rows of B. Threads that have the same columns divide
+/// the rows.
 struct Part {
     columns: Range<usize>,
     rows: Range<usize>,

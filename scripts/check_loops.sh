@@ -3,8 +3,10 @@
 # kernels a loop is emptied, a load is moved out of it, a wait is put before its use, a fence of the
 # whole GPU is put into it, each in another kernel of NVIDIA's and of AMD's, and a known fault is mended
 # without a word. Conflicts of banks are planted in two more by tests/kernel_arithmetic.rs, which counts
-# them. Needs what scripts/kernels.sh and kernels_amd.sh need.
+# them. Needs what scripts/kernels.sh and kernels_amd.sh need, and with --plant-only nothing: it then
+# proves in a second that each fault still changes the text that it is for.
 set -euo pipefail
+plant_only=${1:-}
 cd "$(dirname "$0")/.."
 
 place=$(mktemp -d)
@@ -19,7 +21,11 @@ found() { # FILE SED_SCRIPT WORDS VENDOR KERNELS TARGET: what is said of it once
     local status=0
     cp "$1" kept
     sed -i "$2" "$1"
-    ! cmp -s "$1" kept || { echo "fault: nothing was planted in $1" >&2; exit 1; }
+    ! cmp -s "$1" kept || { echo "fault: nothing was planted in $1 by $2" >&2; exit 1; }
+    if [[ $plant_only == --plant-only ]]; then
+        cp kept "$1"
+        return
+    fi
     "$4" --only "$5" --target "$6" >said 2>&1 || status=$?
     cp kept "$1"
     if ((status != 1)) || ! grep "^fault: " said | grep -q -- "$3"; then
@@ -49,7 +55,7 @@ found $include/lane_product.h \
     's/next.fetch(p, tile, step + 1 + S::AHEAD);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
     "gemm_mxfp8_cdna4: .*: s_waitcnt vmcnt(0)" amd gemm/cdna4_mfma_scaled.hip gfx950
 # Words of a load that go their own ways: the compiler moves them, and waits, before they are needed.
-found $include/lanes.h 's/^\( *\)to = __builtin_bit_cast(Words<2>/\1__builtin_amdgcn_s_waitcnt(0xf70);\n&/' \
+found $include/lanes.h 's/^\( *\)to = __builtin_bit_cast(LoadedWords<2>/\1__builtin_amdgcn_s_waitcnt(0xf70);\n&/' \
     "gemm_bf16_cdna3: .*: s_waitcnt vmcnt(0)" amd gemm/cdna3_mfma.hip gfx942
 # A copy whose place in shared memory the compiler has in a vector register, which no assembler takes.
 found $include/lane_direct.h 's/of_wave(wave_index()) \* LANES/wave_index() * LANES/' \

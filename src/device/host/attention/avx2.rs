@@ -109,12 +109,12 @@ unsafe fn load<E: Wide>(from: *const E, count: usize) -> [__m256; 2] {
     }
 }
 
-/// Prefetches a row into the first-level cache.
+/// Prefetches a row into the cache that the hint names.
 #[inline(always)]
-fn fetch<E>(row: *const E, length: usize) {
+fn fetch<const HINT: i32, E>(row: *const E, length: usize) {
     for line in (0..length * size_of::<E>()).step_by(64) {
         // SAFETY: a prefetch of any address is allowed.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(row.cast::<i8>().wrapping_add(line)) };
+        unsafe { _mm_prefetch::<HINT>(row.cast::<i8>().wrapping_add(line)) };
     }
 }
 
@@ -127,6 +127,7 @@ impl<E: Wide> Engine for Avx2<E> {
         row: pack_row::<E>,
         keys: pack_keys::<E>,
         values: pack_values::<E>,
+        fetch: fetch::<{ _MM_HINT_T1 }, E>,
         scores: score_tile,
         accumulate: sum_tile,
     });
@@ -323,6 +324,8 @@ unsafe fn multiply(
         // SAFETY: the caller's promise.
         unsafe {
             let (low, high) = (_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(LANES)));
+            // Rows of the next tile, which follow; a prefetch of any address is allowed.
+            _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(TILE_ROWS * (stride + at)).cast());
             for (row, sums) in sums.iter_mut().enumerate() {
                 let word = _mm256_broadcast_ss(&*rows[row / 3].add(row % 3 * stride + at));
                 sums[0] = _mm256_fmadd_ps(word, low, sums[0]);
@@ -378,7 +381,10 @@ unsafe fn scores_of<E: Wide, const R: usize, const K: usize>(
         for (at, key) in key.iter_mut().enumerate() {
             // Beyond the last key, the last one again: what comes of it is not used.
             *key = keys.start.wrapping_add((first + at).min(keys.count - 1) * keys.stride);
-            fetch(keys.ahead.wrapping_add((first + at) * keys.ahead_stride), keys.length);
+            fetch::<{ _MM_HINT_T0 }, E>(
+                keys.ahead.wrapping_add((first + at) * keys.ahead_stride),
+                keys.length,
+            );
         }
         let mut sums = [[_mm256_setzero_ps(); K]; R];
         // SAFETY: the caller's promise.
@@ -545,7 +551,7 @@ unsafe fn accumulate_of<E: Wide, const R: usize, const W: usize>(
             };
             if width == W * STEP {
                 for index in 0..values.count {
-                    fetch(ahead, width);
+                    fetch::<{ _MM_HINT_T0 }, E>(ahead, width);
                     ahead = ahead.wrapping_add(step);
                     let weights = weights.add(index);
                     for step in 0..W {

@@ -219,12 +219,18 @@ impl<'p> Shape<'p> {
             let end = (from + self.split).min(self.seen(&sequence, first + rows - 1).end);
             while from < end {
                 let (at, count) = self.place(&sequence, from, end);
+                // Many rows prefetch the next block.
+                let ahead = if packed.is_some() {
+                    self.place(&sequence, (from + count).min(end - 1), end).0
+                } else {
+                    at + FETCHED
+                };
                 let part = |start: *const E::Element, stride: usize, length: usize| Rows {
                     start: start.add(at * stride),
                     stride,
                     count,
                     length,
-                    ahead: start.wrapping_add((at + FETCHED) * stride),
+                    ahead: start.wrapping_add(ahead * stride),
                     ahead_stride: stride,
                 };
                 let seen = |row: usize| {

@@ -14,8 +14,43 @@ pub(super) struct Rows<T> {
     pub count: usize,
     /// Elements of each.
     pub length: usize,
-    /// What few rows prefetch meanwhile: as much as a row for each row.
+    /// What is prefetched meanwhile: as much as a row for each row.
     pub ahead: *const T,
     /// Elements from what is prefetched beside one row to that beside the next.
     pub ahead_stride: usize,
+}
+
+impl<T> Rows<T> {
+    /// What is to be prefetched, spread evenly over so many turns.
+    pub fn in_turns(&self, turns: usize) -> Ahead<T> {
+        Ahead {
+            next: self.ahead,
+            stride: self.ahead_stride,
+            left: self.count,
+            length: self.length,
+            each: self.count.div_ceil(turns.max(1)),
+        }
+    }
+}
+
+/// Rows that are prefetched in turns.
+pub(super) struct Ahead<T> {
+    next: *const T,
+    stride: usize,
+    left: usize,
+    length: usize,
+    /// Rows of one turn.
+    each: usize,
+}
+
+impl<T> Ahead<T> {
+    /// Prefetches the rows of one turn, each by `fetch`, which gets its start and its elements.
+    #[inline(always)]
+    pub fn turn(&mut self, fetch: fn(*const T, usize)) {
+        for _ in 0..self.each.min(self.left) {
+            fetch(self.next, self.length);
+            self.next = self.next.wrapping_add(self.stride);
+            self.left -= 1;
+        }
+    }
 }

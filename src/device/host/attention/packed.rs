@@ -31,6 +31,8 @@ pub(super) struct Packed<T> {
     pub keys: unsafe fn(&Rows<T>, *mut f32),
     /// Packs values into panels: key by key, [`TILE_COLUMNS`] columns each, [`KEYS`] keys apart.
     pub values: unsafe fn(&Rows<T>, *mut f32),
+    /// Prefetches a row of this many elements into the second-level cache.
+    pub fetch: fn(*const T, usize),
     /// Scores of [`TILE_ROWS`] queries with a panel of keys.
     pub scores: unsafe fn(ScoreTile),
     /// Adds a panel of values to the sums of [`TILE_ROWS`] rows.

@@ -9,8 +9,8 @@ use super::{
 use std::ops::Range;
 
 /// Rows of one block: enough to make much of a block of keys, while sums and scores stay in the
-/// second cache.
-pub(super) const ROWS: usize = 96;
+/// second cache: the best of 96, 144, 192 and 288 on Zen 3.
+pub(super) const ROWS: usize = 192;
 
 const _: () = assert!(ROWS.is_multiple_of(TILE_ROWS));
 
@@ -404,11 +404,13 @@ impl Room {
         let (queries, scores) = (self.queries.as_ptr(), self.scores.as_mut_ptr());
         let (queries, scores) = (queries.cast::<f32>(), scores.cast::<f32>());
         let panels = self.keys.as_mut_ptr().cast::<f32>();
+        let mut ahead = keys.in_turns(tiles(rows, keys.count));
         // SAFETY: the caller's promise; the room has all rows and a block of keys.
         unsafe {
             (packed.keys)(keys, panels);
             for panel in (0..keys.count).step_by(TILE_COLUMNS) {
                 for first in (0..rows).step_by(TILE_ROWS) {
+                    ahead.turn(packed.fetch);
                     if panel < self.counts[first] {
                         (packed.scores)(ScoreTile {
                             depth,
@@ -442,11 +444,13 @@ impl Room {
         let panels = self.values.as_mut_ptr().cast::<f32>();
         let (weights, sums) = (self.scores.as_ptr(), self.sums.as_mut_ptr());
         let (weights, sums) = (weights.cast::<f32>(), sums.cast::<f32>());
+        let mut ahead = values.in_turns(tiles(rows, values.length));
         // SAFETY: the caller's promise; the room has all rows and a block of values.
         unsafe {
             (packed.values)(values, panels);
             for panel in (0..values.length).step_by(TILE_COLUMNS) {
                 for first in (0..rows).step_by(TILE_ROWS) {
+                    ahead.turn(packed.fetch);
                     if self.counts[first] > 0 {
                         (packed.accumulate)(SumTile {
                             depth: self.counts[first],
@@ -461,6 +465,11 @@ impl Room {
             }
         }
     }
+}
+
+/// Tiles of a block of this many rows and columns.
+fn tiles(rows: usize, columns: usize) -> usize {
+    rows.div_ceil(TILE_ROWS) * columns.div_ceil(TILE_COLUMNS)
 }
 
 /// Rows of the next tile where `left` are left.

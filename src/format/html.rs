@@ -120,15 +120,30 @@ fn shown(text: &str) -> String {
     shorten(&clean(text), CHARACTERS_MAX)
 }
 
+/// Clean text in parts, of which those between backticks are code.
+fn prose(text: &str) -> Vec<Value> {
+    let text = shown(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    // A backtick without its partner is shown as it is.
+    let (paired, rest) = parts.split_at((parts.len() - 1) / 2 * 2);
+    let mut prose: Vec<Value> = paired
+        .iter()
+        .enumerate()
+        .map(|(at, part)| context! { is_code => at % 2 == 1, text => *part })
+        .collect();
+    prose.push(context! { is_code => false, text => rest.join("`") });
+    prose
+}
+
 fn block(block: &Block) -> Result<Value, HtmlError> {
     Ok(match block {
         Block::Heading(heading) => {
             context! { kind => "heading", text => shown(heading), anchor => anchor(heading) }
         }
-        Block::Text(text) => context! { kind => "text", text => shown(text) },
-        Block::Warning(text) => context! { kind => "warning", text => shown(text) },
-        Block::Note(text) => context! { kind => "note", text => shown(text) },
-        Block::Failure(text) => context! { kind => "failure", text => shown(text) },
+        Block::Text(text) => context! { kind => "text", prose => prose(text) },
+        Block::Warning(text) => context! { kind => "warning", prose => prose(text) },
+        Block::Note(text) => context! { kind => "note", prose => prose(text) },
+        Block::Failure(text) => context! { kind => "failure", prose => prose(text) },
         Block::Facts(facts) => {
             let facts: Vec<_> = facts.iter().map(fact).collect();
             context! { kind => "facts", facts }

@@ -72,6 +72,17 @@ fn what_only_explains_figures_is_no_warning() {
     assert!(page.contains("<p class=\"warning\" role=\"note\">a CPU quota"));
 }
 
+/// Commands in sentences are told apart from their words, and a lone backtick of a machine's own
+/// text opens nothing.
+#[test]
+fn commands_in_sentences_of_the_page_are_code() {
+    let mut record = synthetic::record();
+    record.header.environment.warnings = vec!["see `lscpu <x>`, not `lsmem`, nor ` alone".into()];
+    let page = shown(&record, ReportFormat::Html);
+    let words = "see <code>lscpu &lt;x&gt;</code>, not <code>lsmem</code>, nor ` alone</p>";
+    assert!(page.contains(words), "{page}");
+}
+
 /// Who points at a point of the roofline reads which case it is, its rate and its share.
 #[test]
 fn a_point_of_the_roofline_says_which_case_it_is() {

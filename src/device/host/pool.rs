@@ -115,7 +115,10 @@ impl Barrier {
             return;
         }
         spin_until(|| {
-            assert!(!self.broken.load(Ordering::Acquire), "another block of the kernel panicked");
+            if self.broken.load(Ordering::Acquire) {
+                // No hook is called: that block has said why.
+                panic::resume_unwind(Box::new("another block of the kernel panicked"));
+            }
             self.generation.load(Ordering::Acquire) != generation
         });
     }

@@ -2,7 +2,7 @@
 //!
 //! Each element of B is used a few times only, so that reading it bounds the time of one row, and
 //! of more rows where arithmetic is fast beside memory. A slab of some rows of B passes by a strip
-//! of columns, whose sums stay in the first cache. One or two rows of A multiply B as it is loaded.
+//! of columns, whose sums stay in a near cache. One or two rows of A multiply B as it is loaded.
 //! Of more rows the first ones multiply each block as it is widened, and the others what that kept
 //! in the first cache. Lines ahead are prefetched between products, a few at a time, since the
 //! CPU's own prefetching ends with each page and with each row.
@@ -18,12 +18,13 @@ use std::{arch::x86_64::*, mem::size_of, ops::Range};
 /// Rows of A that are few.
 pub(super) const ROWS_MAX: usize = 16;
 
-/// Bytes of a strip's sums: half of the first cache.
-const SUMS_MAX: usize = 16 << 10;
+/// Bytes of a strip's sums with one or two rows of A, half of the first cache, and with more: what
+/// was fastest on Zen 3, where each row of B is read in longer pieces than with fewer sums.
+const SUMS_MAX: [usize; 2] = [16 << 10, 64 << 10];
 
 /// Bytes along a row of B that are fetched ahead, as was fastest on Zen 3: with one or two rows of
 /// A, and with more.
-const AHEAD: [usize; 2] = [512, 128];
+const AHEAD: [usize; 2] = [512, 256];
 
 /// Rows of A up to which a slab's words of A stay in registers, and B is multiplied as it is
 /// loaded.
@@ -177,7 +178,7 @@ pub(super) unsafe fn few<T: Few>(params: &GemmParams, share: Share, block: Optio
     // Sums are read and written once for each slab.
     let slab = if m > ALONE_MAX { LONG } else { SLAB };
     let of_part = part.columns.len().div_ceil(T::COLUMNS);
-    let blocks = (SUMS_MAX / m / BLOCK).min(of_part).max(1);
+    let blocks = (SUMS_MAX[usize::from(m > ALONE_MAX)] / m / BLOCK).min(of_part).max(1);
     // Where rows are shared, the first thread has room for the sums of all, twice: those of one
     // iteration may still be read when those of the next are made.
     let own = ((n / T::COLUMNS).div_ceil(share.count / part.count) + 1) * m * BLOCK;
@@ -453,7 +454,7 @@ impl<T: Few> Streamed<T> {
         unsafe {
             let mut totals = Self::read::<R>(sums);
             for at in 0..words.len() {
-                fetch::<_MM_HINT_T0, _>(ahead);
+                fetch::<_MM_HINT_T1, _>(ahead);
                 ahead = ahead.wrapping_add(T::GROUP * self.n);
                 let other = if at < whole { from.wrapping_add(self.n) } else { from };
                 let [words, others] = T::load(from, other);
@@ -482,7 +483,7 @@ impl<T: Few> Streamed<T> {
             let mut totals = Self::read::<R>(sums);
             for at in 0..count {
                 if let Some(line) = &mut ahead {
-                    fetch::<_MM_HINT_T0, _>(*line);
+                    fetch::<_MM_HINT_T1, _>(*line);
                     *line = line.wrapping_add(T::GROUP * self.n);
                 }
                 self.fuse(&mut totals, a.add(at), words.add(at).read());
@@ -556,7 +557,7 @@ impl<T: Few> Streamed<T> {
     }
 }
 
-/// Prefetches a line into the first cache: `HINT` says whether into the others, too.
+/// Prefetches a line into the caches that `HINT` names.
 #[inline(always)]
 fn fetch<const HINT: i32, T>(line: *const T) {
     // SAFETY: a prefetch of any address is allowed.

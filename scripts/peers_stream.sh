@@ -29,6 +29,13 @@ declare -A peers=(
     [triad]="stream_avx_fma stream_avx512_fma stream_mem_avx_fma stream_mem_avx512"
 )
 
+# A kernel whose instructions the CPU lacks would end by a signal.
+if ! grep -qw avx512f /proc/cpuinfo; then
+    for operation in "${!peers[@]}"; do
+        peers[$operation]=$(tr ' ' '\n' <<<"${peers[$operation]}" | grep -v avx512 | tr '\n' ' ')
+    done
+fi
+
 # The first memory domain, or the whole node where a virtual machine hides it.
 domain=$(likwid-bench -p 2>/dev/null | awk '$1 == "Tag" && $2 ~ /^M0:/ {print "M0"}')
 domain=${domain:-N}

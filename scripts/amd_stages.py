@@ -54,6 +54,22 @@ instruction multiplies 128. Half of the waves multiply while the other half read
 """
 HEAD = ["kernel", "part", "instructions", "VALU", "registers", "matrix", "LDS", "phase", "ahead", "waits",
         "L2", "loop", "rounds", "share"]
+# Of products of few rows: bytes of B that a wave loads in a stage, and stages that the loop has.
+FEW_BYTES, FEW_STAGES = 8192, 2
+FEW_NOTE = """
+## Products of few rows
+
+Each wave loads 8 KiB of B for a stage, and multiplies one stage while another is on its way (`lane_skinny.h`).
+Cycles are those in which all 8 waves of a unit get and multiply one stage each.
+
+- *Memory*: what a unit's share of the data sheet's bandwidth needs for B. *Matrix*, *VALU*: what the waves of
+  one SIMD need of it.
+- *Under way*: KiB of B that a unit has asked for while it multiplies, at least. *Needed*: KiB that bandwidth and the
+  longest latency of `kernels/rates.toml` ask for.
+- *Share*: of the bandwidth, that the loop can reach. Starts, ends and sums that blocks share are not counted.
+
+"""
+FEW_HEAD = ["kernel", "part", "rows", "instructions", "memory", "matrix", "VALU", "under way", "needed", "share"]
 
 
 @dataclasses.dataclass
@@ -144,10 +160,34 @@ def row_of(entry, element, machine, registers, part, rates):
             f"{full:.2f}", span(*(share * full for share in shares))]
 
 
-def rows(compiler, only):
+def few_rows_of(entry, element, machine, _, part, rates):
+    """Of a product of few rows, a row for each number of fragments down that it is made for."""
+    clock = part["clock_mhz"]["matrix"] * 1e6
+    bandwidth = part["memory_bandwidth_gb_per_s"] * 1e9 / part["units"] / clock
+    loops = claims.innermost(machine, 2, "v_mfma")
+    texts = sorted(([machine.code[at].text for at in loop.body] for loop in loops),
+                   key=lambda texts: sum(text.startswith("v_mfma") for text in texts))
+    for rows, texts in zip((16, 32, 64), texts, strict=True):
+        matching = lambda pattern: [text for text in texts if re.match(pattern, text)]
+        each_simd = WAVES / SIMDS / FEW_STAGES
+        name = TYPES[element][0]
+        matrix = each_simd * sum(map(multiplied, matching("v_mfma"))) / (
+            part["flop_per_clk_per_unit"][f"{name}_matrix"] / SIMDS)
+        vector = each_simd * VECTOR * len(matching(r"v_(?!mfma)"))
+        memory = WAVES * FEW_BYTES / bandwidth
+        latency = rates["load_latency"]["slow"]
+        cycles = max(memory, matrix, vector, (latency + matrix) / FEW_STAGES)
+        yield [entry, part["name"].split(" (")[0].replace("Instinct ", ""), str(rows),
+               f"{len(texts) / FEW_STAGES:.0f}", f"{memory:.0f}", f"{matrix:.0f}", f"{vector:.0f}",
+               f"{WAVES * FEW_BYTES / 1024:.0f}", f"{bandwidth * latency / 1024:.0f}", f"{memory / cycles:.2f}"]
+
+
+def rows(compiler, only, few):
     told = tomllib.loads((ROOT / "rates.toml").read_text())
     for file in tomllib.loads((ROOT / "amd.toml").read_text())["file"]:
         if not re.match(r"gemm/cdna", file["path"]) or only not in file["path"]:
+            continue
+        if few != ("skinny" in file["path"]):
             continue
         target = file["targets"][0]
         part = tomllib.loads((ROOT.parent / "data/parts" / told[target]["part"]).read_text())
@@ -155,8 +195,13 @@ def rows(compiler, only):
         code, counted = kernels_amd.instructions(text), kernels_amd.statistics(text)
         for kernel in file["kernels"]:
             entry, element = kernel["entry"], kernel["operation"].split("/")[1]
-            yield row_of(entry, element, claims.Machine(code[entry], re.match), counted[entry]["vgprs"], part,
-                         told[target])
+            given = (entry, element, claims.Machine(code[entry], re.match), counted[entry]["vgprs"], part,
+                     told[target])
+            yield from few_rows_of(*given) if few else [row_of(*given)]
+
+
+def table(head, rows):
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *rows))
 
 
 def main():
@@ -165,8 +210,8 @@ def main():
     arguments.add_argument("--out", type=pathlib.Path, help="where the page is written")
     arguments.add_argument("compiler", nargs="+", help="a clang for AMD's targets")
     given = arguments.parse_args()
-    lines = [HEAD, ["---"] * len(HEAD), *rows(given.compiler, given.only)]
-    page = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    page = table(HEAD, rows(given.compiler, given.only, few=False)) + FEW_NOTE
+    page += table(FEW_HEAD, rows(given.compiler, given.only, few=True))
     print(page)
     if given.out:
         given.out.write_text(NOTE + page)

@@ -182,25 +182,7 @@ template <class T, class S> struct Fetched {
     const u32 byte = piece_row(piece) * S::BYTES, row = S::row_of(piece_column(piece));
     UNROLL for (u32 c = 0; c < S::PIECE_COLUMNS; c++) {
       u32 turned[WORDS];
-      // The word of a row that has this column, or the column's words.
-      const auto word = [&](u32 row, u32 at) {
-        return b[piece * S::PIECE_ROWS + row][c * S::BYTES / 4 + at];
-      };
-      if constexpr (S::BYTES == 1) {
-        // Of two rows by turns the first two columns of a word, or the last two; then of both pairs one.
-        const u32 half = c % 4 / 2 * 0x0202;
-        const u32 low = bytes_of(word(1, 0), word(0, 0), 0x05010400 + half * 0x10001);
-        const u32 high = bytes_of(word(3, 0), word(2, 0), 0x05010400 + half * 0x10001);
-        turned[0] = bytes_of(high, low, c % 2 == 0 ? 0x05040100 : 0x07060302);
-      } else if constexpr (S::BYTES == 2) {
-        UNROLL for (u32 w = 0; w < WORDS; w++) {
-          turned[w] =
-              bytes_of(word(2 * w + 1, 0), word(2 * w, 0), c % 2 == 0 ? 0x05040100 : 0x07060302);
-        }
-      } else {
-        constexpr u32 EACH = S::BYTES / 4;
-        UNROLL for (u32 w = 0; w < WORDS; w++) turned[w] = word(w / EACH, w % EACH);
-      }
+      turn<S::BYTES>(turned, c, [&](u32 row) { return b[piece * S::PIECE_ROWS + row]; });
       const u32 at = place<S>(row + c / S::BESIDE, byte / 16) + c % S::BESIDE * 16 * S::CHUNKS;
       write_shared(columns[at], byte % 16 / 4, turned);
     }

@@ -33,6 +33,12 @@ DEVICE u32 bytes_of(u32 high, u32 low, u32 which) {
   for (u32 i = 0; i < 4; i++) got |= u32(both >> (which >> 8 * i & 7) * 8 & 0xff) << 8 * i;
   return got;
 }
+template <class To, class From> To bytes_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "as many bytes");
+  To to;
+  memcpy(&to, &from, sizeof(To));
+  return to;
+}
 #define PER_SIMD(WAVES)
 DEVICE void go_first() {}
 DEVICE void go_as_others() {}
@@ -78,6 +84,7 @@ template <u32 COUNT> void get_words(u32 (&to)[COUNT], const u8* from) {
 template <u32 COUNT> struct LoadedWords {
   u32 at[COUNT];
   u32 operator[](u32 i) const { return at[i]; }
+  u32& operator[](u32 i) { return at[i]; }
 };
 template <u32 COUNT> void get_words(LoadedWords<COUNT>& to, const u8* from) { get_words(to.at, from); }
 template <u32 COUNT> void get_words(LoadedWords<COUNT>& to, Source source, u32 byte) {

@@ -48,8 +48,9 @@ instruction multiplies 128. Half of the waves multiply while the other half read
 - *L2*: bytes that a unit asks for each clock.
 - *Loop*: the share of the matrix units' peak that the loop can reach, by the assumptions of
   `kernels/rates.toml` that are least and most favourable.
-- *Rounds*: how full the rounds of tiles of an 8192 x 8192 x 8192 product are; the *share* that is left of the
-  peak at whatever clock the device holds. Starts and ends of tiles, and what caches miss, are not counted.
+- *Rounds*: how full the rounds of tiles of an 8192 x 8192 x 8192 product are, a last round of half tiles counted as
+  half; the *share* that is left of the peak at whatever clock the device holds. Starts and ends of tiles, and what
+  caches miss, are not counted.
 
 """
 HEAD = ["kernel", "part", "instructions", "VALU", "registers", "matrix", "LDS", "phase", "ahead", "waits",
@@ -152,7 +153,11 @@ def row_of(entry, element, machine, registers, part, rates):
     lds, phase, cycles = predicted(stage, matrix, rates, "value")
     shares = [2 * matrix / predicted(stage, matrix, rates, which)[2] for which in ("slow", "fast")]
     tiles = math.ceil(SIZE / tile_rows(stage, size)) * math.ceil(SIZE / COLUMNS)
-    full = tiles / units / math.ceil(tiles / units)
+    # Where half of the units would have no tile of the last round, kernels with a loop of their own for it
+    # divide its tiles in two.
+    halves = len(claims.innermost(machine, 1, "v_mfma")) > 1 and 2 * (tiles % units) <= units
+    last = math.ceil(tiles / units) - tiles // units
+    full = tiles / units / (tiles // units + (last / 2 if halves else last))
     span = lambda low, high: f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}-{high:.2f}"
     return [entry, part["name"].split(" (")[0].replace("Instinct ", ""), f"{stage.instructions:.0f}",
             f"{stage.vector:.0f}", str(registers), f"{matrix:.0f}", f"{lds:.0f}", f"{phase:.0f}",

@@ -113,6 +113,8 @@ template <class In, class Out> void check(const char* name, void (*kernel)(GemmP
   check_shape<In, Out>(name, kernel, 2, 131, 272, 144);
   // More stages than shared memory has room for, and columns for all of a stage's copies.
   check_shape<In, Out>(name, kernel, 1, 17, 272, 592);
+  // A last round that half of the blocks would have no tile of.
+  check_shape<In, Out>(name, kernel, 2, 520, 16, 144);
 }
 
 #if MODEL_LANES == 64

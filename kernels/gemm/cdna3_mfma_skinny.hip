@@ -8,7 +8,7 @@ namespace {
 using Brain = Lanes<Cdna, bf16, f32, bf16, 2>;
 using Half = Lanes<Cdna, f16, f32, f16, 2>;
 using Integer = Lanes<Cdna, i8, i32, i32, 2>;
-struct Quarter : Lanes<Cdna, e4m3, f32, bf16, 2> {
+struct Quarter : Lanes<Cdna, e4m3_fnuz, f32, bf16, 2> {
   static constexpr bool BY_COLUMNS = true;
   static constexpr u32 FACTOR = 4;
 };

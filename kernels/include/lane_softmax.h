@@ -68,8 +68,10 @@ struct Column {
     total = 0.0f;
   }
 
-  // Scores become weights relative to the largest so far; gives what sums are to be multiplied with.
-  template <u32 FRAGMENTS> DEVICE_MEMBER f32 weigh(f32 (&scores)[FRAGMENTS][4], f32 factor) {
+  // Scores become weights relative to the largest so far, of 2^exponent at most; gives what sums are to
+  // be multiplied with.
+  template <u32 FRAGMENTS>
+  DEVICE_MEMBER f32 weigh(f32 (&scores)[FRAGMENTS][4], f32 factor, f32 exponent = 0.0f) {
     f32 largest = no_score();
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
       UNROLL for (u32 i = 0; i < 4; i++) largest = larger(largest, scores[f][i]);
@@ -83,7 +85,7 @@ struct Column {
     total *= correction;
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
       UNROLL for (u32 i = 0; i < 4; i++) {
-        scores[f][i] = power_of_two(fused(scores[f][i], factor, -base));
+        scores[f][i] = power_of_two(fused(scores[f][i], factor, -(base - exponent)));
         total += scores[f][i];
       }
     }

@@ -120,26 +120,38 @@ DEVICE f32 widen(e4m3 value) {
 
 namespace model {
 
-inline f32 value_of(bf16 value, bool) { return widen(value); }
-inline f32 value_of(f16 value, bool) { return widen(value); }
-inline f32 value_of(f32 value, bool) { return value; }
-inline f64 value_of(f64 value, bool) { return value; }
-inline i32 value_of(i8 value, bool) { return value; }
+inline f32 value_of(bf16 value) { return widen(value); }
+inline f32 value_of(f16 value) { return widen(value); }
+inline f32 value_of(f32 value) { return value; }
+inline f64 value_of(f64 value) { return value; }
+inline i32 value_of(i8 value) { return value; }
 // The lower 13 bits are ignored.
-inline f32 value_of(tf32 value, bool) { return float_of(value.bits & ~0x1fffu); }
+inline f32 value_of(tf32 value) { return float_of(value.bits & ~0x1fffu); }
+inline f32 value_of(e4m3 value) { return widen(value); }
 // FNUZ: the bias is 8 and not 7, all exponents are of numbers, the negative zero is none.
-inline f32 value_of(e4m3 value, bool fnuz) {
-  if (!fnuz) return widen(value);
-  if (value.bits == 0x80) return NAN;
-  return small_float<4, 3>(value.bits, 8);
+inline f32 value_of(e4m3_fnuz value) {
+  return value.bits == 0x80 ? NAN : small_float<4, 3>(value.bits, 8);
 }
 
 // v_cvt_pk_f32_fp8 of CDNA 3 and v_cvt_scalef32_pk_bf16_fp8 of CDNA 4: exact in bf16.
-inline void widen_four(u32 (&to)[2], u32 four, bool fnuz) {
+template <class T> void widen_four(u32 (&to)[2], u32 four) {
   for (u32 i = 0; i < 2; i++) {
-    const e4m3 low = {u8(four >> 16 * i)}, high = {u8(four >> (16 * i + 8))};
-    to[i] = bits_of(value_of(low, fnuz)) >> 16 | (bits_of(value_of(high, fnuz)) & 0xffff0000u);
+    const T low = {u8(four >> 16 * i)}, high = {u8(four >> (16 * i + 8))};
+    to[i] = bits_of(value_of(low)) >> 16 | (bits_of(value_of(high)) & 0xffff0000u);
   }
+}
+
+// v_cvt_pk_fp8_f32, twice, whose smallest exponent is one less for FNUZ.
+inline u32 narrow_four(const f32 (&from)[4], int bias) {
+  u32 bytes = 0;
+  for (u32 i = 0; i < 4; i++) {
+    const f32 size = std::fabs(from[i]);
+    const int least = 1 - bias, exponent = size < std::ldexp(1.0f, least) ? least : std::ilogb(size);
+    const u32 bits = u32(std::nearbyint(std::ldexp(size, 3 - exponent))) + (u32(exponent - least) << 3);
+    if (!(bits < 0x7f)) fail("a number too large for 8 bits");
+    bytes |= (from[i] < 0.0f && bits != 0 ? 0x80 | bits : bits) << 8 * i;
+  }
+  return bytes;
 }
 
 // Rows of sums, by the manuals: of MFMA each lane has four that follow each other, of f64 every
@@ -151,7 +163,7 @@ inline u32 row_rdna4(u32 lane, u32 sum) { return 8 * (lane / 16) + sum; }
 
 // One instruction. GROUPS lanes hold the elements of a row one after the other; where it is one
 // group, its other lanes must hold the same.
-template <class T, u32 GROUPS, bool FNUZ = false, class Sum, u32 SUMS, u32 WORDS>
+template <class T, u32 GROUPS, class Sum, u32 SUMS, u32 WORDS>
 void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)[WORDS],
                  u32 (*row_of)(u32, u32)) {
   static_assert(16 * 16 == SUMS * LANES, "sums are all over the wave");
@@ -164,7 +176,7 @@ void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)
     T value;
     memcpy(&value, reinterpret_cast<const u8*>(all + lane * 8 + operand * 4) + at * sizeof(T),
            sizeof(T));
-    return value_of(value, FNUZ);
+    return value_of(value);
   };
   const u32 lane = lane_index(), column = lane % 16;
   if (GROUPS * 16 < LANES && memcmp(all + column * 8, all + (column + 16) * 8, 64) != 0) {
@@ -181,8 +193,10 @@ void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)
 
 }  // namespace model
 
-DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) { model::widen_four(to, four, false); }
-DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3_fnuz) { model::widen_four(to, four, true); }
+DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) { model::widen_four<e4m3>(to, four); }
+DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3_fnuz) { model::widen_four<e4m3_fnuz>(to, four); }
+DEVICE u32 narrow_four(const f32 (&from)[4], e4m3) { return model::narrow_four(from, 7); }
+DEVICE u32 narrow_four(const f32 (&from)[4], e4m3_fnuz) { return model::narrow_four(from, 8); }
 
 #define INSTRUCTION(TYPE, SUM, COUNT, WORDS, ROW, ...)                                            \
   DEVICE void multiply(SUM (&sums)[COUNT], const u32 (&left)[WORDS], const u32 (&right)[WORDS],   \
@@ -203,8 +217,9 @@ INSTRUCTION(f32, f32, 4, 1, row_mfma, 4)
 INSTRUCTION(f64, f64, 4, 2, row_mfma_f64, 4)
 // v_mfma_f32_16x16x8_xf32 and v_mfma_f32_16x16x32_fp8_fp8 of CDNA 3.
 INSTRUCTION(tf32, f32, 4, 2, row_mfma, 4)
-INSTRUCTION(e4m3, f32, 4, 2, row_mfma, 4, true)
-// v_mfma_scale_f32_16x16x128_f8f6f4 of CDNA 4, with scales of 1.
+INSTRUCTION(e4m3_fnuz, f32, 4, 2, row_mfma, 4)
+// v_mfma_f32_16x16x32_fp8_fp8 and v_mfma_scale_f32_16x16x128_f8f6f4 of CDNA 4, this with scales of 1.
+INSTRUCTION(e4m3, f32, 4, 2, row_mfma, 4)
 INSTRUCTION(e4m3, f32, 4, 8, row_mfma, 4)
 
 namespace model {

@@ -14,17 +14,17 @@
 
 namespace {
 
-// Weights are 2^EXPONENT at most: of 8 bits so large that what is left of small ones is not lost. Elements
-// are FACTOR times what the units take them for.
+// Weights are 2^(EXPONENT + RISE) at most: of 8 bits so large that what is left of small ones is not lost.
+// Elements are FACTOR times what the units take them for.
 template <class In> struct Weights {
-  static constexpr f32 EXPONENT = 0.0f, FACTOR = 1.0f;
+  static constexpr f32 EXPONENT = 0.0f, RISE = 8.0f, FACTOR = 1.0f;
 };
+// The largest number is 448, or 240.
 template <> struct Weights<e4m3> {
-  static constexpr f32 EXPONENT = 8.0f, FACTOR = 1.0f;
+  static constexpr f32 EXPONENT = 8.0f, RISE = 0.75f, FACTOR = 1.0f;
 };
-// The largest number is 240.
 template <> struct Weights<e4m3_fnuz> {
-  static constexpr f32 EXPONENT = 7.0f, FACTOR = 2.0f;
+  static constexpr f32 EXPONENT = 7.0f, RISE = 0.75f, FACTOR = 2.0f;
 };
 
 template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
@@ -154,8 +154,18 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   }
 
   DEVICE_MEMBER void weigh(f32 factor) {
+    // Sums are corrected where a score has risen so far that weights would become too large.
+    f32 largest[COLUMNS];
+    bool rises = false;
     UNROLL for (u32 c = 0; c < COLUMNS; c++) {
-      multiply_sums(sums[c], columns[c].weigh(scores[c], factor, Weights<In>::EXPONENT));
+      largest[c] = Column::largest(scores[c], factor);
+      rises = rises || largest[c] > columns[c].max + Weights<In>::RISE;
+    }
+    if (any_lane(rises)) {
+      UNROLL for (u32 c = 0; c < COLUMNS; c++) multiply_sums(sums[c], columns[c].rise(largest[c]));
+    }
+    UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+      columns[c].make_weights(scores[c], factor, Weights<In>::EXPONENT);
     }
   }
 

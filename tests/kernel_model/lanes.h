@@ -27,6 +27,14 @@ DEVICE u32 of_lane(u32 value, u32 lane) {
   const u64 mine[8] = {value};
   return u32(model::exchange(mine)[lane % LANES * 8]);
 }
+DEVICE bool any_lane(bool says) {
+  const u64 mine[8] = {says};
+  const u64* all = model::exchange(mine);
+  for (u32 lane = 0; lane < LANES; lane++) {
+    if (all[lane * 8] != 0) return true;
+  }
+  return false;
+}
 DEVICE u32 bytes_of(u32 high, u32 low, u32 which) {
   const u64 both = u64(high) << 32 | low;
   u32 got = 0;

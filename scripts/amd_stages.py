@@ -48,12 +48,29 @@ instruction multiplies 128. Half of the waves multiply while the other half read
 - *L2*: bytes that a unit asks for each clock.
 - *Loop*: the share of the matrix units' peak that the loop can reach, by the assumptions of
   `kernels/rates.toml` that are least and most favourable.
-- *Rounds*: how full the rounds of tiles of an 8192 x 8192 x 8192 product are; the *share* that is left of the
-  peak at whatever clock the device holds. Starts and ends of tiles, and what caches miss, are not counted.
+- *Rounds*: how full the rounds of tiles of an 8192 x 8192 x 8192 product are, a last round of half tiles counted as
+  half; the *share* that is left of the peak at whatever clock the device holds. Starts and ends of tiles, and what
+  caches miss, are not counted.
 
 """
 HEAD = ["kernel", "part", "instructions", "VALU", "registers", "matrix", "LDS", "phase", "ahead", "waits",
         "L2", "loop", "rounds", "share"]
+# Of products of few rows: bytes of B that a wave loads in a stage, and stages that the loop has.
+FEW_BYTES, FEW_STAGES = 8192, 2
+FEW_NOTE = """
+## Products of few rows
+
+Each wave loads 8 KiB of B for a stage, and multiplies one stage while another is on its way (`lane_skinny.h`).
+Cycles are those in which all 8 waves of a unit get and multiply one stage each.
+
+- *Memory*: what a unit's share of the data sheet's bandwidth needs for B. *Matrix*, *VALU*: what the waves of
+  one SIMD need of it.
+- *Under way*: KiB of B that a unit has asked for while it multiplies, at least. *Needed*: KiB that bandwidth and the
+  longest latency of `kernels/rates.toml` ask for.
+- *Share*: of the bandwidth, that the loop can reach. Starts, ends and sums that blocks share are not counted.
+
+"""
+FEW_HEAD = ["kernel", "part", "rows", "instructions", "memory", "matrix", "VALU", "under way", "needed", "share"]
 
 
 @dataclasses.dataclass
@@ -136,7 +153,11 @@ def row_of(entry, element, machine, registers, part, rates):
     lds, phase, cycles = predicted(stage, matrix, rates, "value")
     shares = [2 * matrix / predicted(stage, matrix, rates, which)[2] for which in ("slow", "fast")]
     tiles = math.ceil(SIZE / tile_rows(stage, size)) * math.ceil(SIZE / COLUMNS)
-    full = tiles / units / math.ceil(tiles / units)
+    # Where half of the units would have no tile of the last round, kernels with a loop of their own for it
+    # divide its tiles in two.
+    halves = len(claims.innermost(machine, 1, "v_mfma")) > 1 and 2 * (tiles % units) <= units
+    last = math.ceil(tiles / units) - tiles // units
+    full = tiles / units / (tiles // units + (last / 2 if halves else last))
     span = lambda low, high: f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}-{high:.2f}"
     return [entry, part["name"].split(" (")[0].replace("Instinct ", ""), f"{stage.instructions:.0f}",
             f"{stage.vector:.0f}", str(registers), f"{matrix:.0f}", f"{lds:.0f}", f"{phase:.0f}",
@@ -144,10 +165,34 @@ def row_of(entry, element, machine, registers, part, rates):
             f"{full:.2f}", span(*(share * full for share in shares))]
 
 
-def rows(compiler, only):
+def few_rows_of(entry, element, machine, _, part, rates):
+    """Of a product of few rows, a row for each number of fragments down that it is made for."""
+    clock = part["clock_mhz"]["matrix"] * 1e6
+    bandwidth = part["memory_bandwidth_gb_per_s"] * 1e9 / part["units"] / clock
+    loops = claims.innermost(machine, 2, "v_mfma")
+    texts = sorted(([machine.code[at].text for at in loop.body] for loop in loops),
+                   key=lambda texts: sum(text.startswith("v_mfma") for text in texts))
+    for rows, texts in zip((16, 32, 64), texts, strict=True):
+        matching = lambda pattern: [text for text in texts if re.match(pattern, text)]
+        each_simd = WAVES / SIMDS / FEW_STAGES
+        name = TYPES[element][0]
+        matrix = each_simd * sum(map(multiplied, matching("v_mfma"))) / (
+            part["flop_per_clk_per_unit"][f"{name}_matrix"] / SIMDS)
+        vector = each_simd * VECTOR * len(matching(r"v_(?!mfma)"))
+        memory = WAVES * FEW_BYTES / bandwidth
+        latency = rates["load_latency"]["slow"]
+        cycles = max(memory, matrix, vector, (latency + matrix) / FEW_STAGES)
+        yield [entry, part["name"].split(" (")[0].replace("Instinct ", ""), str(rows),
+               f"{len(texts) / FEW_STAGES:.0f}", f"{memory:.0f}", f"{matrix:.0f}", f"{vector:.0f}",
+               f"{WAVES * FEW_BYTES / 1024:.0f}", f"{bandwidth * latency / 1024:.0f}", f"{memory / cycles:.2f}"]
+
+
+def rows(compiler, only, few):
     told = tomllib.loads((ROOT / "rates.toml").read_text())
     for file in tomllib.loads((ROOT / "amd.toml").read_text())["file"]:
         if not re.match(r"gemm/cdna", file["path"]) or only not in file["path"]:
+            continue
+        if few != ("skinny" in file["path"]):
             continue
         target = file["targets"][0]
         part = tomllib.loads((ROOT.parent / "data/parts" / told[target]["part"]).read_text())
@@ -155,8 +200,13 @@ def rows(compiler, only):
         code, counted = kernels_amd.instructions(text), kernels_amd.statistics(text)
         for kernel in file["kernels"]:
             entry, element = kernel["entry"], kernel["operation"].split("/")[1]
-            yield row_of(entry, element, claims.Machine(code[entry], re.match), counted[entry]["vgprs"], part,
-                         told[target])
+            given = (entry, element, claims.Machine(code[entry], re.match), counted[entry]["vgprs"], part,
+                     told[target])
+            yield from few_rows_of(*given) if few else [row_of(*given)]
+
+
+def table(head, rows):
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *rows))
 
 
 def main():
@@ -165,8 +215,8 @@ def main():
     arguments.add_argument("--out", type=pathlib.Path, help="where the page is written")
     arguments.add_argument("compiler", nargs="+", help="a clang for AMD's targets")
     given = arguments.parse_args()
-    lines = [HEAD, ["---"] * len(HEAD), *rows(given.compiler, given.only)]
-    page = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    page = table(HEAD, rows(given.compiler, given.only, few=False)) + FEW_NOTE
+    page += table(FEW_HEAD, rows(given.compiler, given.only, few=True))
     print(page)
     if given.out:
         given.out.write_text(NOTE + page)

@@ -57,6 +57,8 @@ found $include/lane_product.h \
 # Words of a load that go their own ways: the compiler moves them, and waits, before they are needed.
 found $include/lanes.h 's/^\( *\)to = __builtin_bit_cast(LoadedWords<2>/\1__builtin_amdgcn_s_waitcnt(0xf70);\n&/' \
     "gemm_bf16_cdna3: .*: s_waitcnt vmcnt(0)" amd gemm/cdna3_mfma.hip gfx942
+found $include/lane_skinny.h 's/kept\[i\].multiply(sums);/__builtin_amdgcn_s_waitcnt(0xf70); &/' \
+    "gemm_fp8_cdna4_skinny: .*: s_waitcnt vmcnt(0)" amd gemm/cdna4_mfma_skinny.hip gfx950
 # A copy whose place in shared memory the compiler has in a vector register, which no assembler takes.
 found $include/lane_direct.h 's/of_wave(wave_index()) \* LANES/wave_index() * LANES/' \
     "the assembler says" amd gemm/cdna4_mfma_direct.hip gfx950

@@ -1,6 +1,6 @@
 // Prefill and decode by the matrix units of CDNA 4 (MI350): bf16 and f16, heads of 64 and
-// 128, and those of multi-head latent attention; decode also from a cache of 8-bit floats, which
-// become bf16, as queries, weights and output are.
+// 128, and those of multi-head latent attention; prefill also of 8-bit floats, and decode from a cache of
+// them, which become bf16, as queries, weights and output are.
 #include "attention_lanes.h"
 #include "attention_lanes_latent.h"
 #include "attention_lanes_split.h"
@@ -10,6 +10,7 @@ namespace {
 
 using Brain = Lanes<Cdna, bf16, f32, bf16, 4>;
 using Half = Lanes<Cdna, f16, f32, f16, 4>;
+using Quarter = Lanes<Cdna, e4m3, f32, bf16, 2>;
 
 }  // namespace
 
@@ -30,6 +31,16 @@ KERNEL(256, 2) PER_SIMD(2) attention_prefill_f16_128_cdna4(const AttentionParams
 }
 KERNEL(256, 2) attention_prefill_f16_192_cdna4(const AttentionParams p) {
   PrefillLanes<Half, 192, 128>::all(p);
+}
+
+KERNEL(256, 2) PER_SIMD(2) attention_prefill_fp8_64_cdna4(const AttentionParams p) {
+  PrefillLanes<Quarter, 64, 64>::all(p);
+}
+KERNEL(256, 2) PER_SIMD(2) attention_prefill_fp8_128_cdna4(const AttentionParams p) {
+  PrefillLanes<Quarter, 128, 128>::all(p);
+}
+KERNEL(256, 2) PER_SIMD(2) attention_prefill_fp8_192_cdna4(const AttentionParams p) {
+  PrefillLanes<Quarter, 192, 128>::all(p);
 }
 
 KERNEL(256, 1) attention_decode_bf16_64_cdna4(const AttentionParams p) {

@@ -18,7 +18,7 @@ using Tensor = Lanes<Cdna, tf32, f32, f32, 2>;
 using Single = Lanes<Cdna, f32, f32, f32, 1>;
 using Integer = Lanes<Cdna, i8, i32, i32, 2>;
 using Double = Lanes<CdnaDouble, f64, f64, f64, 2>;
-struct Quarter : Lanes<Cdna, e4m3, f32, bf16, 2> {
+struct Quarter : Lanes<Cdna, e4m3_fnuz, f32, bf16, 2> {
   static constexpr bool BY_COLUMNS = true;
   static constexpr u32 FACTOR = 4;
 };

@@ -1,4 +1,4 @@
-// Prefill by the matrix units of CDNA, for elements of 16 bits.
+// Prefill by the matrix units of CDNA, for elements of 16 bits, and of 8 with an output of 16.
 //
 // 4 waves take 128 queries of one head through their keys, 64 at a time; each wave has 32 of them.
 // Both products are turned, so that queries are columns: scores are K Q^T, the output is V^T P^T. A
@@ -14,20 +14,37 @@
 
 namespace {
 
+// Weights are 2^(EXPONENT + RISE) at most: of 8 bits so large that what is left of small ones is not lost.
+// Elements are FACTOR times what the units take them for.
+template <class In> struct Weights {
+  static constexpr f32 EXPONENT = 0.0f, RISE = 8.0f, FACTOR = 1.0f;
+};
+// The largest number is 448, or 240.
+template <> struct Weights<e4m3> {
+  static constexpr f32 EXPONENT = 8.0f, RISE = 0.75f, FACTOR = 1.0f;
+};
+template <> struct Weights<e4m3_fnuz> {
+  static constexpr f32 EXPONENT = 7.0f, RISE = 0.75f, FACTOR = 2.0f;
+};
+
 template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   using In = typename T::In;
   static constexpr u32 THREADS = 256, KEYS = 64, COLUMNS = 2, ROWS = 128;
-  static constexpr u32 BYTES_QK = 2 * DIM_QK, BYTES_V = 2 * DIM_V;
+  static constexpr u32 BYTES = sizeof(In), BYTES_QK = BYTES * DIM_QK, BYTES_V = BYTES * DIM_V;
   // 16 bytes of a key, or of a column of the values.
-  static constexpr u32 CHUNKS = BYTES_QK / 16, COLUMN_CHUNKS = KEYS / 8;
+  static constexpr u32 CHUNKS = BYTES_QK / 16, COLUMN_CHUNKS = KEYS * BYTES / 16;
+  // From key to key: chunks are exchanged among 8 or 16.
+  static constexpr u32 STRIDE = CHUNKS < 8 ? CHUNKS : (CHUNKS + 7) / 8 * 8;
   // Of the first product; of the keys of both.
   static constexpr u32 STEPS = CHUNKS / 4, FRAGMENTS = KEYS / 16;
   static constexpr u32 FETCHED = KEYS * CHUNKS / THREADS;
+  // Fragments whose weights a lane has as 16 bytes.
+  static constexpr u32 TOGETHER = 4 / BYTES;
   // Threads that fetch values: each 8 columns of 4 keys.
   static constexpr u32 PIECES = KEYS / 4 * (DIM_V / 8);
   static_assert(T::GROUPS == 4 && T::SUMS == 4 && PIECES <= THREADS, "CDNA's lanes");
 
-  struct Room { Vector<u32> keys[KEYS * CHUNKS], values[DIM_V * COLUMN_CHUNKS]; };
+  struct Room { Vector<u32> keys[KEYS * STRIDE], values[DIM_V * COLUMN_CHUNKS]; };
 
   u32 queries[COLUMNS][STEPS][4];
   f32 scores[COLUMNS][FRAGMENTS][4];
@@ -38,11 +55,12 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   // Where a chunk stands: exchanged so that lanes of neighbouring rows meet no bank twice, of which
   // there are 256 bytes on CDNA 4.
   static DEVICE_MEMBER u32 key_place(u32 key, u32 chunk) {
-    return key * CHUNKS + (chunk ^ key % (CHUNKS % 16 == 0 ? 16 : 8));
+    if (STRIDE < 8) return exchanged(key * STRIDE + chunk);
+    return key * STRIDE + (chunk ^ key % (STRIDE % 16 == 0 ? 16 : 8));
   }
-  // Of the keys of two fragments what a group of lanes takes.
-  static DEVICE_MEMBER u32 value_place(u32 column, u32 half, u32 group) {
-    return column * COLUMN_CHUNKS + ((half * 4 + group) ^ column % 8);
+  // Of the keys of the `part`th fragments together what a group of lanes takes.
+  static DEVICE_MEMBER u32 value_place(u32 column, u32 part, u32 group) {
+    return exchanged(column * COLUMN_CHUNKS + part * 4 + group);
   }
 
   // Which query of the block a column is.
@@ -70,7 +88,8 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
 
   // A thread's share of keys and values, on its way.
   struct Fetched {
-    LoadedWords<4> keys[FETCHED], values[4];
+    LoadedWords<4> keys[FETCHED];
+    LoadedWords<2 * BYTES> values[4];
 
     // Threads that have no values fetch what others have.
     DEVICE_MEMBER void fetch(const AttentionParams& p, u32 kv_head, const Tokens<KEYS>& tokens) {
@@ -82,7 +101,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       const u32 column = thread_index() % PIECES / (KEYS / 4) * 8;
       UNROLL for (u32 i = 0; i < 4; i++) {
         const u64 row = tokens.row(p, kv_head, thread_index() % (KEYS / 4) * 4 + i);
-        get_chunk(values[i], p.v, row * BYTES_V + column * 2);
+        get_chunk(values[i], p.v, row * BYTES_V + column * BYTES);
       }
     }
 
@@ -96,14 +115,12 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       if (PIECES < THREADS && thread_index() >= PIECES) return;
       // Four keys of one lane's weights: those of fragment `piece / 4` in group `piece % 4`.
       const u32 piece = thread_index() % (KEYS / 4), fragment = piece / 4;
-      u32 words[4][4];
-      UNROLL for (u32 i = 0; i < 4; i++) words_of(words[i], values[i]);
       UNROLL for (u32 i = 0; i < 8; i++) {
         const u32 column = thread_index() / (KEYS / 4) * 8 + i;
-        u32 turned[2];
-        turn_column(turned, words, i);
-        write_shared(room.values[value_place(column, fragment / 2, piece % 4)],
-                     fragment % 2 * 2, turned);
+        u32 turned[BYTES];
+        turn<BYTES>(turned, i, [&](u32 key) { return values[key]; });
+        write_shared(room.values[value_place(column, fragment / TOGETHER, piece % 4)],
+                     fragment % TOGETHER * BYTES, turned);
       }
     }
   };
@@ -137,24 +154,39 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   }
 
   DEVICE_MEMBER void weigh(f32 factor) {
+    // Sums are corrected where a score has risen so far that weights would become too large.
+    f32 largest[COLUMNS];
+    bool rises = false;
     UNROLL for (u32 c = 0; c < COLUMNS; c++) {
-      multiply_sums(sums[c], columns[c].weigh(scores[c], factor));
+      largest[c] = Column::largest(scores[c], factor);
+      rises = rises || largest[c] > columns[c].max + Weights<In>::RISE;
+    }
+    if (any_lane(rises)) {
+      UNROLL for (u32 c = 0; c < COLUMNS; c++) multiply_sums(sums[c], columns[c].rise(largest[c]));
+    }
+    UNROLL for (u32 c = 0; c < COLUMNS; c++) {
+      columns[c].make_weights(scores[c], factor, Weights<In>::EXPONENT);
     }
   }
 
   DEVICE_MEMBER void accumulate(const Room& room) {
     const u32 lane = lane_index();
-    UNROLL for (u32 half = 0; half < FRAGMENTS / 2; half++) {
+    UNROLL for (u32 part = 0; part < FRAGMENTS / TOGETHER; part++) {
       u32 weights[COLUMNS][4];
       UNROLL for (u32 c = 0; c < COLUMNS; c++) {
-        UNROLL for (u32 f = 0; f < 2; f++) {
-          pack_weights<In>(weights[c][2 * f], weights[c][2 * f + 1], scores[c][2 * half + f]);
+        UNROLL for (u32 f = 0; f < TOGETHER; f++) {
+          const f32(&of)[4] = scores[c][part * TOGETHER + f];
+          if constexpr (BYTES == 2) {
+            pack_weights<In>(weights[c][2 * f], weights[c][2 * f + 1], of);
+          } else {
+            weights[c][f] = narrow_four(of, In());
+          }
         }
       }
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
         if (d % 2 == 0) in_order();
         u32 values[4];
-        read_shared(values, room.values[value_place(d * 16 + lane % 16, half, lane / 16)]);
+        read_shared(values, room.values[value_place(lane % 16, part, lane / 16) + d * 16 * COLUMN_CHUNKS]);
         UNROLL for (u32 c = 0; c < COLUMNS; c++) {
           multiply_chunks<T>(sums[c][d], values, weights[c]);
         }
@@ -166,14 +198,14 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
                             u32 first) const {
     UNROLL for (u32 c = 0; c < COLUMNS; c++) {
       const f32 sum = columns[c].whole();
-      const f32 share = sum > 0.0f ? 1.0f / sum : 0.0f;
+      const f32 share = sum > 0.0f ? Weights<In>::FACTOR / sum : 0.0f;
       const u32 row = first + row_of(c);
       if (row >= sequence.queries) continue;
-      u8* to = static_cast<u8*>(p.o) + (u64(sequence.query_first + row) * p.heads + head) * BYTES_V;
+      u8* to = static_cast<u8*>(p.o) + (u64(sequence.query_first + row) * p.heads + head) * (2 * DIM_V);
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
         const f32(&of)[4] = sums[c][d];
-        const u32 words[2] = {narrow_pair(of[0] * share, of[1] * share, In()),
-                              narrow_pair(of[2] * share, of[3] * share, In())};
+        const u32 words[2] = {narrow_pair(of[0] * share, of[1] * share, typename T::Out()),
+                              narrow_pair(of[2] * share, of[3] * share, typename T::Out())};
         put_words(to + (d * 16 + T::row(lane_index(), 0)) * 2, words);
       }
     }
@@ -200,7 +232,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       score(room);
       go_as_others();
       if (from < range.all_from || from + KEYS > range.all_to) mask(from);
-      weigh(p.scale * LOG2_E);
+      weigh(p.scale * (LOG2_E * Weights<In>::FACTOR * Weights<In>::FACTOR));
       go_first();
       accumulate(room);
       go_as_others();

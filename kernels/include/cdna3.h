@@ -11,10 +11,16 @@
 MULTIPLY(bf16, f32, 4, 2, Short4, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0))
 MULTIPLY(f16, f32, 4, 2, Half4, __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0))
 MULTIPLY(tf32, f32, 4, 2, Float2, __builtin_amdgcn_mfma_f32_16x16x8_xf32(a, b, c, 0, 0, 0))
-MULTIPLY(e4m3, f32, 4, 2, long, __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, c, 0, 0, 0))
+MULTIPLY(e4m3_fnuz, f32, 4, 2, long, __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, c, 0, 0, 0))
 MULTIPLY(i8, i32, 4, 2, long, __builtin_amdgcn_mfma_i32_16x16x32_i8(a, b, c, 0, 0, 0))
 MULTIPLY(f32, f32, 4, 1, f32, __builtin_amdgcn_mfma_f32_16x16x4f32(a, b, c, 0, 0, 0))
 MULTIPLY(f64, f64, 4, 2, f64, __builtin_amdgcn_mfma_f64_16x16x4f64(a, b, c, 0, 0, 0))
+
+// Four of them, rounded to nearest even.
+DEVICE u32 narrow_four(const f32 (&from)[4], e4m3_fnuz) {
+  const i32 low = __builtin_amdgcn_cvt_pk_fp8_f32(from[0], from[1], 0, false);
+  return u32(__builtin_amdgcn_cvt_pk_fp8_f32(from[2], from[3], low, true));
+}
 
 // Four of them as bf16, which is exact: the upper halves of floats.
 DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3_fnuz) {

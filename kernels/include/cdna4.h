@@ -12,6 +12,7 @@ typedef __bf16 Brain8 __attribute__((ext_vector_type(8)));
 
 MULTIPLY(bf16, f32, 4, 4, Brain8, __builtin_amdgcn_mfma_f32_16x16x32_bf16(a, b, c, 0, 0, 0))
 MULTIPLY(f16, f32, 4, 4, Half8, __builtin_amdgcn_mfma_f32_16x16x32_f16(a, b, c, 0, 0, 0))
+MULTIPLY(e4m3, f32, 4, 2, long, __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, c, 0, 0, 0))
 MULTIPLY(i8, i32, 4, 4, Int4, __builtin_amdgcn_mfma_i32_16x16x64_i8(a, b, c, 0, 0, 0))
 MULTIPLY(f32, f32, 4, 1, f32, __builtin_amdgcn_mfma_f32_16x16x4f32(a, b, c, 0, 0, 0))
 MULTIPLY(f64, f64, 4, 2, f64, __builtin_amdgcn_mfma_f64_16x16x4f64(a, b, c, 0, 0, 0))
@@ -48,6 +49,12 @@ DEVICE void multiply_scaled(f32 (&sums)[4], const u32 (&left)[4], const u32 (&ri
   const Sums c = __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(
       a, b, bytes_as<Sums>(sums), 4, 4, 0, i32(scale_left), 0, i32(scale_right));
   UNROLL for (u32 i = 0; i < 4; i++) sums[i] = c[i];
+}
+
+// Four 8-bit floats, rounded to nearest even.
+DEVICE u32 narrow_four(const f32 (&from)[4], e4m3) {
+  const i32 low = __builtin_amdgcn_cvt_pk_fp8_f32(from[0], from[1], 0, false);
+  return u32(__builtin_amdgcn_cvt_pk_fp8_f32(from[2], from[3], low, true));
 }
 
 // Four 8-bit floats as bf16, two by one instruction.

@@ -18,8 +18,8 @@ template <class T> DEVICE u32 one(u32, tf32) { return 0x3f800000; }
 template <class T> DEVICE u32 one(u32, f32) { return 0x3f800000; }
 template <class T> DEVICE u32 one(u32, i8) { return 0x01010101; }
 template <class T> DEVICE u32 one(u32 word, f64) { return word % 2 == 1 ? 0x3ff00000 : 0; }
-// Where sums are multiplied since 8-bit floats are FNUZ, 1 has other bits.
-template <class T> DEVICE u32 one(u32, e4m3) { return T::FACTOR == 1 ? 0x38383838 : 0x40404040; }
+template <class T> DEVICE u32 one(u32, e4m3) { return 0x38383838; }
+template <class T> DEVICE u32 one(u32, e4m3_fnuz) { return 0x40404040; }
 // Of 6 bits a 1 is 001000, and 32 of them are 6 words; of 4 bits it is 0010, and 32 are 4 words.
 template <class T> DEVICE u32 one(u32 word, e2m3) {
   return word >= 6 ? 0 : word % 3 == 0 ? 0x08208208 : word % 3 == 1 ? 0x82082082 : 0x20820820;

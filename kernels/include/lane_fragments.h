@@ -67,3 +67,25 @@ DEVICE void multiply_chunks(typename T::Sum (&sums)[T::SUMS],
     multiply(sums, a, b, typename T::In());
   }
 }
+
+// A column of rows that follow each other, as words along k; `row(i)` is the loaded words of row i, with
+// elements of BYTES each.
+template <u32 BYTES, u32 WORDS, class Row>
+DEVICE void turn(u32 (&to)[WORDS], u32 column, Row row) {
+  // The word of a row that has this column, or the column's words.
+  const auto word = [&](u32 i, u32 at) { return row(i)[column * BYTES / 4 + at]; };
+  UNROLL for (u32 w = 0; w < WORDS; w++) {
+    if constexpr (BYTES == 1) {
+      // Of two rows by turns the first two columns of a word, or the last two; then of both pairs one.
+      const u32 half = column % 4 / 2 * 0x0202;
+      const u32 low = bytes_of(word(4 * w + 1, 0), word(4 * w, 0), 0x05010400 + half * 0x10001);
+      const u32 high = bytes_of(word(4 * w + 3, 0), word(4 * w + 2, 0), 0x05010400 + half * 0x10001);
+      to[w] = bytes_of(high, low, column % 2 == 0 ? 0x05040100 : 0x07060302);
+    } else if constexpr (BYTES == 2) {
+      to[w] = bytes_of(word(2 * w + 1, 0), word(2 * w, 0), column % 2 == 0 ? 0x05040100 : 0x07060302);
+    } else {
+      constexpr u32 EACH = BYTES / 4;
+      to[w] = word(w / EACH, w % EACH);
+    }
+  }
+}

@@ -32,6 +32,8 @@ template <class T, u32 DOWN_COUNT, u32 ACROSS_COUNT, bool ALTERNATE, u32 DIE_COU
           u32 AHEAD_COUNT = 1>
 struct Shape {
   using In = typename T::In;
+  // The same with half of the rows, whose sums leave registers for more stages.
+  using Half = Shape<T, DOWN_COUNT / 2, ACROSS_COUNT, ALTERNATE, DIE_COUNT, AHEAD_MOST>;
   // Stages on their way to registers.
   static constexpr u32 AHEAD = AHEAD_COUNT;
   static constexpr u32 DIES = DIE_COUNT;
@@ -182,25 +184,7 @@ template <class T, class S> struct Fetched {
     const u32 byte = piece_row(piece) * S::BYTES, row = S::row_of(piece_column(piece));
     UNROLL for (u32 c = 0; c < S::PIECE_COLUMNS; c++) {
       u32 turned[WORDS];
-      // The word of a row that has this column, or the column's words.
-      const auto word = [&](u32 row, u32 at) {
-        return b[piece * S::PIECE_ROWS + row][c * S::BYTES / 4 + at];
-      };
-      if constexpr (S::BYTES == 1) {
-        // Of two rows by turns the first two columns of a word, or the last two; then of both pairs one.
-        const u32 half = c % 4 / 2 * 0x0202;
-        const u32 low = bytes_of(word(1, 0), word(0, 0), 0x05010400 + half * 0x10001);
-        const u32 high = bytes_of(word(3, 0), word(2, 0), 0x05010400 + half * 0x10001);
-        turned[0] = bytes_of(high, low, c % 2 == 0 ? 0x05040100 : 0x07060302);
-      } else if constexpr (S::BYTES == 2) {
-        UNROLL for (u32 w = 0; w < WORDS; w++) {
-          turned[w] =
-              bytes_of(word(2 * w + 1, 0), word(2 * w, 0), c % 2 == 0 ? 0x05040100 : 0x07060302);
-        }
-      } else {
-        constexpr u32 EACH = S::BYTES / 4;
-        UNROLL for (u32 w = 0; w < WORDS; w++) turned[w] = word(w / EACH, w % EACH);
-      }
+      turn<S::BYTES>(turned, c, [&](u32 row) { return b[piece * S::PIECE_ROWS + row]; });
       const u32 at = place<S>(row + c / S::BESIDE, byte / 16) + c % S::BESIDE * 16 * S::CHUNKS;
       write_shared(columns[at], byte % 16 / 4, turned);
     }
@@ -345,33 +329,50 @@ DEVICE void multiply_together(const GemmParams& p, Tile tile, u32 steps, Place* 
   }
 }
 
+template <class T, class S, class Beside = Alone<T, S>>
+DEVICE void make_tile(const GemmParams& p, Tile tile, Place* stages) {
+  const u32 steps = tiles_along(p.k, S::DEPTH);
+  Fetched<T, S> fetched[S::AHEAD];
+  fetched[0].fetch(p, tile, 0);
+  fetched[0].keep(stages);
+  UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+    in_order();
+    fetched[ahead].fetch(p, tile, 1 + ahead);
+  }
+  typename T::Sum sums[S::DOWN][S::ACROSS][T::SUMS] = {};
+  block_barrier();
+  if constexpr (S::ALTERNATES) {
+    Beside beside[S::AHEAD];
+    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+      in_order();
+      beside[ahead].start(p, tile);
+      beside[ahead].fetch(ahead);
+    }
+    multiply_alternating<T, S>(p, tile, steps, stages, fetched, beside, sums);
+  } else {
+    multiply_together<T, S>(p, tile, steps, stages, fetched, sums);
+  }
+  leave<T, S>(p, tile, sums);
+}
+
 template <class T, class S, class Beside = Alone<T, S>> DEVICE void product(const GemmParams& p) {
   SHARED Place stages[2 * S::STAGE];
   const u32 rows = tiles_along(p.m, S::ROWS), columns = tiles_along(p.n, S::COLUMNS);
-  const u32 steps = tiles_along(p.k, S::DEPTH);
-  for (u32 index = block_index(); index < rows * columns; index += block_count()) {
-    const Tile tile = tile_at<GROUP>(index_on_die(index, rows * columns, S::DIES), rows, columns);
-    Fetched<T, S> fetched[S::AHEAD];
-    fetched[0].fetch(p, tile, 0);
-    fetched[0].keep(stages);
-    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
-      in_order();
-      fetched[ahead].fetch(p, tile, 1 + ahead);
-    }
-    typename T::Sum sums[S::DOWN][S::ACROSS][T::SUMS] = {};
-    block_barrier();
-    if constexpr (S::ALTERNATES) {
-      Beside beside[S::AHEAD];
-      UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
-        in_order();
-        beside[ahead].start(p, tile);
-        beside[ahead].fetch(ahead);
-      }
-      multiply_alternating<T, S>(p, tile, steps, stages, fetched, beside, sums);
-    } else {
-      multiply_together<T, S>(p, tile, steps, stages, fetched, sums);
-    }
-    leave<T, S>(p, tile, sums);
+  const u32 tiles = rows * columns, blocks = block_count(), rest = tiles % blocks;
+  const auto tile = [&](u32 index) {
+    return tile_at<GROUP>(index_on_die(index, tiles, S::DIES), rows, columns);
+  };
+  // Tiles of a last round that leaves half of the blocks without any are divided between two each.
+  constexpr bool DIVIDES = S::ALTERNATES && S::DOWN == 8;
+  const u32 whole = DIVIDES && 2 * rest <= blocks ? tiles - rest : tiles;
+  for (u32 index = block_index(); index < whole; index += blocks) {
+    make_tile<T, S, Beside>(p, tile(index), stages);
+  }
+  if constexpr (DIVIDES) {
+    const u32 half = block_index();
+    if (half >= 2 * (tiles - whole)) return;
+    const Tile of = tile(whole + half / 2);
+    make_tile<T, typename S::Half>(p, {of.row * 2 + half % 2, of.column}, stages);
   }
 }
 

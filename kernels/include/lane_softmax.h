@@ -58,8 +58,8 @@ DEVICE void turn_column(u32 (&to)[2], const u32 (&keys)[4][4], u32 column) {
   }
 }
 
-// What a lane knows of its column: the largest score as an exponent of two, the same on the four
-// lanes, and the sum of the weights that this lane made.
+// What a lane knows of its column: what weights are relative to, as an exponent of two, the same on the
+// four lanes, and the sum of the weights that this lane made.
 struct Column {
   f32 max, total;
 
@@ -68,27 +68,47 @@ struct Column {
     total = 0.0f;
   }
 
-  // Scores become weights relative to the largest so far; gives what sums are to be multiplied with.
-  template <u32 FRAGMENTS> DEVICE_MEMBER f32 weigh(f32 (&scores)[FRAGMENTS][4], f32 factor) {
-    f32 largest = no_score();
+  // The largest of the column's scores as an exponent of two.
+  template <u32 FRAGMENTS>
+  static DEVICE_MEMBER f32 largest(const f32 (&scores)[FRAGMENTS][4], f32 factor) {
+    f32 found = no_score();
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-      UNROLL for (u32 i = 0; i < 4; i++) largest = larger(largest, scores[f][i]);
+      UNROLL for (u32 i = 0; i < 4; i++) found = larger(found, scores[f][i]);
     }
-    largest = larger(largest, shuffle_xor(largest, 16));
-    largest = larger(max, larger(largest, shuffle_xor(largest, 32)) * factor);
-    // Where nothing was seen there is nothing to correct either.
-    const f32 base = largest == no_score() ? 0.0f : largest;
-    const f32 correction = power_of_two(max - base);
-    max = largest;
+    found = larger(found, shuffle_xor(found, 16));
+    return larger(found, shuffle_xor(found, 32)) * factor;
+  }
+
+  // Weights become relative to `found`, where that is larger; gives what sums are to be multiplied with.
+  DEVICE_MEMBER f32 rise(f32 found) {
+    found = larger(max, found);
+    const f32 correction = power_of_two(max - base(found));
+    max = found;
     total *= correction;
+    return correction;
+  }
+
+  // Scores become weights: 2^exponent is that of the score that they are relative to.
+  template <u32 FRAGMENTS>
+  DEVICE_MEMBER void make_weights(f32 (&scores)[FRAGMENTS][4], f32 factor, f32 exponent = 0.0f) {
+    const f32 offset = base(max) - exponent;
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
       UNROLL for (u32 i = 0; i < 4; i++) {
-        scores[f][i] = power_of_two(fused(scores[f][i], factor, -base));
+        scores[f][i] = power_of_two(fused(scores[f][i], factor, -offset));
         total += scores[f][i];
       }
     }
+  }
+
+  // Scores become weights relative to the largest so far; gives what sums are to be multiplied with.
+  template <u32 FRAGMENTS> DEVICE_MEMBER f32 weigh(f32 (&scores)[FRAGMENTS][4], f32 factor) {
+    const f32 correction = rise(largest(scores, factor));
+    make_weights(scores, factor);
     return correction;
   }
+
+  // Where nothing was seen there is nothing to correct either.
+  static DEVICE_MEMBER f32 base(f32 found) { return found == no_score() ? 0.0f : found; }
 
   // The sum of the weights of all four lanes.
   DEVICE_MEMBER f32 whole() const {

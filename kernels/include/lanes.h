@@ -21,6 +21,8 @@ DEVICE u32 wave_index() { return thread_index() / LANES; }
 DEVICE u32 of_lane(u32 value, u32 lane) {
   return u32(__builtin_amdgcn_ds_bpermute(i32(lane * 4), i32(value)));
 }
+// Whether any lane of the wave says so.
+DEVICE bool any_lane(bool says) { return __builtin_amdgcn_ballot_w64(says) != 0; }
 // What all lanes of a wave have alike, in a scalar register.
 DEVICE u32 of_wave(u32 value) { return __builtin_amdgcn_readfirstlane(value); }
 

@@ -75,15 +75,17 @@ DEVICE Stretch first_stretch(const Line& line) {
 
 // Threads that share a part of a tile, and where they meet: THREADS of them, of SUMS sums each, one
 // of PARTS such parts. Slots have room for ROOM sums of a thread: as many for all that share scratch
-// memory from launch to launch. Of so many blocks AT_ONCE sums are read before any is added.
-template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS, u32 AT_ONCE = 1> struct Sharers {
+// memory from launch to launch. Of so many blocks AT_ONCE sums are read before any is added. Integers are
+// added as u32, whose bits are the same.
+template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS, u32 AT_ONCE = 1, class Value = f32>
+struct Sharers {
   // Words of a block's two slots: for the tile that it has the end of, and for that whose start.
   static constexpr u32 PART = ROOM * THREADS, SLOT = PART * PARTS;
-  f32* scratch;
+  Value* scratch;
   u32* told;
   u32 part, thread;
 
-  DEVICE_MEMBER f32* slot(const Line& line, u32 block, u32 from) const {
+  DEVICE_MEMBER Value* slot(const Line& line, u32 block, u32 from) const {
     const u32 which = from == line.start(block) ? 0 : 1;
     return scratch + (u64(block) * 2 + which) * SLOT + part * PART + thread;
   }
@@ -99,7 +101,7 @@ template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS, u32 AT_ONCE = 1> st
   DEVICE_MEMBER bool complete(const Line& line, u32 index, u32 from, u32 end, Sum sum,
                               Meet meet) const {
     const u32 tile = (index - line.whole) * line.steps;
-    f32* to = slot(line, line.own, tile + from);
+    Value* to = slot(line, line.own, tile + from);
     UNROLL for (u32 i = 0; i < SUMS; i++) to[i * THREADS] = sum(i);
     device_fence();
     meet();
@@ -107,16 +109,16 @@ template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS, u32 AT_ONCE = 1> st
     meet();
     if (told[part] + (end - from) != line.steps) return false;
     device_fence();
-    UNROLL for (u32 i = 0; i < SUMS; i++) sum(i) = 0.0f;
+    UNROLL for (u32 i = 0; i < SUMS; i++) sum(i) = Value();
     const u32 last = line.owner(tile + line.steps - 1);
     for (u32 first = line.owner(tile); first <= last; first += AT_ONCE) {
-      const f32* slots[AT_ONCE];
+      const Value* slots[AT_ONCE];
       UNROLL for (u32 j = 0; j < AT_ONCE; j++) {
         const u32 block = first + j < last ? first + j : last, start = line.start(block);
         slots[j] = slot(line, block, start < tile ? tile : start);
       }
       UNROLL for (u32 i = 0; i < SUMS; i++) {
-        f32 got[AT_ONCE];
+        Value got[AT_ONCE];
         UNROLL for (u32 j = 0; j < AT_ONCE; j++) got[j] = load_fresh(slots[j] + i * THREADS);
         UNROLL for (u32 j = 0; j < AT_ONCE; j++) {
           if (first + j <= last) sum(i) += got[j];

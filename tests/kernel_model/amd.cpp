@@ -10,6 +10,7 @@
 #include "lane_direct.h"
 #include "lane_product.h"
 #include "lane_scaled.h"
+#include "lane_skinny.h"
 #include "params.h"
 #include "faults.h"
 
@@ -20,6 +21,15 @@ namespace cdna2 {
 }
 namespace cdna3 {
 #include "../../kernels/gemm/cdna3_mfma.hip"
+}
+namespace cdna2_skinny {
+#include "../../kernels/gemm/cdna2_mfma_skinny.hip"
+}
+namespace cdna3_skinny {
+#include "../../kernels/gemm/cdna3_mfma_skinny.hip"
+}
+namespace cdna4_skinny {
+#include "../../kernels/gemm/cdna4_mfma_skinny.hip"
 }
 namespace cdna3_peak {
 #include "../../kernels/compute/cdna3_mfma.hip"
@@ -59,8 +69,8 @@ e4m3 made(i32 value, e4m3) {
 }
 
 // One product on so many blocks, with guards behind C that nothing may touch.
-template <class In, class Out>
-void check_shape(const char* name, void (*kernel)(GemmParams), u32 blocks, u32 m, u32 n, u32 k) {
+template <class In, class Out, class Kernel>
+void check_shape(const char* name, Kernel kernel, u32 blocks, u32 m, u32 n, u32 k) {
   constexpr bool COLUMNS_OF_B = std::is_same<In, e4m3>::value;
   constexpr u32 GUARD = 4096;
   using Places = std::vector<Vector<u8>>;
@@ -103,9 +113,31 @@ template <class In, class Out> void check(const char* name, void (*kernel)(GemmP
   check_shape<In, Out>(name, kernel, 2, 131, 272, 144);
   // More stages than shared memory has room for, and columns for all of a stage's copies.
   check_shape<In, Out>(name, kernel, 1, 17, 272, 592);
+  // A last round that half of the blocks would have no tile of.
+  check_shape<In, Out>(name, kernel, 2, 520, 16, 144);
 }
 
 #if MODEL_LANES == 64
+// Products of few rows, launch after launch with the same scratch memory.
+template <class In, class Out> void check(const char* name, void (*kernel)(GemmParams, f32*)) {
+  constexpr u32 BYTES = 65600;
+  const auto shape = [&](u32 blocks, u32 m, u32 n, u32 k) {
+    std::vector<f32> scratch(blocks * BYTES / 4 + 1024);
+    const auto launch = [&](GemmParams params) { kernel(params, scratch.data()); };
+    for (u32 i = 0; i < 2; i++) check_shape<In, Out>(name, launch, blocks, m, n, k);
+    for (u32 i = 0; i < 1024; i++) {
+      same(scratch[blocks * BYTES / 4 + i] == 0.0f, name, "scratch memory");
+    }
+  };
+  shape(3, 1, 16, 16);
+  // Tiles of several blocks, whose last stage is a part of one.
+  const u32 k = (sizeof(In) == 1 ? 2 * 1648 : 1648) + (std::is_same<In, e4m3>::value ? 1632 : 0);
+  for (u32 rows : {1, 7, 16, 33, 64}) shape(5, rows, 144, k);
+  // Several tiles of a block, alone and shared.
+  shape(1, 17, 400, 592);
+  shape(2, 5, 272, 592);
+}
+
 // Rows of A, or columns of B, of elements that share scales: what stands in memory, and the values.
 struct Scaled {
   std::vector<Vector<u8>> elements, scales;
@@ -205,6 +237,9 @@ void dies() {
 
 #define PRODUCT(IN, OUT, NAME, FAMILY, WORD)                                                      \
   check<IN, OUT>("gemm/" #NAME "/" #FAMILY "_" WORD, FAMILY::gemm_##NAME##_##FAMILY)
+#define SKINNY(IN, OUT, NAME, FAMILY)                                                             \
+  check<IN, OUT>("gemm/" #NAME "/" #FAMILY "_mfma_skinny",                                        \
+                 FAMILY##_skinny::gemm_##NAME##_##FAMILY##_skinny)
 // Multiply-adds of one step of a block: waves x chains x 16 x 16 x depth; two steps.
 #define COUNT(NAME, SPACE, FAMILY, DEPTH)                                                         \
   check_count("compute/" #NAME "/" #FAMILY, SPACE::compute_##NAME##_##FAMILY,                     \
@@ -236,6 +271,17 @@ int main(int count, char** arguments) {
   check<bf16, bf16>("gemm/bf16/cdna4_mfma_direct", cdna4_direct::gemm_bf16_cdna4_direct);
   check<f16, f16>("gemm/f16/cdna4_mfma_direct", cdna4_direct::gemm_f16_cdna4_direct);
   check<e4m3, bf16>("gemm/fp8/cdna4_mfma_direct", cdna4_direct::gemm_fp8_cdna4_direct);
+  SKINNY(bf16, bf16, bf16, cdna2);
+  SKINNY(f16, f16, f16, cdna2);
+  SKINNY(i8, i32, int8, cdna2);
+  SKINNY(bf16, bf16, bf16, cdna3);
+  SKINNY(f16, f16, f16, cdna3);
+  SKINNY(e4m3, bf16, fp8, cdna3);
+  SKINNY(i8, i32, int8, cdna3);
+  SKINNY(bf16, bf16, bf16, cdna4);
+  SKINNY(f16, f16, f16, cdna4);
+  SKINNY(e4m3, bf16, fp8, cdna4);
+  SKINNY(i8, i32, int8, cdna4);
   check_scaled("gemm/mxfp8/cdna4_mfma", cdna4_scaled::gemm_mxfp8_cdna4, 8);
   check_scaled("gemm/mxfp4/cdna4_mfma", cdna4_scaled::gemm_mxfp4_cdna4, 4);
   COUNT(bf16, cdna2, cdna2, 32);

@@ -27,11 +27,25 @@ DEVICE u32 of_lane(u32 value, u32 lane) {
   const u64 mine[8] = {value};
   return u32(model::exchange(mine)[lane % LANES * 8]);
 }
+DEVICE bool any_lane(bool says) {
+  const u64 mine[8] = {says};
+  const u64* all = model::exchange(mine);
+  for (u32 lane = 0; lane < LANES; lane++) {
+    if (all[lane * 8] != 0) return true;
+  }
+  return false;
+}
 DEVICE u32 bytes_of(u32 high, u32 low, u32 which) {
   const u64 both = u64(high) << 32 | low;
   u32 got = 0;
   for (u32 i = 0; i < 4; i++) got |= u32(both >> (which >> 8 * i & 7) * 8 & 0xff) << 8 * i;
   return got;
+}
+template <class To, class From> To bytes_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "as many bytes");
+  To to;
+  memcpy(&to, &from, sizeof(To));
+  return to;
 }
 #define PER_SIMD(WAVES)
 DEVICE void go_first() {}
@@ -78,6 +92,7 @@ template <u32 COUNT> void get_words(u32 (&to)[COUNT], const u8* from) {
 template <u32 COUNT> struct LoadedWords {
   u32 at[COUNT];
   u32 operator[](u32 i) const { return at[i]; }
+  u32& operator[](u32 i) { return at[i]; }
 };
 template <u32 COUNT> void get_words(LoadedWords<COUNT>& to, const u8* from) { get_words(to.at, from); }
 template <u32 COUNT> void get_words(LoadedWords<COUNT>& to, Source source, u32 byte) {
@@ -113,26 +128,38 @@ DEVICE f32 widen(e4m3 value) {
 
 namespace model {
 
-inline f32 value_of(bf16 value, bool) { return widen(value); }
-inline f32 value_of(f16 value, bool) { return widen(value); }
-inline f32 value_of(f32 value, bool) { return value; }
-inline f64 value_of(f64 value, bool) { return value; }
-inline i32 value_of(i8 value, bool) { return value; }
+inline f32 value_of(bf16 value) { return widen(value); }
+inline f32 value_of(f16 value) { return widen(value); }
+inline f32 value_of(f32 value) { return value; }
+inline f64 value_of(f64 value) { return value; }
+inline i32 value_of(i8 value) { return value; }
 // The lower 13 bits are ignored.
-inline f32 value_of(tf32 value, bool) { return float_of(value.bits & ~0x1fffu); }
+inline f32 value_of(tf32 value) { return float_of(value.bits & ~0x1fffu); }
+inline f32 value_of(e4m3 value) { return widen(value); }
 // FNUZ: the bias is 8 and not 7, all exponents are of numbers, the negative zero is none.
-inline f32 value_of(e4m3 value, bool fnuz) {
-  if (!fnuz) return widen(value);
-  if (value.bits == 0x80) return NAN;
-  return small_float<4, 3>(value.bits, 8);
+inline f32 value_of(e4m3_fnuz value) {
+  return value.bits == 0x80 ? NAN : small_float<4, 3>(value.bits, 8);
 }
 
 // v_cvt_pk_f32_fp8 of CDNA 3 and v_cvt_scalef32_pk_bf16_fp8 of CDNA 4: exact in bf16.
-inline void widen_four(u32 (&to)[2], u32 four, bool fnuz) {
+template <class T> void widen_four(u32 (&to)[2], u32 four) {
   for (u32 i = 0; i < 2; i++) {
-    const e4m3 low = {u8(four >> 16 * i)}, high = {u8(four >> (16 * i + 8))};
-    to[i] = bits_of(value_of(low, fnuz)) >> 16 | (bits_of(value_of(high, fnuz)) & 0xffff0000u);
+    const T low = {u8(four >> 16 * i)}, high = {u8(four >> (16 * i + 8))};
+    to[i] = bits_of(value_of(low)) >> 16 | (bits_of(value_of(high)) & 0xffff0000u);
   }
+}
+
+// v_cvt_pk_fp8_f32, twice, whose smallest exponent is one less for FNUZ.
+inline u32 narrow_four(const f32 (&from)[4], int bias) {
+  u32 bytes = 0;
+  for (u32 i = 0; i < 4; i++) {
+    const f32 size = std::fabs(from[i]);
+    const int least = 1 - bias, exponent = size < std::ldexp(1.0f, least) ? least : std::ilogb(size);
+    const u32 bits = u32(std::nearbyint(std::ldexp(size, 3 - exponent))) + (u32(exponent - least) << 3);
+    if (!(bits < 0x7f)) fail("a number too large for 8 bits");
+    bytes |= (from[i] < 0.0f && bits != 0 ? 0x80 | bits : bits) << 8 * i;
+  }
+  return bytes;
 }
 
 // Rows of sums, by the manuals: of MFMA each lane has four that follow each other, of f64 every
@@ -144,7 +171,7 @@ inline u32 row_rdna4(u32 lane, u32 sum) { return 8 * (lane / 16) + sum; }
 
 // One instruction. GROUPS lanes hold the elements of a row one after the other; where it is one
 // group, its other lanes must hold the same.
-template <class T, u32 GROUPS, bool FNUZ = false, class Sum, u32 SUMS, u32 WORDS>
+template <class T, u32 GROUPS, class Sum, u32 SUMS, u32 WORDS>
 void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)[WORDS],
                  u32 (*row_of)(u32, u32)) {
   static_assert(16 * 16 == SUMS * LANES, "sums are all over the wave");
@@ -157,7 +184,7 @@ void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)
     T value;
     memcpy(&value, reinterpret_cast<const u8*>(all + lane * 8 + operand * 4) + at * sizeof(T),
            sizeof(T));
-    return value_of(value, FNUZ);
+    return value_of(value);
   };
   const u32 lane = lane_index(), column = lane % 16;
   if (GROUPS * 16 < LANES && memcmp(all + column * 8, all + (column + 16) * 8, 64) != 0) {
@@ -174,8 +201,10 @@ void instruction(Sum (&sums)[SUMS], const u32 (&left)[WORDS], const u32 (&right)
 
 }  // namespace model
 
-DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) { model::widen_four(to, four, false); }
-DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3_fnuz) { model::widen_four(to, four, true); }
+DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) { model::widen_four<e4m3>(to, four); }
+DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3_fnuz) { model::widen_four<e4m3_fnuz>(to, four); }
+DEVICE u32 narrow_four(const f32 (&from)[4], e4m3) { return model::narrow_four(from, 7); }
+DEVICE u32 narrow_four(const f32 (&from)[4], e4m3_fnuz) { return model::narrow_four(from, 8); }
 
 #define INSTRUCTION(TYPE, SUM, COUNT, WORDS, ROW, ...)                                            \
   DEVICE void multiply(SUM (&sums)[COUNT], const u32 (&left)[WORDS], const u32 (&right)[WORDS],   \
@@ -196,8 +225,9 @@ INSTRUCTION(f32, f32, 4, 1, row_mfma, 4)
 INSTRUCTION(f64, f64, 4, 2, row_mfma_f64, 4)
 // v_mfma_f32_16x16x8_xf32 and v_mfma_f32_16x16x32_fp8_fp8 of CDNA 3.
 INSTRUCTION(tf32, f32, 4, 2, row_mfma, 4)
-INSTRUCTION(e4m3, f32, 4, 2, row_mfma, 4, true)
-// v_mfma_scale_f32_16x16x128_f8f6f4 of CDNA 4, with scales of 1.
+INSTRUCTION(e4m3_fnuz, f32, 4, 2, row_mfma, 4)
+// v_mfma_f32_16x16x32_fp8_fp8 and v_mfma_scale_f32_16x16x128_f8f6f4 of CDNA 4, this with scales of 1.
+INSTRUCTION(e4m3, f32, 4, 2, row_mfma, 4)
 INSTRUCTION(e4m3, f32, 4, 8, row_mfma, 4)
 
 namespace model {

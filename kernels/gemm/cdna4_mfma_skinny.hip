@@ -1,0 +1,28 @@
+// Matrix products of few rows by the matrix units of CDNA 4 (MI350): bf16, f16, fp8 and int8.
+#include "cdna4.h"
+#include "lane_skinny.h"
+
+namespace {
+
+using Brain = Lanes<Cdna, bf16, f32, bf16, 4>;
+using Half = Lanes<Cdna, f16, f32, f16, 4>;
+using Integer = Lanes<Cdna, i8, i32, i32, 4>;
+// 128 along k at once, with scales of 1.
+struct Quarter : Lanes<Cdna, e4m3, f32, bf16, 8> {
+  static constexpr bool BY_COLUMNS = true;
+};
+
+}  // namespace
+
+KERNEL(512, 1) gemm_bf16_cdna4_skinny(const GemmParams p, f32* scratch) {
+  product_skinny<Brain>(p, scratch);
+}
+KERNEL(512, 1) gemm_f16_cdna4_skinny(const GemmParams p, f32* scratch) {
+  product_skinny<Half>(p, scratch);
+}
+KERNEL(512, 1) gemm_fp8_cdna4_skinny(const GemmParams p, f32* scratch) {
+  product_skinny<Quarter>(p, scratch);
+}
+KERNEL(512, 1) gemm_int8_cdna4_skinny(const GemmParams p, f32* scratch) {
+  product_skinny<Integer>(p, scratch);
+}

@@ -7,6 +7,7 @@ use super::{
     engine::{COLUMNS, EXP2, Engine, Softmax},
     keys::{KEYS, Rows},
     packed::{Packed, ScoreTile, SumTile, TILE_COLUMNS, TILE_ROWS},
+    wide::{LANES, STEP, Wide, load},
 };
 use crate::{
     device::host::{kernel::HostKernel, pool::Block},
@@ -14,7 +15,7 @@ use crate::{
     kernel::Operation,
 };
 use half::bf16;
-use std::{arch::x86_64::*, marker::PhantomData, mem::size_of, ops::Range, ptr};
+use std::{arch::x86_64::*, marker::PhantomData, mem::size_of, ops::Range};
 
 pub(super) fn kernels() -> Vec<HostKernel> {
     if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
@@ -30,83 +31,6 @@ fn run<E: Wide>(block: &Block<'_>) {
     // SAFETY: whoever launches passes operands that live; the CPU is asked before this kernel is
     // listed.
     unsafe { blocks::attention::<Avx2<E>>(block) }
-}
-
-/// Lanes of a vector of sums.
-const LANES: usize = 8;
-
-/// Elements that are loaded at once.
-const STEP: usize = 2 * LANES;
-
-/// An element that is computed with in `f32`.
-trait Wide: Copy {
-    const ZERO: Self;
-    fn narrow(sum: f32) -> Self;
-    /// Where the column of a step stands in the two vectors that it is loaded to.
-    fn place(column: usize) -> usize;
-    /// [`STEP`] elements.
-    ///
-    /// # Safety
-    ///
-    /// They can be read, and the CPU has AVX2.
-    unsafe fn load(from: *const Self) -> [__m256; 2];
-}
-
-impl Wide for f32 {
-    const ZERO: f32 = 0.0;
-    #[inline(always)]
-    fn narrow(sum: f32) -> f32 {
-        sum
-    }
-    #[inline(always)]
-    fn place(column: usize) -> usize {
-        column
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> [__m256; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(LANES))] }
-    }
-}
-
-impl Wide for bf16 {
-    const ZERO: bf16 = bf16::ZERO;
-    #[inline(always)]
-    fn narrow(sum: f32) -> bf16 {
-        bf16::from_f32(sum)
-    }
-    /// The even ones before the odd ones: so one shift and one mask widen them.
-    #[inline(always)]
-    fn place(column: usize) -> usize {
-        column % 2 * LANES + column / 2
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const bf16) -> [__m256; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let both = _mm256_loadu_si256(from.cast());
-            let odd = _mm256_and_si256(both, _mm256_set1_epi32(!0xffff));
-            [_mm256_castsi256_ps(_mm256_slli_epi32::<16>(both)), _mm256_castsi256_ps(odd)]
-        }
-    }
-}
-
-/// The first `count` of a step's elements, or all; zeros behind them.
-///
-/// # Safety
-///
-/// They can be read, and the CPU has AVX2.
-#[inline(always)]
-unsafe fn load<E: Wide>(from: *const E, count: usize) -> [__m256; 2] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if count >= STEP {
-            return E::load(from);
-        }
-        let mut room = [E::ZERO; STEP];
-        ptr::copy_nonoverlapping(from, room.as_mut_ptr(), count);
-        E::load(room.as_ptr())
-    }
 }
 
 /// Prefetches a row into the cache that the hint names.

@@ -21,7 +21,7 @@ pub(super) struct Rows<T> {
 }
 
 impl<T> Rows<T> {
-    /// What is to be prefetched, spread evenly over so many turns.
+    /// What is to be prefetched, spread evenly over this many turns.
     pub fn in_turns(&self, turns: usize) -> Ahead<T> {
         Ahead {
             next: self.ahead,

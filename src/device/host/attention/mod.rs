@@ -18,6 +18,8 @@ mod keys;
 mod packed;
 mod portable;
 mod room;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 use super::{
     kernel::{HostKernel, KernelThreads},

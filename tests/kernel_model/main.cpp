@@ -161,12 +161,25 @@ void by_wgmma(const char* name, Kernel kernel, Boxes boxes, u32 columns) {
 }
 #define SM90(IN, OUT, NAME)                                                                       \
   by_wgmma<IN, OUT>("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, WGMMA, 256)
-#define SM100(IN, OUT, NAME)                                                                      \
-  for (u32 rows : {1u, 131u}) {                                                                   \
-    Product<IN, OUT>::check("gemm/" #NAME "/sm100_tcgen05", sm100::gemm_##NAME##_tcgen05, 256,    \
-                            {128, 256, 128}, rows == 1 ? 3 : 2, rows, rows == 1 ? 16 : 528,       \
-                            rows == 1 ? 16 : 272);                                                \
+// One block for each tile of 128 rows, or two for one of 256, of which one stands still while the other
+// goes on: more stages than a ring has, many tiles of one stage for each block, rows and columns of which
+// one block of a pair has none.
+template <class In, class Out, class Kernel>
+void by_tcgen05(const char* name, Kernel alone, Kernel pair) {
+  const u32 depth = 128 / sizeof(In);
+  const u32 shapes[][4] = {{2, 1, 16, 16},
+                           {2, 131, 528, 272},
+                           {4, 300, 272, 7 * depth + 16},
+                           {2, 520, 1040, depth}};
+  const std::string name_of_pair = std::string(name) + "_pair";
+  for (const auto& [blocks, m, n, k] : shapes) {
+    Product<In, Out>::check(name, alone, 256, {128, 256, 128}, blocks + 1, m, n, k);
+    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 128, 128}, blocks, m, n, k, 2);
   }
+}
+#define SM100(IN, OUT, NAME)                                                                      \
+  by_tcgen05<IN, OUT>("gemm/" #NAME "/sm100_tcgen05", sm100::gemm_##NAME##_tcgen05,               \
+                      sm100::gemm_##NAME##_tcgen05_pair)
 #define SM80(IN, OUT, NAME, SHARED_SIZE)                                                          \
   Product<IN, OUT>::check("gemm/" #NAME "/sm80_mma", sm80::gemm_##NAME##_mma, 3, SHARED_SIZE, 1,  \
                           16, 16);                                                                \

@@ -19,16 +19,16 @@ DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulat
       f32 left[16];
       for (u32 k = 0; k < 16; k++) {
         const u32 exchanged = model::planted ? k ^ 1 : k;
-        left[k] = of(bits_of(model::tensor_memory[row][a + k / 2]) >> 16 * (exchanged % 2));
+        left[k] = of(bits_of(model::tensor_memory()[row][a + k / 2]) >> 16 * (exchanged % 2));
       }
       for (u32 column = 0; column < columns; column++) {
-        f32 sum = accumulate ? model::tensor_memory[row][sums + column] : 0.0f;
+        f32 sum = accumulate ? model::tensor_memory()[row][sums + column] : 0.0f;
         for (u32 k = 0; k < 16; k++) {
           u16 bits;
           memcpy(&bits, model::described(model::older(b), false, 2, column, k), 2);
           sum += left[k] * of(bits);
         }
-        model::tensor_memory[row][sums + column] = sum;
+        model::tensor_memory()[row][sums + column] = sum;
       }
     }
   });
@@ -48,8 +48,9 @@ template <class Word> void store_words(const Word (&words)[32], u32 column) {
   std::vector<f32> kept(32);
   memcpy(kept.data(), words, 128);
   const u32 row = lane + model::current % 32;
-  model::open_words[model::current].push_back([=] {
-    memcpy(&model::tensor_memory[row][first], kept.data(), 128);
+  auto& memory = model::tensor_memory();
+  model::open_words[model::current].push_back([=, &memory] {
+    memcpy(&memory[row][first], kept.data(), 128);
   });
 }
 DEVICE void await_words() {

@@ -35,7 +35,8 @@ DEVICE u32 address_in_cluster(u32 at, u32 place) {
 DEVICE Vector<u64> load_from_cluster(u32 at) { return load_from_shared(model::shared + i32(at), 0); }
 namespace model {
 
-struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; };
+// `launch` and `block` are those that made it.
+struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; u32 launch, block; };
 inline std::map<const u64*, PhaseBarrier> phases;
 inline std::map<u32, Barrier> named;
 // Of each thread: groups of stores, and of multiplications; the last one is open.
@@ -50,7 +51,9 @@ inline void end_phase_if_complete(PhaseBarrier& barrier) {
 
 inline PhaseBarrier& phase_barrier(const u64* barrier) {
   auto found = phases.find(barrier);
-  if (found == phases.end()) fail("a barrier that was never made");
+  const bool made = found != phases.end() && found->second.launch == launches &&
+                    found->second.block == block_at;
+  if (!made) fail("a barrier that was never made");
   return found->second;
 }
 
@@ -100,7 +103,7 @@ inline void check_tile(const TensorMap& map, const void* tile) {
 }  // namespace model
 
 DEVICE void make_barrier(u64* barrier, u32 arrivals) {
-  model::phases[barrier] = {arrivals, arrivals, 0, 0};
+  model::phases[barrier] = {arrivals, arrivals, 0, 0, model::launches, model::block_at};
 }
 DEVICE void barriers_made() {}
 DEVICE void arrive(u64* barrier) { model::arrive_with(barrier, 0); }

@@ -97,6 +97,11 @@ template <u32 BLOCKS = 1>
 DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, tf32) {
   MULTIPLY_INTO("tf32");
 }
+// On compute capability 10.0 alone. The sums are integers.
+template <u32 BLOCKS = 1>
+DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, i8) {
+  MULTIPLY_INTO("i8");
+}
 #undef MULTIPLY_INTO
 #undef MULTIPLY_BY
 // The same of elements that share scales, which stand in tensor memory as copy_scales puts them: a
@@ -128,7 +133,8 @@ DEVICE void copy_scales(u32 column, u64 tile) {
                :: "r"(column), "l"(tile) : "memory");
 }
 
-// 32 columns, from `column` on, of this warp's lanes: those of warp w are 32 (w % 4) and on.
+// 32 columns, from `column` on, of this warp's lanes: those of warp w are 32 (w % 4) and on. Integers
+// come as the floats whose bits they are.
 DEVICE void load_sums(f32 (&sums)[32], u32 column) {
 #define SUMS_8(i)                                                                                 \
   "=f"(sums[i]), "=f"(sums[i + 1]), "=f"(sums[i + 2]), "=f"(sums[i + 3]), "=f"(sums[i + 4]),      \

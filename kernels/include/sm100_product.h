@@ -20,42 +20,53 @@ template <u32 BLOCKS, class Make> DEVICE void for_each_tile(Work work, Make make
 }
 
 CONSTANT u32 WRITERS = 128;
-// 128 rows of 64 sums of 16 bits.
+// 128 rows of 64 sums of 16 bits or 32 of 32.
 CONSTANT u32 BUFFER_BYTES = WRITERS * 128;
 CONSTANT u32 BUFFERS = 2;
 
 // Which of its pair this block is; of no pair it is the first.
 template <u32 BLOCKS> DEVICE u32 place_in_pair() { return BLOCKS == 2 ? cluster_place() : 0; }
 
-// Writes tile after tile, 64 columns at a time: each thread has one row of them. Each tells the block
-// that multiplies when it has read its sums.
+// The i-th 16 bytes of a row of C: 8 sums, narrowed, or 4 as they are (u32).
+template <class Out> DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, Out type) {
+  Vector<u32> chunk;
+  UNROLL for (u32 e = 0; e < 4; e++) {
+    chunk.at[e] = narrow_pair(sums[8 * i + 2 * e], sums[8 * i + 2 * e + 1], type);
+  }
+  return chunk;
+}
+DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, u32) {
+  Vector<u32> chunk;
+  UNROLL for (u32 e = 0; e < 4; e++) chunk.at[e] = bits_of(sums[4 * i + e]);
+  return chunk;
+}
+
+// Writes tile after tile, 128 bytes of each row at a time: each thread has one row of them. Each tells
+// the block that multiplies when it has read its sums.
 template <class Out, u32 COLUMNS, u32 BLOCKS>
 DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c) {
+  constexpr u32 WIDTH = 128 / sizeof(Out), PARTS = COLUMNS / WIDTH, CHUNKS = sizeof(Out) * 2;
   const u32 row = thread_index() % WRITERS;
   u32 next = 0;
   for_each_tile<BLOCKS>(work, [&](Tile tile) {
     await_phase(&sums.full[sums.at], sums.parity);
     see_tensor_memory();
-    for (u32 part = 0; part < COLUMNS / 64; part++) {
+    for (u32 part = 0; part < PARTS; part++) {
       u8* buffer = buffers + next * BUFFER_BYTES;
       next = (next + 1) % BUFFERS;
       // The store before the last one, which read this buffer, has done so.
       if (row == 0) await_stores_read<BUFFERS - 1>();
       barrier_of<WRITERS>(1);
-      UNROLL for (u32 half = 0; half < 2; half++) {
+      UNROLL for (u32 load = 0; load < WIDTH / 32; load++) {
         f32 values[32];
         const u32 lanes = row / 32 * 32 << 16;
-        load_sums(values, memory + lanes + sums.at * COLUMNS + part * 64 + half * 32);
-        UNROLL for (u32 i = 0; i < 4; i++) {
-          Vector<u32> chunk;
-          UNROLL for (u32 e = 0; e < 4; e++) {
-            chunk.at[e] = narrow_pair(values[8 * i + 2 * e], values[8 * i + 2 * e + 1], Out());
-          }
-          const u32 place = (half * 4 + i) ^ (row % 8);
-          store_chunk(buffer + row * 128 + place * 16, chunk);
+        load_sums(values, memory + lanes + sums.at * COLUMNS + part * WIDTH + load * 32);
+        UNROLL for (u32 i = 0; i < CHUNKS; i++) {
+          const u32 place = (load * CHUNKS + i) ^ (row % 8);
+          store_chunk(buffer + row * 128 + place * 16, chunk_of(values, i, Out()));
         }
       }
-      if (part == COLUMNS / 64 - 1) {
+      if (part == PARTS - 1) {
         // The last sums of this tile are read: its place is free.
         show_tensor_memory();
         if constexpr (BLOCKS == 2) arrive_in_cluster(&sums.empty[sums.at], 0);
@@ -65,7 +76,7 @@ DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const Tenso
       barrier_of<WRITERS>(1);
       if (row == 0) {
         const u32 first = (tile.row * BLOCKS + place_in_pair<BLOCKS>()) * WRITERS;
-        tile_store(c, buffer, tile.column * COLUMNS + part * 64, first);
+        tile_store(c, buffer, tile.column * COLUMNS + part * WIDTH, first);
         close_stores();
       }
     }

@@ -78,6 +78,7 @@ namespace compute_sm90 {
 }
 namespace compute_sm100 {
 #include "../../kernels/compute/sm100_tcgen05.cu"
+#include "../../kernels/compute/sm100_tcgen05_int8.cu"
 }
 namespace memory {
 #include "../../kernels/util/memory.cu"
@@ -113,6 +114,7 @@ namespace sm90_turned {
 }
 namespace sm100 {
 #include "../../kernels/gemm/sm100_tcgen05.cu"
+#include "../../kernels/gemm/sm100_tcgen05_int8.cu"
 }
 namespace portable_scaled {
 #include "../../kernels/gemm/portable_scaled.cu"
@@ -171,10 +173,11 @@ void by_tcgen05(const char* name, Kernel alone, Kernel pair) {
                            {2, 131, 528, 272},
                            {4, 300, 272, 7 * depth + 16},
                            {2, 520, 1040, depth}};
+  const u32 atom = sizeof(In) == 4 ? 32 : 16;
   const std::string name_of_pair = std::string(name) + "_pair";
   for (const auto& [blocks, m, n, k] : shapes) {
-    Product<In, Out>::check(name, alone, 256, {128, 256, 128}, blocks + 1, m, n, k);
-    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 128, 128}, blocks, m, n, k, 2);
+    Product<In, Out>::check(name, alone, 256, {128, 256, 128, atom}, blocks + 1, m, n, k);
+    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 128, 128, atom}, blocks, m, n, k, 2);
   }
 }
 #define SM100(IN, OUT, NAME)                                                                      \
@@ -209,6 +212,8 @@ void products() {
   SM100(bf16, bf16, bf16);
   SM100(f16, f16, f16);
   SM100(e4m3, bf16, fp8);
+  SM100(f32, f32, tf32);
+  SM100(i8, i32, int8);
   PORTABLE(f32, f32, f32);
   PORTABLE(f64, f64, f64);
   PORTABLE(f16, f16, f16);
@@ -634,6 +639,7 @@ void counts() {
   TCGEN05(f16, 16);
   TCGEN05(tf32, 8);
   TCGEN05(fp8, 32);
+  TCGEN05(int8, 32);
   TCGEN05(mxfp8, 32);
   TCGEN05(mxfp4, 64);
   TCGEN05(nvfp4, 64);
@@ -686,6 +692,11 @@ void descriptors() {
   // bf16, B mn-major, 128 x 256: 0x10 | 0x80 | 0x400 | 0x10000 | 32 << 17 | 8 << 24.
   same(instruct(1, 1, 128, 256) == 0x08410490u, "instruct", "bits of bf16");
   same(instruct(0, 0, 128, 256) == 0x08400010u, "instruct", "bits of fp8");
+  // int8 by a pair, B mn-major, sums of i32: 0x20 | 0x80 | 0x400 | 0x10000 | 32 << 17 | 16 << 24.
+  same(instruct(1, 1, 256, 256, 2) == 0x104104a0u, "instruct", "bits of int8");
+  // 1 in bits 46..48 and in bits 61..63, 512 / 16 in bits 32...
+  same(describe_words_mn_major(0x2400, 0x1000) == 0x2000402001000240ull,
+       "describe_words_mn_major", "bits");
   // e2m1, scales of ue4m3: 0x80 | 0x400 | 32 << 17 | 1 << 27; of ue8m0 bit 23 more.
   same(instruct_scaled(1, 0, 128, 256) == 0x08400480u, "instruct_scaled", "bits of nvfp4");
   same(instruct_scaled(1, 1, 128, 256) == 0x08c00480u, "instruct_scaled", "bits of mxfp4");

@@ -101,16 +101,19 @@ DEVICE void tile_load_of_pair(void* to, const TensorMap* map, u32 column, u32 ro
 
 namespace model {
 
-// A descriptor of compute capability 10 as one of 9.0, whose strides and patterns are the same.
+// A descriptor of compute capability 10 as one of 9.0, whose strides and patterns are the same; with
+// bit 61 where chunks are of 32 bytes, which 9.0 has not.
 inline u64 older(u64 descriptor) {
-  if (descriptor >> 61 != 2 || (descriptor >> 46 & 7) != 1) fail("not a descriptor of 10");
-  return (descriptor & 0x00003fff3fff3fffull) | u64(1) << 62;
+  const u64 pattern = descriptor >> 61;
+  if ((pattern != 1 && pattern != 2) || (descriptor >> 46 & 7) != 1) fail("not a descriptor of 10");
+  return (descriptor & 0x00003fff3fff3fffull) | u64(1) << 62 | (pattern & 1) << 61;
 }
 
 // Rows of A and of the sums, and columns of B, stand in as many blocks.
 template <class T, u32 BLOCKS>
 void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 type) {
-  if ((instruction >> 4 & 3) != 1) fail("sums are not of 32 bits");
+  using Sum = decltype(value_of(T()));
+  if ((instruction >> 4 & 3) != (std::is_same<Sum, i32>::value ? 2 : 1)) fail("other sums");
   if ((instruction >> 7 & 7) != type || (instruction >> 10 & 7) != type) fail("another type");
   if ((instruction & ~0x1f7f1fb0u) != 0) fail("bits of an instruction that should be 0");
   const u32 rows = (instruction >> 24 & 31) * 16, columns = (instruction >> 17 & 63) * 8;
@@ -128,8 +131,11 @@ void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 
     }
     for (u32 row = 0; row < rows; row++) {
       for (u32 column = 0; column < columns; column++) {
-        f32& sum = tensor_memories[row / 128][row % 128][sums + column];
-        sum = of_a[row].added(accumulate ? sum : 0.0f, of_b[column]);
+        f32* at = &tensor_memories[row / 128][row % 128][sums + column];
+        Sum sum = 0;
+        if (accumulate) memcpy(&sum, at, sizeof sum);
+        sum = of_a[row].added(sum, of_b[column]);
+        memcpy(at, &sum, sizeof sum);
       }
     }
   });
@@ -146,6 +152,7 @@ MULTIPLY_INTO(bf16, 1)
 MULTIPLY_INTO(f16, 0)
 MULTIPLY_INTO(e4m3, 0)
 MULTIPLY_INTO(tf32, 2)
+MULTIPLY_INTO(i8, 1)
 #undef MULTIPLY_INTO
 
 namespace model {

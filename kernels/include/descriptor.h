@@ -49,10 +49,12 @@ DEVICE constexpr u32 instruct(u32 type, u32 b_mn_major, u32 rows, u32 columns, u
 // .kind::mxf8f6f4" and "for .kind::mxf4 and .kind::mxf4nvf4"): bits 4..5 and 29..30 from which byte
 // of a column of tensor memory scales of B and A are taken, 7..9 and 10..12 types of A and B (of
 // 4 bits 1: e2m1, else 0: e4m3), 17..22 columns / 8, 23 type of the scales (0: ue4m3, 1: ue8m0),
-// 27..28 rows / 128.
+// 27..28 rows / 128, 31 whether 96 along k.
 DEVICE constexpr u32 instruct_scaled(u32 type, u32 scale_type, u32 rows, u32 columns) {
   return type << 7 | type << 10 | columns / 8 << 17 | scale_type << 23 | rows / 128 << 27;
 }
+// 96 along k instead of 64, of elements of 4 bits; compute capability 10.3 alone.
+DEVICE constexpr u32 longer_k(u32 instruction) { return instruction | 1u << 31; }
 DEVICE constexpr u32 from_byte(u32 instruction, u32 byte) {
   return instruction | byte << 4 | byte << 29;
 }

@@ -51,6 +51,24 @@ template <class In> DEVICE void multiply_many(u32 memory, u64 tile, u32 steps) {
   }
 }
 
+// `depth` along k, a multiple of 256, by multiplications of 96, which 10.3 has of 4 bits in the time of
+// 64. Of 64 there are as many as the rest needs, of a rest of 32 two.
+template <class In> DEVICE void multiply_longer(u32 memory, u64 tile, u32 depth) {
+  const auto multiply = [&](u32 instruction, u32 accumulate) {
+    multiply_scaled_into(memory, tile, tile, instruction, accumulate, memory + SCALES_A,
+                         memory + SCALES_B, In());
+  };
+  const u32 shorter = depth % 96 == 32 ? 2 : depth % 96 / 64;
+  const u32 longer = (depth - shorter * 64) / 96;
+  for (u32 i = 0; i < shorter; i++) multiply(Type<In>::INSTRUCTION, i);
+  for (u32 i = 0; i < longer % UNROLLED; i++) multiply(longer_k(Type<In>::INSTRUCTION), shorter + i);
+  for (u32 i = 0; i < longer / UNROLLED; i++) {
+    UNROLL for (u32 part = 0; part < UNROLLED; part++) {
+      multiply(longer_k(Type<In>::INSTRUCTION), shorter + longer % UNROLLED + i + part);
+    }
+  }
+}
+
 // Every lane of every column where scales may be.
 template <class In> DEVICE void fill_scales(u32 memory) {
   u32 words[32];
@@ -75,7 +93,7 @@ template <class In> DEVICE u32 count_row(u32 memory) {
   return counted;
 }
 
-template <class In> DEVICE void count_products(const ComputeParams& p, u32 repeat) {
+template <class In, bool LONGER = false> DEVICE void count_products(const ComputeParams& p, u32 repeat) {
   SHARED u64 done[1];
   SHARED u32 memory_at[1];
   const u32 warp = warp_number();
@@ -107,7 +125,11 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
   for (u32 round = 0; round < repeat; round += together) {
     const u32 rounds = repeat - round < together ? repeat - round : together;
     if (warp == 0 && elected()) {
-      multiply_many<In>(memory, tile, rounds * steps);
+      if constexpr (LONGER) {
+        multiply_longer<In>(memory, tile, rounds * steps * UNROLLED * Type<In>::DEPTH);
+      } else {
+        multiply_many<In>(memory, tile, rounds * steps);
+      }
       arrive_when_multiplied(done);
     }
     warp_barrier();

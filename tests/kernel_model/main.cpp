@@ -79,6 +79,7 @@ namespace compute_sm90 {
 namespace compute_sm100 {
 #include "../../kernels/compute/sm100_tcgen05.cu"
 #include "../../kernels/compute/sm100_tcgen05_int8.cu"
+#include "../../kernels/compute/sm103_tcgen05.cu"
 }
 namespace memory {
 #include "../../kernels/util/memory.cu"
@@ -604,11 +605,12 @@ void chains() {
 
 using Counter = void (*)(ComputeParams, u32);
 
-// `multiply_adds` of a block in each of 3 rounds.
-void check_count(const char* name, Counter kernel, u32 threads, u32 shared, u64 multiply_adds) {
+// `multiply_adds` of a block in each round.
+void check_count(const char* name, Counter kernel, u32 threads, u32 shared, u64 multiply_adds,
+                 u32 rounds = 3) {
   f64 partial[16] = {};
   const ComputeParams params = {partial, 2 * multiply_adds};
-  model::launch(2, threads, shared, [&] { kernel(params, 3); });
+  model::launch(2, threads, shared, [&] { kernel(params, rounds); });
   const f64 wanted = f64(multiply_adds);
   same(partial[0] == wanted && partial[8] == wanted, name, "count");
 }
@@ -643,6 +645,13 @@ void counts() {
   TCGEN05(mxfp8, 32);
   TCGEN05(mxfp4, 64);
   TCGEN05(nvfp4, 64);
+  // 256, 512 and 768 along k: of 96 a rest of 64, of 32 and of none is left.
+  for (u32 rounds : {1u, 2u, 3u}) {
+    check_count("compute/mxfp4/sm103_tcgen05", compute_sm100::compute_mxfp4_tcgen05_longer, 128,
+                32768, 4 * 128 * 256 * 64, rounds);
+    check_count("compute/nvfp4/sm103_tcgen05", compute_sm100::compute_nvfp4_tcgen05_longer, 128,
+                32768, 4 * 128 * 256 * 64, rounds);
+  }
   MMA(bf16, 16);
   MMA(f16, 16);
   MMA(tf32, 8);

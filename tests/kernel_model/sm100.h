@@ -167,15 +167,26 @@ inline u8 scale_of(u32 scales, u32 line, u32 byte) {
   return u8(word >> 8 * byte);
 }
 
-// 32 bytes along k of a line, times their scales.
+// Which of 96 along k takes which scale the model does not say: all that may be read are the same.
+inline void check_one_scale(u32 scales) {
+  for (u32 lane = 0; lane < 128; lane++) {
+    for (u32 column = scales; column < scales + 16; column++) {
+      const bool same = bits_of(tensor_memory()[lane][column]) == bits_of(tensor_memory()[0][scales]);
+      if (!same) fail("scales of 96 along k that differ");
+    }
+  }
+}
+
+// `depth` along k of a line, times their scales.
 template <class In>
-std::vector<f32> scaled_line(u64 descriptor, u32 line, u32 scales, u32 byte) {
-  std::vector<f32> made(256 / In::BITS);
+std::vector<f32> scaled_line(u64 descriptor, u32 line, u32 scales, u32 byte, u32 depth) {
+  if (depth == 96) check_one_scale(scales);
+  std::vector<f32> made(depth);
   for (u32 k = 0; k < made.size(); k++) {
     u8 element;
     memcpy(&element, described(older(descriptor), true, 1, line, k * In::BITS / 8), 1);
     made[k] = In::BITS == 8 ? widen(e4m3{element}) : value_of_e2m1(element, k % 2);
-    made[k] *= scale_value(scale_of(scales, line, byte + k / In::BLOCK), In());
+    made[k] *= scale_value(scale_of(scales, line, byte + k / In::BLOCK % 4), In());
   }
   return made;
 }
@@ -186,19 +197,22 @@ void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u3
   const u32 rows = (instruction >> 27 & 3) * 128, columns = (instruction >> 17 & 63) * 8;
   const u32 byte = instruction >> 29 & 3, scale_type = instruction >> 23 & 1;
   if (byte != (instruction >> 4 & 3)) fail("scales of A and B are not of the same step");
-  if (byte + 256 / In::BITS / In::BLOCK > 4) fail("scales beyond their column");
+  const bool longer = instruction >> 31;
+  if (longer && (In::BITS != 4 || byte != 0)) fail("96 along k of what cannot be");
+  const u32 depth = longer ? 96 : 256 / In::BITS;
+  if (!longer && byte + depth / In::BLOCK > 4) fail("scales beyond their column");
   if (scale_type != !std::is_same<In, nvfp4>::value) fail("another type of scales");
-  if ((instruction & ~0x78fe0030u) != (In::BITS == 8 ? 0u : 0x480u)) {
+  if ((instruction & ~0xf8fe0030u) != (In::BITS == 8 ? 0u : 0x480u)) {
     fail("another type, or bits that should be 0");
   }
   if (rows != 128 || columns == 0 || columns % 16 != 0) fail("a tile that cannot be");
   ask(sums, [=] {
     std::vector<std::vector<f32>> lines;
     for (u32 row = 0; row < rows; row++) {
-      lines.push_back(scaled_line<In>(a, row, scales_a, byte));
+      lines.push_back(scaled_line<In>(a, row, scales_a, byte, depth));
     }
     for (u32 column = 0; column < columns; column++) {
-      const std::vector<f32> of_b = scaled_line<In>(b, column, scales_b, byte);
+      const std::vector<f32> of_b = scaled_line<In>(b, column, scales_b, byte, depth);
       for (u32 row = 0; row < rows; row++) {
         f32 sum = accumulate ? tensor_memory()[row][sums + column] : 0.0f;
         for (u32 k = 0; k < of_b.size(); k++) sum += lines[row][k] * of_b[k];

@@ -175,6 +175,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn chunks_of_32_bytes_have_a_pattern_of_their_own() {
+        assert_eq!(swizzling(128, 16), Swizzle::CU_TENSOR_MAP_SWIZZLE_128B);
+        assert_eq!(swizzling(128, 32), Swizzle::CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B);
+    }
+
+    #[test]
     fn elements_are_moved_by_their_width() {
         for dtype in Dtype::ALL.iter().map(|dtype| dtype.unscaled()) {
             let moved = match data_type(dtype) {

@@ -1,5 +1,6 @@
 // Prefill by tensor memory, as compute capability 10 has it (after FlashAttention-4, 2026): bf16 and
-// fp16, heads of 64 and 128, and of 192 with values of 128.
+// fp16, heads of 64 and 128, and of 192 with values of 128; fp8 (e4m3), heads of 128, whose weights
+// are of 8 bits too.
 //
 // A block takes 256 queries of one head through their keys, 128 at a time, as two tiles of 128 rows.
 // One thread has keys and values copied by tensor maps; one has everything multiplied. A warpgroup
@@ -23,31 +24,58 @@
 #include "attention.h"
 #include "sm100_attention.h"
 #include "soft_exponential.h"
+#include "weight_range.h"
 
 namespace {
 
-CONSTANT f32 RISE_MAX = 8.0f;
-
+// The type as the multiplication is told it, and that of the output.
 template <class T> struct Kind;
-template <> struct Kind<f16> { static constexpr u32 NUMBER = 0; };
-template <> struct Kind<bf16> { static constexpr u32 NUMBER = 1; };
+template <> struct Kind<f16> {
+  static constexpr u32 NUMBER = 0;
+  using Out = f16;
+};
+template <> struct Kind<bf16> {
+  static constexpr u32 NUMBER = 1;
+  using Out = bf16;
+};
+template <> struct Kind<e4m3> {
+  static constexpr u32 NUMBER = 0;
+  using Out = bf16;
+};
+
+// A word of weights.
+template <class T> DEVICE u32 word_of(const f32 (&weights)[2], T type) {
+  return narrow_pair(weights[0], weights[1], type);
+}
+DEVICE u32 word_of(const f32 (&weights)[4], e4m3 type) {
+  return narrow_four(weights[0], weights[1], weights[2], weights[3], type);
+}
 
 template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   static constexpr u32 ROWS = 128, KEYS = 128, TILES = 2, GROUP = 128;
   // Tiles of keys and of values in shared memory, as many as there is room for.
-  static constexpr u32 STAGES = 2, VALUE_STAGES = DIM_QK > DIM_V ? 1 : 2;
+  static constexpr u32 STAGES = 4 / sizeof(T), VALUE_STAGES = DIM_QK > DIM_V ? 1 : STAGES;
   // Warpgroups: softmax of either tile, correction, and the one whose warps copy and multiply.
   static constexpr u32 CORRECTING = 2, DIRECTING = 3;
-  static constexpr u32 PANEL = 128 * 128, PANELS_QK = DIM_QK / 64, PANELS_V = DIM_V / 64;
+  // Panels of 128 bytes of each row.
+  static constexpr u32 PANEL = 128 * 128, WIDTH = 128 / sizeof(T);
+  static constexpr u32 PANELS_QK = DIM_QK / WIDTH, PANELS_V = DIM_V / WIDTH;
   static constexpr u32 TILE = PANELS_QK * PANEL, VALUES = PANELS_V * PANEL;
   static constexpr u32 SHARED_BYTES = (TILES + STAGES) * TILE + VALUE_STAGES * VALUES;
   static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
+  // Elements along k of one multiplication, columns of tensor memory that a row of weights takes, and
+  // how many weights are stored at once.
+  static constexpr u32 DEPTH = 32 / sizeof(T), WEIGHTS = KEYS * sizeof(T) / 4;
+  static constexpr u32 STORED = 32 * 4 / sizeof(T);
+  using Out = typename Kind<T>::Out;
+  using Range = WeightRange<T>;
   // Of the weights of a row, one in so many is made without the exponential unit.
   static constexpr u32 SOFT = 4;
   static constexpr u32 SCORES = instruct(Kind<T>::NUMBER, 0, ROWS, KEYS);
   static constexpr u32 SUMS = instruct(Kind<T>::NUMBER, 1, ROWS, DIM_V);
   // Whether weights have columns of their own.
-  static constexpr bool APART = TILES * (KEYS + DIM_V + KEYS / 2) <= 512;
+  static constexpr bool APART = TILES * (KEYS + DIM_V + WEIGHTS) <= 512;
+  static_assert(!APART || STORED == KEYS / 2, "half of the scores at a time");
 
   // What a tile of queries sees, in tiles of keys and in keys from the block's first one on.
   struct Keys {
@@ -88,7 +116,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   // Columns of tensor memory.
   static DEVICE_MEMBER u32 scores_at(u32 memory, u32 tile) { return memory + tile * KEYS; }
   static DEVICE_MEMBER u32 weights_at(u32 memory, u32 tile) {
-    if constexpr (APART) return memory + TILES * (KEYS + DIM_V) + tile * (KEYS / 2);
+    if constexpr (APART) return memory + TILES * (KEYS + DIM_V) + tile * WEIGHTS;
     else return memory + tile * KEYS + KEYS / 2;
   }
   static DEVICE_MEMBER u32 sums_at(u32 memory, u32 tile) {
@@ -103,7 +131,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     arrive_expecting(&shared.queries, TILES * TILE);
     for (u32 i = 0; i < TILES * PANELS_QK; i++) {
       const u32 tile = i / PANELS_QK, panel = i % PANELS_QK;
-      tile_load(queries_at(tile) + panel * PANEL, q, task.head * DIM_QK + panel * 64,
+      tile_load(queries_at(tile) + panel * PANEL, q, task.head * DIM_QK + panel * WIDTH,
                 task.sequence.query_first + task.first + tile * ROWS, &shared.queries);
     }
     for (u32 at = 0; at < task.most(); at++) {
@@ -112,13 +140,13 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       await_phase(&shared.keys_free[stage], at / STAGES % 2 ^ 1);
       arrive_expecting(&shared.keys[stage], TILE);
       for (u32 i = 0; i < PANELS_QK; i++) {
-        tile_load(keys_at(stage) + i * PANEL, k, task.kv_head * DIM_QK + i * 64, row,
+        tile_load(keys_at(stage) + i * PANEL, k, task.kv_head * DIM_QK + i * WIDTH, row,
                   &shared.keys[stage]);
       }
       await_phase(&shared.values_free[value_stage], at / VALUE_STAGES % 2 ^ 1);
       arrive_expecting(&shared.values[value_stage], VALUES);
       for (u32 i = 0; i < PANELS_V; i++) {
-        tile_load(values_at(value_stage) + i * PANEL, v, task.kv_head * DIM_V + i * 64, row,
+        tile_load(values_at(value_stage) + i * PANEL, v, task.kv_head * DIM_V + i * WIDTH, row,
                   &shared.values[value_stage]);
       }
     }
@@ -141,7 +169,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     const u32 to = scores_at(shared.memory, tile);
     const u64 queries = describe_for_tensor_memory(describe_k_major(place_of(queries_at(tile))));
     const u64 keys = describe_for_tensor_memory(describe_k_major(place_of(keys_at(stage))));
-    UNROLL for (u32 step = 0; step < DIM_QK / 16; step++) {
+    UNROLL for (u32 step = 0; step < DIM_QK / DEPTH; step++) {
       const u32 offset = step / 4 * PANEL + step % 4 * 32;
       multiply_into(to, further(queries, offset), further(keys, offset), SCORES, step, T());
     }
@@ -155,9 +183,9 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     const u32 to = sums_at(shared.memory, tile), weights = weights_at(shared.memory, tile);
     const u64 values =
         describe_for_tensor_memory(describe_mn_major(place_of(values_at(stage)), PANEL));
-    UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
-      multiply_from(to, weights + step * 8, further(values, step * 2048), SUMS,
-                    step > 0 ? 1 : turn);
+    UNROLL for (u32 step = 0; step < KEYS / DEPTH; step++) {
+      multiply_from(to, weights + step * 8, further(values, step * DEPTH * 128), SUMS,
+                    step > 0 ? 1 : turn, T());
     }
   }
   static DEVICE_MEMBER void multiply_all(const Task& task, Shared& shared) {
@@ -205,7 +233,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     DEVICE_MEMBER f32 rise(f32 largest) {
       const f32 before = max;
       // Where nothing was seen before, any score is a rise.
-      max = largest > before + RISE_MAX ? largest : before;
+      max = largest > before + Range::RISE_MAX ? largest : before;
       return max == before ? 1.0f : power_of_two(before - relative());
     }
   };
@@ -221,19 +249,20 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       if (from + i >= seen || from + i < start) scores[i] = no_score();
     }
   }
-  // Weights of 64 keys; gives their sum.
+  // Weights of STORED keys; gives their sum.
   static DEVICE_MEMBER f32 weigh(const f32* scores, f32 factor, f32 relative, u32 weights) {
+    constexpr u32 TOGETHER = 4 / sizeof(T);
     f32 sum[2] = {};
     u32 words[32];
     UNROLL for (u32 i = 0; i < 32; i++) {
-      f32 pair[2];
-      UNROLL for (u32 c = 0; c < 2; c++) {
-        const u32 at = 2 * i + c;
-        const f32 exponent = fused(scores[at], factor, -relative);
-        pair[c] = at % SOFT == SOFT - 1 ? soft_power_of_two(exponent) : power_of_two(exponent);
-        sum[c] += pair[c];
+      f32 word[TOGETHER];
+      UNROLL for (u32 c = 0; c < TOGETHER; c++) {
+        const u32 at = TOGETHER * i + c;
+        const f32 exponent = fused(scores[at], factor, Range::OFFSET - relative);
+        word[c] = at % SOFT == SOFT - 1 ? soft_power_of_two(exponent) : power_of_two(exponent);
+        sum[c % 2] += word[c];
       }
-      words[i] = narrow_pair(pair[0], pair[1], T());
+      words[i] = word_of(word, T());
     }
     store_words(words, weights);
     return sum[0] + sum[1];
@@ -279,9 +308,8 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
         load_row(scores, from);
         if (masked) mask(scores, key, start, seen);
         rise(largest_of(scores));
-        UNROLL for (u32 half = 0; half < 2; half++) {
-          sum += weigh(scores + half * (KEYS / 2), factor, softmax.relative(),
-                       weights + half * (KEYS / 4));
+        UNROLL for (u32 at = 0; at < KEYS; at += STORED) {
+          sum += weigh(scores + at, factor, softmax.relative(), weights + at / STORED * 32);
         }
       }
       softmax.total = fused(softmax.total, correction, sum);
@@ -316,7 +344,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
                                   u32 tile) {
     const u32 row = thread_index() % GROUP, query = task.first + tile * ROWS + row;
     const bool there = query < task.sequence.queries, nothing = task.of(tile).count() == 0;
-    T* to = static_cast<T*>(p.o) +
+    Out* to = static_cast<Out*>(p.o) +
             (u64(task.sequence.query_first + query) * p.heads + task.head) * DIM_V;
     if (!nothing) {
       await_phase(&shared.corrections[tile], task.of(tile).count() % 2);
@@ -332,7 +360,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
         Vector<u32> chunk;
         UNROLL for (u32 w = 0; w < 4; w++) {
           const u32 at = 8 * i + 2 * w;
-          chunk.at[w] = narrow_pair(words[at] * share, words[at + 1] * share, T());
+          chunk.at[w] = narrow_pair(words[at] * share, words[at + 1] * share, Out());
         }
         *reinterpret_cast<Vector<u32>*>(to + part + 8 * i) = chunk;
       }
@@ -433,5 +461,9 @@ PREFILL(bf16, 192, 128)
 PREFILL(f16, 64, 64)
 PREFILL(f16, 128, 128)
 PREFILL(f16, 192, 128)
+KERNEL(512, 1)
+attention_prefill_fp8_128_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {
+  Prefill100<e4m3, 128, 128>::one(p, &q, &k, &v);
+}
 
 #undef PREFILL

@@ -62,8 +62,7 @@ template <class In>
 DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const TensorMap* a,
                     const TensorMap* b) {
   using T = Type<In>;
-  for (u32 index = block_index(); index < work.tiles(); index += block_count()) {
-    const Tile tile = tile_at<PRODUCT_GROUP>(index, work.rows, work.columns);
+  for_each_tile<1>(work, [&](Tile tile) {
     const u32 row_b = scales_row(tile.column);
     for (u32 step = 0; step < work.steps; step++) {
       await_phase(&ring.empty[ring.at], ring.parity ^ 1);
@@ -84,7 +83,7 @@ DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const Ten
       }
       ring.advance();
     }
-  }
+  });
 }
 
 // Has a stage's scales copied to tensor memory, then its elements multiplied. Of both only what the
@@ -119,8 +118,7 @@ template <class In>
 DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work work, u32 k) {
   using T = Type<In>;
   u32 count = 0;
-  for (u32 index = block_index(); index < work.tiles(); index += block_count()) {
-    const u32 column = tile_at<PRODUCT_GROUP>(index, work.rows, work.columns).column;
+  for_each_tile<1>(work, [&](Tile tile) {
     await_phase(&sums.empty[sums.at], sums.parity ^ 1);
     see_tensor_memory();
     for (u32 step = 0; step < work.steps; step++, count++) {
@@ -130,7 +128,7 @@ DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work wo
       see_tensor_memory();
       const u32 at = shared_address(shared) + ring.at * BYTES, left = k - step * T::DEPTH;
       const u32 scales = memory + SCALES_AT + count % 2 * SCALES_STEP;
-      const u32 scales_b = scales + SCALES_B + scales_before(column);
+      const u32 scales_b = scales + SCALES_B + scales_before(tile.column);
       const u32 to = memory + sums.at * COLUMNS;
       if (left >= T::DEPTH) multiply_stage<In>(to, at, scales, scales_b, T::DEPTH, step);
       else multiply_stage<In>(to, at, scales, scales_b, left, step);
@@ -139,7 +137,7 @@ DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work wo
     }
     arrive_when_multiplied(&sums.full[sums.at]);
     sums.advance();
-  }
+  });
 }
 
 template <class In>
@@ -151,7 +149,8 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
   const Stages stages = {barriers, barriers + STAGES, 0, 0};
   const Sums sums = {barriers + 2 * STAGES, barriers + 2 * STAGES + 2, 0, 0};
   const Work work = {tiles_along(p.m, ROWS), tiles_along(p.n, COLUMNS),
-                     tiles_along(p.k, Type<In>::DEPTH)};
+                     tiles_along(p.k, Type<In>::DEPTH),
+                     group_height(ROWS, COLUMNS, block_count())};
   const Scales scales = {static_cast<const u8*>(p.scales_a), static_cast<const u8*>(p.scales_b),
                          scale_tiles<In>(p.k), tiles_along(p.n, SCALE_ROWS)};
   if (thread_index() == 0) {
@@ -159,12 +158,12 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
     prefetch_map(b);
     prefetch_map(c);
   }
-  with_tensor_memory(
+  with_tensor_memory<1>(
       stages, sums, STAGES, memory_at,
       [&] { produce<In>(stages, shared, work, scales, a, b); },
       [&](u32 memory) { multiply_all<In>(stages, sums, memory, shared, work, p.k); },
       [&](u32 memory) {
-        write_all<bf16, COLUMNS>(sums, memory, shared + STAGES * BYTES, work, c);
+        write_all<bf16, COLUMNS, 1>(sums, memory, shared + STAGES * BYTES, work, c);
       });
 }
 

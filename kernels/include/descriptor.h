@@ -30,21 +30,31 @@ DEVICE u64 describe_for_tensor_memory(u64 described) {
   return (described & ~(u64(3) << 62)) | u64(1) << 46 | u64(2) << 61;
 }
 
+// The same of words of 32 bits whose rows run along n, 32 words, of which 8 stay together (maps with
+// `atom = 32`): the 32-byte chunk c of row r stands where chunk c ^ (r % 4) would. From 4 rows to the
+// next 4 along k are 512 bytes, from 32 columns to the next 32 `columns_32`; the swizzle is 1.
+DEVICE u64 describe_words_mn_major(u32 address, u32 columns_32) {
+  const u64 described = describe(address, columns_32, 512) & ~(u64(3) << 62);
+  return described | u64(1) << 46 | u64(1) << 61;
+}
+
 // The order to multiply (PTX manual, "Instruction descriptor" of tcgen05): bits 4..5 type of the
-// sums (1: f32), 7..9 and 10..12 types of A and B, 16 whether B is mn-major, 17.. columns / 8,
+// sums (1: f32, 2: i32), 7..9 and 10..12 types of A and B, 16 whether B is mn-major, 17.. columns / 8,
 // 24.. rows / 16.
-DEVICE constexpr u32 instruct(u32 type, u32 b_mn_major, u32 rows, u32 columns) {
-  return 1u << 4 | type << 7 | type << 10 | b_mn_major << 16 | columns / 8 << 17 | rows / 16 << 24;
+DEVICE constexpr u32 instruct(u32 type, u32 b_mn_major, u32 rows, u32 columns, u32 sums = 1) {
+  return sums << 4 | type << 7 | type << 10 | b_mn_major << 16 | columns / 8 << 17 | rows / 16 << 24;
 }
 
 // The same where blocks of A and B have scales (PTX manual, "Instruction descriptor format for
 // .kind::mxf8f6f4" and "for .kind::mxf4 and .kind::mxf4nvf4"): bits 4..5 and 29..30 from which byte
 // of a column of tensor memory scales of B and A are taken, 7..9 and 10..12 types of A and B (of
 // 4 bits 1: e2m1, else 0: e4m3), 17..22 columns / 8, 23 type of the scales (0: ue4m3, 1: ue8m0),
-// 27..28 rows / 128.
+// 27..28 rows / 128, 31 whether 96 along k.
 DEVICE constexpr u32 instruct_scaled(u32 type, u32 scale_type, u32 rows, u32 columns) {
   return type << 7 | type << 10 | columns / 8 << 17 | scale_type << 23 | rows / 128 << 27;
 }
+// 96 along k instead of 64, of elements of 4 bits; compute capability 10.3 alone.
+DEVICE constexpr u32 longer_k(u32 instruction) { return instruction | 1u << 31; }
 DEVICE constexpr u32 from_byte(u32 instruction, u32 byte) {
   return instruction | byte << 4 | byte << 29;
 }

@@ -19,16 +19,29 @@ DEVICE bool elected() {
   return chosen != 0;
 }
 
-// Takes all of tensor memory; by one whole warp. The place of its first column is left in shared
-// memory.
-DEVICE void take_tensor_memory(u32* left_at) {
-  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 512;\n"
-               "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
-               :: "r"(shared_address(left_at)) : "memory");
+// The two blocks of a cluster of two can be a pair, whose first block has products of 256 rows made
+// for both. Each block has 128 rows of A and of the sums, and half of B's columns. All that a kernel
+// does with tensor memory is then said to be of 2 BLOCKS.
+
+// Takes all of tensor memory; by one whole warp, of each block of a pair. The place of its first
+// column is left in shared memory.
+#define TAKE_TENSOR_MEMORY(GROUP)                                                                 \
+  asm volatile("tcgen05.alloc.cta_group::" GROUP ".sync.aligned.shared::cta.b32 [%0], 512;\n"     \
+               "tcgen05.relinquish_alloc_permit.cta_group::" GROUP ".sync.aligned;"               \
+               :: "r"(shared_address(left_at)) : "memory")
+template <u32 BLOCKS = 1> DEVICE void take_tensor_memory(u32* left_at) {
+  if constexpr (BLOCKS == 2) TAKE_TENSOR_MEMORY("2");
+  else TAKE_TENSOR_MEMORY("1");
 }
-DEVICE void give_tensor_memory(u32 memory) {
-  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 512;" :: "r"(memory) : "memory");
+#undef TAKE_TENSOR_MEMORY
+#define GIVE_TENSOR_MEMORY(GROUP)                                                                 \
+  asm volatile("tcgen05.dealloc.cta_group::" GROUP ".sync.aligned.b32 %0, 512;"                   \
+               :: "r"(memory) : "memory")
+template <u32 BLOCKS = 1> DEVICE void give_tensor_memory(u32 memory) {
+  if constexpr (BLOCKS == 2) GIVE_TENSOR_MEMORY("2");
+  else GIVE_TENSOR_MEMORY("1");
 }
+#undef GIVE_TENSOR_MEMORY
 // What other threads did to tensor memory before they were waited for is seen after it; and what
 // this thread did, before others are told.
 DEVICE void see_tensor_memory() {
@@ -37,32 +50,60 @@ DEVICE void see_tensor_memory() {
 DEVICE void show_tensor_memory() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }
-// One arrival at the barrier when all multiplications of this thread so far are done.
-DEVICE void arrive_when_multiplied(u64* barrier) {
-  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
-               :: "r"(shared_address(barrier)) : "memory");
+// One arrival at the barrier, of a pair at that of each block, when all multiplications of this
+// thread so far are done.
+template <u32 BLOCKS = 1> DEVICE void arrive_when_multiplied(u64* barrier) {
+  if constexpr (BLOCKS == 2) {
+    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster"
+                 ".multicast::cluster.b64 [%0], %1;"
+                 :: "r"(shared_address(barrier)), "h"(static_cast<unsigned short>(3)) : "memory");
+  } else {
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                 :: "r"(shared_address(barrier)) : "memory");
+  }
+}
+// As tile_load, by a block of a pair; the barrier of the first block in the same place gets the
+// bytes.
+DEVICE void tile_load_of_pair(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".cta_group::2 [%0], [%1, {%2, %3}], [%4];"
+               :: "r"(shared_address(to)), "l"(map), "r"(column), "r"(row),
+                  "r"(address_in_cluster(shared_address(barrier), 0)) : "memory");
 }
 
-#define MULTIPLY_INTO(KIND)                                                                       \
+#define MULTIPLY_BY(GROUP, KIND)                                                                  \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                        \
-               "tcgen05.mma.cta_group::1.kind::" KIND " [%0], %1, %2, %3, p;\n}"                  \
+               "tcgen05.mma.cta_group::" GROUP ".kind::" KIND " [%0], %1, %2, %3, p;\n}"          \
                :: "r"(sums), "l"(a), "l"(b), "r"(instruction), "r"(accumulate) : "memory")
+#define MULTIPLY_INTO(KIND)                                                                       \
+  if constexpr (BLOCKS == 2) MULTIPLY_BY("2", KIND);                                              \
+  else MULTIPLY_BY("1", KIND)
 
-// sums (128 x 256, row by lane) += A (128 x 32 bytes along k) B; by one thread. `accumulate` 0: the
-// sums are made new.
+// sums (128 BLOCKS x 256, row by lane) += A (128 BLOCKS x 32 bytes along k) B; by one thread, of a
+// pair one of the first block. `accumulate` 0: the sums are made new.
+template <u32 BLOCKS = 1>
 DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, bf16) {
   MULTIPLY_INTO("f16");
 }
+template <u32 BLOCKS = 1>
 DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, f16) {
   MULTIPLY_INTO("f16");
 }
+template <u32 BLOCKS = 1>
 DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, e4m3) {
   MULTIPLY_INTO("f8f6f4");
 }
+template <u32 BLOCKS = 1>
 DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, tf32) {
   MULTIPLY_INTO("tf32");
 }
+// On compute capability 10.0 alone. The sums are integers.
+template <u32 BLOCKS = 1>
+DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, i8) {
+  MULTIPLY_INTO("i8");
+}
 #undef MULTIPLY_INTO
+#undef MULTIPLY_BY
 // The same of elements that share scales, which stand in tensor memory as copy_scales puts them: a
 // 32-bit column for each 32 rows of A or columns of B, in it up to 4 scales along k. `instruction`
 // says from which byte on they are taken.
@@ -92,7 +133,8 @@ DEVICE void copy_scales(u32 column, u64 tile) {
                :: "r"(column), "l"(tile) : "memory");
 }
 
-// 32 columns, from `column` on, of this warp's lanes: those of warp w are 32 (w % 4) and on.
+// 32 columns, from `column` on, of this warp's lanes: those of warp w are 32 (w % 4) and on. Integers
+// come as the floats whose bits they are.
 DEVICE void load_sums(f32 (&sums)[32], u32 column) {
 #define SUMS_8(i)                                                                                 \
   "=f"(sums[i]), "=f"(sums[i + 1]), "=f"(sums[i + 2]), "=f"(sums[i + 3]), "=f"(sums[i + 4]),      \

@@ -7,13 +7,20 @@
 #include "sm100.h"
 #include "sm90_attention.h"
 
-// sums (128 x columns of the instruction) += A (128 x 16, two elements in each 32-bit column of
-// tensor memory from `a` on) B; by one thread. `accumulate` 0: the sums are made new.
-DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulate) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
-               "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n}"
-               :: "r"(sums), "r"(a), "l"(b), "r"(instruction), "r"(accumulate) : "memory");
+// sums (128 x columns of the instruction) += A (128 x 32 bytes, in 8 columns of tensor memory from `a`
+// on) B; by one thread. `accumulate` 0: the sums are made new.
+#define MULTIPLY_FROM(KIND)                                                                       \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                        \
+               "tcgen05.mma.cta_group::1.kind::" KIND " [%0], [%1], %2, %3, p;\n}"                \
+               :: "r"(sums), "r"(a), "l"(b), "r"(instruction), "r"(accumulate) : "memory")
+template <class T>
+DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulate, T) {
+  MULTIPLY_FROM("f16");
 }
+DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulate, e4m3) {
+  MULTIPLY_FROM("f8f6f4");
+}
+#undef MULTIPLY_FROM
 
 #define NAMES_32 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \

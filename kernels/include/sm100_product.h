@@ -8,69 +8,97 @@
 // Two tiles of sums.
 using Sums = PhaseRing<2>;
 
-struct Work {
-  u32 rows, columns, steps;
+// Tiles, the steps of each along k, and how many rows of tiles are walked at once.
+struct Work { u32 rows, columns, steps, height; };
 
-  DEVICE_MEMBER u32 tiles() const { return rows * columns; }
-};
+// Calls `make(tile)` for each tile that this block makes, or the pair that it belongs to.
+template <u32 BLOCKS, class Make> DEVICE void for_each_tile(Work work, Make make) {
+  const u32 tiles = work.rows * work.columns;
+  for (u32 index = block_index() / BLOCKS; index < tiles; index += block_count() / BLOCKS) {
+    make(tile_at(index, work.rows, work.columns, work.height));
+  }
+}
 
-CONSTANT u32 PRODUCT_GROUP = 8;
 CONSTANT u32 WRITERS = 128;
-// 128 rows of 64 sums of 16 bits.
+// 128 rows of 64 sums of 16 bits or 32 of 32.
 CONSTANT u32 BUFFER_BYTES = WRITERS * 128;
 CONSTANT u32 BUFFERS = 2;
 
-// Writes tile after tile, 64 columns at a time: each thread has one row of them.
-template <class Out, u32 COLUMNS>
+// Which of its pair this block is; of no pair it is the first.
+template <u32 BLOCKS> DEVICE u32 place_in_pair() { return BLOCKS == 2 ? cluster_place() : 0; }
+
+// The i-th 16 bytes of a row of C: 8 sums, narrowed, or 4 as they are (u32).
+template <class Out> DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, Out type) {
+  Vector<u32> chunk;
+  UNROLL for (u32 e = 0; e < 4; e++) {
+    chunk.at[e] = narrow_pair(sums[8 * i + 2 * e], sums[8 * i + 2 * e + 1], type);
+  }
+  return chunk;
+}
+DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, u32) {
+  Vector<u32> chunk;
+  UNROLL for (u32 e = 0; e < 4; e++) chunk.at[e] = bits_of(sums[4 * i + e]);
+  return chunk;
+}
+
+// Writes tile after tile, 128 bytes of each row at a time: each thread has one row of them. Each tells
+// the block that multiplies when it has read its sums.
+template <class Out, u32 COLUMNS, u32 BLOCKS>
 DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c) {
+  constexpr u32 WIDTH = 128 / sizeof(Out), PARTS = COLUMNS / WIDTH, CHUNKS = sizeof(Out) * 2;
   const u32 row = thread_index() % WRITERS;
   u32 next = 0;
-  for (u32 index = block_index(); index < work.tiles(); index += block_count()) {
-    const Tile tile = tile_at<PRODUCT_GROUP>(index, work.rows, work.columns);
+  for_each_tile<BLOCKS>(work, [&](Tile tile) {
     await_phase(&sums.full[sums.at], sums.parity);
     see_tensor_memory();
-    for (u32 part = 0; part < COLUMNS / 64; part++) {
+    for (u32 part = 0; part < PARTS; part++) {
       u8* buffer = buffers + next * BUFFER_BYTES;
       next = (next + 1) % BUFFERS;
       // The store before the last one, which read this buffer, has done so.
       if (row == 0) await_stores_read<BUFFERS - 1>();
       barrier_of<WRITERS>(1);
-      UNROLL for (u32 half = 0; half < 2; half++) {
+      UNROLL for (u32 load = 0; load < WIDTH / 32; load++) {
         f32 values[32];
         const u32 lanes = row / 32 * 32 << 16;
-        load_sums(values, memory + lanes + sums.at * COLUMNS + part * 64 + half * 32);
-        UNROLL for (u32 i = 0; i < 4; i++) {
-          Vector<u32> chunk;
-          UNROLL for (u32 e = 0; e < 4; e++) {
-            chunk.at[e] = narrow_pair(values[8 * i + 2 * e], values[8 * i + 2 * e + 1], Out());
-          }
-          const u32 place = (half * 4 + i) ^ (row % 8);
-          store_chunk(buffer + row * 128 + place * 16, chunk);
+        load_sums(values, memory + lanes + sums.at * COLUMNS + part * WIDTH + load * 32);
+        UNROLL for (u32 i = 0; i < CHUNKS; i++) {
+          const u32 place = (load * CHUNKS + i) ^ (row % 8);
+          store_chunk(buffer + row * 128 + place * 16, chunk_of(values, i, Out()));
         }
       }
-      if (part == COLUMNS / 64 - 1) {
+      if (part == PARTS - 1) {
         // The last sums of this tile are read: its place is free.
         show_tensor_memory();
-        arrive(&sums.empty[sums.at]);
+        if constexpr (BLOCKS == 2) arrive_in_cluster(&sums.empty[sums.at], 0);
+        else arrive(&sums.empty[sums.at]);
       }
       show_to_copies();
       barrier_of<WRITERS>(1);
       if (row == 0) {
-        tile_store(c, buffer, tile.column * COLUMNS + part * 64, tile.row * WRITERS);
+        const u32 first = (tile.row * BLOCKS + place_in_pair<BLOCKS>()) * WRITERS;
+        tile_store(c, buffer, tile.column * COLUMNS + part * WIDTH, first);
         close_stores();
       }
     }
     sums.advance();
-  }
+  });
   if (row == 0) await_stores<0>();
 }
 
-// Makes barriers and takes tensor memory; `produce` is what the copying thread does, `multiply` the
-// multiplying one, `write` the four warps that are left.
-template <class Stages, class Produce, class Multiply, class Write>
+// Makes `count` stages' barriers and takes tensor memory; `produce` is what the copying thread does,
+// `multiply` the multiplying one, of a pair that of the first block, `write` the four warps that are
+// left.
+template <u32 BLOCKS, class Stages, class Produce, class Multiply, class Write>
 DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_at,
                                Produce produce, Multiply multiply, Write write) {
   const u32 warp = warp_number();
+  // Of a pair no block uses the other's barriers before they are made, or after it has ended.
+  const auto meet = [] {
+    show_tensor_memory();
+    if constexpr (BLOCKS == 2) cluster_barrier();
+    else block_barrier();
+    see_tensor_memory();
+  };
   if (thread_index() == 0) {
     for (u32 i = 0; i < count; i++) {
       make_barrier(&stages.full[i], 1);
@@ -78,23 +106,19 @@ DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_
     }
     for (u32 i = 0; i < 2; i++) {
       make_barrier(&sums.full[i], 1);
-      make_barrier(&sums.empty[i], WRITERS);
+      make_barrier(&sums.empty[i], BLOCKS * WRITERS);
     }
     barriers_made();
   }
   warp_barrier();
-  if (warp == 1) take_tensor_memory(memory_at);
-  show_tensor_memory();
-  block_barrier();
-  see_tensor_memory();
+  if (warp == 1) take_tensor_memory<BLOCKS>(memory_at);
+  meet();
   const u32 memory = memory_at[0];
   if (warp == 0 && elected()) produce();
-  if (warp == 1 && elected()) multiply(memory);
+  if (warp == 1 && place_in_pair<BLOCKS>() == 0 && elected()) multiply(memory);
   if (warp >= 4) write(memory);
   // Warps whose one thread worked come together before the block does.
   warp_barrier();
-  show_tensor_memory();
-  block_barrier();
-  see_tensor_memory();
-  if (warp == 1) give_tensor_memory(memory);
+  meet();
+  if (warp == 1) give_tensor_memory<BLOCKS>(memory);
 }

@@ -165,6 +165,13 @@ pub struct Map {
     /// Bytes of the pattern in which rows are stored in shared memory: 0, 32, 64 or 128.
     #[serde(default)]
     pub swizzle: u32,
+    /// Bytes that stay together in that pattern: 16, or 32 in one of 128.
+    #[serde(default = "sixteen")]
+    pub atom: u32,
+}
+
+fn sixteen() -> u32 {
+    16
 }
 
 /// A matrix of a product.

@@ -138,6 +138,9 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
     if row.maps.iter().any(|map| ![0, 32, 64, 128].contains(&map.swizzle)) {
         return Err("maps: swizzle is 0, 32, 64 or 128".into());
     }
+    if row.maps.iter().any(|map| map.atom != 16 && (map.atom, map.swizzle) != (32, 128)) {
+        return Err("maps: atom is 16, or 32 where swizzle is 128".into());
+    }
     Ok(())
 }
 
@@ -263,6 +266,7 @@ mod tests {
             ("128", "128, elements = 4096", "elements"),
             ("128", "128, tiles = [0, 128]", "tiles"),
             ("128", "128, maps = [{ operand = \"q\", box = [8, 8], swizzle = 0 }]", "operand"),
+            ("128", "128, maps = [{ operand = \"a\", box = [8, 8], atom = 32 }]", "atom"),
             ("128", "128, rows_min = 9, rows_max = 8", "rows_min"),
             ("\"mine\"", "\"cublaslt\"", "name"),
             ("\"mine\"", "\"my kernel\"", "name"),

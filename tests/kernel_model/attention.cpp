@@ -138,10 +138,10 @@ void run_with_maps(const char* name, u32 keys, u32 queries, Roundoff roundoff, c
 using ByMaps = void (*)(AttentionParams, TensorMap, TensorMap, TensorMap);
 
 // With a block for each tile of `queries` queries, each by its own tensor map of half as many.
-template <class T>
+template <class T, class O>
 void run_by_maps(const char* name, ByMaps kernel, u32 shared, Roundoff roundoff, const Shape& shape,
                  u32 threads, u32 queries) {
-  run_with_maps<T, T>(name, 128, 128, roundoff, shape, [&](const AttentionParams& p, auto... maps) {
+  run_with_maps<T, O>(name, 128, 128, roundoff, shape, [&](const AttentionParams& p, auto... maps) {
     const u32 tiles = (p.queries + queries - 1) / queries * p.heads * p.batch;
     model::launch(tiles, threads, shared, [&] { kernel(p, maps...); });
   });
@@ -437,38 +437,40 @@ void by_counter() {
   BY_COUNTER(fp8, u8, bf16, E4M3, 256, 256, 128, 2, 1, 2);
 }
 
-// Tiles of queries that are not there, that see no key, that see fewer than the other.
+// Tiles of queries that are not there, that see no key, that see fewer than the other; more tiles of keys
+// than twice as many as stages.
 void by_tensor_memory() {
-#define BY_TENSOR_MEMORY(IN, ROUNDOFF, DIM_QK, DIM_V)                                              \
-  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+#define BY_TENSOR_MEMORY(IN, T, O, ROUNDOFF, DIM_QK, DIM_V)                                        \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
+                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
                   {2, 1, DIM_QK, DIM_V, 1, 0,                                                      \
-                   {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}}},                           \
+                   {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}, {9, 1300}}},                \
                   512, 256);                                                                       \
-  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
+                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
                   {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256);            \
-  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
+                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
                   random_shape(DIM_QK, DIM_V, 140, 200, Keys::IN_ONE_PIECE), 512, 256);            \
-  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
+                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
                   with_window({2, 1, DIM_QK, DIM_V, 1, 0, {{300, 600}, {1, 1}, {200, 60}}}, 128),  \
                   512, 256);                                                                       \
-  run_by_maps<IN>("attention/prefill/" #IN "/sm100_tcgen05",                                       \
+  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
                   sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                     \
+                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
                   windowed(random_shape(DIM_QK, DIM_V, 300, 500, Keys::IN_ONE_PIECE)), 512, 256)
-  BY_TENSOR_MEMORY(bf16, BF16, 64, 64);
-  BY_TENSOR_MEMORY(bf16, BF16, 128, 128);
-  BY_TENSOR_MEMORY(bf16, BF16, 192, 128);
-  BY_TENSOR_MEMORY(f16, F16, 64, 64);
-  BY_TENSOR_MEMORY(f16, F16, 128, 128);
-  BY_TENSOR_MEMORY(f16, F16, 192, 128);
+  BY_TENSOR_MEMORY(bf16, bf16, bf16, BF16, 64, 64);
+  BY_TENSOR_MEMORY(bf16, bf16, bf16, BF16, 128, 128);
+  BY_TENSOR_MEMORY(bf16, bf16, bf16, BF16, 192, 128);
+  BY_TENSOR_MEMORY(f16, f16, f16, F16, 64, 64);
+  BY_TENSOR_MEMORY(f16, f16, f16, F16, 128, 128);
+  BY_TENSOR_MEMORY(f16, f16, f16, F16, 192, 128);
+  BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 128, 128);
 }
 
 // The exponential without its unit, against the definition: all fractions, all exponents that

@@ -191,8 +191,8 @@ inline void run_blocks(u32 threads) {
   }
   for (u32 i = 0; i < threads; i++) stacks[i].done = false;
   const bool reversed = launches % 2 == 1;
-  // Of a cluster's blocks one goes on for a while, then the next, in every launch for another while: none
-  // may count on the others.
+  // Of a cluster's blocks one goes on for a while, then the next, in every launch for another while and
+  // another one first: none may count on the others.
   const u32 still = 11 + launches % 9 * 13;
   // In every third launch what is done without threads is done when no thread can go on: a block that
   // does not wait for all of it ends too early.
@@ -205,7 +205,7 @@ inline void run_blocks(u32 threads) {
     for (u32 i = 0; i < threads; i++) {
       current = reversed ? threads - 1 - i : i;
       if (stacks[current].done) continue;
-      if (cluster > 1 && place() != round / still % cluster) {
+      if (cluster > 1 && place() != (round / still + launches) % cluster) {
         left++;
         continue;
       }

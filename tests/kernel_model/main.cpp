@@ -78,6 +78,8 @@ namespace compute_sm90 {
 }
 namespace compute_sm100 {
 #include "../../kernels/compute/sm100_tcgen05.cu"
+#include "../../kernels/compute/sm100_tcgen05_int8.cu"
+#include "../../kernels/compute/sm103_tcgen05.cu"
 }
 namespace memory {
 #include "../../kernels/util/memory.cu"
@@ -113,6 +115,7 @@ namespace sm90_turned {
 }
 namespace sm100 {
 #include "../../kernels/gemm/sm100_tcgen05.cu"
+#include "../../kernels/gemm/sm100_tcgen05_int8.cu"
 }
 namespace portable_scaled {
 #include "../../kernels/gemm/portable_scaled.cu"
@@ -161,12 +164,26 @@ void by_wgmma(const char* name, Kernel kernel, Boxes boxes, u32 columns) {
 }
 #define SM90(IN, OUT, NAME)                                                                       \
   by_wgmma<IN, OUT>("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, WGMMA, 256)
-#define SM100(IN, OUT, NAME)                                                                      \
-  for (u32 rows : {1u, 131u}) {                                                                   \
-    Product<IN, OUT>::check("gemm/" #NAME "/sm100_tcgen05", sm100::gemm_##NAME##_tcgen05, 256,    \
-                            {128, 256, 128}, rows == 1 ? 3 : 2, rows, rows == 1 ? 16 : 528,       \
-                            rows == 1 ? 16 : 272);                                                \
+// One block for each tile of 128 rows, or two for one of 256, of which one stands still while the other
+// goes on: more stages than a ring has, many tiles of one stage for each block, rows and columns of which
+// one block of a pair has none.
+template <class In, class Out, class Kernel>
+void by_tcgen05(const char* name, Kernel alone, Kernel pair) {
+  const u32 depth = 128 / sizeof(In);
+  const u32 shapes[][4] = {{2, 1, 16, 16},
+                           {2, 131, 528, 272},
+                           {4, 300, 272, 7 * depth + 16},
+                           {2, 520, 1040, depth}};
+  const u32 atom = sizeof(In) == 4 ? 32 : 16;
+  const std::string name_of_pair = std::string(name) + "_pair";
+  for (const auto& [blocks, m, n, k] : shapes) {
+    Product<In, Out>::check(name, alone, 256, {128, 256, 128, atom}, blocks + 1, m, n, k);
+    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 128, 128, atom}, blocks, m, n, k, 2);
   }
+}
+#define SM100(IN, OUT, NAME)                                                                      \
+  by_tcgen05<IN, OUT>("gemm/" #NAME "/sm100_tcgen05", sm100::gemm_##NAME##_tcgen05,               \
+                      sm100::gemm_##NAME##_tcgen05_pair)
 #define SM80(IN, OUT, NAME, SHARED_SIZE)                                                          \
   Product<IN, OUT>::check("gemm/" #NAME "/sm80_mma", sm80::gemm_##NAME##_mma, 3, SHARED_SIZE, 1,  \
                           16, 16);                                                                \
@@ -196,6 +213,8 @@ void products() {
   SM100(bf16, bf16, bf16);
   SM100(f16, f16, f16);
   SM100(e4m3, bf16, fp8);
+  SM100(f32, f32, tf32);
+  SM100(i8, i32, int8);
   PORTABLE(f32, f32, f32);
   PORTABLE(f64, f64, f64);
   PORTABLE(f16, f16, f16);
@@ -586,11 +605,12 @@ void chains() {
 
 using Counter = void (*)(ComputeParams, u32);
 
-// `multiply_adds` of a block in each of 3 rounds.
-void check_count(const char* name, Counter kernel, u32 threads, u32 shared, u64 multiply_adds) {
+// `multiply_adds` of a block in each round.
+void check_count(const char* name, Counter kernel, u32 threads, u32 shared, u64 multiply_adds,
+                 u32 rounds = 3) {
   f64 partial[16] = {};
   const ComputeParams params = {partial, 2 * multiply_adds};
-  model::launch(2, threads, shared, [&] { kernel(params, 3); });
+  model::launch(2, threads, shared, [&] { kernel(params, rounds); });
   const f64 wanted = f64(multiply_adds);
   same(partial[0] == wanted && partial[8] == wanted, name, "count");
 }
@@ -621,9 +641,17 @@ void counts() {
   TCGEN05(f16, 16);
   TCGEN05(tf32, 8);
   TCGEN05(fp8, 32);
+  TCGEN05(int8, 32);
   TCGEN05(mxfp8, 32);
   TCGEN05(mxfp4, 64);
   TCGEN05(nvfp4, 64);
+  // 256, 512 and 768 along k: of 96 a rest of 64, of 32 and of none is left.
+  for (u32 rounds : {1u, 2u, 3u}) {
+    check_count("compute/mxfp4/sm103_tcgen05", compute_sm100::compute_mxfp4_tcgen05_longer, 128,
+                32768, 4 * 128 * 256 * 64, rounds);
+    check_count("compute/nvfp4/sm103_tcgen05", compute_sm100::compute_nvfp4_tcgen05_longer, 128,
+                32768, 4 * 128 * 256 * 64, rounds);
+  }
   MMA(bf16, 16);
   MMA(f16, 16);
   MMA(tf32, 8);
@@ -673,6 +701,11 @@ void descriptors() {
   // bf16, B mn-major, 128 x 256: 0x10 | 0x80 | 0x400 | 0x10000 | 32 << 17 | 8 << 24.
   same(instruct(1, 1, 128, 256) == 0x08410490u, "instruct", "bits of bf16");
   same(instruct(0, 0, 128, 256) == 0x08400010u, "instruct", "bits of fp8");
+  // int8 by a pair, B mn-major, sums of i32: 0x20 | 0x80 | 0x400 | 0x10000 | 32 << 17 | 16 << 24.
+  same(instruct(1, 1, 256, 256, 2) == 0x104104a0u, "instruct", "bits of int8");
+  // 1 in bits 46..48 and in bits 61..63, 512 / 16 in bits 32...
+  same(describe_words_mn_major(0x2400, 0x1000) == 0x2000402001000240ull,
+       "describe_words_mn_major", "bits");
   // e2m1, scales of ue4m3: 0x80 | 0x400 | 32 << 17 | 1 << 27; of ue8m0 bit 23 more.
   same(instruct_scaled(1, 0, 128, 256) == 0x08400480u, "instruct_scaled", "bits of nvfp4");
   same(instruct_scaled(1, 1, 128, 256) == 0x08c00480u, "instruct_scaled", "bits of mxfp4");

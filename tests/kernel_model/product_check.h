@@ -5,8 +5,8 @@
 
 namespace {
 
-// Rows of the boxes that tensor maps move.
-struct Boxes { u32 a, b, c; };
+// Rows of the boxes that tensor maps move, and bytes of B that stay together where its rows are along n.
+struct Boxes { u32 a, b, c, atom_b = 16; };
 
 // One product: operands, parameters, and whether what was left is right.
 template <class In, class Out> struct Product {
@@ -37,7 +37,7 @@ template <class In, class Out> struct Product {
     const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
     const TensorMap of_a = {bytes(a), IN, k, m, {128 / IN, boxes.a}};
     const TensorMap of_b = COLUMNS_OF_B ? TensorMap{bytes(b), IN, k, n, {128 / IN, boxes.b}}
-                                        : TensorMap{bytes(b), IN, n, k, {128 / IN, 128 / IN}};
+                                        : TensorMap{bytes(b), IN, n, k, {128 / IN, 128 / IN}, boxes.atom_b};
     return {of_a, of_b, TensorMap{bytes(c), OUT, n, m, {128 / OUT, boxes.c}}};
   }
 

@@ -8,7 +8,10 @@
 
 namespace model {
 
-inline f32 tensor_memory[128][512];
+// Of each block of a pair.
+inline f32 tensor_memories[2][128][512];
+// Of this thread's block.
+inline f32 (&tensor_memory())[128][512] { return tensor_memories[place() % 2]; }
 // Multiplications that were asked for, in this order.
 struct Asked {
   u32 sums;
@@ -23,8 +26,12 @@ inline void perform_asked(std::deque<Asked>::iterator which) {
   asked.erase(which);
   perform();
 }
+// What is asked for is done by a thread of the block that asks.
 inline void ask(u32 sums, std::function<void()> perform) {
-  asked.push_back({sums, asked_so_far++, perform});
+  asked.push_back({sums, asked_so_far++, [perform, thread = current] {
+                     current = thread;
+                     perform();
+                   }});
   engine.push_back([] {
     if (asked.empty()) return;
     auto which = asked.begin();
@@ -44,50 +51,91 @@ DEVICE bool elected() {
   model::wait_warp();
   return thread_index() % 32 == model::launches % 32;
 }
-DEVICE void take_tensor_memory(u32* left_at) {
-  for (auto& lane : model::tensor_memory) {
+template <u32 BLOCKS = 1> void take_tensor_memory(u32* left_at) {
+  if (BLOCKS != model::cluster) model::fail("tensor memory of more or fewer blocks than run");
+  for (auto& lane : model::tensor_memory()) {
     for (f32& sum : lane) sum = NAN;
   }
   *left_at = 0;
 }
-DEVICE void give_tensor_memory(u32 memory) {
+template <u32 BLOCKS = 1> void give_tensor_memory(u32 memory) {
   if (memory != 0) model::fail("another tensor memory is given back");
+  // The multiplications of a pair write to that of both blocks.
+  if (!model::asked.empty()) model::fail("tensor memory is given back before it is written");
 }
 DEVICE void see_tensor_memory() {}
 DEVICE void show_tensor_memory() {}
-DEVICE void arrive_when_multiplied(u64* barrier) {
+namespace model {
+
+// Arrives when the engine has come to it so many times more: nothing orders arrivals at different
+// barriers.
+inline void arrive_later(u64* barrier, u32 block, u32 times) {
+  engine.push_back([=] {
+    if (!lives(block)) fail("an arrival in a block that has ended");
+    if (times == 0) arrive_with(barrier, 0);
+    else arrive_later(barrier, block, times - 1);
+  });
+}
+
+}  // namespace model
+
+// Of a pair, both blocks' barriers are arrived at, one of them later; every third time much later.
+template <u32 BLOCKS = 1> void arrive_when_multiplied(u64* barrier) {
   const u64 before = model::asked_so_far;
   model::engine.push_back([=] {
     while (!model::asked.empty() && model::asked.front().serial < before) {
       model::perform_asked(model::asked.begin());
     }
-    model::arrive_with(barrier, 0);
+    if (BLOCKS == 1) model::arrive_with(barrier, 0);
   });
+  static u32 times;
+  for (u32 turn = 0; BLOCKS == 2 && turn < 2; turn++) {
+    const u32 place = (turn + model::launches) % 2;
+    u64* its = place == model::place() ? barrier : in_block(barrier, place);
+    model::arrive_later(its, place, times++ % 3 == 0 ? 60 : 0);
+  }
+}
+DEVICE void tile_load_of_pair(void* to, const TensorMap* map, u32 column, u32 row, u64* barrier) {
+  tile_load(to, map, column, row, model::place() == 0 ? barrier : in_block(barrier, 0));
 }
 
 namespace model {
 
-// A descriptor of compute capability 10 as one of 9.0, whose strides and patterns are the same.
+// A descriptor of compute capability 10 as one of 9.0, whose strides and patterns are the same; with
+// bit 61 where chunks are of 32 bytes, which 9.0 has not.
 inline u64 older(u64 descriptor) {
-  if (descriptor >> 61 != 2 || (descriptor >> 46 & 7) != 1) fail("not a descriptor of 10");
-  return (descriptor & 0x00003fff3fff3fffull) | u64(1) << 62;
+  const u64 pattern = descriptor >> 61;
+  if ((pattern != 1 && pattern != 2) || (descriptor >> 46 & 7) != 1) fail("not a descriptor of 10");
+  return (descriptor & 0x00003fff3fff3fffull) | u64(1) << 62 | (pattern & 1) << 61;
 }
 
-template <class T> void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
-                                      u32 type) {
-  if ((instruction >> 4 & 3) != 1) fail("sums are not of 32 bits");
+// Rows of A and of the sums, and columns of B, stand in as many blocks.
+template <class T, u32 BLOCKS>
+void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 type) {
+  using Sum = decltype(value_of(T()));
+  if ((instruction >> 4 & 3) != (std::is_same<Sum, i32>::value ? 2 : 1)) fail("other sums");
   if ((instruction >> 7 & 7) != type || (instruction >> 10 & 7) != type) fail("another type");
   if ((instruction & ~0x1f7f1fb0u) != 0) fail("bits of an instruction that should be 0");
   const u32 rows = (instruction >> 24 & 31) * 16, columns = (instruction >> 17 & 63) * 8;
   const bool b_k_major = (instruction >> 16 & 1) == 0;
+  if (rows != BLOCKS * 128) fail("rows of another number of blocks");
+  if (place() != 0) fail("not the first block of a pair");
   ask(sums, [=] {
-    std::vector<Line<T>> lines;
-    for (u32 row = 0; row < rows; row++) lines.emplace_back(older(a), true, row);
-    for (u32 column = 0; column < columns; column++) {
-      const Line<T> of_b(older(b), b_k_major, column);
-      for (u32 row = 0; row < rows; row++) {
-        f32& sum = tensor_memory[row][sums + column];
-        sum = lines[row].added(accumulate ? sum : 0.0f, of_b);
+    std::vector<Line<T>> of_a, of_b;
+    for (u32 block = 0; block < BLOCKS; block++) {
+      current = block * block_threads;
+      for (u32 row = 0; row < 128; row++) of_a.emplace_back(older(a), true, row);
+      for (u32 column = 0; column < columns / BLOCKS; column++) {
+        of_b.emplace_back(older(b), b_k_major, column);
+      }
+    }
+    for (u32 row = 0; row < rows; row++) {
+      for (u32 column = 0; column < columns; column++) {
+        f32* at = &tensor_memories[row / 128][row % 128][sums + column];
+        Sum sum = 0;
+        if (accumulate) memcpy(&sum, at, sizeof sum);
+        sum = of_a[row].added(sum, of_b[column]);
+        memcpy(at, &sum, sizeof sum);
       }
     }
   });
@@ -95,40 +143,50 @@ template <class T> void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u
 
 }  // namespace model
 
-DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, bf16) {
-  model::multiply_into<bf16>(sums, a, b, instruction, accumulate, 1);
-}
-DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, f16) {
-  model::multiply_into<f16>(sums, a, b, instruction, accumulate, 0);
-}
-DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, e4m3) {
-  model::multiply_into<e4m3>(sums, a, b, instruction, accumulate, 0);
-}
-DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, tf32) {
-  model::multiply_into<tf32>(sums, a, b, instruction, accumulate, 2);
-}
+#define MULTIPLY_INTO(T, TYPE)                                                                    \
+  template <u32 BLOCKS = 1>                                                                       \
+  void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, T) {                \
+    model::multiply_into<T, BLOCKS>(sums, a, b, instruction, accumulate, TYPE);                   \
+  }
+MULTIPLY_INTO(bf16, 1)
+MULTIPLY_INTO(f16, 0)
+MULTIPLY_INTO(e4m3, 0)
+MULTIPLY_INTO(tf32, 2)
+MULTIPLY_INTO(i8, 1)
+#undef MULTIPLY_INTO
 
 namespace model {
 
 // The scale of a row of A or a column of B: a byte of the column for 32 of them, in the lane of its
 // number below 32; the same for each 32 lanes.
 inline u8 scale_of(u32 scales, u32 line, u32 byte) {
-  const u32 column = scales + line / 32, word = bits_of(tensor_memory[line % 32][column]);
+  const u32 column = scales + line / 32, word = bits_of(tensor_memory()[line % 32][column]);
   for (u32 lane = line % 32 + 32; lane < 128; lane += 32) {
-    if (bits_of(tensor_memory[lane][column]) != word) fail("scales that differ between warps");
+    if (bits_of(tensor_memory()[lane][column]) != word) fail("scales that differ between warps");
   }
   return u8(word >> 8 * byte);
 }
 
-// 32 bytes along k of a line, times their scales.
+// Which of 96 along k takes which scale the model does not say: all that may be read are the same.
+inline void check_one_scale(u32 scales) {
+  for (u32 lane = 0; lane < 128; lane++) {
+    for (u32 column = scales; column < scales + 16; column++) {
+      const bool same = bits_of(tensor_memory()[lane][column]) == bits_of(tensor_memory()[0][scales]);
+      if (!same) fail("scales of 96 along k that differ");
+    }
+  }
+}
+
+// `depth` along k of a line, times their scales.
 template <class In>
-std::vector<f32> scaled_line(u64 descriptor, u32 line, u32 scales, u32 byte) {
-  std::vector<f32> made(256 / In::BITS);
+std::vector<f32> scaled_line(u64 descriptor, u32 line, u32 scales, u32 byte, u32 depth) {
+  if (depth == 96) check_one_scale(scales);
+  std::vector<f32> made(depth);
   for (u32 k = 0; k < made.size(); k++) {
     u8 element;
     memcpy(&element, described(older(descriptor), true, 1, line, k * In::BITS / 8), 1);
     made[k] = In::BITS == 8 ? widen(e4m3{element}) : value_of_e2m1(element, k % 2);
-    made[k] *= scale_value(scale_of(scales, line, byte + k / In::BLOCK), In());
+    made[k] *= scale_value(scale_of(scales, line, byte + k / In::BLOCK % 4), In());
   }
   return made;
 }
@@ -139,23 +197,26 @@ void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u3
   const u32 rows = (instruction >> 27 & 3) * 128, columns = (instruction >> 17 & 63) * 8;
   const u32 byte = instruction >> 29 & 3, scale_type = instruction >> 23 & 1;
   if (byte != (instruction >> 4 & 3)) fail("scales of A and B are not of the same step");
-  if (byte + 256 / In::BITS / In::BLOCK > 4) fail("scales beyond their column");
+  const bool longer = instruction >> 31;
+  if (longer && (In::BITS != 4 || byte != 0)) fail("96 along k of what cannot be");
+  const u32 depth = longer ? 96 : 256 / In::BITS;
+  if (!longer && byte + depth / In::BLOCK > 4) fail("scales beyond their column");
   if (scale_type != !std::is_same<In, nvfp4>::value) fail("another type of scales");
-  if ((instruction & ~0x78fe0030u) != (In::BITS == 8 ? 0u : 0x480u)) {
+  if ((instruction & ~0xf8fe0030u) != (In::BITS == 8 ? 0u : 0x480u)) {
     fail("another type, or bits that should be 0");
   }
   if (rows != 128 || columns == 0 || columns % 16 != 0) fail("a tile that cannot be");
   ask(sums, [=] {
     std::vector<std::vector<f32>> lines;
     for (u32 row = 0; row < rows; row++) {
-      lines.push_back(scaled_line<In>(a, row, scales_a, byte));
+      lines.push_back(scaled_line<In>(a, row, scales_a, byte, depth));
     }
     for (u32 column = 0; column < columns; column++) {
-      const std::vector<f32> of_b = scaled_line<In>(b, column, scales_b, byte);
+      const std::vector<f32> of_b = scaled_line<In>(b, column, scales_b, byte, depth);
       for (u32 row = 0; row < rows; row++) {
-        f32 sum = accumulate ? tensor_memory[row][sums + column] : 0.0f;
+        f32 sum = accumulate ? tensor_memory()[row][sums + column] : 0.0f;
         for (u32 k = 0; k < of_b.size(); k++) sum += lines[row][k] * of_b[k];
-        tensor_memory[row][sums + column] = sum;
+        tensor_memory()[row][sums + column] = sum;
       }
     }
   });
@@ -180,7 +241,7 @@ DEVICE void copy_scales(u32 column, u64 tile) {
     // What shared memory holds before anything is written, which no scales are.
     static const std::vector<u8> nothing(16, 0xff);
     if (memcmp(from, nothing.data(), 16) == 0) model::fail("scales that were never loaded");
-    memcpy(&model::tensor_memory[lane][column], from, 16);
+    memcpy(&model::tensor_memory()[lane][column], from, 16);
   }
 }
 
@@ -188,6 +249,6 @@ DEVICE void load_sums(f32 (&sums)[32], u32 column) {
   const u32 lane = column >> 16, first = column & 0xffff;
   if (lane != model::current / 32 % 4 * 32) model::fail("a warp reads another's lanes");
   for (u32 i = 0; i < 32; i++) {
-    sums[i] = model::tensor_memory[lane + model::current % 32][first + i];
+    sums[i] = model::tensor_memory()[lane + model::current % 32][first + i];
   }
 }

@@ -4,31 +4,32 @@
 #include "sm100.h"
 #include "sm90_attention.h"
 
-// Two 16-bit elements of A in each column, the first in the lower half.
-DEVICE void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulate) {
-  const u32 type = instruction >> 7 & 7;
+// As many elements of A in each column as it has room for, the first in the lowest bits.
+template <class T>
+void multiply_from(u32 sums, u32 a, u64 b, u32 instruction, u32 accumulate, T) {
+  constexpr u32 TOGETHER = 4 / sizeof(T), DEPTH = 8 * TOGETHER;
+  const u32 type = instruction >> 7 & 7, wanted = std::is_same<T, bf16>::value;
   const u32 rows = (instruction >> 24 & 31) * 16, columns = (instruction >> 17 & 63) * 8;
   if ((instruction & ~0x1f7f1fb0u) != 0 || (instruction >> 16 & 1) != 1 || rows != 128) {
     model::fail("an instruction that this one cannot be");
   }
-  const auto of = [type](u32 bits) {
-    return type == 1 ? widen(bf16{u16(bits)}) : widen(f16{u16(bits)});
-  };
+  if (type != wanted || (instruction >> 10 & 7) != wanted) model::fail("another type");
   model::ask(sums, [=] {
     for (u32 row = 0; row < rows; row++) {
-      f32 left[16];
-      for (u32 k = 0; k < 16; k++) {
+      f32 left[DEPTH];
+      for (u32 k = 0; k < DEPTH; k++) {
+        const u32 word = bits_of(model::tensor_memory()[row][a + k / TOGETHER]);
         const u32 exchanged = model::planted ? k ^ 1 : k;
-        left[k] = of(bits_of(model::tensor_memory[row][a + k / 2]) >> 16 * (exchanged % 2));
+        left[k] = widen(model::element<T>(word, exchanged % TOGETHER));
       }
       for (u32 column = 0; column < columns; column++) {
-        f32 sum = accumulate ? model::tensor_memory[row][sums + column] : 0.0f;
-        for (u32 k = 0; k < 16; k++) {
-          u16 bits;
-          memcpy(&bits, model::described(model::older(b), false, 2, column, k), 2);
-          sum += left[k] * of(bits);
+        f32 sum = accumulate ? model::tensor_memory()[row][sums + column] : 0.0f;
+        for (u32 k = 0; k < DEPTH; k++) {
+          T right;
+          memcpy(&right, model::described(model::older(b), false, sizeof(T), column, k), sizeof(T));
+          sum += left[k] * widen(right);
         }
-        model::tensor_memory[row][sums + column] = sum;
+        model::tensor_memory()[row][sums + column] = sum;
       }
     }
   });
@@ -48,8 +49,9 @@ template <class Word> void store_words(const Word (&words)[32], u32 column) {
   std::vector<f32> kept(32);
   memcpy(kept.data(), words, 128);
   const u32 row = lane + model::current % 32;
-  model::open_words[model::current].push_back([=] {
-    memcpy(&model::tensor_memory[row][first], kept.data(), 128);
+  auto& memory = model::tensor_memory();
+  model::open_words[model::current].push_back([=, &memory] {
+    memcpy(&memory[row][first], kept.data(), 128);
   });
 }
 DEVICE void await_words() {

@@ -16,7 +16,8 @@ struct alignas(64) TensorMap {
   u32 element;   // bytes
   u64 columns, rows;
   u32 box[2];    // elements along a row, rows
-  u8 rest[88];
+  u32 atom = 16; // bytes that stay together
+  u8 rest[84] = {};
 };
 static_assert(sizeof(TensorMap) == 128 && alignof(TensorMap) == 64, "the stub driver fills it");
 // A cluster's blocks run one after the other where a launch does not say otherwise, and what one
@@ -35,7 +36,8 @@ DEVICE u32 address_in_cluster(u32 at, u32 place) {
 DEVICE Vector<u64> load_from_cluster(u32 at) { return load_from_shared(model::shared + i32(at), 0); }
 namespace model {
 
-struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; };
+// `launch` and `block` are those that made it.
+struct PhaseBarrier { u32 expected, pending, phase; i32 bytes; u32 launch, block; };
 inline std::map<const u64*, PhaseBarrier> phases;
 inline std::map<u32, Barrier> named;
 // Of each thread: groups of stores, and of multiplications; the last one is open.
@@ -50,7 +52,9 @@ inline void end_phase_if_complete(PhaseBarrier& barrier) {
 
 inline PhaseBarrier& phase_barrier(const u64* barrier) {
   auto found = phases.find(barrier);
-  if (found == phases.end()) fail("a barrier that was never made");
+  const bool made = found != phases.end() && found->second.launch == launches &&
+                    found->second.block == block_at;
+  if (!made) fail("a barrier that was never made");
   return found->second;
 }
 
@@ -84,10 +88,11 @@ inline u8* box_row(const TensorMap& map, i32 column, i32 row, u32 at, u32 byte) 
   return there ? map.base + (u64(from_row) * map.columns + from_column) * map.element : nullptr;
 }
 
-// Rows of 128 bytes: the chunk c of row r stands at c ^ r % 8 (CUDA programming guide, "Swizzle
-// modes").
-inline u8* swizzled(u8* tile, u32 row, u32 byte) {
-  return tile + row * 128 + (byte / 16 ^ row % 8) * 16 + byte % 16;
+// Rows of 128 bytes: the chunk c of row r stands at c ^ r % 8, a chunk of 32 bytes at c ^ r % 4 (CUDA
+// programming guide, "Swizzle modes").
+inline u8* swizzled(const TensorMap& map, u8* tile, u32 row, u32 byte) {
+  const u32 chunk = byte / map.atom ^ row % (128 / map.atom);
+  return tile + row * 128 + chunk * map.atom + byte % map.atom;
 }
 
 inline void check_tile(const TensorMap& map, const void* tile) {
@@ -100,7 +105,7 @@ inline void check_tile(const TensorMap& map, const void* tile) {
 }  // namespace model
 
 DEVICE void make_barrier(u64* barrier, u32 arrivals) {
-  model::phases[barrier] = {arrivals, arrivals, 0, 0};
+  model::phases[barrier] = {arrivals, arrivals, 0, 0, model::launches, model::block_at};
 }
 DEVICE void barriers_made() {}
 DEVICE void arrive(u64* barrier) { model::arrive_with(barrier, 0); }
@@ -170,7 +175,7 @@ DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* 
   model::engine.push_back([=, map = *map] {
     for (u32 at = 0; at < map.box[1]; at++) {
       for (u32 byte = 0; byte < 128; byte += map.element) {
-        u8* place = model::swizzled(static_cast<u8*>(to), at, byte);
+        u8* place = model::swizzled(map, static_cast<u8*>(to), at, byte);
         const u8* from = model::box_row(map, i32(column), i32(row), at, byte);
         if (from) memcpy(place, from, map.element);
         else memset(place, 0, map.element);
@@ -196,7 +201,7 @@ DEVICE void tile_store(const TensorMap* map, const void* from, u32 column, u32 r
     for (u32 at = 0; at < map.box[1]; at++) {
       for (u32 byte = 0; byte < 128; byte += map.element) {
         u8* to = model::box_row(map, i32(column), i32(row), at, byte);
-        if (to) memcpy(to, model::swizzled(tile, at, byte), map.element);
+        if (to) memcpy(to, model::swizzled(map, tile, at, byte), map.element);
       }
     }
   });
@@ -247,9 +252,16 @@ inline const u8* described(u64 descriptor, bool k_major, u32 size, u32 mn, u32 k
   const u32 leading = u32(descriptor >> 16 & 0x3fff) << 4;
   const u32 stride = u32(descriptor >> 32 & 0x3fff) << 4;
   if (descriptor >> 62 != 1) fail("a descriptor without a swizzle of 128 bytes");
+  // `older` of sm100.h: chunks of 32 bytes, which words along m or n have to be in.
+  const bool wide = descriptor >> 61 & 1;
+  if (wide != (!k_major && size == 4)) fail("chunks of another size");
   u32 at = start;
+  if (wide) {
+    at += mn / 32 * leading + k / 4 * stride + k % 4 * 128 + mn % 32 * 4;
+    return shared_at(at ^ (at >> 7 & 3) << 5, size);
+  }
   if (k_major) at += mn / 8 * stride + mn % 8 * 128 + k * size;
-  else at += mn / 64 * leading + k / 8 * stride + k % 8 * 128 + mn % 64 * size;
+  else at += mn / (128 / size) * leading + k / 8 * stride + k % 8 * 128 + mn % (128 / size) * size;
   at ^= (at >> 7 & 7) << 4;
   return shared_at(at, size);
 }

@@ -519,7 +519,13 @@ export! {
             _ => return INVALID_VALUE,
         };
         // The model's copies move tiles of whole rows beside each other, of 128 bytes each.
-        let is_plain = rank == 2 && strides[0] == sizes[0] * u64::from(element) && swizzle == 3;
+        // Of a pattern of 128 bytes 16 stay together, or 32.
+        let atom = match swizzle {
+            3 => 16u32,
+            4 => 32,
+            _ => return INVALID_VALUE,
+        };
+        let is_plain = rank == 2 && strides[0] == sizes[0] * u64::from(element);
         if !is_plain { return INVALID_VALUE; }
         // TensorMap of tests/kernel_model/sm90.h.
         let mut bytes = [0u8; 128];
@@ -529,6 +535,7 @@ export! {
         bytes[24..32].copy_from_slice(&sizes[1].to_le_bytes());
         bytes[32..36].copy_from_slice(&boxes[0].to_le_bytes());
         bytes[36..40].copy_from_slice(&boxes[1].to_le_bytes());
+        bytes[40..44].copy_from_slice(&atom.to_le_bytes());
         map.write(bytes);
         state.log(format!(
             "tensor_map type={data_type} sizes={sizes:?} strides={strides:?} box={boxes:?} \

@@ -120,7 +120,7 @@ pub unsafe fn launch(f: &Functions, launching: &Launching) -> Result<(), Refusal
 /// What the driver refuses.
 pub unsafe fn encode(f: &Functions, encoding: &Encoding) -> Result<Vec<u8>, Refusal> {
     let mut map = CUtensorMap { opaque: [0; 16] };
-    let Encoding { dtype, address, sizes, stride, tile, swizzle } = *encoding;
+    let Encoding { dtype, address, sizes, stride, tile, swizzle, atom } = *encoding;
     // What is fetched for one copy serves the next.
     let fetched = CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B as c_int;
     // SAFETY: the arrays are as long as the rank says (strides: one less).
@@ -135,7 +135,7 @@ pub unsafe fn encode(f: &Functions, encoding: &Encoding) -> Result<Vec<u8>, Refu
             tile.as_ptr(),
             [1, 1].as_ptr(),
             CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE as c_int,
-            swizzling(swizzle) as c_int,
+            swizzling(swizzle, atom) as c_int,
             fetched,
             CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE as c_int,
         )?;
@@ -160,11 +160,12 @@ fn data_type(dtype: Dtype) -> Type {
     }
 }
 
-fn swizzling(bytes: u32) -> Swizzle {
-    match bytes {
-        32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
-        64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
-        128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+fn swizzling(bytes: u32, atom: u32) -> Swizzle {
+    match (bytes, atom) {
+        (32, _) => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+        (64, _) => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+        (128, 32) => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B,
+        (128, _) => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
         _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
     }
 }
@@ -172,6 +173,12 @@ fn swizzling(bytes: u32) -> Swizzle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_of_32_bytes_have_a_pattern_of_their_own() {
+        assert_eq!(swizzling(128, 16), Swizzle::CU_TENSOR_MAP_SWIZZLE_128B);
+        assert_eq!(swizzling(128, 32), Swizzle::CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B);
+    }
 
     #[test]
     fn elements_are_moved_by_their_width() {

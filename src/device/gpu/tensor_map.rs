@@ -21,9 +21,11 @@ pub struct Encoding {
     pub stride: u64,
     /// Elements that one copy moves: along the row, rows.
     pub tile: [u32; 2],
-    /// Bytes within which 16 of them change places, so that threads meet no two in one bank; 0 for
-    /// none.
+    /// Bytes within which `atom` of them change places, so that threads meet no two in one bank; 0
+    /// for none.
     pub swizzle: u32,
+    /// See `swizzle`.
+    pub atom: u32,
 }
 
 /// One matrix: its element type, address, rows and columns. None where an operation has no such.
@@ -90,6 +92,7 @@ fn encoding(map: &Map, (dtype, address, [rows, columns]): Matrix) -> Encoding {
         stride,
         tile: map.size,
         swizzle: map.swizzle,
+        atom: map.atom,
     }
 }
 
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn matrices_are_described_row_by_row() {
-        let map = |operand| Map { operand, size: [64, 128], swizzle: 128 };
+        let map = |operand| Map { operand, size: [64, 128], swizzle: 128, atom: 16 };
         let b = of(&map(Operand::B), &gemm(Dtype::Bf16));
         let (tile, swizzle) = ([64, 128], 128);
         let wanted = Encoding {
@@ -130,6 +133,7 @@ mod tests {
             stride: 512,
             tile,
             swizzle,
+            atom: 16,
         };
         assert_eq!(b, Some(wanted));
         // The second operand of narrow types is kept by columns, their product in bfloat16.
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn matrices_of_groups_follow_each_other() {
-        let map = |operand| Map { operand, size: [64, 64], swizzle: 128 };
+        let map = |operand| Map { operand, size: [64, 64], swizzle: 128, atom: 16 };
         let of = |dtype, operand| {
             let GemmParams { a, b, c, m, n, k, dtype, .. } = gemm(dtype);
             let zeroed: GroupedParams = bytemuck::Zeroable::zeroed();
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn tokens_are_rows() {
-        let map = Map { operand: Operand::K, size: [64, 128], swizzle: 128 };
+        let map = Map { operand: Operand::K, size: [64, 128], swizzle: 128, atom: 16 };
         let params = AttentionParams {
             k: 0x400,
             kv_heads: 8,

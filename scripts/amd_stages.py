@@ -49,8 +49,8 @@ instruction multiplies 128. Half of the waves multiply while the other half read
 - *Loop*: the share of the matrix units' peak that the loop can reach, by the assumptions of
   `kernels/rates.toml` that are least and most favourable.
 - *Rounds*: how full the rounds of tiles of an 8192 x 8192 x 8192 product are, a last round of half tiles counted as
-  half; the *share* that is left of the peak at whatever clock the device holds. Starts and ends of tiles, and what
-  caches miss, are not counted.
+  half, of which it is up to 1.07 times by the least favourable rates; the *share* that is left of the peak at whatever
+  clock the device holds. Starts and ends of tiles, and what caches miss, are not counted.
 
 """
 HEAD = ["kernel", "part", "instructions", "VALU", "registers", "matrix", "LDS", "phase", "ahead", "waits",

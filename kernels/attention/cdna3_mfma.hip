@@ -3,7 +3,7 @@
 // takes 16 bits is cdna2_mfma.hip's.
 //
 // The bits are OCP's in memory, and FNUZ to this generation's conversions: half the value. What OCP
-// calls a negative zero is no number here: it must not occur.
+// calls a negative zero is no number here, and its NaN is the number 480: neither must occur.
 #include "attention_lanes.h"
 #include "attention_lanes_latent.h"
 #include "attention_lanes_split.h"

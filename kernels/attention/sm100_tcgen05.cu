@@ -5,9 +5,10 @@
 // A block takes 256 queries of one head through their keys, 128 at a time, as two tiles of 128 rows.
 // One thread has keys and values copied by tensor maps; one has everything multiplied. A warpgroup
 // for each tile makes weights of scores, a row for each thread, so that no row needs another thread;
-// weights go back to tensor memory, where they are the left operand of the second product. A fourth warpgroup corrects the sums where a row's largest score
-// rises by more than 8 (a factor of 2^8), which is rare, and writes the output. Softmax of one tile
-// runs while the other tile is multiplied.
+// weights go back to tensor memory, where they are the left operand of the second product. A third
+// warpgroup corrects the sums where a row's largest score rises by more than 8 (a factor of 2^8; 0.75
+// where weights are fp8), which is rare, and writes the output. Softmax of one tile runs while the other
+// tile is multiplied.
 //
 // The matrix unit has the scores of a tile in the time in which the exponential unit makes half of
 // its weights: a quarter of them are made by a polynomial instead.

@@ -9,7 +9,11 @@
 // and turns them itself. Meanwhile the next tile's stages are on their way.
 //
 // Tiles stand on a line, of which each block has an equal stretch (stream_k.h): few columns fill the
-// device too. Rows of A, B and C must be multiples of 16 bytes.
+// device too. Rows of A, B and C must be multiples of 16 bytes; a stage's rows of B, or 128 columns of it,
+// less than 4 GiB.
+//
+// Two stages in registers are more than compilers before clang 19 (ROCm 6.3) have room for: there
+// loads wait for each other (lanes.h), and registers may be spilled.
 #pragma once
 #include "lane_product.h"
 #include "stream_k.h"

@@ -9,7 +9,7 @@ use super::{
     engine::{COLUMNS, Engine, Softmax},
     keys::{KEYS, Rows},
     packed::{ROWS_MIN, TILE_COLUMNS},
-    room::{FETCHED, Heads, ROWS, Room},
+    room::{FETCHED, Heads, ROWS, ROWS_TOGETHER, Room},
 };
 use crate::{
     device::host::pool::Block,
@@ -112,7 +112,7 @@ impl<'p> Shape<'p> {
         let is_together = E::HEADS_TOGETHER
             && p.kv_heads > 1
             && rows < ROWS_MIN
-            && rows * p.kv_heads as usize <= ROWS
+            && rows * p.kv_heads as usize <= ROWS_TOGETHER
             && (sequences * parts(sequences)).is_multiple_of(threads);
         let tasks = if is_together { sequences } else { units * blocks };
         let parts = parts(tasks);

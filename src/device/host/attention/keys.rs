@@ -21,7 +21,7 @@ pub(super) struct Rows<T> {
 }
 
 impl<T> Rows<T> {
-    /// What is to be prefetched, spread evenly over this many turns.
+    /// What is to be prefetched, in this many turns at most, of as many rows each.
     pub fn in_turns(&self, turns: usize) -> Ahead<T> {
         Ahead {
             next: self.ahead,

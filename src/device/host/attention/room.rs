@@ -9,10 +9,13 @@ use super::{
 use std::ops::Range;
 
 /// Rows of one block: enough to make much of a block of keys, while sums and scores stay in the
-/// second cache: the best of 96, 144, 192 and 288 on Zen 3.
+/// second cache: the best of 96, 144, 192 and 288 on Zen 3 with AVX2.
 pub(super) const ROWS: usize = 192;
 
-const _: () = assert!(ROWS.is_multiple_of(TILE_ROWS));
+/// Rows of all heads of a sequence at most where a task takes them together.
+pub(super) const ROWS_TOGETHER: usize = 96;
+
+const _: () = assert!(ROWS.is_multiple_of(TILE_ROWS) && ROWS_TOGETHER <= ROWS);
 
 /// Rows whose arithmetic is done at once; see [`Engine::scores`].
 const TILE: usize = 4;

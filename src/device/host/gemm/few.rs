@@ -18,8 +18,8 @@ use std::{arch::x86_64::*, mem::size_of, ops::Range};
 /// Rows of A that are few.
 pub(super) const ROWS_MAX: usize = 16;
 
-/// Bytes of a strip's sums with one or two rows of A, half of the first cache, and with more: what
-/// was fastest on Zen 3, where each row of B is read in longer pieces than with fewer sums.
+/// Bytes of a strip's sums. One or two rows of A have half of the first cache. More rows have what
+/// was fastest on Zen 3: the longer a strip, the longer the pieces in which rows of B are read.
 const SUMS_MAX: [usize; 2] = [16 << 10, 64 << 10];
 
 /// Bytes along a row of B that are fetched ahead, as was fastest on Zen 3: with one or two rows of

@@ -6,7 +6,7 @@
 // summed over: each has every eighth stage in registers of its own, one that is multiplied and one on
 // its way, and waits for no other wave until the sums of a tile are added. No operand goes through
 // shared memory: a lane loads neighbouring columns of as many rows of B as it has elements along k,
-// and turns them itself. Meanwhile the next tile's stages are on their way.
+// and turns them itself. While the sums of a tile are added, the next tile's stages are on their way.
 //
 // Tiles stand on a line, of which each block has an equal stretch (stream_k.h): few columns fill the
 // device too. Rows of A, B and C must be multiples of 16 bytes; a stage's rows of B, or 128 columns of it,
@@ -21,7 +21,7 @@
 namespace {
 
 CONSTANT u32 WAVES = 8;
-// Stages of a stretch at least: two for each wave. What is shorter costs more to add up than it saves.
+// A stretch has at least this many stages, two for each wave: a shorter one costs more to add up than it saves.
 CONSTANT u32 LEAST = 2 * WAVES;
 // Stages of a wave in registers.
 CONSTANT u32 KEPT = 2;
@@ -48,8 +48,8 @@ template <class T, u32 DOWN_COUNT> struct Skinny {
   static constexpr u32 ROUNDS = DOWN * ACROSS / 4;
 };
 
-// One wave's stage, on its way. A part of a row of A, or of a column of B, stands together: its chunks
-// would have to be moved to each other.
+// One wave's stage, on its way. The chunks of a part stand together in registers, so that they need not
+// be moved to each other.
 template <class T, class S> struct Taken {
   using Chunks = LoadedWords<4 * S::EACH>;
   Chunks a[S::DOWN * S::PARTS];
@@ -171,7 +171,7 @@ DEVICE void product_skinny(const GemmParams& p, f32* scratch, Shares& shares, u3
   const Line line = line_of<1, LEAST>(rows * columns, tiles_along(p.k, S::DEPTH));
   const u32 wave = of_wave(wave_index());
   Taken<T, S> kept[KEPT];
-  // A wave for which no stage is left has one of zeros.
+  // A wave for which no stage is left multiplies zeros.
   const auto fetch = [&](u32 i, const Part& part) {
     in_order();
     kept[i].fetch(p, part.tile, part.step + i * WAVES + wave, part.end);

@@ -2,9 +2,9 @@
 //!
 //! Each element of B is used a few times only, so that reading it bounds the time of one row, and
 //! of more rows where arithmetic is fast beside memory. A slab of some rows of B passes by a strip
-//! of columns, whose sums stay in a near cache. One or two rows of A multiply B as it is loaded.
-//! Of more rows the first ones multiply each block as it is widened, and the others what that kept
-//! in the first cache. Lines ahead are prefetched between products, a few at a time, since the
+//! of columns, whose sums stay in the first or second cache. One or two rows of A multiply B as it
+//! is loaded. Of more rows the first ones multiply each block as it is widened, and the others what
+//! that kept in the first cache. Lines ahead are prefetched between products, a few at a time: the
 //! CPU's own prefetching ends with each page and with each row.
 //!
 //! Threads share the columns where each has a long part of every row of B. Where they would have

@@ -17,6 +17,7 @@ import kernels
 import machine_code
 import share_models
 import sm_timing
+import tensor_memory_models
 import verdicts
 
 # The part of a row that names none.
@@ -52,9 +53,19 @@ def machine(tools, file, entries, target, cache):
 
 
 def rates_of(target, times):
-    units = [(re.compile(pattern), name, cycles) for pattern, name, cycles in target["opcodes"]]
+    units = [(re.compile(pattern), name, times.get(cycles, cycles)) for pattern, name, cycles in target["opcodes"]]
     latencies = [(re.compile(pattern), times.get(cycles, cycles)) for pattern, cycles in target["latencies"]]
     return sm_timing.Rates(units, latencies, target["tensor"], target["shared_bytes"], times)
+
+
+def family(operation, design):
+    """The model of a kernel's family."""
+    first, second = operation.split("/")[:2]
+    if design.get("tensor_memory"):
+        return tensor_memory_models.product if first == "gemm" else tensor_memory_models.prefill
+    if "least" in design:
+        return share_models.few
+    return share_models.FAMILIES[second if first == "attention" else first]
 
 
 def evaluate(kernel, row, part, target, changed=None):
@@ -64,7 +75,7 @@ def evaluate(kernel, row, part, target, changed=None):
     unknown = {name: one["value"] for name, one in target["unknown"].items()}
     if changed and changed[0] in times:
         times[changed[0]] = target["rates"][changed[0]][changed[1]]
-    time = share_models.family(kernel.row["operation"], kernel.design)(
+    time = family(kernel.row["operation"], kernel.design)(
         kernel, rates_of(target, times), part, row["shape"])
     if changed and changed[0] == "unknown" and time.unknown in unknown:
         unknown[time.unknown] = target["unknown"][time.unknown][changed[1]]
@@ -161,7 +172,7 @@ class Row:
 
 
 NOTE = """<!-- Written by scripts/expected_shares.sh. -->
-# Expected shares of Hopper's kernels, and of one for Ampere
+# Expected shares of kernels for Hopper, Blackwell and Ampere
 
 **Nothing here was measured.** `scripts/expected_shares.sh` computed every figure, on a machine without a
 GPU, from three things: the machine code that nvcc 13.0 makes of each kernel, what
@@ -173,8 +184,10 @@ How a row comes about: `scripts/sm_timing.py` follows the usual way of each warp
 timed and issues its instructions one by one on a model of a quarter of an SM. Stall cycles and scoreboards
 are those of the machine code; tensor cores, exponentials, shared memory, barriers, fences and loads take
 what rates.toml says. `scripts/share_models.py` adds what is around the loop: L2 and memory traffic, the
-prologue and the stores of a tile where they are not overlapped, the last wave over 132 SMs, the combination
-of split parts.
+prologue and the stores of a tile where they are not overlapped, the last wave over all SMs, the combination
+of split parts. Where products go into tensor memory, `scripts/tensor_memory_models.py` does the same: one
+thread asks for them, so the tensor cores wait for stages from L2, and in prefill for the warps that make
+weights of a tile's scores.
 
 - **limit**: what the case takes where the tensor cores, or reads of memory, do nothing else.
 - **exposed**: cycles that are added, by cause. *loop*: the loop's turns beyond their products; *types*:
@@ -195,7 +208,10 @@ UNKNOWN = """
 - How registers' banks and ports slow other instructions beside products: one factor (`contention`), which is
   set so that the loop of prefill with heads of 128, without overlap inside the warpgroup, is as much slower
   as FlashAttention-3's is.
-- The clock under the power limit, and how operands change it: one clock is assumed for all products.
+- The clock under the power limit, and how operands change it: one clock is assumed for all products. B200's
+  follows from one published speed and one published share of another machine, so its shares of peers say less
+  than its shares of the limit.
+- How fast warps load and store tensor memory: nobody published it.
 - L2's two halves, its clock beside the SM's, hashing, and order: one sustained rate, and a size that it keeps.
 - What memory and L2 do to each other's latency: one latency under load, whatever the load is.
 - Branches that are seldom taken: masks of the diagonal, corrections of sums, retries of barriers.
@@ -344,6 +360,9 @@ def check(rows):
         def costs(what, before, after):
             print(f"{entry}: {what}: {before:.0f} become {after:.0f}")
             return [] if after > 1.02 * before else [f"{entry}: {what} costs nothing"]
+        if kernel.design.get("tensor_memory"):
+            faults += costs(*tensor_memory_models.planted(kernel, rates))
+            continue
         if kernel.row["operation"].startswith("gemm") and "least" not in kernel.design:
             faults += costs("cycles of a turn with three fences", share_models.loop_turn(kernel, rates),
                             planted(kernel, rates, sm_timing.fenced))

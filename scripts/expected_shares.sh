@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Computes what share of the hardware and of public kernels each kernel for Hopper can be expected to reach,
+# Computes what share of the hardware and of public kernels each kernel for NVIDIA can be expected to reach,
 # from its machine code by the pinned nvcc: docs/expected-shares.md and docs/tuning.md. Nothing is measured
 # and no GPU is needed. `--check` plants faults instead and fails where the model takes no notice.
 set -euo pipefail

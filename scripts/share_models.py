@@ -17,13 +17,13 @@ from sm_timing import PRODUCT
 TURNS = 10
 # Rates on which a simulation depends by itself.
 SIMULATED = ("product", "barrier", "operands", "contention", "fence", "l1_latency", "l2_latency",
-             "memory_latency")
+             "memory_latency", "columns", "between")
 
 
 def simulated(function):
     """Keeps what a simulation of a kernel gave: rates that it does not depend on change nothing."""
     def kept(kernel, rates, *rest):
-        key = (function.__name__, repr(rest), *(rates.times[name] for name in SIMULATED))
+        key = (function.__name__, repr(rest), *(rates.times.get(name) for name in SIMULATED))
         if key not in kernel.cache:
             kernel.cache[key] = function(kernel, rates, *rest)
         return kernel.cache[key]
@@ -395,18 +395,36 @@ def shared_sums(kernel, rates, count, workers, turns):
 
 # --- Prefill.
 
+@dataclasses.dataclass
+class PrefillBlock:
+    """Of a block of prefill: queries and keys of a turn, cycles of a turn of all and of the tensor cores alone, those
+    that are added to its turns, bytes that it stores, and operations of the tensor cores of an SM each clock."""
+    rows: int
+    keys: int
+    turn: float
+    pure: float
+    exposed: float
+    stores: float
+    rate: float
+
+
 def prefill(kernel, rates, part, shape):
+    size = 1 if "/fp8/" in kernel.row["operation"] else 2
+    exposed, stores = around(kernel, rates)
+    persistent = kernel.design.get("persistent", False)
+    exposed = max(exposed, stores / rates.times["l2"]) + (0.0 if persistent else rates.times["block"])
+    return prefill_of(kernel, rates, part, shape, PrefillBlock(
+        64 * kernel.groups(), kernel.row["exps"]["keys"], loop_turn(kernel, rates), tensor_turn(kernel, rates)[0],
+        exposed, stores, kernel.target["tensor"]["Q" if size == 1 else "H"]))
+
+
+def prefill_of(kernel, rates, part, shape, block):
     dim_qk, dim_v = (int(one) for one in kernel.row["operation"].split("/")[-1].split("x"))
-    units, keys = kernel.target["units"], kernel.row["exps"]["keys"]
-    rows = 64 * kernel.groups()
+    units, keys, rows = kernel.target["units"], block.keys, block.rows
     batch, heads, kv_heads, length = (shape[name] for name in ("batch", "heads", "kv_heads", "length"))
     causal = shape.get("causal", False)
     size = 1 if "/fp8/" in kernel.row["operation"] else 2
-    turn, (pure, _) = loop_turn(kernel, rates), tensor_turn(kernel, rates)
-    exposed, stores = around(kernel, rates)
-    exposed = max(exposed, stores / rates.times["l2"])
-    persistent = kernel.design.get("persistent", False)
-    start = 0.0 if persistent else rates.times["block"]
+    turn, pure = block.turn, block.pure
     tiles = math.ceil(length / rows)
     turns = [math.ceil(min(length, (tile + 1) * rows) / keys) if causal else math.ceil(length / keys)
              for tile in range(tiles)]
@@ -418,18 +436,17 @@ def prefill(kernel, rates, part, shape):
         section = max(heads // kv_heads, fitting) if causal else 0
     order = block_order(section, batch * heads, tiles)
     ideal, loops, blocks = (makespan([one(turns[tile]) for _, tile in order], units) for one in (
-        lambda n: n * pure, lambda n: n * turn, lambda n: n * turn + exposed + start))
+        lambda n: n * pure, lambda n: n * turn, lambda n: n * turn + block.exposed))
     # Causal: half of the operations count, as peers count them.
     operations = 2 * batch * heads * length * length * (dim_qk + dim_v) / (2 if causal else 1)
     # Where both products would be of the operands' own type.
-    rate = kernel.target["tensor"]["Q" if size == 1 else "H"]
-    limit = operations / rate / units
+    limit = operations / block.rate / units
     moved = kv_bytes(order, units, heads // kv_heads, heads, [n * keys * head for n in turns],
                      length * head, kernel.target["l2_kept"])
     moved += batch * heads * length * (dim_qk * size + dim_v * 2)
-    reading = moved / units / memory_rate(part, rates, clock="tensor_clock")
+    reading = moved / units / memory_rate(part, rates, clock="tensor_clock", units=units)
     terms = {"types": sum(turns) * batch * heads * pure / units - sum(turns) * batch * heads
-             * 2 * rows * keys * (dim_qk + dim_v) / rate / units}
+             * 2 * rows * keys * (dim_qk + dim_v) / block.rate / units}
     terms["mask and last wave"] = max(0.0, ideal - limit - terms["types"])
     terms["loop"] = loops - ideal
     terms["prologue and epilogue"] = blocks - loops
@@ -707,10 +724,3 @@ def arithmetic(kernel, rates, part, shape):
 
 FAMILIES = {"gemm": gemm, "prefill": prefill, "decode": decode, "mla": decode, "stream": stream,
             "compute": arithmetic}
-
-
-def family(operation, design):
-    if "least" in design:
-        return few
-    first, second = operation.split("/")[:2]
-    return FAMILIES[second if first == "attention" else first]

@@ -11,7 +11,8 @@
 // tile is multiplied.
 //
 // The matrix unit has the scores of a tile in the time in which the exponential unit makes half of
-// its weights: a quarter of them are made by a polynomial instead.
+// its weights: three of eight are made by a polynomial instead. The first half of a tile's weights is
+// multiplied while the second is made.
 //
 // Tensor memory: scores of both tiles, 128 columns each, sums of both, a column for each dimension of
 // the values. Where these are 64, weights have columns of their own; else they take the place of half
@@ -45,11 +46,12 @@ template <> struct Kind<e4m3> {
 };
 
 // A word of weights.
-template <class T> DEVICE u32 word_of(const f32 (&weights)[2], T type) {
-  return narrow_pair(weights[0], weights[1], type);
+template <class T> DEVICE u32 word_of(const TwoFloats (&weights)[1], T type) {
+  return narrow_pair(weights[0].first, weights[0].second, type);
 }
-DEVICE u32 word_of(const f32 (&weights)[4], e4m3 type) {
-  return narrow_four(weights[0], weights[1], weights[2], weights[3], type);
+DEVICE u32 word_of(const TwoFloats (&weights)[2], e4m3 type) {
+  const auto& [low, high] = weights;
+  return narrow_four(low.first, low.second, high.first, high.second, type);
 }
 
 template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
@@ -64,19 +66,16 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   static constexpr u32 TILE = PANELS_QK * PANEL, VALUES = PANELS_V * PANEL;
   static constexpr u32 SHARED_BYTES = (TILES + STAGES) * TILE + VALUE_STAGES * VALUES;
   static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
-  // Elements along k of one multiplication, columns of tensor memory that a row of weights takes, and
-  // how many weights are stored at once.
+  // Elements along k of one multiplication, and columns of tensor memory that a row of weights takes.
   static constexpr u32 DEPTH = 32 / sizeof(T), WEIGHTS = KEYS * sizeof(T) / 4;
-  static constexpr u32 STORED = 32 * 4 / sizeof(T);
   using Out = typename Kind<T>::Out;
   using Range = WeightRange<T>;
-  // Of the weights of a row, one in so many is made without the exponential unit.
-  static constexpr u32 SOFT = 4;
+  // Of eight pairs of weights of a row, so many are made without the exponential unit.
+  static constexpr u32 SOFT = 3;
   static constexpr u32 SCORES = instruct(Kind<T>::NUMBER, 0, ROWS, KEYS);
   static constexpr u32 SUMS = instruct(Kind<T>::NUMBER, 1, ROWS, DIM_V);
   // Whether weights have columns of their own.
   static constexpr bool APART = TILES * (KEYS + DIM_V + WEIGHTS) <= 512;
-  static_assert(!APART || STORED == KEYS / 2, "half of the scores at a time");
 
   // What a tile of queries sees, in tiles of keys and in keys from the block's first one on.
   struct Keys {
@@ -90,9 +89,10 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
 
   struct Shared {
     u64 queries, keys[STAGES], values[VALUE_STAGES], keys_free[STAGES], values_free[VALUE_STAGES];
-    // Of each tile: its scores are there, its weights are and its sums are corrected, its
-    // corrections are, its sums are complete, its weights have been multiplied.
-    u64 scores[TILES], weights[TILES], corrections[TILES], sums[TILES], used[TILES];
+    // Of each tile: its scores are there, the first half of its weights is and its sums are
+    // corrected, the second half is, its corrections are, its sums are complete, its weights have been
+    // multiplied.
+    u64 scores[TILES], weights[TILES], rest[TILES], corrections[TILES], sums[TILES], used[TILES];
     f32 factors[TILES][ROWS];
     // The same numbers as in Task, in shared memory for threads that have no registers left.
     Keys of[TILES];
@@ -185,6 +185,10 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
     const u64 values =
         describe_for_tensor_memory(describe_mn_major(place_of(values_at(stage)), PANEL));
     UNROLL for (u32 step = 0; step < KEYS / DEPTH; step++) {
+      if (step == KEYS / DEPTH / 2) {
+        await_phase(&shared.rest[tile], turn % 2);
+        see_tensor_memory();
+      }
       multiply_from(to, weights + step * 8, further(values, step * DEPTH * 128), SUMS,
                     step > 0 ? 1 : turn, T());
     }
@@ -238,10 +242,13 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       return max == before ? 1.0f : power_of_two(before - relative());
     }
   };
+  // Four at a time: one after the other, each would wait for the one before.
   template <u32 COUNT> static DEVICE_MEMBER f32 largest_of(const f32 (&scores)[COUNT]) {
-    f32 largest = no_score();
-    UNROLL for (u32 i = 0; i < COUNT; i++) largest = larger(largest, scores[i]);
-    return largest;
+    f32 largest[4] = {no_score(), no_score(), no_score(), no_score()};
+    UNROLL for (u32 i = 0; i < COUNT; i++) {
+      largest[i / 2 % 4] = larger(largest[i / 2 % 4], scores[i]);
+    }
+    return larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]));
   }
   // Scores of keys outside of `start` .. `seen`, the keys that the row sees, become none.
   template <u32 COUNT>
@@ -250,23 +257,28 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       if (from + i >= seen || from + i < start) scores[i] = no_score();
     }
   }
-  // Weights of STORED keys; gives their sum.
+  // Weights of half of the keys; gives their sum.
   static DEVICE_MEMBER f32 weigh(const f32* scores, f32 factor, f32 relative, u32 weights) {
-    constexpr u32 TOGETHER = 4 / sizeof(T);
-    f32 sum[2] = {};
-    u32 words[32];
-    UNROLL for (u32 i = 0; i < 32; i++) {
-      f32 word[TOGETHER];
+    constexpr u32 TOGETHER = 2 / sizeof(T), WORDS = WEIGHTS / 2;
+    const f32 offset = Range::OFFSET - relative;
+    TwoFloats sums[2] = {};
+    u32 words[WORDS];
+    UNROLL for (u32 i = 0; i < WORDS; i++) {
+      TwoFloats word[TOGETHER];
       UNROLL for (u32 c = 0; c < TOGETHER; c++) {
-        const u32 at = TOGETHER * i + c;
-        const f32 exponent = fused(scores[at], factor, Range::OFFSET - relative);
-        word[c] = at % SOFT == SOFT - 1 ? soft_power_of_two(exponent) : power_of_two(exponent);
-        sum[c % 2] += word[c];
+        const u32 at = i * TOGETHER + c;
+        const TwoFloats exponents = fused({scores[2 * at], scores[2 * at + 1]}, {factor, factor},
+                                          {offset, offset});
+        word[c] = at % 8 < SOFT
+                      ? soft_powers_of_two(exponents)
+                      : TwoFloats{power_of_two(exponents.first), power_of_two(exponents.second)};
+        sums[at % 2] = sums[at % 2] + word[c];
       }
       words[i] = word_of(word, T());
     }
     store_words(words, weights);
-    return sum[0] + sum[1];
+    const TwoFloats sum = sums[0] + sums[1];
+    return sum.first + sum.second;
   }
 
   // The warpgroup of a tile of queries.
@@ -284,38 +296,44 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       const bool masked = key < shared.of[tile].all_from || key + KEYS > shared.of[tile].all_to;
       await_phase(&shared.scores[tile], turn % 2);
       see_tensor_memory();
-      f32 correction, sum = 0.0f;
+      f32 correction, sum;
       const auto rise = [&](f32 largest) {
         correction = softmax.rise(largest * factor);
         shared.factors[tile][row] = correction;
         tell(&shared.corrections[tile]);
       };
+      const auto stored = [&](u64* barrier) {
+        await_words();
+        tell(barrier);
+      };
+      constexpr u32 HALF = KEYS / 2;
       if constexpr (APART) {
         // Scores stay where they are: a half of them at a time is enough in registers.
-        f32 scores[KEYS / 2], largest = no_score();
+        f32 scores[HALF], largest = no_score();
         const auto load = [&](u32 half) {
-          load_half(scores, from + half * (KEYS / 2));
-          if (masked) mask(scores, key + half * (KEYS / 2), start, seen);
+          load_half(scores, from + half * HALF);
+          if (masked) mask(scores, key + half * HALF, start, seen);
         };
-        load(0);
-        largest = largest_of(scores);
         load(1);
-        rise(larger(largest, largest_of(scores)));
-        sum = weigh(scores, factor, softmax.relative(), weights + KEYS / 4);
+        largest = largest_of(scores);
         load(0);
-        sum += weigh(scores, factor, softmax.relative(), weights);
+        rise(larger(largest, largest_of(scores)));
+        sum = weigh(scores, factor, softmax.relative(), weights);
+        stored(&shared.weights[tile]);
+        load(1);
+        sum += weigh(scores, factor, softmax.relative(), weights + WEIGHTS / 2);
       } else {
         f32 scores[KEYS];
         load_row(scores, from);
         if (masked) mask(scores, key, start, seen);
         rise(largest_of(scores));
-        UNROLL for (u32 at = 0; at < KEYS; at += STORED) {
-          sum += weigh(scores + at, factor, softmax.relative(), weights + at / STORED * 32);
-        }
+        sum = weigh(scores, factor, softmax.relative(), weights);
+        stored(&shared.weights[tile]);
+        compute_later(weights);
+        sum += weigh(scores + HALF, factor, softmax.relative(), weights + WEIGHTS / 2);
       }
+      stored(&shared.rest[tile]);
       softmax.total = fused(softmax.total, correction, sum);
-      await_words();
-      tell(&shared.weights[tile]);
     }
     if (shared.of[tile].count() == 0) return;
     // Whoever corrects has read the last factor before weights were whole, which the sums wait for.
@@ -392,6 +410,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
       make_barrier(&shared.scores[tile], 1);
       // Of weights the warps that make them and those that correct the sums.
       make_barrier(&shared.weights[tile], 8);
+      make_barrier(&shared.rest[tile], 4);
       make_barrier(&shared.corrections[tile], 4);
       make_barrier(&shared.sums[tile], 1);
       make_barrier(&shared.used[tile], 1);

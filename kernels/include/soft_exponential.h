@@ -4,17 +4,21 @@
 #include "gpu.h"
 
 // Off by 9e-5 of itself, which is little beside rounding to 16 bits; 0 below 2^-126. `x` is below
-// 127. A header of instructions has add_down.
-DEVICE f32 soft_power_of_two(f32 x) {
+// 127. A header of instructions has TwoFloats and what adds and multiplies it.
+template <class Two> DEVICE Two soft_powers_of_two(Two x) {
+  const auto both = [](f32 number) -> Two { return {number, number}; };
   // Added to it, a number's fraction is beyond the last place.
   constexpr f32 WHOLE = 12582912.0f;
-  const f32 clamped = x > -127.0f ? x : -127.0f;
-  const f32 shifted = add_down(clamped, WHOLE);
-  const f32 fraction = clamped - (shifted - WHOLE);
+  const Two clamped = {x.first > -127.0f ? x.first : -127.0f,
+                       x.second > -127.0f ? x.second : -127.0f};
+  const Two shifted = add_down(clamped, both(WHOLE));
+  const Two fraction = fused(shifted + both(-WHOLE), both(-1.0f), clamped);
   // 2^fraction for 0 <= fraction < 1, by the polynomial whose largest relative error is the least.
-  f32 power = fused(0.077119089663028717041015625f, fraction, 0.227564394474029541015625f);
-  power = fused(power, fraction, 0.695146143436431884765625f);
-  power = fused(power, fraction, 1.0f);
+  Two power = fused(both(0.077119089663028717041015625f), fraction,
+                    both(0.227564394474029541015625f));
+  power = fused(power, fraction, both(0.695146143436431884765625f));
+  power = fused(power, fraction, both(1.0f));
   // Whole powers go to the exponent.
-  return float_of(bits_of(power) + (bits_of(shifted) << 23));
+  return {float_of(bits_of(power.first) + (bits_of(shifted.first) << 23)),
+          float_of(bits_of(power.second) + (bits_of(shifted.second) << 23))};
 }

@@ -43,25 +43,36 @@ template <u32 COUNT> void load_columns(f32 (&row)[COUNT], u32 column) {
 DEVICE void load_row(f32 (&row)[128], u32 column) { load_columns(row, column); }
 DEVICE void load_half(f32 (&row)[64], u32 column) { load_columns(row, column); }
 // Stores are done when they are awaited.
-template <class Word> void store_words(const Word (&words)[32], u32 column) {
+template <class Word, u32 COUNT> void store_words(const Word (&words)[COUNT], u32 column) {
   const u32 lane = column >> 16, first = column & 0xffff;
   if (lane != model::current / 32 % 4 * 32) model::fail("a warp writes another's lanes");
-  std::vector<f32> kept(32);
-  memcpy(kept.data(), words, 128);
+  std::vector<f32> kept(COUNT);
+  memcpy(kept.data(), words, 4 * COUNT);
   const u32 row = lane + model::current % 32;
   auto& memory = model::tensor_memory();
   model::open_words[model::current].push_back([=, &memory] {
-    memcpy(&memory[row][first], kept.data(), 128);
+    memcpy(&memory[row][first], kept.data(), 4 * COUNT);
   });
+}
+DEVICE void compute_later(u32 column) {
+  if (column == ~0u) model::fail("a column that tensor memory has not");
 }
 DEVICE void await_words() {
   for (auto& each : model::open_words[model::current]) each();
   model::open_words[model::current].clear();
 }
 
+struct TwoFloats { f32 first, second; };
+DEVICE TwoFloats fused(TwoFloats a, TwoFloats b, TwoFloats c) {
+  return {fused(a.first, b.first, c.first), fused(a.second, b.second, c.second)};
+}
+DEVICE TwoFloats operator+(TwoFloats a, TwoFloats b) { return {a.first + b.first, a.second + b.second}; }
 // Where whole numbers are one apart.
 DEVICE f32 add_down(f32 a, f32 b) {
   const f64 sum = std::floor(f64(a) + f64(b));
   if (sum < 1 << 23 || sum >= 1 << 24) model::fail("a sum beyond what the model rounds");
   return f32(sum);
+}
+DEVICE TwoFloats add_down(TwoFloats a, TwoFloats b) {
+  return {add_down(a.first, b.first), add_down(a.second, b.second)};
 }

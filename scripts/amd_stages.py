@@ -17,9 +17,10 @@ import tomllib
 
 import claims
 import kernels_amd
+import sm_timing
 
 ROOT = kernels_amd.ROOT
-SIMDS, LANES, WAVES = 4, 64, 8
+SIMDS, LANES, WAVES, BLOCK_WAVES = 4, 64, 8, 4
 # Cycles that an instruction of a wave's 64 lanes takes the 16 lanes of a SIMD.
 VECTOR = 4
 SIZE = 8192
@@ -31,7 +32,7 @@ TYPES = {"bf16": ("bf16", 2), "f16": ("fp16", 2), "tf32": ("tf32", 4), "fp8": ("
 WAVE_COLUMNS, COLUMNS = 64, 256
 BYTES = {"b32": 4, "b64": 8, "b128": 16, "dword": 4, "dwordx2": 8, "dwordx4": 16}
 NOTE = """<!-- Written by scripts/amd_stages.sh. -->
-# Matrix products of CDNA: what a stage takes
+# Matrix products and attention of CDNA: what a stage takes
 
 **Predicted from machine code, not measured on a GPU.** Clang 22 made it; what hipRTC makes of the same text may
 differ. What is counted is one stage of the loop: 64 bytes along k of a tile of C, 128 where one
@@ -71,6 +72,46 @@ Cycles are those in which all 8 waves of a unit get and multiply one stage each.
 
 """
 FEW_HEAD = ["kernel", "part", "rows", "instructions", "memory", "matrix", "VALU", "under way", "needed", "share"]
+
+# Attention: of a wave's 64 lanes, cycles of an exponential beyond those of other instructions (a quarter of
+# their rate: CDNA 3 ISA, transcendental instructions).
+EXPONENTIAL = 12
+PREFILL_NOTE = """
+## Prefill
+
+Where registers allow it two blocks of 4 waves share a unit, so that each SIMD has two waves, which neither wait for
+each other nor meet. A turn of a wave is 32 queries and 64 keys. Instructions are those of the usual way through the loop: a wave jumps over
+the correction of its sums where no weight became too large, and over the mask.
+
+- *Matrix*, *vector*: cycles that a turn of one wave takes its SIMD's matrix unit and its other lanes. *LDS*: cycles
+  that a turn of all waves takes the unit's shared memory.
+- *Share*: of the peak of the matrix units. Lowest where nothing of one wave runs beside anything of the other;
+  highest where one multiplies while the other makes weights, and the busier of the two is never idle.
+- *Speed*: TFLOP/s of it at the data sheet's clock, for heads whose keys and values a cache holds; units are taken
+  to be full. *Published*: what AITER reached of 8192 queries and keys without a mask (ROCm/aiter
+  op_tests/cpp/mha/README.md), on another machine at whatever clock it held.
+
+"""
+PREFILL_HEAD = ["kernel", "part", "instructions", "VALU", "exponentials", "registers", "blocks", "matrix", "vector", "LDS",
+                "share", "speed", "published"]
+PUBLISHED = {("bf16_128", "MI300X"): "577", ("bf16_128", "MI355X"): "1323"}
+DECODE_NOTE = """
+## Decode
+
+Each of a block's 4 waves takes its own keys of every tile and waits for no other wave; in latent attention (`mla`)
+they take 16 heads each of the same keys. The next keys and values are on their way while these are in use.
+
+- *Under way*: KiB of keys and values that the waves of a unit have asked for, at least. *Needed*: KiB that bandwidth
+  and the longest latency of `kernels/rates.toml` ask for.
+- *Memory*: cycles in which a unit's share of the data sheet's bandwidth brings a tile. *Matrix*, *vector*: those of
+  the waves of one SIMD. *LDS*: those of shared memory.
+- *Share*: of the bandwidth, that the loop can reach: by the longest latency, with shared memory beside nothing else;
+  and by the shortest, with shared memory beside everything. Starts, ends and sums
+  that blocks share are not counted.
+
+"""
+DECODE_HEAD = ["kernel", "part", "instructions", "VALU", "registers", "memory", "matrix", "vector", "LDS", "under way",
+               "needed", "share"]
 
 
 @dataclasses.dataclass
@@ -187,6 +228,96 @@ def few_rows_of(entry, element, machine, _, part, rates):
                f"{WAVES * FEW_BYTES / 1024:.0f}", f"{bandwidth * latency / 1024:.0f}", f"{memory / cycles:.2f}"]
 
 
+@dataclasses.dataclass
+class Turn:
+    """Of the usual way through attention's loop, of one wave: its instructions, and cycles of its SIMD."""
+    texts: list
+    matrix: float
+    vector: float
+
+    def matching(self, pattern):
+        return [text for text in self.texts if re.match(pattern, text)]
+
+    def moved(self, pattern):
+        return sum(map(moved, self.matching(pattern)))
+
+
+def turn_of(machine, element, part):
+    """The loop over tiles of keys: of those that make weights, the one with the most products."""
+    def worth(text):
+        return 1000 if text.startswith(("v_mfma", "v_exp")) else 100 if text.startswith(("ds_", "buffer")) else 0
+    def count(loop):
+        return sum(machine.code[at].text.startswith("v_mfma") for at in loop.body)
+    loop = max((loop for loop in machine.loops if any(machine.code[at].text.startswith("v_exp") for at in loop.body)
+                and not any(count(one) for one in machine.inner(loop))), key=count)
+    texts = [machine.code[at].text for at in sm_timing.usual_ways(machine, loop, worth)[0]]
+    made = Turn(texts, 0.0, 0.0)
+    rate = part["flop_per_clk_per_unit"][f"{element}_matrix"] / SIMDS
+    made.matrix = sum(map(multiplied, made.matching("v_mfma"))) / rate
+    made.vector = VECTOR * len(made.matching("v_(?!mfma)")) + EXPONENTIAL * len(made.matching("v_exp"))
+    return made
+
+
+def blocks_of(registers, per_unit):
+    """Blocks that share a unit: a SIMD's lanes have 512 registers, and a block has one wave on each."""
+    return min(per_unit, 512 // (-(-registers // 8) * 8))
+
+
+def lds_of(turn, blocks, rates):
+    """Cycles of shared memory for a turn of all waves of a unit."""
+    return blocks * BLOCK_WAVES * LANES * (turn.moved("ds_read") / rates["lds_read"]["value"]
+                                           + turn.moved("ds_write") / rates["lds_write"]["value"])
+
+
+def prefill_of(entry, element, machine, registers, part, rates, per_unit):
+    turn, waves = turn_of(machine, TYPES[element][0], part), blocks_of(registers, per_unit)
+    lds = lds_of(turn, waves, rates)
+    low = turn.matrix / (turn.matrix + turn.vector + lds / waves / SIMDS)
+    high = waves * turn.matrix / max(waves * turn.matrix, waves * turn.vector, lds, turn.matrix + turn.vector)
+    peak = part["flop_per_clk_per_unit"][f"{TYPES[element][0]}_matrix"] * part["units"] * (
+        part["clock_mhz"]["matrix"] * 1e6 / 1e12)
+    name = part["name"].split(" (")[0].replace("Instinct ", "")
+    published = next((PUBLISHED[key] for key in PUBLISHED if key[0] in entry and key[1] == name), "")
+    yield [entry, name, str(len(turn.texts)), str(len(turn.matching("v_(?!mfma)"))),
+           str(len(turn.matching("v_exp"))), str(registers), str(waves), f"{turn.matrix:.0f}", f"{turn.vector:.0f}",
+           f"{lds:.0f}", f"{low:.2f}-{high:.2f}", f"{low * peak:.0f}-{high * peak:.0f}", published]
+
+
+def decode_of(entry, element, machine, registers, part, rates, per_unit):
+    # An 8-bit cache is multiplied as the queries' 16-bit floats.
+    turn = turn_of(machine, "bf16", part)
+    bandwidth = part["memory_bandwidth_gb_per_s"] * 1e9 / part["units"] / (part["clock_mhz"]["matrix"] * 1e6)
+    each_simd = blocks_of(registers, per_unit)
+    lds = lds_of(turn, each_simd, rates)
+    asked = SIMDS * each_simd * LANES * turn.moved("(buffer|global)_load_(dwordx|b)(2|4|64|128)")
+    memory = asked / bandwidth
+    shares = []
+    for which, alone in (("slow", turn.matrix + turn.vector + lds / each_simd), ("fast", turn.matrix + turn.vector)):
+        latency = rates["load_latency"].get(which, rates["load_latency"]["value"])
+        cycles = max(memory, each_simd * turn.matrix, each_simd * turn.vector, lds, latency, alone)
+        shares.append(f"{memory / cycles:.2f}")
+    yield [entry, part["name"].split(" (")[0].replace("Instinct ", ""), str(len(turn.texts)),
+           str(len(turn.matching("v_(?!mfma)"))), str(registers), f"{memory:.0f}",
+           f"{each_simd * turn.matrix:.0f}", f"{each_simd * turn.vector:.0f}", f"{lds:.0f}", f"{asked / 1024:.0f}",
+           f"{bandwidth * rates['load_latency']['slow'] / 1024:.0f}", "-".join(shares)]
+
+
+def attention_rows(compiler, only, what, row):
+    told = tomllib.loads((ROOT / "rates.toml").read_text())
+    for file in tomllib.loads((ROOT / "amd.toml").read_text())["file"]:
+        if not re.match(r"attention/cdna", file["path"]) or only not in file["path"]:
+            continue
+        for target in file["targets"]:
+            part = tomllib.loads((ROOT.parent / "data/parts" / told[target]["part"]).read_text())
+            text = kernels_amd.assembly(compiler, ROOT / file["path"], target)
+            code, counted = kernels_amd.instructions(text), kernels_amd.statistics(text)
+            for kernel in file["kernels"]:
+                entry, (_, family, element, _) = kernel["entry"], kernel["operation"].split("/")
+                if family in what and element != "f16":
+                    yield from row(entry, element, claims.Machine(code[entry], re.match), counted[entry]["vgprs"],
+                                   part, told[target], kernel.get("per_unit", 1))
+
+
 def rows(compiler, only, few):
     told = tomllib.loads((ROOT / "rates.toml").read_text())
     for file in tomllib.loads((ROOT / "amd.toml").read_text())["file"]:
@@ -217,6 +348,8 @@ def main():
     given = arguments.parse_args()
     page = table(HEAD, rows(given.compiler, given.only, few=False)) + FEW_NOTE
     page += table(FEW_HEAD, rows(given.compiler, given.only, few=True))
+    page += PREFILL_NOTE + table(PREFILL_HEAD, attention_rows(given.compiler, given.only, ("prefill",), prefill_of))
+    page += DECODE_NOTE + table(DECODE_HEAD, attention_rows(given.compiler, given.only, ("decode", "mla"), decode_of))
     print(page)
     if given.out:
         given.out.write_text(NOTE + page)

@@ -108,6 +108,12 @@ def prove(file, proofs, target, compiler):
         for what in ("spills", "scratch"):
             if count[what]:
                 faults.append(f"{place}: {entry} has {count[what]} {what}")
+        # Waves of 64 lanes on each of four SIMDs; registers and shared memory say how many there can be.
+        if target.startswith("gfx9"):
+            asked = kernel.get("per_unit", 1) * kernel["threads"] / 64 / 4
+            if asked > count["occupancy"]:
+                faults.append(f"{place}: {entry}: {asked:g} waves of its blocks are wanted on a SIMD, which has "
+                              f"room for {count['occupancy']}")
         unmet, held, expected = claims.judged(proofs, entry, target, code[entry], re.match)
         faults += [f"{place}: {entry}: {fault}" for fault in unmet]
         seen = [next((line.split()[0] for line in lines if re.match(claim, line)), "-")

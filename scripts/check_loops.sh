@@ -48,6 +48,9 @@ found $include/gpu_nvidia.h 's/ld\.volatile\.shared/ld.shared/' \
     "access_shared: .*: 0 LDS.128 in a loop" nvidia access/portable.cu sm_80
 found $include/gpu_amd.h '/^DEVICE Vector<u64> load_from_shared/,/^}/s/asm volatile.*//' \
     "access_shared: .*ds_(read|load)_b128" amd access/portable.cu gfx942
+# Which tile comes next, found out by divisions in every stage.
+found kernels/gemm/sm89_mma.cu 's/if (next_step == 0) lines.aim/lines.aim/' \
+    "gemm_fp8_mma: .*: MUFU.RCP .* on the usual way" nvidia gemm/sm89_mma.cu sm_89
 # Copies that are waited for before what is under way is used.
 found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<L::STAGES - 2>/await_copies<0>/' \
     "gemm_bf16_mma_skinny: .*: DEPBAR.LE SB0, 0x0" nvidia gemm/sm80_mma_skinny.cu sm_80

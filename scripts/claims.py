@@ -7,6 +7,7 @@ import fnmatch
 import re
 
 import machine_code
+import sm_timing
 
 # Loops that the assembler makes of one instruction (`elect.sync` for a thread chosen by its number)
 # or that wait for a barrier are no turns of anything: they are part of the loop around them.
@@ -71,7 +72,7 @@ def failed(claim, machine):
 
 @dataclasses.dataclass
 class Term:
-    """One requirement. `kind`: `turns`, `least`, `order`, `none` or `between`."""
+    """One requirement. `kind`: `turns`, `least`, `order`, `none`, `usual` or `between`."""
     kind: str
     what: str
     count: int = 0
@@ -83,6 +84,8 @@ class Term:
 def parsed(term):
     if match := re.fullmatch(r"(\d+) (.+) (before|after) the (first|last) (.+)", term):
         return Term("order", match[2], int(match[1]), match[3], match[4], (match[5],))
+    if match := re.fullmatch(r"no (.+) on the usual way", term):
+        return Term("usual", match[1])
     if match := re.fullmatch(r"no (.+) from (.+) to (.+)", term):
         return Term("between", match[1], others=(match[2], match[3]))
     if match := re.fullmatch(r"no (.+)", term):
@@ -119,9 +122,21 @@ def failed_terms(terms, machine, loop):
                         f"not {term.count}")
         elif term.kind == "none" and places:
             return f"{machine.code[places[0]].text} in a loop"
+        elif term.kind == "usual" and (there := set(places) & usual(terms, machine, loop)):
+            return f"{machine.code[min(there)].text} on the usual way through a loop"
         elif term.kind == "between" and (fault := between(term, machine, loop, set(places))):
             return fault
     return None
+
+
+def usual(terms, machine, loop):
+    """The way through a loop with the most of what a turn is to have, by the shortest route: what a thread
+    does in every turn, without what it does once a tile."""
+    wanted = [term.what for term in terms if term.kind in ("turns", "least")]
+
+    def worth(text):
+        return 1000 * any(machine.is_one(pattern, text) for pattern in wanted)
+    return set(sm_timing.usual_ways(machine, loop, worth)[0])
 
 
 def between(term, machine, loop, places):

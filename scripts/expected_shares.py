@@ -65,6 +65,8 @@ def family(operation, design):
         return tensor_memory_models.product if first == "gemm" else tensor_memory_models.prefill
     if "least" in design:
         return share_models.few
+    if "opcode" in design:
+        return share_models.fragments
     return share_models.FAMILIES[second if first == "attention" else first]
 
 
@@ -363,7 +365,7 @@ def check(rows):
         if kernel.design.get("tensor_memory"):
             faults += costs(*tensor_memory_models.planted(kernel, rates))
             continue
-        if kernel.row["operation"].startswith("gemm") and "least" not in kernel.design:
+        if kernel.row["operation"].startswith("gemm") and not kernel.design.keys() & {"least", "opcode"}:
             faults += costs("cycles of a turn with three fences", share_models.loop_turn(kernel, rates),
                             planted(kernel, rates, sm_timing.fenced))
         if kernel.row["operation"].startswith("attention/prefill"):

@@ -21,6 +21,7 @@ import tomllib
 
 import claims
 import machine_code
+import sm_timing
 from verdicts import Verdicts, included, of_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "kernels"
@@ -350,7 +351,7 @@ def main():
             f"NVRTC {version}", nvrtc_in_child(library), given.bin, library.glob("libnvrtc*")))
     files = tomllib.loads((ROOT / "kernels.toml").read_text())["file"]
     proofs = tomllib.loads((ROOT / "proofs.toml").read_text())["nvidia"]
-    verdicts = Verdicts(__file__, claims.__file__, machine_code.__file__)
+    verdicts = Verdicts(__file__, claims.__file__, machine_code.__file__, sm_timing.__file__)
     jobs = [(file, claims.concerning(proofs, file), target, compiler, verdicts)
             for file in files if given.only in file["path"]
             for target in file["targets"] if given.target in ("", target)

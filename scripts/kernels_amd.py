@@ -18,6 +18,7 @@ import tomllib
 
 import claims
 import machine_code
+import sm_timing
 from verdicts import Verdicts, included, of_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "kernels"
@@ -135,7 +136,7 @@ def main():
     given = arguments.parse_args()
     files = tomllib.loads((ROOT / "amd.toml").read_text())["file"]
     proofs = tomllib.loads((ROOT / "proofs.toml").read_text())["amd"]
-    verdicts = Verdicts(__file__, claims.__file__, machine_code.__file__)
+    verdicts = Verdicts(__file__, claims.__file__, machine_code.__file__, sm_timing.__file__)
     compiler_files = of_files([given.files])
     jobs = [(file, claims.concerning(proofs, file), target, given.compiler, compiler_files,
              verdicts)

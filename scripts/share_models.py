@@ -287,6 +287,56 @@ def exchanged_sums(rates, tile, blocks):
     return tile * (blocks - 1) / blocks / rates.times["l2"] + 2 * rates.times["l2_latency"]
 
 
+# --- Products by fragments in registers (kernels/gemm/sm80_mma.cu), whose warps meet once a stage.
+
+FRAGMENTS = re.compile(r"[HIDQ]MMA")
+
+
+@simulated
+def fragments_turn(kernel, rates):
+    """Cycles of a turn of all warps through the loop over stages, and how many products of a warp it has."""
+    machine = kernel.machine
+
+    def count(loop):
+        return sum(bool(FRAGMENTS.match(machine.code[at].text)) for at in loop.body)
+    loop = max((loop for loop in machine.loops if count(loop) and not any(count(one) for one in machine.inner(loop))),
+               key=count)
+    way = sm_timing.usual_ways(machine, loop, lambda text: 1000 if FRAGMENTS.match(text) else
+                               100 if text.startswith("LDGSTS") else 0)[0]
+    made = steps(kernel, rates, way, 0)
+    return sm_timing.Quarter([made] * (kernel.row["threads"] // 128), TURNS, rates).run().turn(), count(loop)
+
+
+def fragments(kernel, rates, part, shape):
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    design, units, size = kernel.design, kernel.target["units"], kernel.design["bytes"]
+    rows, columns, stages = design["rows"], design["columns"], design["stages"]
+    stage = (rows + columns) * design["stage_bytes"]
+    tensor = rates.flops[design["letter"]]
+    turn, products = fragments_turn(kernel, rates)
+    # Of a warp of a quarter of the tensor cores: what a product's unit takes for it.
+    one = next(cycles for pattern, name, cycles in rates.units if name == "tensor" and pattern.match(design["opcode"]))
+    pure = products * one * kernel.row["threads"] / 128
+    depth = design["stage_bytes"] // size
+    of_turn = round(pure * tensor / (2 * rows * columns * depth))
+    tiles = math.ceil(m / rows), math.ceil(n / columns)
+    rounds, turns = math.ceil(tiles[0] * tiles[1] / units), math.ceil(k / depth) / of_turn
+    traffic = raster_bytes(tiles, units, design["raster"], (rows, columns), k * size, kernel.target["l2_kept"])
+    work = 2 * m * n * k / tensor / units
+    out = design.get("out", 4 if size == 1 else size)
+    moved = (m * k + n * k) * size + out * m * n
+    times = {"loop": turn, "L2": of_turn * stage / rates.times["l2"],
+             "latency": of_turn * rates.times["memory_latency"] / (stages - 1),
+             "memory": traffic / units / (rounds * turns) / memory_rate(part, rates, clock="tensor_clock", units=units)}
+    slowest = max(times, key=times.get)
+    terms = {"last wave": rounds * turns * pure - work, slowest: rounds * turns * (times[slowest] - pure),
+             "epilogue": rounds * rows * columns * out / rates.times["l2"],
+             "first stage": rates.times["memory_latency"], "launch": rates.times["launch"]}
+    memory = moved / units / memory_rate(part, rates, clock="tensor_clock", units=units)
+    return Time(work, "tensor", terms, "gemm", 2 * m * n * k, moved, (stages - 1) * stage,
+                memory=memory + rates.times["launch"])
+
+
 # --- Products of few rows by fragments (kernels/gemm/sm80_mma_skinny.cu), whose warps divide k.
 
 @simulated

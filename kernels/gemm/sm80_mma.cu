@@ -11,6 +11,7 @@
 #include "grouped.h"
 #include "params.h"
 #include "sm80.h"
+#include "sources.h"
 #include "stream_k.h"
 #include "tiles.h"
 
@@ -97,11 +98,6 @@ template <class In> DEVICE u32 place_b(u32 stage, u32 k, u32 byte) {
   return stage + Layout<In>::BYTES_A + k * Layout<In>::ROW_BYTES_B + chunk * 16 + byte % 16;
 }
 
-// How many bytes of a chunk that starts `from` bytes into a row of `end` bytes are there.
-DEVICE u32 valid_bytes(u32 from, u32 end) {
-  return from >= end ? 0 : end - from < 16 ? end - from : 16;
-}
-
 // The stages of a block's tiles, one after the other.
 template <class In> struct Walk {
   u32 index, step;
@@ -113,28 +109,36 @@ template <class In> struct Walk {
   }
 };
 
-template <class In> DEVICE void fetch(const GemmParams& p, Tile tile, u32 step, u32 stage) {
+// What a thread copies of each stage of A and B.
+template <class In> struct Sources {
   using L = Layout<In>;
-  constexpr u32 BYTES = Type<In>::BYTES;
-  const u8* a = static_cast<const u8*>(p.a);
-  const u8* b = static_cast<const u8*>(p.b);
-  UNROLL for (u32 i = 0; i < L::BYTES_A / 16 / THREADS; i++) {
-    const u32 chunk = i * THREADS + thread_index();
-    const u32 row = chunk / (STAGE_BYTES / 16), byte = chunk % (STAGE_BYTES / 16) * 16;
-    const u32 from_row = tile.row * ROWS + row, from_byte = step * STAGE_BYTES + byte;
-    const u32 valid = from_row < p.m ? valid_bytes(from_byte, p.k * BYTES) : 0;
-    const u8* from = valid == 0 ? a : a + u64(from_row) * p.k * BYTES + from_byte;
-    copy_async(place_a<In>(stage, row, byte), from, valid);
+  static constexpr u32 BYTES = Type<In>::BYTES;
+  static constexpr u32 CHUNKS_A = STAGE_BYTES / 16, CHUNKS_B = L::ROW_BYTES_B / 16;
+  // From line to line of a thread.
+  static constexpr u32 APART_A = THREADS / CHUNKS_A, APART_B = THREADS / CHUNKS_B;
+  static constexpr u32 COUNT_A = ROWS / APART_A, COUNT_B = L::DEPTH / APART_B;
+  Source a, b;
+
+  DEVICE_MEMBER void start() {
+    const u32 thread = thread_index();
+    a.to = place_a<In>(0, thread / CHUNKS_A, thread % CHUNKS_A * 16);
+    b.to = place_b<In>(0, thread / CHUNKS_B, thread % CHUNKS_B * 16);
   }
-  UNROLL for (u32 i = 0; i < L::DEPTH * L::ROW_BYTES_B / 16 / THREADS; i++) {
-    const u32 chunk = i * THREADS + thread_index();
-    const u32 k = chunk / (L::ROW_BYTES_B / 16), byte = chunk % (L::ROW_BYTES_B / 16) * 16;
-    const u32 from_k = step * L::DEPTH + k, from_byte = tile.column * L::ROW_BYTES_B + byte;
-    const u32 valid = from_k < p.k ? valid_bytes(from_byte, p.n * BYTES) : 0;
-    const u8* from = valid == 0 ? b : b + u64(from_k) * p.n * BYTES + from_byte;
-    copy_async(place_b<In>(stage, k, byte), from, valid);
+  DEVICE_MEMBER void aim(const GemmParams& p, Tile tile, u32 step) {
+    const u32 thread = thread_index();
+    a.aim(p.a, u64(p.k) * BYTES, tile.row * ROWS + thread / CHUNKS_A,
+          step * STAGE_BYTES + thread % CHUNKS_A * 16);
+    b.aim(p.b, u64(p.n) * BYTES, step * L::DEPTH + thread / CHUNKS_B,
+          tile.column * L::ROW_BYTES_B + thread % CHUNKS_B * 16);
   }
-}
+  DEVICE_MEMBER void copy(const GemmParams& p, u32 stage) {
+    const u64 pitch_a = u64(p.k) * BYTES, pitch_b = u64(p.n) * BYTES;
+    a.template copy<COUNT_A, APART_A, APART_A * STAGE_BYTES>(stage, pitch_a, p.m, p.k * BYTES);
+    b.template copy<COUNT_B, APART_B, APART_B * L::ROW_BYTES_B>(stage, pitch_b, p.k, p.n * BYTES);
+    a.along(STAGE_BYTES);
+    b.down(L::DEPTH, pitch_b);
+  }
+};
 
 template <class In> DEVICE void load_a(u32 (&a)[4], u32 stage, u32 row, u32 step) {
   const u32 lane = thread_index() % 32;
@@ -145,6 +149,15 @@ template <class In> DEVICE void load_a(f64 (&a)[4], u32 stage, u32 row, u32) {
   UNROLL for (u32 i = 0; i < 4; i++) {
     a[i] = load_shared(place_a<In>(stage, row + i % 2 * 8 + g, i / 2 * 32 + 8 * t), f64());
   }
+}
+
+// Where a lane's first word of a column of B stands. Words further along k are whole rows behind it, since
+// they are exchanged alike: the compiler, which would add up each one's address anew, is not to know how
+// this one came about.
+template <class In> DEVICE u32 place_of_lane(u32 stage, u32 k, u32 byte) {
+  u32 place = place_b<In>(stage, k, byte);
+  forget(place);
+  return place;
 }
 
 // All fragments of B of a warp for one step.
@@ -162,9 +175,9 @@ template <u32 ACROSS>
 DEVICE void load_b(u32 (&b)[ACROSS][2], u32 stage, u32 column, u32 step, Type<tf32>) {
   const u32 g = thread_index() % 32 / 4, t = thread_index() % 4;
   UNROLL for (u32 i = 0; i < ACROSS; i++) {
+    const u32 from = place_of_lane<tf32>(stage, t, (column + 8 * i + g) * 4);
     UNROLL for (u32 r = 0; r < 2; r++) {
-      const u32 k = step * 8 + 4 * r + t;
-      b[i][r] = load_shared(place_b<tf32>(stage, k, (column + 8 * i + g) * 4), u32());
+      b[i][r] = load_shared(from + (step * 8 + 4 * r) * Layout<tf32>::ROW_BYTES_B, u32());
     }
   }
 }
@@ -183,11 +196,12 @@ template <u32 ACROSS>
 DEVICE void load_b(u32 (&b)[ACROSS][2], u32 stage, u32 column, u32 step, Type<i8>) {
   const u32 g = thread_index() % 32 / 4, t = thread_index() % 4;
   UNROLL for (u32 i = 0; i < ACROSS; i += 4) {
+    const u32 from = place_of_lane<i8>(stage, 4 * t, column + 8 * i + 4 * g);
     UNROLL for (u32 r = 0; r < 2; r++) {
       u32 rows[4];
       UNROLL for (u32 j = 0; j < 4; j++) {
-        const u32 k = step * 32 + 16 * r + 4 * t + j;
-        rows[j] = load_shared(place_b<i8>(stage, k, column + 8 * i + 4 * g), u32());
+        const u32 k = step * 32 + 16 * r + j;
+        rows[j] = load_shared(from + k * Layout<i8>::ROW_BYTES_B, u32());
       }
       const u32 low[2] = {choose_bytes(rows[0], rows[1], 0x5140),
                           choose_bytes(rows[2], rows[3], 0x5140)};
@@ -201,15 +215,18 @@ DEVICE void load_b(u32 (&b)[ACROSS][2], u32 stage, u32 column, u32 step, Type<i8
   }
 }
 
-template <class In, u32 DOWN, u32 ACROSS>
-DEVICE void multiply_stage(typename Type<In>::Sum (&sums)[DOWN][ACROSS][4], u32 stage) {
+// `fetch` asks for a later stage, beside the last multiplications of this one.
+template <class In, u32 DOWN, u32 ACROSS, class Fetch>
+DEVICE void multiply_stage(typename Type<In>::Sum (&sums)[DOWN][ACROSS][4], u32 stage, Fetch fetch) {
+  constexpr u32 STEPS = STAGE_BYTES / (Type<In>::BYTES == 8 ? STAGE_BYTES : STEP_BYTES);
   const u32 warp = thread_index() / 32;
   const u32 row = warp % 2 * WARP_ROWS, column = warp / 2 * Layout<In>::WARP_COLUMNS;
-  UNROLL for (u32 step = 0; step < STAGE_BYTES / (Type<In>::BYTES == 8 ? STAGE_BYTES : STEP_BYTES); step++) {
+  UNROLL for (u32 step = 0; step < STEPS; step++) {
     typename Type<In>::A a[DOWN];
     typename Type<In>::B b[ACROSS];
     UNROLL for (u32 i = 0; i < DOWN; i++) load_a<In>(a[i], stage, row + 16 * i, step);
     load_b(b, stage, column, step, Type<In>());
+    if (step == STEPS - 1) fetch();
     UNROLL for (u32 i = 0; i < DOWN; i++) {
       UNROLL for (u32 j = 0; j < ACROSS; j++) multiply(sums[i][j], a[i], b[j], In());
     }
@@ -290,11 +307,19 @@ template <class In, class Groups> DEVICE void product(Groups groups) {
   Walk<In> fetched = {block_index(), 0};
   // What is fetched may be of a later group than what is multiplied.
   Groups ahead = groups;
+  Sources<In> sources;
+  sources.start();
+  bool there = false;
   u32 filled = 0;
   auto fetch_next = [&] {
-    if (ahead.seek(fetched.index)) {
-      fetch<In>(ahead.template product<BYTES, BYTES_OUT>(), tile_of<In>(ahead, fetched.index),
-                fetched.step, shared + filled * L::BYTES);
+    if (fetched.step == 0) {
+      there = ahead.seek(fetched.index);
+      if (there) {
+        sources.aim(ahead.template product<BYTES, BYTES_OUT>(), tile_of<In>(ahead, fetched.index), 0);
+      }
+    }
+    if (there) {
+      sources.copy(ahead.template product<BYTES, BYTES_OUT>(), shared + filled * L::BYTES);
       fetched.advance(steps);
     }
     // Closed even where it is empty: groups are counted.
@@ -308,8 +333,7 @@ template <class In, class Groups> DEVICE void product(Groups groups) {
     for (u32 step = 0; step < steps; step++) {
       await_copies<STAGES - 2>();
       block_barrier();
-      fetch_next();
-      multiply_stage<In>(sums, shared + stage * L::BYTES);
+      multiply_stage<In>(sums, shared + stage * L::BYTES, fetch_next);
       stage = (stage + 1) % STAGES;
     }
     leave<In>(groups.template product<BYTES, BYTES_OUT>(), tile_of<In>(groups, index), sums);
@@ -325,11 +349,17 @@ template <class In> DEVICE void shared_product(const GemmParams& p, f32* scratch
   const u32 rows = tiles_along(p.m, ROWS), columns = tiles_along(p.n, L::COLUMNS);
   const Line line = line_of(rows * columns, tiles_along(p.k, L::DEPTH));
   Stretch fetched = first_stretch(line);
-  u32 filled = 0;
+  Sources<In> sources;
+  sources.start();
+  u32 aimed = ~0u, filled = 0;
   auto fetch_next = [&] {
     if (fetched.there(line)) {
-      const Tile tile = tile_at<GROUP>(fetched.index, rows, columns);
-      fetch<In>(p, tile, fetched.step, shared + filled * L::BYTES);
+      // A block's next stretch is of another tile.
+      if (fetched.index != aimed) {
+        aimed = fetched.index;
+        sources.aim(p, tile_at<GROUP>(aimed, rows, columns), fetched.step);
+      }
+      sources.copy(p, shared + filled * L::BYTES);
       fetched.advance(line);
     }
     close_copies();
@@ -342,8 +372,7 @@ template <class In> DEVICE void shared_product(const GemmParams& p, f32* scratch
     for (u32 step = now.step; step < now.end; step++) {
       await_copies<STAGES - 2>();
       block_barrier();
-      fetch_next();
-      multiply_stage<In>(sums, shared + stage * L::BYTES);
+      multiply_stage<In>(sums, shared + stage * L::BYTES, fetch_next);
       stage = (stage + 1) % STAGES;
     }
     if (now.end - now.step < line.steps) {

@@ -15,10 +15,12 @@
 #include "count_mma.h"
 #include "grouped.h"
 #include "instruction.h"
+#include "line_product.h"
 #include "params.h"
 #include "scaled.h"
 #include "sm100_product.h"
 #include "sm90_product.h"
+#include "sources.h"
 #include "stream_k.h"
 #include "tiles.h"
 

@@ -65,8 +65,8 @@ def family(operation, design):
         return tensor_memory_models.product if first == "gemm" else tensor_memory_models.prefill
     if "least" in design:
         return share_models.few
-    if "opcode" in design:
-        return share_models.fragments
+    if "letter" in design:
+        return share_models.fragments if first == "gemm" else share_models.fragments_prefill
     return share_models.FAMILIES[second if first == "attention" else first]
 
 
@@ -365,10 +365,10 @@ def check(rows):
         if kernel.design.get("tensor_memory"):
             faults += costs(*tensor_memory_models.planted(kernel, rates))
             continue
-        if kernel.row["operation"].startswith("gemm") and not kernel.design.keys() & {"least", "opcode"}:
+        if kernel.row["operation"].startswith("gemm") and not kernel.design.keys() & {"least", "letter"}:
             faults += costs("cycles of a turn with three fences", share_models.loop_turn(kernel, rates),
                             planted(kernel, rates, sm_timing.fenced))
-        if kernel.row["operation"].startswith("attention/prefill"):
+        if kernel.row["operation"].startswith("attention/prefill") and "letter" not in kernel.design:
             faults += costs("cycles of a turn without overlap inside the warpgroup",
                             planted(kernel, rates, sm_timing.together),
                             planted(kernel, rates, sm_timing.apart))

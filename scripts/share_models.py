@@ -468,6 +468,27 @@ def prefill(kernel, rates, part, shape):
         exposed, stores, kernel.target["tensor"]["Q" if size == 1 else "H"]))
 
 
+def fragments_prefill(kernel, rates, part, shape):
+    """By fragments in registers: several blocks of 4 warps share a unit, and take their turns at the same time."""
+    machine, dims = kernel.machine, kernel.row["operation"].split("/")[-1].split("x")
+    blocks = min(65536 // (128 * -(-kernel.registers // 8) * 8), kernel.design["blocks"])
+
+    def count(loop):
+        return sum(bool(FRAGMENTS.match(machine.code[at].text)) for at in loop.body)
+    loop = max((loop for loop in machine.loops if count(loop) and not any(count(one) for one in machine.inner(loop))),
+               key=count)
+    way = sm_timing.usual_ways(machine, loop, lambda text: 1000 if FRAGMENTS.match(text) else
+                               100 if text.startswith(("MUFU.EX2", "LDGSTS")) else 0)[0]
+    made = steps(kernel, rates, way, 0)
+    turn = sm_timing.Quarter([made] * blocks, TURNS, rates).run().turn() / blocks
+    rows, keys, tensor = kernel.row["tile"], kernel.row["exps"]["keys"], rates.flops[kernel.design["letter"]]
+    pure = 2 * rows * keys * sum(map(int, dims)) / tensor
+    if count(loop) != 4 * pure * tensor / 16 / 8 / 16 / 2 / 16:
+        raise sm_timing.Disagreement(f"{count(loop)} products in a turn, not those of {rows} rows and {keys} keys")
+    exposed = rates.times["memory_latency"] + turn + rates.times["block"]
+    return prefill_of(kernel, rates, part, shape, PrefillBlock(rows, keys, turn, pure, exposed / blocks, 0.0, tensor))
+
+
 def prefill_of(kernel, rates, part, shape, block):
     dim_qk, dim_v = (int(one) for one in kernel.row["operation"].split("/")[-1].split("x"))
     units, keys, rows = kernel.target["units"], block.keys, block.rows

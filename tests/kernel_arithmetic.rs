@@ -250,4 +250,34 @@ fn attention_of_amd_is_what_it_is_defined_as() {
 fn matrix_kernels_of_amd_compute_what_they_say() {
     check("amd.cpp", 64, "fault: gemm/bf16/cdna2_mfma");
     check("amd.cpp", 32, "fault: gemm/bf16/rdna3_wmma");
+    check("amd_shared.cpp", 64, "fault: gemm/bf16/cdna2_mfma_stream_k");
+}
+
+#[test]
+fn faults_in_what_blocks_of_amd_share_are_found() {
+    for (name, find, replace) in [
+        // A stretch that goes on into the next block's stages.
+        ("lane_stream_k.h", "step < count ? first + step : all", "first + step"),
+        // The count that decides who adds, read before the thread that has it wrote it.
+        ("stream_k.h", "    meet();\n    if (told[part]", "    if (told[part]"),
+        // A count that the next launch finds.
+        ("lane_stream_k.h", "sharers.forget_count(line, index);", ""),
+        // Sums of all but the last block.
+        ("lane_stream_k.h", "block <= last; block++", "block < last; block++"),
+    ] {
+        let folder = tempfile::tempdir().expect("a directory");
+        // A header finds those beside it first: both are copied.
+        for header in ["lane_stream_k.h", "stream_k.h"] {
+            let text = fs::read_to_string(Path::new("kernels/include").join(header));
+            let text = text.expect("a header");
+            assert!(header != name || text.contains(find), "{find} stands nowhere in {name}");
+            let changed = if header == name { text.replace(find, replace) } else { text };
+            fs::write(folder.path().join(header), changed).expect("it is written");
+        }
+        let Some(mut program) = model(folder.path(), "amd_shared.cpp", 64) else { return };
+        let found = program.output().expect("the model runs");
+        assert_eq!(found.status.code(), Some(1), "{find}: {}", text(&found));
+        let said = text(&found);
+        assert!(said.contains("_stream_k: "), "{find}: {said}");
+    }
 }

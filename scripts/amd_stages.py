@@ -243,7 +243,7 @@ def rows(compiler, only, kind):
     for file in tomllib.loads((ROOT / "amd.toml").read_text())["file"]:
         if not re.match(r"gemm/cdna", file["path"]) or only not in file["path"]:
             continue
-        if kind != next((kind for kind in ("skinny", "stream_k") if kind in file["path"]), "whole"):
+        if kind != next((kind for kind in ("skinny", "stream_k", "grouped") if kind in file["path"]), "whole"):
             continue
         target = file["targets"][0]
         part = tomllib.loads((ROOT.parent / "data/parts" / told[target]["part"]).read_text())

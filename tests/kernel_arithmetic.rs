@@ -264,10 +264,16 @@ fn faults_in_what_blocks_of_amd_share_are_found() {
         ("lane_stream_k.h", "sharers.forget_count(line, index);", ""),
         // Sums of all but the last block.
         ("lane_stream_k.h", "block <= last; block++", "block < last; block++"),
+        // A tile of a group that no block makes.
+        ("lane_grouped.h", "index += blocks", "index += blocks + 1"),
+        // Groups that a wave's lanes had before, left out of the count.
+        ("lane_grouped.h", "      before += all;\n", ""),
+        // Waves that do not wait until a tile's first stage is there.
+        ("lane_product.h", "[T::SUMS] = {};\n  block_barrier();", "[T::SUMS] = {};"),
     ] {
         let folder = tempfile::tempdir().expect("a directory");
         // A header finds those beside it first: both are copied.
-        for header in ["lane_stream_k.h", "stream_k.h"] {
+        for header in ["lane_grouped.h", "lane_product.h", "lane_stream_k.h", "stream_k.h"] {
             let text = fs::read_to_string(Path::new("kernels/include").join(header));
             let text = text.expect("a header");
             assert!(header != name || text.contains(find), "{find} stands nowhere in {name}");
@@ -278,6 +284,6 @@ fn faults_in_what_blocks_of_amd_share_are_found() {
         let found = program.output().expect("the model runs");
         assert_eq!(found.status.code(), Some(1), "{find}: {}", text(&found));
         let said = text(&found);
-        assert!(said.contains("_stream_k: "), "{find}: {said}");
+        assert!(said.contains("fault: "), "{find}: {said}");
     }
 }

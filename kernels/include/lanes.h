@@ -23,6 +23,8 @@ DEVICE u32 of_lane(u32 value, u32 lane) {
 }
 // Whether any lane of the wave says so.
 DEVICE bool any_lane(bool says) { return __builtin_amdgcn_ballot_w64(says) != 0; }
+// How many lanes of the wave say so, in a scalar register.
+DEVICE u32 lanes_that(bool says) { return u32(__builtin_popcountll(__builtin_amdgcn_ballot_w64(says))); }
 // What all lanes of a wave have alike, in a scalar register.
 DEVICE u32 of_wave(u32 value) { return __builtin_amdgcn_readfirstlane(value); }
 

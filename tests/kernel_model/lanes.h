@@ -35,6 +35,13 @@ DEVICE bool any_lane(bool says) {
   }
   return false;
 }
+DEVICE u32 lanes_that(bool says) {
+  const u64 mine[8] = {says};
+  const u64* all = model::exchange(mine);
+  u32 count = 0;
+  for (u32 lane = 0; lane < LANES; lane++) count += u32(all[lane * 8]);
+  return count;
+}
 DEVICE u32 bytes_of(u32 high, u32 low, u32 which) {
   const u64 both = u64(high) << 32 | low;
   u32 got = 0;

@@ -254,36 +254,46 @@ fn matrix_kernels_of_amd_compute_what_they_say() {
 }
 
 #[test]
-fn faults_in_what_blocks_of_amd_share_are_found() {
-    for (name, find, replace) in [
+fn faults_in_what_blocks_and_waves_of_amd_share_are_found() {
+    let shared = ("amd_shared.cpp", 64);
+    for ((source, lanes), name, find, replace) in [
         // A stretch that goes on into the next block's stages.
-        ("lane_stream_k.h", "step < count ? first + step : all", "first + step"),
+        (shared, "lane_stream_k.h", "step < count ? first + step : all", "first + step"),
         // The count that decides who adds, read before the thread that has it wrote it.
-        ("stream_k.h", "    meet();\n    if (told[part]", "    if (told[part]"),
+        (shared, "stream_k.h", "    meet();\n    if (told[part]", "    if (told[part]"),
         // A count that the next launch finds.
-        ("lane_stream_k.h", "sharers.forget_count(line, index);", ""),
+        (shared, "lane_stream_k.h", "sharers.forget_count(line, index);", ""),
         // Sums of all but the last block.
-        ("lane_stream_k.h", "block <= last; block++", "block < last; block++"),
+        (shared, "lane_stream_k.h", "block <= last; block++", "block < last; block++"),
         // A tile of a group that no block makes.
-        ("lane_grouped.h", "index += blocks", "index += blocks + 1"),
+        (shared, "lane_grouped.h", "index += blocks", "index += blocks + 1"),
         // Groups that a wave's lanes had before, left out of the count.
-        ("lane_grouped.h", "      before += all;\n", ""),
+        (shared, "lane_grouped.h", "      before += all;\n", ""),
         // Waves that do not wait until a tile's first stage is there.
-        ("lane_product.h", "[T::SUMS] = {};\n  block_barrier();", "[T::SUMS] = {};"),
+        (shared, "lane_product.h", "= {};\n  shared_barrier();", "= {};"),
+        (("amd.cpp", 32), "lane_product.h", "= {};\n  shared_barrier();", "= {};"),
     ] {
         let folder = tempfile::tempdir().expect("a directory");
-        // A header finds those beside it first: both are copied.
-        for header in ["lane_grouped.h", "lane_product.h", "lane_stream_k.h", "stream_k.h"] {
-            let text = fs::read_to_string(Path::new("kernels/include").join(header));
-            let text = text.expect("a header");
-            assert!(header != name || text.contains(find), "{find} stands nowhere in {name}");
-            let changed = if header == name { text.replace(find, replace) } else { text };
-            fs::write(folder.path().join(header), changed).expect("it is written");
+        // A header finds those beside it first: all are copied that such a kernel has.
+        let mut changed = 0;
+        for header in fs::read_dir("kernels/include").expect("headers") {
+            let header = header.expect("a header").file_name().into_string().expect("a name");
+            if !header.starts_with("lane_") && !["stream_k.h", "grouped.h"].contains(&&*header) {
+                continue;
+            }
+            let mut text =
+                fs::read_to_string(Path::new("kernels/include").join(&header)).expect("a header");
+            if header == name {
+                assert!(text.contains(find), "{find} stands nowhere in {name}");
+                text = text.replace(find, replace);
+                changed += 1;
+            }
+            fs::write(folder.path().join(&header), text).expect("it is written");
         }
-        let Some(mut program) = model(folder.path(), "amd_shared.cpp", 64) else { return };
+        assert_eq!(changed, 1, "{name}");
+        let Some(mut program) = model(folder.path(), source, lanes) else { return };
         let found = program.output().expect("the model runs");
         assert_eq!(found.status.code(), Some(1), "{find}: {}", text(&found));
-        let said = text(&found);
-        assert!(said.contains("fault: "), "{find}: {said}");
+        assert!(text(&found).contains("fault: "), "{find}: {}", text(&found));
     }
 }

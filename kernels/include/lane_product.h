@@ -321,17 +321,23 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, Stages which, P
 // The same, all waves together.
 template <class T, class S>
 DEVICE void multiply_together(const GemmParams& p, Tile tile, u32 steps, Place* stages,
-                              Fetched<T, S> (&fetched)[1],
+                              Fetched<T, S> (&fetched)[S::AHEAD],
                               typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
-  for (u32 step = 0; step < steps; step++) {
-    fetched[0].keep(stages + (step + 1) % 2 * S::STAGE);
-    fetched[0].fetch(p, tile, step + 2);
+  const auto turn = [&](u32 step, Fetched<T, S>& next) {
+    in_order();
+    next.keep(stages + (step + 1) % 2 * S::STAGE);
+    in_order();
+    next.fetch(p, tile, step + 1 + S::AHEAD);
+    in_order();
     UNROLL for (u32 part = 0; part < S::STEPS; part++) {
       Fragments<T, S> fragments;
       fragments.take(stages + step % 2 * S::STAGE, part);
       fragments.multiply(sums);
     }
-    block_barrier();
+    shared_barrier();
+  };
+  for (u32 step = 0; step < steps; step += S::AHEAD) {
+    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) turn(step + ahead, fetched[ahead]);
   }
 }
 
@@ -353,7 +359,7 @@ DEVICE void make_tile(const GemmParams& p, Tile tile, Place* stages) {
   Fetched<T, S> fetched[S::AHEAD];
   send_first(p, tile, AllStages{steps}, stages, fetched);
   typename T::Sum sums[S::DOWN][S::ACROSS][T::SUMS] = {};
-  block_barrier();
+  shared_barrier();
   if constexpr (S::ALTERNATES) {
     Beside beside[S::AHEAD];
     UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {

@@ -58,6 +58,12 @@ template <class To, class From> To bytes_as(const From& from) {
 DEVICE void go_first() {}
 DEVICE void go_as_others() {}
 DEVICE void in_order() {}
+// Of a number that is none, bits of a number.
+template <class T> u32 narrow_numbers(f32 low, f32 high, T type) {
+  if (low != low || high != high) return 0x80008000;
+  return narrow_pair(low, high, type);
+}
+DEVICE void shared_barrier() { block_barrier(); }
 
 namespace model {
 

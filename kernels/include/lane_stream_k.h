@@ -13,10 +13,15 @@
 namespace {
 
 // A stretch of a tile that blocks share has at least this many stages: by the rates of kernels/rates.toml a shorter
-// one costs more to add up than it saves. Tiles of less than two such stretches are not shared where there are
-// fewer than blocks.
+// one costs more to add up than it saves.
 CONSTANT u32 STRETCH_LEAST = 24;
-CONSTANT u32 NEVER = 1u << 31;
+
+// What blocks share. Tiles of less than a stretch are made alone; of less than two where there are fewer than blocks.
+DEVICE Line shared_line(u32 tiles, u32 steps) {
+  const u32 blocks = block_count();
+  if (steps >= (tiles < blocks ? 2 : 1) * STRETCH_LEAST) return line_of<1, STRETCH_LEAST>(tiles, steps);
+  return {tiles, steps, tiles < blocks ? tiles : blocks, block_index(), blocks, tiles, 0, 0};
+}
 
 // The stages of a tile that a block has: from `first` on. Behind them are those behind the tile's last.
 struct SomeStages {
@@ -54,9 +59,7 @@ DEVICE void product_stream_k(const GemmParams& p, f32* scratch) {
   SHARED Place stages[2 * S::STAGE];
   SHARED u32 told[1];
   const u32 rows = tiles_along(p.m, S::ROWS), columns = tiles_along(p.n, S::COLUMNS);
-  const u32 steps = tiles_along(p.k, S::DEPTH);
-  Line line = steps < 2 * STRETCH_LEAST ? line_of<1, NEVER>(rows * columns, steps)
-                                        : line_of<1, STRETCH_LEAST>(rows * columns, steps);
+  Line line = shared_line(rows * columns, tiles_along(p.k, S::DEPTH));
   if (line.own < line.workers) line.own = index_on_die(line.own, line.workers, S::DIES);
   for (Stretch now = first_stretch(line); now.there(line); now.pass(line)) {
     const Tile tile = tile_at<GROUP>(now.index, rows, columns);

@@ -146,7 +146,7 @@ pub struct Rounds {
 
 impl Rounds {
     /// Tiles of a product of `m` rows and `n` columns over the places that their rounds have on a
-    /// device of so many units.
+    /// device of `units` units.
     pub fn filled(&self, m: u32, n: u32, units: u32) -> f64 {
         let [rows, columns] = self.tile.map(u64::from);
         let tiles = u64::from(m).div_ceil(rows) * u64::from(n).div_ceil(columns);

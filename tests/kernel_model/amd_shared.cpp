@@ -40,8 +40,10 @@ void check(const char* name, void (*kernel)(GemmParams, f32*), u32 depth) {
   // Two blocks for each tile, one below the other, which end where tiles do.
   shape(5, 131, 16, 50 * depth);
   // Every thread has sums that count.
-  shape(3, 131, 272, 4 * depth + 16);
-  // A tile that a block has alone beside those that it shares, of an odd and an even number of stages.
+  shape(3, 131, 272, 24 * depth + 16);
+  // A tile that a block has alone beside those that it shares.
+  shape(2, 5, 1040, 23 * depth + 16);
+  // Several that it has alone, where none is long enough to be shared.
   shape(2, 5, 1040, 4 * depth + 16);
 }
 

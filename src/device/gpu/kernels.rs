@@ -496,7 +496,7 @@ impl Loaded {
         Graph::of(context, &self.entry, &shape(&self.row, 1), &mut bytes, params.kernels as u32)
     }
 
-    /// Whether it is made for these parameters on so many units.
+    /// Whether it is made for these parameters on a device of `units` units.
     ///
     /// # Errors
     ///

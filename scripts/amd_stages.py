@@ -80,8 +80,8 @@ PREFILL_NOTE = """
 ## Prefill
 
 Where registers allow it two blocks of 4 waves share a unit, so that each SIMD has two waves, which neither wait for
-each other nor meet. A turn of a wave is 32 queries and 64 keys. Instructions are those of the usual way through the loop: a wave jumps over
-the correction of its sums where no weight became too large, and over the mask.
+each other nor meet. A turn of a wave is 32 queries and 64 keys. Instructions are those of the usual way through
+the loop: a wave jumps over the correction of its sums where no weight became too large, and over the mask.
 
 - *Matrix*, *vector*: cycles that a turn of one wave takes its SIMD's matrix unit and its other lanes. *LDS*: cycles
   that a turn of all waves takes the unit's shared memory.
@@ -92,8 +92,8 @@ the correction of its sums where no weight became too large, and over the mask.
   op_tests/cpp/mha/README.md), on another machine at whatever clock it held.
 
 """
-PREFILL_HEAD = ["kernel", "part", "instructions", "VALU", "exponentials", "registers", "blocks", "matrix", "vector", "LDS",
-                "share", "speed", "published"]
+PREFILL_HEAD = ["kernel", "part", "instructions", "VALU", "exponentials", "registers", "blocks", "matrix", "vector",
+                "LDS", "share", "speed", "published"]
 PUBLISHED = {("bf16_128", "MI300X"): "577", ("bf16_128", "MI355X"): "1323"}
 DECODE_NOTE = """
 ## Decode
@@ -112,6 +112,27 @@ they take 16 heads each of the same keys. The next keys and values are on their 
 """
 DECODE_HEAD = ["kernel", "part", "instructions", "VALU", "registers", "memory", "matrix", "vector", "LDS", "under way",
                "needed", "share"]
+
+
+# Products whose tiles blocks share: rows of a tile, stages that a stretch has at least (lane_stream_k.h), the share of
+# rounds that they fill at most (amd.toml), and shapes.
+SHARED_ROWS, STRETCH_LEAST, FILLED_MAX = 128, 24, 0.7
+SHARED_SIZES = ((2048, 2048, 2048), (256, 4096, 4096), (1024, 4096, 8192), (2304, 4608, 4096))
+SHARED_NOTE = """
+## Products whose tiles blocks share
+
+Where tiles of 128 x 256 fill at most 0.7 of the rounds of all units, blocks share them along k (`lane_stream_k.h`).
+
+- *Filled*: the share of their rounds, which is all that the kernels above can reach.
+- *Stages*: what a block makes, at most. *Parts*: in how many a tile is made, at most; the last block to leave its
+  part reads and adds those of the others.
+- *Cycles*: thousands of whole tiles and halves, and of shared ones, by the middle of the assumed rates: stages, sums that
+  are left, the latency of a load for these and twice for the count, and parts that are read. Starts and ends of tiles are
+  not counted. *Times*: how much faster that is, by the rates that are least and most favourable to it.
+
+"""
+SHARED_HEAD = ["kernel", "part", "m, n, k", "instructions", "VALU", "registers", "filled", "stages", "parts", "cycles",
+               "times"]
 
 
 @dataclasses.dataclass
@@ -318,12 +339,42 @@ def attention_rows(compiler, only, what, row):
                                    part, told[target], kernel.get("per_unit", 1))
 
 
-def rows(compiler, only, few):
+def shared_rows_of(entry, element, machine, registers, part, rates):
+    """Of a product whose tiles blocks share, a row for each shape that it is made for."""
+    units = part["units"] // part.get("devices_per_package", 1)
+    name, size = TYPES[element]
+    stage = stage_of(machine)
+    matrix = stage.operations / (part["flop_per_clk_per_unit"][f"{name}_matrix"] / SIMDS)
+    depth = round(stage.operations * LANES * WAVES / LANES / (2 * SHARED_ROWS * COLUMNS))
+    for m, n, k in SHARED_SIZES:
+        tiles, steps = math.ceil(m / SHARED_ROWS) * math.ceil(n / COLUMNS), math.ceil(k / depth)
+        rounds = math.ceil(tiles / units)
+        if tiles / units / rounds > FILLED_MAX:
+            continue
+        wanted = max(tiles, tiles * steps // STRETCH_LEAST if steps >= 2 * STRETCH_LEAST else 0)
+        workers = min(wanted, units)
+        each = math.ceil(tiles * steps / workers)
+        parts = 1 if each == steps else math.ceil((steps - 1) / (each // rounds)) + 1
+
+        def cycles(which):
+            rate = lambda name: rates[name].get(which, rates[name]["value"])
+            one = predicted(stage, matrix, rates, which)[2]
+            part_of = SHARED_ROWS * COLUMNS * 4 / rate("shared_cache")
+            combined = parts * part_of + 3 * rate("load_latency") if parts > 1 else 0
+            return rounds * steps * one, each * one + combined
+        whole, shared = cycles("value")
+        times = sorted(before / after for before, after in (cycles("slow"), cycles("fast")))
+        yield [entry, part["name"].split(" (")[0].replace("Instinct ", ""), f"{m}, {n}, {k}",
+               f"{stage.instructions:.0f}", f"{stage.vector:.0f}", str(registers), f"{tiles / units / rounds:.2f}",
+               str(each), str(parts), f"{whole / 1e3:.0f}, {shared / 1e3:.0f}", f"{times[0]:.1f}-{times[1]:.1f}"]
+
+
+def rows(compiler, only, kind):
     told = tomllib.loads((ROOT / "rates.toml").read_text())
     for file in tomllib.loads((ROOT / "amd.toml").read_text())["file"]:
         if not re.match(r"gemm/cdna", file["path"]) or only not in file["path"]:
             continue
-        if few != ("skinny" in file["path"]):
+        if kind != next((kind for kind in ("skinny", "stream_k", "grouped") if kind in file["path"]), "whole"):
             continue
         target = file["targets"][0]
         part = tomllib.loads((ROOT.parent / "data/parts" / told[target]["part"]).read_text())
@@ -333,7 +384,8 @@ def rows(compiler, only, few):
             entry, element = kernel["entry"], kernel["operation"].split("/")[1]
             given = (entry, element, claims.Machine(code[entry], re.match), counted[entry]["vgprs"], part,
                      told[target])
-            yield from few_rows_of(*given) if few else [row_of(*given)]
+            made = {"skinny": few_rows_of, "stream_k": shared_rows_of}.get(kind, lambda *given: [row_of(*given)])
+            yield from made(*given)
 
 
 def table(head, rows):
@@ -346,10 +398,11 @@ def main():
     arguments.add_argument("--out", type=pathlib.Path, help="where the page is written")
     arguments.add_argument("compiler", nargs="+", help="a clang for AMD's targets")
     given = arguments.parse_args()
-    page = table(HEAD, rows(given.compiler, given.only, few=False)) + FEW_NOTE
-    page += table(FEW_HEAD, rows(given.compiler, given.only, few=True))
-    page += PREFILL_NOTE + table(PREFILL_HEAD, attention_rows(given.compiler, given.only, ("prefill",), prefill_of))
-    page += DECODE_NOTE + table(DECODE_HEAD, attention_rows(given.compiler, given.only, ("decode", "mla"), decode_of))
+    page = table(HEAD, rows(given.compiler, given.only, "whole")) + FEW_NOTE
+    page += table(FEW_HEAD, rows(given.compiler, given.only, "skinny")) + SHARED_NOTE
+    page += table(SHARED_HEAD, rows(given.compiler, given.only, "stream_k")) + PREFILL_NOTE
+    page += table(PREFILL_HEAD, attention_rows(given.compiler, given.only, ("prefill",), prefill_of)) + DECODE_NOTE
+    page += table(DECODE_HEAD, attention_rows(given.compiler, given.only, ("decode", "mla"), decode_of))
     print(page)
     if given.out:
         given.out.write_text(NOTE + page)

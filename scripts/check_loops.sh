@@ -55,8 +55,16 @@ found kernels/gemm/sm89_mma.cu 's/if (next_step == 0) lines.aim/lines.aim/' \
 found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<L::STAGES - 2>/await_copies<0>/' \
     "gemm_bf16_mma_skinny: .*: DEPBAR.LE SB0, 0x0" nvidia gemm/sm80_mma_skinny.cu sm_80
 found $include/lane_product.h \
-    's/next.fetch(p, tile, step + 1 + S::AHEAD);/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
+    's/next.fetch(p, tile, which.at(step + 1 + S::AHEAD));/&\n    __builtin_amdgcn_s_waitcnt(0);/' \
     "gemm_mxfp8_cdna4: .*: s_waitcnt vmcnt(0)" amd gemm/cdna4_mfma_scaled.hip gfx950
+# Sums of a tile that are counted before other blocks see them, and parts of it that are read one by one.
+found $include/stream_k.h '/to\[i \* THREADS\] = sum(i)/,/meet()/s/device_fence();//' \
+    "gemm_bf16_cdna3_stream_k: .*buffer_wbl2" amd gemm/cdna3_mfma_stream_k.hip gfx942
+found $include/lane_stream_k.h 's/got\[i\] = load_fresh(.*);/{ & __builtin_amdgcn_s_waitcnt(0xf70); }/' \
+    "gemm_bf16_cdna2_stream_k: .*global_load_dword" amd gemm/cdna2_mfma_stream_k.hip gfx90a
+# A barrier that waits for loads of global memory as well.
+found $include/lanes.h '/^DEVICE void shared_barrier/,/^}/s/, "local"//' \
+    "gemm_bf16_rdna4: .*: s_wait_loadcnt" amd gemm/rdna4_wmma.hip gfx1201
 # Words of a load that go their own ways: the compiler moves them, and waits, before they are needed.
 found $include/lanes.h 's/^\( *\)to = __builtin_bit_cast(LoadedWords<2>/\1__builtin_amdgcn_s_waitcnt(0xf70);\n&/' \
     "gemm_bf16_cdna3: .*: s_waitcnt vmcnt(0)" amd gemm/cdna3_mfma.hip gfx942

@@ -146,7 +146,8 @@ def prefill_turn(kernel, rates):
     one = 2 * ROWS * keys * step / tensor
     scores = dim_qk / step * multiplication(rates, one, keys, (ROWS + keys) * STEP)
     sums = keys / step * multiplication(rates, one * dim_v / keys, dim_v, dim_v * STEP)
-    found = sum(MULTIPLY.match(kernel.machine.code[at].text) is not None for at in only(kernel.machine, MULTIPLICATIONS).body)
+    found = sum(bool(MULTIPLY.match(kernel.machine.code[at].text))
+                for at in only(kernel.machine, MULTIPLICATIONS).body)
     if found != dim_qk / step + keys / step:
         raise sm_timing.Disagreement(f"{found} multiplications for a tile, not {(dim_qk + keys) / step}")
     return (2 * 2 * ROWS * keys * (dim_qk + dim_v) / tensor,

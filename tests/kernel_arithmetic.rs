@@ -250,4 +250,50 @@ fn attention_of_amd_is_what_it_is_defined_as() {
 fn matrix_kernels_of_amd_compute_what_they_say() {
     check("amd.cpp", 64, "fault: gemm/bf16/cdna2_mfma");
     check("amd.cpp", 32, "fault: gemm/bf16/rdna3_wmma");
+    check("amd_shared.cpp", 64, "fault: gemm/bf16/cdna2_mfma_stream_k");
+}
+
+#[test]
+fn faults_in_what_blocks_and_waves_of_amd_share_are_found() {
+    let shared = ("amd_shared.cpp", 64);
+    for ((source, lanes), name, find, replace) in [
+        // A stretch that goes on into the next block's stages.
+        (shared, "lane_stream_k.h", "step < count ? first + step : all", "first + step"),
+        // The count that decides who adds, read before the thread that has it wrote it.
+        (shared, "stream_k.h", "    meet();\n    if (told[part]", "    if (told[part]"),
+        // A count that the next launch finds.
+        (shared, "lane_stream_k.h", "sharers.forget_count(line, index);", ""),
+        // Sums of all but the last block.
+        (shared, "lane_stream_k.h", "block <= last; block++", "block < last; block++"),
+        // A tile of a group that no block makes.
+        (shared, "lane_grouped.h", "index += blocks", "index += blocks + 1"),
+        // Groups that a wave's lanes had before, left out of the count.
+        (shared, "lane_grouped.h", "      before += all;\n", ""),
+        // Waves that do not wait until a tile's first stage is there.
+        (shared, "lane_product.h", "= {};\n  shared_barrier();", "= {};"),
+        (("amd.cpp", 32), "lane_product.h", "= {};\n  shared_barrier();", "= {};"),
+    ] {
+        let folder = tempfile::tempdir().expect("a directory");
+        // A header finds those beside it first: all are copied that such a kernel has.
+        let mut changed = 0;
+        for header in fs::read_dir("kernels/include").expect("headers") {
+            let header = header.expect("a header").file_name().into_string().expect("a name");
+            if !header.starts_with("lane_") && !["stream_k.h", "grouped.h"].contains(&&*header) {
+                continue;
+            }
+            let mut text =
+                fs::read_to_string(Path::new("kernels/include").join(&header)).expect("a header");
+            if header == name {
+                assert!(text.contains(find), "{find} stands nowhere in {name}");
+                text = text.replace(find, replace);
+                changed += 1;
+            }
+            fs::write(folder.path().join(&header), text).expect("it is written");
+        }
+        assert_eq!(changed, 1, "{name}");
+        let Some(mut program) = model(folder.path(), source, lanes) else { return };
+        let found = program.output().expect("the model runs");
+        assert_eq!(found.status.code(), Some(1), "{find}: {}", text(&found));
+        assert!(text(&found).contains("fault: "), "{find}: {}", text(&found));
+    }
 }

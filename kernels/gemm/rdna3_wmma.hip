@@ -4,7 +4,8 @@
 
 namespace {
 
-template <class T> using Radeon = Shape<T, 4, 2, false, 1>;
+// A block's units multiply a stage in about the time that memory takes to answer: two are on their way.
+template <class T> using Radeon = Shape<T, 4, 2, false, 1, AHEAD_MOST>;
 using Brain = Lanes<Rdna3, bf16, f32, bf16, 8>;
 using Half = Lanes<Rdna3, f16, f32, f16, 8>;
 using Integer = Lanes<Rdna3, i8, i32, i32, 4>;

@@ -277,9 +277,15 @@ template <class T, class S> struct Alone {
   }
 };
 
+// Which stages of a tile are made: all from the first on. Behind the last one there are zeros.
+struct AllStages {
+  u32 count;
+  DEVICE_MEMBER u32 at(u32 step) const { return step; }
+};
+
 // The stages of one tile, half of the waves a barrier behind.
-template <class T, class S, class Beside>
-DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Place* stages,
+template <class T, class S, class Beside, class Stages>
+DEVICE void multiply_alternating(const GemmParams& p, Tile tile, Stages which, Place* stages,
                                  Fetched<T, S> (&fetched)[S::AHEAD], Beside (&beside)[S::AHEAD],
                                  typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   static_assert(S::STEPS == 1, "all fragments of a stage are loaded at once");
@@ -295,7 +301,7 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Plac
     in_order();
     next.keep(stages + (step + 1) % 2 * S::STAGE);
     in_order();
-    next.fetch(p, tile, step + 1 + S::AHEAD);
+    next.fetch(p, tile, which.at(step + 1 + S::AHEAD));
     block_barrier();
     go_first();
     beside.multiply(fragments, sums);
@@ -304,7 +310,7 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Plac
     block_barrier();
   };
   // The last of these may be of zeros alone: a way around it would make waits longer.
-  for (u32 step = 0; step < steps; step += S::AHEAD) {
+  for (u32 step = 0; step < which.count; step += S::AHEAD) {
     UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
       turn(step + ahead, fetched[ahead], beside[ahead]);
     }
@@ -315,17 +321,35 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, u32 steps, Plac
 // The same, all waves together.
 template <class T, class S>
 DEVICE void multiply_together(const GemmParams& p, Tile tile, u32 steps, Place* stages,
-                              Fetched<T, S> (&fetched)[1],
+                              Fetched<T, S> (&fetched)[S::AHEAD],
                               typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
-  for (u32 step = 0; step < steps; step++) {
-    fetched[0].keep(stages + (step + 1) % 2 * S::STAGE);
-    fetched[0].fetch(p, tile, step + 2);
+  const auto turn = [&](u32 step, Fetched<T, S>& next) {
+    in_order();
+    next.keep(stages + (step + 1) % 2 * S::STAGE);
+    in_order();
+    next.fetch(p, tile, step + 1 + S::AHEAD);
+    in_order();
     UNROLL for (u32 part = 0; part < S::STEPS; part++) {
       Fragments<T, S> fragments;
       fragments.take(stages + step % 2 * S::STAGE, part);
       fragments.multiply(sums);
     }
-    block_barrier();
+    shared_barrier();
+  };
+  for (u32 step = 0; step < steps; step += S::AHEAD) {
+    UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) turn(step + ahead, fetched[ahead]);
+  }
+}
+
+// Sends for the first stages of a tile, and keeps the first one.
+template <class T, class S, class Stages>
+DEVICE void send_first(const GemmParams& p, Tile tile, Stages which, Place* stages,
+                  Fetched<T, S> (&fetched)[S::AHEAD]) {
+  fetched[0].fetch(p, tile, which.at(0));
+  fetched[0].keep(stages);
+  UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
+    in_order();
+    fetched[ahead].fetch(p, tile, which.at(1 + ahead));
   }
 }
 
@@ -333,14 +357,9 @@ template <class T, class S, class Beside = Alone<T, S>>
 DEVICE void make_tile(const GemmParams& p, Tile tile, Place* stages) {
   const u32 steps = tiles_along(p.k, S::DEPTH);
   Fetched<T, S> fetched[S::AHEAD];
-  fetched[0].fetch(p, tile, 0);
-  fetched[0].keep(stages);
-  UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
-    in_order();
-    fetched[ahead].fetch(p, tile, 1 + ahead);
-  }
+  send_first(p, tile, AllStages{steps}, stages, fetched);
   typename T::Sum sums[S::DOWN][S::ACROSS][T::SUMS] = {};
-  block_barrier();
+  shared_barrier();
   if constexpr (S::ALTERNATES) {
     Beside beside[S::AHEAD];
     UNROLL for (u32 ahead = 0; ahead < S::AHEAD; ahead++) {
@@ -348,7 +367,7 @@ DEVICE void make_tile(const GemmParams& p, Tile tile, Place* stages) {
       beside[ahead].start(p, tile);
       beside[ahead].fetch(ahead);
     }
-    multiply_alternating<T, S>(p, tile, steps, stages, fetched, beside, sums);
+    multiply_alternating<T, S>(p, tile, AllStages{steps}, stages, fetched, beside, sums);
   } else {
     multiply_together<T, S>(p, tile, steps, stages, fetched, sums);
   }

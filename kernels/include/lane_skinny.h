@@ -159,10 +159,6 @@ DEVICE void add_shares(typename T::Sum (&added)[S::ROUNDS][2], Shares& shares,
   }
 }
 
-// How sums are kept in scratch memory: integers as u32.
-template <class Sum> struct Scratch { using Value = Sum; };
-template <> struct Scratch<i32> { using Value = u32; };
-
 template <class T, class S>
 DEVICE void product_skinny(const GemmParams& p, f32* scratch, Shares& shares, u32* told) {
   using Out = typename T::Out;

@@ -117,10 +117,11 @@ struct Column {
   }
 };
 
-// A fragment's weights as the second product takes them.
+// A fragment's weights as the second product takes them. One that is no number makes the sum of its row no number
+// either, by which the output is divided: no test of it is needed here.
 template <class In> DEVICE void pack_weights(u32& low, u32& high, const f32 (&weights)[4]) {
-  low = narrow_pair(weights[0], weights[1], In());
-  high = narrow_pair(weights[2], weights[3], In());
+  low = narrow_numbers(weights[0], weights[1], In());
+  high = narrow_numbers(weights[2], weights[3], In());
 }
 
 template <u32 COUNT> DEVICE void multiply_sums(f32 (&sums)[COUNT][4], f32 correction) {

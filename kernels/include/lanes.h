@@ -23,6 +23,8 @@ DEVICE u32 of_lane(u32 value, u32 lane) {
 }
 // Whether any lane of the wave says so.
 DEVICE bool any_lane(bool says) { return __builtin_amdgcn_ballot_w64(says) != 0; }
+// How many lanes of the wave say so, in a scalar register.
+DEVICE u32 lanes_that(bool says) { return u32(__builtin_popcountll(__builtin_amdgcn_ballot_w64(says))); }
 // What all lanes of a wave have alike, in a scalar register.
 DEVICE u32 of_wave(u32 value) { return __builtin_amdgcn_readfirstlane(value); }
 
@@ -106,6 +108,32 @@ DEVICE u32 bytes_of(u32 high, u32 low, u32 which) { return __builtin_amdgcn_perm
 // A wave whose operands are at hand goes before those that wait for theirs.
 DEVICE void go_first() { __builtin_amdgcn_s_setprio(1); }
 DEVICE void go_as_others() { __builtin_amdgcn_s_setprio(0); }
+
+// A barrier between uses of shared memory alone, behind which loads of global memory stay under way. On CDNA every
+// barrier of a block is one; RDNA would wait for all loads, since a block's units have first caches of their own.
+DEVICE void shared_barrier() {
+#if defined(__GFX9__) || __clang_major__ < 20
+  block_barrier();
+#else
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+#endif
+}
+
+// Two numbers rounded to nearest even, the first in the low half; of what is no number anything may come.
+template <class T> DEVICE u32 narrow_numbers(f32 low, f32 high, T type) {
+  return narrow_pair(low, high, type);
+}
+#if !defined(__gfx950__)
+DEVICE u32 narrow_numbers(f32 low, f32 high, bf16) {
+  const auto rounded = [](f32 value) {
+    const u32 bits = bits_of(value);
+    return bits + 0x7fff + (bits >> 16 & 1);
+  };
+  return bytes_of(rounded(high), rounded(low), 0x07060302);
+}
+#endif
 
 // Nothing moves across it: what comes after does not take registers before.
 DEVICE void in_order() { __builtin_amdgcn_sched_barrier(0); }

@@ -81,6 +81,9 @@ template <u32 SUMS, u32 THREADS, u32 PARTS, u32 ROOM = SUMS, u32 AT_ONCE = 1, cl
 struct Sharers {
   // Words of a block's two slots: for the tile that it has the end of, and for that whose start.
   static constexpr u32 PART = ROOM * THREADS, SLOT = PART * PARTS;
+  // From one sum of a thread to its next.
+  static constexpr u32 APART = THREADS;
+  using Word = Value;
   Value* scratch;
   u32* told;
   u32 part, thread;
@@ -95,11 +98,10 @@ struct Sharers {
     return counts + (index - line.whole) * PARTS + part;
   }
 
-  // Leaves a stretch's sums, `sum(i)` the i-th of this thread; whether it was the tile's last, whose
-  // sums are then those of all.
+  // Leaves a stretch's sums, `sum(i)` the i-th of this thread; whether it was the tile's last.
   template <class Sum, class Meet>
-  DEVICE_MEMBER bool complete(const Line& line, u32 index, u32 from, u32 end, Sum sum,
-                              Meet meet) const {
+  DEVICE_MEMBER bool leave(const Line& line, u32 index, u32 from, u32 end, Sum sum,
+                           Meet meet) const {
     const u32 tile = (index - line.whole) * line.steps;
     Value* to = slot(line, line.own, tile + from);
     UNROLL for (u32 i = 0; i < SUMS; i++) to[i * THREADS] = sum(i);
@@ -109,13 +111,30 @@ struct Sharers {
     meet();
     if (told[part] + (end - from) != line.steps) return false;
     device_fence();
+    return true;
+  }
+  // Where a block left its sums of a tile, whose first stage on the line is `tile`.
+  DEVICE_MEMBER const Value* left(const Line& line, u32 tile, u32 block) const {
+    const u32 start = line.start(block);
+    return slot(line, block, start < tile ? tile : start);
+  }
+  // For the next launch, when all sums are read.
+  DEVICE_MEMBER void forget_count(const Line& line, u32 index) const {
+    if (thread == 0) *count(line, index) = 0;
+  }
+
+  // The same as `leave`; after the tile's last stretch, sums are those of all.
+  template <class Sum, class Meet>
+  DEVICE_MEMBER bool complete(const Line& line, u32 index, u32 from, u32 end, Sum sum,
+                              Meet meet) const {
+    if (!leave(line, index, from, end, sum, meet)) return false;
+    const u32 tile = (index - line.whole) * line.steps;
     UNROLL for (u32 i = 0; i < SUMS; i++) sum(i) = Value();
     const u32 last = line.owner(tile + line.steps - 1);
     for (u32 first = line.owner(tile); first <= last; first += AT_ONCE) {
       const Value* slots[AT_ONCE];
       UNROLL for (u32 j = 0; j < AT_ONCE; j++) {
-        const u32 block = first + j < last ? first + j : last, start = line.start(block);
-        slots[j] = slot(line, block, start < tile ? tile : start);
+        slots[j] = left(line, tile, first + j < last ? first + j : last);
       }
       UNROLL for (u32 i = 0; i < SUMS; i++) {
         Value got[AT_ONCE];
@@ -125,7 +144,11 @@ struct Sharers {
         }
       }
     }
-    if (thread == 0) *count(line, index) = 0;
+    forget_count(line, index);
     return true;
   }
 };
+
+// How sums are kept in scratch memory: integers as u32.
+template <class Sum> struct Scratch { using Value = Sum; };
+template <> struct Scratch<i32> { using Value = u32; };

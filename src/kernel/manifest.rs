@@ -79,6 +79,8 @@ pub struct KernelRow {
     pub rows_min: Option<u32>,
     /// See `rows_min`.
     pub rows_max: Option<u32>,
+    /// How full the rounds of other kernels' tiles are, at most, in products that it is made for.
+    pub rounds: Option<Rounds>,
     /// Tensor maps that follow the parameters.
     #[serde(default)]
     pub maps: Vec<Map>,
@@ -129,6 +131,43 @@ pub struct Exps {
     /// At most, of other parts, such as combinations.
     #[serde(default)]
     pub others: u32,
+}
+
+/// Products whose tiles leave units of a device without work: made for kernels by which blocks
+/// share tiles. All tiles are made in rounds, in each of which a unit makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rounds {
+    /// Rows and columns of a tile of C.
+    pub tile: [u32; 2],
+    /// Tiles over the places of all rounds, at most.
+    pub filled_max: f64,
+}
+
+impl Rounds {
+    /// Tiles of a product of `m` rows and `n` columns over the places that their rounds have on a
+    /// device of `units` units.
+    pub fn filled(&self, m: u32, n: u32, units: u32) -> f64 {
+        let [rows, columns] = self.tile.map(u64::from);
+        let tiles = u64::from(m).div_ceil(rows) * u64::from(n).div_ceil(columns);
+        let places = tiles.next_multiple_of(u64::from(units.max(1)));
+        tiles as f64 / places.max(1) as f64
+    }
+
+    /// What the kernel needs of a product that it is not made for.
+    pub fn needs(&self, m: u32, n: u32, units: u32) -> Option<String> {
+        let Rounds { tile: [rows, columns], filled_max } = self;
+        let filled = self.filled(m, n, units);
+        let percent = |share: f64| (share * 100.0).round();
+        (filled > *filled_max).then(|| {
+            format!(
+                "tiles of {rows} x {columns} that fill {} % of their rounds on {units} units or \
+                 less; these fill {} %",
+                percent(*filled_max),
+                percent(filled),
+            )
+        })
+    }
 }
 
 /// How the number of blocks is found.
@@ -274,6 +313,30 @@ mod tests {
             assert!(!file.path.is_empty() && !file.targets.is_empty());
             assert!(file.kernels.iter().all(|row| row.threads > 0), "{}", file.path);
         }
+    }
+
+    #[test]
+    fn products_that_leave_units_without_work_are_for_tiles_that_blocks_share() {
+        let rounds = Rounds { tile: [128, 256], filled_max: 0.7 };
+        // MI300X has 304 units: 128, 32, 512, 2048 and 648 tiles.
+        for ([m, n], filled, is_for) in [
+            ([2048, 2048], 128.0 / 304.0, true),
+            ([256, 4096], 32.0 / 304.0, true),
+            ([4096, 4096], 512.0 / 608.0, false),
+            ([8192, 8192], 2048.0 / 2128.0, false),
+            ([4608, 4608], 648.0 / 912.0, false),
+            ([4096, 5120], 640.0 / 912.0, false),
+            ([2304, 4608], 324.0 / 608.0, true),
+            ([1, 1], 1.0 / 304.0, true),
+        ] {
+            assert_eq!(rounds.filled(m, n, 304), filled, "{m} x {n}");
+            assert_eq!(rounds.needs(m, n, 304).is_none(), is_for, "{m} x {n}");
+        }
+        assert_eq!(rounds.filled(128, 256, 1), 1.0);
+        let needs = rounds.needs(4096, 4096, 304);
+        let says = "tiles of 128 x 256 that fill 70 % of their rounds on 304 units or less; these \
+                    fill 84 %";
+        assert_eq!(needs.as_deref(), Some(says));
     }
 
     #[test]

@@ -113,6 +113,9 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
     if row.rows_min.zip(row.rows_max).is_some_and(|(least, most)| least > most) {
         return Err("rows_min is more than rows_max: no product has such rows".into());
     }
+    if row.rounds.is_some_and(|rounds| rounds.tile.contains(&0)) {
+        return Err("rounds: a tile has rows and columns".into());
+    }
     if row.grid == Grid::One && row.cluster > 1 {
         return Err("grid = \"one\" is a single block, which has no cluster".into());
     }
@@ -180,6 +183,7 @@ fn fields_of_gpus(row: &KernelRow) -> Vec<&'static str> {
         ("tiles", row.tiles.is_some()),
         ("rows_min", row.rows_min.is_some()),
         ("rows_max", row.rows_max.is_some()),
+        ("rounds", row.rounds.is_some()),
         ("maps", !row.maps.is_empty()),
     ];
     fields.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()

@@ -35,6 +35,13 @@ DEVICE bool any_lane(bool says) {
   }
   return false;
 }
+DEVICE u32 lanes_that(bool says) {
+  const u64 mine[8] = {says};
+  const u64* all = model::exchange(mine);
+  u32 count = 0;
+  for (u32 lane = 0; lane < LANES; lane++) count += u32(all[lane * 8]);
+  return count;
+}
 DEVICE u32 bytes_of(u32 high, u32 low, u32 which) {
   const u64 both = u64(high) << 32 | low;
   u32 got = 0;
@@ -51,6 +58,12 @@ template <class To, class From> To bytes_as(const From& from) {
 DEVICE void go_first() {}
 DEVICE void go_as_others() {}
 DEVICE void in_order() {}
+// Of a number that is none, bits of a number.
+template <class T> u32 narrow_numbers(f32 low, f32 high, T type) {
+  if (low != low || high != high) return 0x80008000;
+  return narrow_pair(low, high, type);
+}
+DEVICE void shared_barrier() { block_barrier(); }
 
 namespace model {
 

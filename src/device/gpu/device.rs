@@ -161,7 +161,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
 
     fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
         match function.handle.downcast_ref() {
-            Some(Action::Kernel(kernel)) => kernel.takes(params),
+            Some(Action::Kernel(kernel)) => kernel.takes(params, self.properties.units),
             _ => Ok(()),
         }
     }

@@ -496,14 +496,19 @@ impl Loaded {
         Graph::of(context, &self.entry, &shape(&self.row, 1), &mut bytes, params.kernels as u32)
     }
 
-    /// Whether it is made for these parameters.
+    /// Whether it is made for these parameters on a device of `units` units.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where it is not.
-    pub fn takes(&self, params: &Params) -> Result<(), DeviceError> {
+    /// [`DeviceError::Unfit`] where it is not.
+    pub fn takes(&self, params: &Params, units: u32) -> Result<(), DeviceError> {
         match params {
-            Params::Gemm(gemm) => self.check_shape(gemm),
+            Params::Gemm(gemm) => {
+                self.check_shape(gemm)?;
+                let rounds = self.row.rounds.and_then(|of| of.needs(gemm.m, gemm.n, units));
+                let kernel = self.row.entry.clone();
+                rounds.map_or(Ok(()), |needs| Err(DeviceError::Unfit { kernel, needs }))
+            }
             Params::Grouped(groups) => self.check_groups(groups),
             _ => Ok(()),
         }

@@ -1,0 +1,148 @@
+// Runs AMD's products whose tiles blocks share, and those for groups of rows, on the CPU, as amd.cpp does the
+// others.
+#include "gpu.h"
+#include "lanes.h"
+
+#include "lane_grouped.h"
+#include "lane_stream_k.h"
+#include "amd_check.h"
+
+namespace cdna2 {
+#include "../../kernels/gemm/cdna2_mfma_stream_k.hip"
+}
+namespace cdna2_grouped {
+#include "../../kernels/gemm/cdna2_mfma_grouped.hip"
+}
+namespace cdna3 {
+#include "../../kernels/gemm/cdna3_mfma_stream_k.hip"
+}
+namespace cdna3_grouped {
+#include "../../kernels/gemm/cdna3_mfma_grouped.hip"
+}
+namespace cdna4 {
+#include "../../kernels/gemm/cdna4_mfma_stream_k.hip"
+}
+namespace cdna4_grouped {
+#include "../../kernels/gemm/cdna4_mfma_grouped.hip"
+}
+
+namespace {
+
+// `depth`: of a stage, along k.
+template <class In, class Out>
+void check(const char* name, void (*kernel)(GemmParams, f32*), u32 depth) {
+  const auto shape = [&](u32 blocks, u32 m, u32 n, u32 k) {
+    check_twice<In, Out>(name, kernel, 262208, blocks, m, n, k);
+  };
+  shape(3, 1, 16, 16);
+  // A tile of two blocks and one of three; the last stage is a part of one.
+  shape(4, 17, 272, 49 * depth + 16);
+  // Two blocks for each tile, one below the other, which end where tiles do.
+  shape(5, 131, 16, 50 * depth);
+  // Every thread has sums that count.
+  shape(3, 131, 272, 24 * depth + 16);
+  // A tile that a block has alone beside those that it shares.
+  shape(2, 5, 1040, 23 * depth + 16);
+  // Several that it has alone, where none is long enough to be shared.
+  shape(2, 5, 1040, 4 * depth + 16);
+}
+
+// Products for groups of so many rows, each with a matrix of its own. Those of groups without rows hold what is not
+// a number.
+template <class In, class Out>
+void check_groups(const char* name, void (*kernel)(GroupedParams), u32 blocks,
+                  const std::vector<u32>& rows, u32 n, u32 k) {
+  constexpr bool COLUMNS_OF_B = std::is_same<In, e4m3>::value;
+  constexpr u32 GUARD = 4096;
+  using Places = std::vector<Vector<u8>>;
+  const u32 groups = u32(rows.size());
+  std::vector<u32> firsts = {0};
+  for (u32 of_group : rows) firsts.push_back(firsts.back() + of_group);
+  const u32 m = firsts.back();
+  Places a_places(u64(m) * k * sizeof(In) / 16), b_places(u64(groups) * k * n * sizeof(In) / 16);
+  Places c_places((u64(m) * n * sizeof(Out) + GUARD) / 16);
+  In* a = reinterpret_cast<In*>(a_places.data());
+  In* b = reinterpret_cast<In*>(b_places.data());
+  u8* c_bytes = reinterpret_cast<u8*>(c_places.data());
+  memset(c_bytes, 0xa5, c_places.size() * 16);
+  memset(static_cast<void*>(b), 0xff, b_places.size() * 16);
+  for (u64 i = 0; i < u64(m) * k; i++) a[i] = made(small_integer(), In());
+  for (u32 group = 0; group < groups; group++) {
+    for (u64 i = 0; i < u64(k) * n && rows[group] > 0; i++) {
+      b[u64(group) * k * n + i] = made(small_integer(), In());
+    }
+  }
+  const GroupedParams params = {a, b, c_bytes, firsts.data(), m, n, k, groups, 0, 0};
+  model::has_64_banks = strstr(name, "cdna4") != nullptr;
+  model::launch(blocks, LANES * 8, 0, [&] { kernel(params); });
+  bool equal = true;
+  for (u32 group = 0; group < groups; group++) {
+    const In* of_group = b + u64(group) * k * n;
+    for (u32 row = firsts[group]; row < firsts[group + 1]; row++) {
+      for (u32 column = 0; column < n; column++) {
+        decltype(widen(In())) sum = 0;
+        for (u32 i = 0; i < k; i++) {
+          const u64 at = COLUMNS_OF_B ? u64(column) * k + i : u64(i) * n + column;
+          sum += widen(a[u64(row) * k + i]) * widen(of_group[at]);
+        }
+        const Out wanted = narrow(sum, Out());
+        const u64 at = (u64(row) * n + column) * sizeof(Out);
+        equal = equal && memcmp(&wanted, c_bytes + at, sizeof(Out)) == 0;
+      }
+    }
+  }
+  for (u64 at = u64(m) * n * sizeof(Out); at < c_places.size() * 16; at++) {
+    equal = equal && c_bytes[at] == 0xa5;
+  }
+  char shape[64];
+  snprintf(shape, sizeof shape, "%u x %u x %u, %u groups on %u blocks", m, n, k, groups, blocks);
+  same(equal, name, shape);
+  model::count_for(name);
+  printf("%s %s\n", name, shape);
+}
+
+template <class In, class Out>
+void check(const char* name, void (*kernel)(GroupedParams), u32 depth) {
+  // Groups without rows at both ends and one after the other; more than a tile's rows; few of many.
+  check_groups<In, Out>(name, kernel, 3, {0, 131, 0, 0, 3, 1, 65, 0}, 272, 4 * depth + 16);
+  check_groups<In, Out>(name, kernel, 3, {5}, 16, 16);
+  check_groups<In, Out>(name, kernel, 17, {0, 0, 0, 2, 0, 1, 1, 0, 0, 0, 0, 1, 17, 0, 0, 1}, 272, 32);
+  // More groups than a wave has lanes, most of them without rows, a wave's worth of them among those.
+  for (u32 groups : {64, 65, 193}) {
+    std::vector<u32> rows(groups);
+    for (u32 group = 0; group < groups; group++) {
+      rows[group] = group % 13 == 11 && group / 64 != 1 ? group % 3 + 1 : 0;
+    }
+    rows[groups - 1] = 130;
+    check_groups<In, Out>(name, kernel, 3, rows, 16, 32);
+  }
+}
+
+}  // namespace
+
+#define BOTH(IN, OUT, NAME, FAMILY, DEPTH)                                                        \
+  check<IN, OUT>("gemm/" #NAME "/" #FAMILY "_mfma_stream_k",                                      \
+                 FAMILY::gemm_##NAME##_##FAMILY##_stream_k, DEPTH);                               \
+  check<IN, OUT>("grouped/" #NAME "/" #FAMILY "_mfma",                                            \
+                 FAMILY##_grouped::grouped_##NAME##_##FAMILY, DEPTH)
+
+int main(int count, char** arguments) {
+  model::planted = count > 1 && strcmp(arguments[1], "--planted") == 0;
+  model::counts_banks = true;
+  BOTH(bf16, bf16, bf16, cdna2, 32);
+  BOTH(f16, f16, f16, cdna2, 32);
+  BOTH(i8, i32, int8, cdna2, 64);
+  BOTH(bf16, bf16, bf16, cdna3, 32);
+  BOTH(f16, f16, f16, cdna3, 32);
+  BOTH(e4m3, bf16, fp8, cdna3, 64);
+  BOTH(i8, i32, int8, cdna3, 64);
+  BOTH(bf16, bf16, bf16, cdna4, 32);
+  BOTH(f16, f16, f16, cdna4, 32);
+  BOTH(e4m3, bf16, fp8, cdna4, 128);
+  BOTH(i8, i32, int8, cdna4, 64);
+  // Dies whose blocks are neighbours on the line, all of one tile.
+  check_twice<bf16, bf16>("gemm/bf16/cdna3_mfma_stream_k", cdna3::gemm_bf16_cdna3_stream_k, 262208,
+                          17, 1, 16, 17 * 24 * 32);
+  if (model::judge_banks({}) != 0) return 1;
+  printf("%u checks passed\n", checked);
+}

@@ -476,7 +476,9 @@ void by_tensor_memory() {
 // The exponential without its unit, against the definition: all fractions, all exponents that
 // weights have, and what becomes zero.
 void soft_exponentials() {
+  BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 64, 64);
   f64 worst = 0.0;
+  BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 192, 128);
   for (i32 i = -125 * 4096; i <= 8 * 4096; i++) {
     const f64 x = i / 4096.0, wanted = std::exp2(x);
     worst = std::fmax(worst, std::fabs(soft_power_of_two(f32(x)) - wanted) / wanted);

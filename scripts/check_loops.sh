@@ -92,6 +92,9 @@ found $include/sm90.h 's/mbarrier.arrive.shared::cluster/mbarrier.arrive.release
 # A thread that is chosen by its number: a loop around each multiplication.
 found $include/sm100_product.h 's/warp == 1 && .*elected()/thread_index() == 32/' \
     "gemm_bf16_tcgen05: .*: ELECT" nvidia gemm/sm100_tcgen05.cu sm_100a
+found kernels/attention/sm100_tcgen05_latent.cu \
+    's/cluster_place() == 0 && elected()) multiply_all/cluster_place() == 0 \&\& thread_index() == 256) multiply_all/' \
+    "attention_mla_bf16_tcgen05: .*: ELECT" nvidia attention/sm100_tcgen05_latent.cu sm_100a
 # A claim that is said to fail, and holds.
 found kernels/proofs.toml 's/\(entries = \["gemm_int8_wgmma"\].*\) },/\1, fails = "it is said" },/' \
     "gemm_int8_wgmma: .* holds now" nvidia gemm/sm90_wgmma_turned.cu sm_90a

@@ -6,7 +6,7 @@
 mod skipped;
 
 use fizeau::{
-    bench::attention::schedule::Schedule,
+    bench::attention::schedule::{Schedule, Workers},
     case::{Mask, Sequence},
 };
 use std::{
@@ -181,15 +181,18 @@ const fn causal(
     Batch { heads, kv_heads, page, workers, mask: Mask::Causal, sequences }
 }
 
-/// What the program deals for these batches, as the model reads it; `break_it` may change it.
+/// What the program deals for these batches, to blocks and to pairs of blocks, as the model reads
+/// it; `break_it` may change it.
 fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
-    let mut text = format!("{}\n", batches.len());
-    for batch in batches {
+    let mut text = format!("{}\n", 2 * batches.len());
+    for (blocks, batch) in [1, 2].iter().flat_map(|blocks| batches.iter().map(move |b| (blocks, b)))
+    {
         let Batch { heads, kv_heads, page, workers, mask, sequences } = batch;
         let of = |&(queries, keys): &(u32, u32)| Sequence { queries, keys, ..Sequence::default() };
         let places: Vec<Sequence> = sequences.iter().map(of).collect();
         let group = heads / kv_heads;
-        let mut schedule = Schedule::new(*mask, &places, *kv_heads, group, *workers);
+        let workers = Workers { count: *workers, blocks: *blocks };
+        let mut schedule = Schedule::new(*mask, &places, *kv_heads, group, workers);
         break_it(&mut schedule);
         let mut line = |words: &[u32]| {
             let words: Vec<String> = words.iter().map(u32::to_string).collect();
@@ -210,7 +213,7 @@ fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
         }
         line(&[schedule.firsts.len() as u32]);
         line(&schedule.firsts);
-        line(&[schedule.slots]);
+        line(&[schedule.slots, *blocks]);
     }
     text
 }
@@ -234,6 +237,29 @@ fn rows_that_all_begin_at_one_bank_are_found() {
         assert_eq!(found.status.code(), Some(1), "{}", text(&found));
         let fault = format!("fault: gemm/{of}: bank conflicts");
         assert!(text(&found).contains(&fault), "{}", text(&found));
+    }
+}
+
+#[test]
+fn waits_that_a_pair_of_blocks_lacks_are_found() {
+    let name = "attention/sm100_tcgen05_latent.cu";
+    let kernel = fs::read_to_string(Path::new("kernels").join(name)).expect("a kernel");
+    for (wait, left) in [
+        ("", ""),
+        ("await_phase(&shared().queries, turn++ % 2);", "turn++;"),
+        ("await_tile(shared().used, index - 1);\n      see_tensor_memory();\n#pragma", "#pragma"),
+        ("if (tiles > 0) await_tile(shared().used, index - 1);", ""),
+    ] {
+        assert!(kernel.contains(wait), "{wait} stands nowhere in {name}");
+        let folder = tempfile::tempdir().expect("a directory");
+        let place = folder.path().join(name);
+        fs::create_dir_all(place.parent().expect("a folder")).expect("a directory");
+        fs::write(place, kernel.replace(wait, left)).expect("it is written");
+        let Some(mut program) = model(folder.path(), "latent_pair.cpp", 32) else { return };
+        let found = program.output().expect("the model runs");
+        let said = text(&found);
+        assert_eq!(found.status.success(), wait.is_empty(), "{wait}: {said}");
+        assert!(wait.is_empty() || said.contains("fault: "), "{said}");
     }
 }
 

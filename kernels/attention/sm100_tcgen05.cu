@@ -1,6 +1,6 @@
 // Prefill by tensor memory, as compute capability 10 has it (after FlashAttention-4, 2026): bf16 and
-// fp16, heads of 64 and 128, and of 192 with values of 128; fp8 (e4m3), heads of 128, whose weights
-// are of 8 bits too.
+// fp16 and fp8 (e4m3, whose weights are of 8 bits too), heads of 64 and 128, and of 192 with values of
+// 128.
 //
 // A block takes 256 queries of one head through their keys, 128 at a time, as two tiles of 128 rows.
 // One thread has keys and values copied by tensor maps; one has everything multiplied. A warpgroup
@@ -15,7 +15,7 @@
 // multiplied while the second is made.
 //
 // Tensor memory: scores of both tiles, 128 columns each, sums of both, a column for each dimension of
-// the values. Where these are 64, weights have columns of their own; else they take the place of half
+// the values. Where these are 64 of 16 bits, weights have columns of their own; else they take the place of half
 // of their scores, and the next scores that of the weights. Nothing says that those wait: of two
 // multiplications that one thread asks for, the second is done after the first only where both have
 // the same sums and the same shape (PTX manual, "Pipelined tcgen05 Instructions"), and these have
@@ -57,12 +57,15 @@ DEVICE u32 word_of(const TwoFloats (&weights)[2], e4m3 type) {
 template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   static constexpr u32 ROWS = 128, KEYS = 128, TILES = 2, GROUP = 128;
   // Tiles of keys and of values in shared memory, as many as there is room for.
-  static constexpr u32 STAGES = 4 / sizeof(T), VALUE_STAGES = DIM_QK > DIM_V ? 1 : STAGES;
+  static constexpr bool LONGER = DIM_QK > DIM_V, NARROW = sizeof(T) == 1;
+  static constexpr u32 STAGES = !NARROW ? 2 : LONGER ? 3 : 4;
+  static constexpr u32 VALUE_STAGES = LONGER && !NARROW ? 1 : STAGES;
   // Warpgroups: softmax of either tile, correction, and the one whose warps copy and multiply.
   static constexpr u32 CORRECTING = 2, DIRECTING = 3;
-  // Panels of 128 bytes of each row.
+  // Panels of 128 bytes of each row. Where a head does not fill the last one, 64 bytes of the next head
+  // stand there, or zeros, by which nothing is multiplied.
   static constexpr u32 PANEL = 128 * 128, WIDTH = 128 / sizeof(T);
-  static constexpr u32 PANELS_QK = DIM_QK / WIDTH, PANELS_V = DIM_V / WIDTH;
+  static constexpr u32 PANELS_QK = (DIM_QK + WIDTH - 1) / WIDTH, PANELS_V = (DIM_V + WIDTH - 1) / WIDTH;
   static constexpr u32 TILE = PANELS_QK * PANEL, VALUES = PANELS_V * PANEL;
   static constexpr u32 SHARED_BYTES = (TILES + STAGES) * TILE + VALUE_STAGES * VALUES;
   static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
@@ -74,8 +77,8 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   static constexpr u32 SOFT = 3;
   static constexpr u32 SCORES = instruct(Kind<T>::NUMBER, 0, ROWS, KEYS);
   static constexpr u32 SUMS = instruct(Kind<T>::NUMBER, 1, ROWS, DIM_V);
-  // Whether weights have columns of their own.
-  static constexpr bool APART = TILES * (KEYS + DIM_V + WEIGHTS) <= 512;
+  // Whether weights have columns of their own: those of 16 bits, where there is room.
+  static constexpr bool APART = !NARROW && TILES * (KEYS + DIM_V + WEIGHTS) <= 512;
 
   // What a tile of queries sees, in tiles of keys and in keys from the block's first one on.
   struct Keys {
@@ -481,9 +484,16 @@ PREFILL(bf16, 192, 128)
 PREFILL(f16, 64, 64)
 PREFILL(f16, 128, 128)
 PREFILL(f16, 192, 128)
-KERNEL(512, 1)
-attention_prefill_fp8_128_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {
-  Prefill100<e4m3, 128, 128>::one(p, &q, &k, &v);
-}
-
 #undef PREFILL
+
+#define PREFILL_8(DIM_QK, DIM_V)                                                                  \
+  KERNEL(512, 1)                                                                                  \
+  attention_prefill_fp8_##DIM_QK##_tcgen05(const AttentionParams p, MAP q, MAP k, MAP v) {        \
+    Prefill100<e4m3, DIM_QK, DIM_V>::one(p, &q, &k, &v);                                          \
+  }
+
+PREFILL_8(64, 64)
+PREFILL_8(128, 128)
+PREFILL_8(192, 128)
+
+#undef PREFILL_8

@@ -26,7 +26,8 @@ CONSTANT u32 ACROSS_MAX = 4;
 CONSTANT u32 LINE_BYTES = 64;
 CONSTANT u32 WEIGHTS_BYTES = COLUMNS * LINE_BYTES;
 CONSTANT u32 SCALES_BYTES = COLUMNS * 4;
-CONSTANT u32 SHARED_BYTES = 97280;
+// Two blocks of a unit fit into the 164 KiB of compute capability 8.0, of which each takes 1 KiB more.
+CONSTANT u32 SHARED_BYTES = 81920;
 
 template <class In> struct Layout {
   // Elements along k of a stage; chunks of 16 bytes of a row of A, and of them those of one lane.

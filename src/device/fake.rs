@@ -345,7 +345,7 @@ impl Device for FakeDevice {
         self.present()?;
         match operation {
             Operation::Stream(stream) if kernel.0 == "fake" => {
-                Ok(Function { kernel: kernel.clone(), handle: Box::new(stream) })
+                Ok(Function { kernel: kernel.clone(), cluster: 1, handle: Box::new(stream) })
             }
             _ => Err(DeviceError::Unsupported {
                 kernel: format!("{operation}/{}", kernel.0),

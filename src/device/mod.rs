@@ -536,6 +536,8 @@ pub struct Buffer {
 pub struct Function {
     /// Its name.
     pub kernel: KernelName,
+    /// Blocks of a cluster of its launches; 1 where there are none.
+    pub cluster: u32,
     /// The backend's own.
     pub handle: Box<dyn Any>,
 }

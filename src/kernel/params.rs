@@ -319,8 +319,9 @@ shared_with_kernels! {
     }
 
     /// A part of a split decode, which a worker does by itself: some keys of one head and sequence,
-    /// for up to [`AttentionPart::ROWS`] of the rows that share them. A row is a query and one of
-    /// the heads that share the keys: `query x group + head`.
+    /// for up to [`AttentionPart::ROWS`] of the rows that share them, or as many for each block of
+    /// a worker that is a cluster. A row is a query and one of the heads that share the keys:
+    /// `query x group + head`.
     #[derive(Eq)]
     pub struct AttentionPart {
         /// Which sequence.

@@ -50,6 +50,10 @@ namespace latent_32 {
 namespace latent_sm90 {
 #include "../../kernels/attention/sm90_wgmma_latent.cu"
 }
+namespace latent_sm100 {
+#include "../../kernels/attention/sm100_tcgen05_latent.cu"
+}
+#include "latent_pair_check.h"
 namespace latent_sm89 {
 #include "../../kernels/attention/sm89_mma_latent.cu"
 }
@@ -73,8 +77,6 @@ namespace split_sm100 {
 }
 
 namespace {
-
-using Kernel = void (*)(AttentionParams);
 
 template <class Q, class C, class O>
 void run(const char* name, Kernel kernel, u32 blocks, u32 shared, Roundoff roundoff,
@@ -106,16 +108,11 @@ void run_dealt(const char* name, Kernel kernel, u32 threads, u32 shared, Roundof
   const u64 bytes = u64(attention.key_tokens) * shape.kv_heads * shape.dim_qk * sizeof(C);
   model::visited = {reinterpret_cast<const u8*>(attention.k.data()),
                     std::vector<u32>(bytes / 16, 0)};
-  model::launch(3, threads, shared, [&] { kernel(attention.params); });
-  attention.check_visits(at_once);
+  const u32 blocks = dealt.blocks;
+  model::launch(blocks == 1 ? 3 : 4, threads, shared, [&] { kernel(attention.params); }, blocks);
+  attention.check_visits(at_once, blocks > 1);
   model::visited = {};
   attention.check(roundoff);
-}
-
-// A kernel that loads keys of 16 bits by a map as well, in boxes of 64.
-template <void (*ENTRY)(AttentionParams, TensorMap)> void by_map(const AttentionParams p) {
-  ENTRY(p, TensorMap{static_cast<u8*>(const_cast<void*>(p.k)), 2, p.kv_heads * p.dim_qk,
-                     p.key_tokens, {64, 64}});
 }
 
 // By a kernel of so many threads that takes so many queries and loads by tensor maps of so many keys.
@@ -163,10 +160,6 @@ void run_by_counter(const char* name, ByCounter kernel, u32 keys, Roundoff round
     if (counter[0] != 0 || counter[1] != 0) model::fail("counters are not left as they were");
   });
 }
-
-constexpr Roundoff EXACT = {0.0, 1e-7, 1e-37}, F16 = {1.0 / 2048, 1.0 / 2048, 1.0 / (1 << 24)}, BF16 = {1.0 / 256, 1.0 / 256},
-                   E4M3 = {1.0 / 16, 1.0 / 256, 1.0 / (1 << 18)},
-                   CACHE = {1.0 / 2048, 1.0 / 256, 1.0 / (1 << 24)};
 
 // Odd lengths; a sequence of one key; queries before all keys, which see none.
 const std::vector<std::pair<u32, u32>> ODD = {{5, 70}, {1, 1}, {37, 33}, {3, 0}};
@@ -373,12 +366,25 @@ void latents() {
                         BF16);
   latent_90<f16, f16>("attention/mla/f16/sm90_wgmma",
                       by_map<latent_sm90::attention_mla_f16_wgmma>, Latent90<f16>::SHARED_BYTES, F16);
+  latent_100<bf16>("attention/mla/bf16/sm100_tcgen05",
+                   by_map<latent_sm100::attention_mla_bf16_tcgen05, 32>, BF16);
+  latent_100<f16>("attention/mla/f16/sm100_tcgen05",
+                  by_map<latent_sm100::attention_mla_f16_tcgen05, 32>, F16);
   latent_90<bf16, u8>("attention/mla/fp8/sm90_wgmma", latent_sm90::attention_mla_fp8_wgmma,
                       Narrow90::SHARED_BYTES, CACHE);
 }
 
-// All kernels that follow a schedule, by one that the program made.
+// All kernels that follow a schedule, by one that the program made: those of pairs of blocks by theirs.
 void follow(Shape shape, const Dealt& dealt) {
+  if (dealt.blocks == 2) {
+    shape.dim_qk = 576;
+    shape.dim_v = 512;
+    shape.latent = true;
+    run_dealt<bf16, bf16>("schedule/mla/bf16/sm100_tcgen05",
+                          by_map<latent_sm100::attention_mla_bf16_tcgen05, 32>, 288,
+                          latent_sm100::Latent100<bf16>::SHARED_BYTES, BF16, 128, shape, dealt);
+    return;
+  }
   shape.dim_qk = shape.dim_v = 256;
   run_dealt<bf16, bf16>("schedule/bf16/sm80_mma (256)", split::attention_decode_bf16_256_mma, 64,
                         98304, BF16, 8, shape, dealt);
@@ -470,7 +476,9 @@ void by_tensor_memory() {
   BY_TENSOR_MEMORY(f16, f16, f16, F16, 64, 64);
   BY_TENSOR_MEMORY(f16, f16, f16, F16, 128, 128);
   BY_TENSOR_MEMORY(f16, f16, f16, F16, 192, 128);
+  BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 64, 64);
   BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 128, 128);
+  BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 192, 128);
 }
 
 // The exponential without its unit, against the definition: all fractions, all exponents that

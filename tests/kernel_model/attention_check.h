@@ -89,11 +89,11 @@ Shape random_latent_shape() {
 // `least`: of a weight however small, relative to the largest.
 struct Roundoff { f64 weights, output, least = 0.0; };
 
-// A schedule that the program made.
+// A schedule that the program made, for workers of so many blocks.
 struct Dealt {
   std::vector<AttentionPart> parts;
   std::vector<u32> firsts;
-  u32 slots;
+  u32 slots, blocks;
 };
 
 template <class Q, class C, class O> struct Attention {
@@ -191,8 +191,9 @@ template <class Q, class C, class O> struct Attention {
   }
 
   // Deals the keys of every sequence and head to workers, in pieces of so many at most. (That the
-  // program's own schedule deals each key once is tested with it.)
-  void deal(u32 workers, u32 piece) {
+  // program's own schedule deals each key once is tested with it.) Of a worker of several blocks each
+  // has 64 rows of a part, whose slots follow those of the rows before.
+  void deal(u32 workers, u32 piece, u32 blocks = 1) {
     const u32 group = shape.heads / shape.kv_heads;
     u32 slots = 0;
     std::vector<std::vector<AttentionPart>> of(workers);
@@ -200,7 +201,7 @@ template <class Q, class C, class O> struct Attention {
     for (u32 number = 0; number < sequences.size(); number++) {
       const AttentionSequence& sequence = sequences[number];
       for (u32 head = 0; head < shape.kv_heads; head++) {
-        for (u32 row = 0; row < sequence.queries * group; row += 64) {
+        for (u32 row = 0; row < sequence.queries * group; row += 64 * blocks) {
           const u32 start = first_key(sequence, row / group), keys = sequence.keys - start;
           const u32 count = larger(1u, (keys + piece - 1) / piece);
           for (u32 i = 0; i < count; i++) {
@@ -208,7 +209,8 @@ template <class Q, class C, class O> struct Attention {
                                             start + smaller((i + 1) * piece, keys), slots + i,
                                             slots, count});
           }
-          slots += count;
+          const u32 sets = (sequence.queries * group - row + 63) / 64;
+          slots += count * smaller(sets, blocks);
         }
       }
     }
@@ -242,17 +244,21 @@ template <class Q, class C, class O> struct Attention {
   }
 
   // Every 16 bytes of every sequence's keys, from the first that the rows of a part see, were copied
-  // once for each `at_once` of the rows that share them, at most 64 in a part; nothing else was.
-  void check_visits(u32 at_once) {
+  // once for each `at_once` of the rows that share them, at most 64 in a part, or 128 where two blocks
+  // share it; nothing else was. Latent values may be copied apart from keys.
+  void check_visits(u32 at_once, bool values_apart = false) {
+    const u32 rows_most = larger(64, at_once), apart = values_apart ? shape.dim_v * sizeof(C) / 16 : 0;
     const u32 chunks = shape.dim_qk * sizeof(C) / 16, group = shape.heads / shape.kv_heads;
     std::vector<u32> wanted(model::visited.times.size(), 0);
     for (const AttentionSequence& sequence : sequences) {
-      for (u32 row = 0; row < sequence.queries * group; row += 64) {
-        const u32 times = (smaller(64, sequence.queries * group - row) + at_once - 1) / at_once;
+      for (u32 row = 0; row < sequence.queries * group; row += rows_most) {
+        const u32 times = (smaller(rows_most, sequence.queries * group - row) + at_once - 1) / at_once;
         for (u32 key = first_key(sequence, row / group); key < sequence.keys; key++) {
           for (u32 head = 0; head < shape.kv_heads; head++) {
             const u64 at = key_token(params, sequence, key) * shape.kv_heads + head;
-            for (u32 chunk = 0; chunk < chunks; chunk++) wanted[at * chunks + chunk] += times;
+            for (u32 chunk = 0; chunk < chunks; chunk++) {
+              wanted[at * chunks + chunk] += chunk < apart ? 2 * times : times;
+            }
           }
         }
       }
@@ -361,6 +367,7 @@ template <class Follow> void schedules(const char* path, Follow follow) {
     }
     for (u32 count = number(file); count > 0; count--) dealt.firsts.push_back(number(file));
     dealt.slots = number(file);
+    dealt.blocks = number(file);
     follow(shape, dealt);
   }
   fclose(file);

@@ -109,6 +109,17 @@ inline u64 older(u64 descriptor) {
   return (descriptor & 0x00003fff3fff3fffull) | u64(1) << 62 | (pattern & 1) << 61;
 }
 
+// Where a sum of a product stands: which block, which lane, how many columns from the first. Of 128
+// rows by a pair each block has 64 of them: in lanes 64 to 127 the second half of their columns (PTX
+// manual, "Layout B").
+struct SumPlace { u32 block, lane, column; };
+inline SumPlace sum_place(u32 rows, u32 columns, u32 blocks, u32 row, u32 column) {
+  const u32 each = rows / blocks;
+  if (each == 128) return {row / 128, row % 128, column};
+  const u32 half = columns / 2;
+  return {row / each, row % each + column / half * 64, column % half};
+}
+
 // Rows of A and of the sums, and columns of B, stand in as many blocks.
 template <class T, u32 BLOCKS>
 void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 type) {
@@ -118,20 +129,22 @@ void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 
   if ((instruction & ~0x1f7f1fb0u) != 0) fail("bits of an instruction that should be 0");
   const u32 rows = (instruction >> 24 & 31) * 16, columns = (instruction >> 17 & 63) * 8;
   const bool b_k_major = (instruction >> 16 & 1) == 0;
-  if (rows != BLOCKS * 128) fail("rows of another number of blocks");
+  if (rows != BLOCKS * 128 && (BLOCKS != 2 || rows != 128)) fail("rows of another number of blocks");
+  if (columns % (BLOCKS * 16) != 0 || columns == 0 || columns > 256) fail("columns that cannot be");
   if (place() != 0) fail("not the first block of a pair");
   ask(sums, [=] {
     std::vector<Line<T>> of_a, of_b;
     for (u32 block = 0; block < BLOCKS; block++) {
       current = block * block_threads;
-      for (u32 row = 0; row < 128; row++) of_a.emplace_back(older(a), true, row);
+      for (u32 row = 0; row < rows / BLOCKS; row++) of_a.emplace_back(older(a), true, row);
       for (u32 column = 0; column < columns / BLOCKS; column++) {
         of_b.emplace_back(older(b), b_k_major, column);
       }
     }
     for (u32 row = 0; row < rows; row++) {
       for (u32 column = 0; column < columns; column++) {
-        f32* at = &tensor_memories[row / 128][row % 128][sums + column];
+        const SumPlace its = sum_place(rows, columns, BLOCKS, row, column);
+        f32* at = &tensor_memories[its.block][its.lane][sums + its.column];
         Sum sum = 0;
         if (accumulate) memcpy(&sum, at, sizeof sum);
         sum = of_a[row].added(sum, of_b[column]);
@@ -247,7 +260,7 @@ DEVICE void copy_scales(u32 column, u64 tile) {
 
 DEVICE void load_sums(f32 (&sums)[32], u32 column) {
   const u32 lane = column >> 16, first = column & 0xffff;
-  if (lane != model::current / 32 % 4 * 32) model::fail("a warp reads another's lanes");
+  if (lane != thread_index() / 32 % 4 * 32) model::fail("a warp reads another's lanes");
   for (u32 i = 0; i < 32; i++) {
     sums[i] = model::tensor_memory()[lane + model::current % 32][first + i];
   }

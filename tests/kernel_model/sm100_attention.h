@@ -45,7 +45,7 @@ DEVICE void load_half(f32 (&row)[64], u32 column) { load_columns(row, column); }
 // Stores are done when they are awaited.
 template <class Word, u32 COUNT> void store_words(const Word (&words)[COUNT], u32 column) {
   const u32 lane = column >> 16, first = column & 0xffff;
-  if (lane != model::current / 32 % 4 * 32) model::fail("a warp writes another's lanes");
+  if (lane != thread_index() / 32 % 4 * 32) model::fail("a warp writes another's lanes");
   std::vector<f32> kept(COUNT);
   memcpy(kept.data(), words, 4 * COUNT);
   const u32 row = lane + model::current % 32;

@@ -104,7 +104,7 @@ template <class In> struct WeightProduct {
                     u32 k) {
     WeightProduct product(name, m, n, k);
     shared_tiles(product, blocks, [&](f32* scratch) {
-      model::launch(blocks, 256, 97280, [&] { kernel(product.params(), scratch); });
+      model::launch(blocks, 256, 81920, [&] { kernel(product.params(), scratch); });
     }, 65600);
   }
 };

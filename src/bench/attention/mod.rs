@@ -51,7 +51,7 @@ use half::{bf16, f16};
 use operands::{Element, Operands, Output, Places};
 use planted::Planted;
 use reference::Reference;
-use schedule::Schedule;
+use schedule::{Schedule, Workers};
 
 /// Scratch memory of the host's kernels is never more: they split the keys into as few parts as
 /// fit.
@@ -158,7 +158,8 @@ fn made<'r, Q: Element, C: Element, O: Output>(
     let places = &operands.places;
     let [q, k, v, _] = operands::lengths(point, places);
     let reference = Reference::new(point, &operands);
-    let workers = device.properties().units;
+    let units = device.properties().units;
+    let workers = Workers::of(units, function.cluster);
     let group = point.heads / point.kv_heads;
     let schedule = Schedule::new(point.mask, &places.sequences, point.kv_heads, group, workers);
     let planted = Planted::new(point, places);
@@ -171,7 +172,7 @@ fn made<'r, Q: Element, C: Element, O: Output>(
     let pages = places.pages.as_ref().map(|pages| table(device, pages)).transpose()?;
     let parts = table(device, &schedule.parts)?;
     let firsts = table(device, &schedule.firsts)?;
-    let scratch = device.allocate(scratch_wanted(point, places, &schedule, workers))?;
+    let scratch = device.allocate(scratch_wanted(point, places, &schedule, units))?;
     let output = device.allocate(Bytes((reference.elements * size_of::<O>()) as u64))?;
     let address = |buffer: &Option<Buffer>| buffer.as_ref().map_or(0, |buffer| buffer.address);
     let params = AttentionParams {
@@ -185,7 +186,7 @@ fn made<'r, Q: Element, C: Element, O: Output>(
         part_firsts: firsts.address,
         scratch: scratch.address,
         scratch_bytes: scratch.size.0,
-        workers,
+        workers: workers.count,
         query_tokens: places.query_tokens,
         key_tokens: places.key_tokens,
         ..shape(point)

@@ -5,6 +5,9 @@
 //! start): loads differ by a block at most, however ragged the batch is. What stood together and
 //! was cut is combined by whichever worker is the last to finish. Keys before the first that a
 //! part's rows see are not on the line.
+//!
+//! A worker is a block, or a cluster of blocks: then a part has as many sets of rows as the cluster
+//! has blocks, and each block takes one of them through the part's keys.
 
 use crate::{
     case::{Mask, Sequence},
@@ -24,25 +27,42 @@ pub struct Schedule {
     pub parts: Vec<AttentionPart>,
     /// Of each worker its first part, and the number of parts.
     pub firsts: Vec<u32>,
-    /// Parts that are not alone.
+    /// Parts that are not alone, each counted for every set of rows that it has.
     pub slots: u32,
 }
 
+/// Who follows a schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers {
+    /// How many there are.
+    pub count: u32,
+    /// Blocks of each: sets of [`AttentionPart::ROWS`] rows of a part.
+    pub blocks: u32,
+}
+
+impl Workers {
+    /// A worker for each of the device's units, or for each cluster of `cluster` of them.
+    pub fn of(units: u32, cluster: u32) -> Workers {
+        Workers { count: (units / cluster).max(1), blocks: cluster }
+    }
+}
+
 impl Schedule {
-    /// Deals the keys of every sequence, head of K and V and [`AttentionPart::ROWS`] rows to
-    /// workers. `group` query heads share a head of K and V.
+    /// Deals the keys of every sequence, head of K and V and rows of a part to workers. `group`
+    /// query heads share a head of K and V.
     pub fn new(
         mask: Mask,
         sequences: &[Sequence],
         kv_heads: u32,
         group: u32,
-        workers: u32,
+        workers: Workers,
     ) -> Schedule {
-        let tasks: Vec<AttentionPart> = tasks(mask, sequences, kv_heads, group);
+        let rows = AttentionPart::ROWS * workers.blocks;
+        let tasks: Vec<AttentionPart> = tasks(mask, sequences, kv_heads, group, rows);
         let keys = |task: &AttentionPart| task.key_end - task.key_first;
         let blocks = |task: &AttentionPart| u64::from(keys(task).div_ceil(BLOCK));
         let total: u64 = tasks.iter().map(blocks).sum();
-        let used = u64::from(workers.max(1)).min(total.div_ceil(BLOCKS_MIN)).max(1);
+        let used = u64::from(workers.count.max(1)).min(total.div_ceil(BLOCKS_MIN)).max(1);
         let mut schedule = Schedule { parts: Vec::new(), firsts: vec![0], slots: 0 };
         let mut start = 0;
         for task in &tasks {
@@ -67,10 +87,11 @@ impl Schedule {
                     break;
                 }
             }
-            schedule.number(first);
+            let rows_left = sequences[task.sequence as usize].queries * group - task.row_first;
+            schedule.number(first, rows_left.div_ceil(AttentionPart::ROWS).min(workers.blocks));
             start = end;
         }
-        schedule.firsts.resize(workers.max(1) as usize + 1, schedule.parts.len() as u32);
+        schedule.firsts.resize(workers.count.max(1) as usize + 1, schedule.parts.len() as u32);
         schedule
     }
 
@@ -79,8 +100,9 @@ impl Schedule {
         total * self.firsts.len() as u64 / used
     }
 
-    /// Gives the parts of a task their slots, where there are several.
-    fn number(&mut self, first: usize) {
+    /// Gives the parts of a task their slots, where there are several: first those of the first of
+    /// the `sets` sets of rows, then those of the next, which the parts do not name.
+    fn number(&mut self, first: usize, sets: u32) {
         let parts = &mut self.parts[first..];
         let (slots, slot_first) = (parts.len() as u32, self.slots);
         if slots == 1 {
@@ -89,16 +111,22 @@ impl Schedule {
         for (part, slot) in parts.iter_mut().zip(slot_first..) {
             *part = AttentionPart { slot, slot_first, slots, ..*part };
         }
-        self.slots += slots;
+        self.slots += slots * sets;
     }
 }
 
-/// Every sequence, head and set of rows, with all keys from the first that its rows see.
-fn tasks(mask: Mask, sequences: &[Sequence], kv_heads: u32, group: u32) -> Vec<AttentionPart> {
+/// Every sequence, head and `rows` rows, with all keys from the first that its rows see.
+fn tasks(
+    mask: Mask,
+    sequences: &[Sequence],
+    kv_heads: u32,
+    group: u32,
+    rows: u32,
+) -> Vec<AttentionPart> {
     let mut tasks = Vec::new();
     for (number, sequence) in (0..).zip(sequences) {
         for kv_head in 0..kv_heads {
-            for row_first in (0..sequence.queries * group).step_by(AttentionPart::ROWS as usize) {
+            for row_first in (0..sequence.queries * group).step_by(rows as usize) {
                 tasks.push(AttentionPart {
                     sequence: number,
                     kv_head,
@@ -122,7 +150,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn full(sequences: &[Sequence], kv_heads: u32, group: u32, workers: u32) -> Schedule {
-        Schedule::new(Mask::Full, sequences, kv_heads, group, workers)
+        Schedule::new(Mask::Full, sequences, kv_heads, group, Workers::of(workers, 1))
     }
 
     fn sequences(keys: &[u32], queries: u32) -> Vec<Sequence> {
@@ -144,7 +172,8 @@ mod tests {
         #[test]
         fn every_key_comes_once(
             keys in prop::collection::vec(0u32..3000, 1..20),
-            kv_heads in 1u32..4, group in 1u32..100, queries in 1u32..3, workers in 1u32..200,
+            kv_heads in 1u32..4, group in 1u32..200, queries in 1u32..3, workers in 1u32..200,
+            cluster in 1u32..3,
             mask in prop_oneof![
                 Just(Mask::Full),
                 Just(Mask::Causal),
@@ -153,8 +182,9 @@ mod tests {
             ],
         ) {
             let sequences = sequences(&keys, queries);
+            let workers = Workers::of(workers, cluster);
             let schedule = Schedule::new(mask, &sequences, kv_heads, group, workers);
-            prop_assert_eq!(schedule.firsts.len(), workers as usize + 1);
+            prop_assert_eq!(schedule.firsts.len(), workers.count as usize + 1);
             prop_assert!(schedule.firsts.is_sorted());
             prop_assert_eq!(*schedule.firsts.last().expect("one") as usize, schedule.parts.len());
             let mut tasks: BTreeMap<_, Vec<&AttentionPart>> = BTreeMap::new();
@@ -162,7 +192,7 @@ mod tests {
                 let task = (part.sequence, part.kv_head, part.row_first);
                 tasks.entry(task).or_default().push(part);
             }
-            let row_sets = (queries * group).div_ceil(AttentionPart::ROWS);
+            let row_sets = (queries * group).div_ceil(AttentionPart::ROWS * cluster);
             prop_assert_eq!(tasks.len() as u32, keys.len() as u32 * kv_heads * row_sets);
             let mut slots = 0;
             for ((sequence, _, row), parts) in &tasks {
@@ -181,7 +211,8 @@ mod tests {
                 }
                 if parts.len() > 1 {
                     prop_assert_eq!(parts[0].slot, slots);
-                    slots += parts.len() as u32;
+                    let sets = (queries * group - row).div_ceil(AttentionPart::ROWS).min(cluster);
+                    slots += parts.len() as u32 * sets;
                 }
             }
             prop_assert_eq!(slots, schedule.slots);

@@ -156,7 +156,8 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
             &self.told.products,
         )?;
         self.loaded.borrow_mut().extend(way.code());
-        Ok(Function { kernel: kernel.clone(), handle: Box::new(way) })
+        let cluster = way.cluster();
+        Ok(Function { kernel: kernel.clone(), cluster, handle: Box::new(way) })
     }
 
     fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {

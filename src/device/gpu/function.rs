@@ -86,6 +86,16 @@ pub fn load(
 }
 
 impl Action {
+    /// Blocks of a cluster of its launches; 1 where there are none.
+    pub fn cluster(&self) -> u32 {
+        match self {
+            Action::Kernel(kernel) | Action::Waited(kernel) | Action::Graph(kernel, _) => {
+                kernel.cluster()
+            }
+            Action::Library(_) | Action::Copy => 1,
+        }
+    }
+
     /// What code it is; none of the driver's own copies.
     pub fn code(&self) -> Option<Code> {
         match self {

@@ -403,6 +403,11 @@ fn blocks_of_tiles(row: &KernelRow, gemm: &GemmParams) -> Option<u32> {
 }
 
 impl Loaded {
+    /// Blocks of a cluster of its launches; 1 where there are none.
+    pub fn cluster(&self) -> u32 {
+        self.row.cluster.max(1)
+    }
+
     /// Enqueues it.
     ///
     /// # Errors

@@ -241,7 +241,11 @@ impl Device for HostDevice {
         if let Some((file, row)) = user::find(self.taken(), operation, kernel) {
             let (loaded, code) = self.calls.during(|| user::load(file, row))?;
             self.loaded.borrow_mut().push(code);
-            return Ok(Function { kernel: kernel.clone(), handle: Box::new(Arc::new(loaded)) });
+            return Ok(Function {
+                kernel: kernel.clone(),
+                cluster: 1,
+                handle: Box::new(Arc::new(loaded)),
+            });
         }
         let found = self
             .kernels
@@ -254,7 +258,7 @@ impl Device for HostDevice {
         let code = library::version_of(&kernel.0)
             .map(|version| Code::Library { name: kernel.0.clone(), version });
         self.loaded.borrow_mut().extend(code);
-        Ok(Function { kernel: kernel.clone(), handle: Box::new(Arc::clone(found)) })
+        Ok(Function { kernel: kernel.clone(), cluster: 1, handle: Box::new(Arc::clone(found)) })
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {

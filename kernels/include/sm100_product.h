@@ -87,15 +87,20 @@ DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const Tenso
 
 // Makes `count` stages' barriers and takes tensor memory; `produce` is what the copying thread does,
 // `multiply` the multiplying one, of a pair that of the first block, `write` the four warps that are
-// left.
-template <u32 BLOCKS, class Stages, class Produce, class Multiply, class Write>
+// left. `rest` is what the warps of the first two do when those have done their work. Blocks of a
+// cluster of CLUSTER begin and end together.
+struct Nothing {
+  DEVICE_MEMBER void operator()() const {}
+};
+template <u32 BLOCKS, u32 CLUSTER = BLOCKS, class Stages, class Produce, class Multiply, class Write,
+          class Rest = Nothing>
 DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_at,
-                               Produce produce, Multiply multiply, Write write) {
+                               Produce produce, Multiply multiply, Write write, Rest rest = {}) {
   const u32 warp = warp_number();
-  // Of a pair no block uses the other's barriers before they are made, or after it has ended.
+  // Of a cluster no block uses the other's barriers before they are made, or after it has ended.
   const auto meet = [] {
     show_tensor_memory();
-    if constexpr (BLOCKS == 2) cluster_barrier();
+    if constexpr (CLUSTER > 1) cluster_barrier();
     else block_barrier();
     see_tensor_memory();
   };
@@ -117,6 +122,10 @@ DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_
   if (warp == 0 && elected()) produce();
   if (warp == 1 && place_in_pair<BLOCKS>() == 0 && elected()) multiply(memory);
   if (warp >= 4) write(memory);
+  if constexpr (CLUSTER > BLOCKS) {
+    warp_barrier();
+    if (warp < 4) rest();
+  }
   // Warps whose one thread worked come together before the block does.
   warp_barrier();
   meet();

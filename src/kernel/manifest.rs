@@ -79,6 +79,8 @@ pub struct KernelRow {
     pub rows_min: Option<u32>,
     /// See `rows_min`.
     pub rows_max: Option<u32>,
+    /// Columns of C that it is made for, at most.
+    pub columns_max: Option<u32>,
     /// Tensor maps that follow the parameters.
     #[serde(default)]
     pub maps: Vec<Map>,

@@ -180,6 +180,7 @@ fn fields_of_gpus(row: &KernelRow) -> Vec<&'static str> {
         ("tiles", row.tiles.is_some()),
         ("rows_min", row.rows_min.is_some()),
         ("rows_max", row.rows_max.is_some()),
+        ("columns_max", row.columns_max.is_some()),
         ("maps", !row.maps.is_empty()),
     ];
     fields.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()

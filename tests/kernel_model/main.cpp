@@ -117,6 +117,10 @@ namespace sm100 {
 #include "../../kernels/gemm/sm100_tcgen05.cu"
 #include "../../kernels/gemm/sm100_tcgen05_int8.cu"
 }
+namespace sm100_few {
+#include "../../kernels/gemm/sm100_tcgen05_few.cu"
+#include "../../kernels/gemm/sm100_tcgen05_few_int8.cu"
+}
 namespace portable_scaled {
 #include "../../kernels/gemm/portable_scaled.cu"
 }
@@ -272,6 +276,52 @@ void products_of_few_rows() {
   SPLIT(f16, f16, f16, 256);
   SPLIT(e4m3, bf16, fp8, 256);
 }
+#undef SPLIT
+#undef FEW
+
+// The same by tensor memory. Whole tiles: one row, all that a tile has and fewer; columns that no tile divides;
+// many tiles for each block, of more stages than a ring has, and of one. Shared ones: fewer stages than blocks,
+// so that some have none; numbers of them that no number of blocks divides, and more than a ring has.
+template <class In, class Out, u32 ROWS, u32 SPLIT, class Kernel>
+void few_by_tcgen05(const char* name, Kernel kernel) {
+  const u32 depth = 128 / sizeof(In);
+  const Boxes boxes = {ROWS, 128, 0, sizeof(In) == 4 ? 32 : 16};
+  const u32 whole[][4] = {{4, 1, 16, 16}, {3, ROWS, 144, 14 * depth + 16}, {2, ROWS - 3, 784, depth}};
+  const u32 shared[][3] = {{ROWS / 16, 16, depth / 2}, {ROWS - 3, 272, (SPLIT * 13 + 1) * depth - 16},
+                           {ROWS, 144, 5 * depth}};
+  if (SPLIT == 1) {
+    for (const auto& [blocks, m, n, k] : whole) {
+      Product<In, Out>::check(name, kernel, boxes, blocks, m, n, k, 1, 256);
+    }
+    return;
+  }
+  for (const auto& [m, n, k] : shared) {
+    Product<In, Out>::check(name, kernel, boxes, SPLIT * ((n + 127) / 128), m, n, k, SPLIT, 256);
+  }
+}
+#define FEW(IN, OUT, NAME, FORM, ROWS, SPLIT)                                                     \
+  few_by_tcgen05<IN, OUT, ROWS, SPLIT>("gemm/" #NAME "/sm100_tcgen05_" #FORM,                     \
+                                       sm100_few::gemm_##NAME##_tcgen05_##FORM)
+#define SPLIT(IN, OUT, NAME, BLOCKS)                                                              \
+  FEW(IN, OUT, NAME, split##BLOCKS##_16, 16, BLOCKS);                                             \
+  FEW(IN, OUT, NAME, split##BLOCKS##_32, 32, BLOCKS);                                             \
+  FEW(IN, OUT, NAME, split##BLOCKS##_64, 64, BLOCKS);                                             \
+  FEW(IN, OUT, NAME, split##BLOCKS##_128, 128, BLOCKS);                                           \
+  FEW(IN, OUT, NAME, split##BLOCKS##_256, 256, BLOCKS)
+#define ALL(IN, OUT, NAME)                                                                        \
+  FEW(IN, OUT, NAME, few, 16, 1);                                                                 \
+  FEW(IN, OUT, NAME, few_32, 32, 1);                                                              \
+  FEW(IN, OUT, NAME, few_64, 64, 1);                                                              \
+  SPLIT(IN, OUT, NAME, 2);                                                                        \
+  SPLIT(IN, OUT, NAME, 4)
+void products_of_few_rows_by_tensor_memory() {
+  ALL(bf16, bf16, bf16);
+  ALL(f16, f16, f16);
+  ALL(e4m3, bf16, fp8);
+  ALL(f32, f32, tf32);
+  ALL(i8, i32, int8);
+}
+#undef ALL
 #undef SPLIT
 #undef FEW
 
@@ -703,6 +753,8 @@ void descriptors() {
   same(instruct(0, 0, 128, 256) == 0x08400010u, "instruct", "bits of fp8");
   // int8 by a pair, B mn-major, sums of i32: 0x20 | 0x80 | 0x400 | 0x10000 | 32 << 17 | 16 << 24.
   same(instruct(1, 1, 256, 256, 2) == 0x104104a0u, "instruct", "bits of int8");
+  // bf16, A mn-major, 128 x 16: 0x10 | 0x80 | 0x400 | 0x8000 | 2 << 17 | 8 << 24.
+  same(with_a_mn_major(instruct(1, 0, 128, 16)) == 0x08048490u, "with_a_mn_major", "bits of bf16");
   // 1 in bits 46..48 and in bits 61..63, 512 / 16 in bits 32...
   same(describe_words_mn_major(0x2400, 0x1000) == 0x2000402001000240ull,
        "describe_words_mn_major", "bits");
@@ -762,6 +814,7 @@ int main(int count, char** arguments) {
   lines();
   shared_products();
   products_of_few_rows();
+  products_of_few_rows_by_tensor_memory();
   grouped_products();
   scaled_products();
   weight_products();

@@ -170,19 +170,20 @@ void by_wgmma(const char* name, Kernel kernel, Boxes boxes, u32 columns) {
   by_wgmma<IN, OUT>("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, WGMMA, 256)
 // One block for each tile of 128 rows, or two for one of 256, of which one stands still while the other
 // goes on: more stages than a ring has, many tiles of one stage for each block, rows and columns of which
-// one block of a pair has none.
+// one block of a pair has none; a last tile that two blocks or pairs halve, with columns in both halves.
 template <class In, class Out, class Kernel>
 void by_tcgen05(const char* name, Kernel alone, Kernel pair) {
   const u32 depth = 128 / sizeof(In);
   const u32 shapes[][4] = {{2, 1, 16, 16},
                            {2, 131, 528, 272},
                            {4, 300, 272, 7 * depth + 16},
-                           {2, 520, 1040, depth}};
+                           {2, 520, 1040, depth},
+                           {4, 520, 208, 7 * depth + 16}};
   const u32 atom = sizeof(In) == 4 ? 32 : 16;
   const std::string name_of_pair = std::string(name) + "_pair";
   for (const auto& [blocks, m, n, k] : shapes) {
-    Product<In, Out>::check(name, alone, 256, {128, 256, 128, atom}, blocks + 1, m, n, k);
-    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 128, 128, atom}, blocks, m, n, k, 2);
+    Product<In, Out>::check(name, alone, 256, {128, 64, 128, atom}, blocks + 1, m, n, k);
+    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 64, 128, atom}, blocks, m, n, k, 2);
   }
 }
 #define SM100(IN, OUT, NAME)                                                                      \
@@ -797,6 +798,27 @@ void rasters() {
       same(outside == least, "place_of", "as few tiles outside as there can be");
     }
   }
+  // Every half of every tile comes once, and only tiles of a round that halves do not lengthen are cut.
+  for (u32 tiles = 1; tiles < 40; tiles++) {
+    for (u32 workers = 1; workers < 20; workers++) {
+      const u32 whole = whole_tiles(tiles, workers);
+      const Work work = {1, tiles, 1, 4, whole};
+      std::vector<u32> halves(tiles * 2);
+      for (u32 index = 0; index < made_in_all(work); index++) {
+        const Made made = made_at(work, index);
+        const u32 first = made.half == 1 ? 1 : 0, last = made.half == 0 ? 0 : 1;
+        for (u32 half = first; half <= last; half++) halves[made.column * 2 + half]++;
+        same((made.half == 2) == (index < whole), "made_at", "which tiles are cut");
+      }
+      for (u32 count : halves) same(count == 1, "made_at", "every half once");
+      const u32 rounds = (made_in_all(work) + workers - 1) / workers;
+      same(rounds == (tiles + workers - 1) / workers, "whole_tiles", "no more rounds than before");
+      same(whole == tiles || whole % workers == 0, "whole_tiles", "whole rounds before the halves");
+    }
+  }
+  // 256 tiles on 74 pairs: three rounds of whole tiles, 68 halves in the fourth.
+  same(whole_tiles(256, 74) == 222, "whole_tiles", "4096 x 4096 on 74 pairs");
+  same(whole_tiles(64, 74) == 64, "whole_tiles", "2048 x 2048 on 74 pairs");
   // 132 tiles of 128 x 256: 8 high they take 1024 rows of A and 4352 columns of B, 16 high 2048 and
   // 2304. 66 pairs below each other are 8 high, beside each other 16.
   same(group_height(128, 256, 132) == 16, "group_height", "tiles");

@@ -340,6 +340,9 @@ void grouped_products() {
   grouped_by_maps<bf16, bf16>("grouped/bf16/sm90_wgmma", sm90::grouped_bf16_wgmma);
   grouped_by_maps<f16, f16>("grouped/f16/sm90_wgmma", sm90::grouped_f16_wgmma);
   grouped_by_maps<e4m3, bf16>("grouped/fp8/sm90_wgmma", sm90::grouped_fp8_wgmma);
+  grouped_by_tcgen05<bf16, bf16>("grouped/bf16/sm100_tcgen05", sm100::grouped_bf16_tcgen05);
+  grouped_by_tcgen05<f16, f16>("grouped/f16/sm100_tcgen05", sm100::grouped_f16_tcgen05);
+  grouped_by_tcgen05<e4m3, bf16>("grouped/fp8/sm100_tcgen05", sm100::grouped_fp8_tcgen05);
 }
 
 template <class In, class Plain, class ByMaps>

@@ -152,10 +152,10 @@ DEVICE void leave(void* c, u64 at, Vector<u32> sums, u32) {
 template <class S> DEVICE void keep(u8* buffer, u32 thread, u32 column, bool made) {
   const u32 to = shared_address(buffer) + thread * 4;
   for (u32 first = 0; first < S::ROWS; first += S::AT_ONCE) {
-    f32 values[S::AT_ONCE];
-    load_sums(values, column + first);
+    f32 values[S::AT_ONCE] = {};
+    if (S::SHARERS == 1 || made) load_sums(values, column + first);
     UNROLL for (u32 i = 0; i < S::AT_ONCE; i++) {
-      store_word(to + (first + i) * LINE_BYTES, made ? bits_of(values[i]) : 0);
+      store_word(to + (first + i) * LINE_BYTES, bits_of(values[i]));
     }
   }
 }

@@ -1,6 +1,6 @@
 // Matrix products into tensor memory, as compute capability 10 has them: bf16, f16, tf32 and
-// fp8 (e4m3).
-#include "sm100_unscaled.h"
+// fp8 (e4m3); of groups of rows bf16, f16 and fp8.
+#include "sm100_grouped.h"
 
 KERNEL(256, 1) gemm_bf16_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
   product<bf16, 1>(p, &a, &b, &c);
@@ -25,4 +25,13 @@ KERNEL(256, 1) gemm_tf32_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
 }
 KERNEL(256, 1) gemm_fp8_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
   product<e4m3, 2>(p, &a, &b, &c);
+}
+KERNEL(256, 1) grouped_bf16_tcgen05(const GroupedParams p, MAP a, MAP b, MAP c) {
+  product_of_groups<bf16>(p, &a, &b, &c);
+}
+KERNEL(256, 1) grouped_f16_tcgen05(const GroupedParams p, MAP a, MAP b, MAP c) {
+  product_of_groups<f16>(p, &a, &b, &c);
+}
+KERNEL(256, 1) grouped_fp8_tcgen05(const GroupedParams p, MAP a, MAP b, MAP c) {
+  product_of_groups<e4m3>(p, &a, &b, &c);
 }

@@ -44,6 +44,8 @@ DEVICE u64 describe_words_mn_major(u32 address, u32 columns_32) {
 DEVICE constexpr u32 instruct(u32 type, u32 b_mn_major, u32 rows, u32 columns, u32 sums = 1) {
   return sums << 4 | type << 7 | type << 10 | b_mn_major << 16 | columns / 8 << 17 | rows / 16 << 24;
 }
+// The same where A is mn-major: bit 15.
+DEVICE constexpr u32 with_a_mn_major(u32 instruction) { return instruction | 1u << 15; }
 
 // The same where blocks of A and B have scales (PTX manual, "Instruction descriptor format for
 // .kind::mxf8f6f4" and "for .kind::mxf4 and .kind::mxf4nvf4"): bits 4..5 and 29..30 from which byte

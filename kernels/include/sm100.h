@@ -144,7 +144,19 @@ DEVICE void load_sums(f32 (&sums)[32], u32 column) {
                "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];\n"
                "tcgen05.wait::ld.sync.aligned;"
                : SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24) : "r"(column) : "memory");
+}
+// The same of 16 columns.
+DEVICE void load_sums(f32 (&sums)[16], u32 column) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];\n"
+               "tcgen05.wait::ld.sync.aligned;"
+               : SUMS_8(0), SUMS_8(8) : "r"(column) : "memory");
+}
 #undef SUMS_8
+
+// A word of shared memory.
+DEVICE void store_word(u32 at, u32 word) {
+  asm volatile("st.shared.u32 [%0], %1;" :: "r"(at), "r"(word) : "memory");
 }
 
 #endif  // FIZEAU_SM100_H

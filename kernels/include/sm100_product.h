@@ -8,14 +8,39 @@
 // Two tiles of sums.
 using Sums = PhaseRing<2>;
 
-// Tiles, the steps of each along k, and how many rows of tiles are walked at once.
-struct Work { u32 rows, columns, steps, height; };
+// Tiles, the steps of each along k, how many rows of tiles are walked at once, and of how many tiles
+// none is halved: those behind them are made as two halves of their columns.
+struct Work { u32 rows, columns, steps, height, whole = ~0u; };
 
-// Calls `make(tile)` for each tile that this block makes, or the pair that it belongs to.
-template <u32 BLOCKS, class Make> DEVICE void for_each_tile(Work work, Make make) {
+// A tile of C, or the first (0) or second (1) half of its columns; 2: all of them.
+struct Made : Tile { u32 half; };
+
+// Tiles that are not halved: all of them, but for those of a last round in which halves suffice for
+// `workers` blocks or pairs.
+DEVICE u32 whole_tiles(u32 tiles, u32 workers) {
+  const u32 rest = tiles % workers;
+  return 2 * rest <= workers ? tiles - rest : tiles;
+}
+
+// Which tile or half comes as number `index`, of those that all blocks make together. The halves of a
+// tile follow each other.
+DEVICE u32 made_in_all(Work work) {
   const u32 tiles = work.rows * work.columns;
-  for (u32 index = block_index() / BLOCKS; index < tiles; index += block_count() / BLOCKS) {
-    make(tile_at(index, work.rows, work.columns, work.height));
+  return tiles <= work.whole ? tiles : 2 * tiles - work.whole;
+}
+DEVICE Made made_at(Work work, u32 index) {
+  const bool halved = index >= work.whole;
+  const u32 behind = halved ? index - work.whole : 0;
+  const Tile tile = tile_at(halved ? work.whole + behind / 2 : index, work.rows, work.columns,
+                            work.height);
+  return {tile, halved ? behind % 2 : 2};
+}
+
+// Calls `make(tile)` for each tile or half that this block makes, or the pair that it belongs to.
+template <u32 BLOCKS, class Make> DEVICE void for_each_tile(Work work, Make make) {
+  const u32 all = made_in_all(work);
+  for (u32 index = block_index() / BLOCKS; index < all; index += block_count() / BLOCKS) {
+    make(made_at(work, index));
   }
 }
 
@@ -41,61 +66,76 @@ DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, u32) {
   return chunk;
 }
 
-// Writes tile after tile, 128 bytes of each row at a time: each thread has one row of them. Each tells
-// the block that multiplies when it has read its sums.
-template <class Out, u32 COLUMNS, u32 BLOCKS>
-DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c) {
-  constexpr u32 WIDTH = 128 / sizeof(Out), PARTS = COLUMNS / WIDTH, CHUNKS = sizeof(Out) * 2;
+// Writes `parts` times 128 bytes of each row of a tile whose sums stand from column `from` of tensor
+// memory on; each thread has one row of them. `freed()` is called when the last sums are read, and `next`
+// says which buffer is free next.
+template <class Out, class Freed>
+DEVICE void write_tile(u32 from, u8* buffers, u32& next, u32 parts, u32 column, u32 first,
+                       const TensorMap* c, Freed freed) {
+  constexpr u32 WIDTH = 128 / sizeof(Out), CHUNKS = sizeof(Out) * 2;
   const u32 row = thread_index() % WRITERS;
-  u32 next = 0;
-  for_each_tile<BLOCKS>(work, [&](Tile tile) {
-    await_phase(&sums.full[sums.at], sums.parity);
-    see_tensor_memory();
-    for (u32 part = 0; part < PARTS; part++) {
-      u8* buffer = buffers + next * BUFFER_BYTES;
-      next = (next + 1) % BUFFERS;
-      // The store before the last one, which read this buffer, has done so.
-      if (row == 0) await_stores_read<BUFFERS - 1>();
-      barrier_of<WRITERS>(1);
-      UNROLL for (u32 load = 0; load < WIDTH / 32; load++) {
-        f32 values[32];
-        const u32 lanes = row / 32 * 32 << 16;
-        load_sums(values, memory + lanes + sums.at * COLUMNS + part * WIDTH + load * 32);
-        UNROLL for (u32 i = 0; i < CHUNKS; i++) {
-          const u32 place = (load * CHUNKS + i) ^ (row % 8);
-          store_chunk(buffer + row * 128 + place * 16, chunk_of(values, i, Out()));
-        }
-      }
-      if (part == PARTS - 1) {
-        // The last sums of this tile are read: its place is free.
-        show_tensor_memory();
-        if constexpr (BLOCKS == 2) arrive_in_cluster(&sums.empty[sums.at], 0);
-        else arrive(&sums.empty[sums.at]);
-      }
-      show_to_copies();
-      barrier_of<WRITERS>(1);
-      if (row == 0) {
-        const u32 first = (tile.row * BLOCKS + place_in_pair<BLOCKS>()) * WRITERS;
-        tile_store(c, buffer, tile.column * COLUMNS + part * WIDTH, first);
-        close_stores();
+  for (u32 part = 0; part < parts; part++) {
+    u8* buffer = buffers + next * BUFFER_BYTES;
+    next = (next + 1) % BUFFERS;
+    // The store before the last one, which read this buffer, has done so.
+    if (row == 0) await_stores_read<BUFFERS - 1>();
+    barrier_of<WRITERS>(1);
+    UNROLL for (u32 load = 0; load < WIDTH / 32; load++) {
+      f32 values[32];
+      load_sums(values, from + (row / 32 * 32 << 16) + part * WIDTH + load * 32);
+      UNROLL for (u32 i = 0; i < CHUNKS; i++) {
+        const u32 place = (load * CHUNKS + i) ^ (row % 8);
+        store_chunk(buffer + row * 128 + place * 16, chunk_of(values, i, Out()));
       }
     }
+    if (part == parts - 1) freed();
+    show_to_copies();
+    barrier_of<WRITERS>(1);
+    if (row == 0) {
+      tile_store(c, buffer, column + part * WIDTH, first);
+      close_stores();
+    }
+  }
+}
+
+// Writes tile after tile. Each thread tells the block that multiplies when it has read its sums.
+template <class Out, u32 COLUMNS, u32 BLOCKS>
+DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c) {
+  constexpr u32 PARTS = COLUMNS * sizeof(Out) / 128;
+  u32 next = 0;
+  for_each_tile<BLOCKS>(work, [&](Made tile) {
+    await_phase(&sums.full[sums.at], sums.parity);
+    see_tensor_memory();
+    const u32 column = tile.column * COLUMNS + (tile.half == 1 ? COLUMNS / 2 : 0);
+    const u32 first = (tile.row * BLOCKS + place_in_pair<BLOCKS>()) * WRITERS;
+    write_tile<Out>(memory + sums.at * COLUMNS, buffers, next, tile.half == 2 ? PARTS : PARTS / 2,
+                    column, first, c, [&] {
+      // The last sums of this tile are read: its place is free.
+      show_tensor_memory();
+      if constexpr (BLOCKS == 2) arrive_in_cluster(&sums.empty[sums.at], 0);
+      else arrive(&sums.empty[sums.at]);
+    });
     sums.advance();
   });
-  if (row == 0) await_stores<0>();
+  if (thread_index() % WRITERS == 0) await_stores<0>();
 }
 
 // Makes `count` stages' barriers and takes tensor memory; `produce` is what the copying thread does,
 // `multiply` the multiplying one, of a pair that of the first block, `write` the four warps that are
-// left.
-template <u32 BLOCKS, class Stages, class Produce, class Multiply, class Write>
+// left. `rest` is what the warps of the first two do when those have done their work. Blocks of a
+// cluster of CLUSTER begin and end together.
+struct Nothing {
+  DEVICE_MEMBER void operator()() const {}
+};
+template <u32 BLOCKS, u32 CLUSTER = BLOCKS, class Stages, class Produce, class Multiply, class Write,
+          class Rest = Nothing>
 DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_at,
-                               Produce produce, Multiply multiply, Write write) {
+                               Produce produce, Multiply multiply, Write write, Rest rest = {}) {
   const u32 warp = warp_number();
-  // Of a pair no block uses the other's barriers before they are made, or after it has ended.
+  // Of a cluster no block uses the other's barriers before they are made, or after it has ended.
   const auto meet = [] {
     show_tensor_memory();
-    if constexpr (BLOCKS == 2) cluster_barrier();
+    if constexpr (CLUSTER > 1) cluster_barrier();
     else block_barrier();
     see_tensor_memory();
   };
@@ -117,6 +157,10 @@ DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_
   if (warp == 0 && elected()) produce();
   if (warp == 1 && place_in_pair<BLOCKS>() == 0 && elected()) multiply(memory);
   if (warp >= 4) write(memory);
+  if constexpr (CLUSTER > BLOCKS) {
+    warp_barrier();
+    if (warp < 4) rest();
+  }
   // Warps whose one thread worked come together before the block does.
   warp_barrier();
   meet();

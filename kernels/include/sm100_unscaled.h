@@ -7,6 +7,9 @@
 // copied by tensor maps, four or six in a ring; one thread of another warp, of a pair the first
 // block's, has them multiplied; four warps write the sums. Tensor memory holds two tiles of sums: one
 // is written while the next is made.
+//
+// Where the last round would leave half of the blocks or pairs without a tile, each of its tiles is cut
+// into two halves of 128 columns, which two of them make.
 #pragma once
 #include "params.h"
 #include "sm100_product.h"
@@ -14,13 +17,13 @@
 // Of a block.
 CONSTANT u32 ROWS = 128;
 CONSTANT u32 COLUMNS = 256;
+CONSTANT u32 HALF = COLUMNS / 2;
 CONSTANT u32 ROW_BYTES = 128;
 CONSTANT u32 BYTES_A = ROWS * ROW_BYTES;
 
-// A stage of a block, alone or of a pair.
+// A stage of a block, alone or of a pair; of a half of a tile it is less full.
 template <u32 BLOCKS> struct Stage {
-  static constexpr u32 COLUMNS_B = COLUMNS / BLOCKS;
-  static constexpr u32 BYTES = BYTES_A + COLUMNS_B * ROW_BYTES;
+  static constexpr u32 BYTES = BYTES_A + COLUMNS / BLOCKS * ROW_BYTES;
   static constexpr u32 COUNT = 2 + 2 * BLOCKS;
   using Ring = PhaseRing<COUNT>;
 };
@@ -35,16 +38,21 @@ DEVICE void load_box(u8* to, const TensorMap* map, u32 column, u32 row, u64* ful
 template <class In, class Sum, u32 TYPE, u32 SUMS> struct RowByRow {
   using Out = Sum;
   static constexpr u32 DEPTH = ROW_BYTES / sizeof(In);
-  static DEVICE_MEMBER constexpr u32 instruction(u32 rows) {
-    return instruct(TYPE, 1, rows, COLUMNS, SUMS);
+  static DEVICE_MEMBER constexpr u32 instruction(u32 rows, u32 width) {
+    return instruct(TYPE, 1, rows, width, SUMS);
   }
   static constexpr u32 BOX_BYTES = DEPTH * ROW_BYTES;
-  template <u32 BLOCKS>
+  // Columns of a block's smallest part of B.
+  static constexpr u32 BOX = DEPTH;
+  template <u32 BLOCKS, u32 WIDTH>
   static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, u32 column, u32 step, u64* full) {
-    UNROLL for (u32 box = 0; box < COLUMNS / BLOCKS / DEPTH; box++) {
+    UNROLL for (u32 box = 0; box < WIDTH / BLOCKS / DEPTH; box++) {
       load_box<BLOCKS>(to + box * BOX_BYTES, b, column + box * DEPTH, step * DEPTH, full);
     }
   }
+  // Where group `group` of B begins: its first column, and its first stage.
+  static DEVICE_MEMBER u32 column_of(u32, u32) { return 0; }
+  static DEVICE_MEMBER u32 stage_of(u32 group, u32 steps) { return group * steps; }
   static constexpr u32 PART_B = DEPTH / 4 * ROW_BYTES;
   static DEVICE_MEMBER u64 describe_b(u32 stage) {
     return describe_for_tensor_memory(describe_mn_major(stage, BOX_BYTES));
@@ -62,37 +70,62 @@ template <> struct Type<i8> : RowByRow<i8, u32, 1, 2> {};
 template <> struct Type<e4m3> {
   using Out = bf16;
   static constexpr u32 DEPTH = ROW_BYTES;
-  static DEVICE_MEMBER constexpr u32 instruction(u32 rows) {
-    return instruct(0, 0, rows, COLUMNS);
+  static DEVICE_MEMBER constexpr u32 instruction(u32 rows, u32 width) {
+    return instruct(0, 0, rows, width);
   }
-  template <u32 BLOCKS>
+  static constexpr u32 BOX = 64;
+  template <u32 BLOCKS, u32 WIDTH>
   static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, u32 column, u32 step, u64* full) {
-    load_box<BLOCKS>(to, b, step * DEPTH, column, full);
+    UNROLL for (u32 box = 0; box < WIDTH / BLOCKS / BOX; box++) {
+      load_box<BLOCKS>(to + box * BOX * ROW_BYTES, b, step * DEPTH, column + box * BOX, full);
+    }
   }
+  static DEVICE_MEMBER u32 column_of(u32 group, u32 columns) { return group * columns; }
+  static DEVICE_MEMBER u32 stage_of(u32, u32) { return 0; }
   static constexpr u32 PART_B = 32;
   static DEVICE_MEMBER u64 describe_b(u32 stage) {
     return describe_for_tensor_memory(describe_k_major(stage));
   }
 };
 
+// Whether tiles can be halved: of int8 a box of B has as many columns as a block of a pair.
+template <class In, u32 BLOCKS> struct Halves {
+  static constexpr bool EXIST = Type<In>::BOX <= HALF / BLOCKS;
+};
+
+// Has the stages of a tile, or of a half of one, copied from row `row` of A and column `column` of B on; the first
+// stage of B is `first`.
+template <class In, u32 BLOCKS, u32 WIDTH, class Ring>
+DEVICE void copy_stages(Ring& ring, u8* shared, u32 steps, u32 row, u32 column, u32 first,
+                        const TensorMap* a, const TensorMap* b) {
+  const u32 place = place_in_pair<BLOCKS>();
+  for (u32 step = 0; step < steps; step++) {
+    await_phase(&ring.empty[ring.at], ring.parity ^ 1);
+    u64* full = &ring.full[ring.at];
+    u8* to = shared + ring.at * Stage<BLOCKS>::BYTES;
+    if (place == 0) arrive_expecting(full, BLOCKS * BYTES_A + WIDTH * ROW_BYTES);
+    load_box<BLOCKS>(to, a, step * Type<In>::DEPTH, row + place * ROWS, full);
+    Type<In>::template load_b<BLOCKS, WIDTH>(to + BYTES_A, b, column + place * (WIDTH / BLOCKS),
+                                             first + step, full);
+    ring.advance();
+  }
+}
+
 // Has stage after stage copied, through all tiles. The first block of a pair waits for what comes to
 // both.
 template <class In, u32 BLOCKS, class Ring>
 DEVICE void produce(Ring ring, u8* shared, Work work, const TensorMap* a, const TensorMap* b) {
   using S = Stage<BLOCKS>;
-  const u32 place = place_in_pair<BLOCKS>();
-  for_each_tile<BLOCKS>(work, [&](Tile tile) {
-    const u32 row = (tile.row * BLOCKS + place) * ROWS;
-    const u32 column = tile.column * COLUMNS + place * S::COLUMNS_B;
-    for (u32 step = 0; step < work.steps; step++) {
-      await_phase(&ring.empty[ring.at], ring.parity ^ 1);
-      u64* full = &ring.full[ring.at];
-      u8* to = shared + ring.at * S::BYTES;
-      if (place == 0) arrive_expecting(full, BLOCKS * S::BYTES);
-      load_box<BLOCKS>(to, a, step * Type<In>::DEPTH, row, full);
-      Type<In>::template load_b<BLOCKS>(to + BYTES_A, b, column, step, full);
-      ring.advance();
+  for_each_tile<BLOCKS>(work, [&](Made tile) {
+    const u32 row = tile.row * BLOCKS * ROWS;
+    if constexpr (Halves<In, BLOCKS>::EXIST) {
+      if (tile.half < 2) {
+        const u32 column = tile.column * COLUMNS + tile.half * HALF;
+        copy_stages<In, BLOCKS, HALF>(ring, shared, work.steps, row, column, 0, a, b);
+        return;
+      }
     }
+    copy_stages<In, BLOCKS, COLUMNS>(ring, shared, work.steps, row, tile.column * COLUMNS, 0, a, b);
   });
   // A block of a pair does not end before the last commits have arrived at its barriers.
   for (u32 i = 0; BLOCKS == 2 && i < S::COUNT; i++) {
@@ -101,27 +134,38 @@ DEVICE void produce(Ring ring, u8* shared, Work work, const TensorMap* a, const 
   }
 }
 
-// Has stage after stage multiplied; each is given back, and each tile of sums handed over, when what
-// was asked for so far is done.
+// Has the stages of a tile, or of a half of one, multiplied; each is given back when what was asked for
+// so far is done.
+template <class In, u32 BLOCKS, u32 WIDTH, class Ring>
+DEVICE void multiply_stages(Ring& ring, u32 sums, u8* shared, u32 steps) {
+  for (u32 step = 0; step < steps; step++) {
+    await_phase(&ring.full[ring.at], ring.parity);
+    see_tensor_memory();
+    const u32 at = shared_address(shared) + ring.at * Stage<BLOCKS>::BYTES;
+    const u64 a = describe_for_tensor_memory(describe_k_major(at));
+    const u64 b = Type<In>::describe_b(at + BYTES_A);
+    UNROLL for (u32 part = 0; part < 4; part++) {
+      multiply_into<BLOCKS>(sums, further(a, part * 32), further(b, part * Type<In>::PART_B),
+                            Type<In>::instruction(BLOCKS * ROWS, WIDTH), part > 0 ? 1 : step, In());
+    }
+    arrive_when_multiplied<BLOCKS>(&ring.empty[ring.at]);
+    ring.advance();
+  }
+}
+
+// Has tile after tile multiplied; each one's sums are handed over when they are made.
 template <class In, u32 BLOCKS, class Ring>
 DEVICE void multiply_all(Ring ring, Sums sums, u32 memory, u8* shared, Work work) {
-  for_each_tile<BLOCKS>(work, [&](Tile) {
+  for_each_tile<BLOCKS>(work, [&](Made tile) {
     await_phase(&sums.empty[sums.at], sums.parity ^ 1);
     see_tensor_memory();
-    for (u32 step = 0; step < work.steps; step++) {
-      await_phase(&ring.full[ring.at], ring.parity);
-      see_tensor_memory();
-      const u32 at = shared_address(shared) + ring.at * Stage<BLOCKS>::BYTES;
-      const u64 a = describe_for_tensor_memory(describe_k_major(at));
-      const u64 b = Type<In>::describe_b(at + BYTES_A);
-      UNROLL for (u32 part = 0; part < 4; part++) {
-        multiply_into<BLOCKS>(memory + sums.at * COLUMNS, further(a, part * 32),
-                              further(b, part * Type<In>::PART_B),
-                              Type<In>::instruction(BLOCKS * ROWS), part > 0 ? 1 : step, In());
-      }
-      arrive_when_multiplied<BLOCKS>(&ring.empty[ring.at]);
-      ring.advance();
+    const u32 to = memory + sums.at * COLUMNS;
+    bool whole = true;
+    if constexpr (Halves<In, BLOCKS>::EXIST) {
+      whole = tile.half == 2;
+      if (!whole) multiply_stages<In, BLOCKS, HALF>(ring, to, shared, work.steps);
     }
+    if (whole) multiply_stages<In, BLOCKS, COLUMNS>(ring, to, shared, work.steps);
     arrive_when_multiplied<BLOCKS>(&sums.full[sums.at]);
     sums.advance();
   });
@@ -137,9 +181,12 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
   const typename S::Ring ring = {barriers, barriers + S::COUNT, 0, 0};
   const Sums sums = {barriers + 2 * S::COUNT, barriers + 2 * S::COUNT + 2, 0, 0};
   u32* memory_at = reinterpret_cast<u32*>(barriers + 2 * S::COUNT + 4);
-  const Work work = {tiles_along(p.m, BLOCKS * ROWS), tiles_along(p.n, COLUMNS),
-                     tiles_along(p.k, Type<In>::DEPTH),
-                     group_height(BLOCKS * ROWS, COLUMNS, block_count() / BLOCKS)};
+  Work work = {tiles_along(p.m, BLOCKS * ROWS), tiles_along(p.n, COLUMNS),
+               tiles_along(p.k, Type<In>::DEPTH),
+               group_height(BLOCKS * ROWS, COLUMNS, block_count() / BLOCKS)};
+  if constexpr (Halves<In, BLOCKS>::EXIST) {
+    work.whole = whole_tiles(work.rows * work.columns, block_count() / BLOCKS);
+  }
   if (thread_index() == 0) {
     prefetch_map(a);
     prefetch_map(b);

@@ -81,6 +81,8 @@ pub struct KernelRow {
     pub rows_max: Option<u32>,
     /// How full the rounds of other kernels' tiles are, at most, in products that it is made for.
     pub rounds: Option<Rounds>,
+    /// Columns of C that it is made for, at most.
+    pub columns_max: Option<u32>,
     /// Tensor maps that follow the parameters.
     #[serde(default)]
     pub maps: Vec<Map>,

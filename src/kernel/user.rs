@@ -184,6 +184,7 @@ fn fields_of_gpus(row: &KernelRow) -> Vec<&'static str> {
         ("rows_min", row.rows_min.is_some()),
         ("rows_max", row.rows_max.is_some()),
         ("rounds", row.rounds.is_some()),
+        ("columns_max", row.columns_max.is_some()),
         ("maps", !row.maps.is_empty()),
     ];
     fields.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()

@@ -80,19 +80,21 @@ template <class In, class Out> struct GroupedProduct {
     product.check(blocks);
   }
 
+  // Rows of the boxes of A, B and C, threads of a block and blocks of a cluster.
+  struct Form { u32 a, b, c, threads, cluster; };
   static void check(const char* name, ByMaps kernel, u32 blocks, const std::vector<u32>& rows,
-                    u32 n, u32 k) {
+                    u32 n, u32 k, Form form) {
     GroupedProduct product(name, rows, n, k);
     const GroupedParams params = product.params();
     constexpr u32 IN = sizeof(In);
     const auto bytes = [](auto& array) { return reinterpret_cast<u8*>(array.data()); };
     const u32 groups = product.groups;
-    const TensorMap a = {bytes(product.a), IN, k, product.m, {128 / IN, 64}};
+    const TensorMap a = {bytes(product.a), IN, k, product.m, {128 / IN, form.a}};
     const TensorMap b =
-        COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, u64(groups) * n, {128 / IN, 128}}
+        COLUMNS_OF_B ? TensorMap{bytes(product.b), IN, k, u64(groups) * n, {128 / IN, form.b}}
                      : TensorMap{bytes(product.b), IN, n, u64(groups) * k, {128 / IN, 128 / IN}};
-    const TensorMap c = {bytes(product.c), sizeof(Out), n, product.m, {128 / sizeof(Out), 64}};
-    model::launch(blocks, 384, 229504, [&] { kernel(params, a, b, c); }, 2);
+    const TensorMap c = {bytes(product.c), sizeof(Out), n, product.m, {128 / sizeof(Out), form.c}};
+    model::launch(blocks, form.threads, 229632, [&] { kernel(params, a, b, c); }, form.cluster);
     product.check(blocks);
   }
 };
@@ -109,11 +111,22 @@ void grouped_plain(const char* name, Kernel kernel, u32 shared, u32 n, u32 k) {
 }
 
 template <class In, class Out, class Kernel> void grouped_by_maps(const char* name, Kernel kernel) {
+  constexpr typename GroupedProduct<In, Out>::Form WGMMA = {64, 128, 64, 384, 2};
   // Tiles of a group below each other, or beside each other, one of which may be outside of C.
   for (const auto& rows : DEALT) {
-    GroupedProduct<In, Out>::check(name, kernel, 4, rows, 320, 256 / sizeof(In));
+    GroupedProduct<In, Out>::check(name, kernel, 4, rows, 320, 256 / sizeof(In), WGMMA);
   }
-  GroupedProduct<In, Out>::check(name, kernel, 2, {3, 300, 0, 9}, 64, 768 / sizeof(In));
+  GroupedProduct<In, Out>::check(name, kernel, 2, {3, 300, 0, 9}, 64, 768 / sizeof(In), WGMMA);
+}
+
+// Tiles by one block each, in tensor memory.
+template <class In, class Out, class Kernel>
+void grouped_by_tcgen05(const char* name, Kernel kernel) {
+  constexpr typename GroupedProduct<In, Out>::Form TCGEN05 = {128, 64, 128, 256, 1};
+  for (const auto& rows : DEALT) {
+    GroupedProduct<In, Out>::check(name, kernel, 3, rows, 320, 256 / sizeof(In), TCGEN05);
+  }
+  GroupedProduct<In, Out>::check(name, kernel, 2, {3, 300, 0, 9}, 64, 768 / sizeof(In), TCGEN05);
 }
 
 }  // namespace

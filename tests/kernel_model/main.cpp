@@ -119,6 +119,10 @@ namespace sm100 {
 #include "../../kernels/gemm/sm100_tcgen05.cu"
 #include "../../kernels/gemm/sm100_tcgen05_int8.cu"
 }
+namespace sm100_few {
+#include "../../kernels/gemm/sm100_tcgen05_few.cu"
+#include "../../kernels/gemm/sm100_tcgen05_few_int8.cu"
+}
 namespace portable_scaled {
 #include "../../kernels/gemm/portable_scaled.cu"
 }
@@ -168,19 +172,20 @@ void by_wgmma(const char* name, Kernel kernel, Boxes boxes, u32 columns) {
   by_wgmma<IN, OUT>("gemm/" #NAME "/sm90_wgmma", sm90::gemm_##NAME##_wgmma, WGMMA, 256)
 // One block for each tile of 128 rows, or two for one of 256, of which one stands still while the other
 // goes on: more stages than a ring has, many tiles of one stage for each block, rows and columns of which
-// one block of a pair has none.
+// one block of a pair has none; a last tile that two blocks or pairs halve, with columns in both halves.
 template <class In, class Out, class Kernel>
 void by_tcgen05(const char* name, Kernel alone, Kernel pair) {
   const u32 depth = 128 / sizeof(In);
   const u32 shapes[][4] = {{2, 1, 16, 16},
                            {2, 131, 528, 272},
                            {4, 300, 272, 7 * depth + 16},
-                           {2, 520, 1040, depth}};
+                           {2, 520, 1040, depth},
+                           {4, 520, 208, 7 * depth + 16}};
   const u32 atom = sizeof(In) == 4 ? 32 : 16;
   const std::string name_of_pair = std::string(name) + "_pair";
   for (const auto& [blocks, m, n, k] : shapes) {
-    Product<In, Out>::check(name, alone, 256, {128, 256, 128, atom}, blocks + 1, m, n, k);
-    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 128, 128, atom}, blocks, m, n, k, 2);
+    Product<In, Out>::check(name, alone, 256, {128, 64, 128, atom}, blocks + 1, m, n, k);
+    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 64, 128, atom}, blocks, m, n, k, 2);
   }
 }
 #define SM100(IN, OUT, NAME)                                                                      \
@@ -277,6 +282,52 @@ void products_of_few_rows() {
 #undef SPLIT
 #undef FEW
 
+// The same by tensor memory. Whole tiles: one row, all that a tile has and fewer; columns that no tile divides;
+// many tiles for each block, of more stages than a ring has, and of one. Shared ones: fewer stages than blocks,
+// so that some have none; numbers of them that no number of blocks divides, and more than a ring has.
+template <class In, class Out, u32 ROWS, u32 SPLIT, class Kernel>
+void few_by_tcgen05(const char* name, Kernel kernel) {
+  const u32 depth = 128 / sizeof(In);
+  const Boxes boxes = {ROWS, 128, 0, sizeof(In) == 4 ? 32 : 16};
+  const u32 whole[][4] = {{4, 1, 16, 16}, {3, ROWS, 144, 14 * depth + 16}, {2, ROWS - 3, 784, depth}};
+  const u32 shared[][3] = {{ROWS / 16, 16, depth / 2}, {ROWS - 3, 272, (SPLIT * 13 + 1) * depth - 16},
+                           {ROWS, 144, 5 * depth}};
+  if (SPLIT == 1) {
+    for (const auto& [blocks, m, n, k] : whole) {
+      Product<In, Out>::check(name, kernel, boxes, blocks, m, n, k, 1, 256);
+    }
+    return;
+  }
+  for (const auto& [m, n, k] : shared) {
+    Product<In, Out>::check(name, kernel, boxes, SPLIT * ((n + 127) / 128), m, n, k, SPLIT, 256);
+  }
+}
+#define FEW(IN, OUT, NAME, FORM, ROWS, SPLIT)                                                     \
+  few_by_tcgen05<IN, OUT, ROWS, SPLIT>("gemm/" #NAME "/sm100_tcgen05_" #FORM,                     \
+                                       sm100_few::gemm_##NAME##_tcgen05_##FORM)
+#define SPLIT(IN, OUT, NAME, BLOCKS)                                                              \
+  FEW(IN, OUT, NAME, split##BLOCKS##_16, 16, BLOCKS);                                             \
+  FEW(IN, OUT, NAME, split##BLOCKS##_32, 32, BLOCKS);                                             \
+  FEW(IN, OUT, NAME, split##BLOCKS##_64, 64, BLOCKS);                                             \
+  FEW(IN, OUT, NAME, split##BLOCKS##_128, 128, BLOCKS);                                           \
+  FEW(IN, OUT, NAME, split##BLOCKS##_256, 256, BLOCKS)
+#define ALL(IN, OUT, NAME)                                                                        \
+  FEW(IN, OUT, NAME, few, 16, 1);                                                                 \
+  FEW(IN, OUT, NAME, few_32, 32, 1);                                                              \
+  FEW(IN, OUT, NAME, few_64, 64, 1);                                                              \
+  SPLIT(IN, OUT, NAME, 2);                                                                        \
+  SPLIT(IN, OUT, NAME, 4)
+void products_of_few_rows_by_tensor_memory() {
+  ALL(bf16, bf16, bf16);
+  ALL(f16, f16, f16);
+  ALL(e4m3, bf16, fp8);
+  ALL(f32, f32, tf32);
+  ALL(i8, i32, int8);
+}
+#undef ALL
+#undef SPLIT
+#undef FEW
+
 void grouped_products() {
   grouped_plain<f32, f32>("grouped/f32/portable", portable::grouped_f32, 0, 131, 19);
   grouped_plain<f16, f16>("grouped/f16/portable", portable::grouped_f16, 0, 67, 5);
@@ -291,6 +342,9 @@ void grouped_products() {
   grouped_by_maps<bf16, bf16>("grouped/bf16/sm90_wgmma", sm90::grouped_bf16_wgmma);
   grouped_by_maps<f16, f16>("grouped/f16/sm90_wgmma", sm90::grouped_f16_wgmma);
   grouped_by_maps<e4m3, bf16>("grouped/fp8/sm90_wgmma", sm90::grouped_fp8_wgmma);
+  grouped_by_tcgen05<bf16, bf16>("grouped/bf16/sm100_tcgen05", sm100::grouped_bf16_tcgen05);
+  grouped_by_tcgen05<f16, f16>("grouped/f16/sm100_tcgen05", sm100::grouped_f16_tcgen05);
+  grouped_by_tcgen05<e4m3, bf16>("grouped/fp8/sm100_tcgen05", sm100::grouped_fp8_tcgen05);
 }
 
 template <class In, class Plain, class ByMaps>
@@ -705,6 +759,8 @@ void descriptors() {
   same(instruct(0, 0, 128, 256) == 0x08400010u, "instruct", "bits of fp8");
   // int8 by a pair, B mn-major, sums of i32: 0x20 | 0x80 | 0x400 | 0x10000 | 32 << 17 | 16 << 24.
   same(instruct(1, 1, 256, 256, 2) == 0x104104a0u, "instruct", "bits of int8");
+  // bf16, A mn-major, 128 x 16: 0x10 | 0x80 | 0x400 | 0x8000 | 2 << 17 | 8 << 24.
+  same(with_a_mn_major(instruct(1, 0, 128, 16)) == 0x08048490u, "with_a_mn_major", "bits of bf16");
   // 1 in bits 46..48 and in bits 61..63, 512 / 16 in bits 32...
   same(describe_words_mn_major(0x2400, 0x1000) == 0x2000402001000240ull,
        "describe_words_mn_major", "bits");
@@ -747,6 +803,27 @@ void rasters() {
       same(outside == least, "place_of", "as few tiles outside as there can be");
     }
   }
+  // Every half of every tile comes once, and only tiles of a round that halves do not lengthen are cut.
+  for (u32 tiles = 1; tiles < 40; tiles++) {
+    for (u32 workers = 1; workers < 20; workers++) {
+      const u32 whole = whole_tiles(tiles, workers);
+      const Work work = {1, tiles, 1, 4, whole};
+      std::vector<u32> halves(tiles * 2);
+      for (u32 index = 0; index < made_in_all(work); index++) {
+        const Made made = made_at(work, index);
+        const u32 first = made.half == 1 ? 1 : 0, last = made.half == 0 ? 0 : 1;
+        for (u32 half = first; half <= last; half++) halves[made.column * 2 + half]++;
+        same((made.half == 2) == (index < whole), "made_at", "which tiles are cut");
+      }
+      for (u32 count : halves) same(count == 1, "made_at", "every half once");
+      const u32 rounds = (made_in_all(work) + workers - 1) / workers;
+      same(rounds == (tiles + workers - 1) / workers, "whole_tiles", "no more rounds than before");
+      same(whole == tiles || whole % workers == 0, "whole_tiles", "whole rounds before the halves");
+    }
+  }
+  // 256 tiles on 74 pairs: three rounds of whole tiles, 68 halves in the fourth.
+  same(whole_tiles(256, 74) == 222, "whole_tiles", "4096 x 4096 on 74 pairs");
+  same(whole_tiles(64, 74) == 64, "whole_tiles", "2048 x 2048 on 74 pairs");
   // 132 tiles of 128 x 256: 8 high they take 1024 rows of A and 4352 columns of B, 16 high 2048 and
   // 2304. 66 pairs below each other are 8 high, beside each other 16.
   same(group_height(128, 256, 132) == 16, "group_height", "tiles");
@@ -764,6 +841,7 @@ int main(int count, char** arguments) {
   lines();
   shared_products();
   products_of_few_rows();
+  products_of_few_rows_by_tensor_memory();
   grouped_products();
   scaled_products();
   weight_products();

@@ -107,13 +107,13 @@ template <class In, class Out> struct Product {
   using FewByMaps = void (*)(GemmParams, TensorMap, TensorMap);
   // By a kernel of few rows: a box of A has `boxes.a`, and C has no map.
   static void check(const char* name, FewByMaps kernel, Boxes boxes, u32 blocks, u32 m, u32 n,
-                    u32 k, u32 cluster = 1) {
+                    u32 k, u32 cluster = 1, u32 threads = 384) {
     Product product(name, m, n, k);
     const GemmParams params = product.params();
     const auto [a, b, c] = product.maps(boxes);
     for (u32 launch = 0; launch < 2; launch++) {
       memset(static_cast<void*>(product.c.data()), 0xff, product.c.count * sizeof(product.c.data()[0]));
-      model::launch(blocks, 384, 229464, [&, a = a, b = b] { kernel(params, a, b); }, cluster);
+      model::launch(blocks, threads, 229632, [&, a = a, b = b] { kernel(params, a, b); }, cluster);
       product.check(blocks);
     }
   }

@@ -8,10 +8,10 @@
 
 namespace model {
 
-// Of each block of a pair.
-inline f32 tensor_memories[2][128][512];
+// Of each block of a cluster.
+inline f32 tensor_memories[CLUSTER_MAX][128][512];
 // Of this thread's block.
-inline f32 (&tensor_memory())[128][512] { return tensor_memories[place() % 2]; }
+inline f32 (&tensor_memory())[128][512] { return tensor_memories[place()]; }
 // Multiplications that were asked for, in this order.
 struct Asked {
   u32 sums;
@@ -52,7 +52,7 @@ DEVICE bool elected() {
   return thread_index() % 32 == model::launches % 32;
 }
 template <u32 BLOCKS = 1> void take_tensor_memory(u32* left_at) {
-  if (BLOCKS != model::cluster) model::fail("tensor memory of more or fewer blocks than run");
+  if (model::cluster % BLOCKS != 0) model::fail("tensor memory of more or fewer blocks than run");
   for (auto& lane : model::tensor_memory()) {
     for (f32& sum : lane) sum = NAN;
   }
@@ -126,17 +126,18 @@ void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 
   using Sum = decltype(value_of(T()));
   if ((instruction >> 4 & 3) != (std::is_same<Sum, i32>::value ? 2 : 1)) fail("other sums");
   if ((instruction >> 7 & 7) != type || (instruction >> 10 & 7) != type) fail("another type");
-  if ((instruction & ~0x1f7f1fb0u) != 0) fail("bits of an instruction that should be 0");
+  if ((instruction & ~0x1f7f9fb0u) != 0) fail("bits of an instruction that should be 0");
   const u32 rows = (instruction >> 24 & 31) * 16, columns = (instruction >> 17 & 63) * 8;
-  const bool b_k_major = (instruction >> 16 & 1) == 0;
+  const bool a_k_major = (instruction >> 15 & 1) == 0, b_k_major = (instruction >> 16 & 1) == 0;
   if (rows != BLOCKS * 128 && (BLOCKS != 2 || rows != 128)) fail("rows of another number of blocks");
   if (columns % (BLOCKS * 16) != 0 || columns == 0 || columns > 256) fail("columns that cannot be");
-  if (place() != 0) fail("not the first block of a pair");
+  const u32 first = place();
+  if (first % BLOCKS != 0) fail("not the first block of a pair");
   ask(sums, [=] {
     std::vector<Line<T>> of_a, of_b;
     for (u32 block = 0; block < BLOCKS; block++) {
-      current = block * block_threads;
-      for (u32 row = 0; row < rows / BLOCKS; row++) of_a.emplace_back(older(a), true, row);
+      current = (first + block) * block_threads;
+      for (u32 row = 0; row < rows / BLOCKS; row++) of_a.emplace_back(older(a), a_k_major, row);
       for (u32 column = 0; column < columns / BLOCKS; column++) {
         of_b.emplace_back(older(b), b_k_major, column);
       }
@@ -144,7 +145,7 @@ void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 
     for (u32 row = 0; row < rows; row++) {
       for (u32 column = 0; column < columns; column++) {
         const SumPlace its = sum_place(rows, columns, BLOCKS, row, column);
-        f32* at = &tensor_memories[its.block][its.lane][sums + its.column];
+        f32* at = &tensor_memories[first + its.block][its.lane][sums + its.column];
         Sum sum = 0;
         if (accumulate) memcpy(&sum, at, sizeof sum);
         sum = of_a[row].added(sum, of_b[column]);
@@ -258,10 +259,15 @@ DEVICE void copy_scales(u32 column, u64 tile) {
   }
 }
 
-DEVICE void load_sums(f32 (&sums)[32], u32 column) {
+template <u32 COUNT> void load_sums(f32 (&sums)[COUNT], u32 column) {
   const u32 lane = column >> 16, first = column & 0xffff;
   if (lane != thread_index() / 32 % 4 * 32) model::fail("a warp reads another's lanes");
-  for (u32 i = 0; i < 32; i++) {
+  for (u32 i = 0; i < COUNT; i++) {
     sums[i] = model::tensor_memory()[lane + model::current % 32][first + i];
   }
+}
+DEVICE void store_word(u32 at, u32 word, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  model::touch(true, at, 4, file, line);
+  memcpy(model::shared_at(at, 4), &word, 4);
 }

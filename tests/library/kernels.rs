@@ -115,3 +115,56 @@ fn agrees(list: &str) -> BTreeSet<String> {
     }
     seen
 }
+
+/// The kernel that stands first of those that a list has on a target for a product: rows of whole
+/// 16 bytes, no other limit but those of its row.
+fn first_fit(list: &str, target: &str, dtype: &str, [rows, columns]: [i64; 2]) -> String {
+    let list: toml::Table = list.parse().expect("TOML");
+    let files = list["file"].as_array().expect("files").iter();
+    let on_target = files.filter(|file| {
+        let targets = file["targets"].as_array().expect("targets");
+        targets.iter().any(|each| each.as_str() == Some(target))
+    });
+    let mut kernels = on_target.flat_map(|file| file["kernels"].as_array().expect("kernels"));
+    let fits = |kernel: &&toml::Value| {
+        let limit = |key: &str| kernel.get(key).and_then(toml::Value::as_integer);
+        kernel["operation"].as_str() == Some(&format!("gemm/{dtype}"))
+            && limit("rows_min").is_none_or(|least| rows >= least)
+            && limit("rows_max").is_none_or(|most| rows <= most)
+            && limit("columns_max").is_none_or(|most| columns <= most)
+    };
+    let found = kernels.find(fits).expect("a kernel for every product");
+    found["name"].as_str().expect("a name").to_owned()
+}
+
+#[test]
+fn the_kernel_that_fits_a_product_best_stands_first() {
+    let list = fs::read_to_string("kernels/kernels.toml").expect("the list");
+    for (shape, name) in [
+        ([1, 4096], "sm100_tcgen05_split4_16"),
+        ([16, 4096], "sm100_tcgen05_split4_16"),
+        ([17, 4096], "sm100_tcgen05_split4_32"),
+        ([64, 4096], "sm100_tcgen05_split4_64"),
+        ([65, 4096], "sm100_tcgen05_split4_128"),
+        ([256, 4096], "sm100_tcgen05_split4_256"),
+        ([16, 4224], "sm100_tcgen05_split2_16"),
+        ([129, 8192], "sm100_tcgen05_split2_256"),
+        ([16, 28672], "sm100_tcgen05_few"),
+        ([32, 28672], "sm100_tcgen05_few_32"),
+        ([33, 9473], "sm100_tcgen05_few_64"),
+        ([65, 28672], "sm100_tcgen05"),
+        ([129, 28672], "sm100_tcgen05_pair"),
+        ([257, 4096], "sm100_tcgen05_pair"),
+        ([4096, 4096], "sm100_tcgen05_pair"),
+    ] {
+        for (target, dtypes) in [
+            ("sm_100a", &["bf16", "f16", "tf32", "fp8", "int8"][..]),
+            ("sm_103a", &["bf16", "fp8"]),
+        ] {
+            for dtype in dtypes {
+                let first = first_fit(&list, target, dtype, shape);
+                assert_eq!(first, name, "{target} {dtype} {shape:?}");
+            }
+        }
+    }
+}

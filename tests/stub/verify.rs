@@ -260,7 +260,7 @@ fn run_planted(device: &Device, find: &str, replace: &str) -> (Vec<String>, Reco
 }
 
 /// Cases of the stub's own suite and what is planted: faults that nothing but a result shows.
-const PLANTED: [(Device, &str, &str); 4] = [
+const PLANTED: [(Device, &str, &str); 5] = [
     // The factor stands with the wrong array.
     (
         nvidia("", &["stream/triad/512KiB/1u/portable"]),
@@ -272,6 +272,12 @@ const PLANTED: [(Device, &str, &str); 4] = [
         nvidia("", &["gemm/bf16/64x48x80/sm90_wgmma"]),
         "return {to + box * BOX_BYTES_A, step * Type<In>::DEPTH, row};",
         "return {to + box * BOX_BYTES_A, 0 * Type<In>::DEPTH, row};",
+    ),
+    // Of the sums of four blocks the last one's alone are left.
+    (
+        nvidia("capability=100", &["gemm/bf16/64x48x80/sm100_tcgen05_split4_64"]),
+        "from == 0 ? got.at[e]",
+        "from < 4 ? got.at[e]",
     ),
     // The mask lets each row see one key too many.
     (

@@ -536,6 +536,10 @@ impl Loaded {
     }
 
     fn check_shape(&self, gemm: &GemmParams) -> Result<(), DeviceError> {
+        if let Some(columns_max) = self.row.columns_max.filter(|&most| gemm.n > most) {
+            let needs = format!("at most {columns_max} columns");
+            return Err(DeviceError::Unfit { kernel: self.row.entry.clone(), needs });
+        }
         self.check_rows(tensor_map::row_bytes(gemm), gemm.m)
     }
 

@@ -27,11 +27,13 @@ def innermost(machine, opcode):
     return [loop for loop in machine.loops if count(loop) and not any(count(one) for one in machine.inner(loop))]
 
 
-def only(machine, opcode):
+def largest(machine, opcode):
+    """Of loops with such an instruction, as innermost has them, the one with most of them: of whole tiles, where
+    another is of halves."""
     found = innermost(machine, opcode)
-    if len(found) != 1:
-        raise sm_timing.Disagreement(f"{len(found)} loops with {opcode}, not one")
-    return found[0]
+    if not found:
+        raise sm_timing.Disagreement(f"no loop with {opcode}")
+    return max(found, key=lambda loop: sum(machine.code[at].text.startswith(opcode) for at in loop.body))
 
 
 def way_of(machine, loop, opcodes):
@@ -46,7 +48,7 @@ def turn_of(kernel, rates, opcode):
 
 
 def steps_of(kernel, rates, opcode):
-    way = way_of(kernel.machine, only(kernel.machine, opcode), opcode)
+    way = way_of(kernel.machine, largest(kernel.machine, opcode), opcode)
     return sm_timing.steps_of(kernel.machine, kernel.control, way, rates, 0, 1, ((), ()))
 
 
@@ -72,7 +74,7 @@ def product(kernel, rates, part, shape):
     machine, design, size = kernel.machine, kernel.design, element_bytes(kernel)
     blocks, columns = kernel.row.get("cluster", 1), design["columns"]
     workers = kernel.target["units"] // blocks
-    loop = only(machine, MULTIPLICATIONS)
+    loop = largest(machine, MULTIPLICATIONS)
     letters = [MULTIPLY.match(machine.code[at].text)[1] for at in loop.body
                if MULTIPLY.match(machine.code[at].text)]
     depth = len(letters) * STEP // size
@@ -90,6 +92,8 @@ def product(kernel, rates, part, shape):
     tiles = math.ceil(m / ROWS / blocks), math.ceil(n / columns)
     count, turns = tiles[0] * tiles[1], math.ceil(k / depth)
     rounds = math.ceil(count / workers)
+    # A last round that is at most half full is of halves of tiles, which need more bytes for each operation.
+    halves = design.get("halves", False) and 0 < 2 * (count % workers) <= workers
     traffic = share_models.raster_bytes(tiles, workers, design["raster"], (ROWS * blocks, columns), k * size,
                                         kernel.target["l2_kept"])
     work = 2 * m * n * k / tensor / kernel.target["units"]
@@ -101,7 +105,9 @@ def product(kernel, rates, part, shape):
         rounds * turns)
     slowest = max(times, key=times.get)
     written = turn_of(kernel, rates, "LDTM")
-    terms = {"last wave": rounds * turns * pure - work,
+    half = max(times[slowest] / 2, (ROWS + columns / 2 / blocks) * len(letters) * STEP / rates.times["l2"])
+    saved = turns * (times[slowest] - half) if halves else 0.0
+    terms = {"last wave": rounds * turns * pure - work - saved,
              slowest: rounds * turns * (times[slowest] - pure),
              # A tile's sums are written while the next one is made; the last one's while nothing is.
              "epilogue": max(0.0, written - turns * times[slowest]) * (rounds - 1) + written,
@@ -109,6 +115,41 @@ def product(kernel, rates, part, shape):
              "launch": rates.times["launch"]}
     return Time(work, "tensor", terms, "gemm", 2 * m * n * k, moved, (stages - 1) * stage,
                 memory=memory + rates.times["launch"])
+
+
+def few(kernel, rates, part, shape):
+    """A product of few rows, whose operands are turned: tiles of 128 columns of C by one block, or by the blocks of
+    a cluster, each with a part of k. B must come as fast as memory gives it."""
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    units, size, design = kernel.target["units"], element_bytes(kernel), kernel.design
+    blocks, [rows, _] = kernel.row.get("cluster", 1), kernel.row.get("tiles", [design.get("rows"), ROWS])
+    letters = [MULTIPLY.match(text)[1] for text in (kernel.machine.code[at].text for at in innermost(
+        kernel.machine, MULTIPLICATIONS)[0].body) if MULTIPLY.match(text)]
+    stage = (ROWS + rows) * len(letters) * STEP
+    in_flight = design["stages"] * stage
+    if in_flight > kernel.row["shared"]:
+        raise sm_timing.Disagreement(f"{design['stages']} stages of {stage} bytes in {kernel.row['shared']}")
+    steps = math.ceil(k * size / (len(letters) * STEP) / blocks)
+    tensor = rate(kernel, rates, letters[0])
+    one = 2 * ROWS * rows * STEP / size / tensor
+    multiplied = len(letters) * multiplication(rates, one, rows, (ROWS + rows) * STEP)
+    memory = units * memory_rate(part, rates, units=units)
+    pull = min(rates.times["l2_alone"], in_flight / rates.times["memory_latency"], stage / multiplied)
+    tiles, cycles = math.ceil(n / ROWS), 0.0
+    while tiles > 0:
+        now = min(tiles, units // blocks)
+        # All blocks need the rows of A, which L2 has after the first of them.
+        asked = now * blocks * steps * stage
+        cycles += max(asked / (now * blocks * pull), now * ROWS * k * size / memory)
+        tiles -= now
+    moved = (m * k + n * k) * size + 2 * m * n
+    limit = moved / memory
+    exchanged = rows * ROWS * 4 * (blocks - 1) / blocks
+    terms = {"bytes in flight": max(0.0, cycles - limit),
+             "first stage": rates.times["memory_latency"] + rates.times["product"],
+             "combine": exchanged / rates.times["l2"] + 2 * rates.times["l2_latency"] if blocks > 1 else 0.0,
+             "epilogue": rows * ROWS * 4 / rates.shared_bytes * 2, "launch": rates.times["launch"]}
+    return Time(limit, "memory", terms, "decode", 2 * m * n * k, moved, in_flight)
 
 
 @simulated
@@ -147,7 +188,7 @@ def prefill_turn(kernel, rates):
     scores = dim_qk / step * multiplication(rates, one, keys, (ROWS + keys) * STEP)
     sums = keys / step * multiplication(rates, one * dim_v / keys, dim_v, dim_v * STEP)
     found = sum(bool(MULTIPLY.match(kernel.machine.code[at].text))
-                for at in only(kernel.machine, MULTIPLICATIONS).body)
+                for at in largest(kernel.machine, MULTIPLICATIONS).body)
     if found != dim_qk / step + keys / step:
         raise sm_timing.Disagreement(f"{found} multiplications for a tile, not {(dim_qk + keys) / step}")
     return (2 * 2 * ROWS * keys * (dim_qk + dim_v) / tensor,

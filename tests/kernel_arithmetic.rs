@@ -221,8 +221,9 @@ fn schedules(batches: &[Batch], break_it: fn(&mut Schedule)) -> String {
 #[test]
 fn rows_that_all_begin_at_one_bank_are_found() {
     let lanes_h = ("kernels/include", "lane_product.h");
+    let lines_h = ("kernels/include", "line_product.h");
     for (lanes, (from, name), find, replace, of) in [
-        (32, ("kernels", "gemm/sm89_mma.cu"), "(chunk ^ (line / 2 % 4)) * 16", "chunk * 16", "fp8"),
+        (32, lines_h, "(chunk ^ (line / 2 % 4)) * 16", "chunk * 16", "fp8"),
         (64, lanes_h, "exchanged(row * S::CHUNKS + chunk)", "row * S::CHUNKS + chunk", "fp8"),
         (64, lanes_h, "IN_FRAGMENT < 8 ? IN_FRAGMENT : 8", "16", "bf16"),
     ] {

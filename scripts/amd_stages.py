@@ -354,7 +354,8 @@ def shared_rows_of(entry, element, machine, registers, part, rates):
         wanted = max(tiles, tiles * steps // STRETCH_LEAST if steps >= 2 * STRETCH_LEAST else 0)
         workers = min(wanted, units)
         each = math.ceil(tiles * steps / workers)
-        parts = 1 if each == steps else math.ceil((steps - 1) / (each // rounds)) + 1
+        # Beyond one round a stretch is longer than a tile, which then is of two at most.
+        parts = 1 if each % steps == 0 else 2 if rounds > 1 else math.ceil((steps - 1) / each) + 1
 
         def cycles(which):
             rate = lambda name: rates[name].get(which, rates[name]["value"])

@@ -176,7 +176,7 @@ class Row:
 
 
 NOTE = """<!-- Written by scripts/expected_shares.sh. -->
-# Expected shares of kernels for Hopper, Blackwell and Ampere
+# Expected shares of kernels for Hopper, Blackwell, Ampere and Ada
 
 **Nothing here was measured.** `scripts/expected_shares.sh` computed every figure, on a machine without a
 GPU, from three things: the machine code that nvcc 13.0 makes of each kernel, what

@@ -17,7 +17,7 @@ from sm_timing import PRODUCT
 TURNS = 10
 # Rates on which a simulation depends by itself.
 SIMULATED = ("product", "barrier", "operands", "contention", "fence", "l1_latency", "l2_latency",
-             "memory_latency", "columns", "between")
+             "memory_latency", "columns", "between", "value_latency", "l2")
 
 
 def simulated(function):
@@ -326,7 +326,7 @@ def fragments(kernel, rates, part, shape):
     out = design.get("out", 4 if size == 1 else size)
     moved = (m * k + n * k) * size + out * m * n
     times = {"loop": turn, "L2": of_turn * stage / rates.times["l2"],
-             "latency": of_turn * rates.times["memory_latency"] / (stages - 1),
+             "latency": of_turn * rates.times["memory_latency"] / (stages - 2),
              "memory": traffic / units / (rounds * turns) / memory_rate(part, rates, clock="tensor_clock", units=units)}
     slowest = max(times, key=times.get)
     terms = {"last wave": rounds * turns * pure - work, slowest: rounds * turns * (times[slowest] - pure),

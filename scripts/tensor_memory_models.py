@@ -104,7 +104,9 @@ def product(kernel, rates, part, shape):
     times["memory"] = traffic / units / memory_rate(part, rates, clock="tensor_clock", units=units) / (
         rounds * turns)
     slowest = max(times, key=times.get)
-    written = turn_of(kernel, rates, "LDTM")
+    # A turn reads as many columns of sums as it has loads.
+    loads = sum(machine.code[at].text.startswith("LDTM") for at in largest(machine, "LDTM").body)
+    written = turn_of(kernel, rates, "LDTM") * columns / (WORDS * loads)
     half = max(times[slowest] / 2, (ROWS + columns / 2 / blocks) * len(letters) * STEP / rates.times["l2"])
     saved = turns * (times[slowest] - half) if halves else 0.0
     terms = {"last wave": rounds * turns * pure - work - saved,
@@ -198,13 +200,18 @@ def prefill_turn(kernel, rates):
 def turn_by(kernel, rates, softmax, scores, sums):
     """Cycles of a turn of both tiles, by those of the warps that make weights and of a tile's two products."""
     first, alone, both = softmax
-    dim_v = int(kernel.row["operation"].split("x")[-1])
+    dim_v, size = int(kernel.row["operation"].split("x")[-1]), element_bytes(kernel)
     # A tile's next scores wait for its sums where its weights stand in the place of its scores, and the second half
     # of the sums for the first and for its weights.
     chain = scores + rates.times["product"] + alone
-    if dim_v not in kernel.design.get("apart", []):
+    if size == 1 or dim_v not in kernel.design.get("apart", []):
         chain += max(first + sums / 2 - alone, 0.0) + sums / 2 + rates.times["product"]
-    return max(2 * (scores + sums), both, chain)
+    # Where shared memory has one stage of values, the next ones are asked for when both tiles' sums are done.
+    copied = 0.0
+    if kernel.design.get("value_stages", 2) == 1:
+        copied = (2 * sums + scores + rates.times["value_latency"]
+                  + kernel.row["products"]["keys"] * dim_v * size / rates.times["l2"])
+    return max(2 * (scores + sums), both, chain, copied)
 
 
 def prefill(kernel, rates, part, shape):

@@ -117,8 +117,8 @@ struct Column {
   }
 };
 
-// A fragment's weights as the second product takes them. One that is no number makes the sum of its row no number
-// either, by which the output is divided: no test of it is needed here.
+// A fragment's weights as the second product takes them. One that is no number stays one, unless the upper
+// bits of its mantissa are all set: no test of it is needed here.
 template <class In> DEVICE void pack_weights(u32& low, u32& high, const f32 (&weights)[4]) {
   low = narrow_numbers(weights[0], weights[1], In());
   high = narrow_numbers(weights[2], weights[3], In());

@@ -7,7 +7,7 @@
 // Lanes of tensor memory are then columns of C, and its columns are rows of C.
 //
 // One thread has stages of 128 bytes along k copied by tensor maps, 128 columns of B and all rows of A, in a
-// ring of 192 to 220 KiB; one thread of another warp has them multiplied; four warps write the sums.
+// ring of 192 to 224 KiB; one thread of another warp has them multiplied; four warps write the sums.
 //
 // SPLIT 1: each block makes whole tiles of 128 columns, and the ring runs on from tile to tile. SPLIT 2 or 4:
 // the blocks of a cluster make one tile, each a part of k. Each adds up a part of the rows, whose sums the

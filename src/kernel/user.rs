@@ -113,8 +113,18 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
     if row.rows_min.zip(row.rows_max).is_some_and(|(least, most)| least > most) {
         return Err("rows_min is more than rows_max: no product has such rows".into());
     }
-    if row.rounds.is_some_and(|rounds| rounds.tile.contains(&0)) {
-        return Err("rounds: a tile has rows and columns".into());
+    let is_share = |share: f64| share > 0.0 && share <= 1.0;
+    if row.rounds.is_some_and(|of| of.tile.contains(&0) || !is_share(of.filled_max)) {
+        return Err(
+            "rounds: a tile has rows and columns, filled_max is above 0 and at most 1".into()
+        );
+    }
+    if row.columns_max == Some(0) {
+        return Err("columns_max: 0 columns are no product".into());
+    }
+    let is_product = matches!(row.operation, Operation::Gemm(_));
+    if !is_product && (row.rounds.is_some() || row.columns_max.is_some()) {
+        return Err(format!("rounds, columns_max: only of gemm, and not of {}", row.operation));
     }
     if row.grid == Grid::One && row.cluster > 1 {
         return Err("grid = \"one\" is a single block, which has no cluster".into());
@@ -273,6 +283,9 @@ mod tests {
             ("128", "128, maps = [{ operand = \"q\", box = [8, 8], swizzle = 0 }]", "operand"),
             ("128", "128, maps = [{ operand = \"a\", box = [8, 8], atom = 32 }]", "atom"),
             ("128", "128, rows_min = 9, rows_max = 8", "rows_min"),
+            ("128", "128, columns_max = 0", "columns_max"),
+            ("128", "128, rounds = { tile = [64, 64], filled_max = nan }", "filled_max"),
+            ("gemm/bf16\"", "stream/dot\", columns_max = 8", "columns_max"),
             ("\"mine\"", "\"cublaslt\"", "name"),
             ("\"mine\"", "\"my kernel\"", "name"),
             ("\"sm_90a\"", "", "targets"),

@@ -110,22 +110,7 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
     if row.per_unit > PER_UNIT_MAX {
         return Err(format!("per_unit: {} is more than {PER_UNIT_MAX}", row.per_unit));
     }
-    if row.rows_min.zip(row.rows_max).is_some_and(|(least, most)| least > most) {
-        return Err("rows_min is more than rows_max: no product has such rows".into());
-    }
-    let is_share = |share: f64| share > 0.0 && share <= 1.0;
-    if row.rounds.is_some_and(|of| of.tile.contains(&0) || !is_share(of.filled_max)) {
-        return Err(
-            "rounds: a tile has rows and columns, filled_max is above 0 and at most 1".into()
-        );
-    }
-    if row.columns_max == Some(0) {
-        return Err("columns_max: 0 columns are no product".into());
-    }
-    let is_product = matches!(row.operation, Operation::Gemm(_));
-    if !is_product && (row.rounds.is_some() || row.columns_max.is_some()) {
-        return Err(format!("rounds, columns_max: only of gemm, and not of {}", row.operation));
-    }
+    limits(row)?;
     if row.grid == Grid::One && row.cluster > 1 {
         return Err("grid = \"one\" is a single block, which has no cluster".into());
     }
@@ -174,6 +159,27 @@ fn places_of(operation: Operation) -> Option<u32> {
         Operation::Latency => Some(1),
         _ => None,
     }
+}
+
+/// What is wrong in the shapes that a row says it is made for.
+fn limits(row: &KernelRow) -> Result<(), String> {
+    if row.rows_min.zip(row.rows_max).is_some_and(|(least, most)| least > most) {
+        return Err("rows_min is more than rows_max: no product has such rows".into());
+    }
+    let is_share = |share: f64| share > 0.0 && share <= 1.0;
+    if row.rounds.is_some_and(|of| of.tile.contains(&0) || !is_share(of.filled_max)) {
+        return Err(
+            "rounds: a tile has rows and columns, filled_max is above 0 and at most 1".into()
+        );
+    }
+    if row.columns_max == Some(0) {
+        return Err("columns_max: 0 columns are no product".into());
+    }
+    let is_product = matches!(row.operation, Operation::Gemm(_));
+    if !is_product && (row.rounds.is_some() || row.columns_max.is_some()) {
+        return Err(format!("rounds, columns_max: only of gemm, and not of {}", row.operation));
+    }
+    Ok(())
 }
 
 /// Fields of a row that say nothing to the host, as far as they are set.

@@ -354,7 +354,9 @@ impl Kernels {
         context: &Rc<Context>,
         properties: &Properties,
     ) -> Result<Option<Megahertz>, DeviceError> {
-        let made = self.observer.get_or_init(|| Observer::new(self, context, properties).ok());
+        let make = |kernel| Observer::new(kernel, context, properties).ok();
+        let load = || self.load(context, Operation::Clock, "portable").ok();
+        let made = self.observer.get_or_init(|| load().and_then(make));
         let seen = made.as_ref().map(|observer| observer.observe(context)).transpose()?;
         Ok(seen.map(|Megahertz(clock)| Megahertz(clock / self.timer)))
     }

@@ -2,11 +2,11 @@
 
 use super::{
     super::{context::Context, module::Arguments},
-    Kernels, Loaded, shape,
+    Loaded, shape,
 };
 use crate::{
     device::{Buffer, DeviceError},
-    kernel::{ClockParams, Operation},
+    kernel::ClockParams,
     spec::Properties,
     stats::quantile,
     units::{Bytes, Megahertz},
@@ -30,11 +30,10 @@ const PLACE: usize = 8;
 
 impl Observer {
     pub fn new(
-        kernels: &Kernels,
+        kernel: Loaded,
         context: &Rc<Context>,
         properties: &Properties,
     ) -> Result<Observer, DeviceError> {
-        let kernel = kernels.load(context, Operation::Clock, "portable")?;
         let units = properties.units;
         let counted = context.allocate(Bytes(64 * u64::from(units)))?;
         let clock = properties.clock.unwrap_or(CLOCK_ASSUMED);

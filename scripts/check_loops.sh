@@ -95,6 +95,9 @@ found $include/sm100_product.h 's/warp == 1 && .*elected()/thread_index() == 32/
 found kernels/attention/sm100_tcgen05_latent.cu \
     's/cluster_place() == 0 && elected()) multiply_all/cluster_place() == 0 \&\& thread_index() == 256) multiply_all/' \
     "attention_mla_bf16_tcgen05: .*: ELECT" nvidia attention/sm100_tcgen05_latent.cu sm_100a
+# The same of the loop over stages of half tiles alone: each loop is to be without.
+found $include/sm100_unscaled.h 's/^\( *\)arrive_when_multiplied<BLOCKS>(&ring/\1if constexpr (WIDTH == COLUMNS \/ 2) device_fence();\n&/' \
+    "gemm_bf16_tcgen05: .*: MEMBAR" nvidia gemm/sm100_tcgen05.cu sm_100a
 # A fence of the device's memory in every stage.
 found $include/sm100_few.h 's/^\( *\)arrive_when_multiplied<1>(&ring/\1device_fence(); &/' \
     "gemm_bf16_tcgen05_few: .*: MEMBAR" nvidia gemm/sm100_tcgen05_few.cu sm_100a

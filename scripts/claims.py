@@ -52,9 +52,9 @@ def innermost(machine, depth, pattern):
 
 def failed(claim, machine):
     """Why a claim does not hold; nothing if it does."""
-    head = re.fullmatch(r"(loops?)(?: (\d+))?: (.+)", claim)
+    head = re.fullmatch(r"(loops?|each loop)(?: (\d+))?: (.+)", claim)
     if not head:
-        raise Malformed(f"{claim!r} does not begin with 'loop:' or 'loops:'")
+        raise Malformed(f"{claim!r} does not begin with 'loop:', 'each loop:' or 'loops:'")
     depth, terms = int(head[2] or 1), [parsed(term) for term in head[3].split("; ")]
     if head[1] == "loops":
         loops = [loop for loop in machine.loops
@@ -67,6 +67,8 @@ def failed(claim, machine):
     if not loops:
         return f"no loop in {depth - 1} others has {terms[0].what}"
     faults = [failed_terms(terms, machine, loop) for loop in loops]
+    if head[1] == "each loop":
+        return next((fault for fault in faults if fault), None)
     return None if None in faults else faults[0]
 
 

@@ -364,8 +364,6 @@ def check(rows):
         def costs(what, before, after):
             print(f"{entry}: {what}: {before:.0f} become {after:.0f}")
             return [] if after > 1.02 * before else [f"{entry}: {what} costs nothing"]
-        if kernel.design.get("tensor_memory") and kernel.design.get("turned"):
-            continue
         if kernel.design.get("tensor_memory"):
             faults += costs(*tensor_memory_models.planted(kernel, rates))
             continue

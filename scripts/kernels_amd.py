@@ -113,8 +113,8 @@ def prove(file, proofs, target, compiler):
         if target.startswith("gfx9"):
             asked = kernel.get("per_unit", 1) * kernel["threads"] / 64 / 4
             if asked > count["occupancy"]:
-                faults.append(f"{place}: {entry}: {asked:g} waves of its blocks are wanted on a SIMD, which has "
-                              f"room for {count['occupancy']}")
+                faults.append(f"{place}: {entry}: per_unit asks for {asked:g} waves on each SIMD; its registers "
+                              f"and shared memory allow {count['occupancy']}")
         unmet, held, expected = claims.judged(proofs, entry, target, code[entry], re.match)
         faults += [f"{place}: {entry}: {fault}" for fault in unmet]
         seen = [next((line.split()[0] for line in lines if re.match(claim, line)), "-")

@@ -293,8 +293,9 @@ FRAGMENTS = re.compile(r"[HIDQ]MMA")
 
 
 @simulated
-def fragments_turn(kernel, rates):
-    """Cycles of a turn of all warps through the loop over stages, and how many products of a warp it has."""
+def fragments_turn(kernel, rates, warps):
+    """Cycles of a turn of so many warps of a quarter through the loop with the most products, and how many products of
+    a warp it has."""
     machine = kernel.machine
 
     def count(loop):
@@ -302,9 +303,9 @@ def fragments_turn(kernel, rates):
     loop = max((loop for loop in machine.loops if count(loop) and not any(count(one) for one in machine.inner(loop))),
                key=count)
     way = sm_timing.usual_ways(machine, loop, lambda text: 1000 if FRAGMENTS.match(text) else
-                               100 if text.startswith("LDGSTS") else 0)[0]
+                               100 if text.startswith(("LDGSTS", "MUFU.EX2")) else 0)[0]
     made = steps(kernel, rates, way, 0)
-    return sm_timing.Quarter([made] * (kernel.row["threads"] // 128), TURNS, rates).run().turn(), count(loop)
+    return sm_timing.Quarter([made] * warps, TURNS, rates).run().turn(), count(loop)
 
 
 def fragments(kernel, rates, part, shape):
@@ -313,7 +314,7 @@ def fragments(kernel, rates, part, shape):
     rows, columns, stages = design["rows"], design["columns"], design["stages"]
     stage = (rows + columns) * design["stage_bytes"]
     tensor = rates.flops[design["letter"]]
-    turn, products = fragments_turn(kernel, rates)
+    turn, products = fragments_turn(kernel, rates, kernel.row["threads"] // 128)
     # Of a warp of a quarter of the tensor cores: what a product's unit takes for it.
     one = next(cycles for pattern, name, cycles in rates.units if name == "tensor" and pattern.match(design["opcode"]))
     pure = products * one * kernel.row["threads"] / 128
@@ -448,13 +449,12 @@ def shared_sums(kernel, rates, count, workers, turns):
 @dataclasses.dataclass
 class PrefillBlock:
     """Of a block of prefill: queries and keys of a turn, cycles of a turn of all and of the tensor cores alone, those
-    that are added to its turns, bytes that it stores, and operations of the tensor cores of an SM each clock."""
+    that are added to its turns, and operations of the tensor cores of an SM each clock."""
     rows: int
     keys: int
     turn: float
     pure: float
     exposed: float
-    stores: float
     rate: float
 
 
@@ -465,28 +465,22 @@ def prefill(kernel, rates, part, shape):
     exposed = max(exposed, stores / rates.times["l2"]) + (0.0 if persistent else rates.times["block"])
     return prefill_of(kernel, rates, part, shape, PrefillBlock(
         64 * kernel.groups(), kernel.row["exps"]["keys"], loop_turn(kernel, rates), tensor_turn(kernel, rates)[0],
-        exposed, stores, kernel.target["tensor"]["Q" if size == 1 else "H"]))
+        exposed, kernel.target["tensor"]["Q" if size == 1 else "H"]))
 
 
 def fragments_prefill(kernel, rates, part, shape):
     """By fragments in registers: several blocks of 4 warps share a unit, and take their turns at the same time."""
-    machine, dims = kernel.machine, kernel.row["operation"].split("/")[-1].split("x")
+    dims = kernel.row["operation"].split("/")[-1].split("x")
     blocks = min(65536 // (128 * -(-kernel.registers // 8) * 8), kernel.design["blocks"])
-
-    def count(loop):
-        return sum(bool(FRAGMENTS.match(machine.code[at].text)) for at in loop.body)
-    loop = max((loop for loop in machine.loops if count(loop) and not any(count(one) for one in machine.inner(loop))),
-               key=count)
-    way = sm_timing.usual_ways(machine, loop, lambda text: 1000 if FRAGMENTS.match(text) else
-                               100 if text.startswith(("MUFU.EX2", "LDGSTS")) else 0)[0]
-    made = steps(kernel, rates, way, 0)
-    turn = sm_timing.Quarter([made] * blocks, TURNS, rates).run().turn() / blocks
+    together, products = fragments_turn(kernel, rates, blocks)
+    turn = together / blocks
     rows, keys, tensor = kernel.row["tile"], kernel.row["exps"]["keys"], rates.flops[kernel.design["letter"]]
     pure = 2 * rows * keys * sum(map(int, dims)) / tensor
-    if count(loop) != 4 * pure * tensor / 16 / 8 / 16 / 2 / 16:
-        raise sm_timing.Disagreement(f"{count(loop)} products in a turn, not those of {rows} rows and {keys} keys")
+    # Of 16 x 8 x 16, by 4 warps.
+    if products != pure * tensor / (2 * 16 * 8 * 16) / 4:
+        raise sm_timing.Disagreement(f"{products} products in a turn, not those of {rows} rows and {keys} keys")
     exposed = rates.times["memory_latency"] + turn + rates.times["block"]
-    return prefill_of(kernel, rates, part, shape, PrefillBlock(rows, keys, turn, pure, exposed / blocks, 0.0, tensor))
+    return prefill_of(kernel, rates, part, shape, PrefillBlock(rows, keys, turn, pure, exposed / blocks, tensor))
 
 
 def prefill_of(kernel, rates, part, shape, block):

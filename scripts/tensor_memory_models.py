@@ -1,5 +1,5 @@
 """Models of kernels that multiply into tensor memory, as compute capability 10 does: what a case's time is made
-of. Called by scripts/share_models.py.
+of. Called by scripts/expected_shares.py.
 
 One thread has everything multiplied, so the tensor cores wait for nothing but its instructions, the stages that
 come, and where scores become weights, the warps that make them. Cycles are of the SM's clock.
@@ -34,6 +34,12 @@ def largest(machine, opcode):
     if not found:
         raise sm_timing.Disagreement(f"no loop with {opcode}")
     return max(found, key=lambda loop: sum(machine.code[at].text.startswith(opcode) for at in loop.body))
+
+
+def letters_of(machine):
+    """The letter of each multiplication of the loop that has most of them."""
+    found = (MULTIPLY.match(machine.code[at].text) for at in largest(machine, MULTIPLICATIONS).body)
+    return [match[1] for match in found if match]
 
 
 def way_of(machine, loop, opcodes):
@@ -74,9 +80,7 @@ def product(kernel, rates, part, shape):
     machine, design, size = kernel.machine, kernel.design, element_bytes(kernel)
     blocks, columns = kernel.row.get("cluster", 1), design["columns"]
     workers = kernel.target["units"] // blocks
-    loop = largest(machine, MULTIPLICATIONS)
-    letters = [MULTIPLY.match(machine.code[at].text)[1] for at in loop.body
-               if MULTIPLY.match(machine.code[at].text)]
+    letters = letters_of(machine)
     depth = len(letters) * STEP // size
     tensor = rate(kernel, rates, letters[0])
     one = 2 * ROWS * columns * STEP / size / tensor
@@ -125,8 +129,7 @@ def few(kernel, rates, part, shape):
     m, n, k = shape["m"], shape["n"], shape["k"]
     units, size, design = kernel.target["units"], element_bytes(kernel), kernel.design
     blocks, [rows, _] = kernel.row.get("cluster", 1), kernel.row.get("tiles", [design.get("rows"), ROWS])
-    letters = [MULTIPLY.match(text)[1] for text in (kernel.machine.code[at].text for at in innermost(
-        kernel.machine, MULTIPLICATIONS)[0].body) if MULTIPLY.match(text)]
+    letters = letters_of(kernel.machine)
     stage = (ROWS + rows) * len(letters) * STEP
     in_flight = design["stages"] * stage
     if in_flight > kernel.row["shared"]:
@@ -189,8 +192,7 @@ def prefill_turn(kernel, rates):
     one = 2 * ROWS * keys * step / tensor
     scores = dim_qk / step * multiplication(rates, one, keys, (ROWS + keys) * STEP)
     sums = keys / step * multiplication(rates, one * dim_v / keys, dim_v, dim_v * STEP)
-    found = sum(bool(MULTIPLY.match(kernel.machine.code[at].text))
-                for at in largest(kernel.machine, MULTIPLICATIONS).body)
+    found = len(letters_of(kernel.machine))
     if found != dim_qk / step + keys / step:
         raise sm_timing.Disagreement(f"{found} multiplications for a tile, not {(dim_qk + keys) / step}")
     return (2 * 2 * ROWS * keys * (dim_qk + dim_v) / tensor,
@@ -225,7 +227,7 @@ def prefill(kernel, rates, part, shape):
     exposed = (rates.times["memory_latency"] + scores + 2 * rates.times["product"] + alone + left
                + rates.times["block"])
     return share_models.prefill_of(kernel, rates, part, shape, share_models.PrefillBlock(
-        2 * ROWS, kernel.row["products"]["keys"], turn, pure, exposed, 0.0,
+        2 * ROWS, kernel.row["products"]["keys"], turn, pure, exposed,
         rate(kernel, rates, kernel.row["products"]["scores"][3])))
 
 

@@ -242,21 +242,31 @@ fn rows_that_all_begin_at_one_bank_are_found() {
 }
 
 #[test]
-fn waits_that_a_pair_of_blocks_lacks_are_found() {
-    let name = "attention/sm100_tcgen05_latent.cu";
-    let kernel = fs::read_to_string(Path::new("kernels").join(name)).expect("a kernel");
-    for (wait, left) in [
-        ("", ""),
-        ("await_phase(&shared().queries, turn++ % 2);", "turn++;"),
-        ("await_tile(shared().used, index - 1);\n      see_tensor_memory();\n#pragma", "#pragma"),
-        ("if (tiles > 0) await_tile(shared().used, index - 1);", ""),
+fn waits_that_attention_by_tensor_memory_lacks_are_found() {
+    let (prefill, latent) = ("attention/sm100_tcgen05.cu", "attention/sm100_tcgen05_latent.cu");
+    for (name, wait, left) in [
+        (latent, "", ""),
+        // For the second half of a tile's weights.
+        (prefill, "await_phase(&shared.rest[tile], turn % 2);", ""),
+        (latent, "await_phase(&shared().queries, turn++ % 2);", "turn++;"),
+        (
+            latent,
+            "await_tile(shared().used, index - 1);\n      see_tensor_memory();\n#pragma",
+            "#pragma",
+        ),
+        (latent, "if (tiles > 0) await_tile(shared().used, index - 1);", ""),
+        // For keys that are still multiplied, where the next ones come row by row.
+        (latent, "await_place(shared().scores, index);\n    UNROLL", "UNROLL"),
+        // For the keys that come in boxes, before the others do.
+        (latent, "barrier_of<LOADERS>(LOADED + turn);", ""),
     ] {
+        let kernel = fs::read_to_string(Path::new("kernels").join(name)).expect("a kernel");
         assert!(kernel.contains(wait), "{wait} stands nowhere in {name}");
         let folder = tempfile::tempdir().expect("a directory");
         let place = folder.path().join(name);
         fs::create_dir_all(place.parent().expect("a folder")).expect("a directory");
         fs::write(place, kernel.replace(wait, left)).expect("it is written");
-        let Some(mut program) = model(folder.path(), "latent_pair.cpp", 32) else { return };
+        let Some(mut program) = model(folder.path(), "tensor_memory.cpp", 32) else { return };
         let found = program.output().expect("the model runs");
         let said = text(&found);
         assert_eq!(found.status.success(), wait.is_empty(), "{wait}: {said}");

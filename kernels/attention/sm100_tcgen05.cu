@@ -15,8 +15,8 @@
 // multiplied while the second is made.
 //
 // Tensor memory: scores of both tiles, 128 columns each, sums of both, a column for each dimension of
-// the values. Where these are 64 of 16 bits, weights have columns of their own; else they take the place of half
-// of their scores, and the next scores that of the weights. Nothing says that those wait: of two
+// the values. With values of 64 dimensions, weights of 16 bits have columns of their own; all others take
+// the place of half of their scores, and the next scores that of the weights. Nothing says that those wait: of two
 // multiplications that one thread asks for, the second is done after the first only where both have
 // the same sums and the same shape (PTX manual, "Pipelined tcgen05 Instructions"), and these have
 // neither. So the thread waits until a tile's weights have been multiplied before it asks for the

@@ -151,9 +151,9 @@ template <class In> DEVICE void load_a(f64 (&a)[4], u32 stage, u32 row, u32) {
   }
 }
 
-// Where a lane's first word of a column of B stands. Words further along k are whole rows behind it, since
-// they are exchanged alike: the compiler, which would add up each one's address anew, is not to know how
-// this one came about.
+// Where a lane's first word of a column of B stands. Words further along k stand whole rows behind it, since
+// their chunks are exchanged alike. The compiler would make each word's address anew; where it does not know
+// how this one came about, the others become offsets of their loads.
 template <class In> DEVICE u32 place_of_lane(u32 stage, u32 k, u32 byte) {
   u32 place = place_b<In>(stage, k, byte);
   forget(place);

@@ -10,8 +10,8 @@
 
 namespace {
 
-// Which group a tile is of. A wave's lanes have a group each, and count their tiles together: to walk the groups one
-// by one would be to wait for memory as often.
+// Which group a tile is of. A wave's lanes have a group each, and count their tiles together: walking the groups
+// one by one would wait for memory once for each.
 template <u32 ROWS, u32 COLUMNS> struct WaveGroups {
   // What was found, as grouped.h has it.
   Grouped<ROWS, COLUMNS> at;

@@ -3,8 +3,8 @@
 // half of the rows of lane_product.h's, since whoever adds a tile's sums reads all of them: the smaller the tile, the
 // less there is to read.
 //
-// A block's stretch of a tile ends with stages of zeros, of which none is multiplied with anything else: zero times
-// infinity is no number. Neighbours on the line are blocks of one die, so that those who share a tile also
+// Behind a block's stretch of a tile, stages are zeros in A and in B: a zero of one multiplied with an infinity of the
+// other would be no number. Neighbours on the line are blocks of one die, so that those who share a tile also
 // share a cache.
 #pragma once
 #include "lane_product.h"

@@ -65,8 +65,8 @@ DEVICE void store_words(const u32 (&words)[8], u32 column) {
 DEVICE void store_words(const f32 (&words)[32], u32 column) {
   STORE_WORDS :: THIRTY_TWO("f", 0), "r"(column) : "memory");
 }
-// What is computed after this is not computed before it: the assembler moves no arithmetic over a
-// branch. No tensor memory has such a column.
+// Keeps the assembler from computing what follows before this, since it moves no arithmetic over a
+// branch. The branch is never taken: tensor memory has no such column.
 DEVICE void compute_later(u32 column) {
   asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %0, 0xffffffff;\n@p exit;\n}"
                :: "r"(column) : "memory");

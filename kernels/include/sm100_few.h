@@ -1,6 +1,6 @@
 // Matrix products of few rows into tensor memory, as decoding makes them: B row by row, of fp8 (e4m3)
-// column by column. B is read once, and must arrive at the speed of memory. Rows must be multiples of 16
-// bytes.
+// column by column. B is read once, and the kernel is to take no longer than memory needs for it. Rows must
+// be multiples of 16 bytes.
 //
 // A multiplication has 128 rows or more. So the product is made turned, transposed C = transposed B times
 // transposed A: 128 columns of B are the multiplication's rows, and the rows of A, 16 to 256, its columns.

@@ -18,44 +18,64 @@ e4m3 made(i32 value, e4m3) {
   return {u8(value < 0 ? 0x80 | sizes[-value] : sizes[value])};
 }
 
-// One product on so many blocks, with guards behind C that nothing may touch.
+// Products for groups of so many rows on so many blocks, each group with a matrix of its own; those of groups without
+// rows hold what is not a number. Guards behind C may not be touched. `kernel(a, b, c, firsts)` makes them.
 template <class In, class Out, class Kernel>
-void check_shape(const char* name, Kernel kernel, u32 blocks, u32 m, u32 n, u32 k) {
+void check_products(const char* name, u32 blocks, const std::vector<u32>& rows, u32 n, u32 k, Kernel kernel) {
   constexpr bool COLUMNS_OF_B = std::is_same<In, e4m3>::value;
   constexpr u32 GUARD = 4096;
   using Places = std::vector<Vector<u8>>;
-  Places a_places(u64(m) * k * sizeof(In) / 16), b_places(u64(k) * n * sizeof(In) / 16);
+  const u32 groups = u32(rows.size());
+  std::vector<u32> firsts = {0};
+  for (u32 of_group : rows) firsts.push_back(firsts.back() + of_group);
+  const u32 m = firsts.back();
+  Places a_places(u64(m) * k * sizeof(In) / 16), b_places(u64(groups) * k * n * sizeof(In) / 16);
   Places c_places((u64(m) * n * sizeof(Out) + GUARD) / 16);
   In* a = reinterpret_cast<In*>(a_places.data());
   In* b = reinterpret_cast<In*>(b_places.data());
   u8* c_bytes = reinterpret_cast<u8*>(c_places.data());
   memset(c_bytes, 0xa5, c_places.size() * 16);
+  memset(static_cast<void*>(b), 0xff, b_places.size() * 16);
   for (u64 i = 0; i < u64(m) * k; i++) a[i] = made(small_integer(), In());
-  for (u64 i = 0; i < u64(k) * n; i++) b[i] = made(small_integer(), In());
-  const GemmParams params = {a, b, c_bytes, m, n, k, 0};
+  for (u32 group = 0; group < groups; group++) {
+    for (u64 i = 0; i < u64(k) * n && rows[group] > 0; i++) {
+      b[u64(group) * k * n + i] = made(small_integer(), In());
+    }
+  }
   model::has_64_banks = strstr(name, "cdna4") != nullptr;
-  model::launch(blocks, LANES * 8, 0, [&] { kernel(params); });
+  model::launch(blocks, LANES * 8, 0, [&] { kernel(a, b, c_bytes, firsts.data()); });
   bool equal = true;
-  for (u32 row = 0; row < m; row++) {
-    for (u32 column = 0; column < n; column++) {
-      decltype(widen(In())) sum = 0;
-      for (u32 i = 0; i < k; i++) {
-        const u64 at = COLUMNS_OF_B ? u64(column) * k + i : u64(i) * n + column;
-        sum += widen(a[u64(row) * k + i]) * widen(b[at]);
+  for (u32 group = 0; group < groups; group++) {
+    const In* of_group = b + u64(group) * k * n;
+    for (u32 row = firsts[group]; row < firsts[group + 1]; row++) {
+      for (u32 column = 0; column < n; column++) {
+        decltype(widen(In())) sum = 0;
+        for (u32 i = 0; i < k; i++) {
+          const u64 at = COLUMNS_OF_B ? u64(column) * k + i : u64(i) * n + column;
+          sum += widen(a[u64(row) * k + i]) * widen(of_group[at]);
+        }
+        const Out wanted = narrow(sum, Out());
+        const u64 at = (u64(row) * n + column) * sizeof(Out);
+        equal = equal && memcmp(&wanted, c_bytes + at, sizeof(Out)) == 0;
       }
-      const Out wanted = narrow(sum, Out());
-      const u64 at = (u64(row) * n + column) * sizeof(Out);
-      equal = equal && memcmp(&wanted, c_bytes + at, sizeof(Out)) == 0;
     }
   }
   for (u64 at = u64(m) * n * sizeof(Out); at < c_places.size() * 16; at++) {
     equal = equal && c_bytes[at] == 0xa5;
   }
   char shape[64];
-  snprintf(shape, sizeof shape, "%u x %u x %u on %u blocks", m, n, k, blocks);
+  snprintf(shape, sizeof shape, "%u x %u x %u, %u groups on %u blocks", m, n, k, groups, blocks);
   same(equal, name, shape);
   model::count_for(name);
   printf("%s %s\n", name, shape);
+}
+
+// One product.
+template <class In, class Out, class Kernel>
+void check_shape(const char* name, Kernel kernel, u32 blocks, u32 m, u32 n, u32 k) {
+  check_products<In, Out>(name, blocks, {m}, n, k, [&](In* a, In* b, u8* c, const u32*) {
+    kernel(GemmParams{a, b, c, m, n, k, 0, nullptr, nullptr});
+  });
 }
 
 // Launch after launch with the same scratch memory, of so many bytes for each block and with guards behind.

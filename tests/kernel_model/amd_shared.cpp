@@ -1,5 +1,7 @@
 // Runs AMD's products whose tiles blocks share, and those for groups of rows, on the CPU, as amd.cpp does the
 // others.
+#include <numeric>
+
 #include "gpu.h"
 #include "lanes.h"
 
@@ -47,58 +49,13 @@ void check(const char* name, void (*kernel)(GemmParams, f32*), u32 depth) {
   shape(2, 5, 1040, 4 * depth + 16);
 }
 
-// Products for groups of so many rows, each with a matrix of its own. Those of groups without rows hold what is not
-// a number.
 template <class In, class Out>
 void check_groups(const char* name, void (*kernel)(GroupedParams), u32 blocks,
                   const std::vector<u32>& rows, u32 n, u32 k) {
-  constexpr bool COLUMNS_OF_B = std::is_same<In, e4m3>::value;
-  constexpr u32 GUARD = 4096;
-  using Places = std::vector<Vector<u8>>;
-  const u32 groups = u32(rows.size());
-  std::vector<u32> firsts = {0};
-  for (u32 of_group : rows) firsts.push_back(firsts.back() + of_group);
-  const u32 m = firsts.back();
-  Places a_places(u64(m) * k * sizeof(In) / 16), b_places(u64(groups) * k * n * sizeof(In) / 16);
-  Places c_places((u64(m) * n * sizeof(Out) + GUARD) / 16);
-  In* a = reinterpret_cast<In*>(a_places.data());
-  In* b = reinterpret_cast<In*>(b_places.data());
-  u8* c_bytes = reinterpret_cast<u8*>(c_places.data());
-  memset(c_bytes, 0xa5, c_places.size() * 16);
-  memset(static_cast<void*>(b), 0xff, b_places.size() * 16);
-  for (u64 i = 0; i < u64(m) * k; i++) a[i] = made(small_integer(), In());
-  for (u32 group = 0; group < groups; group++) {
-    for (u64 i = 0; i < u64(k) * n && rows[group] > 0; i++) {
-      b[u64(group) * k * n + i] = made(small_integer(), In());
-    }
-  }
-  const GroupedParams params = {a, b, c_bytes, firsts.data(), m, n, k, groups, 0, 0};
-  model::has_64_banks = strstr(name, "cdna4") != nullptr;
-  model::launch(blocks, LANES * 8, 0, [&] { kernel(params); });
-  bool equal = true;
-  for (u32 group = 0; group < groups; group++) {
-    const In* of_group = b + u64(group) * k * n;
-    for (u32 row = firsts[group]; row < firsts[group + 1]; row++) {
-      for (u32 column = 0; column < n; column++) {
-        decltype(widen(In())) sum = 0;
-        for (u32 i = 0; i < k; i++) {
-          const u64 at = COLUMNS_OF_B ? u64(column) * k + i : u64(i) * n + column;
-          sum += widen(a[u64(row) * k + i]) * widen(of_group[at]);
-        }
-        const Out wanted = narrow(sum, Out());
-        const u64 at = (u64(row) * n + column) * sizeof(Out);
-        equal = equal && memcmp(&wanted, c_bytes + at, sizeof(Out)) == 0;
-      }
-    }
-  }
-  for (u64 at = u64(m) * n * sizeof(Out); at < c_places.size() * 16; at++) {
-    equal = equal && c_bytes[at] == 0xa5;
-  }
-  char shape[64];
-  snprintf(shape, sizeof shape, "%u x %u x %u, %u groups on %u blocks", m, n, k, groups, blocks);
-  same(equal, name, shape);
-  model::count_for(name);
-  printf("%s %s\n", name, shape);
+  const u32 groups = u32(rows.size()), m = std::accumulate(rows.begin(), rows.end(), 0u);
+  check_products<In, Out>(name, blocks, rows, n, k, [&](In* a, In* b, u8* c, const u32* firsts) {
+    kernel(GroupedParams{a, b, c, firsts, m, n, k, groups, 0, 0});
+  });
 }
 
 template <class In, class Out>

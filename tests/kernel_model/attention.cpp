@@ -53,7 +53,6 @@ namespace latent_sm90 {
 namespace latent_sm100 {
 #include "../../kernels/attention/sm100_tcgen05_latent.cu"
 }
-#include "latent_pair_check.h"
 namespace latent_sm89 {
 #include "../../kernels/attention/sm89_mma_latent.cu"
 }
@@ -66,6 +65,7 @@ namespace sm90 {
 namespace sm100 {
 #include "../../kernels/attention/sm100_tcgen05.cu"
 }
+#include "tensor_memory_check.h"
 namespace split_sm90 {
 #include "../../kernels/attention/sm90_wgmma_split.cu"
 }
@@ -113,35 +113,6 @@ void run_dealt(const char* name, Kernel kernel, u32 threads, u32 shared, Roundof
   attention.check_visits(at_once, blocks > 1);
   model::visited = {};
   attention.check(roundoff);
-}
-
-// By a kernel of so many threads that takes so many queries and loads by tensor maps of so many keys.
-// `launch(p, q, k, v)` runs it.
-template <class T, class O, class Launch>
-void run_with_maps(const char* name, u32 keys, u32 queries, Roundoff roundoff, const Shape& shape,
-                   Launch launch) {
-  Attention<T, T, O> attention(name, shape);
-  const AttentionParams& p = attention.params;
-  const auto map = [](auto& bytes, u32 columns, u32 rows, u32 box) {
-    return TensorMap{reinterpret_cast<u8*>(bytes.data()), sizeof(T), columns, rows,
-                     {128 / sizeof(T), box}};
-  };
-  launch(p, map(attention.q, p.heads * p.dim_qk, p.query_tokens, queries),
-         map(attention.k, p.kv_heads * p.dim_qk, p.key_tokens, keys),
-         map(attention.v, p.kv_heads * p.dim_v, p.key_tokens, keys));
-  attention.check(roundoff);
-}
-
-using ByMaps = void (*)(AttentionParams, TensorMap, TensorMap, TensorMap);
-
-// With a block for each tile of `queries` queries, each by its own tensor map of half as many.
-template <class T, class O>
-void run_by_maps(const char* name, ByMaps kernel, u32 shared, Roundoff roundoff, const Shape& shape,
-                 u32 threads, u32 queries) {
-  run_with_maps<T, O>(name, 128, 128, roundoff, shape, [&](const AttentionParams& p, auto... maps) {
-    const u32 tiles = (p.queries + queries - 1) / queries * p.heads * p.batch;
-    model::launch(tiles, threads, shared, [&] { kernel(p, maps...); });
-  });
 }
 
 using ByCounter = void (*)(AttentionParams, u32*, TensorMap, TensorMap, TensorMap);
@@ -447,29 +418,9 @@ void by_counter() {
 // than twice as many as stages.
 void by_tensor_memory() {
 #define BY_TENSOR_MEMORY(IN, T, O, ROUNDOFF, DIM_QK, DIM_V)                                        \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
-                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
-                  {2, 1, DIM_QK, DIM_V, 1, 0,                                                      \
-                   {{300, 300}, {1, 1}, {140, 433}, {3, 0}, {200, 60}, {9, 1300}}},                \
-                  512, 256);                                                                       \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
-                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
-                  {2, 2, DIM_QK, DIM_V, 0, 0, {{5, 97}, {130, 400}}, 30.0f}, 512, 256);            \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
-                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
-                  random_shape(DIM_QK, DIM_V, 140, 200, Keys::IN_ONE_PIECE), 512, 256);            \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
-                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
-                  with_window({2, 1, DIM_QK, DIM_V, 1, 0, {{300, 600}, {1, 1}, {200, 60}}}, 128),  \
-                  512, 256);                                                                       \
-  run_by_maps<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
-                  sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                              \
-                  sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF,                 \
-                  windowed(random_shape(DIM_QK, DIM_V, 300, 500, Keys::IN_ONE_PIECE)), 512, 256)
+  prefill_100<T, O>("attention/prefill/" #IN "/sm100_tcgen05",                                     \
+                    sm100::attention_prefill_##IN##_##DIM_QK##_tcgen05,                            \
+                    sm100::Prefill100<P_##IN, DIM_QK, DIM_V>::SHARED_BYTES, ROUNDOFF, DIM_QK, DIM_V)
   BY_TENSOR_MEMORY(bf16, bf16, bf16, BF16, 64, 64);
   BY_TENSOR_MEMORY(bf16, bf16, bf16, BF16, 128, 128);
   BY_TENSOR_MEMORY(bf16, bf16, bf16, BF16, 192, 128);
@@ -479,6 +430,7 @@ void by_tensor_memory() {
   BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 64, 64);
   BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 128, 128);
   BY_TENSOR_MEMORY(fp8, u8, bf16, E4M3, 192, 128);
+#undef BY_TENSOR_MEMORY
 }
 
 // The exponential without its unit, against the definition: all fractions, all exponents that

@@ -46,7 +46,9 @@ DEVICE void copy_async(u32 to, const void* from, u32 valid, const char* file = _
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0) model::fail("a copy is not aligned");
   if (valid > 16) model::fail("a copy of more than 16 bytes");
   model::visit(from, valid);
-  model::groups[model::current].back().push_back({to, from, valid, 16});
+  const model::Copy copy = {to, from, valid, 16};
+  if (model::copies_are_early()) model::make(copy);
+  else model::groups[model::current].back().push_back(copy);
 }
 DEVICE void copy_word_async(u32 to, const void* from, u32 valid,
                             const char* file = __builtin_FILE(), int line = __builtin_LINE()) {

@@ -172,7 +172,7 @@ DEVICE void tile_load(void* to, const TensorMap* map, u32 column, u32 row, u64* 
     const u8* from = model::box_row(*map, i32(column), i32(row), at, 0);
     if (from) model::visit(from, 128);
   }
-  model::engine.push_back([=, map = *map] {
+  model::copy_later([=, map = *map] {
     for (u32 at = 0; at < map.box[1]; at++) {
       for (u32 byte = 0; byte < 128; byte += map.element) {
         u8* place = model::swizzled(map, static_cast<u8*>(to), at, byte);

@@ -1,4 +1,4 @@
-//! The clock of a device whose driver tells none, observed by a kernel.
+//! The clock of the device's units, as a kernel observes it.
 
 use super::{
     super::{context::Context, module::Arguments},
@@ -29,6 +29,11 @@ const CLOCK_ASSUMED: Megahertz = Megahertz(1_500.0);
 const PLACE: usize = 8;
 
 impl Observer {
+    /// With a kernel that is loaded already.
+    ///
+    /// # Errors
+    ///
+    /// Where memory for what it leaves cannot be had.
     pub fn new(
         kernel: Loaded,
         context: &Rc<Context>,
@@ -42,6 +47,11 @@ impl Observer {
         Ok(Observer { kernel, counted, params, units })
     }
 
+    /// The median over the units.
+    ///
+    /// # Errors
+    ///
+    /// What the driver refuses.
     pub fn observe(&self, context: &Context) -> Result<Megahertz, DeviceError> {
         let mut params = Arguments::new(bytemuck::bytes_of(&self.params));
         context.launch(&self.kernel.entry, &shape(&self.kernel.row, self.units), &mut params, 1)?;

@@ -32,11 +32,6 @@ namespace cdna4 {
 
 namespace {
 
-using Kernel = void (*)(AttentionParams);
-
-constexpr Roundoff BF16 = {1.0 / 256, 1.0 / 256}, F16 = {1.0 / 2048, 1.0 / 2048, 1.0 / (1 << 24)},
-                   E4M3 = {1.0 / 16, 1.0 / 256, 1.0 / (1 << 18)};
-
 template <class T, class O>
 void run(const char* name, Kernel kernel, u32 blocks, Roundoff roundoff, const Shape& shape) {
   Attention<T, T, O> attention(name, shape);

@@ -374,7 +374,8 @@ template <class Follow> void schedules(const char* path, Follow follow) {
 }
 
 // What a kernel's rounding may make of a result.
-constexpr Roundoff EXACT = {0.0, 1e-7, 1e-37}, F16 = {1.0 / 2048, 1.0 / 2048, 1.0 / (1 << 24)}, BF16 = {1.0 / 256, 1.0 / 256},
+constexpr Roundoff EXACT = {0.0, 1e-7, 1e-37}, BF16 = {1.0 / 256, 1.0 / 256},
+                   F16 = {1.0 / 2048, 1.0 / 2048, 1.0 / (1 << 24)},
                    E4M3 = {1.0 / 16, 1.0 / 256, 1.0 / (1 << 18)},
                    CACHE = {1.0 / 2048, 1.0 / 256, 1.0 / (1 << 24)};
 

@@ -2,36 +2,46 @@
 // multiplies them: mxfp8, mxfp4, nvfp4. B is kept column by column. Rows of A and columns of B must
 // be multiples of 16 bytes.
 //
-// As sm100_tcgen05.cu, but scales need tensor memory too, and two tiles of 256 columns would leave
-// none: tiles are 128 x 192. A stage is 128 bytes along k and the tiles of scales that go with them;
-// before its multiplications they are copied to one of two places in tensor memory. Every second
-// tile of C begins in the middle of a tile of B's scales, which is two of their columns.
+// As sm100_unscaled.h, but a tile of one block is 128 x 128, that of a pair 256 x 256, and scales need
+// tensor memory too. A stage is 128 bytes along k of 128 rows of A and 128 columns of B, and the tiles
+// of scales that go with them; before its multiplications scales are copied to one of two places in
+// tensor memory. Each block of a pair needs the scales of all columns of the pair's tile: of two tiles
+// of scales each block has one copied, to both. Copies that are not by tensor maps tell the barrier of
+// the block that they come to, so a thread of the second block tells the first of its scales.
+//
+// Two tiles of 256 columns would leave scales no room: each has 128 columns for itself, and 128 in the
+// middle, which both have, are written to C first. Then the next tile is made.
 #include "params.h"
 #include "sm100_product.h"
 
 namespace {
 
+// Rows of A and columns of B of a block.
 CONSTANT u32 ROWS = 128;
-CONSTANT u32 COLUMNS = 192;
+CONSTANT u32 COLUMNS = 128;
 CONSTANT u32 ROW_BYTES = 128;
-CONSTANT u32 STAGES = 4;
+CONSTANT u32 STAGES = 5;
 // Multiplications of a stage, of 32 bytes along k each.
 CONSTANT u32 PARTS = 4;
 CONSTANT u32 BYTES_A = ROWS * ROW_BYTES;
-CONSTANT u32 BYTES_B = COLUMNS * ROW_BYTES;
+// Columns of B that are copied at once.
+CONSTANT u32 BOX = 64;
 // Tiles of scales of A along k, and those of B in two rows of tiles.
 CONSTANT u32 SCALES_BYTES = PARTS * SCALE_BYTES;
-CONSTANT u32 BYTES = BYTES_A + BYTES_B + 3 * SCALES_BYTES;
+CONSTANT u32 BYTES = BYTES_A + COLUMNS * ROW_BYTES + 3 * SCALES_BYTES;
 using Stages = PhaseRing<STAGES>;
 
-// In tensor memory: sums of two tiles, then twice scales, those of A first.
-CONSTANT u32 SCALES_AT = 2 * COLUMNS;
+// In tensor memory: sums of two tiles, the second of which begins in the middle of a pair's first;
+// then twice scales, those of A first.
+CONSTANT u32 SCALES_AT = 3 * COLUMNS;
 CONSTANT u32 SCALES_STEP = 64;
 CONSTANT u32 SCALES_B = PARTS * 4;
 
 // `TYPE` and `SCALE_TYPE` as instruct_scaled takes them.
 template <class In, u32 TYPE, u32 SCALE_TYPE> struct Format {
-  static constexpr u32 INSTRUCTION = instruct_scaled(TYPE, SCALE_TYPE, ROWS, COLUMNS);
+  static DEVICE_MEMBER constexpr u32 instruction(u32 rows, u32 width) {
+    return instruct_scaled(TYPE, SCALE_TYPE, rows, width);
+  }
   static constexpr u32 DEPTH = ROW_BYTES * 8 / In::BITS;
   // Along k, of a multiplication: elements and scales.
   static constexpr u32 PART = DEPTH / PARTS;
@@ -44,43 +54,85 @@ template <> struct Type<mxfp8> : Format<mxfp8, 0, 1> {};
 template <> struct Type<mxfp4> : Format<mxfp4, 1, 1> {};
 template <> struct Type<nvfp4> : Format<nvfp4, 1, 0> {};
 
+// Scales of A or B: tiles along k, and rows of such tiles.
 struct Scales {
-  const u8* a;
-  const u8* b;
-  // Tiles along k, and rows of them that B has.
-  u32 tiles, rows_b;
+  const u8* at;
+  u32 tiles, rows;
+  // From tile `first` of a row of tiles on. Where there is no such row, its results are not stored, and
+  // its scales are those of the last.
+  DEVICE_MEMBER const u8* from(u32 row, u32 first) const {
+    return at + (u64(row < rows ? row : rows - 1) * tiles + first) * SCALE_BYTES;
+  }
+};
+struct Operands {
+  const TensorMap* a;
+  const TensorMap* b;
+  Scales scales_a, scales_b;
 };
 
-// The first row of tiles of B's scales that a tile of C needs: it needs two. Where there is one, the
-// other's columns are not stored, and its scales are those of the first.
-DEVICE u32 scales_row(u32 column) { return column * COLUMNS / SCALE_ROWS; }
-// Columns of tensor memory that come before its own.
-DEVICE u32 scales_before(u32 column) { return column * COLUMNS % SCALE_ROWS / 32; }
+// Of which columns a tile, or a half of one, begins with, in columns of one block.
+template <u32 BLOCKS> DEVICE u32 column_of(Made tile) {
+  return tile.column * BLOCKS + (tile.half == 1 ? 1 : 0);
+}
+
+// Has the stages of a tile copied, or of a half of one, which a pair then makes.
+template <class In, u32 BLOCKS, u32 WIDTH>
+DEVICE void copy_stages(Stages& ring, u8* shared, u32 steps, const Operands& from, Made tile) {
+  using T = Type<In>;
+  constexpr u32 ROWS_B = WIDTH / COLUMNS, WIDTH_OF_BLOCK = WIDTH / BLOCKS;
+  const u32 place = place_in_pair<BLOCKS>();
+  const u32 row = tile.row * BLOCKS + place, column = column_of<BLOCKS>(tile);
+  for (u32 step = 0; step < steps; step++) {
+    await_phase(&ring.empty[ring.at], ring.parity ^ 1);
+    u64* full = &ring.full[ring.at];
+    u8* to = shared + ring.at * BYTES;
+    u8* to_b = to + BYTES_A;
+    u8* scales_to = to_b + COLUMNS * ROW_BYTES;
+    const u32 first = step * T::SCALE_TILES, left = from.scales_a.tiles - first;
+    const u32 bytes = (left < T::SCALE_TILES ? left : T::SCALE_TILES) * SCALE_BYTES;
+    const u32 elements = place == 0 ? BLOCKS * BYTES_A + WIDTH * ROW_BYTES : 0;
+    arrive_expecting(full, elements + (1 + ROWS_B) * bytes);
+    load_box<BLOCKS>(to, from.a, step * ROW_BYTES, row * ROWS, full);
+    UNROLL for (u32 box = 0; box < WIDTH_OF_BLOCK; box += BOX) {
+      load_box<BLOCKS>(to_b + box * ROW_BYTES, from.b, step * ROW_BYTES,
+                       column * COLUMNS + place * WIDTH_OF_BLOCK + box, full);
+    }
+    bulk_load(scales_to, from.scales_a.from(row, first), bytes, full);
+    if constexpr (ROWS_B == 2) {
+      bulk_load_to_both(scales_to + (1 + place) * SCALES_BYTES,
+                        from.scales_b.from(column + place, first), bytes, full);
+    } else {
+      bulk_load(scales_to + SCALES_BYTES, from.scales_b.from(column, first), bytes, full);
+    }
+    ring.advance();
+  }
+}
 
 // Has stage after stage copied, through all tiles.
-template <class In>
-DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const TensorMap* a,
-                    const TensorMap* b) {
-  using T = Type<In>;
-  for_each_tile<1>(work, [&](Tile tile) {
-    const u32 row_b = scales_row(tile.column);
-    for (u32 step = 0; step < work.steps; step++) {
-      await_phase(&ring.empty[ring.at], ring.parity ^ 1);
-      u64* full = &ring.full[ring.at];
-      u8* to = shared + ring.at * BYTES;
-      u8* scales_to = to + BYTES_A + BYTES_B;
-      const u32 first = step * T::SCALE_TILES, left = scales.tiles - first;
-      const u32 bytes = (left < T::SCALE_TILES ? left : T::SCALE_TILES) * SCALE_BYTES;
-      arrive_expecting(full, BYTES_A + BYTES_B + 3 * bytes);
-      tile_load(to, a, step * ROW_BYTES, tile.row * ROWS, full);
-      tile_load(to + BYTES_A, b, step * ROW_BYTES, tile.column * COLUMNS, full);
-      const u64 of_a = (u64(tile.row) * scales.tiles + first) * SCALE_BYTES;
-      bulk_load(scales_to, scales.a + of_a, bytes, full);
-      for (u32 row = 0; row < 2; row++) {
-        const u32 there = row_b + row < scales.rows_b ? row_b + row : row_b;
-        const u64 of_b = (u64(there) * scales.tiles + first) * SCALE_BYTES;
-        bulk_load(scales_to + (1 + row) * SCALES_BYTES, scales.b + of_b, bytes, full);
+template <class In, u32 BLOCKS>
+DEVICE void produce(Stages ring, u8* shared, Work work, const Operands& from) {
+  for_each_tile<BLOCKS>(work, [&](Made tile) {
+    if constexpr (BLOCKS == 2) {
+      if (tile.half < 2) {
+        copy_stages<In, BLOCKS, COLUMNS>(ring, shared, work.steps, from, tile);
+        return;
       }
+    }
+    copy_stages<In, BLOCKS, BLOCKS * COLUMNS>(ring, shared, work.steps, from, tile);
+  });
+  // A block of a pair does not end before the last commits have arrived at its barriers.
+  for (u32 i = 0; BLOCKS == 2 && i < STAGES; i++) {
+    await_phase(&ring.empty[ring.at], ring.parity ^ 1);
+    ring.advance();
+  }
+}
+
+// By the second block of a pair: tells the first of each stage whose scales have come.
+DEVICE void tell_of_scales(Stages ring, Work work) {
+  for_each_tile<2>(work, [&](Made) {
+    for (u32 step = 0; step < work.steps; step++) {
+      await_phase(&ring.full[ring.at], ring.parity);
+      arrive_in_cluster(&ring.full[ring.at], 0);
       ring.advance();
     }
   });
@@ -89,16 +141,18 @@ DEVICE void produce(Stages ring, u8* shared, Work work, Scales scales, const Ten
 // Has a stage's scales copied to tensor memory, then its elements multiplied. Of both only what the
 // `left` elements that k still has need: scales behind them are not there. All lanes of the warp
 // know `left`, and where it is a constant nothing is asked of it.
-template <class In>
-DEVICE void multiply_stage(u32 sums, u32 at, u32 scales, u32 scales_b, u32 left, u32 accumulate) {
+template <class In, u32 BLOCKS, u32 WIDTH>
+DEVICE void multiply_stage(u32 sums, u32 at, u32 scales, u32 left, u32 accumulate) {
   using T = Type<In>;
-  const u64 from = describe_plain(at + BYTES_A + BYTES_B);
+  constexpr u32 INSTRUCTION = T::instruction(BLOCKS * ROWS, WIDTH);
+  const u32 scales_b = scales + SCALES_B;
+  const u64 from = describe_plain(at + BYTES_A + COLUMNS * ROW_BYTES);
   UNROLL for (u32 tile = 0; tile < T::SCALE_TILES; tile++) {
     if (tile * SCALE_STEPS * In::BLOCK >= left) continue;
-    copy_scales(scales + tile * 4, further(from, tile * SCALE_BYTES));
-    UNROLL for (u32 row = 0; row < 2; row++) {
-      copy_scales(scales + SCALES_B + tile * 8 + row * 4,
-                  further(from, (1 + row) * SCALES_BYTES + tile * SCALE_BYTES));
+    copy_scales<BLOCKS>(scales + tile * 4, further(from, tile * SCALE_BYTES));
+    UNROLL for (u32 row = 0; row < WIDTH / COLUMNS; row++) {
+      copy_scales<BLOCKS>(scales_b + tile * 8 + row * 4,
+                          further(from, (1 + row) * SCALES_BYTES + tile * SCALE_BYTES));
     }
   }
   const u64 a = describe_for_tensor_memory(describe_k_major(at));
@@ -106,75 +160,136 @@ DEVICE void multiply_stage(u32 sums, u32 at, u32 scales, u32 scales_b, u32 left,
   UNROLL for (u32 part = 0; part < PARTS; part++) {
     if (part * T::PART >= left) continue;
     const u32 scale = part * T::SCALES, tile = scale / SCALE_STEPS;
-    multiply_scaled_into(sums, further(a, part * 32), further(b, part * 32),
-                         from_byte(T::INSTRUCTION, scale % SCALE_STEPS), part > 0 ? 1 : accumulate,
-                         scales + tile * 4, scales_b + tile * 8, In());
+    multiply_scaled_into<BLOCKS>(sums, further(a, part * 32), further(b, part * 32),
+                                 from_byte(INSTRUCTION, scale % SCALE_STEPS),
+                                 part > 0 ? 1 : accumulate, scales + tile * 4, scales_b + tile * 8,
+                                 In());
   }
 }
 
-// Has stage after stage multiplied; each is given back, and each tile of sums handed over, when what
-// was asked for so far is done.
-template <class In>
-DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work work, u32 k) {
+// Has the stages of a tile, or of a half of one, multiplied; each is given back when what was asked
+// for so far is done. `count` counts stages of all tiles.
+template <class In, u32 BLOCKS, u32 WIDTH>
+DEVICE void multiply_stages(Stages& ring, u32& count, u32 sums, u32 memory, u8* shared, u32 steps,
+                            u32 k) {
   using T = Type<In>;
-  u32 count = 0;
-  for_each_tile<1>(work, [&](Tile tile) {
-    await_phase(&sums.empty[sums.at], sums.parity ^ 1);
+  for (u32 step = 0; step < steps; step++, count++) {
+    await_phase(&ring.full[ring.at], ring.parity);
+    // The stage before the last one, which read scales in this place, has been multiplied.
+    if (count >= 2) await_phase(&ring.empty[(count - 2) % STAGES], (count - 2) / STAGES % 2);
     see_tensor_memory();
-    for (u32 step = 0; step < work.steps; step++, count++) {
-      await_phase(&ring.full[ring.at], ring.parity);
-      // The stage before the last one, which read scales in this place, has been multiplied.
-      if (count >= 2) await_phase(&ring.empty[(count - 2) % STAGES], (count - 2) / STAGES % 2);
-      see_tensor_memory();
-      const u32 at = shared_address(shared) + ring.at * BYTES, left = k - step * T::DEPTH;
-      const u32 scales = memory + SCALES_AT + count % 2 * SCALES_STEP;
-      const u32 scales_b = scales + SCALES_B + scales_before(tile.column);
-      const u32 to = memory + sums.at * COLUMNS;
-      if (left >= T::DEPTH) multiply_stage<In>(to, at, scales, scales_b, T::DEPTH, step);
-      else multiply_stage<In>(to, at, scales, scales_b, left, step);
-      arrive_when_multiplied(&ring.empty[ring.at]);
-      ring.advance();
+    const u32 at = shared_address(shared) + ring.at * BYTES, left = k - step * T::DEPTH;
+    const u32 scales = memory + SCALES_AT + count % 2 * SCALES_STEP;
+    if (left >= T::DEPTH) multiply_stage<In, BLOCKS, WIDTH>(sums, at, scales, T::DEPTH, step);
+    else multiply_stage<In, BLOCKS, WIDTH>(sums, at, scales, left, step);
+    arrive_when_multiplied<BLOCKS>(&ring.empty[ring.at]);
+    ring.advance();
+  }
+}
+
+// Has tile after tile multiplied; each one's sums are handed over when they are made.
+template <class In, u32 BLOCKS>
+DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work work, u32 k) {
+  u32 count = 0;
+  for_each_tile<BLOCKS>(work, [&](Made tile) {
+    // Of one block, the tile before the last one has been read; of a pair, the last one where both
+    // have columns, and with it all of the one before.
+    const u32 other = sums.at ^ 1;
+    if constexpr (BLOCKS == 2) await_phase(&sums.empty[other], sums.parity ^ other);
+    else await_phase(&sums.empty[sums.at], sums.parity ^ 1);
+    see_tensor_memory();
+    const u32 to = memory + sums.at * COLUMNS;
+    bool whole = true;
+    if constexpr (BLOCKS == 2) {
+      whole = tile.half == 2;
+      if (!whole) {
+        multiply_stages<In, BLOCKS, COLUMNS>(ring, count, to, memory, shared, work.steps, k);
+      }
     }
-    arrive_when_multiplied(&sums.full[sums.at]);
+    if (whole) {
+      multiply_stages<In, BLOCKS, BLOCKS * COLUMNS>(ring, count, to, memory, shared, work.steps, k);
+    }
+    arrive_when_multiplied<BLOCKS>(&sums.full[sums.at]);
     sums.advance();
   });
 }
 
-template <class In>
+// Writes 128 columns of C, from `column` on, whose sums stand from column `from` of tensor memory on.
+// `freed()` is called when they are read, before they are written.
+template <class Freed>
+DEVICE void write_columns(u32 from, u8* buffers, u32& next, u32 column, u32 first,
+                          const TensorMap* c, Freed freed) {
+  Vector<u32> parts[2][8];
+  UNROLL for (u32 part = 0; part < 2; part++) load_part(parts[part], from + part * 64, bf16());
+  freed();
+  UNROLL for (u32 part = 0; part < 2; part++) {
+    write_part(parts[part], buffers, next, column + part * 64, first, c);
+  }
+}
+
+// Writes tile after tile. Of a pair's whole tile the columns in the middle of tensor memory come first:
+// those are the second half of a tile in the first place, and the first half of one in the second.
+template <u32 BLOCKS>
+DEVICE void write_tiles(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c) {
+  u32 next = 0;
+  for_each_tile<BLOCKS>(work, [&](Made tile) {
+    await_phase(&sums.full[sums.at], sums.parity);
+    see_tensor_memory();
+    const u32 from = memory + sums.at * COLUMNS, column = column_of<BLOCKS>(tile) * COLUMNS;
+    const u32 first = (tile.row * BLOCKS + place_in_pair<BLOCKS>()) * WRITERS;
+    const u32 middle = BLOCKS == 2 && tile.half == 2 ? (sums.at ^ 1) * COLUMNS : 0;
+    write_columns(from + middle, buffers, next, column + middle, first, c,
+                  [&] { give_place<BLOCKS>(sums); });
+    if (BLOCKS == 2 && tile.half == 2) {
+      const u32 rest = COLUMNS - middle;
+      write_columns(from + rest, buffers, next, column + rest, first, c, [] {});
+    }
+    sums.advance();
+  });
+  if (thread_index() % WRITERS == 0) await_stores<0>();
+}
+
+template <class In, u32 BLOCKS>
 DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
                     const TensorMap* c) {
-  SHARED u64 barriers[2 * STAGES + 4];
-  SHARED u32 memory_at[1];
   u8* shared = dynamic_shared();
+  u8* buffers = shared + STAGES * BYTES;
+  u64* barriers = reinterpret_cast<u64*>(buffers + BUFFERS * BUFFER_BYTES);
   const Stages stages = {barriers, barriers + STAGES, 0, 0};
   const Sums sums = {barriers + 2 * STAGES, barriers + 2 * STAGES + 2, 0, 0};
-  const Work work = {tiles_along(p.m, ROWS), tiles_along(p.n, COLUMNS),
-                     tiles_along(p.k, Type<In>::DEPTH),
-                     group_height(ROWS, COLUMNS, block_count())};
-  const Scales scales = {static_cast<const u8*>(p.scales_a), static_cast<const u8*>(p.scales_b),
-                         scale_tiles<In>(p.k), tiles_along(p.n, SCALE_ROWS)};
+  u32* memory_at = reinterpret_cast<u32*>(barriers + 2 * STAGES + 4);
+  Work work = {tiles_along(p.m, BLOCKS * ROWS), tiles_along(p.n, BLOCKS * COLUMNS),
+               tiles_along(p.k, Type<In>::DEPTH),
+               group_height(BLOCKS * ROWS, BLOCKS * COLUMNS, block_count() / BLOCKS)};
+  if constexpr (BLOCKS == 2) {
+    work.whole = whole_tiles(work.rows * work.columns, block_count() / BLOCKS);
+  }
+  const u32 tiles = scale_tiles<In>(p.k);
+  const Operands from = {
+      a, b, {static_cast<const u8*>(p.scales_a), tiles, tiles_along(p.m, SCALE_ROWS)},
+      {static_cast<const u8*>(p.scales_b), tiles, tiles_along(p.n, SCALE_ROWS)}};
   if (thread_index() == 0) {
     prefetch_map(a);
     prefetch_map(b);
     prefetch_map(c);
   }
-  with_tensor_memory<1>(
-      stages, sums, STAGES, memory_at,
-      [&] { produce<In>(stages, shared, work, scales, a, b); },
-      [&](u32 memory) { multiply_all<In>(stages, sums, memory, shared, work, p.k); },
-      [&](u32 memory) {
-        write_all<bf16, COLUMNS, 1>(sums, memory, shared + STAGES * BYTES, work, c);
-      });
+  with_tensor_memory<BLOCKS, BLOCKS, BLOCKS == 2>(
+      stages, sums, STAGES, memory_at, [&] { produce<In, BLOCKS>(stages, shared, work, from); },
+      [&](u32 memory) { multiply_all<In, BLOCKS>(stages, sums, memory, shared, work, p.k); },
+      [&](u32 memory) { write_tiles<BLOCKS>(sums, memory, buffers, work, c); }, Nothing(),
+      [&] { tell_of_scales(stages, work); });
 }
 
 }  // namespace
 
-KERNEL(256, 1) gemm_mxfp8_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<mxfp8>(p, &a, &b, &c);
-}
-KERNEL(256, 1) gemm_mxfp4_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<mxfp4>(p, &a, &b, &c);
-}
-KERNEL(256, 1) gemm_nvfp4_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
-  product<nvfp4>(p, &a, &b, &c);
-}
+#define SCALED_PRODUCTS(IN)                                                                       \
+  KERNEL(256, 1) gemm_##IN##_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {                   \
+    product<IN, 1>(p, &a, &b, &c);                                                                \
+  }                                                                                               \
+  KERNEL(256, 1) gemm_##IN##_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {              \
+    product<IN, 2>(p, &a, &b, &c);                                                                \
+  }
+
+SCALED_PRODUCTS(mxfp8)
+SCALED_PRODUCTS(mxfp4)
+SCALED_PRODUCTS(nvfp4)

@@ -106,32 +106,44 @@ DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulat
 #undef MULTIPLY_BY
 // The same of elements that share scales, which stand in tensor memory as copy_scales puts them: a
 // 32-bit column for each 32 rows of A or columns of B, in it up to 4 scales along k. `instruction`
-// says from which byte on they are taken.
-#define MULTIPLY_SCALED(KIND)                                                                     \
+// says from which byte on they are taken. Of a pair each block has the scales of its rows of A and of
+// all columns of B.
+#define MULTIPLY_SCALED_BY(GROUP, KIND)                                                           \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                        \
-               "tcgen05.mma.cta_group::1.kind::" KIND " [%0], %1, %2, %3, [%5], [%6], p;\n}"      \
+               "tcgen05.mma.cta_group::" GROUP ".kind::" KIND " [%0], %1, %2, %3, [%5], [%6], p;\n}" \
                :: "r"(sums), "l"(a), "l"(b), "r"(instruction), "r"(accumulate), "r"(scales_a),     \
                   "r"(scales_b) : "memory")
+#define MULTIPLY_SCALED(KIND)                                                                     \
+  if constexpr (BLOCKS == 2) MULTIPLY_SCALED_BY("2", KIND);                                       \
+  else MULTIPLY_SCALED_BY("1", KIND)
+template <u32 BLOCKS = 1>
 DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
                                  u32 scales_a, u32 scales_b, mxfp8) {
   MULTIPLY_SCALED("mxf8f6f4.block_scale.scale_vec::1X");
 }
+template <u32 BLOCKS = 1>
 DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
                                  u32 scales_a, u32 scales_b, mxfp4) {
   MULTIPLY_SCALED("mxf4nvf4.block_scale.scale_vec::2X");
 }
+template <u32 BLOCKS = 1>
 DEVICE void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate,
                                  u32 scales_a, u32 scales_b, nvfp4) {
   MULTIPLY_SCALED("mxf4nvf4.block_scale.scale_vec::4X");
 }
 #undef MULTIPLY_SCALED
-// Copies 32 rows of 16 bytes to 4 columns of lanes 0..31, and to each 32 lanes after them; by one
-// thread, before the multiplications that it asks for later. Those asked for earlier may still read
-// what stood there.
-DEVICE void copy_scales(u32 column, u64 tile) {
-  asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;"
-               :: "r"(column), "l"(tile) : "memory");
+#undef MULTIPLY_SCALED_BY
+// Copies 32 rows of 16 bytes to 4 columns of lanes 0..31, and to each 32 lanes after them, of a pair in
+// each block from its own shared memory; by one thread, before the multiplications that it asks for
+// later. Those asked for earlier may still read what stood there.
+#define COPY_SCALES(GROUP)                                                                        \
+  asm volatile("tcgen05.cp.cta_group::" GROUP ".32x128b.warpx4 [%0], %1;"                         \
+               :: "r"(column), "l"(tile) : "memory")
+template <u32 BLOCKS = 1> DEVICE void copy_scales(u32 column, u64 tile) {
+  if constexpr (BLOCKS == 2) COPY_SCALES("2");
+  else COPY_SCALES("1");
 }
+#undef COPY_SCALES
 
 // 32 columns, from `column` on, of this warp's lanes: those of warp w are 32 (w % 4) and on. Integers
 // come as the floats whose bits they are.

@@ -63,10 +63,7 @@ DEVICE void write_groups(Sums sums, u32 memory, u8* buffers, Groups all, const T
     see_tensor_memory();
     const GemmParams of_group = groups.template product<1, sizeof(Out)>();
     const u32 from = memory + sums.at * COLUMNS, first = tile.row * ROWS;
-    const auto freed = [&] {
-      show_tensor_memory();
-      arrive(&sums.empty[sums.at]);
-    };
+    const auto freed = [&] { give_place<1>(sums); };
     if (of_group.m - first < ROWS) {
       write_some<Out>(from, of_group, first, tile.column * COLUMNS);
       freed();

@@ -52,6 +52,13 @@ CONSTANT u32 BUFFERS = 2;
 // Which of its pair this block is; of no pair it is the first.
 template <u32 BLOCKS> DEVICE u32 place_in_pair() { return BLOCKS == 2 ? cluster_place() : 0; }
 
+// As tile_load; of a pair the first block's barrier gets the bytes.
+template <u32 BLOCKS>
+DEVICE void load_box(u8* to, const TensorMap* map, u32 column, u32 row, u64* full) {
+  if constexpr (BLOCKS == 2) tile_load_of_pair(to, map, column, row, full);
+  else tile_load(to, map, column, row, full);
+}
+
 // The i-th 16 bytes of a row of C: 8 sums, narrowed, or 4 as they are (u32).
 template <class Out> DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, Out type) {
   Vector<u32> chunk;
@@ -66,39 +73,58 @@ DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, u32) {
   return chunk;
 }
 
-// Writes `parts` times 128 bytes of each row of a tile whose sums stand from column `from` of tensor
-// memory on; each thread has one row of them. `freed()` is called when the last sums are read, and `next`
-// says which buffer is free next.
-template <class Out, class Freed>
-DEVICE void write_tile(u32 from, u8* buffers, u32& next, u32 parts, u32 column, u32 first,
-                       const TensorMap* c, Freed freed) {
-  constexpr u32 WIDTH = 128 / sizeof(Out), CHUNKS = sizeof(Out) * 2;
-  const u32 row = thread_index() % WRITERS;
-  for (u32 part = 0; part < parts; part++) {
-    u8* buffer = buffers + next * BUFFER_BYTES;
-    next = (next + 1) % BUFFERS;
-    // The store before the last one, which read this buffer, has done so.
-    if (row == 0) await_stores_read<BUFFERS - 1>();
-    barrier_of<WRITERS>(1);
-    UNROLL for (u32 load = 0; load < WIDTH / 32; load++) {
-      f32 values[32];
-      load_sums(values, from + (row / 32 * 32 << 16) + part * WIDTH + load * 32);
-      UNROLL for (u32 i = 0; i < CHUNKS; i++) {
-        const u32 place = (load * CHUNKS + i) ^ (row % 8);
-        store_chunk(buffer + row * 128 + place * 16, chunk_of(values, i, Out()));
-      }
-    }
-    if (part == parts - 1) freed();
-    show_to_copies();
-    barrier_of<WRITERS>(1);
-    if (row == 0) {
-      tile_store(c, buffer, column + part * WIDTH, first);
-      close_stores();
+// 128 bytes of this thread's row of C, of sums that stand from column `from` of tensor memory on.
+template <class Out> DEVICE void load_part(Vector<u32> (&chunks)[8], u32 from, Out type) {
+  constexpr u32 CHUNKS = sizeof(Out) * 2;
+  const u32 lanes = thread_index() % WRITERS / 32 * 32 << 16;
+  UNROLL for (u32 load = 0; load < 8 / CHUNKS; load++) {
+    f32 values[32];
+    load_sums(values, from + lanes + load * 32);
+    UNROLL for (u32 i = 0; i < CHUNKS; i++) {
+      chunks[load * CHUNKS + i] = chunk_of(values, i, type);
     }
   }
 }
+// Writes such a part of each row to C; `next` says which buffer is free next.
+DEVICE void write_part(const Vector<u32> (&chunks)[8], u8* buffers, u32& next, u32 column, u32 first,
+                       const TensorMap* c) {
+  const u32 row = thread_index() % WRITERS;
+  u8* buffer = buffers + next * BUFFER_BYTES;
+  next = (next + 1) % BUFFERS;
+  // The store before the last one, which read this buffer, has done so.
+  if (row == 0) await_stores_read<BUFFERS - 1>();
+  barrier_of<WRITERS>(1);
+  UNROLL for (u32 i = 0; i < 8; i++) store_chunk(buffer + row * 128 + (i ^ row % 8) * 16, chunks[i]);
+  show_to_copies();
+  barrier_of<WRITERS>(1);
+  if (row == 0) {
+    tile_store(c, buffer, column, first);
+    close_stores();
+  }
+}
 
-// Writes tile after tile. Each thread tells the block that multiplies when it has read its sums.
+// Writes `parts` times 128 bytes of each row of a tile whose sums stand from column `from` of tensor
+// memory on; each thread has one row of them. `freed()` is called when the last sums are read.
+template <class Out, class Freed>
+DEVICE void write_tile(u32 from, u8* buffers, u32& next, u32 parts, u32 column, u32 first,
+                       const TensorMap* c, Freed freed) {
+  constexpr u32 WIDTH = 128 / sizeof(Out);
+  for (u32 part = 0; part < parts; part++) {
+    Vector<u32> chunks[8];
+    load_part(chunks, from + part * WIDTH, Out());
+    if (part == parts - 1) freed();
+    write_part(chunks, buffers, next, column + part * WIDTH, first, c);
+  }
+}
+
+// Tells the block that multiplies that this thread has read its sums.
+template <u32 BLOCKS> DEVICE void give_place(Sums sums) {
+  show_tensor_memory();
+  if constexpr (BLOCKS == 2) arrive_in_cluster(&sums.empty[sums.at], 0);
+  else arrive(&sums.empty[sums.at]);
+}
+
+// Writes tile after tile.
 template <class Out, u32 COLUMNS, u32 BLOCKS>
 DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c) {
   constexpr u32 PARTS = COLUMNS * sizeof(Out) / 128;
@@ -109,12 +135,7 @@ DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const Tenso
     const u32 column = tile.column * COLUMNS + (tile.half == 1 ? COLUMNS / 2 : 0);
     const u32 first = (tile.row * BLOCKS + place_in_pair<BLOCKS>()) * WRITERS;
     write_tile<Out>(memory + sums.at * COLUMNS, buffers, next, tile.half == 2 ? PARTS : PARTS / 2,
-                    column, first, c, [&] {
-      // The last sums of this tile are read: its place is free.
-      show_tensor_memory();
-      if constexpr (BLOCKS == 2) arrive_in_cluster(&sums.empty[sums.at], 0);
-      else arrive(&sums.empty[sums.at]);
-    });
+                    column, first, c, [&] { give_place<BLOCKS>(sums); });
     sums.advance();
   });
   if (thread_index() % WRITERS == 0) await_stores<0>();
@@ -123,14 +144,17 @@ DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const Tenso
 // Makes `count` stages' barriers and takes tensor memory; `produce` is what the copying thread does,
 // `multiply` the multiplying one, of a pair that of the first block, `write` the four warps that are
 // left. `rest` is what the warps of the first two do when those have done their work. Blocks of a
-// cluster of CLUSTER begin and end together.
+// cluster of CLUSTER begin and end together. Where the first block of a pair is TOLD of stages by the
+// second, `tell` is what the latter's thread does that would multiply, and a stage of the first has one
+// arrival more.
 struct Nothing {
   DEVICE_MEMBER void operator()() const {}
 };
-template <u32 BLOCKS, u32 CLUSTER = BLOCKS, class Stages, class Produce, class Multiply, class Write,
-          class Rest = Nothing>
+template <u32 BLOCKS, u32 CLUSTER = BLOCKS, bool TOLD = false, class Stages, class Produce,
+          class Multiply, class Write, class Rest = Nothing, class Tell = Nothing>
 DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_at,
-                               Produce produce, Multiply multiply, Write write, Rest rest = {}) {
+                               Produce produce, Multiply multiply, Write write, Rest rest = {},
+                               Tell tell = {}) {
   const u32 warp = warp_number();
   // Of a cluster no block uses the other's barriers before they are made, or after it has ended.
   const auto meet = [] {
@@ -141,7 +165,7 @@ DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_
   };
   if (thread_index() == 0) {
     for (u32 i = 0; i < count; i++) {
-      make_barrier(&stages.full[i], 1);
+      make_barrier(&stages.full[i], TOLD && place_in_pair<BLOCKS>() == 0 ? 2 : 1);
       make_barrier(&stages.empty[i], 1);
     }
     for (u32 i = 0; i < 2; i++) {
@@ -156,6 +180,9 @@ DEVICE void with_tensor_memory(Stages stages, Sums sums, u32 count, u32* memory_
   const u32 memory = memory_at[0];
   if (warp == 0 && elected()) produce();
   if (warp == 1 && place_in_pair<BLOCKS>() == 0 && elected()) multiply(memory);
+  if constexpr (TOLD) {
+    if (warp == 1 && place_in_pair<BLOCKS>() == 1 && elected()) tell();
+  }
   if (warp >= 4) write(memory);
   if constexpr (CLUSTER > BLOCKS) {
     warp_barrier();

@@ -28,12 +28,6 @@ template <u32 BLOCKS> struct Stage {
   using Ring = PhaseRing<COUNT>;
 };
 
-template <u32 BLOCKS>
-DEVICE void load_box(u8* to, const TensorMap* map, u32 column, u32 row, u64* full) {
-  if constexpr (BLOCKS == 2) tile_load_of_pair(to, map, column, row, full);
-  else tile_load(to, map, column, row, full);
-}
-
 // Rows of B are along n, 128 bytes of each in a box. `TYPE` and `SUMS` as instruct takes them.
 template <class In, class Sum, u32 TYPE, u32 SUMS> struct RowByRow {
   using Out = Sum;

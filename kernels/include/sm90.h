@@ -121,6 +121,13 @@ DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
                :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier))
                : "memory");
 }
+// To both blocks of a cluster, at the same place of each; each block's barrier gets the bytes.
+DEVICE void bulk_load_to_both(void* to, const void* from, u32 bytes, u64* barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1], %2, [%3], %4;"
+               :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)),
+                  "h"(static_cast<unsigned short>(3)) : "memory");
+}
 // From this block's shared memory to that of a block of the cluster, whose barrier gets the bytes.
 DEVICE void bulk_copy_in_cluster(void* to, const void* from, u32 bytes, u64* barrier, u32 place) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "

@@ -348,7 +348,7 @@ void grouped_products() {
 }
 
 template <class In, class Plain, class ByMaps>
-void scaled(Plain portable, Plain sm120, ByMaps sm100, const char* (&names)[3]) {
+void scaled(Plain portable, Plain sm120, ByMaps sm100, ByMaps pair, const char* (&names)[4]) {
   using Checked = ScaledProduct<In>;
   Checked::check(names[0], portable, 3, 0, 1, 1, In::BLOCK);
   Checked::check(names[0], portable, 2, 0, 130, 67, 5 * In::BLOCK);
@@ -358,17 +358,26 @@ void scaled(Plain portable, Plain sm120, ByMaps sm100, const char* (&names)[3]) 
   // tile of B's scales, the last one's in the last of them.
   const u32 k = In::BITS == 8 ? 288 : 544;
   Checked::check(names[1], sm120, 2, shared, 131, 424, k);
+  // More stages than a ring has; of pairs also rows and columns of which one block of a pair has none, a
+  // last tile that two pairs halve, with columns in both halves, and whole tiles in both places.
+  const u32 depth = 1024 / In::BITS, odd = In::BITS == 8 ? 32 : 96;
   Checked::check(names[2], sm100, 2, 131, 424, k);
   Checked::check(names[2], sm100, 3, 1, 16, 32);
+  Checked::check(names[2], sm100, 1, 300, 272, 6 * depth + odd);
+  Checked::check(names[3], pair, 2, 1, 16, 32, 2);
+  Checked::check(names[3], pair, 2, 131, 528, k, 2);
+  Checked::check(names[3], pair, 4, 300, 272, 6 * depth + odd, 2);
+  Checked::check(names[3], pair, 2, 520, 1040, depth, 2);
+  Checked::check(names[3], pair, 4, 520, 208, 6 * depth + odd, 2);
 }
 
 void scaled_products() {
 #define SCALED(IN)                                                                                \
   {                                                                                               \
-    const char* names[3] = {"gemm/" #IN "/portable", "gemm/" #IN "/sm120_mma",                    \
-                            "gemm/" #IN "/sm100_tcgen05"};                                        \
+    const char* names[4] = {"gemm/" #IN "/portable", "gemm/" #IN "/sm120_mma",                    \
+                            "gemm/" #IN "/sm100_tcgen05", "gemm/" #IN "/sm100_tcgen05_pair"};     \
     scaled<IN>(portable_scaled::gemm_##IN, sm120::gemm_##IN##_mma,                                \
-               sm100_scaled::gemm_##IN##_tcgen05, names);                                         \
+               sm100_scaled::gemm_##IN##_tcgen05, sm100_scaled::gemm_##IN##_tcgen05_pair, names); \
   }
   SCALED(mxfp8)
   SCALED(mxfp4)

@@ -98,12 +98,12 @@ template <class In> struct ScaledProduct {
     product.check(blocks);
   }
   static void check(const char* name, void (*kernel)(GemmParams, TensorMap, TensorMap, TensorMap),
-                    u32 blocks, u32 m, u32 n, u32 k) {
+                    u32 blocks, u32 m, u32 n, u32 k, u32 cluster = 1) {
     ScaledProduct product(name, m, n, k);
     const GemmParams params = product.params();
-    const TensorMap a = product.a.map(128), b = product.b.map(192);
+    const TensorMap a = product.a.map(128), b = product.b.map(64);
     const TensorMap c = {reinterpret_cast<u8*>(product.c.data()), 2, n, m, {64, 128}};
-    model::launch(blocks, 256, 221184, [&] { kernel(params, a, b, c); });
+    model::launch(blocks, 256, 227456, [&] { kernel(params, a, b, c); }, cluster);
     product.check(blocks);
   }
 };

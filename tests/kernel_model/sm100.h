@@ -171,8 +171,8 @@ MULTIPLY_INTO(i8, 1)
 
 namespace model {
 
-// The scale of a row of A or a column of B: a byte of the column for 32 of them, in the lane of its
-// number below 32; the same for each 32 lanes.
+// The scale of a row of A or a column of B, in the tensor memory of this thread's block: a byte of the
+// column for 32 of them, in the lane of its number below 32; the same for each 32 lanes.
 inline u8 scale_of(u32 scales, u32 line, u32 byte) {
   const u32 column = scales + line / 32, word = bits_of(tensor_memory()[line % 32][column]);
   for (u32 lane = line % 32 + 32; lane < 128; lane += 32) {
@@ -191,21 +191,28 @@ inline void check_one_scale(u32 scales) {
   }
 }
 
-// `depth` along k of a line, times their scales.
-template <class In>
-std::vector<f32> scaled_line(u64 descriptor, u32 line, u32 scales, u32 byte, u32 depth) {
-  if (depth == 96) check_one_scale(scales);
+// `depth` along k of a line of this thread's block.
+template <class In> std::vector<f32> elements_of(u64 descriptor, u32 line, u32 depth) {
   std::vector<f32> made(depth);
-  for (u32 k = 0; k < made.size(); k++) {
+  for (u32 k = 0; k < depth; k++) {
     u8 element;
     memcpy(&element, described(older(descriptor), true, 1, line, k * In::BITS / 8), 1);
     made[k] = In::BITS == 8 ? widen(e4m3{element}) : value_of_e2m1(element, k % 2);
-    made[k] *= scale_value(scale_of(scales, line, byte + k / In::BLOCK % 4), In());
   }
   return made;
 }
-
+// Those times their scales: those of line `line` of a block's scales.
 template <class In>
+std::vector<f32> scaled(std::vector<f32> elements, u32 line, u32 scales, u32 byte) {
+  if (elements.size() == 96) check_one_scale(scales);
+  for (u32 k = 0; k < elements.size(); k++) {
+    elements[k] *= scale_value(scale_of(scales, line, byte + k / In::BLOCK % 4), In());
+  }
+  return elements;
+}
+
+// Of a pair, columns of B stand in both blocks, and the scales of all of them in each.
+template <class In, u32 BLOCKS>
 void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 scales_a,
                      u32 scales_b) {
   const u32 rows = (instruction >> 27 & 3) * 128, columns = (instruction >> 17 & 63) * 8;
@@ -219,18 +226,31 @@ void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u3
   if ((instruction & ~0xf8fe0030u) != (In::BITS == 8 ? 0u : 0x480u)) {
     fail("another type, or bits that should be 0");
   }
-  if (rows != 128 || columns == 0 || columns % 16 != 0) fail("a tile that cannot be");
+  if (rows != BLOCKS * 128) fail("rows of another number of blocks");
+  if (columns == 0 || columns % (BLOCKS * 16) != 0 || columns > 256) fail("a tile that cannot be");
+  const u32 first = place();
+  if (first % BLOCKS != 0) fail("not the first block of a pair");
   ask(sums, [=] {
-    std::vector<std::vector<f32>> lines;
-    for (u32 row = 0; row < rows; row++) {
-      lines.push_back(scaled_line<In>(a, row, scales_a, byte, depth));
-    }
+    const auto of_block = [&](u32 block) { current = (first + block) * block_threads; };
+    std::vector<std::vector<f32>> of_b;
     for (u32 column = 0; column < columns; column++) {
-      const std::vector<f32> of_b = scaled_line<In>(b, column, scales_b, byte, depth);
-      for (u32 row = 0; row < rows; row++) {
-        f32 sum = accumulate ? tensor_memory()[row][sums + column] : 0.0f;
-        for (u32 k = 0; k < of_b.size(); k++) sum += lines[row][k] * of_b[k];
-        tensor_memory()[row][sums + column] = sum;
+      const u32 each = columns / BLOCKS;
+      of_block(column / each);
+      of_b.push_back(elements_of<In>(b, column % each, depth));
+    }
+    for (u32 block = 0; block < BLOCKS; block++) {
+      of_block(block);
+      std::vector<std::vector<f32>> of_a;
+      for (u32 row = 0; row < 128; row++) {
+        of_a.push_back(scaled<In>(elements_of<In>(a, row, depth), row, scales_a, byte));
+      }
+      for (u32 column = 0; column < columns; column++) {
+        const std::vector<f32> right = scaled<In>(of_b[column], column, scales_b, byte);
+        for (u32 row = 0; row < 128; row++) {
+          f32 sum = accumulate ? tensor_memory()[row][sums + column] : 0.0f;
+          for (u32 k = 0; k < depth; k++) sum += of_a[row][k] * right[k];
+          tensor_memory()[row][sums + column] = sum;
+        }
       }
     }
   });
@@ -238,25 +258,31 @@ void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u3
 
 }  // namespace model
 
-template <class In>
+template <u32 BLOCKS = 1, class In>
 void multiply_scaled_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u32 scales_a,
                           u32 scales_b, In) {
-  model::multiply_scaled<In>(sums, a, b, instruction, accumulate, scales_a, scales_b);
+  model::multiply_scaled<In, BLOCKS>(sums, a, b, instruction, accumulate, scales_a, scales_b);
 }
 
 // Done at once, as early as it may be: multiplications that were asked for before it and still read
-// what stood there then compute wrongly.
-DEVICE void copy_scales(u32 column, u64 tile) {
+// what stood there then compute wrongly. Of a pair each block copies from its own shared memory.
+template <u32 BLOCKS = 1> void copy_scales(u32 column, u64 tile) {
   if (tile >> 61 != 0 || (tile >> 46 & 7) != 1) model::fail("not a plain descriptor of 10");
   const u32 start = u32(tile & 0x3fff) << 4, stride = u32(tile >> 32 & 0x3fff) << 4;
-  for (u32 lane = 0; lane < 128; lane++) {
-    const u32 row = lane % 32;
-    const u8* from = model::shared_at(start + row / 8 * stride + row % 8 * 16, 16);
-    // What shared memory holds before anything is written, which no scales are.
-    static const std::vector<u8> nothing(16, 0xff);
-    if (memcmp(from, nothing.data(), 16) == 0) model::fail("scales that were never loaded");
-    memcpy(&model::tensor_memory()[lane][column], from, 16);
+  const u32 thread = model::current, first = model::place();
+  if (first % BLOCKS != 0) model::fail("not the first block of a pair");
+  for (u32 block = 0; block < BLOCKS; block++) {
+    model::current = (first + block) * model::block_threads;
+    for (u32 lane = 0; lane < 128; lane++) {
+      const u32 row = lane % 32;
+      const u8* from = model::shared_at(start + row / 8 * stride + row % 8 * 16, 16);
+      // What shared memory holds before anything is written, which no scales are.
+      static const std::vector<u8> nothing(16, 0xff);
+      if (memcmp(from, nothing.data(), 16) == 0) model::fail("scales that were never loaded");
+      memcpy(&model::tensor_memory()[lane][column], from, 16);
+    }
   }
+  model::current = thread;
 }
 
 template <u32 COUNT> void load_sums(f32 (&sums)[COUNT], u32 column) {

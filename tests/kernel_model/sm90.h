@@ -150,6 +150,16 @@ DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) 
 DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
   bulk_load(to, from, bytes, barrier, 0);
 }
+// Both blocks get it, and both barriers its bytes: first the other, as it may be.
+DEVICE void bulk_load_to_both(void* to, const void* from, u32 bytes, u64* barrier) {
+  if (model::cluster != 2) model::fail("not a cluster of two blocks");
+  const u32 other = model::place() ^ 1;
+  bulk_load(in_block(static_cast<u8*>(to), other), from, bytes, in_block(barrier, other));
+  model::engine.push_back([=] {
+    if (!model::lives(other)) model::fail("a copy to a block that has ended");
+  });
+  bulk_load(to, from, bytes, barrier);
+}
 DEVICE void bulk_copy_in_cluster(void* to, const void* from, u32 bytes, u64* barrier, u32 place) {
   if (bytes % 16 != 0) model::fail("a bulk copy is not aligned");
   u8* there = in_block(static_cast<u8*>(to), place);

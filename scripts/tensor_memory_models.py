@@ -18,6 +18,8 @@ MULTIPLICATIONS = tuple(f"UTC{letter}MMA" for letter in "HQIO")
 STEP, ROWS = 32, 128
 # Columns of tensor memory that one load of a warp reads, and the turns of a loop that are simulated.
 WORDS, TURNS = 32, 10
+# Types whose elements share scales: bytes of an element, and elements for each scale of a byte.
+SCALED = {"mxfp8": (1, 32), "mxfp4": (0.5, 32), "nvfp4": (0.5, 16)}
 
 
 def innermost(machine, opcode):
@@ -37,8 +39,9 @@ def largest(machine, opcode):
 
 
 def letters_of(machine):
-    """The letter of each multiplication of the loop that has most of them."""
-    found = (MULTIPLY.match(machine.code[at].text) for at in largest(machine, MULTIPLICATIONS).body)
+    """The letter of each multiplication on the usual way through the loop that has most of them."""
+    way = way_of(machine, largest(machine, MULTIPLICATIONS), MULTIPLICATIONS)
+    found = (MULTIPLY.match(machine.code[at].text) for at in way)
     return [match[1] for match in found if match]
 
 
@@ -70,8 +73,26 @@ def multiplication(rates, flops, columns, read):
 
 
 def element_bytes(kernel):
-    names = {"fp8": 1, "int8": 1, "bf16": 2, "f16": 2, "tf32": 4}
+    names = {"fp8": 1, "int8": 1, "bf16": 2, "f16": 2, "tf32": 4, **{name: one for name, (one, _) in SCALED.items()}}
     return next(names[part] for part in kernel.row["operation"].split("/") if part in names)
+
+
+def scale_bytes(kernel):
+    """Bytes of scales for each element."""
+    scaled = SCALED.get(kernel.row["operation"].split("/")[1])
+    return 1 / scaled[1] if scaled else 0.0
+
+
+def copies_of_scales(machine):
+    """Copies of scales to tensor memory on the usual way through the loop that multiplies."""
+    way = way_of(machine, largest(machine, MULTIPLICATIONS), MULTIPLICATIONS)
+    return sum(machine.code[at].text.startswith("UTCCP") for at in way)
+
+
+def shared_columns(design, rates):
+    """Cycles from the end of a tile until those of its columns are read that the next tile's sums need."""
+    loads = design.get("shared_columns", 0) / WORDS
+    return loads and rates.times["product"] + loads * (rates.times["columns"] + rates.latency("LDTM"))
 
 
 def product(kernel, rates, part, shape):
@@ -80,16 +101,18 @@ def product(kernel, rates, part, shape):
     machine, design, size = kernel.machine, kernel.design, element_bytes(kernel)
     blocks, columns = kernel.row.get("cluster", 1), design["columns"]
     workers = kernel.target["units"] // blocks
-    letters = letters_of(machine)
-    depth = len(letters) * STEP // size
+    letters, scale = letters_of(machine), scale_bytes(kernel)
+    depth = int(len(letters) * STEP / size)
     tensor = rate(kernel, rates, letters[0])
     one = 2 * ROWS * columns * STEP / size / tensor
     pure = len(letters) * one
     read = (ROWS + columns / blocks) * STEP
-    stage = (ROWS + columns // blocks) * len(letters) * STEP
+    stage = (ROWS + columns // blocks) * (len(letters) * STEP + depth * scale)
     stages = design["stages"]
+    # The tensor cores have scales copied between multiplications.
+    copied = copies_of_scales(machine) * rates.times["scales"] if scale else 0.0
     times = {"loop": max(turn_of(kernel, rates, MULTIPLICATIONS),
-                         len(letters) * multiplication(rates, one, columns, read)),
+                         len(letters) * multiplication(rates, one, columns, read) + copied),
              "copies": turn_of(kernel, rates, "UTMALDG"),
              "L2": stage / rates.times["l2"],
              "latency": rates.times["memory_latency"] / (stages - 1)}
@@ -98,11 +121,12 @@ def product(kernel, rates, part, shape):
     rounds = math.ceil(count / workers)
     # A last round that is at most half full is of halves of tiles, which need more bytes for each operation.
     halves = design.get("halves", False) and 0 < 2 * (count % workers) <= workers
-    traffic = share_models.raster_bytes(tiles, workers, design["raster"], (ROWS * blocks, columns), k * size,
+    traffic = share_models.raster_bytes(tiles, workers, design["raster"], (ROWS * blocks, columns),
+                                        k * (size + scale),
                                         kernel.target["l2_kept"])
     work = 2 * m * n * k / tensor / kernel.target["units"]
     out = 2 if size <= 2 and "int8" not in kernel.row["operation"] else 4
-    moved = (m * k + n * k) * size + out * m * n
+    moved = (m * k + n * k) * (size + scale) + out * m * n
     units = kernel.target["units"]
     memory = moved / units / memory_rate(part, rates, clock="tensor_clock", units=units)
     times["memory"] = traffic / units / memory_rate(part, rates, clock="tensor_clock", units=units) / (
@@ -111,10 +135,12 @@ def product(kernel, rates, part, shape):
     # A turn reads as many columns of sums as it has loads.
     loads = sum(machine.code[at].text.startswith("LDTM") for at in largest(machine, "LDTM").body)
     written = turn_of(kernel, rates, "LDTM") * columns / (WORDS * loads)
-    half = max(times[slowest] / 2, (ROWS + columns / 2 / blocks) * len(letters) * STEP / rates.times["l2"])
+    half = max(times[slowest] / 2, (ROWS + columns / 2 / blocks) * stage / (ROWS + columns / blocks) / rates.times["l2"])
     saved = turns * (times[slowest] - half) if halves else 0.0
     terms = {"last wave": rounds * turns * pure - work - saved,
              slowest: rounds * turns * (times[slowest] - pure),
+             # Columns that two tiles share are read between them.
+             "shared columns": (rounds - 1) * shared_columns(design, rates),
              # A tile's sums are written while the next one is made; the last one's while nothing is.
              "epilogue": max(0.0, written - turns * times[slowest]) * (rounds - 1) + written,
              "first stage": rates.times["memory_latency"] + rates.times["product"],

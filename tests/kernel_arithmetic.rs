@@ -241,6 +241,23 @@ fn rows_that_all_begin_at_one_bank_are_found() {
     }
 }
 
+/// A model finds a fault in a kernel that has `left` in the place of `wait`, and none where nothing is
+/// replaced.
+#[track_caller]
+fn check_without(source: &str, name: &str, wait: &str, left: &str) {
+    let kernel = fs::read_to_string(Path::new("kernels").join(name)).expect("a kernel");
+    assert!(kernel.contains(wait), "{wait} stands nowhere in {name}");
+    let folder = tempfile::tempdir().expect("a directory");
+    let place = folder.path().join(name);
+    fs::create_dir_all(place.parent().expect("a folder")).expect("a directory");
+    fs::write(place, kernel.replace(wait, left)).expect("it is written");
+    let Some(mut program) = model(folder.path(), source, 32) else { return };
+    let found = program.output().expect("the model runs");
+    let said = text(&found);
+    assert_eq!(found.status.success(), wait.is_empty(), "{wait}: {said}");
+    assert!(wait.is_empty() || said.contains("fault: "), "{said}");
+}
+
 #[test]
 fn waits_that_attention_by_tensor_memory_lacks_are_found() {
     let (prefill, latent) = ("attention/sm100_tcgen05.cu", "attention/sm100_tcgen05_latent.cu");
@@ -260,17 +277,32 @@ fn waits_that_attention_by_tensor_memory_lacks_are_found() {
         // For the keys that come in boxes, before the others do.
         (latent, "barrier_of<LOADERS>(LOADED + turn);", ""),
     ] {
-        let kernel = fs::read_to_string(Path::new("kernels").join(name)).expect("a kernel");
-        assert!(kernel.contains(wait), "{wait} stands nowhere in {name}");
-        let folder = tempfile::tempdir().expect("a directory");
-        let place = folder.path().join(name);
-        fs::create_dir_all(place.parent().expect("a folder")).expect("a directory");
-        fs::write(place, kernel.replace(wait, left)).expect("it is written");
-        let Some(mut program) = model(folder.path(), "tensor_memory.cpp", 32) else { return };
-        let found = program.output().expect("the model runs");
-        let said = text(&found);
-        assert_eq!(found.status.success(), wait.is_empty(), "{wait}: {said}");
-        assert!(wait.is_empty() || said.contains("fault: "), "{said}");
+        check_without("tensor_memory.cpp", name, wait, left);
+    }
+}
+
+#[test]
+fn waits_that_scaled_products_of_pairs_lack_are_found() {
+    for (wait, left) in [
+        ("", ""),
+        // For the multiplications that read what stood where scales are copied to.
+        ("if (count >= 2) await", "if (false) await"),
+        // For the scales that came to the second block of a pair.
+        ("await_phase(&ring.full[ring.at], ring.parity);\n      arrive_in", "arrive_in"),
+        // For the columns that both tiles of sums have, which then leave too late.
+        ("await_phase(&sums.empty[other], sums.parity ^ other)", "(void)other"),
+        ("tile.half == 2 ? (sums.at ^ 1) * COLUMNS : 0", "tile.half == 2 ? sums.at * COLUMNS : 0"),
+        // For scales of rows of tiles that are not there, which are those of the last.
+        ("row < rows ? row : rows - 1", "row"),
+        // For sums, until they are read.
+        (
+            "load_part(parts[part], from + part * 64, bf16());\n  freed();",
+            "{ if (part == 0) freed(); load_part(parts[part], from + part * 64, bf16()); }",
+        ),
+        // For the last commits, which arrive at the barriers of a block that has ended.
+        ("BLOCKS == 2 && i < STAGES", "false"),
+    ] {
+        check_without("scaled_pairs.cpp", "gemm/sm100_tcgen05_scaled.cu", wait, left);
     }
 }
 

@@ -358,17 +358,11 @@ void scaled(Plain portable, Plain sm120, ByMaps sm100, ByMaps pair, const char* 
   // tile of B's scales, the last one's in the last of them.
   const u32 k = In::BITS == 8 ? 288 : 544;
   Checked::check(names[1], sm120, 2, shared, 131, 424, k);
-  // More stages than a ring has; of pairs also rows and columns of which one block of a pair has none, a
-  // last tile that two pairs halve, with columns in both halves, and whole tiles in both places.
-  const u32 depth = 1024 / In::BITS, odd = In::BITS == 8 ? 32 : 96;
   Checked::check(names[2], sm100, 2, 131, 424, k);
   Checked::check(names[2], sm100, 3, 1, 16, 32);
-  Checked::check(names[2], sm100, 1, 300, 272, 6 * depth + odd);
-  Checked::check(names[3], pair, 2, 1, 16, 32, 2);
-  Checked::check(names[3], pair, 2, 131, 528, k, 2);
-  Checked::check(names[3], pair, 4, 300, 272, 6 * depth + odd, 2);
-  Checked::check(names[3], pair, 2, 520, 1040, depth, 2);
-  Checked::check(names[3], pair, 4, 520, 208, 6 * depth + odd, 2);
+  // More stages than a ring has.
+  Checked::check(names[2], sm100, 1, 300, 272, 6 * (1024 / In::BITS) + 32);
+  Checked::check_pair(names[3], pair);
 }
 
 void scaled_products() {

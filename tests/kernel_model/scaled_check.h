@@ -106,6 +106,18 @@ template <class In> struct ScaledProduct {
     model::launch(blocks, 256, 227456, [&] { kernel(params, a, b, c); }, cluster);
     product.check(blocks);
   }
+  // Rows and columns of which one block of a pair has none; more stages than a ring has; whole tiles in
+  // both places of sums; a last tile that two pairs halve, with columns in both halves.
+  static void check_pair(const char* name,
+                         void (*kernel)(GemmParams, TensorMap, TensorMap, TensorMap)) {
+    const u32 depth = 1024 / In::BITS, odd = In::BITS == 8 ? 32 : 96;
+    const u32 shapes[][4] = {{2, 1, 16, 32},
+                             {2, 131, 528, 2 * depth + 32},
+                             {4, 300, 272, 6 * depth + odd},
+                             {2, 520, 1040, depth},
+                             {4, 520, 208, 6 * depth + odd}};
+    for (const auto& [blocks, m, n, k] : shapes) check(name, kernel, blocks, m, n, k, 2);
+  }
 };
 
 // fp8 with scales of 128 along k for each row of A, and of 128 x 128 for B. Scales are powers of two.

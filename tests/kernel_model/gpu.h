@@ -141,6 +141,14 @@ inline bool lives(u32 which) {
   if (_setjmp(stacks[current].at) == 0) _longjmp(scheduler, 1);
 }
 
+// This thread takes so long that others and the engine go on for some turns.
+inline void take_long(u32 turns) {
+  for (u32 i = 0; i < turns; i++) {
+    progress++;
+    yield();
+  }
+}
+
 [[gnu::noinline]] inline void go_on(Fiber& fiber) {
   if (_setjmp(scheduler) != 0) return;
   if (fiber.started) _longjmp(fiber.at, 1);

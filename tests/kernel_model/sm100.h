@@ -285,11 +285,10 @@ template <u32 BLOCKS = 1> void copy_scales(u32 column, u64 tile) {
   model::current = thread;
 }
 
-// In every third launch other threads and the engine come first, for a while: sums that are given up before
-// they are read are then made anew.
+// In every third launch this takes so long that sums are made anew which were given up before they are read.
 template <u32 COUNT> void load_sums(f32 (&sums)[COUNT], u32 column) {
   const u32 lane = column >> 16, first = column & 0xffff;
-  for (u32 turn = 0; model::launches % 3 == 1 && turn < 8; turn++) model::yield();
+  if (model::launches % 3 == 1) model::take_long(8);
   if (lane != thread_index() / 32 % 4 * 32) model::fail("a warp reads another's lanes");
   for (u32 i = 0; i < COUNT; i++) {
     sums[i] = model::tensor_memory()[lane + model::current % 32][first + i];

@@ -59,10 +59,7 @@ DEVICE void compute_later(u32 column) {
 }
 // In some launches this takes so long that whoever waits for nothing goes on.
 DEVICE void await_words() {
-  for (u32 i = 0; i < 40 && model::launches % 3 == 0; i++) {
-    model::progress++;
-    model::yield();
-  }
+  if (model::launches % 3 == 0) model::take_long(40);
   for (auto& each : model::open_words[model::current]) each();
   model::open_words[model::current].clear();
 }

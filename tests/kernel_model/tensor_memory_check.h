@@ -47,7 +47,7 @@ void prefill_100(const char* name, ByMaps kernel, u32 shared, Roundoff roundoff,
   by(windowed(random_shape(dim_qk, dim_v, 300, 500, Keys::IN_ONE_PIECE)));
 }
 
-// A kernel that loads keys by a map as well, in boxes of so many; of 16 bits, or of so many bytes.
+// A kernel that loads keys by a map as well, in boxes of KEYS keys, whose elements have BYTES bytes.
 template <void (*ENTRY)(AttentionParams, TensorMap), u32 KEYS = 64, u32 BYTES = 2>
 void by_map(const AttentionParams p) {
   ENTRY(p, TensorMap{static_cast<u8*>(const_cast<void*>(p.k)), BYTES, p.kv_heads * p.dim_qk,

@@ -182,7 +182,9 @@ def products(kernel):
         elif shape := re.match(r"[HQ]MMA\.168(\d\d)\.", code):
             one, lanes = [16, 8, int(shape[1])], 32
         else:
-            one, lanes = [rows, columns, 32 if code == "UTCQMMA" else 16], made["threads"]
+            depth *= of.get("terms", 1)
+            narrow = code.split(".")[0] == "UTCQMMA"
+            one, lanes = [rows, columns, 32 if narrow else 16], made["threads"]
         each = one[0] * one[1] * one[2] * made["threads"] // lanes * rounds
         whole = rows * columns * depth * copies
         assert whole % each == 0, kernel["entry"]

@@ -276,6 +276,8 @@ fn waits_that_attention_by_tensor_memory_lacks_are_found() {
         (latent, "await_place(shared().scores, index);\n    UNROLL", "UNROLL"),
         // For the keys that come in boxes, before the others do.
         (latent, "barrier_of<LOADERS>(LOADED + turn);", ""),
+        // For what other warps multiplied rows of queries by.
+        (latent, "together();\n          factor", "factor"),
     ] {
         check_without("tensor_memory.cpp", name, wait, left);
     }

@@ -17,20 +17,39 @@
 // One thread of the first block has everything multiplied: the scores of the next tile before the sums
 // of this one, so that the softmax of a tile runs while others are multiplied. Four warps make weights
 // of scores, two threads for each row, and leave them in shared memory. They correct the sums where a
-// row's largest score rises by more than 8 (a factor of 2^8), and write the output. Two halves of
+// row's largest score rises by more than 8 (a factor of 2^8; 0.75 where keys are of 8 bits), and write
+// the output. Two halves of
 // another warpgroup fill one tile each. Where all keys of a tile stand together (in one piece, or in
 // pages of whole tiles), one thread asks for boxes of the tensor map; else, and at the end of a part,
 // threads ask for 16 bytes each.
+//
+// Keys of 8 bits (e4m3, beside queries and output of bf16) are multiplied as they are, by queries and
+// weights as sums of two e4m3 (attention_two_e4m3.h). A row of a left operand is all high ones and then
+// all low ones, as many bytes as of 16-bit elements, and is multiplied by the same keys, or values, twice.
+// The sums are as precise as those of 16-bit elements: this unit keeps 25 binary places of 8-bit products
+// (MMA-Sim, Xie et al., 2025), where those of 8.9 and 9.0 keep 13.
 #include "attention_copies.h"
 #include "attention_parts.h"
+#include "attention_two_e4m3.h"
 #include "sm100_attention.h"
 #include "weight_range.h"
 
 namespace {
 
-// The type as the multiplication is told it.
-template <class T> struct KindOfLatent { static constexpr u32 NUMBER = 0; };
-template <> struct KindOfLatent<bf16> { static constexpr u32 NUMBER = 1; };
+// The type as the multiplication is told it, and that of queries and output.
+template <class T> struct KindOfLatent;
+template <> struct KindOfLatent<f16> {
+  static constexpr u32 NUMBER = 0;
+  using Out = f16;
+};
+template <> struct KindOfLatent<bf16> {
+  static constexpr u32 NUMBER = 1;
+  using Out = bf16;
+};
+template <> struct KindOfLatent<e4m3> {
+  static constexpr u32 NUMBER = 0;
+  using Out = bf16;
+};
 
 template <class T> struct Latent100 {
   static constexpr u32 DIM_QK = 576, DIM_V = 512, KEYS = 64, BLOCKS = 2, STAGES = 2;
@@ -42,11 +61,19 @@ template <class T> struct Latent100 {
   static constexpr u32 ACROSS = 8;
   using Tokens = TileTokens<KEYS, LOADERS, ACROSS>;
   using Range = WeightRange<T>;
+  using Out = typename KindOfLatent<T>::Out;
+  // Whether left operands are sums of two. Either way an element of theirs has 2 bytes.
+  static constexpr bool SPLIT = sizeof(T) == 1;
   static constexpr u32 ROW_BYTES = DIM_QK * sizeof(T);
-  // Panels of 64 dimensions: of the queries, of a block's keys, of a block's columns of the values.
-  static constexpr u32 PANELS = DIM_QK / 64, VALUE_PANELS = COLUMNS / 64;
+  // Elements along k of one multiplication, and of a row of a panel.
+  static constexpr u32 DEPTH = 32 / sizeof(T), WIDTH = 128 / sizeof(T);
+  // Panels of 128 bytes of each row: of the queries, of a block's keys, of a block's columns of the
+  // values. Keys of 8 bits do not fill the last one: 64 bytes of the next head stand there, zeros, or
+  // nothing yet, by which nothing is multiplied.
+  static constexpr u32 QUERY_PANELS = DIM_QK * 2 / 128, KEY_PANELS = (ROW_BYTES + 127) / 128;
+  static constexpr u32 VALUE_PANELS = COLUMNS / WIDTH;
   static constexpr u32 QUERY_PANEL = PART_ROWS * 128, KEY_PANEL = OWN * 128, PANEL = KEYS * 128;
-  static constexpr u32 QUERIES = PANELS * QUERY_PANEL, TILE = PANELS * KEY_PANEL;
+  static constexpr u32 QUERIES = QUERY_PANELS * QUERY_PANEL, TILE = KEY_PANELS * KEY_PANEL;
   static constexpr u32 VALUES = VALUE_PANELS * PANEL, WEIGHTS = PART_ROWS * 128;
   static constexpr u32 AT_VALUES = QUERIES + STAGES * TILE, AT_WEIGHTS = AT_VALUES + STAGES * VALUES;
   static constexpr u32 AT_SHARED = AT_WEIGHTS + STAGES * WEIGHTS;
@@ -69,11 +96,16 @@ template <class T> struct Latent100 {
     u32 told[2];
     u32 memory;
   };
-  static constexpr u32 SHARED_BYTES = AT_SHARED + sizeof(Shared);
+  // Behind it, where queries are split, what each row was multiplied by, taken back.
+  static constexpr u32 AT_SCALES = AT_SHARED + sizeof(Shared);
+  static constexpr u32 SHARED_BYTES = AT_SCALES + (SPLIT ? PART_ROWS * 4 : 0);
   static_assert(SHARED_BYTES <= 227 << 10, "shared memory of a block");
 
   static DEVICE_MEMBER Shared& shared() {
     return *reinterpret_cast<Shared*>(dynamic_shared() + AT_SHARED);
+  }
+  static DEVICE_MEMBER f32* scales() {
+    return reinterpret_cast<f32*>(dynamic_shared() + AT_SCALES);
   }
   static DEVICE_MEMBER u8* keys_at(u32 index) {
     return dynamic_shared() + QUERIES + index % STAGES * TILE;
@@ -135,8 +167,8 @@ template <class T> struct Latent100 {
     await_place(shared().scores, index);
     if (rank == 0) arrive_expecting(full, BLOCKS * TILE);
     else arrive_in_cluster(full, 0);
-    UNROLL for (u32 panel = 0; panel < PANELS; panel++) {
-      tile_load_of_pair(keys_at(index) + panel * KEY_PANEL, map, column + panel * 64,
+    UNROLL for (u32 panel = 0; panel < KEY_PANELS; panel++) {
+      tile_load_of_pair(keys_at(index) + panel * KEY_PANEL, map, column + panel * WIDTH,
                         token + rank * OWN, full);
     }
     full = &shared().values[index % STAGES];
@@ -145,7 +177,7 @@ template <class T> struct Latent100 {
     else arrive_in_cluster(full, 0);
     UNROLL for (u32 i = 0; i < VALUE_PANELS * BLOCKS; i++) {
       tile_load_of_pair(values_at(index) + i * KEY_PANEL, map,
-                        column + rank * COLUMNS + i / BLOCKS * 64, token + i % BLOCKS * OWN, full);
+                        column + rank * COLUMNS + i / BLOCKS * WIDTH, token + i % BLOCKS * OWN, full);
     }
   }
 
@@ -163,8 +195,9 @@ template <class T> struct Latent100 {
     UNROLL for (u32 i = 0; i < EACH_OWN; i++) {
       const u32 row = Tokens::row() + i * Tokens::AT_ONCE;
       const u32 token = rank == 0 ? tokens[i] : tokens[EACH_OWN + i];
-#pragma unroll 3
-      for (u32 panel = 0; panel < PANELS; panel++) {
+#pragma unroll (SPLIT ? KEY_PANELS : 3)
+      for (u32 panel = 0; panel < KEY_PANELS; panel++) {
+        if (SPLIT && panel * 128 + lane * 16 >= ROW_BYTES) continue;
         copy(place(keys_at(index) + panel * KEY_PANEL, row, lane), rank * OWN + row, token,
              panel * 128);
       }
@@ -242,9 +275,10 @@ template <class T> struct Latent100 {
     const u32 to = memory + AT_SCORES + index % STAGES * SCORES;
     const u64 queries = described(dynamic_shared()), keys = described(keys_at(index));
     UNROLL for (u32 step = 0; step < DIM_QK / 16; step++) {
-      const u32 panel = step / 4, byte = step % 4 * 32;
-      multiply_into<BLOCKS>(to, further(queries, panel * QUERY_PANEL + byte),
-                            further(keys, panel * KEY_PANEL + byte), FOR_SCORES, step, T());
+      const u32 of_keys = step % (DIM_QK / DEPTH);
+      multiply_into<BLOCKS>(to, further(queries, step / 4 * QUERY_PANEL + step % 4 * 32),
+                            further(keys, of_keys / 4 * KEY_PANEL + of_keys % 4 * 32), FOR_SCORES,
+                            step, T());
     }
     arrive_when_multiplied<BLOCKS>(&shared().scores[index % STAGES]);
   }
@@ -257,9 +291,11 @@ template <class T> struct Latent100 {
         describe_for_tensor_memory(describe_mn_major(shared_address(values_at(index)), PANEL));
     UNROLL for (u32 product = 0; product < DIM_V / PRODUCT; product++) {
       UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
-        // A block has half of a product's columns, two panels of them.
+        // A block has half of a product's columns.
+        const u32 panel = product * (PRODUCT / BLOCKS / WIDTH);
+        const u32 key = step % (KEYS / DEPTH) * DEPTH;
         multiply_into<BLOCKS>(memory + product * (PRODUCT / BLOCKS), further(weights, step * 32),
-                              further(values, product * 2 * PANEL + step * 2048), FOR_SUMS,
+                              further(values, panel * PANEL + key * 128), FOR_SUMS,
                               step > 0 ? 1 : before, T());
       }
     }
@@ -342,24 +378,31 @@ template <class T> struct Latent100 {
       const f32 correction = max == old ? 1.0f : power_of_two(old - relative);
       f32 sums[2] = {};
       UNROLL for (u32 i = 0; i < SCORES; i++) {
-        scores[i] = power_of_two(fused(scores[i], factor, -relative));
+        scores[i] = power_of_two(fused(scores[i], factor, Range::OFFSET - relative));
         sums[i % 2] += scores[i];
       }
       total = fused(total, correction, sums[0] + sums[1]);
       // The weights that stood there have been multiplied.
       await_place(shared().used, index);
-      UNROLL for (u32 i = 0; i < SCORES / 8; i++) {
-        Vector<u32> chunk;
-        UNROLL for (u32 w = 0; w < 4; w++) {
-          chunk.at[w] = narrow_pair(scores[8 * i + 2 * w], scores[8 * i + 2 * w + 1], T());
-        }
-        store_chunk(place(weights_at(index), row, half * (SCORES / 8) + i), chunk);
-      }
+      store_weights(index, scores);
       if (before > 0 && any_of_warp(correction != 1.0f)) correct(memory, index, correction);
       show_to_copies();
       show_tensor_memory();
       warp_barrier();
       if (thread_index() % 32 == 0) tell(&shared().weights[index % STAGES]);
+    }
+    DEVICE_MEMBER void store_weights(u32 index, const f32 (&weights)[SCORES]) const {
+      constexpr u32 EACH = 16 / sizeof(T), CHUNKS = SCORES / EACH;
+      UNROLL for (u32 i = 0; i < CHUNKS; i++) {
+        Vector<u32> chunk, low;
+        UNROLL for (u32 w = 0; w < 4; w++) {
+          const f32* of = weights + (4 * i + w) * (4 / sizeof(T));
+          if constexpr (SPLIT) split_four({of[0], of[1], of[2], of[3]}, chunk.at[w], low.at[w]);
+          else chunk.at[w] = narrow_pair(of[0], of[1], T());
+        }
+        store_chunk(place(weights_at(index), row, half * CHUNKS + i), chunk);
+        if constexpr (SPLIT) store_chunk(place(weights_at(index), row, (2 + half) * CHUNKS + i), low);
+      }
     }
     // Sums of all tiles before this one are multiplied.
     DEVICE_MEMBER void correct(u32 memory, u32 index, f32 correction) const {
@@ -394,12 +437,12 @@ template <class T> struct Latent100 {
         if (tiles > 0) load_sums(words, memory + lanes + at);
         if (!there) continue;
         if (part.slots == 1) {
-          T* o = static_cast<T*>(p.o) + to * DIM_V + column;
+          Out* o = static_cast<Out*>(p.o) + to * DIM_V + column;
           UNROLL for (u32 i = 0; i < 4; i++) {
             Vector<u32> chunk;
             UNROLL for (u32 w = 0; w < 4; w++) {
               const u32 word = 8 * i + 2 * w;
-              chunk.at[w] = narrow_pair(words[word] * share, words[word + 1] * share, T());
+              chunk.at[w] = narrow_pair(words[word] * share, words[word + 1] * share, Out());
             }
             *reinterpret_cast<Vector<u32>*>(o + 8 * i) = chunk;
           }
@@ -427,7 +470,6 @@ template <class T> struct Latent100 {
     return part;
   }
   static DEVICE_MEMBER void consume(const AttentionParams& p, u32 memory) {
-    const f32 factor = p.scale * LOG2_E;
     const Together together;
     u32 index = 0;
     for_each_part(p, [&](const AttentionPart& whole, bool idle) {
@@ -435,11 +477,21 @@ template <class T> struct Latent100 {
       const AttentionSequence sequence = p.sequences[part.sequence];
       const bool none = part.row_first >= sequence.queries * (p.heads / p.kv_heads);
       const u32 rows = none ? 0 : part_rows(p, part, sequence), count = tiles(part);
+      f32 factor = p.scale * LOG2_E;
       if (count > 0) {
-        load_part_queries<T, T, false, PART_ROWS, DIM_QK, GROUP>(p, part, sequence, rows, query_place);
+        if constexpr (SPLIT) {
+          load_split_queries<PART_ROWS, DIM_QK, GROUP>(p, part, sequence, rows, query_place, scales());
+        } else {
+          load_part_queries<T, T, false, PART_ROWS, DIM_QK, GROUP>(p, part, sequence, rows,
+                                                                   query_place);
+        }
         show_to_copies();
         warp_barrier();
         if (thread_index() % 32 == 0) tell(&shared().queries);
+        if constexpr (SPLIT) {
+          together();
+          factor *= scales()[thread_index() % PART_ROWS];
+        }
       }
       Row mine;
       mine.start(p, part, sequence, rows);
@@ -449,7 +501,7 @@ template <class T> struct Latent100 {
       index += count;
       mine.leave(p, part, sequence, rows, memory, index, count);
       if (rows > 0) {
-        combine_if_complete<T, DIM_V, GROUP, true>(p, part, sequence, shared().told, idle, together);
+        combine_if_complete<Out, DIM_V, GROUP, true>(p, part, sequence, shared().told, idle, together);
       }
       together();
     });
@@ -496,4 +548,7 @@ KERNEL(288, 1) attention_mla_bf16_tcgen05(const AttentionParams p, MAP keys) {
 }
 KERNEL(288, 1) attention_mla_f16_tcgen05(const AttentionParams p, MAP keys) {
   Latent100<f16>::all(p, &keys);
+}
+KERNEL(288, 1) attention_mla_fp8_tcgen05(const AttentionParams p, MAP keys) {
+  Latent100<e4m3>::all(p, &keys);
 }

@@ -113,6 +113,8 @@ pub struct Products {
     pub keys: Option<u32>,
     /// Times that a tile goes through the text of its scores.
     pub rounds: Option<u32>,
+    /// Numbers whose sum an element of a left operand is, where it is not one.
+    pub terms: Option<u32>,
 }
 
 /// How many exponentials a kernel's machine code has, as scripts/kernels.sh counts them:

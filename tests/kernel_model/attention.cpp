@@ -13,6 +13,7 @@
 #include "attention_latent.h"
 #include "attention_mma.h"
 #include "attention_split.h"
+#include "attention_two_e4m3.h"
 #include "attention_wgmma.h"
 #include "params.h"
 #include "soft_exponential.h"
@@ -337,10 +338,12 @@ void latents() {
                         BF16);
   latent_90<f16, f16>("attention/mla/f16/sm90_wgmma",
                       by_map<latent_sm90::attention_mla_f16_wgmma>, Latent90<f16>::SHARED_BYTES, F16);
-  latent_100<bf16>("attention/mla/bf16/sm100_tcgen05",
-                   by_map<latent_sm100::attention_mla_bf16_tcgen05, 32>, BF16);
-  latent_100<f16>("attention/mla/f16/sm100_tcgen05",
-                  by_map<latent_sm100::attention_mla_f16_tcgen05, 32>, F16);
+  latent_100<bf16, bf16>("attention/mla/bf16/sm100_tcgen05",
+                         by_map<latent_sm100::attention_mla_bf16_tcgen05, 32>, BF16);
+  latent_100<f16, f16>("attention/mla/f16/sm100_tcgen05",
+                        by_map<latent_sm100::attention_mla_f16_tcgen05, 32>, F16);
+  latent_100<bf16, e4m3>("attention/mla/fp8/sm100_tcgen05",
+                         by_map<latent_sm100::attention_mla_fp8_tcgen05, 32, 1>, TWO_E4M3);
   latent_90<bf16, u8>("attention/mla/fp8/sm90_wgmma", latent_sm90::attention_mla_fp8_wgmma,
                       Narrow90::SHARED_BYTES, CACHE);
 }

@@ -377,7 +377,8 @@ template <class Follow> void schedules(const char* path, Follow follow) {
 constexpr Roundoff EXACT = {0.0, 1e-7, 1e-37}, BF16 = {1.0 / 256, 1.0 / 256},
                    F16 = {1.0 / 2048, 1.0 / 2048, 1.0 / (1 << 24)},
                    E4M3 = {1.0 / 16, 1.0 / 256, 1.0 / (1 << 18)},
-                   CACHE = {1.0 / 2048, 1.0 / 256, 1.0 / (1 << 24)};
+                   CACHE = {1.0 / 2048, 1.0 / 256, 1.0 / (1 << 24)},
+                   TWO_E4M3 = {1.0 / 512, 1.0 / 256, 1.0 / (1 << 18)};
 
 using Kernel = void (*)(AttentionParams);
 

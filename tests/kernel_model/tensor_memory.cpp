@@ -8,6 +8,7 @@
 #include "attention.h"
 #include "attention_copies.h"
 #include "attention_parts.h"
+#include "attention_two_e4m3.h"
 #include "params.h"
 #include "soft_exponential.h"
 #include "weight_range.h"
@@ -24,7 +25,9 @@ int main() {
   prefill_100<bf16, bf16>("attention/prefill/bf16/sm100_tcgen05",
                           sm100::attention_prefill_bf16_128_tcgen05,
                           sm100::Prefill100<bf16, 128, 128>::SHARED_BYTES, BF16, 128, 128);
-  latent_100<bf16>("attention/mla/bf16/sm100_tcgen05",
-                   by_map<latent_sm100::attention_mla_bf16_tcgen05, 32>, BF16);
+  latent_100<bf16, bf16>("attention/mla/bf16/sm100_tcgen05",
+                         by_map<latent_sm100::attention_mla_bf16_tcgen05, 32>, BF16);
+  latent_100<bf16, e4m3>("attention/mla/fp8/sm100_tcgen05",
+                         by_map<latent_sm100::attention_mla_fp8_tcgen05, 32, 1>, TWO_E4M3);
   printf("%u checks passed\n", checked);
 }

@@ -47,11 +47,11 @@ void prefill_100(const char* name, ByMaps kernel, u32 shared, Roundoff roundoff,
   by(windowed(random_shape(dim_qk, dim_v, 300, 500, Keys::IN_ONE_PIECE)));
 }
 
-// A kernel that loads keys of 16 bits by a map as well, in boxes of so many.
-template <void (*ENTRY)(AttentionParams, TensorMap), u32 KEYS = 64>
+// A kernel that loads keys by a map as well, in boxes of KEYS keys, whose elements have BYTES bytes.
+template <void (*ENTRY)(AttentionParams, TensorMap), u32 KEYS = 64, u32 BYTES = 2>
 void by_map(const AttentionParams p) {
-  ENTRY(p, TensorMap{static_cast<u8*>(const_cast<void*>(p.k)), 2, p.kv_heads * p.dim_qk,
-                     p.key_tokens, {64, KEYS}});
+  ENTRY(p, TensorMap{static_cast<u8*>(const_cast<void*>(p.k)), BYTES, p.kv_heads * p.dim_qk,
+                     p.key_tokens, {128 / BYTES, KEYS}});
 }
 
 // By a kernel that follows a schedule, twice, in pairs of blocks that run at once, each pair a worker.
@@ -68,15 +68,17 @@ void run_pairs(const char* name, Kernel kernel, u32 threads, u32 shared, Roundof
 }
 
 // By tensor memory: more rows than one block of a pair has, and than both have; none in the second.
-template <class T>
+template <class Q, class C>
 void latent_100(const char* name, Kernel kernel, Roundoff roundoff) {
-  using Made = latent_sm100::Latent100<T>;
+  using Made = latent_sm100::Latent100<C>;
   const auto by = [&](u32 piece, const Shape& shape) {
-    run_pairs<T, T>(name, kernel, 288, Made::SHARED_BYTES, roundoff, piece, shape);
+    run_pairs<Q, C>(name, kernel, 288, Made::SHARED_BYTES, roundoff, piece, shape);
   };
   by(192, {16, 1, 576, 512, 0, 16, {{1, 77}, {1, 1}, {1, 0}, {1, 250}}, 1.0f, true});
   by(128, {128, 1, 576, 512, 0, 64, {{1, 64}, {1, 321}}, 1.0f, true});
   by(64, {67, 1, 576, 512, 1, 0, {{2, 131}, {3, 2}}, 10.0f, true});
+  // Keys beside those of another head.
+  by(64, {6, 2, 576, 512, 0, 64, {{1, 150}}, 1.0f, true});
   // Many tiles of a part, whose scores rise far, by rows and by boxes.
   by(640, {9, 1, 576, 512, 0, 16, {{1, 700}, {3, 399}}, 40.0f, true});
   by(640, {70, 1, 576, 512, 0, 64, {{1, 661}}, 40.0f, true});

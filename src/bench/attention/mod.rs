@@ -18,7 +18,8 @@
 //! and so are the values, over n keys, which adds `min(n, 8 sqrt(n)) u` each; the exponential may
 //! be off by 2^-21; and all of these come twice, above and below the fraction. Weights of 16 or 8
 //! bits, which a matrix unit takes, are off by v each, which adds up like a random walk: 8 v times
-//! `sqrt(sum p^2 v^2)`, at most v. The last rounding adds v of the element.
+//! `sqrt(sum p^2 v^2)`, at most v; small ones by half of the smallest number, 8 times as much of
+//! `sqrt(sum v^2)`. The last rounding adds v of the element.
 //!
 //! Prefill of 8-bit floats is multiplied by matrix units that align 32 products and the sum so far
 //! to the largest of them and cut each 13 binary places below it (`bench::element`). A roundoff u =

@@ -95,9 +95,10 @@ impl Roundoff {
                 is_aligned: true,
                 output: bf16,
             },
-            // As bfloat16, or as the 16-bit floats that 8-bit ones become.
+            // As bfloat16, as the 16-bit floats that 8-bit ones become, or as sums of two 8-bit
+            // ones, 2^8 times as large, of which the smallest is 2^-9.
             (Dtype::Fp8, _) => {
-                Roundoff { weights: bf16, weights_least: 2f64.powi(-25), output: bf16, ..plain }
+                Roundoff { weights: bf16, weights_least: 2f64.powi(-18), output: bf16, ..plain }
             }
             (Dtype::Bf16, _) => Roundoff { weights: bf16, output: bf16, ..plain },
             _ => plain,

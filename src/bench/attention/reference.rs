@@ -170,7 +170,7 @@ fn row<Q: Element, C: Element>(
     };
     let element = |sum: Sums| {
         let of_weights = roundoff.weights * sum.magnitude.min(DEVIATIONS * sum.squares.sqrt())
-            + roundoff.weights_least * DEVIATIONS * sum.values.sqrt();
+            + roundoff.weights_least / total.max(1.0) * DEVIATIONS * sum.values.sqrt();
         (sum.value, error(&sum) + of_weights + roundoff.output * sum.value.abs())
     };
     let relative = |sum: &Sums| error(sum) / sum.magnitude.max(f64::MIN_POSITIVE);

@@ -163,7 +163,9 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
       [&] { produce<In>(stages, shared, work, scales, a, b); },
       [&](u32 memory) { multiply_all<In>(stages, sums, memory, shared, work, p.k); },
       [&](u32 memory) {
-        write_all<bf16, COLUMNS, 1>(sums, memory, shared + STAGES * BYTES, work, c);
+        write_all<bf16, COLUMNS, 1>(
+            sums, memory, shared + STAGES * BYTES, work, c,
+            [&](f32 sum) { return with_tensor_scales(sum, p.factor, In()); });
       });
 }
 

@@ -66,12 +66,17 @@ DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, u32) {
   return chunk;
 }
 
+// Leaves sums as they are.
+struct Unchanged {
+  DEVICE_MEMBER f32 operator()(f32 sum) const { return sum; }
+};
+
 // Writes `parts` times 128 bytes of each row of a tile whose sums stand from column `from` of tensor
 // memory on; each thread has one row of them. `freed()` is called when the last sums are read, and `next`
-// says which buffer is free next.
-template <class Out, class Freed>
+// says which buffer is free next. `finish(sum)` is what C gets of a sum.
+template <class Out, class Freed, class Finish = Unchanged>
 DEVICE void write_tile(u32 from, u8* buffers, u32& next, u32 parts, u32 column, u32 first,
-                       const TensorMap* c, Freed freed) {
+                       const TensorMap* c, Freed freed, Finish finish = {}) {
   constexpr u32 WIDTH = 128 / sizeof(Out), CHUNKS = sizeof(Out) * 2;
   const u32 row = thread_index() % WRITERS;
   for (u32 part = 0; part < parts; part++) {
@@ -83,6 +88,7 @@ DEVICE void write_tile(u32 from, u8* buffers, u32& next, u32 parts, u32 column, 
     UNROLL for (u32 load = 0; load < WIDTH / 32; load++) {
       f32 values[32];
       load_sums(values, from + (row / 32 * 32 << 16) + part * WIDTH + load * 32);
+      UNROLL for (u32 i = 0; i < 32; i++) values[i] = finish(values[i]);
       UNROLL for (u32 i = 0; i < CHUNKS; i++) {
         const u32 place = (load * CHUNKS + i) ^ (row % 8);
         store_chunk(buffer + row * 128 + place * 16, chunk_of(values, i, Out()));
@@ -99,8 +105,9 @@ DEVICE void write_tile(u32 from, u8* buffers, u32& next, u32 parts, u32 column, 
 }
 
 // Writes tile after tile. Each thread tells the block that multiplies when it has read its sums.
-template <class Out, u32 COLUMNS, u32 BLOCKS>
-DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c) {
+template <class Out, u32 COLUMNS, u32 BLOCKS, class Finish = Unchanged>
+DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c,
+                      Finish finish = {}) {
   constexpr u32 PARTS = COLUMNS * sizeof(Out) / 128;
   u32 next = 0;
   for_each_tile<BLOCKS>(work, [&](Made tile) {
@@ -114,7 +121,7 @@ DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const Tenso
       show_tensor_memory();
       if constexpr (BLOCKS == 2) arrive_in_cluster(&sums.empty[sums.at], 0);
       else arrive(&sums.empty[sums.at]);
-    });
+    }, finish);
     sums.advance();
   });
   if (thread_index() % WRITERS == 0) await_stores<0>();

@@ -33,7 +33,8 @@ pub enum Dtype {
     Mxfp8,
     /// 4-bit floats (e2m1) with a power of two as scale (MXFP4 of the same).
     Mxfp4,
-    /// 4-bit floats (e2m1) with an 8-bit float (e4m3) as scale (NVFP4 of NVIDIA's Blackwell).
+    /// 4-bit floats (e2m1) with an 8-bit float (e4m3) as scale, and an f32 as scale of each tensor
+    /// (NVFP4 of NVIDIA's Blackwell).
     Nvfp4,
     /// 8-bit floats (e4m3) with an f32 as scale for each 128 along k of a row of A and each 128 x
     /// 128 of B, as DeepSeek-V3 has them.

@@ -298,8 +298,8 @@ fn waits_that_scaled_products_of_pairs_lack_are_found() {
         ("row < rows ? row : rows - 1", "row"),
         // For sums, until they are read.
         (
-            "load_part(parts[part], from + part * 64, bf16());\n  freed();",
-            "{ if (part == 0) freed(); load_part(parts[part], from + part * 64, bf16()); }",
+            "load_part(parts[part], from + part * 64, bf16(), finish);\n  freed();",
+            "{ if (part == 0) freed(); load_part(parts[part], from + part * 64, bf16(), finish); }",
         ),
         // For the last commits, which arrive at the barriers of a block that has ended.
         ("BLOCKS == 2 && i < STAGES", "false"),

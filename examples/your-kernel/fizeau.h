@@ -45,6 +45,9 @@ struct GemmParams {
   u32 dtype;
   const void* scales_a; /* where elements share some */
   const void* scales_b;
+  f32 factor;        /* nvfp4: A's tensor scale times B's, by which each f32 sum is multiplied
+                      * before it is rounded to bf16; 1 for other types */
+  u32 unused;
 };
 
 /* grouped/...: products of groups of rows with a B for each group. */

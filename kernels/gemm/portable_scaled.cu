@@ -107,7 +107,8 @@ template <class In> DEVICE void product(const GemmParams& p) {
       const u32 row = tile.row * TILE + down + r;
       UNROLL for (u32 c = 0; c < 4; c++) {
         const u32 column = tile.column * TILE + across + c;
-        if (row < p.m && column < p.n) to[u64(row) * p.n + column] = narrow(sums[r][c], bf16());
+        const f32 sum = with_tensor_scales(sums[r][c], p.factor, In());
+        if (row < p.m && column < p.n) to[u64(row) * p.n + column] = narrow(sum, bf16());
       }
     }
   }

@@ -215,12 +215,12 @@ DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work wo
 }
 
 // Writes 128 columns of C, from `column` on, whose sums stand from column `from` of tensor memory on.
-// `freed()` is called when they are read, before they are written.
-template <class Freed>
+// `finish(sum)` is what C gets of a sum; `freed()` is called when all are read, before they are written.
+template <class Finish, class Freed>
 DEVICE void write_columns(u32 from, u8* buffers, u32& next, u32 column, u32 first,
-                          const TensorMap* c, Freed freed) {
+                          const TensorMap* c, Finish finish, Freed freed) {
   Vector<u32> parts[2][8];
-  UNROLL for (u32 part = 0; part < 2; part++) load_part(parts[part], from + part * 64, bf16());
+  UNROLL for (u32 part = 0; part < 2; part++) load_part(parts[part], from + part * 64, bf16(), finish);
   freed();
   UNROLL for (u32 part = 0; part < 2; part++) {
     write_part(parts[part], buffers, next, column + part * 64, first, c);
@@ -229,8 +229,9 @@ DEVICE void write_columns(u32 from, u8* buffers, u32& next, u32 column, u32 firs
 
 // Writes tile after tile. Of a pair's whole tile the columns in the middle of tensor memory come first:
 // those are the second half of a tile in the first place, and the first half of one in the second.
-template <u32 BLOCKS>
-DEVICE void write_tiles(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c) {
+template <u32 BLOCKS, class Finish>
+DEVICE void write_tiles(Sums sums, u32 memory, u8* buffers, Work work, const TensorMap* c,
+                        Finish finish) {
   u32 next = 0;
   for_each_tile<BLOCKS>(work, [&](Made tile) {
     await_phase(&sums.full[sums.at], sums.parity);
@@ -238,11 +239,11 @@ DEVICE void write_tiles(Sums sums, u32 memory, u8* buffers, Work work, const Ten
     const u32 from = memory + sums.at * COLUMNS, column = column_of<BLOCKS>(tile) * COLUMNS;
     const u32 first = (tile.row * BLOCKS + place_in_pair<BLOCKS>()) * WRITERS;
     const u32 middle = BLOCKS == 2 && tile.half == 2 ? (sums.at ^ 1) * COLUMNS : 0;
-    write_columns(from + middle, buffers, next, column + middle, first, c,
+    write_columns(from + middle, buffers, next, column + middle, first, c, finish,
                   [&] { give_place<BLOCKS>(sums); });
     if (BLOCKS == 2 && tile.half == 2) {
       const u32 rest = COLUMNS - middle;
-      write_columns(from + rest, buffers, next, column + rest, first, c, [] {});
+      write_columns(from + rest, buffers, next, column + rest, first, c, finish, [] {});
     }
     sums.advance();
   });
@@ -276,7 +277,11 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
   with_tensor_memory<BLOCKS, BLOCKS, BLOCKS == 2>(
       stages, sums, STAGES, memory_at, [&] { produce<In, BLOCKS>(stages, shared, work, from); },
       [&](u32 memory) { multiply_all<In, BLOCKS>(stages, sums, memory, shared, work, p.k); },
-      [&](u32 memory) { write_tiles<BLOCKS>(sums, memory, buffers, work, c); }, Nothing(),
+      [&](u32 memory) {
+        write_tiles<BLOCKS>(sums, memory, buffers, work, c,
+                            [&](f32 sum) { return with_tensor_scales(sum, p.factor, In()); });
+      },
+      Nothing(),
       [&] { tell_of_scales(stages, work); });
 }
 

@@ -138,6 +138,11 @@ template <class In> DEVICE void product(const GemmParams& p) {
       multiply_stage<In>(sums, shared + stage * BYTES, step, fetch_next);
       stage = (stage + 1) % STAGES;
     }
+    UNROLL for (auto& row : sums) {
+      UNROLL for (auto& fragment : row) {
+        UNROLL for (f32& sum : fragment) sum = with_tensor_scales(sum, p.factor, In());
+      }
+    }
     Lines::leave(p, tile_at<GROUP>(index, rows, columns), sums);
   }
 }

@@ -16,7 +16,7 @@ struct mxfp4 {
   static constexpr u32 BITS = 4, BLOCK = 32;
   static constexpr u32 ONES = 0x22222222, SCALE_ONES = 0x7f7f7f7f;
 };
-// 4-bit floats, an 8-bit one (e4m3, never negative) for each 16; NVFP4.
+// 4-bit floats, an 8-bit one (e4m3, never negative) for each 16, an f32 for each tensor; NVFP4.
 struct nvfp4 {
   static constexpr bool A_IS_BF16 = false;
   static constexpr u32 BITS = 4, BLOCK = 16;
@@ -63,3 +63,7 @@ DEVICE f32 value_of_ue8m0(u32 bits) { return float_of(bits == 0 ? 1u << 22 : bit
 
 template <class In> DEVICE f32 value_of_scale(u32 bits, In) { return value_of_ue8m0(bits); }
 DEVICE f32 value_of_scale(u32 bits, nvfp4) { return value_of_e4m3(bits); }
+
+// A sum of products as C has it, before it is rounded to C's type. `factor` is that of GemmParams.
+template <class In> DEVICE f32 with_tensor_scales(f32 sum, f32, In) { return sum; }
+DEVICE f32 with_tensor_scales(f32 sum, f32 factor, nvfp4) { return sum * factor; }

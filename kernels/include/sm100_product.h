@@ -73,13 +73,21 @@ DEVICE Vector<u32> chunk_of(const f32 (&sums)[32], u32 i, u32) {
   return chunk;
 }
 
-// 128 bytes of this thread's row of C, of sums that stand from column `from` of tensor memory on.
-template <class Out> DEVICE void load_part(Vector<u32> (&chunks)[8], u32 from, Out type) {
+// Leaves sums as they are.
+struct Unchanged {
+  DEVICE_MEMBER f32 operator()(f32 sum) const { return sum; }
+};
+
+// 128 bytes of this thread's row of C, of sums that stand from column `from` of tensor memory on;
+// `finish(sum)` is what C gets of a sum.
+template <class Out, class Finish = Unchanged>
+DEVICE void load_part(Vector<u32> (&chunks)[8], u32 from, Out type, Finish finish = {}) {
   constexpr u32 CHUNKS = sizeof(Out) * 2;
   const u32 lanes = thread_index() % WRITERS / 32 * 32 << 16;
   UNROLL for (u32 load = 0; load < 8 / CHUNKS; load++) {
     f32 values[32];
     load_sums(values, from + lanes + load * 32);
+    UNROLL for (u32 i = 0; i < 32; i++) values[i] = finish(values[i]);
     UNROLL for (u32 i = 0; i < CHUNKS; i++) {
       chunks[load * CHUNKS + i] = chunk_of(values, i, type);
     }

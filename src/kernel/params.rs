@@ -217,6 +217,11 @@ shared_with_kernels! {
         pub scales_a: u64,
         /// Scales of B, by columns.
         pub scales_b: u64,
+        /// A's tensor scale times B's, which each sum is multiplied by before it is rounded to C's
+        /// type: no unit. 1 where the element type has no tensor scales (all but nvfp4).
+        pub factor: f32,
+        /// Zero.
+        pub unused: u32,
     }
 
     /// Of a grouped product; see [`crate::case::GroupedPoint`]. Rows are packed, and those of a

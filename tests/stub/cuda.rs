@@ -108,12 +108,14 @@ fn kernels_are_launched_as_their_list_says() {
     assert_eq!(f64::from_bits(word(40)), 0.7);
     // One block for each unit.
     is(of("util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
-    // Two for each unit, 56 bytes: three addresses, three sizes, the element type; no scales.
+    // Two for each unit, 64 bytes: three addresses, three sizes, the element type; no scales, whose
+    // factor is 1.
     let product = of("gemm_bf16")[0];
     is(product, "grid=[12, 1, 1] block=[256, 1, 1] shared=0 params=");
     let bytes = params(product);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (56, 64, 48, 80, 4));
+    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (64, 64, 48, 80, 4));
+    assert_eq!(f32::from_bits(word(56)), 1.0);
     // More shared memory than is had unasked is asked for.
     is(of("gemm_bf16_mma")[0], "grid=[6, 1, 1] block=[256, 1, 1] shared=98304 params=");
     assert!(log.iter().any(|line| line == "attribute gemm_bf16_mma 8=98304"));
@@ -131,11 +133,11 @@ fn kernels_are_launched_as_their_list_says() {
     let shared = of("gemm_bf16_wgmma_stream_k_narrow");
     let scratch = |launch: &str| {
         let bytes = params(launch);
-        assert_eq!(bytes.len(), 448);
-        u64::from_le_bytes(bytes[56..64].try_into().expect("8 bytes"))
+        assert_eq!(bytes.len(), 512);
+        u64::from_le_bytes(bytes[64..72].try_into().expect("8 bytes"))
     };
     assert!(scratch(shared[0]) > 0 && shared.iter().all(|one| scratch(one) == scratch(shared[0])));
-    assert_eq!(params(of("gemm_bf16_mma_stream_k")[0]).len(), 64);
+    assert_eq!(params(of("gemm_bf16_mma_stream_k")[0]).len(), 72);
     // Products for groups: 70 x 64 x 128 of 12, of which the largest of balanced ones has 6 rows.
     let grouped = of("grouped_bf16")[0];
     is(grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");

@@ -104,7 +104,8 @@ fn kernels_are_launched_as_their_list_says() {
     is(&product, "grid=[12, 1, 1] block=[256, 1, 1] shared=0 params=");
     let bytes = params(&product);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (56, 64, 48, 80, 4));
+    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (64, 64, 48, 80, 4));
+    assert_eq!(f32::from_bits(word(56)), 1.0);
     let grouped = launches(&log, "grouped_bf16").remove(0);
     is(&grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
     assert_eq!(params(&grouped).len(), 56);

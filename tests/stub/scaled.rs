@@ -3,6 +3,7 @@
 
 use super::machine::{AMD, Ended, Machine, NVIDIA};
 use crate::program::say;
+use fizeau::outcome::{Failure, Outcome};
 
 const NVIDIA_SUITE: &str = r#"
 [compute]
@@ -72,11 +73,14 @@ fn compute_capability_10_has_them_by_tensor_memory() {
     assert_eq!(measured(&outcomes, "compute/nvfp4/1u"), ["sm100_tcgen05"]);
     let (shape, bytes) = launch(&log, "gemm_nvfp4_tcgen05");
     assert_eq!(shape, "grid=[6, 1, 1] block=[256, 1, 1] shared=221184");
-    // 56 bytes: three addresses, three sizes, the element type, addresses of scales; three maps of
-    // 128 bytes behind them, which begin with the operands' addresses.
+    // 64 bytes: three addresses, three sizes, the element type, addresses of scales, the factor;
+    // three maps of 128 bytes behind them, which begin with the operands' addresses.
     assert_eq!((bytes.len(), word(&bytes, 24)), (448, 131 | 200 << 32));
     assert_eq!(word(&bytes, 32), 160 | 11 << 32);
     assert!(word(&bytes, 40) > 0 && word(&bytes, 48) > 0 && word(&bytes, 40) != word(&bytes, 48));
+    // Near (3.4 / 2688)^2: near normal numbers end at 3.46.
+    let factor = f32::from_bits(word(&bytes, 56) as u32);
+    assert!((1e-6..1.7e-6).contains(&factor) && factor.to_bits() << 9 != 0, "{factor}");
     let first = [0, 8, 16].map(|at| word(&bytes, at));
     assert_eq!([64, 192, 320].map(|at| word(&bytes, at)), first);
     // Two elements of 4 bits are moved as a byte.
@@ -95,8 +99,10 @@ fn compute_capability_12_has_them_by_fragments() {
     let (shape, bytes) = launch(&log, "gemm_mxfp4_mma");
     assert_eq!(
         (shape.as_str(), bytes.len()),
-        ("grid=[6, 1, 1] block=[256, 1, 1] shared=78336", 56)
+        ("grid=[6, 1, 1] block=[256, 1, 1] shared=78336", 64)
     );
+    // Powers of two have no tensor scales.
+    assert_eq!(f32::from_bits(word(&bytes, 56) as u32), 1.0);
     let (shape, _) = launch(&log, "gemm_nvfp4_mma");
     assert_eq!(shape, "grid=[6, 1, 1] block=[256, 1, 1] shared=82944");
 }
@@ -106,7 +112,7 @@ fn compute_capability_9_has_large_blocks_by_warpgroups() {
     let (outcomes, log) = run(90);
     assert_eq!(measured(&outcomes, "gemm/mxfp8/131x200x160"), ["portable"]);
     let (shape, bytes) = launch(&log, "gemm_mxfp8");
-    assert_eq!((shape.as_str(), bytes.len()), ("grid=[12, 1, 1] block=[256, 1, 1] shared=0", 56));
+    assert_eq!((shape.as_str(), bytes.len()), ("grid=[12, 1, 1] block=[256, 1, 1] shared=0", 64));
     // Of 128 along k and f32, by warpgroups too.
     assert_eq!(measured(&outcomes, "gemm/fp8block/131x200x256"), ["sm90_wgmma", "portable"]);
     let (shape, bytes) = launch(&log, "gemm_fp8block_wgmma");
@@ -121,6 +127,23 @@ fn compute_capability_9_has_large_blocks_by_warpgroups() {
 }
 
 #[test]
+fn a_kernel_that_leaves_tensor_scales_out_is_found_by_the_run() {
+    for (capability, kernel) in [(100, "sm100_tcgen05"), (120, "sm120_mma"), (90, "portable")] {
+        let machine = Machine::with(&NVIDIA);
+        machine.suite(NVIDIA_SUITE);
+        let script = format!("capability={capability},text=return sum * factor;=>return sum;");
+        let case = format!("gemm/nvfp4/131x200x160/{kernel}");
+        let args = ["run", "--suite", "own.toml", "--out", "out", &case];
+        let said = say(&mut machine.fizeau(&script, &args));
+        assert_eq!(said.code, Some(1), "{kernel}: {} {}", said.out, said.err);
+        let outcomes = machine.place.record("out").outcomes;
+        let [Outcome::Failed { failure: Failure::WrongResult, .. }] = &outcomes[..] else {
+            panic!("{outcomes:?}")
+        };
+    }
+}
+
+#[test]
 fn elements_that_share_scales_are_multiplied_by_matrix_units_of_cdna_4() {
     let machine = Machine::with(&AMD);
     machine.suite(AMD_SUITE);
@@ -130,12 +153,12 @@ fn elements_that_share_scales_are_multiplied_by_matrix_units_of_cdna_4() {
     for entry in ["gemm_mxfp8_cdna4", "gemm_mxfp4_cdna4"] {
         let start = format!("launch {entry} grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
         let launch = log.iter().find_map(|line| line.strip_prefix(&start)).expect("a launch");
-        // Three operands, three lengths, a type, and where both operands' scales stand.
+        // Three operands, three lengths, a type, where both operands' scales stand, and a factor.
         let words: Vec<u64> = (0..7)
             .map(|at| u64::from_str_radix(&launch[16 * at..16 * at + 16], 16).expect("digits"))
             .map(u64::swap_bytes)
             .collect();
-        assert_eq!(launch.len(), 2 * 56, "{launch}");
+        assert_eq!(launch.len(), 2 * 64, "{launch}");
         assert!(words[5] != 0 && words[6] != 0 && words[5].is_multiple_of(256), "{words:x?}");
     }
 }

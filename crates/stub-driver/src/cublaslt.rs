@@ -149,7 +149,7 @@ export! {
         OK
     }
     cublasLtMatmul(
-        _handle: Handle, product: Handle, _alpha: *const c_void, a: u64, a_layout: Handle, b: u64,
+        _handle: Handle, product: Handle, alpha: *const c_void, a: u64, a_layout: Handle, b: u64,
         b_layout: Handle, _beta: *const c_void, _c: u64, _c_layout: Handle, d: u64,
         d_layout: Handle, algorithm: *const [u64; 8], _workspace: u64, _size: usize,
         stream: Handle
@@ -174,7 +174,9 @@ export! {
         state.launched(stream as usize, &Cost::of(&format!("gemm_{dtype}_library"), &params));
         let memory = &mut state.memory;
         let done = match scaled::format(dtype) {
-            Some(format) => scaled::product(&params, format, memory),
+            Some(format) => {
+                scaled::product(&params, format, memory, f64::from(alpha.cast::<f32>().read()))
+            }
             None => products::run(dtype, &params, memory),
         };
         match done {

@@ -86,8 +86,8 @@ impl Format {
     }
 }
 
-/// Two operands, the product, three sizes; scales behind them. Tensor maps may follow.
-pub fn product(params: &[u8], format: Format, memory: &mut Memory) -> Option<()> {
+/// Two operands, the product, three sizes; scales behind them. C is the product times `factor`.
+pub fn product(params: &[u8], format: Format, memory: &mut Memory, factor: f64) -> Option<()> {
     let params = Parameters(params);
     let [m, n, k] = [24, 28, 32].map(|at| params.u32(at));
     let (m, n, k) = (m?, n?, k?);
@@ -98,7 +98,7 @@ pub fn product(params: &[u8], format: Format, memory: &mut Memory) -> Option<()>
     let b = format.lines(memory, [params.u64(8)?, params.u64(48)?], [n, k], true)?;
     let element = |at: u64| -> f64 {
         let line = |of: u64| (of * k) as usize..((of + 1) * k) as usize;
-        a[line(at / n)].iter().zip(&b[line(at % n)]).map(|(a, b)| a * b).sum()
+        factor * a[line(at / n)].iter().zip(&b[line(at % n)]).map(|(a, b)| a * b).sum::<f64>()
     };
     let c: Vec<u16> = (0..m * n).map(element).map(narrowed).collect();
     memory.store(params.u64(16)?, &c)

@@ -165,6 +165,8 @@ struct Made<O> {
     b: Vec<u8>,
     /// Of A and B; nothing where elements have none.
     scales: [Vec<u8>; 2],
+    /// See [`GemmParams::factor`].
+    factor: f32,
     reference: Reference<O>,
     /// Makes the sums of rows and columns of A and B; none where elements have scales.
     sums: Option<SumsOf>,
@@ -247,7 +249,8 @@ fn plain<E: Element>(point: &GemmPoint) -> Result<Made<E::Output>, DeviceError> 
         collected(bytes.len(), bytes.iter().copied())
     };
     let sums: Option<SumsOf> = Some(sums::of_operands::<E>);
-    Ok(Made { a: bytes(&a)?, b: bytes(&b)?, scales: [Vec::new(), Vec::new()], reference, sums })
+    let scales = [Vec::new(), Vec::new()];
+    Ok(Made { a: bytes(&a)?, b: bytes(&b)?, scales, factor: 1.0, reference, sums })
 }
 
 /// Elements that share scales.
@@ -269,8 +272,10 @@ fn scaled(point: &GemmPoint, format: Format) -> Result<Made<bf16>, DeviceError> 
     let roundoff = Roundoff { sum: E4M3_SUM_ROUNDOFF, output: BF16_ROUNDOFF };
     let values = by_columns(&b.values, k)?;
     let reference = Reference::new(&a.values, &values, [m, n, k], roundoff, &mut random);
+    let factor = a.tensor_scale * b.tensor_scale;
+    let reference = reference.times(f64::from(factor));
     let scales = [a.scales, b.scales];
-    Ok(Made { a: a.elements, b: b.elements, scales, reference, sums: None })
+    Ok(Made { a: a.elements, b: b.elements, scales, factor, reference, sums: None })
 }
 
 /// A product made ready.
@@ -332,6 +337,7 @@ impl<'r, O: Element> Gemm<'r, O> {
             c: c.address,
             scales_a: at(scales_a, copy),
             scales_b: at(scales_b, copy),
+            factor: made.factor,
             ..shape
         };
         let params = (0..copies).map(of_copy).collect();

@@ -107,6 +107,14 @@ impl<E: Element> Reference<E> {
         Reference { n, signs, rows, allowed, sampled, tolerance, output_roundoff, elements }
     }
 
+    /// Of the product times a positive factor.
+    pub(super) fn times(mut self, factor: f64) -> Self {
+        let of_rows = self.rows.iter_mut().flatten().chain(&mut self.allowed);
+        let of_sampled = self.sampled.iter_mut().flat_map(|one| [&mut one.value, &mut one.allowed]);
+        of_rows.chain(of_sampled).for_each(|value| *value *= factor);
+        self
+    }
+
     /// Of C.
     pub(super) fn elements(&self) -> usize {
         self.rows.len() * self.n
@@ -242,6 +250,22 @@ mod tests {
         assert!(check.passed());
         assert_eq!(check.error, 0.0);
         assert_eq!(check.compared, (SHAPE[0] * SHAPE[1]) as u64);
+    }
+
+    #[test]
+    fn a_product_times_a_factor_is_known_by_it() {
+        let factor = 3.7e-6;
+        let (reference, output) = right::<bf16>(|value| bf16::from_f64(value * factor));
+        assert!(!reference.check(&output).passed());
+        let reference = reference.times(factor);
+        assert!(reference.check(&output).passed());
+        let more: Vec<bf16> =
+            output.iter().map(|value| bf16::from_f64(value.to_f64() * 1.02)).collect();
+        assert!(!reference.check(&more).passed());
+        // What is allowed of an element, here a corner, has become smaller as well.
+        let mut output = output;
+        output[0] = bf16::from_f64(output[0].to_f64() + 1e-6);
+        assert!(!reference.check(&output).passed());
     }
 
     proptest! {

@@ -4,11 +4,17 @@
 //! A power of two is chosen as the OCP Microscaling Formats specification (1.0, section 6.3) says:
 //! that of the largest value of a block less that of the largest number of the element type; what
 //! is then beyond the largest number becomes it. An 8-bit float is the largest value over 6, the
-//! largest number of 4 bits, to the nearest. There is no further scale of the whole matrix. An f32
-//! is the largest value over 448, the largest number of e4m3; it is kept to 8 places, so that
-//! element times scale is exact in an f32.
+//! largest number of 4 bits, to the nearest. An f32 is the largest value over 448, the largest
+//! number of e4m3; it is kept to 8 places, so that element times scale is exact in an f32.
 //!
-//! What the checks compare with are the values that the elements and scales stand for.
+//! A tensor of nvfp4 has an f32 as tensor scale, as quantised checkpoints have it: its largest
+//! value over 448 x 6. Values are divided by it before blocks get their scales, of which the largest
+//! is then 448. Kernels multiply sums by A's tensor scale times B's ([`GemmParams::factor`]).
+//!
+//! What the checks compare with are the values that the elements and scales stand for, and their
+//! product times that factor.
+//!
+//! [`GemmParams::factor`]: crate::kernel::GemmParams::factor
 
 use super::super::{element::E4m3, filled};
 use crate::{
@@ -50,16 +56,18 @@ pub(super) struct Operand {
     /// Of 4 bits, the first of two in a byte is the lower.
     pub(super) elements: Vec<u8>,
     pub(super) scales: Vec<u8>,
-    /// The values that the quantised weights and scales stand for.
+    /// The values that elements and scales stand for, in units of the tensor scale.
     pub(super) values: Vec<f32>,
+    /// 1 where the type has none.
+    pub(super) tensor_scale: f32,
 }
 
 /// How a block's scale is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Choice {
-    /// By its largest value.
+    /// By its largest value, and the tensor's by that of the tensor.
     Fitting,
-    /// One, for values that the elements have themselves.
+    /// One, for values that the elements have themselves; the tensor's as well.
     One,
 }
 
@@ -83,6 +91,8 @@ impl Format {
         let bits_of_element = self.dtype.bits() as usize;
         let mut elements = filled(0u8, values.len() * bits_of_element / 8)?;
         let mut scales = filled(0u8, self.scales_bytes(lines.div_ceil(shared), steps))?;
+        let tensor_scale = self.tensor_scale(&values, choice);
+        values.iter_mut().for_each(|value| *value /= tensor_scale);
         for (group, step) in
             (0..lines.div_ceil(shared)).flat_map(|group| (0..steps).map(move |step| (group, step)))
         {
@@ -108,7 +118,13 @@ impl Format {
                 values[at] = (rounded * scale) as f32;
             }
         }
-        Ok(Operand { elements, scales, values })
+        Ok(Operand { elements, scales, values, tensor_scale })
+    }
+
+    fn tensor_scale(self, values: &[f32], choice: Choice) -> f32 {
+        let largest = values.iter().fold(0f32, |most, &value| most.max(value.abs()));
+        let has_one = self.dtype == Dtype::Nvfp4 && choice == Choice::Fitting && largest > 0.0;
+        if has_one { largest / (E4M3_MAX * E2M1_MAX) as f32 } else { 1.0 }
     }
 
     fn scales_bytes(self, lines: usize, steps: usize) -> usize {
@@ -233,6 +249,12 @@ mod tests {
             let made = operand(format, drawn.clone(), k, WhichOperand::A, Choice::Fitting);
             let values: Vec<f64> = made.values.iter().map(|&value| f64::from(value)).collect();
             assert_eq!(decoded(format, &made, k), values, "{dtype}");
+            // Some of nvfp4 that is no power of two, and the largest scale of a block is that of e4m3.
+            let has_one = made.tensor_scale.to_bits() << 9 != 0;
+            assert_eq!(has_one, dtype == Dtype::Nvfp4);
+            assert!(!has_one || made.scales.iter().max() == Some(&0x7e));
+            let scale = f64::from(made.tensor_scale);
+            let values: Vec<f64> = values.iter().map(|value| value * scale).collect();
             // Near what was drawn: half of the widest step, 2 of 6 or 32 of 448, of a scale that
             // may leave out a half of the range; beyond the end, 2 of 8 or 64 of 512.
             let share = if dtype == Dtype::Mxfp8 { 64.0 / 512.0 } else { 2.0 / 8.0 };
@@ -262,10 +284,13 @@ mod tests {
         block.truncate(16);
         block[0] = 6.0;
         let other = operand(format(Dtype::Nvfp4), block, 16, WhichOperand::A, Choice::Fitting);
-        assert_eq!((other.scales[0], other.elements[0]), (0x38, 0xa7));
+        // The largest number of e4m3, in units of a tensor scale of 6 / (448 x 6).
+        assert_eq!((other.scales[0], other.elements[0]), (0x7e, 0xa7));
+        assert_eq!(other.tensor_scale, 1.0 / 448.0);
         // Nothing, and whole numbers that 4 bits have: scales of one.
         let whole = operand(format(Dtype::Nvfp4), vec![3.0; 16], 16, WhichOperand::A, Choice::One);
         assert_eq!((whole.scales[0], whole.elements[0], whole.values[0]), (0x38, 0x55, 3.0));
+        assert_eq!(whole.tensor_scale, 1.0);
         let nothing =
             operand(format(Dtype::Mxfp8), vec![0.0; 32], 32, WhichOperand::A, Choice::Fitting);
         assert_eq!((nothing.scales[0], nothing.values[0]), (127, 0.0));

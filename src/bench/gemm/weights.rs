@@ -63,7 +63,8 @@ fn made(point: &GemmPoint) -> Result<Made<bf16>, DeviceError> {
     let reference = Reference::new(&values, &of_b, [m, n, k], roundoff, &mut random);
     let a: &[u8] = bytemuck::cast_slice(&a);
     let a = collected(a.len(), a.iter().copied())?;
-    Ok(Made { a, b: b.weights, scales: [Vec::new(), b.scales], reference, sums: None })
+    let scales = [Vec::new(), b.scales];
+    Ok(Made { a, b: b.weights, scales, factor: 1.0, reference, sums: None })
 }
 
 /// Values of columns of k, brought into a format.

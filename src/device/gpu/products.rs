@@ -126,14 +126,14 @@ impl Products {
         algorithm: &Algorithm,
     ) -> Result<(), DeviceError> {
         self.context.current()?;
-        let (one, zero) = factors(&plan.kind);
+        let (factor, zero) = factors(&plan.kind, gemm.factor);
         // SAFETY: the operands are as large as the layouts say, and outlive what is enqueued; the
         // factors are read before the call returns.
         unsafe {
             self.library.functions.multiply(
                 self.handle,
                 plan.product,
-                one.as_ptr().cast(),
+                factor.as_ptr().cast(),
                 gemm.b,
                 plan.b,
                 gemm.a,
@@ -245,12 +245,14 @@ fn read(
     good.map(|words| std::array::from_fn(|at| word(words, at))).collect()
 }
 
-/// The product's factor and zero in the type of the factors, in the first bytes.
-fn factors(kind: &Kind) -> ([u64; 1], [u64; 1]) {
+/// What a product is multiplied with (alpha), `of_operands` included, and zero (beta) in the type of
+/// the factors, in the first bytes.
+fn factors(kind: &Kind, of_operands: f32) -> ([u64; 1], [u64; 1]) {
+    let factor = kind.factor * f64::from(of_operands);
     let factor = match kind.dtype {
-        Dtype::F64 => kind.factor.to_bits(),
-        Dtype::Int8 => kind.factor as u64,
-        _ => u64::from((kind.factor as f32).to_bits()),
+        Dtype::F64 => factor.to_bits(),
+        Dtype::Int8 => factor as u64,
+        _ => u64::from((factor as f32).to_bits()),
     };
     ([factor], [0])
 }

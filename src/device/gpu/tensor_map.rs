@@ -48,7 +48,7 @@ fn matrix(gemm: &GemmParams, operand: Operand) -> Option<Matrix> {
 /// Of all groups together: those of A and C follow each other as rows do.
 fn matrix_of_groups(p: &GroupedParams, operand: Operand) -> Option<Matrix> {
     let GroupedParams { a, b, c, m, n, k, dtype, .. } = *p;
-    let gemm = GemmParams { a, b, c, m, n, k, dtype, scales_a: 0, scales_b: 0 };
+    let gemm = GemmParams { a, b, c, m, n, k, dtype, ..bytemuck::Zeroable::zeroed() };
     let (dtype, address, [rows, columns]) = matrix(&gemm, operand)?;
     // No box can name a row beyond 32 bits, which a driver refuses.
     let rows = if operand == Operand::B { rows.saturating_mul(p.groups) } else { rows };
@@ -118,7 +118,8 @@ mod tests {
     fn gemm(dtype: Dtype) -> GemmParams {
         let dtype = Dtype::ALL.iter().position(|&one| one == dtype).expect("one of all") as u32;
         let (m, n, k) = (96, 256, 512);
-        GemmParams { a: 0x100, b: 0x200, c: 0x300, m, n, k, dtype, scales_a: 0, scales_b: 0 }
+        let zeroed = bytemuck::Zeroable::zeroed();
+        GemmParams { a: 0x100, b: 0x200, c: 0x300, m, n, k, dtype, ..zeroed }
     }
 
     #[test]

@@ -46,7 +46,7 @@ struct GemmParams {
   const void* scales_a; /* where elements share some */
   const void* scales_b;
   f32 factor;        /* nvfp4: A's tensor scale times B's, by which each f32 sum is multiplied
-                      * before it is rounded to bf16; 1 for other types */
+                      * before it is rounded to bf16. 1 for other types. */
   u32 unused;
 };
 

@@ -46,7 +46,7 @@ struct GemmParams {
   const void* scales_a;  // where elements share some, in the order of scaled.h
   const void* scales_b;
   f32 factor;        // nvfp4: A's tensor scale times B's, by which each f32 sum is multiplied before
-                     // it is rounded to bf16; other types have no tensor scale and do not read it
+                     // it is rounded to bf16. Kernels of other types do not read it.
   u32 unused;
 };
 static_assert(sizeof(GemmParams) == 64, "the mirror");

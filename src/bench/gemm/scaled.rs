@@ -8,8 +8,8 @@
 //! number of e4m3; it is kept to 8 places, so that element times scale is exact in an f32.
 //!
 //! A tensor of nvfp4 has an f32 as tensor scale, as quantised checkpoints have it: its largest
-//! value over 448 x 6. Values are divided by it before blocks get their scales, of which the largest
-//! is then 448. Kernels multiply sums by A's tensor scale times B's ([`GemmParams::factor`]).
+//! value over 448 x 6. Values are divided by it before blocks get their scales, the largest of
+//! which is then 448. Kernels multiply sums by A's tensor scale times B's ([`GemmParams::factor`]).
 //!
 //! What the checks compare with are the values that the elements and scales stand for, and their
 //! product times that factor.
@@ -249,7 +249,7 @@ mod tests {
             let made = operand(format, drawn.clone(), k, WhichOperand::A, Choice::Fitting);
             let values: Vec<f64> = made.values.iter().map(|&value| f64::from(value)).collect();
             assert_eq!(decoded(format, &made, k), values, "{dtype}");
-            // Some of nvfp4 that is no power of two, and the largest scale of a block is that of e4m3.
+            // That of nvfp4 is no power of two, and the largest scale of a block is that of e4m3.
             let has_one = made.tensor_scale.to_bits() << 9 != 0;
             assert_eq!(has_one, dtype == Dtype::Nvfp4);
             assert!(!has_one || made.scales.iter().max() == Some(&0x7e));

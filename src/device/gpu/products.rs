@@ -245,8 +245,8 @@ fn read(
     good.map(|words| std::array::from_fn(|at| word(words, at))).collect()
 }
 
-/// What a product is multiplied with (alpha), `of_operands` included, and zero (beta) in the type of
-/// the factors, in the first bytes.
+/// What a product is multiplied with (alpha), `of_operands` included, and zero (beta) in the type
+/// of the factors, in the first bytes.
 fn factors(kind: &Kind, of_operands: f32) -> ([u64; 1], [u64; 1]) {
     let factor = kind.factor * f64::from(of_operands);
     let factor = match kind.dtype {

@@ -30,12 +30,13 @@ def innermost(machine, opcode):
 
 
 def largest(machine, opcode):
-    """Of loops with such an instruction, as innermost has them, the one with most of them: of whole tiles, where
-    another is of halves."""
+    """Of loops with such an instruction, as innermost has them, the one with most of them, and of two with as many
+    the one that has more scales copied: of whole tiles, where another is of halves."""
     found = innermost(machine, opcode)
     if not found:
         raise sm_timing.Disagreement(f"no loop with {opcode}")
-    return max(found, key=lambda loop: sum(machine.code[at].text.startswith(opcode) for at in loop.body))
+    return max(found, key=lambda loop: [sum(machine.code[at].text.startswith(one) for at in loop.body)
+                                        for one in (opcode, "UTCCP")])
 
 
 def letters_of(machine):
@@ -135,7 +136,9 @@ def product(kernel, rates, part, shape):
     # A turn reads as many columns of sums as it has loads.
     loads = sum(machine.code[at].text.startswith("LDTM") for at in largest(machine, "LDTM").body)
     written = turn_of(kernel, rates, "LDTM") * columns / (WORDS * loads)
-    half = max(times[slowest] / 2, (ROWS + columns / 2 / blocks) * stage / (ROWS + columns / blocks) / rates.times["l2"])
+    # A block that makes a half with another has scales of all of its columns copied.
+    half_stage = (ROWS + columns / 2 / blocks) * len(letters) * STEP + (ROWS + columns / 2) * depth * scale
+    half = max(times[slowest] / 2, half_stage / rates.times["l2"])
     saved = turns * (times[slowest] - half) if halves else 0.0
     terms = {"last wave": rounds * turns * pure - work - saved,
              slowest: rounds * turns * (times[slowest] - pure),

@@ -17,11 +17,10 @@
 // One thread of the first block has everything multiplied: the scores of the next tile before the sums
 // of this one, so that the softmax of a tile runs while others are multiplied. Four warps make weights
 // of scores, two threads for each row, and leave them in shared memory. They correct the sums where a
-// row's largest score rises by more than 8 (a factor of 2^8; 0.75 where keys are of 8 bits), and write
-// the output. Two halves of
-// another warpgroup fill one tile each. Where all keys of a tile stand together (in one piece, or in
-// pages of whole tiles), one thread asks for boxes of the tensor map; else, and at the end of a part,
-// threads ask for 16 bytes each.
+// row's largest score rises by more than 8, a factor of 2^8 (where keys are of 8 bits by more than
+// 0.75), and write the output. Two halves of another warpgroup fill one tile each. Where all keys of a
+// tile stand together (in one piece, or in pages of whole tiles), one thread asks for boxes of the
+// tensor map; else, and at the end of a part, threads ask for 16 bytes each.
 //
 // Keys of 8 bits (e4m3, beside queries and output of bf16) are multiplied as they are, by queries and
 // weights as sums of two e4m3 (attention_two_e4m3.h). A row of a left operand is all high ones and then

@@ -70,7 +70,7 @@ struct Operands {
   Scales scales_a, scales_b;
 };
 
-// Of which columns a tile, or a half of one, begins with, in columns of one block.
+// The first column of a tile, or of a half of one, in units of a block's 128.
 template <u32 BLOCKS> DEVICE u32 column_of(Made tile) {
   return tile.column * BLOCKS + (tile.half == 1 ? 1 : 0);
 }
@@ -192,8 +192,8 @@ template <class In, u32 BLOCKS>
 DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work work, u32 k) {
   u32 count = 0;
   for_each_tile<BLOCKS>(work, [&](Made tile) {
-    // Of one block, the tile before the last one has been read; of a pair, the last one where both
-    // have columns, and with it all of the one before.
+    // Of one block, the tile before the last one has been read; of a pair, the middle columns of the
+    // last one, and so all of the one before.
     const u32 other = sums.at ^ 1;
     if constexpr (BLOCKS == 2) await_phase(&sums.empty[other], sums.parity ^ other);
     else await_phase(&sums.empty[sums.at], sums.parity ^ 1);

@@ -6,7 +6,8 @@
 
 namespace {
 
-// Four at once: off by 2^-9 of themselves, small ones by 2^-10, since no e4m3 is smaller than 2^-9.
+// Four at once: off by 2^-9 of themselves at most, or by 2^-10, whichever is more, since no e4m3 is
+// smaller than 2^-9.
 DEVICE void split_four(const f32 (&from)[4], u32& high, u32& low) {
   high = narrow_four(from[0], from[1], from[2], from[3], e4m3());
   const u32 pairs[2] = {widen_pair(high, f16()), widen_pair(high >> 16, f16())};

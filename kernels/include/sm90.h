@@ -87,7 +87,8 @@ DEVICE u32 address_in_cluster(u32 at, u32 place) {
 }
 // Arrives at the same barrier of another block. `.release.cluster` would make the assembler add a
 // fence of the whole GPU's memory. This form adds none: use it where the other block reads nothing
-// that this thread wrote.
+// that this thread wrote. Bytes that came by copies in bulk, which a barrier of this block has counted,
+// were not written by a thread.
 DEVICE void arrive_in_cluster(u64* barrier, u32 place) {
   const u32 there = address_in_cluster(shared_address(barrier), place);
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];"

@@ -167,4 +167,12 @@ fn the_kernel_that_fits_a_product_best_stands_first() {
             }
         }
     }
+    for (rows, name) in [(128, "sm100_tcgen05"), (129, "sm100_tcgen05_pair")] {
+        for target in ["sm_100a", "sm_103a"] {
+            for dtype in ["mxfp8", "mxfp4", "nvfp4"] {
+                let first = first_fit(&list, target, dtype, [rows, 4096]);
+                assert_eq!(first, name, "{target} {dtype} {rows}");
+            }
+        }
+    }
 }

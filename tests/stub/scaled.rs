@@ -66,13 +66,19 @@ fn compute_capability_10_has_them_by_tensor_memory() {
     let (outcomes, log) = run(100);
     for dtype in ["mxfp8", "nvfp4"] {
         let kernels = measured(&outcomes, &format!("gemm/{dtype}/131x200x160"));
-        assert_eq!(kernels, ["sm100_tcgen05", "portable", "cublaslt"], "{dtype}");
+        let wanted = ["sm100_tcgen05_pair", "sm100_tcgen05", "portable", "cublaslt"];
+        assert_eq!(kernels, wanted, "{dtype}");
     }
     // The vendor's library has no products of mxfp4.
-    assert_eq!(measured(&outcomes, "gemm/mxfp4/131x200x160"), ["sm100_tcgen05", "portable"]);
+    assert_eq!(
+        measured(&outcomes, "gemm/mxfp4/131x200x160"),
+        ["sm100_tcgen05_pair", "sm100_tcgen05", "portable"]
+    );
     assert_eq!(measured(&outcomes, "compute/nvfp4/1u"), ["sm100_tcgen05"]);
+    let (shape, _) = launch(&log, "gemm_nvfp4_tcgen05_pair");
+    assert_eq!(shape, "grid=[6, 1, 1] block=[256, 1, 1] shared=227456 cluster=[2, 1, 1]");
     let (shape, bytes) = launch(&log, "gemm_nvfp4_tcgen05");
-    assert_eq!(shape, "grid=[6, 1, 1] block=[256, 1, 1] shared=221184");
+    assert_eq!(shape, "grid=[6, 1, 1] block=[256, 1, 1] shared=227456");
     // 64 bytes: three addresses, three sizes, the element type, addresses of scales, the factor;
     // three maps of 128 bytes behind them, which begin with the operands' addresses.
     assert_eq!((bytes.len(), word(&bytes, 24)), (448, 131 | 200 << 32));
@@ -84,7 +90,7 @@ fn compute_capability_10_has_them_by_tensor_memory() {
     let first = [0, 8, 16].map(|at| word(&bytes, at));
     assert_eq!([64, 192, 320].map(|at| word(&bytes, at)), first);
     // Two elements of 4 bits are moved as a byte.
-    let map = "tensor_map type=0 sizes=[80, 200] strides=[80] box=[128, 192] steps=[1, 1] \
+    let map = "tensor_map type=0 sizes=[80, 200] strides=[80] box=[128, 64] steps=[1, 1] \
                interleave=0 swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == map), "{log:#?}");
     assert!(log.iter().any(|line| line == "cublaslt 131x200x160 kind=33"), "{log:#?}");
@@ -128,7 +134,9 @@ fn compute_capability_9_has_large_blocks_by_warpgroups() {
 
 #[test]
 fn a_kernel_that_leaves_tensor_scales_out_is_found_by_the_run() {
-    for (capability, kernel) in [(100, "sm100_tcgen05"), (120, "sm120_mma"), (90, "portable")] {
+    for (capability, kernel) in
+        [(100, "sm100_tcgen05"), (100, "sm100_tcgen05_pair"), (120, "sm120_mma"), (90, "portable")]
+    {
         let machine = Machine::with(&NVIDIA);
         machine.suite(NVIDIA_SUITE);
         let script = format!("capability={capability},text=return sum * factor;=>return sum;");

@@ -17,9 +17,10 @@
 //! is taken. An error in a score is the same relative error in its weight. The weights are summed,
 //! and so are the values, over n keys, which adds `min(n, 8 sqrt(n)) u` each; the exponential may
 //! be off by 2^-21; and all of these come twice, above and below the fraction. Weights of 16 or 8
-//! bits, which a matrix unit takes, are off by v each, which adds up like a random walk: 8 v times
-//! `sqrt(sum p^2 v^2)`, at most v; small ones by half of the smallest number, 8 times as much of
-//! `sqrt(sum v^2)`. The last rounding adds v of the element.
+//! bits, which a matrix unit takes, are off by w each, which adds up like a random walk: 8 w times
+//! `sqrt(sum p^2 v^2)`, at most w. Before they are divided by their sum S the largest weight is 1,
+//! and small ones are off by half of the smallest number, s: that adds `8 s / S sqrt(sum v^2)`. The
+//! last rounding adds w of the element.
 //!
 //! Prefill of 8-bit floats is multiplied by matrix units that align 32 products and the sum so far
 //! to the largest of them and cut each 13 binary places below it (`bench::element`). A roundoff u =

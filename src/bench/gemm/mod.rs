@@ -268,7 +268,7 @@ fn scaled(point: &GemmPoint, format: Format) -> Result<Made<bf16>, DeviceError> 
         format.operand(values, k, side, choice)
     };
     let (a, b) = (operand(m, WhichOperand::A)?, operand(n, WhichOperand::B)?);
-    // Nothing is published of how the units of compute capability 10 and 12 add: as those of 9.0.
+    // Nothing is published of how units add products of elements with scales: as 9.0 adds fp8.
     let roundoff = Roundoff { sum: E4M3_SUM_ROUNDOFF, output: BF16_ROUNDOFF };
     let values = by_columns(&b.values, k)?;
     let reference = Reference::new(&a.values, &values, [m, n, k], roundoff, &mut random);

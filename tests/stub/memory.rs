@@ -64,6 +64,6 @@ fn an_8_bit_latent_cache_is_read_by_each_generation_that_can() {
     }
     assert_eq!(of_cache(90), measured(&["sm90_wgmma", "sm89_mma"]));
     for capability in [100, 103] {
-        assert_eq!(of_cache(capability), measured(&["sm89_mma"]));
+        assert_eq!(of_cache(capability), measured(&["sm100_tcgen05", "sm89_mma"]));
     }
 }

@@ -241,8 +241,8 @@ fn rows_that_all_begin_at_one_bank_are_found() {
     }
 }
 
-/// A model finds a fault in a kernel that has `left` in the place of `wait`, and none where nothing is
-/// replaced.
+/// A model finds a fault in a kernel that has `left` in the place of `wait`, and none where nothing
+/// is replaced.
 #[track_caller]
 fn check_without(source: &str, name: &str, wait: &str, left: &str) {
     let kernel = fs::read_to_string(Path::new("kernels").join(name)).expect("a kernel");

@@ -24,26 +24,12 @@
 // commit is told of all that its thread asked for before it, so that whoever corrects sums after new
 // scores were there finds them complete.
 #include "attention.h"
+#include "attention_type.h"
 #include "sm100_attention.h"
 #include "soft_exponential.h"
 #include "weight_range.h"
 
 namespace {
-
-// The type as the multiplication is told it, and that of the output.
-template <class T> struct Kind;
-template <> struct Kind<f16> {
-  static constexpr u32 NUMBER = 0;
-  using Out = f16;
-};
-template <> struct Kind<bf16> {
-  static constexpr u32 NUMBER = 1;
-  using Out = bf16;
-};
-template <> struct Kind<e4m3> {
-  static constexpr u32 NUMBER = 0;
-  using Out = bf16;
-};
 
 // A word of weights.
 template <class T> DEVICE u32 word_of(const TwoFloats (&weights)[1], T type) {
@@ -71,12 +57,12 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct Prefill100 {
   static_assert(SHARED_BYTES <= 226 << 10, "shared memory of a block, but for its barriers");
   // Elements along k of one multiplication, and columns of tensor memory that a row of weights takes.
   static constexpr u32 DEPTH = 32 / sizeof(T), WEIGHTS = KEYS * sizeof(T) / 4;
-  using Out = typename Kind<T>::Out;
+  using Out = typename AttentionType<T>::Out;
   using Range = WeightRange<T>;
   // Of eight pairs of weights of a row, so many are made without the exponential unit.
   static constexpr u32 SOFT = 3;
-  static constexpr u32 SCORES = instruct(Kind<T>::NUMBER, 0, ROWS, KEYS);
-  static constexpr u32 SUMS = instruct(Kind<T>::NUMBER, 1, ROWS, DIM_V);
+  static constexpr u32 SCORES = instruct(AttentionType<T>::NUMBER, 0, ROWS, KEYS);
+  static constexpr u32 SUMS = instruct(AttentionType<T>::NUMBER, 1, ROWS, DIM_V);
   // Whether weights have columns of their own: those of 16 bits, where there is room.
   static constexpr bool APART = !NARROW && TILES * (KEYS + DIM_V + WEIGHTS) <= 512;
 

@@ -30,25 +30,11 @@
 #include "attention_copies.h"
 #include "attention_parts.h"
 #include "attention_two_e4m3.h"
+#include "attention_type.h"
 #include "sm100_attention.h"
 #include "weight_range.h"
 
 namespace {
-
-// The type as the multiplication is told it, and that of queries and output.
-template <class T> struct KindOfLatent;
-template <> struct KindOfLatent<f16> {
-  static constexpr u32 NUMBER = 0;
-  using Out = f16;
-};
-template <> struct KindOfLatent<bf16> {
-  static constexpr u32 NUMBER = 1;
-  using Out = bf16;
-};
-template <> struct KindOfLatent<e4m3> {
-  static constexpr u32 NUMBER = 0;
-  using Out = bf16;
-};
 
 template <class T> struct Latent100 {
   static constexpr u32 DIM_QK = 576, DIM_V = 512, KEYS = 64, BLOCKS = 2, STAGES = 2;
@@ -60,7 +46,7 @@ template <class T> struct Latent100 {
   static constexpr u32 ACROSS = 8;
   using Tokens = TileTokens<KEYS, LOADERS, ACROSS>;
   using Range = WeightRange<T>;
-  using Out = typename KindOfLatent<T>::Out;
+  using Out = typename AttentionType<T>::Out;
   // Whether left operands are sums of two. Either way an element of theirs has 2 bytes.
   static constexpr bool SPLIT = sizeof(T) == 1;
   static constexpr u32 ROW_BYTES = DIM_QK * sizeof(T);
@@ -78,8 +64,8 @@ template <class T> struct Latent100 {
   static constexpr u32 AT_SHARED = AT_WEIGHTS + STAGES * WEIGHTS;
   // Columns of tensor memory: the sums, 128 for each product of 256 columns, then scores of two tiles.
   static constexpr u32 PRODUCT = 256, AT_SCORES = COLUMNS, SCORES = KEYS / BLOCKS;
-  static constexpr u32 FOR_SCORES = instruct(KindOfLatent<T>::NUMBER, 0, 2 * PART_ROWS, KEYS);
-  static constexpr u32 FOR_SUMS = instruct(KindOfLatent<T>::NUMBER, 1, 2 * PART_ROWS, PRODUCT);
+  static constexpr u32 FOR_SCORES = instruct(AttentionType<T>::NUMBER, 0, 2 * PART_ROWS, KEYS);
+  static constexpr u32 FOR_SUMS = instruct(AttentionType<T>::NUMBER, 1, 2 * PART_ROWS, PRODUCT);
   // Numbers of barriers of some threads: of two warps that share rows, of the softmax, of those that
   // fill a tile.
   static constexpr u32 SHARING = 1, TOGETHER = 3, LOADED = 4;

@@ -14,6 +14,7 @@
 #include "attention_mma.h"
 #include "attention_split.h"
 #include "attention_two_e4m3.h"
+#include "attention_type.h"
 #include "attention_wgmma.h"
 #include "params.h"
 #include "soft_exponential.h"

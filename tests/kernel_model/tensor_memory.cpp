@@ -9,6 +9,7 @@
 #include "attention_copies.h"
 #include "attention_parts.h"
 #include "attention_two_e4m3.h"
+#include "attention_type.h"
 #include "params.h"
 #include "soft_exponential.h"
 #include "weight_range.h"

@@ -5,12 +5,14 @@
 // As sm100_unscaled.h, but a tile of one block is 128 x 128, that of a pair 256 x 256, and scales need
 // tensor memory too. A stage is 128 bytes along k of 128 rows of A and 128 columns of B, and the tiles
 // of scales that go with them; before its multiplications scales are copied to one of two places in
-// tensor memory. Each block of a pair needs the scales of all columns of the pair's tile: of two tiles
-// of scales each block has one copied, to both. Copies that are not by tensor maps tell the barrier of
-// the block that they come to, so a thread of the second block tells the first of its scales.
+// tensor memory. Each block of a pair needs the scales of all columns of the pair's tile: each has one
+// of two tiles of scales copied to both. Scales are not copied by tensor maps, and such a copy arrives
+// at the barrier of the block that it comes to. So a thread of the second block waits for its scales and
+// arrives at the first block's barrier.
 //
-// Two tiles of 256 columns would leave scales no room: each has 128 columns for itself, and 128 in the
-// middle, which both have, are written to C first. Then the next tile is made.
+// The sums of two tiles of 256 columns would leave scales no room in tensor memory. Each tile has 128
+// columns for itself, and both use the 128 columns between. These are written to C first, and then the
+// next tile is multiplied.
 #include "params.h"
 #include "sm100_product.h"
 

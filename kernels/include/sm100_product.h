@@ -152,9 +152,9 @@ DEVICE void write_all(Sums sums, u32 memory, u8* buffers, Work work, const Tenso
 // Makes `count` stages' barriers and takes tensor memory; `produce` is what the copying thread does,
 // `multiply` the multiplying one, of a pair that of the first block, `write` the four warps that are
 // left. `rest` is what the warps of the first two do when those have done their work. Blocks of a
-// cluster of CLUSTER begin and end together. Where the first block of a pair is TOLD of stages by the
-// second, `tell` is what the latter's thread does that would multiply, and a stage of the first has one
-// arrival more.
+// cluster of CLUSTER begin and end together. TOLD: in the second block of a pair the thread that would
+// multiply calls `tell`, which arrives at the first block's barrier of each stage; that barrier expects
+// two arrivals then.
 struct Nothing {
   DEVICE_MEMBER void operator()() const {}
 };

@@ -16,7 +16,7 @@ source scripts/common.sh
 version=5.2.3-8
 packages=("libamdhip64-5=$version" "libamdhip64-dev=$version")
 headers=$cache/libamdhip64-$version
-if ! ldconfig -p | grep -q 'libamdhip64\.so\.5' || [ ! -e "$headers/complete" ]; then
+if ! grep -q 'libamdhip64\.so\.5' <<<"$(ldconfig -p)" || [ ! -e "$headers/complete" ]; then
     install_packages --no-install-recommends "${packages[0]}"
     # The headers alone: the package would bring a compiler with it.
     rm -rf "$headers"

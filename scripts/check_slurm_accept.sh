@@ -100,7 +100,7 @@ plant n3 'FIZEAU_STUB+=,lanes=8'
 export FIZEAU=$place/opt/fizeau
 array=$(submit --array=1-4 --export=ALL scripts/slurm/array.sbatch --level passive \
     --profile "$place/node.toml" --root "$place/root")
-over() { ! squeue -h -j "$array" -o %T | grep -q .; }
+over() { [ -z "$(squeue -h -j "$array" -o %T)" ]; }
 until_true 120 over || fault "the array does not end"
 for node in n1 n2 n3 n4; do
     one=$place/out/accept-$array/$node

@@ -53,7 +53,7 @@ submit() { # OPTIONS AND COMMAND of sbatch: waits for the job's end
     local job
     job=$(sbatch --parsable --chdir="$place/shared" --output="$place/shared/%A-%a.out" "$@")
     for _ in $(seq 1200); do
-        squeue -h -j "$job" -o %T 2>/dev/null | grep -q . || return 0
+        [ -n "$(squeue -h -j "$job" -o %T 2>/dev/null)" ] || return 0
         sleep 0.5
     done
     fault "job $job does not end: $(squeue)"

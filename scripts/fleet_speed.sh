@@ -42,10 +42,12 @@ timed() { # FILE COMMAND..: seconds, KiB, CPU seconds into FILE; exit codes 0, 1
     sed -i '/^Command/d' "$file"
 }
 
+cpu=$(sed -n '0,/^model name/s/^model name\s*: //p' /proc/cpuinfo)
+version=$("$fizeau" --version | sed -n 1p)
 echo "# How fast \`fizeau fleet\` is"
 echo
-echo "Measured by \`scripts/fleet_speed.sh\` on $(nproc) cores ($(sed -n 's/^model name\s*: //p' /proc/cpuinfo |
-    head -n 1), a virtual machine that others may use too), $("$fizeau" --version | head -n 1)," \
+echo "Measured by \`scripts/fleet_speed.sh\` on $(nproc) cores ($cpu, a virtual machine that others may" \
+    "use too), $version," \
     "$(date -u +%Y-%m-%d). Fleets are planted and bundles are of stub GPUs: the figures are about this" \
     "program, and not about any GPU."
 echo

@@ -62,7 +62,7 @@ llama) llama ;;
 vllm) vllm ;;
 join) join_ ;;
 all)
-    cpu=$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1)
+    cpu=$(sed -n '0,/^model name/s/^model name\s*: //p' /proc/cpuinfo)
     echo "# Trials of \`fizeau load\`"
     echo
     echo "Printed by \`scripts/load_trial.sh\` on $(date -u +%Y-%m-%d), on $(nproc) cores of a machine with"

@@ -15,7 +15,7 @@ GLIBC=${GLIBC:-2.28}
 IMAGE=${IMAGE:-docker.io/library/rust:1.95-bullseye}
 LARGEST=$((20 * 1000 * 1000)) # bytes
 target=$(rustc -vV | sed -n 's/^host: //p')
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+version=$(sed -n '0,/^version = /s/^version = "\(.*\)"/\1/p' Cargo.toml)
 pack=target/release-pack
 
 engine() { # the container engine that is there and answers; nothing where none is

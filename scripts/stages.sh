@@ -36,7 +36,7 @@ summarised() { # SCRIPT ARGUMENTS..
     shift
     mkdir -p target/checks
     if ! bash "$script" "$@" >"$said" 2>&1; then
-        grep '^fault' "$said" | head -n 40 >&2 || true
+        grep -m 40 '^fault' "$said" >&2 || true
         tail -n 40 "$said" >&2
         echo "$script failed; all that it said is in $said" >&2
         exit 1

@@ -3,6 +3,7 @@
 
 mod dependencies;
 mod imports;
+mod pipes;
 mod words;
 
 use imports::{Tree, circles, fold};

@@ -34,7 +34,7 @@ began() { # PROCESS
     awk '{ sub(/^.*\) /, ""); if ($1 != "Z" && $1 != "X") print $20 }' "/proc/$1/stat"
 }
 line() { # FILE: its first line that can be printed, without what a terminal would obey
-    LC_ALL=C tr -cd '\n -~' <"$1" | grep -m 1 . | cut -c 1-400
+    LC_ALL=C tr -cd '\n -~' <"$1" | awk '/./ && !lines++' | cut -c 1-400
 }
 
 if [ -e "$left" ] && read -r process ticks <"$left"; then

@@ -68,7 +68,7 @@ struct Barrier { u32 waiting = 0, round = 0; };
 struct Fiber {
   static constexpr u32 STACK = 96 << 10;
   ucontext_t context;
-  jmp_buf at;
+  void* at[5];
   std::unique_ptr<char[]> stack{new char[STACK]};
   bool started = false, done = false;
 };
@@ -91,7 +91,7 @@ inline std::vector<std::deque<std::vector<Copy>>> groups;
 constexpr u32 CLUSTER_MAX = 4;
 inline u32 cluster = 1;
 inline Barrier block[CLUSTER_MAX], whole_cluster;
-inline jmp_buf scheduler;
+inline void* scheduler[5];
 inline std::function<void()> body;
 inline u32 current, block_at, blocks, block_threads = 1, launches;
 // Which block of the cluster this thread is of.
@@ -137,8 +137,12 @@ inline bool lives(u32 which) {
   return false;
 }
 
+// The compiler's own jumps, which keep three words: the library's take a tenth of a run. They may not
+// stand in a function that says where to go on.
+[[noreturn, gnu::noinline]] inline void jump(void** to) { __builtin_longjmp(to, 1); }
+
 [[gnu::noinline]] inline void yield() {
-  if (_setjmp(stacks[current].at) == 0) _longjmp(scheduler, 1);
+  if (__builtin_setjmp(stacks[current].at) == 0) jump(scheduler);
 }
 
 // This thread takes so long that others and the engine go on for some turns.
@@ -150,8 +154,8 @@ inline void take_long(u32 turns) {
 }
 
 [[gnu::noinline]] inline void go_on(Fiber& fiber) {
-  if (_setjmp(scheduler) != 0) return;
-  if (fiber.started) _longjmp(fiber.at, 1);
+  if (__builtin_setjmp(scheduler) != 0) return;
+  if (fiber.started) jump(fiber.at);
   fiber.started = true;
   setcontext(&fiber.context);
 }
@@ -309,21 +313,35 @@ DEVICE f32 widen(bf16 value) { return float_of(u32(value.bits) << 16); }
 
 namespace model {
 
-// A float of so many bits as one of 32, whose exponent is kept 127 higher instead of `bias`. Of its
+// A float of so many bits as one of 32, whose exponent is kept 127 higher instead of `BIAS`. Of its
 // exponents, all are of numbers.
-template <u32 EXPONENTS, u32 FRACTIONS> f32 small_float(u32 bits, u32 bias) {
+template <u32 EXPONENTS, u32 FRACTIONS, u32 BIAS> f32 computed_small_float(u32 bits) {
   const u32 exponent = bits >> FRACTIONS & ((1 << EXPONENTS) - 1), fraction = bits & ((1 << FRACTIONS) - 1);
   const u32 sign = bits >> (EXPONENTS + FRACTIONS) << 31;
-  if (exponent != 0) return float_of(sign | (exponent + 127 - bias) << 23 | fraction << (23 - FRACTIONS));
-  const f32 unit = float_of((128 - bias - FRACTIONS) << 23);
+  if (exponent != 0) return float_of(sign | (exponent + 127 - BIAS) << 23 | fraction << (23 - FRACTIONS));
+  const f32 unit = float_of((128 - BIAS - FRACTIONS) << 23);
   return sign ? -unit * f32(fraction) : unit * f32(fraction);
+}
+
+// All of them: operands are widened so often that to compute each would take a quarter of a run.
+template <u32 EXPONENTS, u32 FRACTIONS, u32 BIAS> struct SmallFloats {
+  f32 at[2u << (EXPONENTS + FRACTIONS)];
+  SmallFloats() {
+    u32 bits = 0;
+    for (f32& value : at) value = computed_small_float<EXPONENTS, FRACTIONS, BIAS>(bits++);
+  }
+};
+template <u32 EXPONENTS, u32 FRACTIONS, u32 BIAS>
+inline const SmallFloats<EXPONENTS, FRACTIONS, BIAS> small_floats;
+template <u32 EXPONENTS, u32 FRACTIONS, u32 BIAS> f32 small_float(u32 bits) {
+  return small_floats<EXPONENTS, FRACTIONS, BIAS>.at[bits];
 }
 
 }  // namespace model
 
 DEVICE f32 widen(f16 value) {
   if ((value.bits >> 10 & 31) == 31) return value.bits & 1023 ? NAN : value.bits >> 15 ? -INFINITY : INFINITY;
-  return model::small_float<5, 10>(value.bits, 15);
+  return model::small_float<5, 10, 15>(value.bits);
 }
 DEVICE f32 widen(f32 value) { return value; }
 DEVICE f64 widen(f64 value) { return value; }

@@ -136,7 +136,7 @@ void write_shared(Place& to, u32 first, const u32 (&from)[COUNT],
 
 // 8-bit floats of 4 exponent and 3 fraction bits, as OCP has them.
 DEVICE f32 widen(e4m3 value) {
-  return (value.bits & 0x7f) == 0x7f ? NAN : model::small_float<4, 3>(value.bits, 7);
+  return (value.bits & 0x7f) == 0x7f ? NAN : model::small_float<4, 3, 7>(value.bits);
 }
 
 namespace model {
@@ -151,7 +151,7 @@ inline f32 value_of(tf32 value) { return float_of(value.bits & ~0x1fffu); }
 inline f32 value_of(e4m3 value) { return widen(value); }
 // FNUZ: the bias is 8 and not 7, all exponents are of numbers, the negative zero is none.
 inline f32 value_of(e4m3_fnuz value) {
-  return value.bits == 0x80 ? NAN : small_float<4, 3>(value.bits, 8);
+  return value.bits == 0x80 ? NAN : small_float<4, 3, 8>(value.bits);
 }
 
 // v_cvt_pk_f32_fp8 of CDNA 3 and v_cvt_scalef32_pk_bf16_fp8 of CDNA 4: exact in bf16.

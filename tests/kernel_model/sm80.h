@@ -9,7 +9,7 @@ struct e4m3 { u8 bits; };
 
 // 8-bit floats of 4 exponent and 3 fraction bits.
 DEVICE f32 widen(e4m3 value) {
-  return (value.bits & 0x7f) == 0x7f ? NAN : model::small_float<4, 3>(value.bits, 7);
+  return (value.bits & 0x7f) == 0x7f ? NAN : model::small_float<4, 3, 7>(value.bits);
 }
 
 namespace model {

@@ -134,6 +134,7 @@ namespace sm120 {
 }
 namespace sm100_scaled {
 #include "../../kernels/gemm/sm100_tcgen05_scaled.cu"
+#include "../../kernels/gemm/sm103_tcgen05_scaled.cu"
 }
 
 namespace {
@@ -376,6 +377,12 @@ void scaled_products() {
   SCALED(mxfp8)
   SCALED(mxfp4)
   SCALED(nvfp4)
+  // scaled_pairs.cpp has more shapes of these.
+#define LONGER(IN)                                                                                \
+  ScaledProduct<IN>::check_pair("gemm/" #IN "/sm103_tcgen05_pair",                                \
+                                sm100_scaled::gemm_##IN##_tcgen05_longer)
+  LONGER(mxfp4);
+  LONGER(nvfp4);
   for (u32 k : {128u, 256u, 384u, 896u}) {
     BlockProduct plain(67, 200, k);
     model::launch(2, 256, 0, [&] { portable_scaled::gemm_fp8block(plain.params()); });

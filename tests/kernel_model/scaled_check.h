@@ -123,6 +123,15 @@ template <class In> struct ScaledProduct {
                              {4, 520, 208, 6 * depth + odd}};
     for (const auto& [blocks, m, n, k] : shapes) check(name, kernel, blocks, m, n, k, 2);
   }
+  // The same by 96 along k, of which eight go into three stages: ends after each of them, in the stage
+  // that it begins in and in the next, where k ends too or had ended before; tile after tile of each.
+  static void check_longer(const char* name,
+                           void (*kernel)(GemmParams, TensorMap, TensorMap, TensorMap)) {
+    check_pair(name, kernel);
+    for (u32 k : {96, 160, 224, 256, 288, 384, 448, 480, 512, 576, 608, 672, 768, 800, 1056, 2304}) {
+      check(name, kernel, 2, 140, 1304, k, 2);
+    }
+  }
 };
 
 // fp8 with scales of 128 along k for each row of A, and of 128 x 128 for B. Scales are powers of two.

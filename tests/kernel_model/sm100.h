@@ -181,32 +181,33 @@ inline u8 scale_of(u32 scales, u32 line, u32 byte) {
   return u8(word >> 8 * byte);
 }
 
-// Which of 96 along k takes which scale the model does not say: all that may be read are the same.
-inline void check_one_scale(u32 scales) {
-  for (u32 lane = 0; lane < 128; lane++) {
-    for (u32 column = scales; column < scales + 16; column++) {
-      const bool same = bits_of(tensor_memory()[lane][column]) == bits_of(tensor_memory()[0][scales]);
-      if (!same) fail("scales of 96 along k that differ");
-    }
-  }
-}
-
-// `depth` along k of a line of this thread's block.
+// `depth` along k of a line of this thread's block. What 96 of them read behind the 128 bytes of a row
+// stands in the tile that bits 16..29 name, where bit 52 says so.
 template <class In> std::vector<f32> elements_of(u64 descriptor, u32 line, u32 depth) {
+  const bool goes_on = descriptor >> 52 & 1;
+  const u32 before = 128 - (u32(descriptor & 7) << 4);
+  const u64 first = descriptor & ~(u64(1) << 52);
+  const u64 second = (first & ~u64(0x3fff)) | (first >> 16 & 0x3fff);
+  if (goes_on && (depth != 96 || (second & 63) != 0)) fail("a descriptor that goes on");
   std::vector<f32> made(depth);
   for (u32 k = 0; k < depth; k++) {
     u8 element;
-    memcpy(&element, described(older(descriptor), true, 1, line, k * In::BITS / 8), 1);
+    const u32 byte = k * In::BITS / 8;
+    if (byte >= before && !goes_on) fail("more than a row of 128 bytes has");
+    const u8* at = byte < before ? described(older(first), true, 1, line, byte)
+                                 : described(older(second), true, 1, line, byte - before);
+    memcpy(&element, at, 1);
     made[k] = In::BITS == 8 ? widen(e4m3{element}) : value_of_e2m1(element, k % 2);
   }
   return made;
 }
-// Those times their scales: those of line `line` of a block's scales.
+// Those times their scales, of which `byte` is the first: those of line `line` of a block's scales, of
+// whose `lines` four along k stand in a column for each 32.
 template <class In>
-std::vector<f32> scaled(std::vector<f32> elements, u32 line, u32 scales, u32 byte) {
-  if (elements.size() == 96) check_one_scale(scales);
+std::vector<f32> scaled(std::vector<f32> elements, u32 line, u32 scales, u32 byte, u32 lines) {
   for (u32 k = 0; k < elements.size(); k++) {
-    elements[k] *= scale_value(scale_of(scales, line, byte + k / In::BLOCK % 4), In());
+    const u32 which = byte + k / In::BLOCK, column = which / 4 * (lines / 32);
+    elements[k] *= scale_value(scale_of(scales + column, line, which % 4), In());
   }
   return elements;
 }
@@ -219,7 +220,7 @@ void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u3
   const u32 byte = instruction >> 29 & 3, scale_type = instruction >> 23 & 1;
   if (byte != (instruction >> 4 & 3)) fail("scales of A and B are not of the same step");
   const bool longer = instruction >> 31;
-  if (longer && (In::BITS != 4 || byte != 0)) fail("96 along k of what cannot be");
+  if (longer && (In::BITS != 4 || byte * In::BLOCK % 32 != 0)) fail("96 along k of what cannot be");
   const u32 depth = longer ? 96 : 256 / In::BITS;
   if (!longer && byte + depth / In::BLOCK > 4) fail("scales beyond their column");
   if (scale_type != !std::is_same<In, nvfp4>::value) fail("another type of scales");
@@ -228,6 +229,8 @@ void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u3
   }
   if (rows != BLOCKS * 128) fail("rows of another number of blocks");
   if (columns == 0 || columns % (BLOCKS * 16) != 0 || columns > 256) fail("a tile that cannot be");
+  // Up to 128 columns have the scales of 128, others those of 256.
+  const u32 lines_b = columns > 128 ? 256 : 128;
   const u32 first = place();
   if (first % BLOCKS != 0) fail("not the first block of a pair");
   ask(sums, [=] {
@@ -242,10 +245,10 @@ void multiply_scaled(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulate, u3
       of_block(block);
       std::vector<std::vector<f32>> of_a;
       for (u32 row = 0; row < 128; row++) {
-        of_a.push_back(scaled<In>(elements_of<In>(a, row, depth), row, scales_a, byte));
+        of_a.push_back(scaled<In>(elements_of<In>(a, row, depth), row, scales_a, byte, 128));
       }
       for (u32 column = 0; column < columns; column++) {
-        const std::vector<f32> right = scaled<In>(of_b[column], column, scales_b, byte);
+        const std::vector<f32> right = scaled<In>(of_b[column], column, scales_b, byte, lines_b);
         for (u32 row = 0; row < 128; row++) {
           f32 sum = accumulate ? tensor_memory()[row][sums + column] : 0.0f;
           for (u32 k = 0; k < depth; k++) sum += of_a[row][k] * right[k];

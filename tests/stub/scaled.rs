@@ -97,6 +97,18 @@ fn compute_capability_10_has_them_by_tensor_memory() {
 }
 
 #[test]
+fn compute_capability_10_3_multiplies_96_of_4_bits_along_k() {
+    let (outcomes, log) = run(103);
+    let longer = ["sm103_tcgen05_pair", "sm100_tcgen05_pair", "sm100_tcgen05", "portable"];
+    assert_eq!(measured(&outcomes, "gemm/mxfp4/131x200x160"), longer);
+    assert_eq!(measured(&outcomes, "gemm/nvfp4/131x200x160")[..4], longer);
+    let mxfp8 = measured(&outcomes, "gemm/mxfp8/131x200x160");
+    assert_eq!(mxfp8[..2], ["sm100_tcgen05_pair", "sm100_tcgen05"]);
+    let (shape, _) = launch(&log, "gemm_mxfp4_tcgen05_longer");
+    assert_eq!(shape, "grid=[6, 1, 1] block=[256, 1, 1] shared=227456 cluster=[2, 1, 1]");
+}
+
+#[test]
 fn compute_capability_12_has_them_by_fragments() {
     let (outcomes, log) = run(120);
     let kernels = measured(&outcomes, "gemm/mxfp4/131x200x160");
@@ -134,9 +146,13 @@ fn compute_capability_9_has_large_blocks_by_warpgroups() {
 
 #[test]
 fn a_kernel_that_leaves_tensor_scales_out_is_found_by_the_run() {
-    for (capability, kernel) in
-        [(100, "sm100_tcgen05"), (100, "sm100_tcgen05_pair"), (120, "sm120_mma"), (90, "portable")]
-    {
+    for (capability, kernel) in [
+        (100, "sm100_tcgen05"),
+        (100, "sm100_tcgen05_pair"),
+        (103, "sm103_tcgen05_pair"),
+        (120, "sm120_mma"),
+        (90, "portable"),
+    ] {
         let machine = Machine::with(&NVIDIA);
         machine.suite(NVIDIA_SUITE);
         let script = format!("capability={capability},text=return sum * factor;=>return sum;");

@@ -390,6 +390,8 @@ def planted(kernel, rates, change):
 def rows_of(given):
     told, rates = (tomllib.loads((kernels.ROOT / name).read_text())
                    for name in ("shares.toml", "rates.toml"))
+    for target in (one for one in rates.values() if "like" in one):
+        target.update({**rates[target["like"]], **target})
     parts = {part["name"]: part for part in rates["part"]}
     peers = {peer["name"]: peer for peer in told["peer"]}
     files = tomllib.loads((kernels.ROOT / "kernels.toml").read_text())["file"]

@@ -16,6 +16,8 @@ MULTIPLY = re.compile(r"UTC([HQIO])MMA")
 MULTIPLICATIONS = tuple(f"UTC{letter}MMA" for letter in "HQIO")
 # Bytes along k of one multiplication, and rows of A that an SM has of it.
 STEP, ROWS = 32, 128
+# Bytes along k of a stage.
+STAGE_STEP = 128
 # Columns of tensor memory that one load of a warp reads, and the turns of a loop that are simulated.
 WORDS, TURNS = 32, 10
 # Types whose elements share scales: bytes of an element, and elements for each scale of a byte.
@@ -103,22 +105,24 @@ def product(kernel, rates, part, shape):
     blocks, columns = kernel.row.get("cluster", 1), design["columns"]
     workers = kernel.target["units"] // blocks
     letters, scale = letters_of(machine), scale_bytes(kernel)
-    depth = int(len(letters) * STEP / size)
+    # Bytes along k of a multiplication, and stages that a turn of the loop takes.
+    step = design.get("step", STEP)
+    depth, taken = int(len(letters) * step / size), len(letters) * step / STAGE_STEP
     tensor = rate(kernel, rates, letters[0])
-    one = 2 * ROWS * columns * STEP / size / tensor
+    one = 2 * ROWS * columns * step / size / tensor
     pure = len(letters) * one
-    read = (ROWS + columns / blocks) * STEP
-    stage = (ROWS + columns // blocks) * (len(letters) * STEP + depth * scale)
+    read = (ROWS + columns / blocks) * step
+    bytes_of_turn = (ROWS + columns // blocks) * (len(letters) * step + depth * scale)
     stages = design["stages"]
     # The tensor cores have scales copied between multiplications.
     copied = copies_of_scales(machine) * rates.times["scales"] if scale else 0.0
     times = {"loop": max(turn_of(kernel, rates, MULTIPLICATIONS),
                          len(letters) * multiplication(rates, one, columns, read) + copied),
              "copies": turn_of(kernel, rates, "UTMALDG"),
-             "L2": stage / rates.times["l2"],
-             "latency": rates.times["memory_latency"] / (stages - 1)}
+             "L2": bytes_of_turn / rates.times["l2"],
+             "latency": rates.times["memory_latency"] / (stages - 1) * taken}
     tiles = math.ceil(m / ROWS / blocks), math.ceil(n / columns)
-    count, turns = tiles[0] * tiles[1], math.ceil(k / depth)
+    count, turns = tiles[0] * tiles[1], math.ceil(k * size / step) / len(letters)
     rounds = math.ceil(count / workers)
     # A last round that is at most half full is of halves of tiles, which need more bytes for each operation.
     halves = design.get("halves", False) and 0 < 2 * (count % workers) <= workers
@@ -137,8 +141,9 @@ def product(kernel, rates, part, shape):
     loads = sum(machine.code[at].text.startswith("LDTM") for at in largest(machine, "LDTM").body)
     written = turn_of(kernel, rates, "LDTM") * columns / (WORDS * loads)
     # A block that makes a half with another has scales of all of its columns copied.
-    half_stage = (ROWS + columns / 2 / blocks) * len(letters) * STEP + (ROWS + columns / 2) * depth * scale
-    half = max(times[slowest] / 2, half_stage / rates.times["l2"])
+    half_stage = (ROWS + columns / 2 / blocks) * len(letters) * step + (ROWS + columns / 2) * depth * scale
+    # Halves have no longer multiplications than others.
+    half = max(times[slowest] / 2 * step / STEP, half_stage / rates.times["l2"])
     saved = turns * (times[slowest] - half) if halves else 0.0
     terms = {"last wave": rounds * turns * pure - work - saved,
              slowest: rounds * turns * (times[slowest] - pure),
@@ -148,7 +153,7 @@ def product(kernel, rates, part, shape):
              "epilogue": max(0.0, written - turns * times[slowest]) * (rounds - 1) + written,
              "first stage": rates.times["memory_latency"] + rates.times["product"],
              "launch": rates.times["launch"]}
-    return Time(work, "tensor", terms, "gemm", 2 * m * n * k, moved, (stages - 1) * stage,
+    return Time(work, "tensor", terms, "gemm", 2 * m * n * k, moved, (stages - 1) * bytes_of_turn / taken,
                 memory=memory + rates.times["launch"])
 
 

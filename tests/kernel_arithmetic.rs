@@ -303,8 +303,8 @@ fn waits_that_scaled_products_of_pairs_lack_are_found() {
         ),
         // For the last commits, which arrive at the barriers of a block that has ended.
         ("BLOCKS == 2 && i < STAGES", "false"),
-        // By 96 along k: for the multiplications that read what stood in a place for scales; the same of
-        // the last ones of a tile, whose end two stages tell.
+        // By 96 along k: for the multiplications that read what stood in a place for scales; the
+        // same of the last ones of a tile, whose end two stages tell.
         ("if (places.ends[0] > 0)", "if (false)"),
         ("last ? numbers[stage_last] : numbers[stage]", "numbers[stage]"),
         // Bytes that stand in the next stage, and a stage that is given back before they are read.

@@ -30,9 +30,10 @@ DEVICE u64 describe_for_tensor_memory(u64 described) {
   return (described & ~(u64(3) << 62)) | u64(1) << 46 | u64(2) << 61;
 }
 
-// The same of a tile whose rows go on in another one: what is read behind a row's 128 bytes is that from
-// the beginning of the same row of the tile at `next` on. Bit 52 says so, and bits 16..29 where it is
-// (PTX manual, "Leading dimension stride mode"); of multiplications of 96 along k alone, on 10.3.
+// The same of a tile whose rows go on in another one: bytes beyond the 128 of a row are read from the
+// start of the same row of the tile at `next`. Bit 52 says that they are, and bits 16..29 say where that
+// tile stands (PTX manual, "Leading dimension stride mode"). Only multiplications of 96 along k, which
+// 10.3 has, take it.
 DEVICE u64 going_on_at(u64 described, u32 next) {
   return (described & ~(u64(0x3fff) << 16)) | u64(next >> 4 & 0x3fff) << 16 | u64(1) << 52;
 }

@@ -106,7 +106,8 @@ DEVICE void multiply_into(u32 sums, u64 a, u64 b, u32 instruction, u32 accumulat
 #undef MULTIPLY_BY
 // The same of elements that share scales, which stand in tensor memory as copy_scales puts them: a
 // 32-bit column for each 32 rows of A or columns of B, in it up to 4 scales along k. `instruction`
-// says from which byte on they are taken. Of a pair each block has the scales of its rows of A and of
+// says from which byte on they are taken. Those of 96 along k that have no room in one column stand in
+// the same byte order further on: 4 columns for A, 8 for 256 columns of B, 4 for up to 128. Of a pair each block has the scales of its rows of A and of
 // all columns of B.
 #define MULTIPLY_SCALED_BY(GROUP, KIND)                                                           \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                        \

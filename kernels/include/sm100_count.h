@@ -34,7 +34,7 @@ template <> struct Type<i8> : Ones<0x01010101, 32, 1, 2> {};
 template <> struct Type<mxfp8> : Scaled<mxfp8, 0, 1> {};
 template <> struct Type<mxfp4> : Scaled<mxfp4, 1, 1> {};
 template <> struct Type<nvfp4> : Scaled<nvfp4, 1, 0> {};
-// Scales stand beside the sums, those of A in 4 columns and those of B in 8.
+// Scales stand beside the sums, those of A in up to 8 columns and those of B in up to 16.
 CONSTANT u32 SCALES_A = COLUMNS;
 CONSTANT u32 SCALES_B = COLUMNS + 16;
 

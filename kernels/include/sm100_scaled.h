@@ -40,18 +40,20 @@ CONSTANT u32 BYTES = BYTES_A + COLUMNS * ROW_BYTES + 3 * SCALES_BYTES;
 using Stages = PhaseRing<STAGES>;
 
 // In tensor memory: sums of two tiles, the second of which begins in the middle of a pair's first;
-// then twice scales, those of A first.
+// then twice scales, those of A first; of multiplications of 96 along k three times, as below.
 CONSTANT u32 SCALES_AT = 3 * COLUMNS;
 CONSTANT u32 SCALES_STEP = 64;
 CONSTANT u32 SCALES_B = PARTS * 4;
 
-// Of multiplications of 96 along k: elements and bytes; multiplications and elements of three stages.
+// A multiplication of 96 along k: its elements and bytes. Eight of them fill three stages: their number
+// and elements.
 CONSTANT u32 LONG = 96;
 CONSTANT u32 LONG_BYTES = LONG / 2;
 CONSTANT u32 LONG_STAGES = 3;
 CONSTANT u32 LONG_PARTS = LONG_STAGES * ROW_BYTES / LONG_BYTES;
 CONSTANT u32 LONG_DEPTH = LONG_PARTS * LONG;
-// Their places for scales: tiles along k, and columns from one place to the next and to those of B.
+// Each of three places for scales holds three tiles along k: those of A first, those of B from column
+// PLACE_B on.
 CONSTANT u32 PLACES = 3;
 CONSTANT u32 PLACE_TILES = 3;
 CONSTANT u32 PLACE_STEP = 40;
@@ -97,8 +99,9 @@ template <u32 BLOCKS> DEVICE u32 column_of(Made tile) {
   return tile.column * BLOCKS + (tile.half == 1 ? 1 : 0);
 }
 
-// Stages of a tile along k. Where 96 are multiplied at once (`LONGER`), of whole tiles, as many as
-// multiplications read: the last one may end in a stage that begins behind k, where all elements are 0.
+// How many stages a tile has along k. A whole tile that is multiplied by 96 at once (`LONGER`) has as
+// many as its multiplications read: the last one may end in a stage that begins behind k, where all
+// elements are 0.
 template <class In, bool LONGER> DEVICE u32 stages_along(u32 k, Made tile) {
   if (!LONGER || tile.half < 2) return tiles_along(k, Type<In>::DEPTH);
   const u32 rest = tiles_along(k % LONG_DEPTH, LONG) * LONG_BYTES;
@@ -223,8 +226,9 @@ DEVICE void multiply_stages(Stages& ring, u32& count, u32 sums, u32 memory, u8* 
   }
 }
 
-// Places for scales of multiplications of 96 along k, one after the other; of the last three, which
-// stage's end says that they have been multiplied, counted from 1 on.
+// Scales of a tile's multiplications of 96 along k go to three places in turn. `ends` says for each of
+// the last three, oldest first, which stage must have been given back before its place is rewritten: the
+// stage's number plus 1, or 0 where the place is unused.
 struct Places {
   u32 at = 0;
   u32 ends[PLACES] = {};
@@ -255,7 +259,7 @@ DEVICE void multiply_longer(Stages& ring, u32& count, Places& places, u32 sums, 
     if (part * LONG >= left) continue;
     const u32 byte = part * LONG_BYTES, stage = byte / ROW_BYTES;
     const u32 stage_last = (byte + LONG_BYTES - 1) / ROW_BYTES;
-    if (part == 0 || (byte - 1) / ROW_BYTES < stage_last) {
+    if (tiles_along(byte, ROW_BYTES) == stage_last) {
       await_phase(&ring.full[ring.at], ring.parity);
       slots[stage_last] = ring.at;
       numbers[stage_last] = count++;
@@ -267,8 +271,8 @@ DEVICE void multiply_longer(Stages& ring, u32& count, Places& places, u32 sums, 
     // The tiles of scales that this multiplication is the first one to need. One behind k is not there,
     // and all that is multiplied by it is 0: another, which is a number, does as well.
     const u32 scale = part * SCALES, tile = scale / SCALE_STEPS;
-    const u32 tile_new = part % IN_PLACE == 0 ? tile : (scale - 1) / SCALE_STEPS + 1;
-    const u32 tile_end = (scale + SCALES - 1) / SCALE_STEPS + 1;
+    const u32 tile_new = tiles_along(scale, SCALE_STEPS);
+    const u32 tile_end = tiles_along(scale + SCALES, SCALE_STEPS);
     const u32 in_place = part / IN_PLACE * PLACE_TILES;
     const u32 to = memory + SCALES_AT + places.at * PLACE_STEP;
     UNROLL for (u32 which = tile_new; which < tile_end; which++) {
@@ -291,7 +295,7 @@ DEVICE void multiply_longer(Stages& ring, u32& count, Places& places, u32 sums, 
                             part > 0 ? 1 : accumulate, to + (tile - in_place) * 4,
                             to + PLACE_B + (tile - in_place) * 8, In());
     const bool last = (part + 1) * LONG >= left;
-    places.ends[PLACES - 1] = (last ? numbers[stage_last] : numbers[stage]) + 1;
+    places.ends[PLACES - 1] = numbers[stage] + 1;
     UNROLL for (u32 i = stage; i <= stage_last; i++) {
       if (last || (i + 1) * ROW_BYTES <= byte + LONG_BYTES) arrive_when_multiplied<2>(&ring.empty[slots[i]]);
     }
@@ -302,10 +306,9 @@ DEVICE void multiply_longer(Stages& ring, u32& count, Places& places, u32 sums, 
 template <class In, u32 BLOCKS, bool LONGER>
 DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work work, u32 k) {
   u32 count = 0;
-  [[maybe_unused]] Places places;
   for_each_tile<BLOCKS>(work, [&](Made tile) {
     // Of one block, the tile before the last one has been read; of a pair, the middle columns of the
-    // last one, and so all of the one before: all of the last one has been multiplied.
+    // last one. So all of the last one has been multiplied, and all of the one before has been read.
     const u32 other = sums.at ^ 1;
     if constexpr (BLOCKS == 2) await_phase(&sums.empty[other], sums.parity ^ other);
     else await_phase(&sums.empty[sums.at], sums.parity ^ 1);
@@ -319,6 +322,7 @@ DEVICE void multiply_all(Stages ring, Sums sums, u32 memory, u8* shared, Work wo
       }
     }
     if constexpr (LONGER) {
+      Places places;
       u32 left = whole ? k : 0;
       for (; left >= LONG_DEPTH; left -= LONG_DEPTH) {
         multiply_longer<In>(ring, count, places, to, memory, shared, LONG_DEPTH, k - left);

@@ -39,6 +39,8 @@ void check(const char* name, void (*kernel)(GemmParams, f32*), u32 depth) {
   shape(3, 1, 16, 16);
   // A tile of two blocks and one of three; the last stage is a part of one.
   shape(4, 17, 272, 49 * depth + 16);
+  // The text of f16 is that of bf16 but for the instruction.
+  if (std::is_same<In, f16>::value) return;
   // Two blocks for each tile, one below the other, which end where tiles do.
   shape(5, 131, 16, 50 * depth);
   // Every thread has sums that count.

@@ -123,14 +123,16 @@ template <class In> struct ScaledProduct {
                              {4, 520, 208, 6 * depth + odd}};
     for (const auto& [blocks, m, n, k] : shapes) check(name, kernel, blocks, m, n, k, 2);
   }
-  // The same by 96 along k, of which eight go into three stages: ends after each of them, in the stage
-  // that it begins in and in the next, where k ends too or had ended before; tile after tile of each.
+  // The same by 96 along k. Each of the eight multiplications of three stages is the last one for some
+  // k; it ends in the stage that it begins in, or in the next one, which k reaches or does not reach.
   static void check_longer(const char* name,
                            void (*kernel)(GemmParams, TensorMap, TensorMap, TensorMap)) {
     check_pair(name, kernel);
     for (u32 k : {96, 160, 224, 256, 288, 384, 448, 480, 512, 576, 608, 672, 768, 800, 1056, 2304}) {
       check(name, kernel, 2, 140, 1304, k, 2);
     }
+    // Halves, of fewer stages than a whole tile; a stage behind k after three whole ones.
+    for (u32 k : {224, 512, 992, 1280}) check(name, kernel, 4, 520, 208, k, 2);
   }
 };
 

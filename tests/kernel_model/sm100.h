@@ -106,6 +106,7 @@ namespace model {
 inline u64 older(u64 descriptor) {
   const u64 pattern = descriptor >> 61;
   if ((pattern != 1 && pattern != 2) || (descriptor >> 46 & 7) != 1) fail("not a descriptor of 10");
+  if ((descriptor & ~0xe0007fff3fff3fffull) != 0) fail("bits of a descriptor that should be 0");
   return (descriptor & 0x00003fff3fff3fffull) | u64(1) << 62 | (pattern & 1) << 61;
 }
 
@@ -188,7 +189,9 @@ template <class In> std::vector<f32> elements_of(u64 descriptor, u32 line, u32 d
   const u32 before = 128 - (u32(descriptor & 7) << 4);
   const u64 first = descriptor & ~(u64(1) << 52);
   const u64 second = (first & ~u64(0x3fff)) | (first >> 16 & 0x3fff);
-  if (goes_on && (depth != 96 || (second & 63) != 0)) fail("a descriptor that goes on");
+  if (goes_on && (depth != 96 || (second & 63) != 0 || first >> 61 != 2)) {
+    fail("a descriptor that cannot go on");
+  }
   std::vector<f32> made(depth);
   for (u32 k = 0; k < depth; k++) {
     u8 element;
@@ -201,8 +204,8 @@ template <class In> std::vector<f32> elements_of(u64 descriptor, u32 line, u32 d
   }
   return made;
 }
-// Those times their scales, of which `byte` is the first: those of line `line` of a block's scales, of
-// whose `lines` four along k stand in a column for each 32.
+// Those times their scales: those of line `line` of a block's scales from `byte` on. Four scales along k
+// share a column; the next four stand `lines` / 32 columns further on.
 template <class In>
 std::vector<f32> scaled(std::vector<f32> elements, u32 line, u32 scales, u32 byte, u32 lines) {
   for (u32 k = 0; k < elements.size(); k++) {

@@ -142,6 +142,7 @@ DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) 
   if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) {
     model::fail("a bulk copy is not aligned");
   }
+  if (bytes == 0) model::fail("a bulk copy of nothing");
   model::engine.push_back([=] {
     // What stands around arrays: see checks.h.
     static const std::vector<u8> outside(16, 0xa5);

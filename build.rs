@@ -55,9 +55,8 @@ fn embed() -> Outcome<()> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-env=FIZEAU_BUILD={}", build(&root)?);
     fs::write(out.join("data.rs"), catalogue(&root)?)?;
-    fs::write(out.join("headers.rs"), headers(&root)?)?;
-    fs::write(out.join("kernels.rs"), kernels(&root, &out)?)?;
-    fs::write(out.join("kernels_amd.rs"), kernels_amd(&root, &out)?)?;
+    let tables = [headers(&root)?, kernels(&root, &out)?, kernels_amd(&root, &out)?];
+    fs::write(out.join("kernels.rs"), tables.concat())?;
     Ok(())
 }
 
@@ -95,7 +94,7 @@ fn catalogue(root: &Path) -> Outcome<String> {
 fn headers(root: &Path) -> Outcome<String> {
     let mut table = String::from(
         "/// Files that kernels may include: name and text.\n\
-                                  pub static HEADERS: &[(&str, &str)] = &[\n",
+                                  static HEADERS: &[(&str, &str)] = &[\n",
     );
     for path in files(&root.join("kernels/include"), "h")? {
         let name = path.file_name().ok_or("a header has a name")?.to_string_lossy();
@@ -130,7 +129,7 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
     let compilers = find_compilers()?;
     let mut used = vec![BTreeSet::new(); compilers.len()];
     let mut jobs = Vec::new();
-    let mut table = String::from("static BUNDLED: &[Files] = &[\n");
+    let mut table = String::from("static NVIDIA: &[KernelFile] = &[\n");
     for kernel in &list {
         let Kernel { path, targets, ptx } = kernel;
         let mut binaries = String::new();
@@ -155,11 +154,11 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
         let text = folder.join(path);
         writeln!(
             table,
-            "    Files {{ path: {path:?}, text: include_str!({text:?}), binaries: &[{binaries}] }},"
+            "    KernelFile {{ path: {path:?}, text: include_str!({text:?}), binaries: &[{binaries}] }},"
         )?;
     }
     compile(jobs)?;
-    table.push_str("];\nstatic COMPILERS: &[(&str, &str)] = &[\n");
+    table.push_str("];\nstatic NVIDIA_COMPILERS: &[(&str, &str)] = &[\n");
     for (compiler, targets) in compilers.iter().zip(used) {
         let targets = targets.into_iter().collect::<Vec<_>>().join(", ");
         writeln!(table, "    ({:?}, {targets:?}),", compiler.version)?;
@@ -473,7 +472,7 @@ fn kernels_amd(root: &Path, out: &Path) -> Outcome<String> {
     let folder = root.join("kernels");
     let list = manifest(&folder, "amd.toml")?;
     let clang = find_clang()?;
-    let mut table = String::from("static BUNDLED: &[Files] = &[\n");
+    let mut table = String::from("static AMD: &[KernelFile] = &[\n");
     let mut jobs = Vec::new();
     for kernel in &list {
         let Kernel { path, targets, .. } = kernel;
@@ -482,18 +481,21 @@ fn kernels_amd(root: &Path, out: &Path) -> Outcome<String> {
         {
             let binary = out.join(format!("{}.{target}.hsaco", path.replace('/', "-")));
             let packed = packed(&binary);
-            writeln!(binaries, "({target:?}, include_bytes!({packed:?})),")?;
+            writeln!(binaries, "({target:?}, include_bytes!({packed:?}), 0),")?;
             jobs.push(clang_job(clang, &folder, kernel, target, binary)?);
         }
         let text = folder.join(path);
         writeln!(
             table,
-            "    Files {{ path: {path:?}, text: include_str!({text:?}), binaries: &[{binaries}] }},"
+            "    KernelFile {{ path: {path:?}, text: include_str!({text:?}), binaries: &[{binaries}] }},"
         )?;
     }
     compile(jobs)?;
-    let version = clang.map(|(_, version)| version);
-    writeln!(table, "];\nstatic CLANG: Option<&str> = {version:?};")?;
+    table.push_str("];\nstatic AMD_COMPILERS: &[(&str, &str)] = &[\n");
+    if let Some((_, version)) = clang {
+        writeln!(table, "    ({version:?}, \"all targets\"),")?;
+    }
+    table.push_str("];\n");
     Ok(table)
 }
 

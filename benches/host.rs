@@ -1,7 +1,8 @@
 //! The host's own hot code: what a launch costs before any kernel does anything.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use fizeau::{device::host::pool::Pool, kernel::Params};
+use fizeau_device::host::pool::Pool;
+use fizeau_domain::kernel::Params;
 use std::hint::black_box;
 
 fn launches(criterion: &mut Criterion) {

@@ -2,9 +2,9 @@
 //! samples.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use fizeau::{
-    clock,
-    measure::stop::Rule,
+use fizeau::measure::stop::Rule;
+use fizeau_device::clock;
+use fizeau_domain::{
     stats::{Summary, interval},
     suite::MeasureSettings,
     units::Seconds,

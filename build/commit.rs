@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 /// What the program is made of: a change elsewhere, in documentation or tests, does not change it.
-pub const SOURCES: [&str; 9] = [
+pub const SOURCES: [&str; 16] = [
     "Cargo.toml",
     "Cargo.lock",
     "build.rs",
@@ -11,8 +11,15 @@ pub const SOURCES: [&str; 9] = [
     "src",
     "data",
     "kernels",
+    "crates/comm",
+    "crates/device",
+    "crates/domain",
     "crates/hip-sys",
+    "crates/judge",
     "crates/nccl-rs",
+    "crates/projection",
+    "crates/record",
+    "crates/report",
 ];
 
 /// What git says of a folder's commit (`v0.1.0-3-g0a1b2c3d4e5f`, `0a1b2c3d4e5f` where no tag is

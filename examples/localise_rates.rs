@@ -3,7 +3,7 @@
 //! `localise_rates [RUNS] [WORDS]` takes 200 runs of each row unless told otherwise, and only of
 //! the tables whose titles have these words; every run has a seed of its own, the same each time.
 
-use fizeau::localise::power::{Fault, rounds_needed};
+use fizeau_judge::localise::power::{Fault, rounds_needed};
 
 #[path = "../tests/fabric/mod.rs"]
 mod fabric;
@@ -313,7 +313,7 @@ fn structures(tables: &mut Tables) {
             let one = random.rand_range(0..u64::from(ranks)) as u32;
             let other = (one + 1 + random.rand_range(0..u64::from(ranks) - 1) as u32) % ranks;
             // Two that meet in the planned rounds; others never see each other.
-            let met = (0..4).flat_map(|round| fizeau::localise::plan::round(ranks, round));
+            let met = (0..4).flat_map(|round| fizeau_judge::localise::plan::round(ranks, round));
             let mut met =
                 met.filter(|pair| [pair.0, pair.1].iter().any(|rank| [one, other].contains(rank)));
             let (a, b) = met.next().unwrap_or((one, other));

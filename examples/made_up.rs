@@ -2,16 +2,19 @@
 //! `made_up DIRECTORY` writes `DIRECTORY/record.jsonl`. Its device, its warnings and its label say
 //! that it is made up. Numbers follow from formulas, and are the same every time.
 
-use fizeau::{
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     case::*,
-    data::Catalogue,
     dtype::Dtype,
-    guard::{self, Witness},
     outcome::*,
-    record::{Environment, Footer, Header, Line, Timer, store::Writer},
     spec::{self, CacheLevel, Properties, Yardstick},
     stats::Summary,
     units::*,
+};
+use fizeau_record::{
+    Environment, Footer, Header, Line, Timer,
+    guard::{self, Witness},
+    store::Writer,
 };
 use std::path::Path;
 

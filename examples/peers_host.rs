@@ -5,14 +5,14 @@
 //! this run's own stream of reads, its best product of 1024 rows, and the slower of both.
 
 use anyhow::{Context, Result, ensure};
-use fizeau::{
-    bench::{self, Rank, Workload},
+use fizeau::bench::{self, Rank, Workload};
+use fizeau_comm::Alone;
+use fizeau_device::{Backend, Device, host::Host};
+use fizeau_domain::{
     case::{
         AttentionKind, AttentionPoint, Case, Contents, GemmPoint, KernelName, Lengths, Mask, Point,
         StreamOperation, StreamPoint, Work,
     },
-    comm::Alone,
-    device::{Backend, Device, host::Host},
     dtype::Dtype,
     kernel::Operation,
     units::{Bytes, Seconds},

@@ -1,11 +1,9 @@
 //! Prints docs/project-figures.md: how near published rates of tokens come to the three tiers, and
 //! how long a projection takes on this machine. `scripts/project_figures.sh` writes the page.
 
-use fizeau::{
-    data::Catalogue,
-    model::Format,
-    project::{Hardware, Layout, MediansFile, Public, Scenario, point},
-};
+use fizeau::data::Catalogue;
+use fizeau_domain::model::Format;
+use fizeau_projection::project::{Hardware, Layout, MediansFile, Public, Scenario, point};
 use std::time::{Duration, Instant};
 
 #[path = "../tests/tightness/mod.rs"]

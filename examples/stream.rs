@@ -2,11 +2,11 @@
 //! prints a line `kernel GB/s` for each. For scripts/peers_stream.sh, which sets it beside
 //! another program's figures; `fizeau run` is what measures by the rules.
 
-use fizeau::{
-    bench::{self, Rank},
+use fizeau::bench::{self, Rank};
+use fizeau_comm::Alone;
+use fizeau_device::{Backend, host::Host};
+use fizeau_domain::{
     case::{Case, Point, StreamOperation, StreamPoint},
-    comm::Alone,
-    device::{Backend, host::Host},
     kernel::Operation,
     units::{Bytes, Seconds},
 };

@@ -40,7 +40,7 @@ if [ "${1:-}" = abi ]; then
 fi
 
 required_tests --test tables the_real_library
-required_tests --lib device::hip
+required_tests --lib hip::
 build_program
 devices=$(target/debug/fizeau devices)
 if ! grep -m 1 -e 'AMD GPU not found' -e '^hip:0' <<<"$devices"; then

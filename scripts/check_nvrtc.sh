@@ -8,4 +8,4 @@ cd "$(dirname "$0")/.."
 source scripts/compilers.sh
 
 FIZEAU_LIBRARY_PATH=$toolkit/lib:$older/lib \
-    required_tests --lib cuda::kernels
+    required_tests --lib cuda::nvrtc

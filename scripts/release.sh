@@ -68,7 +68,7 @@ for shell in bash zsh fish; do
     "$folder/fizeau" completions "$shell" >"$folder/completions/fizeau.$shell"
 done
 "$folder/fizeau" man >"$folder/man/fizeau.1"
-cp README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE src/format/fonts/LICENCE "$folder/"
+cp README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE crates/report/src/format/fonts/LICENCE "$folder/"
 mv "$folder/LICENCE" "$folder/LICENCE-DejaVu"
 
 size=$(stat -c %s "$folder/fizeau")

@@ -1,8 +1,7 @@
 //! The catalogue: parts, hosts, links, suites, models and profiles, embedded, or overlaid from a
 //! directory.
 
-use crate::{
-    file,
+use fizeau_domain::{
     model::{Model, config, file::ModelFile},
     spec::{
         self, Match, Part, Properties, Yardstick, identify,
@@ -10,6 +9,7 @@ use crate::{
     },
     suite::{self, Suite},
 };
+use fizeau_record::file;
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, fs, io, path::Path};
 

@@ -1,6 +1,7 @@
 //! `fizeau`: see the crate's documentation.
 
-use fizeau::{cmd, device::library};
+use fizeau::cmd;
+use fizeau_device::library;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

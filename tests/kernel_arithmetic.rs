@@ -5,10 +5,8 @@
 
 mod skipped;
 
-use fizeau::{
-    bench::attention::schedule::{Schedule, Workers},
-    case::{Mask, Sequence},
-};
+use fizeau::bench::attention::schedule::{Schedule, Workers};
+use fizeau_domain::case::{Mask, Sequence};
 use std::{
     fmt::Write,
     fs,

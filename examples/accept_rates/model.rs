@@ -1,7 +1,8 @@
 //! Simulated nodes, by the noise model of `noise.toml`.
 
 use super::random::Random;
-use fizeau::accept::{
+use fizeau_domain::verdict::Verdict;
+use fizeau_judge::accept::{
     Resource,
     cause::{self, Cause, Facts, Loss},
     decide::{Against, Decision, RETEST, Sequence, Series},
@@ -9,7 +10,6 @@ use fizeau::accept::{
     node::reference_bar,
     profile::{Aspect, Reference},
 };
-use fizeau::verdict::Verdict;
 use serde::Deserialize;
 
 /// The noise model.

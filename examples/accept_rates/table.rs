@@ -4,7 +4,7 @@ use super::{
     model::{Fault, Model, Planted},
     random::Random,
 };
-use fizeau::verdict::Verdict;
+use fizeau_domain::verdict::Verdict;
 
 /// A profile is learnt anew after so many nodes: its own luck is a part of the rates.
 const NODES_OF_A_PROFILE: usize = 20;

@@ -10,7 +10,9 @@
 mod trial;
 
 use anyhow::Context as _;
-use fizeau::{bench::sdc::planted::Site, device::BACKENDS, stats::rate_seen};
+use fizeau::bench::sdc::planted::Site;
+use fizeau_device::BACKENDS;
+use fizeau_domain::stats::rate_seen;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);

@@ -2,18 +2,13 @@
 //! bits says of them.
 
 use anyhow::{Context as _, bail};
-use fizeau::{
-    bench::{
-        self, Rank,
-        sdc::planted::{self, Site},
-    },
-    case::Case,
-    comm::Alone,
-    device::Device,
-    outcome::Integrity,
-    stats::rate_seen,
-    suite::Suite,
+use fizeau::bench::{
+    self, Rank,
+    sdc::planted::{self, Site},
 };
+use fizeau_comm::Alone;
+use fizeau_device::Device;
+use fizeau_domain::{case::Case, outcome::Integrity, stats::rate_seen, suite::Suite};
 use std::collections::BTreeSet;
 
 /// Element types, by the names of suites. Those that have no NaN are left out for payloads.

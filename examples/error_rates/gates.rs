@@ -6,14 +6,13 @@ use super::{
     random::Random,
     table::{markdown, percent},
 };
-use fizeau::{
+use fizeau_domain::{units::Seconds, verdict::Verdict};
+use fizeau_judge::{
     ab::{self, Arm, Fate, Found, Pairs, Settings},
     compare::{
         FALSE_DISCOVERIES, THRESHOLD,
         judge::{self, Direction, Observed, Rule},
     },
-    units::Seconds,
-    verdict::Verdict,
 };
 use std::convert::Infallible;
 

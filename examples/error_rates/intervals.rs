@@ -4,7 +4,7 @@ use super::{
     random::Random,
     table::{markdown, percent},
 };
-use fizeau::stats::{
+use fizeau_domain::stats::{
     interval::{median_interval, ratio_interval},
     quantile,
 };

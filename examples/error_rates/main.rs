@@ -13,7 +13,7 @@ mod machine;
 mod random;
 mod table;
 
-use fizeau::record::store;
+use fizeau_record::store;
 
 /// Runs of each simulated interval; gates have half of them.
 const RUNS: usize = 2_000;

@@ -215,7 +215,7 @@ fn long() -> anyhow::Result<ExitCode> {
     const LIMIT: f64 = 2.0;
     let text = targets::long_record(OUTCOMES);
     let start = Instant::now();
-    let record = fizeau::record::store::parse_text(&text)?;
+    let record = fizeau_record::store::parse_text(&text)?;
     let seconds = start.elapsed().as_secs_f64();
     let (count, mebibytes) = (record.outcomes.len(), text.len() >> 20);
     println!("long        {count} outcomes, {mebibytes} MiB: read in {seconds:.2} s");

@@ -4,35 +4,41 @@
 use super::mutate::{Chance, change, change_bytes, change_lines, change_point};
 use fizeau::{
     bench::{self, Rank},
-    case::{Case, KernelName, Point},
     cmd::report::{ReportFormat, render},
-    comm::{
-        Alone,
-        preflight::{Facts, Sharing},
-        rendezvous::{
-            MeetingWay, hear,
-            token::{NONCE, TAG, Token},
-        },
-    },
-    compare::{Comparison, Options, Waiver},
     data::Catalogue,
-    device::{Device, fake::Fake},
-    format::{
-        nccl_tests,
-        terminal::{Colour, Terminal},
-    },
-    localise::raw::Measured,
-    record::{Record, store},
-    report,
-    selector::Selector,
     session,
+    world::Roster,
+};
+use fizeau_comm::{
+    Alone,
+    preflight::{Facts, Sharing},
+    rendezvous::{
+        MeetingWay, hear,
+        token::{NONCE, TAG, Token},
+    },
+};
+use fizeau_device::{Device, fake::Fake};
+use fizeau_domain::{
+    case::{Case, KernelName, Point},
+    selector::Selector,
     spec::{
         self, Part, Properties,
         part::{GpuFile, HostFile, LinkFile},
     },
     suite::Suite,
     text::is_hidden,
-    world::Roster,
+};
+use fizeau_judge::{
+    compare::{Comparison, Options, Waiver},
+    localise::raw::Measured,
+};
+use fizeau_record::{Record, store};
+use fizeau_report::{
+    self as report,
+    format::{
+        nccl_tests,
+        terminal::{Colour, Terminal},
+    },
 };
 use serde_json::{Value, json};
 use std::{

@@ -1,5 +1,5 @@
 // The parameters of kernels: one struct for each operation, the same for every kernel of it,
-// passed by value. src/kernel.rs mirrors them; tests/library/kernels.rs compares the two.
+// passed by value. crates/domain/src/kernel.rs mirrors them; tests/library/kernels.rs compares the two.
 //
 // Addresses are typed pointers: from integers, some compilers make slower loads.
 #pragma once

@@ -1,5 +1,5 @@
 // Whether the same work leaves the same bits: a hash of memory, a tally of the hashes that were
-// seen, and patterns that are written and read back. src/kernel/sdc.rs says the same for the host.
+// seen, and patterns that are written and read back. crates/domain/src/kernel/sdc.rs says the same for the host.
 #include "params.h"
 #include "block_sum.h"
 

@@ -7,7 +7,7 @@ GOLDEN = 2_654_435_769
 
 
 def lengths(point):
-    """Keys of each sequence, as `Lengths::keys` of src/case/attention.rs has them."""
+    """Keys of each sequence, as `Lengths::keys` of crates/domain/src/case/attention.rs has them."""
     longest = point["keys"]
     if point.get("lengths", "equal") == "equal":
         return [longest] * point["batch"]

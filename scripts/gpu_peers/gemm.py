@@ -14,7 +14,7 @@ def up(length, multiple):
 
 
 def dealt(point):
-    """Rows of each group, as `Routing::deal` of src/case/grouped.rs, largest first."""
+    """Rows of each group, as `Routing::deal` of crates/domain/src/case/grouped.rs, largest first."""
     rows, groups = point["m"], point["groups"]
     if point["routing"] == "balanced":
         return [rows // groups + (group < rows % groups) for group in range(groups)]

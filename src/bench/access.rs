@@ -6,9 +6,9 @@
 //! taken for another changes the sum.
 
 use super::{Rank, Unready, Workload, stream};
-use crate::{
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::{Access, AccessPoint, Case, Point},
-    device::{Buffer, Device, DeviceError, Function, Launch},
     kernel::{AccessParams, Operation},
     outcome::Check,
     spec::Properties,
@@ -101,7 +101,7 @@ fn words(seed: u64, count: u64) -> Vec<u64> {
 /// Makes a case ready.
 pub fn prepare<'r>(
     point: &AccessPoint,
-    kernel: &crate::case::KernelName,
+    kernel: &fizeau_domain::case::KernelName,
     Rank { device, .. }: Rank<'r>,
 ) -> Result<Box<dyn Workload + 'r>, Unready> {
     let function = device.load(Operation::Access(point.access), kernel)?;

@@ -7,13 +7,8 @@
 //! it ends elsewhere.
 
 use super::{Workload, filled};
-use crate::{
-    case::LatencyPoint,
-    device::{Buffer, Device, DeviceError, Function, Launch},
-    kernel::LatencyParams,
-    outcome::Check,
-    units::Bytes,
-};
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{case::LatencyPoint, kernel::LatencyParams, outcome::Check, units::Bytes};
 
 /// The unit that cells are counted in: a line of every CPU that is in use, half of one on a GPU.
 pub(super) const LINE: u64 = 64;
@@ -192,7 +187,7 @@ fn cycle(cells: usize) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Backend, host::Host};
+    use fizeau_device::{Backend, host::Host};
 
     /// Blocks of cells that are far apart are written one by one.
     #[test]

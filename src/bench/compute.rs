@@ -1,9 +1,9 @@
 //! The arithmetic ceiling: multiply-adds on registers alone, on all units.
 
 use super::{Rank, Unready, Workload};
-use crate::{
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::{Case, ComputePoint, KernelName, Point},
-    device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
     kernel::{ComputeParams, Operation},
     outcome::Check,

@@ -11,7 +11,7 @@ pub(super) trait Element: Pod {
     const SUM_ROUNDOFF: f64;
     /// Unit roundoff of the output where it is narrower than the sums, else 0.
     const OUTPUT_ROUNDOFF: f64;
-    /// Whether B is kept column by column; see [`crate::kernel::GemmParams`].
+    /// Whether B is kept column by column; see [`fizeau_domain::kernel::GemmParams`].
     const BY_COLUMNS: bool = false;
     /// What stands in C before a product is made.
     const POISON: Self;

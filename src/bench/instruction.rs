@@ -2,9 +2,9 @@
 //! one before. Nothing else is on the way: one unit, and no memory but what the instruction loads.
 
 use super::{Rank, Unready, Workload};
-use crate::{
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::{Case, InstructionPoint, KernelName, Point},
-    device::{Buffer, Device, DeviceError, Function, Launch},
     kernel::{LatencyParams, Operation},
     outcome::Check,
     suite::Suite,

@@ -14,9 +14,9 @@ use super::{
     chain::{Chain, LINE},
     sides, stream,
 };
-use crate::{
+use fizeau_device::DeviceError;
+use fizeau_domain::{
     case::{Case, KernelName, LatencyPoint, Point},
-    device::DeviceError,
     kernel::Operation,
     spec::Properties,
     suite::Suite,

@@ -2,9 +2,9 @@
 //! one that did not happen is found out.
 
 use super::{Rank, Unready, Workload};
-use crate::{
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::{Case, KernelName, LaunchPoint, Launching, Point},
-    device::{Buffer, Device, DeviceError, Function, Launch},
     kernel::{LaunchParams, Operation},
     outcome::Check,
     suite::Suite,

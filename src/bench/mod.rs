@@ -21,10 +21,10 @@ mod together;
 pub mod transfer;
 mod verify;
 
-pub use crate::comm::Rank;
-use crate::{
+pub use fizeau_comm::Rank;
+use fizeau_device::{DeviceError, host};
+use fizeau_domain::{
     case::{Case, KernelName, Point},
-    device::{DeviceError, host},
     outcome::{Cache, Check, Integrity},
     spec::Properties,
     suite::{KernelChoice, Suite},

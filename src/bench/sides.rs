@@ -12,9 +12,9 @@ use super::{
     chain::{Chain, LINE},
     filled,
 };
-use crate::{
+use fizeau_device::{Device, Launch};
+use fizeau_domain::{
     case::{CacheSide, Case, KernelName, LatencyPoint, Point},
-    device::{Device, Launch},
     kernel::{Operation, ProbeParams},
     units::Bytes,
 };
@@ -69,7 +69,7 @@ fn probe(
     kernel: &KernelName,
     cells: u64,
     lines: u64,
-    empty: impl FnOnce() -> Result<(), crate::device::DeviceError>,
+    empty: impl FnOnce() -> Result<(), fizeau_device::DeviceError>,
 ) -> Result<(Vec<u64>, u64), Unready> {
     let function = &device.load(Operation::LatencyProbe, kernel)?;
     let left = device.allocate(Bytes(8 * (lines + 1)))?;

@@ -15,9 +15,9 @@ use super::{
     Rank, Unready, Workload,
     verify::{self, Expected, Pattern},
 };
-use crate::{
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::{Case, KernelName, Point, StreamOperation, StreamPoint},
-    device::{Buffer, Device, DeviceError, Function, Launch},
     kernel::{Operation, StreamParams},
     outcome::Check,
     spec::Properties,
@@ -313,7 +313,7 @@ impl Workload for Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::CacheLevel;
+    use fizeau_domain::spec::CacheLevel;
 
     #[test]
     fn sweeps_go_from_end_to_end_in_whole_kibibytes() {

@@ -3,7 +3,8 @@
 //! wait for the others without end.
 
 use super::{Rank, Unready, Workload};
-use crate::{device::DeviceError, outcome::Check};
+use fizeau_device::DeviceError;
+use fizeau_domain::outcome::Check;
 
 /// A case that each rank works on alone, ready on every rank or on none.
 pub fn beside_each_other<'r>(

@@ -7,9 +7,9 @@ use super::{
     Rank, Unready, Workload, access,
     chain::{Chain, LINE},
 };
-use crate::{
+use fizeau_device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch};
+use fizeau_domain::{
     case::{Case, HostMemory, KernelName, MemoryNode, Point, Transfer, TransferPoint},
-    device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch},
     kernel::{Operation, TransferParams},
     outcome::Check,
     suite::Suite,

@@ -5,11 +5,8 @@
 //! it. Memory moves random bits and equal bits at the same speed on CPUs; the kernels cannot know
 //! the pattern.
 
-use crate::{
-    device::{Buffer, Device, DeviceError},
-    outcome::Check,
-    units::Bytes,
-};
+use fizeau_device::{Buffer, Device, DeviceError};
+use fizeau_domain::{outcome::Check, units::Bytes};
 
 /// Elements after which a pattern repeats: the largest prime below 2^16.
 const PERIOD: usize = 65_521;

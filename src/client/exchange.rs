@@ -1,14 +1,11 @@
 //! One request: sent, its answer received token by token, and what became of it.
 
 use super::http::{Client, Connections, is_closed, unwrapped};
-use crate::{
-    clock::Moment,
-    load::{
-        received::{self, Received},
-        row::{Ending, Row},
-    },
-    text::shorten,
-    units::Seconds,
+use fizeau_device::clock::Moment;
+use fizeau_domain::{text::shorten, units::Seconds};
+use fizeau_projection::load::{
+    received::{self, Received},
+    row::{Ending, Row},
 };
 use std::io::{self, Read};
 use ureq::{Agent, Body, Error, Timeout, http::Response};

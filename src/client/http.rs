@@ -1,7 +1,8 @@
 //! HTTP and TLS by ureq, with everything off that would change a measurement in silence: limits on
 //! connections, retries, redirects, proxies, lookups of names while requests are sent.
 
-use crate::{load::target::Target, units::Seconds};
+use fizeau_domain::units::Seconds;
+use fizeau_projection::load::target::Target;
 use rustls::crypto::ring;
 use serde_json::Value;
 use std::{

@@ -5,10 +5,8 @@ use super::{
     exchange::{Outcome, Prepared},
     http::{Client, Connections},
 };
-use crate::{
-    clock::{self, Moment},
-    load::row::{Ending, Row},
-};
+use fizeau_device::clock::{self, Moment};
+use fizeau_projection::load::row::{Ending, Row};
 use std::{
     io,
     num::NonZeroU64,

@@ -1,13 +1,11 @@
 //! Asks a server for `/metrics` while a level of load is sent.
 
 use super::http::{Client, Connections};
-use crate::{
-    clock::{self, Moment},
-    load::{
-        metrics::{self, Quantity},
-        row::Sample,
-    },
-    units::Seconds,
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::units::Seconds;
+use fizeau_projection::load::{
+    metrics::{self, Quantity},
+    row::Sample,
 };
 use std::{
     collections::BTreeMap,

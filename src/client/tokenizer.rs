@@ -1,7 +1,7 @@
 //! The server's own tokenizer, by which prompts get an exact number of tokens.
 
 use super::http::{Client, Connections};
-use crate::load::target::Endpoint;
+use fizeau_projection::load::target::Endpoint;
 use serde_json::{Value, json};
 
 /// Whose `/tokenize` it is.

@@ -10,17 +10,16 @@ use super::{
     report::{self, ReportFormat},
     tied,
 };
-use crate::{
-    ab::{self, Arm, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings},
-    clock,
-    compare::Quantity,
-    device::user::UserFile,
-    outcome::Outcome,
-    record::store,
-    report::{about, without_numbers},
-};
 use anyhow::{Context as _, bail};
 use clap::Args;
+use fizeau_device::{clock, user::UserFile};
+use fizeau_domain::outcome::Outcome;
+use fizeau_judge::{
+    ab::{self, Arm, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings},
+    compare::Quantity,
+};
+use fizeau_record::store;
+use fizeau_report::{about, without_numbers};
 use serde::Deserialize;
 use std::{
     collections::HashMap,
@@ -134,7 +133,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     };
     let trial = ab::run(&names, settings, &mut children)?;
     let words = [0, 1].map(|at| sides[at].words());
-    let mut document = crate::report::trial(&trial, &words, &warnings);
+    let mut document = fizeau_report::trial(&trial, &words, &warnings);
     if children.is_stub {
         document = without_numbers(document);
     }

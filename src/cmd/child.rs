@@ -2,12 +2,10 @@
 //! record of its own.
 
 use super::{Global, Interrupted, launch};
-use crate::{
-    clock,
-    record::{Record, store},
-    units::Seconds,
-};
 use anyhow::{Context as _, bail};
+use fizeau_device::clock;
+use fizeau_domain::units::Seconds;
+use fizeau_record::{Record, store};
 use std::{
     fs,
     io::Read as _,

@@ -4,16 +4,15 @@ use super::{
     Global, Usage, exit, project,
     report::{self, ReportFormat},
 };
-use crate::{
-    claim::{Answer, Claim, ClaimFile, Named, TEXT_MAX, Verdict, judge},
-    data::Catalogue,
-    file,
-    format::csv,
-    model::Model,
-    project::Layout,
-    report::verdicts,
-};
+use crate::data::Catalogue;
 use clap::{Args, ValueEnum};
+use fizeau_domain::model::Model;
+use fizeau_projection::{
+    claim::{Answer, Claim, ClaimFile, Named, TEXT_MAX, Verdict, judge},
+    project::Layout,
+};
+use fizeau_record::file;
+use fizeau_report::{format::csv, verdicts};
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 /// Arguments of `claim`.

@@ -5,17 +5,15 @@ use super::{
     report::{self, ReportFormat},
     side_by_side,
 };
-use crate::{
-    compare::{self, Comparison, FALSE_DISCOVERIES, Incomparable, THRESHOLD, Waiver},
-    record::{
-        Record,
-        store::{self, RecordError},
-    },
-    report::{about, without_numbers},
-    verdict::Verdict,
-};
 use anyhow::{Context, bail};
 use clap::Args;
+use fizeau_domain::verdict::Verdict;
+use fizeau_judge::compare::{self, Comparison, FALSE_DISCOVERIES, Incomparable, THRESHOLD, Waiver};
+use fizeau_record::{
+    Record,
+    store::{self, RecordError},
+};
+use fizeau_report::{about, without_numbers};
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 /// Arguments of `compare`.
@@ -120,7 +118,7 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
         }
         compared.push((gpu, comparison));
     }
-    let mut document = crate::report::comparisons(&compared);
+    let mut document = fizeau_report::comparisons(&compared);
     if is_stub {
         document = without_numbers(document);
     }

@@ -1,16 +1,16 @@
 //! `fizeau devices`: what there is to measure, and what its limits are.
 
 use super::{Global, exit, plan, report};
-use crate::{
-    data::Catalogue,
-    device::{BACKENDS, Backend, Device, Identity},
+use crate::data::Catalogue;
+use clap::Args;
+use fizeau_device::{BACKENDS, Backend, Device, Identity};
+use fizeau_domain::{
     dtype::Dtype,
-    record::{DeviceSettings, Environment},
-    report::{Block, Cell, Column, Document, Table, Weight, without_numbers},
     spec::{self, Match, Part, Properties},
     units::{BytesPerSecond, FlopsPerSecond, Megahertz},
 };
-use clap::Args;
+use fizeau_record::{DeviceSettings, Environment};
+use fizeau_report::{Block, Cell, Column, Document, Table, Weight, without_numbers};
 use std::{fmt::Display, process::ExitCode};
 
 /// Arguments of `devices`.
@@ -369,7 +369,7 @@ fn peaks(properties: &Properties, part: Option<&Part>, clock: Option<Megahertz>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Bytes, Watts};
+    use fizeau_domain::units::{Bytes, Watts};
 
     fn kind(power: f64, memory: u64) -> Kind {
         let properties = Properties {

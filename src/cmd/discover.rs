@@ -8,15 +8,12 @@ use super::{
     run_args::RunArgs,
     search,
 };
-use crate::{
-    data::Catalogue,
-    discover::{Discovery, check, draft},
-    dtype::Dtype,
-    record::{Record, store},
-    report::{Document, discovery},
-    world::choice,
-};
+use crate::{data::Catalogue, world::choice};
 use clap::Args;
+use fizeau_domain::dtype::Dtype;
+use fizeau_judge::discover::{Discovery, check, draft};
+use fizeau_record::{Record, store};
+use fizeau_report::{Document, discovery};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -139,7 +136,7 @@ struct Told<'t> {
 
 impl Told<'_> {
     /// The part that the device of a record is in this catalogue.
-    fn part_of(&self, record: &Record) -> Option<&crate::spec::Part> {
+    fn part_of(&self, record: &Record) -> Option<&fizeau_domain::spec::Part> {
         let part = self.catalogue.part_of(&record.header.device)?;
         // A draft is compared with what was measured when it was made.
         Some(self.catalogue.drafts.get(&part.id).unwrap_or(part))

@@ -1,21 +1,19 @@
 //! `fizeau doctor`: what would spoil numbers here, and how to fix it.
 
 use super::{Global, exit, plan};
-use crate::{
-    data::Catalogue,
-    device::{
-        BACKENDS, Backend, Device, Finding,
-        State::{self, Absent, Fail, Ok as Fine, Warn},
-        host,
-    },
-    measure,
-    record::Environment,
-    report::unknown::Unknown,
+use crate::{data::Catalogue, measure, world::choice};
+use fizeau_device::{
+    BACKENDS, Backend, Device, Finding,
+    State::{self, Absent, Fail, Ok as Fine, Warn},
+    host,
+};
+use fizeau_domain::{
     spec::{Properties, STUB},
     text::wrap,
     units::Seconds,
-    world::choice,
 };
+use fizeau_record::Environment;
+use fizeau_report::unknown::Unknown;
 use std::{fmt::Write as _, process::ExitCode};
 
 /// A spin of 1 ms is to be measured this well.
@@ -42,7 +40,7 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
         true => super::print_json(&findings)?,
         false => {
             let text = text(&findings, super::report::window(global).width)?;
-            let lines: Vec<String> = text.lines().map(crate::text::clean).collect();
+            let lines: Vec<String> = text.lines().map(fizeau_domain::text::clean).collect();
             super::print(&lines.join("\n"))?
         }
     };

@@ -3,17 +3,14 @@
 use super::{Global, Usage, estimate, plan, print, report, user_kernels};
 use crate::{
     bench::{self, Rank},
-    case::Case,
     data::Catalogue,
-    report::{explain, without_numbers},
-    selector::Selector,
-    spec,
-    suite::Suite,
-    text::for_shells,
-    units::Seconds,
     world::{Choice, choice},
 };
 use clap::Args;
+use fizeau_domain::{
+    case::Case, selector::Selector, spec, suite::Suite, text::for_shells, units::Seconds,
+};
+use fizeau_report::{explain, without_numbers};
 use std::{path::PathBuf, process::ExitCode};
 
 /// Arguments of `explain`.

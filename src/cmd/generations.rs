@@ -6,12 +6,12 @@ use super::{
     report::{self, FILE, ReportArgs, ReportFormat, window},
     shown, side_by_side,
 };
-use crate::{
-    data::Catalogue,
+use crate::data::Catalogue;
+use fizeau_domain::spec::Part;
+use fizeau_record::{Header, Record, store};
+use fizeau_report::{
     format::csv,
-    record::{Header, Record, store},
-    report::generations::{self, Side},
-    spec::Part,
+    generations::{self, Side},
 };
 use std::{
     collections::BTreeSet,

@@ -5,19 +5,12 @@ use super::{
     Cli, Usage, Verb, exit, localise, run as run_verb,
     signals::{self, Request, Requests},
 };
-use crate::{
-    clock::{self, Moment},
-    comm::{
-        mpi::abi,
-        private,
-        rendezvous::token::{hexadecimal, random},
-        watchdog::neighbours,
-    },
-    units::Seconds,
-    world::{Choice, choice},
-};
+use crate::world::{Choice, choice};
 use anyhow::Context;
 use clap::{Args, Parser};
+use fizeau_comm::{mpi::abi, private, rendezvous::token::random, watchdog::neighbours};
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::{text::hex, units::Seconds};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
@@ -200,10 +193,10 @@ impl Ranks {
     /// Starts one process for each rank. Those of one node meet through files of a directory that
     /// this user alone can enter.
     fn start(args: &LaunchArgs, node: u32, program: &Path) -> anyhow::Result<Ranks> {
-        let token = hexadecimal(&random::<16>().context("no random numbers")?);
+        let token = hex(&random::<16>().context("no random numbers")?);
         let meeting = (args.nodes == 1)
             .then(|| {
-                let name = format!("meeting-{}", hexadecimal(&random::<8>()?));
+                let name = format!("meeting-{}", hex(&random::<8>()?));
                 private::create_directory(&parents(), &name)
             })
             .transpose()
@@ -214,7 +207,7 @@ impl Ranks {
         for place in 0..args.ranks {
             let mut command = Command::new(program);
             command.args(&args.command);
-            crate::launcher::variables().for_each(|variable| {
+            fizeau_domain::launcher::variables().for_each(|variable| {
                 command.env_remove(variable);
             });
             command.env("RANK", (first + place).to_string());

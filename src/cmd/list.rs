@@ -3,14 +3,16 @@
 use super::{Global, estimate, plan, print, print_json, report, user_kernels};
 use crate::{
     bench::{self, Rank},
-    case::Case,
-    device,
-    report::unknown::{Unknown, kind_of},
     session,
+};
+use clap::Args;
+use fizeau_device as device;
+use fizeau_domain::{
+    case::Case,
     text::{clean, wrap},
     units::{Bytes, Seconds},
 };
-use clap::Args;
+use fizeau_report::unknown::{Unknown, kind_of};
 use serde::Serialize;
 use std::{path::PathBuf, process::ExitCode};
 

@@ -3,20 +3,21 @@
 mod words;
 
 use super::{Global, Usage, compare::Share, print, print_json, say};
-use crate::{
-    clock, file,
-    labels::Labels,
-    localise::{
-        self, Findings, LEAST_EFFECT,
-        plan::{self, Plan, Round},
-        raw::{self, Measured, RankPlace, RawExchange},
-    },
-    text::{self, clean},
-    units::{Bytes, Seconds},
-    world::{self, Choice, HostName, Joined, Seats, Terms, choice, exchanges},
-};
+use crate::world::{self, Choice, HostName, Joined, Seats, Terms, choice, exchanges};
 use anyhow::{Context, bail};
 use clap::Args;
+use fizeau_device::clock;
+use fizeau_domain::{
+    labels::Labels,
+    text::{self, clean},
+    units::{Bytes, Seconds},
+};
+use fizeau_judge::localise::{
+    self, Findings, LEAST_EFFECT,
+    plan::{self, Plan, Round},
+    raw::{self, Measured, RankPlace, RawExchange},
+};
+use fizeau_record::file;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},

@@ -39,14 +39,14 @@ pub mod verify;
 pub mod what_if;
 
 use crate::{
-    comm::rendezvous::MeetingError,
-    device::Device,
-    file,
-    record::store,
-    text,
+    kernels,
     world::{Choice, Ending, NoSuchDevice, ToldByAnother, choice},
 };
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use fizeau_comm::rendezvous::MeetingError;
+use fizeau_device::Device;
+use fizeau_domain::text;
+use fizeau_record::{file, store};
 use std::{
     fs,
     io::{self, IsTerminal, Write},
@@ -56,7 +56,7 @@ use std::{
 
 /// Exit codes, as the help and README state them.
 pub mod exit {
-    use crate::verdict::Verdict;
+    use fizeau_domain::verdict::Verdict;
 
     /// Something failed, or was invalid, or got slower; or numbers would be spoilt here.
     pub const FAILED: u8 = Verdict::Fail.exit_code();
@@ -217,6 +217,7 @@ fizeau measures how close a machine runs to the speed of light. Next:
 
 /// Runs the command line; what `main` returns.
 pub fn main() -> ExitCode {
+    fizeau_device::bundle::install(kernels::BUNDLE);
     if !launch::end_with_launcher() {
         return ExitCode::from(exit::COULD_NOT_RUN);
     }
@@ -404,7 +405,7 @@ fn man() -> anyhow::Result<ExitCode> {
 }
 
 fn schema() -> anyhow::Result<ExitCode> {
-    print_json(&crate::record::CURRENT.schema())
+    print_json(&fizeau_record::CURRENT.schema())
 }
 
 /// Prints a value as JSON, for machines, with nothing in it that a terminal acts upon.

@@ -3,17 +3,19 @@
 use super::{Global, Usage, user_kernels};
 use crate::{
     bench::{self, Rank},
-    case::Case,
     data::Catalogue,
-    record::Environment,
-    report::unknown::{self, Unknown},
-    selector::Selector,
-    spec::{Match, Properties},
-    suite::Suite,
     world::{Choice, choice},
 };
 use anyhow::bail;
 use clap::Args;
+use fizeau_domain::{
+    case::Case,
+    selector::Selector,
+    spec::{Match, Properties},
+    suite::Suite,
+};
+use fizeau_record::Environment;
+use fizeau_report::unknown::{self, Unknown};
 use std::{collections::HashSet, path::PathBuf};
 
 /// The suite of the sizes that GPUs exchange in training and inference.

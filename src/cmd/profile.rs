@@ -1,17 +1,17 @@
 //! `fizeau profile`: profiles for `fizeau accept`.
 
 use super::{Global, Usage, accept, plan};
-use crate::{
-    accept::{
-        learn::{self, LearnError, Run},
-        profile::Profile,
-    },
-    data::Catalogue,
-    record::{Record, store},
+use crate::data::Catalogue;
+use clap::{Args, Subcommand};
+use fizeau_domain::{
     spec::Properties,
     text::{clean, counted},
 };
-use clap::{Args, Subcommand};
+use fizeau_judge::accept::{
+    learn::{self, LearnError, Run},
+    profile::Profile,
+};
+use fizeau_record::{Record, store};
 use std::{
     collections::BTreeMap,
     fs,

@@ -5,17 +5,15 @@
 //! runs while it is timed. Elsewhere plain lines are written, at most one a second, and one for
 //! each minute without another: by a thread that sleeps until then.
 
-use crate::{
-    case::Case,
-    clock::{self, Moment},
-    format::{cell, clean, shorten_id},
-    outcome::Outcome,
-    record::Header,
-    report::{self, Finished},
-    session::Watcher,
-    units::Seconds,
-};
+use crate::session::Watcher;
 use clap::ValueEnum;
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::{case::Case, outcome::Outcome, units::Seconds};
+use fizeau_record::Header;
+use fizeau_report::{
+    self as report, Finished,
+    format::{cell, clean, shorten_id},
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     collections::HashMap,

@@ -5,20 +5,19 @@ use super::{
     report::{self, ReportFormat},
     what_if::{self, Base, WHAT_IFS_MAX},
 };
-use crate::{
-    data::Catalogue,
-    format::csv,
+use crate::data::Catalogue;
+use clap::Args;
+use fizeau_domain::{
     model::{Format, Model, Module, config::KV_DEFAULT},
     number,
-    project::{
-        Alternative, Demand, Hardware, Layout, Link, MediansFile, Offer, Public, Scenario, Seen,
-        Serving, Slo, Split, joined::joined, project_with, sweep::CONCURRENCY_MAX,
-    },
-    record::store,
-    report::projection,
     units::{BytesPerSecond, Seconds},
 };
-use clap::Args;
+use fizeau_projection::project::{
+    Alternative, Demand, Hardware, Layout, Link, MediansFile, Offer, Public, Scenario, Seen,
+    Serving, Slo, Split, joined::joined, project_with, sweep::CONCURRENCY_MAX,
+};
+use fizeau_record::store;
+use fizeau_report::{format::csv, projection};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -214,16 +213,16 @@ pub fn part_called<'a>(
     catalogue: &'a Catalogue,
     option: &str,
     name: &str,
-) -> Result<(&'a crate::spec::Part, Option<String>), Usage> {
+) -> Result<(&'a fizeau_domain::spec::Part, Option<String>), Usage> {
     let wanted = name.to_ascii_lowercase();
     if let Some(part) = catalogue.parts.iter().find(|part| part.id == wanted) {
         return Ok((part, None));
     }
-    let begins = |part: &&crate::spec::Part| {
+    let begins = |part: &&fizeau_domain::spec::Part| {
         part.id.strip_prefix(&wanted).is_some_and(|rest| rest.starts_with('-'))
     };
     let found: Vec<_> = catalogue.parts.iter().filter(begins).collect();
-    let is_board = |part: &&&crate::spec::Part| {
+    let is_board = |part: &&&fizeau_domain::spec::Part| {
         let rest = &part.id[wanted.len()..];
         rest.starts_with("-sxm") || rest.starts_with("-hgx")
     };

@@ -1,14 +1,11 @@
 //! A session of which another process or rank tells the user.
 
 use super::{exit, report, run::has_broken};
-use crate::{
-    case::Case,
-    outcome::Outcome,
-    record::{
-        Header,
-        store::{self, Writer},
-    },
-    session::{End, Session, Watcher},
+use crate::session::{End, Session, Watcher};
+use fizeau_domain::{case::Case, outcome::Outcome};
+use fizeau_record::{
+    Header,
+    store::{self, Writer},
 };
 use std::{cell::Cell, path::Path, process::ExitCode};
 

@@ -1,18 +1,18 @@
 //! `fizeau report`: makes the report of a run again, from its record alone.
 
 use super::{Global, Usage, frontier, generations, side_by_side, write_file};
-use crate::{
-    format::{
-        csv, html, json, markdown, nccl_tests, nvbandwidth, superbench,
-        terminal::{self, Colour, Terminal},
-    },
-    record::{Record, store},
-    report::{self, About, Document, about},
-};
 use anyhow::{Context as _, bail};
 use clap::{
     Args, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
+};
+use fizeau_record::{Record, store};
+use fizeau_report::{
+    self as report, About, Document, about,
+    format::{
+        csv, html, json, markdown, nccl_tests, nvbandwidth, superbench,
+        terminal::{self, Colour, Terminal},
+    },
 };
 use std::{
     collections::BTreeSet,
@@ -248,7 +248,7 @@ fn newest(local: &Path) -> anyhow::Result<PathBuf> {
 fn write_pictures(dir: &Path, document: &Document) -> anyhow::Result<()> {
     super::make_directory(dir, "--png DIR")?;
     for chart in document.charts() {
-        let picture = crate::format::png::render(chart, document)?;
+        let picture = fizeau_report::format::png::render(chart, document)?;
         write_file(&dir.join(format!("{}.png", chart.name)), &picture, "--png DIR")?;
     }
     Ok(())

@@ -12,25 +12,26 @@ use super::{
 };
 use crate::{
     bench::Rank,
-    case::{Case, Point},
-    clock,
-    comm::synchronised_device::SynchronisedDevice,
     data::Catalogue,
-    device::{self, Device, Identity},
-    node_state::Board,
-    outcome::Outcome,
-    record::{
-        Header, Record,
-        store::{self, RecordError, Writer},
-    },
-    report::about,
     session::{self, Apart, End, Session},
-    spec::{Properties, Yardstick},
-    suite::{MeasureSettings, Suite},
-    units::{Bytes, Seconds},
     world::{self, Choice, HostName, Joined, KeptRecord, Link, Seat, Seats, Terms, choice, memory},
 };
 use anyhow::Context;
+use fizeau_comm::synchronised_device::SynchronisedDevice;
+use fizeau_device::{self as device, Device, Identity, clock};
+use fizeau_domain::{
+    case::{Case, Point},
+    node_state::Board,
+    outcome::Outcome,
+    spec::{Properties, Yardstick},
+    suite::{MeasureSettings, Suite},
+    units::{Bytes, Seconds},
+};
+use fizeau_record::{
+    Header, Record,
+    store::{self, RecordError, Writer},
+};
+use fizeau_report::about;
 use std::{
     cell::Cell,
     collections::{HashMap, HashSet},
@@ -392,12 +393,12 @@ impl Run<'_> {
         let about = about::of_run(record);
         let window = report::window(self.global);
         if self.global.json {
-            let document = crate::report::run(record);
+            let document = fizeau_report::run(record);
             return report::render_about(&document, &about, ReportFormat::Json, window);
         }
         let document = match self.args.full {
-            true => crate::report::run(record),
-            false => crate::report::brief(record),
+            true => fizeau_report::run(record),
+            false => fizeau_report::brief(record),
         };
         let mut text = report::render(&document, ReportFormat::Terminal, window)?;
         text += &format!("\nrecord: {}\n", shown(&directory.join(store::FILE)));

@@ -3,11 +3,11 @@
 //! it can come into a record.
 
 use super::{Global, plan::PlanArgs, progress::ProgressMode, user_kernels::InChild};
-use crate::record::store;
 use clap::{
     Args,
     builder::{PathBufValueParser, TypedValueParser as _},
 };
+use fizeau_record::store;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `run`.

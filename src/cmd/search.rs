@@ -10,17 +10,11 @@ use super::{
     report::{self, ReportFormat},
     run, say, shown, signals,
 };
-use crate::{
-    case::Point,
-    clock,
-    discover::search::{Search, Shape, Tried},
-    dtype::Dtype,
-    outcome::Outcome,
-    record::{Header, Line, Record, store},
-    report::search as document,
-    text::counted,
-    units::Seconds,
-};
+use fizeau_device::clock;
+use fizeau_domain::{case::Point, dtype::Dtype, outcome::Outcome, text::counted, units::Seconds};
+use fizeau_judge::discover::search::{Search, Shape, Tried};
+use fizeau_record::{Header, Line, Record, store};
+use fizeau_report::search as document;
 use std::{
     fs,
     path::{Path, PathBuf},

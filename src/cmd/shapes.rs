@@ -1,12 +1,10 @@
 //! `fizeau shapes`: the shapes of a model as a suite that `run` takes.
 
 use super::{Global, Usage, project};
-use crate::{
-    data::Catalogue,
-    project::shapes::{Forms, Shapes},
-    suite::Suite,
-};
+use crate::data::Catalogue;
 use clap::{Args, ValueEnum};
+use fizeau_domain::suite::Suite;
+use fizeau_projection::project::shapes::{Forms, Shapes};
 use std::{path::PathBuf, process::ExitCode};
 
 /// Arguments of `shapes`.

@@ -15,14 +15,11 @@ use super::{
     signals::{self, Request, Requests},
     turns::Told,
 };
-use crate::{
-    clock::{self, Moment},
-    file, launcher,
-    record::{Record, store},
-    report::GpuRun,
-    units::Seconds,
-};
 use anyhow::{Context, bail};
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::{launcher, units::Seconds};
+use fizeau_record::{Record, file, store};
+use fizeau_report::GpuRun;
 use std::{
     collections::{HashSet, VecDeque},
     fs,
@@ -227,7 +224,7 @@ fn measure(
 /// Writes and prints the report.
 fn finish(directory: &Path, code: u8, global: &Global) -> anyhow::Result<ExitCode> {
     let runs = read(directory)?;
-    let document = crate::report::side_by_side(&runs);
+    let document = fizeau_report::side_by_side(&runs);
     let written = report::write_document(directory, &document);
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let shown_part = if global.json { document } else { document.summary() };

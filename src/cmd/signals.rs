@@ -1,11 +1,9 @@
 //! Requests to end that come from outside the program: Ctrl-C, `kill`, a terminal that goes away.
 
 use super::{exit, launch::wake_stopped_ranks};
-use crate::{
-    clock::{self, Moment},
-    units::Seconds,
-};
 use anyhow::Context;
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::units::Seconds;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
     flag,

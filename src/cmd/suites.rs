@@ -3,15 +3,17 @@
 use super::{Global, Usage, estimate, plan, print, print_json, report};
 use crate::{
     bench::{self, Rank},
-    case::Case,
     data::Catalogue,
-    device::Device,
-    spec::Properties,
-    text::{clean, counted, wrap},
-    units::Seconds,
     world::{Choice, choice},
 };
 use clap::Args;
+use fizeau_device::Device;
+use fizeau_domain::{
+    case::Case,
+    spec::Properties,
+    text::{clean, counted, wrap},
+    units::Seconds,
+};
 use serde::Serialize;
 use std::{collections::HashSet, process::ExitCode};
 

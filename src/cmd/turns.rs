@@ -1,10 +1,10 @@
 //! A process of `fizeau run` that measures one of several GPUs: what it tells the process that
 //! started it ([`Told`]), and how it waits for its turn where GPUs share something ([`Turns`]).
 
-use crate::{
+use crate::session::Watcher;
+use fizeau_domain::{
     case::{Case, Point},
     outcome::Outcome,
-    session::Watcher,
 };
 use std::{
     fmt,
@@ -105,7 +105,7 @@ pub fn arrange(cases: &mut Vec<Case>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
+    use fizeau_domain::{
         case::{HostMemory, KernelName, LaunchPoint, Launching, Transfer, TransferPoint},
         units::Bytes,
     };

@@ -4,22 +4,20 @@
 //! then one for each case. Whatever such a process comes to is its case's outcome, and no other's.
 
 use super::{Global, Usage, child::Measuring, exit, launch, plan::PlanArgs};
-use crate::{
-    case::{Case, KernelName},
-    clock,
-    device::{
-        Device, DeviceError,
-        user::{self, Calls, UserFile},
-    },
-    outcome::{Failure, Outcome},
-    record::{Header, UserKernels, store},
-    session::Apart,
-    text,
-    units::Seconds,
-    world::choice,
-};
+use crate::{session::Apart, world::choice};
 use anyhow::Context as _;
 use clap::ValueEnum;
+use fizeau_device::{
+    Device, DeviceError, clock,
+    user::{self, Calls, UserFile},
+};
+use fizeau_domain::{
+    case::{Case, KernelName},
+    outcome::{Failure, Outcome},
+    text,
+    units::Seconds,
+};
+use fizeau_record::{Header, UserKernels, store};
 use std::{
     cell::Cell,
     fs,

@@ -9,19 +9,19 @@ use super::{
     },
     exit, fleet, plan,
 };
-use crate::{
-    evidence::{
-        account::{Account, Program},
-        file as names,
-        follow::{self, Again},
-        manifest::{self, Manifest},
-    },
-    file,
+use anyhow::Context as _;
+use clap::Args;
+use fizeau_domain::{
     text::{clean, counted},
     verdict::Verdict,
 };
-use anyhow::Context as _;
-use clap::Args;
+use fizeau_judge::{
+    evidence::account::{Account, Program},
+    evidence::file as names,
+    evidence::follow::{self, Again},
+    evidence::manifest::{self, Manifest},
+};
+use fizeau_record::file;
 use serde::Serialize;
 use serde_json::Value;
 use std::{

@@ -2,13 +2,13 @@
 //! otherwise.
 
 use super::{Usage, project};
-use crate::{
-    data::Catalogue,
+use crate::data::Catalogue;
+use fizeau_domain::{
     model::Model,
-    project::{
-        Alternative, Apart, Demand, DraftCost, Layout, Link, Offer, Serving, Speculation, Speed,
-    },
     units::{BytesPerSecond, Watts},
+};
+use fizeau_projection::project::{
+    Alternative, Apart, Demand, DraftCost, Layout, Link, Offer, Serving, Speculation, Speed,
 };
 use std::collections::BTreeSet;
 
@@ -58,7 +58,8 @@ fn number<T: std::str::FromStr>(key: &str, text: &str) -> Result<T, String> {
 }
 
 fn positive(key: &str, text: &str) -> Result<f64, String> {
-    crate::number::positive(text).map_err(|why| format!("{key}={text}: a number above 0; {why}"))
+    fizeau_domain::number::positive(text)
+        .map_err(|why| format!("{key}={text}: a number above 0; {why}"))
 }
 
 /// Keys that may stand more than once: `precision=experts=mxfp4,precision=attention=fp8`.

@@ -6,16 +6,15 @@
 
 pub mod stop;
 
-use crate::{
-    clock,
-    comm::{Alone, Communicator, Rank},
-    device::{Device, DeviceError, Timing},
+use fizeau_comm::{Alone, Communicator, Rank};
+use fizeau_device::{Device, DeviceError, Timing, clock};
+use fizeau_domain::{
     outcome::{Cache, Samples, Warmup},
-    record::Timer,
     stats::quantile,
     suite::MeasureSettings,
     units::{Megahertz, Seconds},
 };
+use fizeau_record::Timer;
 
 /// What is timed: `enqueue(repeat)` puts that many iterations on the device, back to back.
 pub type Enqueue<'e> = dyn FnMut(u32) -> Result<(), DeviceError> + 'e;
@@ -241,7 +240,7 @@ pub fn self_test(device: &dyn Device) -> Result<Vec<KnownDuration>, DeviceError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Backend, host::Host};
+    use fizeau_device::{Backend, host::Host};
 
     const SETTINGS: MeasureSettings = MeasureSettings {
         samples_min: 10,
@@ -298,7 +297,7 @@ mod tests {
 
     #[test]
     fn cold_samples_are_evicted_each_and_never_batched() {
-        let device = crate::device::fake::Fake::default().device();
+        let device = fizeau_device::fake::Fake::default().device();
         let mut repeats = Vec::new();
         let mut work = |repeat| {
             repeats.push(repeat);

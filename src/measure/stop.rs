@@ -1,6 +1,6 @@
 //! When there are samples enough.
 
-use crate::{outcome::StopReason, stats::quantile, suite::MeasureSettings, units::Seconds};
+use fizeau_domain::{outcome::StopReason, stats::quantile, suite::MeasureSettings, units::Seconds};
 
 /// Samples between two looks at the noise, at least; later on a tenth of those there are, or the
 /// looks would cost more than the samples.

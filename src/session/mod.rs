@@ -3,19 +3,18 @@
 pub mod one;
 pub mod planted;
 
-use crate::{
-    bench::{self, Rank},
+use crate::bench::{self, Rank};
+use fizeau_device::{DeviceError, clock, host};
+use fizeau_domain::{
     case::Case,
-    clock,
-    device::{DeviceError, host},
     outcome::{Failure, Outcome},
-    record::{
-        Footer, Header, Line,
-        store::{RecordError, Writer},
-    },
     spec::{Properties, Yardstick},
     suite::MeasureSettings,
     units::{Bytes, Seconds},
+};
+use fizeau_record::{
+    Footer, Header, Line,
+    store::{RecordError, Writer},
 };
 use std::{
     collections::HashSet,

@@ -4,11 +4,15 @@
 use super::planted::{self, Slowed};
 use crate::{
     bench::{self, Rank, Unready, Workload},
-    case::{Case, Point},
-    clock::{self, Moment},
-    device::{Device, DeviceError, host},
-    guard::{self, Witness},
     measure::{self, Taken},
+};
+use fizeau_device::{
+    Device, DeviceError,
+    clock::{self, Moment},
+    host,
+};
+use fizeau_domain::{
+    case::{Case, Point},
     outcome::{
         AVAILABLE_MIN, Cache, Check, Contrast, Failure, Integrity, Measurement, Outcome, Samples,
     },
@@ -17,6 +21,7 @@ use crate::{
     suite::MeasureSettings,
     units::{Megahertz, Seconds},
 };
+use fizeau_record::guard::{self, Witness};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The other state of the caches is measured with this share of the headline's budgets.

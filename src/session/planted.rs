@@ -2,11 +2,10 @@
 //! real machine: `FIZEAU_PLANT='stream/*=0.1'` makes each iteration of those cases last a tenth
 //! longer. A release build does not look at the variable.
 
-use crate::{
-    bench::{Workload, sdc},
+use crate::bench::{Workload, sdc};
+use fizeau_device::{DeviceError, clock};
+use fizeau_domain::{
     case::Case,
-    clock,
-    device::DeviceError,
     outcome::{Check, Integrity},
     selector::Selector,
 };
@@ -34,7 +33,7 @@ pub fn share_of(case: &Case) -> Option<f64> {
 }
 
 fn asked_for() -> Option<(String, f64)> {
-    if !crate::CAN_PLANT {
+    if !fizeau_domain::CAN_PLANT {
         return None;
     }
     let text = std::env::var(VARIABLE).ok()?;

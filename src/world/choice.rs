@@ -1,12 +1,9 @@
 //! Which device, and how many ranks: by the names of a command line.
 
-use crate::{
-    case::KernelName,
-    clock,
-    comm::{Alone, Communicator, Planned, host::ThreadRanks, nccl::Engine},
-    device::{BACKENDS, Backend, Device, DeviceError, fake::Fake},
-};
 use anyhow::Context;
+use fizeau_comm::{Alone, Communicator, Planned, host::ThreadRanks, nccl::Engine};
+use fizeau_device::{BACKENDS, Backend, Device, DeviceError, clock, fake::Fake};
+use fizeau_domain::case::KernelName;
 
 /// The backend that is always there.
 pub(super) const HOST: &str = "host";

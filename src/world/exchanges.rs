@@ -1,19 +1,19 @@
-//! Rounds in which every rank exchanges data with one other: what [`localise`](crate::localise)
+//! Rounds in which every rank exchanges data with one other: what [`localise`](fizeau_judge::localise)
 //! judges.
 
 use super::Joined;
-use crate::{
-    comm::Communicator,
-    device::{Buffer, Device},
-    localise::{
-        Exchange,
-        plan::{Plan, Round},
-        raw::{self, RankPlace},
-    },
+use anyhow::Context;
+use fizeau_comm::Communicator;
+use fizeau_device::{Buffer, Device};
+use fizeau_domain::{
     stats::quantile,
     units::{Bytes, Seconds},
 };
-use anyhow::Context;
+use fizeau_judge::localise::{
+    Exchange,
+    plan::{Plan, Round},
+    raw::{self, RankPlace},
+};
 
 /// Exchanges of a round that are timed, after one that is not.
 const TIMED: usize = 5;

@@ -2,13 +2,13 @@
 //! failed, the reason is said, and the process ends.
 
 use super::GRACE;
-use crate::{
+use fizeau_domain::{
     case::{Case, CollectivePoint, Point},
     outcome::{Failure, Outcome},
-    record::{
-        Header, Line,
-        store::{self, RecordError},
-    },
+};
+use fizeau_record::{
+    Header, Line,
+    store::{self, RecordError},
 };
 use nccl_rs::Monitor;
 use std::{

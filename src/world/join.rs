@@ -6,17 +6,15 @@ use super::{
     meet::{Candidate, Roster},
     seat::Seat,
 };
-use crate::{
-    comm::{
-        Communicator,
-        mpi::Mpi,
-        nccl::Nccl,
-        rendezvous::Meeting,
-        watchdog::{self, neighbours},
-    },
-    device::Device,
-};
 use anyhow::Context;
+use fizeau_comm::{
+    Communicator,
+    mpi::Mpi,
+    nccl::Nccl,
+    rendezvous::Meeting,
+    watchdog::{self, neighbours},
+};
+use fizeau_device::Device;
 
 /// What connects a rank to the others.
 pub enum Link<'d> {

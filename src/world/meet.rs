@@ -6,21 +6,18 @@ use super::{
     choice::{self, Choice, HOST},
     seat::Seat,
 };
-use crate::{
-    comm::{
-        Communicator,
-        nccl::Engine,
-        preflight::{self, Facts, Sharing},
-        rendezvous::{Meeting, Patience},
-        watchdog::shared_board::{Board, BoardFile},
-    },
-    device::{Device, host},
-    launcher::World,
-    localise::raw::RankPlace,
-    record::Network,
-    units::Seconds,
-};
 use anyhow::{Context, bail};
+use fizeau_comm::{
+    Communicator,
+    nccl::Engine,
+    preflight::{self, Facts, Sharing},
+    rendezvous::{Meeting, Patience},
+    watchdog::shared_board::{Board, BoardFile},
+};
+use fizeau_device::{Device, host};
+use fizeau_domain::{launcher::World, units::Seconds};
+use fizeau_judge::localise::raw::RankPlace;
+use fizeau_record::Network;
 use nccl_rs::UniqueId;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::atomic::AtomicBool, thread};

@@ -1,7 +1,8 @@
 //! How much memory the ranks of a run may take.
 
 use super::{join::Link, meet::Roster};
-use crate::{device::host, units::Bytes};
+use fizeau_device::host;
+use fizeau_domain::units::Bytes;
 
 /// Memory that all ranks together may take; none where this rank's is not known. Ranks of one
 /// device share what is free on it, and no rank may take more than the one that has least.

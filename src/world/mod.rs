@@ -22,8 +22,9 @@ pub use meet::{HostName, Roster};
 pub use seat::{Seat, Seats};
 pub use settle::{ToldByAnother, settle};
 
-use crate::{device::Device, units::Seconds};
 use anyhow::Context;
+use fizeau_device::Device;
+use fizeau_domain::units::Seconds;
 use meet::Candidate;
 use std::{sync::atomic::AtomicBool, time::Duration};
 

@@ -1,15 +1,13 @@
 //! Which ranks this process is, and where they meet the others.
 
 use super::choice::{self, Choice};
-use crate::{
-    comm::{
-        Communicator,
-        mpi::Mpi,
-        rendezvous::{Meeting, MeetingWay, Room},
-    },
-    launcher::{self, Launcher, World},
-};
 use anyhow::Context;
+use fizeau_comm::{
+    Communicator,
+    mpi::Mpi,
+    rendezvous::{Meeting, MeetingWay, Room},
+};
+use fizeau_domain::launcher::{self, Launcher, World};
 use std::{sync::Arc, thread};
 
 /// A rank's place, and where it meets the others.

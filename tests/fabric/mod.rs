@@ -1,10 +1,8 @@
 //! A simulated fabric with planted faults: rates of pairs of ranks, for `localise` to judge.
 
-use fizeau::{
-    labels::Kind,
-    localise::{
-        Answer, Exchange, Findings, Group, GroupOf, LEAST_EFFECT, Named, judge_with, plan::Plan,
-    },
+use fizeau_domain::labels::Kind;
+use fizeau_judge::localise::{
+    Answer, Exchange, Findings, Group, GroupOf, LEAST_EFFECT, Named, judge_with, plan::Plan,
 };
 use std::collections::BTreeSet;
 

@@ -1,12 +1,12 @@
 //! A machine of stub GPUs with a stub NCCL between them, and what ranks on it are held against.
 
 use super::program::{Place as Folder, Said, said};
-use fizeau::{
+use fizeau_domain::{
     case::{Collective, Place, Point},
     dtype::Dtype,
     outcome::Outcome,
-    record::Record,
 };
+use fizeau_record::Record;
 use std::{
     collections::BTreeSet,
     env, fs,

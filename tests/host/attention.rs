@@ -1,13 +1,13 @@
 //! Every kernel of the host's attention against the definition, over odd shapes.
 
-use fizeau::{
-    bench::{self, Rank},
+use fizeau::bench::{self, Rank};
+use fizeau_comm::Alone;
+use fizeau_device::{
+    Backend, Buffer, Capabilities, Device, DeviceError, Function, Launch, Timing,
+    host::{Host, HostDevice},
+};
+use fizeau_domain::{
     case::{AttentionKind, AttentionPoint, Case, KernelName, Lengths, Mask, Point},
-    comm::Alone,
-    device::{
-        Backend, Buffer, Capabilities, Device, DeviceError, Function, Launch, Timing,
-        host::{Host, HostDevice},
-    },
     dtype::Dtype,
     kernel::{AttentionParams, AttentionSequence, Operation, Params},
     spec::Properties,

@@ -1,11 +1,11 @@
 //! Collectives between the host's threads: bus factors, and every collective against its check
 //! and against a plain model, at odd counts and numbers of ranks.
 
-use fizeau::{
-    bench::{self, Rank},
+use fizeau::bench::{self, Rank};
+use fizeau_comm::{Communicator, RankBuffers, host::ThreadRanks};
+use fizeau_device::{Backend, Buffer, Device, DeviceError, host::Host};
+use fizeau_domain::{
     case::{Case, Collective, CollectivePoint, KernelName, Place, Point},
-    comm::{Communicator, RankBuffers, host::ThreadRanks},
-    device::{Backend, Buffer, Device, DeviceError, host::Host},
     dtype::Dtype,
     suite::Suite,
     units::Bytes,

@@ -1,14 +1,14 @@
 //! Every kernel of the host's matrix products against a plain reference, over odd shapes.
 
 use crate::attention::Forgetful;
-use fizeau::{
-    bench::{self, Rank},
+use fizeau::bench::{self, Rank};
+use fizeau_comm::Alone;
+use fizeau_device::{
+    Backend, Device,
+    host::{Host, HostDevice},
+};
+use fizeau_domain::{
     case::{Case, Contents, GemmPoint, GroupedPoint, KernelName, Point, Routing},
-    comm::Alone,
-    device::{
-        Backend, Device,
-        host::{Host, HostDevice},
-    },
     dtype::Dtype,
     kernel::Operation,
     spec::{CacheLevel, Properties},

@@ -1,14 +1,14 @@
 //! The host's memory and compute kernels: every variant of this machine is right, and an iteration
 //! that does nothing is not.
 
-use fizeau::{
-    bench::{self, Rank},
+use fizeau::bench::{self, Rank};
+use fizeau_comm::Alone;
+use fizeau_device::{Backend, Device, host::Host};
+use fizeau_domain::{
     case::{
         Case, ComputePoint, Instruction, InstructionPoint, LatencyPoint, Point, StreamOperation,
         StreamPoint,
     },
-    comm::Alone,
-    device::{Backend, Device, host::Host},
     dtype::Dtype,
     kernel::Operation,
     units::Bytes,
@@ -19,7 +19,7 @@ fn host() -> Box<dyn Device> {
 }
 
 /// Runs a case a few times; the check of its result, after having seen that no result is wrong.
-fn check(device: &dyn Device, case: &Case) -> fizeau::outcome::Check {
+fn check(device: &dyn Device, case: &Case) -> fizeau_domain::outcome::Check {
     let rank = Rank { device, peers: &Alone };
     let mut workload = bench::prepare(case, rank).unwrap_or_else(|error| panic!("{case}: {error}"));
     let granule = workload.granule();

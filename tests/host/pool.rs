@@ -1,11 +1,11 @@
 //! The host's threads: every block runs, once, also where there are more of them than cores, and a
 //! panic ends a launch instead of hanging it.
 
-use fizeau::{
-    device::{
-        DeviceError,
-        host::pool::{Block, Pool, give_up},
-    },
+use fizeau_device::{
+    DeviceError,
+    host::pool::{Block, Pool, give_up},
+};
+use fizeau_domain::{
     kernel::{LatencyParams, Params},
     units::Bytes,
 };

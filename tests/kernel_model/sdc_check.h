@@ -1,4 +1,4 @@
-// The kernels that look for silent corruption: the hash is that of src/kernel/sdc.rs for any number
+// The kernels that look for silent corruption: the hash is that of crates/domain/src/kernel/sdc.rs for any number
 // of blocks, the tally counts each hash and keeps the first two, and patterns find what was
 // changed.
 

@@ -1,9 +1,7 @@
 //! Published claims and what is said of them.
 
-use fizeau::{
-    claim::{Answer, Claim, ClaimFile, Named, Verdict, judge},
-    data::Catalogue,
-};
+use fizeau::data::Catalogue;
+use fizeau_projection::claim::{Answer, Claim, ClaimFile, Named, Verdict, judge};
 
 fn judged(catalogue: &Catalogue, claim: &Claim) -> Result<Verdict, String> {
     let model = claim.model.as_ref().map(|name| catalogue.model(name).expect("a model"));

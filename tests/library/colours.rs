@@ -1,6 +1,6 @@
 //! The colours of charts: readers of any colour vision tell them apart, in both modes of the page.
 
-use fizeau::format::plot::{MUTED, PALETTE};
+use fizeau_report::format::plot::{MUTED, PALETTE};
 use std::fs;
 
 /// Red, green and blue, linear, 0..1.
@@ -94,7 +94,7 @@ struct Mode {
 
 /// Of the pictures, and what the page's style makes of them where the reader prefers a dark one.
 fn modes() -> [Mode; 2] {
-    let style = fs::read_to_string("src/format/html/style.css").expect("the style");
+    let style = fs::read_to_string("crates/report/src/format/html/style.css").expect("the style");
     let hex = |colour: &plotters::style::RGBColor| {
         format!("{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
     };

@@ -3,21 +3,23 @@
 use crate::synthetic;
 use fizeau::{
     bench::{Rank, Workload},
+    session::one,
+};
+use fizeau_comm::Alone;
+use fizeau_device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake};
+use fizeau_domain::{
     case::{Case, ComputePoint, KernelName, Point, StreamOperation, StreamPoint},
-    comm::Alone,
-    compare::{Comparison, Fate, Incomparable, Options, judge::Direction},
-    device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake},
     dtype::Dtype,
     kernel::{Operation, StreamParams},
     outcome::{Cache, Check, Code, Measurement, Outcome},
-    record::{DeviceSettings, Record},
-    report::{self, Block},
-    session::one,
     spec::{Network, Yardstick},
     suite::MeasureSettings,
     units::{Bytes, Seconds, Watts},
     verdict::Verdict,
 };
+use fizeau_judge::compare::{Comparison, Fate, Incomparable, Options, judge::Direction};
+use fizeau_record::{DeviceSettings, Record};
+use fizeau_report::{self as report, Block};
 
 const SETTINGS: MeasureSettings = MeasureSettings {
     samples_min: 20,
@@ -179,7 +181,7 @@ fn what_a_family_shares_is_said_in_a_line() {
     assert!((all.ratio - 1.1).abs() < 0.01, "{all:?}");
     // What narrower groups would repeat is not told twice.
     assert_eq!(found.groups.len(), 1, "{:?}", found.groups);
-    let text = fizeau::report::comparison(&found);
+    let text = fizeau_report::comparison(&found);
     let said = format!("{text:?}");
     assert!(said.contains("all cases: +") && said.contains("40 of 40 cases"), "{said}");
 }
@@ -338,7 +340,7 @@ fn times_of_other_quantities_are_not_compared() {
         }
         assert_eq!(found.count(Fate::Incomparable), changes.len());
         assert_eq!((found.regressions(), found.verdict()), (0, Verdict::Pass));
-        let said = format!("{:?}", fizeau::report::comparison(&found));
+        let said = format!("{:?}", fizeau_report::comparison(&found));
         assert!(said.contains("incomparable, ") && said.contains(": caches: hot in A"), "{said}");
     }
     // Where a side's own replicates differ, its mean is of nothing.
@@ -430,7 +432,7 @@ fn a_waiver_makes_nothing_better_than_it_is() {
         (found.rows.clone(), found.verdict()),
         (compare(&before, &same).rows, Verdict::Pass)
     );
-    assert!("[".parse::<fizeau::compare::Waiver>().is_err());
+    assert!("[".parse::<fizeau_judge::compare::Waiver>().is_err());
 }
 
 #[test]

@@ -3,11 +3,9 @@
 #[path = "../../examples/corruption_rates/trial.rs"]
 mod trial;
 
-use fizeau::{
-    bench::sdc::planted::Site,
-    device::{Backend, host::Host},
-    stats::rate_seen,
-};
+use fizeau::bench::sdc::planted::Site;
+use fizeau_device::{Backend, host::Host};
+use fizeau_domain::stats::rate_seen;
 
 #[test]
 fn one_flipped_bit_is_caught_wherever_it_is() {
@@ -41,19 +39,19 @@ fn the_stated_rate_is_seen_as_often_as_is_stated() {
 
 mod verdicts {
     use crate::synthetic;
-    use fizeau::{
-        accept::{
-            Judged, Level,
-            node::{Device, Node},
-            profile::Profile,
-        },
+    use fizeau_domain::{
         case::{Case, KernelName, Point, SdcPoint},
         dtype::Dtype,
         outcome::{Failure, Integrity, Outcome},
-        record::Record,
         stats::rate_seen,
         verdict::Verdict,
     };
+    use fizeau_judge::accept::{
+        Judged, Level,
+        node::{Device, Node},
+        profile::Profile,
+    };
+    use fizeau_record::Record;
 
     const PROFILE: &str = r#"
 name = "bits"
@@ -94,7 +92,7 @@ resource = "results"
             Shows::Hash(hash) => {
                 let (case, integrity) = (case.clone(), integrity(0, Some(hash)));
                 let (code, telemetry) = (Vec::new(), None);
-                Outcome::Measured(Box::new(fizeau::outcome::Measurement {
+                Outcome::Measured(Box::new(fizeau_domain::outcome::Measurement {
                     case,
                     integrity,
                     code,

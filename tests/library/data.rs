@@ -1,12 +1,12 @@
 //! The data's own arithmetic: vendor numbers that contradict each other are found here. Each rule
 //! has a planted fault beside it.
 
-use fizeau::{
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     case::{
         AttentionKind, AttentionPoint, ComputePoint, Contents, GemmPoint, Lengths, Mask, Point,
         StreamOperation, StreamPoint,
     },
-    data::Catalogue,
     dtype::Dtype,
     spec::{
         self, Bound, CacheLevel, Conditions, CpuId, Match, Properties, Tier,

@@ -5,20 +5,20 @@ use crate::{
     data::{gpu_faults, host_faults},
     synthetic,
 };
-use fizeau::{
-    data::Catalogue,
-    discover::{
-        Discovery,
-        check::{self, Standing},
-        draft::{self, Draft},
-    },
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     dtype::Dtype,
-    record::Record,
     spec::{
         STUB,
         part::{GpuFile, HostFile},
     },
 };
+use fizeau_judge::discover::{
+    Discovery,
+    check::{self, Standing},
+    draft::{self, Draft},
+};
+use fizeau_record::Record;
 use std::fs;
 
 /// The draft of a record, in a catalogue that it is overlaid on.

@@ -3,15 +3,12 @@
 //! another.
 
 use crate::error_rates::random::Random;
-use fizeau::{
-    compare::{
-        Comparison, FALSE_DISCOVERIES, Fate, Options, THRESHOLD,
-        judge::{self, Direction, Judgement, Observed, Rule},
-    },
-    outcome::Outcome,
-    record::{Record, store},
-    verdict::Verdict,
+use fizeau_domain::{outcome::Outcome, verdict::Verdict};
+use fizeau_judge::compare::{
+    Comparison, FALSE_DISCOVERIES, Fate, Options, THRESHOLD,
+    judge::{self, Direction, Judgement, Observed, Rule},
 };
+use fizeau_record::{Record, store};
 use std::collections::BTreeMap;
 
 const PLACE: &str = "results/serving/2026-11-22-one-core";

@@ -12,7 +12,7 @@ pub mod random;
 #[path = "../../examples/error_rates/table.rs"]
 mod table;
 
-use fizeau::record::store;
+use fizeau_record::store;
 use intervals::{COUNTS, Process};
 use machine::{Noise, Planted};
 use std::fs;
@@ -56,7 +56,7 @@ fn what_cannot_be_known_is_said() {
 #[test]
 fn halves_of_the_committed_record_agree() {
     let record = store::read("results/epyc-9005/2026-11-21-kvm-2-cores".as_ref()).expect("kept");
-    let times = |one: &fizeau::outcome::Outcome| -> Option<Vec<f64>> {
+    let times = |one: &fizeau_domain::outcome::Outcome| -> Option<Vec<f64>> {
         Some(one.measured()?.samples.times.iter().map(|time| time.0).collect())
     };
     let cases: Vec<Vec<f64>> = record.outcomes.iter().filter_map(times).collect();

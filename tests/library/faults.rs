@@ -2,16 +2,18 @@
 
 use fizeau::{
     bench::{Rank, Unready, Workload},
+    session::one,
+};
+use fizeau_comm::Alone;
+use fizeau_device::{
+    Backend, Buffer, Device, DeviceError, Function, Launch,
+    fake::{Fake, Fault},
+};
+use fizeau_domain::{
     case::{Case, KernelName, Point, StreamOperation, StreamPoint},
-    comm::Alone,
-    device::{
-        Backend, Buffer, Device, DeviceError, Function, Launch,
-        fake::{Fake, Fault},
-    },
     dtype::Dtype,
     kernel::{Operation, StreamParams},
     outcome::{Check, Failure, Invalidity, Measurement, Outcome, StopReason},
-    session::one,
     spec::Yardstick,
     suite::MeasureSettings,
     units::{Bytes, Seconds},

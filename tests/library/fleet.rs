@@ -1,16 +1,14 @@
 //! The rules of `fizeau fleet` on planted fleets, and by themselves.
 
-use fizeau::{
-    fleet::{
-        Dependence, Group,
-        component::{self, Kind},
-        doubt::Doubt,
-        judge::{Judged, Settings, Survey, Why, judge},
-        recipe::{Recipe, RecipeError, Shape},
-        rules::Rule,
-        score::{Scores, Tally, score},
-    },
-    verdict::Verdict,
+use fizeau_domain::verdict::Verdict;
+use fizeau_judge::fleet::{
+    Dependence, Group,
+    component::{self, Kind},
+    doubt::Doubt,
+    judge::{Judged, Settings, Survey, Why, judge},
+    recipe::{Recipe, RecipeError, Shape},
+    rules::Rule,
+    score::{Scores, Tally, score},
 };
 use oorandom::Rand64;
 use std::f64::consts::TAU;
@@ -216,7 +214,7 @@ fn noise_that_is_not_as_assumed_is_said_to_be() {
         recipe.faulty = 0.0;
         recipe.neighbour.share = 0.0;
         change(&mut recipe);
-        let fleet = fizeau::fleet::planted::Fleet::plant(&recipe, 1_000, 3);
+        let fleet = fizeau_judge::fleet::planted::Fleet::plant(&recipe, 1_000, 3);
         let survey = judge(&fleet.groups(), &fleet.nodes, &Settings::default());
         survey.wholes.into_iter().flat_map(|whole| whole.doubts).collect::<Vec<_>>()
     };

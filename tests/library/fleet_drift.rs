@@ -1,13 +1,11 @@
 //! `fizeau fleet drift` on planted courses of time.
 
 use super::fleet_survey::{fleet, gathered, options};
-use fizeau::{
-    fleet::{
-        drift::{Drift, drift},
-        row::Row,
-        survey::survey,
-    },
-    labels::Labels,
+use fizeau_domain::labels::Labels;
+use fizeau_judge::fleet::{
+    drift::{Drift, drift},
+    row::Row,
+    survey::survey,
 };
 
 /// Sessions of a fleet in the course of time, where `change` gives the factor of a device on a day.

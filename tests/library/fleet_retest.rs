@@ -2,17 +2,14 @@
 //! to.
 
 use super::fleet_survey::{failed, fleet, gathered, options};
-use fizeau::{
-    fleet::{
-        flag::Flagged,
-        plan::{Pair, Plan, Retest},
-        row::Row,
-        survey::{Report, Surveyed, survey},
-    },
-    format,
-    labels::Labels,
-    verdict::Verdict,
+use fizeau_domain::{labels::Labels, verdict::Verdict};
+use fizeau_judge::fleet::{
+    flag::Flagged,
+    plan::{Pair, Plan, Retest},
+    row::Row,
+    survey::{Report, Surveyed, survey},
 };
+use fizeau_report::format;
 use std::collections::BTreeSet;
 
 fn surveyed(rows: &[Row<'_>], retest: Retest) -> Surveyed {

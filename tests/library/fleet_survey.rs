@@ -1,19 +1,16 @@
 //! `fizeau fleet survey` on rows of a store: who is who, what is compared, and what hostile input
 //! comes to.
 
-use fizeau::{
-    fleet::{
-        component::Named,
-        gather::{DEVICES_MAX, Gathered},
-        row::{ACCEPTANCE, FORMAT, NODE, Row},
-        site::Expected,
-        survey::{Options, Report, Surveyed, survey},
-        units::Window,
-    },
-    format,
-    labels::Labels,
-    verdict::Verdict,
+use fizeau_domain::{labels::Labels, verdict::Verdict};
+use fizeau_judge::fleet::{
+    component::Named,
+    gather::{DEVICES_MAX, Gathered},
+    row::{ACCEPTANCE, FORMAT, NODE, Row},
+    site::Expected,
+    survey::{Options, Report, Surveyed, survey},
+    units::Window,
 };
+use fizeau_report::format;
 use oorandom::Rand64;
 use proptest::prelude::*;
 use std::f64::consts::TAU;

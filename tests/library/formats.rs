@@ -2,15 +2,17 @@
 //! nvbandwidth's text and JSON, SuperBench's lines, JUnit's XML, Prometheus's text.
 
 use crate::synthetic;
-use fizeau::{
-    accept::{FORMAT, Judged, Level, Report, cause::Cause, profile::Kind},
+use fizeau_domain::{
     case::{Case, HostMemory, KernelName, Point, Transfer, TransferPoint},
-    format::{acceptance, nvbandwidth, superbench},
     outcome::{Failure, Outcome},
-    record::Record,
-    report,
     units::{Bytes, Seconds},
     verdict::Verdict,
+};
+use fizeau_judge::accept::{FORMAT, Judged, Level, Report, cause::Cause, profile::Kind};
+use fizeau_record::Record;
+use fizeau_report::{
+    self as report,
+    format::{acceptance, nvbandwidth, superbench},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,13 +1,12 @@
 //! The report of a power frontier, from synthetic records.
 
 use crate::synthetic;
-use fizeau::{
-    format::html,
+use fizeau_domain::{
     outcome::{Outcome, Telemetry},
-    record::Record,
-    report::{Block, Cell, Document, Rung, frontier},
     units::{Joules, Seconds, Watts},
 };
+use fizeau_record::Record;
+use fizeau_report::{Block, Cell, Document, Rung, format::html, frontier};
 use std::{env, fs};
 
 /// A rung at which everything takes `time` times as long, at a power.

@@ -7,7 +7,7 @@ mod mutate;
 #[path = "../../examples/fuzz/targets.rs"]
 mod targets;
 
-use fizeau::record::store;
+use fizeau_record::store;
 use targets::Kind;
 
 /// Another seed than that of the long run.

@@ -3,22 +3,24 @@
 
 use crate::synthetic;
 use fizeau::{
+    cmd::report::{ReportFormat, render},
+    data::Catalogue,
+};
+use fizeau_domain::{
     case::{
         Case, ComputePoint, Contents, GemmPoint, KernelName, LatencyPoint, Point, StreamOperation,
         StreamPoint,
     },
-    cmd::report::{ReportFormat, render},
-    data::Catalogue,
     dtype::Dtype,
-    format::terminal::{Colour, Terminal},
     outcome::{Measurement, Outcome},
-    record::Record,
-    report::{
-        Block, Cell, Document, Table,
-        generations::{self, Side},
-    },
     spec::{CacheLevel, Conditions, Part, Properties, headline, lights},
     units::{Bytes, Seconds},
+};
+use fizeau_record::Record;
+use fizeau_report::{
+    Block, Cell, Document, Table,
+    format::terminal::{Colour, Terminal},
+    generations::{self, Side},
 };
 use std::{env, fs, path::Path, sync::LazyLock};
 
@@ -169,7 +171,7 @@ fn every_format_of_three_records_and_of_parts_alone() {
         }
         insta::assert_snapshot!(format!("{name}.md"), shown(document, ReportFormat::Markdown, 0));
         insta::assert_snapshot!(format!("{name}.json"), shown(document, ReportFormat::Json, 0));
-        let csv = fizeau::format::csv::of_table(table).expect("a table");
+        let csv = fizeau_report::format::csv::of_table(table).expect("a table");
         insta::assert_snapshot!(format!("{name}.csv"), csv);
         let html = shown(document, ReportFormat::Html, 0);
         assert!(html.contains("machine balance") && html.trim_end().ends_with("</html>"), "{html}");
@@ -312,7 +314,7 @@ fn portable_kernels_of_an_unknown_architecture_are_counted_and_not_judged() {
     unknown.header.environment.unknown_architecture = Some("sm_130".into());
     for outcome in &mut unknown.outcomes {
         let Outcome::Measured(one) = outcome else { continue };
-        let image = fizeau::outcome::Code::Image {
+        let image = fizeau_domain::outcome::Code::Image {
             sha256: "0".repeat(64),
             target: "compute_80".into(),
             compiler: "NVRTC stub".into(),

@@ -2,11 +2,8 @@
 //! under one parent.
 
 use crate::{formats, synthetic};
-use fizeau::{
-    format::html,
-    outcome::{Integrity, Outcome},
-    report::{self, Document, GpuRun},
-};
+use fizeau_domain::outcome::{Integrity, Outcome};
+use fizeau_report::{self as report, Document, GpuRun, format::html};
 use std::{collections::HashSet, fs};
 
 /// The headings of a page that stand below one of the same words, or beside one.

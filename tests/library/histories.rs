@@ -1,17 +1,15 @@
 //! What a node was told decides the same again, by way of a file, whatever it was told.
 
 use crate::synthetic;
-use fizeau::{
-    accept::{
-        Judged, Level,
-        cause::Cause,
-        history::{self, Event},
-        node::{Device, Node},
-        profile::Profile,
-    },
-    outcome::{Failure, Outcome},
-    record::Record,
+use fizeau_domain::outcome::{Failure, Outcome};
+use fizeau_judge::accept::{
+    Judged, Level,
+    cause::Cause,
+    history::{self, Event},
+    node::{Device, Node},
+    profile::Profile,
 };
+use fizeau_record::Record;
 use std::collections::BTreeMap;
 
 const PROFILE: &str = r#"

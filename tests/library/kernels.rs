@@ -1,6 +1,6 @@
 //! The list of GPU kernels, their files and their parameters belong together.
 
-use fizeau::kernel;
+use fizeau_domain::kernel;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

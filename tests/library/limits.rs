@@ -9,17 +9,15 @@
 //! cargo test --test library limits -- --nocapture
 //! ```
 
-use fizeau::{
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     case::{
         Access, AttentionKind, AttentionPoint, Case, Collective, CollectivePoint, ComputePoint,
         Contents, GemmPoint, HostMemory, KernelName, Lengths, Mask, Point, StreamOperation,
         StreamPoint, Transfer, TransferPoint,
     },
-    data::Catalogue,
     dtype::Dtype,
-    guard::{self, Witness},
     outcome::{Cache, Check, Invalidity, Measurement, Outcome, Samples, StopReason, Warmup},
-    record::Timer,
     spec::{
         self, CacheLevel, CpuId, Network, Part, Properties, Yardstick,
         part::{GpuFile, LinkFile},
@@ -27,6 +25,10 @@ use fizeau::{
     },
     stats::Summary,
     units::{Bytes, Megahertz, Seconds},
+};
+use fizeau_record::{
+    Timer,
+    guard::{self, Witness},
 };
 use serde::Deserialize;
 use std::{
@@ -499,7 +501,7 @@ fn architectures_have_the_rates_of_their_best_parts() {
 fn what_stays_on_the_chip_has_the_limit_of_its_banks() {
     let properties = properties(of_part("h100-sxm"));
     let yardstick = CATALOGUE.yardstick(&properties);
-    let point = Point::Access(fizeau::case::AccessPoint {
+    let point = Point::Access(fizeau_domain::case::AccessPoint {
         access: Access::Shared,
         working_set: Bytes::MIB * 100,
         row: Bytes(16),

@@ -1,12 +1,14 @@
 //! Results of clients, and the join with what the hardware allows.
 
-use fizeau::{
-    data::Catalogue,
-    format::{csv, html, terminal},
+use fizeau::data::Catalogue;
+use fizeau_domain::model::{Format, Model};
+use fizeau_projection::{
     load::{self, Engine, Joined, Line, Row, Source, Times, capacity::Goal, level::Limits},
-    model::{Format, Model},
     project::Hardware,
-    report::{Block, Document, LoadJoin, LoadResults},
+};
+use fizeau_report::{
+    Block, Document, LoadJoin, LoadResults,
+    format::{csv, html, terminal},
 };
 use serde_json::json;
 
@@ -337,7 +339,7 @@ fn what_is_faster_than_light_is_said() {
 
 fn document(served: &Served, source: Source, levels: Vec<Joined>) -> Document {
     let results = [LoadResults { file: "a.json".into(), source }];
-    fizeau::report::load(
+    fizeau_report::load(
         &results,
         Some(&LoadJoin { engine: engine(served), levels }),
         &Goal::default(),
@@ -367,7 +369,7 @@ fn hostile_names_are_harmless_in_every_format() {
     let levels = joined(&served, &source);
     let results = [LoadResults { file: hostile.into(), source }];
     let join = LoadJoin { engine: engine(&served), levels };
-    let document = fizeau::report::load(&results, Some(&join), &Goal::default());
+    let document = fizeau_report::load(&results, Some(&join), &Goal::default());
     let window = terminal::Terminal { width: None, colour: terminal::Colour::Never };
     let plain = terminal::render(&document, window);
     assert!(!plain.contains('\u{1b}') && !plain.contains('\u{202e}'), "{plain}");

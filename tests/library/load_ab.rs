@@ -1,16 +1,16 @@
 //! `fizeau load ab`: how often it names a difference that is not there, and finds one that is.
 
-use fizeau::{
+use fizeau_projection::load::{
+    Ending, Level, Plan, Row,
+    ab::{self, Arm, Judged, Metric, Pairs, ROUNDS_MIN, Run, Settings, Trial, Way},
+    arrivals::Arrivals,
+    level::Limits,
+    queue::Slots,
+    random::{Purpose, Random},
+};
+use fizeau_report::{
     format::{csv, html, terminal},
-    load::{
-        Ending, Level, Plan, Row,
-        ab::{self, Arm, Judged, Metric, Pairs, ROUNDS_MIN, Run, Settings, Trial, Way},
-        arrivals::Arrivals,
-        level::Limits,
-        queue::Slots,
-        random::{Purpose, Random},
-    },
-    report::load_ab,
+    load_ab,
 };
 
 /// Without a least effect: the test alone decides.

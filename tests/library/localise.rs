@@ -5,13 +5,11 @@
 mod fabric;
 
 use fabric::{Fabric, SlowComponent, Tally, tally};
-use fizeau::{
-    labels::Kind,
-    localise::{
-        Answer, Exchange, GroupOf, Inside, judge, plan,
-        power::{Fault, least_loss, rounds_needed},
-        raw::{self, Measured, RawError},
-    },
+use fizeau_domain::labels::Kind;
+use fizeau_judge::localise::{
+    Answer, Exchange, GroupOf, Inside, judge, plan,
+    power::{Fault, least_loss, rounds_needed},
+    raw::{self, Measured, RawError},
 };
 use std::collections::BTreeSet;
 

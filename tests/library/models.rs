@@ -1,10 +1,8 @@
 //! Models: parameters and caches against what publishers state and against sums written out, and
 //! configurations that have to be refused.
 
-use fizeau::{
-    data::Catalogue,
-    model::{Format, Model, config},
-};
+use fizeau::data::Catalogue;
+use fizeau_domain::model::{Format, Model, config};
 
 fn catalogue() -> Catalogue {
     Catalogue::load(None).expect("the embedded catalogue")

@@ -2,13 +2,12 @@
 //! space, by key.
 
 use crate::synthetic;
-use fizeau::{
+use fizeau_domain::{
     case::{Collective, Place, Point},
-    format::nccl_tests,
     outcome::{Failure, Outcome},
-    record::Record,
-    report,
 };
+use fizeau_record::Record;
+use fizeau_report::{self as report, format::nccl_tests};
 use serde_json::{Value, json};
 
 /// Where the columns of a row end, by the widths of its `printf`.

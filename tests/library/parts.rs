@@ -8,9 +8,9 @@
 //! of them. The last column is the dense 16-bit peak at that clock, where the part's operations per
 //! clock are known.
 
-use fizeau::{
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     case::{Contents, GemmPoint, Point, StreamOperation, StreamPoint},
-    data::Catalogue,
     dtype::Dtype,
     spec::{self, Bound, CacheLevel, Conditions, Match, Part, Properties, Tier},
     units::{Bytes, Megahertz},

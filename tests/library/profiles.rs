@@ -1,10 +1,8 @@
 //! The profiles of `data/profiles`: each is one, is for what there is, and claims no more than its
 //! source.
 
-use fizeau::{
-    accept::profile::{Kind, Profile, Quality},
-    data::Catalogue,
-};
+use fizeau::data::Catalogue;
+use fizeau_judge::accept::profile::{Kind, Profile, Quality};
 
 fn profiles() -> Vec<(Catalogue, Profile)> {
     let catalogue = Catalogue::load(None).expect("the catalogue");

@@ -1,20 +1,20 @@
 //! Projections: the order of the tiers and how they move with what they depend on, over random
 //! models, layouts and parts.
 
-use fizeau::{
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     case::{AttentionKind, Mask},
-    data::Catalogue,
     model::{Format, Model, Module, config},
-    project::{
-        Apart, By, DraftCost, Hardware, Layout, Limits, Link, Phase, Routing, Scenario, Serving,
-        Slo, Speculation, Speed, Split, Work, operation, point, served,
-        shapes::{Forms, Shapes},
-        step, sweep,
-    },
-    record::store,
     suite::Suite,
     units::{Bytes, BytesPerSecond, FlopsPerSecond},
 };
+use fizeau_projection::project::{
+    Apart, By, DraftCost, Hardware, Layout, Limits, Link, Phase, Routing, Scenario, Serving, Slo,
+    Speculation, Speed, Split, Work, operation, point, served,
+    shapes::{Forms, Shapes},
+    step, sweep,
+};
+use fizeau_record::store;
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -105,7 +105,7 @@ fn made_up() -> impl Strategy<Value = Hardware> {
             limits: Limits::Datasheet,
             memory: BytesPerSecond(memory),
             memory_most: BytesPerSecond(memory * more),
-            peaks: [(fizeau::dtype::Dtype::Bf16, FlopsPerSecond(peak))].into(),
+            peaks: [(fizeau_domain::dtype::Dtype::Bf16, FlopsPerSecond(peak))].into(),
             link: Some(Link {
                 inside: BytesPerSecond(link),
                 domain: Some(domain),
@@ -309,8 +309,10 @@ fn operations_have_the_parameters_of_the_model() {
         let weights = |split| -> f64 {
             let list = operation::operations(&model, work(split));
             let products = list.iter().map(|one| match one.kind {
-                fizeau::project::Kind::Gemm([_, n, k]) => one.count * n * k,
-                fizeau::project::Kind::Grouped([_, n, k, groups]) => one.count * n * k * groups,
+                fizeau_projection::project::Kind::Gemm([_, n, k]) => one.count * n * k,
+                fizeau_projection::project::Kind::Grouped([_, n, k, groups]) => {
+                    one.count * n * k * groups
+                }
                 _ => 0.0,
             });
             products.sum()
@@ -417,7 +419,7 @@ fn fronts_and_operating_points() {
     let layout: Layout = "tp1".parse().expect("a layout");
     let of = |requests| point(&model, &h200(), layout, &scenario(), requests).expect("a point");
     let points: Vec<_> = [1, 8, 64, 128].map(of).into();
-    let slo = |token| Slo { token: Some(fizeau::units::Seconds(token)), ..Slo::default() };
+    let slo = |token| Slo { token: Some(fizeau_domain::units::Seconds(token)), ..Slo::default() };
     let best = |slo| {
         let best = sweep::operating_point(&points, &slo, 1000, By::BestKnown);
         best.map(|point| point.concurrency)
@@ -445,7 +447,7 @@ fn a_record_of_this_kind_of_machine_gives_all_tiers() {
     }
     let mut without = record.clone();
     without.outcomes.retain(|outcome| match outcome {
-        fizeau::outcome::Outcome::Measured(one) => {
+        fizeau_domain::outcome::Outcome::Measured(one) => {
             matches!(one.case.point.operation(), "stream" | "compute")
         }
         _ => true,
@@ -510,7 +512,7 @@ fn fused_products_are_made_of_separate_ones() {
     let model = catalogue.model("llama-3.1-8b").expect("a model");
     let layout: Layout = "tp2".parse().expect("a layout");
     let of = |forms| Shapes::of(&model, layout, &scenario(), &[8], forms).products;
-    let decode = |shape: [u32; 3]| (fizeau::dtype::Dtype::Bf16, shape);
+    let decode = |shape: [u32; 3]| (fizeau_domain::dtype::Dtype::Bf16, shape);
     // 16 of 32 query heads and 4 of 8 key heads of 128; 7168 of 14336 inner.
     let (fused, separate) = (of(Forms::Fused), of(Forms::Separate));
     assert!(fused.contains(&decode([8, (16 + 2 * 4) * 128, 4096])), "{fused:?}");

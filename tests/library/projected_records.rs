@@ -1,26 +1,26 @@
 //! L2 of records: of a GPU's, made up at random, and what they lack.
 
 use crate::{synthetic, tightness};
-use fizeau::{
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     case::{
         AttentionKind, AttentionPoint, Case, Collective, CollectivePoint, Contents, GemmPoint,
         GroupedPoint, KernelName, LaunchPoint, Launching, Lengths, Mask, Point, Routing,
     },
-    data::Catalogue,
     dtype::Dtype,
     model::Model,
     outcome::{Cache, Measurement, Outcome},
-    project::{
-        Hardware, Layout, MediansFile, Public, Scenario, Whence,
-        joined::joined,
-        point,
-        step::Step,
-        symptom::{Resource, losses},
-    },
-    record::Record,
     spec::Part,
     units::{Bytes, Seconds},
 };
+use fizeau_projection::project::{
+    Hardware, Layout, MediansFile, Public, Scenario, Whence,
+    joined::joined,
+    point,
+    step::Step,
+    symptom::{Resource, losses},
+};
+use fizeau_record::Record;
 
 /// What a made-up record is of.
 const PART: &str = "h200-sxm";
@@ -152,7 +152,7 @@ fn published(catalogue: &Catalogue, hardware: &Hardware) -> Public {
 }
 
 fn scenario() -> Scenario {
-    let kv = fizeau::model::Format::Bf16;
+    let kv = fizeau_domain::model::Format::Bf16;
     Scenario { input: 1000, prefix: 0, output: 500, kv, memory_share: 0.9 }
 }
 

@@ -1,13 +1,13 @@
 //! What a CPU quota took from a case is told as such, and nobody else is blamed for it.
 
 use crate::synthetic;
-use fizeau::{
-    compare::{Comparison, Options},
+use fizeau_domain::{
     outcome::{Measurement, Outcome},
-    record::{CURRENT, Line, Record},
-    report::{self, Block, Cell},
     units::Bytes,
 };
+use fizeau_judge::compare::{Comparison, Options};
+use fizeau_record::{CURRENT, Line, Record};
+use fizeau_report::{self as report, Block, Cell};
 
 /// A record whose measured cases a quota, or others, left as much of their cores as is said.
 fn record(stopped: Option<f64>, available: Option<f64>) -> Record {

@@ -2,18 +2,20 @@
 //! harmless.
 
 use crate::{sha256, synthetic};
-use fizeau::{
+use fizeau::cmd::report::{ReportFormat, render, write_all};
+use fizeau_domain::{
     case::Point,
-    cmd::report::{ReportFormat, render, write_all},
-    compare::{Comparison, Options},
     dtype::Dtype,
-    format::terminal::{Colour, Terminal},
     outcome::{Failure, Measurement, Outcome, Telemetry},
-    record::{CURRENT, Line, Record},
-    report::{self, Block},
     spec::{Bound, Properties, SpeedOfLight, Tier},
     text::is_hidden,
     units::{BytesPerSecond, Seconds},
+};
+use fizeau_judge::compare::{Comparison, Options};
+use fizeau_record::{CURRENT, Line, Record};
+use fizeau_report::{
+    self as report, Block,
+    format::terminal::{Colour, Terminal},
 };
 use serde_json::Value;
 use std::{
@@ -112,7 +114,7 @@ fn a_point_of_the_roofline_says_which_case_it_is() {
 fn programs_read_whether_a_run_is_complete_and_what_its_shares_are_of() {
     let record = synthetic::record();
     let about = report::about::of_run(&record);
-    let json = fizeau::format::json::render(&report::run(&record), &about);
+    let json = fizeau_report::format::json::render(&report::run(&record), &about);
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert!(["complete", "incomplete", "failed"].contains(&json["verdict"].as_str().expect("it")));
     let facts = json["facts"].as_object().expect("facts");
@@ -691,11 +693,12 @@ fn every_chart_is_a_picture_with_words() {
         let document = report::run(&record);
         assert_eq!(document.charts().count(), 6);
         for chart in document.charts() {
-            let picture = fizeau::format::png::render(chart, &document).expect("it renders");
+            let picture = fizeau_report::format::png::render(chart, &document).expect("it renders");
             assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n"));
             let mut wordless = chart.clone();
             wordless.title = String::new();
-            let blank = fizeau::format::png::render(&wordless, &document).expect("it renders");
+            let blank =
+                fizeau_report::format::png::render(&wordless, &document).expect("it renders");
             assert_ne!(picture, blank, "the font draws {}", chart.name);
             if let Some(dir) = env::var_os("FIZEAU_REPORT_DIR") {
                 let name = format!("{}.png", chart.name);

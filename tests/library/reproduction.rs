@@ -1,14 +1,16 @@
 //! Whether records reproduce a claim, and why not: synthetic records with planted reasons.
 
 use crate::synthetic;
-use fizeau::{
-    claim::{Claim, ClaimFile, Here, Met, Named, Reproduction, best_case, judge, reproduce},
-    data::Catalogue,
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     outcome::{Outcome, Telemetry},
-    record::{DeviceSettings, Record},
     units::{Megahertz, Watts},
     verdict::Verdict,
 };
+use fizeau_projection::claim::{
+    Claim, ClaimFile, Here, Met, Named, Reproduction, best_case, judge, reproduce,
+};
+use fizeau_record::{DeviceSettings, Record};
 
 /// The rate of the case below in the synthetic record, and the case.
 fn of(record: &Record, start: &str) -> (f64, String) {

@@ -1,12 +1,12 @@
 //! Projections beside a served model: the records of results/serving, as docs/serving-trial.md sets
 //! them beside each other.
 
-use fizeau::{
+use fizeau_domain::{
     model::{Format, Model, Module, config},
-    project::{Hardware, Layout, Phase, Scenario, step},
-    record::store,
     units::BytesPerSecond,
 };
+use fizeau_projection::project::{Hardware, Layout, Phase, Scenario, step};
+use fizeau_record::store;
 use serde_json::Value;
 use std::{fs, path::Path};
 

@@ -1,12 +1,12 @@
 //! Statistics against NumPy and SciPy, and the laws they must keep.
 
-use fizeau::{
-    record::{
-        Record,
-        store::{self, RecordError},
-    },
+use fizeau_domain::{
     stats::{Summary, interval, quantile},
     units::Seconds,
+};
+use fizeau_record::{
+    Record,
+    store::{self, RecordError},
 };
 use proptest::prelude::*;
 use serde_json::Value;

@@ -2,17 +2,15 @@
 //! rests on a datasheet looks better than what was measured by that alone.
 
 use crate::tokens::part;
-use fizeau::{
-    data::Catalogue,
-    model::Format,
-    project::{
-        Alternative, Demand, Hardware, Offer, Projection, Scenario, Seen, Serving, Slo, Whence,
-        project_with, step,
-        symptom::{Resource, losses},
-    },
-    record::store,
-    report::{self, Block, Cell, Document, Table},
+use fizeau::data::Catalogue;
+use fizeau_domain::model::Format;
+use fizeau_projection::project::{
+    Alternative, Demand, Hardware, Offer, Projection, Scenario, Seen, Serving, Slo, Whence,
+    project_with, step,
+    symptom::{Resource, losses},
 };
+use fizeau_record::store;
+use fizeau_report::{self as report, Block, Cell, Document, Table};
 use std::path::Path;
 
 /// Llama 3.2 1B, 1,024 tokens in and 256 out, one request and 16 at once.
@@ -168,17 +166,18 @@ fn layouts_that_rest_on_unlike_things_are_told() {
 fn symptoms_are_ranked_within_what_they_rest_on() {
     let model = demand().model;
     let work = demand().scenario.work(
-        "tp1".parse::<fizeau::project::Layout>().expect("a layout").split,
+        "tp1".parse::<fizeau_projection::project::Layout>().expect("a layout").split,
         demand().scenario.prefill(),
         1.0,
     );
     let mut step = step(&model, &part("h200-sxm", true), work).expect("a step");
-    let of = |row: &fizeau::project::Row| row.operation.name;
+    let of = |row: &fizeau_projection::project::Row| row.operation.name;
     // The attention was measured, and the output layer is known by its limits alone.
     let names: Vec<_> = step.rows.iter().map(of).collect();
     for row in &mut step.rows {
         let basis = row.basis.as_mut().expect("something was published");
-        let is_attention = matches!(row.operation.kind, fizeau::project::Kind::Attention { .. });
+        let is_attention =
+            matches!(row.operation.kind, fizeau_projection::project::Kind::Attention { .. });
         basis.whence = if is_attention { Whence::Record } else { Whence::Limits };
     }
     let losses = losses(&step);

@@ -3,24 +3,30 @@
 
 use crate::{frontier::rung, reproduction, tiers, tokens::part};
 use fizeau::{
-    claim::{Claim, ClaimFile, Here, Named, judge, reproduce},
     cmd::{
         report::{ReportFormat, render},
         reproduce::bundle::Bundle,
     },
     data::Catalogue,
-    format::{
-        csv,
-        terminal::{Colour, Terminal},
-    },
+};
+use fizeau_domain::{
     model::Format,
+    units::{BytesPerSecond, Seconds},
+};
+use fizeau_projection::{
+    claim::{Claim, ClaimFile, Here, Named, judge, reproduce},
     project::{
         Alternative, Apart, Demand, DraftCost, Hardware, Offer, Seen, Serving, Speculation, Speed,
         project_with,
         shapes::{Forms, Shapes},
     },
-    report::{self, Block, Bundled, Document},
-    units::{BytesPerSecond, Seconds},
+};
+use fizeau_report::{
+    self as report, Block, Bundled, Document,
+    format::{
+        csv,
+        terminal::{Colour, Terminal},
+    },
 };
 use std::{fs, path::Path};
 

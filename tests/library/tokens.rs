@@ -4,17 +4,18 @@
 use fizeau::{
     cmd::report::{ReportFormat, render},
     data::Catalogue,
+};
+use fizeau_domain::{model::Format, units::Seconds};
+use fizeau_projection::project::{
+    Alternative, Demand, Hardware, MediansFile, Offer, Projection, Public, Scenario, Seen, Serving,
+    Slo, project_with,
+};
+use fizeau_report::{
+    self as report,
     format::{
         csv,
         terminal::{Colour, Terminal},
     },
-    model::Format,
-    project::{
-        Alternative, Demand, Hardware, MediansFile, Offer, Projection, Public, Scenario, Seen,
-        Serving, Slo, project_with,
-    },
-    report,
-    units::Seconds,
 };
 use serde_json::Value;
 use std::process::{Command, Output};

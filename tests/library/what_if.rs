@@ -1,14 +1,14 @@
 //! What-ifs of projections: speculative decoding, prefill apart, power caps, prefixes, quality; and
 //! what is said of a command line that cannot be.
 
-use fizeau::{
-    data::Catalogue,
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     model::{Format, Model},
-    project::{
-        Apart, DraftCost, Hardware, Layout, Phase, Point, Routing, Scenario, Serving, Speculation,
-        Speed, Work, point, served, step,
-    },
     units::BytesPerSecond,
+};
+use fizeau_projection::project::{
+    Apart, DraftCost, Hardware, Layout, Phase, Point, Routing, Scenario, Serving, Speculation,
+    Speed, Work, point, served, step,
 };
 use serde_json::Value;
 use std::process::{Command, Output};

@@ -1,16 +1,16 @@
 //! What collectives put on the wire: the speed of light of links, and the report's table.
 
 use crate::synthetic;
-use fizeau::{
+use fizeau::data::Catalogue;
+use fizeau_domain::{
     case::{Algorithm, Case, Collective, CollectivePoint, KernelName, Point},
-    data::Catalogue,
     dtype::Dtype,
     outcome::Outcome,
-    record::{Network, Record},
-    report::{self, Block, Cell, Table},
     spec::{self, Bound, Conditions, Properties},
     units::{Bytes, Seconds},
 };
+use fizeau_record::{Network, Record};
+use fizeau_report::{self as report, Block, Cell, Table};
 
 const GIB_8: Bytes = Bytes(8 << 30);
 

@@ -1,6 +1,6 @@
 //! What launchers leave in the environment, as it was seen under each.
 
-use fizeau::launcher::{LaunchError, Launcher, World, world};
+use fizeau_domain::launcher::{LaunchError, Launcher, World, world};
 
 fn read(variables: &[(&str, &str)]) -> Result<Option<World>, LaunchError> {
     let of = |name: &str| variables.iter().find(|(known, _)| *known == name);

@@ -1,6 +1,6 @@
 //! The program itself on a fake device, in a directory that goes away.
 
-use fizeau::record::{Record, store};
+use fizeau_record::{Record, store};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,

@@ -2,7 +2,7 @@
 //! devices.
 
 use crate::program::{Place, Said, say};
-use fizeau::record::store;
+use fizeau_record::store;
 use std::{fs, os::unix::fs::PermissionsExt};
 
 /// A few cases.

@@ -2,7 +2,7 @@
 
 use crate::program::{self, Place, SMALL, Said, say};
 use clap::CommandFactory as _;
-use fizeau::outcome::{Failure, Outcome};
+use fizeau_domain::outcome::{Failure, Outcome};
 use std::fs;
 
 /// A few cases.

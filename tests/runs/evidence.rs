@@ -209,7 +209,7 @@ fn added_missing_and_forged(place: &Place) {
     assert_ne!(forged, verdict);
     fs::write(&path, &forged).expect("written");
     let [was, is] = [&verdict, &forged]
-        .map(|text| fizeau::evidence::manifest::Entry::of("verdict.json", text.as_bytes()));
+        .map(|text| fizeau_judge::evidence::manifest::Entry::of("verdict.json", text.as_bytes()));
     let path = place.path("out/manifest.json");
     let manifest = fs::read_to_string(&path).expect("a manifest");
     let fitting = manifest

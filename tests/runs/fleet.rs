@@ -2,7 +2,7 @@
 
 use super::small_node;
 use crate::program::{Place, Said, say};
-use fizeau::evidence::manifest::{Entry, Manifest};
+use fizeau_judge::evidence::manifest::{Entry, Manifest};
 use serde_json::Value;
 use std::{fs, os::unix::fs::symlink, path::Path};
 

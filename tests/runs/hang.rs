@@ -2,7 +2,7 @@
 
 use crate::gpus::{LATER, Machine, TWO, ends};
 use crate::program::{Said, said, say};
-use fizeau::outcome::{Failure, Outcome};
+use fizeau_domain::outcome::{Failure, Outcome};
 use std::{fs, process::Command, thread, time::Duration};
 
 /// How two ranks end where something goes wrong with the second: both with exit code 3, the first

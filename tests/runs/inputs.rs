@@ -1,12 +1,10 @@
 //! Files and words from others, and what stands in the way where files are written.
 
 use crate::program::{Place, say};
-use fizeau::{
-    outcome::Outcome,
-    record::{
-        Header, Record,
-        store::{self, RecordError, Writer},
-    },
+use fizeau_domain::outcome::Outcome;
+use fizeau_record::{
+    Header, Record,
+    store::{self, RecordError, Writer},
 };
 use std::{
     fs,
@@ -206,7 +204,7 @@ fn no_path_and_no_word_of_the_command_line_acts_on_the_terminal() {
         all += &said.err;
         all += &said.out;
     }
-    let bad = all.chars().find(|&c| c != '\n' && fizeau::text::is_hidden(c));
+    let bad = all.chars().find(|&c| c != '\n' && fizeau_domain::text::is_hidden(c));
     assert_eq!(bad, None, "{all:?}");
 }
 

@@ -3,7 +3,7 @@
 
 use crate::program::{self, Place, SMALL, ended, planned, say};
 use crate::skipped;
-use fizeau::record::{CURRENT, Line};
+use fizeau_record::{CURRENT, Line};
 use std::{
     collections::BTreeSet,
     env, fs,

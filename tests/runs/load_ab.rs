@@ -4,7 +4,7 @@ use crate::{
     load_send::{Server, rows},
     program::{Place, Said, ignoring_nothing, said, say},
 };
-use fizeau::load::{Ending, Row};
+use fizeau_projection::load::{Ending, Row};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{fs, thread, time::Duration};

@@ -2,7 +2,7 @@
 //! said of each fault.
 
 use crate::program::{Place, Said, ignoring_nothing, said, say};
-use fizeau::load::{Ending, Line, Row, Stop};
+use fizeau_projection::load::{Ending, Line, Row, Stop};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
@@ -417,7 +417,7 @@ fn hostile_answers_are_harmless_in_every_format() {
         let report = ["load", "report", "out/requests.jsonl", "--format", format];
         let told = say(&mut place.fizeau(report));
         assert_eq!(told.code, Some(0), "{format}: {}", told.err);
-        let acts = |c: char| c != '\n' && fizeau::text::is_hidden(c);
+        let acts = |c: char| c != '\n' && fizeau_domain::text::is_hidden(c);
         assert!(!told.out.contains(acts), "{format}");
         assert!(format != "html" || !told.out.contains("<script>x"), "a model's name is text");
         assert!(!told.out.contains("alert(1)"), "answers are in no report");

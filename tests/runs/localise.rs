@@ -2,7 +2,7 @@
 //! again.
 
 use crate::{gpus::Machine, program::say};
-use fizeau::localise::plan;
+use fizeau_judge::localise::plan;
 use std::fs;
 
 #[test]

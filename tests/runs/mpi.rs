@@ -3,13 +3,13 @@
 //! runs them under each.
 
 use crate::skipped;
-use fizeau::{
+use fizeau_comm::mpi::abi::launcher;
+use fizeau_domain::{
     case::Point,
-    comm::mpi::abi::launcher,
     dtype::Dtype,
     outcome::{Failure, Outcome},
-    record::{Record, store},
 };
+use fizeau_record::{Record, store};
 use std::{
     fs,
     path::Path,

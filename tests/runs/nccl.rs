@@ -3,7 +3,7 @@
 
 use crate::gpus::{LATER, Machine, NCCL, TOKEN, TWO, UNALIGNED, assert_all_right, built, ends};
 use crate::program::{self, Said, said, say};
-use fizeau::{
+use fizeau_domain::{
     case::Point,
     outcome::{Failure, Outcome},
 };

@@ -2,13 +2,11 @@
 //! cut short, of another version, or spoilt.
 
 use crate::program::{self, Place, SMALL, say};
-use fizeau::{
-    dtype::Dtype,
-    record::{
-        CURRENT, Header, Line, Record,
-        store::{self, RecordError, Writer},
-        v1,
-    },
+use fizeau_domain::dtype::Dtype;
+use fizeau_record::{
+    CURRENT, Header, Line, Record,
+    store::{self, RecordError, Writer},
+    v1,
 };
 use proptest::{
     collection, option,

@@ -2,10 +2,8 @@
 //! ranks, and the rank is named.
 
 use crate::program::{Place, Said, say};
-use fizeau::{
-    outcome::{Failure, Integrity, Outcome},
-    record::Record,
-};
+use fizeau_domain::outcome::{Failure, Integrity, Outcome};
+use fizeau_record::Record;
 use std::fs;
 
 const SUITE: &str = r#"

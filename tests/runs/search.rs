@@ -1,7 +1,7 @@
 //! `fizeau discover --gemm`: the search for the shape of the fastest matrix product, on the host.
 
 use crate::program::{Place, say};
-use fizeau::{case::Point, outcome::Outcome};
+use fizeau_domain::{case::Point, outcome::Outcome};
 use std::collections::BTreeSet;
 
 #[test]

@@ -5,7 +5,7 @@ use crate::{
     program::{Place, ended, planned, say},
     skipped,
 };
-use fizeau::{outcome::Outcome, units::Bytes};
+use fizeau_domain::{outcome::Outcome, units::Bytes};
 use std::{
     fs, io,
     path::{Path, PathBuf},

@@ -2,7 +2,7 @@
 //! whatever becomes of them.
 
 use crate::program::{MEASURE, Place, Said, say};
-use fizeau::outcome::{Failure, Outcome};
+use fizeau_domain::outcome::{Failure, Outcome};
 use std::{fs, path::Path, process::Command};
 
 /// Small products, by every kernel of the host.

@@ -315,7 +315,7 @@ fn host_of_nodes(machine: &Machine, root: &str, nodes: usize) {
 
 #[test]
 fn copies_from_each_numa_node_show_a_gpu_that_is_on_another_node_than_the_kernel_says() {
-    let cpus = fizeau::device::host::cpus::allowed_cpus();
+    let cpus = fizeau_device::host::cpus::allowed_cpus();
     if !(cpus.iter().any(|cpu| cpu % 2 == 0) && cpus.iter().any(|cpu| cpu % 2 == 1)) {
         return skipped::because("two CPUs", format!("CPUs {cpus:?} make no two NUMA nodes"));
     }

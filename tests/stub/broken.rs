@@ -3,7 +3,7 @@
 
 use super::machine::{AMD, Machine, NVIDIA};
 use crate::program::{Said, say};
-use fizeau::record::Record;
+use fizeau_record::Record;
 use std::{fs, process::Stdio};
 
 /// Verbs that choose a device by themselves, or look at all of them.

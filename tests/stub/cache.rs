@@ -3,7 +3,7 @@
 
 use super::machine::{Machine, NVIDIA};
 use crate::skipped;
-use fizeau::outcome::Outcome;
+use fizeau_domain::outcome::Outcome;
 use std::{
     fs,
     os::unix::fs::{MetadataExt as _, chown},

@@ -3,7 +3,7 @@
 
 use super::machine::{AMD, Machine, NVIDIA};
 use crate::program::say;
-use fizeau::outcome::{Failure, Integrity, Outcome};
+use fizeau_domain::outcome::{Failure, Integrity, Outcome};
 use serde_json::Value;
 use std::fs;
 

@@ -2,10 +2,8 @@
 
 use super::machine::{FEW, Machine, NVIDIA, PEAKS, assert_compiled_once, assert_shows_no_number};
 use crate::program::{self, Said, say};
-use fizeau::{
-    outcome::{Failure, Invalidity, Measurement, Outcome},
-    record::Record,
-};
+use fizeau_domain::outcome::{Failure, Invalidity, Measurement, Outcome};
+use fizeau_record::Record;
 use std::{collections::BTreeSet, fs};
 
 /// How each case ended, in a word.

@@ -4,10 +4,8 @@
 
 use super::machine::{Machine, NVIDIA, assert_shows_no_number};
 use crate::program::say;
-use fizeau::{
-    outcome::{Code, Outcome},
-    record::Record,
-};
+use fizeau_domain::outcome::{Code, Outcome};
+use fizeau_record::Record;
 use std::collections::BTreeSet;
 
 /// One kernel of one file.

@@ -2,10 +2,8 @@
 
 use super::machine::{AMD, FEW, Machine, PEAKS, assert_compiled_once, assert_shows_no_number};
 use crate::program::{self, Said, say};
-use fizeau::{
-    outcome::{Failure, Outcome},
-    record::Record,
-};
+use fizeau_domain::outcome::{Failure, Outcome};
+use fizeau_record::Record;
 use std::{collections::BTreeSet, fs};
 
 const RUNTIME: &str = "libamdhip64.so.6";

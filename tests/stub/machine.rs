@@ -4,7 +4,8 @@ use crate::{
     program::{Place, Said, say},
     skipped,
 };
-use fizeau::{outcome::Outcome, record::Record};
+use fizeau_domain::outcome::Outcome;
+use fizeau_record::Record;
 use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
 /// What an NVIDIA driver, a toolkit and cuBLASLt bring.

@@ -3,7 +3,7 @@
 
 use super::machine::{AMD, Ended, Machine, NVIDIA};
 use crate::program::say;
-use fizeau::outcome::{Failure, Outcome};
+use fizeau_domain::outcome::{Failure, Outcome};
 
 const NVIDIA_SUITE: &str = r#"
 [compute]

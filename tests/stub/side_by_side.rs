@@ -3,7 +3,8 @@
 
 use super::machine::{COPIES, Machine, NVIDIA};
 use crate::program::{Said, ended, planned, said, say};
-use fizeau::{outcome::Outcome, record::Record};
+use fizeau_domain::outcome::Outcome;
+use fizeau_record::Record;
 use serde_json::Value;
 use std::{
     fs,

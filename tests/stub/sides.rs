@@ -1,7 +1,7 @@
 //! Near and far parts of the last cache, on a stub driver whose every second 256 bytes are far.
 
 use super::machine::{Machine, NVIDIA};
-use fizeau::outcome::Outcome;
+use fizeau_domain::outcome::Outcome;
 
 const SUITE: &str = r#"
 [latency]

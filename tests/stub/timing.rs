@@ -2,7 +2,8 @@
 
 use super::machine::{Machine, NVIDIA};
 use crate::program::say;
-use fizeau::{outcome::Outcome, record::Record};
+use fizeau_domain::outcome::Outcome;
+use fizeau_record::Record;
 
 const LAUNCHES: &str = r#"
 [launch]

@@ -4,7 +4,7 @@
 
 use super::machine::{AMD, Machine, NVIDIA, assert_shows_no_number};
 use crate::program::{Said, say};
-use fizeau::outcome::Outcome;
+use fizeau_domain::outcome::Outcome;
 use serde_json::Value;
 
 /// A vendor's stub with an architecture of the future.

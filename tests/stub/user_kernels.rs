@@ -3,7 +3,7 @@
 
 use super::machine::{AMD, Machine, NVIDIA};
 use crate::program::{Said, say};
-use fizeau::outcome::{Code, Failure, Outcome};
+use fizeau_domain::outcome::{Code, Failure, Outcome};
 use std::fs;
 
 const SUITE: &str = r#"

@@ -4,10 +4,8 @@
 
 use super::machine::{AMD, Machine, NVIDIA};
 use crate::program::say;
-use fizeau::{
-    outcome::{Failure, Outcome},
-    record::Record,
-};
+use fizeau_domain::outcome::{Failure, Outcome};
+use fizeau_record::Record;
 use fizeau_stub_driver::EXCEPTIONS;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,15 +1,15 @@
 //! A synthetic record: what a run on a two-core machine might leave, made from formulas, the same
 //! every time. Its numbers are no measurements.
 
-use fizeau::{
+use fizeau_domain::{
     case::*,
     dtype::Dtype,
     outcome::*,
-    record::{Environment, Footer, Header, Record, Timer},
     spec::{Bound, CacheLevel, CpuId, Properties, SpeedOfLight, Tier},
     stats::{Interval, Summary},
     units::*,
 };
+use fizeau_record::{Environment, Footer, Header, Record, Timer};
 use std::collections::BTreeMap;
 
 const MEMORY_PEAK: f64 = 51.2e9;

@@ -1,10 +1,10 @@
 //! How near published rates of tokens come to the three tiers: shared by a test and by the example
 //! that prints docs/project-figures.md.
 
-use fizeau::{
+use fizeau::data::Catalogue;
+use fizeau_domain::model::{Format, Module};
+use fizeau_projection::{
     claim::{Claim, ClaimFile, Named, judge},
-    data::Catalogue,
-    model::{Format, Module},
     project::{
         Hardware, Layout, MediansFile, Phase, Public, Routing, Scenario, Split, Work, point, step,
     },
@@ -92,10 +92,10 @@ fn of(catalogue: &Catalogue, id: &'static str, claim: Option<&Claim>) -> Tightne
     Tightness { id, value: claim.value.clone(), shares, known }
 }
 
-fn known_share(step: &fizeau::project::Step) -> f64 {
-    let is_known = |row: &&fizeau::project::Row| {
+fn known_share(step: &fizeau_projection::project::Step) -> f64 {
+    let is_known = |row: &&fizeau_projection::project::Row| {
         let basis = row.basis.as_ref();
-        basis.is_some_and(|basis| basis.whence == fizeau::project::Whence::Published)
+        basis.is_some_and(|basis| basis.whence == fizeau_projection::project::Whence::Published)
     };
     let known: f64 = step.rows.iter().filter(is_known).map(|row| row.serial.0).sum();
     known / step.serial.0

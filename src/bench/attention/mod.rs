@@ -40,9 +40,9 @@ mod reference;
 pub mod schedule;
 
 use super::{Rank, Unready, Workload, element::E4m3, filled};
-use crate::{
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::{AttentionKind, AttentionPoint, Case, KernelName, Mask, Point},
-    device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
     kernel::{AttentionParams, AttentionPart, AttentionSequence, Operation},
     outcome::Check,

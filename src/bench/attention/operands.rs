@@ -1,13 +1,13 @@
 //! Random Q, K and V, and where their tokens stand.
 
-use crate::{
-    bench::element::E4m3,
+use crate::bench::element::E4m3;
+use bytemuck::Pod;
+use fizeau_device::{Buffer, Device, DeviceError};
+use fizeau_domain::{
     case::{AttentionKind, AttentionPoint, Sequence},
-    device::{Buffer, Device, DeviceError},
     dtype::Dtype,
     units::Bytes,
 };
-use bytemuck::Pod;
 use half::{bf16, f16};
 
 /// Elements after which an operand repeats, where it is longer: the largest prime below 2^22, so
@@ -205,7 +205,7 @@ impl Places {
     }
 }
 
-/// Q, K and V in the layouts of [`crate::kernel::AttentionParams`].
+/// Q, K and V in the layouts of [`fizeau_domain::kernel::AttentionParams`].
 pub(super) struct Operands<Q, C> {
     pub q: Operand<Q>,
     pub k: Operand<C>,

@@ -24,7 +24,7 @@ use super::{
     operands::{Element, Operand, Places, Roundoff},
     reference::is_beyond,
 };
-use crate::{
+use fizeau_domain::{
     case::{AttentionKind, AttentionPoint, Sequence},
     outcome::Check,
     units::Bytes,
@@ -246,8 +246,8 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        bench::element::E4m3,
+    use crate::bench::element::E4m3;
+    use fizeau_domain::{
         case::{Lengths, Mask},
         dtype::Dtype,
     };

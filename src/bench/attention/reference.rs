@@ -2,7 +2,7 @@
 //! [`super`].
 
 use super::operands::{Element, Operands, Roundoff};
-use crate::{case::AttentionPoint, outcome::Check};
+use fizeau_domain::{case::AttentionPoint, outcome::Check};
 
 /// Rows compared with the definition where not all are.
 const SAMPLED: usize = 64;
@@ -214,8 +214,8 @@ fn addends(terms: f64, roundoff: Roundoff) -> f64 {
 mod tests {
     use super::super::operands::{Operand, Places};
     use super::*;
-    use crate::{
-        bench::element::E4m3,
+    use crate::bench::element::E4m3;
+    use fizeau_domain::{
         case::{AttentionKind, Lengths, Mask},
         dtype::Dtype,
     };

@@ -9,7 +9,7 @@
 //! A worker is a block, or a cluster of blocks: then a part has as many sets of rows as the cluster
 //! has blocks, and each block takes one of them through the part's keys.
 
-use crate::{
+use fizeau_domain::{
     case::{Mask, Sequence},
     kernel::AttentionPart,
 };

@@ -1,9 +1,9 @@
 //! Compares what a rank received on its device, where it lists a kernel for that: a buffer of many
 //! gigabytes does not go through the host.
 
-use crate::{
-    bench::Rank,
-    device::{Buffer, Device, DeviceError, Function, Launch},
+use crate::bench::Rank;
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     dtype::Dtype,
     kernel::{CheckParams, Operation},
     units::Bytes,

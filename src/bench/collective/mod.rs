@@ -21,17 +21,17 @@ pub(super) mod element;
 
 use super::element::E4m3;
 use super::{Rank, Unready, Workload, together};
-use crate::{
+use check::{Checker, Pattern};
+use element::{Element, Terms, sent};
+use fizeau_comm::{Graph, RankBuffers};
+use fizeau_device::{Buffer, DeviceError};
+use fizeau_domain::{
     case::{Buffers, Case, Collective, CollectivePoint, KernelName, Place, Point},
-    comm::{Graph, RankBuffers},
-    device::{Buffer, DeviceError},
     dtype::Dtype,
     outcome::Check,
     suite::{CollectiveAxes, Suite},
     units::Bytes,
 };
-use check::{Checker, Pattern};
-use element::{Element, Terms, sent};
 use half::{bf16, f16};
 
 /// Elements written to or read from a device at once.

@@ -13,16 +13,16 @@ use super::{
     WORKSPACE_MAX, by_columns,
     reference::{Reference, Roundoff},
 };
-use crate::{
+use bytemuck::Zeroable;
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::{Case, GroupedPoint, KernelName, Point},
-    device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
     kernel::{GroupedParams, Operation},
     outcome::Check,
     suite::Suite,
     units::Bytes,
 };
-use bytemuck::Zeroable;
 use half::{bf16, f16};
 
 /// The cases of a suite: every kernel the device has for an element type.

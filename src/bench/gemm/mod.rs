@@ -18,9 +18,10 @@ use super::{
     element::{BF16_ROUNDOFF, E4M3_SUM_ROUNDOFF, E4m3, Element, Tf32, near_normal},
     filled,
 };
-use crate::{
+use bytemuck::Zeroable;
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::{Case, Contents, GemmPoint, KernelName, Point},
-    device::{Buffer, Device, DeviceError, Function, Launch},
     dtype::Dtype,
     kernel::{GemmParams, Operation},
     outcome::Check,
@@ -28,7 +29,6 @@ use crate::{
     suite::Suite,
     units::Bytes,
 };
-use bytemuck::Zeroable;
 use half::{bf16, f16};
 use std::{any::Any, cell::RefCell, rc::Rc};
 

@@ -18,7 +18,7 @@
 //! Integer products are exact, and nothing is allowed.
 
 use super::super::element::{Element, F64_ROUNDOFF};
-use crate::outcome::Check;
+use fizeau_domain::outcome::Check;
 
 /// Elements that are compared one by one, at least (all of them if there are fewer).
 const SAMPLED: usize = 256;

@@ -14,13 +14,11 @@
 //! What the checks compare with are the values that the elements and scales stand for, and their
 //! product times that factor.
 //!
-//! [`GemmParams::factor`]: crate::kernel::GemmParams::factor
+//! [`GemmParams::factor`]: fizeau_domain::kernel::GemmParams::factor
 
 use super::super::{element::E4m3, filled};
-use crate::{
-    device::DeviceError,
-    dtype::{Dtype, Scaling},
-};
+use fizeau_device::DeviceError;
+use fizeau_domain::dtype::{Dtype, Scaling};
 use half::bf16;
 
 /// Rows of a tile of scales, and scales along k; see `kernels/include/scaled.h`.

@@ -12,14 +12,14 @@ use super::{
     scaled::{Choice, Format},
     shape,
 };
-use crate::{
-    bench::{
-        Rank, Unready, collected,
-        element::{E4m3, near_normal},
-        filled,
-    },
+use crate::bench::{
+    Rank, Unready, collected,
+    element::{E4m3, near_normal},
+    filled,
+};
+use fizeau_device::DeviceError;
+use fizeau_domain::{
     case::{Contents, GemmPoint, KernelName},
-    device::DeviceError,
     dtype::Dtype,
 };
 use half::bf16;

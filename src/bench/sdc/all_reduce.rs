@@ -8,16 +8,16 @@ use super::{
     planted::{self, Planted},
     tally::Tally,
 };
-use crate::{
-    bench::{
-        Rank, Unready, Workload,
-        collective::element::{Element, Terms, sent},
-        element::E4m3,
-        together,
-    },
+use crate::bench::{
+    Rank, Unready, Workload,
+    collective::element::{Element, Terms, sent},
+    element::E4m3,
+    together,
+};
+use fizeau_comm::RankBuffers;
+use fizeau_device::{Buffer, DeviceError};
+use fizeau_domain::{
     case::{Buffers, Case, Collective, KernelName, Point, SdcPoint},
-    comm::RankBuffers,
-    device::{Buffer, DeviceError},
     dtype::Dtype,
     kernel::{Operation, sdc},
     outcome::{Check, Integrity, WrongWord},

@@ -3,10 +3,10 @@
 //! that is not made leaves the wrong one.
 
 use super::{first_differences, hexadecimal, tally::Tally};
-use crate::{
-    bench::{Unready, Workload},
+use crate::bench::{Unready, Workload};
+use fizeau_device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch};
+use fizeau_domain::{
     case::{HostMemory, KernelName},
-    device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch},
     kernel::{Operation, TransferParams, sdc},
     outcome::{Check, Integrity},
     stats,

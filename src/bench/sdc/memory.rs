@@ -3,10 +3,11 @@
 //! than the last cache it has come from memory.
 
 use super::{hexadecimal, tally::load};
-use crate::{
-    bench::{Unready, Workload},
+use crate::bench::{Unready, Workload};
+use bytemuck::Zeroable;
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     case::MemoryPattern,
-    device::{Buffer, Device, DeviceError, Function, Launch},
     kernel::{
         Operation, PatternParams,
         sdc::{number, word_of},
@@ -15,7 +16,6 @@ use crate::{
     stats,
     units::Bytes,
 };
-use bytemuck::Zeroable;
 
 /// Memory made ready.
 pub(super) struct Memory<'r> {
@@ -149,7 +149,7 @@ impl Workload for Memory<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Backend, host::Host};
+    use fizeau_device::{Backend, host::Host};
 
     #[test]
     fn a_bit_that_sticks_is_found_by_every_pattern_with_its_place() {

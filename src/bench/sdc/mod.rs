@@ -14,7 +14,7 @@ mod product;
 mod tally;
 
 use super::{Rank, Unready, Workload, gemm};
-use crate::{
+use fizeau_domain::{
     case::{Case, Contents, GemmPoint, KernelName, Point, SdcPoint},
     dtype::Dtype,
     kernel::Operation,

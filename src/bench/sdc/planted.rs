@@ -16,13 +16,9 @@
 //! byte by byte, and not by its hash.
 
 use super::product::bytes_of;
-use crate::{
-    bench::gemm::Product,
-    case::GemmPoint,
-    device::{Buffer, Device, DeviceError, host},
-    dtype::Dtype,
-    units::Bytes,
-};
+use crate::bench::gemm::Product;
+use fizeau_device::{Buffer, Device, DeviceError, host};
+use fizeau_domain::{case::GemmPoint, dtype::Dtype, units::Bytes};
 use std::cell::{Cell, RefCell};
 
 /// The variable.
@@ -78,7 +74,7 @@ thread_local! {
 pub fn plant(script: Option<&str>) -> bool {
     SCRIPT.set(script.map(str::to_owned));
     FLIPPED.set(Flipped::default());
-    crate::CAN_PLANT
+    fizeau_domain::CAN_PLANT
 }
 
 /// What was flipped since [`plant`] was called.
@@ -93,7 +89,7 @@ pub fn words() -> Option<String> {
 }
 
 fn script() -> Option<String> {
-    if !crate::CAN_PLANT {
+    if !fizeau_domain::CAN_PLANT {
         return None;
     }
     SCRIPT.with_borrow(Clone::clone).or_else(|| std::env::var(VARIABLE).ok())

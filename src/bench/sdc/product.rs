@@ -5,13 +5,13 @@ use super::{
     planted::{self, Planted},
     tally::{Seen, Tally},
 };
-use crate::{
-    bench::{
-        Rank, Unready, Workload,
-        gemm::{self, Product},
-    },
+use crate::bench::{
+    Rank, Unready, Workload,
+    gemm::{self, Product},
+};
+use fizeau_device::{Buffer, Device, DeviceError};
+use fizeau_domain::{
     case::{GemmPoint, KernelName},
-    device::{Buffer, Device, DeviceError},
     dtype::Dtype,
     outcome::{Check, Integrity, KeptOperand},
     stats,

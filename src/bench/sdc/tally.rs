@@ -1,8 +1,8 @@
 //! The hashes that repeated work left, counted on the device: nothing is read back until the end.
 
-use crate::{
-    bench::Unready,
-    device::{Buffer, Device, DeviceError, Function, Launch},
+use crate::bench::Unready;
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{
     kernel::{
         HashParams, KeepParams, Operation, Params, TallyParams,
         sdc::{TALLY_ENTRIES, TALLY_ENTRY, TALLY_HEAD, TALLY_WORDS},
@@ -142,7 +142,8 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device::Backend, device::host::Host, kernel::sdc::hash_of};
+    use fizeau_device::{Backend, host::Host};
+    use fizeau_domain::kernel::sdc::hash_of;
 
     #[test]
     fn products_are_counted_by_their_hash_and_the_first_two_kept() {

@@ -1,11 +1,9 @@
 //! The laws of the server, and its stamps.
 
 use super::Fault;
-use crate::{
-    client::tokenizer::Dialect,
-    load::random::{Purpose, Random},
-    units::Seconds,
-};
+use crate::client::tokenizer::Dialect;
+use fizeau_domain::units::Seconds;
+use fizeau_projection::load::random::{Purpose, Random};
 use serde::{Deserialize, Serialize};
 
 /// How long a request takes once a slot serves it.

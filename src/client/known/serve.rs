@@ -5,12 +5,10 @@ use super::{
     laws::{Laws, Stamp, tokens_of},
     request::{self, Request},
 };
-use crate::{
-    client::tokenizer::Dialect,
-    clock::{self, Moment},
-    load::queue::{Served, Slots},
-    units::Seconds,
-};
+use crate::client::tokenizer::Dialect;
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::units::Seconds;
+use fizeau_projection::load::queue::{Served, Slots};
 use serde_json::{Value, json};
 use std::{
     io::{self, Read as _, Write as _},

@@ -2,11 +2,9 @@
 //! threads of their own, so that whoever asks for an end gets it.
 
 use super::Interrupted;
-use crate::{
-    clock::{self, Moment},
-    units::Seconds,
-};
 use anyhow::Context as _;
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::units::Seconds;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     process::{Child, Output},

@@ -7,19 +7,21 @@ use super::{
     files::Kept,
     groups::Group,
 };
-use crate::{
+use crate::cmd::{self, Usage, launch::LAUNCHER};
+use anyhow::Context as _;
+use fizeau_domain::{
+    launcher::{self, World},
+    units::Seconds,
+    verdict::Verdict,
+};
+use fizeau_judge::{
     accept::{
         Judged,
         between::{CHECK, RANKS_MIN, Told, judge},
     },
-    cmd::{self, Usage, launch::LAUNCHER},
-    file,
-    launcher::{self, World},
     localise::raw::Measured,
-    units::Seconds,
-    verdict::Verdict,
 };
-use anyhow::Context as _;
+use fizeau_record::file;
 use std::{
     env, fs,
     path::Path,

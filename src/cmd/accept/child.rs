@@ -1,15 +1,12 @@
 //! The processes in which `fizeau accept` measures.
 
 use super::{AcceptArgs, KERNELS_TRIED, aside};
-use crate::{
-    accept::profile::{Profile, Stage, Way},
-    clock,
-    cmd::{self, Global, Interrupted, launch::LAUNCHER},
-    launcher,
-    record::{Record, store},
-    units::Seconds,
-};
+use crate::cmd::{self, Global, Interrupted, launch::LAUNCHER};
 use anyhow::{Context as _, bail};
+use fizeau_device::clock;
+use fizeau_domain::{launcher, units::Seconds};
+use fizeau_judge::accept::profile::{Profile, Stage, Way};
+use fizeau_record::{Record, store};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,

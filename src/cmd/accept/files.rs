@@ -2,23 +2,27 @@
 //! whole or not at all, so that whatever ends the program leaves the verdicts of the last round.
 
 use super::{AcceptArgs, ROUNDS, between, groups::Group};
-use crate::{
+use crate::cmd::{self, Usage};
+use anyhow::Context as _;
+use fizeau_device::{clock, host};
+use fizeau_domain::{
+    node_state::{Board, NodeState},
+    text::for_spreadsheets,
+    verdict::Verdict,
+};
+use fizeau_judge::{
     accept::{
         FORMAT, Judged, Level, Report,
         node::Sample,
         profile::{Kind, Profile},
     },
-    clock,
-    cmd::{self, Usage},
-    device::host,
-    evidence::{self, file as names},
-    format::{acceptance, html},
-    node_state::{Board, NodeState},
-    report,
-    text::for_spreadsheets,
-    verdict::Verdict,
+    evidence,
+    evidence::file as names,
 };
-use anyhow::Context as _;
+use fizeau_report::{
+    self as report,
+    format::{acceptance, html},
+};
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -90,7 +94,7 @@ impl<'a> Kept<'a> {
     /// Where it cannot be written.
     pub fn keep_state(&self, file: &str, state: &NodeState) -> anyhow::Result<()> {
         let Some(out) = &self.out else { return Ok(()) };
-        let text = crate::text::escaped(serde_json::to_string_pretty(state)?);
+        let text = fizeau_domain::text::escaped(serde_json::to_string_pretty(state)?);
         cmd::write_file(&out.join(file), text.as_bytes(), "--out DIR")
     }
 
@@ -176,7 +180,7 @@ impl<'a> Kept<'a> {
                 cmd::write_file(&out.join(name), text.as_bytes(), "--out DIR")
             };
             // The one that counts first, where the disk is nearly full.
-            let json = crate::text::escaped(serde_json::to_string_pretty(&report)?);
+            let json = fizeau_domain::text::escaped(serde_json::to_string_pretty(&report)?);
             write(VERDICT, json)?;
             write("junit.xml", acceptance::junit(&report))?;
             write("metrics.prom", acceptance::prometheus(&report))?;

@@ -5,21 +5,18 @@ use super::{
     child::{self, Listed, Target},
 };
 use crate::{
-    accept::{
-        Level, Resource,
-        cause::Facts,
-        learn::{self, Run},
-        node::Device,
-        passive,
-        profile::{Check, Profile, Stage, Way},
-    },
     cmd::{self, Global, Interrupted, Usage},
     data::Catalogue,
-    device::BACKENDS,
-    node_state::NodeState,
-    spec::Properties,
-    text::counted,
-    units::Bytes,
+};
+use fizeau_device::BACKENDS;
+use fizeau_domain::{node_state::NodeState, spec::Properties, text::counted, units::Bytes};
+use fizeau_judge::accept::{
+    Level, Resource,
+    cause::Facts,
+    learn::{self, Run},
+    node::Device,
+    passive,
+    profile::{Check, Profile, Stage, Way},
 };
 use std::{collections::BTreeSet, process::ExitCode, sync::atomic::AtomicBool};
 
@@ -256,7 +253,7 @@ fn told_of(check: &Check) -> String {
         Some(floor) => format!(
             "floor {:.0} % of the speed of light ({}), {}",
             floor.share * 100.0,
-            crate::spec::Tier::from(floor.tier),
+            fizeau_domain::spec::Tier::from(floor.tier),
             format!("{:?}", floor.quality).to_lowercase()
         ),
         None => "no floor".into(),

@@ -8,23 +8,21 @@ use super::{
     groups::Group,
     perftest,
 };
-use crate::{
-    accept::{
-        self, Level,
-        cause::Cause,
-        network,
-        node::{Node, Wanted},
-        profile::{Key, Profile, Stage, Way},
-        reading::{self, Kernels},
-    },
+use crate::cmd::{self, Global, Interrupted, Usage, bundle::Told};
+use fizeau_device::{
     clock::{self, Moment},
-    cmd::{self, Global, Interrupted, Usage, bundle::Told},
-    device::numa,
-    node_state::NodeState,
-    record::{Record, store},
-    text::counted,
-    units::Seconds,
+    numa,
 };
+use fizeau_domain::{node_state::NodeState, text::counted, units::Seconds};
+use fizeau_judge::accept::{
+    self, Level,
+    cause::Cause,
+    network,
+    node::{Node, Wanted},
+    profile::{Key, Profile, Stage, Way},
+    reading::{self, Kernels},
+};
+use fizeau_record::{Record, store};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

@@ -18,17 +18,19 @@ use super::{
     bundle::{BundleArgs, Contents},
     exit, plan, signals,
 };
-use crate::{
-    accept::{Level, at_rest::AtRest, changes},
-    evidence,
-    format::acceptance,
+use clap::{Args, ValueEnum};
+use files::Kept;
+use fizeau_device::observe;
+use fizeau_domain::{
     node_state::NodeState,
-    observe,
     units::{Bytes, Seconds},
     verdict::Verdict,
 };
-use clap::{Args, ValueEnum};
-use files::Kept;
+use fizeau_judge::{
+    accept::{Level, at_rest::AtRest, changes},
+    evidence,
+};
+use fizeau_report::format::acceptance;
 use groups::Group;
 use measure::Measured;
 use std::{

@@ -1,15 +1,12 @@
 //! The bandwidth of each network interface by perftest's `ib_write_bw`, where it is installed: a
 //! server and a client on this node, started and read by us.
 
-use crate::{
-    accept::{
-        Judged,
-        network::{self, Network, Rate, Told},
-    },
-    clock::{self, Moment},
-    cmd,
-    node_state::NodeState,
-    units::Seconds,
+use crate::cmd;
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::{node_state::NodeState, units::Seconds};
+use fizeau_judge::accept::{
+    Judged,
+    network::{self, Network, Rate, Told},
 };
 use std::{
     io::Read as _,

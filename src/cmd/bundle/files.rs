@@ -1,18 +1,14 @@
 //! The files of a bundle on disk.
 
-use crate::{
-    accept::profile::Profile,
-    evidence::{
-        account::Account,
-        file as names,
-        follow::Sources,
-        manifest::{Entry, hex, is_of_the_manifest},
-    },
-    file,
-    node_state::NodeState,
-    record::{Record, store},
-};
 use anyhow::{Context as _, bail};
+use fizeau_domain::node_state::NodeState;
+use fizeau_domain::text::hex;
+use fizeau_judge::{
+    accept::profile::Profile,
+    evidence::manifest::{Entry, is_of_the_manifest},
+    evidence::{account::Account, file as names, follow::Sources},
+};
+use fizeau_record::{Record, file, store};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::{

@@ -5,7 +5,11 @@ pub mod files;
 pub mod ssh;
 
 use super::{Usage, fleet};
-use crate::{
+use crate::data::Catalogue;
+use anyhow::{Context as _, bail};
+use clap::Args;
+use fizeau_device::{clock, observe};
+use fizeau_judge::{
     accept::{
         Level,
         at_rest::AtRest,
@@ -15,20 +19,15 @@ use crate::{
         node::{Device, Node},
         profile::Profile,
     },
-    clock,
-    data::Catalogue,
-    evidence::{
-        account::{self, Account, Group, Program},
-        file as names, follow,
-        identity::Identity,
-        manifest::Manifest,
-        redact::{Kind, Redactor},
-    },
-    file, observe,
-    record::store,
+    evidence::account::{self, Account, Group, Program},
+    evidence::{file as names, follow, manifest::Manifest},
 };
-use anyhow::{Context as _, bail};
-use clap::Args;
+use fizeau_record::{
+    file,
+    identity::Identity,
+    redact::{Kind, Redactor},
+    store,
+};
 use std::{
     collections::BTreeSet,
     env, fs,
@@ -241,7 +240,7 @@ fn seal(out: &Path, key: Option<&Path>) -> anyhow::Result<()> {
 }
 
 fn write_json(out: &Path, name: &str, value: &impl serde::Serialize) -> anyhow::Result<()> {
-    let text = crate::text::escaped(serde_json::to_string_pretty(value)?);
+    let text = fizeau_domain::text::escaped(serde_json::to_string_pretty(value)?);
     super::write_file(&out.join(name), text.as_bytes(), OPTION)
 }
 
@@ -276,7 +275,7 @@ fn learn(
     mut hosts: BTreeSet<String>,
 ) -> anyhow::Result<()> {
     hosts.extend(identity.host.clone());
-    hosts.extend(crate::device::host::environment().host);
+    hosts.extend(fizeau_device::host::environment().host);
     for listed in files::list(out)? {
         if listed.path.rsplit('/').next() != Some(store::FILE) {
             continue;

@@ -1,8 +1,8 @@
 //! Signatures, made and checked by `ssh-keygen -Y`: keys in files, in agents and in hardware work
 //! as they do for its users, and no key is ever read here.
 
-use crate::text;
 use anyhow::{Context as _, bail};
+use fizeau_domain::text;
 use std::{
     io::{ErrorKind, Write as _},
     path::Path,

@@ -1,11 +1,9 @@
 //! Archives of bundles, unpacked into a folder of this process that goes away with it. An archive
 //! may come from anybody: nothing of it is written outside of its folder, and its size has a limit.
 
-use crate::{
-    cmd::{self, signals},
-    file,
-};
+use crate::cmd::{self, signals};
 use anyhow::Context as _;
+use fizeau_record::file;
 use flate2::read::MultiGzDecoder;
 use signal_hook::low_level::emulate_default_handler;
 use std::{

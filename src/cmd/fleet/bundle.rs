@@ -5,18 +5,17 @@ use super::{find::name_of, read::kind_of};
 use crate::{
     cmd::{self, bundle::files},
     data::Catalogue,
-    evidence::{
-        file as names,
-        manifest::{Manifest, hex},
-    },
-    file,
+};
+use fizeau_domain::text::hex;
+use fizeau_judge::{
+    evidence::{file as names, manifest::Manifest},
     fleet::{
         bundle::{self, Bundle, Reader, VerdictFile},
         problem::{Kind, Problems},
         row::Row,
     },
-    record::{Record, store},
 };
+use fizeau_record::{Record, file, store};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
@@ -92,8 +91,8 @@ pub fn from_records(
 /// What a bundle holds; what is missing of it is absent, and what is spoilt has its line.
 fn read(path: &Path, problems: &mut Problems) -> Bundle {
     let mut problem = |kind: Kind, what: &str, why: &str| {
-        let words = format!("{}: {}: {}", cmd::shown(path), what, crate::text::clean(why));
-        problems.add(kind, crate::text::shorten(&words, 240));
+        let words = format!("{}: {}: {}", cmd::shown(path), what, fizeau_domain::text::clean(why));
+        problems.add(kind, fizeau_domain::text::shorten(&words, 240));
     };
     let mut spoilt = |what: &str, why: &str| problem(Kind::HalfWritten, what, why);
     let mut bundle = Bundle { name: name_of(path), ..Bundle::default() };

@@ -1,12 +1,10 @@
 //! `fizeau fleet drift`: what changed in the course of time.
 
 use super::survey::{self, Which};
-use crate::{
-    cmd::{self, Global},
-    fleet::drift::{Drift, SESSIONS_MIN, drift},
-    text::{clean, counted, shorten},
-};
+use crate::cmd::{self, Global};
 use clap::Args;
+use fizeau_domain::text::{clean, counted, shorten};
+use fizeau_judge::fleet::drift::{Drift, SESSIONS_MIN, drift};
 use std::process::ExitCode;
 
 /// Lines of changes, and of decays.

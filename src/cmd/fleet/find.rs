@@ -2,13 +2,12 @@
 //! folder may hold anything.
 
 use super::archive::{Scratch, is_archive};
-use crate::{
-    evidence::file as names,
-    file,
-    fleet::problem::{Kind, Problems},
-    record::store,
-};
 use anyhow::Context as _;
+use fizeau_judge::{
+    evidence::file as names,
+    fleet::problem::{Kind, Problems},
+};
+use fizeau_record::{file, store};
 use globset::GlobBuilder;
 use std::{
     collections::HashSet,

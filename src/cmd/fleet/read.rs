@@ -7,15 +7,14 @@ use super::{
 use crate::{
     cmd::{self, profile},
     data::Catalogue,
-    file,
-    fleet::{
-        bundle::{self as rows, Reader},
-        gather::Gathered,
-        problem::Kind,
-        row::Row,
-    },
-    record::store,
 };
+use fizeau_judge::fleet::{
+    bundle::{self as rows, Reader},
+    gather::Gathered,
+    problem::Kind,
+    row::Row,
+};
+use fizeau_record::{file, store};
 use std::{
     io::{self, BufRead, BufReader, Read as _, Seek as _},
     path::Path,
@@ -142,7 +141,9 @@ fn take(
                 sink.rows(gathered, &rows, &cmd::shown(path));
             }
             Err(error) => {
-                gathered.problems.add(kind_of(&error), crate::text::clean(&error.to_string()));
+                gathered
+                    .problems
+                    .add(kind_of(&error), fizeau_domain::text::clean(&error.to_string()));
             }
         },
         Piece::Bundle(path) => {
@@ -211,7 +212,7 @@ fn lines(path: &Path, [from, to]: [u64; 2], gathered: &mut Gathered) -> io::Resu
             Err(why) => {
                 let is_newer = why.starts_with("it has format");
                 let kind = if is_newer { Kind::Newer } else { Kind::NoRow };
-                let why = crate::text::shorten(&crate::text::clean(&why), 120);
+                let why = fizeau_domain::text::shorten(&fizeau_domain::text::clean(&why), 120);
                 gathered.problems.add(kind, format!("{place}: {why}"));
             }
         }

@@ -7,17 +7,16 @@ use super::{
 use crate::{
     cmd::{self, Global, Usage, profile},
     data::Catalogue,
-    file,
-    fleet::{
-        bundle::Reader,
-        plan::{Pair, Place, Plan, Retest, Step},
-        row::Row,
-    },
-    record::store,
-    text::{counted, for_shells},
 };
 use anyhow::Context as _;
 use clap::Args;
+use fizeau_domain::text::{counted, for_shells};
+use fizeau_judge::fleet::{
+    bundle::Reader,
+    plan::{Pair, Place, Plan, Retest, Step},
+    row::Row,
+};
+use fizeau_record::{file, store};
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
@@ -246,7 +245,7 @@ pub fn results(folder: &Path, catalogue: &Catalogue) -> anyhow::Result<(Retest, 
                             notes.push(format!("{}: {words}", cmd::shown(&record)));
                         }
                     }
-                    Err(error) => notes.push(crate::text::clean(&error.to_string())),
+                    Err(error) => notes.push(fizeau_domain::text::clean(&error.to_string())),
                 }
             } else if row.exists() {
                 let text = file::read_text(&row, 1 << 20).unwrap_or_default();

@@ -1,19 +1,17 @@
 //! `fizeau fleet simulate`: planted fleets, and what each rule makes of them.
 
 use super::store::Writer;
-use crate::{
-    clock,
-    cmd::{self, Global, Usage},
-    file,
-    fleet::{
-        component::Kind,
-        planted::{Fleet, device_name, node_name},
-        recipe::Recipe,
-        score::{self, Scores, Tally},
-    },
-};
+use crate::cmd::{self, Global, Usage};
 use anyhow::Context as _;
 use clap::Args;
+use fizeau_device::clock;
+use fizeau_judge::fleet::{
+    component::Kind,
+    planted::{Fleet, device_name, node_name},
+    recipe::Recipe,
+    score::{self, Scores, Tally},
+};
+use fizeau_record::file;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,

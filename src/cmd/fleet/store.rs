@@ -2,12 +2,10 @@
 //! is whole.
 
 use super::read::{Gather, Sink};
-use crate::{
-    cmd,
-    file::{self, Draft, Existing},
-    fleet::{gather::Gathered, row::Row},
-};
+use crate::cmd;
 use anyhow::Context as _;
+use fizeau_judge::fleet::{gather::Gathered, row::Row};
+use fizeau_record::file::{self, Draft, Existing};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,

@@ -7,29 +7,27 @@ use super::{
     store::{Collect, Collected},
 };
 use crate::{
-    clock,
     cmd::{self, Global, Usage, compare::Share},
     data::Catalogue,
-    file::{self, Draft, Existing},
-    fleet::{
-        Dependence,
-        gather::Gathered,
-        judge::Settings,
-        plan::Retest,
-        problem::Kind,
-        row,
-        site::Expected,
-        strata::{CODE, FIELDS, Rule},
-        survey::{Options, Surveyed, survey},
-        units::Window,
-    },
-    format,
-    labels::Labels,
-    text::counted,
-    verdict::Verdict,
 };
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use fizeau_device::clock;
+use fizeau_domain::{labels::Labels, text::counted, verdict::Verdict};
+use fizeau_judge::fleet::{
+    Dependence,
+    gather::Gathered,
+    judge::Settings,
+    plan::Retest,
+    problem::Kind,
+    row,
+    site::Expected,
+    strata::{CODE, FIELDS, Rule},
+    survey::{Options, Surveyed, survey},
+    units::Window,
+};
+use fizeau_record::file::{self, Draft, Existing};
+use fizeau_report::format;
 use serde::Serialize;
 use std::{
     io::BufWriter,
@@ -77,7 +75,7 @@ pub struct Which {
     pub from_records: bool,
     /// False discovery rate among what fails: a share (0.01) or a percentage (1%)
     #[arg(long, value_name = "SHARE",
-          default_value_t = Share(crate::accept::decide::FALSE_DISCOVERIES))]
+          default_value_t = Share(fizeau_judge::accept::decide::FALSE_DISCOVERIES))]
     pub false_discoveries: Share,
     /// How devices may depend on each other
     #[arg(long, value_enum, default_value_t = DependenceName::Positive)]

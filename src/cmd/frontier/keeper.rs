@@ -5,15 +5,13 @@
 //! Signals that ask to end it are ignored, and it has a session of its own, so that what ends the
 //! terminal or the process group of the one that measures does not end it.
 
-use crate::{
-    cmd::{self, exit, say},
-    device::{
-        BACKENDS,
-        limits::{Adjustable, Limit},
-    },
-};
+use crate::cmd::{self, exit, say};
 use anyhow::{Context as _, bail};
 use clap::Args;
+use fizeau_device::{
+    BACKENDS,
+    limits::{Adjustable, Limit},
+};
 use serde::{Deserialize, Serialize};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -56,7 +54,7 @@ enum Answer {
 }
 
 fn tell(answer: &Answer) -> anyhow::Result<()> {
-    cmd::write_out(&(crate::text::escaped(serde_json::to_string(answer)?) + "\n"))
+    cmd::write_out(&(fizeau_domain::text::escaped(serde_json::to_string(answer)?) + "\n"))
 }
 
 /// The keeper itself.

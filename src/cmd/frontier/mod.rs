@@ -14,17 +14,18 @@ use super::{
     run_args::RunArgs,
     say, shown, signals,
 };
-use crate::{
+use crate::world::Choice;
+use anyhow::{Context as _, bail};
+use fizeau_device::{
     clock,
-    device::limits::{Adjustable, Limit, Range},
-    file,
-    record::store,
-    report::{Document, Rung, frontier, without_numbers},
+    limits::{Adjustable, Limit, Range},
+};
+use fizeau_domain::{
     suite::{PowerLadder, Suite},
     units::{Megahertz, Watts},
-    world::Choice,
 };
-use anyhow::{Context as _, bail};
+use fizeau_record::{file, store};
+use fizeau_report::{Document, Rung, frontier, without_numbers};
 use keeper::Keeper;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -260,7 +261,8 @@ impl Climb<'_> {
                 continue;
             }
             is_power_set |= matches!(limit, Limit::Power(_));
-            if crate::CAN_PLANT && std::env::var("FIZEAU_PLANT").is_ok_and(|of| of == PLANT) {
+            if fizeau_domain::CAN_PLANT && std::env::var("FIZEAU_PLANT").is_ok_and(|of| of == PLANT)
+            {
                 panic!("planted between two rungs");
             }
             self.rung(&limit.to_string(), Some(*limit))?;
@@ -326,7 +328,7 @@ impl Climb<'_> {
     }
 
     fn keep(&self) -> anyhow::Result<()> {
-        let text = crate::text::escaped(serde_json::to_string_pretty(&self.kept)? + "\n");
+        let text = fizeau_domain::text::escaped(serde_json::to_string_pretty(&self.kept)? + "\n");
         super::write_file(&self.directory.join(FILE), text.as_bytes(), "--out DIR")
     }
 }

@@ -12,24 +12,22 @@ use super::{
 };
 use crate::{
     client::{Client, Prepared, Schedule, level},
-    clock,
     cmd::{
         Global, Interrupted, Usage, exit,
         report::{self, FILE, ReportFormat},
         run::new_directory,
         say, shown, signals, write_file,
     },
-    format::csv,
-    load::{
-        ab::{self, Arm, Run, Trial, Way},
-        capacity::Goal,
-        target::Asked,
-    },
-    report::{Document, load_ab},
-    text::counted,
-    units::Seconds,
 };
 use anyhow::{Context as _, bail};
+use fizeau_device::clock;
+use fizeau_domain::{text::counted, units::Seconds};
+use fizeau_projection::load::{
+    ab::{self, Arm, Run, Trial, Way},
+    capacity::Goal,
+    target::Asked,
+};
+use fizeau_report::{Document, format::csv, load_ab};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,

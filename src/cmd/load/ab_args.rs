@@ -7,12 +7,12 @@ use super::{
 use crate::{
     client::Key,
     cmd::{Usage, compare::Share},
-    load::{
-        ab::{Arm, ERROR_RATE, LEAST_EFFECT, ROUNDS_MIN, Settings},
-        target::Target,
-    },
 };
 use clap::{Arg, Args};
+use fizeau_projection::load::{
+    ab::{Arm, ERROR_RATE, LEAST_EFFECT, ROUNDS_MIN, Settings},
+    target::Target,
+};
 use std::path::PathBuf;
 
 /// Arguments of `load ab`.

@@ -1,12 +1,10 @@
 //! What a user asks of a server: limits of requests, the share that keeps them, a target.
 
 use super::limits;
-use crate::{
-    cmd::Usage,
-    load::capacity::{Goal, SHARE_DEFAULT},
-    number,
-};
+use crate::cmd::Usage;
 use clap::Args;
+use fizeau_domain::number;
+use fizeau_projection::load::capacity::{Goal, SHARE_DEFAULT};
 
 /// Arguments of what is asked of a server.
 #[derive(Args, Clone, Debug)]

@@ -2,13 +2,11 @@
 
 use crate::{
     client::State,
-    clock::{self, Moment},
     cmd::{self, has_terminal, progress::ProgressMode},
-    load::{Ending, Plan, Row},
-    stats::quantile,
-    text::clean,
-    units::Seconds,
 };
+use fizeau_device::clock::{self, Moment};
+use fizeau_domain::{stats::quantile, text::clean, units::Seconds};
+use fizeau_projection::load::{Ending, Plan, Row};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::{BTreeSet, VecDeque};
 

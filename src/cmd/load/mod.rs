@@ -13,8 +13,8 @@ mod send_args;
 mod serve;
 
 use super::{Global, Usage, project};
-use crate::load::level::Limits;
 use clap::{Args, Subcommand};
+use fizeau_projection::load::level::Limits;
 use std::process::ExitCode;
 
 /// Arguments of `load`.
@@ -60,7 +60,7 @@ pub fn run(args: &LoadArgs, global: &Global) -> anyhow::Result<ExitCode> {
 fn limits(text: Option<&str>) -> Result<Limits, Usage> {
     let Some(text) = text else { return Ok(Limits::default()) };
     let slo = project::times("--slo", text)?;
-    let seconds = |time: Option<crate::units::Seconds>| time.map(|time| time.0);
+    let seconds = |time: Option<fizeau_domain::units::Seconds>| time.map(|time| time.0);
     Ok(Limits {
         ttft: seconds(slo.first_token),
         tpot: seconds(slo.token),

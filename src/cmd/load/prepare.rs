@@ -4,18 +4,17 @@ use super::send_args::{SendArgs, TokenizerName};
 use crate::{
     client::{Client, Connections, Prepared, Schedule, Tokenizer},
     cmd::{Interrupted, Usage},
-    file,
-    load::{
-        Plan,
-        prompt::{Composer, Prompt},
-        random::{Purpose, Random},
-        target::Asked,
-        trace::{self, Traced},
-    },
-    text::counted,
-    units::Seconds,
 };
 use anyhow::bail;
+use fizeau_domain::{text::counted, units::Seconds};
+use fizeau_projection::load::{
+    Plan,
+    prompt::{Composer, Prompt},
+    random::{Purpose, Random},
+    target::Asked,
+    trace::{self, Traced},
+};
+use fizeau_record::file;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A level before its prompts are made.

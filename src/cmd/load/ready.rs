@@ -6,14 +6,13 @@ use super::{
 };
 use crate::{
     client::{Client, Connections, Key},
-    clock,
     cmd::{Interrupted, Usage, say, shown},
-    file,
-    load::{Ending, target::Target},
-    text::clean,
-    units::Seconds,
 };
 use anyhow::{Context as _, bail};
+use fizeau_device::clock;
+use fizeau_domain::{text::clean, units::Seconds};
+use fizeau_projection::load::{Ending, target::Target};
+use fizeau_record::file;
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -176,7 +175,7 @@ pub fn probe(
     let lengths = [(*input, *output.min(&PROBE_TOKENS))];
     let made = maker.make(PROBE, &lengths, &mut |_| {})?;
     let Some(request) = made.requests.first() else { return Ok(()) };
-    let row = crate::load::Row::default();
+    let row = fizeau_projection::load::Row::default();
     let outcome = client.exchange(connections, request, "fizeau-probe", clock::now(), row);
     match outcome.row.ending {
         Ending::Answered => {}

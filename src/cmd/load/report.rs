@@ -7,14 +7,15 @@ use crate::{
         report::{self, ReportFormat},
     },
     data::Catalogue,
-    file,
-    format::csv,
-    load::{self, Engine, level::Limits, read::BYTES_MAX},
-    model::{Format, config::KV_DEFAULT},
-    report::{LoadJoin, LoadResults, load as document},
-    verdict::Verdict,
 };
 use clap::{Args, ValueEnum};
+use fizeau_domain::{
+    model::{Format, config::KV_DEFAULT},
+    verdict::Verdict,
+};
+use fizeau_projection::load::{self, Engine, level::Limits, read::BYTES_MAX};
+use fizeau_record::file;
+use fizeau_report::{LoadJoin, LoadResults, format::csv, load as document};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,

@@ -8,20 +8,19 @@ use crate::{
         known::{Laws, Service, Stamp},
         level::{self, Work},
     },
-    clock,
     cmd::{Global, exit, launch, print, print_json, say, signals},
-    load::{
-        Ending, Row, Times,
-        arrivals::Arrivals,
-        queue::{Slots, mdc_mean_wait, mmc},
-        random::{Purpose, Random},
-        target::{Asked, Endpoint, Target},
-    },
-    stats::quantile,
-    units::Seconds,
 };
 use anyhow::{Context as _, bail};
 use clap::Args;
+use fizeau_device::clock;
+use fizeau_domain::{stats::quantile, units::Seconds};
+use fizeau_projection::load::{
+    Ending, Row, Times,
+    arrivals::Arrivals,
+    queue::{Slots, mdc_mean_wait, mmc},
+    random::{Purpose, Random},
+    target::{Asked, Endpoint, Target},
+};
 use serde::Serialize;
 use serde_json::Map;
 use std::{
@@ -36,7 +35,7 @@ use std::{
 pub struct SelfTestArgs {
     /// Requests a second
     #[arg(long, value_name = "R", default_value_t = 500.0,
-          value_parser = crate::number::positive)]
+          value_parser = fizeau_domain::number::positive)]
     pub rate: f64,
     /// Tokens of an answer where it is tried how fast they are received: with 500 requests/s,
     /// 50,000 tokens a second

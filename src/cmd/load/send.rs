@@ -12,25 +12,24 @@ use crate::{
         Client, Key, Outcome, Prepared, Schedule, Scraper, State, Watcher,
         level::{self as client_level, Work},
     },
-    clock,
     cmd::{
         Global, Usage, exit,
         report::{self, ReportFormat},
         run::new_directory,
         say, shown, signals, write_file,
     },
-    load::{
-        Header, Line, Offered, Row, Sample, Stop,
-        capacity::Goal,
-        row::VERSION,
-        search::Search,
-        target::{Asked, Target},
-    },
-    report::{LoadResults, load as document},
-    text::counted,
-    units::Seconds,
 };
 use anyhow::Context as _;
+use fizeau_device::clock;
+use fizeau_domain::{text::counted, units::Seconds};
+use fizeau_projection::load::{
+    Header, Line, Offered, Row, Sample, Stop,
+    capacity::Goal,
+    row::VERSION,
+    search::Search,
+    target::{Asked, Target},
+};
+use fizeau_report::{LoadResults, load as document};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
@@ -275,7 +274,7 @@ impl Loaded<'_> {
             let plan = &one.sketch.plan;
             if let (true, Some(rate)) = (searches, plan.rate) {
                 let rows: Vec<&Row> = keeper.rows.iter().collect();
-                let met = crate::load::Level::of_rows(plan, &rows, &self.goal.limits);
+                let met = fizeau_projection::load::Level::of_rows(plan, &rows, &self.goal.limits);
                 search.met(rate, met.keeps(self.goal.share) == Some(true));
                 keeper.rows.clear();
             }

@@ -4,16 +4,15 @@ use super::goal::GoalArgs;
 use crate::{
     client::Deadlines,
     cmd::{Usage, progress::ProgressMode},
-    load::{
-        arrivals::Arrivals,
-        lengths::{Lengths, PRESETS, TOKENS_MAX},
-        metrics::{self, Quantity},
-        target::Endpoint,
-    },
-    number,
-    units::Seconds,
 };
 use clap::{Args, ValueEnum};
+use fizeau_domain::{number, units::Seconds};
+use fizeau_projection::load::{
+    arrivals::Arrivals,
+    lengths::{Lengths, PRESETS, TOKENS_MAX},
+    metrics::{self, Quantity},
+    target::Endpoint,
+};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr};
 

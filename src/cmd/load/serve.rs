@@ -6,12 +6,12 @@ use crate::{
         known::{Fault, Laws, Server, Service},
         tokenizer::Dialect,
     },
-    clock,
     cmd::{Usage, print},
-    units::Seconds,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use fizeau_device::clock;
+use fizeau_domain::units::Seconds;
 use std::{
     net::{IpAddr, SocketAddr},
     process::ExitCode,

@@ -1,14 +1,11 @@
 //! What `fizeau localise` says: as words, and as `--json` has it.
 
 use super::LocaliseArgs;
-use crate::{
-    localise::{
-        self, Answer, Findings, Group, GroupOf, Inside, Named,
-        power::{self, Fault},
-        raw::Measured,
-    },
-    spec::STUB,
-    units::Bytes,
+use fizeau_domain::{spec::STUB, units::Bytes};
+use fizeau_judge::localise::{
+    self, Answer, Findings, Group, GroupOf, Inside, Named,
+    power::{self, Fault},
+    raw::Measured,
 };
 use serde::Serialize;
 

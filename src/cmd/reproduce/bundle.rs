@@ -3,13 +3,12 @@
 
 use super::known;
 use crate::{
-    claim::{self, Claim, Here, Named, Reproduction, judge},
     cmd::{self, Global, Usage, exit, project::part_called},
     data::Catalogue,
-    file,
-    record::store,
 };
 use anyhow::Context as _;
+use fizeau_projection::claim::{self, Claim, Here, Named, Reproduction, judge};
+use fizeau_record::{file, store};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{
@@ -143,7 +142,7 @@ impl Bundle {
     /// # Errors
     /// Where it cannot be written.
     pub fn write(&self, directory: &Path) -> anyhow::Result<()> {
-        let text = crate::text::escaped(serde_json::to_string_pretty(self)? + "\n");
+        let text = fizeau_domain::text::escaped(serde_json::to_string_pretty(self)? + "\n");
         cmd::write_file(&directory.join(FILE), text.as_bytes(), "--out DIR")
     }
 
@@ -209,7 +208,7 @@ pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow
     };
     match global.json {
         true => cmd::print_json(&serde_json::json!({ "same": faults.is_empty(), "said": shown }))?,
-        false => cmd::print(&crate::text::clean_lines(&shown))?,
+        false => cmd::print(&fizeau_domain::text::clean_lines(&shown))?,
     };
     Ok(ExitCode::from(if faults.is_empty() { 0 } else { exit::FAILED }))
 }
@@ -226,7 +225,7 @@ fn again(
     path: &Path,
     catalogue: &Catalogue,
     case: &str,
-    records: &[crate::record::Record],
+    records: &[fizeau_record::Record],
 ) -> anyhow::Result<Reproduction> {
     let mut claim = known(&path.to_string_lossy(), None, catalogue)?.claim;
     let part = claim.on.as_ref().map(|on| part_called(catalogue, "--on", on)).transpose()?;

@@ -15,20 +15,22 @@ use super::{
     signals,
 };
 use crate::{
-    claim::{self, Claim, ClaimFile, Here, Named, PartNamed, Run, Statement, Verdict, judge},
-    clock,
     data::Catalogue,
-    device::limits::Limit,
-    file,
-    record::Record,
-    report::{Block, Bundled, Document, claims_listed, reproduction, without_numbers},
-    spec::Part,
-    units::{Megahertz, Watts},
     world::{Choice, choice},
 };
 use anyhow::{Context as _, bail};
 use bundle::Bundle;
 use clap::Args;
+use fizeau_device::{clock, limits::Limit};
+use fizeau_domain::{
+    spec::Part,
+    units::{Megahertz, Watts},
+};
+use fizeau_projection::claim::{
+    self, Claim, ClaimFile, Here, Named, PartNamed, Run, Statement, Verdict, judge,
+};
+use fizeau_record::{Record, file};
+use fizeau_report::{Block, Bundled, Document, claims_listed, reproduction, without_numbers};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -389,7 +391,7 @@ fn runs_here(
     claim: &Claim,
     catalogue: &Catalogue,
     here: Option<&str>,
-    device: &crate::spec::Properties,
+    device: &fizeau_domain::spec::Properties,
 ) -> Result<(), String> {
     let statement: Statement = claim.value.parse()?;
     if statement.is_of_tokens() {

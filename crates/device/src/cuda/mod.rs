@@ -1,0 +1,263 @@
+//! NVIDIA GPUs, through `libcuda.so.1`.
+
+#[cfg(test)]
+mod bindings;
+mod cublaslt;
+mod driver;
+mod launching;
+mod limits;
+mod nvml;
+mod nvrtc;
+mod properties;
+mod status;
+
+use super::{
+    Backend, Device, DeviceError, Finding, Identity, State, bundle,
+    gpu::{
+        compiler,
+        device::{DeviceDetails, GpuDevice},
+        driver::Driver,
+        sensors::spelled as held_by,
+        vendor::KernelsFound,
+    },
+    limits::Limits,
+};
+use driver::{driver, spelled};
+use fizeau_domain::{
+    node_state::Gpu,
+    spec::{Properties, STUB},
+};
+use fizeau_record::{Environment, identity};
+use limits::NvmlLimits;
+use std::path::Path;
+
+/// The backend.
+pub struct Cuda;
+
+impl Backend for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
+        let driver = driver()?;
+        let count = driver.count()?;
+        if count == 0 {
+            return Err(driver.vendor.none_shown());
+        }
+        (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
+    }
+
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+        let driver = driver()?;
+        let properties = properties::read(&driver, ordinal)?;
+        let sensors = sensors(&driver, ordinal);
+        let device = driver.device(ordinal)?;
+        let capability = properties::capability(&driver, device).unwrap_or_default();
+        let told = DeviceDetails {
+            timer: 1.0,
+            block_memory: properties::block_memory(&driver, device),
+            products: cublaslt::kinds(capability),
+            describe,
+            identity,
+        };
+        Ok(Box::new(GpuDevice::open(driver, properties, sensors, told)?))
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let mut findings = vec![
+            match self.devices().and_then(|_| driver()) {
+                Ok(driver) => Finding::ok("NVIDIA driver", described(&driver)),
+                Err(error) => Finding::of_error("NVIDIA driver", &error, State::Fail),
+            },
+            match nvml::nvml() {
+                Ok(nvml) => Finding::ok("NVML", nvml.driver_version().unwrap_or_default()),
+                Err(error) => Finding::of_error("NVML", &error, State::Warn),
+            },
+            nvrtc_finding(),
+            match cublaslt::CUBLASLT.library() {
+                Ok(_) => Finding::ok("cuBLASLt", "found"),
+                Err(error) => Finding::of_error("cuBLASLt", &error, State::Warn),
+            },
+            kernels_finding(),
+        ];
+        if let Ok(driver) = driver() {
+            let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
+            findings.extend(devices);
+        }
+        findings
+    }
+
+    fn identities(&self) -> Vec<identity::Gpu> {
+        let Ok(driver) = driver() else { return Vec::new() };
+        (0..driver.count().unwrap_or(0)).map(|ordinal| who(&driver, ordinal)).collect()
+    }
+
+    fn at_rest(&self) -> Vec<Gpu> {
+        let Ok(driver) = driver() else { return Vec::new() };
+        (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+    }
+
+    fn limits(&self, ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+        let (driver, nvml) = (driver()?, nvml::nvml()?);
+        let (pci, mig) = place(&driver, ordinal).ok_or_else(|| {
+            DeviceError::Driver(format!("no GPU cuda:{ordinal}, or no place on the PCI bus"))
+        })?;
+        let limits = NvmlLimits::of(nvml, &pci, mig.as_deref());
+        let unknown = || DeviceError::Driver(format!("NVML does not know cuda:{ordinal}"));
+        Ok(Box::new(limits.ok_or_else(unknown)?))
+    }
+}
+
+/// Who a GPU is.
+fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
+    let own = identity(driver, ordinal);
+    let board = sensors(driver, ordinal).map(|sensors| sensors.board()).unwrap_or_default();
+    identity::Gpu {
+        device: format!("cuda:{ordinal}"),
+        product: driver.device(ordinal).ok().and_then(|device| driver.name(device)),
+        pci: own.pci,
+        uuid: own.uuid,
+        driver: own.driver,
+        stub: driver.is_stub,
+        ..board
+    }
+}
+
+/// Whether there is anything to run on a GPU.
+fn kernels_finding() -> Finding {
+    let found = KernelsFound {
+        what: "CUDA kernels",
+        built_with: bundle::nvidia().built_with(),
+        compiler: "NVRTC",
+        compiles: compiler::found(&nvrtc::compilers(13_000)).is_ok(),
+        has_driver: driver().is_ok(),
+        of_a_build: "an nvcc",
+    };
+    found.finding()
+}
+
+/// One GPU at rest.
+fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
+    let gpu = driver.shown(ordinal, identity(driver, ordinal));
+    let Some(sensors) = sensors(driver, ordinal) else { return gpu };
+    let (settings, remaps) = (sensors.settings(), sensors.row_remaps());
+    let (now, most) = (sensors.pcie(), sensors.pcie_max());
+    Gpu {
+        pci_id: sensors.pci_id(),
+        firmware: settings.vbios,
+        lanes: now.zip(most).map(|(now, most)| [now.1, most[1]]),
+        generation: now.zip(most).map(|(now, most)| [now.0, most[0]]),
+        ecc: settings.ecc,
+        ecc_uncorrected: sensors.counters().ecc_uncorrected,
+        remap_pending: remaps.map(|remaps| remaps.is_pending),
+        remap_failed: remaps.map(|remaps| remaps.has_failed),
+        power_limit: settings.power_limit.map(|limit| limit.0),
+        power_default: sensors.power_default().map(|limit| limit.0),
+        clock_locks: settings.clock_locks,
+        held_by: sensors.reading().reasons.map(held_by),
+        processes: sensors.processes(),
+        ..gpu
+    }
+}
+
+/// The compilers that there are, in the order in which they suit the driver.
+fn nvrtc_finding() -> Finding {
+    let version = driver().map_or(13_000, |driver| driver.version);
+    match compiler::found(&nvrtc::compilers(version)) {
+        Ok(found) => {
+            let versions: Vec<String> = found.iter().map(|one| one.spelled()).collect();
+            Finding::ok("NVRTC", versions.join(", then "))
+        }
+        Err(error) => Finding::of_error("NVRTC", &error, State::Warn),
+    }
+}
+
+/// The driver, and which devices it shows.
+fn described(driver: &Driver) -> String {
+    let mut text = match driver.is_stub {
+        true => STUB.into(),
+        false => format!("for CUDA {}", spelled(driver.version)),
+    };
+    if let Some(hidden) = driver.vendor.hidden() {
+        text += &format!("; {hidden}");
+    }
+    text
+}
+
+/// What is worth a look about one device.
+fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
+    let what = format!("cuda:{ordinal}");
+    if driver.is_stub {
+        return vec![Finding::ok(&what, STUB)];
+    }
+    let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
+    let counters = sensors.counters();
+    let mut findings = Vec::new();
+    if let Some(errors) = counters.ecc_uncorrected {
+        let remedy = "drain the node and reset the GPU: nvidia-smi --gpu-reset";
+        findings.push(Finding {
+            state: if errors == 0 { State::Ok } else { State::Fail },
+            what: what.clone(),
+            found: format!("{errors} uncorrectable ECC errors since the driver was loaded"),
+            remedy: if errors == 0 { String::new() } else { remedy.into() },
+        });
+    }
+    if let Some((generation, width)) = sensors.pcie() {
+        let found = format!("PCIe {generation} x{width} now, {} NVLinks up", sensors.nvlinks());
+        findings.push(Finding::ok(&what, found));
+    }
+    findings
+}
+
+/// NVML's view of a device.
+fn sensors(driver: &Driver, ordinal: u32) -> Option<nvml::Sensors> {
+    let (pci, mig) = place(driver, ordinal)?;
+    nvml::nvml().ok()?.sensors(&pci, mig.as_deref())
+}
+
+/// Where a device is on the PCI bus, and its MIG number where it is a slice.
+fn place(driver: &Driver, ordinal: u32) -> Option<(String, Option<String>)> {
+    let device = driver.device(ordinal).ok()?;
+    let is_slice = driver.name(device)?.contains(" MIG ");
+    let mig = driver.uuid(device).filter(|_| is_slice).map(|uuid| format!("MIG-{uuid}"));
+    Some((driver.pci(device)?, mig))
+}
+
+/// What tells a device and how it is linked from others.
+fn identity(driver: &Driver, ordinal: u32) -> Identity {
+    let device = driver.device(ordinal).ok();
+    let sensors = sensors(driver, ordinal);
+    let version = nvml::nvml().ok().and_then(|nvml| nvml.driver_version());
+    let of_board = sensors.as_ref().and_then(|sensors| sensors.board().uuid);
+    Identity {
+        uuid: of_board.or_else(|| device.and_then(|device| driver.uuid(device))),
+        pci: device.and_then(|device| driver.pci(device)),
+        driver: version.or_else(|| Some(format!("for CUDA {}", spelled(driver.version)))),
+        pcie_width: sensors.as_ref().and_then(|sensors| sensors.pcie()).map(|(_, width)| width),
+        links: sensors.as_ref().map(|sensors| sensors.nvlinks()),
+    }
+}
+
+/// What stands in a record of NVIDIA's driver.
+fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut Environment) {
+    to.libraries.push(format!("NVIDIA driver {}", described(driver)));
+    if let Ok(nvml) = nvml::nvml() {
+        to.libraries.extend(nvml.driver_version().map(|v| format!("NVML {v}")));
+    }
+    to.settings = self::sensors(driver, properties.ordinal).map(|sensors| sensors.settings());
+    if !sensors {
+        let why = nvml::nvml()
+            .err()
+            .map_or("it does not know the device".into(), |error| error.to_string());
+        to.warnings.push(format!("no telemetry from NVML: {why}"));
+    }
+    if let Some(hidden) = driver.vendor.hidden() {
+        to.warnings.push(format!("not all GPUs of this machine are visible: {hidden}"));
+    }
+    if let Some(slice) = &properties.virtualised {
+        to.warnings.push(format!(
+            "this is a slice of a GPU ({slice}): its share of memory and clock is not stated"
+        ));
+    }
+}

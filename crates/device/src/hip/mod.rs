@@ -1,0 +1,221 @@
+//! AMD GPUs, through `libamdhip64.so`.
+//!
+//! HIP's driver interface is CUDA's by other names, so that contexts, modules, launches, gates and
+//! the compiler's cache are those of `device::gpu`: this module says which of HIP's functions they
+//! call, where its library is, and what AMD's devices say of themselves. Nothing in it has run on
+//! an AMD GPU: docs/architecture.md says what it was proved by instead.
+
+mod driver;
+mod functions;
+mod hipblaslt;
+mod hiprtc;
+mod limits;
+mod metrics;
+mod properties;
+mod sensors;
+mod status;
+mod topology;
+
+use super::{
+    Backend, Device, DeviceError, Finding, Identity, State, bundle,
+    gpu::{
+        device::{DeviceDetails, GpuDevice},
+        driver::Driver,
+        sensors::{ReadSensors as _, spelled as held_by},
+        vendor::KernelsFound,
+    },
+    limits::Limits,
+};
+use driver::driver;
+use fizeau_domain::{
+    node_state::Gpu,
+    spec::{Properties, STUB},
+};
+use fizeau_record::{Environment, identity};
+use limits::HwmonLimits;
+use sensors::Sensors;
+use std::path::Path;
+
+/// The backend.
+pub struct Hip;
+
+impl Backend for Hip {
+    fn name(&self) -> &'static str {
+        "hip"
+    }
+
+    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
+        let driver = driver()?;
+        let count = driver.count()?;
+        if count == 0 {
+            return Err(driver.vendor.none_shown());
+        }
+        (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
+    }
+
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+        let driver = driver()?;
+        let properties = properties::read(&driver, ordinal)?;
+        let timer = properties::timer(&driver, ordinal);
+        let sensors = sensors(&driver, ordinal);
+        let target = properties.features.first().map(String::as_str).unwrap_or_default();
+        let products = hipblaslt::kinds(target);
+        let told = DeviceDetails { timer, block_memory: None, products, describe, identity };
+        Ok(Box::new(GpuDevice::open(driver, properties, sensors, told)?))
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let mut findings = vec![
+            match self.devices().and_then(|_| driver()) {
+                Ok(driver) => Finding::ok("AMD driver", described(&driver)),
+                Err(error) => Finding::of_error("AMD driver", &error, State::Fail),
+            },
+            match hiprtc::HIPRTC.get() {
+                Ok(compiler) => Finding::ok("hipRTC", compiler.spelled()),
+                Err(error) => Finding::of_error("hipRTC", &error, State::Warn),
+            },
+            match hipblaslt::HIPBLASLT.library() {
+                Ok(_) => Finding::ok("hipBLASLt", "found"),
+                Err(error) => Finding::of_error("hipBLASLt", &error, State::Warn),
+            },
+            kernels_finding(),
+        ];
+        if let Ok(driver) = driver() {
+            let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
+            findings.extend(devices);
+        }
+        findings
+    }
+
+    fn identities(&self) -> Vec<identity::Gpu> {
+        let Ok(driver) = driver() else { return Vec::new() };
+        (0..driver.count().unwrap_or(0)).map(|ordinal| who(&driver, ordinal)).collect()
+    }
+
+    fn at_rest(&self) -> Vec<Gpu> {
+        let Ok(driver) = driver() else { return Vec::new() };
+        (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+    }
+
+    fn limits(&self, ordinal: u32, root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+        let driver = driver()?;
+        let place = driver.pci(driver.device(ordinal)?).ok_or_else(|| {
+            DeviceError::Driver(format!("no place of hip:{ordinal} on the PCI bus"))
+        })?;
+        Ok(Box::new(HwmonLimits::of(&root.join("sys/bus/pci/devices").join(place))))
+    }
+}
+
+/// Who a GPU is.
+fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
+    let own = identity(driver, ordinal);
+    let board = sensors(driver, ordinal).map(|sensors| sensors.board()).unwrap_or_default();
+    identity::Gpu {
+        device: format!("hip:{ordinal}"),
+        product: driver.device(ordinal).ok().and_then(|device| driver.name(device)),
+        pci: own.pci,
+        uuid: own.uuid,
+        driver: own.driver,
+        stub: driver.is_stub,
+        ..board
+    }
+}
+
+/// Whether there is anything to run on a GPU.
+fn kernels_finding() -> Finding {
+    let found = KernelsFound {
+        what: "HIP kernels",
+        built_with: bundle::amd().built_with(),
+        compiler: "hipRTC",
+        compiles: hiprtc::HIPRTC.get().is_ok(),
+        has_driver: driver().is_ok(),
+        of_a_build: "a clang for AMD's targets",
+    };
+    found.finding()
+}
+
+/// One GPU at rest.
+fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
+    let gpu = driver.shown(ordinal, identity(driver, ordinal));
+    let Some(sensors) = sensors(driver, ordinal) else { return gpu };
+    let settings = sensors.settings();
+    Gpu {
+        firmware: settings.vbios,
+        ecc: settings.ecc,
+        ecc_uncorrected: sensors.errors().1,
+        bad_pages: sensors.bad_pages(),
+        power_limit: settings.power_limit.map(|limit| limit.0),
+        power_default: sensors.power_default().map(|limit| limit.0),
+        clock_locks: settings.clock_locks,
+        held_by: sensors.reading().reasons.map(held_by),
+        ..gpu
+    }
+}
+
+/// The driver, and which devices it shows.
+fn described(driver: &Driver) -> String {
+    let text = match driver.is_stub {
+        true => STUB.into(),
+        false => format!("HIP {}", (driver.vendor.version)(driver.version)),
+    };
+    driver.vendor.hidden().iter().fold(text, |text, hidden| format!("{text}; {hidden}"))
+}
+
+/// What is worth a look about one device.
+fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
+    let what = format!("hip:{ordinal}");
+    if driver.is_stub {
+        return vec![Finding::ok(&what, STUB)];
+    }
+    let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
+    let mut findings = Vec::new();
+    if let Some(errors) = sensors.errors().1 {
+        findings.push(Finding {
+            state: if errors == 0 { State::Ok } else { State::Fail },
+            what: what.clone(),
+            found: format!("{errors} uncorrectable memory errors since the driver was loaded"),
+            remedy: match errors {
+                0 => String::new(),
+                _ => "drain the node and reset the GPU: amd-smi reset --gpureset".into(),
+            },
+        });
+    }
+    findings.extend(sensors.links().map(|found| Finding::ok(&what, found)));
+    findings
+}
+
+/// The kernel's view of a device.
+fn sensors(driver: &Driver, ordinal: u32) -> Option<Sensors> {
+    let device = driver.device(ordinal).ok()?;
+    Sensors::of(&topology::pci_folder(&driver.pci(device)?)?)
+}
+
+/// What tells a device and how it is linked from others.
+fn identity(driver: &Driver, ordinal: u32) -> Identity {
+    let device = driver.device(ordinal).ok();
+    let sensors = sensors(driver, ordinal);
+    Identity {
+        uuid: device.and_then(|device| driver.uuid(device)),
+        pci: device.and_then(|device| driver.pci(device)),
+        driver: Some(format!("HIP {}", (driver.vendor.version)(driver.version))),
+        pcie_width: sensors.as_ref().and_then(Sensors::pcie_width),
+        links: sensors.as_ref().and_then(Sensors::links_up),
+    }
+}
+
+/// What stands in a record of AMD's driver.
+fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut Environment) {
+    to.libraries.push(format!("AMD driver {}", described(driver)));
+    to.settings = self::sensors(driver, properties.ordinal).map(|sensors| sensors.settings());
+    if !sensors {
+        to.warnings.push("no telemetry: /sys shows no amdgpu device at its place".into());
+    }
+    if let Some(hidden) = driver.vendor.hidden() {
+        to.warnings.push(format!("not all GPUs of this machine are visible: {hidden}"));
+    }
+    if let Some(partition) = &properties.virtualised {
+        to.warnings.push(format!(
+            "this is a part of a GPU ({partition}): its share of memory and clock is not stated"
+        ));
+    }
+}

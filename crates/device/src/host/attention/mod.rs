@@ -1,0 +1,44 @@
+//! The host's kernels of the operation `attention`, one set for each element type.
+//!
+//! [`blocks`] walks over blocks of queries and keys with the online softmax of FlashAttention (Dao
+//! and others, 2022; Milakov and Gimelshein, 2018) and, where there are fewer blocks than threads,
+//! splits the keys (Flash-Decoding, Dao and others, 2023). The arithmetic on one block is an
+//! [`engine::Engine`]'s: few rows read keys and values in place, once for all query heads that
+//! share them; many rows pack them first, where the engine can ([`packed`]).
+
+#![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod blocks;
+mod engine;
+mod keys;
+mod packed;
+mod portable;
+mod room;
+#[cfg(target_arch = "x86_64")]
+mod wide;
+
+use super::{
+    kernel::{HostKernel, KernelThreads},
+    pool::Block,
+};
+use fizeau_domain::kernel::Operation;
+use std::sync::Arc;
+
+/// All of them that this CPU can run, by `attention/<element type>`, best guess first.
+pub(super) fn kernels() -> Vec<HostKernel> {
+    let mut kernels = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avx512::kernels());
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avx2::kernels());
+    kernels.extend(portable::kernels());
+    kernels
+}
+
+fn bundled(operation: Operation, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
+    HostKernel { operation, name, features: &[], threads: KernelThreads::Pool, run: Arc::new(run) }
+}

@@ -1,0 +1,301 @@
+//! AVX-512, with its bfloat16 and int8 dot products: 12 x 2 vectors of sums in 32 registers.
+//!
+//! 14 rows would fit the registers too, but not the first cache: where rows of C are a power of two
+//! apart, all of a tile's fall into one set of it, and that has 12 ways on Zen 5 and Golden Cove.
+
+use super::{
+    bundled,
+    grouped::grouped,
+    product::{Share, product},
+    stream::{self, Stream, stream},
+    tile::{Into, Tile},
+    transpose::{words_32, words_64},
+};
+use crate::host::{kernel::HostKernel, pool::Block};
+use fizeau_domain::{
+    dtype::Dtype,
+    kernel::{GemmParams, Operation},
+};
+use half::bf16;
+use std::{arch::x86_64::*, mem::transmute};
+
+/// As many element types as the CPU has instructions for.
+pub(super) fn kernels() -> Vec<HostKernel> {
+    let has = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("fma");
+    if !has {
+        return Vec::new();
+    }
+    let mut kernels = vec![
+        bundled(Operation::Gemm(Dtype::F64), "avx512", F64::run),
+        bundled(Operation::Gemm(Dtype::F32), "avx512", F32::run),
+        bundled(Operation::Grouped(Dtype::F64), "avx512", F64::run_grouped),
+        bundled(Operation::Grouped(Dtype::F32), "avx512", F32::run_grouped),
+    ];
+    if is_x86_feature_detected!("avx512bf16") {
+        kernels.push(bundled(Operation::Gemm(Dtype::Bf16), "avx512", Bf16::run));
+        kernels.push(bundled(Operation::Grouped(Dtype::Bf16), "avx512", Bf16::run_grouped));
+    }
+    if is_x86_feature_detected!("avx512vnni") {
+        kernels.push(bundled(Operation::Gemm(Dtype::Int8), "avx512", Int8::run));
+        kernels.push(bundled(Operation::Grouped(Dtype::Int8), "avx512", Int8::run_grouped));
+    }
+    kernels
+}
+
+/// Words along k that operands are fetched ahead.
+const AHEAD: usize = 8;
+
+/// A tile of `$rows` x `$vectors` vectors. `$fma` sums a vector of B's words times one of A's.
+macro_rules! avx512 {
+    (
+        $name:ident: A $input:ty, words $group:literal in $word:ty,
+        sums $lanes:literal lanes of $sum:ty, C $output:ty,
+        tile $rows:literal x $vectors:literal, features $features:literal,
+        words from $word_a:expr, $word_b:expr, none $zero:expr,
+        starts at zero $starts_at_zero:literal, start $start:expr, offset $offset:expr,
+        output $round:expr, load $load:path, broadcast $broadcast:path,
+        load sums $load_sum:path, store $store_sum:path, add $add:path,
+        transpose |$source:ident, $stride:ident, $target:ident| $pack:expr,
+        fused |$s:ident, $a:ident, $b:ident| $fma:expr
+    ) => {
+        struct $name;
+
+        impl $name {
+            fn run(block: &Block<'_>) {
+                // SAFETY: whoever launches passes operands that live; the CPU is asked before
+                // this kernel is listed.
+                unsafe { $name::one(block.params(), Share::of(block)) }
+            }
+
+            fn run_grouped(block: &Block<'_>) {
+                // SAFETY: as above.
+                unsafe { grouped(block, [size_of::<$input>(), size_of::<$output>()], $name::one) }
+            }
+
+            // All that is inlined here may use these instructions.
+            #[target_feature(enable = $features)]
+            unsafe fn one(params: &GemmParams, share: Share) {
+                let rows = params.m as usize;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if rows <= stream::ROWS_MAX {
+                        stream::<$name>(params, share);
+                    } else {
+                        product::<$name>(params, share);
+                    }
+                }
+            }
+        }
+
+        impl Tile for $name {
+            type Input = $input;
+            type Word = $word;
+            type Sum = $sum;
+            type Output = $output;
+
+            const GROUP: usize = $group;
+            const ROWS: usize = $rows;
+            const COLUMNS: usize = $vectors * $lanes;
+            const DEPTH_MAX: usize = 2048 / size_of::<$word>();
+            const HEIGHT_MAX: usize = $rows * 16;
+            const WIDTH_MAX: usize = 2048;
+            const STARTS_AT_ZERO: bool = $starts_at_zero;
+
+            #[inline(always)]
+            fn word_a(element: impl Fn(usize) -> $input) -> $word {
+                $word_a(std::array::from_fn::<$input, $group, _>(element))
+            }
+            #[inline(always)]
+            fn word_b(element: impl Fn(usize) -> $input) -> $word {
+                $word_b(std::array::from_fn::<$input, $group, _>(element))
+            }
+            #[inline(always)]
+            fn zero() -> $input {
+                $zero
+            }
+            #[inline(always)]
+            fn start(sum: $sum, word: $word) -> $sum {
+                $start(sum, word)
+            }
+            #[inline(always)]
+            fn add(left: $sum, right: $sum) -> $sum {
+                left + right
+            }
+            #[inline(always)]
+            fn output(sum: $sum) -> $output {
+                $round(sum)
+            }
+
+            #[target_feature(enable = "avx512f,avx512dq")]
+            unsafe fn pack_rows(
+                source: *const $input,
+                stride: usize,
+                words: usize,
+                target: *mut $word,
+            ) -> usize {
+                let words = words / $lanes * $lanes;
+                for word in (0..words).step_by($lanes) {
+                    // SAFETY: the caller's promise; the stores reach 64 bytes beyond at most.
+                    unsafe {
+                        let source = source.add(word * $group);
+                        let stride = stride * size_of::<$input>();
+                        let $target = target.add(word * $rows);
+                        let ($source, $stride) = (source.cast::<u8>(), stride);
+                        $pack;
+                    }
+                }
+                words
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn multiply(
+                depth: usize,
+                mut a: *const $word,
+                mut b: *const $word,
+                c: *mut $sum,
+                stride: usize,
+                into: Into,
+            ) {
+                // SAFETY: the caller's promise on `a`, `b` and `c`.
+                unsafe {
+                    let mut sums = [[$load_sum(b.cast()); $vectors]; $rows];
+                    for row in 0..$rows {
+                        for vector in 0..$vectors {
+                            sums[row][vector] = $load_sum(b.add(vector * $lanes).cast());
+                            // C comes from memory while the sums are made.
+                            let cell = c.wrapping_add(row * stride + vector * $lanes);
+                            _mm_prefetch::<_MM_HINT_T0>(cell.cast());
+                        }
+                    }
+                    for _ in 0..depth {
+                        b = b.add($vectors * $lanes);
+                        let mut words = [$load(b.cast()); $vectors];
+                        for vector in 1..$vectors {
+                            words[vector] = $load(b.add(vector * $lanes).cast());
+                        }
+                        // A panel of B is longer than the first cache keeps beside one of A.
+                        for vector in 0..$vectors {
+                            let ahead = b.wrapping_add((AHEAD * $vectors + vector) * $lanes);
+                            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                        }
+                        _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(AHEAD * $rows).cast());
+                        for row in 0..$rows {
+                            let $a = $broadcast(*a.add(row).cast());
+                            for vector in 0..$vectors {
+                                let ($s, $b) = (sums[row][vector], words[vector]);
+                                sums[row][vector] = $fma;
+                            }
+                        }
+                        a = a.add($rows);
+                    }
+                    for row in 0..$rows {
+                        for vector in 0..$vectors {
+                            let c = c.add(row * stride + vector * $lanes);
+                            let sum = sums[row][vector];
+                            let sum = match into {
+                                Into::Replace => sum,
+                                Into::Add => $add($load_sum(c.cast()), sum),
+                            };
+                            $store_sum(c.cast(), sum);
+                        }
+                    }
+                }
+            }
+        }
+
+        impl Stream for $name {
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn fused(sum: __m512i, a: *const $word, b: __m512i) -> __m512i {
+                // SAFETY: the caller's promise; vectors are 512 bits, whatever they are called.
+                unsafe {
+                    let $s = $load_sum((&raw const sum).cast());
+                    let $a = $broadcast(*a.cast());
+                    let $b = $load((&raw const b).cast());
+                    let sum = $fma;
+                    _mm512_loadu_si512((&raw const sum).cast())
+                }
+            }
+
+            #[inline(always)]
+            fn without_offset(sum: $sum, offset: $sum) -> $sum {
+                $offset(sum, offset)
+            }
+        }
+    };
+}
+
+avx512!(
+    F64: A f64, words 1 in f64, sums 8 lanes of f64, C f64, tile 12 x 2,
+    features "avx512f,avx512bw,avx512dq,avx512vl,fma",
+    words from |[word]: [f64; 1]| word, |[word]: [f64; 1]| word, none 0.0,
+    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    output |sum| sum, load _mm512_loadu_pd, broadcast _mm512_set1_pd,
+    load sums _mm512_loadu_pd, store _mm512_storeu_pd, add _mm512_add_pd,
+    transpose |source, stride, target| words_64::<12>(source, stride, target),
+    fused |sum, a, b| _mm512_fmadd_pd(a, b, sum)
+);
+
+avx512!(
+    F32: A f32, words 1 in f32, sums 16 lanes of f32, C f32, tile 12 x 2,
+    features "avx512f,avx512bw,avx512dq,avx512vl,fma",
+    words from |[word]: [f32; 1]| word, |[word]: [f32; 1]| word, none 0.0,
+    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    output |sum| sum, load _mm512_loadu_ps, broadcast _mm512_set1_ps,
+    load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
+    transpose |source, stride, target| words_32::<12>(source, stride, target.cast(), 0),
+    fused |sum, a, b| _mm512_fmadd_ps(a, b, sum)
+);
+
+avx512!(
+    Bf16: A bf16, words 2 in u32, sums 16 lanes of f32, C bf16, tile 12 x 2,
+    features "avx512f,avx512bw,avx512dq,avx512vl,fma,avx512bf16",
+    words from pair, pair, none bf16::ZERO,
+    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    output bf16::from_f32, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
+    load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
+    transpose |source, stride, target| words_32::<12>(source, stride, target, 0),
+    fused |sum, a, b| dot_bf16(sum, a, b)
+);
+
+// The instruction takes A without a sign, so A goes in with 128 added to each element, and the
+// sums start from what that adds to them.
+avx512!(
+    Int8: A i8, words 4 in u32, sums 16 lanes of i32, C i32, tile 12 x 2,
+    features "avx512f,avx512bw,avx512dq,avx512vl,fma,avx512vnni",
+    words from |word| four(word) ^ SIGN, four, none 0,
+    starts at zero false,
+    start |sum, word: u32| word.to_le_bytes().iter().fold(sum, |sum, &byte| {
+        sum - 128 * i32::from(byte as i8)
+    }),
+    offset |sum, offset| sum - offset,
+    output |sum| sum, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
+    load sums _mm512_loadu_si512, store _mm512_storeu_si512, add _mm512_add_epi32,
+    transpose |source, stride, target| words_32::<12>(source, stride, target, SIGN),
+    fused |sum, a, b| _mm512_dpbusd_epi32(sum, a, b)
+);
+
+#[target_feature(enable = "avx512f,avx512bf16")]
+#[inline]
+fn dot_bf16(sum: __m512, a: __m512i, b: __m512i) -> __m512 {
+    // SAFETY: both are 512 bits without a meaning of their own.
+    let (a, b) = unsafe { (transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b)) };
+    _mm512_dpbf16_ps(sum, a, b)
+}
+
+/// 128 added to each of four bytes.
+const SIGN: u32 = 0x8080_8080;
+
+#[inline(always)]
+fn pair(word: [bf16; 2]) -> u32 {
+    u32::from(word[0].to_bits()) | u32::from(word[1].to_bits()) << 16
+}
+
+#[inline(always)]
+fn four(word: [i8; 4]) -> u32 {
+    u32::from_le_bytes(word.map(|byte| byte as u8))
+}

@@ -1,0 +1,46 @@
+//! One product for each group of rows, by the kernels of single ones: every thread makes its part
+//! of every group's, and none waits for another.
+
+use super::product::Share;
+use crate::host::pool::Block;
+use bytemuck::Zeroable;
+use fizeau_domain::kernel::{GemmParams, GroupedParams};
+use std::slice;
+
+/// Makes one thread's share of a product.
+pub(super) type One = unsafe fn(&GemmParams, Share);
+
+/// Runs a launch's iterations for one thread.
+///
+/// # Safety
+///
+/// The launch's parameters describe operands that live, of elements of the given bytes in A and B,
+/// and in C; `one` may run on this CPU.
+pub(super) unsafe fn grouped(block: &Block<'_>, sizes: [usize; 2], one: One) {
+    let params: &GroupedParams = block.params();
+    let groups = params.groups as usize;
+    // SAFETY: the caller's promise: one number for each group, and one behind them.
+    let firsts = unsafe { slice::from_raw_parts(params.firsts as *const u32, groups + 1) };
+    let [size, size_of_c] = sizes.map(|size| size as u64);
+    let [n, k] = [params.n, params.k].map(u64::from);
+    let share = Share { repeat: 1, ..Share::of(block) };
+    for _ in 0..block.repeat {
+        for (group, pair) in firsts.windows(2).enumerate() {
+            let (first, m) = (u64::from(pair[0]), pair[1] - pair[0]);
+            if m == 0 {
+                continue;
+            }
+            let of_group = GemmParams {
+                a: params.a + first * k * size,
+                b: params.b + group as u64 * k * n * size,
+                c: params.c + first * n * size_of_c,
+                m,
+                n: params.n,
+                k: params.k,
+                ..GemmParams::zeroed()
+            };
+            // SAFETY: the caller's promise; a group's operands are parts of all.
+            unsafe { one(&of_group, share) };
+        }
+    }
+}

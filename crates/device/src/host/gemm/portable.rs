@@ -1,0 +1,119 @@
+//! Plain Rust, for any CPU: the compiler makes of it what its baseline instruction set allows.
+
+use super::{
+    bundled,
+    grouped::grouped,
+    product::{Share, product},
+    tile::{Into, Tile},
+};
+use crate::host::{kernel::HostKernel, pool::Block};
+use fizeau_domain::{
+    dtype::Dtype,
+    kernel::{GemmParams, Operation},
+};
+use half::bf16;
+
+/// One for each element type.
+pub(super) fn kernels() -> Vec<HostKernel> {
+    unsafe fn one<T: Tile>(params: &GemmParams, share: Share) {
+        // SAFETY: the caller's promise; plain Rust runs anywhere.
+        unsafe { product::<T>(params, share) }
+    }
+    fn run<T: Tile>(block: &Block<'_>) {
+        // SAFETY: whoever launches passes operands that live.
+        unsafe { one::<T>(block.params(), Share::of(block)) }
+    }
+    fn run_grouped<T: Tile>(block: &Block<'_>) {
+        // SAFETY: whoever launches passes operands that live.
+        unsafe { grouped(block, [size_of::<T::Input>(), size_of::<T::Output>()], one::<T>) }
+    }
+    vec![
+        bundled(Operation::Gemm(Dtype::F64), "portable", run::<F64>),
+        bundled(Operation::Gemm(Dtype::F32), "portable", run::<F32>),
+        bundled(Operation::Gemm(Dtype::Bf16), "portable", run::<Bf16>),
+        bundled(Operation::Gemm(Dtype::Int8), "portable", run::<Int8>),
+        bundled(Operation::Grouped(Dtype::F64), "portable", run_grouped::<F64>),
+        bundled(Operation::Grouped(Dtype::F32), "portable", run_grouped::<F32>),
+        bundled(Operation::Grouped(Dtype::Bf16), "portable", run_grouped::<Bf16>),
+        bundled(Operation::Grouped(Dtype::Int8), "portable", run_grouped::<Int8>),
+    ]
+}
+
+macro_rules! portable {
+    ($name:ident, $input:ty, $word:ty, $output:ty, $columns:literal,
+     $widen:expr, $round:expr, $zero:expr) => {
+        struct $name;
+
+        impl Tile for $name {
+            type Input = $input;
+            type Word = $word;
+            type Sum = $word;
+            type Output = $output;
+
+            const GROUP: usize = 1;
+            const ROWS: usize = 4;
+            const COLUMNS: usize = $columns;
+            const DEPTH_MAX: usize = 256;
+            const HEIGHT_MAX: usize = 256;
+            const WIDTH_MAX: usize = 2048;
+
+            #[inline(always)]
+            fn word_a(element: impl Fn(usize) -> $input) -> $word {
+                $widen(element(0))
+            }
+            #[inline(always)]
+            fn word_b(element: impl Fn(usize) -> $input) -> $word {
+                $widen(element(0))
+            }
+            #[inline(always)]
+            fn zero() -> $input {
+                $zero
+            }
+            #[inline(always)]
+            fn add(left: $word, right: $word) -> $word {
+                left + right
+            }
+            #[inline(always)]
+            fn output(sum: $word) -> $output {
+                $round(sum)
+            }
+
+            #[inline]
+            unsafe fn multiply(
+                depth: usize,
+                a: *const $word,
+                b: *const $word,
+                c: *mut $word,
+                stride: usize,
+                into: Into,
+            ) {
+                let mut sums = [[0 as $word; $columns]; 4];
+                for k in 0..depth {
+                    // SAFETY: the caller's promise on `a` and `b`; arrays need no more alignment
+                    // than their elements.
+                    let (a, b) = unsafe {
+                        let b = b.add((k + 1) * $columns).cast::<[$word; $columns]>();
+                        (&*a.add(k * 4).cast::<[$word; 4]>(), &*b)
+                    };
+                    for (sums, a) in sums.iter_mut().zip(a) {
+                        for (sum, b) in sums.iter_mut().zip(b) {
+                            *sum += a * b;
+                        }
+                    }
+                }
+                for (row, sums) in sums.iter().enumerate() {
+                    // SAFETY: the caller's promise on `c`.
+                    let c = unsafe { &mut *c.add(row * stride).cast::<[$word; $columns]>() };
+                    for (c, sum) in c.iter_mut().zip(sums) {
+                        *c = if into == Into::Add { *c + sum } else { *sum };
+                    }
+                }
+            }
+        }
+    };
+}
+
+portable!(F64, f64, f64, f64, 4, |value| value, |sum| sum, 0.0);
+portable!(F32, f32, f32, f32, 8, |value| value, |sum| sum, 0.0);
+portable!(Bf16, bf16, f32, bf16, 8, bf16::to_f32, bf16::from_f32, bf16::ZERO);
+portable!(Int8, i8, i32, i32, 8, i32::from, |sum| sum, 0);

@@ -1,0 +1,27 @@
+//! What is measured, and in which words: quantities, element types, cases, suites, parts and their
+//! peaks, language models, statistics and verdicts.
+//!
+//! This crate knows no file, no record, no device and no document. Every other crate of Fizeau
+//! stands on it.
+
+/// Whether this build plants slowdowns and flipped bits where `FIZEAU_PLANT` and `FIZEAU_FLIP` ask
+/// for them: a debug build, or one with the feature `plants`. A release does not look at the
+/// variables.
+pub const CAN_PLANT: bool = cfg!(any(debug_assertions, feature = "plants"));
+
+pub mod case;
+pub mod dtype;
+pub mod kernel;
+pub mod labels;
+pub mod launcher;
+pub mod model;
+pub mod node_state;
+pub mod number;
+pub mod outcome;
+pub mod selector;
+pub mod spec;
+pub mod stats;
+pub mod suite;
+pub mod text;
+pub mod units;
+pub mod verdict;

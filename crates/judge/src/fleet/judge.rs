@@ -1,0 +1,425 @@
+//! The verdict on each GPU in each metric, by the decision of [`crate::accept::decide`].
+
+use super::{
+    Dependence, Group,
+    doubt::{self, Doubt},
+};
+use crate::accept::decide::{
+    Against, Bar, FALSE_DISCOVERIES, FALSE_PASS, MEDIAN, Others, PEERS_MIN, Standing,
+    error_of_median, is_too_noisy, noise, noise_of,
+};
+use fizeau_domain::{
+    stats::{
+        quantile::{median, median_absolute_deviation, sorted},
+        student::{self, Variance},
+    },
+    verdict::Verdict,
+};
+use serde::Serialize;
+
+/// Probability with which a GPU that loses what a metric is said to see is found.
+pub const POWER: f64 = 0.9;
+
+/// More repeats than these are not proposed.
+pub const REPEATS_MAX: usize = 99;
+
+/// Of fewer GPUs the reference is made anew for each, without its own values. Of more, the own
+/// values are left out of the median alone, since they cannot move the spread.
+const EXACT_MAX: usize = 64;
+
+/// How errors are controlled.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Settings {
+    /// Expected share of wrong ones among all that fail.
+    pub false_discoveries: f64,
+    /// How GPUs may depend on each other.
+    pub dependence: Dependence,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { false_discoveries: FALSE_DISCOVERIES, dependence: Dependence::Positive }
+    }
+}
+
+/// Why a verdict is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// Above or below its bar, as sure as was asked for.
+    Decided,
+    /// Its stratum has too few other GPUs, and there is no floor.
+    TooFew,
+    /// No GPU of the stratum was measured twice: the noise is not known.
+    NoRepeats,
+    /// Its repeats scatter by more than a third of the least effect.
+    TooNoisy,
+    /// Too near to its bar for its repeats.
+    TooClose,
+}
+
+/// One metric of one GPU, judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judged {
+    /// Pass, fail or inconclusive.
+    pub verdict: Verdict,
+    /// Why.
+    pub why: Why,
+    /// Which bar decided, or was nearest.
+    pub against: Against,
+    /// Logarithm of the median rate.
+    pub log: f64,
+    /// 1 less the median rate over that of the others of the stratum.
+    pub loss: f64,
+    /// Standard error of `loss`.
+    pub error: f64,
+    /// The probability of so low a rate if the loss were just the least effect. 0.5 stands for all
+    /// rates well above the bar.
+    pub probability: f64,
+    /// Repeats.
+    pub repeats: u32,
+    /// Repeats in all that may decide it, where it is too close; 0 where nothing is known.
+    pub needed: u32,
+}
+
+/// One metric of one stratum, as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Whole {
+    /// GPUs that were measured.
+    pub gpus: usize,
+    /// Median number of repeats.
+    pub repeats: usize,
+    /// Median rate, as a logarithm.
+    pub log: f64,
+    /// Standard deviation of one repeat, as a share.
+    pub noise: f64,
+    /// Degrees of freedom that `noise` was estimated with; 0 where no GPU has two repeats.
+    pub freedom: f64,
+    /// Standard deviation of the GPUs' medians, as a share, robust.
+    pub spread: f64,
+    /// Whether the repeats scatter too much for the stratum to fail a GPU.
+    pub is_gated: bool,
+    /// The least loss that these repeats find with a probability of [`POWER`]; none where the
+    /// metric cannot fail a GPU.
+    pub sees: Option<f64>,
+    /// Repeats that would find a loss of twice the least effect with that probability.
+    pub needed: Option<usize>,
+    /// In what the noise is not as the test assumes.
+    pub doubts: Vec<Doubt>,
+}
+
+/// The verdicts of a fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Survey {
+    /// By group.
+    pub wholes: Vec<Whole>,
+    /// By group and row.
+    pub judged: Vec<Vec<Judged>>,
+    /// How many tests false discoveries were controlled over.
+    pub tests: usize,
+    /// The probability up to which a GPU fails.
+    pub threshold: f64,
+}
+
+/// What is known of a row before false discoveries are controlled.
+struct Row {
+    log: f64,
+    repeats: usize,
+    /// Variance of `log`.
+    error: Variance,
+    /// By its stratum, where that may decide.
+    stratum: Option<Standing>,
+    floor: Option<Standing>,
+    centre: f64,
+}
+
+/// What is known of a group.
+struct Known {
+    pooled: Variance,
+    is_gated: bool,
+    rows: Vec<Row>,
+}
+
+/// Judges all groups of a fleet at once. `nodes` is the node of each GPU.
+pub fn judge(groups: &[Group], nodes: &[u32], settings: &Settings) -> Survey {
+    let known: Vec<Known> = groups.iter().map(Known::of).collect();
+    let mut probabilities = Vec::new();
+    for one in &known {
+        let rows = one.rows.iter();
+        probabilities.extend(rows.filter_map(|row| one.probability(row)));
+    }
+    let tests = probabilities.len();
+    let rate = settings.dependence.rate(settings.false_discoveries, tests);
+    let limit = student::false_discovery_limit(&probabilities, rate);
+    let refused = |limit: f64| probabilities.iter().filter(|p| **p <= limit).count();
+    // One more would be refused up to here. No probability is between the limit and this.
+    let threshold = rate * (limit.map_or(0, refused) + 1) as f64 / tests.max(1) as f64;
+    let mut survey = Survey { wholes: Vec::new(), judged: Vec::new(), tests, threshold };
+    for (group, known) in groups.iter().zip(&known) {
+        let mut critical = Critical::default();
+        let judge = |row: &Row| known.judged(row, threshold, &mut critical);
+        let judged: Vec<Judged> = known.rows.iter().map(judge).collect();
+        survey.wholes.push(known.whole(group, nodes, threshold));
+        survey.judged.push(judged);
+    }
+    survey
+}
+
+/// The t that a rate must have above its bar to pass, which is the same for nearly all rows.
+#[derive(Default)]
+struct Critical {
+    freedom: f64,
+    t: f64,
+}
+
+impl Critical {
+    fn passes(&mut self, standing: &Standing) -> bool {
+        if standing.t <= 0.0 {
+            return false;
+        }
+        let freedom = standing.freedom.max(1.0);
+        if self.freedom.to_bits() != freedom.to_bits() {
+            *self = Critical { freedom, t: student::exceeded_with(FALSE_PASS, freedom) };
+        }
+        standing.t >= self.t
+    }
+}
+
+/// A rate this many standard errors below its bar, or higher, is refused at no rate that is used:
+/// its probability is above 0.15.
+const CLEAR: f64 = -1.0;
+
+fn probability(standing: &Standing) -> f64 {
+    if standing.t > CLEAR { 0.5 } else { standing.below() }
+}
+
+impl Known {
+    fn of(group: &Group) -> Known {
+        let rows: Vec<&[f64]> = group.rows().collect();
+        let pooled = noise(&rows);
+        let is_known = pooled.freedom > 0.0;
+        let is_gated = is_known && is_too_noisy(pooled, group.least_effect);
+        let centres: Vec<f64> = rows.iter().map(|values| median(values)).collect();
+        let least = rows.iter().map(|values| values.len()).min().unwrap_or(1);
+        let references = References::of(&centres, least);
+        let row = |(at, values): (usize, &&[f64])| {
+            let own = noise_of(values, pooled);
+            let error = error_of_median(own, values.len());
+            let others = references.without(at);
+            let may_fail = !is_gated && is_known && !is_too_noisy(own, group.least_effect);
+            let bar = others.map(|others| Bar {
+                may_pass: true,
+                may_fail,
+                ..others.bar(pooled, group.least_effect)
+            });
+            let stand = |bar: &Bar| Standing::of(centres[at], error, bar);
+            Row {
+                log: centres[at],
+                repeats: values.len(),
+                error,
+                stratum: bar.as_ref().map(stand).filter(|_| is_known),
+                floor: group.floor.map(floor_bar).as_ref().map(stand).filter(|_| is_known),
+                centre: others.map_or(centres[at], |others| others.centre),
+            }
+        };
+        let rows = rows.iter().enumerate().map(row).collect();
+        Known { pooled, is_gated, rows }
+    }
+
+    /// The probability by which a row may fail: the least under any bar, times their number. None
+    /// where no bar may fail it.
+    fn probability(&self, row: &Row) -> Option<f64> {
+        let bars = row.failing();
+        let count = bars.clone().count();
+        let least = bars.map(|one| probability(&one)).fold(f64::INFINITY, f64::min);
+        (count > 0).then(|| (least * count as f64).min(1.0))
+    }
+
+    fn judged(&self, row: &Row, threshold: f64, critical: &mut Critical) -> Judged {
+        let p = self.probability(row);
+        let is_below = p.is_some_and(|p| p <= threshold);
+        let stands = [row.stratum, row.floor].into_iter().flatten();
+        let passes = row.stratum.is_some() && { stands }.all(|one| critical.passes(&one));
+        let lowest = row.failing().min_by(|a, b| a.t.total_cmp(&b.t));
+        let (verdict, why) = match row.stratum {
+            _ if is_below => (Verdict::Fail, Why::Decided),
+            _ if self.pooled.freedom <= 0.0 => (Verdict::Inconclusive, Why::NoRepeats),
+            None => (Verdict::Inconclusive, Why::TooFew),
+            // What is above the bar for all its noise passes.
+            Some(_) if passes => (Verdict::Pass, Why::Decided),
+            Some(one) if !one.bar.may_fail => (Verdict::Inconclusive, Why::TooNoisy),
+            Some(_) => (Verdict::Inconclusive, Why::TooClose),
+        };
+        let needed = match (why, row.stratum) {
+            (Why::TooClose, Some(one)) => needed(row, &one, threshold),
+            _ => 0,
+        };
+        Judged {
+            verdict,
+            why,
+            against: lowest.map_or(Against::Peers, |one| one.bar.against),
+            log: row.log,
+            loss: 1.0 - (row.log - row.centre).exp(),
+            error: row.error.value.sqrt(),
+            probability: p.unwrap_or(1.0),
+            repeats: row.repeats as u32,
+            needed: needed.min(REPEATS_MAX) as u32,
+        }
+    }
+
+    fn whole(&self, group: &Group, nodes: &[u32], threshold: f64) -> Whole {
+        if self.rows.is_empty() {
+            return Whole::empty();
+        }
+        let centres: Vec<f64> = self.rows.iter().map(|row| row.log).collect();
+        let counts: Vec<f64> = self.rows.iter().map(|row| row.repeats as f64).collect();
+        let repeats = median(&counts).round() as usize;
+        let noise = self.pooled.value.sqrt();
+        let may_fail = !self.is_gated && self.rows.iter().any(|row| row.failing().count() > 0);
+        let reach = Reach::of(self, threshold).filter(|_| may_fail);
+        let twice =
+            (1.0 - 2.0 * group.least_effect).max(0.01).ln() - (1.0 - group.least_effect).ln();
+        Whole {
+            gpus: self.rows.len(),
+            repeats,
+            log: median(&centres),
+            noise,
+            freedom: self.pooled.freedom,
+            spread: 1.4826 * median_absolute_deviation(&centres),
+            is_gated: self.is_gated,
+            sees: reach
+                .map(|one| 1.0 - (1.0 - group.least_effect) * (-one.distance(repeats)).exp()),
+            needed: reach.and_then(|one| one.repeats(-twice)),
+            doubts: doubt::doubts(group, &centres, self.pooled, nodes),
+        }
+    }
+}
+
+impl Whole {
+    fn empty() -> Whole {
+        Whole {
+            gpus: 0,
+            repeats: 0,
+            log: f64::NAN,
+            noise: 0.0,
+            freedom: 0.0,
+            spread: 0.0,
+            is_gated: false,
+            sees: None,
+            needed: None,
+            doubts: Vec::new(),
+        }
+    }
+}
+
+impl Row {
+    /// Bars that may fail it.
+    fn failing(&self) -> impl Iterator<Item = Standing> + Clone {
+        [self.stratum, self.floor].into_iter().flatten().filter(|one| one.bar.may_fail)
+    }
+}
+
+fn floor_bar(log: f64) -> Bar {
+    Bar {
+        against: Against::Floor,
+        log,
+        error: Variance { value: 0.0, freedom: f64::INFINITY },
+        may_pass: true,
+        may_fail: true,
+    }
+}
+
+/// How far from the bar a GPU has to be to be found, by its repeats.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// Standard errors from the bar.
+    t: f64,
+    noise: f64,
+    /// Variance of the bar.
+    bar: f64,
+}
+
+impl Reach {
+    fn of(known: &Known, threshold: f64) -> Option<Reach> {
+        let one = known.rows.iter().find_map(|row| row.stratum)?;
+        let freedom = one.freedom.max(1.0);
+        let tail = threshold.clamp(1e-300, 0.25);
+        let t =
+            student::exceeded_with(tail, freedom) + student::exceeded_with(1.0 - POWER, freedom);
+        Some(Reach { t, noise: known.pooled.value, bar: one.bar.error.value })
+    }
+
+    /// Distance from the bar, as a logarithm, that this many repeats see.
+    fn distance(&self, repeats: usize) -> f64 {
+        self.t * (MEDIAN * self.noise / repeats.max(1) as f64 + self.bar).sqrt()
+    }
+
+    /// Repeats that see a distance; none where not even [`REPEATS_MAX`] do.
+    fn repeats(&self, distance: f64) -> Option<usize> {
+        (3..=REPEATS_MAX).find(|repeats| self.distance(*repeats) <= distance)
+    }
+}
+
+/// Repeats in all that may decide a row that is too close to its bar where it stands now; 0 where
+/// not even [`REPEATS_MAX`] would.
+fn needed(row: &Row, standing: &Standing, threshold: f64) -> usize {
+    let distance = (row.log - standing.bar.log).abs();
+    let freedom = standing.freedom.max(1.0);
+    let tail = if standing.t < 0.0 { threshold.clamp(1e-300, 0.25) } else { FALSE_PASS };
+    let t = student::exceeded_with(tail, freedom);
+    let of_one = row.error.value * row.repeats as f64;
+    let error = |repeats: usize| of_one / repeats as f64 + standing.bar.error.value;
+    let more = row.repeats + 1..=REPEATS_MAX;
+    { more }.find(|repeats| t * error(*repeats).sqrt() <= distance).unwrap_or(0)
+}
+
+/// What the GPUs of a stratum reach, without one of them.
+struct References<'c> {
+    centres: &'c [f64],
+    sorted: Vec<f64>,
+    /// Of all of them.
+    all: Option<Others>,
+    repeats: usize,
+}
+
+impl<'c> References<'c> {
+    fn of(centres: &'c [f64], repeats: usize) -> References<'c> {
+        let all = (centres.len() > PEERS_MIN).then(|| Others::of(centres, repeats));
+        References { centres, sorted: sorted(centres), all, repeats }
+    }
+
+    /// What the others of a row reach; none where they are too few.
+    fn without(&self, row: usize) -> Option<Others> {
+        let all = self.all?;
+        if self.centres.len() <= EXACT_MAX {
+            let others = self.centres.iter().enumerate().filter(|(at, _)| *at != row);
+            let others: Vec<f64> = others.map(|(_, centre)| *centre).collect();
+            return Some(Others::of(&others, self.repeats));
+        }
+        let own = self.sorted.partition_point(|other| *other < self.centres[row]);
+        // The median of all but the one at `own`.
+        let at = |place: usize| self.sorted[if place >= own { place + 1 } else { place }];
+        let rest = self.sorted.len() - 1;
+        let centre = (at((rest - 1) / 2) + at(rest / 2)) / 2.0;
+        Some(Others { centre, devices: rest, ..all })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaving_one_out_of_many_is_as_leaving_it_out_of_few() {
+        for count in [EXACT_MAX + 1, EXACT_MAX + 2] {
+            let centres: Vec<f64> = (0..count).map(|at| ((at * 37) % count) as f64).collect();
+            let references = References::of(&centres, 5);
+            for row in 0..count {
+                let mut others = centres.clone();
+                others.remove(row);
+                let found = references.without(row).expect("enough").centre;
+                assert_eq!(found, median(&others), "{row} of {count}");
+            }
+        }
+    }
+}

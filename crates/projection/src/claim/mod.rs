@@ -1,0 +1,285 @@
+//! Whether a published figure can be true: each verdict with its arithmetic, and with what is
+//! missing.
+//!
+//! A claim is set against bounds in its own favour: what it does not state is taken as what makes
+//! it easiest to reach. What is impossible then is impossible whatever was left unsaid.
+
+mod condition;
+mod hardware;
+mod reproduction;
+mod run;
+mod statement;
+mod tokens;
+
+pub use condition::{Condition, Met};
+pub use reproduction::{Here, Reproduction, best_case, measured_by, reproduce};
+pub use run::{Conditions, PartNamed, Run};
+pub use statement::{Per, Statement};
+
+use crate::project::{Layout, layout::DEVICES_MAX, sweep::TOKENS_MAX};
+use fizeau_domain::{model::Model, spec::Part};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+/// A share of L0 that no public measurement of `data/claims` reaches: decode of dense models at
+/// batch 1 on one GPU comes to 0.6-0.8 of it.
+pub const LIGHT_MOST: f64 = 0.9;
+
+/// The most claims of one file.
+pub const CLAIMS_MAX: usize = 10_000;
+
+/// The longest file of claims, in bytes.
+pub const TEXT_MAX: u64 = 16 << 20;
+
+/// A file of claims.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimFile {
+    /// Its claims.
+    #[serde(default)]
+    pub claim: Vec<Claim>,
+}
+
+impl ClaimFile {
+    /// Reads a file of claims.
+    ///
+    /// # Errors
+    /// In words: what of it is no claim, how many it has where that is too few or too many, and
+    /// which name two of them have.
+    pub fn parse(text: &str) -> Result<ClaimFile, String> {
+        let file: ClaimFile = toml::from_str(text).map_err(|error| error.to_string())?;
+        match file.claim.len() {
+            0 => return Err("it has no claim: each begins with [[claim]]".into()),
+            1..=CLAIMS_MAX => {}
+            count => return Err(format!("{count} claims are more than {CLAIMS_MAX}: split it")),
+        }
+        let mut ids = BTreeSet::new();
+        for claim in file.claim.iter().filter(|claim| !claim.id.is_empty()) {
+            if !ids.insert(claim.id.as_str()) {
+                return Err(format!("two claims have the id {:?}", claim.id));
+            }
+        }
+        for claim in &file.claim {
+            let checked = claim.run.as_ref().map_or(Ok(()), |run| run.conditions.check());
+            checked.map_err(|why| format!("{}: [claim.run.conditions] {why}", claim.name()))?;
+        }
+        Ok(file)
+    }
+}
+
+/// One published figure, with the conditions that are stated.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Short and stable, for machines.
+    #[serde(default)]
+    pub id: String,
+    /// The figure with its unit, as [`Statement`] reads it.
+    pub value: String,
+    /// The part.
+    pub on: Option<String>,
+    /// Devices.
+    pub gpus: Option<u32>,
+    /// The model, for tokens.
+    pub model: Option<String>,
+    /// In what its linear layers are stored; absent: as published.
+    pub precision: Option<String>,
+    /// In what keys and values are stored; absent: fp8, which takes least room of what engines
+    /// commonly store.
+    pub kv: Option<String>,
+    /// Requests at once.
+    pub concurrency: Option<u32>,
+    /// Tokens of a prompt.
+    pub isl: Option<u32>,
+    /// Tokens of an answer.
+    pub osl: Option<u32>,
+    /// Tokens before the one that is made, where prompts and answers are not stated.
+    pub context: Option<u32>,
+    /// How the model is spread.
+    pub layout: Option<String>,
+    /// Tokens accepted for each step of speculative decoding; absent: plain decoding.
+    pub acceptance: Option<f64>,
+    /// Who says so, where.
+    pub source: Option<String>,
+    /// What to know of it.
+    pub note: Option<String>,
+    /// The verdict that stands in a file of this project, so that a test can compare.
+    pub verdict: Option<Answer>,
+    /// What `fizeau reproduce` measures, and under which conditions; absent: it cannot be run.
+    pub run: Option<Run>,
+}
+
+/// What can be said of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Below all limits.
+    Possible,
+    /// Above L1, or above what such systems reach.
+    Suspicious,
+    /// Above a bound, or the weights do not fit.
+    Impossible,
+    /// Something that decides is not stated.
+    CannotTell,
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Answer::Possible => "possible",
+            Answer::Suspicious => "suspicious",
+            Answer::Impossible => "impossible",
+            Answer::CannotTell => "cannot tell",
+        })
+    }
+}
+
+/// A verdict on a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// In one word or two.
+    pub answer: Answer,
+    /// Why, in a sentence.
+    pub why: String,
+    /// The figure over the bound, where there is one.
+    pub of_light: Option<f64>,
+    /// The figure over that of L1, where there is one.
+    pub of_serial: Option<f64>,
+    /// The arithmetic, line by line.
+    pub arithmetic: Vec<String>,
+    /// What is not stated, and what was taken for it.
+    pub missing: Vec<String>,
+}
+
+impl Verdict {
+    /// What is missing is always named.
+    fn cannot_tell(why: impl Into<String>, missing: impl Into<String>) -> Verdict {
+        Verdict {
+            answer: Answer::CannotTell,
+            why: why.into(),
+            of_light: None,
+            of_serial: None,
+            arithmetic: Vec::new(),
+            missing: vec![missing.into()],
+        }
+    }
+}
+
+/// What the claim names, looked up.
+#[derive(Clone, Debug)]
+pub struct Named<'a> {
+    /// The part.
+    pub part: Option<&'a Part>,
+    /// The model.
+    pub model: Option<Model>,
+    /// The layout.
+    pub layout: Option<Layout>,
+}
+
+/// Judges a claim.
+///
+/// # Errors
+/// In words: what of the claim cannot be read, contradicts itself, or is of no use for a figure of
+/// its kind.
+pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
+    let statement: Statement = claim.value.parse()?;
+    claim.check(&statement)?;
+    let Some(part) = named.part else {
+        let why = "the claim does not name a part";
+        return Ok(Verdict::cannot_tell(why, "the part: --on, or `on =` in a file"));
+    };
+    let mut verdict = match statement {
+        Statement::Tokens { per, rate, .. } => match &named.model {
+            None => {
+                let why = "the claim does not name a model";
+                Verdict::cannot_tell(why, "the model: --model, or `model =` in a file")
+            }
+            Some(model) => {
+                let claim = &Claim { gpus: claim.devices(&statement), ..claim.clone() };
+                tokens::judge(claim, part, model, named.layout, (per, rate))?
+            }
+        },
+        Statement::Memory(rate) => hardware::memory(part, rate),
+        Statement::Arithmetic(rate, dtype) => hardware::arithmetic(part, rate, dtype),
+        Statement::Bus(rate, _) => hardware::bus(part, rate, claim.devices(&statement)),
+        Statement::PerClock(rate, dtype) => hardware::per_clock(part, rate, dtype),
+    };
+    if ["iB/s", "bit/s"].iter().any(|unit| claim.value.contains(unit)) {
+        let figure = statement.spelled(statement.figure());
+        verdict.arithmetic.insert(0, format!("{} = {figure}", claim.value));
+    }
+    Ok(verdict)
+}
+
+impl Claim {
+    /// What it is called: its id, or else its figure.
+    pub fn name(&self) -> &str {
+        if self.id.is_empty() { &self.value } else { &self.id }
+    }
+
+    /// Devices that are stated, by the figure or beside it.
+    fn devices(&self, statement: &Statement) -> Option<u32> {
+        statement.devices().or(self.gpus)
+    }
+
+    /// Whether it says one thing, and nothing that a figure of its kind has no use for: what was
+    /// ignored could be what makes the figure true or false.
+    fn check(&self, statement: &Statement) -> Result<(), String> {
+        let Claim { gpus, concurrency, isl, osl, context, acceptance, .. } = self;
+        if let (Some(gpus), Some(stated)) = (gpus, statement.devices())
+            && *gpus != stated
+        {
+            return Err(format!("the figure is of {stated} devices, and gpus is {gpus}"));
+        }
+        let most = DEVICES_MAX;
+        if self.devices(statement).is_some_and(|count| !(1..=most).contains(&count)) {
+            return Err(format!("gpus is from 1 to {most}"));
+        }
+        let counts = [("concurrency", concurrency), ("isl", isl), ("osl", osl)];
+        if let Some((name, _)) = counts.iter().find(|(_, count)| **count == Some(0)) {
+            return Err(format!("{name} is 1 at least"));
+        }
+        let tokens = [("isl", isl), ("osl", osl), ("context", context)];
+        if let Some((name, _)) = tokens.iter().find(|(_, count)| **count > Some(TOKENS_MAX)) {
+            return Err(format!("{name} is {TOKENS_MAX} tokens at most"));
+        }
+        if acceptance.is_some_and(|tokens| !(1.0..=64.0).contains(&tokens)) {
+            return Err("acceptance is from 1 to 64 tokens a step".into());
+        }
+        if context.is_some() && (isl.is_some() || osl.is_some()) {
+            return Err(
+                "context and isl or osl exclude each other: context is the tokens before the one \
+                 that is made"
+                    .into(),
+            );
+        }
+        if statement.is_of_tokens() {
+            return Ok(());
+        }
+        let of_tokens = [
+            ("model", self.model.is_some()),
+            ("precision", self.precision.is_some()),
+            ("kv", self.kv.is_some()),
+            ("concurrency", concurrency.is_some()),
+            ("isl", isl.is_some()),
+            ("osl", osl.is_some()),
+            ("context", context.is_some()),
+            ("layout", self.layout.is_some()),
+            ("acceptance", acceptance.is_some()),
+        ];
+        let stated = of_tokens.iter().filter(|(_, is_stated)| *is_stated);
+        let stated: Vec<_> = stated.map(|(name, _)| *name).collect();
+        let kind = statement.kind();
+        if !stated.is_empty() {
+            let names = stated.join(", ");
+            return Err(format!("{kind} has no {names}: leave it out, or state a rate of tokens"));
+        }
+        let is_of_one = !matches!(statement, Statement::Bus(..));
+        match gpus.filter(|gpus| is_of_one && *gpus > 1) {
+            Some(gpus) => {
+                Err(format!("gpus = {gpus}: {kind} is judged for one device: state what one does"))
+            }
+            None => Ok(()),
+        }
+    }
+}

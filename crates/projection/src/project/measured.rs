@@ -1,0 +1,495 @@
+//! What a record says of this operator's own machine: how near to its limits each operation comes.
+//!
+//! An efficiency is the time of a case at the limits that L1 is computed with over the time that
+//! was measured. Efficiencies and not times are carried over to other shapes. One above 1 (operands
+//! that were still in a cache, a clock above the stated one) counts as 1 and is told.
+
+use super::{
+    hardware::{Hardware, Limits, Link, Speed},
+    operation::{Kind, Operation},
+};
+use fizeau_domain::{
+    case::{AttentionKind, Collective, Launching, Point},
+    dtype::Dtype,
+    model::Format,
+    outcome::{Cache, Measurement, Outcome},
+    spec::Part,
+    stats::quantile,
+    units::{Bytes, BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
+};
+use fizeau_record::Record;
+use std::collections::BTreeMap;
+
+/// Half an octave: a measurement within a factor of 2^0.5 in each dimension counts as of this
+/// shape.
+const NEAR: f64 = 0.5;
+
+/// Beyond two octaves in outputs or inputs a measurement says nothing of a shape.
+const FAR: f64 = 2.0;
+
+/// A stream over a working set of this many last-level caches is one over memory (STREAM's rule).
+const CACHES: u64 = 4;
+
+/// What one record measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    products: Vec<Product>,
+    grouped: Vec<Grouped>,
+    attention: Vec<AttentionRate>,
+    sums: Vec<Message>,
+    exchanges: Vec<Message>,
+    sends: Vec<Message>,
+    /// The least time of a kernel whose launch is queued, where it was measured.
+    pub launch: Option<Seconds>,
+    /// Cases that were faster than their limit, with the factor.
+    pub clamped: Vec<(String, f64)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Product {
+    dtype: Dtype,
+    m: f64,
+    n: f64,
+    k: f64,
+    efficiency: f64,
+    case: String,
+}
+
+/// Products of several experts, by the rows that an expert has on average.
+#[derive(Clone, Debug, PartialEq)]
+struct Grouped {
+    dtype: Dtype,
+    rows: f64,
+    n: f64,
+    k: f64,
+    groups: f64,
+    efficiency: f64,
+    case: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct AttentionRate {
+    is_prefill: bool,
+    /// Bytes in decode, operations in prefill.
+    size: f64,
+    efficiency: f64,
+    case: String,
+}
+
+/// A message of a collective and its time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Message {
+    pub(super) ranks: u32,
+    pub(super) bytes: f64,
+    pub(super) time: f64,
+    pub(super) case: String,
+}
+
+/// Where a time of L2 is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// A case of this operator's record.
+    Record,
+    /// Rates of the part that others published.
+    Published,
+    /// Nothing but limits: it is the time of L1.
+    Limits,
+}
+
+/// What a time of L2 rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Basis {
+    /// Where it is from.
+    pub whence: Whence,
+    /// The case or the source, or why there is none.
+    pub words: String,
+    /// Measured time at the limits of L1 / measured time, where a case gave it.
+    pub efficiency: Option<f64>,
+    /// Whether the case is within half an octave of the shape.
+    pub is_near: bool,
+}
+
+/// The least time of a case: with operands from memory where that was measured.
+fn time(measurement: &Measurement) -> f64 {
+    let cold = measurement
+        .contrast
+        .as_ref()
+        .filter(|contrast| contrast.cache == Cache::Cold && measurement.cache == Cache::Hot);
+    cold.map_or(measurement.summary.median.0, |contrast| contrast.summary.median.0)
+}
+
+fn measurements(record: &Record) -> impl Iterator<Item = &Measurement> {
+    record.outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Measured(measurement) => Some(&**measurement),
+        _ => None,
+    })
+}
+
+/// The best rates of a record, where no datasheet says what this device can do.
+struct Ceilings {
+    memory: Option<(f64, String)>,
+    peaks: BTreeMap<Dtype, FlopsPerSecond>,
+}
+
+fn ceilings(record: &Record) -> Ceilings {
+    let device = &record.header.device;
+    let far = Bytes(device.last_level_cache().0 * CACHES);
+    let mut ceilings = Ceilings { memory: None, peaks: BTreeMap::new() };
+    for measurement in measurements(record) {
+        let time = time(measurement);
+        let work = &measurement.work;
+        match measurement.case.point {
+            Point::Stream(point) if point.units == device.units && point.working_set >= far => {
+                let rate = work.memory.0 as f64 / time;
+                if ceilings.memory.as_ref().is_none_or(|(best, _)| rate > *best) {
+                    ceilings.memory = Some((rate, measurement.case.to_string()));
+                }
+            }
+            Point::Compute(_) | Point::Gemm(_) => {
+                let Some(dtype) = measurement.case.point.dtype() else { continue };
+                let rate = work.flops.0 / measurement.summary.median.0.min(time);
+                let best = ceilings.peaks.entry(dtype).or_default();
+                best.0 = best.0.max(rate);
+            }
+            _ => {}
+        }
+    }
+    ceilings
+}
+
+impl Hardware {
+    /// Of a record; `part` is the part that its device is, where that is certain. A host's limits
+    /// are what the record measured: the datasheet is of a whole socket with memory that nobody
+    /// sees. `name` is the record's folder.
+    ///
+    /// # Errors
+    /// In words: what the record lacks.
+    pub fn of_record(name: &str, record: &Record, part: Option<&Part>) -> Result<Hardware, String> {
+        let device = &record.header.device;
+        if device.is_stub() {
+            return Err(format!("{name} was made with a stub driver: none of its numbers count"));
+        }
+        let known = part.filter(|part| !part.is_host());
+        let mut hardware = match known {
+            Some(part) => {
+                let mut hardware = Hardware::of_part(part)?;
+                hardware.basis = format!("{}, and this record's cases", hardware.basis);
+                hardware
+            }
+            None => of_ceilings(name, record)?,
+        };
+        hardware.name = name.into();
+        let clocks = measurements(record).filter_map(|one| one.clock);
+        let clocks: Vec<f64> = clocks.map(|clock| clock.0).collect();
+        if !clocks.is_empty() {
+            let clock = Megahertz(quantile::median(&clocks));
+            hardware.basis += &format!("; units at {clock}, the median of its cases");
+        }
+        let settings = record.header.environment.settings.as_ref();
+        hardware.power_limit = settings.and_then(|settings| settings.power_limit);
+        hardware.capacity = device.memory;
+        if device.last_level_cache() > hardware.cache {
+            hardware.cache = device.last_level_cache();
+        }
+        let measured = Measured::of(record, &hardware);
+        let products = measured.products.is_empty() && measured.grouped.is_empty();
+        for (what, is_empty) in
+            [("matrix products (gemm)", products), ("attention", measured.attention.is_empty())]
+        {
+            if is_empty {
+                hardware.notes.push(format!(
+                    "{name} has no {what}: their L2 is that of published rates, or else L1"
+                ));
+            }
+        }
+        for (case, factor) in &measured.clamped {
+            hardware.notes.push(format!(
+                "{case} is {:.0} % above its limit (caches, or a higher clock): counted as 100 %",
+                (factor - 1.0) * 100.0
+            ));
+        }
+        hardware.measured = Some(measured);
+        Ok(hardware)
+    }
+}
+
+fn of_ceilings(name: &str, record: &Record) -> Result<Hardware, String> {
+    let device = &record.header.device;
+    let ceilings = ceilings(record);
+    let Some((memory, case)) = ceilings.memory else {
+        return Err(format!(
+            "{name} has no stream over memory by all units, and no datasheet says what its memory \
+             does: run `fizeau run stream`, or another record"
+        ));
+    };
+    if ceilings.peaks.is_empty() {
+        return Err(format!(
+            "{name} has neither matrix products nor arithmetic (gemm, compute), and no datasheet \
+             says what its units do: run `fizeau run compute gemm`, or give another record"
+        ));
+    }
+    let memory = BytesPerSecond(memory);
+    let rates = ceilings.peaks.iter();
+    let rates = rates.map(|(dtype, rate)| format!("{dtype} {rate}")).collect::<Vec<_>>().join(", ");
+    let basis = format!(
+        "best rates of this record: memory {memory} ({case}), {rates}. They are measured, not \
+         bounds: another kernel may be faster"
+    );
+    Ok(Hardware {
+        name: name.into(),
+        basis,
+        limits: Limits::Record,
+        memory,
+        memory_most: memory,
+        peaks: ceilings.peaks,
+        link: link_of_record(record),
+        capacity: device.memory,
+        cache: device.last_level_cache(),
+        power: None,
+        power_limit: None,
+        measured: None,
+        public: None,
+        speed: Speed::FULL,
+        notes: Vec::new(),
+    })
+}
+
+/// The best bus bandwidth of a record's all_reduce, where nothing else says what links carry.
+fn link_of_record(record: &Record) -> Option<Link> {
+    let rates = measurements(record).filter_map(|measurement| match measurement.case.point {
+        Point::Collective(point) if point.collective == Collective::AllReduce => {
+            let rate = measurement.work.link.0 as f64 / measurement.summary.median.0;
+            Some((rate, measurement.case.to_string()))
+        }
+        _ => None,
+    });
+    let (rate, case) = rates.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let basis = format!("best bus bandwidth of this record ({case})");
+    Some(Link { inside: BytesPerSecond(rate), domain: None, outside: None, basis })
+}
+
+impl Measured {
+    /// What a record measured, set against the limits of L1.
+    pub fn of(record: &Record, hardware: &Hardware) -> Measured {
+        let mut measured = Measured::default();
+        for measurement in measurements(record) {
+            measured.add(measurement, hardware);
+        }
+        measured
+    }
+
+    fn add(&mut self, measurement: &Measurement, hardware: &Hardware) {
+        let time = time(measurement);
+        let case = measurement.case.to_string();
+        match &measurement.case.point {
+            Point::Gemm(point) if point.contents.are_random() => {
+                let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
+                let (m, n, k) = (f64::from(point.m), f64::from(point.n), f64::from(point.k));
+                let same =
+                    |one: &&mut Product| (one.dtype, one.m, one.n, one.k) == (point.dtype, m, n, k);
+                match self.products.iter_mut().find(same) {
+                    Some(one) if one.efficiency >= efficiency => {}
+                    Some(one) => (one.efficiency, one.case) = (efficiency, case),
+                    None => {
+                        let dtype = point.dtype;
+                        self.products.push(Product { dtype, m, n, k, efficiency, case });
+                    }
+                }
+            }
+            Point::Grouped(point) => {
+                let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
+                let groups = f64::from(point.groups);
+                let (n, k) = (f64::from(point.n), f64::from(point.k));
+                let rows = f64::from(point.m) / groups.max(1.0);
+                let dtype = point.dtype;
+                self.grouped.push(Grouped { dtype, rows, n, k, groups, efficiency, case });
+            }
+            // No engine serves in 32 bits.
+            Point::Attention(point) if point.dtype != Dtype::F32 => {
+                let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
+                let is_prefill = point.attention == AttentionKind::Prefill;
+                let work = &measurement.work;
+                let size = if is_prefill { work.flops.0 } else { work.memory.0 as f64 };
+                self.attention.push(AttentionRate { is_prefill, size, efficiency, case });
+            }
+            Point::Collective(point) => {
+                let (ranks, bytes) = (point.ranks, point.message.0 as f64);
+                let message = Message { ranks, bytes, time, case };
+                match point.collective {
+                    Collective::AllReduce => self.sums.push(message),
+                    Collective::AllToAll => self.exchanges.push(message),
+                    Collective::SendReceive => self.sends.push(message),
+                    _ => {}
+                }
+            }
+            Point::Launch(point) if point.launching == Launching::Queued => {
+                let time = time / f64::from(point.kernels.max(1));
+                let least = self.launch.map_or(time, |least| least.0.min(time));
+                self.launch = Some(Seconds(least));
+            }
+            _ => {}
+        }
+    }
+
+    /// The time of a case at the limits of L1 over its own, 1 at most.
+    fn efficiency(&mut self, measurement: &Measurement, hardware: &Hardware) -> Option<f64> {
+        let dtype = measurement.case.point.dtype()?;
+        let format = format_of(dtype)?;
+        let (_, peak) = hardware.arithmetic(format)?;
+        let work = &measurement.work;
+        let memory = work.memory.0 as f64 / hardware.memory.0;
+        let efficiency = memory.max(work.flops.0 / peak.0) / time(measurement);
+        if !efficiency.is_finite() || efficiency <= 0.0 {
+            return None;
+        }
+        if efficiency > 1.0 {
+            self.clamped.push((measurement.case.to_string(), efficiency));
+        }
+        Some(efficiency.min(1.0))
+    }
+
+    /// The time of all of one operation, of which `serial` is that of L1 and which `group` devices
+    /// work on together; none where the record has nothing like it.
+    pub fn time(
+        &self,
+        operation: &Operation,
+        serial: Seconds,
+        group: u32,
+    ) -> Option<(Seconds, Basis)> {
+        let count = operation.count;
+        let (efficiency, basis) = match operation.kind {
+            Kind::Gemm(shape) => self.product(operation.format, shape),
+            Kind::Grouped([rows, n, k, groups]) => {
+                let rows = (rows / groups.max(1.0)).max(1.0);
+                // Without grouped ones as one product of the rows that an expert has.
+                self.grouped(operation.format, [rows, n, k, groups])
+                    .or_else(|| self.product(operation.format, [rows, n, k]))
+            }
+            Kind::Attention { is_prefill } => {
+                let size = if is_prefill { operation.flops } else { operation.bytes };
+                self.attention(is_prefill, size)
+            }
+            Kind::AllReduce(bytes) => return message(&self.sums, bytes, count, group),
+            // What one device sends is what it has less its own part.
+            Kind::AllToAll(bytes) => return message(&self.exchanges, bytes, count, group),
+            // From one rank to the next, whatever their number.
+            Kind::Send(bytes) => {
+                let ranks = self.sends.iter().map(|one| one.ranks).min()?;
+                return message(&self.sends, bytes, count, ranks);
+            }
+        }?;
+        Some((Seconds(serial.0 / efficiency), basis))
+    }
+
+    /// The efficiency of grouped products: of the shape nearest in outputs, inputs, rows of an
+    /// expert and experts.
+    fn grouped(&self, format: Format, [rows, n, k, groups]: [f64; 4]) -> Option<(f64, Basis)> {
+        let dtype = format.measured_as();
+        let away = |one: &Grouped| {
+            let shape = octaves(one.n, n).max(octaves(one.k, k));
+            (shape, octaves(one.rows, rows).max(octaves(one.groups, groups)))
+        };
+        let of_type = self.grouped.iter().filter(|one| one.dtype == dtype);
+        let near = of_type.map(|one| (away(one), one)).filter(|((shape, _), _)| *shape <= FAR);
+        let sum = |(shape, load): (f64, f64)| shape + load;
+        let ((shape, load), one) = near.min_by(|(a, _), (b, _)| sum(*a).total_cmp(&sum(*b)))?;
+        let basis = Basis {
+            whence: Whence::Record,
+            words: one.case.clone(),
+            efficiency: Some(one.efficiency),
+            is_near: shape.max(load) <= NEAR,
+        };
+        Some((one.efficiency, basis))
+    }
+
+    /// The efficiency of a product: of the shape nearest in outputs and inputs, in between its
+    /// measured rows.
+    fn product(&self, format: Format, [m, n, k]: [f64; 3]) -> Option<(f64, Basis)> {
+        let dtype = format.measured_as();
+        let away = |one: &Product| octaves(one.n, n).max(octaves(one.k, k));
+        let of_type = || self.products.iter().filter(|one| one.dtype == dtype);
+        let nearest = of_type().map(away).min_by(f64::total_cmp).filter(|away| *away <= FAR)?;
+        let shape = of_type().find(|one| away(one) == nearest)?;
+        let mut rows: Vec<_> =
+            of_type().filter(|one| (one.n, one.k) == (shape.n, shape.k)).collect();
+        rows.sort_by(|one, other| one.m.total_cmp(&other.m));
+        let above = rows.iter().position(|one| one.m >= m).unwrap_or(rows.len() - 1);
+        let (low, high) = (rows[above.saturating_sub(1)], rows[above]);
+        let efficiency = match (m <= low.m, m >= high.m || low.m == high.m) {
+            (true, _) => low.efficiency,
+            (_, true) => high.efficiency,
+            _ => {
+                let share = (m / low.m).log2() / (high.m / low.m).log2();
+                low.efficiency + share * (high.efficiency - low.efficiency)
+            }
+        };
+        let rows_away = rows.iter().map(|one| octaves(one.m, m)).fold(f64::INFINITY, f64::min);
+        let is_near = nearest <= NEAR && rows_away <= NEAR;
+        let words = if octaves(low.m, m) < octaves(high.m, m) { &low.case } else { &high.case };
+        let basis = Basis {
+            whence: Whence::Record,
+            words: words.clone(),
+            efficiency: Some(efficiency),
+            is_near,
+        };
+        Some((efficiency, basis))
+    }
+
+    fn attention(&self, is_prefill: bool, size: f64) -> Option<(f64, Basis)> {
+        let of_kind = self.attention.iter().filter(|one| one.is_prefill == is_prefill);
+        let away = |one: &&AttentionRate| octaves(one.size, size);
+        let one = of_kind.min_by(|a, b| away(a).total_cmp(&away(b)))?;
+        let efficiency = Some(one.efficiency);
+        let is_near = octaves(one.size, size) <= NEAR;
+        let (whence, words) = (Whence::Record, one.case.clone());
+        Some((one.efficiency, Basis { whence, words, efficiency, is_near }))
+    }
+}
+
+/// How many doublings lie between two sizes.
+fn octaves(one: f64, other: f64) -> f64 {
+    if one > 0.0 && other > 0.0 { (one / other).log2().abs() } else { f64::INFINITY }
+}
+
+/// The time of `count` messages between as many devices as were measured: linear in bytes between
+/// and beyond the sizes, and never below the smallest one's.
+pub(super) fn message(
+    table: &[Message],
+    bytes: f64,
+    count: f64,
+    devices: u32,
+) -> Option<(Seconds, Basis)> {
+    let mut sizes: Vec<_> = table.iter().filter(|one| one.ranks == devices).collect();
+    sizes.sort_by(|one, other| {
+        one.bytes.total_cmp(&other.bytes).then(one.time.total_cmp(&other.time))
+    });
+    sizes.dedup_by(|one, other| one.bytes == other.bytes);
+    let above = sizes.iter().position(|one| one.bytes >= bytes).or(sizes.len().checked_sub(1))?;
+    let (low, high) = (sizes[above.saturating_sub(1)], sizes[above]);
+    let time = if bytes <= low.bytes {
+        low.time
+    } else if low.bytes < high.bytes && bytes <= high.bytes {
+        low.time + (bytes - low.bytes) / (high.bytes - low.bytes) * (high.time - low.time)
+    } else {
+        high.time * bytes / high.bytes
+    };
+    let nearest = if octaves(low.bytes, bytes) < octaves(high.bytes, bytes) { low } else { high };
+    let is_near = octaves(nearest.bytes, bytes) <= NEAR;
+    let (whence, words) = (Whence::Record, nearest.case.clone());
+    let basis = Basis { whence, words, efficiency: None, is_near };
+    Some((Seconds(time * count), basis))
+}
+
+/// The format whose operands a case of an element type has.
+fn format_of(dtype: Dtype) -> Option<Format> {
+    Some(match dtype {
+        Dtype::F32 | Dtype::Tf32 => Format::F32,
+        Dtype::F16 | Dtype::Bf16 => Format::Bf16,
+        Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => Format::Bf16,
+        Dtype::Fp8 | Dtype::Mxfp8 | Dtype::Fp8Block => Format::Fp8,
+        Dtype::Int8 => Format::Int8,
+        Dtype::Mxfp4 | Dtype::Fp4 => Format::Mxfp4,
+        Dtype::Nvfp4 => Format::Nvfp4,
+        Dtype::F64 | Dtype::Fp6 => return None,
+    })
+}

@@ -1,0 +1,383 @@
+//! Cases: what is measured, and by which kernel.
+
+use crate::mirror::mirror;
+use fizeau_domain::{
+    case::{
+        self, Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory,
+        Instruction, KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing,
+        StreamOperation, Transfer, limits,
+    },
+    dtype::Dtype,
+    units::{Bytes, Flops},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One fully specified thing to measure, before any device is involved. Its `Display` is the
+/// stable id that selectors match and comparisons join on.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Case {
+    /// Which kernel performs it.
+    pub kernel: KernelName,
+    /// What is performed.
+    pub point: Point,
+}
+
+mirror!(Case of case::Case { kernel, point });
+
+/// What is measured, one shape for each operation. Closed on purpose: the compiler then finds
+/// every report and guard that a new operation must teach.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "operation")]
+pub enum Point {
+    /// A STREAM operation over a working set.
+    Stream(StreamPoint),
+    /// Dependent loads over a working set.
+    Latency(LatencyPoint),
+    /// Multiply-adds on registers alone: the arithmetic ceiling.
+    Compute(ComputePoint),
+    /// Instructions that each wait for the one before: the time of one.
+    Instruction(InstructionPoint),
+    /// A matrix product.
+    Gemm(GemmPoint),
+    /// A matrix product for each of some groups.
+    Grouped(GroupedPoint),
+    /// Attention, forward.
+    Attention(AttentionPoint),
+    /// A collective over all ranks.
+    Collective(CollectivePoint),
+    /// Access to memory other than in streams.
+    Access(AccessPoint),
+    /// Bytes from one memory to another.
+    Transfer(TransferPoint),
+    /// Launches of next to nothing.
+    Launch(LaunchPoint),
+    /// Work that leaves the same bits each time: whether it does.
+    Sdc(SdcPoint),
+}
+
+mirror!(enum Point of case::Point {
+    Stream(point), Latency(point), Compute(point), Instruction(point), Gemm(point),
+    Grouped(point), Attention(point), Collective(point), Access(point), Transfer(point),
+    Launch(point), Sdc(point)
+});
+
+/// A STREAM operation on `f64` elements.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamPoint {
+    /// Which of the operations.
+    pub stream: StreamOperation,
+    /// Bytes of all arrays together that one iteration touches.
+    pub working_set: Bytes,
+    /// Units (host: cores, one pinned thread each) that take part.
+    #[schemars(range(min = 1, max = limits::UNITS_MAX))]
+    pub units: u32,
+}
+
+mirror!(StreamPoint of case::StreamPoint { stream, working_set, units });
+
+/// Loads that each depend on the one before, at random over a working set, one unit.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyPoint {
+    /// Bytes the chain of pointers covers.
+    pub working_set: Bytes,
+    /// Only lines of the last cache that are so far from the unit; absent: all there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<CacheSide>,
+    /// Bytes from the first to the second of two loads in each block of 512 bytes; absent: one load
+    /// in each line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Bytes>,
+}
+
+mirror!(LatencyPoint of case::LatencyPoint { working_set, side, pair });
+
+/// Independent multiply-adds on registers.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComputePoint {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Units that take part.
+    #[schemars(range(min = 1, max = limits::UNITS_MAX))]
+    pub units: u32,
+}
+
+mirror!(ComputePoint of case::ComputePoint { dtype, units });
+
+/// A chain of one instruction, each of which takes the result of the one before, on one unit.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InstructionPoint {
+    /// Which one.
+    pub instruction: Instruction,
+    /// Element type; absent for instructions on 32-bit words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
+}
+
+mirror!(InstructionPoint of case::InstructionPoint { instruction, dtype });
+
+/// `C[m, n] = A[m, k] B[k, n]`, all row-major.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GemmPoint {
+    /// Element type of A and B.
+    pub dtype: Dtype,
+    /// Rows of the output.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+    pub m: u32,
+    /// Columns of the output.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+    pub n: u32,
+    /// The dimension summed over.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+    pub k: u32,
+    /// What stands in A and B.
+    #[serde(default, skip_serializing_if = "Contents::are_random")]
+    pub contents: Contents,
+}
+
+mirror!(GemmPoint of case::GemmPoint { dtype, m, n, k, contents });
+
+/// One product for each of some groups, as a mixture of experts needs them: the rows of A are dealt
+/// to groups, those of a group follow each other, and each group has a B of its own.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupedPoint {
+    /// Element type of A and B.
+    pub dtype: Dtype,
+    /// Rows of all groups together: tokens times the experts that each goes to.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+    pub m: u32,
+    /// Columns of the output.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+    pub n: u32,
+    /// The dimension summed over.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+    pub k: u32,
+    /// Groups: the experts that a device holds.
+    #[schemars(range(min = 1, max = limits::GROUPS_MAX))]
+    pub groups: u32,
+    /// How many rows each has.
+    pub routing: Routing,
+}
+
+mirror!(GroupedPoint of case::GroupedPoint { dtype, m, n, k, groups, routing });
+
+/// Attention, forward, over a batch of sequences.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttentionPoint {
+    /// Which of the shapes of attention.
+    pub attention: AttentionKind,
+    /// Element type of K and V.
+    #[schemars(
+        description = "Element type of K and V; see [`AttentionPoint::queries_dtype`] for that \
+                       of Q."
+    )]
+    pub dtype: Dtype,
+    /// Sequences.
+    #[schemars(range(min = 1, max = limits::BATCH_MAX))]
+    pub batch: u32,
+    /// Query heads.
+    #[schemars(range(min = 1, max = limits::HEADS_MAX))]
+    pub heads: u32,
+    /// Key and value heads; `heads` is a multiple of it.
+    #[schemars(range(min = 1, max = limits::HEADS_MAX))]
+    pub kv_heads: u32,
+    /// Query tokens of the longest sequence.
+    #[schemars(range(min = 1, max = u32::MAX))]
+    pub queries: u32,
+    /// Key and value tokens of the longest sequence.
+    #[schemars(range(min = 1, max = u32::MAX))]
+    pub keys: u32,
+    /// Dimension of a query and a key.
+    #[schemars(range(min = 1, max = limits::DIM_MAX))]
+    pub dim_qk: u32,
+    /// Dimension of a value.
+    #[schemars(range(min = 1, max = limits::DIM_MAX))]
+    pub dim_v: u32,
+    /// Which keys a query sees.
+    pub mask: Mask,
+    /// How long the sequences are.
+    #[serde(default, skip_serializing_if = "Lengths::are_equal")]
+    pub lengths: Lengths,
+    /// Tokens of a page, where keys and values stand in pages in any order; absent: in one piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+}
+
+mirror!(AttentionPoint of case::AttentionPoint {
+    attention, dtype, batch, heads, kv_heads, queries, keys, dim_qk, dim_v, mask, lengths, page
+});
+
+/// A collective over all ranks.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CollectivePoint {
+    /// Which of the collectives.
+    pub collective: Collective,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Size of the message as `nccl-tests` counts it in its `size` column: the larger of what one
+    /// rank sends and receives. Where each rank has a part ([`Collective::in_parts`]) that is the
+    /// whole buffer.
+    pub message: Bytes,
+    /// Ranks taking part.
+    #[schemars(range(min = 1, max = limits::RANKS_MAX))]
+    pub ranks: u32,
+    /// Whether send and receive buffer are the same.
+    pub place: Place,
+    /// How the buffers are allocated.
+    #[serde(default, skip_serializing_if = "Buffers::are_plain")]
+    pub buffers: Buffers,
+    /// How many of it are enqueued as one graph; 0 where each is enqueued by itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0, max = limits::GRAPH_MAX))]
+    pub graph: u32,
+}
+
+fn is_zero(graph: &u32) -> bool {
+    *graph == 0
+}
+
+mirror!(CollectivePoint of case::CollectivePoint {
+    collective, dtype, message, ranks, place, buffers, graph
+});
+
+/// Access to memory other than in streams, by all units.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AccessPoint {
+    /// Which way.
+    pub access: Access,
+    /// Bytes that one iteration reads and writes on all units together.
+    pub working_set: Bytes,
+    /// Bytes that are side by side; 16 where the way has no rows.
+    pub row: Bytes,
+    /// Units that take part.
+    #[schemars(range(min = 1, max = limits::UNITS_MAX))]
+    pub units: u32,
+}
+
+mirror!(AccessPoint of case::AccessPoint { access, working_set, row, units });
+
+/// A transfer.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TransferPoint {
+    /// Which.
+    pub transfer: Transfer,
+    /// Bytes of one copy; of a latency, those that the chain of pointers covers.
+    pub size: Bytes,
+    /// How the host's memory is allocated, where the host is at one end.
+    pub host: HostMemory,
+    /// The NUMA node that the host's memory is bound to; absent: the node of the device at the
+    /// other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<MemoryNode>,
+    /// The device that it is measured on, and its peer where there is one.
+    pub device: u32,
+    /// The peer, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<u32>,
+    /// Copies at once.
+    #[schemars(range(min = 1, max = limits::COPIES_MAX))]
+    pub copies: u32,
+}
+
+mirror!(TransferPoint of case::TransferPoint {
+    transfer, size, host, node, device, peer, copies
+});
+
+/// A NUMA node of the host.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryNode {
+    /// Its number.
+    pub number: u32,
+    /// How far it is from the device's own node, where 10 is that node itself; absent where the
+    /// kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<u32>,
+}
+
+mirror!(MemoryNode of case::MemoryNode { number, distance });
+
+/// Launches of next to nothing.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LaunchPoint {
+    /// How.
+    pub launching: Launching,
+    /// Kernels of one iteration.
+    #[schemars(range(min = 1, max = limits::KERNELS_MAX))]
+    pub kernels: u32,
+}
+
+mirror!(LaunchPoint of case::LaunchPoint { launching, kernels });
+
+/// What is repeated and compared bit by bit. One iteration of a case is this many rounds of it.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "test")]
+pub enum SdcPoint {
+    /// The same matrix product again and again.
+    Product {
+        /// Element type of A and B.
+        dtype: Dtype,
+        /// Rows of the output.
+        #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+        m: u32,
+        /// Columns of the output.
+        #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+        n: u32,
+        /// The dimension summed over.
+        #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+        k: u32,
+        /// Products of one iteration.
+        #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
+        rounds: u32,
+    },
+    /// Memory that is written with a pattern and read back.
+    Memory {
+        /// Which pattern.
+        pattern: MemoryPattern,
+        /// How much memory.
+        size: Bytes,
+        /// How often in one iteration.
+        #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
+        rounds: u32,
+    },
+    /// Copies from the host to the device, back, and to the device again.
+    Copy {
+        /// Bytes of one copy.
+        size: Bytes,
+        /// How often in one iteration.
+        #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
+        rounds: u32,
+    },
+    /// Two all_reduces in turn, whose sums are known to the bit.
+    AllReduce {
+        /// Element type.
+        dtype: Dtype,
+        /// Bytes of one rank's message.
+        size: Bytes,
+        /// How many ranks.
+        #[schemars(range(min = 2, max = limits::RANKS_MAX))]
+        ranks: u32,
+        /// How often in one iteration.
+        #[schemars(range(min = 1, max = limits::ROUNDS_MAX))]
+        rounds: u32,
+    },
+}
+
+mirror!(enum SdcPoint of case::SdcPoint {
+    Product { dtype, m, n, k, rounds }, Memory { pattern, size, rounds }, Copy { size, rounds },
+    AllReduce { dtype, size, ranks, rounds }
+});
+
+/// The least data movement and arithmetic that one iteration of a case can do.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Work {
+    /// To and from memory, summed over all units.
+    pub memory: Bytes,
+    /// Over the links between ranks, for one rank: the bus bytes of `nccl-tests`.
+    pub link: Bytes,
+    /// Arithmetic.
+    pub flops: Flops,
+    /// Exponentials, which attention needs and a special unit makes.
+    pub exps: f64,
+}
+
+mirror!(Work of case::Work { memory, link, flops, exps });

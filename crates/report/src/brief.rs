@@ -1,0 +1,144 @@
+//! What a run ends with on a terminal: about twenty lines, of which a reader takes the verdict, the
+//! numbers to remember and what went wrong.
+
+use super::{
+    Block, Ceilings, Document, Fact,
+    about::{Counts, RunState},
+    case_table::{failure_name, invalidity_name},
+    headline, integrity, rank, summary, unknown, without_numbers,
+};
+use fizeau_domain::{outcome::Outcome, text::counted};
+use fizeau_record::Record;
+
+/// Most element types of matrix products that are listed, those of language models first.
+const PRODUCTS_MAX: usize = 5;
+
+/// Element types in the order of interest; others follow.
+const DTYPES: [&str; 8] = ["bf16", "fp8", "f16", "f32", "tf32", "int8", "nvfp4", "f64"];
+
+/// Cases without a result and warnings that are named; the report has all.
+const NAMED_MAX: usize = 4;
+
+/// The end of a run in a few lines.
+pub fn document(record: &Record) -> Document {
+    let ceilings = Ceilings::of(record);
+    let mut blocks = vec![Block::Text(verdict(record))];
+    blocks.extend(summary::user_kernels(record).into_iter().map(Block::Text));
+    let facts = chosen(headline::facts(record, &ceilings));
+    if !facts.is_empty() {
+        blocks.push(Block::Facts(facts));
+    }
+    blocks.extend(integrity::sentences(record).into_iter().map(Block::Text));
+    blocks.extend(broken(record).into_iter().map(Block::Failure));
+    blocks.extend(summary::short_remarks(record).first(NAMED_MAX).blocks());
+    blocks.extend(unknown::of_record(record).iter().map(|one| Block::Note(one.words())));
+    let (title, subtitle) = (summary::title(record), summary::subtitle(record));
+    let mut document = Document { title, subtitle, blocks };
+    if record.header.device.is_stub() {
+        document = without_numbers(document);
+    }
+    // What is said of ranks is relative, and marks its own numbers.
+    document.blocks.extend(rank::all_alike(record).map(Block::Text));
+    document.blocks.extend(rank::warnings(record).into_iter().map(Block::Warning));
+    document
+}
+
+/// The first sentences: whether the run did what it planned, and what that stands on.
+pub fn verdict(record: &Record) -> String {
+    let counts = Counts::of(record);
+    let Counts { planned, measured, skipped, failed, invalid, not_reached } = counts;
+    let selected = if record.header.selectors.is_empty() { "" } else { "selected " };
+    let cases = counted(planned, &format!("{selected}case"));
+    let mut parts = vec![format!("{measured} of {cases} measured")];
+    let others = [
+        (skipped, "skipped"),
+        (failed, "failed"),
+        (invalid, "invalid"),
+        (not_reached, "not reached"),
+    ];
+    for (count, what) in others {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    }
+    let (state, why) = match (counts.state(), &record.footer) {
+        (RunState::Complete, _) => (
+            "Complete",
+            "Each result was verified; a run does not judge speed, `fizeau accept` and `fizeau \
+             compare` do.",
+        ),
+        (RunState::Failed, _) => ("Failed", "The reasons are below."),
+        (RunState::Incomplete, Some(footer)) if footer.interrupted => {
+            ("Incomplete", "The run was interrupted; `fizeau run --resume DIR` continues it.")
+        }
+        (RunState::Incomplete, None) => (
+            "Incomplete",
+            "The run is still running, or was killed: then `fizeau run --resume DIR` continues it.",
+        ),
+        (RunState::Incomplete, Some(_)) => ("Incomplete", "The reasons are in the report."),
+    };
+    let resumed = if record.was_resumed() { " The run was interrupted and resumed." } else { "" };
+    format!("{state}: {}. {why}{resumed}", parts.join(", "))
+}
+
+/// The facts of the short form, in its order.
+fn chosen(facts: Vec<Fact>) -> Vec<Fact> {
+    let has = |key: &str| facts.iter().any(|fact| fact.key == key);
+    let has_products = facts.iter().any(|fact| fact.key.starts_with("gemm_"));
+    let memory = if has("memory_read") || has("memory_copy") {
+        &["memory_read", "memory_copy"][..]
+    } else {
+        &["memory_bandwidth"][..]
+    };
+    let arithmetic = if has_products { "gemm_" } else { "arithmetic_" };
+    let mut first: Vec<Fact> = Vec::new();
+    let mut products: Vec<Fact> = Vec::new();
+    let mut rest: Vec<Fact> = Vec::new();
+    for mut fact in facts {
+        fact.case.clear();
+        let key = fact.key.as_str();
+        if memory.contains(&key) {
+            first.push(fact);
+        } else if key.starts_with(arithmetic) {
+            fact.label = fact.label.trim_start_matches("Best ").to_owned();
+            products.push(fact);
+        } else if !["memory_", "gemm_", "arithmetic_"].iter().any(|of| key.starts_with(of)) {
+            rest.push(fact);
+        }
+    }
+    let place = |fact: &Fact| {
+        let dtype = fact.key.strip_prefix(arithmetic).unwrap_or_default();
+        DTYPES.iter().position(|one| *one == dtype).unwrap_or(DTYPES.len())
+    };
+    products.sort_by_key(place);
+    products.truncate(PRODUCTS_MAX);
+    first.into_iter().chain(products).chain(rest).collect()
+}
+
+/// Failed and invalid cases with their reasons, the first few of them.
+fn broken(record: &Record) -> Vec<String> {
+    let words = |outcome: &Outcome| match outcome {
+        Outcome::Failed { case, failure, error, .. } => {
+            let kind = failure_name(*failure);
+            // Some errors begin with their kind.
+            let kind = if error.starts_with(kind) { "" } else { &format!(" ({kind})") };
+            Some(format!("FAILED {case}{kind}: {error}"))
+        }
+        Outcome::Invalid { invalidity, reason, measurement } => {
+            let kind = invalidity_name(*invalidity);
+            Some(format!("INVALID {} ({kind}): {reason}", measurement.case))
+        }
+        Outcome::Measured(_) | Outcome::Skipped { .. } => None,
+    };
+    few(record.outcomes.iter().filter_map(words).collect())
+}
+
+/// The first few of many sentences, and how many there are more.
+fn few(mut all: Vec<String>) -> Vec<String> {
+    let more = all.len().saturating_sub(NAMED_MAX);
+    all.truncate(NAMED_MAX);
+    if more > 0 {
+        all.push(format!("and {more} more, in the report"));
+    }
+    all
+}

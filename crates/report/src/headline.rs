@@ -1,0 +1,579 @@
+//! The headline figures of a run, each with its share of a limit and whose limit that is. Where a
+//! share is low, the reason that the record has for it stands beside it.
+
+use super::{
+    Ceilings, Cell, Fact, FactLimit, case_table::tier_name, ceiling::memory_peak,
+    chart::measurements,
+};
+use fizeau_domain::{
+    case::{
+        AttentionKind, Collective, CollectivePoint, Launching, Point, StreamOperation, Transfer,
+    },
+    dtype::Dtype,
+    outcome::{Measurement, Outcome, Telemetry},
+    spec::{Bound, Tier},
+    units::{BytesPerSecond, FlopsPerSecond},
+};
+use fizeau_record::{Record, guard::FASTER_THAN_LIGHT};
+use std::collections::BTreeMap;
+
+/// What stands in the place of a limit, and what to do about it.
+const PEAK_UNKNOWN: &str = "peak unknown: state it by --data";
+
+/// Below this share of a limit a reader takes a machine for broken: the reason stands beside it.
+const LOW: f64 = 0.5;
+
+/// A link is named beside the best one where it reaches less than this share of it.
+const LINK_ALIKE: f64 = 0.9;
+
+/// The numbers to remember.
+pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    facts.extend(memory_fact(record, ceilings));
+    let of_stream = |stream| stream_fact(record, ceilings, stream);
+    facts.extend([StreamOperation::Read, StreamOperation::Copy].into_iter().filter_map(of_stream));
+    facts.extend(latency_fact(record, ceilings));
+    facts.extend(compute_facts(record, ceilings));
+    facts.extend(gemm_facts(record, ceilings));
+    facts.extend(attention_facts(record, ceilings));
+    facts.extend(attention_alone(record, ceilings));
+    facts.extend(collective_fact(record));
+    facts.extend(transfer_facts(record, ceilings));
+    facts.extend(launch_fact(record));
+    facts.extend(power_fact(record));
+    facts.extend(throttling_fact(record));
+    facts
+}
+
+/// The best of all streams over memory.
+fn memory_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
+    let best = ceilings.memory.as_ref()?;
+    let one = measurements(record).find(|one| one.case.to_string() == best.case)?;
+    Some(of_memory(record, ceilings, ("memory_bandwidth", "Memory bandwidth"), one, best.rate))
+}
+
+/// The best stream of an operation over memory.
+fn stream_fact(record: &Record, ceilings: &Ceilings, stream: StreamOperation) -> Option<Fact> {
+    let rate = |one: &Measurement| one.work.memory / one.summary.median;
+    let is_it = |one: &&Measurement| {
+        matches!(one.case.point, Point::Stream(point)
+            if point.stream == stream && ceilings.in_memory(point.working_set))
+    };
+    let of_it = measurements(record).filter(is_it);
+    let best = of_it.max_by(|a, b| rate(a).0.total_cmp(&rate(b).0))?;
+    let (key, label) = match stream {
+        StreamOperation::Read => ("memory_read", "Memory read"),
+        _ => ("memory_copy", "Memory copy"),
+    };
+    Some(of_memory(record, ceilings, (key, label), best, rate(best)))
+}
+
+/// A rate of a stream over memory beside memory's peak.
+fn of_memory(
+    record: &Record,
+    ceilings: &Ceilings,
+    (key, label): (&str, &str),
+    measurement: &Measurement,
+    rate: BytesPerSecond,
+) -> Fact {
+    let tiers = [Tier::Datasheet, Tier::Observed];
+    let peak = tiers.into_iter().find_map(|tier| Some((tier, memory_peak(record, tier)?)));
+    let foreign = ceilings.foreign(measurement);
+    let peak = peak.filter(|_| foreign.is_none());
+    let share = peak.map(|(_, peak)| rate / peak);
+    let (of, limit) = match (peak, foreign) {
+        (Some((tier, peak)), _) => known(Cell::Bandwidth(peak), &peak.to_string(), tier),
+        (None, Some(target)) => unknown(not_made_for(target)),
+        (None, None) => unknown(PEAK_UNKNOWN),
+    };
+    let (of, limit) = with_reasons((of, limit), record, measurement, share);
+    Fact {
+        key: key.into(),
+        label: label.into(),
+        value: Cell::Bandwidth(rate),
+        share,
+        of,
+        limit,
+        case: measurement.case.to_string(),
+    }
+}
+
+/// What a share is of: in words, and as fields.
+type Of = (String, FactLimit);
+
+/// A limit that is known.
+fn known(limit: Cell, words: &str, tier: Tier) -> Of {
+    let tier = tier_name(tier);
+    let fields = FactLimit { value: Some(limit), tier: Some(tier), reasons: Vec::new() };
+    (format!("of {words} ({tier})"), fields)
+}
+
+/// No limit, and why.
+fn unknown(why: impl Into<String>) -> Of {
+    (why.into(), FactLimit::default())
+}
+
+/// What a share is of, and where it is low why, as far as the record tells.
+fn with_reasons(
+    (of, limit): Of,
+    record: &Record,
+    measurement: &Measurement,
+    share: Option<f64>,
+) -> Of {
+    let is_low = share.is_some_and(|share| share < LOW);
+    let reasons = if is_low { reasons(record, measurement) } else { Vec::new() };
+    let of = match reasons.is_empty() {
+        true => of,
+        false => format!("{of}: {}", reasons.join(", ")),
+    };
+    (of, FactLimit { reasons, ..limit })
+}
+
+/// What keeps a case from its limit, where the record has it: a quota, other processes, what held
+/// the clock down, a virtual machine, a busy machine, CPUs that the run was not given.
+fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
+    let environment = &record.header.environment;
+    let device = &record.header.device;
+    let is_host = device.backend == "host";
+    let light = measurement.tier.and_then(|tier| measurement.light(tier));
+    let is_memory = light.is_none_or(|light| light.bound == Bound::Memory);
+    let mut reasons = Vec::new();
+    if measurement.held_by_quota() {
+        let of = environment.cpu_quota.map(|quota| format!(" of {quota:.2} CPUs"));
+        reasons.push(format!("CPU quota{}", of.unwrap_or_default()));
+    } else if measurement.disturbed() {
+        reasons.push("other processes took CPU time".to_owned());
+    }
+    let held = measurement.telemetry.iter().flat_map(|seen| &seen.held_by);
+    let held: Vec<&str> = held.map(String::as_str).collect();
+    if !held.is_empty() {
+        reasons.push(format!("clock held down by {}", held.join(", ")));
+    }
+    if let Some(under) = &device.virtualised {
+        reasons.push(match is_host {
+            true => format!("virtual machine ({under})"),
+            false => format!("virtualised ({under})"),
+        });
+    }
+    // Memory's limit is that of whole sockets; arithmetic's is that of the cores that worked.
+    reasons.extend(of_socket(record).filter(|_| is_memory));
+    let busy = environment.busy_load();
+    reasons.extend(busy.filter(|_| is_host).map(|load| format!("load average {load:.1}")));
+    reasons
+}
+
+/// Which part of the host a run had, where it was not all of a socket's cores.
+pub fn of_socket(record: &Record) -> Option<String> {
+    let environment = &record.header.environment;
+    let device = &record.header.device;
+    let online = environment.cpus_online.unwrap_or(0).max(environment.cpus);
+    match online > environment.cpus {
+        _ if device.backend != "host" => None,
+        true => Some(format!("{} of {online} CPUs", environment.cpus)),
+        false => {
+            device.virtualised.as_ref().map(|_| format!("{} of a socket's cores", device.units))
+        }
+    }
+}
+
+/// The longest chain beyond all caches that the TLBs still reach; none where no chain was that
+/// long.
+fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
+    let (_, time, case) = measurements(record)
+        .filter_map(|measurement| match measurement.case.point {
+            Point::Latency(point)
+                if ceilings.in_memory(point.working_set) && !point.is_beyond_tlb() =>
+            {
+                Some((point.working_set, measurement.summary.median, &measurement.case))
+            }
+            _ => None,
+        })
+        .max_by_key(|(size, ..)| *size)?;
+    Some(Fact {
+        key: "memory_latency".into(),
+        label: "Memory latency".into(),
+        value: Cell::Time(time),
+        share: None,
+        of: String::new(),
+        limit: FactLimit::default(),
+        case: case.to_string(),
+    })
+}
+
+/// The fastest measurement of each element type among those that `of` admits. What memory binds
+/// says nothing of arithmetic, however fast it is.
+fn best_by_dtype(
+    record: &Record,
+    of: fn(&Point) -> bool,
+) -> BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> {
+    let mut best: BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> = BTreeMap::new();
+    for measurement in measurements(record).filter(|measurement| of(&measurement.case.point)) {
+        let light = measurement.tier.and_then(|tier| measurement.light(tier));
+        if light.is_some_and(|light| light.bound != Bound::Compute) {
+            continue;
+        }
+        let Some(dtype) = measurement.case.point.dtype() else { continue };
+        let rate = measurement.work.flops / measurement.summary.median;
+        let slot = best.entry(dtype).or_insert((measurement, rate));
+        if slot.1 < rate {
+            *slot = (measurement, rate);
+        }
+    }
+    best
+}
+
+/// What a measurement reached of its own speed of light, in words and as a share: the same as its
+/// row says.
+fn share(
+    measurement: &Measurement,
+    rate: FlopsPerSecond,
+    ceilings: &Ceilings,
+) -> (Option<f64>, Of) {
+    if let Some(target) = ceilings.foreign(measurement) {
+        return (None, unknown(not_made_for(target)));
+    }
+    match (measurement.utilisation(), measurement.tier) {
+        (Some(share), Some(tier)) => {
+            let peak = rate * (1.0 / share);
+            (Some(share), known(Cell::Throughput(peak), &peak.to_string(), tier))
+        }
+        _ => (None, unknown(PEAK_UNKNOWN)),
+    }
+}
+
+/// Why a kernel's share of a peak is not told.
+fn not_made_for(target: &str) -> String {
+    format!("(a portable kernel, not made for {target})")
+}
+
+fn rate_facts(
+    record: &Record,
+    ceilings: &Ceilings,
+    (key, label): (&str, &str),
+    of: fn(&Point) -> bool,
+) -> Vec<Fact> {
+    best_by_dtype(record, of)
+        .into_iter()
+        .map(|(dtype, (measurement, rate))| {
+            let (share, of) = share(measurement, rate, ceilings);
+            let (of, limit) = with_reasons(of, record, measurement, share);
+            Fact {
+                key: format!("{key}_{dtype}"),
+                label: format!("{label} {dtype}"),
+                value: Cell::Throughput(rate),
+                share,
+                of,
+                limit,
+                case: measurement.case.to_string(),
+            }
+        })
+        .collect()
+}
+
+fn compute_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let all = |point: &Point| matches!(point, Point::Compute(_));
+    rate_facts(record, ceilings, ("arithmetic", "Arithmetic"), all)
+}
+
+fn gemm_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let earnest = |point: &Point| matches!(point, Point::Gemm(p) if p.contents.are_random());
+    rate_facts(record, ceilings, ("gemm", "Best GEMM"), earnest)
+}
+
+/// The case of attention that comes nearest to this run's own ceilings, and its share of them.
+pub fn best_attention<'r>(
+    record: &'r Record,
+    ceilings: &Ceilings,
+) -> Option<(&'r Measurement, f64)> {
+    best_attention_of(record, ceilings, |_| true)
+}
+
+fn best_attention_of<'r>(
+    record: &'r Record,
+    ceilings: &Ceilings,
+    is_of: impl Fn(AttentionKind) -> bool,
+) -> Option<(&'r Measurement, f64)> {
+    measurements(record)
+        .filter(|one| matches!(one.case.point, Point::Attention(point) if is_of(point.attention)))
+        .filter_map(|measurement| Some((measurement, ceilings.share(measurement)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The kinds of attention, in the order in which they are listed.
+const KINDS: [AttentionKind; 3] =
+    [AttentionKind::Prefill, AttentionKind::Decode, AttentionKind::Mla];
+
+/// "Prefill bf16, cold": the kind, the element type and the state of the caches, without which a
+/// rate of attention tells nothing.
+fn attention_label(measurement: &Measurement) -> String {
+    let Point::Attention(point) = measurement.case.point else { return "Attention".into() };
+    let kind = match point.attention {
+        AttentionKind::Prefill => "Prefill",
+        AttentionKind::Decode => "Decode",
+        AttentionKind::Mla => "MLA decode",
+    };
+    format!("{kind} {}, {}", point.dtype, measurement.cache)
+}
+
+/// The fastest attention of each kind, where nothing was measured that it could be set against.
+fn attention_alone(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    if best_attention(record, ceilings).is_some() {
+        return Vec::new();
+    }
+    let rate = |one: &Measurement| one.work.flops / one.summary.median;
+    let of_kind = |kind: AttentionKind| {
+        let is_it = |one: &&Measurement| match one.case.point {
+            Point::Attention(point) => point.attention == kind,
+            _ => false,
+        };
+        let all = measurements(record).filter(is_it);
+        let best = all.max_by(|a, b| rate(a).0.total_cmp(&rate(b).0))?;
+        let (of, limit) = unknown(match ceilings.foreign(best) {
+            Some(target) => not_made_for(target),
+            None => "no ceiling was measured: add gemm and stream/read".into(),
+        });
+        Some(Fact {
+            key: format!("attention_{kind}"),
+            label: attention_label(best),
+            value: Cell::Throughput(rate(best)),
+            share: None,
+            of,
+            limit,
+            case: best.case.to_string(),
+        })
+    };
+    KINDS.into_iter().filter_map(of_kind).collect()
+}
+
+/// The attention of each kind that comes nearest to this run's own ceilings.
+fn attention_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let of_kind = |kind: AttentionKind| {
+        let (measurement, share) = best_attention_of(record, ceilings, |one| one == kind)?;
+        beside_own_best(record, ceilings, measurement, share)
+    };
+    KINDS.into_iter().filter_map(of_kind).collect()
+}
+
+/// A case of attention beside what it is set against, in its unit: bytes each second where memory
+/// binds it, those that have to come from memory.
+pub fn beside_own_best(
+    record: &Record,
+    ceilings: &Ceilings,
+    measurement: &Measurement,
+    share: f64,
+) -> Option<Fact> {
+    let Point::Attention(point) = measurement.case.point else { return None };
+    let beside = ceilings.beside_attention(measurement);
+    let bound = ceilings.light(measurement).map(|(_, bound)| bound);
+    let (value, limit, words) = match (bound, beside.memory, beside.arithmetic) {
+        (Some(Bound::Memory), Some(best), _) => {
+            let words = format!("{} ({})", best.rate, best.words());
+            (Cell::Bandwidth(best.rate * share), Cell::Bandwidth(best.rate), words)
+        }
+        (_, _, Some(best)) => {
+            let words = format!("{} ({})", best.rate, best.words());
+            let rate = measurement.work.flops / measurement.summary.median;
+            (Cell::Throughput(rate), Cell::Throughput(best.rate), words)
+        }
+        _ => return None,
+    };
+    let why = match (share > FASTER_THAN_LIGHT, record.was_resumed()) {
+        (false, _) => "",
+        (true, false) => ": above 100 %, measured under other conditions than that one",
+        (true, true) => ": above 100 %, the run was resumed under other conditions",
+    };
+    let tier = Some(tier_name(Tier::Ceiling));
+    Some(Fact {
+        key: format!("attention_{}", point.attention),
+        label: attention_label(measurement),
+        value,
+        share: Some(share),
+        of: format!("of this run's own {words}{why}"),
+        limit: FactLimit { value: Some(limit), tier, reasons: Vec::new() },
+        case: measurement.case.to_string(),
+    })
+}
+
+/// The bus bandwidth of all_reduce, by which machines are compared; of another collective where
+/// all_reduce was not measured. Of the longest messages: shorter ones may never leave a cache.
+fn collective_fact(record: &Record) -> Option<Fact> {
+    let all = || {
+        measurements(record).filter_map(|one| match one.case.point {
+            Point::Collective(point) => Some((point, one)),
+            _ => None,
+        })
+    };
+    let busbw = |(point, one): &(CollectivePoint, &Measurement)| {
+        let algbw: BytesPerSecond = point.message / one.summary.median;
+        algbw * point.collective.bus_factor(point.ranks)
+    };
+    let best = |is_it: fn(&(CollectivePoint, &Measurement)) -> bool| {
+        all()
+            .filter(is_it)
+            .max_by(|a, b| a.0.message.cmp(&b.0.message).then(busbw(a).0.total_cmp(&busbw(b).0)))
+    };
+    let of_all_reduce = best(|(point, _)| point.collective == Collective::AllReduce);
+    let found = of_all_reduce.or_else(|| best(|_| true))?;
+    let (point, measurement) = found;
+    let share = measurement.utilisation().filter(|_| measurement.tier.is_some());
+    let sent = format!("{} messages, {} ranks", point.message, point.ranks);
+    let tier = measurement.tier.filter(|_| share.is_some());
+    let of = match (tier, share) {
+        (Some(tier), Some(share)) => {
+            let limit = Cell::Bandwidth(busbw(&found) * (1.0 / share));
+            let (_, limit) = known(limit, "", tier);
+            (format!("of the link's limit ({}); {sent}", tier_name(tier)), limit)
+        }
+        _ => unknown(format!("({sent})")),
+    };
+    let (of, limit) = with_reasons(of, record, measurement, share);
+    Some(Fact {
+        key: "collective_busbw".into(),
+        label: format!("{} busbw", point.collective),
+        value: Cell::Bandwidth(busbw(&found)),
+        share,
+        of,
+        limit,
+        case: measurement.case.to_string(),
+    })
+}
+
+/// The links to the host and to other devices.
+fn transfer_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let kinds = [
+        (Transfer::HostToDeviceMemcpy, "host_to_device", "Host to device"),
+        (Transfer::DeviceToHostMemcpy, "device_to_host", "Device to host"),
+        (Transfer::DeviceToDeviceMemcpyRead, "peer_read", "Peer to device"),
+        (Transfer::DeviceToDeviceMemcpyWrite, "peer_write", "Device to peer"),
+    ];
+    let fact = |(transfer, key, label)| link_fact(record, ceilings, transfer, (key, label));
+    kinds.into_iter().filter_map(fact).collect()
+}
+
+/// The fastest copy of a kind; beside it the slowest pair of devices, where pairs differ.
+fn link_fact(
+    record: &Record,
+    ceilings: &Ceilings,
+    transfer: Transfer,
+    (key, label): (&str, &str),
+) -> Option<Fact> {
+    let mut by_peer: BTreeMap<Option<u32>, (BytesPerSecond, &Measurement)> = BTreeMap::new();
+    for one in measurements(record) {
+        let Point::Transfer(point) = one.case.point else { continue };
+        if point.transfer == transfer {
+            let rate = point.moved() / one.summary.median;
+            let best = by_peer.entry(point.peer).or_insert((rate, one));
+            if best.0 < rate {
+                *best = (rate, one);
+            }
+        }
+    }
+    let by_rate = |a: &&(BytesPerSecond, &Measurement), b: &&(BytesPerSecond, &Measurement)| {
+        a.0.0.total_cmp(&b.0.0)
+    };
+    let &(rate, measurement) = by_peer.values().max_by(by_rate)?;
+    let &(least, slowest) = by_peer.values().min_by(by_rate)?;
+    let (share, (mut of, limit)) = match (measurement.utilisation(), measurement.tier) {
+        (Some(share), Some(tier)) if ceilings.foreign(measurement).is_none() => {
+            let peak = rate * (1.0 / share);
+            (Some(share), known(Cell::Bandwidth(peak), &peak.to_string(), tier))
+        }
+        _ => (None, unknown("link's limit unknown: state it by --data")),
+    };
+    if least < rate * LINK_ALIKE {
+        of += &format!("; slowest {least} ({})", slowest.case);
+    }
+    let (of, limit) = with_reasons((of, limit), record, measurement, share);
+    Some(Fact {
+        key: key.into(),
+        label: label.into(),
+        value: Cell::Bandwidth(rate),
+        share,
+        of,
+        limit,
+        case: measurement.case.to_string(),
+    })
+}
+
+/// From the launch of an empty kernel to its end, as the host sees it.
+fn launch_fact(record: &Record) -> Option<Fact> {
+    let of = |launching: Launching| {
+        measurements(record)
+            .filter_map(|one| match one.case.point {
+                Point::Launch(point) if point.launching == launching => {
+                    Some((one.summary.median * (1.0 / f64::from(point.kernels.max(1))), one))
+                }
+                _ => None,
+            })
+            .min_by(|a, b| a.0.0.total_cmp(&b.0.0))
+    };
+    let (time, measurement) = of(Launching::Waited)?;
+    let others = [(Launching::Queued, "queued"), (Launching::Graph, "in a graph")];
+    let others =
+        others.iter().filter_map(|(way, words)| Some(format!("{words} {} each", of(*way)?.0)));
+    let others: Vec<String> = others.collect();
+    Some(Fact {
+        key: "launch_latency".into(),
+        label: "Launch latency".into(),
+        value: Cell::Time(time),
+        share: None,
+        of: format!("from launch to completion; {}", others.join(", "))
+            .trim_end_matches("; ")
+            .to_owned(),
+        limit: FactLimit::default(),
+        case: measurement.case.to_string(),
+    })
+}
+
+/// What sensors saw of a case, believed or not.
+fn seen(record: &Record) -> impl Iterator<Item = (&Measurement, &Telemetry)> {
+    record.outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Measured(one) | Outcome::Invalid { measurement: one, .. } => {
+            Some((&**one, one.telemetry.as_ref()?))
+        }
+        Outcome::Skipped { .. } | Outcome::Failed { .. } => None,
+    })
+}
+
+/// The highest power that was read, beside the limit.
+fn power_fact(record: &Record) -> Option<Fact> {
+    let read = seen(record).filter_map(|(one, seen)| Some((seen.power_max?, one)));
+    let (power, measurement) = read.max_by(|a, b| a.0.0.total_cmp(&b.0.0))?;
+    let limit = record.header.environment.settings.as_ref().and_then(|set| set.power_limit);
+    let limit = limit.filter(|limit| limit.0 > 0.0);
+    Some(Fact {
+        key: "power".into(),
+        label: "Highest power".into(),
+        value: Cell::Text(power.to_string()),
+        share: None,
+        of: match limit {
+            Some(limit) => format!("limit {limit}"),
+            None => "limit unknown".into(),
+        },
+        limit: FactLimit::default(),
+        case: measurement.case.to_string(),
+    })
+}
+
+/// What held the clock down, and in how many cases.
+fn throttling_fact(record: &Record) -> Option<Fact> {
+    let all = seen(record).count();
+    let held: Vec<_> = seen(record).filter(|(_, seen)| !seen.held_by.is_empty()).collect();
+    let mut by: Vec<&str> =
+        held.iter().flat_map(|(_, seen)| &seen.held_by).map(String::as_str).collect();
+    by.sort_unstable();
+    by.dedup();
+    let example = held.first().map(|(one, _)| one.case.to_string()).unwrap_or_default();
+    (all > 0).then(|| Fact {
+        key: "throttling".into(),
+        label: "Clock held down".into(),
+        value: match held.is_empty() {
+            true => Cell::Text("never".into()),
+            false => Cell::Text(format!("in {} of {all} cases", held.len())),
+        },
+        share: None,
+        of: if by.is_empty() { String::new() } else { format!("by {}", by.join(", ")) },
+        limit: FactLimit::default(),
+        case: example,
+    })
+}

@@ -1,0 +1,260 @@
+//! What each level of load met: rates, times, what failed, and curves over the load.
+
+use super::Named;
+use crate::{Axis, Block, Cell, Chart, Column, Quantity, Scale, Series, SeriesKind, Table, Weight};
+use fizeau_domain::units::Seconds;
+use fizeau_projection::load::{Level, Times, level::Limits, times::SHARES};
+
+const LEVELS: &[Column] = &[
+    Column { key: "level", title: "load", weight: Weight::Essential },
+    Column { key: "answered", title: "answered", weight: Weight::Useful },
+    Column { key: "failed", title: "failed", weight: Weight::Essential },
+    Column { key: "seconds", title: "in", weight: Weight::Detail },
+    Column { key: "requests_per_second", title: "RPS", weight: Weight::Essential },
+    Column { key: "tokens_per_second", title: "output", weight: Weight::Essential },
+    Column { key: "goodput_per_second", title: "goodput", weight: Weight::Useful },
+    Column { key: "input_tokens", title: "in", weight: Weight::Detail },
+    Column { key: "output_tokens", title: "out", weight: Weight::Detail },
+    Column { key: "decoding", title: "in decode", weight: Weight::Detail },
+    Column { key: "ttft_p50_seconds", title: "TTFT P50", weight: Weight::Essential },
+    Column { key: "ttft_p99_seconds", title: "P99", weight: Weight::Useful },
+    Column { key: "tpot_p50_seconds", title: "TPOT P50", weight: Weight::Essential },
+    Column { key: "tpot_p99_seconds", title: "P99", weight: Weight::Useful },
+    Column { key: "e2el_p50_seconds", title: "E2EL P50", weight: Weight::Useful },
+    Column { key: "e2el_p99_seconds", title: "P99", weight: Weight::Detail },
+    Column { key: "lateness_p50_seconds", title: "late P50", weight: Weight::Detail },
+    Column { key: "lateness_p99_seconds", title: "late P99", weight: Weight::Useful },
+    Column { key: "over_server", title: "TPOT / server's", weight: Weight::Detail },
+    Column { key: "chunked", title: "chunks not tokens", weight: Weight::Detail },
+];
+
+const QUANTILES: &[Column] = &[
+    Column { key: "level", title: "load", weight: Weight::Essential },
+    Column { key: "time", title: "time", weight: Weight::Essential },
+    Column { key: "count", title: "of", weight: Weight::Useful },
+    Column { key: "quantile", title: "quantile", weight: Weight::Essential },
+    Column { key: "seconds", title: "is", weight: Weight::Essential },
+    Column { key: "low_seconds", title: "from", weight: Weight::Essential },
+    Column { key: "high_seconds", title: "to", weight: Weight::Essential },
+    Column { key: "note", title: "note", weight: Weight::Useful },
+];
+
+const FAILED: &[Column] = &[
+    Column { key: "level", title: "load", weight: Weight::Essential },
+    Column { key: "failure", title: "what became of it", weight: Weight::Essential },
+    Column { key: "count", title: "requests", weight: Weight::Essential },
+];
+
+/// What each level met.
+pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading("Levels of load".into()), Block::Table(levels(named))];
+    if named.iter().any(|one| one.level.offered.rate.is_none()) {
+        blocks.push(Block::Note(
+            "In a closed loop a request is sent when an earlier one has ended: a slow server is \
+             asked less, and the times say nothing of requests that come whether or not it is slow."
+                .into(),
+        ));
+    }
+    let failures = failures(named);
+    if !failures.rows.is_empty() {
+        blocks.push(Block::Warning(
+            "Requests failed. Times are of answered requests alone, and what failed is in none of \
+             them."
+                .into(),
+        ));
+        blocks.push(Block::Table(failures));
+    }
+    blocks.extend(curves(named, limits).into_iter().map(Block::Chart));
+    blocks
+}
+
+/// All quantiles with their intervals.
+pub fn all_quantiles(named: &[Named<'_>]) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading("Quantiles".into())];
+    blocks.push(Block::Text(
+        "Quantiles are R-7. Intervals hold 95 %: ranks of a binomial count, widened by how much \
+         neighbouring requests and those beyond the quantile depend on each other. A quantile is \
+         shown where one request at least lies beyond it."
+            .into(),
+    ));
+    blocks.push(Block::Table(quantiles(named)));
+    blocks
+}
+
+fn time(seconds: Option<f64>) -> Cell {
+    seconds.map_or(Cell::Absent, |seconds| Cell::Time(Seconds(seconds)))
+}
+
+fn at(times: &Option<Times>, share: f64) -> Cell {
+    time(times.as_ref().and_then(|times| times.at(share)).map(|one| one.value))
+}
+
+fn levels(named: &[Named<'_>]) -> Table {
+    let row = |one: &Named<'_>| {
+        let level = one.level;
+        vec![
+            Cell::Text(one.name.clone()),
+            Cell::Count(level.answered),
+            Cell::Count(level.failures()),
+            time(Some(level.duration)),
+            Cell::Number(level.request_rate(), "/s"),
+            Cell::Number(level.token_rate(), "tok/s"),
+            level.goodput.map_or(Cell::Absent, |rate| Cell::Number(rate, "/s")),
+            Cell::Number(level.input, "tok"),
+            Cell::Number(level.output, "tok"),
+            level.decoding().map_or(Cell::Absent, |count| Cell::Number(count, "")),
+            at(&level.ttft, 0.5),
+            at(&level.ttft, 0.99),
+            at(&level.tpot, 0.5),
+            at(&level.tpot, 0.99),
+            at(&level.e2el, 0.5),
+            at(&level.e2el, 0.99),
+            at(&level.lateness, 0.5),
+            at(&level.lateness, 0.99),
+            level.over_server.map_or(Cell::Absent, Cell::Ratio),
+            Cell::Count(level.chunked),
+        ]
+    };
+    Table {
+        name: "levels".into(),
+        title: "Each level of load; times of answered requests".into(),
+        columns: LEVELS.to_vec(),
+        rows: named.iter().map(row).collect(),
+    }
+}
+
+/// Its times by name.
+fn times_of(level: &Level) -> [(&'static str, &Option<Times>); 6] {
+    [
+        ("TTFT", &level.ttft),
+        ("TPOT", &level.tpot),
+        ("ITL", &level.itl),
+        ("E2EL", &level.e2el),
+        ("lateness", &level.lateness),
+        ("server's prompt", &level.server_prompt),
+    ]
+}
+
+fn quantiles(named: &[Named<'_>]) -> Table {
+    let mut rows = Vec::new();
+    for one in named {
+        for (name, times) in times_of(one.level) {
+            let Some(times) = times else { continue };
+            let mut add = |quantile: String, value: f64, ends: [Option<f64>; 2], note: &str| {
+                rows.push(vec![
+                    Cell::Text(one.name.clone()),
+                    Cell::Text(name.into()),
+                    Cell::Count(times.count),
+                    Cell::Text(quantile),
+                    time(Some(value)),
+                    time(ends[0]),
+                    time(ends[1]),
+                    if note.is_empty() { Cell::Absent } else { Cell::Text(note.into()) },
+                ]);
+            };
+            add("mean".into(), times.mean, [None, None], "");
+            for quantile in &times.quantiles {
+                let is_summary = times.min.is_none();
+                let note = match (quantile.low, quantile.high) {
+                    _ if is_summary => "of a summary: no interval",
+                    (Some(_), Some(_)) => "",
+                    (Some(_), None) => "too few requests for an upper bound",
+                    (None, Some(_)) => "too few requests for a lower bound",
+                    (None, None) => "too few requests for an interval",
+                };
+                let label = format!("P{}", (quantile.share * 1e3).round() / 10.0);
+                add(label, quantile.value, [quantile.low, quantile.high], note);
+            }
+            if let Some(most) = times.max {
+                add("max".into(), most, [None, None], "");
+            }
+        }
+    }
+    Table {
+        name: "quantiles".into(),
+        title: format!("Means and quantiles up to P{}", SHARES[SHARES.len() - 1] * 100.0),
+        columns: QUANTILES.to_vec(),
+        rows,
+    }
+}
+
+fn failures(named: &[Named<'_>]) -> Table {
+    let mut rows = Vec::new();
+    for one in named {
+        for (what, count) in &one.level.failed {
+            rows.push(vec![
+                Cell::Text(one.name.clone()),
+                Cell::Text(what.clone()),
+                Cell::Count(*count),
+            ]);
+        }
+    }
+    Table {
+        name: "failures".into(),
+        title: "Requests that were not answered whole, by what became of them".into(),
+        columns: FAILED.to_vec(),
+        rows,
+    }
+}
+
+/// Times over the rate of requests, where there are several levels: over the offered rate of open
+/// loops, or, where all are closed, over the answered one.
+fn curves(named: &[Named<'_>], limits: &Limits) -> Vec<Chart> {
+    let offered =
+        |level: &Level| level.offered.rate.filter(|_| level.offered.concurrency.is_none());
+    let is_open = named.iter().any(|one| offered(one.level).is_some());
+    let rate_of = |level: &Level| match is_open {
+        true => offered(level),
+        false => Some(level.request_rate()),
+    };
+    let chart = |name: &str,
+                 title: &str,
+                 limit: Option<f64>,
+                 of: &dyn Fn(&Level) -> Option<Times>| {
+        let series = |label: &str, share: f64| {
+            let point = |one: &Named<'_>| {
+                let value = of(one.level)?.at(share)?.value;
+                let rate = rate_of(one.level)?;
+                (value > 0.0 && rate > 0.0).then_some((rate, value))
+            };
+            let mut points: Vec<(f64, f64)> = named.iter().filter_map(point).collect();
+            points.sort_by(|one, other| one.0.total_cmp(&other.0));
+            points.dedup_by(|one, other| one.0 == other.0);
+            Series { name: label.into(), kind: SeriesKind::Curve, points, cases: Vec::new() }
+        };
+        let mut series: Vec<Series> = [("P50", 0.5), ("P99", 0.99)]
+            .into_iter()
+            .map(|(label, share)| series(label, share))
+            .filter(|series| series.points.len() > 1)
+            .collect();
+        let ends =
+            series.first().and_then(|one| Some((one.points.first()?.0, one.points.last()?.0)));
+        if let (Some((from, to)), Some(limit)) = (ends, limit) {
+            let points = vec![(from, limit), (to, limit)];
+            let (name, kind) = ("limit of --slo".into(), SeriesKind::Limit);
+            series.push(Series { name, kind, points, cases: Vec::new() });
+        }
+        (!series.is_empty()).then(|| Chart {
+            name: name.into(),
+            title: title.into(),
+            caption: match is_open {
+                true => "Each point is an open loop.".into(),
+                false => "Each point is a closed loop.".into(),
+            },
+            x: Axis {
+                title: match is_open {
+                    true => "Offered requests a second".into(),
+                    false => "Answered requests a second".into(),
+                },
+                quantity: Quantity::Number,
+                scale: Scale::Linear,
+            },
+            y: Axis { title: "Time".into(), quantity: Quantity::Time, scale: Scale::Logarithmic },
+            series,
+            marks: Vec::new(),
+        })
+    };
+    let first = chart("ttft", "Time to the first token", limits.ttft, &|level| level.ttft.clone());
+    let token = chart("tpot", "Time of one token more", limits.tpot, &|level| level.tpot.clone());
+    [first, token].into_iter().flatten().collect()
+}

@@ -1,0 +1,116 @@
+//! The report of serving under load: what each level of load met, and, beside a record, how far
+//! that is from what the hardware allows.
+
+pub mod ab;
+mod capacity;
+mod distribution;
+mod joined;
+mod levels;
+mod over_time;
+
+use super::{Block, Document};
+use fizeau_domain::text::counted;
+use fizeau_projection::load::{Engine, Joined, Level, Source, capacity::Goal};
+
+/// Results of a client, with the name of their file.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The file, as it was named.
+    pub file: String,
+    /// What it holds.
+    pub source: Source,
+}
+
+/// The same beside what the hardware allows.
+#[derive(Clone, Debug)]
+pub struct Join<'a> {
+    /// What the requests went to.
+    pub engine: Engine<'a>,
+    /// Every level of all files, in their order.
+    pub levels: Vec<Joined>,
+}
+
+/// A level with the name that tables and charts give it.
+struct Named<'a> {
+    name: String,
+    level: &'a Level,
+}
+
+/// Results in reading order: the join first where there is one, then each level.
+pub fn document(results: &[Results], join: Option<&Join<'_>>, goal: &Goal) -> Document {
+    let named = named(results);
+    let mut blocks = Vec::new();
+    if let Some(join) = join {
+        blocks.extend(joined::blocks(join, &named));
+    }
+    blocks.extend(capacity::blocks(&named, goal));
+    blocks.extend(levels::blocks(&named, &goal.limits));
+    blocks.extend(over_time::blocks(&named));
+    blocks.extend(distribution::blocks(&named));
+    blocks.extend(levels::all_quantiles(&named));
+    for one in results {
+        blocks.push(Block::Text(about(one)));
+        let note = |note: &String| Block::Note(format!("{}: {note}.", one.file));
+        blocks.extend(one.source.notes.iter().map(note));
+    }
+    for one in &named {
+        let note = |note: &String| Block::Warning(format!("{}: {note}.", one.name));
+        blocks.extend(one.level.notes.iter().map(note));
+    }
+    let models: Vec<&str> = results.iter().filter_map(|one| one.source.model.as_deref()).collect();
+    let model = models.first().copied().unwrap_or("a model");
+    let title = match join {
+        Some(join) => format!(
+            "{model} under load, beside {} on {}",
+            join.engine.model.name, join.engine.hardware.name
+        ),
+        None => format!("{model} under load"),
+    };
+    let count: u64 = named.iter().map(|one| one.level.answered).sum();
+    let subtitle = format!(
+        "{} answered in {}",
+        counted(count as usize, "request"),
+        counted(named.len(), "level")
+    );
+    Document { title, subtitle, blocks }
+}
+
+fn named(results: &[Results]) -> Vec<Named<'_>> {
+    let of_file = |one: &'_ Results| -> Vec<(String, usize)> {
+        (0..one.source.levels.len()).map(|at| (one.file.clone(), at)).collect()
+    };
+    let mut list = Vec::new();
+    for one in results {
+        for (file, at) in of_file(one) {
+            let level = &one.source.levels[at];
+            let offered = level.offered.describe();
+            let name = match results.len() {
+                1 => offered,
+                _ => format!("{file}: {offered}"),
+            };
+            list.push(Named { name, level });
+        }
+    }
+    // Two of one name get numbers, so that tables can be joined by it.
+    let names: Vec<String> = list.iter().map(|one: &Named<'_>| one.name.clone()).collect();
+    for (at, one) in list.iter_mut().enumerate() {
+        let same = |name: &&String| **name == names[at];
+        if names.iter().filter(same).count() > 1 {
+            let before = names[..at].iter().filter(same).count();
+            one.name = format!("{} ({})", names[at], before + 1);
+        }
+    }
+    list
+}
+
+fn about(one: &Results) -> String {
+    let Source { client, date, about, cpu_seconds, levels, .. } = &one.source;
+    let mut words = vec![format!("{}: by {client}", one.file)];
+    words.extend(date.clone());
+    words.extend(about.clone());
+    let tokens: f64 = levels.iter().map(|level| level.answered as f64 * level.output).sum();
+    if let Some(seconds) = cpu_seconds.filter(|_| tokens > 0.0) {
+        words.push(format!("CPU time of the client {:.1} us a token", seconds / tokens * 1e6));
+    }
+    format!("{}.", words.join("; "))
+}

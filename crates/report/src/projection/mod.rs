@@ -1,0 +1,180 @@
+//! The report of a projection: what a model can do on some hardware, and where its time goes.
+
+mod points;
+mod ranking;
+mod steps;
+mod what_if;
+
+use super::{Block, Cell, Column, Document, Fact, FactLimit, Weight};
+use fizeau_domain::{model::Module, units::Bytes};
+use fizeau_projection::project::{By, Point, Projection, Rests, Side};
+
+/// Columns without what nothing is in, for people; the hardware's only where there are several.
+fn columns(projection: &Projection, all: &[Column]) -> Vec<Column> {
+    let sides = || {
+        let others = projection.variants.iter().map(|variant| &variant.side);
+        projection.sides.iter().chain(others)
+    };
+    let is_known = sides().any(|side| {
+        let hardware = &side.offer.hardware;
+        hardware.measured.is_some() || hardware.public.is_some()
+    });
+    let has_record = sides().any(|side| side.offer.hardware.measured.is_some());
+    let has_price = sides().any(|side| side.offer.price.is_some());
+    let of_l2 = ["measured", "lost", "efficiency", "basis"];
+    let mut columns = all.to_vec();
+    for column in &mut columns {
+        let key = column.key;
+        let is_empty = match key {
+            "coverage" | "is_near" => !has_record,
+            "dollars_per_million" => !has_price,
+            _ => !is_known && of_l2.iter().any(|word| key.contains(word)),
+        };
+        match key {
+            "on" | "rests_on" if projection.sides.len() > 1 => column.weight = Weight::Essential,
+            "on" => column.weight = Weight::Machine,
+            _ if is_empty => column.weight = Weight::Machine,
+            _ => {}
+        }
+    }
+    columns
+}
+
+/// A projection, in reading order: what it rests on, the points, the one to run at, what could be
+/// otherwise, where its time goes.
+pub fn document(projection: &Projection) -> Document {
+    let demand = &projection.demand;
+    let scenario = &demand.scenario;
+    let names: Vec<_> =
+        projection.sides.iter().map(|side| side.offer.hardware.name.as_str()).collect();
+    let mut blocks = vec![Block::Facts(facts(projection))];
+    blocks.push(Block::Text(
+        "L0: nothing real is faster. L1: a perfect engine that does one operation after the other. \
+         L2: each operation at the efficiency that the record shows, or, where it has none, that \
+         others published of the part. TTFT, E2EL, rates, cost and energy are of L2 where there is \
+         one, else of L1, without queueing and without an engine's own overhead; RPS and cost \
+         count prefill, tokens a second of a user and of a GPU are those of decode."
+            .into(),
+    ));
+    for side in &projection.sides {
+        blocks.push(Block::Text(basis(side)));
+        blocks.extend(side.offer.hardware.notes.iter().cloned().map(Block::Warning));
+    }
+    blocks.extend(demand.model.notes.iter().cloned().map(Block::Warning));
+    blocks.extend(ranking::blocks(projection));
+    blocks.push(Block::Heading("Layouts and requests at once".into()));
+    blocks.push(Block::Table(points::table(projection)));
+    for side in &projection.sides {
+        blocks.extend(points::heat(projection, side).map(Block::HeatMap));
+        blocks.extend(points::charts(projection, side).into_iter().map(Block::Chart));
+    }
+    blocks.extend(what_if::blocks(projection));
+    for side in &projection.sides {
+        let at = side.operating_point(demand).or(side.points.first());
+        if let Some(point) = at {
+            blocks.extend(steps::blocks(projection, side, point));
+        }
+    }
+    blocks.extend(points::decay(projection));
+    Document {
+        title: format!("{} on {}", demand.model.name, names.join(", ")),
+        subtitle: format!(
+            "{} tokens in ({} of them cached), {} out; weights {}; KV cache {}; {:.0} % of memory \
+             usable",
+            scenario.input,
+            scenario.prefix,
+            scenario.output,
+            demand.model.precision.describe(),
+            scenario.kv,
+            scenario.memory_share * 100.0
+        ),
+        blocks,
+    }
+}
+
+fn facts(projection: &Projection) -> Vec<Fact> {
+    let model = &projection.demand.model;
+    let fact = |key: &str, label: &str, value: Cell, of: String| Fact {
+        key: key.into(),
+        label: label.into(),
+        value,
+        share: None,
+        of,
+        limit: FactLimit::default(),
+        case: String::new(),
+    };
+    let billions = |count: f64| Cell::Number(count / 1e9, "x 10^9");
+    let size = |bytes: f64| Cell::Size(Bytes(bytes as u64));
+    let kv = projection.demand.scenario.kv;
+    let layers = format!("{} layers, hidden {}", model.layer_count(), model.hidden);
+    let experts = model.parameters(Module::Experts) / model.total() * 100.0;
+    let sequence = model.kv_bytes(projection.demand.scenario.middle(), kv);
+    vec![
+        fact("parameters", "Parameters", billions(model.total()), layers),
+        fact(
+            "active_parameters",
+            "Active parameters",
+            billions(model.active()),
+            match experts {
+                0.0 => "for each token".into(),
+                share => format!("for each token; {share:.0} % of all are experts'"),
+            },
+        ),
+        fact("weight_bytes", "Weights", size(model.weight_bytes()), model.precision.describe()),
+        fact(
+            "kv_bytes_per_token",
+            "KV cache of a token",
+            size(model.kv_bytes_per_token(kv)),
+            format!("{kv}, beyond all windows"),
+        ),
+        fact(
+            "kv_bytes_per_sequence",
+            "KV cache of a sequence",
+            size(sequence),
+            format!("{kv}, at {} tokens, states included", projection.demand.scenario.middle()),
+        ),
+    ]
+}
+
+fn basis(side: &Side) -> String {
+    let hardware = &side.offer.hardware;
+    let link = hardware.link.as_ref().map_or("none known".to_owned(), |link| {
+        let outside = link.outside.map_or(String::new(), |rate| format!("; network {rate}"));
+        format!("{}{outside}", link.basis)
+    });
+    let power = side
+        .offer
+        .watts()
+        .map_or(String::new(), |(watts, whence)| format!(" Power {watts} W ({whence})."));
+    let price = side.offer.price.map_or(String::new(), |price| format!(" {price} $ an hour."));
+    format!(
+        "{}: {}. Memory {} at {}, caches {}. Links: {link}.{power}{price}",
+        hardware.name, hardware.basis, hardware.capacity, hardware.memory, hardware.cache
+    )
+}
+
+/// A name in letters, digits and low lines, as files and keys have it.
+fn plain(name: &str) -> String {
+    name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
+/// Output tokens of a device each second, prefill included, in a tier.
+fn rate(point: &Point, output: u32, by: By) -> f64 {
+    point.device_rate_with_prefill(output).by(by)
+}
+
+/// A tier in words, with what it rests on where it is the best one that is known.
+fn tier(point: &Point, output: u32, by: By) -> String {
+    match by {
+        By::BestKnown => Rests::of_point(point, output).describe(),
+        By::Serial => "L1".into(),
+    }
+}
+
+/// Why no point of a side can be run at.
+fn why_none(side: &Side) -> &'static str {
+    match side.points.iter().any(Point::fits) {
+        true => "no layout and number of requests keeps the limits",
+        false => "no number of requests fits into memory",
+    }
+}

@@ -1,0 +1,230 @@
+//! Where to run on each hardware, and which of several is cheapest: by one tier that all have.
+
+use super::{rate, tier, why_none};
+use crate::{Block, Cell, Column, Table, Weight};
+use fizeau_domain::units::Seconds;
+use fizeau_projection::project::{By, Layout, Point, Projection, Rests, Side, tier::common};
+
+const COLUMNS: &[Column] = &[
+    Column { key: "rank", title: "rank", weight: Weight::Essential },
+    Column { key: "on", title: "on", weight: Weight::Essential },
+    Column { key: "basis", title: "by", weight: Weight::Essential },
+    Column { key: "layout", title: "layout", weight: Weight::Essential },
+    Column { key: "concurrency", title: "at once", weight: Weight::Essential },
+    Column { key: "dollars_per_million", title: "$ / 10^6", weight: Weight::Essential },
+    Column { key: "gpu_output_tokens_per_second", title: "a GPU", weight: Weight::Essential },
+    Column { key: "joules_per_token", title: "J / token", weight: Weight::Useful },
+    Column { key: "ttft_seconds", title: "TTFT", weight: Weight::Useful },
+    Column { key: "tpot_seconds", title: "TPOT", weight: Weight::Useful },
+    Column { key: "next", title: "next step", weight: Weight::Detail },
+    Column { key: "best_known_rests_on", title: "best known", weight: Weight::Machine },
+    Column {
+        key: "best_known_gpu_output_tokens_per_second",
+        title: "a GPU by that",
+        weight: Weight::Machine,
+    },
+];
+
+/// Sides, each with its point to run at.
+type Sides<'p> = Vec<(&'p Side, Option<&'p Point>)>;
+
+/// Where to run on each hardware.
+struct Ranking<'p> {
+    /// The tier of every number; none of a ranking where no tier means the same of all, so that
+    /// each side has its best known one.
+    by: Option<By>,
+    /// The cheapest first: by dollars where all have a price, else by output tokens of a device.
+    /// In the order given where nothing ranks them.
+    sides: Sides<'p>,
+}
+
+impl<'p> Ranking<'p> {
+    fn of(projection: &'p Projection) -> Ranking<'p> {
+        let demand = &projection.demand;
+        let output = demand.scenario.output;
+        let at = |by: By| -> Sides<'p> {
+            let point = |side: &'p Side| (side, side.operating_point_by(demand, by));
+            projection.sides.iter().map(point).collect()
+        };
+        let best = at(By::BestKnown);
+        let by = common(best.iter().filter_map(|(side, point)| {
+            Some((&side.offer.hardware, Rests::of_point((*point)?, output)))
+        }));
+        let mut sides = match by {
+            Some(By::Serial) => at(By::Serial),
+            Some(By::BestKnown) | None => best,
+        };
+        let Some(tier) = by else { return Ranking { by, sides } };
+        let has_prices = projection.sides.iter().all(|side| side.offer.price.is_some());
+        let key = |(side, point): &(&Side, Option<&Point>)| {
+            let Some(point) = *point else { return f64::INFINITY };
+            let cost = side.cost(point, output, tier).filter(|_| has_prices);
+            cost.unwrap_or(1.0 / rate(point, output, tier))
+        };
+        sides.sort_by(|one, other| key(one).total_cmp(&key(other)));
+        Ranking { by, sides }
+    }
+
+    fn tier(&self) -> By {
+        self.by.unwrap_or(By::BestKnown)
+    }
+
+    /// Why the numbers are not of the best tier of each, or why nothing is ranked.
+    fn why(&self, projection: &Projection) -> Option<String> {
+        let output = projection.demand.scenario.output;
+        let each = projection.sides.iter().filter_map(|side| {
+            let point = side.operating_point(&projection.demand)?;
+            let rests = Rests::of_point(point, output).describe();
+            Some(format!("{} {rests}", side.offer.hardware.name))
+        });
+        let each = each.collect::<Vec<_>>().join("; ");
+        match self.by {
+            Some(By::BestKnown) => None,
+            Some(By::Serial) => Some(format!(
+                "Compared by L1, which all have: what is known beyond it rests on different things \
+                 ({each}), and what rests on measurements looks worse by that alone. Limits are \
+                 checked by L1 too, which is kinder than what is known."
+            )),
+            None => Some(
+                "Not ranked: the limits of some are a datasheet's and of others the best rates of \
+                 a record, so that no tier means the same of all."
+                    .into(),
+            ),
+        }
+    }
+}
+
+/// Layouts of one hardware whose figures rest on different things: the point to run at is the
+/// fastest by the best tier that is known, so that the least measured one is favoured.
+fn unlike_layouts(projection: &Projection, side: &Side) -> Option<String> {
+    let output = projection.demand.scenario.output;
+    let best = |layout: &Layout| {
+        let fitting = side.points.iter().filter(|one| one.layout == *layout && one.fits());
+        let known = |one: &&Point| rate(one, output, By::BestKnown);
+        fitting.max_by(|one, other| known(one).total_cmp(&known(other)))
+    };
+    let best: Vec<&Point> = side.offer.layouts.iter().filter_map(best).collect();
+    let rests = |point: &&Point| (&side.offer.hardware, Rests::of_point(point, output));
+    if common(best.iter().map(rests)) == Some(By::BestKnown) {
+        return None;
+    }
+    let each = best.iter().map(|point| {
+        let rests = Rests::of_point(point, output).describe();
+        format!("{} {rests}", point.layout)
+    });
+    Some(format!(
+        "{}: its layouts rest on different things ({}), and the less is measured, the faster a \
+         layout looks: compare them by L1, or measure what is missing.",
+        side.offer.hardware.name,
+        each.collect::<Vec<_>>().join("; ")
+    ))
+}
+
+/// Where to run, in words and, where there are several, as a table.
+pub fn blocks(projection: &Projection) -> Vec<Block> {
+    let ranking = Ranking::of(projection);
+    let unlike = projection.sides.iter().filter_map(|side| unlike_layouts(projection, side));
+    let warnings = ranking.why(projection).into_iter().chain(unlike);
+    let mut blocks: Vec<Block> = warnings.map(Block::Warning).collect();
+    blocks.push(Block::Text(words(projection, &ranking)));
+    if projection.sides.len() > 1 {
+        blocks.push(Block::Table(table(projection, &ranking)));
+    }
+    blocks
+}
+
+/// Where to run, and what comes after it, in words.
+fn words(projection: &Projection, ranking: &Ranking<'_>) -> String {
+    let output = projection.demand.scenario.output;
+    let by = ranking.tier();
+    let sentences = ranking.sides.iter().map(|(side, point)| match point {
+        None => format!("{}: {}.", side.offer.hardware.name, why_none(side)),
+        Some(point) => {
+            let cost = side.cost(point, output, by);
+            let cost = cost.map_or(String::new(), |cost| format!(", {cost:.3} $ a million tokens"));
+            format!(
+                "{}: run {} with {} requests at once: {:.1} output tokens/s/GPU with \
+                 prefill{cost} ({}).{}",
+                side.offer.hardware.name,
+                point.layout,
+                point.concurrency,
+                rate(point, output, by),
+                tier(point, output, by),
+                next(side, point, output, by).map_or(String::new(), |next| format!(" {next}."))
+            )
+        }
+    });
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// What the next number of requests would bring.
+fn next(side: &Side, at: &Point, output: u32, by: By) -> Option<String> {
+    let more = side
+        .points
+        .iter()
+        .filter(|point| point.layout == at.layout && point.concurrency > at.concurrency)
+        .min_by_key(|point| point.concurrency)?;
+    let gain = (rate(more, output, by) / rate(at, output, by) - 1.0) * 100.0;
+    let wait = (more.token.by(by) / at.token.by(by) - 1.0) * 100.0;
+    let fits = if more.fits() { "" } else { ", and does not fit" };
+    Some(format!("{} would give {gain:+.0} % at {wait:+.0} % TPOT{fits}", more.concurrency))
+}
+
+/// Several parts for one model under one SLO.
+fn table(projection: &Projection, ranking: &Ranking<'_>) -> Table {
+    let output = projection.demand.scenario.output;
+    let by = ranking.tier();
+    let number = |number: Option<f64>, unit: &'static str| {
+        number.map_or(Cell::Absent, |number| Cell::Number(number, unit))
+    };
+    let row = |(at, (side, point)): (usize, &(&Side, Option<&Point>))| {
+        let on = Cell::Text(side.offer.hardware.name.clone());
+        let Some(point) = point else {
+            let mut row = vec![Cell::Absent; COLUMNS.len()];
+            (row[1], row[10]) = (on, Cell::Text(why_none(side).into()));
+            return row;
+        };
+        let rests = Rests::of_point(point, output);
+        vec![
+            ranking.by.map_or(Cell::Absent, |_| Cell::Count(at as u64 + 1)),
+            on,
+            Cell::Text(match by {
+                By::BestKnown => rests.brief(),
+                By::Serial => "L1".into(),
+            }),
+            Cell::Text(point.layout.to_string()),
+            Cell::Count(u64::from(point.concurrency)),
+            number(side.cost(point, output, by), "$"),
+            Cell::Number(rate(point, output, by), "tok/s"),
+            number(side.energy(point, output, by), "J"),
+            Cell::Time(Seconds(point.first_token.by(by))),
+            Cell::Time(Seconds(point.token.by(by))),
+            next(side, point, output, by).map_or(Cell::Absent, Cell::Text),
+            Cell::Text(rests.describe()),
+            Cell::Number(rate(point, output, By::BestKnown), "tok/s"),
+        ]
+    };
+    let mut columns = COLUMNS.to_vec();
+    if projection.sides.iter().all(|side| side.offer.price.is_none()) {
+        columns[5].weight = Weight::Machine;
+    }
+    if ranking.by.is_none() {
+        columns[0].weight = Weight::Machine;
+    }
+    if ranking.by == Some(By::Serial) {
+        (columns[11].weight, columns[12].weight) = (Weight::Detail, Weight::Detail);
+    }
+    Table {
+        name: "ranking".into(),
+        title: match ranking.by {
+            Some(_) => {
+                "The point to run at on each, the cheapest first (without all prices: the \
+                        most output tokens of a device)"
+            }
+            None => "The point to run at on each, in the order given: not ranked",
+        }
+        .into(),
+        columns,
+        rows: ranking.sides.iter().enumerate().map(row).collect(),
+    }
+}

@@ -1,0 +1,104 @@
+//! The report of two settings in fresh pairs.
+
+use super::{Block, Cell, Column, Document, Fact, FactLimit, Table, Weight};
+use fizeau_domain::text::counted;
+use fizeau_judge::ab::{Fate, JudgedCase, Trial};
+
+const COLUMNS: &[Column] = &[
+    Column { key: "case", title: "case", weight: Weight::Essential },
+    Column { key: "verdict", title: "B is", weight: Weight::Essential },
+    Column { key: "ratio", title: "B / A", weight: Weight::Essential },
+    Column { key: "ratio_low", title: "from", weight: Weight::Useful },
+    Column { key: "ratio_high", title: "to", weight: Weight::Useful },
+    Column { key: "pairs", title: "pairs", weight: Weight::Useful },
+    Column { key: "note", title: "note", weight: Weight::Detail },
+];
+
+/// What a trial found, in reading order. `sides` says what A and B are.
+pub fn document(trial: &Trial, sides: &[String; 2], warnings: &[String]) -> Document {
+    let mut blocks = vec![Block::Text(outcome(trial)), Block::Facts(facts(trial))];
+    let groups = trial.groups.iter().map(super::comparison::group);
+    blocks.extend(groups.map(Block::Text));
+    blocks.extend(warnings.iter().cloned().map(Block::Warning));
+    blocks.push(Block::Text(method(trial)));
+    let noted = |row: &&JudgedCase| row.note.is_some();
+    blocks.extend(trial.rows.iter().filter(noted).map(|row| Block::Text(reason(row))));
+    let mut rows: Vec<&JudgedCase> = trial.rows.iter().collect();
+    let slowness = |row: &JudgedCase| -row.ratio.unwrap_or(0.0);
+    rows.sort_by(|a, b| a.fate.cmp(&b.fate).then(slowness(a).total_cmp(&slowness(b))));
+    blocks.extend(table(&rows).map(Block::Table));
+    let [a, b] = sides;
+    Document { title: "B against A".into(), subtitle: format!("A: {a}. B: {b}."), blocks }
+}
+
+/// The first sentence: whether anything is worse.
+fn outcome(trial: &Trial) -> String {
+    let worse = trial.count(Fate::Slower) + trial.count(Fate::Broken);
+    let found = match worse {
+        0 => "B is slower in no case".to_owned(),
+        some => format!("B is slower or broken in {}", counted(some, "case")),
+    };
+    let counts: Vec<_> = Fate::ALL
+        .into_iter()
+        .map(|fate| (trial.count(fate), fate))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, fate)| format!("{count} {}", fate.name()))
+        .collect();
+    format!("{found}: of {}, {}.", trial.rows.len(), counts.join(", "))
+}
+
+fn method(trial: &Trial) -> String {
+    let settings = trial.settings;
+    format!(
+        "B / A is the ratio of times in fresh pairs: above one is slower. A case counts as slower \
+         when its pairs refute that it is slower by no more than {:.1} %. The probability that any \
+         case is called slower wrongly is {:.1} % or less over all cases and looks together. \
+         \"cleared\": fresh pairs showed less than the least effect; \"no candidate\": the \
+         screening did. Order of measurements: seed {}.",
+        settings.least_effect * 100.0,
+        settings.error_rate * 100.0,
+        settings.seed
+    )
+}
+
+fn reason(row: &JudgedCase) -> String {
+    format!("{}, {}: {}.", row.id, row.fate.name(), row.note.as_deref().unwrap_or_default())
+}
+
+fn facts(trial: &Trial) -> Vec<Fact> {
+    let fact = |fate: Fate| Fact {
+        key: fate.name().replace(' ', "_"),
+        label: fate.name().into(),
+        value: Cell::Count(trial.count(fate) as u64),
+        share: None,
+        of: String::new(),
+        limit: FactLimit::default(),
+        case: String::new(),
+    };
+    Fate::ALL.into_iter().map(fact).collect()
+}
+
+fn table(rows: &[&JudgedCase]) -> Option<Table> {
+    let relative = |value: f64| Cell::Relative { value, is_stub: false };
+    let cells = |row: &&JudgedCase| {
+        let [low, high] = match row.interval {
+            Some([low, high]) => [relative(low), relative(high)],
+            None => [Cell::Absent, Cell::Absent],
+        };
+        vec![
+            Cell::Code(row.id.clone()),
+            Cell::Text(row.fate.name().into()),
+            row.ratio.map_or(Cell::Absent, relative),
+            low,
+            high,
+            Cell::Count(u64::from(row.pairs)),
+            row.note.clone().map_or(Cell::Absent, Cell::Text),
+        ]
+    };
+    (!rows.is_empty()).then(|| Table {
+        name: "cases".into(),
+        title: "Every case".into(),
+        columns: COLUMNS.to_vec(),
+        rows: rows.iter().map(cells).collect(),
+    })
+}

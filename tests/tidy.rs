@@ -12,59 +12,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The modules from the bottom up; a module may use those on lines above it here, and its own
-/// line. docs/architecture.md draws the same.
-const LAYERS: &[&[&str]] = &[
-    &["units", "dtype", "file", "labels", "launcher", "node_state", "number", "text", "verdict"],
-    &["case"],
-    &["kernel"],
-    &["stats"],
-    &["spec", "selector"],
-    &["suite", "model"],
-    &["data", "outcome"],
-    &["record"],
-    &["ab", "accept", "compare", "evidence", "localise", "guard", "project"],
-    &["claim", "discover", "fleet", "load"],
-    &["report"],
-    &["format"],
-    &["clock"],
-    &["device"],
-    &["client", "comm", "measure", "observe"],
-    &["bench"],
-    &["session"],
-    &["world"],
-    &["cmd"],
+/// The folders of sources: the crates from the bottom up, then the program. The compiler holds the
+/// order of crates, by the dependencies in their Cargo.toml.
+const SOURCES: &[&str] = &[
+    "crates/domain/src",
+    "crates/record/src",
+    "crates/judge/src",
+    "crates/projection/src",
+    "crates/report/src",
+    "crates/device/src",
+    "crates/comm/src",
+    "src",
 ];
 
 /// What describes and judges: from records and other data alone, so that it can be done again.
 const PURE: &[&str] = &[
-    "units",
-    "dtype",
-    "launcher",
-    "number",
-    "text",
-    "verdict",
-    "case",
-    "stats",
-    "spec",
-    "selector",
-    "suite",
-    "outcome",
-    "ab",
-    "accept",
-    "compare",
-    "evidence",
-    "fleet",
-    "localise",
-    "guard",
-    "report",
-    "format",
-    "model",
-    "project",
-    "claim",
-    "discover",
-    "load",
-    "node_state",
+    "crates/domain/src/",
+    "crates/record/src/guard.rs",
+    "crates/record/src/identity.rs",
+    "crates/record/src/redact.rs",
+    "crates/judge/src/",
+    "crates/projection/src/",
+    "crates/report/src/",
 ];
 
 /// What the pure ones may not use: what drives, reads or waits.
@@ -73,10 +42,10 @@ const EFFECTS: &[&str] = &[
     "std::io::stdin",
     "std::os",
     "std::time::UNIX_EPOCH",
-    "crate::clock",
-    "crate::data",
     "crate::file",
-    "crate::record::store",
+    "crate::store",
+    "fizeau_record::file",
+    "fizeau_record::store",
     "std::env",
     "std::fs",
     "std::net",
@@ -95,13 +64,14 @@ const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 600;
 
 /// No file below these folders uses itself by way of others, and no folder in them another that
-/// uses it.
-const WITHOUT_CIRCLES: &[&str] = &["src/device"];
+/// uses it. In the other crates this holds for the modules of `lib.rs` and not for files within
+/// one.
+const WITHOUT_CIRCLES: &[&str] = &["crates/device/src"];
 
 #[test]
 fn the_tree_is_tidy() {
     let mut faults = Vec::new();
-    for (path, text) in &texts_of("src") {
+    for (path, text) in &texts_of_all() {
         faults.extend(faults_of(Path::new(path), text));
     }
     for folder in ["tests", "benches"] {
@@ -124,7 +94,7 @@ fn the_help_names_every_variable() {
     let text = fs::read_to_string("src/cmd/mod.rs").expect("a source file is UTF-8");
     let (_, rest) = text.split_once("Environment variables:").expect("they are in the help");
     let (help, _) = rest.split_once("Exit codes:").expect("exit codes follow them");
-    let faults = words::variables_without_help(&texts_of("src"), help);
+    let faults = words::variables_without_help(&texts_of_all(), help);
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
@@ -145,22 +115,30 @@ fn planted_words_are_found() {
 }
 
 #[test]
-fn no_import_goes_upwards() {
-    let faults = upward_imports(&tree_of_src());
+fn what_judges_or_describes_has_no_effects() {
+    let of_crate = |folder: &&str| impure_uses(&tree_of(folder));
+    let faults: Vec<String> = SOURCES.iter().flat_map(of_crate).collect();
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
 #[test]
 fn no_imports_go_in_circles() {
-    let faults = circular_imports(&tree_of_src());
+    let of_crate = |folder: &&str| circular_imports(folder, &tree_of(folder));
+    let faults: Vec<String> = SOURCES.iter().flat_map(of_crate).collect();
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// The modules of the library. The program is a file of its own beside it.
-fn tree_of_src() -> Tree {
-    let texts = texts_of("src");
+/// The modules of the library whose sources are in a folder. The program is a file of its own
+/// beside it.
+fn tree_of(folder: &str) -> Tree {
+    let texts = texts_of(folder);
     let library = texts.iter().filter(|(path, _)| path != "src/main.rs");
     Tree::of(library.map(|(path, text)| (path.as_str(), text.as_str())))
+}
+
+/// The path and text of every source file of Fizeau's own crates.
+fn texts_of_all() -> Vec<(String, String)> {
+    SOURCES.iter().flat_map(|folder| texts_of(folder)).collect()
 }
 
 /// The path and text of every source file below a folder.
@@ -252,29 +230,19 @@ fn is_function(code: &str) -> bool {
     code.split_whitespace().find(|word| !before(word)) == Some("fn")
 }
 
-fn upward_imports(tree: &Tree) -> Vec<String> {
-    let height = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
+fn is_pure(file: &str) -> bool {
+    PURE.iter().any(|place| file.starts_with(place))
+}
+
+fn impure_uses(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
-    for (file, used) in tree.uses() {
-        let below_src = file.trim_start_matches("src/");
-        let module = below_src.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-        let Some(own) = height(module) else {
-            if module != "lib" {
-                faults.push(format!("{file}: no layer names {module}"));
-            }
-            continue;
-        };
+    for (file, used) in tree.uses().into_iter().filter(|(file, _)| is_pure(file)) {
         let path = used.join("::");
         let is_below = |effect: &&&str| {
             path.strip_prefix(**effect).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
         };
-        if let Some(effect) = EFFECTS.iter().find(is_below).filter(|_| PURE.contains(&module)) {
-            faults.push(format!("{file}: {module} judges or describes, and may not use {effect}"));
-        }
-        let [root, name, ..] = used.as_slice() else { continue };
-        let Some(other) = height(name).filter(|_| root == "crate") else { continue };
-        if other > own {
-            faults.push(format!("{file}: {module} may not use {name}"));
+        if let Some(effect) = EFFECTS.iter().find(is_below) {
+            faults.push(format!("{file}: it judges or describes, and may not use {effect}"));
         }
     }
     faults.dedup();
@@ -284,43 +252,57 @@ fn upward_imports(tree: &Tree) -> Vec<String> {
 /// How deep folders are looked at.
 const DEPTH_MAX: usize = 4;
 
-fn circular_imports(tree: &Tree) -> Vec<String> {
+/// The circles of a crate, given the folder of its sources.
+fn circular_imports(crate_folder: &str, tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
-    for folder in WITHOUT_CIRCLES {
+    let within = WITHOUT_CIRCLES.iter().filter(|folder| folder.starts_with(crate_folder));
+    for folder in within {
         let graph = tree.graph(folder);
         faults.extend(circles(&graph));
-        // `src/device/cuda/gate.rs` stands in `src/device/cuda`; deeper folders are looked at too.
         for depth in 1..=DEPTH_MAX {
-            let part = |node: &str| {
-                let inner = node.trim_start_matches(folder).trim_start_matches('/');
-                match inner.match_indices('/').nth(depth - 1) {
-                    Some((end, _)) => format!("{folder}/{}", &inner[..end]),
-                    None => node.into(),
-                }
-            };
-            faults.extend(circles(&fold(&graph, part)));
+            faults.extend(circles(&folded(&graph, folder, depth)));
         }
+    }
+    if !WITHOUT_CIRCLES.contains(&crate_folder) {
+        faults.extend(circles(&folded(&tree.graph(crate_folder), crate_folder, 1)));
     }
     faults
 }
 
+/// The graph of the folders at a depth below `folder`, where `folder/cuda/gate.rs` stands in
+/// `folder/cuda` at depth 1.
+fn folded(graph: &imports::Graph, folder: &str, depth: usize) -> imports::Graph {
+    fold(graph, |node| {
+        let inner = node.trim_start_matches(folder).trim_start_matches('/');
+        match inner.match_indices('/').nth(depth - 1) {
+            Some((end, _)) => format!("{folder}/{}", &inner[..end]),
+            None => node.into(),
+        }
+    })
+}
+
 /// What only one place may say: (words, where they may stand, why).
 const PLACES: &[(&str, &[&str], &str)] = &[
-    ("Instant::now", &["src/clock.rs"], "clock.rs alone reads the clock"),
+    ("Instant::now", &["crates/device/src/clock.rs"], "clock.rs alone reads the clock"),
     ("print!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
     ("println!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
     ("io::stderr()", &["src/cmd/mod.rs", "src/cmd/progress.rs"], "cmd::say alone complains"),
     (
         "stdout()",
-        &["src/cmd/mod.rs", "src/cmd/report.rs", "src/cmd/turns.rs", "src/device/library.rs"],
+        &[
+            "src/cmd/mod.rs",
+            "src/cmd/report.rs",
+            "src/cmd/turns.rs",
+            "crates/device/src/library.rs",
+        ],
         "cmd::write_out alone writes there: what a verb found does not depend on who reads it",
     ),
     ("process::exit", &["src/cmd", "src/main.rs"], "cmd alone exits"),
     ("use std as ", &[], "the import check knows std by its name"),
     ("extern crate", &[], "the import check does not see what is behind it"),
     ("#[macro_export]", &[], "the import check does not see where a macro is from"),
-    ("#[path", &["src/lib.rs"], "the import check knows a module by its file"),
-    ("include!(", &["src/data.rs", "src/device"], "the import check does not read it"),
+    ("#[path", &["crates/device/src/lib.rs"], "the import check knows a module by its file"),
+    ("include!(", &["src/data.rs", "src/kernels.rs"], "the import check does not read it"),
     ("= \"crate::", &[], "a path in a string is not seen by the import check"),
     ("#[allow(", &[], "write #[expect(.., reason = \"..\")]"),
     ("todo!(", &[], "nothing unfinished is committed"),
@@ -330,7 +312,6 @@ const PLACES: &[(&str, &[&str], &str)] = &[
 fn words_out_of_place(path: &Path, text: &str) -> Vec<String> {
     let place = path.to_string_lossy().replace('\\', "/");
     let mut faults = Vec::new();
-    let module = place.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default();
     for (index, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("//") {
             continue;
@@ -338,16 +319,16 @@ fn words_out_of_place(path: &Path, text: &str) -> Vec<String> {
         let at = format!("{place}:{}", index + 1);
         let is_inner = line.starts_with(' ') && line.trim_start().starts_with("mod ");
         // One macro makes a module for each instruction set.
-        if is_inner && place != "src/device/host/stream/x86.rs" {
+        if is_inner && place != "crates/device/src/host/stream/x86.rs" {
             faults.push(format!("{at}: a module stands at the top of its file"));
         }
         if place == "src/lib.rs" && line.contains("use ") {
             faults.push(format!("{at}: lib.rs gives modules no other names"));
         }
         if let Some(look) = LOOKS.iter().find(|look| line.contains(**look))
-            && PURE.contains(&module)
+            && is_pure(&place)
         {
-            faults.push(format!("{at}: {module} judges or describes, and may not ask {look}"));
+            faults.push(format!("{at}: it judges or describes, and may not ask {look}"));
         }
         for (word, places, why) in PLACES {
             if line.contains(word) && !places.iter().any(|allowed| place.starts_with(allowed)) {
@@ -376,7 +357,10 @@ fn planted_faults_are_found() {
     assert!(at("src/units.rs", "#[serde(with = \"crate::cmd::x\")]\n").contains("a string"));
     assert!(at("src/units.rs", "fn f() {\n    mod m {}\n}\n").contains("top of its file"));
     assert!(at("src/lib.rs", "pub use session::one;\n").contains("no other names"));
-    assert!(at("src/compare.rs", "    if path.exists() {\n").contains("may not ask .exists()"));
+    assert!(
+        at("crates/judge/src/compare.rs", "    if path.exists() {\n")
+            .contains("may not ask .exists()")
+    );
     assert_eq!(at("src/session/mod.rs", "    if path.exists() {\n"), "");
     assert!(at("src/units.rs", &format!("// {}\n", "x".repeat(COLUMNS_MAX))).contains("columns"));
     assert!(at("src/units.rs", &"\n".repeat(FILE_LINES_MAX + 1)).contains("lines, at most"));
@@ -388,100 +372,99 @@ fn planted_faults_are_found() {
 fn comments_and_unit_tests_are_not_code() {
     let comment = "// println!() is for cmd\n";
     assert!(faults_of(Path::new("src/units.rs"), comment).is_empty());
-    let tests = "#[cfg(test)]\nmod tests {\n    use crate::session;\n}\n";
+    let tests = "#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
     assert!(faults_of(Path::new("src/units.rs"), tests).is_empty());
-    assert!(upward_imports(&Tree::of([("src/units.rs", tests)])).is_empty());
-    let comment = "//! See [`crate::session`].\n/// And [`crate::cmd`].\nstruct S;\n";
-    assert!(upward_imports(&Tree::of([("src/units.rs", comment)])).is_empty());
-}
-
-#[test]
-fn planted_upward_imports_are_found() {
-    let at = |path: &str, text: &str| upward_imports(&Tree::of([(path, text)])).join("\n");
-    assert_eq!(at("src/session/mod.rs", "use crate::{bench::Rank, units};\n"), "");
-    assert!(at("src/units.rs", "use crate::session::run;\n").contains("may not use session"));
-    let group = "use crate::{\n    case::Case,\n    bench::{Rank, Workload},\n};\n";
-    assert!(at("src/spec/mod.rs", group).contains("may not use bench"));
-    let path = "fn f() { let x = super::super::session::run(); }\n";
-    assert!(at("src/device/host.rs", path).contains("may not use session"));
-    assert!(at("src/stats.rs", "fn f() { g!(crate::cmd::h()) }\n").contains("may not use cmd"));
-    assert!(at("src/report/mod.rs", "use crate::device::Device;\n").contains("may not use device"));
-    assert!(at("src/novel.rs", "use crate::units;").contains("no layer names novel"));
+    assert!(impure_uses(&Tree::of([("crates/domain/src/units.rs", tests)])).is_empty());
+    let comment = "//! See [`std::fs`].\n/// And [`std::env`].\nstruct S;\n";
+    assert!(impure_uses(&Tree::of([("crates/domain/src/units.rs", comment)])).is_empty());
 }
 
 #[test]
 fn planted_effects_in_what_judges_are_found() {
-    let at = |path: &str, text: &str| upward_imports(&Tree::of([(path, text)])).join("\n");
+    let at = |path: &str, text: &str| impure_uses(&Tree::of([(path, text)])).join("\n");
     for (path, text, effect) in [
-        ("src/compare.rs", "use crate::record::store;", "crate::record::store"),
-        ("src/guard.rs", "use crate::record::{Header, store::read};", "crate::record::store"),
-        ("src/localise.rs", "fn f() { std::thread::sleep(x) }", "std::thread"),
-        ("src/report/run.rs", "use std::{fmt, fs};", "std::fs"),
-        ("src/verdict.rs", "use std::env; fn f() { g!(env::var(x)) }", "std::env"),
-        ("src/format/mod.rs", "use std::time::{Duration, Instant};", "std::time::Instant"),
-        ("src/spec/mod.rs", "fn f() { let id = std::process::id(); }", "std::process"),
-        ("src/stats/mod.rs", "fn f() { std::io::stdin(); }", "std::io::stdin"),
-        ("src/stats/mod.rs", "use std::os::unix::net::UnixStream;", "std::os"),
+        ("judge/src/compare.rs", "use fizeau_record::store;", "fizeau_record::store"),
+        ("record/src/guard.rs", "use crate::{Header, store::read};", "crate::store"),
+        ("judge/src/ab.rs", "use fizeau_record::{Header, file::read};", "fizeau_record::file"),
+        ("judge/src/localise.rs", "fn f() { std::thread::sleep(x) }", "std::thread"),
+        ("report/src/run.rs", "use std::{fmt, fs};", "std::fs"),
+        ("domain/src/verdict.rs", "use std::env; fn f() { g!(env::var(x)) }", "std::env"),
+        ("report/src/format/mod.rs", "use std::time::{Duration, Instant};", "std::time::Instant"),
+        ("domain/src/spec/mod.rs", "fn f() { let id = std::process::id(); }", "std::process"),
+        ("domain/src/stats/mod.rs", "fn f() { std::io::stdin(); }", "std::io::stdin"),
+        ("projection/src/load/a.rs", "use std::os::unix::net::UnixStream;", "std::os"),
         (
-            "src/stats/mod.rs",
+            "domain/src/stats/mod.rs",
             "fn f() { std::time::UNIX_EPOCH.elapsed(); }",
             "std::time::UNIX_EPOCH",
         ),
-        ("src/units.rs", "#[cfg(any(test, unix))] use std::fs;", "std::fs"),
+        ("domain/src/units.rs", "#[cfg(any(test, unix))] use std::fs;", "std::fs"),
     ] {
-        assert!(at(path, text).contains(&format!("may not use {effect}")), "{path}: {text}");
+        let found = at(&format!("crates/{path}"), text);
+        assert!(found.contains(&format!("may not use {effect}")), "{path}: {text}");
     }
-    for (path, what) in [("src/localise.rs", "clock"), ("src/report/run.rs", "world")] {
-        let found = at(path, &format!("use crate::{what}::x;"));
-        assert!(found.contains(&format!("may not use {what}")), "{path}: {found}");
-    }
-    assert_eq!(at("src/compare.rs", "use crate::record::{self, Record}; use std::fmt;"), "");
+    assert_eq!(at("crates/judge/src/compare.rs", "use fizeau_record::Record; use std::fmt;"), "");
     assert_eq!(at("src/session/mod.rs", "use std::{fs, env, thread};"), "");
 }
 
-/// The circles of `src/device` with these files in it, below a `mod.rs` that declares `Device`.
+#[test]
+fn planted_circles_among_the_modules_of_a_crate_are_found() {
+    let found = |files: &[(&str, &str)]| {
+        circular_imports("crates/judge/src", &Tree::of(files.iter().copied())).join("\n")
+    };
+    let row = ("crates/judge/src/fleet/row.rs", "use crate::accept::decide;");
+    let decide = ("crates/judge/src/accept/decide.rs", "pub struct Decide;");
+    assert_eq!(found(&[row, decide]), "");
+    let cause = ("crates/judge/src/accept/cause.rs", "use crate::fleet::flag;");
+    let flag = ("crates/judge/src/fleet/flag.rs", "pub struct Flag;");
+    assert!(found(&[row, decide, cause, flag]).contains("2 in a circle"));
+}
+
+/// The circles of the device crate with these files in it, below a `lib.rs` that declares `Device`.
 fn circles_with(files: &[(&str, &str)]) -> String {
-    let seam = ("src/device/mod.rs", "pub trait Device {}\nstatic ALL: &[&str] = &[cuda::NAME];");
-    circular_imports(&Tree::of(files.iter().copied().chain([seam]))).join("\n")
+    let seam =
+        ("crates/device/src/lib.rs", "pub trait Device {}\nstatic ALL: &[&str] = &[cuda::NAME];");
+    let tree = Tree::of(files.iter().copied().chain([seam]));
+    circular_imports("crates/device/src", &tree).join("\n")
 }
 
 #[test]
 fn planted_circles_are_found() {
-    let gate = |text| ("src/device/cuda/gate.rs", text);
-    let context = |text| ("src/device/cuda/context.rs", text);
+    let gate = |text| ("crates/device/src/cuda/gate.rs", text);
+    let context = |text| ("crates/device/src/cuda/context.rs", text);
     let found = circles_with(&[
         gate("use super::context::Context;"),
-        context("use crate::device::{Device, cuda::{gate::{self, Gate}}};"),
+        context("use crate::{Device, cuda::{gate::{self, Gate}}};"),
     ]);
-    assert!(found.contains("context.rs uses crate::device::cuda::gate"), "{found}");
-    assert!(found.contains("gate.rs uses crate::device::cuda::context::Context"), "{found}");
+    assert!(found.contains("context.rs uses crate::cuda::gate"), "{found}");
+    assert!(found.contains("gate.rs uses crate::cuda::context::Context"), "{found}");
     let found = circles_with(&[
         gate("fn f() { super::context::f() }"),
-        context("fn f() { vec![crate::device::cuda::gate::f()] }"),
+        context("fn f() { vec![crate::cuda::gate::f()] }"),
     ]);
     assert!(found.contains("2 in a circle"), "{found}");
     // By a third file, and by a re-export.
     let found = circles_with(&[
-        ("src/device/cuda/mod.rs", "mod context; mod gate; mod way; use way::Way as Named;"),
-        ("src/device/cuda/way.rs", "use super::gate::Gate; pub struct Way;"),
+        ("crates/device/src/cuda/mod.rs", "mod context; mod gate; mod way; use way::Way as Named;"),
+        ("crates/device/src/cuda/way.rs", "use super::gate::Gate; pub struct Way;"),
         gate("use super::context::*;"),
         context("fn f(way: super::Named) {}"),
     ]);
     assert!(found.contains("3 in a circle"), "{found}");
     // By everything of a file that itself has it from another.
     let found = circles_with(&[
-        ("src/device/cuda/mod.rs", "mod context; mod gate; mod way; pub use way::*;"),
-        ("src/device/cuda/way.rs", "pub use super::context::Planted;"),
+        ("crates/device/src/cuda/mod.rs", "mod context; mod gate; mod way; pub use way::*;"),
+        ("crates/device/src/cuda/way.rs", "pub use super::context::Planted;"),
         gate("fn f(planted: super::Planted) {}"),
         context("use super::gate::f; pub struct Planted;"),
     ]);
     assert!(found.contains("3 in a circle"), "{found}");
     // Between folders that are deeper, by files of which none is in a circle.
     let found = circles_with(&[
-        ("src/device/host/gemm/one.rs", "use crate::device::host::attention::two::Two;"),
-        ("src/device/host/attention/two.rs", "pub struct Two;"),
-        ("src/device/host/attention/three.rs", "use crate::device::host::gemm::four::Four;"),
-        ("src/device/host/gemm/four.rs", "pub struct Four;"),
+        ("crates/device/src/host/gemm/one.rs", "use crate::host::attention::two::Two;"),
+        ("crates/device/src/host/attention/two.rs", "pub struct Two;"),
+        ("crates/device/src/host/attention/three.rs", "use crate::host::gemm::four::Four;"),
+        ("crates/device/src/host/gemm/four.rs", "pub struct Four;"),
     ]);
     assert!(found.contains("2 in a circle"), "{found}");
 }
@@ -492,24 +475,28 @@ fn a_child_may_use_what_its_parent_declares_without_it() {
                   pub struct Both { gate: Gate }\npub struct Later;\n\
                   impl Drop for Later { fn drop(&mut self) { gate::open() } }\n";
     let with = |gate| {
-        circles_with(&[("src/device/cuda/mod.rs", parent), ("src/device/cuda/gate.rs", gate)])
+        circles_with(&[
+            ("crates/device/src/cuda/mod.rs", parent),
+            ("crates/device/src/cuda/gate.rs", gate),
+        ])
     };
     assert_eq!(with("use super::Plain;\nfn f(gate: u8) { gate.both() }"), "");
-    assert!(with("use super::Both;").contains("mod.rs: Both uses crate::device::cuda::gate::Gate"));
+    assert!(with("use super::Both;").contains("mod.rs: Both uses crate::cuda::gate::Gate"));
     assert!(with("use super::{Plain, Later};").contains("mod.rs: Later uses"));
     assert!(with("use super::*;").contains("3 in a circle:"));
 }
 
 #[test]
 fn folders_that_use_each_other_are_found() {
-    let cuda = ("src/device/cuda/nvml.rs", "use super::super::gpu::sensors::Sensors;");
-    let gpu = ("src/device/gpu/sensors.rs", "pub struct Sensors;");
+    let cuda = ("crates/device/src/cuda/nvml.rs", "use super::super::gpu::sensors::Sensors;");
+    let gpu = ("crates/device/src/gpu/sensors.rs", "pub struct Sensors;");
     assert_eq!(circles_with(&[cuda, gpu]), "");
-    let back = ("src/device/gpu/vendor.rs", "use crate::device::cuda::driver::Driver;");
-    let driver = ("src/device/cuda/driver.rs", "pub struct Driver;");
+    let back = ("crates/device/src/gpu/vendor.rs", "use crate::cuda::driver::Driver;");
+    let driver = ("crates/device/src/cuda/driver.rs", "pub struct Driver;");
     let found = circles_with(&[cuda, gpu, back, driver]);
-    assert!(found.contains("src/device/gpu uses crate::device::cuda"), "{found}");
+    assert!(found.contains("crates/device/src/gpu uses crate::cuda"), "{found}");
     // What only tests use is no import.
-    let tests = ("src/device/gpu/vendor.rs", "#[cfg(all(test, unix))] use super::super::cuda::X;");
+    let tests =
+        ("crates/device/src/gpu/vendor.rs", "#[cfg(all(test, unix))] use super::super::cuda::X;");
     assert_eq!(circles_with(&[cuda, gpu, tests, driver]), "");
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::world::{Choice, choice};
 use anyhow::Context;
 use clap::{Args, Parser};
-use fizeau_comm::{mpi::abi, private, rendezvous::token::random, watchdog::neighbours};
+use fizeau_comm::{mpi::abi, private, random::random, watchdog::neighbours};
 use fizeau_device::clock::{self, Moment};
 use fizeau_domain::{text::hex, units::Seconds};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};

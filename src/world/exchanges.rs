@@ -1,5 +1,5 @@
-//! Rounds in which every rank exchanges data with one other: what [`localise`](fizeau_judge::localise)
-//! judges.
+//! Rounds in which every rank exchanges data with one other: what
+//! [`localise`](fizeau_judge::localise) judges.
 
 use super::Joined;
 use anyhow::Context;

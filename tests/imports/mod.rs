@@ -37,7 +37,8 @@ struct Module {
 }
 
 impl Tree {
-    /// Reads files, each with its path in the crate, such as `src/units.rs`, and its text.
+    /// Reads the files of one crate, each with its path, such as `src/session/mod.rs` or
+    /// `crates/domain/src/units.rs`, and its text.
     ///
     /// # Panics
     /// If a file is not Rust.
@@ -103,7 +104,7 @@ impl Tree {
         uses
     }
 
-    /// The graph of a folder's files, such as `src/device`.
+    /// The graph of a folder's files, such as `crates/device/src/gpu`.
     pub fn graph(&self, folder: &str) -> Graph {
         let module = module_of(folder);
         let is_below = |path: &Names| path.starts_with(&module);
@@ -268,10 +269,11 @@ pub fn fold(graph: &Graph, rename: impl Fn(&str) -> String) -> Graph {
     folded
 }
 
-/// `src/device/cuda/mod.rs` is the module `crate::device::cuda`.
+/// `crates/device/src/cuda/mod.rs` is the module `crate::cuda` of its crate.
 fn module_of(file: &str) -> Names {
-    let path = file.trim_start_matches("src/").trim_end_matches(".rs");
-    let names = path.split('/').filter(|name| !matches!(*name, "mod" | "lib" | "main"));
+    let below_src = file.split_once("src").map_or(file, |(_, below)| below);
+    let path = below_src.trim_end_matches(".rs");
+    let names = path.split('/').filter(|name| !matches!(*name, "" | "mod" | "lib" | "main"));
     std::iter::once("crate").chain(names).map(str::to_owned).collect()
 }
 

@@ -1,11 +1,22 @@
 //! Collectives between ranks. A [`Communicator`] drives the ranks of this process: threads of the
 //! host, GPUs of the node, or one of each of many processes.
+//!
+//! What is above this crate, or beside it, cannot be used here:
+//!
+//! ```compile_fail
+//! use fizeau_judge::compare;
+//! ```
+//!
+//! ```compile_fail
+//! use fizeau::session;
+//! ```
 
 pub mod host;
 pub mod mpi;
 pub mod nccl;
 pub mod preflight;
 pub mod private;
+pub mod random;
 pub mod rendezvous;
 pub mod synchronised_device;
 pub mod watchdog;

@@ -1,10 +1,21 @@
 //! The only seam to a driver: [`Backend`] finds devices, [`Device`] runs kernels on one.
+//!
+//! What is above this crate, or beside it, cannot be used here:
+//!
+//! ```compile_fail
+//! use fizeau_judge::compare;
+//! ```
+//!
+//! ```compile_fail
+//! use fizeau_comm::Communicator;
+//! ```
 
 pub mod bundle;
 pub mod clock;
 pub mod cuda;
 mod error;
 pub mod fake;
+mod finding;
 mod gpu;
 pub mod hip;
 pub mod host;
@@ -19,6 +30,7 @@ mod skipped;
 pub mod user;
 
 pub use error::DeviceError;
+pub use finding::{Finding, State};
 
 use fizeau_domain::{
     case::{HostMemory, KernelName, MemoryNode},
@@ -86,57 +98,6 @@ impl dyn Backend {
             Ok(_) | Err(DeviceError::Missing { .. } | DeviceError::NoDevice { .. }) => None,
             Err(error) => Some(error),
         }
-    }
-}
-
-/// How good or bad a [`Finding`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// As it should be.
-    Ok,
-    /// Not installed, which is no fault of a machine that does not need it.
-    Absent,
-    /// Figures may be lower or noisier than they could be, or less is measured.
-    Warn,
-    /// Figures made here would be spoilt, or a device cannot be measured.
-    Fail,
-}
-
-/// Something that was looked at, and what was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// How good it is.
-    pub state: State,
-    /// What was looked at.
-    pub what: String,
-    /// What was found.
-    pub found: String,
-    /// What to do about it; empty where nothing has to be done.
-    pub remedy: String,
-}
-
-impl Finding {
-    /// As it should be.
-    pub fn ok(what: &str, found: impl Into<String>) -> Finding {
-        Finding { state: State::Ok, what: what.into(), found: found.into(), remedy: String::new() }
-    }
-
-    /// Why something could not be opened: absent where it is not installed, else as bad as is said.
-    pub fn of_error(what: &str, error: &DeviceError, otherwise: State) -> Finding {
-        let (state, found, remedy) = match error {
-            DeviceError::Missing { what, remedy } => {
-                (State::Absent, format!("{what} not found"), remedy.clone())
-            }
-            DeviceError::NoDevice { what, remedy } => {
-                (State::Warn, format!("the driver shows no {what}"), remedy.clone())
-            }
-            DeviceError::Broken { what, why, remedy } => {
-                (otherwise, format!("{what} does not work ({why})"), remedy.clone())
-            }
-            other => (otherwise, other.to_string(), String::new()),
-        };
-        Finding { state, what: what.into(), found, remedy }
     }
 }
 

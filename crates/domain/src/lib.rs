@@ -3,6 +3,12 @@
 //!
 //! This crate knows no file, no record, no device and no document. Every other crate of Fizeau
 //! stands on it.
+//!
+//! What is above this crate, or beside it, cannot be used here:
+//!
+//! ```compile_fail
+//! use fizeau_record::Record;
+//! ```
 
 /// Whether this build plants slowdowns and flipped bits where `FIZEAU_PLANT` and `FIZEAU_FLIP` ask
 /// for them: a debug build, or one with the feature `plants`. A release does not look at the

@@ -3,6 +3,16 @@
 //!
 //! Every function here is pure, as those of `fizeau-judge` are. This crate knows no device and no
 //! document.
+//!
+//! What is above this crate, or beside it, cannot be used here:
+//!
+//! ```compile_fail
+//! use fizeau_report::Document;
+//! ```
+//!
+//! ```compile_fail
+//! use fizeau_device::Device;
+//! ```
 
 pub mod claim;
 pub mod load;

@@ -2,6 +2,16 @@
 //!
 //! The types here are what the program works with. Each [`Version`] of the format has wire types of
 //! its own ([`v1`]), which alone know JSON, and converts between the two.
+//!
+//! What is above this crate, or beside it, cannot be used here:
+//!
+//! ```compile_fail
+//! use fizeau_judge::compare;
+//! ```
+//!
+//! ```compile_fail
+//! use fizeau_device::Device;
+//! ```
 
 mod checks;
 pub mod file;

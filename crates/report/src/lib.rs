@@ -1,7 +1,17 @@
 //! Analysis of records into a [`Document`]: pure, records in, plain data out.
 //!
 //! A document says *what* there is to read, in reading order, with every value still a quantity;
-//! a [format](crate::format) decides how it looks: digits, columns, colours, axes.
+//! a [`format`] decides how it looks: digits, columns, colours, axes.
+//!
+//! What is above this crate, or beside it, cannot be used here:
+//!
+//! ```compile_fail
+//! use fizeau_device::Device;
+//! ```
+//!
+//! ```compile_fail
+//! use fizeau::session;
+//! ```
 
 pub mod about;
 mod acceptance;

@@ -11,6 +11,7 @@ mod tcp;
 pub mod token;
 
 use super::{Communicator, mpi::Mpi};
+use crate::random::random;
 use fizeau_device::{
     DeviceError,
     clock::{self, Moment},
@@ -28,7 +29,7 @@ use std::{
     thread,
     time::Duration,
 };
-use token::{TAG, TOKEN_MIN, Token, random};
+use token::{TAG, TOKEN_MIN, Token};
 
 /// Longest that one rank may say of itself, in bytes.
 const BYTES_MAX: usize = 1 << 20;

@@ -19,8 +19,9 @@
 
 use super::{
     BYTES_MAX, MeetingError, PAUSE, Patience, Seat, broken,
-    token::{NONCE, TAG, Token, random},
+    token::{NONCE, TAG, Token},
 };
+use crate::random::random;
 use fizeau_device::clock::{self, Moment};
 use fizeau_domain::units::Seconds;
 use std::{

@@ -61,17 +61,6 @@ impl Token {
     }
 }
 
-/// Random bytes of the system.
-///
-/// # Errors
-/// Where the system has none.
-pub fn random<const N: usize>() -> std::io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(std::io::Error::from)?;
-    Ok(bytes)
-}
-
-/// Two digits for each byte.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,11 +9,9 @@ use fizeau_device::{
     Pulse, Stage,
     clock::{self, Moment},
 };
-use fizeau_domain::{
-    case::{Collective, CollectivePoint},
-    dtype::Dtype,
-    units::{Bytes, Seconds},
-};
+use fizeau_domain::case::{Collective, CollectivePoint};
+use fizeau_domain::dtype::Dtype;
+use fizeau_domain::units::{Bytes, Seconds};
 use neighbour_state::{NeighbourStates, Seen};
 use neighbours::Peer;
 use shared_board::{Board, Ended};

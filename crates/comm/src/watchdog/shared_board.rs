@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "memory shared between processes")]
 
-use crate::{private, rendezvous::token::random};
+use crate::{private, random::random};
 use fizeau_device::Stage;
 use fizeau_domain::text::hex;
 use rustix::{

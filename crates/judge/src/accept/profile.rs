@@ -440,9 +440,9 @@ pub struct Stage {
     pub checks: Vec<usize>,
 }
 
-/// How a case is measured, by its id: [`fizeau_domain::case::Point::is_shared_by_gpus`] says the same of a
-/// point that is timed. Bits are compared on all at once, copies among them: what links take from
-/// each other does not change them.
+/// How a case is measured, by its id: [`fizeau_domain::case::Point::is_shared_by_gpus`] says the
+/// same of a point that is timed. Bits are compared on all at once, copies among them: what links
+/// take from each other does not change them.
 fn way_of(id: &str) -> Way {
     let mut words = id.split('/');
     match (words.next(), words.next()) {

@@ -4,9 +4,9 @@
 //! A round is one run of each side. What is compared is the round and not the request: requests of
 //! a run share its queue, its neighbours and its clocks, so that a thousand of them are one
 //! observation of these. For each metric the logarithms of B / A of all rounds are tested by
-//! Student's paired t-test, as `fizeau_judge::ab` tests its pairs: the hypothesis is that B differs by no
-//! more than the least effect. Holm's procedure over all metrics bounds the probability of even one
-//! wrong finding. The number of rounds is fixed beforehand and the test is made once, at the end.
+//! Student's paired t-test, as `fizeau_judge::ab` tests its pairs: the hypothesis is that B differs
+//! by no more than the least effect. Holm's procedure over all metrics bounds the probability of
+//! even one wrong finding. The number of rounds is fixed beforehand and the test is made once, at the end.
 //!
 //! Odd rounds send to A first, even ones to B (A B, B A, A B, ..): a drift of the machine and
 //! whatever the second run of a round gains cancel over an even number of rounds.

@@ -45,8 +45,8 @@ struct Part {
 /// meanwhile, `a` stands on a line's first byte, and the CPU has the variant's instructions.
 type Body = unsafe fn(&Part) -> u64;
 
-/// The bodies of one variant, in the order of [`fizeau_domain::case::StreamOperation::ALL`]; none where
-/// the variant means nothing.
+/// The bodies of one variant, in the order of [`fizeau_domain::case::StreamOperation::ALL`]; none
+/// where the variant means nothing.
 type Bodies = [Option<Body>; 7];
 
 /// All of them, best for memory first; the device leaves out those whose instruction set is not

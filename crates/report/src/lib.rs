@@ -1,7 +1,7 @@
 //! Analysis of records into a [`Document`]: pure, records in, plain data out.
 //!
 //! A document says *what* there is to read, in reading order, with every value still a quantity;
-//! a [`format`] decides how it looks: digits, columns, colours, axes.
+//! a [`format`](mod@format) decides how it looks: digits, columns, colours, axes.
 //!
 //! What is above this crate, or beside it, cannot be used here:
 //!

@@ -6,7 +6,8 @@
 //! observation of these. For each metric the logarithms of B / A of all rounds are tested by
 //! Student's paired t-test, as `fizeau_judge::ab` tests its pairs: the hypothesis is that B differs
 //! by no more than the least effect. Holm's procedure over all metrics bounds the probability of
-//! even one wrong finding. The number of rounds is fixed beforehand and the test is made once, at the end.
+//! even one wrong finding. The number of rounds is fixed beforehand and the test is made once, at
+//! the end.
 //!
 //! Odd rounds send to A first, even ones to B (A B, B A, A B, ..): a drift of the machine and
 //! whatever the second run of a round gains cancel over an even number of rounds.

@@ -1,48 +1,125 @@
 //! GPU kernels run on the CPU: the same text, with a model of what their instructions do, against
 //! plain computations of the same. See `tests/kernel_model/`.
 //!
-//! It needs a C++ compiler and says so where there is none.
+//! It needs a C++ compiler and says so where there is none. What a model said is kept outside the
+//! clone (`tests/kept`), so that a model whose text has not changed is not run again.
 
+mod kept;
 mod skipped;
 
 use fizeau::bench::attention::schedule::{Schedule, Workers};
 use fizeau_domain::case::{Mask, Sequence};
 use std::{
+    cell::Cell,
+    env,
     fmt::Write,
     fs,
-    path::Path,
-    process::{Command, Output},
+    path::{Path, PathBuf},
+    process::Command,
 };
 
-/// A file of the model, compiled for so many lanes in step, with what `folder` has in the place of
-/// kernels and headers of the same name; `None`, having said so, where no compiler is.
-fn model(folder: &Path, source: &str, lanes: u32) -> Option<Command> {
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
-    let program = folder.join("model");
-    let made = Command::new(&compiler)
-        .args(["-std=c++17", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-psabi"])
-        .arg("-I")
-        .arg(folder)
-        .args(["-Itests/kernel_model", "-Ikernels/include", "-Ikernels"])
-        .arg(format!("-DMODEL_LANES={lanes}"))
-        .arg("-o")
-        .arg(&program)
-        .arg(Path::new("tests/kernel_model").join(source))
-        .output();
-    match made {
-        Err(error) => {
-            skipped::because("c++", format!("no C++ compiler ({compiler}: {error})"));
-            None
-        }
-        Ok(made) => {
-            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-            Some(Command::new(program))
-        }
-    }
+const OPTIONS: [&str; 6] =
+    ["-std=c++17", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-psabi"];
+
+/// A file of the model, with the kernels that it includes.
+struct Model {
+    /// Has what is in the place of kernels and headers of the same name, and the program.
+    folder: PathBuf,
+    source: PathBuf,
+    lanes: u32,
+    compiler: String,
+    /// Names the program by its preprocessed text, with every kernel and header in it, and by its
+    /// compiler, that compiler's version and options, and the machine.
+    key: String,
+    is_made: Cell<bool>,
+    /// Where what it said is kept.
+    cache: PathBuf,
 }
 
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+/// What a model said.
+struct Said {
+    /// Its exit code; none where a signal ended it.
+    code: Option<i32>,
+    text: String,
+}
+
+/// A file of the model, for so many lanes in step, with what `folder` has in the place of kernels
+/// and headers of the same name; `None`, having said so, where no compiler is.
+fn model(folder: &Path, source: &str, lanes: u32) -> Option<Model> {
+    let compiler = env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let version = match Command::new(&compiler).arg("--version").output() {
+        Ok(version) => version.stdout,
+        Err(error) => {
+            skipped::because("c++", format!("no C++ compiler ({compiler}: {error})"));
+            return None;
+        }
+    };
+    let mut model = Model {
+        folder: folder.to_owned(),
+        source: Path::new("tests/kernel_model").join(source),
+        lanes,
+        compiler,
+        key: String::new(),
+        is_made: Cell::new(false),
+        cache: kept::folder(),
+    };
+    let text = model.compile(&["-E", "-P"]);
+    let options = OPTIONS.join(" ");
+    let named = [&version, options.as_bytes(), env::consts::ARCH.as_bytes(), &text];
+    model.key = kept::key([model.compiler.as_bytes()].into_iter().chain(named));
+    Some(model)
+}
+
+impl Model {
+    /// What the compiler prints.
+    fn compile(&self, options: &[&str]) -> Vec<u8> {
+        let made = Command::new(&self.compiler)
+            .args(OPTIONS)
+            .arg("-I")
+            .arg(&self.folder)
+            .args(["-Itests/kernel_model", "-Ikernels/include", "-Ikernels"])
+            .arg(format!("-DMODEL_LANES={}", self.lanes))
+            .args(options)
+            .arg(&self.source)
+            .output();
+        let made = made.expect("the compiler, which said its version, runs");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        made.stdout
+    }
+
+    /// Runs it, or finds what it said before: with arguments, and with schedules for it to follow.
+    fn run(&self, arguments: &[&str], schedules: Option<&str>) -> Said {
+        let words = arguments.join(" ");
+        let parts = [&self.key, &words, schedules.unwrap_or_default()];
+        let key = kept::key(parts.map(str::as_bytes));
+        if let Some(kept) = kept::read(&self.cache, &key)
+            && let Some((code, text)) = kept.split_once('\n')
+            && let Ok(code) = code.parse()
+        {
+            return Said { code: Some(code), text: text.to_owned() };
+        }
+        let program = self.folder.join("model");
+        if !self.is_made.replace(true) {
+            self.compile(&["-o", &program.to_string_lossy()]);
+        }
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if let Some(schedules) = schedules {
+            let file = self.folder.join("schedules");
+            fs::write(&file, schedules).expect("the schedules are written");
+            command.arg("--schedules").arg(file);
+        }
+        let output = command.output().expect("the model runs");
+        let said = Said {
+            code: output.status.code(),
+            text: String::from_utf8_lossy(&output.stdout).into_owned(),
+        };
+        // A model that was killed has said nothing of its kernels.
+        if let Some(code @ (0 | 1)) = said.code {
+            kept::write(&self.cache, &key, &format!("{code}\n{}", said.text));
+        }
+        said
+    }
 }
 
 /// Runs a model as it is, and with fragments laid otherwise: that must not pass, so that the
@@ -50,21 +127,21 @@ fn text(output: &Output) -> String {
 #[track_caller]
 fn check(source: &str, lanes: u32, planted: &str) {
     let folder = tempfile::tempdir().expect("a directory");
-    if let Some(program) = model(folder.path(), source, lanes) {
-        check_made(program, planted);
+    if let Some(model) = model(folder.path(), source, lanes) {
+        check_made(&model, planted);
     }
 }
 
 /// What the model said where nothing was planted.
 #[track_caller]
-fn check_made(mut program: Command, planted: &str) -> String {
-    let right = program.output().expect("the model runs");
-    assert!(right.status.success(), "{}", text(&right));
-    assert!(text(&right).contains("checks passed"));
-    let wrong = program.arg("--planted").output().expect("the model runs");
-    assert_eq!(wrong.status.code(), Some(1));
-    assert!(text(&wrong).contains(planted), "{}", text(&wrong));
-    text(&right)
+fn check_made(model: &Model, planted: &str) -> String {
+    let right = model.run(&[], None);
+    assert_eq!(right.code, Some(0), "{}", right.text);
+    assert!(right.text.contains("checks passed"));
+    let wrong = model.run(&["--planted"], None);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.text.contains(planted), "{}", wrong.text);
+    right.text
 }
 
 /// That each kernel of attention in a list of kernels was run with the dimensions it is made for.
@@ -100,21 +177,18 @@ fn assert_all_are_run(said: &str, list: &str) {
 /// That a program follows schedules as they are, and finds those that leave a block to two workers
 /// or to none.
 #[track_caller]
-fn check_schedules(folder: &Path, program: &Command, words: &str) {
-    let file = folder.join("schedules");
+fn check_schedules(model: &Model, words: &str) {
     let follow = |batches: &[Batch], break_it: fn(&mut Schedule)| {
-        fs::write(&file, schedules(batches, break_it)).expect("the schedules are written");
-        let mut program = Command::new(program.get_program());
-        program.arg("--schedules").arg(&file).output().expect("the model runs")
+        model.run(&[], Some(&schedules(batches, break_it)))
     };
     let right = follow(&BATCHES, |_| ());
-    assert!(right.status.success(), "{}", text(&right));
-    assert!(text(&right).contains("checks passed"));
+    assert_eq!(right.code, Some(0), "{}", right.text);
+    assert!(right.text.contains("checks passed"));
     let twice = follow(&BATCHES[..1], |schedule| schedule.parts[1].key_first -= 64);
     let never = follow(&BATCHES[..1], |schedule| schedule.parts[1].key_first += 64);
     for wrong in [twice, never] {
-        assert_eq!(wrong.status.code(), Some(1));
-        assert!(text(&wrong).contains(words), "{}", text(&wrong));
+        assert_eq!(wrong.code, Some(1));
+        assert!(wrong.text.contains(words), "{}", wrong.text);
     }
 }
 
@@ -126,18 +200,18 @@ fn kernels_compute_what_they_say() {
 #[test]
 fn attention_is_what_it_is_defined_as() {
     let folder = tempfile::tempdir().expect("a directory");
-    let Some(program) = model(folder.path(), "attention.cpp", 32) else { return };
-    check_schedules(folder.path(), &program, "keys are not visited once");
-    let said = check_made(program, "fault: attention/prefill/bf16/sm80_mma");
+    let Some(model) = model(folder.path(), "attention.cpp", 32) else { return };
+    check_schedules(&model, "keys are not visited once");
+    let said = check_made(&model, "fault: attention/prefill/bf16/sm80_mma");
     assert_all_are_run(&said, include_str!("../kernels/kernels.toml"));
 }
 
 #[test]
 fn prefill_takes_tiles_in_an_order_that_keeps_keys_in_the_cache() {
     let folder = tempfile::tempdir().expect("a directory");
-    let Some(mut program) = model(folder.path(), "attention_order.cpp", 32) else { return };
-    let said = program.output().expect("the model runs");
-    assert!(said.status.success() && text(&said).contains("checks passed"), "{}", text(&said));
+    let Some(model) = model(folder.path(), "attention_order.cpp", 32) else { return };
+    let said = model.run(&[], None);
+    assert!(said.code == Some(0) && said.text.contains("checks passed"), "{}", said.text);
 }
 
 /// Sequences that are decoded together.
@@ -231,11 +305,11 @@ fn rows_that_all_begin_at_one_bank_are_found() {
         let place = folder.path().join(name);
         fs::create_dir_all(place.parent().expect("a folder")).expect("a directory");
         fs::write(place, kernel.replace(find, replace)).expect("it is written");
-        let Some(mut program) = model(folder.path(), "conflicts.cpp", lanes) else { return };
-        let found = program.output().expect("the model runs");
-        assert_eq!(found.status.code(), Some(1), "{}", text(&found));
+        let Some(model) = model(folder.path(), "conflicts.cpp", lanes) else { return };
+        let found = model.run(&[], None);
+        assert_eq!(found.code, Some(1), "{}", found.text);
         let fault = format!("fault: gemm/{of}: bank conflicts");
-        assert!(text(&found).contains(&fault), "{}", text(&found));
+        assert!(found.text.contains(&fault), "{}", found.text);
     }
 }
 
@@ -249,11 +323,10 @@ fn check_without(source: &str, name: &str, wait: &str, left: &str) {
     let place = folder.path().join(name.strip_prefix("include/").unwrap_or(name));
     fs::create_dir_all(place.parent().expect("a folder")).expect("a directory");
     fs::write(place, kernel.replace(wait, left)).expect("it is written");
-    let Some(mut program) = model(folder.path(), source, 32) else { return };
-    let found = program.output().expect("the model runs");
-    let said = text(&found);
-    assert_eq!(found.status.success(), wait.is_empty(), "{wait}: {said}");
-    assert!(wait.is_empty() || said.contains("fault: "), "{said}");
+    let Some(model) = model(folder.path(), source, 32) else { return };
+    let Said { code, text } = model.run(&[], None);
+    assert_eq!(code == Some(0), wait.is_empty(), "{wait}: {text}");
+    assert!(wait.is_empty() || text.contains("fault: "), "{text}");
 }
 
 #[test]
@@ -320,9 +393,9 @@ fn waits_that_scaled_products_of_pairs_lack_are_found() {
 #[test]
 fn attention_of_amd_is_what_it_is_defined_as() {
     let folder = tempfile::tempdir().expect("a directory");
-    let Some(program) = model(folder.path(), "amd_attention.cpp", 64) else { return };
-    check_schedules(folder.path(), &program, "fault: schedule/bf16/cdna2_mfma");
-    let said = check_made(program, "fault: attention/prefill/bf16/cdna2_mfma");
+    let Some(model) = model(folder.path(), "amd_attention.cpp", 64) else { return };
+    check_schedules(&model, "fault: schedule/bf16/cdna2_mfma");
+    let said = check_made(&model, "fault: attention/prefill/bf16/cdna2_mfma");
     assert_all_are_run(&said, include_str!("../kernels/amd.toml"));
 }
 
@@ -371,9 +444,64 @@ fn faults_in_what_blocks_and_waves_of_amd_share_are_found() {
             fs::write(folder.path().join(&header), text).expect("it is written");
         }
         assert_eq!(changed, 1, "{name}");
-        let Some(mut program) = model(folder.path(), source, lanes) else { return };
-        let found = program.output().expect("the model runs");
-        assert_eq!(found.status.code(), Some(1), "{find}: {}", text(&found));
-        assert!(text(&found).contains("fault: "), "{find}: {}", text(&found));
+        let Some(model) = model(folder.path(), source, lanes) else { return };
+        let found = model.run(&[], None);
+        assert_eq!(found.code, Some(1), "{find}: {}", found.text);
+        assert!(found.text.contains("fault: "), "{find}: {}", found.text);
     }
+}
+
+/// What a model said is not found again once anything that it depends on has changed, or where an
+/// entry is damaged; and nothing is kept of a model that was killed.
+#[test]
+fn a_changed_kernel_model_or_damaged_entry_is_run_again() {
+    let place = tempfile::tempdir().expect("a directory");
+    let folder = |name: &str, header: &str, text: &str| {
+        let folder = place.path().join(name);
+        fs::create_dir(&folder).expect("made");
+        fs::write(folder.join("kernel.h"), header).expect("written");
+        fs::write(folder.join("model.cpp"), text).expect("written");
+        folder
+    };
+    let text = "#include <cstdio>\n#include <cstdlib>\n#include \"kernel.h\"\n\
+                int main(int count, char**) { std::puts(count > 1 ? \"more\" : WORD); \
+                if (WORD[0] == 'x') std::abort(); return MODEL_LANES == 64; }";
+    let cache = place.path().join("cache");
+    let of = |folder: &Path, lanes| {
+        // Outside the folder of models, whose place is no part of the name.
+        let source = folder.join("model.cpp");
+        let mut model = model(folder, &source.to_string_lossy(), lanes)?;
+        model.cache = cache.clone();
+        Some(model)
+    };
+    let first = folder("first", "#define WORD \"one\"", text);
+    let Some(model) = of(&first, 32) else { return };
+    let said = model.run(&[], None);
+    assert_eq!((said.code, &*said.text), (Some(0), "one\n"));
+    let entries = || fs::read_dir(&cache).expect("a cache").count();
+    assert_eq!(entries(), 1);
+    // The same text elsewhere is the same model, and is not even compiled.
+    let again = of(&folder("again", "#define WORD \"one\"", text), 32).expect("a compiler");
+    assert_eq!(again.run(&[], None).text, "one\n");
+    assert!(!again.is_made.get());
+    // Arguments, schedules, lanes, the model's text and what it includes all count.
+    assert_eq!(again.run(&["--planted"], None).text, "more\n");
+    assert_eq!(again.run(&[], Some("1 2")).text, "more\n");
+    assert_eq!(of(&first, 64).expect("a compiler").run(&[], None).code, Some(1));
+    let changed = of(&folder("changed", "#define WORD \"two\"", text), 32).expect("a compiler");
+    assert_eq!(changed.run(&[], None).text, "two\n");
+    let other = text.replace("WORD)", "\"three\")");
+    let other = of(&folder("other", "#define WORD \"one\"", &other), 32).expect("a compiler");
+    assert_eq!(other.run(&[], None).text, "three\n");
+    assert_eq!(entries(), 6);
+    // Nothing is kept of one that was killed.
+    let killed = of(&folder("killed", "#define WORD \"x\"", text), 32).expect("a compiler");
+    assert_eq!((killed.run(&[], None).code, entries()), (None, 6));
+    // An entry with another word in it is not believed.
+    for entry in fs::read_dir(&cache).expect("a cache") {
+        let path = entry.expect("an entry").path();
+        let forged = fs::read_to_string(&path).expect("a text").replace("one", "two");
+        fs::write(&path, forged).expect("written");
+    }
+    assert_eq!(of(&first, 32).expect("a compiler").run(&[], None).text, "one\n");
 }

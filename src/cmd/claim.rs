@@ -1,7 +1,6 @@
 //! `fizeau claim`: whether a published figure can be true.
 
 use super::{
-    disk,
     document::{self, ReportFormat},
     exit::{self, Usage},
     global::Global,
@@ -187,10 +186,7 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
         ReportFormat::Csv => csv::of_tables(&document, &["claims"])?,
         _ => document::render(&document, format, document::window(global))?,
     };
-    match &args.out {
-        Some(path) => disk::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => output::write_out(&text)?,
-    }
+    document::deliver(&text, args.out.as_deref())?;
     let fails =
         |(_, verdict): &(Claim, Verdict)| args.fail_on.iter().any(|name| name.is(verdict.answer));
     Ok(ExitCode::from(if judged.iter().any(fails) { exit::FAILED } else { 0 }))

@@ -106,12 +106,9 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let comparisons: Vec<&Comparison> = compared.iter().map(|(_, one)| one).collect();
     let about = about::of_comparisons(&comparisons);
-    let terminal = if args.out.is_some() { document::FILE } else { document::window(global) };
+    let terminal = document::terminal(args.out.as_deref(), global);
     let text = document::render_about(&document, &about, format, terminal)?;
-    match &args.out {
-        Some(path) => disk::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => output::write_out(&text)?,
-    }
+    document::deliver(&text, args.out.as_deref())?;
     let verdict = Verdict::on_all(comparisons.iter().map(|one| one.verdict()));
     Ok(ExitCode::from(verdict.exit_code()))
 }

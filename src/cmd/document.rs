@@ -1,6 +1,6 @@
 //! How documents are written: the formats, which of them is asked for, and the window.
 
-use super::{disk::write_file, exit::Usage, global::Global};
+use super::{disk::write_file, exit::Usage, global::Global, output};
 use clap::{
     ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
@@ -154,6 +154,22 @@ pub fn window(global: &Global) -> Terminal {
     let width = size.map(|(width, _)| usize::from(width.0)).filter(|&width| width > 0);
     let colour = if global.colours() { Colour::Ansi } else { Colour::Never };
     Terminal { width, colour }
+}
+
+/// The terminal that a text is rendered for: none where it goes into the file `out`.
+pub fn terminal(out: Option<&Path>, global: &Global) -> Terminal {
+    if out.is_some() { FILE } else { window(global) }
+}
+
+/// Writes a rendered text to the file that `--out` names, or to standard output.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn deliver(text: &str, out: Option<&Path>) -> anyhow::Result<()> {
+    match out {
+        Some(path) => write_file(path, text.as_bytes(), "--out FILE"),
+        None => output::write_out(text),
+    }
 }
 
 /// Writes `report.html` and `report.md` of a record into a directory, and says where.

@@ -3,7 +3,6 @@
 use super::goal::GoalArgs;
 use crate::{
     cmd::{
-        disk,
         document::{self, ReportFormat},
         exit::Usage,
         global::Global,
@@ -114,7 +113,8 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         results.push(results_of(path, &goal.limits)?);
     }
     if args.format == Some(LoadFormat::Vllm) {
-        return write(args, &as_vllm(&results)?).map(|()| ExitCode::SUCCESS);
+        document::deliver(&as_vllm(&results)?, args.out.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let mut code = ExitCode::SUCCESS;
@@ -149,15 +149,8 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
             .and_then(|text| text)?,
         _ => document::render(&document, format, document::window(global))?,
     };
-    write(args, &text)?;
+    document::deliver(&text, args.out.as_deref())?;
     Ok(code)
-}
-
-fn write(args: &LoadReportArgs, text: &str) -> anyhow::Result<()> {
-    match &args.out {
-        Some(path) => disk::write_file(path, text.as_bytes(), "--out FILE"),
-        None => output::write_out(text),
-    }
 }
 
 /// One JSON object on each line, as `--append-result` of that client leaves them.

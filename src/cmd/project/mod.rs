@@ -3,12 +3,11 @@
 mod what_if;
 
 use super::{
-    disk,
     document::{self, ReportFormat},
     exit::Usage,
     global::Global,
     models::{self, ModelArgs},
-    output, parts,
+    parts,
 };
 use crate::data::Catalogue;
 use clap::Args;
@@ -211,9 +210,6 @@ pub fn run(args: &ProjectArgs, global: &Global) -> anyhow::Result<ExitCode> {
         ReportFormat::Csv => csv::of_tables(&document, &["points", "what_if_points"])?,
         _ => document::render(&document, format, document::window(global))?,
     };
-    match &args.out {
-        Some(path) => disk::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => output::write_out(&text)?,
-    }
+    document::deliver(&text, args.out.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use super::ReportArgs;
 use crate::{
     cmd::{
         disk,
-        document::{self, FILE, ReportFormat, window},
+        document::{self, ReportFormat},
         exit::Usage,
         global::Global,
         output::{self, shown},
@@ -75,14 +75,11 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let text = match format {
         ReportFormat::Csv => csv::of_table(&generations::table(&sides))?,
         _ => {
-            let terminal = if out.is_some() { FILE } else { window(global) };
+            let terminal = document::terminal(out, global);
             document::render(&generations::document(&sides), format, terminal)?
         }
     };
-    match out {
-        Some(path) => disk::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => output::write_out(&text)?,
-    }
+    document::deliver(&text, out)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,7 +3,7 @@
 mod generations;
 
 use super::{
-    disk::{self, write_file},
+    disk,
     document::{self, ReportFormat},
     exit::Usage,
     global::Global,
@@ -93,7 +93,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
             Some(record) => report::brief(record),
             None => document.summary(),
         };
-        let terminal = if args.out.is_some() { document::FILE } else { document::window(global) };
+        let terminal = document::terminal(args.out.as_deref(), global);
         let text = match format {
             ReportFormat::Nvbandwidth | ReportFormat::Superbench => {
                 as_others_read(path, record.as_ref(), format, global)?
@@ -107,10 +107,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
                 document::render_about(&document, &about, format, terminal)?
             }
         };
-        match &args.out {
-            Some(out) => write_file(out, text.as_bytes(), "--out FILE")?,
-            None => output::write_out(&text)?,
-        }
+        document::deliver(&text, args.out.as_deref())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -190,7 +187,7 @@ fn write_pictures(dir: &Path, document: &Document) -> anyhow::Result<()> {
     disk::make_directory(dir, "--png DIR")?;
     for chart in document.charts() {
         let picture = fizeau_report::format::png::render(chart, document)?;
-        write_file(&dir.join(format!("{}.png", chart.name)), &picture, "--png DIR")?;
+        disk::write_file(&dir.join(format!("{}.png", chart.name)), &picture, "--png DIR")?;
     }
     Ok(())
 }
